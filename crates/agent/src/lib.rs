@@ -1,0 +1,1 @@
+//! The guest side: first process, modules, namespaces, services, samplers, request loop.

@@ -1,0 +1,55 @@
+//! What every kind of machine offers: boot an arm, talk to its agent, stop it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use record::wire::{FromAgent, ToAgent};
+
+/// What to boot. Nothing in it says which workload will run.
+#[derive(Debug, Clone, Copy)]
+pub struct Boot<'b> {
+    /// Name of the arm, for messages.
+    pub arm: &'b str,
+    /// The trial's directory; the console goes to `console.log` in it.
+    pub dir: &'b Path,
+}
+
+/// A place where arms boot.
+pub trait Machine {
+    /// How it was resolved, in words: emulator version, acceleration, clock, CPUs, memory.
+    fn describe(&self) -> String;
+
+    /// Guest nanoseconds per executed instruction, when the clock counts instructions.
+    fn ns_per_instruction(&self) -> Option<u32>;
+
+    /// Boots one arm. The guest is stopped when it is dropped.
+    fn boot(&self, boot: Boot<'_>) -> Result<Box<dyn Guest>>;
+}
+
+/// A booted arm.
+pub trait Guest {
+    /// Says something to the agent.
+    fn send(&mut self, message: &ToAgent) -> Result<()>;
+
+    /// Waits up to `patience` for the next thing that happens.
+    fn next(&mut self, patience: Duration) -> Happening;
+
+    /// The last lines of the console, oldest first.
+    fn console(&self, lines: usize) -> Vec<String>;
+}
+
+/// What a guest may do next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Happening {
+    /// The agent said something.
+    Said(Box<FromAgent>),
+    /// Nothing within the time given.
+    Quiet,
+    /// The kernel panicked; the line that says so.
+    Panicked(String),
+    /// The machine ended; its status in words.
+    Exited(String),
+    /// The line to the agent carried something that is not a message.
+    Garbled(String),
+}

@@ -1,0 +1,254 @@
+//! The append-only record of what happened, on disk before anything is shown.
+//!
+//! One JSON object a line. A line is whole or it is not there: a process that dies while it appends
+//! leaves a torn last line, which the next opening cuts off. Damage anywhere else is an error, because
+//! then something other than an interruption touched the file.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::trial::{Trial, VoidReason};
+
+/// Version of the journal's format.
+pub const VERSION: u32 = 1;
+
+/// One line of the journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Host time in RFC 3339, UTC.
+    pub at: String,
+    /// What happened.
+    pub event: Event,
+}
+
+/// What can happen to a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// The run began.
+    Opened(Opening),
+    /// It went on after an interruption.
+    Resumed {
+        /// Version of bakeoff that went on.
+        bakeoff: String,
+    },
+    /// An attempt at a trial began.
+    Started {
+        /// Which trial.
+        trial: Trial,
+        /// Which attempt, counted from 1.
+        attempt: u32,
+    },
+    /// An attempt ended; its record is on disk.
+    Ended {
+        /// Which trial.
+        trial: Trial,
+        /// Which attempt.
+        attempt: u32,
+        /// How it ended.
+        ending: Ending,
+        /// SHA-256 of its `trial.json`.
+        record: String,
+    },
+    /// The verdict was looked at after a block.
+    Looked {
+        /// Blocks complete.
+        blocks: u32,
+        /// One line per primary metric and arm.
+        lines: Vec<String>,
+    },
+    /// The run is over.
+    Closed {
+        /// Why no more blocks are run.
+        reason: String,
+    },
+}
+
+/// What a run was opened with; a resumed run must have the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opening {
+    /// Version of this format.
+    pub version: u32,
+    /// Version of bakeoff.
+    pub bakeoff: String,
+    /// What the run stands on, by name: `plan`, `image`, `kernel 6.1`, `binary`; values are SHA-256.
+    pub inputs: BTreeMap<String, String>,
+    /// How the machine was resolved, in words: emulator version, acceleration, clock, CPUs, memory.
+    pub machine: String,
+    /// Guest nanoseconds per instruction, when the clock counts instructions.
+    pub ns_per_instruction: Option<u32>,
+}
+
+/// How an attempt ended, without its figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ending {
+    /// It was measured.
+    Measured,
+    /// It gave no figure.
+    Void(VoidReason),
+    /// It was not tried.
+    Skipped,
+}
+
+/// An open journal.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+}
+
+impl Journal {
+    /// Opens or creates a journal, and returns what it holds. A torn last line is cut off.
+    pub fn open(path: &Path) -> Result<(Self, Vec<Entry>)> {
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(path);
+        let mut file = file.with_context(|| format!("cannot open journal: {}", path.display()))?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).context("cannot read journal")?;
+        let whole = text
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |end| end + 1);
+        if whole < text.len() {
+            file.set_len(whole as u64)
+                .context("cannot cut the torn line off the journal")?;
+            file.seek(SeekFrom::End(0))?;
+        }
+        let entries = parse(path, &text[..whole])?;
+        Ok((
+            Self {
+                file,
+                path: path.into(),
+            },
+            entries,
+        ))
+    }
+
+    /// Appends one entry and waits until it is on disk.
+    pub fn append(&mut self, entry: &Entry) -> Result<()> {
+        let mut line = serde_json::to_vec(entry)?;
+        line.push(b'\n');
+        let written = self
+            .file
+            .write_all(&line)
+            .and_then(|()| self.file.sync_data());
+        written.with_context(|| format!("cannot append to journal: {}", self.path.display()))
+    }
+}
+
+/// Reads a journal without changing it; a torn last line is passed over.
+pub fn read(path: &Path) -> Result<Vec<Entry>> {
+    let text =
+        std::fs::read(path).with_context(|| format!("cannot read journal: {}", path.display()))?;
+    let whole = text
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |end| end + 1);
+    parse(path, &text[..whole])
+}
+
+fn parse(path: &Path, text: &[u8]) -> Result<Vec<Entry>> {
+    let lines = text
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty());
+    let mut entries: Vec<Entry> = Vec::new();
+    for (index, line) in lines.enumerate() {
+        let entry = serde_json::from_slice(line)
+            .with_context(|| format!("damaged journal: {} line {}", path.display(), index + 1))?;
+        entries.push(entry);
+    }
+    match entries.first().map(|entry| &entry.event) {
+        Some(Event::Opened(opening)) if opening.version > VERSION => bail!(
+            "journal of a newer bakeoff ({}): {} (use that version)",
+            opening.bakeoff,
+            path.display()
+        ),
+        Some(Event::Opened(_)) | None => Ok(entries),
+        Some(_) => bail!(
+            "journal does not begin with its opening: {}",
+            path.display()
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened() -> Entry {
+        let opening = Opening {
+            version: VERSION,
+            bakeoff: "0.1.0".into(),
+            inputs: BTreeMap::new(),
+            machine: "fake".into(),
+            ns_per_instruction: None,
+        };
+        Entry {
+            at: "2026-01-01T00:00:00Z".into(),
+            event: Event::Opened(opening),
+        }
+    }
+
+    fn looked(blocks: u32) -> Entry {
+        Entry {
+            at: String::new(),
+            event: Event::Looked {
+                blocks,
+                lines: vec![],
+            },
+        }
+    }
+
+    fn written(extra: &[u8]) -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.jsonl");
+        let (mut journal, entries) = Journal::open(&path).unwrap();
+        assert!(entries.is_empty());
+        journal.append(&opened()).unwrap();
+        journal.append(&looked(1)).unwrap();
+        journal.file.write_all(extra).unwrap();
+        (dir, path)
+    }
+
+    #[test]
+    fn a_torn_last_line_is_cut_off_and_written_over() {
+        let (_dir, path) = written(b"{\"at\":\"\",\"event\":{\"loo");
+        assert_eq!(read(&path).unwrap().len(), 2);
+        let (mut journal, entries) = Journal::open(&path).unwrap();
+        assert_eq!(entries, [opened(), looked(1)]);
+        journal.append(&looked(2)).unwrap();
+        assert_eq!(read(&path).unwrap(), [opened(), looked(1), looked(2)]);
+    }
+
+    #[test]
+    fn damage_in_the_middle_is_an_error_with_its_line() {
+        let (_dir, path) = written(b"damage\n{}\n");
+        let why = Journal::open(&path).unwrap_err().to_string();
+        assert!(why.ends_with("line 3"), "{why}");
+    }
+
+    #[test]
+    fn a_newer_journal_is_refused() {
+        let (_dir, path) = written(b"");
+        let text =
+            std::fs::read_to_string(&path)
+                .unwrap()
+                .replacen("\"version\":1", "\"version\":9", 1);
+        std::fs::write(&path, text).unwrap();
+        assert!(
+            read(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("newer bakeoff")
+        );
+    }
+}

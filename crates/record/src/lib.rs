@@ -1,0 +1,23 @@
+//! The nouns of the lab: plan, arm, trial, sample, verdict, and the files they live in.
+//!
+//! Every other room speaks in these types, so this one uses none of the others and opens nothing but
+//! the run directory. Whatever is serialized here is a promise: a format has a version, and old files
+//! stay readable.
+
+pub mod evidence;
+pub mod fields;
+pub mod journal;
+pub mod kernel;
+pub mod latency;
+pub mod load;
+pub mod metric;
+pub mod plan;
+pub mod problem;
+pub mod rundir;
+pub mod trial;
+pub mod units;
+pub mod verdict;
+pub mod wire;
+
+/// Version of bakeoff that wrote a record; host and agent must carry the same one.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

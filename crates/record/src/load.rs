@@ -1,0 +1,110 @@
+//! What simulated clients saw: counts that add up, latencies, a second-by-second timeline.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::latency::Latency;
+
+/// Why a request did not count as served. The client's own faults stand apart from the server's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fault {
+    /// The server refused the connection, or it could not be made.
+    ConnectFailed,
+    /// The connection was reset.
+    Reset,
+    /// The server closed before the answer was whole.
+    EarlyClose,
+    /// The request could not be written.
+    WriteFailed,
+    /// No connection within the deadline.
+    ConnectTimeout,
+    /// No first byte within the deadline.
+    FirstByteTimeout,
+    /// The answer was not whole within the deadline.
+    WholeTimeout,
+    /// A status other than the expected one.
+    BadStatus,
+    /// A body of another length than expected.
+    BadLength,
+    /// A body of the right length and the wrong content.
+    BadContent,
+    /// Not HTTP.
+    Malformed,
+    /// The client had no source port left.
+    ClientNoPort,
+    /// The client had no descriptor left.
+    ClientNoDescriptor,
+    /// The client had no memory left.
+    ClientNoMemory,
+    /// The client was too late to send it.
+    ClientLate,
+}
+
+impl Fault {
+    /// Whether the client, not the server, is to blame.
+    pub fn is_clients_own(self) -> bool {
+        matches!(
+            self,
+            Self::ClientNoPort | Self::ClientNoDescriptor | Self::ClientNoMemory | Self::ClientLate
+        )
+    }
+}
+
+/// One second of a load run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Second {
+    /// Start of the second, in milliseconds since the window opened.
+    pub at_ms: u64,
+    /// Requests answered rightly in this second.
+    pub ok: u64,
+    /// Requests that ended in a fault.
+    pub faults: u64,
+    /// Body bytes of right answers.
+    pub body_bytes: u64,
+}
+
+/// The result of one load run, window only: warm-up is left out.
+///
+/// `planned = ok + sum of faults + unsent` holds exactly; for a closed loop `planned` counts the
+/// requests begun in the window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadResult {
+    /// Length of the window as measured, in nanoseconds.
+    pub window_ns: u64,
+    /// Requests that the schedule asked for.
+    pub planned: u64,
+    /// Requests answered with the right status, length and content.
+    pub ok: u64,
+    /// Requests that were due and never sent.
+    pub unsent: u64,
+    /// Faults by class; a class that did not occur is absent.
+    pub faults: BTreeMap<Fault, u64>,
+    /// Connections asked for.
+    pub connections_asked: u64,
+    /// Connections opened, over the whole window.
+    pub connections_opened: u64,
+    /// Body bytes of right answers.
+    pub body_bytes: u64,
+    /// Latency from the planned instant to the last byte, in nanoseconds, right answers only.
+    pub latency: Latency,
+    /// The window second by second.
+    pub timeline: Vec<Second>,
+    /// CPU time of each client thread in the window, in nanoseconds.
+    pub client_cpu_ns: Vec<u64>,
+    /// How the engine waits for sockets: `epoll`, `io_uring`.
+    pub engine: String,
+}
+
+impl LoadResult {
+    /// All faults together.
+    pub fn fault_count(&self) -> u64 {
+        self.faults.values().sum()
+    }
+
+    /// Right answers per second.
+    pub fn ok_per_s(&self) -> f64 {
+        self.ok as f64 / (self.window_ns as f64 / 1e9)
+    }
+}

@@ -1,0 +1,45 @@
+//! A metric: a named figure of a trial with a unit and a direction.
+
+use serde::{Deserialize, Serialize};
+
+/// Which way is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// More is better: pages per second.
+    Higher,
+    /// Less is better: milliseconds, CPU, errors.
+    Lower,
+}
+
+/// Whether a metric decides or only guards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// The one figure of a workload that its verdict is about.
+    Primary,
+    /// Watched beside it.
+    Guard,
+}
+
+/// What a figure means; the same for every trial of a workload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetricSpec {
+    /// Short and lower case: `throughput`, `latency-p99`.
+    pub name: String,
+    /// `requests/s`, `us`, `instructions/request`, ...
+    pub unit: String,
+    /// Which way is better.
+    pub direction: Direction,
+    /// Whether it decides.
+    pub role: Role,
+}
+
+/// One figure of one trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// What it is.
+    pub spec: MetricSpec,
+    /// Its value in `spec.unit`; finite.
+    pub value: f64,
+}

@@ -1,0 +1,467 @@
+//! The plan: one experiment, validated whole before anything boots.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::fields::{Fields, Page, remedy_among};
+use crate::kernel::{self, KernelRef};
+use crate::problem::Problems;
+use crate::units;
+
+/// One experiment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// What it is called.
+    pub title: String,
+    /// The arm that the others are compared with.
+    pub baseline: String,
+    /// Whether the arms' knobs are pinned or left as shipped.
+    pub mode: Mode,
+    /// Where arms boot.
+    pub machine: MachinePlan,
+    /// Name or path of the image recipe.
+    pub image: String,
+    /// The arms, baseline first, the others in the file's order.
+    pub arms: Vec<Arm>,
+    /// The workloads in the file's order.
+    pub workloads: Vec<WorkloadPlan>,
+    /// How many blocks, and when a difference counts.
+    pub design: Design,
+}
+
+/// What question the plan asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Knobs pinned to one value: asks about the code.
+    Controlled,
+    /// Defaults differ as shipped: asks about the product.
+    AsShipped,
+}
+
+/// Where an arm boots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MachineKind {
+    /// A virtual machine of QEMU.
+    Qemu,
+}
+
+/// What a trial's time is measured in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// Wall where KVM works, instructions under emulation.
+    Auto,
+    /// The host's time.
+    Wall,
+    /// Executed instructions: the guest's clock advances with each.
+    Instructions,
+}
+
+/// The machine of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MachinePlan {
+    /// Which kind.
+    pub kind: MachineKind,
+    /// Virtual CPUs.
+    pub cpus: u32,
+    /// Guest memory in bytes.
+    pub memory_bytes: u64,
+    /// Which clock.
+    pub clock: Clock,
+    /// Host time until the agent must have spoken.
+    pub boot_timeout: Duration,
+    /// Host time after which a guest that says nothing is given up.
+    pub silence: Duration,
+    /// Host time that a whole trial may take.
+    pub trial_limit: Duration,
+}
+
+/// One of the systems compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arm {
+    /// Its name.
+    pub name: String,
+    /// Its kernel.
+    pub kernel: KernelRef,
+    /// Added to the kernel's command line.
+    pub cmdline: String,
+    /// Set before services start, dotted names.
+    pub sysctl: BTreeMap<String, String>,
+}
+
+/// A workload of a plan, checked by the workload itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkloadPlan {
+    /// Unique in the plan: its `name`, or its kind.
+    pub id: String,
+    /// `web-static`, ...
+    pub kind: String,
+    /// Its validated options in its own form.
+    pub options: serde_json::Value,
+    /// Guest time of warm-up and window together.
+    pub length: Duration,
+}
+
+/// How the experiment is laid out and judged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Design {
+    /// Differences below this are called equivalent; a fraction.
+    pub margin: f64,
+    /// Chance of a wrong verdict that is accepted; a fraction.
+    pub error_rate: f64,
+    /// Blocks before the first look.
+    pub min_blocks: u32,
+    /// Blocks after which it ends undecided.
+    pub max_blocks: u32,
+    /// Seed of order, data and schedules.
+    pub seed: u64,
+}
+
+/// Checks one `[[workload]]` table; notes its mistakes and returns `None` if there were any.
+pub type CheckWorkload<'c> = dyn Fn(&Fields<'_>) -> Option<WorkloadPlan> + 'c;
+
+/// Longest trial that may be asked for: the reports of 2004 ran up to 14 days.
+const LONGEST_TRIAL: Duration = Duration::from_secs(15 * 24 * 3600);
+
+/// Reads a plan. Relative paths in it are taken from `base`, the plan file's directory.
+pub fn read(
+    file: &str,
+    text: &str,
+    base: &Path,
+    check: &CheckWorkload<'_>,
+) -> Result<Plan, Problems> {
+    let page = Page::new(file, text);
+    let table = page.parse();
+    let plan = read_top(&Fields::top(&page, &table), base, check);
+    page.close(plan)
+}
+
+fn read_top(top: &Fields<'_>, base: &Path, check: &CheckWorkload<'_>) -> Option<Plan> {
+    let title = required_text(top, "title", "\"what this compares\"");
+    let mode = top.choice(
+        "mode",
+        &[
+            ("controlled", Mode::Controlled),
+            ("as-shipped", Mode::AsShipped),
+        ],
+    );
+    let machine = top.table("machine");
+    let machine = read_machine(machine.as_ref());
+    let image = match top.table("image") {
+        Some(image) => {
+            let recipe = required_text(&image, "recipe", "\"web\"");
+            image.finish();
+            recipe
+        }
+        None => {
+            top.missing("image", "{ recipe = \"web\" }");
+            None
+        }
+    };
+    let baseline = required_text(top, "baseline", "the name of an arm");
+    let arms = read_arms(top, baseline.as_deref(), base);
+    let workloads = read_workloads(top, machine.trial_limit, check);
+    let design = read_design(top.table("design").as_ref());
+    top.finish();
+    Some(Plan {
+        title: title?,
+        baseline: baseline?,
+        mode: mode.unwrap_or(Mode::Controlled),
+        machine,
+        image: image?,
+        arms: arms?,
+        workloads: workloads?,
+        design,
+    })
+}
+
+fn required_text(fields: &Fields<'_>, key: &str, example: &str) -> Option<String> {
+    if !fields.has(key) {
+        fields.missing(key, example);
+    }
+    let text = fields.text(key)?.trim();
+    if text.is_empty() {
+        fields.wrong(
+            key,
+            format!("empty {key}"),
+            format!("write {key} = {example}"),
+        );
+        return None;
+    }
+    Some(text.into())
+}
+
+fn read_machine(fields: Option<&Fields<'_>>) -> MachinePlan {
+    let mut machine = MachinePlan {
+        kind: MachineKind::Qemu,
+        cpus: 1,
+        memory_bytes: 1 << 30,
+        clock: Clock::Auto,
+        boot_timeout: Duration::from_secs(120),
+        silence: Duration::from_secs(120),
+        trial_limit: Duration::from_secs(3600),
+    };
+    let Some(fields) = fields else { return machine };
+    let kinds = [("qemu", MachineKind::Qemu)];
+    let clocks = [
+        ("auto", Clock::Auto),
+        ("wall", Clock::Wall),
+        ("instructions", Clock::Instructions),
+    ];
+    set(&mut machine.kind, fields.choice("kind", &kinds));
+    set(
+        &mut machine.cpus,
+        fields.count("cpus", 1..=255).map(|cpus| cpus as u32),
+    );
+    set(
+        &mut machine.memory_bytes,
+        fields.read("memory", units::bytes),
+    );
+    set(&mut machine.clock, fields.choice("clock", &clocks));
+    set(
+        &mut machine.boot_timeout,
+        fields.read("boot_timeout", units::duration),
+    );
+    set(
+        &mut machine.silence,
+        fields.read("silence", units::duration),
+    );
+    set(
+        &mut machine.trial_limit,
+        fields.read("trial_limit", units::duration),
+    );
+    if !(256 << 20..=1 << 40).contains(&machine.memory_bytes) {
+        let size = units::show_bytes(machine.memory_bytes);
+        fields.wrong(
+            "memory",
+            format!("memory out of range: {size}"),
+            "write 256MiB to 1TiB",
+        );
+    }
+    if machine.clock == Clock::Instructions && machine.cpus > 1 {
+        let what = format!(
+            "clock \"instructions\" with more than one CPU: {}",
+            machine.cpus
+        );
+        fields.wrong(
+            "cpus",
+            what,
+            "write cpus = 1: counted instructions need one CPU",
+        );
+    }
+    for (key, time) in [
+        ("boot_timeout", machine.boot_timeout),
+        ("silence", machine.silence),
+    ] {
+        if time.is_zero() {
+            fields.wrong(
+                key,
+                format!("{key} of zero"),
+                format!("write {key} = \"120s\""),
+            );
+        }
+    }
+    if machine.trial_limit > LONGEST_TRIAL {
+        fields.wrong(
+            "trial_limit",
+            "trial_limit above 15 days",
+            "write at most \"15d\"",
+        );
+    }
+    fields.finish();
+    machine
+}
+
+fn set<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
+}
+
+fn read_arms(top: &Fields<'_>, baseline: Option<&str>, base: &Path) -> Option<Vec<Arm>> {
+    let Some(table) = top.table("arm") else {
+        top.missing(
+            "arm",
+            "{ \"6.1\" = { kernel = \"debian:bookworm/6.1\" }, ... }",
+        );
+        return None;
+    };
+    let named = table.named_tables();
+    let names: Vec<_> = named.iter().map(|(name, _)| *name).collect();
+    if names.len() < 2 {
+        let what = format!("one arm only: {}", names.join(", "));
+        top.wrong(
+            "arm",
+            what,
+            "a comparison needs two: add another [arm.NAME]",
+        );
+    }
+    if let Some(baseline) = baseline.filter(|baseline| !names.contains(baseline)) {
+        let what = format!("baseline is not an arm: {baseline:?}");
+        top.wrong("baseline", what, remedy_among(baseline, &names));
+    }
+    let mut arms: Vec<Arm> = named
+        .iter()
+        .map(|(name, fields)| read_arm(name, fields, base))
+        .collect::<Vec<_>>()
+        .into_iter()
+        .collect::<Option<_>>()?;
+    arms.sort_by_key(|arm| Some(arm.name.as_str()) != baseline);
+    Some(arms)
+}
+
+fn read_arm(name: &str, fields: &Fields<'_>, base: &Path) -> Option<Arm> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+    if name.is_empty() || name.len() > 40 || !name.chars().all(plain) {
+        let what = format!("arm name of other than letters, digits and . _ + -: {name:?}");
+        fields.wrong("", what, "rename the arm, 40 characters at most");
+    }
+    if !fields.has("kernel") {
+        fields.missing("kernel", "\"debian:bookworm/6.1\"");
+    }
+    let modules = fields.text("modules").map(|dir| base.join(dir));
+    let kernel = fields
+        .text("kernel")
+        .and_then(|text| match kernel::read(text, modules) {
+            Ok(KernelRef::Running) => {
+                fields.wrong(
+                    "kernel",
+                    "kernel \"running\" on a machine of kind \"qemu\"",
+                    kernel::FORMS,
+                );
+                None
+            }
+            Ok(kernel) => Some(settle(kernel, base)),
+            Err(why) => {
+                fields.wrong("kernel", why, kernel::FORMS);
+                None
+            }
+        });
+    let cmdline = fields
+        .text("cmdline")
+        .unwrap_or_default()
+        .trim()
+        .to_string();
+    if cmdline.contains(['\n', '\0']) || cmdline.len() > 1500 {
+        fields.wrong(
+            "cmdline",
+            "cmdline of several lines or above 1500 bytes",
+            "shorten it",
+        );
+    }
+    let sysctl = fields
+        .table("sysctl")
+        .map(|table| read_sysctl(&table))
+        .unwrap_or_default();
+    fields.finish();
+    Some(Arm {
+        name: name.into(),
+        kernel: kernel?,
+        cmdline,
+        sysctl,
+    })
+}
+
+fn read_sysctl(fields: &Fields<'_>) -> BTreeMap<String, String> {
+    let good = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    let mut sysctl = BTreeMap::new();
+    for (name, value) in fields.scalars() {
+        if name.contains("..") || !name.contains('.') || !name.chars().all(good) {
+            let what = format!("not a sysctl name: {name:?}");
+            fields.wrong(
+                name,
+                what,
+                "write it dotted and quoted: \"net.core.somaxconn\"",
+            );
+        }
+        sysctl.insert(name.into(), value);
+    }
+    sysctl
+}
+
+/// Paths are written relative to the plan file.
+fn settle(kernel: KernelRef, base: &Path) -> KernelRef {
+    match kernel {
+        KernelRef::Deb(files) => KernelRef::Deb(files.iter().map(|file| base.join(file)).collect()),
+        KernelRef::File { vmlinuz, modules } => KernelRef::File {
+            vmlinuz: base.join(vmlinuz),
+            modules,
+        },
+        KernelRef::Tree(dir) => KernelRef::Tree(base.join(dir)),
+        KernelRef::Debian { .. } | KernelRef::Running => kernel,
+    }
+}
+
+fn read_workloads(
+    top: &Fields<'_>,
+    trial_limit: Duration,
+    check: &CheckWorkload<'_>,
+) -> Option<Vec<WorkloadPlan>> {
+    let tables = top.tables("workload");
+    if tables.is_empty() {
+        top.wrong(
+            "workload",
+            "no workload",
+            "add [[workload]] with kind = \"web-static\"",
+        );
+        return None;
+    }
+    let mut workloads: Vec<WorkloadPlan> = Vec::new();
+    let mut whole = true;
+    for table in &tables {
+        let Some(workload) = check(table) else {
+            whole = false;
+            continue;
+        };
+        if workloads.iter().any(|other| other.id == workload.id) {
+            let what = format!("two workloads of one name: {:?}", workload.id);
+            table.wrong("kind", what, "give one of them another name = \"...\"");
+        }
+        if workload.length >= trial_limit {
+            let length = units::show_duration(workload.length);
+            let limit = units::show_duration(trial_limit);
+            let what = format!("warmup and window longer than a trial can be ({limit}): {length}");
+            table.wrong(
+                "window",
+                what,
+                "shorten window, or raise trial_limit in [machine]",
+            );
+        }
+        workloads.push(workload);
+    }
+    whole.then_some(workloads)
+}
+
+fn read_design(fields: Option<&Fields<'_>>) -> Design {
+    let mut design = Design {
+        margin: 0.01,
+        error_rate: 0.05,
+        min_blocks: 4,
+        max_blocks: 30,
+        seed: 1,
+    };
+    let Some(fields) = fields else { return design };
+    set(&mut design.margin, fields.share("margin", 0.0, 0.5));
+    set(&mut design.error_rate, fields.share("error_rate", 0.0, 0.2));
+    set(
+        &mut design.max_blocks,
+        fields.count("max_blocks", 2..=10_000).map(|n| n as u32),
+    );
+    // A plan that lowers max_blocks below the default of min_blocks means both.
+    design.min_blocks = design.min_blocks.min(design.max_blocks);
+    set(
+        &mut design.min_blocks,
+        fields.count("min_blocks", 2..=10_000).map(|n| n as u32),
+    );
+    set(&mut design.seed, fields.count("seed", 0..=i64::MAX as u64));
+    if design.min_blocks > design.max_blocks {
+        let what = format!("min_blocks above max_blocks: {}", design.min_blocks);
+        fields.wrong(
+            "min_blocks",
+            what,
+            format!("write at most {}", design.max_blocks),
+        );
+    }
+    fields.finish();
+    design
+}

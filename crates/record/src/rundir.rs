@@ -1,0 +1,255 @@
+//! The run directory: plan, journal, trials, verdict and report of one experiment.
+//!
+//! ```text
+//! plan.toml            the plan as it was when the run began
+//! journal.jsonl        what happened (`journal`)
+//! trials/007/          one attempt at a trial; a second attempt is trials/007.2
+//!   trial.json         the trial's record: which, how it ended, its figures
+//!   samples.jsonl      the system, second by second (`evidence::Sample`)
+//!   facts.json         what fairness checks compare (`evidence::Facts`)
+//!   console.log        the guest's console
+//! verdict.json         `verdict::Judgement`
+//! report.html, report.md
+//! ```
+//! It names no absolute path and no host, so it can be moved and judged again elsewhere.
+
+use std::fs::{self, File, TryLockError};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::evidence::{Facts, Sample};
+use crate::journal::{self, Entry, Event, Opening};
+use crate::plan::{self, CheckWorkload, Plan};
+use crate::trial::{Outcome, Trial};
+
+/// Version of `trial.json`.
+pub const TRIAL_VERSION: u32 = 1;
+
+/// The content of `trial.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrialRecord {
+    /// Version of this format.
+    pub version: u32,
+    /// Which trial.
+    pub trial: Trial,
+    /// Which attempt, counted from 1.
+    pub attempt: u32,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// A run as it lies on disk, for `verdict` and `report`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// The plan.
+    pub plan: Plan,
+    /// The plan as text.
+    pub plan_text: String,
+    /// What the run was opened with.
+    pub opening: Opening,
+    /// The journal.
+    pub entries: Vec<Entry>,
+    /// All ended attempts in the order of their ends, retried ones among them.
+    pub attempts: Vec<TrialRecord>,
+    /// Facts of measured attempts, by the same index as `attempts`; `None` where there are none.
+    pub facts: Vec<Option<Facts>>,
+}
+
+/// A run directory under its lock: one process at a time.
+#[derive(Debug)]
+pub struct RunDir {
+    path: PathBuf,
+    // Held for its lock, which the kernel drops with the process, however it ends.
+    _lock: File,
+}
+
+impl RunDir {
+    /// Opens `path` for running, and creates it with `plan_text` if it is not there.
+    pub fn open(path: &Path, plan_text: &str) -> Result<Self> {
+        let fresh = !path.join("plan.toml").exists();
+        let stray = fresh
+            && path
+                .read_dir()
+                .is_ok_and(|mut entries| entries.next().is_some());
+        if stray && !path.join("lock").exists() {
+            bail!(
+                "directory holds something other than a run: {} (name another with --out)",
+                path.display()
+            );
+        }
+        fs::create_dir_all(path.join("trials"))
+            .with_context(|| format!("cannot create run directory: {}", path.display()))?;
+        let lock = File::create(path.join("lock"))
+            .with_context(|| format!("cannot write to run directory: {}", path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                bail!("another bakeoff is at work on this run: {}", path.display())
+            }
+            Err(TryLockError::Error(why)) => return Err(why).context("cannot lock run directory"),
+        }
+        let dir = Self {
+            path: path.into(),
+            _lock: lock,
+        };
+        if fresh {
+            dir.write("plan.toml", plan_text.as_bytes())?;
+        }
+        Ok(dir)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The journal's path.
+    pub fn journal(&self) -> PathBuf {
+        self.path.join("journal.jsonl")
+    }
+
+    /// Makes the directory of one attempt, emptied of what an interrupted one left.
+    pub fn trial_dir(&self, trial: &Trial, attempt: u32) -> Result<PathBuf> {
+        let dir = self.path.join("trials").join(attempt_name(trial, attempt));
+        if dir.exists() {
+            fs::remove_dir_all(&dir).context("cannot clear an interrupted trial")?;
+        }
+        fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        Ok(dir)
+    }
+
+    /// Writes the record of an attempt and returns its SHA-256.
+    pub fn write_trial(&self, record: &TrialRecord, evidence: &Evidence) -> Result<String> {
+        let name = format!("trials/{}", attempt_name(&record.trial, record.attempt));
+        if !evidence.samples.is_empty() {
+            let mut lines = Vec::new();
+            for sample in &evidence.samples {
+                serde_json::to_writer(&mut lines, sample)?;
+                lines.push(b'\n');
+            }
+            self.write(&format!("{name}/samples.jsonl"), &lines)?;
+        }
+        if let Some(facts) = &evidence.facts {
+            self.write(
+                &format!("{name}/facts.json"),
+                &serde_json::to_vec_pretty(facts)?,
+            )?;
+        }
+        let body = serde_json::to_vec_pretty(record)?;
+        self.write(&format!("{name}/trial.json"), &body)?;
+        Ok(sha256(&body))
+    }
+
+    /// Writes a file whole or not at all.
+    pub fn write(&self, name: &str, body: &[u8]) -> Result<()> {
+        let path = self.path.join(name);
+        let draft = path.with_extension("draft");
+        let write = || -> std::io::Result<()> {
+            let mut file = File::create(&draft)?;
+            file.write_all(body)?;
+            file.sync_data()?;
+            fs::rename(&draft, &path)
+        };
+        write().with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// What stands beside `trial.json`.
+#[derive(Debug, Clone, Default)]
+pub struct Evidence {
+    /// The system, second by second.
+    pub samples: Vec<Sample>,
+    /// What fairness checks compare.
+    pub facts: Option<Facts>,
+}
+
+fn attempt_name(trial: &Trial, attempt: u32) -> String {
+    match attempt {
+        1 => format!("{:03}", trial.number),
+        more => format!("{:03}.{more}", trial.number),
+    }
+}
+
+/// SHA-256 in hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// Loads a run; it need not be finished. Nothing is changed.
+pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
+    let plan_path = path.join("plan.toml");
+    let plan_text = fs::read_to_string(&plan_path).with_context(|| {
+        format!(
+            "not a run directory: {} (no plan.toml in it)",
+            path.display()
+        )
+    })?;
+    let plan = plan::read(&plan_path.display().to_string(), &plan_text, path, check)?;
+    let entries = journal::read(&path.join("journal.jsonl"))?;
+    let Some(Event::Opened(opening)) = entries.first().map(|entry| entry.event.clone()) else {
+        bail!(
+            "run has not begun: {} (finish it with bakeoff run)",
+            path.display()
+        );
+    };
+    let (mut attempts, mut facts) = (Vec::new(), Vec::new());
+    for entry in &entries {
+        if let Event::Ended {
+            trial,
+            attempt,
+            record,
+            ..
+        } = &entry.event
+        {
+            let dir = path.join("trials").join(attempt_name(trial, *attempt));
+            attempts.push(load_trial(&dir, record)?);
+            facts.push(load_facts(&dir)?);
+        }
+    }
+    Ok(Run {
+        plan,
+        plan_text,
+        opening,
+        entries,
+        attempts,
+        facts,
+    })
+}
+
+fn load_trial(dir: &Path, sha: &str) -> Result<TrialRecord> {
+    let path = dir.join("trial.json");
+    let body = fs::read(&path).with_context(|| format!("lost record: {}", path.display()))?;
+    if sha256(&body) != sha {
+        bail!(
+            "record is not the one that the journal names: {}",
+            path.display()
+        );
+    }
+    let record: TrialRecord = serde_json::from_slice(&body)
+        .with_context(|| format!("damaged record: {}", path.display()))?;
+    if record.version > TRIAL_VERSION {
+        bail!(
+            "record of a newer bakeoff: {} (use that version)",
+            path.display()
+        );
+    }
+    Ok(record)
+}
+
+fn load_facts(dir: &Path) -> Result<Option<Facts>> {
+    let path = dir.join("facts.json");
+    match fs::read(&path) {
+        Ok(body) => serde_json::from_slice(&body)
+            .with_context(|| format!("damaged facts: {}", path.display()))
+            .map(Some),
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(why) => Err(why).with_context(|| format!("cannot read {}", path.display())),
+    }
+}

@@ -1,0 +1,121 @@
+//! A trial: one boot of one arm running one workload, and how it ended.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::evidence::Usage;
+use crate::load::LoadResult;
+use crate::metric::Figure;
+
+/// Which trial: its place in the schedule. One boot more of the same trial has the next `attempt`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Trial {
+    /// Place in the schedule, counted from 1.
+    pub number: u32,
+    /// Block, counted from 1 for each workload.
+    pub block: u32,
+    /// Place in the block, counted from 1.
+    pub slot: u32,
+    /// The arm's name.
+    pub arm: String,
+    /// The workload's id.
+    pub workload: String,
+}
+
+impl fmt::Display for Trial {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "trial {:03} (arm {}, {}, block {})",
+            self.number, self.arm, self.workload, self.block
+        )
+    }
+}
+
+/// How an attempt at a trial ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It ran to its end and every answer was checked.
+    Measured(Box<Measurement>),
+    /// It gave no figure.
+    Void(Void),
+    /// It was not tried, and why.
+    Skipped(String),
+}
+
+/// What a measured trial yields.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Its figures, the primary one first.
+    pub figures: Vec<Figure>,
+    /// What the clients saw; absent for workloads without simulated clients.
+    pub load: Option<LoadResult>,
+    /// What the system used meanwhile.
+    pub usage: Usage,
+    /// From power-on to the agent's first word, in host milliseconds.
+    pub boot_ms: u64,
+    /// Version string of the kernel that ran.
+    pub kernel: String,
+    /// Version string of the server that served.
+    pub server: String,
+}
+
+/// Why a trial gave no figure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Void {
+    /// The kind of failure.
+    pub reason: VoidReason,
+    /// What happened, in words.
+    pub detail: String,
+    /// The last lines of the console.
+    pub console: Vec<String>,
+}
+
+/// Kinds of failure, each counted apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VoidReason {
+    /// The agent did not speak within the boot time-out.
+    BootTimeout,
+    /// The agent fell silent.
+    Silent,
+    /// The kernel panicked.
+    Panic,
+    /// The machine ended by itself.
+    MachineExit,
+    /// The machine could not be started.
+    StartFailed,
+    /// The trial ran past its limit.
+    Overrun,
+    /// A service did not start or died.
+    ServiceFailed,
+    /// The agent could not do its work.
+    AgentFailed,
+    /// Answers were wrong, or none was right.
+    CheckFailed,
+}
+
+impl VoidReason {
+    /// The kind in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::BootTimeout => "boot time-out",
+            Self::Silent => "silent guest",
+            Self::Panic => "kernel panic",
+            Self::MachineExit => "machine exit",
+            Self::StartFailed => "start failed",
+            Self::Overrun => "overrun",
+            Self::ServiceFailed => "service failed",
+            Self::AgentFailed => "agent failed",
+            Self::CheckFailed => "check failed",
+        }
+    }
+}
+
+impl fmt::Display for Void {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}: {}", self.reason.words(), self.detail)
+    }
+}

@@ -1,0 +1,101 @@
+//! Reading and writing quantities as people type them: `10s`, `2GiB`, `1%`.
+
+use std::time::Duration;
+
+/// Reads a duration such as `500ms`, `10s`, `1h 30m`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|_| {
+        format!("not a duration: {text:?}, write it like \"500ms\", \"10s\" or \"2h\"")
+    })
+}
+
+/// Reads a size such as `512MiB` or `2GiB`, in bytes.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    text.parse::<bytesize::ByteSize>()
+        .map(|size| size.as_u64())
+        .map_err(|_| format!("not a size: {text:?}, write it like \"512MiB\" or \"2GiB\""))
+}
+
+/// Reads a share such as `1%` or `0.01`; the result is a fraction.
+pub fn share(text: &str) -> Result<f64, String> {
+    let (number, scale) = match text.strip_suffix('%') {
+        Some(percent) => (percent, 0.01),
+        None => (text, 1.0),
+    };
+    match number.trim().parse::<f64>() {
+        Ok(value) if value.is_finite() => Ok(value * scale),
+        _ => Err(format!(
+            "not a share: {text:?}, write it like \"1%\" or \"0.01\""
+        )),
+    }
+}
+
+/// A duration in the shortest exact form: `1m 30s`, `250ms`.
+pub fn show_duration(time: Duration) -> String {
+    humantime::format_duration(time).to_string()
+}
+
+/// A size with three significant digits: `806 MiB`.
+pub fn show_bytes(size: u64) -> String {
+    let mut value = size as f64;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if value < 1024.0 {
+            return format!("{} {unit}", significant(value, 3));
+        }
+        value /= 1024.0;
+    }
+    format!("{} TiB", significant(value, 3))
+}
+
+/// A number with `digits` significant digits and no exponent: `0.00123`, `12.3`, `1230`.
+pub fn significant(value: f64, digits: usize) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let places = |value: f64| digits as i32 - 1 - value.abs().log10().floor() as i32;
+    let scale = 10f64.powi(places(value));
+    let rounded = (value * scale).round() / scale;
+    // Rounding up may add a digit before the point: 99.95 becomes 100.
+    format!("{rounded:.*}", places(rounded).max(0) as usize)
+}
+
+/// A ratio as a signed change: `1.018` is `+1.80 %`.
+pub fn show_change(ratio: f64) -> String {
+    format!("{:+.2} %", (ratio - 1.0) * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_read_as_percent_or_fraction() {
+        assert!((share("2.5%").unwrap() - 0.025).abs() < 1e-15);
+        assert!((share("0.01").unwrap() - 0.01).abs() < 1e-15);
+        assert!(share("one%").unwrap_err().contains("not a share"));
+        assert!(share("inf").is_err());
+    }
+
+    #[test]
+    fn numbers_keep_their_significant_digits() {
+        assert_eq!(significant(0.001_234_5, 3), "0.00123");
+        assert_eq!(significant(1234.5, 3), "1230");
+        assert_eq!(significant(99.95, 3), "100");
+        assert_eq!(significant(-2.0, 3), "-2.00");
+    }
+
+    #[test]
+    fn sizes_and_changes_read_well() {
+        assert_eq!(show_bytes(806 << 20), "806 MiB");
+        assert_eq!(show_bytes(512), "512 B");
+        assert_eq!(show_change(0.982), "-1.80 %");
+    }
+
+    #[test]
+    fn sizes_are_read_with_their_unit() {
+        assert_eq!(bytes("2GiB"), Ok(2 << 30));
+        assert!(bytes("lots").is_err());
+        assert_eq!(duration("1h 30m"), Ok(Duration::from_secs(5400)));
+        assert!(duration("10").is_err());
+    }
+}

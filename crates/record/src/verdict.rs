@@ -1,0 +1,147 @@
+//! What `judge` says: one verdict per metric and arm, and the tables a report prints.
+//!
+//! `report` computes no statistic, so everything it shows is in here.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::load::Fault;
+use crate::metric::MetricSpec;
+use crate::trial::VoidReason;
+
+/// Version of `verdict.json`.
+pub const VERSION: u32 = 1;
+
+/// What can be said of an arm against the baseline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The arm is better, whatever the margin.
+    Better,
+    /// The arm is worse.
+    Worse,
+    /// The difference lies within the margin.
+    Equivalent,
+    /// The data cannot tell.
+    Undecided,
+}
+
+impl Verdict {
+    /// The verdict as one word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::Equivalent => "equivalent",
+            Self::Undecided => "undecided",
+        }
+    }
+}
+
+/// One arm against the baseline on one metric of one workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The workload's id.
+    pub workload: String,
+    /// The metric.
+    pub spec: MetricSpec,
+    /// The arm that is judged against the baseline.
+    pub arm: String,
+    /// What is said.
+    pub verdict: Verdict,
+    /// Arm over baseline, typical over blocks; 1 means no difference. `None` without a whole block.
+    pub ratio: Option<f64>,
+    /// Interval of the ratio at the plan's error rate.
+    pub low: Option<f64>,
+    /// Upper end of the interval.
+    pub high: Option<f64>,
+    /// Blocks in which both arms were measured.
+    pub blocks: u32,
+    /// Why it is so, in a sentence; for `undecided`, what would settle it.
+    pub reason: String,
+    /// The pairs behind it, in block order.
+    pub pairs: Vec<Pair>,
+}
+
+/// One block of a comparison.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Pair {
+    /// The block.
+    pub block: u32,
+    /// The baseline's figure.
+    pub baseline: f64,
+    /// The arm's figure.
+    pub arm: f64,
+    /// Whether the arm ran before the baseline.
+    pub arm_first: bool,
+}
+
+/// One arm on one workload: the table of the reports of 2004, averaged over trials.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArmTable {
+    /// The workload's id.
+    pub workload: String,
+    /// The arm's name.
+    pub arm: String,
+    /// Kernel version string.
+    pub kernel: String,
+    /// Server version string.
+    pub server: String,
+    /// Trials measured.
+    pub measured: u32,
+    /// Attempts that gave no figure, by reason.
+    pub voids: BTreeMap<VoidReason, u32>,
+    /// Share of CPU time in programs, 0 to 1.
+    pub cpu_user: f64,
+    /// Share of CPU time in the kernel, 0 to 1.
+    pub cpu_system: f64,
+    /// Memory in use, in bytes.
+    pub memory_used_bytes: f64,
+    /// Highest swap in use, in bytes.
+    pub swap_used_bytes: u64,
+    /// Pages served, all trials together.
+    pub served: u64,
+    /// Pages served per second, mean over trials.
+    pub served_per_s: f64,
+    /// Mean time of a page, in milliseconds, all trials together.
+    pub mean_ms: f64,
+    /// Unsuccessful requests by class, all trials together.
+    pub faults: BTreeMap<Fault, u64>,
+    /// Means of all figures over trials, in the order of the metrics.
+    pub figures: Vec<(MetricSpec, f64)>,
+    /// Pages served in each second of the window, mean over trials: `(second, pages)`.
+    pub over_time: Vec<(f64, f64)>,
+    /// Latency quantile curve of all trials merged: `(quantile, milliseconds)`.
+    pub latency_curve: Vec<(f64, f64)>,
+    /// Share of CPU time spent sampling, 0 to 1.
+    pub sampling: f64,
+}
+
+/// A fact that is not the same in all arms.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// The fact's key.
+    pub fact: String,
+    /// Its value for each arm; `None` where the arm has no such fact.
+    pub values: BTreeMap<String, Option<String>>,
+    /// Whether the plan names it (kernel, command line, sysctl) or it follows from the kernel.
+    pub declared: bool,
+}
+
+/// All that `judge` says about a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// Version of this format.
+    pub version: u32,
+    /// Name of the rule that decided.
+    pub rule: String,
+    /// Comparisons, by workload, arm and metric, primaries first.
+    pub comparisons: Vec<Comparison>,
+    /// Per workload and arm.
+    pub tables: Vec<ArmTable>,
+    /// What differed between the arms.
+    pub differences: Vec<Difference>,
+    /// Things a reader must know before the figures: failed boots, a saturated client, few blocks.
+    pub warnings: Vec<String>,
+}

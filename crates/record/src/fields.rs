@@ -18,6 +18,7 @@ pub struct Page<'t> {
     file: &'t str,
     text: &'t str,
     problems: RefCell<Vec<Problem>>,
+    broken: RefCell<BTreeSet<usize>>,
 }
 
 impl<'t> Page<'t> {
@@ -27,31 +28,43 @@ impl<'t> Page<'t> {
             file,
             text,
             problems: RefCell::default(),
+            broken: RefCell::default(),
         }
     }
 
     /// Parses the text; syntax errors are noted like any other mistake, as many as there are.
     pub fn parse(&self) -> Spanned<DeTable<'t>> {
         let (table, errors) = DeTable::parse_recoverable(self.text);
-        for error in errors {
+        for error in &errors {
             let span = error.span().unwrap_or_default();
             let what = error.message().lines().collect::<Vec<_>>().join(", ");
             self.note(&span, what, "see docs/plan.md for the form".into());
         }
+        let lines = errors
+            .iter()
+            .map(|error| self.line(&error.span().unwrap_or_default()));
+        self.broken.borrow_mut().extend(lines);
         table
     }
 
     /// Notes a mistake at a place in the text.
     pub fn note(&self, span: &Range<usize>, what: String, remedy: String) {
+        let line = self.line(span);
+        // What a line with broken syntax seems to say is nobody's mistake.
+        if !self.broken.borrow().contains(&line) {
+            let problem = Problem {
+                file: self.file.into(),
+                line,
+                what,
+                remedy,
+            };
+            self.problems.borrow_mut().push(problem);
+        }
+    }
+
+    fn line(&self, span: &Range<usize>) -> usize {
         let before = &self.text.as_bytes()[..span.start.min(self.text.len())];
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-        let problem = Problem {
-            file: self.file.into(),
-            line,
-            what,
-            remedy,
-        };
-        self.problems.borrow_mut().push(problem);
+        1 + before.iter().filter(|byte| **byte == b'\n').count()
     }
 
     /// Ends the reading: the value, or all mistakes in the order of their lines.
@@ -300,7 +313,11 @@ impl<'t> Fields<'t> {
             .table
             .get_key_value(key)
             .map_or(0..0, |(key, _)| key.span());
-        Self::new(self.page, table, span, format!("[{key}]"))
+        let title = match self.title.strip_suffix(']') {
+            Some(parent) => format!("{parent}.{key}]"),
+            None => format!("[{key}]"),
+        };
+        Self::new(self.page, table, span, title)
     }
 
     fn ask(&self, key: &str) -> Option<&'t DeValue<'t>> {

@@ -465,3 +465,157 @@ fn read_design(fields: Option<&Fields<'_>>) -> Design {
     fields.finish();
     design
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    const GOOD: &str = r#"
+title = "two kernels"
+baseline = "6.1"
+[machine]
+cpus = 2
+memory = "2GiB"
+[image]
+recipe = "web"
+[arm."7.2"]
+kernel = "debian:trixie-backports/7.2"
+cmdline = "mitigations=off"
+sysctl = { "net.core.somaxconn" = 4096 }
+[arm."6.1"]
+kernel = "debian:bookworm/6.1"
+[[workload]]
+kind = "toy"
+window = "10s"
+[design]
+margin = "2%"
+max_blocks = 3
+"#;
+
+    fn toy(fields: &Fields<'_>) -> Option<WorkloadPlan> {
+        fields.choice("kind", &[("toy", ())])?;
+        let length = fields.read("window", units::duration)?;
+        fields.finish();
+        let kind = "toy".to_string();
+        Some(WorkloadPlan {
+            id: kind.clone(),
+            kind,
+            options: serde_json::Value::Null,
+            length,
+        })
+    }
+
+    /// `edits` replace text in the good plan; what is wrong with the result is compared.
+    fn check(edits: &[(&str, &str)], want: &Expect) {
+        let mut text = GOOD.to_string();
+        for (from, to) in edits {
+            assert!(text.contains(from), "the good plan has no {from:?}");
+            text = text.replacen(from, to, 1);
+        }
+        let got = match read("plan.toml", &text, Path::new("/plans"), &toy) {
+            Ok(plan) => format!("{} arms", plan.arms.len()),
+            Err(problems) => problems.to_string(),
+        };
+        want.assert_eq(&got);
+    }
+
+    #[test]
+    fn a_good_plan_is_read_whole_with_its_baseline_first() {
+        let plan = read("plan.toml", GOOD, Path::new("/plans"), &toy).unwrap();
+        let names: Vec<_> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
+        assert_eq!(names, ["6.1", "7.2"]);
+        assert_eq!(plan.arms[1].sysctl["net.core.somaxconn"], "4096");
+        assert_eq!((plan.design.min_blocks, plan.design.max_blocks), (3, 3));
+        assert!((plan.design.margin - 0.02).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_misspelt_key_is_named_with_the_right_one() {
+        check(
+            &[("memory", "memmory"), ("baseline", "base_line")],
+            &expect![[r#"
+                plan.toml:1: missing key in the file: baseline (add baseline = the name of an arm)
+                plan.toml:3: unknown key in the file: base_line (did you mean "baseline"?)
+                plan.toml:6: unknown key in [machine]: memmory (did you mean "memory"?)"#]],
+        );
+    }
+
+    #[test]
+    fn a_baseline_that_is_no_arm_is_refused() {
+        check(
+            &[("baseline = \"6.1\"", "baseline = \"6.2\"")],
+            &expect![[r#"plan.toml:3: baseline is not an arm: "6.2" (did you mean "6.1"?)"#]],
+        );
+    }
+
+    #[test]
+    fn one_arm_is_not_a_comparison() {
+        check(
+            &[
+                ("[arm.\"6.1\"]\nkernel = \"debian:bookworm/6.1\"\n", ""),
+                ("\"6.1\"", "\"7.2\""),
+            ],
+            &expect![
+                "plan.toml:9: one arm only: 7.2 (a comparison needs two: add another [arm.NAME])"
+            ],
+        );
+    }
+
+    #[test]
+    fn a_window_longer_than_a_trial_is_refused() {
+        check(
+            &[("\"10s\"", "\"2h\"")],
+            &expect![
+                "plan.toml:17: warmup and window longer than a trial can be (1h): 2h (shorten window, or raise trial_limit in [machine])"
+            ],
+        );
+    }
+
+    #[test]
+    fn counted_instructions_need_one_cpu() {
+        check(
+            &[("cpus = 2", "cpus = 2\nclock = \"instructions\"")],
+            &expect![[
+                r#"plan.toml:5: clock "instructions" with more than one CPU: 2 (write cpus = 1: counted instructions need one CPU)"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn many_mistakes_are_told_at_once() {
+        check(
+            &[
+                ("\"2GiB\"", "\"lots\""),
+                ("debian:bookworm/6.1", "6.1"),
+                ("kind = \"toy\"", "kind = \"tot\""),
+                ("margin = \"2%\"", "margin = \"200%\"\nmin_blocks = 9"),
+                ("\"net.core.somaxconn\" = 4096", "somaxconn = [1]"),
+            ],
+            &expect![[r#"
+                plan.toml:6: memory: not a size: "lots" (write it like "512MiB" or "2GiB")
+                plan.toml:12: wrong type for somaxconn in [arm."7.2".sysctl]: array (write a number or a text)
+                plan.toml:14: unknown kind of kernel: "6.1" (write debian:SUITE/VERSION, deb:FILE..., file:VMLINUZ, tree:DIR or running)
+                plan.toml:16: unknown kind: "tot" (did you mean "toy"?)
+                plan.toml:19: margin out of range: "200%" (write above 0 % to 50 %)
+                plan.toml:20: min_blocks above max_blocks: 9 (write at most 3)"#]],
+        );
+    }
+
+    #[test]
+    fn broken_syntax_has_its_line() {
+        check(
+            &[("cpus = 2", "cpus = ")],
+            &expect![
+                "plan.toml:5: string values must be quoted, expected literal string (see docs/plan.md for the form)"
+            ],
+        );
+    }
+
+    #[test]
+    fn paths_are_taken_from_the_plan_files_directory() {
+        let text = GOOD.replacen("debian:bookworm/6.1", "file:boot/vmlinuz", 1);
+        let plan = read("plan.toml", &text, Path::new("/plans"), &toy).unwrap();
+        assert_eq!(plan.arms[0].kernel.to_string(), "file:/plans/boot/vmlinuz");
+    }
+}

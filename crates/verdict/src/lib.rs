@@ -1,23 +1,170 @@
 //! Pure statistics: design (trial order), compare, decide. No clock, no file, no network.
+//!
+//! ```text
+//! design    the order of the arms in a block, from the seed
+//! pair      measured trials side by side, block by block
+//! rule      what may be said of the pairs: the one place to replace it
+//! table     one arm's averages
+//! differ    which facts are not the same in all arms
+//! warnings  what a reader must know before the figures
+//! ```
+//! The same run gives the same bytes: nothing here asks for the time, the machine or chance.
 
+use record::metric::{MetricSpec, Role};
 use record::plan::Plan;
 use record::rundir::Run;
-use record::verdict::Judgement;
+use record::verdict::{Comparison, Judgement, VERSION, Verdict};
 
-/// The order of the arms in one block of one workload: names, first to last. Decided by the plan's seed alone.
+use crate::pair::Measured;
+
+mod design;
+mod differ;
+mod pair;
+#[cfg(test)]
+mod play;
+mod rule;
+mod table;
+mod warnings;
+
+/// The order of the arms in one block of one workload: names, first to last. Decided by the plan's
+/// seed alone, so it does not depend on how many blocks were looked at, or on what they showed.
 pub fn order(plan: &Plan, workload: &str, block: u32) -> Vec<String> {
-    let _ = (workload, block);
-    plan.arms.iter().map(|arm| arm.name.clone()).collect()
+    design::order(plan, workload, block)
 }
 
 /// All that can be said about a run, finished or not.
+///
+/// A run without a single measured trial has tables and warnings, but no comparisons: what a
+/// workload measures is known only from its figures.
 pub fn judge(run: &Run) -> Judgement {
-    let _ = run;
-    todo!()
+    let measured = Measured::of(run);
+    let comparisons = compare(run, &measured);
+    Judgement {
+        version: VERSION,
+        rule: rule::NAME.into(),
+        warnings: warnings::of(run, &measured, &comparisons),
+        tables: table::of(run, &measured),
+        differences: differ::of(run),
+        comparisons,
+    }
 }
 
 /// Whether a workload's primary metric is decided for all arms, so that it needs no more blocks.
+///
+/// Never so before the plan's `min_blocks`, because the rule does not decide before its first look.
 pub fn is_decided(judgement: &Judgement, workload: &str) -> bool {
-    let _ = (judgement, workload);
-    false
+    let primary = |comparison: &&Comparison| {
+        comparison.workload == workload && comparison.spec.role == Role::Primary
+    };
+    let mut primaries = judgement.comparisons.iter().filter(primary).peekable();
+    primaries.peek().is_some() && primaries.all(|primary| primary.verdict != Verdict::Undecided)
+}
+
+fn compare(run: &Run, measured: &Measured<'_>) -> Vec<Comparison> {
+    let mut comparisons = Vec::new();
+    for workload in &run.plan.workloads {
+        let specs = measured.specs(&workload.id);
+        for arm in run
+            .plan
+            .arms
+            .iter()
+            .filter(|arm| arm.name != run.plan.baseline)
+        {
+            for spec in &specs {
+                comparisons.push(compare_one(run, measured, (&workload.id, &arm.name), spec));
+            }
+        }
+    }
+    comparisons
+}
+
+fn compare_one(
+    run: &Run,
+    measured: &Measured<'_>,
+    (workload, arm): (&str, &str),
+    spec: &MetricSpec,
+) -> Comparison {
+    let pairs = measured.pairs(workload, (&run.plan.baseline, arm), &spec.name);
+    let finding = rule::decide(&pairs, spec.direction, &run.plan.design);
+    Comparison {
+        workload: workload.into(),
+        spec: spec.clone(),
+        arm: arm.into(),
+        verdict: finding.verdict,
+        ratio: finding.ratio,
+        low: finding.interval.map(|(low, _)| low),
+        high: finding.interval.map(|(_, high)| high),
+        blocks: pairs.len() as u32,
+        reason: finding.reason,
+        pairs,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::play::{Play, THROUGHPUT};
+
+    #[test]
+    fn a_planted_gain_is_found_and_stops_the_run() {
+        let run = Play::new().blocks(&[
+            [100.0, 107.2],
+            [100.1, 107.5],
+            [99.9, 107.1],
+            [100.0, 107.4],
+        ]);
+        let judgement = judge(&run.run());
+        let primary = &judgement.comparisons[0];
+        assert_eq!(primary.verdict, Verdict::Better, "{}", primary.reason);
+        assert_eq!(
+            (primary.blocks, primary.spec.name.as_str()),
+            (4, THROUGHPUT)
+        );
+        assert!(is_decided(&judgement, "web"));
+        assert!(!is_decided(&judgement, "no such workload"));
+    }
+
+    #[test]
+    fn three_blocks_are_not_enough_for_a_plan_of_four() {
+        let run = Play::new().blocks(&[[100.0, 107.2], [100.1, 107.5], [99.9, 107.1]]);
+        let judgement = judge(&run.run());
+        assert_eq!(judgement.comparisons[0].verdict, Verdict::Undecided);
+        assert!(!is_decided(&judgement, "web"));
+    }
+
+    #[test]
+    fn a_run_with_nothing_measured_is_judged_too() {
+        let judgement = judge(&Play::new().run());
+        assert!(judgement.comparisons.is_empty());
+        assert_eq!(judgement.tables.len(), 2);
+        assert!(!is_decided(&judgement, "web"));
+        let voids = judge(&Play::new().void(1, "7.2").void(1, "6.1").run());
+        assert!(voids.comparisons.is_empty());
+        assert_eq!(voids.tables[1].voids.values().sum::<u32>(), 1);
+    }
+
+    #[test]
+    fn one_arm_alone_gives_a_comparison_without_a_ratio() {
+        let judgement = judge(&Play::new().measured(1, "6.1", 100.0).run());
+        assert_eq!(judgement.comparisons.len(), 2);
+        assert_eq!(judgement.comparisons[0].ratio, None);
+        assert_eq!(judgement.comparisons[0].verdict, Verdict::Undecided);
+    }
+
+    #[test]
+    fn the_same_run_gives_the_same_bytes() {
+        let run = Play::new()
+            .blocks(&[[1.0, 2.0], [1.1, 2.1]])
+            .void(3, "7.2")
+            .run();
+        let bytes = || serde_json::to_vec(&judge(&run)).unwrap();
+        assert_eq!(bytes(), bytes());
+    }
+
+    #[test]
+    fn a_judgement_survives_its_file() {
+        let judgement = judge(&Play::new().blocks(&[[1.0, 2.0]]).void(2, "7.2").run());
+        let text = serde_json::to_string(&judgement).unwrap();
+        assert_eq!(serde_json::from_str::<Judgement>(&text).unwrap(), judgement);
+    }
 }

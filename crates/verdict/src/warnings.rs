@@ -1,0 +1,413 @@
+//! What a reader must know before the figures.
+//!
+//! Each warning is one lowercase fragment that names workload and arm, gives its numbers, and says
+//! in parentheses what it means or what to do. Gravest first.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use record::plan::{Arm, MachineKind};
+use record::rundir::Run;
+use record::trial::Measurement;
+use record::units::significant;
+use record::verdict::Comparison;
+
+use crate::pair::Measured;
+use crate::rule::is_all_zero;
+use crate::table::{faults, mean, voids};
+
+/// Share of CPU time that may be idle before the server counts as not stressed.
+const IDLE: f64 = 0.1;
+
+/// Share of CPU time that others (the hypervisor, the sampler) may take without a warning.
+const TAX: f64 = 0.01;
+
+/// Everything that is to be said of a run before its figures.
+pub(crate) fn of(run: &Run, measured: &Measured<'_>, comparisons: &[Comparison]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for workload in run
+        .plan
+        .workloads
+        .iter()
+        .map(|workload| workload.id.as_str())
+    {
+        warnings.extend(failed_attempts(run, workload));
+        warnings.extend(missing_blocks(run, measured, workload));
+        warnings.extend(unserved(run, measured, workload));
+        warnings.extend(wrong_limit(run, measured, workload));
+        warnings.extend(same_kernel(run, measured, workload));
+    }
+    warnings.extend(no_ratio(comparisons));
+    warnings.extend(equal_arms(run));
+    warnings.extend(nature(run));
+    warnings
+}
+
+fn arms(run: &Run) -> impl Iterator<Item = &Arm> {
+    run.plan.arms.iter()
+}
+
+fn listed<K: Display, V: Display>(items: impl IntoIterator<Item = (K, V)>) -> String {
+    let items = items
+        .into_iter()
+        .map(|(what, count)| format!("{what} {count}"));
+    items.collect::<Vec<_>>().join(", ")
+}
+
+/// Attempts without a figure, and whether they fall on one arm.
+fn failed_attempts(run: &Run, workload: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut failed = BTreeMap::new();
+    for arm in arms(run) {
+        let voids = voids(run, workload, &arm.name);
+        let count: u32 = voids.values().sum();
+        failed.insert(arm.name.as_str(), count);
+        if count > 0 {
+            let tried = run
+                .attempts
+                .iter()
+                .filter(|record| record.trial.workload == workload && record.trial.arm == arm.name);
+            let reasons = listed(voids.iter().map(|(reason, count)| (reason.words(), count)));
+            warnings.push(format!(
+                "{workload}: attempts without a figure on arm {}: {count} of {}: {reasons}",
+                arm.name,
+                tried.count()
+            ));
+        }
+    }
+    let most = failed.values().max().copied().unwrap_or(0);
+    let least = failed.values().min().copied().unwrap_or(0);
+    if most >= 2 && most >= 3 * least {
+        warnings.push(format!(
+            "{workload}: attempts fail more often on one arm: {} (what makes them fail may also \
+             bend the figures of those that do not)",
+            listed(failed)
+        ));
+    }
+    warnings
+}
+
+/// Blocks left out, and fewer blocks than the plan wants at least.
+fn missing_blocks(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let (begun, incomplete) = measured.begun_and_incomplete(run, workload);
+    if !incomplete.is_empty() {
+        let numbers: Vec<String> = incomplete.iter().map(u32::to_string).collect();
+        warnings.push(format!(
+            "{workload}: blocks without a figure of every arm: {} of {begun}, number {} (not \
+             compared where an arm is missing)",
+            incomplete.len(),
+            numbers.join(", ")
+        ));
+    }
+    let whole = begun - incomplete.len();
+    if whole < run.plan.design.min_blocks as usize {
+        warnings.push(format!(
+            "{workload}: whole blocks so far: {whole}, the plan wants {} at least (no verdict \
+             before that)",
+            run.plan.design.min_blocks
+        ));
+    }
+    warnings
+}
+
+/// Requests that ended in a fault or were never sent, by whose fault it was.
+fn unserved(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for arm in arms(run) {
+        let trials = measured.of_arm(workload, &arm.name);
+        let (clients, servers): (Vec<_>, Vec<_>) = faults(&trials)
+            .into_iter()
+            .partition(|(fault, _)| fault.is_clients_own());
+        let mut warn = |what: &str, faults: &[(_, u64)], meaning: &str| {
+            let count: u64 = faults.iter().map(|(_, count)| count).sum();
+            if count > 0 {
+                let name = &arm.name;
+                warnings.push(format!(
+                    "{workload}: {what} on arm {name}: {count} ({meaning})"
+                ));
+            }
+        };
+        warn("unsuccessful requests", &servers, "never counted as served");
+        warn(
+            "requests lost by the clients",
+            &clients,
+            "the clients were the limit, not the arm",
+        );
+        let unsent: u64 = trials
+            .iter()
+            .filter_map(|trial| Some(trial.load.as_ref()?.unsent))
+            .sum();
+        if unsent > 0 {
+            let name = &arm.name;
+            warnings.push(format!(
+                "{workload}: requests due and never sent on arm {name}: {unsent}"
+            ));
+        }
+    }
+    warnings
+}
+
+/// Signs that something other than the arm set the figures.
+fn wrong_limit(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for arm in arms(run) {
+        let trials = measured.of_arm(workload, &arm.name);
+        let share = |of: fn(&Measurement) -> f64| mean(&trials, |trial| of(trial));
+        let mut warn = |share: f64, bound: f64, what: &str, meaning: &str| {
+            if share > bound {
+                let percent = significant(share * 100.0, 2);
+                let name = &arm.name;
+                warnings.push(format!(
+                    "{workload}: CPU time {what} on arm {name}: {percent} % ({meaning})"
+                ));
+            }
+        };
+        warn(
+            share(|trial| trial.usage.cpu_idle),
+            IDLE,
+            "idle",
+            "the load, not the arm, may have set the figures: add connections",
+        );
+        warn(
+            share(|trial| trial.usage.cpu_steal),
+            TAX,
+            "taken by the hypervisor",
+            "the host was busy with something else",
+        );
+        warn(
+            share(|trial| trial.usage.sampling),
+            TAX,
+            "spent on sampling",
+            "the figures include it",
+        );
+    }
+    warnings
+}
+
+/// Arms whose plans name different kernels and that ran the same one.
+fn same_kernel(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String> {
+    let mut ran = BTreeMap::<&str, Vec<&Arm>>::new();
+    for arm in arms(run) {
+        let trials = measured.of_arm(workload, &arm.name);
+        if let Some(trial) = trials.last() {
+            ran.entry(trial.kernel.as_str()).or_default().push(arm);
+        }
+    }
+    let unlike = |arms: &&Vec<&Arm>| arms.iter().any(|arm| arm.kernel != arms[0].kernel);
+    let told = |arms: &Vec<&Arm>| {
+        let names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
+        format!(
+            "{workload}: the plan names different kernels and the same one ran: arms {}",
+            names.join(", ")
+        )
+    };
+    ran.values().filter(unlike).map(told).collect()
+}
+
+/// Metrics whose figures cannot be compared as ratios.
+fn no_ratio(comparisons: &[Comparison]) -> Vec<String> {
+    let bad =
+        |comparison: &&Comparison| comparison.ratio.is_none() && !is_all_zero(&comparison.pairs);
+    let told = |comparison: &Comparison| {
+        format!(
+            "{}: {} of arm {} is not compared: {}",
+            comparison.workload, comparison.spec.name, comparison.arm, comparison.reason
+        )
+    };
+    comparisons.iter().filter(bad).map(told).collect()
+}
+
+/// Arms that are the same system under two names: an A/A plan, or a slip.
+fn equal_arms(run: &Run) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (index, arm) in run.plan.arms.iter().enumerate() {
+        let twin = |other: &&Arm| {
+            (&other.kernel, &other.cmdline, &other.sysctl)
+                == (&arm.kernel, &arm.cmdline, &arm.sysctl)
+        };
+        if let Some(twin) = run.plan.arms[..index].iter().find(twin) {
+            warnings.push(format!(
+                "arms {} and {} are the same system (an A/A plan: any difference between them is \
+                 the rig's own)",
+                twin.name, arm.name
+            ));
+        }
+    }
+    warnings
+}
+
+/// What the figures are by nature, whatever happened.
+fn nature(run: &Run) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if run.opening.ns_per_instruction.is_some() {
+        warnings.push(
+            "time is counted in executed instructions (figures compare the length of the code's \
+             path: caches, memory and devices cost nothing in them)"
+                .into(),
+        );
+    }
+    match run.plan.machine.kind {
+        MachineKind::Qemu => warnings.push(
+            "the clients run inside the guest, on the server's own CPUs (figures include the \
+             clients' work, and no network)"
+                .into(),
+        ),
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use record::load::Fault;
+    use record::trial::Outcome;
+
+    use super::*;
+    use crate::play::Play;
+
+    fn check(play: Play, want: &Expect) {
+        want.assert_eq(&crate::judge(&play.run()).warnings.join("\n"));
+    }
+
+    fn whole() -> Play {
+        Play::new().blocks(&[[100.0, 101.0]; 4])
+    }
+
+    fn change(play: Play, attempt: usize, change: impl FnOnce(&mut Measurement)) -> Play {
+        play.with(|run| match &mut run.attempts[attempt].outcome {
+            Outcome::Measured(measurement) => change(measurement),
+            Outcome::Void(_) | Outcome::Skipped(_) => panic!("attempt {attempt} is measured"),
+        })
+    }
+
+    #[test]
+    fn a_sound_run_is_told_its_nature_only() {
+        check(
+            whole(),
+            &expect![
+                "the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"
+            ],
+        );
+    }
+
+    #[test]
+    fn failures_on_one_arm_are_counted_and_pointed_out() {
+        check(
+            whole()
+                .void(5, "7.2")
+                .void(5, "7.2")
+                .measured(5, "6.1", 100.0),
+            &expect![[r#"
+                web: attempts without a figure on arm 7.2: 2 of 6: kernel panic 2
+                web: attempts fail more often on one arm: 6.1 0, 7.2 2 (what makes them fail may also bend the figures of those that do not)
+                web: blocks without a figure of every arm: 1 of 5, number 5 (not compared where an arm is missing)
+                the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+        );
+    }
+
+    #[test]
+    fn an_unfinished_run_says_what_it_lacks() {
+        check(
+            Play::new(),
+            &expect![[r#"
+            web: whole blocks so far: 0, the plan wants 4 at least (no verdict before that)
+            the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+        );
+        check(
+            Play::new().measured(1, "6.1", 100.0),
+            &expect![[r#"
+            web: blocks without a figure of every arm: 1 of 1, number 1 (not compared where an arm is missing)
+            web: whole blocks so far: 0, the plan wants 4 at least (no verdict before that)
+            the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+        );
+    }
+
+    #[test]
+    fn faults_are_laid_at_the_right_door() {
+        let play = change(whole(), 1, |trial| {
+            let load = trial.load.as_mut().unwrap();
+            load.unsent = 5;
+            load.faults = [
+                (Fault::Reset, 2),
+                (Fault::BadStatus, 1),
+                (Fault::ClientNoPort, 4),
+            ]
+            .into();
+        });
+        check(
+            play,
+            &expect![[r#"
+            web: unsuccessful requests on arm 7.2: 3 (never counted as served)
+            web: requests lost by the clients on arm 7.2: 4 (the clients were the limit, not the arm)
+            web: requests due and never sent on arm 7.2: 5
+            the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+        );
+    }
+
+    #[test]
+    fn another_limit_than_the_arm_is_named() {
+        let play = (0..8).fold(whole(), |play, attempt| {
+            change(play, attempt, |trial| {
+                trial.usage.cpu_idle = 0.35;
+                trial.usage.cpu_steal = 0.02;
+                trial.usage.sampling = 0.011;
+            })
+        });
+        check(
+            play,
+            &expect![[r#"
+            web: CPU time idle on arm 6.1: 35 % (the load, not the arm, may have set the figures: add connections)
+            web: CPU time taken by the hypervisor on arm 6.1: 2.0 % (the host was busy with something else)
+            web: CPU time spent on sampling on arm 6.1: 1.1 % (the figures include it)
+            web: CPU time idle on arm 7.2: 35 % (the load, not the arm, may have set the figures: add connections)
+            web: CPU time taken by the hypervisor on arm 7.2: 2.0 % (the host was busy with something else)
+            web: CPU time spent on sampling on arm 7.2: 1.1 % (the figures include it)
+            the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+        );
+    }
+
+    #[test]
+    fn an_a_a_plan_is_called_one() {
+        check(
+            whole().with(|run| run.plan.arms[1].kernel = run.plan.arms[0].kernel.clone()),
+            &expect![[r#"
+                arms 6.1 and 7.2 are the same system (an A/A plan: any difference between them is the rig's own)
+                the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+        );
+    }
+
+    #[test]
+    fn a_kernel_that_did_not_run_is_missed() {
+        let play = (0..8).fold(whole(), |play, attempt| {
+            change(play, attempt, |trial| trial.kernel = "6.1-amd64".into())
+        });
+        check(
+            play,
+            &expect![[r#"
+            web: the plan names different kernels and the same one ran: arms 6.1, 7.2
+            the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+        );
+    }
+
+    #[test]
+    fn counted_instructions_are_explained() {
+        check(
+            whole().with(|run| run.opening.ns_per_instruction = Some(2)),
+            &expect![[r#"
+                time is counted in executed instructions (figures compare the length of the code's path: caches, memory and devices cost nothing in them)
+                the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+        );
+    }
+
+    #[test]
+    fn a_metric_without_ratios_is_not_hidden() {
+        let play = change(whole(), 3, |trial| trial.figures[0].value = 0.0);
+        check(
+            play,
+            &expect![[r#"
+            web: latency-p99 of arm 7.2 is not compared: figures without a ratio in block 2: 10000 and 0
+            the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+        );
+    }
+}

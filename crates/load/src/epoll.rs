@@ -1,0 +1,171 @@
+//! The engine that every kernel has: edge-triggered epoll.
+//!
+//! Budget per keep-alive request: one read, one write, a share of one wait. A socket is added once, with all
+//! that may ever happen to it. The next request is written right after the answer is read. A read that
+//! leaves room in the buffer has emptied the socket, so no second read asks for more.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use record::load::Fault;
+
+use crate::clients::{Clients, Step};
+use crate::clock::now_ns;
+use crate::sys::{self, Event, Poll};
+use crate::thread::Engine;
+
+/// Most events taken at once: enough to share the wait, few enough that timers are looked at often.
+const BATCH: u16 = 256;
+/// One read takes at most this much; most answers fit.
+const BUFFER_BYTES: usize = 128 << 10;
+
+/// The sockets of one client thread.
+pub(crate) struct Epoll {
+    poll: Poll,
+    server: SocketAddr,
+    sockets: Vec<Socket>,
+    buffer: Vec<u8>,
+}
+
+/// A slot's connection. `life` counts its connections, so that news of an earlier one is not mistaken for its own.
+struct Socket {
+    stream: Option<TcpStream>,
+    life: u32,
+}
+
+impl Epoll {
+    pub(crate) fn new(server: SocketAddr, slots: usize) -> Result<Self> {
+        let socket = |_| Socket {
+            stream: None,
+            life: 0,
+        };
+        Ok(Self {
+            poll: Poll::new(BATCH).context("cannot make an epoll instance")?,
+            server,
+            sockets: (0..slots).map(socket).collect(),
+            buffer: vec![0; BUFFER_BYTES],
+        })
+    }
+
+    fn happened(&mut self, clients: &mut Clients<'_>, event: Event) {
+        let (slot, life) = (event.key as u32, (event.key >> 32) as u32);
+        if self.sockets[slot as usize].life != life {
+            return;
+        }
+        if clients.is_connecting(slot) {
+            return self.connecting(clients, slot, event);
+        }
+        if event.is_writable() && clients.is_sending(slot) {
+            self.perform(clients, slot, Step::Send);
+        }
+        if event.is_readable() && self.sockets[slot as usize].life == life {
+            self.read(clients, slot, event);
+        }
+    }
+
+    fn connecting(&mut self, clients: &mut Clients<'_>, slot: u32, event: Event) {
+        let stream = self.sockets[slot as usize].stream.as_ref();
+        let error = match stream.map(TcpStream::take_error) {
+            Some(Ok(error)) if event.is_broken() => error,
+            Some(Err(error)) => Some(error),
+            Some(Ok(_)) | None => None,
+        };
+        let step = match error {
+            Some(error) => clients.failed(slot, sys::connect_fault(&error), now_ns()),
+            None if event.is_writable() => clients.connected(slot, now_ns()),
+            None => return,
+        };
+        self.perform(clients, slot, step);
+        // An answer may have come with the news that the connection is open.
+        if event.is_readable() && !event.is_broken() {
+            self.read(clients, slot, event);
+        }
+    }
+
+    /// Reads until the socket is empty, closed or another one.
+    fn read(&mut self, clients: &mut Clients<'_>, slot: u32, event: Event) {
+        let life = self.sockets[slot as usize].life;
+        loop {
+            let socket = &mut self.sockets[slot as usize];
+            let Some(stream) = socket.stream.as_mut().filter(|_| socket.life == life) else {
+                return;
+            };
+            let (step, more) = match stream.read(&mut self.buffer) {
+                Ok(length) => {
+                    let emptied = length < self.buffer.len();
+                    let ended = length == 0 || (emptied && event.is_ended());
+                    let bytes = &self.buffer[..length];
+                    (clients.received(slot, bytes, ended, now_ns()), !emptied)
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => (clients.failed(slot, Fault::Reset, now_ns()), false),
+            };
+            self.perform(clients, slot, step);
+            if !more {
+                return;
+            }
+        }
+    }
+
+    fn open(&mut self, slot: u32) -> io::Result<()> {
+        let stream = sys::connect(self.server)?;
+        let socket = &mut self.sockets[slot as usize];
+        socket.life = socket.life.wrapping_add(1);
+        let key = u64::from(socket.life) << 32 | u64::from(slot);
+        self.poll.add(&stream, key)?;
+        socket.stream = Some(stream);
+        Ok(())
+    }
+
+    /// Writes a slot's output; the next step, or `None` when the socket takes no more for now.
+    fn write(&mut self, clients: &mut Clients<'_>, slot: u32) -> Option<Step> {
+        let mut stream = self.sockets[slot as usize].stream.as_ref()?;
+        match stream.write(clients.output(slot)) {
+            Ok(length) => Some(clients.wrote(slot, length)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Some(Step::Send),
+            Err(_) => Some(clients.failed(slot, Fault::WriteFailed, now_ns())),
+        }
+    }
+}
+
+impl Engine for Epoll {
+    const NAME: &'static str = "epoll";
+
+    fn perform(&mut self, clients: &mut Clients<'_>, slot: u32, mut step: Step) {
+        loop {
+            step = match step {
+                Step::Wait => return,
+                Step::Open => match self.open(slot) {
+                    Ok(()) => return,
+                    Err(error) => clients.failed(slot, sys::connect_fault(&error), now_ns()),
+                },
+                Step::Send => match self.write(clients, slot) {
+                    Some(step) => step,
+                    None => return,
+                },
+                Step::Close => {
+                    let socket = &mut self.sockets[slot as usize];
+                    socket.stream = None;
+                    socket.life = socket.life.wrapping_add(1);
+                    clients.closed(slot, now_ns())
+                }
+            };
+        }
+    }
+
+    fn wait(&mut self, clients: &mut Clients<'_>, patience: Duration) -> Result<()> {
+        let count = self
+            .poll
+            .wait(patience)
+            .context("cannot wait for sockets")?;
+        for index in 0..count {
+            let event = self.poll.event(index);
+            self.happened(clients, event);
+        }
+        Ok(())
+    }
+}

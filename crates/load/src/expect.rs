@@ -1,0 +1,168 @@
+//! What a right answer looks like, and the check of a body while it arrives.
+
+use std::sync::Arc;
+
+use record::load::Fault;
+use sha2::{Digest as _, Sha256};
+
+/// What a right answer looks like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expect {
+    /// HTTP status.
+    pub status: u16,
+    /// The body.
+    pub content: Content,
+}
+
+/// What is known of a right body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// Nothing: any body will do.
+    Any,
+    /// Its length and SHA-256.
+    Hash {
+        /// Length in bytes.
+        length: u64,
+        /// SHA-256 of all of them.
+        sha256: [u8; 32],
+    },
+    /// Every byte. Comparing is stronger than a hash and a tenth of its cost.
+    Bytes(Arc<[u8]>),
+}
+
+impl Expect {
+    /// Status 200 and exactly this body.
+    pub fn body(bytes: impl Into<Arc<[u8]>>) -> Self {
+        Self {
+            status: 200,
+            content: Content::Bytes(bytes.into()),
+        }
+    }
+
+    /// Status 200 and a body known by its length in bytes and its SHA-256.
+    pub fn hash(length: u64, sha256: [u8; 32]) -> Self {
+        Self {
+            status: 200,
+            content: Content::Hash { length, sha256 },
+        }
+    }
+
+    /// Nothing but a status.
+    pub fn status(status: u16) -> Self {
+        Self {
+            status,
+            content: Content::Any,
+        }
+    }
+}
+
+/// The check of one body, fed as it arrives.
+#[derive(Debug, Clone)]
+pub(crate) struct Check {
+    seen_bytes: u64,
+    same: bool,
+    hash: Sha256,
+}
+
+impl Check {
+    pub(crate) fn new() -> Self {
+        Self {
+            seen_bytes: 0,
+            same: true,
+            hash: Sha256::new(),
+        }
+    }
+
+    /// Starts on the next body.
+    pub(crate) fn restart(&mut self, expect: &Expect) {
+        self.seen_bytes = 0;
+        self.same = true;
+        if matches!(expect.content, Content::Hash { .. }) {
+            self.hash = Sha256::new();
+        }
+    }
+
+    /// Takes the next piece of the body.
+    pub(crate) fn feed(&mut self, expect: &Expect, piece: &[u8]) {
+        match &expect.content {
+            Content::Any => {}
+            Content::Hash { .. } => self.hash.update(piece),
+            Content::Bytes(bytes) => {
+                let rest = bytes.get(self.seen_bytes as usize..).unwrap_or(&[]);
+                self.same = self.same && rest.starts_with(piece);
+            }
+        }
+        self.seen_bytes += piece.len() as u64;
+    }
+
+    /// The body is whole: is it the right one? Status, then length, then content.
+    pub(crate) fn close(&mut self, expect: &Expect, status: u16) -> Result<(), Fault> {
+        if status != expect.status {
+            return Err(Fault::BadStatus);
+        }
+        let (length, same) = match &expect.content {
+            Content::Any => return Ok(()),
+            Content::Hash { length, sha256 } => {
+                (*length, self.hash.finalize_reset().as_slice() == sha256)
+            }
+            Content::Bytes(bytes) => (bytes.len() as u64, self.same),
+        };
+        match (length == self.seen_bytes, same) {
+            (true, true) => Ok(()),
+            (true, false) => Err(Fault::BadContent),
+            (false, _) => Err(Fault::BadLength),
+        }
+    }
+
+    /// Body bytes so far.
+    pub(crate) fn seen_bytes(&self) -> u64 {
+        self.seen_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(expect: &Expect, status: u16, pieces: &[&str]) -> Result<(), Fault> {
+        let mut check = Check::new();
+        check.restart(expect);
+        for piece in pieces {
+            check.feed(expect, piece.as_bytes());
+        }
+        check.close(expect, status)
+    }
+
+    fn hash_of(text: &str) -> Expect {
+        Expect::hash(text.len() as u64, Sha256::digest(text).into())
+    }
+
+    #[test]
+    fn the_right_body_passes_in_any_pieces() {
+        for expect in [Expect::body(*b"hello"), hash_of("hello")] {
+            assert_eq!(check(&expect, 200, &["hello"]), Ok(()));
+            assert_eq!(check(&expect, 200, &["h", "", "ell", "o"]), Ok(()));
+        }
+    }
+
+    #[test]
+    fn status_goes_before_length_and_length_before_content() {
+        for expect in [Expect::body(*b"hello"), hash_of("hello")] {
+            assert_eq!(check(&expect, 500, &["oops"]), Err(Fault::BadStatus));
+            assert_eq!(check(&expect, 200, &["hell"]), Err(Fault::BadLength));
+            assert_eq!(check(&expect, 200, &["hello", "!"]), Err(Fault::BadLength));
+            assert_eq!(check(&expect, 200, &["hEllo"]), Err(Fault::BadContent));
+        }
+    }
+
+    #[test]
+    fn a_check_forgets_the_body_before() {
+        let (first, second) = (hash_of("one"), Expect::body(*b"two"));
+        let mut check = Check::new();
+        for (expect, body) in [(&first, "one"), (&second, "two"), (&first, "one")] {
+            check.restart(expect);
+            check.feed(expect, body.as_bytes());
+            assert_eq!(check.close(expect, 200), Ok(()));
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! System calls that std does not offer: epoll, and connecting without waiting.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::time::Duration;
+
+use record::load::Fault;
+
+/// Which fault an error in connecting is.
+pub(crate) fn connect_fault(error: &io::Error) -> Fault {
+    match error.raw_os_error() {
+        Some(libc::EADDRNOTAVAIL | libc::EADDRINUSE | libc::EAGAIN) => Fault::ClientNoPort,
+        Some(libc::EMFILE | libc::ENFILE) => Fault::ClientNoDescriptor,
+        Some(libc::ENOMEM | libc::ENOBUFS) => Fault::ClientNoMemory,
+        Some(libc::ETIMEDOUT) => Fault::ConnectTimeout,
+        _ => Fault::ConnectFailed,
+    }
+}
+
+/// Starts to connect; the socket becomes writable once it has.
+#[expect(unsafe_code, reason = "std connects only by waiting for it")]
+pub(crate) fn connect(server: SocketAddr) -> io::Result<TcpStream> {
+    let family = match server {
+        SocketAddr::V4(_) => libc::AF_INET,
+        SocketAddr::V6(_) => libc::AF_INET6,
+    };
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no memory is passed.
+    let fd = check(unsafe { libc::socket(family, kind, 0) })?;
+    // SAFETY: the descriptor is new and belongs to nobody else.
+    let stream = unsafe { TcpStream::from_raw_fd(fd) };
+    let address = Address::from(server);
+    let (place, length) = address.as_raw();
+    // SAFETY: `place` holds an address of `length` bytes for as long as `address` lives.
+    match check(unsafe { libc::connect(fd, place, length) }) {
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(stream),
+        Err(error) => Err(error),
+        Ok(_) => Ok(stream),
+    }
+}
+
+/// A socket address as the kernel wants it.
+enum Address {
+    V4(libc::sockaddr_in),
+    V6(libc::sockaddr_in6),
+}
+
+impl From<SocketAddr> for Address {
+    fn from(address: SocketAddr) -> Self {
+        match address {
+            SocketAddr::V4(v4) => Self::V4(libc::sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: v4.port().to_be(),
+                sin_addr: libc::in_addr {
+                    s_addr: u32::from_ne_bytes(v4.ip().octets()),
+                },
+                sin_zero: [0; 8],
+            }),
+            SocketAddr::V6(v6) => Self::V6(libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: v6.port().to_be(),
+                sin6_flowinfo: v6.flowinfo(),
+                sin6_addr: libc::in6_addr {
+                    s6_addr: v6.ip().octets(),
+                },
+                sin6_scope_id: v6.scope_id(),
+            }),
+        }
+    }
+}
+
+impl Address {
+    fn as_raw(&self) -> (*const libc::sockaddr, libc::socklen_t) {
+        match self {
+            Self::V4(v4) => (std::ptr::from_ref(v4).cast(), size_of_val(v4) as u32),
+            Self::V6(v6) => (std::ptr::from_ref(v6).cast(), size_of_val(v6) as u32),
+        }
+    }
+}
+
+/// An epoll instance, edge-triggered throughout.
+pub(crate) struct Poll {
+    fd: OwnedFd,
+    events: Vec<libc::epoll_event>,
+    room: i32,
+}
+
+/// What happened to a socket.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Event {
+    pub(crate) key: u64,
+    flags: u32,
+}
+
+impl Event {
+    pub(crate) fn is_readable(self) -> bool {
+        self.flags & (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLERR | libc::EPOLLHUP) as u32
+            != 0
+    }
+
+    pub(crate) fn is_writable(self) -> bool {
+        self.flags & libc::EPOLLOUT as u32 != 0
+    }
+
+    /// The peer will send no more than what is already here.
+    pub(crate) fn is_ended(self) -> bool {
+        self.flags & libc::EPOLLRDHUP as u32 != 0
+    }
+
+    pub(crate) fn is_broken(self) -> bool {
+        self.flags & (libc::EPOLLERR | libc::EPOLLHUP) as u32 != 0
+    }
+}
+
+impl Poll {
+    /// At most `events` events are taken at once.
+    #[expect(unsafe_code, reason = "std does not offer epoll")]
+    pub(crate) fn new(events: u16) -> io::Result<Self> {
+        // SAFETY: no memory is passed, and the descriptor is new.
+        let fd = unsafe { OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
+        let buffer = vec![libc::epoll_event { events: 0, u64: 0 }; events.into()];
+        Ok(Self {
+            fd,
+            events: buffer,
+            room: events.into(),
+        })
+    }
+
+    /// Watches a socket until it is closed; once is enough for all that happens to it.
+    #[expect(unsafe_code, reason = "std does not offer epoll")]
+    pub(crate) fn add(&self, stream: &TcpStream, key: u64) -> io::Result<()> {
+        let flags = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
+        let mut event = libc::epoll_event {
+            events: flags as u32,
+            u64: key,
+        };
+        let (poll, socket) = (self.fd.as_raw_fd(), stream.as_raw_fd());
+        // SAFETY: `event` is valid during the call, and the kernel keeps a copy.
+        check(unsafe { libc::epoll_ctl(poll, libc::EPOLL_CTL_ADD, socket, &raw mut event) })?;
+        Ok(())
+    }
+
+    /// Waits for events, at most as long as `patience` rounded up to a millisecond; how many there are.
+    #[expect(unsafe_code, reason = "std does not offer epoll")]
+    pub(crate) fn wait(&mut self, patience: Duration) -> io::Result<usize> {
+        let patience_ms = patience.as_nanos().div_ceil(1_000_000).min(1 << 30) as i32;
+        let (place, room) = (self.events.as_mut_ptr(), self.room);
+        // SAFETY: the kernel writes at most `room` events to a place of that size.
+        match check(unsafe { libc::epoll_wait(self.fd.as_raw_fd(), place, room, patience_ms) }) {
+            Ok(count) => Ok(count as usize),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// One of the events of the last wait.
+    pub(crate) fn event(&self, index: usize) -> Event {
+        let libc::epoll_event { events, u64 } = self.events[index];
+        Event {
+            key: u64,
+            flags: events,
+        }
+    }
+}
+
+fn check(status: libc::c_int) -> io::Result<libc::c_int> {
+    if status < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(status)
+}

@@ -1,0 +1,113 @@
+//! One client thread: its loop, its CPU meter, and the counts that it shows while it runs.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::clients::{Clients, Step};
+use crate::clock::{now_ns, thread_cpu_ns};
+use crate::tally::{Tally, Window};
+
+/// Longest sleep: after it the thread looks whether it is to stop.
+const NAP_NS: u64 = 50_000_000;
+/// Time that requests under way get when the user ends the run.
+const GRACE_NS: u64 = 500_000_000;
+
+/// Something that owns sockets and does what clients want.
+pub(crate) trait Engine {
+    /// Its name in results.
+    const NAME: &'static str;
+
+    /// Does a step, and the steps that follow from it.
+    fn perform(&mut self, clients: &mut Clients<'_>, slot: u32, step: Step);
+
+    /// Waits for something to happen and tells the clients of it.
+    fn wait(&mut self, clients: &mut Clients<'_>, patience: Duration) -> Result<()>;
+}
+
+/// Counts for onlookers, warm-up included. Only its thread writes, and on a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Progress {
+    pub(crate) ok: AtomicU64,
+    pub(crate) faults: AtomicU64,
+}
+
+impl Progress {
+    fn show(&self, tally: &Tally) {
+        self.ok.store(tally.all_ok, Ordering::Relaxed);
+        self.faults.store(tally.all_faults, Ordering::Relaxed);
+    }
+}
+
+/// Runs the clients until all that counts has ended.
+pub(crate) fn work<E: Engine>(
+    mut clients: Clients<'_>,
+    mut engine: E,
+    stop: &AtomicBool,
+    progress: &Progress,
+) -> Result<Tally> {
+    let mut meter = Meter::default();
+    let mut stopped_ns = None;
+    loop {
+        let now = now_ns();
+        if stopped_ns.is_none() && stop.load(Ordering::Relaxed) {
+            stopped_ns = Some(now);
+            clients.stop(now);
+        }
+        meter.look(clients.tally.window, now);
+        while let Some((slot, step)) = clients.due(now) {
+            engine.perform(&mut clients, slot, step);
+        }
+        progress.show(&clients.tally);
+        if stopped_ns.is_some_and(|stopped_ns| stopped_ns + GRACE_NS <= now) {
+            clients.give_up();
+        }
+        if clients.is_over(now) {
+            break;
+        }
+        let until_ns = clients
+            .next_due_ns()
+            .min(meter.next_ns(clients.tally.window));
+        let patience_ns = until_ns.saturating_sub(now).min(NAP_NS);
+        engine.wait(&mut clients, Duration::from_nanos(patience_ns))?;
+    }
+    let mut tally = clients.tally;
+    tally.cpu_ns = meter.cpu_ns();
+    Ok(tally)
+}
+
+/// CPU time of the calling thread between the window's ends.
+#[derive(Debug, Default)]
+struct Meter {
+    open_cpu_ns: Option<u64>,
+    close_cpu_ns: Option<u64>,
+}
+
+impl Meter {
+    fn look(&mut self, window: Window, now_ns: u64) {
+        if self.open_cpu_ns.is_none() && window.open_ns <= now_ns {
+            self.open_cpu_ns = Some(thread_cpu_ns());
+        }
+        if self.close_cpu_ns.is_none() && window.close_ns <= now_ns {
+            self.close_cpu_ns = Some(thread_cpu_ns());
+        }
+    }
+
+    /// When it must look next.
+    fn next_ns(&self, window: Window) -> u64 {
+        match (self.open_cpu_ns, self.close_cpu_ns) {
+            (None, _) => window.open_ns,
+            (_, None) => window.close_ns,
+            (Some(_), Some(_)) => u64::MAX,
+        }
+    }
+
+    fn cpu_ns(&self) -> u64 {
+        let (Some(open_ns), Some(close_ns)) = (self.open_cpu_ns, self.close_cpu_ns) else {
+            return 0;
+        };
+        close_ns.saturating_sub(open_ns)
+    }
+}

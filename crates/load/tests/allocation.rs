@@ -1,0 +1,102 @@
+//! Nothing is allocated for a request: a load of ten times the requests allocates as often.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use load::expect::Expect;
+use load::{Load, Request};
+
+/// Counts what client threads allocate; the servers of this test do not matter.
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    static IS_SERVER: Cell<bool> = const { Cell::new(false) };
+}
+
+#[expect(
+    unsafe_code,
+    reason = "an allocator is unsafe by its nature; this one hands all on"
+)]
+// SAFETY: every call is handed on unchanged to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if !IS_SERVER.get() {
+            ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const BODY: &[u8] = b"twenty bytes of text";
+
+/// Runs for so long; `(requests, allocations)`.
+fn run(server: SocketAddr, window_ms: u64) -> (u64, u64) {
+    let load = Load {
+        server,
+        host: "test".into(),
+        requests: vec![Request {
+            path: "/page".into(),
+            expect: Expect::body(BODY),
+        }],
+        connections: 8,
+        keep_alive: true,
+        threads: 1,
+        deadline: Duration::from_secs(5),
+        warmup: Duration::ZERO,
+        window: Duration::from_millis(window_ms),
+    };
+    let before = ALLOCATIONS.load(Ordering::SeqCst);
+    let result = load::run(&load, &AtomicBool::new(false), &mut |_| {}).expect("the load is valid");
+    let after = ALLOCATIONS.load(Ordering::SeqCst);
+    assert_eq!(result.ok, result.planned);
+    (result.ok, after - before)
+}
+
+/// Serves one connection; one read is one request here.
+fn serve(mut stream: TcpStream) {
+    IS_SERVER.set(true);
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", BODY.len());
+    let answer = [head.as_bytes(), BODY].concat();
+    let mut buffer = [0; 4096];
+    while stream.read(&mut buffer).is_ok_and(|length| length > 0) {
+        if stream.write_all(&answer).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn requests_allocate_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        IS_SERVER.set(true);
+        for stream in listener.incoming() {
+            let stream = stream.unwrap();
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+    let (few, base) = run(server, 90);
+    let (many, allocations) = run(server, 900);
+    assert!(many > few + 1000, "{few} requests, then {many}");
+    // Both windows have one second in their timeline, so they differ in nothing but the number of requests.
+    assert!(
+        allocations <= base + 2,
+        "{allocations} allocations, {base} with fewer requests"
+    );
+}

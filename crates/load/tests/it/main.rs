@@ -1,0 +1,6 @@
+//! The load generator against small servers on loopback.
+
+#[cfg(test)]
+mod faults;
+#[cfg(test)]
+mod server;

@@ -37,6 +37,11 @@ pub trait Guest {
 
     /// The last lines of the console, oldest first.
     fn console(&self, lines: usize) -> Vec<String>;
+
+    /// What the machine itself, not the guest, complains of; its first line.
+    fn complaint(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// What a guest may do next.

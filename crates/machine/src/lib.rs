@@ -1,5 +1,25 @@
 //! The host side of an arm: kernels, images, boot, attach, stop.
 //!
-//! It never knows what a workload is. Whatever it starts dies with it.
+//! It never knows what a workload is. Whatever it starts dies with it: each program runs in a process
+//! group of its own and is killed by the kernel when bakeoff ends, however it ends.
+//!
+//! ```text
+//! plan --kernel::fetch--> Kernel --initramfs::build--> cpio --+
+//!      --image::build---> Image (ext4) -----------------------+--> qemu::Qemu --boot--> Guest
+//!      --qemu::settle---> Hardware ---------------------------+
+//! ```
 
+pub mod cache;
+pub mod doctor;
 pub mod guest;
+pub mod image;
+pub mod initramfs;
+pub mod kernel;
+pub mod kvm;
+pub mod qemu;
+pub mod task;
+
+mod apt;
+mod debian;
+mod modules;
+mod program;

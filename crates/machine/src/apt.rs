@@ -1,0 +1,375 @@
+//! A private apt root for one Debian suite, so that kernels of any suite can be had without touching the
+//! host's package system, and apt itself checks every signature.
+//!
+//! Where Debian's archive is and how to reach it (mirror, proxy, credentials) is taken from the host's own
+//! apt configuration. No mirror is named here.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use record::fields::remedy_among;
+
+use crate::cache::{self, Cache};
+use crate::program::{self, command};
+use crate::task::Task;
+
+/// Suites that may be named, oldest first.
+pub const SUITES: [&str; 7] = [
+    "bullseye",
+    "bookworm",
+    "bookworm-backports",
+    "trixie",
+    "trixie-backports",
+    "forky",
+    "sid",
+];
+
+/// Names another mirror than the host's own.
+const MIRROR_VARIABLE: &str = "BAKEOFF_DEBIAN_MIRROR";
+
+/// Public keys of Debian's archive, as the package debian-archive-keyring installs them.
+pub(crate) const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// Room for one suite's index and apt's own caches of it.
+const INDEX_BYTES: u64 = 250 << 20;
+
+/// A suite whose index is at hand.
+#[derive(Debug)]
+pub(crate) struct Suite {
+    root: PathBuf,
+}
+
+/// One package of an index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) depends: String,
+    pub(crate) sha256: String,
+    /// Size of the package file.
+    pub(crate) bytes: u64,
+    /// Size when unpacked.
+    pub(crate) installed_bytes: u64,
+}
+
+impl Suite {
+    /// Opens a suite; its index is fetched when it is missing or when `refresh` asks for it.
+    ///
+    /// Hold the cache's lock of the suite meanwhile: apt allows one user at a time.
+    pub(crate) fn open(cache: &Cache, name: &str, refresh: bool, task: Task<'_>) -> Result<Self> {
+        check_suite(name)?;
+        let root = cache.dir(&format!("apt/{name}"))?;
+        let suite = Self { root };
+        // Written last, so that an index is complete where it is.
+        let fetched = suite.root.join("fetched");
+        if fetched.exists() && !refresh {
+            return Ok(suite);
+        }
+        cache.expect_space(INDEX_BYTES)?;
+        let source = Source::of_host(task)?;
+        suite
+            .configure(name, &source)
+            .map_err(|why| cache.cannot_write(why))?;
+        let what = format!("fetching the index of {name}");
+        let mut update = suite.command("apt-get")?;
+        // Without this apt calls a half-failed update a success and goes on with what it has.
+        update.args(["update", "--error-on=any"]);
+        program::run_with(&mut update, task, &mut |_| task.tell(&what, None)).with_context(|| {
+            format!("cannot fetch the index of {name} from {} (check the network, or set {MIRROR_VARIABLE})", source.mirror)
+        })?;
+        cache::write(&fetched, source.mirror.as_bytes()).map_err(|why| cache.cannot_write(why))?;
+        Ok(suite)
+    }
+
+    /// All packages whose names begin with one of `prefixes`.
+    pub(crate) fn packages(&self, prefixes: &[&str], task: Task<'_>) -> Result<Vec<Package>> {
+        let mut targets = self.command("apt-get")?;
+        targets.args([
+            "indextargets",
+            "--format",
+            "$(FILENAME)",
+            "Created-By: Packages",
+        ]);
+        let files = program::run(&mut targets, task)?;
+        let mut packages = Vec::new();
+        for file in files.lines() {
+            // The index may lie there compressed, in any way that apt knows.
+            let mut cat = Command::new("/usr/lib/apt/apt-helper");
+            self.adorn(cat.args(["cat-file", file]));
+            packages.extend(read_index(&program::run(&mut cat, task)?, prefixes));
+        }
+        Ok(packages)
+    }
+
+    /// Downloads packages into `into`; apt checks them against the signed index.
+    pub(crate) fn download(&self, packages: &[Package], into: &Path, task: Task<'_>) -> Result<()> {
+        let all_bytes: u64 = packages.iter().map(|package| package.bytes).sum();
+        let mut download = self.command("apt-get")?;
+        download.arg("download").current_dir(into);
+        for package in packages {
+            download.arg(format!("{}={}", package.name, package.version));
+        }
+        program::run_with(&mut download, task, &mut |_| {
+            let share = cache::size_of(into) as f64 / all_bytes.max(1) as f64;
+            task.tell("fetching packages", Some(share.min(1.0)));
+        })
+        .context("cannot fetch packages (check the network)")?;
+        Ok(())
+    }
+
+    /// What installing `packages` on an empty system would bring: `name=version`, sorted.
+    pub(crate) fn resolve(&self, packages: &[String], task: Task<'_>) -> Result<Vec<String>> {
+        let mut install = self.command("apt-get")?;
+        install.args([
+            "install",
+            "--simulate",
+            "--no-install-recommends",
+            "?essential",
+            "apt",
+        ]);
+        let plan = program::run(install.args(packages), task)?;
+        let mut chosen: Vec<_> = plan.lines().filter_map(read_install).collect();
+        chosen.sort();
+        Ok(chosen)
+    }
+
+    /// One line for `sources.list`.
+    fn configure(&self, name: &str, source: &Source) -> std::io::Result<()> {
+        for dir in [
+            "lists/partial",
+            "archives/partial",
+            "sources.list.d",
+            "apt.conf.d",
+            "preferences.d",
+        ] {
+            fs::create_dir_all(self.root.join(dir))?;
+        }
+        cache::write(&self.root.join("status"), b"")?;
+        let list = format!("{}\n", source.line(name));
+        cache::write(&self.root.join("sources.list"), list.as_bytes())?;
+        let place = self.root.display();
+        let conf = format!(
+            "{}Dir::State \"{place}\";\nDir::State::lists \"lists\";\nDir::State::status \"{place}/status\";\n\
+             Dir::Cache \"{place}\";\nDir::Etc \"{place}\";\n\
+             Dir::Etc::netrc \"/etc/apt/auth.conf\";\nDir::Etc::netrcparts \"/etc/apt/auth.conf.d\";\n\
+             Dir::Etc::trusted \"/dev/null\";\nDir::Etc::trustedparts \"{place}/none\";\n\
+             APT::Architecture \"amd64\";\n#clear APT::Architectures;\nAPT::Architectures:: \"amd64\";\n\
+             APT::Sandbox::User \"\";\nAcquire::Languages \"none\";\n",
+            source.settings
+        );
+        cache::write(&self.root.join("apt.conf"), conf.as_bytes())
+    }
+
+    fn command(&self, name: &str) -> Result<Command> {
+        let mut apt = command(name, "apt")?;
+        self.adorn(&mut apt);
+        Ok(apt)
+    }
+
+    fn adorn(&self, apt: &mut Command) {
+        apt.env("APT_CONFIG", self.root.join("apt.conf"))
+            .env("LC_ALL", "C.UTF-8");
+    }
+}
+
+/// Refuses a suite that nobody has heard of, before the network is asked.
+pub(crate) fn check_suite(name: &str) -> Result<()> {
+    if SUITES.contains(&name) {
+        return Ok(());
+    }
+    bail!(
+        "unknown Debian suite: {name:?} ({})",
+        remedy_among(name, &SUITES)
+    );
+}
+
+/// Where Debian's archive is and how this host reaches it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) mirror: String,
+    /// Lines of `apt.conf`: proxies and the like.
+    pub(crate) settings: String,
+}
+
+impl Source {
+    /// As the host's own apt has it.
+    pub(crate) fn of_host(task: Task<'_>) -> Result<Self> {
+        if !Path::new(KEYRING).exists() {
+            bail!(
+                "keyring not found: {KEYRING} (install the Debian package debian-archive-keyring)"
+            );
+        }
+        let mut dump = command("apt-config", "apt")?;
+        let settings = settings_of(&program::run(dump.arg("dump"), task)?);
+        if let Some(mirror) = std::env::var(MIRROR_VARIABLE)
+            .ok()
+            .filter(|uri| !uri.is_empty())
+        {
+            return Ok(Self { mirror, settings });
+        }
+        let mut targets = command("apt-get", "apt")?;
+        targets.args([
+            "indextargets",
+            "--format",
+            "$(SITE) $(ORIGIN)",
+            "Created-By: Packages",
+        ]);
+        match mirror_of(&program::run(&mut targets, task)?) {
+            Some(mirror) => Ok(Self { mirror, settings }),
+            None => bail!(
+                "this system's apt knows no Debian mirror (run apt-get update, or set {MIRROR_VARIABLE} to the URI of one)"
+            ),
+        }
+    }
+
+    /// The line of `sources.list` for a suite.
+    pub(crate) fn line(&self, suite: &str) -> String {
+        format!("deb [signed-by={KEYRING}] {} {suite} main", self.mirror)
+    }
+}
+
+/// The site that serves Debian itself, from lines of `SITE ORIGIN`; the security archive has no kernels of
+/// other suites.
+fn mirror_of(targets: &str) -> Option<String> {
+    targets
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .find(|(site, origin)| *origin == "Debian" && !site.contains("security"))
+        .map(|(site, _)| site.to_string())
+}
+
+/// The lines of `apt-config dump` that say how to fetch.
+///
+/// Left out is what says what to fetch (we say that), and what would weaken the check of signatures.
+fn settings_of(dump: &str) -> String {
+    let ours = [
+        "IndexTargets",
+        "Changelogs",
+        "Languages",
+        "CompressionTypes",
+        "GzipIndexes",
+        "Allow",
+    ];
+    let mut settings = String::new();
+    for line in dump.lines() {
+        let Some(key) = line.strip_prefix("Acquire::") else {
+            continue;
+        };
+        let empty = line.ends_with(" \"\";");
+        if !empty && !ours.iter().any(|word| key.starts_with(word)) {
+            settings.push_str(line);
+            settings.push('\n');
+        }
+    }
+    settings
+}
+
+/// Reads the packages of an index whose names begin with one of `prefixes`.
+fn read_index(index: &str, prefixes: &[&str]) -> Vec<Package> {
+    let mut packages = Vec::new();
+    for stanza in index.split("\n\n") {
+        let field = |name: &str| {
+            stanza
+                .lines()
+                .find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(": ")?.trim()))
+        };
+        let number = |name| field(name).and_then(|text| text.parse::<u64>().ok());
+        let Some(name) = field("Package") else {
+            continue;
+        };
+        if !prefixes.iter().any(|prefix| name.starts_with(prefix)) {
+            continue;
+        }
+        packages.push(Package {
+            name: name.into(),
+            version: field("Version").unwrap_or_default().into(),
+            depends: field("Depends").unwrap_or_default().into(),
+            sha256: field("SHA256").unwrap_or_default().into(),
+            bytes: number("Size").unwrap_or(0),
+            installed_bytes: number("Installed-Size").unwrap_or(0) * 1024,
+        });
+    }
+    packages
+}
+
+/// `Inst kmod (30+20221128-1 Debian:12.5/stable [amd64])` as `kmod=30+20221128-1`.
+fn read_install(line: &str) -> Option<String> {
+    let mut words = line.strip_prefix("Inst ")?.split(' ');
+    let name = words.next()?;
+    let version = words.find_map(|word| word.strip_prefix('('))?;
+    Some(format!("{name}={version}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn the_mirror_is_the_site_that_serves_debian_itself() {
+        let targets = "https://tools.example.org/apt Tools\n\
+            http://security.example.org/debian-security Debian\n\
+            http://mirror.example.org/debian Debian\n";
+        assert_eq!(
+            mirror_of(targets).as_deref(),
+            Some("http://mirror.example.org/debian")
+        );
+        assert_eq!(mirror_of("https://tools.example.org/apt Tools\n"), None);
+        assert_eq!(mirror_of(""), None);
+    }
+
+    #[test]
+    fn ways_to_the_mirror_are_kept_and_hooks_are_not() {
+        let dump = r#"APT::Update::Post-Invoke:: "rm -f something";
+DPkg::Pre-Invoke:: "something";
+Acquire "";
+Acquire::http::Proxy "http://proxy.example.org:3142";
+Acquire::Check-Valid-Until "false";
+Acquire::AllowInsecureRepositories "1";
+Acquire::IndexTargets::deb::Packages::MetaKey "x";
+Acquire::GzipIndexes "true";
+Acquire::Languages:: "none";
+"#;
+        expect![[r#"
+            Acquire::http::Proxy "http://proxy.example.org:3142";
+            Acquire::Check-Valid-Until "false";
+        "#]]
+        .assert_eq(&settings_of(dump));
+    }
+
+    #[test]
+    fn an_index_is_read_by_prefix() {
+        let index = "Package: apache2\nVersion: 2.4\n\n\
+            Package: linux-image-x-amd64\nVersion: 6.1-1\nInstalled-Size: 2\nDepends: kmod, linux-base\n\
+            Description: a kernel\n with: more\nSize: 300\nSHA256: abcd\n";
+        let packages = read_index(index, &["linux-"]);
+        assert_eq!(packages.len(), 1);
+        assert_eq!(packages[0].version, "6.1-1");
+        assert_eq!(
+            (packages[0].bytes, packages[0].installed_bytes),
+            (300, 2048)
+        );
+        assert_eq!(packages[0].sha256, "abcd");
+    }
+
+    #[test]
+    fn a_simulated_installation_is_read() {
+        let line = "Inst kmod (30+20221128-1 Debian:12.5/stable [amd64])";
+        assert_eq!(read_install(line).as_deref(), Some("kmod=30+20221128-1"));
+        assert_eq!(read_install("Conf kmod (30)"), None);
+    }
+
+    #[test]
+    fn an_unknown_suite_is_told_with_the_known_ones() {
+        let why = check_suite("bookwurm").unwrap_err().to_string();
+        assert_eq!(
+            why,
+            "unknown Debian suite: \"bookwurm\" (did you mean \"bookworm\"?)"
+        );
+        let why = check_suite("jammy-and-jelly").unwrap_err().to_string();
+        assert!(why.contains("known: bullseye, bookworm,"), "{why}");
+    }
+}

@@ -1,0 +1,374 @@
+//! The cache: fetched kernels, built images and initramfses, each under a name made of its content.
+//!
+//! ```text
+//! kernels/ID/    initramfs/ID/    images/ID/     finished entries, never changed
+//! names/ID.json                                  what a name such as debian:bookworm/6.1 stood for
+//! apt/SUITE/                                     private apt roots
+//! drafts/                                        entries under construction, each under its maker's lock
+//! locks/                                         one maker at a time for what is shared
+//! ```
+//! An entry is made in `drafts` and renamed into its place, so that one that is there is whole. The lock
+//! on a draft falls with its maker, however that ends; whoever comes next clears the draft away.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use record::units::show_bytes;
+use rustix::io::Errno;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+
+use crate::program;
+use crate::task::Task;
+
+/// Free space that must remain when something is made: a disk filled to the brim hurts others.
+const SPARE_BYTES: u64 = 64 << 20;
+
+/// A cache directory.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+impl Cache {
+    /// The user's cache: `$XDG_CACHE_HOME/bakeoff`, else `~/.cache/bakeoff`.
+    pub fn of_user() -> Result<PathBuf> {
+        let absolute = |name| {
+            std::env::var_os(name)
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute())
+        };
+        let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+        match base {
+            Some(base) => Ok(base.join("bakeoff")),
+            None => bail!("no home directory (set XDG_CACHE_HOME)"),
+        }
+    }
+
+    /// Opens a cache at `root` and clears away what interrupted makers left.
+    ///
+    /// A cache that cannot be written to is no error yet: what it holds can still be used.
+    pub fn open(root: &Path) -> Self {
+        let cache = Self { root: root.into() };
+        cache.sweep();
+        cache
+    }
+
+    /// Where it is.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Bytes on disk of all it holds.
+    pub fn size_bytes(&self) -> u64 {
+        size_of(&self.root)
+    }
+
+    /// A finished entry, if it is there.
+    pub(crate) fn entry(&self, kind: &str, id: &str) -> Option<PathBuf> {
+        let path = self.root.join(kind).join(id);
+        path.is_dir().then_some(path)
+    }
+
+    /// Begins an entry that will need about `need_bytes`.
+    pub(crate) fn draft(&self, need_bytes: u64) -> Result<Draft> {
+        self.expect_space(need_bytes)?;
+        let drafts = self.dir("drafts")?;
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = drafts.join(format!("{}-{number}", std::process::id()));
+            let lock_path = path.with_extension("lock");
+            let lock = File::create(&lock_path).map_err(|why| self.cannot_write(why))?;
+            // A sweeper may have taken the lock file between its making and our locking it.
+            let ours = lock.try_lock().is_ok()
+                && fs::metadata(&lock_path)
+                    .is_ok_and(|named| lock.metadata().is_ok_and(|held| named.ino() == held.ino()));
+            if ours && fs::create_dir(&path).is_ok() {
+                return Ok(Draft {
+                    path,
+                    lock_path,
+                    _lock: lock,
+                });
+            }
+        }
+    }
+
+    /// Puts a finished draft into its place; if the entry came into being meanwhile, that one stays.
+    pub(crate) fn keep(&self, draft: &Draft, kind: &str, id: &str) -> Result<PathBuf> {
+        let place = self.dir(kind)?.join(id);
+        match fs::rename(&draft.path, &place) {
+            Ok(()) => Ok(place),
+            Err(_) if place.is_dir() => Ok(place),
+            Err(why) => Err(self.cannot_write(why)),
+        }
+    }
+
+    /// What a name stood for when it was last resolved.
+    pub(crate) fn recall<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        let text = fs::read(self.root.join("names").join(file_name(name))).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// Notes what a name stands for.
+    pub(crate) fn remember<T: Serialize>(&self, name: &str, value: &T) -> Result<()> {
+        let names = self.dir("names")?;
+        let draft = self.draft(0)?;
+        let file = draft.path.join("name.json");
+        write(&file, &serde_json::to_vec_pretty(value)?).map_err(|why| self.cannot_write(why))?;
+        fs::rename(&file, names.join(file_name(name))).map_err(|why| self.cannot_write(why))
+    }
+
+    /// Waits for the lock called `name`, which is held until the result is dropped.
+    pub(crate) fn lock(&self, name: &str, task: Task<'_>) -> Result<File> {
+        let path = self.dir("locks")?.join(file_name(name));
+        let file = File::create(path).map_err(|why| self.cannot_write(why))?;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) => {
+                    task.tell("waiting for another bakeoff", None);
+                    task.go_on()?;
+                    thread::sleep(Duration::from_millis(200));
+                }
+                Err(TryLockError::Error(why)) => return Err(self.cannot_write(why)),
+            }
+        }
+    }
+
+    /// A directory of the cache, made if need be.
+    pub(crate) fn dir(&self, name: &str) -> Result<PathBuf> {
+        let path = self.root.join(name);
+        fs::create_dir_all(&path).map_err(|why| self.cannot_write(why))?;
+        Ok(path)
+    }
+
+    /// Fails when the disk has no room for `need_bytes` more.
+    pub(crate) fn expect_space(&self, need_bytes: u64) -> Result<()> {
+        let free = free_bytes(&self.root)?;
+        let need = need_bytes + SPARE_BYTES;
+        if free >= need {
+            return Ok(());
+        }
+        bail!(
+            "not enough disk space at {}: need {}, have {} (free some, or set XDG_CACHE_HOME to another disk)",
+            self.root.display(),
+            show_bytes(need),
+            show_bytes(free),
+        );
+    }
+
+    /// The one message for a cache that does not take what it is given.
+    pub(crate) fn cannot_write(&self, why: io::Error) -> anyhow::Error {
+        let remedy = match Errno::from_io_error(&why) {
+            Some(Errno::NOSPC | Errno::DQUOT) => "free some space",
+            Some(Errno::ROFS | Errno::ACCESS | Errno::PERM) => "make it writable",
+            _ => "check the disk",
+        };
+        anyhow!(
+            "cannot write to the cache: {}: {why} ({remedy}, or set XDG_CACHE_HOME to another place)",
+            self.root.display()
+        )
+    }
+
+    /// Clears away drafts whose makers are gone.
+    fn sweep(&self) {
+        let Ok(files) = fs::read_dir(self.root.join("drafts")) else {
+            return;
+        };
+        for file in files.flatten() {
+            let lock_path = file.path();
+            if lock_path.extension().is_none_or(|ending| ending != "lock") {
+                continue;
+            }
+            let free = File::open(&lock_path).is_ok_and(|lock| lock.try_lock().is_ok());
+            if free {
+                remove(&lock_path.with_extension(""));
+                let _ = fs::remove_file(&lock_path);
+            }
+        }
+    }
+}
+
+/// An entry under construction; cleared away when dropped.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    /// The directory to fill.
+    pub(crate) path: PathBuf,
+    lock_path: PathBuf,
+    // Held for its lock.
+    _lock: File,
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        remove(&self.path);
+        let _ = fs::remove_file(&self.lock_path);
+    }
+}
+
+/// Removes a directory, files of an ordinary user's subordinate ids included; what resists stays for the
+/// next sweep.
+fn remove(path: &Path) {
+    if !path.exists() || fs::remove_dir_all(path).is_ok() {
+        return;
+    }
+    if let Ok(mut rm) = program::enclosed("rm".as_ref()) {
+        program::bind(&mut rm);
+        let _ = rm.arg("-rf").arg(path).status();
+    }
+}
+
+fn file_name(name: &str) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || ".-+".contains(c) {
+            c
+        } else {
+            '_'
+        }
+    };
+    let readable: String = name.chars().take(60).map(plain).collect();
+    format!("{readable}-{}.json", &hash(name.as_bytes())[..12])
+}
+
+/// Bytes that an ordinary user may still write where `path` is or would be.
+pub(crate) fn free_bytes(path: &Path) -> Result<u64> {
+    let there = path
+        .ancestors()
+        .find(|dir| dir.is_dir())
+        .context("no directory to look at")?;
+    let disk = rustix::fs::statvfs(there)
+        .with_context(|| format!("cannot look at the disk of {}", there.display()))?;
+    Ok(disk.f_bavail * disk.f_frsize)
+}
+
+/// Bytes on disk of a file or of all below a directory.
+pub(crate) fn size_of(path: &Path) -> u64 {
+    let Ok(about) = fs::symlink_metadata(path) else {
+        return 0;
+    };
+    let below = match fs::read_dir(path) {
+        Ok(files) if about.is_dir() => files.flatten().map(|file| size_of(&file.path())).sum(),
+        _ => 0,
+    };
+    about.blocks() * 512 + below
+}
+
+/// Writes a file and makes sure that it is on disk.
+pub(crate) fn write(path: &Path, body: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(body)?;
+    file.sync_data()
+}
+
+/// SHA-256 of bytes, in hexadecimal.
+pub(crate) fn hash(bytes: &[u8]) -> String {
+    record::rundir::sha256(bytes)
+}
+
+/// SHA-256 of a file's content, in hexadecimal.
+pub(crate) fn hash_file(path: &Path) -> Result<String> {
+    let read = || -> io::Result<String> {
+        let mut file = File::open(path)?;
+        let mut sum = Sha256::new();
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            match file.read(&mut buffer)? {
+                0 => break,
+                count => sum.update(&buffer[..count]),
+            }
+        }
+        Ok(sum
+            .finalize()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect())
+    };
+    read().with_context(|| format!("cannot read {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache() -> (tempfile::TempDir, Cache) {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::open(&dir.path().join("cache"));
+        (dir, cache)
+    }
+
+    #[test]
+    fn an_entry_is_there_whole_or_not_at_all() {
+        let (_dir, cache) = cache();
+        let draft = cache.draft(0).unwrap();
+        fs::write(draft.path.join("file"), "content").unwrap();
+        assert_eq!(cache.entry("kernels", "abc"), None);
+        let place = cache.keep(&draft, "kernels", "abc").unwrap();
+        drop(draft);
+        assert_eq!(cache.entry("kernels", "abc"), Some(place.clone()));
+        assert_eq!(fs::read_to_string(place.join("file")).unwrap(), "content");
+        assert_eq!(
+            fs::read_dir(cache.root().join("drafts")).unwrap().count(),
+            0
+        );
+    }
+
+    #[test]
+    fn the_first_of_two_makers_wins() {
+        let (_dir, cache) = cache();
+        for content in ["first", "second"] {
+            let draft = cache.draft(0).unwrap();
+            fs::write(draft.path.join("file"), content).unwrap();
+            cache.keep(&draft, "kernels", "abc").unwrap();
+        }
+        let file = cache.entry("kernels", "abc").unwrap().join("file");
+        assert_eq!(fs::read_to_string(file).unwrap(), "first");
+    }
+
+    #[test]
+    fn drafts_of_the_dead_are_swept_and_those_of_the_living_stay() {
+        let (_dir, cache) = cache();
+        let living = cache.draft(0).unwrap();
+        let dead = cache.root().join("drafts/99-0");
+        fs::create_dir_all(dead.join("half")).unwrap();
+        fs::write(dead.with_extension("lock"), "").unwrap();
+        let again = Cache::open(cache.root());
+        assert!(!dead.exists() && !dead.with_extension("lock").exists());
+        assert!(living.path.exists());
+        drop(again);
+    }
+
+    #[test]
+    fn a_name_is_remembered() {
+        let (_dir, cache) = cache();
+        assert_eq!(cache.recall::<String>("debian:bookworm/6.1"), None);
+        cache.remember("debian:bookworm/6.1", &"id").unwrap();
+        let id = cache.recall::<String>("debian:bookworm/6.1");
+        assert_eq!(id.as_deref(), Some("id"));
+        assert_eq!(cache.recall::<String>("debian:bookworm/6.12"), None);
+    }
+
+    #[test]
+    fn a_full_disk_is_told_before_anything_is_made() {
+        let (_dir, cache) = cache();
+        let why = cache.draft(u64::MAX / 2).unwrap_err().to_string();
+        assert!(why.contains("not enough disk space"), "{why}");
+        assert!(why.contains("XDG_CACHE_HOME"), "{why}");
+    }
+
+    #[test]
+    fn a_cache_that_is_no_directory_is_one_clear_message() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        let why = Cache::open(&file).draft(0).unwrap_err().to_string();
+        assert!(why.starts_with("cannot write to the cache"), "{why}");
+    }
+}

@@ -1,0 +1,395 @@
+//! Guest images: the root file system that all arms of a plan share.
+//!
+//! ```text
+//! recipe (TOML) --mmdebstrap--> directory --mke2fs--> image.ext4
+//! images/ID/image.ext4     the file system; every guest mounts it read-only
+//! images/ID/manifest.txt   what is installed, one name=version a line
+//! images/ID/image.json     recipe, identity, size
+//! ```
+//! The identity of an image is its recipe and the versions of its packages. Building runs inside PID and
+//! mount namespaces of its own, so whatever ends the builder ends its children and its mounts too.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use record::fields::{Fields, Page, remedy_among};
+use record::problem::Problems;
+use record::units;
+use serde::{Deserialize, Serialize};
+
+use crate::apt::{SUITES, Source, Suite, check_suite};
+use crate::cache::{self, Cache, Draft};
+use crate::program::{self, command};
+use crate::task::Task;
+
+/// Recipes that come with bakeoff.
+const RECIPES: [(&str, &str); 1] = [("web", include_str!("../../../images/web.toml"))];
+
+/// Raised when the way of building changes, so that older images are not mistaken for new ones.
+const BUILDER: &str = "image-1";
+
+/// All times in an image, so that the same packages give the same bytes: 2026-01-01.
+const DATE: &str = "1767225600";
+
+/// UUID of the file system and seed of its directory hashes: any will do, but always the same.
+const UUID: &str = "8c8a5f0e-6f52-4d0c-9a0b-0a4b61d3c2e7";
+
+/// Room that a build needs beside the image: downloads, the unpacked directory, the image itself.
+const BUILD_BYTES: u64 = 1500 << 20;
+
+/// An image at hand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// Name of its recipe.
+    pub recipe: String,
+    /// The ext4 file system.
+    pub path: PathBuf,
+    /// Lists what is installed, one `name=version` a line.
+    pub manifest: PathBuf,
+    /// Identity: recipe and versions of all packages.
+    pub sha256: String,
+    /// Size of the file system in bytes.
+    pub bytes: u64,
+}
+
+/// What an image is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recipe {
+    /// Debian suite.
+    pub suite: String,
+    /// Packages beside the minimal system; `name=version` pins one.
+    pub packages: Vec<String>,
+    /// Room left free in the file system.
+    pub spare_bytes: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct About {
+    recipe: String,
+    bytes: u64,
+}
+
+impl Image {
+    /// Whether a package is installed in it.
+    pub fn has(&self, package: &str) -> Result<bool> {
+        let manifest = fs::read_to_string(&self.manifest)
+            .with_context(|| format!("cannot read {}", self.manifest.display()))?;
+        let mut names = manifest.lines().filter_map(|line| line.split('=').next());
+        Ok(names.any(|name| name == package))
+    }
+}
+
+/// Names of the recipes that come with bakeoff.
+pub fn recipes() -> Vec<&'static str> {
+    RECIPES.iter().map(|(name, _)| *name).collect()
+}
+
+/// All images in the cache, by recipe.
+pub fn list(cache: &Cache) -> Vec<Image> {
+    let entries = fs::read_dir(cache.root().join("images"))
+        .into_iter()
+        .flatten();
+    let ids = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut images: Vec<_> = ids.filter_map(|id| load(cache, &id)).collect();
+    images.sort_by(|one, other| (&one.recipe, &one.sha256).cmp(&(&other.recipe, &other.sha256)));
+    images
+}
+
+/// Brings the image of a recipe into the cache. `recipe` is a known name or the path of a `.toml` file.
+///
+/// Once built it stays as it is, and no network is needed; `refresh` builds anew when the mirror has other
+/// versions of its packages.
+pub fn build(cache: &Cache, recipe: &str, refresh: bool, task: Task<'_>) -> Result<Image> {
+    let (file, text) = find(recipe)?;
+    let parsed = read(&file, &text)?;
+    let name = format!("image {}", identity(&text, ""));
+    let known = cache
+        .recall::<String>(&name)
+        .and_then(|id| load(cache, &id));
+    if let (Some(image), false) = (&known, refresh) {
+        return Ok(image.clone());
+    }
+    let _lock = cache.lock(&name, task)?;
+    if let Some(image) = known
+        && !is_outdated(cache, &image, &parsed, task)?
+    {
+        return Ok(image);
+    }
+    let image = make(cache, recipe, (&parsed, &text), task)
+        .with_context(|| format!("cannot build image {recipe:?}"))?;
+    cache.remember(&name, &image.sha256)?;
+    Ok(image)
+}
+
+/// The text of a recipe and the name to show with mistakes in it.
+fn find(recipe: &str) -> Result<(String, String)> {
+    if Path::new(recipe)
+        .extension()
+        .is_some_and(|ending| ending == "toml")
+    {
+        let text = fs::read_to_string(recipe)
+            .with_context(|| format!("cannot read image recipe: {recipe}"))?;
+        return Ok((recipe.into(), text));
+    }
+    match RECIPES.iter().find(|(name, _)| *name == recipe) {
+        Some((name, text)) => Ok((format!("images/{name}.toml"), (*text).into())),
+        None => {
+            let remedy = remedy_among(recipe, &recipes());
+            bail!(
+                "no such image recipe: {recipe:?} ({remedy} A path ending in .toml names one of your own)"
+            )
+        }
+    }
+}
+
+/// Reads a recipe; all mistakes are told at once.
+pub fn read(file: &str, text: &str) -> Result<Recipe, Problems> {
+    let page = Page::new(file, text);
+    let table = page.parse();
+    let top = Fields::top(&page, &table);
+    for (key, example) in [("suite", "\"bookworm\""), ("packages", "[\"nginx\"]")] {
+        if !top.has(key) {
+            top.missing(key, example);
+        }
+    }
+    let suite = top.choice("suite", &SUITES.map(|suite| (suite, suite.to_string())));
+    let packages = top.texts("packages").unwrap_or_default();
+    for package in &packages {
+        if !is_package(package) {
+            let what = format!("not a package name: {package:?}");
+            top.wrong("packages", what, "write \"name\" or \"name=version\"");
+        }
+    }
+    let spare_bytes = top.read("spare", units::bytes).unwrap_or(64 << 20);
+    top.finish();
+    let packages = packages.iter().map(ToString::to_string).collect();
+    page.close(suite.map(|suite| Recipe {
+        suite,
+        packages,
+        spare_bytes,
+    }))
+}
+
+/// Debian policy, 5.6.1 and 5.6.12.
+fn is_package(text: &str) -> bool {
+    let (name, version) = text.split_once('=').unwrap_or((text, "1"));
+    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c);
+    let good_version = |c: char| c.is_ascii_alphanumeric() || "+-.:~".contains(c);
+    name.len() > 1
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(good)
+        && !version.is_empty()
+        && version.chars().all(good_version)
+}
+
+/// Whether the mirror would now give other versions than the image has.
+fn is_outdated(cache: &Cache, image: &Image, recipe: &Recipe, task: Task<'_>) -> Result<bool> {
+    let _lock = cache.lock(&format!("apt {}", recipe.suite), task)?;
+    let suite = Suite::open(cache, &recipe.suite, true, task)?;
+    let would = suite.resolve(&recipe.packages, task)?;
+    let manifest = fs::read_to_string(&image.manifest).context("cannot read the manifest")?;
+    let has: Vec<_> = manifest.lines().collect();
+    Ok(would != has)
+}
+
+fn make(
+    cache: &Cache,
+    name: &str,
+    (recipe, text): (&Recipe, &str),
+    task: Task<'_>,
+) -> Result<Image> {
+    check_suite(&recipe.suite)?;
+    let source = Source::of_host(task)?;
+    let work = cache.draft(BUILD_BYTES)?;
+    install(recipe, &source, &work, task)?;
+    let manifest = read_manifest(&work.path)?;
+    let bytes = pack(recipe, &work, task)?;
+    let entry = cache.draft(0)?;
+    for (from, to) in [("image.ext4", "image.ext4"), ("manifest", "manifest.txt")] {
+        fs::rename(work.path.join(from), entry.path.join(to))
+            .map_err(|why| cache.cannot_write(why))?;
+    }
+    let recipe = Path::new(name)
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let about = serde_json::to_vec_pretty(&About { recipe, bytes })?;
+    cache::write(&entry.path.join("image.json"), &about).map_err(|why| cache.cannot_write(why))?;
+    let id = identity(text, &manifest);
+    cache.keep(&entry, "images", &id)?;
+    load(cache, &id).with_context(|| format!("image is gone from the cache: {id}"))
+}
+
+/// Fills `root` below the draft with the packages of the recipe, and writes `manifest` and `size`.
+fn install(recipe: &Recipe, source: &Source, work: &Draft, task: Task<'_>) -> Result<()> {
+    let script = work.path.join("build.sh");
+    fs::write(&script, BUILD_SCRIPT)?;
+    fs::write(work.path.join("apt.conf"), &source.settings)?;
+    let mmdebstrap = command("mmdebstrap", "mmdebstrap")?;
+    let mut build = program::enclosed("/bin/sh".as_ref())?;
+    build
+        .args(["-eu".as_ref(), script.as_os_str()])
+        .current_dir(&work.path)
+        .env("SOURCE_DATE_EPOCH", DATE)
+        .env("LC_ALL", "C.UTF-8")
+        .env("MMDEBSTRAP", mmdebstrap.get_program())
+        .env("SUITE", &recipe.suite)
+        .env("SOURCE", source.line(&recipe.suite))
+        .env("PACKAGES", recipe.packages.join(","));
+    program::run_with(&mut build, task, &mut |said| task.tell(&stage(said), None))?;
+    Ok(())
+}
+
+/// What the builder is at, from its notes.
+fn stage(said: &str) -> String {
+    let note = said.lines().rev().find_map(|line| line.strip_prefix("I: "));
+    match note {
+        Some(note) => format!("building the image: {}", note.trim_end_matches('.')),
+        None => "building the image".into(),
+    }
+}
+
+/// Runs in the enclosure. What names this host or this mirror is taken out again, so that an image depends
+/// on recipe and packages alone; documentation is left out as no guest reads it.
+const BUILD_SCRIPT: &str = r#"
+"$MMDEBSTRAP" --mode=root --variant=minbase --format=directory --include="$PACKAGES" \
+    --aptopt=apt.conf \
+    --aptopt='Acquire::Languages "none"' \
+    --dpkgopt='path-exclude=/usr/share/doc/*' \
+    --dpkgopt='path-exclude=/usr/share/man/*' \
+    --dpkgopt='path-exclude=/usr/share/info/*' \
+    --dpkgopt='path-exclude=/usr/share/locale/*' \
+    "$SUITE" root "$SOURCE"
+chroot root dpkg-query --show --showformat='${Package}=${Version}\n' | LC_ALL=C sort > manifest
+rm -f root/etc/apt/sources.list root/etc/apt/apt.conf.d/99mmdebstrap root/etc/resolv.conf
+rm -rf root/var/cache/apt/* root/var/lib/apt/lists/* root/var/log/*.log root/var/log/apt
+echo guest > root/etc/hostname
+printf '127.0.0.1 localhost guest\n::1 localhost\n' > root/etc/hosts
+find root -newermt "@$SOURCE_DATE_EPOCH" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
+du --summarize --apparent-size --block-size=1 root | cut -f1 > size
+find root | wc -l >> size
+"#;
+
+fn read_manifest(work: &Path) -> Result<String> {
+    let manifest = fs::read_to_string(work.join("manifest")).context("no manifest was written")?;
+    if manifest.trim().is_empty() {
+        bail!("nothing was installed");
+    }
+    Ok(manifest)
+}
+
+/// Makes `image.ext4` of the installed files and returns its size.
+fn pack(recipe: &Recipe, work: &Draft, task: Task<'_>) -> Result<u64> {
+    task.tell("packing the image", None);
+    let size = fs::read_to_string(work.path.join("size"))?;
+    let mut numbers = size.lines().filter_map(|line| line.parse::<u64>().ok());
+    let (Some(content), Some(files)) = (numbers.next(), numbers.next()) else {
+        bail!("size of the installed files cannot be read: {size:?}");
+    };
+    // A file fills its last block by half on average, and has an inode of 256 bytes; an eighth for the rest.
+    let needed = content + files * (2048 + 256);
+    let bytes = (needed + needed / 8 + recipe.spare_bytes).next_multiple_of(1 << 20);
+    let mke2fs = command("mke2fs", "e2fsprogs")?;
+    let mut pack = program::enclosed(mke2fs.get_program())?;
+    let features = format!("hash_seed={UUID},root_owner=0:0,lazy_itable_init=0");
+    pack.args([
+        "-q",
+        "-t",
+        "ext4",
+        "-F",
+        "-O",
+        "^has_journal",
+        "-m",
+        "0",
+        "-b",
+        "4096",
+    ])
+    .args(["-U", UUID, "-L", "bakeoff", "-E", &features])
+    .args(["-N", &(files + files / 8 + 256).to_string()])
+    .args(["-d", "root", "image.ext4", &format!("{}k", bytes >> 10)])
+    .current_dir(&work.path)
+    .env("SOURCE_DATE_EPOCH", DATE)
+    .env("E2FSPROGS_FAKE_TIME", DATE);
+    program::run(&mut pack, task)?;
+    discard(&work.path.join("root"), task)?;
+    Ok(bytes)
+}
+
+/// The unpacked files may belong to subordinate ids, which only an enclosed process may remove.
+fn discard(root: &Path, task: Task<'_>) -> Result<()> {
+    let mut rm: Command = program::enclosed("rm".as_ref())?;
+    program::run(rm.arg("-rf").arg(root), task)?;
+    Ok(())
+}
+
+fn load(cache: &Cache, id: &str) -> Option<Image> {
+    let entry = cache.entry("images", id)?;
+    let about: About = serde_json::from_slice(&fs::read(entry.join("image.json")).ok()?).ok()?;
+    Some(Image {
+        recipe: about.recipe,
+        path: entry.join("image.ext4"),
+        manifest: entry.join("manifest.txt"),
+        sha256: id.into(),
+        bytes: about.bytes,
+    })
+}
+
+fn identity(recipe: &str, manifest: &str) -> String {
+    cache::hash([BUILDER, recipe, manifest].join("\n").as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(text: &str, want: &Expect) {
+        let got = match read("mine.toml", text) {
+            Ok(recipe) => format!("{recipe:?}"),
+            Err(problems) => problems.to_string(),
+        };
+        want.assert_eq(&got);
+    }
+
+    #[test]
+    fn the_recipes_that_come_with_bakeoff_are_sound() {
+        for name in recipes() {
+            let (file, text) = find(name).unwrap();
+            read(&file, &text).unwrap();
+        }
+    }
+
+    #[test]
+    fn all_mistakes_of_a_recipe_are_told_at_once() {
+        check(
+            "suite = \"bookwurm\"\npackages = [\"nginx\", \"--hook=x\"]\nspare = \"lots\"\nsice = 3\n",
+            &expect![[""]],
+        );
+        check("", &expect![[""]]);
+    }
+
+    #[test]
+    fn a_package_may_be_pinned() {
+        check(
+            "suite = \"trixie\"\npackages = [\"nginx=1.26.3-3+deb13u1\"]\nspare = \"1MiB\"\n",
+            &expect![[""]],
+        );
+    }
+
+    #[test]
+    fn an_unknown_recipe_is_told_with_the_known_ones() {
+        expect![[""]].assert_eq(&find("wb").unwrap_err().to_string());
+        expect![[""]].assert_eq(&find("mail-and-news").unwrap_err().to_string());
+    }
+
+    #[test]
+    fn the_stage_is_the_last_note() {
+        let said = "I: running apt-get update...\nnoise\nI: installing packages...\nmore";
+        assert_eq!(stage(said), "building the image: installing packages");
+        assert_eq!(stage(""), "building the image");
+    }
+}

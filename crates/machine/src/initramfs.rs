@@ -1,0 +1,189 @@
+//! The initramfs: bakeoff itself as the guest's first process, and the modules it may ask for.
+//!
+//! ```text
+//! /init                                the binary
+//! /lib/modules/RELEASE/kernel/...      modules, decompressed
+//! /lib/modules/RELEASE/modules.dep     rewritten for what is there
+//! /lib/modules/RELEASE/modules.builtin as the kernel came with it
+//! ```
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use cpio::newc::{Builder, ModeFileType, trailer};
+
+use crate::cache::{self, Cache};
+use crate::kernel::Kernel;
+use crate::modules::{self, Module, WANTED};
+use crate::task::Task;
+
+/// Raised when the layout changes.
+const LAYOUT: &str = "initramfs-1";
+
+/// The initramfs of a kernel with `init` as its first process; made when it is not in the cache.
+pub fn build(cache: &Cache, kernel: &Kernel, init: &Path, task: Task<'_>) -> Result<PathBuf> {
+    let id = {
+        let parts = [
+            LAYOUT,
+            &kernel.sha256,
+            &cache::hash_file(init)?,
+            &WANTED.join(" "),
+        ];
+        cache::hash(parts.join("\n").as_bytes())
+    };
+    if let Some(entry) = cache.entry("initramfs", &id) {
+        return Ok(entry.join(FILE));
+    }
+    task.tell("packing the initramfs", None);
+    let init = fs::read(init).with_context(|| format!("cannot read {}", init.display()))?;
+    let modules = match &kernel.modules {
+        Some(dir) => modules::collect(dir, WANTED)?,
+        None => Vec::new(),
+    };
+    let mut files = vec![("init".to_string(), 0o755, init)];
+    files.extend(module_tree(kernel, modules));
+    let bytes: u64 = files.iter().map(|(_, _, body)| body.len() as u64).sum();
+    let draft = cache.draft(bytes)?;
+    let body = archive(&files)?;
+    cache::write(&draft.path.join(FILE), &body).map_err(|why| cache.cannot_write(why))?;
+    Ok(cache.keep(&draft, "initramfs", &id)?.join(FILE))
+}
+
+const FILE: &str = "initramfs.cpio";
+
+type Entry = (String, u32, Vec<u8>);
+
+fn module_tree(kernel: &Kernel, modules: Vec<Module>) -> Vec<Entry> {
+    let Some(dir) = &kernel.modules else {
+        return Vec::new();
+    };
+    let home = format!("lib/modules/{}", kernel.release);
+    // A kernel without this list has nothing built in that anyone knows of.
+    let builtin = fs::read(dir.join("modules.builtin")).unwrap_or_default();
+    let order = modules::dependency_file(&modules).into_bytes();
+    let mut files = vec![
+        (format!("{home}/modules.dep"), 0o644, order),
+        (format!("{home}/modules.builtin"), 0o644, builtin),
+    ];
+    for module in modules {
+        files.push((format!("{home}/{}", module.path), 0o644, module.body));
+    }
+    files
+}
+
+/// A newc archive of files, each directory before what is in it. The same files give the same bytes.
+fn archive(files: &[Entry]) -> io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut made = BTreeSet::new();
+    let mut number = 1;
+    for (name, mode, body) in files {
+        for dir in ancestors(name) {
+            if made.insert(dir) {
+                let entry = Builder::new(dir)
+                    .ino(number)
+                    .mode(0o755)
+                    .set_mode_file_type(ModeFileType::Directory);
+                out = entry.write(out, 0).finish()?;
+                number += 1;
+            }
+        }
+        let entry = Builder::new(name)
+            .ino(number)
+            .mode(*mode)
+            .set_mode_file_type(ModeFileType::Regular);
+        let length = u32::try_from(body.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        let mut writer = entry.write(out, length);
+        writer.write_all(body)?;
+        out = writer.finish()?;
+        number += 1;
+    }
+    trailer(out)
+}
+
+/// The directories above a file, outermost first.
+fn ancestors(name: &str) -> impl Iterator<Item = &str> {
+    name.match_indices('/').map(|(end, _)| &name[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use expect_test::expect;
+
+    use super::*;
+
+    fn list(archive: &[u8]) -> String {
+        let mut text = String::new();
+        let mut rest = archive;
+        loop {
+            let reader = cpio::newc::Reader::new(rest).unwrap();
+            let entry = reader.entry();
+            if entry.is_trailer() {
+                return text;
+            }
+            let line = format!(
+                "{:o} {} {}\n",
+                entry.mode(),
+                entry.file_size(),
+                entry.name()
+            );
+            text.push_str(&line);
+            rest = reader.finish().unwrap();
+        }
+    }
+
+    #[test]
+    fn directories_come_before_what_is_in_them() {
+        let files = [
+            ("init".to_string(), 0o755, b"binary".to_vec()),
+            (
+                "lib/modules/6.1/kernel/veth.ko".to_string(),
+                0o644,
+                b"abc".to_vec(),
+            ),
+            ("lib/modules/6.1/modules.dep".to_string(), 0o644, Vec::new()),
+        ];
+        expect![[r"
+            100755 6 init
+            40755 0 lib
+            40755 0 lib/modules
+            40755 0 lib/modules/6.1
+            40755 0 lib/modules/6.1/kernel
+            100644 3 lib/modules/6.1/kernel/veth.ko
+            100644 0 lib/modules/6.1/modules.dep
+        "]]
+        .assert_eq(&list(&archive(&files).unwrap()));
+    }
+
+    #[test]
+    fn an_initramfs_is_made_once_for_each_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::open(&dir.path().join("cache"));
+        let stop = AtomicBool::new(false);
+        let task = Task {
+            tell: &|_| {},
+            stop: &stop,
+        };
+        let init = dir.path().join("init");
+        let kernel = Kernel {
+            release: "6.9".into(),
+            package: "test".into(),
+            vmlinuz: "vmlinuz".into(),
+            modules: None,
+            config: None,
+            sha256: "00".into(),
+        };
+        let build = |content: &str| {
+            fs::write(&init, content).unwrap();
+            super::build(&cache, &kernel, &init, task).unwrap()
+        };
+        let first = build("one");
+        assert_eq!(first, build("one"));
+        assert_ne!(first, build("two"));
+        assert_eq!(list(&fs::read(first).unwrap()), "100755 3 init\n");
+    }
+}

@@ -1,0 +1,528 @@
+//! Kernels: what a plan names becomes files in the cache.
+//!
+//! ```text
+//! kernels/ID/kernel.json              what it is
+//! kernels/ID/vmlinuz, config          the bootable image, its configuration where there is one
+//! kernels/ID/lib/modules/RELEASE/     its modules, when it has any
+//! ```
+//! Every kind is copied into the cache, also one that lies on this machine already: a kernel that is
+//! rebuilt while a plan runs must not change under it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use record::kernel::KernelRef;
+use record::units::show_bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::apt::Suite;
+use crate::cache::{self, Cache, Draft};
+use crate::debian::{self, Choice};
+use crate::program::{self, command};
+use crate::task::Task;
+
+/// Raised when the layout of an entry changes, so that older ones are not mistaken for it.
+const LAYOUT: &str = "kernel-1";
+
+/// A kernel at hand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kernel {
+    /// What `uname -r` will say.
+    pub release: String,
+    /// Where it is from: package and version, or the path that was named.
+    pub package: String,
+    /// The bootable image.
+    pub vmlinuz: PathBuf,
+    /// The directory `lib/modules/RELEASE`, when it has modules.
+    pub modules: Option<PathBuf>,
+    /// Its configuration, when it came with it.
+    pub config: Option<PathBuf>,
+    /// Identity of the kernel with all its parts.
+    pub sha256: String,
+}
+
+/// One kernel that could be fetched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Offer {
+    /// What `uname -r` will say.
+    pub release: String,
+    /// The package's version.
+    pub version: String,
+    /// What would be downloaded, in bytes.
+    pub bytes: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct About {
+    release: String,
+    package: String,
+}
+
+/// Brings a kernel into the cache and says where it is.
+///
+/// What `debian:SUITE/VERSION` stood for is remembered, so that a filled cache needs no network and a plan
+/// gives the same kernel tomorrow; `refresh` looks for a newer one.
+pub fn fetch(cache: &Cache, kernel: &KernelRef, refresh: bool, task: Task<'_>) -> Result<Kernel> {
+    match kernel {
+        KernelRef::Debian { suite, version } => {
+            fetch_debian(cache, (suite, version), refresh, task)
+        }
+        KernelRef::Deb(files) => from_packages(cache, files, task),
+        KernelRef::File { vmlinuz, modules } => {
+            from_files(cache, vmlinuz, modules.as_deref(), task)
+        }
+        KernelRef::Tree(dir) => from_tree(cache, dir, task),
+        KernelRef::Running => bail!(
+            "kernel \"running\" cannot be booted ({})",
+            record::kernel::FORMS
+        ),
+    }
+    .with_context(|| format!("cannot have kernel {kernel}"))
+}
+
+/// Kernels that a suite offers, newest first.
+pub fn list(cache: &Cache, suite: &str, refresh: bool, task: Task<'_>) -> Result<Vec<Offer>> {
+    let _lock = cache.lock(&format!("apt {suite}"), task)?;
+    let suite = Suite::open(cache, suite, refresh, task)?;
+    let kernels = debian::kernels(&suite.packages(&debian::PREFIXES, task)?);
+    let offers = kernels.iter().map(|choice| Offer {
+        release: choice.release.clone(),
+        version: choice.version().into(),
+        bytes: choice.parts.iter().map(|part| part.bytes).sum(),
+    });
+    Ok(offers.collect())
+}
+
+fn fetch_debian(
+    cache: &Cache,
+    (suite, version): (&str, &str),
+    refresh: bool,
+    task: Task<'_>,
+) -> Result<Kernel> {
+    crate::apt::check_suite(suite)?;
+    let name = format!("debian:{suite}/{version}");
+    if !refresh {
+        let known = cache.recall::<String>(&name);
+        if let Some(kernel) = known.and_then(|id| load(cache, &id)) {
+            return Ok(kernel);
+        }
+    }
+    let _lock = cache.lock(&format!("apt {suite}"), task)?;
+    let index = Suite::open(cache, suite, refresh, task)?;
+    task.tell("looking for a kernel", None);
+    let kernels = debian::kernels(&index.packages(&debian::PREFIXES, task)?);
+    let choice = debian::choose(&kernels, suite, version)?;
+    let id = identity(choice.parts.iter().map(|part| part.sha256.as_str()));
+    let kernel = match load(cache, &id) {
+        Some(kernel) => kernel,
+        None => download(cache, &index, &choice, &id, task)?,
+    };
+    cache.remember(&name, &id)?;
+    Ok(kernel)
+}
+
+fn download(
+    cache: &Cache,
+    index: &Suite,
+    choice: &Choice,
+    id: &str,
+    task: Task<'_>,
+) -> Result<Kernel> {
+    let bytes = choice
+        .parts
+        .iter()
+        .map(|part| part.bytes + part.installed_bytes)
+        .sum();
+    // Packages and what is unpacked from them lie side by side for a while.
+    let packages = cache.draft(bytes)?;
+    let entry = cache.draft(0)?;
+    index.download(&choice.parts, &packages.path, task)?;
+    let files = files_in(&packages.path)?;
+    unpack(&files, &packages.path, task)?;
+    let about = About {
+        release: choice.release.clone(),
+        package: format!("{} {}", choice.parts[0].name, choice.version()),
+    };
+    stage(cache, &packages.path.join("root"), &entry, &about)?;
+    keep(cache, &entry, id)
+}
+
+fn from_packages(cache: &Cache, files: &[PathBuf], task: Task<'_>) -> Result<Kernel> {
+    let mut sums = Vec::new();
+    for file in files {
+        sums.push(cache::hash_file(file)?);
+    }
+    let id = identity(sums.iter().map(String::as_str));
+    if let Some(kernel) = load(cache, &id) {
+        return Ok(kernel);
+    }
+    let bytes: u64 = files.iter().map(|file| cache::size_of(file)).sum();
+    // Kernel packages of the past were packed five to one.
+    let unpacked = cache.draft(bytes * 5)?;
+    let entry = cache.draft(0)?;
+    unpack(files, &unpacked.path, task)?;
+    let root = unpacked.path.join("root");
+    let names: Vec<_> = files.iter().filter_map(|file| file.file_name()).collect();
+    let about = About {
+        release: release_in(&root)?,
+        package: names.join(OsStr::new(" ")).to_string_lossy().into_owned(),
+    };
+    stage(cache, &root, &entry, &about)?;
+    keep(cache, &entry, &id)
+}
+
+fn unpack(files: &[PathBuf], place: &Path, task: Task<'_>) -> Result<()> {
+    task.tell("unpacking packages", None);
+    for file in files {
+        let mut dpkg = command("dpkg-deb", "dpkg")?;
+        dpkg.arg("--extract")
+            .arg(fs::canonicalize(file)?)
+            .arg(place.join("root"));
+        program::run(&mut dpkg, task)?;
+    }
+    Ok(())
+}
+
+/// The one release that unpacked packages hold a kernel for.
+fn release_in(root: &Path) -> Result<String> {
+    for place in MODULE_PLACES {
+        let mut names: Vec<_> = fs::read_dir(root.join(place))
+            .into_iter()
+            .flatten()
+            .filter_map(|dir| dir.ok()?.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        match names.as_slice() {
+            [] => {}
+            [release] => return Ok(release.clone()),
+            several => bail!("packages of several kernels: {}", several.join(" ")),
+        }
+    }
+    let boot = fs::read_dir(root.join("boot")).into_iter().flatten();
+    let image = boot.filter_map(|file| file.ok()?.file_name().into_string().ok());
+    match image
+        .filter_map(|name| Some(name.strip_prefix("vmlinuz-")?.to_string()))
+        .next()
+    {
+        Some(release) => Ok(release),
+        None => bail!(
+            "no kernel in these packages (name linux-image, or linux-binary with linux-modules)"
+        ),
+    }
+}
+
+/// Where packages put modules: before and after Debian merged /usr.
+const MODULE_PLACES: [&str; 2] = ["lib/modules", "usr/lib/modules"];
+
+/// Moves the kernel out of unpacked packages into an entry.
+fn stage(cache: &Cache, root: &Path, entry: &Draft, about: &About) -> Result<()> {
+    let release = &about.release;
+    let first = |names: &[String]| {
+        names
+            .iter()
+            .map(|name| root.join(name))
+            .find(|p| p.exists())
+    };
+    let among = |file: &str| {
+        let mut names = vec![format!("boot/{file}-{release}")];
+        names.extend(MODULE_PLACES.map(|place| format!("{place}/{release}/{file}")));
+        first(&names)
+    };
+    let Some(vmlinuz) = among("vmlinuz") else {
+        bail!("no vmlinuz in the packages of kernel {release} (name linux-image or linux-binary)");
+    };
+    let move_to = |from: &Path, to: &str| {
+        fs::rename(from, entry.path.join(to)).map_err(|why| cache.cannot_write(why))
+    };
+    if let Some(config) = among("config") {
+        move_to(&config, "config")?;
+    }
+    move_to(&vmlinuz, "vmlinuz")?;
+    if let Some(modules) = first(&MODULE_PLACES.map(|place| format!("{place}/{release}"))) {
+        fs::create_dir_all(entry.path.join("lib/modules"))
+            .map_err(|why| cache.cannot_write(why))?;
+        move_to(&modules, &format!("lib/modules/{release}"))?;
+    }
+    describe(cache, entry, about)
+}
+
+fn from_files(
+    cache: &Cache,
+    vmlinuz: &Path,
+    modules: Option<&Path>,
+    task: Task<'_>,
+) -> Result<Kernel> {
+    let image = fs::read(vmlinuz).with_context(|| format!("cannot read {}", vmlinuz.display()))?;
+    let Some(release) = release_of(&image) else {
+        bail!(
+            "not a bootable x86 kernel: {} (name a bzImage or vmlinuz)",
+            vmlinuz.display()
+        );
+    };
+    let mut sums = vec![cache::hash(&image)];
+    for file in modules.map(module_files).transpose()?.unwrap_or_default() {
+        task.go_on()?;
+        sums.push(cache::hash_file(&file)?);
+    }
+    let id = identity(sums.iter().map(String::as_str));
+    if let Some(kernel) = load(cache, &id) {
+        return Ok(kernel);
+    }
+    let bytes = image.len() as u64 + modules.map_or(0, cache::size_of);
+    let entry = cache.draft(bytes)?;
+    fs::write(entry.path.join("vmlinuz"), &image).map_err(|why| cache.cannot_write(why))?;
+    if let Some(modules) = modules {
+        task.tell("copying modules", None);
+        copy_modules(
+            cache,
+            modules,
+            &entry.path.join("lib/modules").join(&release),
+            task,
+        )?;
+    }
+    let package = vmlinuz.display().to_string();
+    describe(cache, &entry, &About { release, package })?;
+    keep(cache, &entry, &id)
+}
+
+/// Takes the image of a built tree, and its modules from where they were built: each line of
+/// `modules.order` names one. Nothing is run in the tree, so no `make modules_install` is needed.
+fn from_tree(cache: &Cache, tree: &Path, task: Task<'_>) -> Result<Kernel> {
+    let vmlinuz = tree.join("arch/x86/boot/bzImage");
+    if !vmlinuz.exists() {
+        bail!(
+            "no built kernel: {} (run make bzImage modules in it)",
+            vmlinuz.display()
+        );
+    }
+    let built = fs::read_to_string(tree.join("modules.order")).unwrap_or_default();
+    let staged = cache.draft(cache::size_of(&vmlinuz) * 4)?;
+    for line in built.lines() {
+        task.go_on()?;
+        // Kernels before 6.2 list .ko files, later ones .o files.
+        let name = Path::new(line).with_extension("ko");
+        let from = tree.join(&name);
+        let to = staged.path.join("kernel").join(&name);
+        copy(cache, &from, &to)?;
+    }
+    for name in ["modules.builtin", "modules.order"] {
+        if tree.join(name).exists() {
+            copy(cache, &tree.join(name), &staged.path.join(name))?;
+        }
+    }
+    let modules = (!built.is_empty()).then_some(staged.path.as_path());
+    let mut kernel = from_files(cache, &vmlinuz, modules, task)?;
+    kernel.package = tree.display().to_string();
+    Ok(kernel)
+}
+
+fn copy_modules(cache: &Cache, from: &Path, to: &Path, task: Task<'_>) -> Result<()> {
+    for file in module_files(from)? {
+        task.go_on()?;
+        let name = file
+            .strip_prefix(from)
+            .expect("module_files lists what is below");
+        copy(cache, &file, &to.join(name))?;
+    }
+    Ok(())
+}
+
+fn copy(cache: &Cache, from: &Path, to: &Path) -> Result<()> {
+    // A file that cannot be read is not the cache's fault.
+    fs::metadata(from).with_context(|| format!("cannot read {}", from.display()))?;
+    let parent = to.parent().expect("the target lies in a draft");
+    fs::create_dir_all(parent).map_err(|why| cache.cannot_write(why))?;
+    fs::copy(from, to).map_err(|why| cache.cannot_write(why))?;
+    Ok(())
+}
+
+/// Modules and their lists below a module directory, sorted; `build` and `source` links are left out.
+pub(crate) fn module_files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut dirs = vec![dir.to_path_buf()];
+    while let Some(dir) = dirs.pop() {
+        let entries =
+            fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))?;
+        for entry in entries {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if kind.is_dir() {
+                dirs.push(entry.path());
+            } else if kind.is_file() && (name.contains(".ko") || name.starts_with("modules.")) {
+                files.push(entry.path());
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn describe(cache: &Cache, entry: &Draft, about: &About) -> Result<()> {
+    let text = serde_json::to_vec_pretty(about)?;
+    cache::write(&entry.path.join("kernel.json"), &text).map_err(|why| cache.cannot_write(why))
+}
+
+fn keep(cache: &Cache, entry: &Draft, id: &str) -> Result<Kernel> {
+    cache.keep(entry, "kernels", id)?;
+    load(cache, id).with_context(|| format!("kernel is gone from the cache: {id}"))
+}
+
+fn load(cache: &Cache, id: &str) -> Option<Kernel> {
+    let place = cache.entry("kernels", id)?;
+    let about: About = serde_json::from_slice(&fs::read(place.join("kernel.json")).ok()?).ok()?;
+    let modules = place.join("lib/modules").join(&about.release);
+    let config = place.join("config");
+    Some(Kernel {
+        modules: modules.is_dir().then_some(modules),
+        config: config.exists().then_some(config),
+        vmlinuz: place.join("vmlinuz"),
+        release: about.release,
+        package: about.package,
+        sha256: id.into(),
+    })
+}
+
+fn identity<'s>(sums: impl Iterator<Item = &'s str>) -> String {
+    let parts: Vec<_> = std::iter::once(LAYOUT).chain(sums).collect();
+    cache::hash(parts.join("\n").as_bytes())
+}
+
+fn files_in(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        files.push(entry?.path());
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// The release in the header of a bzImage (Documentation/arch/x86/boot.rst, field `kernel_version`).
+fn release_of(image: &[u8]) -> Option<String> {
+    if image.get(0x202..0x206)? != b"HdrS" {
+        return None;
+    }
+    let pointer = u16::from_le_bytes([*image.get(0x20e)?, *image.get(0x20f)?]);
+    let text = image.get(0x200 + usize::from(pointer)..)?;
+    let end = text.iter().position(|byte| *byte == 0 || *byte == b' ')?;
+    let release = std::str::from_utf8(&text[..end]).ok()?;
+    (!release.is_empty() && !release.contains('/')).then(|| release.to_string())
+}
+
+impl Offer {
+    /// One line for people.
+    pub fn line(&self) -> String {
+        format!(
+            "{}  {}  {}",
+            self.version,
+            self.release,
+            show_bytes(self.bytes)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    fn bz_image(release: &str) -> Vec<u8> {
+        let mut image = vec![0; 0x400];
+        image[0x202..0x206].copy_from_slice(b"HdrS");
+        image[0x20e..0x210].copy_from_slice(&0x20u16.to_le_bytes());
+        image[0x220..0x220 + release.len()].copy_from_slice(release.as_bytes());
+        image
+    }
+
+    fn fetch(cache: &Cache, text: &str, modules: Option<PathBuf>) -> Result<Kernel> {
+        let kernel = record::kernel::read(text, modules).unwrap();
+        let stop = AtomicBool::new(false);
+        super::fetch(
+            cache,
+            &kernel,
+            false,
+            Task {
+                tell: &|_| {},
+                stop: &stop,
+            },
+        )
+    }
+
+    #[test]
+    fn the_release_is_read_from_the_image() {
+        let image = bz_image("6.1.0-50-cloud-amd64 (builder) #1 SMP");
+        assert_eq!(release_of(&image).as_deref(), Some("6.1.0-50-cloud-amd64"));
+        assert_eq!(release_of(b"MZ"), None);
+        assert_eq!(release_of(&bz_image("../etc #1")), None);
+    }
+
+    #[test]
+    fn a_file_is_copied_so_that_it_cannot_change_under_a_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::open(&dir.path().join("cache"));
+        let vmlinuz = dir.path().join("vmlinuz");
+        let modules = dir.path().join("modules");
+        fs::create_dir_all(modules.join("kernel")).unwrap();
+        fs::write(modules.join("kernel/veth.ko"), "one").unwrap();
+        fs::write(&vmlinuz, bz_image("6.9.1 #1")).unwrap();
+        let name = format!("file:{}", vmlinuz.display());
+        let first = fetch(&cache, &name, Some(modules.clone())).unwrap();
+        assert_eq!(first.release, "6.9.1");
+        let module = first.modules.clone().unwrap().join("kernel/veth.ko");
+        assert_eq!(fs::read_to_string(module).unwrap(), "one");
+
+        fs::write(modules.join("kernel/veth.ko"), "two").unwrap();
+        let second = fetch(&cache, &name, Some(modules)).unwrap();
+        assert_ne!(first.sha256, second.sha256);
+        assert!(first.vmlinuz.exists());
+    }
+
+    #[test]
+    fn a_built_tree_gives_its_image_and_modules() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::open(&dir.path().join("cache"));
+        let tree = dir.path().join("linux");
+        fs::create_dir_all(tree.join("arch/x86/boot")).unwrap();
+        fs::create_dir_all(tree.join("drivers/net")).unwrap();
+        fs::write(tree.join("arch/x86/boot/bzImage"), bz_image("6.9.1+ #1")).unwrap();
+        fs::write(tree.join("drivers/net/veth.ko"), "module").unwrap();
+        fs::write(tree.join("modules.order"), "drivers/net/veth.o\n").unwrap();
+        let kernel = fetch(&cache, &format!("tree:{}", tree.display()), None).unwrap();
+        assert_eq!(kernel.release, "6.9.1+");
+        assert!(
+            kernel
+                .modules
+                .unwrap()
+                .join("kernel/drivers/net/veth.ko")
+                .exists()
+        );
+    }
+
+    #[test]
+    fn a_tree_that_was_not_built_is_told_what_to_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::open(&dir.path().join("cache"));
+        let why = fetch(&cache, &format!("tree:{}", dir.path().display()), None).unwrap_err();
+        assert!(
+            format!("{why:#}").contains("run make bzImage modules"),
+            "{why:#}"
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_no_kernel_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::open(&dir.path().join("cache"));
+        let file = dir.path().join("notes.txt");
+        fs::write(&file, "hello").unwrap();
+        let why = fetch(&cache, &format!("file:{}", file.display()), None).unwrap_err();
+        assert!(
+            format!("{why:#}").contains("not a bootable x86 kernel"),
+            "{why:#}"
+        );
+    }
+}

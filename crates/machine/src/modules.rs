@@ -1,0 +1,260 @@
+//! Which kernel modules a guest needs, and in which order they load.
+//!
+//! Dependencies are read from the modules themselves (`depends=` in their `.modinfo` section): Debian's
+//! packages carry no `modules.dep`, and so neither kmod nor depmod is needed on the host.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use object::{Object, ObjectSection};
+
+use crate::kernel::module_files;
+
+/// What the agent may ask for; one that a kernel does not have, or has built in, is left out.
+pub(crate) const WANTED: &[&str] = &[
+    // the machine
+    "virtio_pci",
+    "virtio_blk",
+    "virtio_console",
+    "virtio_net",
+    "virtio_rng",
+    "virtio_balloon",
+    // file systems
+    "ext4",
+    "overlay",
+    "loop",
+    "zram",
+    "squashfs",
+    // networks
+    "veth",
+    "bridge",
+    "dummy",
+    "ifb",
+    "unix",
+    "af_packet",
+    "ipv6",
+    "sch_fq",
+    "sch_fq_codel",
+    "sch_netem",
+    "sch_htb",
+    "sch_tbf",
+    "sch_cake",
+    "sch_ingress",
+    "act_mirred",
+    "tcp_bbr",
+    "tcp_htcp",
+    "tcp_dctcp",
+    "tcp_vegas",
+    "tcp_westwood",
+    "tcp_diag",
+    "inet_diag",
+    "unix_diag",
+    "tls",
+    // I/O schedulers
+    "bfq",
+    "kyber-iosched",
+    "mq-deadline",
+];
+
+/// A module as it goes into a guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Module {
+    /// Path below `lib/modules/RELEASE`, ending in `.ko`.
+    pub(crate) path: String,
+    /// The module, decompressed.
+    pub(crate) body: Vec<u8>,
+    /// Names of the modules it needs, as they call themselves.
+    pub(crate) depends: Vec<String>,
+}
+
+/// The wanted modules that `dir` (a `lib/modules/RELEASE`) has, with all they depend on, sorted by path.
+pub(crate) fn collect(dir: &Path, wanted: &[&str]) -> Result<Vec<Module>> {
+    let places: BTreeMap<String, PathBuf> = module_files(dir)?
+        .into_iter()
+        .filter_map(|path| Some((name_of(path.file_name()?.to_str()?)?, path)))
+        .collect();
+    let mut found: BTreeMap<String, Module> = BTreeMap::new();
+    let mut open: Vec<String> = wanted.iter().map(|name| plain(name)).collect();
+    while let Some(name) = open.pop() {
+        let (false, Some(path)) = (found.contains_key(&name), places.get(&name)) else {
+            continue;
+        };
+        let module = read(dir, path)?;
+        open.extend(module.depends.iter().map(|name| plain(name)));
+        found.insert(name, module);
+    }
+    let mut modules: Vec<_> = found.into_values().collect();
+    modules.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(modules)
+}
+
+/// `modules.dep` for a set of modules: each line names a module and all it needs, nearest first, so that
+/// loading a line from its end to its beginning works (modules.dep(5)).
+pub(crate) fn dependency_file(modules: &[Module]) -> String {
+    let by_name: BTreeMap<String, &Module> = modules
+        .iter()
+        .filter_map(|module| Some((name_of(file_part(&module.path))?, module)))
+        .collect();
+    let mut text = String::new();
+    for module in modules {
+        let mut needed: Vec<&str> = Vec::new();
+        gather(module, &by_name, &mut needed);
+        // The gathered list has what must load first at its front.
+        needed.reverse();
+        text.push_str(&module.path);
+        text.push(':');
+        for path in needed {
+            text.push(' ');
+            text.push_str(path);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Adds what `module` needs to `needed`, each after what it needs itself.
+fn gather<'m>(module: &Module, by_name: &BTreeMap<String, &'m Module>, needed: &mut Vec<&'m str>) {
+    for name in &module.depends {
+        let Some(other) = by_name.get(&plain(name)) else {
+            continue;
+        };
+        if !needed.contains(&other.path.as_str()) {
+            gather(other, by_name, needed);
+            needed.push(&other.path);
+        }
+    }
+}
+
+fn read(dir: &Path, path: &Path) -> Result<Module> {
+    let packed = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let body = unpack(path, packed)
+        .with_context(|| format!("cannot decompress module {}", path.display()))?;
+    let depends = depends_of(&body).with_context(|| format!("not a module: {}", path.display()))?;
+    let name = path
+        .strip_prefix(dir)
+        .expect("module_files lists what is below")
+        .to_string_lossy();
+    let end = name.find(".ko").expect("name_of has found the ending") + ".ko".len();
+    Ok(Module {
+        path: name[..end].into(),
+        body,
+        depends,
+    })
+}
+
+fn unpack(path: &Path, packed: Vec<u8>) -> Result<Vec<u8>> {
+    let mut body = Vec::new();
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("ko") => return Ok(packed),
+        Some("xz") => lzma_rust2::XzReader::new(packed.as_slice(), true).read_to_end(&mut body)?,
+        Some("zst") => {
+            let mut reader = ruzstd::decoding::StreamingDecoder::new(packed.as_slice())
+                .map_err(|why| anyhow::anyhow!("{why}"))?;
+            reader.read_to_end(&mut body)?
+        }
+        _ => bail!("unknown compression (this bakeoff reads .ko, .ko.xz and .ko.zst)"),
+    };
+    Ok(body)
+}
+
+/// The `depends=` line of a module's `.modinfo` section.
+fn depends_of(body: &[u8]) -> Result<Vec<String>> {
+    let file = object::File::parse(body)?;
+    let section = file
+        .section_by_name(".modinfo")
+        .context("no .modinfo section")?;
+    Ok(depends_in(section.data()?))
+}
+
+fn depends_in(modinfo: &[u8]) -> Vec<String> {
+    modinfo
+        .split(|byte| *byte == 0)
+        .filter_map(|line| std::str::from_utf8(line).ok()?.strip_prefix("depends="))
+        .flat_map(|names| names.split(','))
+        .filter(|name| !name.is_empty())
+        .map(String::from)
+        .collect()
+}
+
+/// The module's name by its file: `kyber-iosched.ko.xz` is `kyber_iosched`.
+fn name_of(file: &str) -> Option<String> {
+    let (stem, ending) = file.split_once(".ko")?;
+    ["", ".xz", ".zst", ".gz"]
+        .contains(&ending)
+        .then(|| plain(stem))
+}
+
+/// Module names take `-` and `_` for the same.
+fn plain(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+fn file_part(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    fn module(path: &str, depends: &[&str]) -> Module {
+        let depends = depends.iter().map(ToString::to_string).collect();
+        Module {
+            path: path.into(),
+            body: Vec::new(),
+            depends,
+        }
+    }
+
+    #[test]
+    fn each_line_can_be_loaded_from_its_end() {
+        let modules = [
+            module("kernel/drivers/virtio/virtio.ko", &["virtio_ring"]),
+            module(
+                "kernel/drivers/virtio/virtio_pci.ko",
+                &["virtio", "virtio_ring", "modern-dev"],
+            ),
+            module("kernel/drivers/virtio/virtio_ring.ko", &[]),
+            module("kernel/drivers/virtio/modern_dev.ko", &["built_in_one"]),
+        ];
+        expect![[r"
+            kernel/drivers/virtio/virtio.ko: kernel/drivers/virtio/virtio_ring.ko
+            kernel/drivers/virtio/virtio_pci.ko: kernel/drivers/virtio/modern_dev.ko kernel/drivers/virtio/virtio.ko kernel/drivers/virtio/virtio_ring.ko
+            kernel/drivers/virtio/virtio_ring.ko:
+            kernel/drivers/virtio/modern_dev.ko:
+        "]]
+        .assert_eq(&dependency_file(&modules));
+    }
+
+    #[test]
+    fn dependencies_are_read_from_modinfo() {
+        let modinfo = b"license=GPL\0depends=virtio,virtio_ring\0retpoline=Y\0";
+        assert_eq!(depends_in(modinfo), ["virtio", "virtio_ring"]);
+        assert!(depends_in(b"depends=\0name=x\0").is_empty());
+    }
+
+    #[test]
+    fn names_of_modules_are_plain_and_free_of_endings() {
+        assert_eq!(
+            name_of("kyber-iosched.ko.xz").as_deref(),
+            Some("kyber_iosched")
+        );
+        assert_eq!(name_of("veth.ko").as_deref(), Some("veth"));
+        assert_eq!(name_of("modules.order"), None);
+        assert_eq!(name_of("veth.ko.sig"), None);
+    }
+
+    #[test]
+    fn a_file_that_is_no_module_is_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("veth.ko"), "text").unwrap();
+        let why = collect(dir.path(), &["veth"]).unwrap_err().to_string();
+        assert!(why.starts_with("not a module: "), "{why}");
+        assert!(collect(dir.path(), &["overlay"]).unwrap().is_empty());
+    }
+}

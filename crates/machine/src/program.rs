@@ -1,0 +1,254 @@
+//! Running other programs so that none of them survives us.
+//!
+//! Three things see to it. The kernel kills the program when the thread that started it ends
+//! (`PR_SET_PDEATHSIG`), so it dies with a bakeoff that is itself killed. It leads a process group of its
+//! own, so that Ctrl-C at the terminal reaches bakeoff alone, which then ends things in order. And what
+//! a program starts in turn is either held by a pipe to it or shut in a PID namespace (`enclosed`).
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::fs::MemfdFlags;
+use rustix::process::{self, Pid, Signal};
+
+use crate::task::Task;
+
+/// How often a running program is looked at.
+const PULSE: Duration = Duration::from_millis(50);
+
+/// Where system programs lie that an ordinary user's `PATH` may lack.
+const MORE_PLACES: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
+
+/// Finds a program in `PATH` or where system programs lie.
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(MORE_PLACES.map(PathBuf::from))
+        .map(|dir| dir.join(name))
+        .find(|file| file.is_file())
+}
+
+/// A command of a program that must be there; `package` is the Debian package that brings it.
+pub(crate) fn command(name: &str, package: &str) -> Result<Command> {
+    match find(name) {
+        Some(path) => Ok(Command::new(path)),
+        None => bail!("program not found: {name} (install the Debian package {package})"),
+    }
+}
+
+/// A command whose whole offspring dies with it, mounts included: it runs in PID and mount namespaces.
+///
+/// As an ordinary user it also gets a user namespace in which it is root and has that user's subordinate
+/// ids, which needs `newuidmap` and a line in `/etc/subuid`.
+pub(crate) fn enclosed(program: &OsStr) -> Result<Command> {
+    let mut enclosure = command("unshare", "util-linux")?;
+    if !process::geteuid().is_root() {
+        if find("newuidmap").is_none() {
+            bail!(
+                "program not found: newuidmap (install the Debian package uidmap, or run as root)"
+            );
+        }
+        enclosure.args(["--user", "--map-root-user", "--map-auto"]);
+    }
+    enclosure.args(["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+    enclosure.arg("--").arg(program);
+    Ok(enclosure)
+}
+
+/// Makes a command's process die with the thread that starts it, in a process group of its own.
+///
+/// The kernel sends the signal when the *thread* ends: start it from one that outlives the process.
+pub(crate) fn bind(command: &mut Command) {
+    let us = process::getpid();
+    let die_with_us = move || {
+        process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        // If bakeoff died before the line above, nobody would ever send the signal.
+        if process::getppid() != Some(us) {
+            return Err(io::Error::other("bakeoff has ended"));
+        }
+        Ok(())
+    };
+    command.process_group(0);
+    #[expect(
+        unsafe_code,
+        reason = "the closure makes two system calls and allocates nothing"
+    )]
+    // SAFETY: between fork and exec only async-signal-safe calls are made: prctl and getppid.
+    unsafe {
+        command.pre_exec(die_with_us);
+    }
+}
+
+/// Runs a program to its end and returns what it printed; a failure carries its last words.
+pub(crate) fn run(command: &mut Command, task: Task<'_>) -> Result<String> {
+    run_with(command, task, &mut |_| {})
+}
+
+/// The same; `pulse` is called while it runs with what it has said on its error output so far.
+pub(crate) fn run_with(
+    command: &mut Command,
+    task: Task<'_>,
+    pulse: &mut dyn FnMut(&str),
+) -> Result<String> {
+    let name = name_of(command);
+    let mut out = Scratch::new()?;
+    let mut err = Scratch::new()?;
+    bind(command);
+    command
+        .stdin(Stdio::null())
+        .stdout(out.stdio()?)
+        .stderr(err.stdio()?);
+    let child = command
+        .spawn()
+        .with_context(|| format!("cannot start {name}"))?;
+    let mut child = Running(child);
+    let status = loop {
+        if let Some(status) = child.0.try_wait()? {
+            break status;
+        }
+        task.go_on()?;
+        pulse(&err.text()?);
+        thread::sleep(PULSE);
+    };
+    if !status.success() {
+        let said = err.text()?;
+        bail!("{name} failed: {}", last_words(&said, status));
+    }
+    out.text()
+}
+
+fn name_of(command: &Command) -> String {
+    let path = Path::new(command.get_program());
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// The lines of an error output that matter, joined; the status when there are none.
+pub(crate) fn last_words(said: &str, status: ExitStatus) -> String {
+    let lines: Vec<_> = said
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty())
+        .collect();
+    // Debian's tools mark errors with E:, and a dozen notes may follow the one that tells.
+    let errors: Vec<_> = lines
+        .iter()
+        .copied()
+        .filter(|l| l.starts_with("E:"))
+        .collect();
+    let telling = if errors.is_empty() { lines } else { errors };
+    match telling.as_slice() {
+        [] => status.to_string(),
+        lines => lines[lines.len().saturating_sub(4)..].join("; "),
+    }
+}
+
+/// A running program; killed with its process group when dropped before its end.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Ok(None) = self.0.try_wait() {
+            kill(&mut self.0);
+        }
+    }
+}
+
+/// Kills a bound process and its group, and waits until it is gone.
+pub(crate) fn kill(child: &mut Child) {
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        // It fails only when the group is gone already, which is what is wanted.
+        let _ = process::kill_process_group(group, Signal::KILL);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// A file in memory that a program writes to and we read: no path, no disk, no pipe to fill up.
+pub(crate) struct Scratch(File);
+
+impl Scratch {
+    pub(crate) fn new() -> Result<Self> {
+        let fd = rustix::fs::memfd_create("bakeoff", MemfdFlags::CLOEXEC)
+            .context("cannot make a file in memory")?;
+        Ok(Self(File::from(fd)))
+    }
+
+    /// The end to give to a program.
+    pub(crate) fn stdio(&self) -> Result<Stdio> {
+        // A duplicate would share our offset, and reading would move where the program writes.
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&self.0));
+        let file = File::options()
+            .append(true)
+            .open(path)
+            .context("cannot open a file in memory")?;
+        Ok(file.into())
+    }
+
+    /// All that was written so far.
+    pub(crate) fn text(&mut self) -> Result<String> {
+        let mut bytes = Vec::new();
+        self.0.seek(SeekFrom::Start(0))?;
+        self.0.read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::time::Instant;
+
+    use super::*;
+
+    fn shell(script: &str, stop: bool) -> Result<String> {
+        let stop = AtomicBool::new(stop);
+        let task = Task {
+            tell: &|_| {},
+            stop: &stop,
+        };
+        run(Command::new("/bin/sh").args(["-c", script]), task)
+    }
+
+    #[test]
+    fn output_and_errors_are_kept_apart() {
+        assert_eq!(shell("echo fine; echo noise >&2", false).unwrap(), "fine\n");
+    }
+
+    #[test]
+    fn a_failure_carries_the_last_words() {
+        let failure = shell("echo note >&2; echo 'E: no such thing' >&2; exit 3", false);
+        assert_eq!(
+            failure.unwrap_err().to_string(),
+            "sh failed: E: no such thing"
+        );
+        let silent = shell("exit 3", false).unwrap_err().to_string();
+        assert_eq!(silent, "sh failed: exit status: 3");
+    }
+
+    #[test]
+    fn an_interrupted_program_is_gone_with_its_children() {
+        let began = Instant::now();
+        let failure = shell("sleep 60 & sleep 60", true).unwrap_err();
+        assert!(failure.to_string().starts_with("interrupted"));
+        assert!(began.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_missing_program_is_named_with_its_package() {
+        let missing = command("no-such-program", "no-such-package").unwrap_err();
+        assert_eq!(
+            missing.to_string(),
+            "program not found: no-such-program (install the Debian package no-such-package)"
+        );
+    }
+}

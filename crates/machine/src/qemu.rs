@@ -1,0 +1,709 @@
+//! Arms that boot in QEMU.
+//!
+//! One guest is one QEMU process with a console that goes to a file and a line to the agent that is a
+//! socket pair, so there is no path to be too long and no file to be left behind. A thread of its own
+//! starts QEMU, reads the line, and stays until the guest is dropped, because the kernel kills QEMU when
+//! that thread ends (see `program::bind`).
+//!
+//! ```text
+//! boot --> running --Said*--> Exited
+//!             +--> Panicked ---^        (QEMU ends by itself: -no-reboot, panic=-1)
+//! ```
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use record::plan::{Clock, MachinePlan};
+use record::units::show_bytes;
+use record::wire::{self, FromAgent, ToAgent};
+
+use crate::guest::{Boot, Guest, Happening, Machine};
+use crate::kvm::Kvm;
+use crate::program::{self, Scratch, command, last_words};
+use crate::task::Task;
+
+/// Name of the emulator, and the Debian package that brings it.
+pub(crate) const PROGRAM: (&str, &str) = ("qemu-system-x86_64", "qemu-system-x86");
+
+/// `-icount shift=1`: each instruction takes two nanoseconds of guest time.
+const ICOUNT_SHIFT: u32 = 1;
+
+/// How often console and process are looked at while nothing is said.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// Room that console and log of a trial need at the least.
+const CONSOLE_BYTES: u64 = 16 << 20;
+
+/// An installed QEMU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// The binary.
+    pub path: PathBuf,
+    /// First line of `--version`, without what every version says.
+    pub version: String,
+}
+
+/// Finds QEMU; the error says what to install.
+pub fn find(task: Task<'_>) -> Result<Program> {
+    let mut qemu = command(PROGRAM.0, PROGRAM.1)?;
+    let path = PathBuf::from(qemu.get_program());
+    let said = program::run(qemu.arg("--version"), task)?;
+    let line = said.lines().next().unwrap_or_default();
+    Ok(Program {
+        path,
+        version: line.replace("emulator version ", ""),
+    })
+}
+
+/// What executes the guest's instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accel {
+    /// The host's CPU.
+    Kvm,
+    /// Emulation.
+    Tcg,
+}
+
+/// The machine that all arms of a plan boot on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hardware {
+    /// The emulator.
+    pub program: Program,
+    /// What executes the guest's instructions.
+    pub accel: Accel,
+    /// Virtual CPUs.
+    pub cpus: u32,
+    /// Guest memory.
+    pub memory_bytes: u64,
+    /// `Wall` or `Instructions`.
+    pub clock: Clock,
+    /// What was decided for the user and why, in words; empty when all is as the plan says.
+    pub why: String,
+}
+
+/// Decides what the plan leaves open.
+pub fn settle(plan: &MachinePlan, program: &Program, kvm: &Kvm) -> Hardware {
+    let (accel, clock) = match (plan.clock, kvm) {
+        (Clock::Auto | Clock::Wall, Kvm::Works) => (Accel::Kvm, Clock::Wall),
+        (Clock::Wall, Kvm::Unusable(_)) => (Accel::Tcg, Clock::Wall),
+        (Clock::Auto, Kvm::Unusable(_)) | (Clock::Instructions, _) => {
+            (Accel::Tcg, Clock::Instructions)
+        }
+    };
+    let mut why = match kvm {
+        Kvm::Works => String::new(),
+        Kvm::Unusable(_) => kvm.words(),
+    };
+    let mut cpus = plan.cpus;
+    // Two virtual CPUs under -icount hang.
+    if clock == Clock::Instructions && cpus > 1 {
+        why.push_str(&format!(
+            "; 1 CPU instead of {cpus}, as counting instructions needs"
+        ));
+        cpus = 1;
+    }
+    Hardware {
+        program: program.clone(),
+        accel,
+        cpus,
+        memory_bytes: plan.memory_bytes,
+        clock,
+        why: why.trim_start_matches("; ").into(),
+    }
+}
+
+/// What one arm boots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BootFiles {
+    /// The bootable image.
+    pub kernel: PathBuf,
+    /// The archive with the agent in it.
+    pub initramfs: PathBuf,
+    /// The arm's own part of the command line.
+    pub cmdline: String,
+}
+
+/// QEMU as a place where arms boot.
+#[derive(Debug)]
+pub struct Qemu {
+    hardware: Hardware,
+    image: Option<PathBuf>,
+    arms: BTreeMap<String, BootFiles>,
+}
+
+impl Qemu {
+    /// A machine for these arms, by their names, with one image for all of them.
+    pub fn new(
+        hardware: Hardware,
+        image: Option<PathBuf>,
+        arms: BTreeMap<String, BootFiles>,
+    ) -> Self {
+        Self {
+            hardware,
+            image,
+            arms,
+        }
+    }
+}
+
+impl Machine for Qemu {
+    fn describe(&self) -> String {
+        let hardware = &self.hardware;
+        let accel = match hardware.accel {
+            Accel::Kvm => "KVM",
+            Accel::Tcg => "emulation (TCG)",
+        };
+        let clock = match hardware.clock {
+            Clock::Auto | Clock::Wall => "wall",
+            Clock::Instructions => "instructions",
+        };
+        let mut text = format!(
+            "{}, {accel}, clock {clock}, CPUs {} ({}), memory {}",
+            hardware.program.version,
+            hardware.cpus,
+            hardware.cpu_model(),
+            show_bytes(hardware.memory_bytes)
+        );
+        if !hardware.why.is_empty() {
+            let _ = write!(text, " ({})", hardware.why);
+        }
+        text
+    }
+
+    fn ns_per_instruction(&self) -> Option<u32> {
+        match self.hardware.clock {
+            Clock::Instructions => Some(1 << ICOUNT_SHIFT),
+            Clock::Auto | Clock::Wall => None,
+        }
+    }
+
+    fn boot(&self, boot: Boot<'_>) -> Result<Box<dyn Guest>> {
+        let Some(files) = self.arms.get(boot.arm) else {
+            bail!("unknown arm: {:?}", boot.arm);
+        };
+        for file in [&files.kernel, &files.initramfs]
+            .into_iter()
+            .chain(&self.image)
+        {
+            if !file.exists() {
+                bail!(
+                    "file is gone from the cache: {} (run again to make it anew)",
+                    file.display()
+                );
+            }
+        }
+        let console = boot.dir.join("console.log");
+        fs::write(&console, "").with_context(|| format!("cannot write {}", console.display()))?;
+        let free = crate::cache::free_bytes(boot.dir)?;
+        if free < CONSOLE_BYTES {
+            bail!(
+                "not enough disk space at {}: {}",
+                boot.dir.display(),
+                show_bytes(free)
+            );
+        }
+        let mut qemu = Command::new(&self.hardware.program.path);
+        qemu.args(
+            self.hardware
+                .arguments(files, self.image.as_deref(), &console),
+        );
+        let guest = QemuGuest::start(qemu, console)
+            .with_context(|| format!("cannot start QEMU for arm {}", boot.arm))?;
+        Ok(Box::new(guest))
+    }
+}
+
+impl Hardware {
+    fn cpu_model(&self) -> &'static str {
+        match self.accel {
+            Accel::Kvm => "host",
+            // With `max` some kernels fault now and then under emulation; this model never did.
+            Accel::Tcg => "Haswell-noTSX",
+        }
+    }
+
+    fn accel_arguments(&self) -> Vec<String> {
+        let text = match (self.accel, self.clock) {
+            (Accel::Kvm, _) => "-accel kvm",
+            (Accel::Tcg, Clock::Auto | Clock::Wall) => "-accel tcg,thread=multi",
+            (Accel::Tcg, Clock::Instructions) => "-accel tcg,thread=single",
+        };
+        let mut arguments: Vec<_> = text.split(' ').map(String::from).collect();
+        if self.clock == Clock::Instructions {
+            let icount = format!("shift={ICOUNT_SHIFT},sleep=off");
+            arguments.extend(["-icount".into(), icount]);
+            // The same date at every boot: what a server does may depend on it.
+            let date = "base=2026-01-01T00:00:00,clock=vm";
+            arguments.extend(["-rtc".into(), date.into()]);
+        }
+        arguments
+    }
+
+    fn cmdline(&self, arm: &str) -> String {
+        let mut words = vec!["console=ttyS0", "panic=-1", "loglevel=6"];
+        if self.accel == Accel::Tcg {
+            // On a busy host the emulated timer may miss the check's deadline, and the kernel panics.
+            words.push("no_timer_check");
+        }
+        if self.clock == Clock::Instructions {
+            words.push("nokaslr");
+        }
+        if !arm.is_empty() {
+            words.push(arm);
+        }
+        words.join(" ")
+    }
+
+    fn arguments(&self, files: &BootFiles, image: Option<&Path>, console: &Path) -> Vec<String> {
+        let mut arguments: Vec<String> = Vec::new();
+        let mut add = |name: &str, value: &str| arguments.extend([name.into(), value.into()]);
+        add("-machine", "q35,usb=off,vmport=off");
+        add("-cpu", self.cpu_model());
+        add("-smp", &self.cpus.to_string());
+        add("-m", &format!("{}M", self.memory_bytes >> 20));
+        add("-display", "none");
+        add("-monitor", "none");
+        add("-kernel", &files.kernel.display().to_string());
+        add("-initrd", &files.initramfs.display().to_string());
+        add("-append", &self.cmdline(&files.cmdline));
+        add(
+            "-chardev",
+            &format!("file,id=console,append=on,path={}", escaped(console)),
+        );
+        add("-serial", "chardev:console");
+        // The agent's line is standard input: an inherited socket.
+        add("-chardev", "socket,id=agent,fd=0");
+        add("-device", "virtio-serial-pci");
+        add(
+            "-device",
+            &format!("virtserialport,chardev=agent,name={}", wire::PORT),
+        );
+        if let Some(image) = image {
+            let image = escaped(image);
+            // Several guests may read one image at a time; the lock would refuse the second.
+            let file = format!("file,filename={image},locking=off,node-name=file,read-only=on");
+            add("-blockdev", &format!("driver={file}"));
+            add(
+                "-blockdev",
+                "driver=raw,file=file,node-name=image,read-only=on",
+            );
+            add("-device", "virtio-blk-pci,drive=image,serial=image");
+        }
+        arguments.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(String::from));
+        arguments.extend(self.accel_arguments());
+        arguments
+    }
+}
+
+/// QEMU takes a comma in an option's value for its end, unless it is doubled.
+fn escaped(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
+/// What the line brings.
+enum Line {
+    Said(Box<FromAgent>),
+    Garbled(String),
+    Closed,
+}
+
+struct QemuGuest {
+    child: Child,
+    line: UnixStream,
+    lines: Receiver<Line>,
+    // Dropping it lets the thread end.
+    keeper: Option<(Sender<()>, JoinHandle<()>)>,
+    console: Console,
+    complaints: Scratch,
+    exited: Option<String>,
+}
+
+impl QemuGuest {
+    fn start(mut qemu: Command, console: PathBuf) -> Result<Self> {
+        let (ours, theirs) = UnixStream::pair().context("cannot make a socket pair")?;
+        let reading = ours.try_clone().context("cannot share a socket")?;
+        let complaints = Scratch::new()?;
+        program::bind(&mut qemu);
+        qemu.stdin(OwnedFd::from(theirs))
+            .stdout(complaints.stdio()?)
+            .stderr(complaints.stdio()?);
+        let (say, lines) = channel();
+        let (started, child) = channel();
+        let (release, released) = channel::<()>();
+        let keeper = thread::Builder::new()
+            .name("guest line".into())
+            .spawn(move || {
+                let spawned = qemu.spawn();
+                // Our copy of QEMU's end goes with the command, so that the line closes with QEMU.
+                drop(qemu);
+                let up = spawned.is_ok();
+                if started.send(spawned).is_ok() && up {
+                    read_line(reading, &say);
+                    // Ends with an error when the guest is dropped: nothing is ever sent.
+                    let _ = released.recv();
+                }
+            })?;
+        let child = child
+            .recv()
+            .map_err(|_| anyhow!("the guest's thread has ended"))??;
+        Ok(Self {
+            child,
+            line: ours,
+            lines,
+            keeper: Some((release, keeper)),
+            console: Console {
+                path: console,
+                read: 0,
+                panicked: false,
+            },
+            complaints,
+            exited: None,
+        })
+    }
+
+    fn hear(line: Line) -> Option<Happening> {
+        match line {
+            Line::Said(message) => Some(Happening::Said(message)),
+            Line::Garbled(why) => Some(Happening::Garbled(why)),
+            Line::Closed => None,
+        }
+    }
+
+    /// What was said before the end, then a panic, then the end itself.
+    fn last_happening(&mut self) -> Option<Happening> {
+        if let Ok(line) = self.lines.recv_timeout(GLANCE * 10)
+            && let Some(happening) = Self::hear(line)
+        {
+            return Some(happening);
+        }
+        if let Some(panic) = self.console.panic() {
+            return Some(Happening::Panicked(panic));
+        }
+        self.exited.clone().map(Happening::Exited)
+    }
+
+    fn note_exit(&mut self) {
+        if self.exited.is_some() {
+            return;
+        }
+        let status = match self.child.try_wait() {
+            Ok(None) => return,
+            Ok(Some(status)) => status,
+            Err(why) => {
+                self.exited = Some(format!("QEMU cannot be waited for: {why}"));
+                return;
+            }
+        };
+        let said = self.said_by_qemu();
+        self.exited = Some(match said.as_str() {
+            "" => format!("QEMU ended: {status}"),
+            said => format!("QEMU ended: {status}: {}", last_words(said, status)),
+        });
+    }
+
+    /// QEMU's own words, without its warnings: emulation always lacks some CPU feature or other.
+    fn said_by_qemu(&mut self) -> String {
+        let said = self.complaints.text().unwrap_or_default();
+        let told: Vec<_> = said
+            .lines()
+            .filter(|line| !line.contains("warning:"))
+            .collect();
+        told.join("\n")
+    }
+}
+
+impl Guest for QemuGuest {
+    fn send(&mut self, message: &ToAgent) -> Result<()> {
+        wire::send(&mut self.line, message).context("cannot speak to the agent")
+    }
+
+    fn next(&mut self, patience: Duration) -> Happening {
+        let until = Instant::now() + patience;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left.min(GLANCE)) {
+                Ok(line) => {
+                    if let Some(happening) = Self::hear(line) {
+                        return happening;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                // The thread stays until we are dropped, so this is a thread that panicked.
+                Err(RecvTimeoutError::Disconnected) => thread::sleep(left.min(GLANCE)),
+            }
+            if let Some(panic) = self.console.panic() {
+                return Happening::Panicked(panic);
+            }
+            self.note_exit();
+            if self.exited.is_some()
+                && let Some(happening) = self.last_happening()
+            {
+                return happening;
+            }
+            if left.is_zero() {
+                return Happening::Quiet;
+            }
+        }
+    }
+
+    fn console(&self, lines: usize) -> Vec<String> {
+        self.console.tail(lines)
+    }
+
+    fn complaint(&mut self) -> Option<String> {
+        let said = self.said_by_qemu();
+        said.lines()
+            .find(|line| !line.trim().is_empty())
+            .map(String::from)
+    }
+}
+
+impl Drop for QemuGuest {
+    fn drop(&mut self) {
+        program::kill(&mut self.child);
+        if let Some((release, keeper)) = self.keeper.take() {
+            drop(release);
+            // A thread that panicked has nothing more to tell.
+            let _ = keeper.join();
+        }
+    }
+}
+
+fn read_line(mut line: UnixStream, say: &Sender<Line>) {
+    loop {
+        let heard = match wire::receive(&mut line) {
+            Ok(message) => Line::Said(message),
+            Err(end)
+                if matches!(
+                    end.kind(),
+                    ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset
+                ) =>
+            {
+                Line::Closed
+            }
+            Err(why) => Line::Garbled(why.to_string()),
+        };
+        let goes_on = matches!(heard, Line::Said(_));
+        if say.send(heard).is_err() || !goes_on {
+            return;
+        }
+    }
+}
+
+/// The console file, read as it grows.
+struct Console {
+    path: PathBuf,
+    read: usize,
+    panicked: bool,
+}
+
+impl Console {
+    /// The first line of a kernel panic, told once.
+    fn panic(&mut self) -> Option<String> {
+        let bytes = fs::read(&self.path).ok()?;
+        if self.panicked || bytes.len() == self.read {
+            return None;
+        }
+        // Only whole lines are looked at; the rest is for the next time.
+        let end = self.read + bytes[self.read..].iter().rposition(|byte| *byte == b'\n')? + 1;
+        let new = String::from_utf8_lossy(&bytes[self.read..end]).into_owned();
+        self.read = end;
+        let line = new
+            .lines()
+            .find(|line| line.contains("Kernel panic - not syncing"))?;
+        self.panicked = true;
+        Some(without_stamp(line).into())
+    }
+
+    fn tail(&self, lines: usize) -> Vec<String> {
+        let bytes = fs::read(&self.path).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        let mut last = VecDeque::new();
+        for line in text
+            .lines()
+            .map(str::trim_end)
+            .filter(|line| !line.is_empty())
+        {
+            last.push_back(line.to_string());
+            if last.len() > lines {
+                last.pop_front();
+            }
+        }
+        last.into()
+    }
+}
+
+/// A kernel message without `[    0.123456] `.
+fn without_stamp(line: &str) -> &str {
+    let line = line.trim();
+    match line
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("] "))
+    {
+        Some((_, text)) => text,
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use expect_test::{Expect, expect};
+    use record::plan::MachineKind;
+
+    use super::*;
+
+    fn plan(clock: Clock, cpus: u32) -> MachinePlan {
+        MachinePlan {
+            kind: MachineKind::Qemu,
+            cpus,
+            memory_bytes: 1 << 30,
+            clock,
+            boot_timeout: Duration::from_secs(1),
+            silence: Duration::from_secs(1),
+            trial_limit: Duration::from_secs(1),
+        }
+    }
+
+    fn machine(clock: Clock, cpus: u32, kvm: &Kvm) -> Qemu {
+        let program = Program {
+            path: "qemu".into(),
+            version: "QEMU 7.2.22".into(),
+        };
+        let hardware = settle(&plan(clock, cpus), &program, kvm);
+        Qemu::new(hardware, Some("image,1.ext4".into()), BTreeMap::new())
+    }
+
+    fn check(clock: Clock, cpus: u32, kvm: &Kvm, want: &Expect) {
+        let machine = machine(clock, cpus, kvm);
+        let files = BootFiles {
+            kernel: "vmlinuz".into(),
+            initramfs: "initramfs.cpio".into(),
+            cmdline: "mitigations=off".into(),
+        };
+        let console = Path::new("trials/001/console.log");
+        let arguments = machine
+            .hardware
+            .arguments(&files, machine.image.as_deref(), console);
+        let text = arguments.join(" ").replace(" -", "\n-");
+        want.assert_eq(&format!("{}\n{text}\n", machine.describe()));
+    }
+
+    fn broken() -> Kvm {
+        Kvm::Unusable("no /dev/kvm".into())
+    }
+
+    #[test]
+    fn without_kvm_auto_counts_instructions_on_one_cpu_and_says_so() {
+        check(Clock::Auto, 2, &broken(), &expect![[""]]);
+    }
+
+    #[test]
+    fn with_kvm_auto_takes_the_wall_clock() {
+        check(Clock::Auto, 2, &Kvm::Works, &expect![[""]]);
+    }
+
+    #[test]
+    fn the_wall_clock_can_be_had_under_emulation() {
+        let machine = machine(Clock::Wall, 2, &broken());
+        assert_eq!(
+            machine.hardware.accel_arguments(),
+            ["-accel", "tcg,thread=multi"]
+        );
+        assert_eq!(machine.ns_per_instruction(), None);
+    }
+
+    #[test]
+    fn instructions_are_counted_even_where_kvm_works() {
+        let machine = machine(Clock::Instructions, 1, &Kvm::Works);
+        assert_eq!(machine.hardware.accel, Accel::Tcg);
+        assert_eq!(machine.ns_per_instruction(), Some(2));
+        assert_eq!(machine.hardware.why, "");
+    }
+
+    fn guest(script: &str, console: &Path) -> QemuGuest {
+        let mut shell = Command::new("/bin/sh");
+        fs::write(console, "").unwrap();
+        QemuGuest::start(
+            {
+                shell.args(["-c", script]).env("CONSOLE", console);
+                shell
+            },
+            console.into(),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn the_last_words_come_before_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let console = dir.path().join("console.log");
+        // The length, then the message, on the line that is standard input.
+        let script = r#"printf '\026\0\0\0{"phase":"measuring"}\n' >&0; echo broken >&2; exit 3"#;
+        let mut guest = guest(script, &console);
+        let first = guest.next(Duration::from_secs(5));
+        let said = FromAgent::Phase(record::wire::Phase::Measuring);
+        assert_eq!(first, Happening::Said(Box::new(said)));
+        let end = Happening::Exited("QEMU ended: exit status: 3: broken".into());
+        assert_eq!(guest.next(Duration::from_secs(5)), end);
+        assert_eq!(guest.next(Duration::from_secs(5)), end);
+    }
+
+    #[test]
+    fn a_panic_is_told_once_and_before_the_exit() {
+        let dir = tempfile::tempdir().unwrap();
+        let console = dir.path().join("console.log");
+        let script = r#"echo '[    1.2] Kernel panic - not syncing: no init' > "$CONSOLE"; exit 0"#;
+        let mut guest = guest(script, &console);
+        let panic = Happening::Panicked("Kernel panic - not syncing: no init".into());
+        assert_eq!(guest.next(Duration::from_secs(5)), panic);
+        let end = Happening::Exited("QEMU ended: exit status: 0".into());
+        assert_eq!(guest.next(Duration::from_secs(5)), end);
+        assert_eq!(guest.console(5).len(), 1);
+    }
+
+    #[test]
+    fn silence_and_garbage_are_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let console = dir.path().join("console.log");
+        let mut silent = guest("sleep 60", &console);
+        assert_eq!(silent.next(Duration::from_millis(50)), Happening::Quiet);
+        drop(silent);
+        let mut noisy = guest(r"printf '\377\377\377\377' >&0; sleep 60", &console);
+        assert!(matches!(
+            noisy.next(Duration::from_secs(5)),
+            Happening::Garbled(_)
+        ));
+    }
+
+    #[test]
+    fn half_a_line_of_console_is_no_panic_yet() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("console.log");
+        let mut file = fs::File::create(&path).unwrap();
+        let mut console = Console {
+            path,
+            read: 0,
+            panicked: false,
+        };
+        file.write_all(b"booting\nKernel panic - not").unwrap();
+        assert_eq!(console.panic(), None);
+        file.write_all(b" syncing: x\nmore\n").unwrap();
+        assert_eq!(
+            console.panic().as_deref(),
+            Some("Kernel panic - not syncing: x")
+        );
+        assert_eq!(console.panic(), None);
+    }
+}

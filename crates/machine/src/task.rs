@@ -1,0 +1,37 @@
+//! Long work that can be watched and ended: fetching, building, probing.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Result, bail};
+
+/// How far a piece of work is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress<'p> {
+    /// What is being done, a lowercase fragment.
+    pub what: &'p str,
+    /// Share done, 0 to 1, where it is known.
+    pub share: Option<f64>,
+}
+
+/// Who watches a piece of work and may end it.
+#[derive(Clone, Copy)]
+pub struct Task<'t> {
+    /// Told of progress, several times a second at most.
+    pub tell: &'t dyn Fn(Progress<'_>),
+    /// Set by someone else to end the work soon.
+    pub stop: &'t AtomicBool,
+}
+
+impl Task<'_> {
+    pub(crate) fn tell(self, what: &str, share: Option<f64>) {
+        (self.tell)(Progress { what, share });
+    }
+
+    /// Ends the work with an error when it was asked to stop.
+    pub(crate) fn go_on(self) -> Result<()> {
+        if self.stop.load(Ordering::Relaxed) {
+            bail!("interrupted (run the same command again to go on)");
+        }
+        Ok(())
+    }
+}

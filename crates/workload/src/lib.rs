@@ -1,10 +1,158 @@
 //! Workloads: a server, its data, its clients, its metrics and how answers are checked.
+//!
+//! ```text
+//! [[workload]] --check--> options (JSON, in the plan and the job) --revive--> Workload
+//!                                       in the guest:  prepare -> services -> drive -> figures
+//! ```
+//! One file per workload. A new one is that file and one line in `KINDS`; nothing else names a
+//! workload. It may use what is shared here: servers (`apache`, `nginx`), data from a seed, figures.
 
-use record::fields::Fields;
+pub mod apache;
+pub mod data;
+pub mod figures;
+pub mod nginx;
+pub mod probe;
+pub mod service;
+pub mod stage;
+pub mod web_static;
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use load::Tick;
+use record::fields::{Fields, remedy_among};
+use record::load::LoadResult;
+use record::metric::Figure;
 use record::plan::WorkloadPlan;
+use record::wire::WorkloadJob;
+
+use crate::figures::Seen;
+use crate::service::Service;
+use crate::stage::Stage;
+
+/// All workloads there are.
+const KINDS: &[Kind] = &[web_static::KIND];
+
+/// How a workload is found by the word that plans write.
+pub(crate) struct Kind {
+    /// The word: `web-static`.
+    pub(crate) word: &'static str,
+    /// Reads the kind's own keys; notes mistakes and returns `None` if there are any.
+    pub(crate) check: fn(&Fields<'_>) -> Option<Checked>,
+    /// Brings the options that `check` wrote back to life.
+    pub(crate) revive: fn(&serde_json::Value) -> serde_json::Result<Box<dyn Workload>>,
+}
+
+/// A kind's own keys, found right.
+pub(crate) struct Checked {
+    /// What `revive` will be given.
+    pub(crate) options: serde_json::Value,
+    /// How long it loads the server.
+    pub(crate) timing: Timing,
+}
+
+/// How long a workload loads its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// Load that is not counted.
+    pub warmup: Duration,
+    /// Load that is counted.
+    pub window: Duration,
+}
+
+/// What a drive yields: what clients saw, and figures that only the driver could take.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Driven {
+    /// What simulated clients saw; absent for workloads without them.
+    pub load: Option<LoadResult>,
+    /// Figures that the workload's own driver measured.
+    pub figures: Vec<Figure>,
+}
+
+/// Who watches a drive.
+pub trait Watcher {
+    /// Called once, at the instant from which `Timing` counts: preparations of the drive are over.
+    fn begins(&mut self);
+
+    /// Called once a second from then on.
+    fn ticks(&mut self, tick: Tick);
+}
+
+/// A server, its data, its clients, its metrics and how answers are checked.
+///
+/// Everything it does is decided by its options and the stage's seed, so two arms get the same.
+pub trait Workload: Send + Sync {
+    /// Debian packages that the image must have.
+    fn packages(&self) -> Vec<&'static str>;
+
+    /// Kernel modules that it needs beyond the agent's own.
+    fn modules(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    /// How long `drive` loads the server.
+    fn timing(&self) -> Timing;
+
+    /// Writes data and configuration below `stage.dir`; the services are started in their order.
+    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>>;
+
+    /// Loads the server from a thread in the clients' network namespace, until the window is over
+    /// or `stop` is set.
+    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven>;
+
+    /// The figures, the primary one first, or why the trial says nothing: answers were wrong, or
+    /// none was right.
+    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String>;
+}
 
 /// Checks one `[[workload]]` table of a plan; notes mistakes and returns `None` if there are any.
 pub fn check(fields: &Fields<'_>) -> Option<WorkloadPlan> {
-    fields.wrong("kind", "not built yet", "");
-    None
+    if !fields.has("kind") {
+        fields.missing("kind", "\"web-static\"");
+    }
+    // Of a table of unknown kind nobody can say which keys belong in it, so no key is called wrong.
+    let word = fields.text("kind")?;
+    let Some(kind) = KINDS.iter().find(|kind| kind.word == word) else {
+        let words: Vec<_> = KINDS.iter().map(|kind| kind.word).collect();
+        let remedy = remedy_among(word, &words);
+        fields.wrong(
+            "kind",
+            format!("unknown kind of workload: {word:?}"),
+            remedy,
+        );
+        return None;
+    };
+    let id = read_id(fields, kind.word);
+    let checked = (kind.check)(fields);
+    fields.finish();
+    let Checked { options, timing } = checked?;
+    Some(WorkloadPlan {
+        id: id?,
+        kind: kind.word.into(),
+        options,
+        length: timing.warmup.saturating_add(timing.window),
+    })
+}
+
+/// The name that the reports use: `name` where there is one, the kind otherwise.
+fn read_id(fields: &Fields<'_>, kind: &str) -> Option<String> {
+    if !fields.has("name") {
+        return Some(kind.into());
+    }
+    let name = fields.text("name")?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+    if name.is_empty() || name.len() > 40 || !name.chars().all(plain) {
+        let what = format!("workload name of other than letters, digits and . _ + -: {name:?}");
+        fields.wrong("name", what, "rename it, 40 characters at most");
+        return None;
+    }
+    Some(name.into())
+}
+
+/// Brings a workload back to life from the options that `check` wrote.
+pub fn revive(job: &WorkloadJob) -> Result<Box<dyn Workload>> {
+    let kind = KINDS.iter().find(|kind| kind.word == job.kind);
+    let kind = kind.with_context(|| format!("unknown kind of workload: {:?}", job.kind))?;
+    (kind.revive)(&job.options).with_context(|| format!("options of workload {}", job.kind))
 }

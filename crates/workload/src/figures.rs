@@ -1,0 +1,221 @@
+//! Figures that workloads share: from what clients saw and what the system used meanwhile.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use record::load::{Fault, LoadResult};
+use record::metric::{Direction, Figure, MetricSpec, Role};
+
+use crate::Driven;
+
+/// All that figures are made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'s> {
+    /// What the drive yielded.
+    pub driven: &'s Driven,
+    /// What the system used in the window.
+    pub meter: &'s Meter,
+    /// Guest nanoseconds per executed instruction, when the clock counts instructions.
+    pub ns_per_instruction: Option<u32>,
+}
+
+/// What the system used between the window's two ends, read exactly there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Meter {
+    /// From one reading to the other.
+    pub window: Duration,
+    /// Time that all CPUs together were not idle; see the agent's sampler for its source.
+    pub busy: Duration,
+    /// CPU time of each service, ended processes included.
+    pub services: BTreeMap<String, Duration>,
+}
+
+/// A figure, from the parts of its spec.
+pub fn figure(name: &str, unit: &str, direction: Direction, role: Role, value: f64) -> Figure {
+    let spec = MetricSpec {
+        name: name.into(),
+        unit: unit.into(),
+        direction,
+        role,
+    };
+    Figure { spec, value }
+}
+
+/// What clients saw, if it can be believed: some answers were right and none had wrong content.
+/// Other faults are figures, not grounds to throw a trial away.
+pub fn believe<'s>(seen: &Seen<'s>) -> Result<&'s LoadResult, String> {
+    let load = seen.driven.load.as_ref().ok_or("the clients saw nothing")?;
+    let wrong = load.faults.get(&Fault::BadContent).copied().unwrap_or(0);
+    if wrong > 0 {
+        return Err(format!(
+            "answers of the right length with wrong content: {wrong}"
+        ));
+    }
+    if load.ok == 0 {
+        return Err(format!("no answer was right: {}", show_faults(load)));
+    }
+    Ok(load)
+}
+
+fn show_faults(load: &LoadResult) -> String {
+    let faults: Vec<_> = load
+        .faults
+        .iter()
+        .map(|(fault, count)| format!("{fault:?} {count}"))
+        .collect();
+    match faults.as_slice() {
+        [] => format!("{} requests begun, no fault seen", load.planned),
+        some => some.join(", "),
+    }
+}
+
+/// The figures of every web workload in a closed loop, throughput first.
+pub fn web(seen: &Seen<'_>, server: &str) -> Result<Vec<Figure>, String> {
+    let load = believe(seen)?;
+    let us = |ns: f64| ns / 1e3;
+    let guard = |name, unit, value| figure(name, unit, Direction::Lower, Role::Guard, value);
+    let latency = |quantile| us(load.latency.quantile_ns(quantile) as f64);
+    let mut figures = vec![
+        figure(
+            "throughput",
+            "requests/s",
+            Direction::Higher,
+            Role::Primary,
+            load.ok_per_s(),
+        ),
+        guard("latency-mean", "us", us(load.latency.mean_ns())),
+        guard("latency-p50", "us", latency(0.5)),
+        guard("latency-p99", "us", latency(0.99)),
+    ];
+    if let Some(cpu) = seen.meter.services.get(server) {
+        // The server's processes only. What the kernel does in the clients' context, such as delivering
+        // to the server's socket, is in instructions per request.
+        let per_request = cpu.as_nanos() as f64 / load.ok as f64;
+        figures.push(guard("server-cpu", "us/request", us(per_request)));
+    }
+    figures.extend(instructions(seen, load));
+    let ended = load.ok + load.fault_count();
+    let failed = load.fault_count() as f64 / ended as f64;
+    figures.push(guard("failed", "share", failed));
+    Ok(figures)
+}
+
+/// Path length: all instructions but those of the idle loop, clients and sampler included, per right
+/// answer. The clock advances by a fixed time per instruction, so busy time counts instructions.
+fn instructions(seen: &Seen<'_>, load: &LoadResult) -> Option<Figure> {
+    let per_instruction = f64::from(seen.ns_per_instruction?);
+    let executed = seen.meter.busy.as_nanos() as f64 / per_instruction;
+    // Both sides per nanosecond: the clients' window and the meter's may differ by a thread's start.
+    let per_ns = load.ok as f64 / load.window_ns as f64;
+    let per_request = executed / (per_ns * seen.meter.window.as_nanos() as f64);
+    let unit = "instructions/request";
+    Some(figure(
+        "instructions",
+        unit,
+        Direction::Lower,
+        Role::Guard,
+        per_request,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+    use record::latency::Latency;
+
+    fn load(ok: u64, faults: &[(Fault, u64)]) -> LoadResult {
+        let mut latency = Latency::new();
+        (1..=ok).for_each(|index| latency.record(index * 1_000_000));
+        let faults: BTreeMap<_, _> = faults.iter().copied().collect();
+        LoadResult {
+            window_ns: 2_000_000_000,
+            planned: ok + faults.values().sum::<u64>(),
+            ok,
+            unsent: 0,
+            faults,
+            connections_asked: 1,
+            connections_opened: 1,
+            body_bytes: 0,
+            latency,
+            timeline: Vec::new(),
+            client_cpu_ns: Vec::new(),
+            engine: "epoll".into(),
+        }
+    }
+
+    fn show(load: LoadResult, ns_per_instruction: Option<u32>) -> String {
+        let driven = Driven {
+            load: Some(load),
+            figures: Vec::new(),
+        };
+        let meter = Meter {
+            window: Duration::from_secs(2),
+            busy: Duration::from_secs(1),
+            services: [("nginx".into(), Duration::from_millis(500))].into(),
+        };
+        let seen = Seen {
+            driven: &driven,
+            meter: &meter,
+            ns_per_instruction,
+        };
+        match web(&seen, "nginx") {
+            Ok(figures) => figures.iter().fold(String::new(), |text, figure| {
+                let MetricSpec { name, unit, .. } = &figure.spec;
+                text + &format!("{name} {:.2} {unit}\n", figure.value)
+            }),
+            Err(why) => why,
+        }
+    }
+
+    #[test]
+    fn figures_are_per_right_answer() {
+        let text = show(load(100, &[(Fault::Reset, 25)]), Some(2));
+        expect![[r#"
+            throughput 50.00 requests/s
+            latency-mean 50499.20 us
+            latency-p50 50003.97 us
+            latency-p99 99024.90 us
+            server-cpu 5000.00 us/request
+            instructions 5000000.00 instructions/request
+            failed 0.20 share
+        "#]]
+        .assert_eq(&text);
+    }
+
+    #[test]
+    fn instructions_are_left_out_where_nothing_counts_them() {
+        assert!(!show(load(1, &[]), None).contains("instructions"));
+    }
+
+    #[test]
+    fn wrong_content_voids_a_trial() {
+        let text = show(load(100, &[(Fault::BadContent, 1)]), None);
+        expect!["answers of the right length with wrong content: 1"].assert_eq(&text);
+    }
+
+    #[test]
+    fn no_right_answer_voids_a_trial_and_says_what_came_instead() {
+        let text = show(load(0, &[(Fault::BadStatus, 3)]), None);
+        expect!["no answer was right: BadStatus 3"].assert_eq(&text);
+    }
+
+    #[test]
+    fn the_primary_figure_comes_first_and_is_the_only_one() {
+        let driven = Driven {
+            load: Some(load(3, &[])),
+            figures: Vec::new(),
+        };
+        let seen = Seen {
+            driven: &driven,
+            meter: &Meter::default(),
+            ns_per_instruction: None,
+        };
+        let figures = web(&seen, "apache2").unwrap();
+        let primary: Vec<_> = figures
+            .iter()
+            .map(|figure| figure.spec.role == Role::Primary)
+            .collect();
+        assert!(primary[0] && !primary[1..].contains(&true));
+    }
+}

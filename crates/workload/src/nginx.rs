@@ -1,0 +1,125 @@
+//! nginx with a configuration of its own: what Debian ships, its limits set by the clients.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use crate::probe::Probe;
+use crate::service::{PATIENCE, Service, words};
+use crate::stage::Stage;
+
+/// What an nginx is to serve.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nginx {
+    /// Connections that it must hold at once.
+    pub connections: u32,
+    /// Whether a connection serves more than one request.
+    pub keep_alive: bool,
+    /// The files it serves.
+    pub root: PathBuf,
+}
+
+const PROGRAM: &str = "/usr/sbin/nginx";
+
+/// Descriptors of a worker that are not its clients': listener, logs, event queue, files served.
+const SPARE: u32 = 64;
+
+/// Writes the configuration; the service answers once `probe` is content.
+pub fn service(stage: &Stage, nginx: &Nginx, probe: Probe) -> Result<Service> {
+    let place = stage.make_dir("nginx")?;
+    let configuration = stage.write("nginx/nginx.conf", configure(stage, nginx))?;
+    let (file, place) = (configuration.to_string_lossy(), place.to_string_lossy());
+    let log = format!("{place}/error.log");
+    Ok(Service {
+        name: "nginx".into(),
+        // The log is named here too, or nginx opens the one compiled in before it reads a line.
+        command: words(&[PROGRAM, "-p", &place, "-c", &file, "-e", &log]),
+        logs: vec![log.into()],
+        configuration: vec![configuration],
+        probe,
+        patience: PATIENCE,
+        version: words(&[PROGRAM, "-v"]),
+    })
+}
+
+/// The whole configuration. One worker may get all connections, so each has room for all.
+fn configure(stage: &Stage, nginx: &Nginx) -> String {
+    let place = stage.dir.join("nginx");
+    let (place, root) = (place.display(), nginx.root.display());
+    let Stage { cpus, .. } = stage;
+    let address = stage.at(80);
+    let room = nginx.connections + SPARE;
+    let files = 2 * room;
+    // nginx's word for a connection per request is a time-out of zero.
+    let keep_alive = if nginx.keep_alive { 300 } else { 0 };
+    // The backlog is asked for as large as can be, so that net.core.somaxconn alone decides.
+    format!(
+        "\
+daemon off;
+user www-data;
+worker_processes {cpus};
+worker_rlimit_nofile {files};
+pid {place}/nginx.pid;
+error_log {place}/error.log warn;
+events {{
+    worker_connections {room};
+}}
+http {{
+    access_log off;
+    sendfile on;
+    tcp_nopush on;
+    keepalive_timeout {keep_alive};
+    keepalive_requests 1000000000;
+    client_body_temp_path {place}/body;
+    proxy_temp_path {place}/proxy;
+    fastcgi_temp_path {place}/fastcgi;
+    uwsgi_temp_path {place}/uwsgi;
+    scgi_temp_path {place}/scgi;
+    types {{
+        text/html html;
+        image/jpeg jpg;
+    }}
+    server {{
+        listen {address} backlog=65535;
+        server_name bakeoff;
+        root {root};
+    }}
+}}
+"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn configuration(keep_alive: bool) -> String {
+        let stage = Stage {
+            dir: "/stage".into(),
+            server: [10, 77, 0, 1].into(),
+            client: [10, 77, 0, 2].into(),
+            cpus: 2,
+            seed: 7,
+        };
+        let nginx = Nginx {
+            connections: 100,
+            keep_alive,
+            root: "/stage/site".into(),
+        };
+        configure(&stage, &nginx)
+    }
+
+    #[test]
+    fn one_worker_has_room_for_all_connections() {
+        let text = configuration(true);
+        assert!(text.contains("worker_connections 164;"));
+        assert!(text.contains("worker_rlimit_nofile 328;"));
+        assert!(text.contains("worker_processes 2;"));
+    }
+
+    #[test]
+    fn a_connection_per_request_is_a_time_out_of_zero() {
+        assert!(configuration(false).contains("keepalive_timeout 0;"));
+        assert!(configuration(true).contains("keepalive_timeout 300;"));
+    }
+}

@@ -1,0 +1,104 @@
+//! A probe asks a server a real question and checks the answer, so that load never meets a server
+//! that is up but wrong.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A question that only a working server answers rightly.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Probe {
+    /// A page with a known content.
+    Http {
+        /// The server.
+        server: SocketAddr,
+        /// Path and query.
+        path: String,
+        /// The right body; its status is 200.
+        body: Arc<[u8]>,
+    },
+}
+
+/// Longest time for one question.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Most that an answer may hold beyond what was expected: status line and headers.
+const HEAD_LIMIT: u64 = 64 << 10;
+
+impl Probe {
+    /// Asks once; says what was wrong with the answer.
+    pub fn ask(&self) -> Result<(), String> {
+        match self {
+            Self::Http { server, path, body } => {
+                let answer = get(*server, path, body.len() as u64);
+                let answer = answer.map_err(|why| why.to_string());
+                answer
+                    .and_then(|answer| check(&answer, body))
+                    .map_err(|why| format!("GET http://{server}{path}: {why}"))
+            }
+        }
+    }
+}
+
+/// One request with one connection; the answer ends where the server closes.
+fn get(server: SocketAddr, path: &str, length: u64) -> std::io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n",
+        server.ip()
+    )?;
+    let mut answer = Vec::new();
+    stream.take(length + HEAD_LIMIT).read_to_end(&mut answer)?;
+    Ok(answer)
+}
+
+fn check(answer: &[u8], right: &[u8]) -> Result<(), String> {
+    let gap = answer.windows(4).position(|four| four == b"\r\n\r\n");
+    let (head, body) = match gap {
+        Some(gap) => (&answer[..gap], &answer[gap + 4..]),
+        None => return Err(format!("answer without a head of {} bytes", answer.len())),
+    };
+    let status = String::from_utf8_lossy(head);
+    let status = status.lines().next().unwrap_or_default();
+    if status.split(' ').nth(1) != Some("200") {
+        return Err(format!("status is not 200: {status}"));
+    }
+    if body.len() != right.len() {
+        return Err(format!("length is not {}: {}", right.len(), body.len()));
+    }
+    if body != right {
+        return Err(format!("wrong content of {} bytes", body.len()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(answer: &str) -> String {
+        check(answer.as_bytes(), b"hello").map_or_else(|why| why, |()| "right".into())
+    }
+
+    #[test]
+    fn an_answer_is_checked_by_status_length_and_content() {
+        assert_eq!(
+            verdict("HTTP/1.1 200 OK\r\nServer: x\r\n\r\nhello"),
+            "right"
+        );
+        assert_eq!(
+            verdict("HTTP/1.1 404 Not Found\r\n\r\nhello"),
+            "status is not 200: HTTP/1.1 404 Not Found"
+        );
+        assert_eq!(verdict("HTTP/1.1 200 OK\r\n\r\nhell"), "length is not 5: 4");
+        assert_eq!(
+            verdict("HTTP/1.1 200 OK\r\n\r\nhallo"),
+            "wrong content of 5 bytes"
+        );
+        assert_eq!(verdict("hello"), "answer without a head of 5 bytes");
+    }
+}

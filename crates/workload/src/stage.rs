@@ -1,0 +1,66 @@
+//! Where a workload plays: its directory, its addresses, its seed.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+/// What a workload is given to play on. Nothing in it differs between arms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stage {
+    /// Empty directory for data, configuration, logs and sockets.
+    pub dir: PathBuf,
+    /// Address of the server's side.
+    pub server: Ipv4Addr,
+    /// Address of the clients' side.
+    pub client: Ipv4Addr,
+    /// CPUs online.
+    pub cpus: u32,
+    /// Seed of all data and schedules.
+    pub seed: u64,
+}
+
+impl Stage {
+    /// A port of the server's side.
+    pub fn at(&self, port: u16) -> SocketAddr {
+        SocketAddr::from((self.server, port))
+    }
+
+    /// Makes a directory that servers which drop their rights can still read.
+    pub fn make_dir(&self, name: &str) -> Result<PathBuf> {
+        let dir = self.dir.join(name);
+        fs::create_dir_all(&dir).with_context(|| format!("make {}", dir.display()))?;
+        for place in [&self.dir, &dir] {
+            fs::set_permissions(place, fs::Permissions::from_mode(0o755))
+                .with_context(|| format!("open to all: {}", place.display()))?;
+        }
+        Ok(dir)
+    }
+
+    /// Writes a file that everybody may read, and returns its path.
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> Result<PathBuf> {
+        let path = self.dir.join(name);
+        fs::write(&path, content).with_context(|| format!("write {}", path.display()))?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644))
+            .with_context(|| format!("open to all: {}", path.display()))?;
+        Ok(path)
+    }
+}
+
+/// A command with a known environment: the same in every guest, whatever started the agent.
+pub fn command(program: impl AsRef<Path>) -> Command {
+    let mut command = Command::new(program.as_ref());
+    command.env_clear().envs([
+        (
+            "PATH",
+            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        ),
+        ("HOME", "/root"),
+        ("LANG", "C.UTF-8"),
+        ("TZ", "UTC"),
+    ]);
+    command
+}

@@ -151,17 +151,10 @@ pub(crate) fn merge(tallies: &[Tally], connections: u32, engine: &str) -> LoadRe
     let window_ns = tallies.iter().map(|tally| tally.window.length_ns()).max();
     let mut result = LoadResult {
         window_ns: window_ns.unwrap_or(0),
-        planned: 0,
-        ok: 0,
-        unsent: 0,
-        faults: BTreeMap::new(),
         connections_asked: connections.into(),
-        connections_opened: 0,
-        body_bytes: 0,
-        latency: Latency::new(),
-        timeline: Vec::new(),
         client_cpu_ns: tallies.iter().map(|tally| tally.cpu_ns).collect(),
         engine: engine.into(),
+        ..LoadResult::default()
     };
     for tally in tallies {
         add(&mut result, tally);

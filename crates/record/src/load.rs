@@ -69,7 +69,7 @@ pub struct Second {
 ///
 /// `planned = ok + sum of faults + unsent` holds exactly; for a closed loop `planned` counts the
 /// requests begun in the window.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadResult {
     /// Length of the window as measured, in nanoseconds.
     pub window_ns: u64,
@@ -85,16 +85,32 @@ pub struct LoadResult {
     pub connections_asked: u64,
     /// Connections opened, over the whole window.
     pub connections_opened: u64,
+    /// Most connections open at once since the load began; less than asked tells of a limit.
+    #[serde(default)]
+    pub connections_held: u64,
     /// Body bytes of right answers.
     pub body_bytes: u64,
     /// Latency from the planned instant to the last byte, in nanoseconds, right answers only.
     pub latency: Latency,
+    /// Time from sending a request, connecting left out, to the last byte, in nanoseconds, right answers only.
+    #[serde(default)]
+    pub service: Latency,
+    /// How late the client itself was to begin requests that were due, in nanoseconds; empty for clients
+    /// that go on at once. Waiting for a free connection is the server's doing and not part of it.
+    #[serde(default)]
+    pub lateness: Latency,
+    /// Requests given up because the user ended the run early; not part of `planned`.
+    #[serde(default)]
+    pub withdrawn: u64,
     /// The window second by second.
     pub timeline: Vec<Second>,
     /// CPU time of each client thread in the window, in nanoseconds.
     pub client_cpu_ns: Vec<u64>,
     /// How the engine waits for sockets: `epoll`, `io_uring`.
     pub engine: String,
+    /// Why it is not the faster one; empty when it is.
+    #[serde(default)]
+    pub engine_note: String,
 }
 
 impl LoadResult {

@@ -213,5 +213,6 @@ fn load(pages_per_s: f64) -> LoadResult {
         ],
         client_cpu_ns: vec![1_000_000],
         engine: "epoll".into(),
+        ..LoadResult::default()
     }
 }

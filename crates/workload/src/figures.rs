@@ -141,6 +141,7 @@ mod tests {
             timeline: Vec::new(),
             client_cpu_ns: Vec::new(),
             engine: "epoll".into(),
+            ..LoadResult::default()
         }
     }
 

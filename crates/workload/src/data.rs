@@ -47,27 +47,29 @@ const WORDS: &[&str] = &[
 
 /// An HTML page of exactly `length` bytes that shows `images`; at least 1000 bytes.
 pub fn page(seed: u64, length: usize, images: &[&str]) -> Vec<u8> {
+    const END: &str = "</body></html>\n";
+    const EMPTY_COMMENT: &str = "<!---->\n";
     assert!(
         length >= 1000,
         "a page has room for its head and images: {length}"
     );
     let mut stream = Stream::new(seed, "page");
-    let mut page =
-        String::from("<!DOCTYPE html>\n<html><head><title>bakeoff</title></head><body>\n");
+    let head = "<!DOCTYPE html>\n<html><head><title>bakeoff</title></head><body>\n";
+    let mut page = head.to_string();
     for image in images {
-        page += &format!("<img src=\"{image}\" alt=\"\">\n");
+        page.extend(["<img src=\"", image, "\" alt=\"\">\n"]);
     }
-    let end = "</body></html>\n";
-    loop {
-        let paragraph = paragraph(&mut stream);
-        // What is left after the last whole paragraph is filled with a comment.
-        if page.len() + paragraph.len() + "<!---->\n".len() + end.len() > length {
+    let end = length - END.len() - EMPTY_COMMENT.len();
+    let paragraphs = std::iter::from_fn(|| Some(paragraph(&mut stream)));
+    for paragraph in paragraphs {
+        if page.len() + paragraph.len() > end {
             break;
         }
         page += &paragraph;
     }
-    let filling = length - page.len() - "<!---->\n".len() - end.len();
-    page += &format!("<!--{}-->\n{end}", ".".repeat(filling));
+    // What is left after the last whole paragraph is filled with a comment.
+    let filling = ".".repeat(end - page.len());
+    page.extend(["<!--", &filling, "-->\n", END]);
     assert_eq!(page.len(), length, "the comment fills the rest exactly");
     page.into_bytes()
 }
@@ -106,8 +108,8 @@ mod tests {
 
     fn check_hash(data: &[u8], expected: &Expect) {
         let hash = Sha256::digest(data);
-        let short: String = hash[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-        expected.assert_eq(&format!("{} bytes {short}", data.len()));
+        let short = u64::from_be_bytes(hash[..8].try_into().unwrap());
+        expected.assert_eq(&format!("{} bytes {short:016x}", data.len()));
     }
 
     #[test]

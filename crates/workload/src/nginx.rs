@@ -48,8 +48,8 @@ fn configure(stage: &Stage, nginx: &Nginx) -> String {
     let (place, root) = (place.display(), nginx.root.display());
     let Stage { cpus, .. } = stage;
     let address = stage.at(80);
-    let room = nginx.connections + SPARE;
-    let files = 2 * room;
+    let seats = nginx.connections + SPARE;
+    let files = 2 * seats;
     // nginx's word for a connection per request is a time-out of zero.
     let keep_alive = if nginx.keep_alive { 300 } else { 0 };
     // The backlog is asked for as large as can be, so that net.core.somaxconn alone decides.
@@ -62,7 +62,7 @@ worker_rlimit_nofile {files};
 pid {place}/nginx.pid;
 error_log {place}/error.log warn;
 events {{
-    worker_connections {room};
+    worker_connections {seats};
 }}
 http {{
     access_log off;

@@ -1,0 +1,320 @@
+//! The first process of a guest.
+//!
+//! ```text
+//! pid 1: mounts, fork, reaps whatever ends ------------------ agent has ended --> power off
+//!          \-- agent: modules, port, hello, job, image ... done or failed --/
+//! ```
+//! The work is done in a child, so that the first process can do its duty, reaping orphans, with one
+//! plain loop that never takes a status away from who waits for it; and so that even an agent that is
+//! killed ends in a message and a power-off, not in a kernel panic.
+
+mod modules;
+mod port;
+mod root;
+
+use std::fs;
+use std::panic;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use record::trial::VoidReason;
+use record::wire::{self, FromAgent, Greeting, Job, PROTOCOL, ToAgent, Yield};
+use rustix::process::{Pid, WaitOptions, WaitStatus};
+use rustix::system::{RebootCommand, reboot};
+use workload::Workload;
+
+use crate::boot::modules::Modules;
+use crate::boot::port::Port;
+use crate::job::{self, Failure, Ground};
+
+/// Modules without which the host cannot be reached.
+const LINE_MODULES: &[&str] = &["virtio_pci", "virtio_mmio", "virtio_console"];
+
+/// Modules for the image and the wire. ext4 asks for its checksum by an alias that nobody resolves here,
+/// so the modules that give it are named; which of them exist depends on the kernel.
+const GROUND_MODULES: &[&str] = &[
+    "virtio_blk",
+    "virtio_rng",
+    "crc32c_generic",
+    "crc32c_intel",
+    "crc32c_cryptoapi",
+    "ext4",
+    "overlay",
+    "veth",
+];
+
+/// Exit status of an agent whose last word has reached the host, or whose host is gone.
+const SAID: i32 = 0;
+
+/// Exit status of an agent that ended without a last word.
+const UNSAID: i32 = 1;
+
+/// Time that the host has to take the last word.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// Time that a job has to end once the host has asked it to stop.
+const STOPPING: Duration = Duration::from_secs(5);
+
+/// Whether this process is the first of a guest: the kernel starts `/init` of an initramfs as pid 1.
+pub fn is_first_process() -> bool {
+    std::process::id() == 1
+        && std::env::args_os()
+            .next()
+            .is_some_and(|name| name == "/init")
+}
+
+/// Runs a guest from its first to its last moment. `build` must be the host's word for this binary.
+///
+/// Never returns and never panics: whatever happens ends in a power-off, told to the host where it can
+/// be reached and on the console where it cannot.
+pub fn init(build: &str) -> ! {
+    if let Err(why) = root::mount_first() {
+        eprintln!("bakeoff agent: {why:#}");
+    }
+    match fork() {
+        Ok(None) => std::process::exit(agent(build)),
+        Ok(Some(agent)) => reap_until_end_of(agent),
+        Err(why) => eprintln!("bakeoff agent: cannot fork: {why}"),
+    }
+    power_off()
+}
+
+/// `None` in the child.
+#[expect(unsafe_code, reason = "fork has no safe form; there is one thread")]
+fn fork() -> std::io::Result<Option<Pid>> {
+    // SAFETY: the process has started no thread yet, so the child finds no lock taken.
+    match unsafe { libc::fork() } {
+        -1 => Err(std::io::Error::last_os_error()),
+        child => Ok(Pid::from_raw(child)),
+    }
+}
+
+/// Waits for every process that ends, the agent's orphans among them, until it is the agent.
+fn reap_until_end_of(agent: Pid) {
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == agent => return report_end(status),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(why) => return eprintln!("bakeoff agent: cannot wait for processes: {why}"),
+        }
+    }
+}
+
+/// Tells the host what the agent could not tell itself.
+fn report_end(status: WaitStatus) {
+    if status.exit_status() == Some(SAID) {
+        return;
+    }
+    let end = match (status.terminating_signal(), status.exit_status()) {
+        (Some(signal), _) => format!("agent killed by signal {signal}"),
+        (None, code) => format!("agent ended with status {}", code.unwrap_or(-1)),
+    };
+    eprintln!("bakeoff agent: {end} (see the console above)");
+    if let Ok(mut port) = Port::open_now() {
+        let (reason, detail) = (VoidReason::AgentFailed, end);
+        let _ = wire::send(&mut port, &FromAgent::Failed { reason, detail });
+    }
+}
+
+fn power_off() -> ! {
+    // A machine without a power switch is restarted, which ends an emulator that is told not to reboot.
+    let _ = reboot(RebootCommand::PowerOff);
+    let _ = reboot(RebootCommand::Restart);
+    loop {
+        thread::park();
+    }
+}
+
+/// The agent's life; its exit status.
+fn agent(build: &str) -> i32 {
+    let mine = Greeting {
+        protocol: PROTOCOL,
+        build: build.into(),
+    };
+    let modules = Modules::of_this_kernel();
+    let port = match reach_host(&modules) {
+        Ok(port) => port,
+        Err(why) => {
+            eprintln!("bakeoff agent: {why:#}");
+            return UNSAID;
+        }
+    };
+    let host = match Host::new(&port) {
+        Ok(host) => Arc::new(host),
+        Err(why) => {
+            eprintln!("bakeoff agent: {why:#}");
+            return UNSAID;
+        }
+    };
+    report_panics(&host);
+    let last_word = match converse(&host, port, &mine, &modules) {
+        Ok(result) => FromAgent::Done(Box::new(result)),
+        Err(Failure { reason, detail }) => FromAgent::Failed { reason, detail },
+    };
+    host.say(&last_word);
+    host.wait_for_farewell();
+    SAID
+}
+
+fn reach_host(modules: &Modules) -> Result<Port> {
+    let missing = modules.load_all(LINE_MODULES)?;
+    Port::open().with_context(|| missing_words(&missing))
+}
+
+/// What to add to an error that modules may explain.
+fn missing_words(missing: &[String]) -> String {
+    match missing {
+        [] => "all modules for it are loaded or built in".into(),
+        some => format!(
+            "modules neither in the initramfs nor known as built in: {}",
+            some.join(", ")
+        ),
+    }
+}
+
+/// Everything from the greeting to the yield.
+fn converse(
+    host: &Arc<Host>,
+    mut port: Port,
+    mine: &Greeting,
+    modules: &Modules,
+) -> Result<Yield, Failure> {
+    host.say(&FromAgent::Hello(mine.clone()));
+    let job = receive_job(&mut port, mine)?;
+    listen(port, host);
+    let workload = workload::revive(&job.workload)?;
+    let ground = prepare_ground(modules, &job, &*workload)?;
+    job::perform(&job, &ground, &host.stop, &|message| host.say(&message))
+}
+
+fn receive_job(port: &mut Port, mine: &Greeting) -> Result<Job> {
+    match wire::receive(&mut port.patient()).context("wait for the host's greeting")? {
+        ToAgent::Hello(theirs) => wire::recognise(&theirs, mine).map_err(anyhow::Error::msg)?,
+        other @ (ToAgent::Run(_) | ToAgent::Stop) => bail!("the host did not greet: {other:?}"),
+    }
+    match wire::receive(port).context("wait for the job")? {
+        ToAgent::Run(job) => Ok(*job),
+        other @ (ToAgent::Hello(_) | ToAgent::Stop) => bail!("the host gave no job: {other:?}"),
+    }
+}
+
+/// Loads what the job needs, and makes the image the root: modules are in the initramfs, out of reach
+/// from then on.
+fn prepare_ground(modules: &Modules, job: &Job, workload: &dyn Workload) -> Result<Ground> {
+    let mut missing = modules.load_all(GROUND_MODULES)?;
+    missing.extend(modules.load_all(&workload.modules())?);
+    // A sysctl may name a module that the kernel would ask modprobe for.
+    let by_sysctl = job
+        .sysctl
+        .iter()
+        .filter_map(|(name, value)| match name.as_str() {
+            "net.ipv4.tcp_congestion_control" => Some(format!("tcp_{value}")),
+            "net.core.default_qdisc" => Some(format!("sch_{value}")),
+            _ => None,
+        });
+    for module in by_sysctl {
+        modules.load_all(&[&module])?;
+    }
+    let kernel_config = modules.kernel_config();
+    root::switch().with_context(|| missing_words(&missing))?;
+    Ok(Ground {
+        dir: PathBuf::from(root::STAGE),
+        cgroup: PathBuf::from("/sys/fs/cgroup/bakeoff"),
+        kernel_config,
+    })
+}
+
+/// The line to the host.
+struct Host {
+    line: Mutex<Port>,
+    stop: AtomicBool,
+    /// Closed when the host has said `Stop` or hung up.
+    gone: Mutex<Option<Receiver<()>>>,
+}
+
+impl Host {
+    fn new(port: &Port) -> Result<Self> {
+        Ok(Self {
+            line: Mutex::new(port.try_clone()?),
+            stop: AtomicBool::new(false),
+            gone: Mutex::new(None),
+        })
+    }
+
+    /// Sends a message. A host that does not take it is gone, which the listener sees.
+    fn say(&self, message: &FromAgent) {
+        let mut line = self.line.lock().expect("who holds the line does not panic");
+        if let Err(why) = wire::send(&mut *line, message) {
+            eprintln!("bakeoff agent: cannot tell the host: {why}");
+        }
+    }
+
+    fn wait_for_farewell(&self) {
+        let gone = self
+            .gone
+            .lock()
+            .expect("who holds the line does not panic")
+            .take();
+        if let Some(gone) = gone {
+            let _ = gone.recv_timeout(FAREWELL);
+        }
+    }
+}
+
+/// Listens for `Stop`. A job that does not end soon after it is ended by the power switch.
+fn listen(mut port: Port, host: &Arc<Host>) {
+    let (alive, gone) = channel::<()>();
+    *host.gone.lock().expect("who holds the line does not panic") = Some(gone);
+    let host = Arc::clone(host);
+    thread::spawn(move || {
+        let word = wire::receive::<ToAgent>(&mut port);
+        match word {
+            Ok(ToAgent::Stop) => {}
+            Ok(other) => eprintln!("bakeoff agent: not a word for a running job: {other:?}"),
+            Err(why) => eprintln!("bakeoff agent: the host is gone: {why}"),
+        }
+        host.stop.store(true, Ordering::Relaxed);
+        drop(alive);
+        thread::sleep(STOPPING);
+        power_off()
+    });
+}
+
+/// Has a panic on any thread told to the host before it ends the agent.
+fn report_panics(host: &Arc<Host>) {
+    let host = Arc::clone(host);
+    panic::set_hook(Box::new(move |panic| {
+        eprintln!("bakeoff agent: {panic}");
+        let detail = format!("agent panicked: {panic}");
+        // The thread that panics may hold the line itself; then the console has to do.
+        let patience_ends = Instant::now() + Duration::from_secs(1);
+        while Instant::now() < patience_ends {
+            if let Ok(mut line) = host.line.try_lock() {
+                let reason = VoidReason::AgentFailed;
+                let failed = FromAgent::Failed { reason, detail };
+                let said = wire::send(&mut *line, &failed).is_ok();
+                std::process::exit(if said { SAID } else { UNSAID });
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        std::process::exit(UNSAID);
+    }));
+}
+
+/// Release of the kernel that runs: `6.1.0-40-cloud-amd64`.
+fn release() -> String {
+    rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// A file's text, nothing if there is no such file.
+fn text_of(path: impl AsRef<std::path::Path>) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}

@@ -1,0 +1,269 @@
+//! Kernel modules from the initramfs: dependencies first, as `modules.dep` says, unpacked if need be.
+//!
+//! Nobody else loads modules in a guest: there is no modprobe for the kernel to call.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use flate2::read::GzDecoder;
+use lzma_rust2::XzReader;
+use rustix::io::Errno;
+use rustix::system::{finit_module, init_module};
+use ruzstd::decoding::StreamingDecoder;
+
+use crate::boot::{release, text_of};
+
+/// Endings of a module's file; the host may have unpacked what `modules.dep` still names packed.
+const ENDINGS: [&str; 4] = [".ko", ".ko.xz", ".ko.zst", ".ko.gz"];
+
+/// The modules of one kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Modules {
+    dir: PathBuf,
+    known: BTreeMap<String, Module>,
+    built_in: BTreeSet<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Module {
+    /// Below the directory, without its ending.
+    stem: String,
+    /// Names of the modules that must be there before it.
+    needs: Vec<String>,
+}
+
+impl Modules {
+    /// Reads what `/lib/modules` has for the kernel that runs. A kernel without modules has none.
+    pub(crate) fn of_this_kernel() -> Self {
+        let dir = Path::new("/lib/modules").join(release());
+        let dep = text_of(dir.join("modules.dep"));
+        let built_in = text_of(dir.join("modules.builtin"));
+        Self::parse(dir, &dep, &built_in)
+    }
+
+    fn parse(dir: PathBuf, dep: &str, built_in: &str) -> Self {
+        let known = dep.lines().filter_map(|line| {
+            let (file, needs) = line.split_once(':')?;
+            let needs = needs.split_ascii_whitespace().map(|file| name(stem(file)));
+            let module = Module {
+                stem: stem(file).into(),
+                needs: needs.collect(),
+            };
+            Some((name(stem(file)), module))
+        });
+        Self {
+            dir,
+            known: known.collect(),
+            built_in: built_in.lines().map(|file| name(stem(file))).collect(),
+        }
+    }
+
+    /// Loads modules with their dependencies. Returns those that are neither files nor known to be built
+    /// in; what is missing shows in what they would have made possible. Errors are files that do not load.
+    pub(crate) fn load_all(&self, names: &[&str]) -> Result<Vec<String>> {
+        let mut missing = Vec::new();
+        for wanted in names {
+            let order = self.order(wanted)?;
+            if order.is_empty() && !self.is_built_in(wanted) {
+                missing.push((*wanted).to_string());
+            }
+            for module in order {
+                self.load(module)
+                    .with_context(|| format!("load module {wanted}"))?;
+            }
+        }
+        Ok(missing)
+    }
+
+    /// The files to load for a module, dependencies first; none if it is not a file.
+    fn order(&self, wanted: &str) -> Result<Vec<&Module>> {
+        let mut order = Vec::new();
+        let mut above = Vec::new();
+        self.visit(&name(wanted), &mut above, &mut order)?;
+        Ok(order)
+    }
+
+    fn visit<'m>(
+        &'m self,
+        wanted: &str,
+        above: &mut Vec<String>,
+        order: &mut Vec<&'m Module>,
+    ) -> Result<()> {
+        let Some(module) = self.known.get(wanted) else {
+            return Ok(());
+        };
+        if above.iter().any(|one| one == wanted) {
+            bail!(
+                "modules.dep goes in a circle: {} -> {wanted}",
+                above.join(" -> ")
+            );
+        }
+        if order.contains(&module) {
+            return Ok(());
+        }
+        above.push(wanted.into());
+        for needed in &module.needs {
+            self.visit(needed, above, order)?;
+        }
+        above.pop();
+        order.push(module);
+        Ok(())
+    }
+
+    fn is_built_in(&self, wanted: &str) -> bool {
+        let wanted = name(wanted);
+        self.built_in.contains(&wanted) || Path::new("/sys/module").join(&wanted).exists()
+    }
+
+    fn load(&self, module: &Module) -> Result<()> {
+        let endings = ENDINGS
+            .iter()
+            .map(|ending| self.dir.join(format!("{}{ending}", module.stem)));
+        for path in endings {
+            match File::open(&path) {
+                Ok(file) => {
+                    return insert(&file, &path).with_context(|| path.display().to_string());
+                }
+                Err(why) if why.kind() == ErrorKind::NotFound => {}
+                Err(why) => return Err(why).with_context(|| format!("open {}", path.display())),
+            }
+        }
+        bail!(
+            "module is in modules.dep but not in the initramfs: {}",
+            module.stem
+        )
+    }
+
+    /// The configuration that some distributions, or the host, put beside the modules.
+    pub(crate) fn kernel_config(&self) -> Option<String> {
+        let boot = PathBuf::from(format!("/boot/config-{}", release()));
+        [self.dir.join("config"), boot]
+            .iter()
+            .find_map(|path| fs::read_to_string(path).ok())
+    }
+}
+
+/// Gives a module to the kernel, unpacked here: kernels before 5.17 do not unpack, and later ones only
+/// the one format that they were configured for.
+fn insert(file: &File, path: &Path) -> Result<()> {
+    let mut image = Vec::new();
+    let done = match path.extension().and_then(|ending| ending.to_str()) {
+        Some("xz") => {
+            XzReader::new(file, true).read_to_end(&mut image)?;
+            init_module(&image, c"")
+        }
+        Some("zst") => {
+            let mut reader = StreamingDecoder::new(file).context("not a zstd file")?;
+            reader.read_to_end(&mut image)?;
+            init_module(&image, c"")
+        }
+        Some("gz") => {
+            GzDecoder::new(file).read_to_end(&mut image)?;
+            init_module(&image, c"")
+        }
+        _ => finit_module(file, c"", 0),
+    };
+    match done {
+        // NODEV: a driver for hardware that is not here, such as a CPU's own checksum instruction.
+        Ok(()) | Err(Errno::EXIST | Errno::NODEV) => Ok(()),
+        Err(why) => Err(why.into()),
+    }
+}
+
+/// A path without its ending.
+fn stem(path: &str) -> &str {
+    let path = path.trim();
+    let endings = ENDINGS
+        .iter()
+        .filter_map(|ending| path.strip_suffix(ending));
+    endings.min_by_key(|stem| stem.len()).unwrap_or(path)
+}
+
+/// A module's name from its path; the kernel does not tell `-` from `_`.
+fn name(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).replace('-', "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    // Shortened from Debian's 5.10, where each line names the whole closure, nearest first.
+    const DEP: &str = "\
+kernel/drivers/virtio/virtio.ko.xz: kernel/drivers/virtio/virtio_ring.ko.xz
+kernel/drivers/virtio/virtio_ring.ko.xz:
+kernel/drivers/virtio/virtio_pci.ko.xz: kernel/drivers/virtio/virtio.ko.xz kernel/drivers/virtio/virtio_ring.ko.xz
+kernel/fs/ext4/ext4.ko: kernel/lib/crc16.ko kernel/fs/mbcache.ko kernel/fs/jbd2/jbd2.ko
+kernel/fs/jbd2/jbd2.ko:
+kernel/fs/mbcache.ko.zst:
+kernel/lib/crc16.ko:
+kernel/a/left-hand.ko: kernel/a/right_hand.ko
+kernel/a/right_hand.ko: kernel/a/left-hand.ko
+";
+
+    fn check(wanted: &str, expected: &Expect) {
+        let modules = Modules::parse("/m".into(), DEP, "kernel/net/veth.ko\n");
+        let order = match modules.order(wanted) {
+            Ok(order) => order
+                .iter()
+                .map(|module| module.stem.as_str())
+                .collect::<Vec<_>>()
+                .join(" "),
+            Err(why) => why.to_string(),
+        };
+        expected.assert_eq(&order);
+    }
+
+    #[test]
+    fn dependencies_come_first_and_once() {
+        check(
+            "virtio_pci",
+            &expect![
+                "kernel/drivers/virtio/virtio_ring kernel/drivers/virtio/virtio kernel/drivers/virtio/virtio_pci"
+            ],
+        );
+        check(
+            "ext4",
+            &expect!["kernel/lib/crc16 kernel/fs/mbcache kernel/fs/jbd2/jbd2 kernel/fs/ext4/ext4"],
+        );
+        check("virtio-ring", &expect!["kernel/drivers/virtio/virtio_ring"]);
+    }
+
+    #[test]
+    fn what_is_not_a_file_has_no_order() {
+        check("veth", &expect![""]);
+        let modules = Modules::parse("/m".into(), DEP, "kernel/net/left-one.ko\n");
+        assert!(modules.is_built_in("left_one") && !modules.is_built_in("no_such_module"));
+    }
+
+    #[test]
+    fn a_circle_is_an_error_and_not_a_hang() {
+        check(
+            "left_hand",
+            &expect!["modules.dep goes in a circle: left_hand -> right_hand -> left_hand"],
+        );
+    }
+
+    #[test]
+    fn a_kernel_without_modules_is_missing_all_and_fails_nothing() {
+        let modules = Modules::parse("/m".into(), "", "");
+        assert_eq!(
+            modules.load_all(&["no_such_module"]).unwrap(),
+            ["no_such_module"]
+        );
+    }
+
+    #[test]
+    fn a_module_that_the_host_forgot_is_named() {
+        let modules = Modules::parse("/m".into(), DEP, "");
+        let why = format!("{:#}", modules.load_all(&["crc16"]).unwrap_err());
+        expect![
+            "load module crc16: module is in modules.dep but not in the initramfs: kernel/lib/crc16"
+        ]
+        .assert_eq(&why);
+    }
+}

@@ -1,0 +1,110 @@
+//! The port to the host: a virtio-serial device, found by its name.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use record::wire::PORT;
+
+/// Guest time for the device to appear after its driver is loaded.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Guest time for the host to say its first word.
+const GREETING: Duration = Duration::from_secs(60);
+
+const PACE: Duration = Duration::from_millis(20);
+
+/// An open port; reading and writing do not hinder each other.
+#[derive(Debug)]
+pub(crate) struct Port(File);
+
+/// A port whose host may not be there yet: reading then ends at once instead of waiting.
+#[derive(Debug)]
+pub(crate) struct Patient<'p> {
+    port: &'p mut Port,
+    until: Instant,
+}
+
+impl Port {
+    /// Waits for the port and opens it.
+    pub(crate) fn open() -> Result<Self> {
+        let patience_ends = Instant::now() + PATIENCE;
+        loop {
+            match Self::open_now() {
+                Ok(port) => return Ok(port),
+                Err(why) if Instant::now() >= patience_ends => return Err(why),
+                Err(_) => thread::sleep(PACE),
+            }
+        }
+    }
+
+    /// Opens the port if it is there.
+    pub(crate) fn open_now() -> Result<Self> {
+        let device = find()?;
+        let file = OpenOptions::new().read(true).write(true).open(&device);
+        Ok(Self(
+            file.with_context(|| format!("open {}", device.display()))?,
+        ))
+    }
+
+    pub(crate) fn try_clone(&self) -> Result<Self> {
+        Ok(Self(self.0.try_clone().context("hold the port twice")?))
+    }
+
+    pub(crate) fn patient(&mut self) -> Patient<'_> {
+        Patient {
+            port: self,
+            until: Instant::now() + GREETING,
+        }
+    }
+}
+
+fn find() -> Result<PathBuf> {
+    let entries = fs::read_dir("/sys/class/virtio-ports")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = fs::read_to_string(entry.path().join("name")).unwrap_or_default();
+        if name.trim() == PORT {
+            return Ok(PathBuf::from("/dev").join(entry.file_name()));
+        }
+        names.push(name.trim().to_string());
+    }
+    bail!(
+        "no virtio port {PORT:?} among {}: {}",
+        names.len(),
+        names.join(", ")
+    )
+}
+
+impl Read for Port {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl Write for Port {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Read for Patient<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.port.read(buffer)? {
+                0 if Instant::now() < self.until => thread::sleep(PACE),
+                length => return Ok(length),
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! File systems of a guest: first what the kernel shows, then the image under a layer of memory.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, mount, mount_move};
+use rustix::process::{chdir, chroot};
+use rustix::system::sethostname;
+
+/// Where workloads play. In memory and outside the overlay, so that serving a file does not measure
+/// overlayfs.
+pub(crate) const STAGE: &str = "/srv/bakeoff";
+
+/// The image: the guest's first disk.
+const DISK: &str = "/dev/vda";
+
+/// Guest time for the disk to appear after its driver is loaded.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+struct Mount {
+    kind: &'static str,
+    place: &'static str,
+    options: &'static str,
+    /// Whether a guest without it can still do its job.
+    spare: bool,
+}
+
+const fn must(kind: &'static str, place: &'static str, options: &'static str) -> Mount {
+    Mount {
+        kind,
+        place,
+        options,
+        spare: false,
+    }
+}
+
+const fn may(kind: &'static str, place: &'static str, options: &'static str) -> Mount {
+    Mount {
+        kind,
+        place,
+        options,
+        spare: true,
+    }
+}
+
+/// What the initramfs needs.
+const FIRST: [Mount; 3] = [
+    must("proc", "/proc", ""),
+    must("sysfs", "/sys", ""),
+    must("devtmpfs", "/dev", "mode=755"),
+];
+
+/// What programs of the image expect, in the order of mounting.
+const SECOND: [Mount; 11] = [
+    must("proc", "/proc", ""),
+    must("sysfs", "/sys", ""),
+    must("devtmpfs", "/dev", "mode=755"),
+    must("devpts", "/dev/pts", "mode=620,ptmxmode=666"),
+    must("tmpfs", "/dev/shm", "mode=1777"),
+    must("tmpfs", "/run", "mode=755"),
+    must("tmpfs", "/tmp", "mode=1777"),
+    must("tmpfs", STAGE, "mode=755"),
+    must("cgroup2", "/sys/fs/cgroup", ""),
+    may("securityfs", "/sys/kernel/security", ""),
+    may("tracefs", "/sys/kernel/tracing", ""),
+];
+
+/// Directories that a service manager would have made.
+const DIRECTORIES: [(&str, u32); 3] = [
+    ("/run/lock", 0o1777),
+    ("/run/user", 0o755),
+    ("/var/tmp", 0o1777),
+];
+
+/// Names in `/dev` that udev would have made.
+const LINKS: [(&str, &str); 4] = [
+    ("/proc/self/fd", "/dev/fd"),
+    ("/proc/self/fd/0", "/dev/stdin"),
+    ("/proc/self/fd/1", "/dev/stdout"),
+    ("/proc/self/fd/2", "/dev/stderr"),
+];
+
+/// Mounts what an initramfs needs to reach anything else.
+pub(crate) fn mount_first() -> Result<()> {
+    FIRST
+        .iter()
+        .try_for_each(|one| mount_at(Path::new("/"), one))
+}
+
+/// Makes the image, read-only under a writable layer in memory, the root of this process and of all that
+/// it starts. The first process stays in the initramfs.
+pub(crate) fn switch() -> Result<()> {
+    const NEW: &str = "/new";
+    wait_for_disk()?;
+    for place in ["/image", "/layer", NEW] {
+        fs::create_dir_all(place).with_context(|| format!("make {place}"))?;
+    }
+    mount(DISK, "/image", "ext4", MountFlags::RDONLY, None)
+        .with_context(|| format!("mount {DISK} as ext4"))?;
+    mount(
+        "layer",
+        "/layer",
+        "tmpfs",
+        MountFlags::empty(),
+        Some(c"mode=755"),
+    )
+    .context("mount a tmpfs")?;
+    for place in ["/layer/upper", "/layer/work"] {
+        fs::create_dir(place).with_context(|| format!("make {place}"))?;
+    }
+    let layers = c"lowerdir=/image,upperdir=/layer/upper,workdir=/layer/work";
+    mount("root", NEW, "overlay", MountFlags::empty(), Some(layers))
+        .context("mount the overlay")?;
+    SECOND
+        .iter()
+        .try_for_each(|one| mount_at(Path::new(NEW), one))?;
+    enter(NEW)?;
+    furnish()
+}
+
+/// As `switch_root(8)` does: the new root is moved over the old one, so that it is a root in the eyes of
+/// programs that make namespaces of their own.
+fn enter(new: &str) -> Result<()> {
+    chdir(new).context("enter the new root")?;
+    mount_move(".", "/").context("move the new root")?;
+    chroot(".").context("change the root")?;
+    chdir("/").context("enter the root")
+}
+
+fn furnish() -> Result<()> {
+    for (place, mode) in DIRECTORIES {
+        fs::create_dir_all(place).with_context(|| format!("make {place}"))?;
+        fs::set_permissions(place, fs::Permissions::from_mode(mode))
+            .with_context(|| format!("set the mode of {place}"))?;
+    }
+    for (target, link) in LINKS {
+        // Kernels with devtmpfs from a running system may have them already.
+        let _ = symlink(target, link);
+    }
+    sethostname(b"bakeoff").context("set the host name")
+}
+
+fn wait_for_disk() -> Result<()> {
+    let patience_ends = Instant::now() + PATIENCE;
+    while !Path::new(DISK).exists() {
+        if Instant::now() >= patience_ends {
+            let disks = crate::sampler::whole_disks().join(", ");
+            anyhow::bail!("no disk {DISK} among: {disks}");
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+fn mount_at(root: &Path, one: &Mount) -> Result<()> {
+    let place = root.join(one.place.trim_start_matches('/'));
+    let made = fs::create_dir_all(&place);
+    let flags = match one.kind {
+        "proc" | "sysfs" | "cgroup2" | "securityfs" | "tracefs" => {
+            MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC
+        }
+        _ => MountFlags::NOSUID,
+    };
+    let options = std::ffi::CString::new(one.options).expect("mount options hold no zero byte");
+    let done = made.map_err(anyhow::Error::from).and_then(|()| {
+        match mount(one.kind, &place, one.kind, flags, Some(options.as_c_str())) {
+            // The kernel may have mounted it before it started the first process.
+            Ok(()) | Err(Errno::BUSY) => Ok(()),
+            Err(why) => Err(why.into()),
+        }
+    });
+    match done {
+        Err(_) if one.spare => Ok(()),
+        done => done.with_context(|| format!("mount {} at {}", one.kind, place.display())),
+    }
+}

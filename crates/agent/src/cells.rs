@@ -1,0 +1,102 @@
+//! Cells: one cgroup per service, so that its processes are counted whole, ended ones included.
+//!
+//! Only what every cgroup has without a controller is used (processes, threads, CPU time), so nothing is
+//! switched on that would cost the system under test. Reading a cell is a few small files, however many
+//! processes a service has; summing `/proc/PID/stat` would miss every process that ended.
+
+use std::fs::{self, File, OpenOptions};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// The cell of the agent itself and of the clients that it runs.
+pub const CLIENTS: &str = "clients";
+
+/// Where cells are made: a directory of a cgroup2 file system. Removed when dropped, if empty by then.
+#[derive(Debug)]
+pub struct Cells {
+    base: PathBuf,
+}
+
+/// A cgroup of one service.
+#[derive(Debug)]
+pub struct Cell {
+    /// The service's name.
+    pub name: String,
+    /// Its directory.
+    pub dir: PathBuf,
+}
+
+/// The calling process in a cell.
+#[derive(Debug)]
+pub struct Joined {
+    door: PathBuf,
+}
+
+impl Cells {
+    /// Makes the base directory, such as `/sys/fs/cgroup/bakeoff`.
+    pub fn make(base: &Path) -> Result<Self> {
+        fs::create_dir_all(base)
+            .with_context(|| format!("make a cgroup (is cgroup2 there?): {}", base.display()))?;
+        Ok(Self { base: base.into() })
+    }
+
+    /// A cell of this name.
+    pub fn cell(&self, name: &str) -> Result<Cell> {
+        let dir = self.base.join(name);
+        fs::create_dir_all(&dir).with_context(|| format!("make a cgroup: {}", dir.display()))?;
+        Ok(Cell {
+            name: name.into(),
+            dir,
+        })
+    }
+}
+
+impl Drop for Cells {
+    fn drop(&mut self) {
+        // Fails while a cell is left, and then the cell is what to look at.
+        let _ = fs::remove_dir(&self.base);
+    }
+}
+
+impl Cell {
+    /// Moves the calling process in, all its threads with it, until what it returns is dropped.
+    pub fn join(&self) -> Result<Joined> {
+        let file = self.dir.join("cgroup.procs");
+        fs::write(&file, "0").with_context(|| format!("join a cgroup: {}", file.display()))?;
+        // Beside the base directory: where it was before is none of the agent's business to restore.
+        let outside = self.dir.ancestors().nth(2).unwrap_or(&self.dir);
+        Ok(Joined {
+            door: outside.join("cgroup.procs"),
+        })
+    }
+
+    /// The file that a process writes `0` to in order to join.
+    pub(crate) fn door(&self) -> Result<File> {
+        let file = self.dir.join("cgroup.procs");
+        OpenOptions::new()
+            .write(true)
+            .open(&file)
+            .with_context(|| format!("open {}", file.display()))
+    }
+
+    /// Processes in it now.
+    pub fn processes(&self) -> Vec<i32> {
+        let text = fs::read_to_string(self.dir.join("cgroup.procs")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        // Who cannot leave stays counted; the cell is left behind then, which is what to look at.
+        let _ = fs::write(&self.door, "0");
+    }
+}
+
+impl Drop for Cell {
+    fn drop(&mut self) {
+        // A cgroup with processes cannot be removed.
+        let _ = fs::remove_dir(&self.dir);
+    }
+}

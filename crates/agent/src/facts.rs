@@ -1,0 +1,495 @@
+//! Facts of a trial: everything a fairness check may want to compare between arms, now or years later.
+//!
+//! Collected after the window, so that it disturbs nothing. A source that a kernel does not have is left
+//! out; that it is missing is a fact too, and a check sees it by the absent key. Values that change by
+//! themselves from boot to boot (counters, random ids, addresses) are left out, or every comparison would
+//! drown in them.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use record::evidence::Facts;
+use sha2::{Digest, Sha256};
+use workload::stage::command;
+
+use crate::sampler::whole_disks;
+use crate::services::Running;
+use crate::wire::Wire;
+
+/// Version of the collection.
+const VERSION: u32 = 1;
+
+/// Longest value kept, in bytes: a full `/proc/modules` or mount table fits.
+const VALUE_LIMIT: usize = 16 << 10;
+
+/// Most lines of the kernel's log kept; a guest's boot has a few hundred.
+const LOG_LIMIT: usize = 4000;
+
+/// Files whose whole content is a fact.
+const FILES: &[&str] = &[
+    "/proc/cmdline",
+    "/proc/version",
+    "/proc/filesystems",
+    "/proc/mounts",
+    "/proc/swaps",
+    "/proc/self/limits",
+    "/proc/irq/default_smp_affinity",
+    "/sys/devices/system/clocksource/clocksource0/available_clocksource",
+    "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+    "/sys/devices/system/cpu/online",
+    "/sys/devices/system/cpu/possible",
+    "/sys/devices/system/cpu/isolated",
+    "/sys/devices/system/cpu/nohz_full",
+    "/sys/devices/system/cpu/smt/active",
+    "/sys/devices/system/cpu/smt/control",
+    "/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver",
+    "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+    "/sys/devices/system/cpu/cpu0/microcode/version",
+    "/sys/devices/system/cpu/cpufreq/boost",
+    "/sys/devices/system/cpu/intel_pstate/no_turbo",
+    "/sys/devices/system/cpu/cpuidle/current_driver",
+    "/sys/devices/system/cpu/cpuidle/current_governor",
+    "/sys/devices/system/node/online",
+    "/sys/kernel/security/lsm",
+    "/sys/kernel/notes",
+    "/sys/fs/cgroup/cgroup.controllers",
+    "/sys/module/tcp_cubic/version",
+    "/etc/os-release",
+    "/etc/debian_version",
+];
+
+/// Directories whose files are all facts.
+const DIRECTORIES: &[&str] = &[
+    "/sys/devices/system/cpu/vulnerabilities",
+    "/sys/kernel/mm/transparent_hugepage",
+    "/sys/kernel/mm/transparent_hugepage/khugepaged",
+    "/sys/kernel/mm/ksm",
+    "/sys/kernel/mm/lru_gen",
+    "/sys/kernel/mm/swap",
+];
+
+/// Settings of a disk that are facts.
+const DISK_SETTINGS: &[&str] = &[
+    "scheduler",
+    "read_ahead_kb",
+    "nr_requests",
+    "rotational",
+    "logical_block_size",
+    "max_sectors_kb",
+    "nomerges",
+    "rq_affinity",
+    "wbt_lat_usec",
+    "write_cache",
+];
+
+/// Sysctls that are states, not settings: they differ between two boots of one kernel.
+const STATES: &[&str] = &[
+    "fs.aio-nr",
+    "fs.binfmt_misc.",
+    "fs.dentry-state",
+    "fs.file-nr",
+    "fs.inode-nr",
+    "fs.inode-state",
+    "fs.quota.",
+    "kernel.ns_last_pid",
+    "kernel.pty.nr",
+    "kernel.random.boot_id",
+    "kernel.random.entropy_avail",
+    "kernel.random.uuid",
+    "kernel.tainted",
+    "net.ipv4.tcp_fastopen_key",
+    "net.netfilter.nf_conntrack_count",
+];
+
+/// Collects them all. `kernel_config` is the configuration where it was found before the image was
+/// mounted; `/proc/config.gz` goes before it.
+pub fn collect(wire: &Wire, services: &[Running], kernel_config: Option<&str>) -> Facts {
+    let mut values = BTreeMap::new();
+    collect_files(&mut values);
+    collect_cpu(&mut values);
+    collect_disks(&mut values);
+    collect_network(&mut values, wire);
+    collect_userland(&mut values);
+    for running in services {
+        collect_service(&mut values, running);
+    }
+    // From the server's namespace: `net.*` there is what the server met, the rest is the whole kernel's.
+    let sysctls = wire.server.within(|| {
+        let mut sysctls = BTreeMap::new();
+        collect_sysctls(Path::new("/proc/sys"), &mut sysctls);
+        sysctls
+    });
+    let config = read_gzip(Path::new("/proc/config.gz")).ok();
+    let config = config.as_deref().or(kernel_config).unwrap_or_default();
+    Facts {
+        version: VERSION,
+        values,
+        sysctls: sysctls.unwrap_or_default(),
+        kernel_config: parse_config(config),
+        boot_log: read_boot_log(),
+    }
+}
+
+type Values = BTreeMap<String, String>;
+
+/// Keeps a value under a key, trimmed and cut to its longest length.
+fn keep(values: &mut Values, key: impl Into<String>, value: &str) {
+    let value = value.trim_matches(|c: char| c.is_whitespace() || c == '\0');
+    let ends = (0..=value.len().min(VALUE_LIMIT)).rev();
+    let end = ends
+        .into_iter()
+        .find(|end| value.is_char_boundary(*end))
+        .unwrap_or(0);
+    values.insert(key.into(), value[..end].to_string());
+}
+
+fn keep_file(values: &mut Values, path: &Path) {
+    if let Ok(bytes) = fs::read(path) {
+        keep(
+            values,
+            path.to_string_lossy(),
+            &String::from_utf8_lossy(&bytes),
+        );
+    }
+}
+
+fn collect_files(values: &mut Values) {
+    for path in FILES {
+        keep_file(values, Path::new(path));
+    }
+    for directory in DIRECTORIES {
+        for path in files_in(Path::new(directory)) {
+            keep_file(values, &path);
+        }
+    }
+    // Notes hold the build id in binary; a hash is as good for telling kernels apart.
+    values.remove("/sys/kernel/notes");
+    if let Ok(hash) = hash_file(Path::new("/sys/kernel/notes")) {
+        keep(values, "hash:kernel-notes", &hash);
+    }
+    let text = fs::read_to_string("/proc/modules").unwrap_or_default();
+    let mut modules: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    modules.sort_unstable();
+    keep(values, "/proc/modules", &modules.join(" "));
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    for line in text.lines() {
+        if let Some((
+            key @ ("MemTotal" | "SwapTotal" | "Hugepagesize" | "HugePages_Total"),
+            value,
+        )) = line.split_once(':')
+        {
+            keep(values, format!("/proc/meminfo:{key}"), value);
+        }
+    }
+}
+
+fn files_in(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut files: Vec<_> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.is_file())
+        .collect();
+    files.sort();
+    files
+}
+
+/// The first CPU's description and how many there are; frequencies of the moment are left out.
+fn collect_cpu(values: &mut Values) {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cpus = text
+        .lines()
+        .filter(|line| line.starts_with("processor"))
+        .count();
+    keep(values, "/proc/cpuinfo:count", &cpus.to_string());
+    for line in text.split("\n\n").next().unwrap_or_default().lines() {
+        let Some((key, value)) = line.split_once(':') else {
+            continue;
+        };
+        let key = key.trim();
+        if ![
+            "processor",
+            "cpu MHz",
+            "bogomips",
+            "apicid",
+            "initial apicid",
+        ]
+        .contains(&key)
+        {
+            keep(values, format!("/proc/cpuinfo:{key}"), value);
+        }
+    }
+}
+
+fn collect_disks(values: &mut Values) {
+    for disk in whole_disks() {
+        for setting in DISK_SETTINGS {
+            keep_file(
+                values,
+                &Path::new("/sys/block")
+                    .join(&disk)
+                    .join("queue")
+                    .join(setting),
+            );
+        }
+    }
+}
+
+/// What ip(8) says of both ends of the wire, without addresses, which are random.
+fn collect_network(values: &mut Values, wire: &Wire) {
+    for (name, side) in [("server", &wire.server), ("client", &wire.client)] {
+        let output = side.within(|| command("ip").args(["-details", "link", "show"]).output());
+        if let Ok(Ok(output)) = output {
+            let text = String::from_utf8_lossy(&output.stdout);
+            let lines: Vec<_> = text.lines().map(without_addresses).collect();
+            keep(values, format!("net:{name}"), &lines.join("\n"));
+        }
+    }
+}
+
+fn without_addresses(line: &str) -> String {
+    let is_address = |word: &&str| word.len() == 17 && word.matches(':').count() == 5;
+    line.split(' ')
+        .filter(|word| !is_address(word))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn collect_userland(values: &mut Values) {
+    // The list of all packages with their versions stands for the user land.
+    for (key, path) in [
+        ("hash:userland", "/var/lib/dpkg/status"),
+        ("hash:agent", "/proc/self/exe"),
+    ] {
+        if let Ok(hash) = hash_file(Path::new(path)) {
+            keep(values, key, &hash);
+        }
+    }
+}
+
+fn collect_service(values: &mut Values, running: &Running) {
+    let service = &running.service;
+    let name = &service.name;
+    keep(
+        values,
+        format!("command:{name}"),
+        &service.command.join(" "),
+    );
+    keep(
+        values,
+        format!("version:{name}"),
+        &version(&service.version),
+    );
+    if let Some(Ok(hash)) = service
+        .command
+        .first()
+        .map(|path| hash_file(Path::new(path)))
+    {
+        keep(values, format!("hash:server:{name}"), &hash);
+    }
+    for path in &service.configuration {
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        if let Ok(hash) = hash_file(path) {
+            keep(values, format!("hash:configuration:{name}:{file}"), &hash);
+        }
+    }
+    let limits = fs::read_to_string(format!("/proc/{}/limits", running.leader()));
+    for (limit, value) in parse_limits(&limits.unwrap_or_default()) {
+        keep(values, format!("limit:{name}:{limit}"), &value);
+    }
+    keep(
+        values,
+        format!("workers:{name}"),
+        &running.cell.processes().len().to_string(),
+    );
+}
+
+/// The first line that a version command prints, on standard output or error.
+pub fn version(words: &[String]) -> String {
+    let Some((program, arguments)) = words.split_first() else {
+        return String::new();
+    };
+    let Ok(output) = command(program).args(arguments).output() else {
+        return String::new();
+    };
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    let line = text
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default();
+    line.rsplit_once(": ")
+        .map_or(line, |(_, version)| version)
+        .trim()
+        .into()
+}
+
+/// Soft limits by name from `/proc/PID/limits`, whose columns are separated by two spaces or more.
+fn parse_limits(text: &str) -> Vec<(String, String)> {
+    let lines = text.lines().skip(1).filter_map(|line| {
+        let (name, rest) = line.split_once("  ")?;
+        let soft = rest.split_ascii_whitespace().next()?;
+        Some((
+            name.trim_start_matches("Max ").to_string(),
+            soft.to_string(),
+        ))
+    });
+    lines.collect()
+}
+
+/// Every readable sysctl below `directory`; links and states are left out.
+fn collect_sysctls(directory: &Path, into: &mut Values) {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    for entry in entries {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => collect_sysctls(&path, into),
+            Ok(kind) if kind.is_file() => {
+                let name = sysctl_name(&path);
+                if STATES.iter().any(|state| name.starts_with(state)) {
+                    continue;
+                }
+                if let Ok(bytes) = fs::read(&path) {
+                    keep(into, name, &String::from_utf8_lossy(&bytes));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn sysctl_name(path: &Path) -> String {
+    let below = path.strip_prefix("/proc/sys").unwrap_or(path);
+    let swap = |c| match c {
+        '.' => '/',
+        '/' => '.',
+        other => other,
+    };
+    below.to_string_lossy().chars().map(swap).collect()
+}
+
+fn read_gzip(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    GzDecoder::new(File::open(path)?).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// `CONFIG_` names to values; what is "not set" is `n`.
+fn parse_config(text: &str) -> BTreeMap<String, String> {
+    let options = text.lines().filter_map(|line| {
+        if let Some(name) = line.strip_prefix("# ") {
+            let name = name.strip_suffix(" is not set")?;
+            return name
+                .starts_with("CONFIG_")
+                .then(|| (name.to_string(), "n".to_string()));
+        }
+        let (name, value) = line.split_once('=')?;
+        Some((name.to_string(), value.to_string()))
+    });
+    options.collect()
+}
+
+/// The kernel's log so far, without priorities and time stamps.
+fn read_boot_log() -> Vec<String> {
+    // Reading without waiting: at its end the log says so instead of blocking until the next line.
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let log = OpenOptions::new()
+        .read(true)
+        .custom_flags(nonblock)
+        .open("/dev/kmsg");
+    let Ok(mut log) = log else { return Vec::new() };
+    let mut lines = Vec::new();
+    let mut record = [0; 8 << 10];
+    while lines.len() < LOG_LIMIT {
+        match log.read(&mut record) {
+            Ok(0) => break,
+            Ok(length) => lines.extend(parse_record(&String::from_utf8_lossy(&record[..length]))),
+            // Records were overwritten under the reader: it goes on with the oldest that is left.
+            Err(why) if why.kind() == io::ErrorKind::BrokenPipe => {}
+            Err(_) => break,
+        }
+    }
+    lines
+}
+
+/// The text of a record `priority,sequence,time,flags;text`, whose continuation lines are properties.
+fn parse_record(record: &str) -> Option<String> {
+    let (_, text) = record.split_once(';')?;
+    Some(text.lines().next()?.trim_end().to_string())
+}
+
+fn hash_file(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut hash = Sha256::new();
+    let mut piece = [0; 16 << 10];
+    loop {
+        let length = file.read(&mut piece)?;
+        if length == 0 {
+            break;
+        }
+        hash.update(&piece[..length]);
+    }
+    let digest = hash.finalize();
+    Ok(digest
+        .iter()
+        .fold(String::new(), |text, byte| text + &format!("{byte:02x}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    #[test]
+    fn options_that_are_not_set_are_n() {
+        let text = "#\n# Automatically generated\n# CONFIG_DEBUG_INFO is not set\nCONFIG_HZ=250\n\
+                    CONFIG_LSM=\"a=b,c\"\n";
+        expect![[r#"{"CONFIG_DEBUG_INFO": "n", "CONFIG_HZ": "250", "CONFIG_LSM": "\"a=b,c\""}"#]]
+            .assert_eq(&format!("{:?}", parse_config(text)));
+    }
+
+    #[test]
+    fn a_record_of_the_kernels_log_loses_its_time_and_properties() {
+        let record = "6,339,5140900,-;NET: Registered protocol family 10\n SUBSYSTEM=net\n";
+        assert_eq!(
+            parse_record(record).unwrap(),
+            "NET: Registered protocol family 10"
+        );
+        assert_eq!(parse_record("no record"), None);
+    }
+
+    #[test]
+    fn limits_are_read_by_name() {
+        let text = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                    Max open files            1024                 1048576              files     \n\
+                    Max cpu time              unlimited            unlimited            seconds   \n";
+        let limits = parse_limits(text);
+        assert_eq!(limits[0], ("open files".into(), "1024".into()));
+        assert_eq!(limits[1], ("cpu time".into(), "unlimited".into()));
+    }
+
+    #[test]
+    fn hardware_addresses_are_left_out() {
+        let line = "    link/ether 2e:b0:0c:11:22:33 brd ff:ff:ff:ff:ff:ff link-netnsid 0";
+        assert_eq!(without_addresses(line), "    link/ether brd link-netnsid 0");
+    }
+
+    #[test]
+    fn long_values_are_cut_at_a_character() {
+        let mut values = Values::new();
+        keep(&mut values, "long", &"ä".repeat(VALUE_LIMIT));
+        assert_eq!(values["long"].len(), VALUE_LIMIT);
+    }
+
+    #[test]
+    fn a_device_with_a_dot_keeps_its_name_apart() {
+        let name = sysctl_name(Path::new("/proc/sys/net/ipv4/conf/eth0.1/rp_filter"));
+        assert_eq!(name, "net.ipv4.conf.eth0/1.rp_filter");
+    }
+}

@@ -1,0 +1,94 @@
+//! An arm's sysctls: set before anything is started, refused values told with their names.
+//!
+//! Many of `net.*` exist once per network namespace, and a new namespace begins with the kernel's
+//! defaults. What a plan asks for is therefore set in the agent's own namespace and in the server's: the
+//! server is what is under test. The clients' namespace keeps the defaults, so that clients are the same
+//! in all arms.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+
+use crate::wire::Wire;
+
+/// Sets all of them, in the order of their names.
+pub fn set(sysctls: &BTreeMap<String, String>, wire: &Wire) -> Result<()> {
+    for (name, value) in sysctls {
+        let here = write(name, value);
+        // Sysctls of the whole kernel are missing in a namespace or read-only there.
+        let there = if name.starts_with("net.") || name.starts_with("net/") {
+            wire.server.within(|| write(name, value))?
+        } else {
+            Err(io::ErrorKind::NotFound.into())
+        };
+        match (here, there) {
+            (Ok(()), Ok(())) => {}
+            (Ok(()), Err(why)) if is_elsewhere(&why) => {}
+            (Err(why), Ok(())) if is_elsewhere(&why) => {}
+            (Err(why), _) | (_, Err(why)) => bail!("{}", refused(name, value, &why)),
+        }
+    }
+    Ok(())
+}
+
+fn write(name: &str, value: &str) -> io::Result<()> {
+    fs::write(Path::new("/proc/sys").join(path(name)), value)
+}
+
+/// Whether a sysctl is not this namespace's to set.
+fn is_elsewhere(why: &io::Error) -> bool {
+    use io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem};
+    matches!(why.kind(), NotFound | PermissionDenied | ReadOnlyFilesystem)
+}
+
+fn refused(name: &str, value: &str, why: &io::Error) -> String {
+    match why.kind() {
+        io::ErrorKind::NotFound => {
+            format!("this kernel has no sysctl {name} (remove it from the arm, or load its module)")
+        }
+        _ => format!(
+            "the kernel refuses {value:?} for sysctl {name}: {why} (correct the arm's value)"
+        ),
+    }
+}
+
+/// The file below `/proc/sys`. As in sysctl(8), dots and slashes change places unless the name has a
+/// slash first: `net.ipv4.conf.eth0/1.rp_filter` is the device `eth0.1`.
+fn path(name: &str) -> PathBuf {
+    let first = name.find(['.', '/']).map(|at| name.as_bytes()[at]);
+    if first == Some(b'/') {
+        return name.into();
+    }
+    let swap = |c| match c {
+        '.' => '/',
+        '/' => '.',
+        other => other,
+    };
+    name.chars().map(swap).collect::<String>().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_paths_as_in_sysctl_8() {
+        assert_eq!(path("net.core.somaxconn"), Path::new("net/core/somaxconn"));
+        assert_eq!(
+            path("net.ipv4.conf.eth0/1.rp_filter"),
+            Path::new("net/ipv4/conf/eth0.1/rp_filter")
+        );
+        assert_eq!(path("kernel/pid_max"), Path::new("kernel/pid_max"));
+    }
+
+    #[test]
+    fn an_unknown_sysctl_and_a_refused_value_are_named() {
+        let text = refused("vm.x", "1", &io::ErrorKind::NotFound.into());
+        assert!(text.starts_with("this kernel has no sysctl vm.x"));
+        let text = refused("vm.x", "1", &io::ErrorKind::InvalidInput.into());
+        assert!(text.starts_with("the kernel refuses \"1\" for sysctl vm.x"));
+    }
+}

@@ -1,0 +1,126 @@
+//! The watch: when the sampler reads. Readings fall on the window's two ends exactly, and between them
+//! on every whole second, so that the samples of the window cover the window and nothing else.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use record::evidence::Sample;
+use workload::Timing;
+use workload::figures::Meter;
+
+use crate::sampler::Sampler;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A sampler at work on its own thread.
+#[derive(Debug)]
+pub struct Watch {
+    thread: JoinHandle<Watched>,
+    end: Sender<()>,
+}
+
+/// What a watch yields.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Watched {
+    /// All samples, warm-up included.
+    pub samples: Vec<Sample>,
+    /// What the system used in the window.
+    pub meter: Meter,
+}
+
+/// Begins to watch a load that begins now.
+pub fn begin(sampler: Sampler, timing: Timing) -> Watch {
+    let (end, ended) = channel();
+    let began = Instant::now();
+    let thread = thread::spawn(move || watch(sampler, timing, began, &ended));
+    Watch { thread, end }
+}
+
+impl Watch {
+    /// Ends the watch; a window that is still open is closed here.
+    pub fn end(self) -> Watched {
+        drop(self.end);
+        match self.thread.join() {
+            Ok(watched) => watched,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+fn watch(mut sampler: Sampler, timing: Timing, began: Instant, ended: &Receiver<()>) -> Watched {
+    let planned = began + timing.warmup;
+    let mut taken = Vec::new();
+    let mut last = sampler.read();
+    let mut first = last.clone();
+    let mut opened = None;
+    for (instant, opens) in instants(timing) {
+        // An instant that is already past is one that the load before it left no time for: read late
+        // rather than not at all.
+        let wait = (began + instant).saturating_duration_since(Instant::now());
+        let over = ended.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected);
+        let reading = sampler.read();
+        if opens {
+            opened = Some(reading.at);
+            first = reading.clone();
+        }
+        // The window's samples count from the reading that opened it, so none of them begins before it;
+        // a late reading of the warm-up must not pass for one of them either.
+        let zero = opened.unwrap_or(planned.max(reading.at));
+        taken.push(sampler.between(&last, &reading, zero));
+        last = reading;
+        if over {
+            break;
+        }
+    }
+    let meter = sampler.meter(&first, &last);
+    Watched {
+        samples: taken,
+        meter,
+    }
+}
+
+/// When to read, counted from the start of the load, and whether the window opens there: whole seconds
+/// before and after the opening, the opening, the close.
+fn instants(timing: Timing) -> impl Iterator<Item = (Duration, bool)> {
+    let Timing { warmup, window } = timing;
+    let end = warmup + window;
+    // Seconds are counted from the opening in both directions; the odd part of the warm-up comes first.
+    let odd = Duration::from_nanos(warmup.subsec_nanos().into());
+    let steps = (0..).map(move |second| odd + SECOND * second);
+    steps
+        .skip_while(Duration::is_zero)
+        .map(move |instant| (instant, instant == warmup))
+        .take_while(move |(instant, _)| *instant < end)
+        .chain([(end, false)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    fn check(warmup_ms: u64, window_ms: u64, expected: &Expect) {
+        let timing = Timing {
+            warmup: Duration::from_millis(warmup_ms),
+            window: Duration::from_millis(window_ms),
+        };
+        let instants = instants(timing).map(|(at, opens)| {
+            let mark = if opens { " opens" } else { "" };
+            format!("{}{mark}", at.as_millis())
+        });
+        expected.assert_eq(&instants.collect::<Vec<_>>().join(", "));
+    }
+
+    #[test]
+    fn both_ends_of_the_window_are_read() {
+        check(2000, 3000, &expect!["1000, 2000 opens, 3000, 4000, 5000"]);
+        check(1500, 2000, &expect!["500, 1500 opens, 2500, 3500"]);
+        check(300, 1250, &expect!["300 opens, 1300, 1550"]);
+    }
+
+    #[test]
+    fn a_window_without_warm_up_opens_with_the_first_reading() {
+        check(0, 2000, &expect!["1000, 2000"]);
+    }
+}

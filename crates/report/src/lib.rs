@@ -1,22 +1,41 @@
 //! A loaded run in, HTML, Markdown or terminal text out. Computes no statistics.
+//!
+//! ```text
+//! words      sentences and numbers, the same in all three forms
+//! page       the HTML page: sections from top to bottom
+//! chart      its charts, as data for the charting library
+//! markdown   for a mail or a pull request
+//! terminal   for a terminal
+//! ```
+//! The page stands alone: it embeds its style, its script and the charting library, and its content
+//! security policy forbids it every network request. Whatever comes from a plan, a server or a
+//! console is text to it, never markup.
 
 use record::rundir::Run;
 use record::verdict::Judgement;
 
-/// A self-contained page.
+#[cfg(test)]
+mod browser;
+mod chart;
+mod markdown;
+mod page;
+#[cfg(test)]
+mod play;
+mod terminal;
+mod words;
+
+/// A self-contained page of about 5 MB, most of it the charting library.
 pub fn html(run: &Run, judgement: &Judgement) -> String {
-    let _ = (run, judgement);
-    String::new()
+    page::page(run, judgement)
 }
 
-/// For a mail or a pull request.
+/// For a mail or a pull request: GitHub's Markdown, readable as plain text too.
 pub fn markdown(run: &Run, judgement: &Judgement) -> String {
-    let _ = (run, judgement);
-    String::new()
+    markdown::markdown(run, judgement)
 }
 
-/// For a terminal of `width` columns.
+/// For a terminal of `width` columns. Plain text with a line break at its end, without colours and
+/// without the control characters that a title or a console may hold.
 pub fn terminal(run: &Run, judgement: &Judgement, width: usize) -> String {
-    let _ = (run, judgement, width);
-    String::new()
+    terminal::terminal(run, judgement, width)
 }

@@ -7,7 +7,7 @@
 //! interval     mean(d) +- t(n - 1, 1 - a/2) * sd(d) / sqrt(n)         Student 1908
 //! margin       +-ln(1 + margin), so that a gain and the loss that undoes it weigh the same
 //! equivalent   the interval lies wholly within the margin
-//! better/worse the interval excludes 0 and does not lie wholly within the margin
+//! better/worse 0 lies outside the interval, which does not lie wholly within the margin
 //! undecided    anything else
 //! ```
 //! **Looks.** A run is looked at after every block from `min_blocks` to `max_blocks`, and each look
@@ -180,7 +180,7 @@ fn explain(verdict: Verdict, spread: &Spread, half: f64, design: &Design) -> Str
         Verdict::Better | Verdict::Worse if spread.sd == 0.0 => {
             "the same ratio in every block".into()
         }
-        Verdict::Better | Verdict::Worse => "the interval excludes no difference".into(),
+        Verdict::Better | Verdict::Worse => "0 % lies outside the interval".into(),
         Verdict::Equivalent if excludes_zero => {
             format!("a difference, but one within the margin of {margin}")
         }
@@ -326,11 +326,11 @@ mod tests {
                 [99.9, 107.1],
                 [100.0, 107.4],
             ],
-            &expect!["better 1.07300 [1.07068, 1.07533]: the interval excludes no difference"],
+            &expect!["better 1.07300 [1.07068, 1.07533]: 0 % lies outside the interval"],
         );
         check(
             &[[100.0, 92.0], [100.1, 93.0], [99.9, 92.5], [100.0, 92.2]],
-            &expect!["worse 0.92424 [0.91583, 0.93273]: the interval excludes no difference"],
+            &expect!["worse 0.92424 [0.91583, 0.93273]: 0 % lies outside the interval"],
         );
         check(
             &[

@@ -1,0 +1,171 @@
+//! The page in a real browser: every chart is drawn, the console is quiet, nothing is fetched.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+use crate::play;
+
+/// Names under which Debian and others install Chromium.
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// Nothing of a person's browser, nothing that leaves this machine, and a frame may look into a
+/// frame.
+const FLAGS: [&str; 14] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-extensions",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "--allow-file-access-from-files",
+    "--enable-logging=stderr",
+    "--virtual-time-budget=60000",
+    "--dump-dom",
+];
+
+/// Without a browser the test is skipped and says so, except where a gate relies on it.
+fn browser() -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let places: Vec<PathBuf> = env::split_paths(&path).collect();
+    let found = BROWSERS.iter().find_map(|name| {
+        let files = places.iter().map(|dir| dir.join(name));
+        files.into_iter().find(|file| file.is_file())
+    });
+    if found.is_none() {
+        let why = "no browser to open the report in (apt install chromium)";
+        assert!(env::var_os("CI").is_none(), "{why}");
+        eprintln!("skipped: {why}");
+    }
+    found
+}
+
+/// What a browser made of a page.
+struct Seen {
+    dom: String,
+    console: Vec<String>,
+    requests: Vec<String>,
+}
+
+/// Opens the last of some pages, given by name and content.
+fn open(browser: &Path, pages: &[(&str, &str)]) -> Seen {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, page) in pages {
+        fs::write(dir.path().join(name), page).unwrap();
+    }
+    let (shown, _) = pages.last().unwrap();
+    let (file, net_log) = (dir.path().join(shown), dir.path().join("net.json"));
+    let output = Command::new("timeout")
+        .arg("--kill-after=5s")
+        .arg("120s")
+        .arg(browser)
+        .args(FLAGS)
+        .arg(format!(
+            "--user-data-dir={}",
+            dir.path().join("profile").display()
+        ))
+        .arg(format!("--log-net-log={}", net_log.display()))
+        .arg(format!("file://{}", file.display()))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let log = String::from_utf8_lossy(&output.stderr);
+    let console = log
+        .lines()
+        .filter(|line| line.contains(":CONSOLE"))
+        .map(String::from);
+    Seen {
+        dom: String::from_utf8_lossy(&output.stdout).into_owned(),
+        console: console.collect(),
+        requests: requests(&fs::read_to_string(&net_log).unwrap()),
+    }
+}
+
+/// All URLs that pages asked for by a net log. Chromium also asks for some of its own accord
+/// (updates, the time): those have no page as their origin, and the resolver rule keeps them on
+/// this machine.
+fn requests(net_log: &str) -> Vec<String> {
+    let log: serde_json::Value = serde_json::from_str(net_log).unwrap();
+    let asked = |event: &serde_json::Value| {
+        let origin = event["params"]["initiator"].as_str()?;
+        let url = event["params"]["url"].as_str()?;
+        (origin != "not an origin").then(|| url.to_string())
+    };
+    log["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(asked)
+        .collect()
+}
+
+#[test]
+fn the_page_draws_its_charts_without_network_and_without_complaint() {
+    let Some(browser) = browser() else { return };
+    let (run, judgement) = play::run();
+    let seen = open(&browser, &[("report.html", &crate::html(&run, &judgement))]);
+    assert_eq!(seen.console, Vec::<String>::new());
+    assert_eq!(seen.requests, Vec::<String>::new());
+    for chart in ["verdicts-0", "time-0", "blocks-0", "latency-0"] {
+        let (_, rest) = seen
+            .dom
+            .split_once(&format!("id=\"{chart}\""))
+            .expect(chart);
+        let drawn = rest.split("<figcaption>").next().unwrap();
+        assert!(drawn.contains("<svg"), "{chart} is not drawn");
+        assert!(
+            drawn.contains("class=\"point\"") || drawn.contains("class=\"js-line\""),
+            "{chart}"
+        );
+    }
+}
+
+/// The net log is what the test above relies on, so it must be seen to notice a request.
+#[test]
+fn a_page_that_fetches_or_complains_is_noticed() {
+    let Some(browser) = browser() else { return };
+    let page = "<script>console.error('oh'); fetch('http://127.0.0.1:9/x')</script>";
+    let seen = open(&browser, &[("bad.html", page)]);
+    assert!(
+        seen.console.iter().any(|line| line.contains("oh")),
+        "{:?}",
+        seen.console
+    );
+    assert!(
+        seen.requests.iter().any(|url| url.contains("127.0.0.1:9")),
+        "{:?}",
+        seen.requests
+    );
+}
+
+#[test]
+fn the_page_fits_a_phone_and_scrolls_only_downwards() {
+    let Some(browser) = browser() else { return };
+    let (run, judgement) = play::run();
+    let phone =
+        "<iframe src='report.html' style='width:390px;height:800px;border:0'></iframe><p></p>
+        <script>onload = () => {
+            const page = frames[0].document;
+            for (const fold of page.querySelectorAll('details')) fold.open = true;
+            const { scrollWidth: needs, clientWidth: has } = page.documentElement;
+            document.querySelector('p').textContent =
+                `${needs} of ${has}: ${needs <= has && has <= 390 ? 'fits' : 'too wide'}`;
+        }</script>";
+    let report = crate::html(&run, &judgement);
+    let seen = open(&browser, &[("report.html", &report), ("phone.html", phone)]);
+    assert!(
+        seen.dom.contains(": fits</p>"),
+        "{} {:?}",
+        seen.dom,
+        seen.console
+    );
+}

@@ -1,0 +1,261 @@
+//! The report on a terminal: warnings, a table, and the verdict last, where the eye is.
+
+use record::rundir::Run;
+use record::verdict::{Comparison, Judgement};
+
+use crate::words;
+
+/// Space between two columns.
+const GAP: &str = "  ";
+
+/// Plain text of lines of at most `width` columns, save for words that are longer by themselves.
+pub(crate) fn terminal(run: &Run, judgement: &Judgement, width: usize) -> String {
+    let mut lines = wrap(&run.plan.title, "", width);
+    lines.extend(wrap(
+        &format!("{}; {}", run.opening.machine, words::state(run)),
+        "",
+        width,
+    ));
+    if !judgement.warnings.is_empty() {
+        lines.extend([String::new(), "know before reading:".into()]);
+        lines.extend(
+            judgement
+                .warnings
+                .iter()
+                .flat_map(|warning| wrap(warning, "- ", width)),
+        );
+    }
+    if !judgement.comparisons.is_empty() {
+        lines.push(String::new());
+        lines.extend(metrics(judgement, width));
+    }
+    for workload in &run.plan.workloads {
+        lines.push(String::new());
+        lines.extend(arms(judgement, &workload.id, width));
+    }
+    lines.push(String::new());
+    lines.extend(closing(run, judgement, width));
+    lines.join("\n") + "\n"
+}
+
+fn closing(run: &Run, judgement: &Judgement, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for comparison in words::headlines(judgement) {
+        let said = words::headline(run, comparison);
+        lines.extend(wrap(
+            &format!("{}: {said}", comparison.verdict.word()),
+            "",
+            width,
+        ));
+        lines.extend(wrap(&comparison.reason, "    ", width));
+    }
+    if lines.is_empty() {
+        lines.push("nothing measured yet, so nothing is compared".into());
+    }
+    lines
+}
+
+fn metrics(judgement: &Judgement, width: usize) -> Vec<String> {
+    let head = [
+        "workload", "metric", "arm", "verdict", "change", "interval", "blocks",
+    ];
+    let row = |comparison: &Comparison| {
+        vec![
+            comparison.workload.clone(),
+            words::directed(&comparison.spec),
+            comparison.arm.clone(),
+            comparison.verdict.word().into(),
+            words::change(comparison.ratio),
+            words::interval(comparison),
+            comparison.blocks.to_string(),
+        ]
+    };
+    let mut rows = vec![head.map(String::from).to_vec()];
+    rows.extend(judgement.comparisons.iter().map(row));
+    table(&rows, 4, width)
+}
+
+fn arms(judgement: &Judgement, workload: &str, width: usize) -> Vec<String> {
+    let tables = words::tables_of(judgement, workload);
+    let mut rows = vec![vec![workload.to_string()]];
+    rows[0].extend(tables.iter().map(|table| table.arm.clone()));
+    let cells = words::arm_rows(&tables).into_iter();
+    rows.extend(cells.map(|(name, cells)| [vec![name], cells].concat()));
+    table(&rows, 1, width)
+}
+
+/// A table whose first `left` columns stand at the left. Where it is too wide, every row becomes a
+/// few lines of `name value`.
+fn table(rows: &[Vec<String>], left: usize, width: usize) -> Vec<String> {
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| row.iter().map(|cell| plain(cell)).collect())
+        .collect();
+    let columns = rows[0].len();
+    let widest = |column: usize| {
+        rows.iter()
+            .map(|row| length(&row[column]))
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(widest).collect();
+    if widths.iter().sum::<usize>() + GAP.len() * (columns - 1) > width {
+        return stacked(&rows);
+    }
+    let mut lines: Vec<String> = rows.iter().map(|row| aligned(row, &widths, left)).collect();
+    let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
+    lines.insert(1, rule.join(GAP));
+    lines
+}
+
+fn aligned(row: &[String], widths: &[usize], left: usize) -> String {
+    let pad = |(column, cell): (usize, &String)| {
+        let space = " ".repeat(widths[column] - length(cell));
+        if column < left {
+            format!("{cell}{space}")
+        } else {
+            format!("{space}{cell}")
+        }
+    };
+    let cells: Vec<String> = row.iter().enumerate().map(pad).collect();
+    cells.join(GAP).trim_end().to_string()
+}
+
+fn stacked(rows: &[Vec<String>]) -> Vec<String> {
+    let (head, rows) = rows.split_first().expect("a table has its head");
+    let widest = head.iter().map(|name| length(name)).max().unwrap_or(0);
+    let mut lines = Vec::new();
+    for row in rows {
+        lines.push(row[0].clone());
+        for (name, cell) in head.iter().zip(row).skip(1) {
+            lines.push(format!(
+                "  {name}{}  {cell}",
+                " ".repeat(widest - length(name))
+            ));
+        }
+    }
+    lines
+}
+
+/// Lines of at most `width` columns, the first after `lead`, the others as far in.
+fn wrap(text: &str, lead: &str, width: usize) -> Vec<String> {
+    let indent = " ".repeat(length(lead));
+    let mut lines = Vec::new();
+    let mut line = lead.to_string();
+    for word in plain(text).split(' ') {
+        let started = length(&line) > length(lead);
+        if started && length(&line) + 1 + length(word) > width {
+            lines.push(std::mem::replace(&mut line, indent.clone() + word));
+        } else {
+            line += if started { " " } else { "" };
+            line += word;
+        }
+    }
+    lines.push(line);
+    lines
+}
+
+/// Text without control characters: a title must not steer the terminal.
+fn plain(text: &str) -> String {
+    text.chars()
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect()
+}
+
+fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use crate::play;
+
+    #[test]
+    fn a_run_fits_on_a_screen() {
+        let (run, judgement) = play::run();
+        expect![[r#"
+            Web <script>alert(1)</script> & "quotes" | [a](b) 'x'
+            QEMU 7.2.22, emulated, clock instructions, 1 CPU, 1 GiB; finished: all primary metrics decided
+
+            know before reading:
+            - web-static: attempts without a figure on arm 7.2: 2 of 6: kernel panic 2
+            - web-static: attempts fail more often on one arm: 6.1 0, 7.2 2 (what makes them fail may also bend
+              the figures of those that do not)
+            - web-static: blocks without a figure of every arm: 1 of 5, number 5 (not compared where an arm is
+              missing)
+            - web-static: unsuccessful requests on arm 6.1: 3 (never counted as served)
+            - time is counted in executed instructions (figures compare the length of the code's path: caches,
+              memory and devices cost nothing in them)
+            - the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and
+              no network)
+
+            workload    metric         arm  verdict      change            interval  blocks
+            ----------  -------------  ---  ----------  -------  ------------------  ------
+            web-static  throughput ↑   7.2  better      +7.39 %  [+6.75 %, +8.04 %]       4
+            web-static  latency-p50 ↓  7.2  better      -6.89 %  [-7.45 %, -6.32 %]       4
+            web-static  latency-p99 ↓  7.2  better      -6.89 %  [-7.45 %, -6.32 %]       4
+            web-static  server-cpu ↓   7.2  equivalent  -0.74 %  [-0.75 %, -0.74 %]       4
+            web-static  failed ↓       7.2  undecided         -                   -       4
+
+            web-static                                    6.1                     7.2
+            -------------------------  ----------------------  ----------------------
+            kernel                       6.1.0-40-cloud-amd64       7.2.3-cloud-amd64
+            server                     Apache/2.4.65 (Debian)  Apache/2.4.65 (Debian)
+            trials measured                                 5                       4
+            average CPU, user                           7.0 %                  39.0 %
+            average CPU, system                        93.0 %                  60.0 %
+            memory in use                             180 MiB                 200 MiB
+            swap in use, peak                             0 B                     0 B
+            pages served                              114 263                  98 162
+            pages per second                          2 285.3                 2 454.1
+            mean time of a page                     33.390 ms               33.446 ms
+            unsuccessful connections                        3                       0
+              connection reset                              3                       0
+            attempts without a figure                       0                       2
+            CPU spent on sampling                       0.2 %                   0.2 %
+
+            better: 7.2 serves 7.39 % more requests/s than 6.1 [+6.75 %, +8.04 %], 4 blocks
+                0 % lies outside the interval
+        "#]].assert_eq(&terminal(&run, &judgement, 100));
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_stacked_rows() {
+        let (run, judgement) = play::run();
+        let text = terminal(&run, &judgement, 60);
+        let long: Vec<_> = text.lines().filter(|line| length(line) > 60).collect();
+        assert_eq!(long, Vec::<&str>::new());
+        assert!(text.contains("  verdict   better"), "{text}");
+    }
+
+    #[test]
+    fn an_empty_run_says_so() {
+        let (run, judgement) = play::empty();
+        let text = terminal(&run, &judgement, 80);
+        assert!(
+            text.ends_with("nothing measured yet, so nothing is compared\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn no_escape_sequence_reaches_the_terminal() {
+        let (mut run, judgement) = play::run();
+        run.plan.title = "red \u{1b}[31m alert\u{7}\r\n".into();
+        let text = terminal(&run, &judgement, 80);
+        assert!(
+            text.chars()
+                .all(|letter| letter == '\n' || !letter.is_control()),
+            "{text:?}"
+        );
+    }
+
+    #[test]
+    fn long_text_is_wrapped_between_words() {
+        assert_eq!(wrap("one two three", "- ", 9), ["- one two", "  three"]);
+        assert_eq!(wrap("unbreakable", "- ", 4), ["- unbreakable"]);
+    }
+}

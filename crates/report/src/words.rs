@@ -1,0 +1,398 @@
+//! Sentences and numbers, the same in all forms of the report.
+
+use record::journal::Event;
+use record::load::Fault;
+use record::metric::{Direction, MetricSpec, Role};
+use record::plan::Mode;
+use record::rundir::Run;
+use record::trial::{Outcome, Trial};
+use record::units::{show_bytes, show_change, significant};
+use record::verdict::{ArmTable, Comparison, Judgement, Verdict};
+
+/// What stands where there is no figure.
+pub(crate) const NONE: &str = "-";
+
+/// The comparisons that carry the verdict.
+pub(crate) fn headlines(judgement: &Judgement) -> impl Iterator<Item = &Comparison> {
+    primaries(judgement.comparisons.iter())
+}
+
+/// Those of some comparisons that are about a workload's primary metric.
+pub(crate) fn primaries<'j>(
+    comparisons: impl Iterator<Item = &'j Comparison>,
+) -> impl Iterator<Item = &'j Comparison> {
+    comparisons.filter(|comparison| comparison.spec.role == Role::Primary)
+}
+
+/// A verdict in a sentence: `7.2 serves 7.30 % more requests/s than 6.1 [+7.07 %, +7.53 %], 4
+/// blocks`.
+pub(crate) fn headline(run: &Run, comparison: &Comparison) -> String {
+    let (arm, baseline) = (&comparison.arm, &run.plan.baseline);
+    let what = subject(comparison);
+    let said = match comparison.verdict {
+        Verdict::Better | Verdict::Worse => difference(run, comparison),
+        Verdict::Equivalent => format!(
+            "{arm} and {baseline} are equivalent in {what}, to within {} %",
+            significant(run.plan.design.margin * 100.0, 2)
+        ),
+        Verdict::Undecided => format!("{arm} against {baseline} is undecided in {what}"),
+    };
+    match comparison.low {
+        Some(_) => format!(
+            "{said} {}, {}",
+            interval(comparison),
+            blocks(comparison.blocks)
+        ),
+        None => said,
+    }
+}
+
+/// What is compared: its unit where that says it all, its name otherwise.
+fn subject(comparison: &Comparison) -> &str {
+    if is_rate(comparison) {
+        &comparison.spec.unit
+    } else {
+        &comparison.spec.name
+    }
+}
+
+fn is_rate(comparison: &Comparison) -> bool {
+    comparison.spec.unit.ends_with("/s")
+}
+
+fn difference(run: &Run, comparison: &Comparison) -> String {
+    let change = (comparison.ratio.unwrap_or(1.0) - 1.0) * 100.0;
+    let verb = if is_rate(comparison) { "serves" } else { "has" };
+    let way = if change > 0.0 { "more" } else { "fewer" };
+    let way = match (is_rate(comparison), change > 0.0) {
+        (true, _) => way,
+        (false, true) => "higher",
+        (false, false) => "lower",
+    };
+    format!(
+        "{} {verb} {:.2} % {way} {} than {}",
+        comparison.arm,
+        change.abs(),
+        subject(comparison),
+        run.plan.baseline
+    )
+}
+
+/// `[+7.07 %, +7.53 %]`, or `NONE`.
+pub(crate) fn interval(comparison: &Comparison) -> String {
+    match (comparison.low, comparison.high) {
+        (Some(low), Some(high)) => format!("[{}, {}]", show_change(low), show_change(high)),
+        _ => NONE.into(),
+    }
+}
+
+/// A metric's name with an arrow to the better side: `latency-p99 ↓`.
+pub(crate) fn directed(spec: &MetricSpec) -> String {
+    let arrow = match spec.direction {
+        Direction::Higher => '↑',
+        Direction::Lower => '↓',
+    };
+    format!("{} {arrow}", spec.name)
+}
+
+/// The ratio as a change, or `NONE`.
+pub(crate) fn change(ratio: Option<f64>) -> String {
+    ratio.map_or(NONE.into(), show_change)
+}
+
+/// `1 block`, `4 blocks`.
+pub(crate) fn blocks(count: u32) -> String {
+    counted(count, "block")
+}
+
+/// `1 attempt`, `4 attempts`.
+pub(crate) fn counted(count: u32, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
+/// A whole number in groups of three: `8 845 147`.
+pub(crate) fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push('\u{a0}');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// A figure with five significant digits, but never less than whole units: `2 285.3`.
+pub(crate) fn figure(value: f64) -> String {
+    if value.abs() < 1000.0 || value.abs() > 1e18 {
+        return significant(value, 5);
+    }
+    let text = match value.abs() {
+        small if small < 9_999.5 => format!("{:.1}", value.abs()),
+        large => format!("{large:.0}"),
+    };
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let sign = if value < 0.0 { "-" } else { "" };
+    let whole = whole.parse().expect("digits of a number below 10^18");
+    format!("{sign}{}{rest}", count(whole))
+}
+
+/// A share as a percentage: `39.4 %`.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// A class of fault in words.
+pub(crate) fn fault(fault: Fault) -> &'static str {
+    match fault {
+        Fault::ConnectFailed => "connection failed",
+        Fault::Reset => "connection reset",
+        Fault::EarlyClose => "closed early by the server",
+        Fault::WriteFailed => "request not written",
+        Fault::ConnectTimeout => "time-out connecting",
+        Fault::FirstByteTimeout => "time-out before the first byte",
+        Fault::WholeTimeout => "time-out before the end",
+        Fault::BadStatus => "wrong status",
+        Fault::BadLength => "wrong length",
+        Fault::BadContent => "wrong content",
+        Fault::Malformed => "not HTTP",
+        Fault::ClientNoPort => "client out of ports",
+        Fault::ClientNoDescriptor => "client out of descriptors",
+        Fault::ClientNoMemory => "client out of memory",
+        Fault::ClientLate => "client too late",
+    }
+}
+
+/// The rows of the table that IBM's report of 2004 printed for each kernel: name, and a cell for
+/// each arm.
+pub(crate) fn arm_rows(tables: &[&ArmTable]) -> Vec<(String, Vec<String>)> {
+    let mut rows = Vec::new();
+    let mut row = |name: &str, cell: &dyn Fn(&ArmTable) -> String| {
+        let cells = tables.iter().map(|table| cell(table)).collect();
+        rows.push((name.to_string(), cells));
+    };
+    let known = |table: &ArmTable, text: String| match table.measured {
+        0 => NONE.into(),
+        _ => text,
+    };
+    row("kernel", &|table| known(table, table.kernel.clone()));
+    row("server", &|table| known(table, table.server.clone()));
+    row("trials measured", &|table| table.measured.to_string());
+    row("average CPU, user", &|table| {
+        known(table, percent(table.cpu_user))
+    });
+    row("average CPU, system", &|table| {
+        known(table, percent(table.cpu_system))
+    });
+    row("memory in use", &|table| {
+        known(table, show_bytes(table.memory_used_bytes as u64))
+    });
+    row("swap in use, peak", &|table| {
+        known(table, show_bytes(table.swap_used_bytes))
+    });
+    row("pages served", &|table| known(table, count(table.served)));
+    row("pages per second", &|table| {
+        known(table, figure(table.served_per_s))
+    });
+    row("mean time of a page", &|table| {
+        known(table, format!("{} ms", figure(table.mean_ms)))
+    });
+    row("unsuccessful connections", &|table| {
+        known(table, count(table.faults.values().sum()))
+    });
+    for class in fault_classes(tables) {
+        let of_class = |table: &ArmTable| table.faults.get(&class).copied().unwrap_or(0);
+        row(&format!("  {}", fault(class)), &|table| {
+            known(table, count(of_class(table)))
+        });
+    }
+    row("attempts without a figure", &|table| {
+        table.voids.values().sum::<u32>().to_string()
+    });
+    row("CPU spent on sampling", &|table| {
+        known(table, percent(table.sampling))
+    });
+    rows
+}
+
+fn fault_classes(tables: &[&ArmTable]) -> Vec<Fault> {
+    let mut classes: Vec<Fault> = tables
+        .iter()
+        .flat_map(|table| table.faults.keys())
+        .copied()
+        .collect();
+    classes.sort_unstable();
+    classes.dedup();
+    classes
+}
+
+/// The tables of one workload, in the plan's order of arms.
+pub(crate) fn tables_of<'j>(judgement: &'j Judgement, workload: &str) -> Vec<&'j ArmTable> {
+    let tables = judgement.tables.iter();
+    tables.filter(|table| table.workload == workload).collect()
+}
+
+/// An attempt that gave no figure.
+pub(crate) struct Failed<'r> {
+    pub(crate) trial: &'r Trial,
+    pub(crate) attempt: u32,
+    pub(crate) kind: &'static str,
+    pub(crate) detail: &'r str,
+    pub(crate) console: &'r [String],
+}
+
+/// All attempts that gave no figure, in the order of their ends.
+pub(crate) fn failed(run: &Run) -> Vec<Failed<'_>> {
+    let mut failed = Vec::new();
+    for record in &run.attempts {
+        let (kind, detail, console) = match &record.outcome {
+            Outcome::Measured(_) => continue,
+            Outcome::Void(void) => (void.reason.words(), &void.detail, void.console.as_slice()),
+            Outcome::Skipped(why) => ("skipped", why, [].as_slice()),
+        };
+        failed.push(Failed {
+            trial: &record.trial,
+            attempt: record.attempt,
+            kind,
+            detail,
+            console,
+        });
+    }
+    failed
+}
+
+/// Whether the run is over, and why.
+pub(crate) fn state(run: &Run) -> String {
+    let over = run
+        .entries
+        .iter()
+        .rev()
+        .find_map(|entry| match &entry.event {
+            Event::Closed { reason } => Some(reason),
+            Event::Opened(_)
+            | Event::Resumed { .. }
+            | Event::Started { .. }
+            | Event::Ended { .. }
+            | Event::Looked { .. } => None,
+        });
+    match over {
+        Some(reason) => format!("finished: {reason}"),
+        None => "not finished".into(),
+    }
+}
+
+/// What the looks said, one line each, for a reader who wants to see the verdict ripen.
+pub(crate) fn looks(run: &Run) -> Vec<String> {
+    let mut looks = Vec::new();
+    for entry in &run.entries {
+        match &entry.event {
+            Event::Looked {
+                blocks: seen,
+                lines,
+            } => {
+                looks.push(format!("{}: {}", blocks(*seen), lines.join("; ")));
+            }
+            Event::Opened(_)
+            | Event::Resumed { .. }
+            | Event::Started { .. }
+            | Event::Ended { .. }
+            | Event::Closed { .. } => {}
+        }
+    }
+    looks
+}
+
+/// What the plan asks.
+pub(crate) fn mode(run: &Run) -> &'static str {
+    match run.plan.mode {
+        Mode::Controlled => "controlled: knobs pinned, asks about the code",
+        Mode::AsShipped => "as shipped: defaults differ, asks about the product",
+    }
+}
+
+/// What a second is in this run.
+pub(crate) fn clock(run: &Run) -> String {
+    match run.opening.ns_per_instruction {
+        Some(ns) => format!(
+            "Executed instructions: the guest's clock advances by {ns} ns with each. Figures \
+             compare the length of the path that the code takes for the same work, and repeat from \
+             boot to boot. Caches, memory and devices cost nothing in them, so a second is not a \
+             second of a real machine, and only ratios between arms are meant to be read."
+        ),
+        None => "Wall: the host's time. Figures include everything that the host did meanwhile, \
+                 which is why arms take turns at random."
+            .into(),
+    }
+}
+
+/// How to read ratio, interval and verdict.
+pub(crate) fn reading(run: &Run) -> String {
+    let design = &run.plan.design;
+    let margin = significant(design.margin * 100.0, 2);
+    format!(
+        "Each block boots every arm once, in an order drawn from the seed, and gives one ratio of \
+         arm to baseline. Change and interval are those of the ratios' geometric mean. A verdict \
+         is read off the interval: equivalent when it lies wholly within {margin} % either way, \
+         better or worse when 0 % lies outside it and it reaches beyond that, undecided \
+         otherwise. The intervals are wide enough for a look after every block: for each metric \
+         and arm, a verdict is wrong in at most {} % of such runs, if blocks vary roughly like a \
+         normal distribution. That rate is not shared among metrics, so of many metrics one may \
+         stand out by chance: the first of each workload is the one that was named before.",
+        significant(design.error_rate * 100.0, 2)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::play;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(count(53_827_939), "53\u{a0}827\u{a0}939");
+        assert_eq!(
+            (count(0), count(999), count(1000)),
+            ("0".into(), "999".into(), "1\u{a0}000".into())
+        );
+        assert_eq!(figure(2464.37), "2\u{a0}464.4");
+        assert_eq!(figure(53_827_939.4), "53\u{a0}827\u{a0}939");
+        assert_eq!(figure(57.714_3), "57.714");
+        assert_eq!(figure(0.0), "0");
+        assert_eq!(figure(-1234.0), "-1\u{a0}234.0");
+        assert_eq!(percent(0.39), "39.0 %");
+    }
+
+    #[test]
+    fn each_verdict_has_its_sentence() {
+        let (run, judgement) = play::run();
+        let mut comparison = judgement.comparisons[0].clone();
+        let mut check = |verdict, ratio: Option<f64>, want: &str| {
+            (comparison.verdict, comparison.ratio) = (verdict, ratio);
+            (comparison.low, comparison.high) =
+                (ratio.map(|r| r - 0.002), ratio.map(|r| r + 0.002));
+            assert_eq!(headline(&run, &comparison), want);
+        };
+        check(
+            Verdict::Better,
+            Some(1.073),
+            "7.2 serves 7.30 % more requests/s than 6.1 [+7.10 %, +7.50 %], 4 blocks",
+        );
+        check(
+            Verdict::Worse,
+            Some(0.93),
+            "7.2 serves 7.00 % fewer requests/s than 6.1 [-7.20 %, -6.80 %], 4 blocks",
+        );
+        check(
+            Verdict::Equivalent,
+            Some(1.0),
+            "7.2 and 6.1 are equivalent in requests/s, to within 1.0 % [-0.20 %, +0.20 %], 4 blocks",
+        );
+        check(
+            Verdict::Undecided,
+            None,
+            "7.2 against 6.1 is undecided in requests/s",
+        );
+    }
+}

@@ -71,7 +71,7 @@ impl Suite {
         let source = Source::of_host(task)?;
         suite
             .configure(name, &source)
-            .map_err(|why| cache.cannot_write(why))?;
+            .map_err(|why| cache.cannot_write(&why))?;
         let what = format!("fetching the index of {name}");
         let mut update = suite.command("apt-get")?;
         // Without this apt calls a half-failed update a success and goes on with what it has.
@@ -79,7 +79,7 @@ impl Suite {
         program::run_with(&mut update, task, &mut |_| task.tell(&what, None)).with_context(|| {
             format!("cannot fetch the index of {name} from {} (check the network, or set {MIRROR_VARIABLE})", source.mirror)
         })?;
-        cache::write(&fetched, source.mirror.as_bytes()).map_err(|why| cache.cannot_write(why))?;
+        cache::write(&fetched, source.mirror.as_bytes()).map_err(|why| cache.cannot_write(&why))?;
         Ok(suite)
     }
 

@@ -10,6 +10,7 @@
 //! An entry is made in `drafts` and renamed into its place, so that one that is there is whole. The lock
 //! on a draft falls with its maker, however that ends; whoever comes next clears the draft away.
 
+use std::fmt::Write as _;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -30,6 +31,9 @@ use crate::task::Task;
 
 /// Free space that must remain when something is made: a disk filled to the brim hurts others.
 const SPARE_BYTES: u64 = 64 << 20;
+
+/// Tells the drafts of one process apart.
+static NEXT_DRAFT: AtomicU32 = AtomicU32::new(0);
 
 /// A cache directory.
 #[derive(Debug, Clone)]
@@ -81,12 +85,11 @@ impl Cache {
     pub(crate) fn draft(&self, need_bytes: u64) -> Result<Draft> {
         self.expect_space(need_bytes)?;
         let drafts = self.dir("drafts")?;
-        static NEXT: AtomicU32 = AtomicU32::new(0);
         loop {
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let number = NEXT_DRAFT.fetch_add(1, Ordering::Relaxed);
             let path = drafts.join(format!("{}-{number}", std::process::id()));
             let lock_path = path.with_extension("lock");
-            let lock = File::create(&lock_path).map_err(|why| self.cannot_write(why))?;
+            let lock = File::create(&lock_path).map_err(|why| self.cannot_write(&why))?;
             // A sweeper may have taken the lock file between its making and our locking it.
             let ours = lock.try_lock().is_ok()
                 && fs::metadata(&lock_path)
@@ -107,7 +110,7 @@ impl Cache {
         match fs::rename(&draft.path, &place) {
             Ok(()) => Ok(place),
             Err(_) if place.is_dir() => Ok(place),
-            Err(why) => Err(self.cannot_write(why)),
+            Err(why) => Err(self.cannot_write(&why)),
         }
     }
 
@@ -122,14 +125,14 @@ impl Cache {
         let names = self.dir("names")?;
         let draft = self.draft(0)?;
         let file = draft.path.join("name.json");
-        write(&file, &serde_json::to_vec_pretty(value)?).map_err(|why| self.cannot_write(why))?;
-        fs::rename(&file, names.join(file_name(name))).map_err(|why| self.cannot_write(why))
+        write(&file, &serde_json::to_vec_pretty(value)?).map_err(|why| self.cannot_write(&why))?;
+        fs::rename(&file, names.join(file_name(name))).map_err(|why| self.cannot_write(&why))
     }
 
     /// Waits for the lock called `name`, which is held until the result is dropped.
     pub(crate) fn lock(&self, name: &str, task: Task<'_>) -> Result<File> {
         let path = self.dir("locks")?.join(file_name(name));
-        let file = File::create(path).map_err(|why| self.cannot_write(why))?;
+        let file = File::create(path).map_err(|why| self.cannot_write(&why))?;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(file),
@@ -138,7 +141,7 @@ impl Cache {
                     task.go_on()?;
                     thread::sleep(Duration::from_millis(200));
                 }
-                Err(TryLockError::Error(why)) => return Err(self.cannot_write(why)),
+                Err(TryLockError::Error(why)) => return Err(self.cannot_write(&why)),
             }
         }
     }
@@ -146,7 +149,7 @@ impl Cache {
     /// A directory of the cache, made if need be.
     pub(crate) fn dir(&self, name: &str) -> Result<PathBuf> {
         let path = self.root.join(name);
-        fs::create_dir_all(&path).map_err(|why| self.cannot_write(why))?;
+        fs::create_dir_all(&path).map_err(|why| self.cannot_write(&why))?;
         Ok(path)
     }
 
@@ -166,8 +169,8 @@ impl Cache {
     }
 
     /// The one message for a cache that does not take what it is given.
-    pub(crate) fn cannot_write(&self, why: io::Error) -> anyhow::Error {
-        let remedy = match Errno::from_io_error(&why) {
+    pub(crate) fn cannot_write(&self, why: &io::Error) -> anyhow::Error {
+        let remedy = match Errno::from_io_error(why) {
             Some(Errno::NOSPC | Errno::DQUOT) => "free some space",
             Some(Errno::ROFS | Errno::ACCESS | Errno::PERM) => "make it writable",
             _ => "check the disk",
@@ -285,13 +288,17 @@ pub(crate) fn hash_file(path: &Path) -> Result<String> {
                 count => sum.update(&buffer[..count]),
             }
         }
-        Ok(sum
-            .finalize()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect())
+        Ok(hex(&sum.finalize()))
     };
     read().with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 #[cfg(test)]

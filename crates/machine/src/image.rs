@@ -133,15 +133,13 @@ fn find(recipe: &str) -> Result<(String, String)> {
             .with_context(|| format!("cannot read image recipe: {recipe}"))?;
         return Ok((recipe.into(), text));
     }
-    match RECIPES.iter().find(|(name, _)| *name == recipe) {
-        Some((name, text)) => Ok((format!("images/{name}.toml"), (*text).into())),
-        None => {
-            let remedy = remedy_among(recipe, &recipes());
-            bail!(
-                "no such image recipe: {recipe:?} ({remedy} A path ending in .toml names one of your own)"
-            )
-        }
+    if let Some((name, text)) = RECIPES.iter().find(|(name, _)| *name == recipe) {
+        return Ok((format!("images/{name}.toml"), (*text).into()));
     }
+    let remedy = remedy_among(recipe, &recipes());
+    bail!(
+        "no such image recipe: {recipe:?} ({remedy}; a path ending in .toml names one of your own)"
+    )
 }
 
 /// Reads a recipe; all mistakes are told at once.
@@ -209,7 +207,7 @@ fn make(
     let entry = cache.draft(0)?;
     for (from, to) in [("image.ext4", "image.ext4"), ("manifest", "manifest.txt")] {
         fs::rename(work.path.join(from), entry.path.join(to))
-            .map_err(|why| cache.cannot_write(why))?;
+            .map_err(|why| cache.cannot_write(&why))?;
     }
     let recipe = Path::new(name)
         .file_stem()
@@ -217,7 +215,7 @@ fn make(
         .to_string_lossy()
         .into_owned();
     let about = serde_json::to_vec_pretty(&About { recipe, bytes })?;
-    cache::write(&entry.path.join("image.json"), &about).map_err(|why| cache.cannot_write(why))?;
+    cache::write(&entry.path.join("image.json"), &about).map_err(|why| cache.cannot_write(&why))?;
     let id = identity(text, &manifest);
     cache.keep(&entry, "images", &id)?;
     load(cache, &id).with_context(|| format!("image is gone from the cache: {id}"))
@@ -367,23 +365,34 @@ mod tests {
     fn all_mistakes_of_a_recipe_are_told_at_once() {
         check(
             "suite = \"bookwurm\"\npackages = [\"nginx\", \"--hook=x\"]\nspare = \"lots\"\nsice = 3\n",
-            &expect![[""]],
+            &expect![[r#"
+                mine.toml:1: unknown suite: "bookwurm" (did you mean "bookworm"?)
+                mine.toml:2: not a package name: "--hook=x" (write "name" or "name=version")
+                mine.toml:3: spare: not a size: "lots" (write it like "512MiB" or "2GiB")
+                mine.toml:4: unknown key in the file: sice (did you mean "suite"?)"#]],
         );
-        check("", &expect![[""]]);
+        check(
+            "",
+            &expect![[r#"
+            mine.toml:1: missing key in the file: suite (add suite = "bookworm")
+            mine.toml:1: missing key in the file: packages (add packages = ["nginx"])"#]],
+        );
     }
 
     #[test]
     fn a_package_may_be_pinned() {
         check(
             "suite = \"trixie\"\npackages = [\"nginx=1.26.3-3+deb13u1\"]\nspare = \"1MiB\"\n",
-            &expect![[""]],
+            &expect![[
+                r#"Recipe { suite: "trixie", packages: ["nginx=1.26.3-3+deb13u1"], spare_bytes: 1048576 }"#
+            ]],
         );
     }
 
     #[test]
     fn an_unknown_recipe_is_told_with_the_known_ones() {
-        expect![[""]].assert_eq(&find("wb").unwrap_err().to_string());
-        expect![[""]].assert_eq(&find("mail-and-news").unwrap_err().to_string());
+        expect![[r#"no such image recipe: "wb" (did you mean "web"?; a path ending in .toml names one of your own)"#]].assert_eq(&find("wb").unwrap_err().to_string());
+        expect![[r#"no such image recipe: "mail-and-news" (known: web; a path ending in .toml names one of your own)"#]].assert_eq(&find("mail-and-news").unwrap_err().to_string());
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub fn build(cache: &Cache, kernel: &Kernel, init: &Path, task: Task<'_>) -> Res
     let bytes: u64 = files.iter().map(|(_, _, body)| body.len() as u64).sum();
     let draft = cache.draft(bytes)?;
     let body = archive(&files)?;
-    cache::write(&draft.path.join(FILE), &body).map_err(|why| cache.cannot_write(why))?;
+    cache::write(&draft.path.join(FILE), &body).map_err(|why| cache.cannot_write(&why))?;
     Ok(cache.keep(&draft, "initramfs", &id)?.join(FILE))
 }
 

@@ -201,11 +201,8 @@ fn release_in(root: &Path) -> Result<String> {
         }
     }
     let boot = fs::read_dir(root.join("boot")).into_iter().flatten();
-    let image = boot.filter_map(|file| file.ok()?.file_name().into_string().ok());
-    match image
-        .filter_map(|name| Some(name.strip_prefix("vmlinuz-")?.to_string()))
-        .next()
-    {
+    let mut image = boot.filter_map(|file| file.ok()?.file_name().into_string().ok());
+    match image.find_map(|name| Some(name.strip_prefix("vmlinuz-")?.to_string())) {
         Some(release) => Ok(release),
         None => bail!(
             "no kernel in these packages (name linux-image, or linux-binary with linux-modules)"
@@ -234,7 +231,7 @@ fn stage(cache: &Cache, root: &Path, entry: &Draft, about: &About) -> Result<()>
         bail!("no vmlinuz in the packages of kernel {release} (name linux-image or linux-binary)");
     };
     let move_to = |from: &Path, to: &str| {
-        fs::rename(from, entry.path.join(to)).map_err(|why| cache.cannot_write(why))
+        fs::rename(from, entry.path.join(to)).map_err(|why| cache.cannot_write(&why))
     };
     if let Some(config) = among("config") {
         move_to(&config, "config")?;
@@ -242,7 +239,7 @@ fn stage(cache: &Cache, root: &Path, entry: &Draft, about: &About) -> Result<()>
     move_to(&vmlinuz, "vmlinuz")?;
     if let Some(modules) = first(&MODULE_PLACES.map(|place| format!("{place}/{release}"))) {
         fs::create_dir_all(entry.path.join("lib/modules"))
-            .map_err(|why| cache.cannot_write(why))?;
+            .map_err(|why| cache.cannot_write(&why))?;
         move_to(&modules, &format!("lib/modules/{release}"))?;
     }
     describe(cache, entry, about)
@@ -272,7 +269,7 @@ fn from_files(
     }
     let bytes = image.len() as u64 + modules.map_or(0, cache::size_of);
     let entry = cache.draft(bytes)?;
-    fs::write(entry.path.join("vmlinuz"), &image).map_err(|why| cache.cannot_write(why))?;
+    fs::write(entry.path.join("vmlinuz"), &image).map_err(|why| cache.cannot_write(&why))?;
     if let Some(modules) = modules {
         task.tell("copying modules", None);
         copy_modules(
@@ -333,8 +330,8 @@ fn copy(cache: &Cache, from: &Path, to: &Path) -> Result<()> {
     // A file that cannot be read is not the cache's fault.
     fs::metadata(from).with_context(|| format!("cannot read {}", from.display()))?;
     let parent = to.parent().expect("the target lies in a draft");
-    fs::create_dir_all(parent).map_err(|why| cache.cannot_write(why))?;
-    fs::copy(from, to).map_err(|why| cache.cannot_write(why))?;
+    fs::create_dir_all(parent).map_err(|why| cache.cannot_write(&why))?;
+    fs::copy(from, to).map_err(|why| cache.cannot_write(&why))?;
     Ok(())
 }
 
@@ -363,7 +360,7 @@ pub(crate) fn module_files(dir: &Path) -> Result<Vec<PathBuf>> {
 
 fn describe(cache: &Cache, entry: &Draft, about: &About) -> Result<()> {
     let text = serde_json::to_vec_pretty(about)?;
-    cache::write(&entry.path.join("kernel.json"), &text).map_err(|why| cache.cannot_write(why))
+    cache::write(&entry.path.join("kernel.json"), &text).map_err(|why| cache.cannot_write(&why))
 }
 
 fn keep(cache: &Cache, entry: &Draft, id: &str) -> Result<Kernel> {

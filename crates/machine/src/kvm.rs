@@ -57,34 +57,51 @@ pub fn probe(
         return Ok(known);
     }
     task.tell("trying a boot under KVM", None);
+    let outcome = try_boot(cache, (program, files), Accel::Kvm, task)?;
+    let (kvm, sure) = if let Some(kvm) = conclude(&outcome) {
+        (kvm, true)
+    } else {
+        task.tell("trying the same boot without KVM", None);
+        let control = try_boot(cache, (program, files), Accel::Tcg, task)?;
+        (blame(&outcome), matches!(control, Outcome::Spoke))
+    };
+    if sure {
+        cache.remember(&key(program), &kvm)?;
+    }
+    Ok(kvm)
+}
+
+fn try_boot(
+    cache: &Cache,
+    (program, files): (&Program, &BootFiles),
+    accel: Accel,
+    task: Task<'_>,
+) -> Result<Outcome> {
     let dir = cache.draft(1 << 20)?;
     let hardware = Hardware {
         program: program.clone(),
-        accel: Accel::Kvm,
+        accel,
         cpus: 1,
         memory_bytes: 512 << 20,
         clock: Clock::Wall,
         why: String::new(),
+    };
+    let patience = match accel {
+        Accel::Kvm => PATIENCE,
+        Accel::Tcg => PATIENCE * 6,
     };
     let machine = Qemu::new(
         hardware,
         None,
         [("probe".to_string(), files.clone())].into(),
     );
-    let began = Instant::now();
-    let guest = machine.boot(Boot {
+    match machine.boot(Boot {
         arm: "probe",
         dir: &dir.path,
-    });
-    let outcome = match guest {
-        Ok(guest) => watch(guest, began, task)?,
-        Err(why) => Outcome::Ended(format!("{why:#}")),
-    };
-    let (kvm, sure) = conclude(outcome);
-    if sure {
-        cache.remember(&key(program), &kvm)?;
+    }) {
+        Ok(guest) => watch(guest, patience, task),
+        Err(why) => Ok(Outcome::Ended(format!("{why:#}"))),
     }
-    Ok(kvm)
 }
 
 /// What an earlier probe found.
@@ -115,8 +132,9 @@ enum Outcome {
     Silent,
 }
 
-fn watch(mut guest: Box<dyn Guest>, began: Instant, task: Task<'_>) -> Result<Outcome> {
-    while began.elapsed() < PATIENCE {
+fn watch(mut guest: Box<dyn Guest>, patience: Duration, task: Task<'_>) -> Result<Outcome> {
+    let began = Instant::now();
+    while began.elapsed() < patience {
         task.go_on()?;
         match guest.next(Duration::from_millis(200)) {
             Happening::Said(message) if matches!(*message, FromAgent::Hello(_)) => {
@@ -135,25 +153,23 @@ fn watch(mut guest: Box<dyn Guest>, began: Instant, task: Task<'_>) -> Result<Ou
     Ok(Outcome::Silent)
 }
 
-/// The finding, and whether it is sure enough to be remembered: a kernel that does not come up for
-/// reasons of its own must not spoil KVM for all others.
-fn conclude(outcome: Outcome) -> (Kvm, bool) {
+/// The finding, where a boot under KVM settles it. A kernel may also fail to come up for reasons of its
+/// own, and must not spoil KVM for all others: then only a boot without KVM can tell.
+fn conclude(outcome: &Outcome) -> Option<Kvm> {
     match outcome {
-        Outcome::Spoke => (Kvm::Works, true),
-        Outcome::Ended(why) if is_kvm_error(&why) => (
-            Kvm::Unusable(format!("KVM present but cannot run a stock kernel: {why}")),
-            true,
-        ),
-        Outcome::Ended(why) => (
-            Kvm::Unusable(format!("KVM present but a trial boot failed: {why}")),
-            false,
-        ),
-        Outcome::Silent => {
-            let time = PATIENCE.as_secs();
-            let why = format!("KVM present but a trial boot was silent for {time} s");
-            (Kvm::Unusable(why), false)
-        }
+        Outcome::Spoke => Some(Kvm::Works),
+        Outcome::Ended(why) if is_kvm_error(why) => Some(blame(outcome)),
+        Outcome::Ended(_) | Outcome::Silent => None,
     }
+}
+
+fn blame(outcome: &Outcome) -> Kvm {
+    let why = match outcome {
+        Outcome::Spoke => return Kvm::Works,
+        Outcome::Ended(why) => why.clone(),
+        Outcome::Silent => format!("the guest said nothing in {} s", PATIENCE.as_secs()),
+    };
+    Kvm::Unusable(format!("KVM present but cannot run a stock kernel: {why}"))
 }
 
 fn is_kvm_error(line: &str) -> bool {
@@ -178,17 +194,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_sure_findings_are_remembered() {
+    fn what_kvm_itself_complains_of_settles_it() {
         let hang = Outcome::Ended("KVM internal error. Suberror: 1".into());
-        let (kvm, sure) = conclude(hang);
-        assert!(sure);
         assert_eq!(
-            kvm.words(),
+            conclude(&hang).unwrap().words(),
             "KVM present but cannot run a stock kernel: KVM internal error. Suberror: 1; emulating"
         );
-        let (_, sure) = conclude(Outcome::Ended("Kernel panic - not syncing: no init".into()));
-        assert!(!sure);
-        assert_eq!(conclude(Outcome::Spoke), (Kvm::Works, true));
-        assert!(!conclude(Outcome::Silent).1);
+        assert_eq!(conclude(&Outcome::Spoke), Some(Kvm::Works));
+    }
+
+    #[test]
+    fn silence_and_panics_need_a_boot_without_kvm_to_tell() {
+        assert_eq!(conclude(&Outcome::Silent), None);
+        let panic = Outcome::Ended("Kernel panic - not syncing: no init".into());
+        assert_eq!(conclude(&panic), None);
+        assert!(
+            blame(&Outcome::Silent)
+                .words()
+                .contains("said nothing in 10 s")
+        );
     }
 }

@@ -107,9 +107,8 @@ pub fn settle(plan: &MachinePlan, program: &Program, kvm: &Kvm) -> Hardware {
     let mut cpus = plan.cpus;
     // Two virtual CPUs under -icount hang.
     if clock == Clock::Instructions && cpus > 1 {
-        why.push_str(&format!(
-            "; 1 CPU instead of {cpus}, as counting instructions needs"
-        ));
+        let note = "as counting instructions needs";
+        let _ = write!(why, "; 1 CPU instead of {cpus}, {note}");
         cpus = 1;
     }
     Hardware {
@@ -326,6 +325,7 @@ struct QemuGuest {
     console: Console,
     complaints: Scratch,
     exited: Option<String>,
+    closed: bool,
 }
 
 impl QemuGuest {
@@ -368,10 +368,12 @@ impl QemuGuest {
             },
             complaints,
             exited: None,
+            closed: false,
         })
     }
 
-    fn hear(line: Line) -> Option<Happening> {
+    fn hear(&mut self, line: Line) -> Option<Happening> {
+        self.closed = !matches!(line, Line::Said(_));
         match line {
             Line::Said(message) => Some(Happening::Said(message)),
             Line::Garbled(why) => Some(Happening::Garbled(why)),
@@ -381,8 +383,10 @@ impl QemuGuest {
 
     /// What was said before the end, then a panic, then the end itself.
     fn last_happening(&mut self) -> Option<Happening> {
-        if let Ok(line) = self.lines.recv_timeout(GLANCE * 10)
-            && let Some(happening) = Self::hear(line)
+        // The thread may still be reading what lies in the socket.
+        if !self.closed
+            && let Ok(line) = self.lines.recv_timeout(GLANCE * 10)
+            && let Some(happening) = self.hear(line)
         {
             return Some(happening);
         }
@@ -433,7 +437,7 @@ impl Guest for QemuGuest {
             let left = until.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(left.min(GLANCE)) {
                 Ok(line) => {
-                    if let Some(happening) = Self::hear(line) {
+                    if let Some(happening) = self.hear(line) {
                         return happening;
                     }
                 }
@@ -606,12 +610,70 @@ mod tests {
 
     #[test]
     fn without_kvm_auto_counts_instructions_on_one_cpu_and_says_so() {
-        check(Clock::Auto, 2, &broken(), &expect![[""]]);
+        check(
+            Clock::Auto,
+            2,
+            &broken(),
+            &expect![[r#"
+            QEMU 7.2.22, emulation (TCG), clock instructions, CPUs 1 (Haswell-noTSX), memory 1.00 GiB (no /dev/kvm; emulating; 1 CPU instead of 2, as counting instructions needs)
+            -machine q35,usb=off,vmport=off
+            -cpu Haswell-noTSX
+            -smp 1
+            -m 1024M
+            -display none
+            -monitor none
+            -kernel vmlinuz
+            -initrd initramfs.cpio
+            -append console=ttyS0 panic=-1 loglevel=6 no_timer_check nokaslr mitigations=off
+            -chardev file,id=console,append=on,path=trials/001/console.log
+            -serial chardev:console
+            -chardev socket,id=agent,fd=0
+            -device virtio-serial-pci
+            -device virtserialport,chardev=agent,name=bakeoff.agent
+            -blockdev driver=file,filename=image,,1.ext4,locking=off,node-name=file,read-only=on
+            -blockdev driver=raw,file=file,node-name=image,read-only=on
+            -device virtio-blk-pci,drive=image,serial=image
+            -nodefaults
+            -no-user-config
+            -no-reboot
+            -accel tcg,thread=single
+            -icount shift=1,sleep=off
+            -rtc base=2026-01-01T00:00:00,clock=vm
+        "#]],
+        );
     }
 
     #[test]
     fn with_kvm_auto_takes_the_wall_clock() {
-        check(Clock::Auto, 2, &Kvm::Works, &expect![[""]]);
+        check(
+            Clock::Auto,
+            2,
+            &Kvm::Works,
+            &expect![[r#"
+            QEMU 7.2.22, KVM, clock wall, CPUs 2 (host), memory 1.00 GiB
+            -machine q35,usb=off,vmport=off
+            -cpu host
+            -smp 2
+            -m 1024M
+            -display none
+            -monitor none
+            -kernel vmlinuz
+            -initrd initramfs.cpio
+            -append console=ttyS0 panic=-1 loglevel=6 mitigations=off
+            -chardev file,id=console,append=on,path=trials/001/console.log
+            -serial chardev:console
+            -chardev socket,id=agent,fd=0
+            -device virtio-serial-pci
+            -device virtserialport,chardev=agent,name=bakeoff.agent
+            -blockdev driver=file,filename=image,,1.ext4,locking=off,node-name=file,read-only=on
+            -blockdev driver=raw,file=file,node-name=image,read-only=on
+            -device virtio-blk-pci,drive=image,serial=image
+            -nodefaults
+            -no-user-config
+            -no-reboot
+            -accel kvm
+        "#]],
+        );
     }
 
     #[test]

@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
+use record::rundir::Run;
+use record::verdict::Judgement;
+
 use crate::play;
 
 /// Names under which Debian and others install Chromium.
@@ -108,25 +111,53 @@ fn requests(net_log: &str) -> Vec<String> {
         .collect()
 }
 
-#[test]
-fn the_page_draws_its_charts_without_network_and_without_complaint() {
+fn draws(run: &Run, judgement: &Judgement, charts: &[&str]) {
     let Some(browser) = browser() else { return };
-    let (run, judgement) = play::run();
-    let seen = open(&browser, &[("report.html", &crate::html(&run, &judgement))]);
+    let seen = open(&browser, &[("report.html", &crate::html(run, judgement))]);
     assert_eq!(seen.console, Vec::<String>::new());
     assert_eq!(seen.requests, Vec::<String>::new());
-    for chart in ["verdicts-0", "time-0", "blocks-0", "latency-0"] {
+    for chart in charts {
         let (_, rest) = seen
             .dom
             .split_once(&format!("id=\"{chart}\""))
             .expect(chart);
         let drawn = rest.split("<figcaption>").next().unwrap();
-        assert!(drawn.contains("<svg"), "{chart} is not drawn");
-        assert!(
-            drawn.contains("class=\"point\"") || drawn.contains("class=\"js-line\""),
-            "{chart}"
-        );
+        let marks = ["class=\"point\"", "class=\"js-line\""];
+        let has_marks = marks.iter().any(|mark| drawn.contains(mark));
+        assert!(drawn.contains("<svg") && has_marks, "{chart} is not drawn");
     }
+}
+
+#[test]
+fn the_page_draws_its_charts_without_network_and_without_complaint() {
+    let (run, judgement) = play::run();
+    draws(
+        &run,
+        &judgement,
+        &["verdicts-0", "time-0", "blocks-0", "latency-0"],
+    );
+}
+
+#[test]
+fn each_workload_of_several_arms_has_its_charts() {
+    let (run, judgement) = play::wide();
+    draws(
+        &run,
+        &judgement,
+        &[
+            "verdicts-0",
+            "blocks-0",
+            "verdicts-1",
+            "blocks-1",
+            "latency-1",
+        ],
+    );
+}
+
+#[test]
+fn a_page_without_figures_does_not_complain_either() {
+    let (run, judgement) = play::empty();
+    draws(&run, &judgement, &[]);
 }
 
 /// The net log is what the test above relies on, so it must be seen to notice a request.

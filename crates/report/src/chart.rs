@@ -62,7 +62,8 @@ pub(crate) fn verdicts(run: &Run, comparisons: &[&Comparison], number: usize) ->
     let layout = json!({
         "meta": { "band": [(1.0 / (1.0 + margin) - 1.0) * 100.0, margin * 100.0] },
         "xaxis": {
-            "title": { "text": "change against the baseline" }, "ticksuffix": " %", "zeroline": true,
+            "title": { "text": "change against the baseline" },
+            "ticksuffix": " %", "zeroline": true,
         },
         "yaxis": { "autorange": "reversed", "categoryorder": "array", "categoryarray": order },
         "showlegend": data.len() > 1,
@@ -132,7 +133,8 @@ pub(crate) fn over_time(run: &Run, tables: &[&ArmTable], number: usize) -> Optio
     let line = |place: usize, table: &&ArmTable| {
         json!({
             "type": "scatter", "mode": "lines", "name": table.arm, "meta": { "arm": place },
-            "x": axis(&table.over_time, |point| point.0), "y": axis(&table.over_time, |point| point.1),
+            "x": axis(&table.over_time, |point| point.0),
+            "y": axis(&table.over_time, |point| point.1),
             "line": { "width": 2, "dash": dash(place) },
             "hovertemplate": "second %{x}: %{y:.4~g} pages/s",
         })
@@ -190,11 +192,13 @@ pub(crate) fn blocks(run: &Run, comparisons: &[&Comparison], number: usize) -> O
         }));
     }
     let layout = json!({
-        "xaxis": { "title": { "text": "block" }, "dtick": whole_ticks(base.len()), "zeroline": false },
+        "xaxis": {
+            "title": { "text": "block" }, "dtick": whole_ticks(base.len()), "zeroline": false,
+        },
         "yaxis": { "title": { "text": spec.unit } },
         "hovermode": "x unified",
     });
-    let label = format!("{} of every block, the arms of a block joined", spec.name);
+    let label = format!("Every block's {}, the arms of a block joined", spec.name);
     Some(Chart {
         id: format!("blocks-{number}"),
         label,

@@ -10,7 +10,8 @@ use crate::chart::{self, Chart};
 use crate::words;
 
 /// What the page may load: nothing. Its own style and script stand in it.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:";
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+                      img-src data: blob:";
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -170,7 +171,8 @@ fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmTable]) -> Ma
         @if !comparisons.is_empty() {
             div.scroll { table {
                 thead { tr {
-                    th { "metric" } th { "arm" } th { "verdict" } th.n { "change" } th.n { "interval" }
+                    th { "metric" } th { "arm" } th { "verdict" }
+                    th.n { "change" } th.n { "interval" }
                     th.n { "baseline" } th.n { "this arm" } th { "unit" } th.n { "blocks" }
                 } }
                 tbody { @for one in comparisons { tr {
@@ -188,7 +190,9 @@ fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmTable]) -> Ma
             details {
                 summary { "Why each verdict is what it is" }
                 ul { @for one in comparisons {
-                    li { (one.spec.name) ", " (one.arm) ": " (one.verdict.word()) ", " (one.reason) }
+                    li {
+                        (one.spec.name) ", " (one.arm) ": " (one.verdict.word()) ", " (one.reason)
+                    }
                 } }
             }
         }
@@ -286,9 +290,13 @@ fn latency(tables: &[&ArmTable]) -> Markup {
                 tbody {
                     @for halving in halvings { tr {
                         th.n scope="row" { (words::count(1u64 << halving)) }
-                        @for table in tables { td.n { (at(table, 1.0 - 1.0 / (1u64 << halving) as f64)) } }
+                        @let quantile = 1.0 - 1.0 / (1u64 << halving) as f64;
+                        @for table in tables { td.n { (at(table, quantile)) } }
                     } }
-                    tr { th.n scope="row" { "none" } @for table in tables { td.n { (at(table, 1.0)) } } }
+                    tr {
+                        th.n scope="row" { "none" }
+                        @for table in tables { td.n { (at(table, 1.0)) } }
+                    }
                 }
             } }
         }
@@ -321,8 +329,8 @@ fn differences(judgement: &Judgement) -> Markup {
                 h3 { "Not named by the plan" }
                 p.sub { "These follow from what the plan names, or are a flaw of the comparison." }
                 @for (place, (_, name)) in KINDS.iter().enumerate().rev() {
-                    @let of_kind: Vec<_> =
-                        others.iter().copied().filter(|one| kind(&one.fact) == Some(place)).collect();
+                    @let its = |one: &&&Difference| kind(&one.fact) == Some(place);
+                    @let of_kind: Vec<_> = others.iter().filter(its).copied().collect();
                     @if !of_kind.is_empty() {
                         details open[of_kind.len() <= 8] {
                             summary { (name) ": " (of_kind.len()) }
@@ -350,7 +358,7 @@ fn facts(differences: &[&Difference]) -> Markup {
                 th scope="row" { (one.fact) }
                 @for arm in &arms { td {
                     @match one.values.get(*arm) {
-                        Some(Some(value)) => { (value) }
+                        Some(Some(value)) => { div.value { (value) } }
                         Some(None) | None => { span.sub { "absent" } }
                     }
                 } }
@@ -405,7 +413,10 @@ fn repeat(run: &Run) -> Markup {
             details { summary { "The plan" } pre { (run.plan_text) } }
             @let looks = words::looks(run);
             @if !looks.is_empty() {
-                details { summary { "How the verdict ripened" } ol { @for look in looks { li { (look) } } } }
+                details {
+                    summary { "How the verdict ripened" }
+                    ol { @for look in looks { li { (look) } } }
+                }
             }
         }
     }

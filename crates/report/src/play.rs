@@ -60,6 +60,41 @@ pub(crate) fn run() -> (Run, Judgement) {
     (run, judgement)
 }
 
+/// Three arms and two workloads: the run above with a twin of its second arm, and all of it twice.
+pub(crate) fn wide() -> (Run, Judgement) {
+    let (mut run, _) = run();
+    let twin = Arm {
+        name: "7.2-tuned".into(),
+        ..run.plan.arms[1].clone()
+    };
+    let other = WorkloadPlan {
+        id: "web-nginx".into(),
+        ..run.plan.workloads[0].clone()
+    };
+    repeat(&mut run, |trial| {
+        (trial.arm == "7.2").then(|| trial.arm.clone_from(&twin.name))
+    });
+    repeat(&mut run, |trial| {
+        trial.workload.clone_from(&other.id);
+        Some(())
+    });
+    run.plan.arms.push(twin);
+    run.plan.workloads.push(other);
+    let judgement = verdict::judge(&run);
+    (run, judgement)
+}
+
+/// Adds a changed copy of every attempt that `change` does not refuse.
+fn repeat(run: &mut Run, change: impl Fn(&mut Trial) -> Option<()>) {
+    for index in 0..run.attempts.len() {
+        let (mut record, facts) = (run.attempts[index].clone(), run.facts[index].clone());
+        if change(&mut record.trial).is_some() {
+            run.attempts.push(record);
+            run.facts.push(facts);
+        }
+    }
+}
+
 /// A run that has only begun.
 pub(crate) fn empty() -> (Run, Judgement) {
     let opening = opening();

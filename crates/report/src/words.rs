@@ -387,7 +387,8 @@ mod tests {
         check(
             Verdict::Equivalent,
             Some(1.0),
-            "7.2 and 6.1 are equivalent in requests/s, to within 1.0 % [-0.20 %, +0.20 %], 4 blocks",
+            "7.2 and 6.1 are equivalent in requests/s, to within 1.0 % [-0.20 %, +0.20 %], \
+             4 blocks",
         );
         check(
             Verdict::Undecided,

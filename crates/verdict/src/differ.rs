@@ -13,13 +13,14 @@ use record::trial::Outcome;
 use record::verdict::Difference;
 
 /// Facts whose difference the kernel's own name in the plan declares.
-const OF_THE_KERNEL: [&str; 9] = [
+const OF_THE_KERNEL: [&str; 10] = [
     "/proc/version",
     "/proc/sys/kernel/osrelease",
     "/proc/sys/kernel/version",
     "sysctl kernel.osrelease",
     "sysctl kernel.version",
     "hash:kernel",
+    "hash:kernel-notes",
     "hash:modules",
     "hash:vmlinuz",
     "uname",

@@ -220,8 +220,8 @@ fn outlook(spread: &Spread, design: &Design) -> String {
             )
         }
         Some(blocks) => format!(
-            "about {blocks} blocks would settle it at this noise (raise max_blocks from {}, or make \
-             the window longer)",
+            "about {blocks} blocks would settle it at this noise (raise max_blocks from {}, or \
+             make the window longer)",
             design.max_blocks
         ),
         None => "more blocks of this noise would not settle it (make the window longer)".into(),

@@ -9,7 +9,7 @@ use std::fmt::Display;
 use record::plan::{Arm, MachineKind};
 use record::rundir::Run;
 use record::trial::Measurement;
-use record::units::significant;
+use record::units::{show_bytes, significant};
 use record::verdict::Comparison;
 
 use crate::pair::Measured;
@@ -35,6 +35,7 @@ pub(crate) fn of(run: &Run, measured: &Measured<'_>, comparisons: &[Comparison])
         warnings.extend(missing_blocks(run, measured, workload));
         warnings.extend(unserved(run, measured, workload));
         warnings.extend(wrong_limit(run, measured, workload));
+        warnings.extend(swapped(run, measured, workload));
         warnings.extend(same_kernel(run, measured, workload));
     }
     warnings.extend(no_ratio(comparisons));
@@ -183,6 +184,26 @@ fn wrong_limit(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String
         );
     }
     warnings
+}
+
+/// Arms that ran out of memory: what they then do is not what the plan asks about.
+fn swapped(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String> {
+    let swap = |arm: &Arm| {
+        let trials = measured.of_arm(workload, &arm.name);
+        trials
+            .iter()
+            .map(|trial| trial.usage.swap_used_bytes)
+            .max()
+            .unwrap_or(0)
+    };
+    let told = |arm: &Arm| {
+        format!(
+            "{workload}: swap in use on arm {}: {} (memory was short, so the disk is measured too)",
+            arm.name,
+            show_bytes(swap(arm))
+        )
+    };
+    arms(run).filter(|arm| swap(arm) > 0).map(told).collect()
 }
 
 /// Arms whose plans name different kernels and that ran the same one.
@@ -351,19 +372,22 @@ mod tests {
             change(play, attempt, |trial| {
                 trial.usage.cpu_idle = 0.35;
                 trial.usage.cpu_steal = 0.02;
+                trial.usage.swap_used_bytes = 3 << 20;
                 trial.usage.sampling = 0.011;
             })
         });
         check(
             play,
             &expect![[r#"
-            web: CPU time idle on arm 6.1: 35 % (the load, not the arm, may have set the figures: add connections)
-            web: CPU time taken by the hypervisor on arm 6.1: 2.0 % (the host was busy with something else)
-            web: CPU time spent on sampling on arm 6.1: 1.1 % (the figures include it)
-            web: CPU time idle on arm 7.2: 35 % (the load, not the arm, may have set the figures: add connections)
-            web: CPU time taken by the hypervisor on arm 7.2: 2.0 % (the host was busy with something else)
-            web: CPU time spent on sampling on arm 7.2: 1.1 % (the figures include it)
-            the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+                web: CPU time idle on arm 6.1: 35 % (the load, not the arm, may have set the figures: add connections)
+                web: CPU time taken by the hypervisor on arm 6.1: 2.0 % (the host was busy with something else)
+                web: CPU time spent on sampling on arm 6.1: 1.1 % (the figures include it)
+                web: CPU time idle on arm 7.2: 35 % (the load, not the arm, may have set the figures: add connections)
+                web: CPU time taken by the hypervisor on arm 7.2: 2.0 % (the host was busy with something else)
+                web: CPU time spent on sampling on arm 7.2: 1.1 % (the figures include it)
+                web: swap in use on arm 6.1: 3.00 MiB (memory was short, so the disk is measured too)
+                web: swap in use on arm 7.2: 3.00 MiB (memory was short, so the disk is measured too)
+                the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
         );
     }
 

@@ -44,6 +44,7 @@ pub(crate) struct Answer {
     partial_head: Vec<u8>,
     head: Head,
     check: Check,
+    is_bodiless: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,11 +123,13 @@ impl Answer {
             partial_head: Vec::new(),
             head: Head::NONE,
             check: Check::new(),
+            is_bodiless: false,
         }
     }
 
-    /// Starts on the next answer.
-    pub(crate) fn restart(&mut self, expect: &Expect) {
+    /// Starts on the next answer. A bodiless one ends with its head, whatever that says: `HEAD`.
+    pub(crate) fn restart(&mut self, expect: &Expect, is_bodiless: bool) {
+        self.is_bodiless = is_bodiless;
         self.stage = Stage::Head;
         self.partial_head.clear();
         self.check.restart(expect);
@@ -213,6 +216,7 @@ impl Answer {
     fn enter(&mut self, head: Head) {
         self.head = head;
         self.stage = match head.framing {
+            _ if self.is_bodiless => Stage::Counted { left: 0 },
             Framing::Counted(length) => Stage::Counted { left: length },
             Framing::Chunked => Stage::SIZE,
             Framing::UntilClose => Stage::Unbounded,
@@ -430,7 +434,7 @@ mod tests {
 
     fn read(text: &str, size: usize, expect: &Expect) -> Result<u64, String> {
         let (mut answer, mut known) = (Answer::new(), KnownHead::new());
-        answer.restart(expect);
+        answer.restart(expect, false);
         for piece in text.as_bytes().chunks(size) {
             match answer.read(piece, expect, &mut known) {
                 Reading::More => {}
@@ -547,7 +551,7 @@ mod tests {
         let (mut answer, mut known) = (Answer::new(), KnownHead::new());
         for date in ["Mon", "Mon", "Tue", "Tue"] {
             let text = format!("HTTP/1.1 200 OK\r\nDate: {date}\r\nContent-Length: 2\r\n\r\nhi");
-            answer.restart(&expect);
+            answer.restart(&expect, false);
             let reading = answer.read(text.as_bytes(), &expect, &mut known);
             assert_eq!(reading, Reading::Whole(text.len()));
             assert_eq!(answer.verify(&expect), Ok(2));
@@ -558,7 +562,7 @@ mod tests {
     fn an_endless_head_is_given_up() {
         let expect = Expect::body(*b"");
         let (mut answer, mut known) = (Answer::new(), KnownHead::new());
-        answer.restart(&expect);
+        answer.restart(&expect, false);
         let mut reading = answer.read(b"HTTP/1.1 200 OK\r\n", &expect, &mut known);
         for _ in 0..HEAD_LIMIT {
             if reading != Reading::More {

@@ -9,14 +9,16 @@
 //! Resting and Idle have no request under way; every other state but Parting has one, and a deadline.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 
 use record::load::Fault;
 
 use crate::answer::{Answer, KnownHead, Reading};
+use crate::dice::Dice;
 use crate::expect::Expect;
-use crate::tally::{Begun, Tally};
+use crate::schedule::Pacer;
+use crate::tally::{Begun, Served, Tally};
 use crate::wheel::Wheel;
 
 /// How long a client waits after a connection that could not be made, so that it does not spin.
@@ -44,6 +46,8 @@ pub(crate) enum Step {
 pub(crate) struct Order {
     pub(crate) bytes: Vec<u8>,
     pub(crate) expect: Expect,
+    /// Its answer has no body, whatever the head says: `HEAD`.
+    pub(crate) is_bodiless: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +67,12 @@ struct Slot {
     order: usize,
     sent: usize,
     begun: Begun,
+    sent_ns: u64,
     answer: Answer,
+    /// Whether there is a connection.
+    is_open: bool,
+    /// Since when the client has no request.
+    free_ns: u64,
     /// The client rests until then.
     rests_until_ns: u64,
 }
@@ -72,13 +81,47 @@ struct Slot {
 pub(crate) struct Clients<'o> {
     pub(crate) tally: Tally,
     orders: &'o [Order],
+    picker: Picker,
     known_heads: Vec<KnownHead>,
     slots: Vec<Slot>,
     deadlines: Wheel,
+    pacer: Pacer,
     /// Slots that begin at an instant, the earliest on top; a slot is in it at most once.
     wakes: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Slots that wait for an arrival, the one that waits longest in front.
+    free: VecDeque<u32>,
     rules: Rules,
     stopped: bool,
+}
+
+/// Which request follows.
+pub(crate) enum Picker {
+    /// Round and round.
+    Round,
+    /// By chance; each order's weight and those before it, summed up.
+    Weighted { sums: Vec<u64>, dice: Dice },
+}
+
+impl Picker {
+    fn after(&mut self, order: usize, orders: usize) -> usize {
+        match self {
+            Self::Round => (order + 1) % orders,
+            Self::Weighted { sums, dice } => {
+                let total = sums.last().expect("a mix is checked: it has an exchange");
+                let drawn = dice.below(*total);
+                sums.partition_point(|sum| *sum <= drawn)
+            }
+        }
+    }
+}
+
+/// Instants before which nothing is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// A request begins: to be met as closely as the system can.
+    pub(crate) sharp_ns: u64,
+    /// A deadline: a millisecond matters little.
+    pub(crate) blunt_ns: u64,
 }
 
 /// What holds for every client.
@@ -92,31 +135,44 @@ pub(crate) struct Rules {
     pub(crate) start_ns: u64,
 }
 
+/// What the clients of one thread are to do.
+pub(crate) struct Plan {
+    pub(crate) tally: Tally,
+    pub(crate) pacer: Pacer,
+    pub(crate) picker: Picker,
+}
+
 impl<'o> Clients<'o> {
     /// Clients of the slots `numbers` among those of all threads.
-    pub(crate) fn new(
-        orders: &'o [Order],
-        numbers: Range<u32>,
-        rules: Rules,
-        tally: Tally,
-    ) -> Self {
-        let slot = |number: u32| Slot {
-            state: State::Resting,
-            order: number as usize % orders.len(),
-            sent: 0,
-            begun: Begun::NONE,
-            answer: Answer::new(),
-            rests_until_ns: 0,
+    pub(crate) fn new(orders: &'o [Order], numbers: Range<u32>, rules: Rules, plan: Plan) -> Self {
+        let Plan {
+            tally,
+            pacer,
+            mut picker,
+        } = plan;
+        let order = |number: u32, picker: &mut Picker| match picker {
+            Picker::Round => number as usize % orders.len(),
+            Picker::Weighted { .. } => picker.after(0, orders.len()),
         };
-        let slots: Vec<Slot> = numbers.map(slot).collect();
-        let wakes = (0..slots.len() as u32).map(|slot| Reverse((rules.start_ns, slot)));
+        let slots: Vec<Slot> = numbers
+            .map(|number| Slot::new(order(number, &mut picker)))
+            .collect();
+        let all = 0..slots.len() as u32;
+        let (mut wakes, mut free) = (BinaryHeap::with_capacity(slots.len()), VecDeque::new());
+        match pacer {
+            Pacer::Closed { .. } => wakes.extend(all.map(|slot| Reverse((rules.start_ns, slot)))),
+            Pacer::Open(_) => free.extend(all),
+        }
         Self {
             tally,
             orders,
+            picker,
             known_heads: orders.iter().map(|_| KnownHead::new()).collect(),
             deadlines: Wheel::new(slots.len(), rules.start_ns),
-            wakes: wakes.collect(),
             slots,
+            pacer,
+            wakes,
+            free,
             rules,
             stopped: false,
         }
@@ -127,30 +183,64 @@ impl<'o> Clients<'o> {
         if let Some(slot) = self.deadlines.ring(now_ns) {
             return Some((slot, self.time_out(slot, now_ns)));
         }
-        let Reverse((at_ns, slot)) = *self.wakes.peek()?;
-        if at_ns > now_ns {
-            return None;
+        if let Some(Reverse((at_ns, slot))) = self.wakes.peek().copied()
+            && at_ns <= now_ns
+        {
+            self.wakes.pop();
+            return Some((slot, self.begin_planned(slot, at_ns, now_ns)));
         }
-        self.wakes.pop();
-        Some((slot, self.begin(slot, now_ns)))
+        let planned_ns = self.arrival(now_ns)?;
+        let slot = self.free.pop_front()?;
+        self.advance();
+        Some((slot, self.begin_planned(slot, planned_ns, now_ns)))
     }
 
-    /// An instant before which nothing is due.
-    pub(crate) fn next_due_ns(&self) -> u64 {
+    /// When to look again.
+    pub(crate) fn next_due(&self) -> Due {
         let wake_ns = self
             .wakes
             .peek()
             .map_or(u64::MAX, |Reverse((at_ns, _))| *at_ns);
-        wake_ns.min(self.deadlines.next_ns())
+        let deadline_ns = self.deadlines.next_ns();
+        let (arrival_ns, expiry_ns) = match &self.pacer {
+            Pacer::Closed { .. } => (u64::MAX, u64::MAX),
+            Pacer::Open(stream) if self.free.is_empty() => (
+                u64::MAX,
+                stream.next_ns.saturating_add(self.rules.deadline_ns),
+            ),
+            Pacer::Open(stream) => (stream.next_ns, u64::MAX),
+        };
+        Due {
+            sharp_ns: wake_ns.min(arrival_ns),
+            blunt_ns: deadline_ns.min(expiry_ns),
+        }
     }
 
-    /// Whether all that counts has ended.
-    pub(crate) fn is_over(&self, now_ns: u64) -> bool {
-        self.tally.window.close_ns <= now_ns && self.tally.pending == 0
+    /// Whether all that counts has ended. Closes the window when it ends by count.
+    pub(crate) fn is_over(&mut self, now_ns: u64) -> bool {
+        if self.tally.pending > 0 {
+            return false;
+        }
+        if self.tally.is_spent() {
+            self.tally.close(now_ns);
+        }
+        let close_ns = self.tally.window.close_ns;
+        let owes = match &self.pacer {
+            Pacer::Closed { .. } => false,
+            Pacer::Open(stream) => !self.tally.is_spent() && stream.next_ns < close_ns,
+        };
+        close_ns <= now_ns && !owes
     }
 
     /// The user ends the run: the window closes and nothing more is begun.
     pub(crate) fn stop(&mut self, now_ns: u64) {
+        while self.arrival(now_ns).is_some_and(|at_ns| at_ns < now_ns) {
+            let Pacer::Open(stream) = &self.pacer else {
+                break;
+            };
+            self.tally.leave_unsent(stream.next_ns);
+            self.advance();
+        }
         self.tally.close(now_ns);
         self.stopped = true;
     }
@@ -186,7 +276,10 @@ impl<'o> Clients<'o> {
     /// The connection is open.
     pub(crate) fn connected(&mut self, slot: u32, now_ns: u64) -> Step {
         self.tally.open(now_ns);
-        self.slots[slot as usize].state = State::Sending;
+        let slot = &mut self.slots[slot as usize];
+        slot.is_open = true;
+        slot.sent_ns = now_ns;
+        slot.state = State::Sending;
         Step::Send
     }
 
@@ -221,16 +314,27 @@ impl<'o> Clients<'o> {
             self.end(slot, Err(fault), now_ns);
         }
         if fault == Fault::ConnectFailed || fault.is_clients_own() {
-            self.slots[slot as usize].rests_until_ns = now_ns + BACK_OFF_NS;
+            let slot = &mut self.slots[slot as usize];
+            slot.rests_until_ns = slot.rests_until_ns.max(now_ns + BACK_OFF_NS);
         }
         Step::Close
     }
 
     /// The engine has closed the connection.
     pub(crate) fn closed(&mut self, slot: u32, now_ns: u64) -> Step {
+        let place = &mut self.slots[slot as usize];
+        let had_client = place.state != State::Idle;
+        if std::mem::replace(&mut place.is_open, false) {
+            self.tally.shut();
+        }
+        place.state = State::Resting;
         self.deadlines.clear(slot);
-        self.slots[slot as usize].state = State::Resting;
-        self.go_on(slot, now_ns)
+        // A server may close a connection that nobody uses; its client is waiting already.
+        if had_client {
+            self.go_on(slot, now_ns)
+        } else {
+            Step::Wait
+        }
     }
 
     fn time_out(&mut self, slot: u32, now_ns: u64) -> Step {
@@ -244,25 +348,77 @@ impl<'o> Clients<'o> {
         self.failed(slot, fault, now_ns)
     }
 
-    /// A client without a request: begins the next one now or later.
+    /// A client that has just ended a request: begins the next one now or later.
     fn go_on(&mut self, slot: u32, now_ns: u64) -> Step {
-        let until_ns = self.slots[slot as usize].rests_until_ns;
-        if until_ns <= now_ns {
-            return self.begin(slot, now_ns);
-        }
-        self.wakes.push(Reverse((until_ns, slot)));
-        Step::Wait
-    }
-
-    fn begin(&mut self, slot: u32, now_ns: u64) -> Step {
-        if self.stopped {
+        let rests_until_ns = self.slots[slot as usize].rests_until_ns;
+        self.slots[slot as usize].free_ns = now_ns;
+        if let Pacer::Closed { .. } = self.pacer {
+            if rests_until_ns <= now_ns {
+                return self.begin(slot, now_ns, now_ns);
+            }
+            self.wakes.push(Reverse((rests_until_ns, slot)));
             return Step::Wait;
         }
-        self.deadlines.set(slot, now_ns + self.rules.deadline_ns);
+        let Some(planned_ns) = self.arrival(now_ns) else {
+            self.free.push_back(slot);
+            return Step::Wait;
+        };
+        self.advance();
+        self.begin_planned(slot, planned_ns, now_ns)
+    }
+
+    /// The arrival that is due, if any. Those that nobody could serve within their deadline are counted.
+    fn arrival(&mut self, now_ns: u64) -> Option<u64> {
+        loop {
+            let Pacer::Open(stream) = &mut self.pacer else {
+                return None;
+            };
+            if self.stopped || self.tally.is_spent() || now_ns < stream.next_ns {
+                return None;
+            }
+            let planned_ns = stream.next_ns;
+            if now_ns < planned_ns.saturating_add(self.rules.deadline_ns) {
+                return Some(planned_ns);
+            }
+            stream.advance();
+            if self.free.is_empty() {
+                self.tally.leave_unsent(planned_ns);
+            } else {
+                let begun = self.tally.plan(planned_ns);
+                self.tally.end(begun, now_ns, Err(Fault::ClientLate));
+            }
+        }
+    }
+
+    /// The arrival that was due is taken care of.
+    fn advance(&mut self) {
+        if let Pacer::Open(stream) = &mut self.pacer {
+            stream.advance();
+        }
+    }
+
+    /// Begins a request that was due at an instant, and notes how late that is. A client that was busy then
+    /// is not late: it waited for the server.
+    fn begin_planned(&mut self, slot: u32, planned_ns: u64, now_ns: u64) -> Step {
+        let due_ns = planned_ns.max(self.slots[slot as usize].free_ns);
+        let step = self.begin(slot, planned_ns, now_ns);
+        self.tally
+            .late(self.slots[slot as usize].begun, now_ns - due_ns);
+        step
+    }
+
+    fn begin(&mut self, slot: u32, planned_ns: u64, now_ns: u64) -> Step {
+        if self.stopped || self.tally.is_spent() {
+            return Step::Wait;
+        }
+        self.deadlines
+            .set(slot, planned_ns + self.rules.deadline_ns);
         let slot = &mut self.slots[slot as usize];
-        slot.begun = self.tally.plan(now_ns);
+        slot.begun = self.tally.plan(planned_ns);
         slot.sent = 0;
-        slot.answer.restart(&self.orders[slot.order].expect);
+        slot.sent_ns = now_ns;
+        let order = &self.orders[slot.order];
+        slot.answer.restart(&order.expect, order.is_bodiless);
         if slot.state == State::Idle {
             slot.state = State::Sending;
             return Step::Send;
@@ -315,9 +471,36 @@ impl<'o> Clients<'o> {
     fn end(&mut self, slot: u32, outcome: Result<u64, Fault>, now_ns: u64) {
         self.deadlines.clear(slot);
         let slot = &mut self.slots[slot as usize];
-        self.tally.end(slot.begun, now_ns, outcome);
+        let served_ns = now_ns.saturating_sub(slot.sent_ns);
+        self.tally.end(
+            slot.begun,
+            now_ns,
+            outcome.map(|body_bytes| Served {
+                body_bytes,
+                served_ns,
+            }),
+        );
         slot.begun = Begun::NONE;
-        slot.order = (slot.order + 1) % self.orders.len();
+        slot.order = self.picker.after(slot.order, self.orders.len());
+        if let Pacer::Closed { think_ns } = self.pacer {
+            slot.rests_until_ns = now_ns + think_ns;
+        }
+    }
+}
+
+impl Slot {
+    fn new(order: usize) -> Self {
+        Self {
+            state: State::Resting,
+            order,
+            sent: 0,
+            begun: Begun::NONE,
+            sent_ns: 0,
+            answer: Answer::new(),
+            is_open: false,
+            free_ns: 0,
+            rests_until_ns: 0,
+        }
     }
 }
 

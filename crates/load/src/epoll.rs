@@ -5,7 +5,7 @@
 //! leaves room in the buffer has emptied the socket, so no second read asks for more.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -14,6 +14,7 @@ use record::load::Fault;
 use crate::clients::{Clients, Step};
 use crate::clock::now_ns;
 use crate::sys::{self, Event, Poll};
+use crate::target::Target;
 use crate::thread::Engine;
 
 /// Most events taken at once: enough to share the wait, few enough that timers are looked at often.
@@ -24,7 +25,7 @@ const BUFFER_BYTES: usize = 128 << 10;
 /// The sockets of one client thread.
 pub(crate) struct Epoll {
     poll: Poll,
-    server: SocketAddr,
+    target: Target,
     sockets: Vec<Socket>,
     buffer: Vec<u8>,
 }
@@ -36,14 +37,14 @@ struct Socket {
 }
 
 impl Epoll {
-    pub(crate) fn new(server: SocketAddr, slots: usize) -> Result<Self> {
+    pub(crate) fn new(target: Target, slots: usize) -> Result<Self> {
         let socket = |_| Socket {
             stream: None,
             life: 0,
         };
         Ok(Self {
             poll: Poll::new(BATCH).context("cannot make an epoll instance")?,
-            server,
+            target,
             sockets: (0..slots).map(socket).collect(),
             buffer: vec![0; BUFFER_BYTES],
         })
@@ -111,7 +112,7 @@ impl Epoll {
     }
 
     fn open(&mut self, slot: u32) -> io::Result<()> {
-        let stream = sys::connect(self.server)?;
+        let stream = sys::connect(self.target.server, self.target.source(slot))?;
         let socket = &mut self.sockets[slot as usize];
         socket.life = socket.life.wrapping_add(1);
         let key = u64::from(socket.life) << 32 | u64::from(slot);

@@ -10,28 +10,29 @@
 mod answer;
 mod clients;
 mod clock;
+mod dice;
+pub mod drive;
 mod epoll;
 pub mod expect;
+
+pub mod schedule;
 mod sys;
 mod tally;
+mod target;
 mod thread;
+pub mod traffic;
 mod wheel;
 
 use std::net::SocketAddr;
-use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::Result;
 use record::load::LoadResult;
 
-use crate::clients::{Clients, Order, Rules};
-use crate::clock::now_ns;
-use crate::epoll::Epoll;
 use crate::expect::Expect;
-use crate::tally::{Tally, Window};
-use crate::thread::{Engine as _, Progress};
+use crate::schedule::Schedule;
+use crate::traffic::{End, EngineChoice, Exchange, Mix, Traffic};
 
 /// One URL of the mix.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,165 +79,31 @@ pub struct Tick {
     pub counting: bool,
 }
 
-/// Runs the load and returns what the clients saw in the window.
-///
-/// A request counts when it begins in the window. The load goes on after the window, uncounted, until every
-/// request that counts has an outcome, so the last ones are served under the same load as the rest.
-///
-/// Setting `stop` ends the run early: the window closes at that instant, and the result is right for the
-/// shorter window. Errors are mistakes in `load`, resources the system refuses, and a stop before the window.
+/// Runs the load and returns what the clients saw in the window; see `drive::run`.
 pub fn run(load: &Load, stop: &AtomicBool, on_tick: &mut dyn FnMut(Tick)) -> Result<LoadResult> {
-    check(load)?;
-    let orders: Vec<Order> = load
-        .requests
-        .iter()
-        .map(|request| order(load, request))
-        .collect();
-    let threads = load.threads.min(load.connections);
-    let start_ns = now_ns();
-    let open_ns = start_ns + clock::ns(load.warmup);
-    let window = Window {
-        open_ns,
-        close_ns: open_ns + clock::ns(load.window),
-    };
-    let rules = Rules {
-        keep_alive: load.keep_alive,
-        deadline_ns: clock::ns(load.deadline),
-        start_ns,
-    };
-    let mut crews = Vec::new();
-    for thread in 0..threads {
-        let numbers = share(load.connections, threads, thread);
-        let engine = Epoll::new(load.server, numbers.len())?;
-        let clients = Clients::new(&orders, numbers, rules, Tally::new(window));
-        crews.push((clients, engine));
-    }
-    let tallies = drive(crews, window, start_ns, stop, on_tick)?;
-    let result = tally::merge(&tallies, load.connections, Epoll::NAME);
-    ensure!(
-        result.window_ns > 0,
-        "stopped in the warm-up: nothing was counted"
-    );
-    Ok(result)
+    drive::run(&load.traffic(), stop, on_tick)
 }
 
-fn check(load: &Load) -> Result<()> {
-    ensure!(
-        !load.requests.is_empty(),
-        "no requests to send (name at least one path)"
-    );
-    ensure!(
-        load.connections > 0,
-        "too few connections: 0 (ask for at least 1)"
-    );
-    ensure!(
-        load.threads > 0,
-        "too few client threads: 0 (ask for at least 1)"
-    );
-    ensure!(
-        !load.window.is_zero(),
-        "window too short: 0 s (measure for at least 1ms)"
-    );
-    ensure!(
-        !load.deadline.is_zero(),
-        "deadline too short: 0 s (allow at least 1ms)"
-    );
-    let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
-    ensure!(
-        plain(&load.host),
-        "host has blanks or controls: {:?}",
-        load.host
-    );
-    for Request { path, .. } in &load.requests {
-        let right = path.starts_with('/') && plain(path);
-        ensure!(
-            right,
-            "not a path: {path:?} (begin it with / and escape blanks as %20)"
-        );
-    }
-    Ok(())
-}
-
-/// A request as it goes on the wire.
-fn order(load: &Load, request: &Request) -> Order {
-    let connection = if load.keep_alive {
-        ""
-    } else {
-        "Connection: close\r\n"
-    };
-    let text = format!(
-        "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: bakeoff\r\nAccept: */*\r\n{connection}\r\n",
-        request.path, load.host
-    );
-    Order {
-        bytes: text.into_bytes(),
-        expect: request.expect.clone(),
-    }
-}
-
-/// The numbers of a thread's connections: all threads differ by one at most.
-fn share(connections: u32, threads: u32, thread: u32) -> Range<u32> {
-    let first = |thread: u32| u64::from(connections) * u64::from(thread) / u64::from(threads);
-    first(thread) as u32..first(thread + 1) as u32
-}
-
-/// Runs one thread per crew and tells of their progress until all have ended.
-fn drive(
-    crews: Vec<(Clients<'_>, Epoll)>,
-    window: Window,
-    start_ns: u64,
-    stop: &AtomicBool,
-    on_tick: &mut dyn FnMut(Tick),
-) -> Result<Vec<Tally>> {
-    let progress: Vec<Progress> = crews.iter().map(|_| Progress::default()).collect();
-    std::thread::scope(|scope| {
-        let (busy, all_done) = mpsc::channel::<()>();
-        let mut threads = Vec::new();
-        for (index, ((clients, engine), progress)) in crews.into_iter().zip(&progress).enumerate() {
-            let busy = busy.clone();
-            let thread = std::thread::Builder::new()
-                .name(format!("client-{index}"))
-                .spawn_scoped(scope, move || {
-                    let _busy = busy;
-                    thread::work(clients, engine, stop, progress)
-                })
-                .context("cannot start a client thread")?;
-            threads.push(thread);
+impl Load {
+    /// The same load with all its parts named.
+    pub fn traffic(&self) -> Traffic {
+        let exchange = |request: &Request| Exchange::get(&request.path, request.expect.clone());
+        Traffic {
+            server: self.server,
+            host: self.host.clone(),
+            mix: Mix::Round(self.requests.iter().map(exchange).collect()),
+            schedule: Schedule::Closed {
+                think: Duration::ZERO,
+            },
+            connections: self.connections,
+            keep_alive: self.keep_alive,
+            sources: Vec::new(),
+            threads: self.threads,
+            deadline: self.deadline,
+            warmup: self.warmup,
+            end: End::After(self.window),
+            seed: 0,
+            engine: EngineChoice::Fastest,
         }
-        drop(busy);
-        watch(&all_done, &progress, window, start_ns, on_tick);
-        threads
-            .into_iter()
-            .map(|thread| thread.join().expect("client threads do not panic"))
-            .collect()
-    })
-}
-
-/// Tells of the progress once a second until the channel is closed.
-fn watch(
-    all_done: &mpsc::Receiver<()>,
-    progress: &[Progress],
-    window: Window,
-    start_ns: u64,
-    on_tick: &mut dyn FnMut(Tick),
-) {
-    for second in 1.. {
-        let at_ns = start_ns + u64::from(second) * 1_000_000_000;
-        let patience = Duration::from_nanos(at_ns.saturating_sub(now_ns()));
-        if all_done.recv_timeout(patience) == Err(RecvTimeoutError::Disconnected) {
-            return;
-        }
-        on_tick(Tick {
-            second,
-            ok: progress
-                .iter()
-                .map(|each| each.ok.load(Ordering::Relaxed))
-                .sum(),
-            faults: progress
-                .iter()
-                .map(|each| each.faults.load(Ordering::Relaxed))
-                .sum(),
-            counting: window.contains(at_ns),
-        });
     }
 }

@@ -1,7 +1,7 @@
 //! System calls that std does not offer: epoll, and connecting without waiting.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) fn connect_fault(error: &io::Error) -> Fault {
 
 /// Starts to connect; the socket becomes writable once it has.
 #[expect(unsafe_code, reason = "std connects only by waiting for it")]
-pub(crate) fn connect(server: SocketAddr) -> io::Result<TcpStream> {
+pub(crate) fn connect(server: SocketAddr, source: Option<IpAddr>) -> io::Result<TcpStream> {
     let family = match server {
         SocketAddr::V4(_) => libc::AF_INET,
         SocketAddr::V6(_) => libc::AF_INET6,
@@ -30,6 +30,9 @@ pub(crate) fn connect(server: SocketAddr) -> io::Result<TcpStream> {
     let fd = check(unsafe { libc::socket(family, kind, 0) })?;
     // SAFETY: the descriptor is new and belongs to nobody else.
     let stream = unsafe { TcpStream::from_raw_fd(fd) };
+    if let Some(source) = source {
+        bind(&stream, source)?;
+    }
     let address = Address::from(server);
     let (place, length) = address.as_raw();
     // SAFETY: `place` holds an address of `length` bytes for as long as `address` lives.
@@ -38,6 +41,22 @@ pub(crate) fn connect(server: SocketAddr) -> io::Result<TcpStream> {
         Err(error) => Err(error),
         Ok(_) => Ok(stream),
     }
+}
+
+/// Gives a socket its source address and leaves the port to `connect`, which knows the server's and so can
+/// use a port once for each server and source. Bound here, a port could be used only once in all.
+#[expect(unsafe_code, reason = "std binds only sockets that listen")]
+fn bind(stream: &TcpStream, source: IpAddr) -> io::Result<()> {
+    let (fd, yes) = (stream.as_raw_fd(), 1_i32);
+    let (place, length) = (std::ptr::from_ref(&yes).cast(), size_of_val(&yes) as u32);
+    let option = libc::IP_BIND_ADDRESS_NO_PORT;
+    // SAFETY: `place` holds an integer of `length` bytes.
+    check(unsafe { libc::setsockopt(fd, libc::SOL_IP, option, place, length) })?;
+    let address = Address::from(SocketAddr::new(source, 0));
+    let (place, length) = address.as_raw();
+    // SAFETY: `place` holds an address of `length` bytes for as long as `address` lives.
+    check(unsafe { libc::bind(fd, place, length) })?;
+    Ok(())
 }
 
 /// A socket address as the kernel wants it.
@@ -84,6 +103,8 @@ pub(crate) struct Poll {
     fd: OwnedFd,
     events: Vec<libc::epoll_event>,
     room: i32,
+    /// The kernel has no `epoll_pwait2`.
+    is_coarse: bool,
 }
 
 /// What happened to a socket.
@@ -124,6 +145,7 @@ impl Poll {
             fd,
             events: buffer,
             room: events.into(),
+            is_coarse: false,
         })
     }
 
@@ -141,17 +163,67 @@ impl Poll {
         Ok(())
     }
 
-    /// Waits for events, at most as long as `patience` rounded up to a millisecond; how many there are.
-    #[expect(unsafe_code, reason = "std does not offer epoll")]
+    /// Waits for events, at most as long as `patience`; how many there are.
     pub(crate) fn wait(&mut self, patience: Duration) -> io::Result<usize> {
-        let patience_ms = patience.as_nanos().div_ceil(1_000_000).min(1 << 30) as i32;
-        let (place, room) = (self.events.as_mut_ptr(), self.room);
-        // SAFETY: the kernel writes at most `room` events to a place of that size.
-        match check(unsafe { libc::epoll_wait(self.fd.as_raw_fd(), place, room, patience_ms) }) {
+        let waited = if patience.is_zero() {
+            self.take()
+        } else if self.is_coarse {
+            self.wait_otherwise(patience)
+        } else {
+            self.wait_precisely(patience)
+        };
+        match waited {
             Ok(count) => Ok(count as usize),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) && !self.is_coarse => {
+                self.is_coarse = true;
+                self.wait(patience)
+            }
             Err(error) => Err(error),
         }
+    }
+
+    /// Takes the events that are there.
+    #[expect(unsafe_code, reason = "std does not offer epoll")]
+    fn take(&mut self) -> io::Result<libc::c_int> {
+        let (place, room) = (self.events.as_mut_ptr(), self.room);
+        // SAFETY: the kernel writes at most `room` events to a place of that size.
+        check(unsafe { libc::epoll_wait(self.fd.as_raw_fd(), place, room, 0) })
+    }
+
+    /// Waits to the nanosecond; since Linux 5.11.
+    #[expect(unsafe_code, reason = "std does not offer epoll")]
+    fn wait_precisely(&mut self, patience: Duration) -> io::Result<libc::c_int> {
+        let (place, room) = (self.events.as_mut_ptr(), self.room);
+        let time = timespec(patience);
+        let (fd, no_mask) = (self.fd.as_raw_fd(), std::ptr::null::<libc::sigset_t>());
+        // SAFETY: the kernel writes at most `room` events to a place of that size and reads the time.
+        let count = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                fd,
+                place,
+                room,
+                &raw const time,
+                no_mask,
+                0,
+            )
+        };
+        check(count as libc::c_int)
+    }
+
+    /// As `wait_precisely`, for older kernels: an epoll instance can itself be polled.
+    #[expect(unsafe_code, reason = "std does not offer poll")]
+    fn wait_otherwise(&mut self, patience: Duration) -> io::Result<libc::c_int> {
+        let mut poll = libc::pollfd {
+            fd: self.fd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let time = timespec(patience);
+        // SAFETY: one descriptor is passed, as said, and a time to read.
+        check(unsafe { libc::ppoll(&raw mut poll, 1, &raw const time, std::ptr::null()) })?;
+        self.take()
     }
 
     /// One of the events of the last wait.
@@ -162,6 +234,20 @@ impl Poll {
             flags: events,
         }
     }
+}
+
+fn timespec(time: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: time.as_secs().cast_signed(),
+        tv_nsec: time.subsec_nanos().into(),
+    }
+}
+
+/// Asks the kernel to wake the calling thread as close to its time as it can, instead of 50 us around it.
+#[expect(unsafe_code, reason = "std does not offer prctl")]
+pub(crate) fn wake_sharply() {
+    // SAFETY: no memory is passed. A refusal costs precision, which the lateness shows.
+    let _ = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }
 
 fn check(status: libc::c_int) -> io::Result<libc::c_int> {

@@ -38,6 +38,14 @@ impl Begun {
     };
 }
 
+/// A right answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Served {
+    pub(crate) body_bytes: u64,
+    /// From sending to the last byte.
+    pub(crate) served_ns: u64,
+}
+
 /// Counts of one thread.
 ///
 /// A request counts when its planned instant lies in the window, however late its answer comes. The
@@ -54,19 +62,22 @@ pub(crate) struct Tally {
     ok: u64,
     unsent: u64,
     faults: BTreeMap<Fault, u64>,
+    withdrawn: u64,
+    /// Requests that may still be counted.
+    budget: u64,
     body_bytes: u64,
     opened: u64,
+    open_now: u64,
+    held: u64,
     latency: Latency,
+    service: Latency,
+    lateness: Latency,
     timeline: Vec<Second>,
 }
 
 impl Tally {
-    pub(crate) fn new(window: Window) -> Self {
-        let seconds = window.length_ns().div_ceil(SECOND_NS);
-        let second = |index| Second {
-            at_ms: index * 1000,
-            ..Second::default()
-        };
+    /// `budget` is the number of requests that may count; 0 for any number.
+    pub(crate) fn new(window: Window, budget: u64) -> Self {
         Self {
             window,
             all_ok: 0,
@@ -77,11 +88,22 @@ impl Tally {
             ok: 0,
             unsent: 0,
             faults: BTreeMap::new(),
+            withdrawn: 0,
+            budget: if budget == 0 { u64::MAX } else { budget },
             body_bytes: 0,
             opened: 0,
+            open_now: 0,
+            held: 0,
             latency: Latency::new(),
-            timeline: (0..seconds).map(second).collect(),
+            service: Latency::new(),
+            lateness: Latency::new(),
+            timeline: Vec::new(),
         }
+    }
+
+    /// Whether as many requests have begun as are to be counted.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.budget == 0
     }
 
     /// A request begins.
@@ -89,18 +111,41 @@ impl Tally {
         let counts = self.window.contains(planned_ns);
         self.planned += u64::from(counts);
         self.pending += u64::from(counts);
+        self.budget -= u64::from(counts);
         Begun { planned_ns, counts }
     }
 
     /// A connection was opened.
     pub(crate) fn open(&mut self, now_ns: u64) {
         self.opened += u64::from(self.window.contains(now_ns));
+        self.open_now += 1;
+        self.held = self.held.max(self.open_now);
     }
 
-    /// A request ended. `outcome` is its body's length in bytes, or what went wrong.
-    pub(crate) fn end(&mut self, begun: Begun, now_ns: u64, outcome: Result<u64, Fault>) {
+    /// A connection was closed.
+    pub(crate) fn shut(&mut self) {
+        self.open_now -= 1;
+    }
+
+    /// The client began a request so much after it was due.
+    pub(crate) fn late(&mut self, begun: Begun, late_ns: u64) {
+        if begun.counts {
+            self.lateness.record(late_ns);
+        }
+    }
+
+    /// A request was due and nobody could begin it within its deadline.
+    pub(crate) fn leave_unsent(&mut self, planned_ns: u64) {
+        let counts = self.window.contains(planned_ns);
+        self.planned += u64::from(counts);
+        self.unsent += u64::from(counts);
+        self.budget -= u64::from(counts);
+    }
+
+    /// A request ended.
+    pub(crate) fn end(&mut self, begun: Begun, now_ns: u64, outcome: Result<Served, Fault>) {
         let (ok, faults, body_bytes) = match outcome {
-            Ok(body_bytes) => (1, 0, body_bytes),
+            Ok(served) => (1, 0, served.body_bytes),
             Err(_) => (0, 1, 0),
         };
         self.all_ok += ok;
@@ -115,10 +160,11 @@ impl Tally {
         }
         self.pending -= 1;
         match outcome {
-            Ok(body_bytes) => {
+            Ok(served) => {
                 self.ok += 1;
-                self.body_bytes += body_bytes;
+                self.body_bytes += served.body_bytes;
                 self.latency.record(now_ns.saturating_sub(begun.planned_ns));
+                self.service.record(served.served_ns);
             }
             Err(fault) => *self.faults.entry(fault).or_default() += 1,
         }
@@ -127,33 +173,42 @@ impl Tally {
     /// Closes the window now if it has not closed yet.
     pub(crate) fn close(&mut self, now_ns: u64) {
         self.window.close_ns = self.window.close_ns.min(now_ns);
-        let seconds = self.window.length_ns().div_ceil(SECOND_NS);
-        self.timeline.truncate(seconds as usize);
     }
 
     /// A request under way is given up because the user ended the run: it was never planned.
     pub(crate) fn withdraw(&mut self, begun: Begun) {
         self.pending -= u64::from(begun.counts);
         self.planned -= u64::from(begun.counts);
+        self.withdrawn += u64::from(begun.counts);
     }
 
     fn second(&mut self, now_ns: u64) -> Option<&mut Second> {
         if !self.window.contains(now_ns) {
             return None;
         }
-        let index = (now_ns - self.window.open_ns) / SECOND_NS;
-        self.timeline.get_mut(index as usize)
+        let index = ((now_ns - self.window.open_ns) / SECOND_NS) as usize;
+        if self.timeline.len() <= index {
+            self.timeline.resize(index + 1, Second::default());
+        }
+        self.timeline.get_mut(index)
     }
 }
 
 /// Sums up the threads.
-pub(crate) fn merge(tallies: &[Tally], connections: u32, engine: &str) -> LoadResult {
-    let window_ns = tallies.iter().map(|tally| tally.window.length_ns()).max();
+pub(crate) fn merge(tallies: &[Tally]) -> LoadResult {
+    let window_ns = tallies
+        .iter()
+        .map(|tally| tally.window.length_ns())
+        .max()
+        .unwrap_or(0);
+    let second = |index| Second {
+        at_ms: index * 1000,
+        ..Second::default()
+    };
     let mut result = LoadResult {
-        window_ns: window_ns.unwrap_or(0),
-        connections_asked: connections.into(),
+        window_ns,
         client_cpu_ns: tallies.iter().map(|tally| tally.cpu_ns).collect(),
-        engine: engine.into(),
+        timeline: (0..window_ns.div_ceil(SECOND_NS)).map(second).collect(),
         ..LoadResult::default()
     };
     for tally in tallies {
@@ -175,21 +230,20 @@ fn add(result: &mut LoadResult, tally: &Tally) {
     result.planned += tally.planned;
     result.ok += tally.ok;
     result.unsent += tally.unsent;
+    result.withdrawn += tally.withdrawn;
     result.connections_opened += tally.opened;
+    result.connections_held += tally.held;
     result.body_bytes += tally.body_bytes;
     result.latency.merge(&tally.latency);
+    result.service.merge(&tally.service);
+    result.lateness.merge(&tally.lateness);
     for (fault, count) in &tally.faults {
         *result.faults.entry(*fault).or_default() += count;
     }
-    for (index, second) in tally.timeline.iter().enumerate() {
-        match result.timeline.get_mut(index) {
-            Some(sum) => {
-                sum.ok += second.ok;
-                sum.faults += second.faults;
-                sum.body_bytes += second.body_bytes;
-            }
-            None => result.timeline.push(second.clone()),
-        }
+    for (sum, second) in result.timeline.iter_mut().zip(&tally.timeline) {
+        sum.ok += second.ok;
+        sum.faults += second.faults;
+        sum.body_bytes += second.body_bytes;
     }
 }
 
@@ -202,7 +256,12 @@ mod tests {
         close_ns: 12 * SECOND_NS + SECOND_NS / 2,
     };
 
-    fn ended(at_s: f64, took_s: f64, outcome: Result<u64, Fault>, tally: &mut Tally) {
+    const RIGHT: Result<Served, Fault> = Ok(Served {
+        body_bytes: 7,
+        served_ns: 1,
+    });
+
+    fn ended(at_s: f64, took_s: f64, outcome: Result<Served, Fault>, tally: &mut Tally) {
         let planned_ns = (at_s * 1e9) as u64;
         let begun = tally.plan(planned_ns);
         tally.end(begun, planned_ns + (took_s * 1e9) as u64, outcome);
@@ -210,12 +269,12 @@ mod tests {
 
     #[test]
     fn a_request_counts_by_its_planned_instant() {
-        let mut tally = Tally::new(WINDOW);
-        ended(9.9, 0.2, Ok(7), &mut tally);
-        ended(10.0, 0.1, Ok(7), &mut tally);
+        let mut tally = Tally::new(WINDOW, 0);
+        ended(9.9, 0.2, RIGHT, &mut tally);
+        ended(10.0, 0.1, RIGHT, &mut tally);
         ended(12.4, 5.0, Err(Fault::Reset), &mut tally);
-        ended(12.5, 0.1, Ok(7), &mut tally);
-        let result = merge(&[tally], 1, "none");
+        ended(12.5, 0.1, RIGHT, &mut tally);
+        let result = merge(&[tally]);
         assert_eq!((result.planned, result.ok, result.fault_count()), (2, 1, 1));
         assert_eq!(result.latency.count(), 1);
         assert_eq!(result.window_ns, 2_500_000_000);
@@ -223,23 +282,23 @@ mod tests {
 
     #[test]
     fn the_timeline_shows_what_happened_when() {
-        let mut tally = Tally::new(WINDOW);
-        ended(9.9, 0.2, Ok(7), &mut tally);
+        let mut tally = Tally::new(WINDOW, 0);
+        ended(9.9, 0.2, RIGHT, &mut tally);
         ended(11.5, 0.1, Err(Fault::Reset), &mut tally);
-        ended(12.4, 0.05, Ok(7), &mut tally);
-        let seconds = merge(&[tally], 1, "none").timeline;
+        ended(12.4, 0.05, RIGHT, &mut tally);
+        let seconds = merge(&[tally]).timeline;
         let seen: Vec<_> = seconds.iter().map(|s| (s.at_ms, s.ok, s.faults)).collect();
         assert_eq!(seen, [(0, 1, 0), (1000, 0, 1), (2000, 1, 0)]);
     }
 
     #[test]
     fn a_run_that_is_ended_early_has_a_shorter_window() {
-        let mut tally = Tally::new(WINDOW);
-        ended(10.2, 0.1, Ok(7), &mut tally);
+        let mut tally = Tally::new(WINDOW, 0);
+        ended(10.2, 0.1, RIGHT, &mut tally);
         let begun = tally.plan(11 * SECOND_NS);
         tally.close(11 * SECOND_NS);
         tally.withdraw(begun);
-        let result = merge(&[tally], 1, "none");
+        let result = merge(&[tally]);
         assert_eq!((result.planned, result.window_ns), (1, 1_000_000_000));
         assert_eq!(result.timeline.len(), 1);
     }

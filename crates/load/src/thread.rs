@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::clients::{Clients, Step};
+use crate::clients::{Clients, Due, Step};
 use crate::clock::{now_ns, thread_cpu_ns};
+use crate::sys;
 use crate::tally::{Tally, Window};
 
 /// Longest sleep: after it the thread looks whether it is to stop.
@@ -41,13 +42,28 @@ impl Progress {
     }
 }
 
+/// What ties a thread to the rest.
+#[derive(Clone, Copy)]
+pub(crate) struct Watch<'w> {
+    /// The user ends the run.
+    pub(crate) stop: &'w AtomicBool,
+    pub(crate) progress: &'w Progress,
+    /// How long before a request is due the thread stops sleeping; 0 where it would take the CPU from the server.
+    pub(crate) spin_ns: u64,
+}
+
 /// Runs the clients until all that counts has ended.
 pub(crate) fn work<E: Engine>(
     mut clients: Clients<'_>,
     mut engine: E,
-    stop: &AtomicBool,
-    progress: &Progress,
+    watch: &Watch<'_>,
 ) -> Result<Tally> {
+    let Watch {
+        stop,
+        progress,
+        spin_ns,
+    } = *watch;
+    sys::wake_sharply();
     let mut meter = Meter::default();
     let mut stopped_ns = None;
     loop {
@@ -57,7 +73,8 @@ pub(crate) fn work<E: Engine>(
             clients.stop(now);
         }
         meter.look(clients.tally.window, now);
-        while let Some((slot, step)) = clients.due(now) {
+        // The clock is read anew each time: doing a step takes microseconds, and they count.
+        while let Some((slot, step)) = clients.due(now_ns()) {
             engine.perform(&mut clients, slot, step);
         }
         progress.show(&clients.tally);
@@ -67,15 +84,26 @@ pub(crate) fn work<E: Engine>(
         if clients.is_over(now) {
             break;
         }
-        let until_ns = clients
-            .next_due_ns()
-            .min(meter.next_ns(clients.tally.window));
-        let patience_ns = until_ns.saturating_sub(now).min(NAP_NS);
-        engine.wait(&mut clients, Duration::from_nanos(patience_ns))?;
+        let patience = patience(
+            clients.next_due(),
+            meter.next_ns(clients.tally.window),
+            spin_ns,
+        );
+        engine.wait(&mut clients, patience)?;
     }
     let mut tally = clients.tally;
     tally.cpu_ns = meter.cpu_ns();
     Ok(tally)
+}
+
+/// How long a thread may sleep.
+fn patience(due: Due, meter_ns: u64, spin_ns: u64) -> Duration {
+    let until_ns = due
+        .sharp_ns
+        .saturating_sub(spin_ns)
+        .min(due.blunt_ns)
+        .min(meter_ns);
+    Duration::from_nanos(until_ns.saturating_sub(now_ns()).min(NAP_NS))
 }
 
 /// CPU time of the calling thread between the window's ends.

@@ -2,21 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::net::TcpStream;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use load::expect::Expect;
-use load::{Load, Request};
+use load::traffic::{End, Traffic};
+use load::{Load, Request, drive};
 use record::load::{Fault, LoadResult};
 
-use crate::server::{self, Server, answer, last_answer, reset_after, wait_for_request};
+use crate::server::{
+    self, BODY, Server, last_answer, reset_after, serve_rightly, wait_for_request,
+};
 
-const BODY: &[u8] = b"twenty bytes of text";
-
-fn load_on(server: &Server, window_ms: u64) -> Load {
-    Load {
-        server: server.address,
+/// Four clients, forty requests and not one more.
+fn traffic_on(server: SocketAddr) -> Traffic {
+    let load = Load {
+        server,
         host: "test".into(),
         requests: vec![Request {
             path: "/page".into(),
@@ -25,14 +27,18 @@ fn load_on(server: &Server, window_ms: u64) -> Load {
         connections: 4,
         keep_alive: true,
         threads: 1,
-        deadline: Duration::from_millis(200),
+        deadline: Duration::from_millis(100),
         warmup: Duration::ZERO,
-        window: Duration::from_millis(window_ms),
+        window: Duration::from_secs(1),
+    };
+    Traffic {
+        end: End::Count(40),
+        ..load.traffic()
     }
 }
 
-fn run(load: &Load) -> LoadResult {
-    let result = load::run(load, &AtomicBool::new(false), &mut |_| {}).unwrap();
+fn run(traffic: &Traffic) -> LoadResult {
+    let result = drive::run(traffic, &AtomicBool::new(false), &mut |_| {}).unwrap();
     assert_eq!(
         result.planned,
         result.ok + result.unsent + result.fault_count()
@@ -41,16 +47,15 @@ fn run(load: &Load) -> LoadResult {
     result
 }
 
-/// Every request fails in one way, as often as the server saw requests or connections.
+/// Every request fails in the same way, and the server sees each of them on a connection of its own.
 fn check(serve: fn(TcpStream), fault: Fault) {
     let server = Server::start(serve);
-    let result = run(&load_on(&server, 300));
-    let seen = server.stop();
-    let count = result.fault_count();
-    assert_eq!(result.faults, BTreeMap::from([(fault, count)]));
-    assert_eq!(result.ok, 0);
-    // The load goes on, uncounted, until the last request of the window has its outcome.
-    assert!(0 < count && count <= seen, "{count} of {seen}");
+    let result = run(&traffic_on(server.address));
+    assert_eq!(result.faults, BTreeMap::from([(fault, 40)]));
+    assert_eq!(
+        (result.ok, result.connections_opened, server.stop()),
+        (0, 40, 40)
+    );
 }
 
 fn head(length: usize) -> String {
@@ -59,28 +64,31 @@ fn head(length: usize) -> String {
 
 #[test]
 fn a_server_that_answers_rightly_gets_no_faults() {
-    let server = Server::start(|mut stream| {
-        while wait_for_request(&mut stream) {
-            answer(&mut stream, BODY);
-        }
-    });
-    let result = run(&load_on(&server, 300));
+    let server = Server::start(serve_rightly);
+    let result = run(&traffic_on(server.address));
     assert_eq!(result.faults, BTreeMap::new());
-    assert_eq!(result.connections_opened, 4);
-    assert_eq!(server.stop(), 4);
-    assert!(result.ok > 100, "{result:?}");
-    assert_eq!(result.body_bytes, result.ok * BODY.len() as u64);
+    assert_eq!((result.ok, result.body_bytes), (40, 40 * BODY.len() as u64));
+    assert_eq!(
+        (
+            result.connections_opened,
+            result.connections_held,
+            server.stop()
+        ),
+        (4, 4, 4)
+    );
 }
 
 #[test]
 fn refused_connections_are_counted() {
     let server = Server::start(|_| {});
-    let load = load_on(&server, 450);
+    let traffic = traffic_on(server.address);
     server.stop();
-    let result = run(&load);
-    // Four clients try at once and then every 100 ms.
-    assert_eq!(result.faults, BTreeMap::from([(Fault::ConnectFailed, 20)]));
+    let start = Instant::now();
+    let result = run(&traffic);
+    assert_eq!(result.faults, BTreeMap::from([(Fault::ConnectFailed, 40)]));
     assert_eq!(result.connections_opened, 0);
+    // Four clients try at once, and then every 100 ms.
+    assert!(start.elapsed() > Duration::from_millis(900));
 }
 
 #[test]
@@ -220,38 +228,16 @@ fn a_server_that_answers_and_closes_has_served() {
         wait_for_request(&mut stream);
         last_answer(&mut stream, BODY);
     });
-    let mut load = load_on(&server, 300);
-    load.keep_alive = false;
-    let result = run(&load);
-    assert_eq!(result.faults, BTreeMap::new());
-    let seen = server.stop();
-    assert!(0 < result.ok && result.ok <= seen, "{seen} seen");
-}
-
-#[test]
-fn a_stall_of_all_shows_in_the_slowest_latencies_only() {
-    let server = Server::start(|mut stream| {
-        let start = std::time::Instant::now();
-        let mut stalled = false;
-        while wait_for_request(&mut stream) {
-            if !stalled && start.elapsed() > Duration::from_millis(300) {
-                std::thread::sleep(Duration::from_secs(1));
-                stalled = true;
-            }
-            answer(&mut stream, BODY);
-        }
-    });
-    let mut load = load_on(&server, 1600);
-    load.deadline = Duration::from_secs(5);
-    let result = run(&load);
-    assert_eq!(result.faults, BTreeMap::new());
-    let max_ns = result.latency.max_ns();
-    assert!(
-        (1_000_000_000..1_100_000_000).contains(&max_ns),
-        "max is {max_ns} ns"
-    );
-    assert!(result.latency.quantile_ns(0.9) < 100_000_000);
-    assert_eq!(result.timeline.len(), 2);
+    for keep_alive in [true, false] {
+        let traffic = Traffic {
+            keep_alive,
+            ..traffic_on(server.address)
+        };
+        let result = run(&traffic);
+        assert_eq!(result.faults, BTreeMap::new());
+        assert_eq!((result.ok, result.connections_opened), (40, 40));
+    }
+    assert_eq!(server.stop(), 80);
 }
 
 #[test]
@@ -261,21 +247,76 @@ fn a_stalled_server_times_out_every_client_once() {
         std::thread::sleep(Duration::from_secs(1));
         let _ = stream.write_all(BODY);
     });
-    let result = run(&load_on(&server, 150));
+    let traffic = Traffic {
+        end: End::After(Duration::from_millis(50)),
+        ..traffic_on(server.address)
+    };
+    let result = run(&traffic);
     assert_eq!(
         result.faults,
         BTreeMap::from([(Fault::FirstByteTimeout, 4)])
     );
-    server.stop();
 }
 
 #[test]
 fn a_full_backlog_times_out_in_connecting() {
     let (listener, _fillers) = server::full_backlog();
-    let server = Server::start(|_| {});
-    let mut load = load_on(&server, 150);
-    server.stop();
-    load.server = listener.local_addr().unwrap();
-    let result = run(&load);
-    assert_eq!(result.faults, BTreeMap::from([(Fault::ConnectTimeout, 4)]));
+    let traffic = traffic_on(listener.local_addr().unwrap());
+    let result = run(&traffic);
+    assert_eq!(result.faults, BTreeMap::from([(Fault::ConnectTimeout, 40)]));
+}
+
+#[test]
+fn clients_that_run_out_of_ports_blame_themselves() {
+    let server = Server::start(serve_rightly);
+    // An address that this machine does not have.
+    let traffic = Traffic {
+        sources: vec!["192.0.2.1".parse().unwrap()],
+        end: End::Count(4),
+        ..traffic_on(server.address)
+    };
+    let result = run(&traffic);
+    assert_eq!(result.faults, BTreeMap::from([(Fault::ClientNoPort, 4)]));
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_run_that_the_user_ends_is_right_for_its_time() {
+    let server = Server::start(serve_rightly);
+    let traffic = Traffic {
+        end: End::After(Duration::from_secs(60)),
+        ..traffic_on(server.address)
+    };
+    let stop = AtomicBool::new(false);
+    let result = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(300));
+            stop.store(true, Ordering::SeqCst);
+        });
+        drive::run(&traffic, &stop, &mut |_| {}).unwrap()
+    });
+    assert!((300_000_000..400_000_000).contains(&result.window_ns));
+    assert_eq!((result.planned, result.withdrawn), (result.ok, 0));
+    // The answers to the last four requests came when the window was closed.
+    let shown: u64 = result.timeline.iter().map(|second| second.ok).sum();
+    assert!(result.ok - 4 <= shown && shown <= result.ok);
+}
+
+#[test]
+fn a_hanging_request_is_withdrawn_when_the_user_ends_the_run() {
+    let server = Server::start(|mut stream| while wait_for_request(&mut stream) {});
+    let traffic = Traffic {
+        deadline: Duration::from_secs(60),
+        end: End::After(Duration::from_secs(60)),
+        ..traffic_on(server.address)
+    };
+    let stop = AtomicBool::new(false);
+    let result = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(100));
+            stop.store(true, Ordering::SeqCst);
+        });
+        drive::run(&traffic, &stop, &mut |_| {}).unwrap()
+    });
+    assert_eq!((result.planned, result.withdrawn), (0, 4));
 }

@@ -3,4 +3,6 @@
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod open;
+#[cfg(test)]
 mod server;

@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// What a right answer holds.
+pub const BODY: &[u8] = b"twenty bytes of text";
+
 /// A server under test.
 pub struct Server {
     pub address: SocketAddr,
@@ -69,6 +72,13 @@ pub fn wait_for_request(stream: &mut TcpStream) -> bool {
         }
     }
     true
+}
+
+/// Answers all requests of a connection.
+pub fn serve_rightly(mut stream: TcpStream) {
+    while wait_for_request(&mut stream) {
+        answer(&mut stream, BODY);
+    }
 }
 
 /// Sends a right answer with this body.

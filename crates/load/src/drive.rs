@@ -1,0 +1,225 @@
+//! One run: threads are made, watched and merged.
+
+use std::num::NonZero;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use record::load::LoadResult;
+
+use crate::Tick;
+use crate::clients::{Clients, Order, Picker, Plan, Rules};
+use crate::clock::{self, now_ns};
+use crate::dice::Dice;
+use crate::epoll::Epoll;
+use crate::schedule::Pacer;
+use crate::tally::{self, Tally, Window};
+use crate::target::Target;
+use crate::thread::{self, Engine, Progress, Watch};
+use crate::traffic::{End, Mix, Traffic};
+
+/// A thread stops sleeping so long before a request is due: sleeps end up to 100 us late on most machines.
+const SPIN_NS: u64 = 150_000;
+
+/// Runs the load and returns what the clients saw.
+///
+/// A request counts when its planned instant lies in the window, however late its answer comes.
+/// Setting `stop` ends the run early: the window closes at that instant, and the result is right for the
+/// shorter window. Errors are mistakes in `traffic`, resources the system refuses, and a stop before the window.
+pub fn run(
+    traffic: &Traffic,
+    stop: &AtomicBool,
+    on_tick: &mut dyn FnMut(Tick),
+) -> Result<LoadResult> {
+    traffic.check()?;
+    let threads = threads(traffic);
+    let span = Span::new(traffic);
+    let orders = orders(traffic);
+    let mut crews = Vec::new();
+    for thread in 0..threads {
+        crews.push(crew(traffic, &orders, span, (thread, threads))?);
+    }
+    let tallies = work_all(crews, span, stop, on_tick)?;
+    let mut result = tally::merge(&tallies);
+    ensure!(
+        result.window_ns > 0,
+        "stopped in the warm-up: nothing was counted"
+    );
+    result.connections_asked = traffic.connections.into();
+    result.engine = Epoll::NAME.into();
+    Ok(result)
+}
+
+/// When a run begins and what of it counts.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    start_ns: u64,
+    window: Window,
+}
+
+impl Span {
+    fn new(traffic: &Traffic) -> Self {
+        let start_ns = now_ns();
+        let open_ns = start_ns.saturating_add(clock::ns(traffic.warmup));
+        let close_ns = match traffic.end {
+            End::After(window) => open_ns.saturating_add(clock::ns(window)),
+            End::Count(_) => u64::MAX,
+        };
+        let window = Window { open_ns, close_ns };
+        Self { start_ns, window }
+    }
+}
+
+/// Client threads: as many as asked for, but each has a connection and a request to count.
+fn threads(traffic: &Traffic) -> u32 {
+    let useful = match traffic.end {
+        End::After(_) => u32::MAX,
+        End::Count(count) => u32::try_from(count).unwrap_or(u32::MAX),
+    };
+    traffic.threads.min(traffic.connections).min(useful)
+}
+
+fn orders(traffic: &Traffic) -> Vec<Order> {
+    let exchanges = traffic.mix.exchanges();
+    let orders = exchanges.map(|exchange| Order {
+        bytes: exchange.bytes(&traffic.host, traffic.keep_alive),
+        expect: exchange.expect.clone(),
+        is_bodiless: exchange.method == "HEAD",
+    });
+    orders.collect()
+}
+
+/// The clients and the sockets of thread `turn.0` of `turn.1`.
+fn crew<'o>(
+    traffic: &Traffic,
+    orders: &'o [Order],
+    span: Span,
+    turn: (u32, u32),
+) -> Result<(Clients<'o>, Epoll)> {
+    let numbers = share(traffic.connections.into(), turn);
+    let numbers = numbers.start as u32..numbers.end as u32;
+    let target = Target {
+        server: traffic.server,
+        sources: traffic.sources.clone(),
+        first: numbers.start,
+    };
+    let engine = Epoll::new(target, numbers.len())?;
+    let rules = Rules {
+        keep_alive: traffic.keep_alive,
+        deadline_ns: clock::ns(traffic.deadline),
+        start_ns: span.start_ns,
+    };
+    let budget = match traffic.end {
+        End::After(_) => 0,
+        End::Count(count) => {
+            let share = share(count, turn);
+            share.end - share.start
+        }
+    };
+    let plan = Plan {
+        tally: Tally::new(span.window, budget),
+        pacer: Pacer::new(traffic.schedule, span.start_ns, turn, traffic.seed),
+        picker: picker(traffic, turn.0),
+    };
+    Ok((Clients::new(orders, numbers, rules, plan), engine))
+}
+
+fn picker(traffic: &Traffic, thread: u32) -> Picker {
+    match &traffic.mix {
+        Mix::Round(_) => Picker::Round,
+        Mix::Weighted(weighted) => {
+            let sums = weighted.iter().scan(0, |sum, (weight, _)| {
+                *sum += u64::from(*weight);
+                Some(*sum)
+            });
+            // Half of all streams are for arrivals, the others for the mix.
+            let dice = Dice::new(traffic.seed, (1 << 32) | u64::from(thread));
+            Picker::Weighted {
+                sums: sums.collect(),
+                dice,
+            }
+        }
+    }
+}
+
+/// A thread's share of `total` things: all threads differ by one at most.
+fn share(total: u64, (thread, threads): (u32, u32)) -> Range<u64> {
+    let first = |thread: u32| {
+        let product = u128::from(total) * u128::from(thread) / u128::from(threads);
+        product as u64
+    };
+    first(thread)..first(thread + 1)
+}
+
+/// Runs one thread per crew and tells of their progress until all have ended.
+fn work_all<E: Engine + Send>(
+    crews: Vec<(Clients<'_>, E)>,
+    span: Span,
+    stop: &AtomicBool,
+    on_tick: &mut dyn FnMut(Tick),
+) -> Result<Vec<Tally>> {
+    let progress: Vec<Progress> = crews.iter().map(|_| Progress::default()).collect();
+    let spin_ns = spin_ns(crews.len());
+    std::thread::scope(|scope| {
+        let (busy, all_done) = mpsc::channel::<()>();
+        let mut threads = Vec::new();
+        for (index, ((clients, engine), progress)) in crews.into_iter().zip(&progress).enumerate() {
+            let busy = busy.clone();
+            let watch = Watch {
+                stop,
+                progress,
+                spin_ns,
+            };
+            let thread = std::thread::Builder::new()
+                .name(format!("client-{index}"))
+                .spawn_scoped(scope, move || {
+                    let _busy = busy;
+                    thread::work(clients, engine, &watch)
+                })
+                .context("cannot start a client thread")?;
+            threads.push(thread);
+        }
+        drop(busy);
+        watch(&all_done, &progress, span, on_tick);
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("client threads do not panic"))
+            .collect()
+    })
+}
+
+/// Waiting actively is for machines that have a CPU to spare for each client thread.
+fn spin_ns(threads: usize) -> u64 {
+    let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
+    if cpus > threads { SPIN_NS } else { 0 }
+}
+
+/// Tells of the progress once a second until the channel is closed.
+fn watch(
+    all_done: &mpsc::Receiver<()>,
+    progress: &[Progress],
+    span: Span,
+    on_tick: &mut dyn FnMut(Tick),
+) {
+    for second in 1.. {
+        let at_ns = span.start_ns + u64::from(second) * 1_000_000_000;
+        let patience = Duration::from_nanos(at_ns.saturating_sub(now_ns()));
+        if all_done.recv_timeout(patience) == Err(RecvTimeoutError::Disconnected) {
+            return;
+        }
+        on_tick(Tick {
+            second,
+            ok: progress
+                .iter()
+                .map(|each| each.ok.load(Ordering::Relaxed))
+                .sum(),
+            faults: progress
+                .iter()
+                .map(|each| each.faults.load(Ordering::Relaxed))
+                .sum(),
+            counting: span.window.contains(at_ns),
+        });
+    }
+}

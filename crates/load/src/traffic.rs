@@ -1,0 +1,273 @@
+//! Everything that can be said about a load, as one value.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+
+use crate::expect::Expect;
+use crate::schedule::Schedule;
+
+/// A load run in full. `Load` is its everyday form.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Traffic {
+    /// The server.
+    pub server: SocketAddr,
+    /// Value of the `Host` header.
+    pub host: String,
+    /// What is asked for.
+    pub mix: Mix,
+    /// When it is asked for.
+    pub schedule: Schedule,
+    /// Connections open at once.
+    pub connections: u32,
+    /// Whether a connection serves more than one request.
+    pub keep_alive: bool,
+    /// Addresses that connections come from, in turn; with none the kernel chooses.
+    pub sources: Vec<IpAddr>,
+    /// Client threads; never more than connections.
+    pub threads: u32,
+    /// Time that a request may take from its planned instant on, connecting included.
+    pub deadline: Duration,
+    /// Load that is not counted.
+    pub warmup: Duration,
+    /// When the load ends.
+    pub end: End,
+    /// Seed of all that is left to chance.
+    pub seed: u64,
+    /// How sockets are waited for.
+    pub engine: EngineChoice,
+}
+
+/// When a load ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// After so much counted time. The load goes on, uncounted, until all that counts has an outcome.
+    After(Duration),
+    /// After so many counted requests; not one more is sent.
+    Count(u64),
+}
+
+/// How sockets are waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineChoice {
+    /// The fastest that this system allows.
+    Fastest,
+    /// `epoll`, which every kernel has.
+    Epoll,
+}
+
+/// What is asked for, and in which order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mix {
+    /// Each connection goes round the exchanges, starting at its own place.
+    Round(Vec<Exchange>),
+    /// Each request is drawn at random; the number is the exchange's weight.
+    Weighted(Vec<(u32, Exchange)>),
+}
+
+/// A request, and what a right answer to it looks like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exchange {
+    /// `GET`, `POST`, ...
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+    /// Header fields beside those that the generator sends: `Host`, `User-Agent`, `Accept`, `Connection` and
+    /// `Content-Length`. A field of the same name takes the place of the generator's.
+    pub headers: Vec<(String, String)>,
+    /// Body; no `Content-Length` is sent for an empty one.
+    pub body: Vec<u8>,
+    /// What a right answer looks like.
+    pub expect: Expect,
+}
+
+impl Exchange {
+    /// A plain `GET`.
+    pub fn get(path: impl Into<String>, expect: Expect) -> Self {
+        Self {
+            method: "GET".into(),
+            path: path.into(),
+            headers: Vec::new(),
+            body: Vec::new(),
+            expect,
+        }
+    }
+
+    /// The request as it goes on the wire.
+    pub(crate) fn bytes(&self, host: &str, keep_alive: bool) -> Vec<u8> {
+        let Self {
+            method, path, body, ..
+        } = self;
+        let length = body.len().to_string();
+        let own = [
+            ("Host", host),
+            ("User-Agent", "bakeoff"),
+            ("Accept", "*/*"),
+            ("Connection", if keep_alive { "" } else { "close" }),
+            ("Content-Length", if body.is_empty() { "" } else { &length }),
+        ];
+        let mut text = format!("{method} {path} HTTP/1.1\r\n");
+        let given = |name: &str| {
+            self.headers
+                .iter()
+                .any(|(each, _)| each.eq_ignore_ascii_case(name))
+        };
+        let own = own
+            .into_iter()
+            .filter(|(name, value)| !value.is_empty() && !given(name));
+        let given = self.headers.iter().map(|(name, value)| (&**name, &**value));
+        for (name, value) in own.chain(given) {
+            text.extend([name, ": ", value, "\r\n"]);
+        }
+        text.push_str("\r\n");
+        [text.as_bytes(), body].concat()
+    }
+
+    fn check(&self) -> Result<()> {
+        let Self { method, path, .. } = self;
+        let token = !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase());
+        ensure!(
+            token,
+            "not a method: {method:?} (write it like GET or POST)"
+        );
+        let right = path.starts_with('/') && is_graphic(path);
+        ensure!(
+            right,
+            "not a path: {path:?} (begin it with / and escape blanks as %20)"
+        );
+        for (name, value) in &self.headers {
+            let right = !name.is_empty() && is_graphic(name) && !name.contains(':');
+            ensure!(
+                right,
+                "not the name of a header field: {name:?} (write it like Accept-Language)"
+            );
+            let right = value.bytes().all(|byte| byte >= b' ' || byte == b'\t');
+            ensure!(
+                right,
+                "control characters in header field {name}: {value:?} (remove them)"
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Traffic {
+    /// Refuses what cannot be run: the first mistake found.
+    pub(crate) fn check(&self) -> Result<()> {
+        let exchanges: Vec<&Exchange> = self.mix.exchanges().collect();
+        ensure!(
+            !exchanges.is_empty(),
+            "no requests to send (name at least one path)"
+        );
+        if let Mix::Weighted(weighted) = &self.mix {
+            let some = weighted.iter().any(|(weight, _)| *weight > 0);
+            ensure!(
+                some,
+                "all weights of the mix are 0 (give one request a weight of 1)"
+            );
+        }
+        for exchange in exchanges {
+            exchange.check()?;
+        }
+        ensure!(
+            self.connections > 0,
+            "too few connections: 0 (ask for at least 1)"
+        );
+        ensure!(
+            self.threads > 0,
+            "too few client threads: 0 (ask for at least 1)"
+        );
+        ensure!(
+            !self.deadline.is_zero(),
+            "deadline too short: 0 s (allow at least 1ms)"
+        );
+        ensure!(
+            is_graphic(&self.host),
+            "host has blanks or controls: {:?}",
+            self.host
+        );
+        match self.end {
+            End::After(Duration::ZERO) => {
+                anyhow::bail!("window too short: 0 s (measure for at least 1ms)")
+            }
+            End::Count(0) => anyhow::bail!("too few requests to count: 0 (ask for at least 1)"),
+            End::After(_) | End::Count(_) => {}
+        }
+        if let Schedule::Open { rate_per_s, .. } = self.schedule {
+            let right = rate_per_s.is_finite() && rate_per_s > 0.0;
+            ensure!(
+                right,
+                "rate out of range: {rate_per_s} (ask for more than 0 requests per second)"
+            );
+        }
+        let family = |source: &&IpAddr| source.is_ipv4() != self.server.is_ipv4();
+        if let Some(source) = self.sources.iter().find(family) {
+            anyhow::bail!(
+                "source address of another family than server {}: {source}",
+                self.server.ip()
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Mix {
+    /// All exchanges in their order.
+    pub(crate) fn exchanges(&self) -> Box<dyn Iterator<Item = &Exchange> + '_> {
+        match self {
+            Self::Round(exchanges) => Box::new(exchanges.iter()),
+            Self::Weighted(weighted) => Box::new(weighted.iter().map(|(_, exchange)| exchange)),
+        }
+    }
+}
+
+fn is_graphic(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect as Snapshot, expect};
+
+    fn check(exchange: &Exchange, keep_alive: bool, expected: &Snapshot) {
+        let bytes = exchange.bytes("example.org", keep_alive);
+        expected.assert_eq(&String::from_utf8(bytes).unwrap().replace("\r\n", "\n"));
+    }
+
+    #[test]
+    fn requests_look_as_servers_expect_them() {
+        let get = Exchange::get("/a?b=c", Expect::status(200));
+        check(
+            &get,
+            true,
+            &expect![[r"
+                GET /a?b=c HTTP/1.1
+                Host: example.org
+                User-Agent: bakeoff
+                Accept: */*
+
+            "]],
+        );
+        let post = Exchange {
+            method: "POST".into(),
+            headers: vec![("user-agent".into(), "other".into())],
+            body: b"x=1".to_vec(),
+            ..get
+        };
+        check(
+            &post,
+            false,
+            &expect![[r"
+                POST /a?b=c HTTP/1.1
+                Host: example.org
+                Accept: */*
+                Connection: close
+                Content-Length: 3
+                user-agent: other
+
+                x=1"]],
+        );
+    }
+}

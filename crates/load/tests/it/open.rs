@@ -1,0 +1,159 @@
+//! Open loops: planned instants, stalls and lateness, against servers whose behaviour is known.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use load::drive;
+use load::expect::Expect;
+use load::schedule::{Arrivals, Schedule};
+use load::traffic::{End, EngineChoice, Exchange, Mix, Traffic};
+use record::load::{Fault, LoadResult};
+
+use crate::server::{BODY, Server, answer, serve_rightly, wait_for_request};
+
+fn traffic_on(server: &Server, rate_per_s: f64) -> Traffic {
+    Traffic {
+        server: server.address,
+        host: "test".into(),
+        mix: Mix::Round(vec![Exchange::get("/page", Expect::body(BODY))]),
+        schedule: Schedule::Open {
+            rate_per_s,
+            arrivals: Arrivals::Constant,
+        },
+        connections: 4,
+        keep_alive: true,
+        sources: Vec::new(),
+        threads: 1,
+        deadline: Duration::from_secs(5),
+        warmup: Duration::from_millis(100),
+        end: End::After(Duration::from_secs(2)),
+        seed: 7,
+        engine: EngineChoice::Fastest,
+    }
+}
+
+fn run(traffic: &Traffic) -> LoadResult {
+    let result = drive::run(traffic, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    assert_eq!(
+        result.planned,
+        result.ok + result.unsent + result.fault_count()
+    );
+    result
+}
+
+#[test]
+fn the_rate_is_kept_to_the_request() {
+    let server = Server::start(serve_rightly);
+    for threads in [1, 2] {
+        let traffic = Traffic {
+            threads,
+            end: End::After(Duration::from_millis(500)),
+            ..traffic_on(&server, 1000.0)
+        };
+        let result = run(&traffic);
+        assert_eq!((result.planned, result.ok), (500, 500));
+        assert_eq!(result.lateness.count(), 500);
+    }
+}
+
+#[test]
+fn a_server_that_stalls_pays_for_every_request_that_it_kept_waiting() {
+    static STALLS: AtomicBool = AtomicBool::new(false);
+    let server = Server::start(|mut stream| {
+        while wait_for_request(&mut stream) {
+            while STALLS.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            answer(&mut stream, BODY);
+        }
+    });
+    let traffic = traffic_on(&server, 500.0);
+    let result = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(600));
+            STALLS.store(true, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_secs(1));
+            STALLS.store(false, Ordering::SeqCst);
+        });
+        run(&traffic)
+    });
+    assert_eq!((result.planned, result.ok), (1000, 1000));
+    // 500 of 1000 requests wait, the first of them 1 s, the last not at all, the others between: a closed loop
+    // would have seen four slow ones.
+    let quantile_ms = |quantile| result.latency.quantile_ns(quantile) as f64 / 1e6;
+    for (quantile, analytic_ms) in [(0.6, 200.0), (0.75, 500.0), (0.9, 800.0), (0.99, 980.0)] {
+        let seen_ms = quantile_ms(quantile);
+        assert!(
+            (seen_ms - analytic_ms).abs() < 40.0,
+            "{quantile}: {seen_ms} ms"
+        );
+    }
+    // Only four were under way, so only four were served slowly; and the client itself was never that late.
+    assert!(result.service.quantile_ns(0.99) < 100_000_000);
+    assert!(result.lateness.max_ns() < 500_000_000);
+}
+
+#[test]
+fn what_nobody_could_send_is_counted_as_unsent() {
+    let server = Server::start(|mut stream| while wait_for_request(&mut stream) {});
+    let traffic = Traffic {
+        connections: 1,
+        deadline: Duration::from_millis(50),
+        warmup: Duration::ZERO,
+        end: End::After(Duration::from_millis(400)),
+        ..traffic_on(&server, 4000.0)
+    };
+    let result = run(&traffic);
+    // The only connection is taken for 50 ms. Then those that have waited as long get it in turn, each for the
+    // rest of its deadline, while others run out of theirs.
+    assert_eq!((result.planned, result.ok), (1600, 0));
+    assert_eq!(
+        result.faults.keys().collect::<Vec<_>>(),
+        [&Fault::FirstByteTimeout]
+    );
+    assert!(result.unsent >= 400, "{result:?}");
+}
+
+#[test]
+fn thinking_clients_rest_between_requests() {
+    let server = Server::start(serve_rightly);
+    let traffic = Traffic {
+        schedule: Schedule::Closed {
+            think: Duration::from_millis(50),
+        },
+        end: End::Count(20),
+        warmup: Duration::ZERO,
+        ..traffic_on(&server, 1.0)
+    };
+    let start = Instant::now();
+    let result = run(&traffic);
+    assert_eq!(result.ok, 20);
+    // Five requests of each client, with four rests between them.
+    assert!(start.elapsed() >= Duration::from_millis(200));
+    assert_eq!(result.lateness.count(), 20);
+}
+
+#[test]
+fn a_weighted_mix_keeps_its_weights() {
+    let server = Server::start(|mut stream| {
+        while wait_for_request(&mut stream) {
+            answer(&mut stream, BODY);
+        }
+    });
+    let exchange = |body: &[u8]| Exchange::get("/page", Expect::body(body));
+    let traffic = Traffic {
+        mix: Mix::Weighted(vec![
+            (3, exchange(BODY)),
+            (1, exchange(b"other")),
+            (0, exchange(b"")),
+        ]),
+        schedule: Schedule::Closed {
+            think: Duration::ZERO,
+        },
+        end: End::Count(4000),
+        ..traffic_on(&server, 1.0)
+    };
+    let result = run(&traffic);
+    assert_eq!(result.planned, 4000);
+    assert!((2900..3100).contains(&result.ok), "{} of 4000", result.ok);
+}

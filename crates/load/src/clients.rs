@@ -41,6 +41,17 @@ pub(crate) enum Step {
     Close,
 }
 
+/// What the server does after the bytes that came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tail {
+    /// It may send more.
+    Open,
+    /// It has closed.
+    Closed,
+    /// It has reset the connection.
+    Reset,
+}
+
 /// One request as it goes on the wire, and its answer.
 #[derive(Debug)]
 pub(crate) struct Order {
@@ -295,14 +306,14 @@ impl<'o> Clients<'o> {
         Step::Wait
     }
 
-    /// Bytes came, and with `ended` the server will send no more.
-    pub(crate) fn received(&mut self, slot: u32, bytes: &[u8], ended: bool, now_ns: u64) -> Step {
+    /// Bytes came.
+    pub(crate) fn received(&mut self, slot: u32, bytes: &[u8], tail: Tail, now_ns: u64) -> Step {
         match self.slots[slot as usize].state {
             State::Resting | State::Connecting => Step::Wait,
             State::Sending | State::Awaiting | State::Reading => {
-                self.read(slot, bytes, ended, now_ns)
+                self.read(slot, bytes, tail, now_ns)
             }
-            State::Parting if !ended => Step::Wait,
+            State::Parting if tail == Tail::Open => Step::Wait,
             // Bytes that nobody asked for: some servers say why they close an idle connection.
             State::Parting | State::Idle => Step::Close,
         }
@@ -427,20 +438,21 @@ impl<'o> Clients<'o> {
         Step::Open
     }
 
-    fn read(&mut self, slot: u32, bytes: &[u8], ended: bool, now_ns: u64) -> Step {
+    fn read(&mut self, slot: u32, bytes: &[u8], tail: Tail, now_ns: u64) -> Step {
         let Slot { order, answer, .. } = &mut self.slots[slot as usize];
         let (expect, known) = (&self.orders[*order].expect, &mut self.known_heads[*order]);
         let reading = match bytes {
             [] => Reading::More,
             _ => answer.read(bytes, expect, known),
         };
-        let outcome = match reading {
-            Reading::Whole(used) if used == bytes.len() => answer.verify(expect),
+        let outcome = match (reading, tail) {
+            (Reading::Whole(used), _) if used == bytes.len() => answer.verify(expect),
             // More than was announced: the two sides no longer agree where an answer begins.
-            Reading::Whole(_) | Reading::Malformed => Err(Fault::Malformed),
-            Reading::More if ended && answer.is_whole_at_close() => answer.verify(expect),
-            Reading::More if ended => Err(Fault::EarlyClose),
-            Reading::More => {
+            (Reading::Whole(_) | Reading::Malformed, _) => Err(Fault::Malformed),
+            (Reading::More, Tail::Closed) if answer.is_whole_at_close() => answer.verify(expect),
+            (Reading::More, Tail::Closed) => Err(Fault::EarlyClose),
+            (Reading::More, Tail::Reset) => Err(Fault::Reset),
+            (Reading::More, Tail::Open) => {
                 let state = &mut self.slots[slot as usize].state;
                 if *state == State::Awaiting {
                     *state = State::Reading;
@@ -450,7 +462,7 @@ impl<'o> Clients<'o> {
         };
         let whole = matches!(reading, Reading::Whole(used) if used == bytes.len());
         self.end(slot, outcome, now_ns);
-        self.part(slot, whole && !ended, now_ns)
+        self.part(slot, whole && tail == Tail::Open, now_ns)
     }
 
     /// After an answer: keeps the connection, waits for the server to close it, or closes it.

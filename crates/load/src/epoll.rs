@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use record::load::Fault;
 
-use crate::clients::{Clients, Step};
+use crate::clients::{Clients, Step, Tail};
 use crate::clock::now_ns;
 use crate::sys::{self, Event, Poll};
 use crate::target::Target;
@@ -96,9 +96,14 @@ impl Epoll {
             let (step, more) = match stream.read(&mut self.buffer) {
                 Ok(length) => {
                     let emptied = length < self.buffer.len();
-                    let ended = length == 0 || (emptied && event.is_ended());
+                    let tail = match event {
+                        _ if length == 0 => Tail::Closed,
+                        event if emptied && event.is_broken() => Tail::Reset,
+                        event if emptied && event.is_ended() => Tail::Closed,
+                        _ => Tail::Open,
+                    };
                     let bytes = &self.buffer[..length];
-                    (clients.received(slot, bytes, ended, now_ns()), !emptied)
+                    (clients.received(slot, bytes, tail, now_ns()), !emptied)
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

@@ -60,19 +60,8 @@ const FAREWELL: Duration = Duration::from_secs(10);
 /// Time that a job has to end once the host has asked it to stop.
 const STOPPING: Duration = Duration::from_secs(5);
 
-/// Whether this process is the first of a guest: the kernel starts `/init` of an initramfs as pid 1.
-pub fn is_first_process() -> bool {
-    std::process::id() == 1
-        && std::env::args_os()
-            .next()
-            .is_some_and(|name| name == "/init")
-}
-
-/// Runs a guest from its first to its last moment. `build` must be the host's word for this binary.
-///
-/// Never returns and never panics: whatever happens ends in a power-off, told to the host where it can
-/// be reached and on the console where it cannot.
-pub fn init(build: &str) -> ! {
+/// As `crate::init`.
+pub(crate) fn init(build: &str) -> ! {
     if let Err(why) = root::mount_first() {
         eprintln!("bakeoff agent: {why:#}");
     }

@@ -263,13 +263,8 @@ fn without_addresses(line: &str) -> String {
 
 fn collect_userland(values: &mut Values) {
     // The list of all packages with their versions stands for the user land.
-    for (key, path) in [
-        ("hash:userland", "/var/lib/dpkg/status"),
-        ("hash:agent", "/proc/self/exe"),
-    ] {
-        if let Ok(hash) = hash_file(Path::new(path)) {
-            keep(values, key, &hash);
-        }
+    if let Ok(hash) = hash_file(Path::new("/var/lib/dpkg/status")) {
+        keep(values, "hash:userland", &hash);
     }
 }
 

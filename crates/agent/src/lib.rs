@@ -8,7 +8,7 @@
 //! `boot` is what only a guest needs; everything else also serves a live host, in namespaces and a cgroup
 //! of its own. The agent does one job and never learns that there is another arm.
 
-pub mod boot;
+mod boot;
 pub mod cells;
 pub mod facts;
 pub mod job;
@@ -18,3 +18,21 @@ pub mod services;
 pub mod sysctl;
 pub mod watch;
 pub mod wire;
+
+/// Whether this process is the first of a guest: the kernel starts `/init` of an initramfs as pid 1.
+pub fn is_first_process() -> bool {
+    std::process::id() == 1
+        && std::env::args_os()
+            .next()
+            .is_some_and(|name| name == "/init")
+}
+
+/// Runs a guest from its first to its last moment, in place of everything else that this program does.
+/// Call it before any thread is started. `build` is the host's word for this very binary; there is no
+/// `/proc` yet when the caller works it out.
+///
+/// Never returns: whatever happens ends in a power-off, told to the host where it can be reached and on
+/// the console where it cannot.
+pub fn init(build: &str) -> ! {
+    boot::init(build)
+}

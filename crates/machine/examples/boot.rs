@@ -1,7 +1,7 @@
 //! Boots one kernel to its first word and says how long it took: a trial of this crate alone.
 //!
 //! ```text
-//! boot KERNEL [wall|instructions|auto] [TIMES]      e.g. boot debian:bookworm/6.1 instructions 3
+//! boot KERNEL [wall|instructions|auto] [TIMES] [refresh]    e.g. boot debian:bookworm/6.1 instructions 3
 //! ```
 //! The same binary is the guest's first process: there it loads the virtio modules, says hello on the
 //! agent's line and waits to be stopped.
@@ -41,10 +41,11 @@ fn main() -> Result<()> {
         Some(other) => bail!("unknown clock: {other}"),
     };
     let times = words.get(2).map_or(Ok(1), |text| text.parse())?;
-    be_host(name, clock, times)
+    let refresh = words.get(3).is_some_and(|word| word == "refresh");
+    be_host(name, clock, times, refresh)
 }
 
-fn be_host(name: &str, clock: Clock, times: u32) -> Result<()> {
+fn be_host(name: &str, clock: Clock, times: u32, refresh: bool) -> Result<()> {
     let stop = AtomicBool::new(false);
     let task = Task {
         tell: &|progress| eprint!("\r{progress:?}   "),
@@ -53,14 +54,14 @@ fn be_host(name: &str, clock: Clock, times: u32) -> Result<()> {
     let cache = Cache::open(&Cache::of_user()?);
     let began = Instant::now();
     let wanted = record::kernel::read(name, None).map_err(anyhow::Error::msg)?;
-    let kernel = kernel::fetch(&cache, &wanted, false, task)?;
+    let kernel = kernel::fetch(&cache, &wanted, refresh, task)?;
     eprintln!("\n{} after {:.1?}", kernel.package, began.elapsed());
     let files = BootFiles {
         initramfs: initramfs::build(&cache, &kernel, &std::env::current_exe()?, task)?,
         kernel: kernel.vmlinuz,
         cmdline: String::new(),
     };
-    let image = image::build(&cache, "web", false, task)?;
+    let image = image::build(&cache, "web", refresh, task)?;
     eprintln!("\n{} after {:.1?}", image.path.display(), began.elapsed());
     let program = qemu::find(task)?;
     let kvm = kvm::probe(&cache, &program, &files, false, task)?;

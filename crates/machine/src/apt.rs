@@ -85,22 +85,22 @@ impl Suite {
 
     /// All packages whose names begin with one of `prefixes`.
     pub(crate) fn packages(&self, prefixes: &[&str], task: Task<'_>) -> Result<Vec<Package>> {
+        Ok(read_index(&self.index(task)?, prefixes))
+    }
+
+    fn index(&self, task: Task<'_>) -> Result<String> {
         let mut targets = self.command("apt-get")?;
-        targets.args([
-            "indextargets",
-            "--format",
-            "$(FILENAME)",
-            "Created-By: Packages",
-        ]);
-        let files = program::run(&mut targets, task)?;
-        let mut packages = Vec::new();
+        let format = ["--format", "$(FILENAME)", "Created-By: Packages"];
+        let files = program::run(targets.arg("indextargets").args(format), task)?;
+        let mut index = String::new();
         for file in files.lines() {
-            // The index may lie there compressed, in any way that apt knows.
+            // It may lie there compressed, in any way that apt knows.
             let mut cat = Command::new("/usr/lib/apt/apt-helper");
             self.adorn(cat.args(["cat-file", file]));
-            packages.extend(read_index(&program::run(&mut cat, task)?, prefixes));
+            index.push_str(&program::run(&mut cat, task)?);
+            index.push('\n');
         }
-        Ok(packages)
+        Ok(index)
     }
 
     /// Downloads packages into `into`; apt checks them against the signed index.
@@ -119,8 +119,9 @@ impl Suite {
         Ok(())
     }
 
-    /// What installing `packages` on an empty system would bring: `name=version`, sorted.
+    /// What installing `packages` beside a minimal system would bring: `name=version`, sorted.
     pub(crate) fn resolve(&self, packages: &[String], task: Task<'_>) -> Result<Vec<String>> {
+        let required = required_in(&self.index(task)?);
         let mut install = self.command("apt-get")?;
         install.args([
             "install",
@@ -129,13 +130,13 @@ impl Suite {
             "?essential",
             "apt",
         ]);
-        let plan = program::run(install.args(packages), task)?;
+        let plan = program::run(install.args(required).args(packages), task)?;
         let mut chosen: Vec<_> = plan.lines().filter_map(read_install).collect();
         chosen.sort();
         Ok(chosen)
     }
 
-    /// One line for `sources.list`.
+    /// Writes the root's own configuration.
     fn configure(&self, name: &str, source: &Source) -> std::io::Result<()> {
         for dir in [
             "lists/partial",
@@ -294,6 +295,20 @@ fn read_index(index: &str, prefixes: &[&str]) -> Vec<Package> {
     packages
 }
 
+/// Packages of priority required: with the essential ones and apt they make the minimal system.
+fn required_in(index: &str) -> Vec<String> {
+    index
+        .split("\n\n")
+        .filter(|stanza| stanza.lines().any(|line| line == "Priority: required"))
+        .filter_map(|stanza| {
+            stanza
+                .lines()
+                .find_map(|line| line.strip_prefix("Package: "))
+        })
+        .map(String::from)
+        .collect()
+}
+
 /// `Inst kmod (30+20221128-1 Debian:12.5/stable [amd64])` as `kmod=30+20221128-1`.
 fn read_install(line: &str) -> Option<String> {
     let mut words = line.strip_prefix("Inst ")?.split(' ');
@@ -353,6 +368,12 @@ Acquire::Languages:: "none";
             (300, 2048)
         );
         assert_eq!(packages[0].sha256, "abcd");
+    }
+
+    #[test]
+    fn required_packages_are_part_of_a_minimal_system() {
+        let index = "Package: mount\nPriority: required\n\nPackage: vim\nPriority: optional\n";
+        assert_eq!(required_in(index), ["mount"]);
     }
 
     #[test]

@@ -277,7 +277,7 @@ pub(crate) fn hash(bytes: &[u8]) -> String {
 }
 
 /// SHA-256 of a file's content, in hexadecimal.
-pub(crate) fn hash_file(path: &Path) -> Result<String> {
+pub fn hash_file(path: &Path) -> Result<String> {
     let read = || -> io::Result<String> {
         let mut file = File::open(path)?;
         let mut sum = Sha256::new();

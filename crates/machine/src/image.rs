@@ -9,6 +9,7 @@
 //! The identity of an image is its recipe and the versions of its packages. Building runs inside PID and
 //! mount namespaces of its own, so whatever ends the builder ends its children and its mounts too.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -188,7 +189,8 @@ fn is_outdated(cache: &Cache, image: &Image, recipe: &Recipe, task: Task<'_>) ->
     let suite = Suite::open(cache, &recipe.suite, true, task)?;
     let would = suite.resolve(&recipe.packages, task)?;
     let manifest = fs::read_to_string(&image.manifest).context("cannot read the manifest")?;
-    let has: Vec<_> = manifest.lines().collect();
+    let mut has: Vec<_> = manifest.lines().collect();
+    has.sort_unstable();
     Ok(would != has)
 }
 
@@ -312,8 +314,30 @@ fn pack(recipe: &Recipe, work: &Draft, task: Task<'_>) -> Result<u64> {
     .env("SOURCE_DATE_EPOCH", DATE)
     .env("E2FSPROGS_FAKE_TIME", DATE);
     program::run(&mut pack, task)?;
+    level_times(files, work, task)?;
     discard(&work.path.join("root"), task)?;
     Ok(bytes)
+}
+
+/// Sets all times that nobody can set in a directory tree: mke2fs before 1.47.1 copies when a file was last
+/// read and when its inode changed, and the same packages would give other bytes each time.
+fn level_times(files: u64, work: &Draft, task: Task<'_>) -> Result<()> {
+    let mut script = String::new();
+    // The root is inode 2; what a user put there begins at 11 (ext4's EXT2_GOOD_OLD_FIRST_INO).
+    for inode in std::iter::once(2).chain(11..=files + 10) {
+        for time in ["atime", "ctime", "crtime"] {
+            let _ = writeln!(script, "set_inode_field <{inode}> {time} @{DATE}");
+            let _ = writeln!(script, "set_inode_field <{inode}> {time}_extra 0");
+        }
+    }
+    fs::write(work.path.join("times"), script)?;
+    let mut debugfs = command("debugfs", "e2fsprogs")?;
+    debugfs
+        .args(["-w", "-f", "times", "image.ext4"])
+        .current_dir(&work.path)
+        .env("E2FSPROGS_FAKE_TIME", DATE);
+    program::run(&mut debugfs, task)?;
+    Ok(())
 }
 
 /// The unpacked files may belong to subordinate ids, which only an enclosed process may remove.

@@ -189,6 +189,11 @@ impl<'o> Clients<'o> {
         }
     }
 
+    /// How many there are.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
     /// Something that is due by now; to be asked until there is nothing.
     pub(crate) fn due(&mut self, now_ns: u64) -> Option<(u32, Step)> {
         if let Some(slot) = self.deadlines.ring(now_ns) {

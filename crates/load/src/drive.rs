@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use record::load::LoadResult;
 
 use crate::Tick;
@@ -15,13 +15,18 @@ use crate::clock::{self, now_ns};
 use crate::dice::Dice;
 use crate::epoll::Epoll;
 use crate::schedule::Pacer;
+use crate::sys;
 use crate::tally::{self, Tally, Window};
 use crate::target::Target;
 use crate::thread::{self, Engine, Progress, Watch};
-use crate::traffic::{End, Mix, Traffic};
+use crate::traffic::{End, EngineChoice, Mix, Traffic};
+use crate::uring::{self, Uring};
 
 /// A thread stops sleeping so long before a request is due: sleeps end up to 100 us late on most machines.
 const SPIN_NS: u64 = 150_000;
+
+/// Descriptors for all but connections.
+const OTHER_DESCRIPTORS: u64 = 64;
 
 /// Runs the load and returns what the clients saw.
 ///
@@ -34,22 +39,42 @@ pub fn run(
     on_tick: &mut dyn FnMut(Tick),
 ) -> Result<LoadResult> {
     traffic.check()?;
+    let descriptors = u64::from(traffic.connections) + OTHER_DESCRIPTORS;
+    if let Err(limit) = sys::allow_descriptors(descriptors) {
+        bail!(
+            "descriptor limit too low for {} connections: {limit} (raise it with ulimit -n {descriptors})",
+            traffic.connections
+        );
+    }
     let threads = threads(traffic);
     let span = Span::new(traffic);
     let orders = orders(traffic);
     let mut crews = Vec::new();
     for thread in 0..threads {
-        crews.push(crew(traffic, &orders, span, (thread, threads))?);
+        crews.push(crew(traffic, &orders, span, (thread, threads)));
     }
-    let tallies = work_all(crews, span, stop, on_tick)?;
+    let chosen = choose(traffic);
+    let (tallies, engine) = match chosen {
+        Ok(()) => (work_all::<Uring>(crews, span, stop, on_tick)?, Uring::NAME),
+        Err(_) => (work_all::<Epoll>(crews, span, stop, on_tick)?, Epoll::NAME),
+    };
     let mut result = tally::merge(&tallies);
     ensure!(
         result.window_ns > 0,
         "stopped in the warm-up: nothing was counted"
     );
     result.connections_asked = traffic.connections.into();
-    result.engine = Epoll::NAME.into();
+    result.engine = engine.into();
+    result.engine_note = chosen.err().unwrap_or_default();
     Ok(result)
+}
+
+/// Whether the fast engine can be used, and if not why.
+fn choose(traffic: &Traffic) -> Result<(), String> {
+    match traffic.engine {
+        EngineChoice::Epoll => Err("epoll was asked for".into()),
+        EngineChoice::Fastest => uring::probe(),
+    }
 }
 
 /// When a run begins and what of it counts.
@@ -97,7 +122,7 @@ fn crew<'o>(
     orders: &'o [Order],
     span: Span,
     turn: (u32, u32),
-) -> Result<(Clients<'o>, Epoll)> {
+) -> (Clients<'o>, Target) {
     let numbers = share(traffic.connections.into(), turn);
     let numbers = numbers.start as u32..numbers.end as u32;
     let target = Target {
@@ -105,7 +130,6 @@ fn crew<'o>(
         sources: traffic.sources.clone(),
         first: numbers.start,
     };
-    let engine = Epoll::new(target, numbers.len())?;
     let rules = Rules {
         keep_alive: traffic.keep_alive,
         deadline_ns: clock::ns(traffic.deadline),
@@ -123,7 +147,7 @@ fn crew<'o>(
         pacer: Pacer::new(traffic.schedule, span.start_ns, turn, traffic.seed),
         picker: picker(traffic, turn.0),
     };
-    Ok((Clients::new(orders, numbers, rules, plan), engine))
+    (Clients::new(orders, numbers, rules, plan), target)
 }
 
 fn picker(traffic: &Traffic, thread: u32) -> Picker {
@@ -154,8 +178,8 @@ fn share(total: u64, (thread, threads): (u32, u32)) -> Range<u64> {
 }
 
 /// Runs one thread per crew and tells of their progress until all have ended.
-fn work_all<E: Engine + Send>(
-    crews: Vec<(Clients<'_>, E)>,
+fn work_all<E: Engine>(
+    crews: Vec<(Clients<'_>, Target)>,
     span: Span,
     stop: &AtomicBool,
     on_tick: &mut dyn FnMut(Tick),
@@ -165,7 +189,7 @@ fn work_all<E: Engine + Send>(
     std::thread::scope(|scope| {
         let (busy, all_done) = mpsc::channel::<()>();
         let mut threads = Vec::new();
-        for (index, ((clients, engine), progress)) in crews.into_iter().zip(&progress).enumerate() {
+        for (index, ((clients, target), progress)) in crews.into_iter().zip(&progress).enumerate() {
             let busy = busy.clone();
             let watch = Watch {
                 stop,
@@ -176,7 +200,7 @@ fn work_all<E: Engine + Send>(
                 .name(format!("client-{index}"))
                 .spawn_scoped(scope, move || {
                     let _busy = busy;
-                    thread::work(clients, engine, &watch)
+                    thread::work::<E>(clients, target, &watch)
                 })
                 .context("cannot start a client thread")?;
             threads.push(thread);

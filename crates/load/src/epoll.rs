@@ -37,19 +37,6 @@ struct Socket {
 }
 
 impl Epoll {
-    pub(crate) fn new(target: Target, slots: usize) -> Result<Self> {
-        let socket = |_| Socket {
-            stream: None,
-            life: 0,
-        };
-        Ok(Self {
-            poll: Poll::new(BATCH).context("cannot make an epoll instance")?,
-            target,
-            sockets: (0..slots).map(socket).collect(),
-            buffer: vec![0; BUFFER_BYTES],
-        })
-    }
-
     fn happened(&mut self, clients: &mut Clients<'_>, event: Event) {
         let (slot, life) = (event.key as u32, (event.key >> 32) as u32);
         if self.sockets[slot as usize].life != life {
@@ -140,6 +127,19 @@ impl Epoll {
 
 impl Engine for Epoll {
     const NAME: &'static str = "epoll";
+
+    fn new(target: Target, slots: usize) -> Result<Self> {
+        let socket = |_| Socket {
+            stream: None,
+            life: 0,
+        };
+        Ok(Self {
+            poll: Poll::new(BATCH).context("cannot make an epoll instance")?,
+            target,
+            sockets: (0..slots).map(socket).collect(),
+            buffer: vec![0; BUFFER_BYTES],
+        })
+    }
 
     fn perform(&mut self, clients: &mut Clients<'_>, slot: u32, mut step: Step) {
         loop {

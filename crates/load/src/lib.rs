@@ -21,6 +21,7 @@ mod tally;
 mod target;
 mod thread;
 pub mod traffic;
+mod uring;
 mod wheel;
 
 use std::net::SocketAddr;

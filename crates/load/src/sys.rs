@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::ptr::NonNull;
 use std::time::Duration;
 
 use record::load::Fault;
@@ -21,18 +22,8 @@ pub(crate) fn connect_fault(error: &io::Error) -> Fault {
 /// Starts to connect; the socket becomes writable once it has.
 #[expect(unsafe_code, reason = "std connects only by waiting for it")]
 pub(crate) fn connect(server: SocketAddr, source: Option<IpAddr>) -> io::Result<TcpStream> {
-    let family = match server {
-        SocketAddr::V4(_) => libc::AF_INET,
-        SocketAddr::V6(_) => libc::AF_INET6,
-    };
-    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: no memory is passed.
-    let fd = check(unsafe { libc::socket(family, kind, 0) })?;
-    // SAFETY: the descriptor is new and belongs to nobody else.
-    let stream = unsafe { TcpStream::from_raw_fd(fd) };
-    if let Some(source) = source {
-        bind(&stream, source)?;
-    }
+    let stream = socket(server, source)?;
+    let fd = stream.as_raw_fd();
     let address = Address::from(server);
     let (place, length) = address.as_raw();
     // SAFETY: `place` holds an address of `length` bytes for as long as `address` lives.
@@ -40,6 +31,28 @@ pub(crate) fn connect(server: SocketAddr, source: Option<IpAddr>) -> io::Result<
         Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(stream),
         Err(error) => Err(error),
         Ok(_) => Ok(stream),
+    }
+}
+
+/// A socket for connections to a server, that never waits.
+#[expect(unsafe_code, reason = "std makes no socket that is not connected")]
+pub(crate) fn socket(server: SocketAddr, source: Option<IpAddr>) -> io::Result<TcpStream> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no memory is passed.
+    let fd = check(unsafe { libc::socket(family(server), kind, 0) })?;
+    // SAFETY: the descriptor is new and belongs to nobody else.
+    let stream = unsafe { TcpStream::from_raw_fd(fd) };
+    if let Some(source) = source {
+        bind(&stream, source)?;
+    }
+    Ok(stream)
+}
+
+/// The address family of a server.
+pub(crate) fn family(server: SocketAddr) -> libc::c_int {
+    match server {
+        SocketAddr::V4(_) => libc::AF_INET,
+        SocketAddr::V6(_) => libc::AF_INET6,
     }
 }
 
@@ -60,7 +73,7 @@ fn bind(stream: &TcpStream, source: IpAddr) -> io::Result<()> {
 }
 
 /// A socket address as the kernel wants it.
-enum Address {
+pub(crate) enum Address {
     V4(libc::sockaddr_in),
     V6(libc::sockaddr_in6),
 }
@@ -90,11 +103,79 @@ impl From<SocketAddr> for Address {
 }
 
 impl Address {
-    fn as_raw(&self) -> (*const libc::sockaddr, libc::socklen_t) {
+    /// Place and length; valid as long as the address stays where it is.
+    pub(crate) fn as_raw(&self) -> (*const libc::sockaddr, libc::socklen_t) {
         match self {
             Self::V4(v4) => (std::ptr::from_ref(v4).cast(), size_of_val(v4) as u32),
             Self::V6(v6) => (std::ptr::from_ref(v6).cast(), size_of_val(v6) as u32),
         }
+    }
+}
+
+/// Memory of its own pages, shared with the kernel.
+pub(crate) struct Mapping {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+#[expect(
+    unsafe_code,
+    reason = "a mapping belongs to whoever holds it, on any thread"
+)]
+// SAFETY: nothing about a mapping is tied to a thread.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    /// Zeroes.
+    #[expect(unsafe_code, reason = "std maps no memory")]
+    pub(crate) fn new(bytes: usize) -> io::Result<Self> {
+        let (access, kind) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        // SAFETY: the kernel chooses a place where nothing is.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).expect("a mapping without a place is never at zero");
+        Ok(Self { start, bytes })
+    }
+
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+}
+
+impl Drop for Mapping {
+    #[expect(unsafe_code, reason = "std maps no memory")]
+    fn drop(&mut self) {
+        // SAFETY: the mapping is whole and nobody else holds it.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// Makes room for so many descriptors; the limit that stands in the way, if it cannot be raised.
+#[expect(unsafe_code, reason = "std does not offer limits")]
+pub(crate) fn allow_descriptors(count: u64) -> Result<(), u64> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is a valid place for the one structure that the call writes.
+    let status = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    assert_eq!(status, 0, "the limit of descriptors can be read");
+    if count <= limit.rlim_cur {
+        return Ok(());
+    }
+    let wanted = libc::rlimit {
+        rlim_cur: count,
+        rlim_max: limit.rlim_max.max(count),
+    };
+    // SAFETY: the structure is read during the call.
+    match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const wanted) } {
+        0 => Ok(()),
+        _ => Err(limit.rlim_max),
     }
 }
 

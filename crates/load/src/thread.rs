@@ -9,6 +9,7 @@ use crate::clients::{Clients, Due, Step};
 use crate::clock::{now_ns, thread_cpu_ns};
 use crate::sys;
 use crate::tally::{Tally, Window};
+use crate::target::Target;
 
 /// Longest sleep: after it the thread looks whether it is to stop.
 const NAP_NS: u64 = 50_000_000;
@@ -16,9 +17,12 @@ const NAP_NS: u64 = 50_000_000;
 const GRACE_NS: u64 = 500_000_000;
 
 /// Something that owns sockets and does what clients want.
-pub(crate) trait Engine {
+pub(crate) trait Engine: Sized {
     /// Its name in results.
     const NAME: &'static str;
+
+    /// Made on the thread that will use it.
+    fn new(target: Target, slots: usize) -> Result<Self>;
 
     /// Does a step, and the steps that follow from it.
     fn perform(&mut self, clients: &mut Clients<'_>, slot: u32, step: Step);
@@ -55,9 +59,10 @@ pub(crate) struct Watch<'w> {
 /// Runs the clients until all that counts has ended.
 pub(crate) fn work<E: Engine>(
     mut clients: Clients<'_>,
-    mut engine: E,
+    target: Target,
     watch: &Watch<'_>,
 ) -> Result<Tally> {
+    let mut engine = E::new(target, clients.slots())?;
     let Watch {
         stop,
         progress,

@@ -7,13 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use load::expect::Expect;
-use load::traffic::{End, Traffic};
+use load::traffic::{End, EngineChoice, Traffic};
 use load::{Load, Request, drive};
 use record::load::{Fault, LoadResult};
 
 use crate::server::{
     self, BODY, Server, last_answer, reset_after, serve_rightly, wait_for_request,
 };
+
+const ENGINES: [EngineChoice; 2] = [EngineChoice::Fastest, EngineChoice::Epoll];
 
 /// Four clients, forty requests and not one more.
 fn traffic_on(server: SocketAddr) -> Traffic {
@@ -49,8 +51,18 @@ fn run(traffic: &Traffic) -> LoadResult {
 
 /// Every request fails in the same way, and the server sees each of them on a connection of its own.
 fn check(serve: fn(TcpStream), fault: Fault) {
+    for engine in ENGINES {
+        check_with(engine, serve, fault);
+    }
+}
+
+fn check_with(engine: EngineChoice, serve: fn(TcpStream), fault: Fault) {
     let server = Server::start(serve);
-    let result = run(&traffic_on(server.address));
+    let traffic = Traffic {
+        engine,
+        ..traffic_on(server.address)
+    };
+    let result = run(&traffic);
     assert_eq!(result.faults, BTreeMap::from([(fault, 40)]));
     assert_eq!(
         (result.ok, result.connections_opened, server.stop()),
@@ -228,16 +240,21 @@ fn a_server_that_answers_and_closes_has_served() {
         wait_for_request(&mut stream);
         last_answer(&mut stream, BODY);
     });
-    for keep_alive in [true, false] {
+    for (keep_alive, engine) in [true, false]
+        .map(|keep| ENGINES.map(|engine| (keep, engine)))
+        .into_iter()
+        .flatten()
+    {
         let traffic = Traffic {
             keep_alive,
+            engine,
             ..traffic_on(server.address)
         };
         let result = run(&traffic);
         assert_eq!(result.faults, BTreeMap::new());
         assert_eq!((result.ok, result.connections_opened), (40, 40));
     }
-    assert_eq!(server.stop(), 80);
+    assert_eq!(server.stop(), 160);
 }
 
 #[test]
@@ -261,9 +278,14 @@ fn a_stalled_server_times_out_every_client_once() {
 #[test]
 fn a_full_backlog_times_out_in_connecting() {
     let (listener, _fillers) = server::full_backlog();
-    let traffic = traffic_on(listener.local_addr().unwrap());
-    let result = run(&traffic);
-    assert_eq!(result.faults, BTreeMap::from([(Fault::ConnectTimeout, 40)]));
+    for engine in ENGINES {
+        let traffic = Traffic {
+            engine,
+            ..traffic_on(listener.local_addr().unwrap())
+        };
+        let result = run(&traffic);
+        assert_eq!(result.faults, BTreeMap::from([(Fault::ConnectTimeout, 40)]));
+    }
 }
 
 #[test]

@@ -1,0 +1,407 @@
+//! The fast engine: `io_uring` with one system call for many requests. Needs Linux 6.1.
+//!
+//! Budget per keep-alive request: one submitted send, one received completion, a share of one system call.
+//! Sockets live in the ring's own file table, so nothing looks up a descriptor. A receive is armed once per
+//! connection and brings each answer in a buffer that the kernel took from a common ring. A send that succeeds
+//! says nothing; only a failed one has a completion.
+//! ```text
+//! Open:  SOCKET -> CONNECT          (linked; with a source address the socket is made and bound before)
+//! Send:  SEND, and the first time RECV (multishot)
+//! Close: CANCEL all of the socket, CLOSE
+//! ```
+
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use io_uring::types::{BufRingEntry, CancelBuilder, DestinationSlot, Fixed, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode, squeue};
+use record::load::Fault;
+
+use crate::clients::{Clients, Step, Tail};
+use crate::clock::now_ns;
+use crate::sys::{self, Address, Mapping};
+use crate::target::Target;
+use crate::thread::Engine;
+
+/// Submissions that are collected before the kernel is called.
+const SUBMISSIONS: u32 = 1024;
+/// Completions that find room at once; the kernel keeps what is beyond.
+const COMPLETIONS: u32 = 8192;
+/// Receive buffers; a power of two.
+const BUFFERS: u16 = 256;
+/// Size of a receive buffer. Most answers fit; what is not used is not touched.
+const BUFFER_BYTES: usize = 32 << 10;
+/// The only group of buffers.
+const GROUP: u16 = 0;
+
+/// The ring and the sockets of one client thread.
+pub(crate) struct Uring {
+    ring: IoUring,
+    buffers: Buffers,
+    target: Target,
+    server: Box<Address>,
+    sockets: Vec<Socket>,
+    batch: Vec<cqueue::Entry>,
+}
+
+/// A slot's connection. `life` counts its connections, so that news of an earlier one is not mistaken for its own.
+#[derive(Debug, Clone, Copy, Default)]
+struct Socket {
+    life: u32,
+    /// Whether connecting is under way.
+    connects: bool,
+    /// Whether a receive is armed.
+    receives: bool,
+    /// Whether anything was submitted for this life.
+    is_used: bool,
+}
+
+/// What a completion is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Socket,
+    Connect,
+    Send,
+    Receive,
+    /// Cancelling and closing: nothing depends on how they end.
+    Last,
+}
+
+impl Kind {
+    const ALL: [Self; 5] = [
+        Self::Socket,
+        Self::Connect,
+        Self::Send,
+        Self::Receive,
+        Self::Last,
+    ];
+}
+
+/// Says whether the ring can be used here, and if not why.
+pub(crate) fn probe() -> Result<(), String> {
+    let refused = |error: io::Error| match error.raw_os_error() {
+        Some(libc::ENOSYS) => "the kernel has no io_uring".to_owned(),
+        Some(libc::EPERM) => "io_uring is forbidden here".to_owned(),
+        Some(libc::EINVAL) => "io_uring of this kernel is older than Linux 6.1".to_owned(),
+        _ => format!("io_uring is refused: {error}"),
+    };
+    let ring = make_ring().map_err(refused)?;
+    ring.submitter().register_files_sparse(1).map_err(refused)?;
+    Buffers::new(&ring).map(drop).map_err(refused)
+}
+
+fn make_ring() -> io::Result<IoUring> {
+    IoUring::builder()
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .setup_submit_all()
+        .setup_clamp()
+        .setup_cqsize(COMPLETIONS)
+        .build(SUBMISSIONS)
+}
+
+impl Uring {
+    fn happened(&mut self, clients: &mut Clients<'_>, entry: &cqueue::Entry) {
+        let (slot, life, kind) = unpack(entry.user_data());
+        if kind == Kind::Receive {
+            return self.received(clients, (slot, life), entry);
+        }
+        if self.sockets[slot as usize].life != life {
+            return;
+        }
+        let error = (entry.result() < 0).then(|| io::Error::from_raw_os_error(-entry.result()));
+        let step = match (kind, error) {
+            (Kind::Connect, None) => {
+                self.sockets[slot as usize].connects = false;
+                clients.connected(slot, now_ns())
+            }
+            (Kind::Socket | Kind::Connect, Some(error)) => {
+                clients.failed(slot, sys::connect_fault(&error), now_ns())
+            }
+            (Kind::Last, _) | (Kind::Socket, None) => return,
+            // Some bytes of a request were taken and then no more, or none at all.
+            (Kind::Send, _) => clients.failed(slot, Fault::WriteFailed, now_ns()),
+            (Kind::Receive, _) => unreachable!("receives are told apart above"),
+        };
+        self.perform(clients, slot, step);
+    }
+
+    /// A receive brought bytes, the end of the connection, or an error.
+    fn received(
+        &mut self,
+        clients: &mut Clients<'_>,
+        (slot, life): (u32, u32),
+        entry: &cqueue::Entry,
+    ) {
+        let buffer = cqueue::buffer_select(entry.flags());
+        let socket = &mut self.sockets[slot as usize];
+        if socket.life == life {
+            socket.receives = cqueue::more(entry.flags());
+            let step = match (entry.result(), buffer) {
+                (1.., Some(buffer)) => {
+                    let bytes = self.buffers.bytes(buffer, entry.result() as usize);
+                    clients.received(slot, bytes, Tail::Open, now_ns())
+                }
+                (0, _) => clients.received(slot, &[], Tail::Closed, now_ns()),
+                // All buffers were taken; by now they are free again.
+                (result, _) if result == -libc::ENOBUFS => Step::Wait,
+                (_, _) => clients.failed(slot, Fault::Reset, now_ns()),
+            };
+            self.perform(clients, slot, step);
+            let socket = self.sockets[slot as usize];
+            if socket.life == life && !socket.receives && socket.is_used {
+                self.receive(slot);
+            }
+        }
+        if let Some(buffer) = buffer {
+            self.buffers.give_back(buffer);
+        }
+    }
+
+    fn open(&mut self, slot: u32) -> io::Result<()> {
+        let socket = &mut self.sockets[slot as usize];
+        socket.life = socket.life.wrapping_add(1);
+        (socket.connects, socket.receives, socket.is_used) = (true, false, true);
+        let life = socket.life;
+        if let Some(source) = self.target.source(slot) {
+            // The place in the table is taken at once, so what is to leave it must have left.
+            self.ring.submit()?;
+            let stream = sys::socket(self.target.server, Some(source))?;
+            // The ring takes a reference of its own.
+            self.ring
+                .submitter()
+                .register_files_update(slot, &[stream.as_raw_fd()])?;
+        } else {
+            let family = sys::family(self.target.server);
+            let place = DestinationSlot::try_from_slot_target(slot);
+            let entry = opcode::Socket::new(family, libc::SOCK_STREAM, 0)
+                .file_index(Some(place.expect("slots are far fewer than the limit")))
+                .build()
+                .flags(squeue::Flags::IO_LINK | squeue::Flags::SKIP_SUCCESS);
+            self.push(&entry.user_data(pack(slot, life, Kind::Socket)));
+        }
+        let (place, length) = self.server.as_raw();
+        let entry = opcode::Connect::new(Fixed(slot), place, length).build();
+        self.push(&entry.user_data(pack(slot, life, Kind::Connect)));
+        Ok(())
+    }
+
+    fn send(&mut self, clients: &mut Clients<'_>, slot: u32) -> Step {
+        let bytes = clients.output(slot);
+        let (length, life) = (bytes.len(), self.sockets[slot as usize].life);
+        let entry = opcode::Send::new(Fixed(slot), bytes.as_ptr(), length as u32)
+            .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
+            .build()
+            .flags(squeue::Flags::SKIP_SUCCESS);
+        self.push(&entry.user_data(pack(slot, life, Kind::Send)));
+        if !self.sockets[slot as usize].receives {
+            self.receive(slot);
+        }
+        clients.wrote(slot, length)
+    }
+
+    fn receive(&mut self, slot: u32) {
+        let socket = &mut self.sockets[slot as usize];
+        socket.receives = true;
+        let key = pack(slot, socket.life, Kind::Receive);
+        let entry = opcode::RecvMulti::new(Fixed(slot), GROUP).build();
+        self.push(&entry.user_data(key));
+    }
+
+    fn close(&mut self, slot: u32) {
+        let socket = &mut self.sockets[slot as usize];
+        if !std::mem::replace(&mut socket.is_used, false) {
+            return;
+        }
+        // What is under way holds the socket open, and would be news of an earlier life.
+        let key = pack(slot, socket.life, Kind::Last);
+        socket.life = socket.life.wrapping_add(1);
+        if socket.receives || socket.connects {
+            let all = CancelBuilder::fd(Fixed(slot)).all();
+            let entry = opcode::AsyncCancel2::new(all).build();
+            self.push(&entry.flags(squeue::Flags::SKIP_SUCCESS).user_data(key));
+        }
+        let entry = opcode::Close::new(Fixed(slot)).build();
+        self.push(&entry.flags(squeue::Flags::SKIP_SUCCESS).user_data(key));
+    }
+
+    #[expect(
+        unsafe_code,
+        reason = "the kernel reads memory that an entry points to"
+    )]
+    fn push(&mut self, entry: &squeue::Entry) {
+        loop {
+            // SAFETY: entries point to the server's address, which lives as long as the ring, and to requests,
+            // which outlive the thread; `Drop` waits until nothing is under way.
+            if unsafe { self.ring.submission().push(entry) }.is_ok() {
+                return;
+            }
+            self.ring
+                .submit()
+                .expect("the queue is full of valid entries, which the kernel takes");
+        }
+    }
+}
+
+impl Engine for Uring {
+    const NAME: &'static str = "io_uring";
+
+    fn new(target: Target, slots: usize) -> Result<Self> {
+        let ring = make_ring().context("cannot make an io_uring")?;
+        let submitter = ring.submitter();
+        submitter
+            .register_files_sparse(slots as u32)
+            .context("cannot make a file table")?;
+        let buffers = Buffers::new(&ring).context("cannot register receive buffers")?;
+        Ok(Self {
+            ring,
+            buffers,
+            server: Box::new(Address::from(target.server)),
+            target,
+            sockets: vec![Socket::default(); slots],
+            batch: Vec::with_capacity(COMPLETIONS as usize),
+        })
+    }
+
+    fn perform(&mut self, clients: &mut Clients<'_>, slot: u32, mut step: Step) {
+        loop {
+            step = match step {
+                Step::Wait => return,
+                Step::Open => match self.open(slot) {
+                    Ok(()) => return,
+                    Err(error) => clients.failed(slot, sys::connect_fault(&error), now_ns()),
+                },
+                Step::Send => self.send(clients, slot),
+                Step::Close => {
+                    self.close(slot);
+                    clients.closed(slot, now_ns())
+                }
+            };
+        }
+    }
+
+    fn wait(&mut self, clients: &mut Clients<'_>, patience: Duration) -> Result<()> {
+        let time = Timespec::from(patience);
+        let args = SubmitArgs::new().timespec(&time);
+        match self.ring.submitter().submit_with_args(1, &args) {
+            Ok(_) => {}
+            Err(error) => match error.raw_os_error() {
+                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {}
+                _ => return Err(error).context("cannot wait for sockets"),
+            },
+        }
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.extend(self.ring.completion());
+        for entry in &batch {
+            self.happened(clients, entry);
+        }
+        batch.clear();
+        self.batch = batch;
+        Ok(())
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        // Nothing may be under way when the requests and the buffers go.
+        let _ = self.ring.submit();
+        let submitter = self.ring.submitter();
+        let _ = submitter.register_sync_cancel(None, CancelBuilder::any());
+        let _ = submitter.unregister_buf_ring(GROUP);
+    }
+}
+
+/// Receive buffers, and the ring through which the kernel gets them.
+struct Buffers {
+    ring: Mapping,
+    memory: Mapping,
+    tail: u16,
+}
+
+impl Buffers {
+    #[expect(
+        unsafe_code,
+        reason = "the kernel writes to memory that is registered here"
+    )]
+    fn new(ring: &IoUring) -> io::Result<Self> {
+        let mut buffers = Self {
+            ring: Mapping::new(usize::from(BUFFERS) * size_of::<BufRingEntry>())?,
+            memory: Mapping::new(usize::from(BUFFERS) * BUFFER_BYTES)?,
+            tail: 0,
+        };
+        let place = buffers.ring.start().as_ptr() as u64;
+        // SAFETY: the mapping has room for the entries, begins at a page, and is unmapped only after the ring
+        // has been unregistered or closed.
+        unsafe {
+            ring.submitter()
+                .register_buf_ring_with_flags(place, BUFFERS, GROUP, 0)
+        }?;
+        (0..BUFFERS).for_each(|buffer| buffers.give_back(buffer));
+        Ok(buffers)
+    }
+
+    /// What the kernel wrote to a buffer.
+    #[expect(unsafe_code, reason = "the kernel shares the memory")]
+    fn bytes(&self, buffer: u16, length: usize) -> &[u8] {
+        assert!(
+            buffer < BUFFERS && length <= BUFFER_BYTES,
+            "the kernel keeps to the buffers it got"
+        );
+        // SAFETY: the range lies within the mapping, and the kernel does not write to a buffer between its
+        // completion and `give_back`, which needs `&mut self`.
+        unsafe {
+            let start = self.memory.start().add(usize::from(buffer) * BUFFER_BYTES);
+            std::slice::from_raw_parts(start.as_ptr(), length)
+        }
+    }
+
+    /// Lets the kernel use a buffer again.
+    #[expect(unsafe_code, reason = "the kernel shares the memory")]
+    fn give_back(&mut self, buffer: u16) {
+        assert!(buffer < BUFFERS, "the kernel keeps to the buffers it got");
+        let base = self.ring.start().cast::<BufRingEntry>();
+        // SAFETY: both places lie within their mappings; the kernel reads an entry only once the tail has
+        // passed it, and the tail is written last.
+        unsafe {
+            let start = self.memory.start().add(usize::from(buffer) * BUFFER_BYTES);
+            let entry = base.add(usize::from(self.tail % BUFFERS)).as_mut();
+            entry.set_addr(start.as_ptr() as u64);
+            entry.set_len(BUFFER_BYTES as u32);
+            entry.set_bid(buffer);
+            self.tail = self.tail.wrapping_add(1);
+            let tail = BufRingEntry::tail(base.as_ptr()).cast_mut();
+            AtomicU16::from_ptr(tail).store(self.tail, Ordering::Release);
+        }
+    }
+}
+
+/// Slot (24 bits), kind (8 bits) and life of a connection in one number.
+fn pack(slot: u32, life: u32, kind: Kind) -> u64 {
+    u64::from(life) << 32 | u64::from(slot) << 8 | kind as u64
+}
+
+fn unpack(key: u64) -> (u32, u32, Kind) {
+    (
+        (key as u32) >> 8,
+        (key >> 32) as u32,
+        Kind::ALL[(key & 0xff) as usize],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_keep_what_is_packed() {
+        for kind in Kind::ALL {
+            assert_eq!(
+                unpack(pack(0xff_fffe, 0xffff_ffff, kind)),
+                (0xff_fffe, 0xffff_ffff, kind)
+            );
+        }
+    }
+}

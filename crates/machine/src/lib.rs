@@ -10,7 +10,9 @@
 //! ```
 
 pub mod cache;
+pub mod clock;
 pub mod doctor;
+pub mod fake;
 pub mod guest;
 pub mod image;
 pub mod initramfs;

@@ -1,0 +1,138 @@
+//! What can be typed: verbs, options, examples. Completions and man pages come from here too.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// A bake-off for operating-system kernels and server configurations.
+#[derive(Debug, Parser)]
+#[command(name = "bakeoff", version, arg_required_else_help = true)]
+#[command(after_help = "Example:\n  bakeoff run plans/web-static.toml\n\n\
+    Exit status: 0 done, 1 the gate asked for with --fail-on tripped, 2 could not run.")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+    /// Print JSON for machines instead of text
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Run a plan, or go on with a run that was interrupted
+    #[command(after_help = "Examples:\n  bakeoff run plans/web-static.toml\n  \
+        bakeoff run plans/web-static.toml --out /data/runs/monday --fail-on worse")]
+    Run(RunArgs),
+    /// Check a plan without booting anything
+    #[command(after_help = "Example:\n  bakeoff check plans/web-static.toml")]
+    Check {
+        /// The plan file
+        plan: PathBuf,
+    },
+    /// Judge a run directory again
+    #[command(after_help = "Example:\n  bakeoff judge runs/web-static --fail-on worse")]
+    Judge {
+        /// The run directory
+        dir: PathBuf,
+        /// Exit with status 1 when a primary metric of any arm has this verdict
+        #[arg(long, value_enum)]
+        fail_on: Option<FailOn>,
+    },
+    /// Write report.html and report.md of a run directory again
+    #[command(after_help = "Example:\n  bakeoff report runs/web-static")]
+    Report {
+        /// The run directory
+        dir: PathBuf,
+    },
+    /// List and fetch kernels
+    #[command(subcommand)]
+    Kernel(KernelVerb),
+    /// List and build guest images
+    #[command(subcommand)]
+    Image(ImageVerb),
+    /// Say what this machine can do and what is missing
+    #[command(after_help = "Example:\n  bakeoff doctor")]
+    Doctor,
+    /// Print shell completions
+    #[command(after_help = "Example:\n  bakeoff completions bash > /etc/bash_completion.d/bakeoff")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write man pages into a directory
+    #[command(after_help = "Example:\n  bakeoff man /usr/local/share/man/man1")]
+    Man {
+        /// The directory
+        dir: PathBuf,
+    },
+}
+
+/// `bakeoff run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The plan file
+    pub plan: PathBuf,
+    /// The run directory [default: runs/NAME, NAME being the plan file's name]
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// Exit with status 1 when a primary metric of any arm has this verdict
+    #[arg(long, value_enum)]
+    pub fail_on: Option<FailOn>,
+    /// Look for newer kernels and packages instead of using the cached ones
+    #[arg(long)]
+    pub refresh: bool,
+}
+
+/// Verdicts that a gate may trip on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FailOn {
+    /// An arm is worse than the baseline
+    Worse,
+    /// An arm is not shown to be better or equivalent
+    Undecided,
+}
+
+/// `bakeoff kernel ...`.
+#[derive(Debug, Subcommand)]
+pub enum KernelVerb {
+    /// List the kernels of a Debian suite
+    #[command(after_help = "Example:\n  bakeoff kernel list debian:trixie-backports")]
+    List {
+        /// debian:SUITE
+        suite: String,
+        /// Fetch the package lists anew
+        #[arg(long)]
+        refresh: bool,
+    },
+    /// Fetch a kernel into the cache
+    #[command(after_help = "Example:\n  bakeoff kernel fetch debian:bookworm/6.1")]
+    Fetch {
+        /// debian:SUITE/VERSION, deb:FILE..., file:VMLINUZ or tree:DIR
+        kernel: String,
+        /// Modules directory, for file:VMLINUZ
+        #[arg(long)]
+        modules: Option<PathBuf>,
+        /// Look for a newer match
+        #[arg(long)]
+        refresh: bool,
+    },
+}
+
+/// `bakeoff image ...`.
+#[derive(Debug, Subcommand)]
+pub enum ImageVerb {
+    /// List recipes and built images
+    #[command(after_help = "Example:\n  bakeoff image list")]
+    List,
+    /// Build an image into the cache
+    #[command(after_help = "Example:\n  bakeoff image build web")]
+    Build {
+        /// Name of a recipe, or the path of a recipe file
+        recipe: String,
+        /// Build again with newer packages if there are any
+        #[arg(long)]
+        refresh: bool,
+    },
+}

@@ -1,0 +1,276 @@
+//! The lab: plan -> trials -> journal. Only this room appends to the journal.
+//!
+//! ```text
+//! for each block, for each workload that is not decided, for each arm in the block's order:
+//!     boot, run, record             `attempt`: once more if it gave no figure
+//! then look: judge all blocks so far, stop when every workload is decided
+//! ```
+//! A run that was interrupted is the same loop over a journal that is not empty: trials that have
+//! ended are passed over, everything else follows from the plan's seed.
+
+mod attempt;
+mod ledger;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Result, bail};
+use machine::clock::Clock;
+use machine::guest::Machine;
+use record::journal::{Entry, Ending, Event, Journal, Opening};
+use record::metric::Role;
+use record::plan::{Plan, WorkloadPlan};
+use record::rundir::{self, RunDir, TRIAL_VERSION, TrialRecord};
+use record::trial::{Outcome, Trial};
+use record::units::show_change;
+use record::verdict::{Comparison, Judgement};
+use record::wire::Greeting;
+
+use ledger::Ledger;
+
+/// Attempts at one trial: emulators fail now and then, so one more is tried.
+const ATTEMPTS: u32 = 2;
+
+/// An arm that gave no figure in so many trials in a row is not booted again.
+const PATIENCE: u32 = 3;
+
+/// All that a run stands on. Time, machine and seed are parameters, so that a fake lab can run it.
+pub struct Lab<'l> {
+    /// The experiment.
+    pub plan: &'l Plan,
+    /// Where it is recorded.
+    pub dir: &'l RunDir,
+    /// Where arms boot.
+    pub machine: &'l dyn Machine,
+    /// Host time.
+    pub clock: &'l dyn Clock,
+    /// Who we are, for the agent.
+    pub greeting: &'l Greeting,
+    /// Set when the user wants to stop.
+    pub interrupted: &'l AtomicBool,
+    /// Told of everything, after it is on disk.
+    pub show: &'l dyn Fn(News<'_>),
+}
+
+/// What is shown live.
+#[derive(Debug, Clone, Copy)]
+pub enum News<'n> {
+    /// An entry of the journal; those of an earlier session come first.
+    Entry(&'n Entry),
+    /// The record of the attempt whose `Ended` entry comes next.
+    Record(&'n TrialRecord),
+    /// Something passing within a trial.
+    Passing(&'n Trial, Passing),
+}
+
+/// Something passing: shown, never recorded.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Passing {
+    /// Waiting for the agent's first word.
+    Booting,
+    /// The agent's phase.
+    Phase(record::wire::Phase),
+    /// Right answers so far, and seconds of load.
+    Progress {
+        /// Seconds since the load began.
+        second: u32,
+        /// Right answers so far.
+        ok: u64,
+    },
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finish {
+    /// Every workload is decided, or the plan's blocks are used up.
+    Complete,
+    /// The user stopped it; it can be resumed.
+    Interrupted,
+}
+
+/// Runs the plan, or goes on where an interrupted run stopped.
+pub fn run(lab: &Lab<'_>, opening: Opening) -> Result<Finish> {
+    let (mut journal, entries) = Journal::open(&lab.dir.journal())?;
+    let mut ledger = Ledger::of(&entries);
+    for entry in &entries {
+        (lab.show)(News::Entry(entry));
+    }
+    if ledger.is_closed() {
+        return Ok(Finish::Complete);
+    }
+    match ledger.opening() {
+        None => lab.note(&mut journal, Event::Opened(opening))?,
+        Some(before) => {
+            refuse_changes(before, &opening)?;
+            let bakeoff = opening.bakeoff;
+            lab.note(&mut journal, Event::Resumed { bakeoff })?;
+        }
+    }
+    match lab.run_blocks(&mut journal, &mut ledger)? {
+        Some(reason) => {
+            lab.note(&mut journal, Event::Closed { reason })?;
+            Ok(Finish::Complete)
+        }
+        None => Ok(Finish::Interrupted),
+    }
+}
+
+/// A run that goes on must stand on what it began with.
+fn refuse_changes(before: &Opening, now: &Opening) -> Result<()> {
+    let mut changes = Vec::new();
+    for (name, sha) in &before.inputs {
+        match now.inputs.get(name) {
+            Some(same) if same == sha => {}
+            Some(other) => changes.push(format!("{name} was {:.12}, is {other:.12}", sha)),
+            None => changes.push(format!("{name} is gone")),
+        }
+    }
+    let added = now.inputs.keys().filter(|name| !before.inputs.contains_key(*name));
+    changes.extend(added.map(|name| format!("{name} is new")));
+    if before.machine != now.machine {
+        changes.push(format!("machine was {}, is {}", before.machine, now.machine));
+    }
+    if changes.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "cannot go on with this run, something changed since it began: {} \
+         (put it back, or begin a new run with --out DIR)",
+        changes.join("; ")
+    )
+}
+
+impl Lab<'_> {
+    /// Runs blocks until all is decided; `None` when interrupted, else why it ended.
+    fn run_blocks(&self, journal: &mut Journal, ledger: &mut Ledger) -> Result<Option<String>> {
+        let most = self.plan.design.max_blocks;
+        let mut judgement = self.judge()?;
+        for block in 1..=most {
+            let open = self.undecided(&judgement);
+            if open.is_empty() {
+                return Ok(Some(format!("decided after {} blocks", block - 1)));
+            }
+            if let Some(why) = self.hopeless(ledger) {
+                return Ok(Some(why));
+            }
+            let mut ran = 0;
+            for workload in open {
+                match self.run_block(journal, ledger, workload, block)? {
+                    Some(trials) => ran += trials,
+                    None => return Ok(None),
+                }
+            }
+            if ran > 0 || ledger.looked() < block {
+                judgement = self.judge()?;
+                let lines = look_lines(&judgement);
+                self.note(journal, Event::Looked { blocks: block, lines })?;
+                ledger.look(block);
+            }
+        }
+        let end = if self.undecided(&judgement).is_empty() { "decided" } else { "not all decided" };
+        Ok(Some(format!("{end} after {most} blocks, the most that the plan allows")))
+    }
+
+    fn undecided(&self, judgement: &Judgement) -> Vec<&WorkloadPlan> {
+        let open = |workload: &&WorkloadPlan| !verdict::is_decided(judgement, &workload.id);
+        self.plan.workloads.iter().filter(open).collect()
+    }
+
+    /// Why no block can be completed any more.
+    fn hopeless(&self, ledger: &Ledger) -> Option<String> {
+        let alive = |arm: &str| ledger.misses_in_a_row(arm) < PATIENCE;
+        let (baseline, others) = self.plan.arms.split_first().expect("plan is validated: two arms");
+        if !alive(&baseline.name) {
+            return Some(format!("the baseline gave no figure in {PATIENCE} trials in a row"));
+        }
+        let none = !others.iter().any(|arm| alive(&arm.name));
+        none.then(|| format!("no arm but the baseline gave a figure in {PATIENCE} trials in a row"))
+    }
+
+    /// Runs what is left of one block of one workload; the number of trials run, `None` when
+    /// interrupted.
+    fn run_block(
+        &self,
+        journal: &mut Journal,
+        ledger: &mut Ledger,
+        workload: &WorkloadPlan,
+        block: u32,
+    ) -> Result<Option<u32>> {
+        let mut ran = 0;
+        for (arm, slot) in verdict::order(self.plan, &workload.id, block).into_iter().zip(1..) {
+            let trial = ledger.trial(&workload.id, block, slot, &arm);
+            while let Some(attempt) = ledger.next_attempt(&trial, ATTEMPTS) {
+                if self.interrupted.load(Ordering::Relaxed) {
+                    return Ok(None);
+                }
+                let Some(ending) = self.run_trial(journal, ledger, workload, &trial, attempt)? else {
+                    return Ok(None);
+                };
+                ledger.end(&trial, attempt, ending);
+                ran += 1;
+            }
+        }
+        Ok(Some(ran))
+    }
+
+    /// One attempt at a trial, recorded; `None` when interrupted.
+    fn run_trial(
+        &self,
+        journal: &mut Journal,
+        ledger: &Ledger,
+        workload: &WorkloadPlan,
+        trial: &Trial,
+        attempt: u32,
+    ) -> Result<Option<Ending>> {
+        self.note(journal, Event::Started { trial: trial.clone(), attempt })?;
+        let misses = ledger.misses_in_a_row(&trial.arm);
+        let dir = self.dir.trial_dir(trial, attempt)?;
+        let end = if attempt == 1 && misses >= PATIENCE {
+            let why = format!("arm {} gave no figure in {misses} trials in a row", trial.arm);
+            Some((Outcome::Skipped(why), rundir::Evidence::default()))
+        } else {
+            attempt::run(self, workload, trial, &dir)?
+        };
+        let Some((outcome, evidence)) = end else { return Ok(None) };
+        let record = TrialRecord { version: TRIAL_VERSION, trial: trial.clone(), attempt, outcome };
+        let sha = self.dir.write_trial(&record, &evidence)?;
+        (self.show)(News::Record(&record));
+        let ending = match &record.outcome {
+            Outcome::Measured(_) => Ending::Measured,
+            Outcome::Void(void) => Ending::Void(void.reason),
+            Outcome::Skipped(_) => Ending::Skipped,
+        };
+        let trial = trial.clone();
+        self.note(journal, Event::Ended { trial, attempt, ending, record: sha })?;
+        Ok(Some(ending))
+    }
+
+    fn judge(&self) -> Result<Judgement> {
+        Ok(verdict::judge(&rundir::load(self.dir.path(), &workload::check)?))
+    }
+
+    /// Puts an event on disk, then shows it.
+    fn note(&self, journal: &mut Journal, event: Event) -> Result<()> {
+        let entry = Entry { at: self.clock.stamp(), event };
+        journal.append(&entry)?;
+        (self.show)(News::Entry(&entry));
+        Ok(())
+    }
+}
+
+/// One line per primary metric: how far the run is.
+fn look_lines(judgement: &Judgement) -> Vec<String> {
+    let primary = |comparison: &&Comparison| comparison.spec.role == Role::Primary;
+    judgement.comparisons.iter().filter(primary).map(look_line).collect()
+}
+
+fn look_line(comparison: &Comparison) -> String {
+    let Comparison { workload, spec, arm, verdict, ratio, low, high, .. } = comparison;
+    let figures = match (ratio, low, high) {
+        (Some(ratio), Some(low), Some(high)) => {
+            format!("{} [{}, {}]", show_change(*ratio), show_change(*low), show_change(*high))
+        }
+        (Some(ratio), _, _) => show_change(*ratio),
+        (None, _, _) => "no whole block".into(),
+    };
+    format!("{workload} {}: {arm} {} {figures}", spec.name, verdict.word())
+}

@@ -1,0 +1,186 @@
+//! One attempt at a trial: boot, greet, give the job, listen until the agent is done.
+//!
+//! ```text
+//! boot -> Hello? -> Run -> (Phase | Progress)* -> Done | Failed
+//!           |                     |
+//!       boot time-out        silence, overrun, panic, exit: each its own Void
+//! ```
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use machine::guest::{Boot, Guest, Happening};
+use record::evidence::Usage;
+use record::plan::{Arm, WorkloadPlan};
+use record::rundir::Evidence;
+use record::trial::{Measurement, Outcome, Trial, Void, VoidReason};
+use record::units::show_duration;
+use record::wire::{FromAgent, Job, ToAgent, WorkloadJob, Yield, recognise};
+
+use super::{Lab, News, Passing};
+
+/// Longest wait in one go, so that Ctrl-C is noticed.
+const GLANCE: Duration = Duration::from_millis(200);
+
+/// Lines of the console that a void trial keeps in its record.
+const LAST_LINES: usize = 20;
+
+/// Runs the attempt; `None` when the user interrupted it.
+pub(crate) fn run(
+    lab: &Lab<'_>,
+    workload: &WorkloadPlan,
+    trial: &Trial,
+    dir: &Path,
+) -> Result<Option<(Outcome, Evidence)>> {
+    (lab.show)(News::Passing(trial, Passing::Booting));
+    let start = lab.clock.now();
+    let mut guest = match lab.machine.boot(Boot { arm: &trial.arm, dir }) {
+        Ok(guest) => guest,
+        Err(why) => return Ok(Some(void(VoidReason::StartFailed, format!("{why:#}"), vec![]))),
+    };
+    let mut talk = Talk { lab, trial, guest: guest.as_mut(), start, last_word: start, boot: None };
+    let arm = lab.plan.arms.iter().find(|arm| arm.name == trial.arm);
+    let arm = arm.expect("trials are made of the plan's arms");
+    let end = match talk.hold(&job(lab, arm, workload))? {
+        End::Interrupted => return Ok(None),
+        End::Void(reason, detail) => void(reason, detail, guest.console(LAST_LINES)),
+        End::Done(done, boot) => measured(*done, boot),
+    };
+    Ok(Some(end))
+}
+
+fn job(lab: &Lab<'_>, arm: &Arm, workload: &WorkloadPlan) -> Job {
+    let WorkloadPlan { kind, options, .. } = workload.clone();
+    Job {
+        sysctl: arm.sysctl.clone(),
+        workload: WorkloadJob { kind, options },
+        seed: lab.plan.design.seed,
+        ns_per_instruction: lab.machine.ns_per_instruction(),
+    }
+}
+
+fn void(reason: VoidReason, detail: String, console: Vec<String>) -> (Outcome, Evidence) {
+    (Outcome::Void(Void { reason, detail, console }), Evidence::default())
+}
+
+fn measured(done: Yield, boot: Duration) -> (Outcome, Evidence) {
+    let Yield { figures, load, samples, facts, kernel, server } = done;
+    if let Some(odd) = figures.iter().find(|figure| !figure.value.is_finite()) {
+        let detail = format!("figure is not a number: {}", odd.spec.name);
+        return void(VoidReason::AgentFailed, detail, vec![]);
+    }
+    let usage = Usage::over(&samples);
+    let boot_ms = boot.as_millis() as u64;
+    let measurement = Measurement { figures, load, usage, boot_ms, kernel, server };
+    (Outcome::Measured(Box::new(measurement)), Evidence { samples, facts: Some(facts) })
+}
+
+enum End {
+    Done(Box<Yield>, Duration),
+    Void(VoidReason, String),
+    Interrupted,
+}
+
+/// The conversation with one guest.
+struct Talk<'t> {
+    lab: &'t Lab<'t>,
+    trial: &'t Trial,
+    guest: &'t mut dyn Guest,
+    start: Duration,
+    last_word: Duration,
+    boot: Option<Duration>,
+}
+
+impl Talk<'_> {
+    /// Listens and answers until the attempt has an end.
+    fn hold(&mut self, job: &Job) -> Result<End> {
+        loop {
+            if self.lab.interrupted.load(Ordering::Relaxed) {
+                return Ok(End::Interrupted);
+            }
+            let (left, late) = self.patience();
+            if left.is_zero() {
+                return Ok(late);
+            }
+            let end = match self.guest.next(left.min(GLANCE)) {
+                Happening::Quiet => None,
+                Happening::Said(word) => self.hear(*word, job)?,
+                Happening::Panicked(line) => Some(End::Void(VoidReason::Panic, line)),
+                Happening::Exited(status) => Some(End::Void(VoidReason::MachineExit, status)),
+                Happening::Garbled(why) => {
+                    let detail = format!("the agent's line is garbled: {why}");
+                    Some(End::Void(VoidReason::AgentFailed, detail))
+                }
+            };
+            if let Some(end) = end {
+                return Ok(end);
+            }
+        }
+    }
+
+    /// How long to wait still, and what it is called when that is over.
+    fn patience(&self) -> (Duration, End) {
+        let machine = &self.lab.plan.machine;
+        let now = self.lab.clock.now();
+        let limit = |from: Duration, limit: Duration| (from + limit).saturating_sub(now);
+        let boot = (
+            limit(self.start, machine.boot_timeout),
+            VoidReason::BootTimeout,
+            format!("no word from the agent in {}", show_duration(machine.boot_timeout)),
+        );
+        let silence = (
+            limit(self.last_word, machine.silence),
+            VoidReason::Silent,
+            format!("agent silent for {}", show_duration(machine.silence)),
+        );
+        let overrun = (
+            limit(self.start, machine.trial_limit),
+            VoidReason::Overrun,
+            format!("trial ran past its limit of {}", show_duration(machine.trial_limit)),
+        );
+        let first = if self.boot.is_none() { boot } else { silence };
+        let (left, reason, detail) = if overrun.0 < first.0 { overrun } else { first };
+        (left, End::Void(reason, detail))
+    }
+
+    fn hear(&mut self, word: FromAgent, job: &Job) -> Result<Option<End>> {
+        self.last_word = self.lab.clock.now();
+        match (word, self.boot) {
+            (FromAgent::Hello(theirs), None) => {
+                if let Err(why) = recognise(self.lab.greeting, &theirs) {
+                    bail!("{why} (the cache holds an agent of another build: run bakeoff again)");
+                }
+                self.boot = Some(self.last_word - self.start);
+                return Ok(self.give(job).err().map(|why| {
+                    let detail = format!("the job could not be handed over: {why:#}");
+                    End::Void(VoidReason::AgentFailed, detail)
+                }));
+            }
+            (FromAgent::Failed { reason, detail }, _) => {
+                return Ok(Some(End::Void(reason, detail)));
+            }
+            (FromAgent::Done(done), Some(boot)) => return Ok(Some(End::Done(done, boot))),
+            (FromAgent::Phase(phase), Some(_)) => self.pass(Passing::Phase(phase)),
+            (FromAgent::Progress { second, ok, .. }, Some(_)) => {
+                self.pass(Passing::Progress { second, ok });
+            }
+            (FromAgent::Hello(_), Some(_))
+            | (FromAgent::Done(_) | FromAgent::Phase(_) | FromAgent::Progress { .. }, None) => {
+                let detail = "the agent spoke out of turn".to_string();
+                return Ok(Some(End::Void(VoidReason::AgentFailed, detail)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn give(&mut self, job: &Job) -> Result<()> {
+        self.guest.send(&ToAgent::Hello(self.lab.greeting.clone()))?;
+        self.guest.send(&ToAgent::Run(Box::new(job.clone())))
+    }
+
+    fn pass(&self, passing: Passing) {
+        (self.lab.show)(News::Passing(self.trial, passing));
+    }
+}

@@ -1,0 +1,10 @@
+//! The host command: what can be typed, and the lab that runs a plan.
+//!
+//! It is a library beside its binary so that the integration tests can run the lab on fake machines.
+
+pub mod cli;
+pub mod greeting;
+pub mod lab;
+pub mod prepare;
+pub mod show;
+pub mod verbs;

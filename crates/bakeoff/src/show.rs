@@ -1,0 +1,129 @@
+//! What is shown while a run goes on: one line per event, and on a terminal one moving line below.
+//!
+//! The lines are made from the journal's entries, so that an old run replays as it was shown.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use record::journal::{Event, Opening};
+use record::rundir::TrialRecord;
+use record::trial::{Outcome, Trial};
+use record::units::significant;
+
+use crate::lab::{News, Passing};
+
+/// How a run is shown.
+pub struct Show {
+    form: Form,
+    bar: ProgressBar,
+    /// The record of the attempt that ends next: its figures belong on the line.
+    record: RefCell<Option<TrialRecord>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    Json,
+}
+
+impl Show {
+    /// Text on standard error, or JSON lines on standard output.
+    pub fn new(json: bool) -> Self {
+        let form = if json { Form::Json } else { Form::Text };
+        let bar = if json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+        let style = ProgressStyle::with_template("{spinner} {elapsed_precise} {msg}");
+        bar.set_style(style.expect("the template is a constant of known form"));
+        bar.enable_steady_tick(Duration::from_millis(250));
+        Self { form, bar, record: RefCell::default() }
+    }
+
+    /// A step before the run proper: fetching, building, probing.
+    pub fn step(&self, what: &str, share: Option<f64>) {
+        let percent = share.map(|share| format!(" {:.0} %", share * 100.0)).unwrap_or_default();
+        self.bar.set_message(format!("{what}{percent}"));
+    }
+
+    /// A line that stays.
+    pub fn line(&self, line: &str) {
+        if self.form == Form::Json {
+            return;
+        }
+        if self.bar.is_hidden() {
+            eprintln!("{line}");
+        } else {
+            self.bar.println(line);
+        }
+    }
+
+    /// News of the lab.
+    pub fn tell(&self, news: News<'_>) {
+        match news {
+            News::Record(record) => *self.record.borrow_mut() = Some(record.clone()),
+            News::Passing(trial, passing) => self.bar.set_message(passing_line(trial, passing)),
+            News::Entry(entry) if self.form == Form::Json => {
+                let line = serde_json::to_string(entry);
+                println!("{}", line.expect("an entry always has a JSON form"));
+            }
+            News::Entry(entry) => {
+                if let Some(line) = self.event_line(&entry.event) {
+                    self.line(&line);
+                }
+            }
+        }
+    }
+
+    /// Takes the moving line away.
+    pub fn close(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn event_line(&self, event: &Event) -> Option<String> {
+        match event {
+            Event::Opened(Opening { machine, .. }) => Some(format!("machine: {machine}")),
+            Event::Resumed { .. } => Some("going on with an interrupted run".into()),
+            Event::Started { .. } => None,
+            Event::Ended { trial, attempt, .. } => {
+                let record = self.record.take().filter(|record| record.trial == *trial);
+                Some(ended_line(trial, *attempt, record.as_ref()))
+            }
+            Event::Looked { blocks, lines } => {
+                let lines: Vec<_> = lines.iter().map(|line| format!("\n    {line}")).collect();
+                Some(format!("after block {blocks}:{}", lines.concat()))
+            }
+            Event::Closed { reason } => Some(reason.clone()),
+        }
+    }
+}
+
+impl Drop for Show {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn passing_line(trial: &Trial, passing: Passing) -> String {
+    match passing {
+        Passing::Booting => format!("{trial}: booting"),
+        Passing::Phase(phase) => format!("{trial}: {}", phase.words()),
+        Passing::Progress { second, ok } => format!("{trial}: second {second}, {ok} served"),
+    }
+}
+
+fn ended_line(trial: &Trial, attempt: u32, record: Option<&TrialRecord>) -> String {
+    let again = if attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+    let end = match record.map(|record| &record.outcome) {
+        // A replayed entry: its figures are in the report.
+        None => "done before".into(),
+        Some(Outcome::Measured(measurement)) => match measurement.figures.first() {
+            Some(figure) => {
+                format!("{} {}", significant(figure.value, 5), figure.spec.unit)
+            }
+            None => "measured".into(),
+        },
+        Some(Outcome::Void(void)) => format!("void, {void}"),
+        Some(Outcome::Skipped(why)) => format!("skipped, {why}"),
+    };
+    let Trial { number, block, arm, workload, .. } = trial;
+    format!("  block {block:2}  trial {number:03}  {workload}  {arm:12} {end}{again}")
+}

@@ -1,0 +1,95 @@
+//! The verbs of the command line, one file each.
+
+mod check;
+mod doctor;
+mod image;
+mod judge;
+mod kernel;
+mod report;
+mod run;
+mod shell;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result};
+use machine::cache::Cache;
+use machine::task::{Progress, Task};
+use record::plan::{self, Plan};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::cli::{Cli, Verb};
+use crate::show::Show;
+
+/// How a verb ended when nothing went wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Done.
+    Done,
+    /// Done, and the gate of `--fail-on` tripped.
+    Tripped,
+    /// Could not be done; what is wrong has been printed.
+    Refused,
+}
+
+impl From<End> for ExitCode {
+    fn from(end: End) -> Self {
+        match end {
+            End::Done => Self::SUCCESS,
+            End::Tripped => Self::from(1),
+            End::Refused => Self::from(2),
+        }
+    }
+}
+
+/// Does what was typed.
+pub fn run(cli: &Cli) -> Result<End> {
+    match &cli.verb {
+        Verb::Run(args) => run::run(args, cli.json),
+        Verb::Check { plan } => check::check(plan, cli.json),
+        Verb::Judge { dir, fail_on } => judge::judge(dir, *fail_on, cli.json),
+        Verb::Report { dir } => report::report(dir, cli.json),
+        Verb::Kernel(verb) => kernel::run(verb, cli.json),
+        Verb::Image(verb) => image::run(verb, cli.json),
+        Verb::Doctor => doctor::doctor(cli.json),
+        Verb::Completions { shell } => shell::completions(*shell),
+        Verb::Man { dir } => shell::man(dir),
+    }
+}
+
+/// A plan file as text and as a valid plan.
+fn read_plan(path: &Path) -> Result<(String, Plan)> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read plan: {}", path.display()))?;
+    let base = path.parent().unwrap_or(Path::new(""));
+    let plan = plan::read(&path.display().to_string(), &text, base, &workload::check)?;
+    Ok((text, plan))
+}
+
+/// Does long work with a moving line, which Ctrl-C ends; the line is gone before the result is used.
+fn at_work<T>(json: bool, work: impl FnOnce(&Cache, Task<'_>) -> Result<T>) -> Result<T> {
+    let stop = watch_signals()?;
+    let show = Show::new(json);
+    let tell = |progress: Progress<'_>| show.step(progress.what, progress.share);
+    work(&Cache::open(&Cache::of_user()?), Task { tell: &tell, stop: &stop })
+}
+
+/// A flag that Ctrl-C and a polite kill set; the second one ends bakeoff at once.
+fn watch_signals() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // In this order: the first signal finds the flag clear, the second one finds it set.
+        signal_hook::flag::register_conditional_shutdown(signal, 2, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .context("cannot watch for Ctrl-C")?;
+    }
+    Ok(stop)
+}
+
+/// Prints a value as JSON on standard output.
+fn print_json<T: serde::Serialize>(value: &T) -> Result<()> {
+    println!("{}", serde_json::to_string_pretty(value)?);
+    Ok(())
+}

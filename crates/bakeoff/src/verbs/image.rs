@@ -1,0 +1,54 @@
+//! `image list` and `image build`.
+
+use anyhow::Result;
+use machine::cache::Cache;
+use machine::image::{self, Image};
+use record::units::show_bytes;
+use serde_json::{Value, json};
+
+use super::{End, at_work, print_json};
+use crate::cli::ImageVerb;
+
+/// Lists or builds images.
+pub(super) fn run(verb: &ImageVerb, json: bool) -> Result<End> {
+    match verb {
+        ImageVerb::List => list(json),
+        ImageVerb::Build { recipe, refresh } => build(recipe, *refresh, json),
+    }
+}
+
+fn list(json: bool) -> Result<End> {
+    let built = image::list(&Cache::open(&Cache::of_user()?));
+    if json {
+        let built: Vec<_> = built.iter().map(told).collect();
+        print_json(&json!({ "recipes": image::recipes(), "built": built }))?;
+        return Ok(End::Done);
+    }
+    println!("recipes: {}", image::recipes().join(", "));
+    for image in &built {
+        print_image(image);
+    }
+    Ok(End::Done)
+}
+
+fn build(recipe: &str, refresh: bool, json: bool) -> Result<End> {
+    let image = at_work(json, |cache, task| image::build(cache, recipe, refresh, task))?;
+    if json {
+        print_json(&told(&image))?;
+    } else {
+        print_image(&image);
+    }
+    Ok(End::Done)
+}
+
+fn told(image: &Image) -> Value {
+    let Image { recipe, path, manifest, sha256, bytes } = image;
+    json!({
+        "recipe": recipe, "path": path, "manifest": manifest, "sha256": sha256, "bytes": bytes,
+    })
+}
+
+fn print_image(image: &Image) {
+    let Image { recipe, path, sha256, bytes, .. } = image;
+    println!("{recipe} {sha256:.12} {}\n  {}", show_bytes(*bytes), path.display());
+}

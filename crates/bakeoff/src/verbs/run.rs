@@ -1,0 +1,88 @@
+//! `run`: prepare the arms, run the lab, judge, report.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use machine::clock::HostClock;
+use record::rundir::{self, RunDir};
+use serde_json::json;
+
+use super::{End, judge, read_plan, report};
+use crate::cli::RunArgs;
+use crate::greeting;
+use crate::lab::{self, Finish, Lab};
+use crate::prepare;
+use crate::show::Show;
+
+/// Runs a plan, or goes on with it; writes verdict and report.
+pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
+    let (text, plan) = read_plan(&args.plan)?;
+    let out = args.out.clone().unwrap_or_else(|| default_out(&args.plan));
+    let dir = RunDir::open(&out, &text)?;
+    refuse_another_plan(&dir, &text)?;
+    let show = Show::new(json);
+    let interrupted = super::watch_signals()?;
+    let prepared = prepare::prepare(&plan, args.refresh, &show, &interrupted)?;
+    let lab = Lab {
+        plan: &plan,
+        dir: &dir,
+        machine: &prepared.machine,
+        clock: &HostClock::start(),
+        greeting: &greeting::host(),
+        interrupted: &interrupted,
+        show: &|news| show.tell(news),
+    };
+    let finish = lab::run(&lab, prepared.opening(&text))?;
+    show.close();
+    let run = rundir::load(dir.path(), &workload::check)?;
+    let judgement = verdict::judge(&run);
+    let page = report::write(&dir, &run, &judgement)?;
+    if json {
+        println!("{}", json!({ "judgement": judgement, "report": page }));
+    } else {
+        print!("{}", ::report::terminal(&run, &judgement, report::width()));
+        println!("report: {}", page.display());
+    }
+    match finish {
+        Finish::Complete => Ok(judge::gate(&judgement, args.fail_on)),
+        Finish::Interrupted => bail!(
+            "interrupted; nothing is lost: go on with bakeoff run {}",
+            again(args).join(" ")
+        ),
+    }
+}
+
+/// `runs/NAME` below the working directory.
+fn default_out(plan: &Path) -> PathBuf {
+    Path::new("runs").join(plan.file_stem().unwrap_or(plan.as_os_str()))
+}
+
+fn again(args: &RunArgs) -> Vec<String> {
+    let mut words = vec![args.plan.display().to_string()];
+    if let Some(out) = &args.out {
+        words.extend(["--out".into(), out.display().to_string()]);
+    }
+    words
+}
+
+/// A run directory belongs to one plan; the first line that differs says what changed.
+fn refuse_another_plan(dir: &RunDir, text: &str) -> Result<()> {
+    let path = dir.path().join("plan.toml");
+    let before = std::fs::read_to_string(&path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    if before == text {
+        return Ok(());
+    }
+    let (old, new): (Vec<_>, Vec<_>) = (before.lines().collect(), text.lines().collect());
+    let differs = |line: &usize| old.get(*line) != new.get(*line);
+    let line = (0..old.len().max(new.len())).find(differs).unwrap_or(0);
+    let show = |lines: &[&str]| lines.get(line).map_or("nothing".into(), |line| format!("`{line}`"));
+    bail!(
+        "the plan changed since this run began, line {}: was {}, is {} \
+         (put it back, or begin a new run with --out DIR; the run is in {})",
+        line + 1,
+        show(&old),
+        show(&new),
+        dir.path().display()
+    )
+}

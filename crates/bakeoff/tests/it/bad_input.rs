@@ -1,0 +1,109 @@
+//! What a user can get wrong: one clear message with place, value and remedy, and exit status 2.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use expect_test::{Expect, expect};
+
+/// A plan that needs nothing of the network to be refused.
+const PLAN: &str = r#"title = "two kernels"
+baseline = "old"
+[image]
+recipe = "web"
+[arm.old]
+kernel = "file:no-such-vmlinuz"
+[arm.new]
+kernel = "file:no-such-vmlinuz"
+[[workload]]
+kind = "web-static"
+server = "apache"
+connections = 4
+window = "2s"
+"#;
+
+fn bakeoff(dir: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    command.args(words).current_dir(dir).env("XDG_CACHE_HOME", dir.join("cache"));
+    command.output().expect("the binary under test runs")
+}
+
+/// Edits the plan, runs `bakeoff VERB plan.toml`, compares what is said; the status must be 2.
+fn check(verb: &str, edits: &[(&str, &str)], want: &Expect) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut text = PLAN.to_string();
+    for (from, to) in edits {
+        assert!(text.contains(from), "the plan has no {from:?}");
+        text = text.replacen(from, to, 1);
+    }
+    std::fs::write(dir.path().join("plan.toml"), text).unwrap();
+    let output = bakeoff(dir.path(), &[verb, "plan.toml"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    want.assert_eq(&said.replace(&*dir.path().to_string_lossy(), "DIR"));
+}
+
+#[test]
+fn several_mistakes_in_a_plan_are_listed_together() {
+    check(
+        "check",
+        &[
+            ("connections = 4", "conections = 4"),
+            ("baseline = \"old\"", "baseline = \"oldd\""),
+            ("\"2s\"", "\"2h\""),
+        ],
+        &expect![[""]],
+    );
+}
+
+#[test]
+fn zero_connections_are_refused() {
+    check("check", &[("connections = 4", "connections = 0")], &expect![[""]]);
+}
+
+#[test]
+fn a_plan_that_is_not_there_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = bakeoff(dir.path(), &["run", "nowhere.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("cannot read plan: nowhere.toml"), "{said}");
+}
+
+#[test]
+fn a_kernel_file_that_is_not_there_is_named() {
+    check("run", &[], &expect![[""]]);
+}
+
+#[test]
+fn an_unknown_suite_is_named_with_the_known_ones() {
+    check("run", &[("file:no-such-vmlinuz", "debian:bokworm/6.1")], &expect![[""]]);
+}
+
+#[test]
+fn an_unknown_recipe_is_named_with_the_known_ones() {
+    check("run", &[("\"web\"", "\"wbe\"")], &expect![[""]]);
+}
+
+#[test]
+fn a_directory_that_is_no_run_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for verb in ["judge", "report"] {
+        let output = bakeoff(dir.path(), &[verb, "."]);
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("not a run directory"), "{said}");
+    }
+}
+
+#[test]
+fn a_run_directory_that_holds_other_things_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
+    std::fs::create_dir(dir.path().join("thesis")).unwrap();
+    std::fs::write(dir.path().join("thesis/chapter1"), "words").unwrap();
+    let output = bakeoff(dir.path(), &["run", "plan.toml", "--out", "thesis"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("something other than a run"), "{said}");
+    assert_eq!(dir.path().join("thesis").read_dir().unwrap().count(), 1);
+}

@@ -1,0 +1,54 @@
+//! The rooms may use each other only along the arrows of ARCHITECTURE.md.
+
+use std::path::Path;
+
+/// What tests may use beyond that: the golden page shows a real judgement.
+const TEST_ARROWS: [(&str, &str); 1] = [("report", "verdict")];
+
+/// What each room may use; a room that is missing here may not exist.
+const ARROWS: [(&str, &[&str]); 8] = [
+    ("record", &[]),
+    ("load", &["record"]),
+    ("workload", &["record", "load"]),
+    ("agent", &["record", "load", "workload"]),
+    ("machine", &["record"]),
+    ("verdict", &["record"]),
+    ("report", &["record"]),
+    ("bakeoff", &["record", "load", "workload", "agent", "machine", "verdict", "report"]),
+];
+
+fn forbidden_edges(room: &str, manifest: &str) -> Vec<String> {
+    let rooms: Vec<&str> = ARROWS.iter().map(|(room, _)| *room).collect();
+    let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == room) else {
+        return vec![format!("{room} is not a room")];
+    };
+    let manifest: toml::Table = manifest.parse().expect("cargo has read this manifest");
+    let mut edges = Vec::new();
+    for section in ["dependencies", "dev-dependencies", "build-dependencies"] {
+        let Some(uses) = manifest.get(section).and_then(|uses| uses.as_table()) else { continue };
+        let used = uses.keys().filter(|used| rooms.contains(&used.as_str()));
+        let lent = |used: &str| section.starts_with("dev") && TEST_ARROWS.contains(&(room, used));
+        let wrong = used.filter(|used| !allowed.contains(&used.as_str()) && !lent(used.as_str()));
+        edges.extend(wrong.map(|used| format!("{room} -> {used}")));
+    }
+    edges
+}
+
+#[test]
+fn no_room_uses_another_against_the_arrows() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut edges = Vec::new();
+    for entry in crates.read_dir().unwrap() {
+        let dir = entry.unwrap().path();
+        let room = dir.file_name().unwrap().to_str().unwrap();
+        edges.extend(forbidden_edges(room, &std::fs::read_to_string(dir.join("Cargo.toml")).unwrap()));
+    }
+    assert_eq!(edges, Vec::<String>::new());
+}
+
+#[test]
+fn a_forbidden_edge_is_seen() {
+    let manifest = "[dependencies]\nrecord = \"1\"\nagent = \"1\"\n";
+    assert_eq!(forbidden_edges("machine", manifest), ["machine -> agent"]);
+    assert_eq!(forbidden_edges("cellar", manifest), ["cellar is not a room"]);
+}

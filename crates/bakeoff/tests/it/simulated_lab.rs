@@ -1,0 +1,283 @@
+//! The real lab on a fake machine with a known truth, in simulated time.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bakeoff::lab::{self, Finish, Lab, News};
+use machine::fake::{Behaviour, FakeArm, FakeClock, FakeMachine};
+use record::journal::{self, Ending, Event, Opening};
+use record::plan::{self, Plan};
+use record::rundir::{self, RunDir};
+use record::trial::{Outcome, VoidReason};
+use record::verdict::{Judgement, Verdict};
+use record::wire::{Greeting, PROTOCOL};
+
+const PLAN: &str = r#"
+title = "a simulated comparison"
+baseline = "old"
+[machine]
+boot_timeout = "60s"
+silence = "30s"
+[image]
+recipe = "web"
+[arm.old]
+kernel = "debian:bookworm/6.1"
+[arm.new]
+kernel = "debian:trixie-backports/7.2"
+[[workload]]
+kind = "web-static"
+server = "apache"
+connections = 4
+warmup = "1s"
+window = "1s"
+[design]
+margin = "2%"
+min_blocks = 3
+max_blocks = 5
+seed = 11
+"#;
+
+/// A world to run the plan in.
+struct World {
+    plan: Plan,
+    machine: FakeMachine,
+}
+
+impl World {
+    /// `new` serves `ratio` times what `old` does; `boots` is what the boots of `new` do.
+    fn new(ratio: f64, noise: f64, boots: &[Behaviour]) -> Self {
+        let greeting = Greeting { protocol: PROTOCOL, build: "test".into() };
+        let arm = |rate_per_s, boots: &[Behaviour]| FakeArm { rate_per_s, noise, boots: boots.into() };
+        let arms = BTreeMap::from([
+            ("old".to_string(), arm(1000.0, &[])),
+            ("new".to_string(), arm(1000.0 * ratio, boots)),
+        ]);
+        let booted = RefCell::default();
+        let machine = FakeMachine { arms, clock: FakeClock::default(), greeting, seed: 3, booted };
+        let plan = plan::read("plan.toml", PLAN, Path::new(""), &workload::check).unwrap();
+        Self { plan, machine }
+    }
+
+    fn opening(&self) -> Opening {
+        Opening {
+            version: journal::VERSION,
+            bakeoff: "test".into(),
+            inputs: BTreeMap::from([("plan".into(), rundir::sha256(PLAN.as_bytes()))]),
+            machine: "fake".into(),
+            ns_per_instruction: None,
+        }
+    }
+
+    /// Runs in `dir`; `interrupt` is asked after each journal entry whether to stop.
+    fn run(&self, dir: &Path, interrupt: impl Fn(u32) -> bool) -> anyhow::Result<Finish> {
+        let interrupted = AtomicBool::new(false);
+        let entries = Cell::new(0);
+        let show = |news: News<'_>| {
+            if let News::Entry(_) = news {
+                entries.set(entries.get() + 1);
+                interrupted.fetch_or(interrupt(entries.get()), Ordering::Relaxed);
+            }
+        };
+        let dir = RunDir::open(dir, PLAN)?;
+        let lab = Lab {
+            plan: &self.plan,
+            dir: &dir,
+            machine: &self.machine,
+            clock: &self.machine.clock,
+            greeting: &self.machine.greeting,
+            interrupted: &interrupted,
+            show: &show,
+        };
+        lab::run(&lab, self.opening())
+    }
+}
+
+fn judged(dir: &Path) -> Judgement {
+    verdict::judge(&rundir::load(dir, &workload::check).unwrap())
+}
+
+/// The verdict on the primary metric.
+fn primary(dir: &Path) -> (Verdict, f64) {
+    let judgement = judged(dir);
+    let first = &judgement.comparisons[0];
+    assert_eq!(first.spec.name, "throughput");
+    (first.verdict, first.ratio.unwrap())
+}
+
+fn voids(dir: &Path) -> Vec<VoidReason> {
+    let run = rundir::load(dir, &workload::check).unwrap();
+    let reason = |outcome: &Outcome| match outcome {
+        Outcome::Void(void) => Some(void.reason),
+        Outcome::Measured(_) | Outcome::Skipped(_) => None,
+    };
+    run.attempts.iter().filter_map(|attempt| reason(&attempt.outcome)).collect()
+}
+
+fn check(ratio: f64, noise: f64, want: Verdict) {
+    let dir = tempfile::tempdir().unwrap();
+    let finish = World::new(ratio, noise, &[]).run(dir.path(), |_| false).unwrap();
+    assert_eq!(finish, Finish::Complete);
+    let (verdict, found) = primary(dir.path());
+    assert_eq!(verdict, want, "found ratio {found}");
+    assert!((found / ratio - 1.0).abs() < 3.0 * noise + 1e-6, "found {found}, planted {ratio}");
+}
+
+#[test]
+fn the_same_arm_twice_is_equivalent() {
+    check(1.0, 0.001, Verdict::Equivalent);
+}
+
+#[test]
+fn a_planted_gain_is_found() {
+    check(1.10, 0.002, Verdict::Better);
+}
+
+#[test]
+fn a_planted_loss_is_found() {
+    check(0.90, 0.002, Verdict::Worse);
+}
+
+#[test]
+fn noise_above_the_difference_is_undecided() {
+    check(1.02, 0.20, Verdict::Undecided);
+}
+
+#[test]
+fn every_failed_boot_is_void_with_its_reason_and_tried_once_more() {
+    let cases = [
+        (Behaviour::StartFails, VoidReason::StartFailed),
+        (Behaviour::NeverSpeaks, VoidReason::BootTimeout),
+        (Behaviour::Panics, VoidReason::Panic),
+        (Behaviour::FallsSilent, VoidReason::Silent),
+        (Behaviour::Exits, VoidReason::MachineExit),
+        (Behaviour::ServiceFails, VoidReason::ServiceFailed),
+        (Behaviour::Garbles, VoidReason::AgentFailed),
+    ];
+    for (behaviour, reason) in cases {
+        let dir = tempfile::tempdir().unwrap();
+        let world = World::new(1.10, 0.001, &[behaviour]);
+        assert_eq!(world.run(dir.path(), |_| false).unwrap(), Finish::Complete, "{behaviour:?}");
+        assert_eq!(voids(dir.path()), [reason], "{behaviour:?}");
+        assert_eq!(primary(dir.path()).0, Verdict::Better, "{behaviour:?}");
+        let retried = dir.path().join("trials").read_dir().unwrap().flatten();
+        let retried = retried.filter(|entry| entry.path().extension().is_some()).count();
+        assert_eq!(retried, 1, "{behaviour:?}: one second attempt");
+    }
+}
+
+#[test]
+fn an_arm_that_never_boots_is_given_up_and_said_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::new(1.0, 0.001, &[Behaviour::Panics; 100]);
+    assert_eq!(world.run(dir.path(), |_| false).unwrap(), Finish::Complete);
+    assert_eq!(voids(dir.path()), [VoidReason::Panic; 6], "three trials of two attempts");
+    let entries = journal::read(&dir.path().join("journal.jsonl")).unwrap();
+    let Some(Event::Closed { reason }) = entries.last().map(|entry| &entry.event) else {
+        panic!("the run did not close");
+    };
+    assert!(reason.contains("gave a figure in 3 trials in a row"), "{reason}");
+    assert!(judged(dir.path()).comparisons.iter().all(|one| one.verdict == Verdict::Undecided));
+}
+
+#[test]
+fn an_agent_of_another_build_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::new(1.0, 0.001, &[Behaviour::Foreign]);
+    let why = world.run(dir.path(), |_| false).unwrap_err().to_string();
+    assert!(why.contains("not of one build"), "{why}");
+}
+
+/// Trials that were measured, and how often.
+fn measured(dir: &Path) -> BTreeMap<String, u32> {
+    let mut counts = BTreeMap::new();
+    for entry in journal::read(&dir.join("journal.jsonl")).unwrap() {
+        if let Event::Ended { trial, ending: Ending::Measured, .. } = entry.event {
+            *counts.entry(trial.to_string()).or_default() += 1;
+        }
+    }
+    counts
+}
+
+#[test]
+fn a_run_interrupted_after_any_entry_ends_as_if_it_had_not_been() {
+    let world = || World::new(1.03, 0.01, &[]);
+    let whole = tempfile::tempdir().unwrap();
+    world().run(whole.path(), |_| false).unwrap();
+    let entries = journal::read(&whole.path().join("journal.jsonl")).unwrap().len() as u32;
+    assert!(entries > 12, "{entries} entries are too few for this test to mean anything");
+    for stop in 1..entries {
+        let dir = tempfile::tempdir().unwrap();
+        let first = world().run(dir.path(), |entry| entry >= stop).unwrap();
+        let second = world().run(dir.path(), |_| false).unwrap();
+        assert_eq!(second, Finish::Complete, "stopped after {stop}, first ended {first:?}");
+        assert_eq!(measured(dir.path()), measured(whole.path()), "stopped after {stop}");
+        assert_eq!(judged(dir.path()), judged(whole.path()), "stopped after {stop}");
+    }
+}
+
+#[test]
+fn a_journal_torn_anywhere_is_taken_up_again() {
+    let world = || World::new(1.03, 0.01, &[Behaviour::Panics]);
+    let whole = tempfile::tempdir().unwrap();
+    world().run(whole.path(), |_| false).unwrap();
+    let text = fs::read(whole.path().join("journal.jsonl")).unwrap();
+    // Steps that share no factor with a line's length, so that cuts fall anywhere in a line.
+    for cut in (0..text.len()).step_by(211) {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("trials")).unwrap();
+        copy_trials(whole.path(), dir.path());
+        fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
+        fs::write(dir.path().join("journal.jsonl"), &text[..cut]).unwrap();
+        let resumed = World::new(1.03, 0.01, &[]);
+        assert_eq!(resumed.run(dir.path(), |_| false).unwrap(), Finish::Complete, "cut at {cut}");
+        let want: Vec<_> = measured(whole.path()).into_keys().collect();
+        let got: Vec<_> = measured(dir.path()).into_keys().collect();
+        assert_eq!(got, want, "cut at {cut}");
+        assert!(measured(dir.path()).values().all(|count| *count == 1), "cut at {cut}");
+    }
+}
+
+fn copy_trials(from: &Path, to: &Path) {
+    for entry in from.join("trials").read_dir().unwrap().flatten() {
+        let dir = to.join("trials").join(entry.file_name());
+        fs::create_dir_all(&dir).unwrap();
+        for file in entry.path().read_dir().unwrap().flatten() {
+            fs::copy(file.path(), dir.join(file.file_name())).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_finished_run_does_nothing_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::new(1.10, 0.001, &[]);
+    world.run(dir.path(), |_| false).unwrap();
+    let before = fs::read(dir.path().join("journal.jsonl")).unwrap();
+    assert_eq!(world.run(dir.path(), |_| false).unwrap(), Finish::Complete);
+    assert_eq!(fs::read(dir.path().join("journal.jsonl")).unwrap(), before);
+}
+
+#[test]
+fn a_changed_input_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::new(1.10, 0.001, &[]);
+    world.run(dir.path(), |entry| entry >= 4).unwrap();
+    let journal = dir.path().join("journal.jsonl");
+    let plan_sha = rundir::sha256(PLAN.as_bytes());
+    let text = fs::read_to_string(&journal).unwrap().replacen(&plan_sha, &"0".repeat(64), 1);
+    fs::write(&journal, text).unwrap();
+    let why = world.run(dir.path(), |_| false).unwrap_err().to_string();
+    assert!(why.contains("plan was 000000000000, is"), "{why}");
+    assert!(why.contains("--out"), "{why}");
+}
+
+#[test]
+fn a_run_directory_serves_one_bakeoff_at_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let _held = RunDir::open(dir.path(), PLAN).unwrap();
+    let why = RunDir::open(dir.path(), PLAN).unwrap_err().to_string();
+    assert!(why.contains("another bakeoff is at work"), "{why}");
+}

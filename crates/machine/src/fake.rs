@@ -1,0 +1,346 @@
+//! A machine that only pretends: arms with a known truth, in simulated time.
+//!
+//! It lets a test run the whole pipeline - lab, journal, verdict, report - in a second, and know what the
+//! verdict ought to be. Its guests speak the real protocol; waiting for them moves a simulated clock.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use record::evidence::{Cpu, Facts, Memory, Sample};
+use record::latency::Latency;
+use record::load::{LoadResult, Second};
+use record::metric::{Direction, Figure, MetricSpec, Role};
+use record::trial::VoidReason;
+use record::wire::{FromAgent, Greeting, Phase, ToAgent, Yield};
+
+use crate::clock::Clock;
+use crate::guest::{Boot, Guest, Happening, Machine};
+
+/// Simulated time: moves only when somebody waits.
+#[derive(Debug, Clone, Default)]
+pub struct FakeClock(Rc<AtomicU64>);
+
+impl FakeClock {
+    fn pass(&self, time: Duration) {
+        self.0.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+}
+
+impl Clock for FakeClock {
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+
+    fn stamp(&self) -> String {
+        // 2001-09-09: a date that nobody takes for a real one.
+        let instant = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000) + self.now();
+        humantime::format_rfc3339_seconds(instant).to_string()
+    }
+}
+
+/// What one boot does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Behaviour {
+    /// Runs the job to its end.
+    Measures,
+    /// The machine does not start.
+    StartFails,
+    /// The kernel boots and the agent never speaks.
+    NeverSpeaks,
+    /// The kernel panics while it boots.
+    Panics,
+    /// The agent greets, begins and falls silent.
+    FallsSilent,
+    /// The machine ends in the middle of the load.
+    Exits,
+    /// The service does not start.
+    ServiceFails,
+    /// The agent's line carries noise.
+    Garbles,
+    /// The agent is of another build.
+    Foreign,
+}
+
+/// The truth about one arm.
+#[derive(Debug, Clone)]
+pub struct FakeArm {
+    /// Requests per second without noise.
+    pub rate_per_s: f64,
+    /// Standard deviation of the logarithm of a trial's rate.
+    pub noise: f64,
+    /// What its boots do, first to last; boots beyond the list measure.
+    pub boots: Vec<Behaviour>,
+}
+
+/// The machine.
+#[derive(Debug)]
+pub struct FakeMachine {
+    /// Truth by arm.
+    pub arms: BTreeMap<String, FakeArm>,
+    /// Its time.
+    pub clock: FakeClock,
+    /// The build that its agents claim to be.
+    pub greeting: Greeting,
+    /// Seed of the noise.
+    pub seed: u64,
+    /// Boots so far, by arm.
+    pub booted: std::cell::RefCell<BTreeMap<String, usize>>,
+}
+
+impl Machine for FakeMachine {
+    fn describe(&self) -> String {
+        "fake machine, simulated time".into()
+    }
+
+    fn ns_per_instruction(&self) -> Option<u32> {
+        None
+    }
+
+    fn boot(&self, boot: Boot<'_>) -> Result<Box<dyn Guest>> {
+        let arm = &self.arms[boot.arm];
+        let count = self.count_boot(boot.arm);
+        let behaviour = arm.boots.get(count).copied().unwrap_or(Behaviour::Measures);
+        if behaviour == Behaviour::StartFails {
+            bail!("the fake machine does not start");
+        }
+        // A trial's noise hangs on its place alone, so that a resumed run sees the same world.
+        let mut noise = Noise(self.seed ^ hash(place(boot.dir).as_bytes()));
+        let rate = arm.rate_per_s * (arm.noise * noise.normal()).exp();
+        let script = script(behaviour, &self.greeting, rate, boot.arm);
+        Ok(Box::new(FakeGuest {
+            script,
+            clock: self.clock.clone(),
+        }))
+    }
+}
+
+impl FakeMachine {
+    fn count_boot(&self, arm: &str) -> usize {
+        let mut booted = self.booted.borrow_mut();
+        let count = booted.entry(arm.into()).or_default();
+        *count += 1;
+        *count - 1
+    }
+}
+
+struct FakeGuest {
+    /// What happens, and after how long.
+    script: VecDeque<(Duration, Happening)>,
+    clock: FakeClock,
+}
+
+impl Guest for FakeGuest {
+    fn send(&mut self, _message: &ToAgent) -> Result<()> {
+        Ok(())
+    }
+
+    fn next(&mut self, patience: Duration) -> Happening {
+        match self.script.front_mut() {
+            Some((delay, _)) if *delay <= patience => {
+                self.clock.pass(*delay);
+                self.script.pop_front().expect("the front was just seen").1
+            }
+            Some((delay, _)) => {
+                *delay -= patience;
+                self.clock.pass(patience);
+                Happening::Quiet
+            }
+            None => {
+                self.clock.pass(patience);
+                Happening::Quiet
+            }
+        }
+    }
+
+    fn console(&self, lines: usize) -> Vec<String> {
+        vec!["fake console".to_string(); lines.min(1)]
+    }
+}
+
+fn script(
+    behaviour: Behaviour,
+    greeting: &Greeting,
+    rate_per_s: f64,
+    arm: &str,
+) -> VecDeque<(Duration, Happening)> {
+    let after = |seconds, happening| (Duration::from_secs(seconds), happening);
+    let said = |seconds, word| after(seconds, Happening::Said(Box::new(word)));
+    let hello = said(2, FromAgent::Hello(greeting.clone()));
+    let begin = [
+        said(0, FromAgent::Phase(Phase::SettingUp)),
+        said(1, FromAgent::Phase(Phase::Starting)),
+    ];
+    let load = [
+        said(1, FromAgent::Phase(Phase::Measuring)),
+        said(
+            1,
+            FromAgent::Progress {
+                second: 1,
+                ok: rate_per_s as u64,
+                faults: 0,
+            },
+        ),
+    ];
+    let served = [hello.clone()].into_iter().chain(begin.clone()).chain(load);
+    match behaviour {
+        Behaviour::StartFails | Behaviour::NeverSpeaks => VecDeque::new(),
+        Behaviour::Panics => [after(
+            1,
+            Happening::Panicked("Kernel panic - not syncing".into()),
+        )]
+        .into(),
+        Behaviour::FallsSilent => [hello].into_iter().chain(begin).collect(),
+        Behaviour::Exits => served
+            .chain([after(0, Happening::Exited("killed".into()))])
+            .collect(),
+        Behaviour::Garbles => [hello, after(0, Happening::Garbled("not a message".into()))].into(),
+        Behaviour::ServiceFails => {
+            let (reason, detail) = (
+                VoidReason::ServiceFailed,
+                "apache2 ended at once".to_string(),
+            );
+            [hello]
+                .into_iter()
+                .chain(begin)
+                .chain([said(1, FromAgent::Failed { reason, detail })])
+                .collect()
+        }
+        Behaviour::Foreign => {
+            let foreign = Greeting {
+                build: "another".into(),
+                ..greeting.clone()
+            };
+            [said(2, FromAgent::Hello(foreign))].into()
+        }
+        Behaviour::Measures => served
+            .chain([said(1, FromAgent::Done(Box::new(done(rate_per_s, arm))))])
+            .collect(),
+    }
+}
+
+/// What a job of one second yields at a rate.
+fn done(rate_per_s: f64, arm: &str) -> Yield {
+    let ok = rate_per_s.round() as u64;
+    let mut latency = Latency::new();
+    let mean_ns = 1e9 / rate_per_s;
+    for step in 0..100 {
+        latency.record((mean_ns * (0.5 + f64::from(step) / 100.0)) as u64);
+    }
+    let load = LoadResult {
+        window_ns: 1_000_000_000,
+        planned: ok,
+        ok,
+        unsent: 0,
+        faults: BTreeMap::new(),
+        connections_asked: 1,
+        connections_opened: 1,
+        body_bytes: ok * 1000,
+        latency,
+        timeline: vec![Second {
+            at_ms: 0,
+            ok,
+            faults: 0,
+            body_bytes: ok * 1000,
+        }],
+        client_cpu_ns: vec![100_000_000],
+        engine: "fake".into(),
+        ..LoadResult::default()
+    };
+    let figure = |name: &str, unit: &str, direction, role, value| {
+        let spec = MetricSpec {
+            name: name.into(),
+            unit: unit.into(),
+            direction,
+            role,
+        };
+        Figure { spec, value }
+    };
+    let cpu = Cpu {
+        user_ms: 400,
+        system_ms: 500,
+        idle_ms: 100,
+        ..Cpu::default()
+    };
+    let memory = Memory {
+        total_bytes: 1 << 30,
+        available_bytes: 1 << 29,
+        ..Memory::default()
+    };
+    let sample = Sample {
+        at_ms: 1000,
+        interval_ms: 1000,
+        cpu,
+        memory,
+        ..Sample::default()
+    };
+    let facts = BTreeMap::from([("/proc/version".to_string(), format!("fake kernel {arm}"))]);
+    Yield {
+        figures: vec![
+            figure(
+                "throughput",
+                "requests/s",
+                Direction::Higher,
+                Role::Primary,
+                rate_per_s,
+            ),
+            figure(
+                "latency-mean",
+                "us",
+                Direction::Lower,
+                Role::Guard,
+                mean_ns / 1e3,
+            ),
+        ],
+        load: Some(load),
+        samples: vec![sample],
+        facts: Facts {
+            version: 1,
+            values: facts,
+            ..Facts::default()
+        },
+        kernel: format!("fake {arm}"),
+        server: "fake server 1.0".into(),
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform in (0, 1].
+    fn uniform(&mut self) -> f64 {
+        ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Standard normal (Box and Muller 1958).
+    fn normal(&mut self) -> f64 {
+        let (radius, angle) = (self.uniform(), self.uniform());
+        (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
+    }
+}
+
+/// The attempt's name: the run directory may lie anywhere.
+fn place(dir: &Path) -> String {
+    dir.file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+/// FNV-1a, enough to turn a place into a seed.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

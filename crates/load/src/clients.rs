@@ -19,6 +19,7 @@ use crate::dice::Dice;
 use crate::expect::Expect;
 use crate::schedule::Pacer;
 use crate::tally::{Begun, Served, Tally};
+use crate::tls::{Session, Suite};
 use crate::wheel::Wheel;
 
 /// How long a client waits after a connection that could not be made, so that it does not spin.
@@ -80,6 +81,9 @@ struct Slot {
     begun: Begun,
     sent_ns: u64,
     answer: Answer,
+    /// Where connections are encrypted: the session, and what of it is to be sent.
+    session: Option<Box<Session>>,
+    cipher: Vec<u8>,
     /// Whether there is a connection.
     is_open: bool,
     /// Since when the client has no request.
@@ -102,6 +106,9 @@ pub(crate) struct Clients<'o> {
     /// Slots that wait for an arrival, the one that waits longest in front.
     free: VecDeque<u32>,
     rules: Rules,
+    suite: Option<Suite>,
+    /// What was decrypted last.
+    plain: Vec<u8>,
     stopped: bool,
 }
 
@@ -151,6 +158,8 @@ pub(crate) struct Plan {
     pub(crate) tally: Tally,
     pub(crate) pacer: Pacer,
     pub(crate) picker: Picker,
+    /// How connections are encrypted, if they are.
+    pub(crate) suite: Option<Suite>,
 }
 
 impl<'o> Clients<'o> {
@@ -160,6 +169,7 @@ impl<'o> Clients<'o> {
             tally,
             pacer,
             mut picker,
+            suite,
         } = plan;
         let order = |number: u32, picker: &mut Picker| match picker {
             Picker::Round => number as usize % orders.len(),
@@ -185,6 +195,8 @@ impl<'o> Clients<'o> {
             wakes,
             free,
             rules,
+            suite,
+            plain: Vec::new(),
             stopped: false,
         }
     }
@@ -274,9 +286,12 @@ impl<'o> Clients<'o> {
     }
 
     /// The bytes that a slot has to send.
-    pub(crate) fn output(&self, slot: u32) -> &'o [u8] {
+    pub(crate) fn output(&self, slot: u32) -> &[u8] {
         let slot = &self.slots[slot as usize];
-        &self.orders[slot.order].bytes[slot.sent..]
+        match self.suite {
+            Some(_) => &slot.cipher[slot.sent..],
+            None => &self.orders[slot.order].bytes[slot.sent..],
+        }
     }
 
     /// Whether the slot waits for its connection.
@@ -286,7 +301,8 @@ impl<'o> Clients<'o> {
 
     /// Whether the slot has something to send.
     pub(crate) fn is_sending(&self, slot: u32) -> bool {
-        self.slots[slot as usize].state == State::Sending
+        let slot = &self.slots[slot as usize];
+        slot.state == State::Sending || slot.sent < slot.cipher.len()
     }
 
     /// The connection is open.
@@ -296,23 +312,73 @@ impl<'o> Clients<'o> {
         slot.is_open = true;
         slot.sent_ns = now_ns;
         slot.state = State::Sending;
+        if let Some(suite) = &self.suite {
+            let mut session = Box::new(suite.connect(&mut slot.cipher));
+            session.say(&self.orders[slot.order].bytes, &mut slot.cipher);
+            slot.session = Some(session);
+        }
         Step::Send
     }
 
     /// So many bytes of the output were taken.
     pub(crate) fn wrote(&mut self, slot: u32, bytes: usize) -> Step {
-        let length = self.orders[self.slots[slot as usize].order].bytes.len();
+        let more = self.output(slot).len() > bytes;
         let slot = &mut self.slots[slot as usize];
         slot.sent += bytes;
-        if slot.sent < length {
+        if more {
             return Step::Send;
         }
-        slot.state = State::Awaiting;
+        if self.suite.is_some() {
+            slot.cipher.clear();
+            slot.sent = 0;
+        }
+        if slot.state == State::Sending {
+            slot.state = State::Awaiting;
+        }
         Step::Wait
     }
 
     /// Bytes came.
     pub(crate) fn received(&mut self, slot: u32, bytes: &[u8], tail: Tail, now_ns: u64) -> Step {
+        match self.slots[slot as usize].session.take() {
+            Some(session) => self.decrypt(slot, session, (bytes, tail), now_ns),
+            None => self.take(slot, bytes, tail, now_ns),
+        }
+    }
+
+    /// Bytes came on an encrypted connection.
+    fn decrypt(
+        &mut self,
+        slot: u32,
+        mut session: Box<Session>,
+        (bytes, tail): (&[u8], Tail),
+        now_ns: u64,
+    ) -> Step {
+        let mut plain = std::mem::take(&mut self.plain);
+        plain.clear();
+        let place = &mut self.slots[slot as usize];
+        let shook_hands = session.is_shaking_hands();
+        let heard = session.hear(bytes, &mut plain, &mut place.cipher);
+        if shook_hands && !session.is_shaking_hands() {
+            place.sent_ns = now_ns;
+        }
+        place.session = Some(session);
+        let step = match (heard, tail) {
+            (Err(_), _) if shook_hands => self.failed(slot, Fault::ConnectFailed, now_ns),
+            (Err(_), _) => self.failed(slot, Fault::Malformed, now_ns),
+            (Ok(true), Tail::Open) => self.take(slot, &plain, Tail::Closed, now_ns),
+            (Ok(false), Tail::Open) if plain.is_empty() => Step::Wait,
+            (Ok(_), tail) => self.take(slot, &plain, tail, now_ns),
+        };
+        self.plain = plain;
+        // The two sides may have something to say of their own.
+        match step {
+            Step::Wait if !self.slots[slot as usize].cipher.is_empty() => Step::Send,
+            step => step,
+        }
+    }
+
+    fn take(&mut self, slot: u32, bytes: &[u8], tail: Tail, now_ns: u64) -> Step {
         match self.slots[slot as usize].state {
             State::Resting | State::Connecting => Step::Wait,
             State::Sending | State::Awaiting | State::Reading => {
@@ -344,6 +410,9 @@ impl<'o> Clients<'o> {
             self.tally.shut();
         }
         place.state = State::Resting;
+        place.session = None;
+        place.cipher.clear();
+        place.sent = 0;
         self.deadlines.clear(slot);
         // A server may close a connection that nobody uses; its client is waiting already.
         if had_client {
@@ -354,7 +423,10 @@ impl<'o> Clients<'o> {
     }
 
     fn time_out(&mut self, slot: u32, now_ns: u64) -> Step {
-        let fault = match self.slots[slot as usize].state {
+        let place = &self.slots[slot as usize];
+        let session = place.session.as_ref();
+        let fault = match place.state {
+            _ if session.is_some_and(|session| session.is_shaking_hands()) => Fault::ConnectTimeout,
             State::Resting | State::Idle => return Step::Wait,
             State::Parting => return Step::Close,
             State::Connecting => Fault::ConnectTimeout,
@@ -418,8 +490,10 @@ impl<'o> Clients<'o> {
     fn begin_planned(&mut self, slot: u32, planned_ns: u64, now_ns: u64) -> Step {
         let due_ns = planned_ns.max(self.slots[slot as usize].free_ns);
         let step = self.begin(slot, planned_ns, now_ns);
-        self.tally
-            .late(self.slots[slot as usize].begun, now_ns - due_ns);
+        self.tally.late(
+            self.slots[slot as usize].begun,
+            now_ns.saturating_sub(due_ns),
+        );
         step
     }
 
@@ -437,6 +511,9 @@ impl<'o> Clients<'o> {
         slot.answer.restart(&order.expect, order.is_bodiless);
         if slot.state == State::Idle {
             slot.state = State::Sending;
+            if let Some(session) = &mut slot.session {
+                session.say(&order.bytes, &mut slot.cipher);
+            }
             return Step::Send;
         }
         slot.state = State::Connecting;
@@ -514,6 +591,8 @@ impl Slot {
             begun: Begun::NONE,
             sent_ns: 0,
             answer: Answer::new(),
+            session: None,
+            cipher: Vec::new(),
             is_open: false,
             free_ns: 0,
             rests_until_ns: 0,

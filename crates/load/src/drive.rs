@@ -19,6 +19,7 @@ use crate::sys;
 use crate::tally::{self, Tally, Window};
 use crate::target::Target;
 use crate::thread::{self, Engine, Progress, Watch};
+use crate::tls::Suite;
 use crate::traffic::{End, EngineChoice, Mix, Traffic};
 use crate::uring::{self, Uring};
 
@@ -51,7 +52,7 @@ pub fn run(
     let orders = orders(traffic);
     let mut crews = Vec::new();
     for thread in 0..threads {
-        crews.push(crew(traffic, &orders, span, (thread, threads)));
+        crews.push(crew(traffic, &orders, span, (thread, threads))?);
     }
     let chosen = choose(traffic);
     let (tallies, engine) = match chosen {
@@ -73,6 +74,7 @@ pub fn run(
 fn choose(traffic: &Traffic) -> Result<(), String> {
     match traffic.engine {
         EngineChoice::Epoll => Err("epoll was asked for".into()),
+        EngineChoice::Fastest if traffic.tls.is_some() => Err("TLS goes through epoll".into()),
         EngineChoice::Fastest => uring::probe(),
     }
 }
@@ -122,7 +124,7 @@ fn crew<'o>(
     orders: &'o [Order],
     span: Span,
     turn: (u32, u32),
-) -> (Clients<'o>, Target) {
+) -> Result<(Clients<'o>, Target)> {
     let numbers = share(traffic.connections.into(), turn);
     let numbers = numbers.start as u32..numbers.end as u32;
     let target = Target {
@@ -146,8 +148,9 @@ fn crew<'o>(
         tally: Tally::new(span.window, budget),
         pacer: Pacer::new(traffic.schedule, span.start_ns, turn, traffic.seed),
         picker: picker(traffic, turn.0),
+        suite: traffic.tls.as_ref().map(Suite::new).transpose()?,
     };
-    (Clients::new(orders, numbers, rules, plan), target)
+    Ok((Clients::new(orders, numbers, rules, plan), target))
 }
 
 fn picker(traffic: &Traffic, thread: u32) -> Picker {

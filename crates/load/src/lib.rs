@@ -20,6 +20,7 @@ mod sys;
 mod tally;
 mod target;
 mod thread;
+pub mod tls;
 pub mod traffic;
 mod uring;
 mod wheel;
@@ -92,6 +93,7 @@ impl Load {
         Traffic {
             server: self.server,
             host: self.host.clone(),
+            tls: None,
             mix: Mix::Round(self.requests.iter().map(exchange).collect()),
             schedule: Schedule::Closed {
                 think: Duration::ZERO,

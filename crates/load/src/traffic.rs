@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 
 use crate::expect::Expect;
 use crate::schedule::Schedule;
+use crate::tls::Tls;
 
 /// A load run in full. `Load` is its everyday form.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +16,8 @@ pub struct Traffic {
     pub server: SocketAddr,
     /// Value of the `Host` header.
     pub host: String,
+    /// How connections are encrypted, if they are.
+    pub tls: Option<Tls>,
     /// What is asked for.
     pub mix: Mix,
     /// When it is asked for.

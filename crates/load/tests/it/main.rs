@@ -5,4 +5,6 @@ mod faults;
 #[cfg(test)]
 mod open;
 #[cfg(test)]
+mod secure;
+#[cfg(test)]
 mod server;

@@ -15,6 +15,7 @@ fn traffic_on(server: &Server, rate_per_s: f64) -> Traffic {
     Traffic {
         server: server.address,
         host: "test".into(),
+        tls: None,
         mix: Mix::Round(vec![Exchange::get("/page", Expect::body(BODY))]),
         schedule: Schedule::Open {
             rate_per_s,

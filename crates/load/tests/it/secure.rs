@@ -1,0 +1,165 @@
+//! HTTPS against a server with a certificate of its own making.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use load::drive;
+use load::expect::Expect;
+use load::schedule::Schedule;
+use load::tls::{Tls, Trust};
+use load::traffic::{End, EngineChoice, Exchange, Mix, Traffic};
+use record::load::{Fault, LoadResult};
+use rustls::crypto::ring;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{HandshakeKind, ServerConfig, ServerConnection, Stream};
+
+/// Larger than a TLS record.
+const LENGTH: usize = 40_000;
+
+struct Secure {
+    address: SocketAddr,
+    root: Vec<u8>,
+    resumed: Arc<AtomicU64>,
+}
+
+fn serve() -> Secure {
+    let made = rcgen::generate_simple_self_signed(["bake.test".to_owned()]).unwrap();
+    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .unwrap();
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let resumed = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&resumed);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (config, counter) = (Arc::clone(&config), Arc::clone(&counter));
+            std::thread::spawn(move || converse(stream.unwrap(), config, &counter));
+        }
+    });
+    let root = made.cert.der().to_vec();
+    Secure {
+        address,
+        root,
+        resumed,
+    }
+}
+
+fn converse(mut socket: TcpStream, config: Arc<ServerConfig>, resumed: &AtomicU64) {
+    let mut session = ServerConnection::new(config).unwrap();
+    let mut stream = Stream::new(&mut session, &mut socket);
+    let body = body();
+    let mut seen = Vec::new();
+    let mut buffer = [0; 4096];
+    let mut is_first = true;
+    while let Ok(length) = stream.read(&mut buffer)
+        && length > 0
+    {
+        seen.extend_from_slice(&buffer[..length]);
+        if !seen.ends_with(b"\r\n\r\n") {
+            continue;
+        }
+        if is_first && stream.conn.handshake_kind() == Some(HandshakeKind::Resumed) {
+            resumed.fetch_add(1, Ordering::SeqCst);
+        }
+        is_first = false;
+        let is_last = seen.windows(5).any(|word| word == b"close");
+        seen.clear();
+        let connection = if is_last { "Connection: close\r\n" } else { "" };
+        let head = format!("HTTP/1.1 200 OK\r\n{connection}Content-Length: {LENGTH}\r\n\r\n");
+        if stream
+            .write_all(&[head.as_bytes(), &body].concat())
+            .is_err()
+            || is_last
+        {
+            break;
+        }
+    }
+    stream.conn.send_close_notify();
+    let _ = stream.flush();
+}
+
+fn body() -> Vec<u8> {
+    (0..LENGTH).map(|index| (index % 251) as u8).collect()
+}
+
+fn run(server: &Secure, keep_alive: bool, tls: Tls) -> LoadResult {
+    let traffic = Traffic {
+        server: server.address,
+        host: "bake.test".into(),
+        tls: Some(tls),
+        mix: Mix::Round(vec![Exchange::get("/page", Expect::body(body()))]),
+        schedule: Schedule::Closed {
+            think: Duration::ZERO,
+        },
+        connections: 2,
+        keep_alive,
+        sources: Vec::new(),
+        threads: 1,
+        deadline: Duration::from_secs(10),
+        warmup: Duration::ZERO,
+        end: End::Count(12),
+        seed: 7,
+        engine: EngineChoice::Fastest,
+    };
+    drive::run(&traffic, &AtomicBool::new(false), &mut |_| {}).unwrap()
+}
+
+fn tls(server: &Secure, name: &str, resumption: bool) -> Tls {
+    Tls {
+        name: name.into(),
+        trust: Trust::Roots(vec![server.root.clone()]),
+        resumption,
+    }
+}
+
+#[test]
+fn encrypted_answers_are_checked_like_others() {
+    let server = serve();
+    let result = run(&server, true, tls(&server, "bake.test", true));
+    assert_eq!(
+        (result.ok, result.connections_opened),
+        (12, 2),
+        "{result:?}"
+    );
+    assert_eq!(result.body_bytes, 12 * LENGTH as u64);
+    assert_eq!(
+        (result.engine.as_str(), result.engine_note.as_str()),
+        ("epoll", "TLS goes through epoll")
+    );
+}
+
+#[test]
+fn sessions_are_resumed_only_when_asked() {
+    for (resumption, expected) in [(false, 0), (true, 10)] {
+        let server = serve();
+        let result = run(&server, false, tls(&server, "bake.test", resumption));
+        assert_eq!(
+            (result.ok, result.connections_opened),
+            (12, 12),
+            "{result:?}"
+        );
+        assert_eq!(server.resumed.load(Ordering::SeqCst), expected);
+    }
+}
+
+#[test]
+fn a_server_that_cannot_prove_its_name_is_a_connection_that_failed() {
+    let server = serve();
+    let result = run(&server, true, tls(&server, "other.test", true));
+    assert_eq!(result.faults, BTreeMap::from([(Fault::ConnectFailed, 12)]));
+    let gullible = Tls {
+        trust: Trust::Anything,
+        ..tls(&server, "other.test", true)
+    };
+    assert_eq!(run(&server, true, gullible).ok, 12);
+}

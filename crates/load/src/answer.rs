@@ -157,6 +157,14 @@ impl Answer {
         self.stage == Stage::Unbounded
     }
 
+    /// Body bytes that are still to come, as far as is known.
+    pub(crate) fn left(&self) -> u64 {
+        match self.stage {
+            Stage::Counted { left } => left,
+            _ => u64::MAX,
+        }
+    }
+
     /// Whether the connection may serve another request after this answer.
     pub(crate) fn keeps_alive(&self) -> bool {
         self.head.keep_alive

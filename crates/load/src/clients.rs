@@ -25,6 +25,10 @@ use crate::wheel::Wheel;
 /// How long a client waits after a connection that could not be made, so that it does not spin.
 const BACK_OFF_NS: u64 = 100_000_000;
 
+/// Clients of a closed loop begin so long one after the other. Ten thousand at once would overflow the server's
+/// queue of new connections, which is the kernel's affair and takes seconds to heal.
+const OPENING_GAP_NS: u64 = 50_000;
+
 /// How long a server may take to close a connection whose last answer has come. The side that closes first
 /// keeps the port for a minute, so it should be the server; but a server that forgets must not hold a client.
 const PARTING_NS: u64 = 100_000_000;
@@ -175,13 +179,17 @@ impl<'o> Clients<'o> {
             Picker::Round => number as usize % orders.len(),
             Picker::Weighted { .. } => picker.after(0, orders.len()),
         };
+        let first = numbers.start;
         let slots: Vec<Slot> = numbers
             .map(|number| Slot::new(order(number, &mut picker)))
             .collect();
         let all = 0..slots.len() as u32;
         let (mut wakes, mut free) = (BinaryHeap::with_capacity(slots.len()), VecDeque::new());
         match pacer {
-            Pacer::Closed { .. } => wakes.extend(all.map(|slot| Reverse((rules.start_ns, slot)))),
+            Pacer::Closed { .. } => wakes.extend(all.map(|slot| {
+                let wait_ns = u64::from(first + slot) * OPENING_GAP_NS;
+                Reverse((rules.start_ns + wait_ns, slot))
+            })),
             Pacer::Open(_) => free.extend(all),
         }
         Self {
@@ -215,7 +223,12 @@ impl<'o> Clients<'o> {
             && at_ns <= now_ns
         {
             self.wakes.pop();
-            return Some((slot, self.begin_planned(slot, at_ns, now_ns)));
+            let step = match self.pacer {
+                // Such a client was not due: it was held back.
+                Pacer::Closed { think_ns: 0 } => self.begin(slot, now_ns, now_ns),
+                Pacer::Closed { .. } | Pacer::Open(_) => self.begin_planned(slot, at_ns, now_ns),
+            };
+            return Some((slot, step));
         }
         let planned_ns = self.arrival(now_ns)?;
         let slot = self.free.pop_front()?;
@@ -303,6 +316,20 @@ impl<'o> Clients<'o> {
     pub(crate) fn is_sending(&self, slot: u32) -> bool {
         let slot = &self.slots[slot as usize];
         slot.state == State::Sending || slot.sent < slot.cipher.len()
+    }
+
+    /// Whether the slot is amid an answer.
+    pub(crate) fn is_reading(&self, slot: u32) -> bool {
+        self.slots[slot as usize].state == State::Reading
+    }
+
+    /// Body bytes that are still to come, as far as is known.
+    pub(crate) fn left(&self, slot: u32) -> u64 {
+        let slot = &self.slots[slot as usize];
+        match slot.state {
+            State::Reading => slot.answer.left(),
+            _ => u64::MAX,
+        }
     }
 
     /// The connection is open.

@@ -74,6 +74,9 @@ pub fn run(
 fn choose(traffic: &Traffic) -> Result<(), String> {
     match traffic.engine {
         EngineChoice::Epoll => Err("epoll was asked for".into()),
+        EngineChoice::Fastest if !traffic.bits_per_s.is_empty() => {
+            Err("slow lines go through epoll".into())
+        }
         EngineChoice::Fastest if traffic.tls.is_some() => Err("TLS goes through epoll".into()),
         EngineChoice::Fastest => uring::probe(),
     }
@@ -130,6 +133,7 @@ fn crew<'o>(
     let target = Target {
         server: traffic.server,
         sources: traffic.sources.clone(),
+        bits_per_s: traffic.bits_per_s.clone(),
         first: numbers.start,
     };
     let rules = Rules {

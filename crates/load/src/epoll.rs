@@ -13,9 +13,11 @@ use record::load::Fault;
 
 use crate::clients::{Clients, Step, Tail};
 use crate::clock::now_ns;
+use crate::line::Line;
 use crate::sys::{self, Event, Poll};
 use crate::target::Target;
 use crate::thread::Engine;
+use crate::wheel::Wheel;
 
 /// Most events taken at once: enough to share the wait, few enough that timers are looked at often.
 const BATCH: u16 = 256;
@@ -28,6 +30,9 @@ pub(crate) struct Epoll {
     target: Target,
     sockets: Vec<Socket>,
     buffer: Vec<u8>,
+    /// Slow lines, one per slot; none when all clients read as fast as they can.
+    lines: Vec<Line>,
+    line_timers: Wheel,
 }
 
 /// A slot's connection. `life` counts its connections, so that news of an earlier one is not mistaken for its own.
@@ -49,7 +54,7 @@ impl Epoll {
             self.perform(clients, slot, Step::Send);
         }
         if event.is_readable() && self.sockets[slot as usize].life == life {
-            self.read(clients, slot, event);
+            self.readable(clients, slot, event);
         }
     }
 
@@ -68,12 +73,69 @@ impl Epoll {
         self.perform(clients, slot, step);
         // An answer may have come with the news that the connection is open.
         if event.is_readable() && !event.is_broken() {
-            self.read(clients, slot, event);
+            self.readable(clients, slot, event);
+        }
+    }
+
+    fn readable(&mut self, clients: &mut Clients<'_>, slot: u32, event: Event) {
+        let tail = match event {
+            event if event.is_broken() => Tail::Reset,
+            event if event.is_ended() => Tail::Closed,
+            _ => Tail::Open,
+        };
+        let Some(line) = self.lines.get_mut(slot as usize) else {
+            return self.read(clients, slot, tail);
+        };
+        // An event is told once: what it says must be kept until the bytes before it have been read.
+        if tail != Tail::Open {
+            line.tail = tail;
+        }
+        if !line.waits {
+            line.begin(now_ns());
+            self.line_timers.set(slot, line.next_ns(clients.left(slot)));
+        }
+    }
+
+    /// Reads what a slow line has brought by now.
+    fn read_slowly(&mut self, clients: &mut Clients<'_>, slot: u32) {
+        let (line, socket) = (
+            &mut self.lines[slot as usize],
+            &mut self.sockets[slot as usize],
+        );
+        let Some(stream) = socket.stream.as_mut() else {
+            return;
+        };
+        let reading = socket.life;
+        let room = line.through(now_ns()).clamp(1, self.buffer.len());
+        let (step, emptied) = match stream.read(&mut self.buffer[..room]) {
+            Ok(length) => {
+                line.take(length);
+                let tail = match length {
+                    0 => Tail::Closed,
+                    _ if length < room => line.tail,
+                    _ => Tail::Open,
+                };
+                let bytes = &self.buffer[..length];
+                (clients.received(slot, bytes, tail, now_ns()), length < room)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => (Step::Wait, true),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (Step::Wait, false),
+            Err(_) => (clients.failed(slot, Fault::Reset, now_ns()), true),
+        };
+        self.perform(clients, slot, step);
+        if self.sockets[slot as usize].life != reading {
+            return;
+        }
+        // After the last byte of an answer nothing is there but, perhaps, the end of the connection.
+        let line = &mut self.lines[slot as usize];
+        line.waits = !emptied && (clients.is_reading(slot) || line.tail != Tail::Open);
+        if line.waits {
+            self.line_timers.set(slot, line.next_ns(clients.left(slot)));
         }
     }
 
     /// Reads until the socket is empty, closed or another one.
-    fn read(&mut self, clients: &mut Clients<'_>, slot: u32, event: Event) {
+    fn read(&mut self, clients: &mut Clients<'_>, slot: u32, tail: Tail) {
         let life = self.sockets[slot as usize].life;
         loop {
             let socket = &mut self.sockets[slot as usize];
@@ -83,10 +145,9 @@ impl Epoll {
             let (step, more) = match stream.read(&mut self.buffer) {
                 Ok(length) => {
                     let emptied = length < self.buffer.len();
-                    let tail = match event {
-                        _ if length == 0 => Tail::Closed,
-                        event if emptied && event.is_broken() => Tail::Reset,
-                        event if emptied && event.is_ended() => Tail::Closed,
+                    let tail = match length {
+                        0 => Tail::Closed,
+                        _ if emptied => tail,
                         _ => Tail::Open,
                     };
                     let bytes = &self.buffer[..length];
@@ -104,7 +165,12 @@ impl Epoll {
     }
 
     fn open(&mut self, slot: u32) -> io::Result<()> {
-        let stream = sys::connect(self.target.server, self.target.source(slot))?;
+        let stream = sys::socket(self.target.server, self.target.source(slot))?;
+        if let Some(line) = self.lines.get_mut(slot as usize) {
+            line.open();
+            sys::set_window(&stream, line.window_bytes())?;
+        }
+        sys::connect(&stream, self.target.server)?;
         let socket = &mut self.sockets[slot as usize];
         socket.life = socket.life.wrapping_add(1);
         let key = u64::from(socket.life) << 32 | u64::from(slot);
@@ -133,11 +199,15 @@ impl Engine for Epoll {
             stream: None,
             life: 0,
         };
+        let line = |slot: u32| target.bits_per_s(slot).map(Line::new);
+        let lines = (0..slots as u32).filter_map(line).collect();
         Ok(Self {
             poll: Poll::new(BATCH).context("cannot make an epoll instance")?,
             target,
             sockets: (0..slots).map(socket).collect(),
             buffer: vec![0; BUFFER_BYTES],
+            lines,
+            line_timers: Wheel::new(slots, now_ns()),
         })
     }
 
@@ -157,6 +227,9 @@ impl Engine for Epoll {
                     let socket = &mut self.sockets[slot as usize];
                     socket.stream = None;
                     socket.life = socket.life.wrapping_add(1);
+                    if !self.lines.is_empty() {
+                        self.line_timers.clear(slot);
+                    }
                     clients.closed(slot, now_ns())
                 }
             };
@@ -164,6 +237,8 @@ impl Engine for Epoll {
     }
 
     fn wait(&mut self, clients: &mut Clients<'_>, patience: Duration) -> Result<()> {
+        let timer_ns = self.line_timers.next_ns().saturating_sub(now_ns());
+        let patience = patience.min(Duration::from_nanos(timer_ns));
         let count = self
             .poll
             .wait(patience)
@@ -171,6 +246,9 @@ impl Engine for Epoll {
         for index in 0..count {
             let event = self.poll.event(index);
             self.happened(clients, event);
+        }
+        while let Some(slot) = self.line_timers.ring(now_ns()) {
+            self.read_slowly(clients, slot);
         }
         Ok(())
     }

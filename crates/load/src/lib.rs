@@ -15,6 +15,7 @@ pub mod drive;
 mod epoll;
 pub mod expect;
 
+mod line;
 pub mod schedule;
 mod sys;
 mod tally;
@@ -101,6 +102,7 @@ impl Load {
             connections: self.connections,
             keep_alive: self.keep_alive,
             sources: Vec::new(),
+            bits_per_s: Vec::new(),
             threads: self.threads,
             deadline: self.deadline,
             warmup: self.warmup,

@@ -19,18 +19,31 @@ pub(crate) fn connect_fault(error: &io::Error) -> Fault {
     }
 }
 
+/// Asks for a small receive buffer, so that a server feels how slowly its answer is read. To be asked before
+/// connecting; the kernel doubles it for its own needs.
+#[expect(unsafe_code, reason = "std sets no buffer sizes")]
+pub(crate) fn set_window(stream: &TcpStream, bytes: u32) -> io::Result<()> {
+    let (place, length) = (
+        std::ptr::from_ref(&bytes).cast(),
+        size_of_val(&bytes) as u32,
+    );
+    let (fd, option) = (stream.as_raw_fd(), libc::SO_RCVBUF);
+    // SAFETY: `place` holds an integer of `length` bytes.
+    check(unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, option, place, length) })?;
+    Ok(())
+}
+
 /// Starts to connect; the socket becomes writable once it has.
 #[expect(unsafe_code, reason = "std connects only by waiting for it")]
-pub(crate) fn connect(server: SocketAddr, source: Option<IpAddr>) -> io::Result<TcpStream> {
-    let stream = socket(server, source)?;
+pub(crate) fn connect(stream: &TcpStream, server: SocketAddr) -> io::Result<()> {
     let fd = stream.as_raw_fd();
     let address = Address::from(server);
     let (place, length) = address.as_raw();
     // SAFETY: `place` holds an address of `length` bytes for as long as `address` lives.
     match check(unsafe { libc::connect(fd, place, length) }) {
-        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(stream),
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(()),
         Err(error) => Err(error),
-        Ok(_) => Ok(stream),
+        Ok(_) => Ok(()),
     }
 }
 

@@ -8,6 +8,8 @@ pub(crate) struct Target {
     pub(crate) server: SocketAddr,
     /// Source addresses; with none the kernel chooses.
     pub(crate) sources: Vec<IpAddr>,
+    /// Speeds of the lines that clients read from; with none they read as fast as they can.
+    pub(crate) bits_per_s: Vec<u32>,
     /// Number of the thread's first slot among those of all threads.
     pub(crate) first: u32,
 }
@@ -15,7 +17,16 @@ pub(crate) struct Target {
 impl Target {
     /// The address that a slot connects from: slots take turns, so that ports are used evenly.
     pub(crate) fn source(&self, slot: u32) -> Option<IpAddr> {
+        self.turn(&self.sources, slot)
+    }
+
+    /// The speed of a slot's line.
+    pub(crate) fn bits_per_s(&self, slot: u32) -> Option<u32> {
+        self.turn(&self.bits_per_s, slot)
+    }
+
+    fn turn<T: Copy>(&self, of: &[T], slot: u32) -> Option<T> {
         let number = self.first as usize + slot as usize;
-        (!self.sources.is_empty()).then(|| self.sources[number % self.sources.len()])
+        (!of.is_empty()).then(|| of[number % of.len()])
     }
 }

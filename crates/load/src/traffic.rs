@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 
 use crate::expect::Expect;
 use crate::schedule::Schedule;
@@ -28,6 +28,9 @@ pub struct Traffic {
     pub keep_alive: bool,
     /// Addresses that connections come from, in turn; with none the kernel chooses.
     pub sources: Vec<IpAddr>,
+    /// Speeds in bits per second at which connections read, in turn, as if behind a modem; with none they read
+    /// as fast as they can.
+    pub bits_per_s: Vec<u32>,
     /// Client threads; never more than connections.
     pub threads: u32,
     /// Time that a request may take from its planned instant on, connecting included.
@@ -192,9 +195,9 @@ impl Traffic {
         );
         match self.end {
             End::After(Duration::ZERO) => {
-                anyhow::bail!("window too short: 0 s (measure for at least 1ms)")
+                bail!("window too short: 0 s (measure for at least 1ms)")
             }
-            End::Count(0) => anyhow::bail!("too few requests to count: 0 (ask for at least 1)"),
+            End::Count(0) => bail!("too few requests to count: 0 (ask for at least 1)"),
             End::After(_) | End::Count(_) => {}
         }
         if let Schedule::Open { rate_per_s, .. } = self.schedule {
@@ -204,9 +207,12 @@ impl Traffic {
                 "rate out of range: {rate_per_s} (ask for more than 0 requests per second)"
             );
         }
+        if let Some(speed) = self.bits_per_s.iter().find(|speed| **speed < 100) {
+            bail!("line too slow: {speed} bit/s (give it at least 100)");
+        }
         let family = |source: &&IpAddr| source.is_ipv4() != self.server.is_ipv4();
         if let Some(source) = self.sources.iter().find(family) {
-            anyhow::bail!(
+            bail!(
                 "source address of another family than server {}: {source}",
                 self.server.ip()
             );

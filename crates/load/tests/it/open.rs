@@ -1,5 +1,8 @@
 //! Open loops: planned instants, stalls and lateness, against servers whose behaviour is known.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -24,6 +27,7 @@ fn traffic_on(server: &Server, rate_per_s: f64) -> Traffic {
         connections: 4,
         keep_alive: true,
         sources: Vec::new(),
+        bits_per_s: Vec::new(),
         threads: 1,
         deadline: Duration::from_secs(5),
         warmup: Duration::from_millis(100),
@@ -153,4 +157,64 @@ fn a_weighted_mix_keeps_its_weights() {
     let result = run(&traffic);
     assert_eq!(result.planned, 4000);
     assert!((2900..3100).contains(&result.ok), "{} of 4000", result.ok);
+}
+
+#[test]
+fn slow_lines_keep_their_speed() {
+    static PAGE: [u8; 30_000] = [b'x'; 30_000];
+    let server = Server::start(|mut stream| {
+        while wait_for_request(&mut stream) {
+            answer(&mut stream, &PAGE);
+        }
+    });
+    let traffic = Traffic {
+        mix: Mix::Round(vec![Exchange::get("/page", Expect::body(PAGE))]),
+        schedule: Schedule::Closed {
+            think: Duration::ZERO,
+        },
+        bits_per_s: vec![400_000, 800_000],
+        connections: 6,
+        warmup: Duration::ZERO,
+        end: End::Count(6),
+        ..traffic_on(&server, 1.0)
+    };
+    let result = run(&traffic);
+    assert_eq!(result.ok, 6);
+    // 30 kB and a head of 40 bytes at 50 kB/s and at 100 kB/s; half of the clients each.
+    let (fast_ms, slow_ms) = (
+        result.latency.quantile_ns(0.5) / 1_000_000,
+        result.latency.max_ns() / 1_000_000,
+    );
+    assert!((300..330).contains(&fast_ms), "{fast_ms} ms");
+    assert!((600..630).contains(&slow_ms), "{slow_ms} ms");
+}
+
+#[test]
+fn connections_come_from_many_addresses() {
+    static SEEN: Mutex<BTreeSet<IpAddr>> = Mutex::new(BTreeSet::new());
+    let server = Server::start(|stream| {
+        SEEN.lock()
+            .unwrap()
+            .insert(stream.peer_addr().unwrap().ip());
+        serve_rightly(stream);
+    });
+    let sources: Vec<IpAddr> = (1..=4)
+        .map(|last| IpAddr::from([127, 0, 0, last]))
+        .collect();
+    for engine in [EngineChoice::Fastest, EngineChoice::Epoll] {
+        SEEN.lock().unwrap().clear();
+        let traffic = Traffic {
+            schedule: Schedule::Closed {
+                think: Duration::ZERO,
+            },
+            sources: sources.clone(),
+            connections: 8,
+            warmup: Duration::ZERO,
+            end: End::Count(40),
+            engine,
+            ..traffic_on(&server, 1.0)
+        };
+        assert_eq!(run(&traffic).ok, 40);
+        assert_eq!(*SEEN.lock().unwrap(), sources.iter().copied().collect());
+    }
 }

@@ -104,6 +104,7 @@ fn run(server: &Secure, keep_alive: bool, tls: Tls) -> LoadResult {
         connections: 2,
         keep_alive,
         sources: Vec::new(),
+        bits_per_s: Vec::new(),
         threads: 1,
         deadline: Duration::from_secs(10),
         warmup: Duration::ZERO,

@@ -1,0 +1,105 @@
+//! Clients on slow lines: each reads on its own timed budget, so that the server sees what a modem would show it.
+//!
+//! A line begins to count when the first bytes of an answer come, and takes them in pieces, each at the instant
+//! at which a line of that speed would have brought its last byte. What a late timer missed, the next piece
+//! makes up for, so the speed is kept whatever the load.
+
+use crate::clients::Tail;
+
+/// Bytes of a piece: a packet's worth.
+const PIECE_BYTES: u64 = 1460;
+
+/// Smallest receive buffer worth asking for.
+const WINDOW_BYTES: u64 = 4096;
+
+/// The line of one client.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Line {
+    bytes_per_s: f64,
+    since_ns: u64,
+    taken_bytes: u64,
+    /// Bytes are there, and a timer says when they may be read.
+    pub(crate) waits: bool,
+    /// What follows the bytes that are there.
+    pub(crate) tail: Tail,
+}
+
+impl Line {
+    pub(crate) fn new(bits_per_s: u32) -> Self {
+        Self {
+            bytes_per_s: f64::from(bits_per_s) / 8.0,
+            since_ns: 0,
+            taken_bytes: 0,
+            waits: false,
+            tail: Tail::Open,
+        }
+    }
+
+    /// Receive buffer for half a second, in bytes: the server's bytes wait in the server, not here.
+    pub(crate) fn window_bytes(self) -> u32 {
+        (self.bytes_per_s as u64 / 2).clamp(WINDOW_BYTES, 1 << 20) as u32
+    }
+
+    /// A new connection.
+    pub(crate) fn open(&mut self) {
+        (self.waits, self.tail) = (false, Tail::Open);
+    }
+
+    /// Bytes came after silence.
+    pub(crate) fn begin(&mut self, now_ns: u64) {
+        (self.since_ns, self.taken_bytes, self.waits) = (now_ns, 0, true);
+    }
+
+    /// When the next piece is through, if so many bytes are `left` of the answer.
+    pub(crate) fn next_ns(self, left: u64) -> u64 {
+        let bytes = self.taken_bytes + left.clamp(1, PIECE_BYTES);
+        self.since_ns + (bytes as f64 * 1e9 / self.bytes_per_s) as u64
+    }
+
+    /// Bytes that are through and not yet taken.
+    pub(crate) fn through(self, now_ns: u64) -> usize {
+        let passed_ns = now_ns.saturating_sub(self.since_ns);
+        // Rounded to the nearest byte: the instant of a byte is itself rounded down to a nanosecond.
+        let bytes = (passed_ns as f64 * self.bytes_per_s / 1e9).round() as u64;
+        bytes.saturating_sub(self.taken_bytes) as usize
+    }
+
+    pub(crate) fn take(&mut self, bytes: usize) {
+        self.taken_bytes += bytes as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_modem_takes_its_time() {
+        let mut line = Line::new(28_800);
+        line.begin(5);
+        let (mut left, mut now_ns) = (25_000, 5);
+        while left > 0 {
+            now_ns = line.next_ns(left);
+            let bytes = line.through(now_ns);
+            assert!(0 < bytes && bytes <= 1460, "{bytes} at once");
+            line.take(bytes);
+            left -= bytes as u64;
+        }
+        let seconds = (now_ns - 5) as f64 / 1e9;
+        assert!((seconds - 25_000.0 / 3600.0).abs() < 1e-6, "{seconds} s");
+    }
+
+    #[test]
+    fn a_late_timer_loses_no_speed() {
+        let mut line = Line::new(56_000);
+        line.begin(0);
+        for second in 1..=10 {
+            line.take(line.through(second * 1_000_000_000));
+        }
+        assert_eq!(line.taken_bytes, 70_000);
+        assert_eq!(
+            line.next_ns(7000),
+            10_000_000_000 + 1460 * 1_000_000_000 / 7000
+        );
+    }
+}

@@ -18,6 +18,7 @@ use crate::cells::{CLIENTS, Cells};
 use crate::facts;
 use crate::sampler::Sampler;
 use crate::services::{self, Running};
+use crate::settle;
 use crate::sysctl;
 use crate::watch::{self, Watch, Watched};
 use crate::wire::{CLIENT, SERVER, Wire};
@@ -91,6 +92,8 @@ pub fn perform(
     counted.extend(services.iter().map(|running| &running.cell));
     let sampler = Sampler::open(&wire.server, &counted, stage.cpus)?;
 
+    tell(FromAgent::Phase(Phase::Settling));
+    let settled = settle::wait(stage.cpus, stop)?;
     let (driven, watched) = load(&play, sampler, stop, tell)?;
 
     tell(FromAgent::Phase(Phase::Collecting));
@@ -106,11 +109,13 @@ pub fn perform(
     };
     let figures = workload.figures(&seen);
     let figures = figures.map_err(|why| Failure::of(VoidReason::CheckFailed, why))?;
+    let mut facts = facts::collect(&wire, &services, ground.kernel_config.as_deref());
+    facts.values.insert("agent:settled".into(), settled.to_string());
     Ok(Yield {
         figures,
         load: driven.load,
         samples: watched.samples,
-        facts: facts::collect(&wire, &services, ground.kernel_config.as_deref()),
+        facts,
         kernel: kernel(),
         server: server(&services),
     })

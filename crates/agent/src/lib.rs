@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! host ==virtio-serial== boot: hello -> job ----------------------------------> done | failed -> power off
-//!                                       job: sysctls -> services -> drive -> figures -> facts
+//!                                       job: sysctls -> services -> settle -> drive -> figures -> facts
 //!                                                              sampler, once a second
 //! ```
 //! `boot` is what only a guest needs; everything else also serves a live host, in namespaces and a cgroup
@@ -15,6 +15,7 @@ pub mod job;
 pub mod proc;
 pub mod sampler;
 pub mod services;
+pub mod settle;
 pub mod sysctl;
 pub mod watch;
 pub mod wire;

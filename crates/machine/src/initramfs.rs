@@ -5,6 +5,7 @@
 //! /lib/modules/RELEASE/kernel/...      modules, decompressed
 //! /lib/modules/RELEASE/modules.dep     rewritten for what is there
 //! /lib/modules/RELEASE/modules.builtin as the kernel came with it
+//! /lib/modules/RELEASE/config          as the kernel was built
 //! ```
 
 use std::collections::BTreeSet;
@@ -21,7 +22,7 @@ use crate::modules::{self, Module, WANTED};
 use crate::task::Task;
 
 /// Raised when the layout changes.
-const LAYOUT: &str = "initramfs-1";
+const LAYOUT: &str = "initramfs-2";
 
 /// The initramfs of a kernel with `init` as its first process; made when it is not in the cache.
 pub fn build(cache: &Cache, kernel: &Kernel, init: &Path, task: Task<'_>) -> Result<PathBuf> {
@@ -44,7 +45,7 @@ pub fn build(cache: &Cache, kernel: &Kernel, init: &Path, task: Task<'_>) -> Res
         None => Vec::new(),
     };
     let mut files = vec![("init".to_string(), 0o755, init)];
-    files.extend(module_tree(kernel, modules));
+    files.extend(module_tree(kernel, modules)?);
     let bytes: u64 = files.iter().map(|(_, _, body)| body.len() as u64).sum();
     let draft = cache.draft(bytes)?;
     let body = archive(&files)?;
@@ -56,9 +57,9 @@ const FILE: &str = "initramfs.cpio";
 
 type Entry = (String, u32, Vec<u8>);
 
-fn module_tree(kernel: &Kernel, modules: Vec<Module>) -> Vec<Entry> {
+fn module_tree(kernel: &Kernel, modules: Vec<Module>) -> Result<Vec<Entry>> {
     let Some(dir) = &kernel.modules else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
     let home = format!("lib/modules/{}", kernel.release);
     // A kernel without this list has nothing built in that anyone knows of.
@@ -68,10 +69,15 @@ fn module_tree(kernel: &Kernel, modules: Vec<Module>) -> Vec<Entry> {
         (format!("{home}/modules.dep"), 0o644, order),
         (format!("{home}/modules.builtin"), 0o644, builtin),
     ];
+    // Debian's kernels do not show their configuration; the agent looks for it here.
+    if let Some(config) = &kernel.config {
+        let body = fs::read(config).with_context(|| format!("cannot read {}", config.display()))?;
+        files.push((format!("{home}/config"), 0o644, body));
+    }
     for module in modules {
         files.push((format!("{home}/{}", module.path), 0o644, module.body));
     }
-    files
+    Ok(files)
 }
 
 /// A newc archive of files, each directory before what is in it. The same files give the same bytes.

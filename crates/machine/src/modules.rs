@@ -23,6 +23,8 @@ pub(crate) const WANTED: &[&str] = &[
     "virtio_rng",
     "virtio_balloon",
     // file systems
+    "crc32c_generic",
+    "crc32c_intel",
     "ext4",
     "overlay",
     "loop",

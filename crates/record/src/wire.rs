@@ -81,6 +81,8 @@ pub enum Phase {
     SettingUp,
     /// Data is made and services are started.
     Starting,
+    /// The system is left alone until it is quiet.
+    Settling,
     /// The load runs, not counted.
     WarmingUp,
     /// The load runs and counts.
@@ -95,6 +97,7 @@ impl Phase {
         match self {
             Self::SettingUp => "setting up",
             Self::Starting => "starting services",
+            Self::Settling => "waiting until the system is quiet",
             Self::WarmingUp => "warming up",
             Self::Measuring => "measuring",
             Self::Collecting => "collecting",

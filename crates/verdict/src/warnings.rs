@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
+use record::load::Second;
 use record::plan::{Arm, MachineKind};
 use record::rundir::Run;
 use record::trial::Measurement;
-use record::units::{show_bytes, significant};
+use record::units::{show_bytes, show_change, significant};
 use record::verdict::Comparison;
 
 use crate::pair::Measured;
@@ -21,6 +22,9 @@ const IDLE: f64 = 0.1;
 
 /// Share of CPU time that others (the hypervisor, the sampler) may take without a warning.
 const TAX: f64 = 0.01;
+
+/// Change of the rate from the first to the last third of the window that counts as unsettled.
+const DRIFT: f64 = 0.1;
 
 /// Everything that is to be said of a run before its figures.
 pub(crate) fn of(run: &Run, measured: &Measured<'_>, comparisons: &[Comparison]) -> Vec<String> {
@@ -34,6 +38,7 @@ pub(crate) fn of(run: &Run, measured: &Measured<'_>, comparisons: &[Comparison])
         warnings.extend(failed_attempts(run, workload));
         warnings.extend(missing_blocks(run, measured, workload));
         warnings.extend(unserved(run, measured, workload));
+        warnings.extend(unsettled(run, measured, workload));
         warnings.extend(wrong_limit(run, measured, workload));
         warnings.extend(swapped(run, measured, workload));
         warnings.extend(same_kernel(run, measured, workload));
@@ -186,6 +191,37 @@ fn wrong_limit(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String
     warnings
 }
 
+/// Arms whose rate had not settled: a figure from a slope says how long the window was, no more.
+fn unsettled(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for arm in arms(run) {
+        let trials = measured.of_arm(workload, &arm.name);
+        let served = |part: fn(&[Second]) -> &[Second]| -> f64 {
+            let loads = trials.iter().filter_map(|trial| trial.load.as_ref());
+            let parts = loads.flat_map(|load| part(&load.timeline));
+            parts.map(|second| second.ok as f64).sum()
+        };
+        let (first, last) = (served(first_third), served(last_third));
+        if first > 0.0 && !(1.0 - DRIFT..=1.0 + DRIFT).contains(&(last / first)) {
+            warnings.push(format!(
+                "{workload}: answers a second on arm {}, last third of the window against the \
+                 first: {} (it had not settled: lengthen warmup)",
+                arm.name,
+                show_change(last / first)
+            ));
+        }
+    }
+    warnings
+}
+
+fn first_third(timeline: &[Second]) -> &[Second] {
+    &timeline[..timeline.len() / 3]
+}
+
+fn last_third(timeline: &[Second]) -> &[Second] {
+    &timeline[timeline.len() - timeline.len() / 3..]
+}
+
 /// Arms that ran out of memory: what they then do is not what the plan asks about.
 fn swapped(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String> {
     let swap = |arm: &Arm| {
@@ -310,6 +346,17 @@ mod tests {
                 "the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"
             ],
         );
+    }
+
+    #[test]
+    fn a_rate_that_climbs_through_the_window_is_pointed_out() {
+        let climb = |measurement: &mut Measurement| {
+            let load = measurement.load.as_mut().expect("a played trial has a load");
+            let second = |(at, ok)| Second { at_ms: at * 1000, ok, ..Second::default() };
+            load.timeline = (0..).zip([1100, 1700, 2500]).map(second).collect();
+        };
+        let play = (0..8).step_by(2).fold(whole(), |play, attempt| change(play, attempt, climb));
+        check(play, &expect![[""]]);
     }
 
     #[test]

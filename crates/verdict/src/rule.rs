@@ -421,7 +421,7 @@ mod tests {
         );
         check(
             &[[0.0, 0.0]; 4],
-            &expect!["undecided none none: zero in every block and both arms: nothing to compare"],
+            &expect!["equivalent none none: zero in every block and both arms"],
         );
         check(
             &[[-1.0, 2.0]; 4],

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use record::load::Second;
+use record::load::{LoadResult, Second};
 use record::plan::{Arm, MachineKind};
 use record::rundir::Run;
 use record::trial::Measurement;
@@ -198,7 +198,7 @@ fn unsettled(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String> 
         let trials = measured.of_arm(workload, &arm.name);
         let served = |part: fn(&[Second]) -> &[Second]| -> f64 {
             let loads = trials.iter().filter_map(|trial| trial.load.as_ref());
-            let parts = loads.flat_map(|load| part(&load.timeline));
+            let parts = loads.flat_map(|load| part(whole_seconds(load)));
             parts.map(|second| second.ok as f64).sum()
         };
         let (first, last) = (served(first_third), served(last_third));
@@ -212,6 +212,12 @@ fn unsettled(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String> 
         }
     }
     warnings
+}
+
+/// The window without its last second, when that is not a whole one.
+fn whole_seconds(load: &LoadResult) -> &[Second] {
+    let whole = (load.window_ns / 1_000_000_000) as usize;
+    &load.timeline[..whole.min(load.timeline.len())]
 }
 
 fn first_third(timeline: &[Second]) -> &[Second] {
@@ -353,10 +359,13 @@ mod tests {
         let climb = |measurement: &mut Measurement| {
             let load = measurement.load.as_mut().expect("a played trial has a load");
             let second = |(at, ok)| Second { at_ms: at * 1000, ok, ..Second::default() };
-            load.timeline = (0..).zip([1100, 1700, 2500]).map(second).collect();
+            load.window_ns = 3_000_000_000;
+            load.timeline = (0u64..).zip([1100, 1700, 2500]).map(second).collect();
         };
         let play = (0..8).step_by(2).fold(whole(), |play, attempt| change(play, attempt, climb));
-        check(play, &expect![[""]]);
+        check(play, &expect![[r#"
+            web: answers a second on arm 6.1, last third of the window against the first: +127.27 % (it had not settled: lengthen warmup)
+            the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]]);
     }
 
     #[test]
@@ -385,9 +394,9 @@ mod tests {
         check(
             Play::new().measured(1, "6.1", 100.0),
             &expect![[r#"
-            web: blocks without a figure of every arm: 1 of 1, number 1 (not compared where an arm is missing)
-            web: whole blocks so far: 0, the plan wants 4 at least (no verdict before that)
-            the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+                web: blocks without a figure of every arm: 1 of 1, number 1 (not compared where an arm is missing)
+                web: whole blocks so far: 0, the plan wants 4 at least (no verdict before that)
+                the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
         );
     }
 
@@ -406,10 +415,10 @@ mod tests {
         check(
             play,
             &expect![[r#"
-            web: unsuccessful requests on arm 7.2: 3 (never counted as served)
-            web: requests lost by the clients on arm 7.2: 4 (the clients were the limit, not the arm)
-            web: requests due and never sent on arm 7.2: 5
-            the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+                web: unsuccessful requests on arm 7.2: 3 (never counted as served)
+                web: requests lost by the clients on arm 7.2: 4 (the clients were the limit, not the arm)
+                web: requests due and never sent on arm 7.2: 5
+                the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
         );
     }
 
@@ -456,8 +465,8 @@ mod tests {
         check(
             play,
             &expect![[r#"
-            web: the plan names different kernels and the same one ran: arms 6.1, 7.2
-            the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+                web: the plan names different kernels and the same one ran: arms 6.1, 7.2
+                the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
         );
     }
 
@@ -477,8 +486,8 @@ mod tests {
         check(
             play,
             &expect![[r#"
-            web: latency-p99 of arm 7.2 is not compared: figures without a ratio in block 2: 10000 and 0
-            the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+                web: latency-p99 of arm 7.2 is not compared: figures without a ratio in block 2: 10000 and 0
+                the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
         );
     }
 }

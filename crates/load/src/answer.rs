@@ -16,6 +16,7 @@ use std::mem::MaybeUninit;
 use record::load::Fault;
 
 use crate::expect::{Check, Expect};
+use crate::script::Jar;
 
 /// Longest head: status line and fields. Servers refuse to send more than 8 KiB of their own.
 const HEAD_LIMIT: usize = 64 << 10;
@@ -45,6 +46,8 @@ pub(crate) struct Answer {
     head: Head,
     check: Check,
     is_bodiless: bool,
+    /// Where cookies go, if anybody wants them.
+    jar: Option<Box<Jar>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +127,18 @@ impl Answer {
             head: Head::NONE,
             check: Check::new(),
             is_bodiless: false,
+            jar: None,
         }
+    }
+
+    /// Cookies are kept from now on.
+    pub(crate) fn keep_cookies(&mut self) {
+        self.jar = Some(Box::default());
+    }
+
+    /// The cookies, if they are kept.
+    pub(crate) fn jar(&mut self) -> Option<&mut Jar> {
+        self.jar.as_deref_mut()
     }
 
     /// Starts on the next answer. A bodiless one ends with its head, whatever that says: `HEAD`.
@@ -182,12 +196,14 @@ impl Answer {
         if !self.partial_head.is_empty() {
             return self.read_pieced_head(bytes);
         }
-        if let Some((head, length)) = known.recall(bytes) {
+        if self.jar.is_none()
+            && let Some((head, length)) = known.recall(bytes)
+        {
             self.enter(head);
             return Ok(Some(length));
         }
         let mut used = 0;
-        while let Some((head, length)) = parse_head(&bytes[used..])? {
+        while let Some((head, length)) = parse_head(&bytes[used..], self.jar.as_deref_mut())? {
             let whole = &bytes[used..used + length];
             used += length;
             if !head.is_interim() {
@@ -206,7 +222,9 @@ impl Answer {
         let room = HEAD_LIMIT.saturating_sub(before).min(bytes.len());
         self.partial_head.extend_from_slice(&bytes[..room]);
         let mut start = 0;
-        while let Some((head, length)) = parse_head(&self.partial_head[start..])? {
+        while let Some((head, length)) =
+            parse_head(&self.partial_head[start..], self.jar.as_deref_mut())?
+        {
             start += length;
             if !head.is_interim() {
                 self.enter(head);
@@ -356,7 +374,7 @@ fn split(bytes: &[u8], left: u64) -> (&[u8], u64) {
 }
 
 /// Parses a head: what it says and its length; `None` when it is not whole.
-fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, NotHttp> {
+fn parse_head(bytes: &[u8], jar: Option<&mut Jar>) -> Result<Option<(Head, usize)>, NotHttp> {
     if bytes.is_empty() {
         return Ok(None);
     }
@@ -373,6 +391,11 @@ fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, NotHttp> {
         Err(_) => return Err(NotHttp),
     };
     let head = interpret(&response)?;
+    if let Some(jar) = jar {
+        let fields = response.headers.iter();
+        let cookies = fields.filter(|field| field.name.eq_ignore_ascii_case("set-cookie"));
+        cookies.for_each(|field| jar.set(field.value));
+    }
     Ok(Some((head, length)))
 }
 
@@ -539,7 +562,7 @@ mod tests {
     #[test]
     fn connections_stay_open_as_the_head_says() {
         let keeps = |text: &str| {
-            let (head, _) = parse_head(text.as_bytes()).unwrap().unwrap();
+            let (head, _) = parse_head(text.as_bytes(), None).unwrap().unwrap();
             head.keep_alive
         };
         assert!(keeps("HTTP/1.1 204 No Content\r\n\r\n"));

@@ -18,6 +18,7 @@ use crate::answer::{Answer, KnownHead, Reading};
 use crate::dice::Dice;
 use crate::expect::Expect;
 use crate::schedule::Pacer;
+use crate::script::{Jar, Script};
 use crate::tally::{Begun, Served, Tally};
 use crate::tls::{Session, Suite};
 use crate::wheel::Wheel;
@@ -62,6 +63,8 @@ pub(crate) enum Tail {
 pub(crate) struct Order {
     pub(crate) bytes: Vec<u8>,
     pub(crate) expect: Expect,
+    /// Bytes of its body, which come last.
+    pub(crate) body_bytes: usize,
     /// Its answer has no body, whatever the head says: `HEAD`.
     pub(crate) is_bodiless: bool,
 }
@@ -81,13 +84,17 @@ struct Slot {
     state: State,
     /// The request under way, or the next one.
     order: usize,
+    /// Where the visitor is in the script, and whether the next request is another visitor's.
+    act: usize,
+    is_leaving: bool,
     sent: usize,
     begun: Begun,
     sent_ns: u64,
     answer: Answer,
-    /// Where connections are encrypted: the session, and what of it is to be sent.
+    /// Where connections are encrypted.
     session: Option<Box<Session>>,
-    cipher: Vec<u8>,
+    /// What is to be sent, where that is not the order as it stands: encrypted, or with cookies.
+    output: Vec<u8>,
     /// Whether there is a connection.
     is_open: bool,
     /// Since when the client has no request.
@@ -100,7 +107,7 @@ struct Slot {
 pub(crate) struct Clients<'o> {
     pub(crate) tally: Tally,
     orders: &'o [Order],
-    picker: Picker,
+    picker: Picker<'o>,
     known_heads: Vec<KnownHead>,
     slots: Vec<Slot>,
     deadlines: Wheel,
@@ -113,27 +120,51 @@ pub(crate) struct Clients<'o> {
     suite: Option<Suite>,
     /// What was decrypted last.
     plain: Vec<u8>,
+    /// What was composed last.
+    request: Vec<u8>,
     stopped: bool,
 }
 
 /// Which request follows.
-pub(crate) enum Picker {
+pub(crate) enum Picker<'o> {
     /// Round and round.
     Round,
     /// By chance; each order's weight and those before it, summed up.
     Weighted { sums: Vec<u64>, dice: Dice },
+    /// As a script says.
+    Sessions { script: &'o Script, dice: Dice },
 }
 
-impl Picker {
-    fn after(&mut self, order: usize, orders: usize) -> usize {
+impl Picker<'_> {
+    /// Chooses the first request of a slot, the `number`th of all threads.
+    fn first(&mut self, slot: &mut Slot, number: u32, orders: usize) {
         match self {
-            Self::Round => (order + 1) % orders,
+            Self::Round => slot.order = number as usize % orders,
+            Self::Weighted { .. } => _ = self.next(slot, orders),
+            Self::Sessions { .. } => {
+                slot.answer.keep_cookies();
+                slot.rests_until_ns = self.next(slot, orders);
+            }
+        }
+    }
+
+    /// Chooses the request after the one that has ended; the time to think before it.
+    fn next(&mut self, slot: &mut Slot, orders: usize) -> u64 {
+        match self {
+            Self::Round => slot.order = (slot.order + 1) % orders,
             Self::Weighted { sums, dice } => {
                 let total = sums.last().expect("a mix is checked: it has an exchange");
                 let drawn = dice.below(*total);
-                sums.partition_point(|sum| *sum <= drawn)
+                slot.order = sums.partition_point(|sum| *sum <= drawn);
+            }
+            Self::Sessions { script, dice } => {
+                let next = script.next(slot.act, dice);
+                (slot.order, slot.act, slot.is_leaving) =
+                    (next.order, next.next_act, next.is_new_session);
+                return next.think_ns;
             }
         }
+        0
     }
 }
 
@@ -158,37 +189,40 @@ pub(crate) struct Rules {
 }
 
 /// What the clients of one thread are to do.
-pub(crate) struct Plan {
+pub(crate) struct Plan<'o> {
     pub(crate) tally: Tally,
     pub(crate) pacer: Pacer,
-    pub(crate) picker: Picker,
+    pub(crate) picker: Picker<'o>,
     /// How connections are encrypted, if they are.
     pub(crate) suite: Option<Suite>,
 }
 
 impl<'o> Clients<'o> {
     /// Clients of the slots `numbers` among those of all threads.
-    pub(crate) fn new(orders: &'o [Order], numbers: Range<u32>, rules: Rules, plan: Plan) -> Self {
+    pub(crate) fn new(
+        orders: &'o [Order],
+        numbers: Range<u32>,
+        rules: Rules,
+        plan: Plan<'o>,
+    ) -> Self {
         let Plan {
             tally,
             pacer,
             mut picker,
             suite,
         } = plan;
-        let order = |number: u32, picker: &mut Picker| match picker {
-            Picker::Round => number as usize % orders.len(),
-            Picker::Weighted { .. } => picker.after(0, orders.len()),
-        };
         let first = numbers.start;
-        let slots: Vec<Slot> = numbers
-            .map(|number| Slot::new(order(number, &mut picker)))
-            .collect();
+        let mut slots: Vec<Slot> = numbers.clone().map(|_| Slot::new()).collect();
+        for (slot, number) in slots.iter_mut().zip(numbers) {
+            picker.first(slot, number, orders.len());
+        }
         let all = 0..slots.len() as u32;
         let (mut wakes, mut free) = (BinaryHeap::with_capacity(slots.len()), VecDeque::new());
         match pacer {
             Pacer::Closed { .. } => wakes.extend(all.map(|slot| {
                 let wait_ns = u64::from(first + slot) * OPENING_GAP_NS;
-                Reverse((rules.start_ns + wait_ns, slot))
+                let think_ns = slots[slot as usize].rests_until_ns;
+                Reverse((rules.start_ns + wait_ns + think_ns, slot))
             })),
             Pacer::Open(_) => free.extend(all),
         }
@@ -205,6 +239,7 @@ impl<'o> Clients<'o> {
             rules,
             suite,
             plain: Vec::new(),
+            request: Vec::new(),
             stopped: false,
         }
     }
@@ -225,7 +260,9 @@ impl<'o> Clients<'o> {
             self.wakes.pop();
             let step = match self.pacer {
                 // Such a client was not due: it was held back.
-                Pacer::Closed { think_ns: 0 } => self.begin(slot, now_ns, now_ns),
+                Pacer::Closed { think_ns: 0 } if !self.composes() => {
+                    self.begin(slot, now_ns, now_ns)
+                }
                 Pacer::Closed { .. } | Pacer::Open(_) => self.begin_planned(slot, at_ns, now_ns),
             };
             return Some((slot, step));
@@ -301,9 +338,10 @@ impl<'o> Clients<'o> {
     /// The bytes that a slot has to send.
     pub(crate) fn output(&self, slot: u32) -> &[u8] {
         let slot = &self.slots[slot as usize];
-        match self.suite {
-            Some(_) => &slot.cipher[slot.sent..],
-            None => &self.orders[slot.order].bytes[slot.sent..],
+        if self.composes() {
+            &slot.output[slot.sent..]
+        } else {
+            &self.orders[slot.order].bytes[slot.sent..]
         }
     }
 
@@ -315,7 +353,7 @@ impl<'o> Clients<'o> {
     /// Whether the slot has something to send.
     pub(crate) fn is_sending(&self, slot: u32) -> bool {
         let slot = &self.slots[slot as usize];
-        slot.state == State::Sending || slot.sent < slot.cipher.len()
+        slot.state == State::Sending || slot.sent < slot.output.len()
     }
 
     /// Whether the slot is amid an answer.
@@ -333,30 +371,29 @@ impl<'o> Clients<'o> {
     }
 
     /// The connection is open.
-    pub(crate) fn connected(&mut self, slot: u32, now_ns: u64) -> Step {
+    pub(crate) fn connected(&mut self, slot_number: u32, now_ns: u64) -> Step {
         self.tally.open(now_ns);
-        let slot = &mut self.slots[slot as usize];
+        let slot = &mut self.slots[slot_number as usize];
         slot.is_open = true;
         slot.sent_ns = now_ns;
         slot.state = State::Sending;
         if let Some(suite) = &self.suite {
-            let mut session = Box::new(suite.connect(&mut slot.cipher));
-            session.say(&self.orders[slot.order].bytes, &mut slot.cipher);
-            slot.session = Some(session);
+            slot.session = Some(Box::new(suite.connect(&mut slot.output)));
         }
+        self.compose(slot_number);
         Step::Send
     }
 
     /// So many bytes of the output were taken.
     pub(crate) fn wrote(&mut self, slot: u32, bytes: usize) -> Step {
-        let more = self.output(slot).len() > bytes;
+        let (more, composes) = (self.output(slot).len() > bytes, self.composes());
         let slot = &mut self.slots[slot as usize];
         slot.sent += bytes;
         if more {
             return Step::Send;
         }
-        if self.suite.is_some() {
-            slot.cipher.clear();
+        if composes {
+            slot.output.clear();
             slot.sent = 0;
         }
         if slot.state == State::Sending {
@@ -385,7 +422,7 @@ impl<'o> Clients<'o> {
         plain.clear();
         let place = &mut self.slots[slot as usize];
         let shook_hands = session.is_shaking_hands();
-        let heard = session.hear(bytes, &mut plain, &mut place.cipher);
+        let heard = session.hear(bytes, &mut plain, &mut place.output);
         if shook_hands && !session.is_shaking_hands() {
             place.sent_ns = now_ns;
         }
@@ -400,7 +437,7 @@ impl<'o> Clients<'o> {
         self.plain = plain;
         // The two sides may have something to say of their own.
         match step {
-            Step::Wait if !self.slots[slot as usize].cipher.is_empty() => Step::Send,
+            Step::Wait if !self.slots[slot as usize].output.is_empty() => Step::Send,
             step => step,
         }
     }
@@ -437,8 +474,9 @@ impl<'o> Clients<'o> {
             self.tally.shut();
         }
         place.state = State::Resting;
+        place.is_leaving = false;
         place.session = None;
-        place.cipher.clear();
+        place.output.clear();
         place.sent = 0;
         self.deadlines.clear(slot);
         // A server may close a connection that nobody uses; its client is waiting already.
@@ -524,13 +562,13 @@ impl<'o> Clients<'o> {
         step
     }
 
-    fn begin(&mut self, slot: u32, planned_ns: u64, now_ns: u64) -> Step {
+    fn begin(&mut self, slot_number: u32, planned_ns: u64, now_ns: u64) -> Step {
         if self.stopped || self.tally.is_spent() {
             return Step::Wait;
         }
         self.deadlines
-            .set(slot, planned_ns + self.rules.deadline_ns);
-        let slot = &mut self.slots[slot as usize];
+            .set(slot_number, planned_ns + self.rules.deadline_ns);
+        let slot = &mut self.slots[slot_number as usize];
         slot.begun = self.tally.plan(planned_ns);
         slot.sent = 0;
         slot.sent_ns = now_ns;
@@ -538,13 +576,38 @@ impl<'o> Clients<'o> {
         slot.answer.restart(&order.expect, order.is_bodiless);
         if slot.state == State::Idle {
             slot.state = State::Sending;
-            if let Some(session) = &mut slot.session {
-                session.say(&order.bytes, &mut slot.cipher);
-            }
+            self.compose(slot_number);
             return Step::Send;
         }
         slot.state = State::Connecting;
         Step::Open
+    }
+
+    /// Whether requests are not sent as they stand.
+    fn composes(&self) -> bool {
+        self.suite.is_some() || matches!(self.picker, Picker::Sessions { .. })
+    }
+
+    /// Puts the request where it is sent from, if that is not where it stands.
+    fn compose(&mut self, slot: u32) {
+        if !self.composes() {
+            return;
+        }
+        let slot = &mut self.slots[slot as usize];
+        let order = &self.orders[slot.order];
+        self.request.clear();
+        let bytes = match slot.answer.jar() {
+            Some(jar) => {
+                let head_bytes = order.bytes.len() - order.body_bytes;
+                jar.write(&order.bytes, head_bytes, &mut self.request);
+                &self.request
+            }
+            None => &order.bytes,
+        };
+        match &mut slot.session {
+            Some(session) => session.say(bytes, &mut slot.output),
+            None => slot.output.extend_from_slice(bytes),
+        }
     }
 
     fn read(&mut self, slot: u32, bytes: &[u8], tail: Tail, now_ns: u64) -> Step {
@@ -576,8 +639,13 @@ impl<'o> Clients<'o> {
 
     /// After an answer: keeps the connection, waits for the server to close it, or closes it.
     fn part(&mut self, slot: u32, whole: bool, now_ns: u64) -> Step {
-        let Slot { state, answer, .. } = &mut self.slots[slot as usize];
-        if !whole || *state == State::Sending {
+        let Slot {
+            state,
+            answer,
+            is_leaving,
+            ..
+        } = &mut self.slots[slot as usize];
+        if !whole || *state == State::Sending || *is_leaving {
             return Step::Close;
         }
         if self.rules.keep_alive && answer.keeps_alive() {
@@ -602,24 +670,30 @@ impl<'o> Clients<'o> {
             }),
         );
         slot.begun = Begun::NONE;
-        slot.order = self.picker.after(slot.order, self.orders.len());
+        let session_ns = self.picker.next(slot, self.orders.len());
         if let Pacer::Closed { think_ns } = self.pacer {
-            slot.rests_until_ns = now_ns + think_ns;
+            slot.rests_until_ns = now_ns + think_ns + session_ns;
+        }
+        if slot.is_leaving {
+            self.tally.end_session(now_ns);
+            slot.answer.jar().into_iter().for_each(Jar::clear);
         }
     }
 }
 
 impl Slot {
-    fn new(order: usize) -> Self {
+    fn new() -> Self {
         Self {
             state: State::Resting,
-            order,
+            order: 0,
+            act: 0,
+            is_leaving: false,
             sent: 0,
             begun: Begun::NONE,
             sent_ns: 0,
             answer: Answer::new(),
             session: None,
-            cipher: Vec::new(),
+            output: Vec::new(),
             is_open: false,
             free_ns: 0,
             rests_until_ns: 0,

@@ -77,6 +77,9 @@ fn choose(traffic: &Traffic) -> Result<(), String> {
         EngineChoice::Fastest if !traffic.bits_per_s.is_empty() => {
             Err("slow lines go through epoll".into())
         }
+        EngineChoice::Fastest if matches!(traffic.mix, Mix::Sessions(_)) => {
+            Err("sessions go through epoll".into())
+        }
         EngineChoice::Fastest if traffic.tls.is_some() => Err("TLS goes through epoll".into()),
         EngineChoice::Fastest => uring::probe(),
     }
@@ -116,6 +119,7 @@ fn orders(traffic: &Traffic) -> Vec<Order> {
     let orders = exchanges.map(|exchange| Order {
         bytes: exchange.bytes(&traffic.host, traffic.keep_alive),
         expect: exchange.expect.clone(),
+        body_bytes: exchange.body.len(),
         is_bodiless: exchange.method == "HEAD",
     });
     orders.collect()
@@ -123,7 +127,7 @@ fn orders(traffic: &Traffic) -> Vec<Order> {
 
 /// The clients and the sockets of thread `turn.0` of `turn.1`.
 fn crew<'o>(
-    traffic: &Traffic,
+    traffic: &'o Traffic,
     orders: &'o [Order],
     span: Span,
     turn: (u32, u32),
@@ -157,16 +161,17 @@ fn crew<'o>(
     Ok((Clients::new(orders, numbers, rules, plan), target))
 }
 
-fn picker(traffic: &Traffic, thread: u32) -> Picker {
+fn picker(traffic: &Traffic, thread: u32) -> Picker<'_> {
+    // Half of all streams are for arrivals, the others for the mix.
+    let dice = Dice::new(traffic.seed, (1 << 32) | u64::from(thread));
     match &traffic.mix {
+        Mix::Sessions(script) => Picker::Sessions { script, dice },
         Mix::Round(_) => Picker::Round,
         Mix::Weighted(weighted) => {
             let sums = weighted.iter().scan(0, |sum, (weight, _)| {
                 *sum += u64::from(*weight);
                 Some(*sum)
             });
-            // Half of all streams are for arrivals, the others for the mix.
-            let dice = Dice::new(traffic.seed, (1 << 32) | u64::from(thread));
             Picker::Weighted {
                 sums: sums.collect(),
                 dice,

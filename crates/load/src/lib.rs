@@ -9,6 +9,7 @@
 
 mod answer;
 mod clients;
+pub mod climb;
 mod clock;
 mod dice;
 pub mod drive;
@@ -17,6 +18,7 @@ pub mod expect;
 
 mod line;
 pub mod schedule;
+pub mod script;
 mod sys;
 mod tally;
 mod target;

@@ -58,6 +58,7 @@ pub(crate) struct Tally {
     /// Requests that count and have no outcome yet.
     pub(crate) pending: u64,
     pub(crate) cpu_ns: u64,
+    sessions: u64,
     planned: u64,
     ok: u64,
     unsent: u64,
@@ -84,6 +85,7 @@ impl Tally {
             all_faults: 0,
             pending: 0,
             cpu_ns: 0,
+            sessions: 0,
             planned: 0,
             ok: 0,
             unsent: 0,
@@ -113,6 +115,11 @@ impl Tally {
         self.pending += u64::from(counts);
         self.budget -= u64::from(counts);
         Begun { planned_ns, counts }
+    }
+
+    /// A visitor has gone.
+    pub(crate) fn end_session(&mut self, now_ns: u64) {
+        self.sessions += u64::from(self.window.contains(now_ns));
     }
 
     /// A connection was opened.
@@ -227,6 +234,7 @@ fn add(result: &mut LoadResult, tally: &Tally) {
         tally.pending, 0,
         "a thread ends when all that counts has ended"
     );
+    result.sessions += tally.sessions;
     result.planned += tally.planned;
     result.ok += tally.ok;
     result.unsent += tally.unsent;

@@ -7,6 +7,7 @@ use anyhow::{Result, bail, ensure};
 
 use crate::expect::Expect;
 use crate::schedule::Schedule;
+use crate::script::Script;
 use crate::tls::Tls;
 
 /// A load run in full. `Load` is its everyday form.
@@ -64,12 +65,14 @@ pub enum EngineChoice {
 }
 
 /// What is asked for, and in which order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Mix {
     /// Each connection goes round the exchanges, starting at its own place.
     Round(Vec<Exchange>),
     /// Each request is drawn at random; the number is the exchange's weight.
     Weighted(Vec<(u32, Exchange)>),
+    /// Each connection plays visitors, one after the other.
+    Sessions(Script),
 }
 
 /// A request, and what a right answer to it looks like.
@@ -200,6 +203,11 @@ impl Traffic {
             End::Count(0) => bail!("too few requests to count: 0 (ask for at least 1)"),
             End::After(_) | End::Count(_) => {}
         }
+        if let (Schedule::Open { .. }, Mix::Sessions(_)) = (self.schedule, &self.mix) {
+            bail!(
+                "sessions need a closed loop: a visitor's requests follow from one another (leave the rate out)"
+            );
+        }
         if let Schedule::Open { rate_per_s, .. } = self.schedule {
             let right = rate_per_s.is_finite() && rate_per_s > 0.0;
             ensure!(
@@ -227,6 +235,7 @@ impl Mix {
         match self {
             Self::Round(exchanges) => Box::new(exchanges.iter()),
             Self::Weighted(weighted) => Box::new(weighted.iter().map(|(_, exchange)| exchange)),
+            Self::Sessions(script) => Box::new(script.exchanges().iter()),
         }
     }
 }

@@ -102,6 +102,9 @@ pub struct LoadResult {
     /// Requests given up because the user ended the run early; not part of `planned`.
     #[serde(default)]
     pub withdrawn: u64,
+    /// Sessions that ended in the window, where clients play sessions.
+    #[serde(default)]
+    pub sessions: u64,
     /// The window second by second.
     pub timeline: Vec<Second>,
     /// CPU time of each client thread in the window, in nanoseconds.

@@ -8,3 +8,5 @@ mod open;
 mod secure;
 #[cfg(test)]
 mod server;
+#[cfg(test)]
+mod sessions;

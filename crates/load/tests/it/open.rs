@@ -1,11 +1,12 @@
 //! Open loops: planned instants, stalls and lateness, against servers whose behaviour is known.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, TcpStream};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use load::climb::{self, Level, Limit};
 use load::drive;
 use load::expect::Expect;
 use load::schedule::{Arrivals, Schedule};
@@ -217,4 +218,50 @@ fn connections_come_from_many_addresses() {
         assert_eq!(run(&traffic).ok, 40);
         assert_eq!(*SEEN.lock().unwrap(), sources.iter().copied().collect());
     }
+}
+
+/// Four connections, 20 ms for each request: 200 requests per second and not one more.
+fn serve_slowly(mut stream: TcpStream) {
+    while wait_for_request(&mut stream) {
+        std::thread::sleep(Duration::from_millis(20));
+        answer(&mut stream, BODY);
+    }
+}
+
+#[test]
+fn a_capacity_is_found() {
+    let server = Server::start(serve_slowly);
+    let limit = Limit {
+        quantile: 0.9,
+        latency: Duration::from_millis(60),
+        faults: 0.0,
+    };
+    let traffic = Traffic {
+        end: End::After(Duration::from_millis(600)),
+        ..traffic_on(&server, 80.0)
+    };
+    let found = climb::capacity(&traffic, limit, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    let rate_per_s = found.rate_per_s.unwrap();
+    assert!(
+        (150.0..220.0).contains(&rate_per_s),
+        "{rate_per_s} requests per second"
+    );
+    assert!(!found.client_was_limit);
+    assert!(found.rungs.len() >= 4);
+}
+
+#[test]
+fn a_ramp_shows_the_knee() {
+    let server = Server::start(serve_slowly);
+    let traffic = Traffic {
+        end: End::After(Duration::from_millis(400)),
+        schedule: Schedule::Closed {
+            think: Duration::ZERO,
+        },
+        ..traffic_on(&server, 1.0)
+    };
+    let levels = [1, 4].map(Level::Connections);
+    let rungs = climb::climb(&traffic, &levels, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    let rates: Vec<f64> = rungs.iter().map(|rung| rung.result.ok_per_s()).collect();
+    assert!((3.0..5.0).contains(&(rates[1] / rates[0])), "{rates:?}");
 }

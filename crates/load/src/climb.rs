@@ -1,0 +1,229 @@
+//! More than one run: the curve over rising load, and the highest rate that keeps a promise.
+//!
+//! Every rung is a whole run with a warm-up of its own, so nothing of one rung is in the figures of the next.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use record::load::LoadResult;
+
+use crate::Tick;
+use crate::drive;
+use crate::schedule::Schedule;
+use crate::traffic::Traffic;
+
+/// How hard a rung pushes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Level {
+    /// Connections; the schedule stays as it is.
+    Connections(u32),
+    /// Requests per second of an open loop.
+    RatePerS(f64),
+}
+
+/// One run of several.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rung {
+    /// How hard it pushed.
+    pub level: Level,
+    /// What the clients saw.
+    pub result: LoadResult,
+}
+
+/// What a server promises to keep.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limit {
+    /// Share of requests that the latency holds for, 0 to 1: 0.99 for the 99th percentile.
+    pub quantile: f64,
+    /// Latency from the planned instant.
+    pub latency: Duration,
+    /// Share of requests that may fail or stay unsent, 0 to 1.
+    pub faults: f64,
+}
+
+/// What a search for the capacity found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Capacity {
+    /// Highest rate that kept the limit, in requests per second; `None` when not even one per second did.
+    pub rate_per_s: Option<f64>,
+    /// Whether the client gave out before the server did, so that the server may have more to give.
+    pub client_was_limit: bool,
+    /// All runs, in the order in which they were made.
+    pub rungs: Vec<Rung>,
+}
+
+/// Runs one level after the other. A run that the user ends is the last; what came before is kept.
+pub fn climb(
+    traffic: &Traffic,
+    levels: &[Level],
+    stop: &AtomicBool,
+    on_tick: &mut dyn FnMut(Tick),
+) -> Result<Vec<Rung>> {
+    let mut rungs = Vec::new();
+    for level in levels {
+        match (
+            step(traffic, *level, stop, on_tick),
+            stop.load(Ordering::Relaxed),
+        ) {
+            (Ok(rung), _) => rungs.push(rung),
+            (Err(_), true) if !rungs.is_empty() => break,
+            (Err(error), _) => return Err(error),
+        }
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    Ok(rungs)
+}
+
+/// Searches the highest rate that keeps `limit`, to within 5 %, beginning at the rate of the traffic's schedule.
+///
+/// Errors are those of `drive::run`, a schedule that has no rate, and a stop by the user.
+pub fn capacity(
+    traffic: &Traffic,
+    limit: Limit,
+    stop: &AtomicBool,
+    on_tick: &mut dyn FnMut(Tick),
+) -> Result<Capacity> {
+    let Schedule::Open { rate_per_s, .. } = traffic.schedule else {
+        anyhow::bail!("a closed loop has no rate to search (give a rate to begin with)");
+    };
+    ensure!(
+        0.0 < limit.quantile && limit.quantile < 1.0,
+        "quantile out of range: {}",
+        limit.quantile
+    );
+    let mut rungs = Vec::new();
+    let rate_per_s = search(rate_per_s, |rate_per_s| {
+        let rung = step(traffic, Level::RatePerS(rate_per_s), stop, on_tick)?;
+        ensure!(!stop.load(Ordering::Relaxed), "search ended by the user");
+        let keeps = limit.is_kept(&rung.result);
+        rungs.push(rung);
+        Ok(keeps)
+    })?;
+    let broken = rungs.iter().filter(|rung| !limit.is_kept(&rung.result));
+    let client_was_limit = broken.clone().count() > 0
+        && broken
+            .into_iter()
+            .all(|rung| limit.is_broken_by_client(&rung.result));
+    Ok(Capacity {
+        rate_per_s,
+        client_was_limit,
+        rungs,
+    })
+}
+
+fn step(
+    traffic: &Traffic,
+    level: Level,
+    stop: &AtomicBool,
+    on_tick: &mut dyn FnMut(Tick),
+) -> Result<Rung> {
+    let mut traffic = traffic.clone();
+    match (level, &mut traffic.schedule) {
+        (Level::Connections(connections), _) => traffic.connections = connections,
+        (Level::RatePerS(wanted), Schedule::Open { rate_per_s, .. }) => *rate_per_s = wanted,
+        (Level::RatePerS(wanted), Schedule::Closed { .. }) => {
+            anyhow::bail!("a closed loop has no rate: {wanted} (ramp its connections)")
+        }
+    }
+    let result = drive::run(&traffic, stop, on_tick)?;
+    Ok(Rung { level, result })
+}
+
+impl Limit {
+    /// Whether a run kept it.
+    pub fn is_kept(&self, result: &LoadResult) -> bool {
+        let failed = result.planned - result.ok;
+        let latency_ns = result.latency.quantile_ns(self.quantile);
+        failed as f64 <= self.faults * result.planned as f64
+            && u128::from(latency_ns) <= self.latency.as_nanos()
+    }
+
+    /// Whether the client's own lateness would break it.
+    fn is_broken_by_client(&self, result: &LoadResult) -> bool {
+        let late_ns = result.lateness.quantile_ns(self.quantile);
+        u128::from(late_ns) > self.latency.as_nanos() / 2
+    }
+}
+
+/// Highest rate that holds, to within 5 %: doubles or halves until one rate holds and another does not, and
+/// then halves the distance.
+fn search(start: f64, mut holds: impl FnMut(f64) -> Result<bool>) -> Result<Option<f64>> {
+    let (mut low, mut high) = (None, None);
+    let mut rate = start;
+    loop {
+        if holds(rate)? {
+            low = Some(rate);
+        } else {
+            high = Some(rate);
+        }
+        rate = match (low, high) {
+            (Some(low), None) => low * 2.0,
+            (None, Some(high)) if high <= 1.0 => return Ok(None),
+            (None, Some(high)) => f64::max(high / 2.0, 1.0),
+            (Some(low), Some(high)) if high / low <= 1.05 => return Ok(Some(low)),
+            (Some(low), Some(high)) => f64::sqrt(low * high),
+            (None, None) => unreachable!("a rate holds or it does not"),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(start: f64, truth: f64) -> (Option<f64>, u32) {
+        let mut runs = 0;
+        let found = search(start, |rate| {
+            runs += 1;
+            Ok(rate <= truth)
+        });
+        (found.unwrap(), runs)
+    }
+
+    #[test]
+    fn a_capacity_is_found_from_below_and_from_above() {
+        for start in [10.0, 900.0, 1000.0, 100_000.0] {
+            let (found, runs) = find(start, 1000.0);
+            let found = found.unwrap();
+            assert!(
+                found <= 1000.0 && 1000.0 / found <= 1.05,
+                "{found} from {start}"
+            );
+            assert!(runs < 15, "{runs} runs from {start}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_keeps_nothing_has_no_capacity() {
+        assert_eq!(find(100.0, 0.5).0, None);
+    }
+
+    #[test]
+    fn a_limit_counts_faults_and_latency() {
+        let limit = Limit {
+            quantile: 0.9,
+            latency: Duration::from_millis(10),
+            faults: 0.01,
+        };
+        let mut result = LoadResult {
+            planned: 100,
+            ok: 99,
+            unsent: 1,
+            ..LoadResult::default()
+        };
+        (0..90).for_each(|_| result.latency.record(1_000_000));
+        (0..9).for_each(|_| result.latency.record(50_000_000));
+        assert!(limit.is_kept(&result));
+        (result.ok, result.unsent) = (98, 2);
+        assert!(!limit.is_kept(&result));
+        let strict = Limit {
+            quantile: 0.99,
+            faults: 0.5,
+            ..limit
+        };
+        assert!(!strict.is_kept(&result));
+    }
+}

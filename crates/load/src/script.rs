@@ -1,0 +1,511 @@
+//! Browser sessions: what one visitor does, page by page, as a script.
+//!
+//! ```text
+//! visit /index.html           # a page
+//! fetch /logo.png /style.css  # what belongs to it, one after the other on the same connection
+//! think 1s to 3s              # at random between the two; or: think 2s
+//! maybe 30% buy               # three of ten visitors go on at the place named buy
+//! leave                       # the others end here
+//! place buy
+//! post /cart item=7&count=1   # a form
+//! expect 302                  # status of the request before, 200 if nothing is said
+//! visit /thanks
+//! go shop                     # go on at a place
+//! ```
+//! A session ends at `leave` or at the end of the script. The next one is another visitor: a new connection and
+//! no cookies. Within a session cookies are kept and sent back, whatever their path; there is one connection.
+
+use record::problem::{Problem, Problems};
+use record::units;
+
+use crate::clock;
+use crate::dice::Dice;
+use crate::expect::Expect;
+use crate::traffic::Exchange;
+
+/// What a visitor does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Script {
+    acts: Vec<Act>,
+    exchanges: Vec<Exchange>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Act {
+    /// Sends the exchange of that number.
+    Ask(usize),
+    /// Waits, between the two in nanoseconds.
+    Think(u64, u64),
+    /// Goes on at an act with a probability.
+    Maybe(f64, usize),
+    /// Goes on at an act.
+    Go(usize),
+    /// Ends the session.
+    Leave,
+}
+
+/// What a visitor does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Move {
+    /// Number of the exchange.
+    pub(crate) order: usize,
+    /// The act after it.
+    pub(crate) next_act: usize,
+    /// Time to think first.
+    pub(crate) think_ns: u64,
+    /// Whether another visitor comes first.
+    pub(crate) is_new_session: bool,
+}
+
+impl Script {
+    /// Reads a script, known to the user as `file`; all mistakes at once, with line and column.
+    pub fn read(file: &str, text: &str) -> Result<Self, Problems> {
+        let mut reader = Reader::new(file);
+        for (index, line) in text.lines().enumerate() {
+            reader.line(index + 1, line);
+        }
+        reader.close()
+    }
+
+    /// Says what a right answer looks like for every request of a path.
+    pub fn expect(&mut self, path: &str, expect: &Expect) {
+        for exchange in self
+            .exchanges
+            .iter_mut()
+            .filter(|exchange| exchange.path == path)
+        {
+            exchange.expect = expect.clone();
+        }
+    }
+
+    pub(crate) fn exchanges(&self) -> &[Exchange] {
+        &self.exchanges
+    }
+
+    /// The next request of a visitor who is at `act`.
+    pub(crate) fn next(&self, act: usize, dice: &mut Dice) -> Move {
+        let (mut act, mut think_ns, mut is_new_session) = (act, 0, false);
+        loop {
+            let next_act = act + 1;
+            act = match self.acts.get(act) {
+                Some(Act::Ask(order)) => {
+                    let order = *order;
+                    return Move {
+                        order,
+                        next_act,
+                        think_ns,
+                        is_new_session,
+                    };
+                }
+                Some(Act::Think(low_ns, high_ns)) => {
+                    think_ns += low_ns + ((high_ns - low_ns) as f64 * dice.share()) as u64;
+                    next_act
+                }
+                Some(Act::Maybe(share, place)) if dice.share() <= *share => *place,
+                Some(Act::Maybe(..)) => next_act,
+                Some(Act::Go(place)) => *place,
+                Some(Act::Leave) | None => {
+                    is_new_session = true;
+                    0
+                }
+            };
+        }
+    }
+}
+
+/// A script under reading.
+struct Reader<'t> {
+    file: &'t str,
+    acts: Vec<Act>,
+    exchanges: Vec<Exchange>,
+    /// Exchanges that the line before asked for.
+    last: std::ops::Range<usize>,
+    places: Vec<(&'t str, usize)>,
+    /// Acts that go to a place not known yet: act, place, line, column.
+    jumps: Vec<(usize, Word<'t>)>,
+    problems: Vec<Problem>,
+}
+
+/// A word and where it stands.
+#[derive(Debug, Clone, Copy)]
+struct Word<'t> {
+    text: &'t str,
+    line: usize,
+    column: usize,
+}
+
+const VERBS: &str = "write visit, fetch, post, expect, think, maybe, go, place or leave";
+
+impl<'t> Reader<'t> {
+    fn new(file: &'t str) -> Self {
+        Self {
+            file,
+            acts: Vec::new(),
+            exchanges: Vec::new(),
+            last: 0..0,
+            places: Vec::new(),
+            jumps: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    fn line(&mut self, number: usize, line: &'t str) {
+        let line = line.find(" #").map_or(line, |end| &line[..end]);
+        let words = words(number, line);
+        let Some((verb, rest)) = words.split_first() else {
+            return;
+        };
+        match (verb.text, rest) {
+            (comment, _) if comment.starts_with('#') => {}
+            ("visit", [path]) => self.ask(&[*path], "GET", ""),
+            ("fetch", [_, ..]) => self.ask(rest, "GET", ""),
+            ("post", [path]) => self.ask(&[*path], "POST", ""),
+            ("post", [path, form]) => self.ask(&[*path], "POST", form.text),
+            ("expect", [status]) => self.expect(*status, None),
+            ("expect", [status, length, hash]) => self.expect(*status, Some((*length, *hash))),
+            ("think", [time]) => self.think(*time, *time),
+            ("think", [low, Word { text: "to", .. }, high]) => self.think(*low, *high),
+            ("maybe", [share, place]) => self.maybe(*share, *place),
+            ("go", [place]) => self.jump(Act::Go(0), *place),
+            ("place", [name]) => self.place(*name),
+            ("leave", []) => self.acts.push(Act::Leave),
+            (
+                "visit" | "fetch" | "post" | "expect" | "think" | "maybe" | "go" | "place"
+                | "leave",
+                _,
+            ) => {
+                self.note(
+                    *verb,
+                    "wrong number of words after",
+                    "see docs/load.md for the form",
+                );
+            }
+            _ => self.note(*verb, "unknown word", VERBS),
+        }
+    }
+
+    fn ask(&mut self, paths: &[Word<'t>], method: &str, form: &str) {
+        let first = self.exchanges.len();
+        for path in paths {
+            if !path.text.starts_with('/') {
+                self.note(*path, "not a path", "begin it with /");
+            }
+            self.acts.push(Act::Ask(self.exchanges.len()));
+            let mut exchange = Exchange::get(path.text, Expect::status(200));
+            exchange.method = method.into();
+            exchange.body = form.as_bytes().to_vec();
+            if !form.is_empty() {
+                let kind = "application/x-www-form-urlencoded";
+                exchange.headers.push(("Content-Type".into(), kind.into()));
+            }
+            self.exchanges.push(exchange);
+        }
+        self.last = first..self.exchanges.len();
+    }
+
+    fn expect(&mut self, status: Word<'t>, content: Option<(Word<'t>, Word<'t>)>) {
+        if self.last.is_empty() {
+            return self.note(
+                status,
+                "nothing to expect from",
+                "write it after a visit, fetch or post",
+            );
+        }
+        let Some(code) = status
+            .text
+            .parse()
+            .ok()
+            .filter(|code| (100..600).contains(code))
+        else {
+            return self.note(status, "not a status", "write it like 200");
+        };
+        let mut expect = Expect::status(code);
+        if let Some((length, hash)) = content {
+            let Ok(bytes) = length.text.parse() else {
+                return self.note(length, "not a length in bytes", "write it like 21500");
+            };
+            let Some(sha256) = parse_hash(hash.text) else {
+                return self.note(hash, "not a SHA-256", "write it as 64 hexadecimal digits");
+            };
+            expect.content = Expect::hash(bytes, sha256).content;
+        }
+        for exchange in &mut self.exchanges[self.last.clone()] {
+            exchange.expect = expect.clone();
+        }
+    }
+
+    fn think(&mut self, low: Word<'t>, high: Word<'t>) {
+        let (low_time, high_time) = (units::duration(low.text), units::duration(high.text));
+        match (low_time, high_time) {
+            (Ok(from), Ok(to)) if from <= to => {
+                self.acts.push(Act::Think(clock::ns(from), clock::ns(to)));
+            }
+            (Ok(_), Ok(_)) => self.note(
+                high,
+                "shorter than the time before it",
+                "write the shorter one first",
+            ),
+            (Err(_), _) => self.note(low, "not a duration", "write it like 500ms or 2s"),
+            (_, Err(_)) => self.note(high, "not a duration", "write it like 500ms or 2s"),
+        }
+    }
+
+    fn maybe(&mut self, share: Word<'t>, place: Word<'t>) {
+        match units::share(share.text) {
+            Ok(chance) if (0.0..=1.0).contains(&chance) => self.jump(Act::Maybe(chance, 0), place),
+            Ok(_) | Err(_) => self.note(share, "not a share", "write it like 30%"),
+        }
+    }
+
+    fn jump(&mut self, act: Act, place: Word<'t>) {
+        self.jumps.push((self.acts.len(), place));
+        self.acts.push(act);
+    }
+
+    fn place(&mut self, name: Word<'t>) {
+        if self.places.iter().any(|(known, _)| *known == name.text) {
+            self.note(name, "place named twice", "give one of them another name");
+        }
+        self.places.push((name.text, self.acts.len()));
+    }
+
+    fn note(&mut self, word: Word<'_>, what: &str, remedy: &str) {
+        self.problems.push(Problem {
+            file: self.file.into(),
+            line: word.line,
+            what: format!("column {}: {what}: {}", word.column, word.text),
+            remedy: remedy.into(),
+        });
+    }
+
+    fn close(mut self) -> Result<Script, Problems> {
+        for (act, place) in std::mem::take(&mut self.jumps) {
+            let known = self.places.iter().find(|(name, _)| *name == place.text);
+            let Some((_, target)) = known.copied() else {
+                self.note(place, "unknown place", "write a line like: place buy");
+                continue;
+            };
+            match &mut self.acts[act] {
+                Act::Maybe(_, to) | Act::Go(to) => *to = target,
+                Act::Ask(_) | Act::Think(..) | Act::Leave => unreachable!("only jumps are noted"),
+            }
+            if self.runs_idle(act) {
+                self.note(
+                    place,
+                    "goes round without a request",
+                    "put a visit on the way",
+                );
+            }
+        }
+        let is_idle = || (0..=self.acts.len()).any(|act| self.runs_idle(act));
+        if self.problems.is_empty() && is_idle() {
+            let start = Word {
+                text: "nothing",
+                line: 0,
+                column: 1,
+            };
+            self.note(
+                start,
+                "a session may ask for",
+                "put a visit on every way through the script",
+            );
+        }
+        if !self.problems.is_empty() {
+            self.problems.sort_by_key(|problem| problem.line);
+            return Err(Problems(self.problems));
+        }
+        Ok(Script {
+            acts: self.acts,
+            exchanges: self.exchanges,
+        })
+    }
+
+    /// Whether a visitor can come back to an act without having asked for anything.
+    fn runs_idle(&self, start: usize) -> bool {
+        let (mut seen, mut ways) = (vec![false; self.acts.len() + 1], vec![start]);
+        while let Some(act) = ways.pop() {
+            let next: &[usize] = match self.acts.get(act) {
+                Some(Act::Ask(_)) => &[],
+                Some(Act::Think(..)) => &[act + 1],
+                Some(Act::Maybe(_, place)) => &[act + 1, *place],
+                Some(Act::Go(place)) => &[*place],
+                // The next visitor begins in front.
+                Some(Act::Leave) | None => &[0],
+            };
+            for way in next {
+                if *way == start {
+                    return true;
+                }
+                if !std::mem::replace(&mut seen[*way], true) {
+                    ways.push(*way);
+                }
+            }
+        }
+        false
+    }
+}
+
+fn words(line: usize, text: &str) -> Vec<Word<'_>> {
+    let place = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
+    let column = |word: &str| text[..place(word)].chars().count() + 1;
+    let words = text.split_whitespace().map(|word| Word {
+        text: word,
+        line,
+        column: column(word),
+    });
+    words.collect()
+}
+
+fn parse_hash(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    let mut hash = [0; 32];
+    for (byte, pair) in hash.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(hash)
+}
+
+/// The cookies of one visitor.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Jar {
+    cookies: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Jar {
+    /// Takes what a server says in `Set-Cookie`.
+    pub(crate) fn set(&mut self, field: &[u8]) {
+        let mut parts = field.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        let pair = parts.next().unwrap_or_default();
+        let Some(equals) = pair.iter().position(|byte| *byte == b'=') else {
+            return;
+        };
+        let (name, value) = (&pair[..equals], &pair[equals + 1..]);
+        self.cookies.retain(|(known, _)| known != name);
+        if !parts.any(|part| part.eq_ignore_ascii_case(b"max-age=0")) {
+            self.cookies.push((name.to_vec(), value.to_vec()));
+        }
+    }
+
+    /// Forgets all of them: another visitor.
+    pub(crate) fn clear(&mut self) {
+        self.cookies.clear();
+    }
+
+    /// Writes a request with the cookies in its head.
+    pub(crate) fn write(&self, request: &[u8], head_bytes: usize, out: &mut Vec<u8>) {
+        let (fields, rest) = request.split_at(head_bytes - 2);
+        out.extend_from_slice(fields);
+        for (index, (name, value)) in self.cookies.iter().enumerate() {
+            out.extend_from_slice(if index == 0 { b"Cookie: " } else { b"; " });
+            out.extend_from_slice(name);
+            out.push(b'=');
+            out.extend_from_slice(value);
+        }
+        if !self.cookies.is_empty() {
+            out.extend_from_slice(b"\r\n");
+        }
+        out.extend_from_slice(rest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect as Snapshot, expect};
+
+    fn check(text: &str, expected: &Snapshot) {
+        let problems = Script::read("s.txt", text).unwrap_err();
+        expected.assert_eq(&problems.to_string());
+    }
+
+    /// Paths in the order of one visitor's requests; a bar stands between visitors.
+    fn walk(text: &str, requests: usize) -> String {
+        let script = Script::read("s.txt", text).unwrap();
+        let (mut act, mut dice, mut path) = (0, Dice::new(7, 7), String::new());
+        for _ in 0..requests {
+            let next = script.next(act, &mut dice);
+            act = next.next_act;
+            path += if next.is_new_session { " | " } else { " " };
+            path += &script.exchanges[next.order].path;
+        }
+        path.trim().into()
+    }
+
+    #[test]
+    fn a_session_goes_page_by_page_and_begins_anew() {
+        let script = "visit /a # the page\n\n# more\nfetch /b /c\nthink 1s\nvisit /d";
+        assert_eq!(walk(script, 6), "/a /b /c /d | /a /b");
+    }
+
+    #[test]
+    fn chance_decides_as_often_as_it_should() {
+        let script = "visit /a\nmaybe 30% buy\nleave\nplace buy\nvisit /b";
+        let walked = walk(script, 10_000);
+        let (visits, buys) = (walked.matches("/a").count(), walked.matches("/b").count());
+        let share = buys as f64 / visits as f64;
+        assert!((share - 0.3).abs() < 0.02, "{share} bought");
+    }
+
+    #[test]
+    fn places_can_be_gone_to_and_thinking_adds_up() {
+        assert_eq!(walk("visit /a\nplace x\nvisit /b\ngo x", 4), "/a /b /b /b");
+        let script = Script::read("s", "visit /a\nthink 1s\nthink 1s to 2s\nvisit /b").unwrap();
+        let think_ns = script.next(1, &mut Dice::new(1, 1)).think_ns;
+        assert!(
+            (2_000_000_000..=3_000_000_000).contains(&think_ns),
+            "{think_ns}"
+        );
+    }
+
+    #[test]
+    fn all_mistakes_are_told_with_line_and_column() {
+        check(
+            "viist /a\nvisit a\n  think 1s to 1ms\nmaybe 300% x\ngo nowhere\nexpect 200 5 zz\nleave now",
+            &expect![[r"
+                s.txt:1: column 1: unknown word: viist (write visit, fetch, post, expect, think, maybe, go, place or leave)
+                s.txt:2: column 7: not a path: a (begin it with /)
+                s.txt:3: column 15: shorter than the time before it: 1ms (write the shorter one first)
+                s.txt:4: column 7: not a share: 300% (write it like 30%)
+                s.txt:5: column 4: unknown place: nowhere (write a line like: place buy)
+                s.txt:6: column 14: not a SHA-256: zz (write it as 64 hexadecimal digits)
+                s.txt:7: column 1: wrong number of words after: leave (see docs/load.md for the form)"]],
+        );
+    }
+
+    #[test]
+    fn a_script_that_never_asks_is_refused() {
+        check(
+            "visit /a\nplace x\nthink 1s\ngo x",
+            &expect!["s.txt:4: column 4: goes round without a request: x (put a visit on the way)"],
+        );
+        check(
+            "think 1s",
+            &expect![
+                "s.txt: column 1: a session may ask for: nothing (put a visit on every way through the script)"
+            ],
+        );
+    }
+
+    #[test]
+    fn cookies_are_kept_replaced_and_dropped() {
+        let mut jar = Jar::default();
+        let mut sent = |fields: &[&str]| {
+            for field in fields {
+                jar.set(field.as_bytes());
+            }
+            let (request, mut out) = (b"GET / HTTP/1.1\r\nHost: x\r\n\r\nbody", Vec::new());
+            jar.write(request, request.len() - 4, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(sent(&["nonsense"]), "GET / HTTP/1.1\r\nHost: x\r\n\r\nbody");
+        let both = sent(&["a=1; Path=/; HttpOnly", "b=x=y"]);
+        assert_eq!(
+            both,
+            "GET / HTTP/1.1\r\nHost: x\r\nCookie: a=1; b=x=y\r\n\r\nbody"
+        );
+        let less = sent(&["a=2", "b=; Max-Age=0"]);
+        assert_eq!(less, "GET / HTTP/1.1\r\nHost: x\r\nCookie: a=2\r\n\r\nbody");
+    }
+}

@@ -1,0 +1,109 @@
+//! Visitors: pages in their order, cookies, forms, another connection for another visitor.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use load::drive;
+use load::expect::Expect;
+use load::schedule::{Arrivals, Schedule};
+use load::script::Script;
+use load::traffic::{End, EngineChoice, Mix, Traffic};
+
+use crate::server::Server;
+
+/// What each connection asked for, one line per request.
+static SEEN: Mutex<Vec<Vec<String>>> = Mutex::new(Vec::new());
+
+/// A shop that knows its visitors by a cookie and lets only them buy.
+fn serve_shop(mut stream: TcpStream) {
+    let visitor = {
+        let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.push(Vec::new());
+        seen.len() - 1
+    };
+    let mut buffer = [0; 4096];
+    while let Ok(length) = stream.read(&mut buffer)
+        && length > 0
+    {
+        let request = String::from_utf8(buffer[..length].to_vec()).unwrap();
+        let (head, form) = request.split_once("\r\n\r\n").unwrap();
+        let first = head.lines().next().unwrap().trim_end_matches(" HTTP/1.1");
+        let is_known = head.contains(&format!("\r\nCookie: visitor={visitor}"));
+        SEEN.lock().unwrap()[visitor].push(format!("{first} {form} known: {is_known}"));
+        let status = if first.starts_with("POST") && !is_known {
+            "403 No"
+        } else {
+            "200 OK"
+        };
+        let answer = format!(
+            "HTTP/1.1 {status}\r\nSet-Cookie: visitor={visitor}; Path=/\r\nContent-Length: 4\r\n\r\nshop"
+        );
+        stream.write_all(answer.as_bytes()).unwrap();
+    }
+}
+
+fn traffic_on(server: &Server, script: Script) -> Traffic {
+    Traffic {
+        server: server.address,
+        host: "test".into(),
+        tls: None,
+        mix: Mix::Sessions(script),
+        schedule: Schedule::Closed {
+            think: Duration::ZERO,
+        },
+        connections: 1,
+        keep_alive: true,
+        sources: Vec::new(),
+        bits_per_s: Vec::new(),
+        threads: 1,
+        deadline: Duration::from_secs(5),
+        warmup: Duration::ZERO,
+        end: End::Count(8),
+        seed: 7,
+        engine: EngineChoice::Fastest,
+    }
+}
+
+#[test]
+fn visitors_come_one_after_the_other_each_with_cookies_of_its_own() {
+    let server = Server::start(serve_shop);
+    let text = "visit /\nfetch /a.png /b.png\nthink 10ms to 20ms\npost /buy item=7&count=1\n";
+    let mut script = Script::read("shop.txt", text).unwrap();
+    for path in ["/", "/a.png", "/b.png", "/buy"] {
+        script.expect(path, &Expect::body(*b"shop"));
+    }
+    let traffic = traffic_on(&server, script);
+    let result = drive::run(&traffic, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    assert_eq!(
+        (result.ok, result.sessions, result.connections_opened),
+        (8, 2, 2),
+        "{result:?}"
+    );
+    assert!(result.window_ns > 20_000_000, "nobody thought");
+    let visit = [
+        "GET /  known: false",
+        "GET /a.png  known: true",
+        "GET /b.png  known: true",
+        "POST /buy item=7&count=1 known: true",
+    ];
+    assert_eq!(*SEEN.lock().unwrap(), [visit, visit]);
+    assert_eq!(server.stop(), 2);
+}
+
+#[test]
+fn sessions_at_a_rate_are_refused() {
+    let server = Server::start(|_| {});
+    let script = Script::read("shop.txt", "visit /").unwrap();
+    let traffic = Traffic {
+        schedule: Schedule::Open {
+            rate_per_s: 10.0,
+            arrivals: Arrivals::Poisson,
+        },
+        ..traffic_on(&server, script)
+    };
+    let error = drive::run(&traffic, &AtomicBool::new(false), &mut |_| {}).unwrap_err();
+    assert!(error.to_string().starts_with("sessions need a closed loop"));
+}

@@ -8,6 +8,7 @@
 //! Threads take over the caller's network namespace.
 
 mod answer;
+pub mod blame;
 mod clients;
 pub mod climb;
 mod clock;
@@ -15,7 +16,6 @@ mod dice;
 pub mod drive;
 mod epoll;
 pub mod expect;
-
 mod line;
 pub mod schedule;
 pub mod script;

@@ -136,6 +136,18 @@ struct Word<'t> {
 
 const VERBS: &str = "write visit, fetch, post, expect, think, maybe, go, place or leave";
 
+const FORMS: [&str; 9] = [
+    "visit /page",
+    "fetch /one /two",
+    "post /page name=value",
+    "expect 200",
+    "think 1s to 3s",
+    "maybe 30% place",
+    "go place",
+    "place name",
+    "leave",
+];
+
 impl<'t> Reader<'t> {
     fn new(file: &'t str) -> Self {
         Self {
@@ -169,18 +181,16 @@ impl<'t> Reader<'t> {
             ("go", [place]) => self.jump(Act::Go(0), *place),
             ("place", [name]) => self.place(*name),
             ("leave", []) => self.acts.push(Act::Leave),
-            (
-                "visit" | "fetch" | "post" | "expect" | "think" | "maybe" | "go" | "place"
-                | "leave",
-                _,
-            ) => {
-                self.note(
-                    *verb,
-                    "wrong number of words after",
-                    "see docs/load.md for the form",
-                );
-            }
-            _ => self.note(*verb, "unknown word", VERBS),
+            (known, _) => match FORMS
+                .iter()
+                .find(|form| form.split(' ').next() == Some(known))
+            {
+                Some(form) => {
+                    let remedy = format!("write it like: {form}");
+                    self.note(*verb, "wrong number of words after", &remedy);
+                }
+                None => self.note(*verb, "unknown word", VERBS),
+            },
         }
     }
 
@@ -470,7 +480,7 @@ mod tests {
                 s.txt:4: column 7: not a share: 300% (write it like 30%)
                 s.txt:5: column 4: unknown place: nowhere (write a line like: place buy)
                 s.txt:6: column 14: not a SHA-256: zz (write it as 64 hexadecimal digits)
-                s.txt:7: column 1: wrong number of words after: leave (see docs/load.md for the form)"]],
+                s.txt:7: column 1: wrong number of words after: leave (write it like: leave)"]],
         );
     }
 

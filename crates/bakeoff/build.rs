@@ -21,16 +21,24 @@ fn main() {
         hash.update(fs::read(file).unwrap_or_default());
     }
     let digest = hash.finalize();
-    let name: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    println!("cargo::rustc-env=BAKEOFF_BUILD={name}");
+    let name = digest
+        .iter()
+        .take(6)
+        .fold(0u64, |name, byte| name << 8 | u64::from(*byte));
+    println!("cargo::rustc-env=BAKEOFF_BUILD={name:012x}");
 }
 
 fn sources(dir: &Path, files: &mut Vec<PathBuf>) {
-    let Ok(entries) = fs::read_dir(dir) else { return };
+    let Ok(entries) = fs::read_dir(dir) else {
+        return;
+    };
     for path in entries.flatten().map(|entry| entry.path()) {
         if path.is_dir() {
             sources(&path, files);
-        } else if path.extension().is_some_and(|ending| ending == "rs" || ending == "toml") {
+        } else if path
+            .extension()
+            .is_some_and(|ending| ending == "rs" || ending == "toml")
+        {
             files.push(path);
         }
     }

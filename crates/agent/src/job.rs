@@ -110,7 +110,9 @@ pub fn perform(
     let figures = workload.figures(&seen);
     let figures = figures.map_err(|why| Failure::of(VoidReason::CheckFailed, why))?;
     let mut facts = facts::collect(&wire, &services, ground.kernel_config.as_deref());
-    facts.values.insert("agent:settled".into(), settled.to_string());
+    facts
+        .values
+        .insert("agent:settled".into(), settled.to_string());
     Ok(Yield {
         figures,
         load: driven.load,

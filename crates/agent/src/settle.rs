@@ -39,7 +39,11 @@ impl Settled {
 
 impl fmt::Display for Settled {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let end = if self.is_quiet() { "quiet" } else { "not quiet" };
+        let end = if self.is_quiet() {
+            "quiet"
+        } else {
+            "not quiet"
+        };
         let (seconds, busy) = (self.waited.as_secs(), self.busy * 100.0);
         write!(out, "{end} after {seconds} s ({busy:.0} % busy)")
     }
@@ -53,7 +57,10 @@ pub fn wait(cpus: u32, stop: &AtomicBool) -> Result<Settled> {
         thread::sleep(CALM);
         let idle = idle_seconds()? - idle_before;
         let busy = busy_share(idle, before.elapsed(), cpus);
-        let settled = Settled { waited: begin.elapsed(), busy };
+        let settled = Settled {
+            waited: begin.elapsed(),
+            busy,
+        };
         if settled.is_quiet() || settled.waited > PATIENCE || stop.load(Ordering::Relaxed) {
             return Ok(settled);
         }
@@ -70,7 +77,7 @@ fn idle_seconds() -> Result<f64> {
     parse_idle(&text).with_context(|| format!("no idle time in /proc/uptime: {text:?}"))
 }
 
-/// proc_uptime(5): seconds since boot, then idle seconds of all CPUs together.
+/// `proc_uptime(5)`: seconds since boot, then idle seconds of all CPUs together.
 fn parse_idle(text: &str) -> Option<f64> {
     text.split_whitespace().nth(1)?.parse().ok()
 }
@@ -94,9 +101,15 @@ mod tests {
 
     #[test]
     fn a_settled_system_says_so() {
-        let quiet = Settled { waited: Duration::from_secs(3), busy: 0.01 };
+        let quiet = Settled {
+            waited: Duration::from_secs(3),
+            busy: 0.01,
+        };
         assert_eq!(quiet.to_string(), "quiet after 3 s (1 % busy)");
-        let loud = Settled { waited: PATIENCE, busy: 0.5 };
+        let loud = Settled {
+            waited: PATIENCE,
+            busy: 0.5,
+        };
         assert_eq!(loud.to_string(), "not quiet after 60 s (50 % busy)");
     }
 }

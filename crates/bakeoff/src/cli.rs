@@ -109,9 +109,9 @@ pub enum KernelVerb {
     /// Fetch a kernel into the cache
     #[command(after_help = "Example:\n  bakeoff kernel fetch debian:bookworm/6.1")]
     Fetch {
-        /// debian:SUITE/VERSION, deb:FILE..., file:VMLINUZ or tree:DIR
+        /// `debian:SUITE/VERSION`, `deb:FILE...`, `file:VMLINUZ` or `tree:DIR`
         kernel: String,
-        /// Modules directory, for file:VMLINUZ
+        /// Modules directory, for `file:VMLINUZ`
         #[arg(long)]
         modules: Option<PathBuf>,
         /// Look for a newer match

@@ -10,5 +10,8 @@ pub fn build() -> String {
 
 /// The host's greeting.
 pub fn host() -> Greeting {
-    Greeting { protocol: PROTOCOL, build: build() }
+    Greeting {
+        protocol: PROTOCOL,
+        build: build(),
+    }
 }

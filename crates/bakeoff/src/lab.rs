@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Result, bail};
 use machine::clock::Clock;
 use machine::guest::Machine;
-use record::journal::{Entry, Ending, Event, Journal, Opening};
+use record::journal::{Ending, Entry, Event, Journal, Opening};
 use record::metric::Role;
 use record::plan::{Plan, WorkloadPlan};
 use record::rundir::{self, RunDir, TRIAL_VERSION, TrialRecord};
@@ -87,27 +87,36 @@ pub enum Finish {
     Interrupted,
 }
 
+/// The journal, and what it says so far.
+struct Book {
+    journal: Journal,
+    ledger: Ledger,
+}
+
 /// Runs the plan, or goes on where an interrupted run stopped.
 pub fn run(lab: &Lab<'_>, opening: Opening) -> Result<Finish> {
-    let (mut journal, entries) = Journal::open(&lab.dir.journal())?;
-    let mut ledger = Ledger::of(&entries);
+    let (journal, entries) = Journal::open(&lab.dir.journal())?;
+    let mut book = Book {
+        journal,
+        ledger: Ledger::of(&entries),
+    };
     for entry in &entries {
         (lab.show)(News::Entry(entry));
     }
-    if ledger.is_closed() {
+    if book.ledger.is_closed() {
         return Ok(Finish::Complete);
     }
-    match ledger.opening() {
-        None => lab.note(&mut journal, Event::Opened(opening))?,
+    match book.ledger.opening() {
+        None => lab.note(&mut book, Event::Opened(opening))?,
         Some(before) => {
             refuse_changes(before, &opening)?;
             let bakeoff = opening.bakeoff;
-            lab.note(&mut journal, Event::Resumed { bakeoff })?;
+            lab.note(&mut book, Event::Resumed { bakeoff })?;
         }
     }
-    match lab.run_blocks(&mut journal, &mut ledger)? {
+    match lab.run_blocks(&mut book)? {
         Some(reason) => {
-            lab.note(&mut journal, Event::Closed { reason })?;
+            lab.note(&mut book, Event::Closed { reason })?;
             Ok(Finish::Complete)
         }
         None => Ok(Finish::Interrupted),
@@ -120,14 +129,20 @@ fn refuse_changes(before: &Opening, now: &Opening) -> Result<()> {
     for (name, sha) in &before.inputs {
         match now.inputs.get(name) {
             Some(same) if same == sha => {}
-            Some(other) => changes.push(format!("{name} was {:.12}, is {other:.12}", sha)),
+            Some(other) => changes.push(format!("{name} was {sha:.12}, is {other:.12}")),
             None => changes.push(format!("{name} is gone")),
         }
     }
-    let added = now.inputs.keys().filter(|name| !before.inputs.contains_key(*name));
+    let added = now
+        .inputs
+        .keys()
+        .filter(|name| !before.inputs.contains_key(*name));
     changes.extend(added.map(|name| format!("{name} is new")));
     if before.machine != now.machine {
-        changes.push(format!("machine was {}, is {}", before.machine, now.machine));
+        changes.push(format!(
+            "machine was {}, is {}",
+            before.machine, now.machine
+        ));
     }
     if changes.is_empty() {
         return Ok(());
@@ -141,7 +156,7 @@ fn refuse_changes(before: &Opening, now: &Opening) -> Result<()> {
 
 impl Lab<'_> {
     /// Runs blocks until all is decided; `None` when interrupted, else why it ended.
-    fn run_blocks(&self, journal: &mut Journal, ledger: &mut Ledger) -> Result<Option<String>> {
+    fn run_blocks(&self, book: &mut Book) -> Result<Option<String>> {
         let most = self.plan.design.max_blocks;
         let mut judgement = self.judge()?;
         for block in 1..=most {
@@ -149,25 +164,37 @@ impl Lab<'_> {
             if open.is_empty() {
                 return Ok(Some(format!("decided after {} blocks", block - 1)));
             }
-            if let Some(why) = self.hopeless(ledger) {
+            if let Some(why) = self.hopeless(&book.ledger) {
                 return Ok(Some(why));
             }
             let mut ran = 0;
             for workload in open {
-                match self.run_block(journal, ledger, workload, block)? {
+                match self.run_block(book, workload, block)? {
                     Some(trials) => ran += trials,
                     None => return Ok(None),
                 }
             }
-            if ran > 0 || ledger.looked() < block {
+            if ran > 0 || book.ledger.looked() < block {
                 judgement = self.judge()?;
                 let lines = look_lines(&judgement);
-                self.note(journal, Event::Looked { blocks: block, lines })?;
-                ledger.look(block);
+                self.note(
+                    book,
+                    Event::Looked {
+                        blocks: block,
+                        lines,
+                    },
+                )?;
+                book.ledger.look(block);
             }
         }
-        let end = if self.undecided(&judgement).is_empty() { "decided" } else { "not all decided" };
-        Ok(Some(format!("{end} after {most} blocks, the most that the plan allows")))
+        let end = if self.undecided(&judgement).is_empty() {
+            "decided"
+        } else {
+            "not all decided"
+        };
+        Ok(Some(format!(
+            "{end} after {most} blocks, the most that the plan allows"
+        )))
     }
 
     fn undecided(&self, judgement: &Judgement) -> Vec<&WorkloadPlan> {
@@ -178,9 +205,15 @@ impl Lab<'_> {
     /// Why no block can be completed any more.
     fn hopeless(&self, ledger: &Ledger) -> Option<String> {
         let alive = |arm: &str| ledger.misses_in_a_row(arm) < PATIENCE;
-        let (baseline, others) = self.plan.arms.split_first().expect("plan is validated: two arms");
+        let (baseline, others) = self
+            .plan
+            .arms
+            .split_first()
+            .expect("plan is validated: two arms");
         if !alive(&baseline.name) {
-            return Some(format!("the baseline gave no figure in {PATIENCE} trials in a row"));
+            return Some(format!(
+                "the baseline gave no figure in {PATIENCE} trials in a row"
+            ));
         }
         let none = !others.iter().any(|arm| alive(&arm.name));
         none.then(|| format!("no arm but the baseline gave a figure in {PATIENCE} trials in a row"))
@@ -190,22 +223,24 @@ impl Lab<'_> {
     /// interrupted.
     fn run_block(
         &self,
-        journal: &mut Journal,
-        ledger: &mut Ledger,
+        book: &mut Book,
         workload: &WorkloadPlan,
         block: u32,
     ) -> Result<Option<u32>> {
         let mut ran = 0;
-        for (arm, slot) in verdict::order(self.plan, &workload.id, block).into_iter().zip(1..) {
-            let trial = ledger.trial(&workload.id, block, slot, &arm);
-            while let Some(attempt) = ledger.next_attempt(&trial, ATTEMPTS) {
+        for (arm, slot) in verdict::order(self.plan, &workload.id, block)
+            .into_iter()
+            .zip(1..)
+        {
+            let trial = book.ledger.trial(&workload.id, block, slot, &arm);
+            while let Some(attempt) = book.ledger.next_attempt(&trial, ATTEMPTS) {
                 if self.interrupted.load(Ordering::Relaxed) {
                     return Ok(None);
                 }
-                let Some(ending) = self.run_trial(journal, ledger, workload, &trial, attempt)? else {
+                let Some(ending) = self.run_trial(book, workload, &trial, attempt)? else {
                     return Ok(None);
                 };
-                ledger.end(&trial, attempt, ending);
+                book.ledger.end(&trial, attempt, ending);
                 ran += 1;
             }
         }
@@ -215,23 +250,38 @@ impl Lab<'_> {
     /// One attempt at a trial, recorded; `None` when interrupted.
     fn run_trial(
         &self,
-        journal: &mut Journal,
-        ledger: &Ledger,
+        book: &mut Book,
         workload: &WorkloadPlan,
         trial: &Trial,
         attempt: u32,
     ) -> Result<Option<Ending>> {
-        self.note(journal, Event::Started { trial: trial.clone(), attempt })?;
-        let misses = ledger.misses_in_a_row(&trial.arm);
+        self.note(
+            book,
+            Event::Started {
+                trial: trial.clone(),
+                attempt,
+            },
+        )?;
+        let misses = book.ledger.misses_in_a_row(&trial.arm);
         let dir = self.dir.trial_dir(trial, attempt)?;
         let end = if attempt == 1 && misses >= PATIENCE {
-            let why = format!("arm {} gave no figure in {misses} trials in a row", trial.arm);
+            let why = format!(
+                "arm {} gave no figure in {misses} trials in a row",
+                trial.arm
+            );
             Some((Outcome::Skipped(why), rundir::Evidence::default()))
         } else {
             attempt::run(self, workload, trial, &dir)?
         };
-        let Some((outcome, evidence)) = end else { return Ok(None) };
-        let record = TrialRecord { version: TRIAL_VERSION, trial: trial.clone(), attempt, outcome };
+        let Some((outcome, evidence)) = end else {
+            return Ok(None);
+        };
+        let record = TrialRecord {
+            version: TRIAL_VERSION,
+            trial: trial.clone(),
+            attempt,
+            outcome,
+        };
         let sha = self.dir.write_trial(&record, &evidence)?;
         (self.show)(News::Record(&record));
         let ending = match &record.outcome {
@@ -240,18 +290,32 @@ impl Lab<'_> {
             Outcome::Skipped(_) => Ending::Skipped,
         };
         let trial = trial.clone();
-        self.note(journal, Event::Ended { trial, attempt, ending, record: sha })?;
+        self.note(
+            book,
+            Event::Ended {
+                trial,
+                attempt,
+                ending,
+                record: sha,
+            },
+        )?;
         Ok(Some(ending))
     }
 
     fn judge(&self) -> Result<Judgement> {
-        Ok(verdict::judge(&rundir::load(self.dir.path(), &workload::check)?))
+        Ok(verdict::judge(&rundir::load(
+            self.dir.path(),
+            &workload::check,
+        )?))
     }
 
     /// Puts an event on disk, then shows it.
-    fn note(&self, journal: &mut Journal, event: Event) -> Result<()> {
-        let entry = Entry { at: self.clock.stamp(), event };
-        journal.append(&entry)?;
+    fn note(&self, book: &mut Book, event: Event) -> Result<()> {
+        let entry = Entry {
+            at: self.clock.stamp(),
+            event,
+        };
+        book.journal.append(&entry)?;
         (self.show)(News::Entry(&entry));
         Ok(())
     }
@@ -260,17 +324,40 @@ impl Lab<'_> {
 /// One line per primary metric: how far the run is.
 fn look_lines(judgement: &Judgement) -> Vec<String> {
     let primary = |comparison: &&Comparison| comparison.spec.role == Role::Primary;
-    judgement.comparisons.iter().filter(primary).map(look_line).collect()
+    judgement
+        .comparisons
+        .iter()
+        .filter(primary)
+        .map(look_line)
+        .collect()
 }
 
 fn look_line(comparison: &Comparison) -> String {
-    let Comparison { workload, spec, arm, verdict, ratio, low, high, .. } = comparison;
+    let Comparison {
+        workload,
+        spec,
+        arm,
+        verdict,
+        ratio,
+        low,
+        high,
+        ..
+    } = comparison;
     let figures = match (ratio, low, high) {
         (Some(ratio), Some(low), Some(high)) => {
-            format!("{} [{}, {}]", show_change(*ratio), show_change(*low), show_change(*high))
+            format!(
+                "{} [{}, {}]",
+                show_change(*ratio),
+                show_change(*low),
+                show_change(*high)
+            )
         }
         (Some(ratio), _, _) => show_change(*ratio),
         (None, _, _) => "no whole block".into(),
     };
-    format!("{workload} {}: {arm} {} {figures}", spec.name, verdict.word())
+    format!(
+        "{workload} {}: {arm} {} {figures}",
+        spec.name,
+        verdict.word()
+    )
 }

@@ -10,11 +10,11 @@ use anyhow::{Context, Result, bail};
 use machine::cache::{self, Cache};
 use machine::guest::Machine;
 use machine::image::{self, Image};
+use machine::initramfs;
 use machine::kernel::{self, Kernel};
 use machine::kvm::{self, Kvm};
 use machine::qemu::{self, BootFiles, Qemu};
 use machine::task::{Progress, Task};
-use machine::initramfs;
 use record::VERSION;
 use record::journal::{self, Opening};
 use record::plan::{Clock, Plan, WorkloadPlan};
@@ -45,20 +45,32 @@ impl Prepared {
     }
 }
 
-/// Fetches, builds and probes what the plan needs.
-pub fn prepare(plan: &Plan, refresh: bool, show: &Show, stop: &AtomicBool) -> Result<Prepared> {
+/// Fetches, builds and probes what the plan needs; `file` is where the user finds it.
+pub fn prepare(
+    (plan, file): (&Plan, &Path),
+    refresh: bool,
+    show: &Show,
+    stop: &AtomicBool,
+) -> Result<Prepared> {
     let tell = |progress: Progress<'_>| show.step(progress.what, progress.share);
     let task = Task { tell: &tell, stop };
     let cache = Cache::open(&Cache::of_user()?);
     let program = qemu::find(task)?;
-    let kernels = fetch_kernels(plan, &cache, refresh, show, task)?;
+    let kernels = fetch_kernels((plan, file), &cache, refresh, show, task)?;
     let image = build_image(plan, &cache, refresh, show, task)?;
     let init = std::env::current_exe().context("cannot find bakeoff's own binary")?;
     let mut arms = BTreeMap::new();
     for (arm, kernel) in plan.arms.iter().zip(&kernels) {
         let initramfs = initramfs::build(&cache, kernel, &init, task)?;
         let cmdline = arm.cmdline.clone();
-        arms.insert(arm.name.clone(), BootFiles { kernel: kernel.vmlinuz.clone(), initramfs, cmdline });
+        arms.insert(
+            arm.name.clone(),
+            BootFiles {
+                kernel: kernel.vmlinuz.clone(),
+                initramfs,
+                cmdline,
+            },
+        );
     }
     // Every kernel must come up under KVM for KVM to be of use; the baseline stands for all of them.
     let kvm = match plan.machine.clock {
@@ -69,11 +81,14 @@ pub fn prepare(plan: &Plan, refresh: bool, show: &Show, stop: &AtomicBool) -> Re
     };
     let hardware = qemu::settle(&plan.machine, &program, &kvm);
     let inputs = inputs(plan, &kernels, &image, &init)?;
-    Ok(Prepared { machine: Qemu::new(hardware, Some(image.path), arms), inputs })
+    Ok(Prepared {
+        machine: Qemu::new(hardware, Some(image.path), arms),
+        inputs,
+    })
 }
 
 fn fetch_kernels(
-    plan: &Plan,
+    (plan, file): (&Plan, &Path),
     cache: &Cache,
     refresh: bool,
     show: &Show,
@@ -82,8 +97,11 @@ fn fetch_kernels(
     let mut kernels = Vec::new();
     for arm in &plan.arms {
         let kernel = kernel::fetch(cache, &arm.kernel, refresh, task)
-            .with_context(|| format!("arm {}", arm.name))?;
-        show.line(&format!("arm {}: {} ({})", arm.name, kernel.release, kernel.package));
+            .with_context(|| format!("{}:{}: arm {}", file.display(), arm.line, arm.name))?;
+        show.line(&format!(
+            "arm {}: {} ({})",
+            arm.name, kernel.release, kernel.package
+        ));
         kernels.push(kernel);
     }
     Ok(kernels)
@@ -101,13 +119,19 @@ fn build_image(
         refuse_lacks(&image, workload, &plan.image)?;
     }
     let size = record::units::show_bytes(image.bytes);
-    show.line(&format!("image {}: {size}, {:.12}", image.recipe, image.sha256));
+    show.line(&format!(
+        "image {}: {size}, {:.12}",
+        image.recipe, image.sha256
+    ));
     Ok(image)
 }
 
 /// Refuses an image that lacks what a workload serves with.
 fn refuse_lacks(image: &Image, workload: &WorkloadPlan, recipe: &str) -> Result<()> {
-    let job = WorkloadJob { kind: workload.kind.clone(), options: workload.options.clone() };
+    let job = WorkloadJob {
+        kind: workload.kind.clone(),
+        options: workload.options.clone(),
+    };
     let mut lacking = Vec::new();
     for package in workload::revive(&job)?.packages() {
         if !image.has(package)? {

@@ -31,16 +31,26 @@ impl Show {
     /// Text on standard error, or JSON lines on standard output.
     pub fn new(json: bool) -> Self {
         let form = if json { Form::Json } else { Form::Text };
-        let bar = if json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+        let bar = if json {
+            ProgressBar::hidden()
+        } else {
+            ProgressBar::new_spinner()
+        };
         let style = ProgressStyle::with_template("{spinner} {elapsed_precise} {msg}");
         bar.set_style(style.expect("the template is a constant of known form"));
         bar.enable_steady_tick(Duration::from_millis(250));
-        Self { form, bar, record: RefCell::default() }
+        Self {
+            form,
+            bar,
+            record: RefCell::default(),
+        }
     }
 
     /// A step before the run proper: fetching, building, probing.
     pub fn step(&self, what: &str, share: Option<f64>) {
-        let percent = share.map(|share| format!(" {:.0} %", share * 100.0)).unwrap_or_default();
+        let percent = share
+            .map(|share| format!(" {:.0} %", share * 100.0))
+            .unwrap_or_default();
         self.bar.set_message(format!("{what}{percent}"));
     }
 
@@ -111,7 +121,11 @@ fn passing_line(trial: &Trial, passing: Passing) -> String {
 }
 
 fn ended_line(trial: &Trial, attempt: u32, record: Option<&TrialRecord>) -> String {
-    let again = if attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+    let again = if attempt > 1 {
+        format!(", attempt {attempt}")
+    } else {
+        String::new()
+    };
     let end = match record.map(|record| &record.outcome) {
         // A replayed entry: its figures are in the report.
         None => "done before".into(),
@@ -124,6 +138,12 @@ fn ended_line(trial: &Trial, attempt: u32, record: Option<&TrialRecord>) -> Stri
         Some(Outcome::Void(void)) => format!("void, {void}"),
         Some(Outcome::Skipped(why)) => format!("skipped, {why}"),
     };
-    let Trial { number, block, arm, workload, .. } = trial;
+    let Trial {
+        number,
+        block,
+        arm,
+        workload,
+        ..
+    } = trial;
     format!("  block {block:2}  trial {number:03}  {workload}  {arm:12} {end}{again}")
 }

@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result};
 use machine::cache::Cache;
 use machine::task::{Progress, Task};
-use record::plan::{self, Plan};
+use record::plan::{self, Checks, Plan};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::cli::{Cli, Verb};
@@ -54,7 +54,7 @@ pub fn run(cli: &Cli) -> Result<End> {
         Verb::Kernel(verb) => kernel::run(verb, cli.json),
         Verb::Image(verb) => image::run(verb, cli.json),
         Verb::Doctor => doctor::doctor(cli.json),
-        Verb::Completions { shell } => shell::completions(*shell),
+        Verb::Completions { shell } => Ok(shell::completions(*shell)),
         Verb::Man { dir } => shell::man(dir),
     }
 }
@@ -64,7 +64,12 @@ fn read_plan(path: &Path) -> Result<(String, Plan)> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read plan: {}", path.display()))?;
     let base = path.parent().unwrap_or(Path::new(""));
-    let plan = plan::read(&path.display().to_string(), &text, base, &workload::check)?;
+    let checks = Checks {
+        workload: &workload::check,
+        kernel: &|kernel| machine::kernel::check(kernel).map_err(|why| format!("{why:#}")),
+        recipe: &|recipe| machine::image::check(recipe).map_err(|why| format!("{why:#}")),
+    };
+    let plan = plan::read(&path.display().to_string(), &text, base, checks)?;
     Ok((text, plan))
 }
 
@@ -73,7 +78,13 @@ fn at_work<T>(json: bool, work: impl FnOnce(&Cache, Task<'_>) -> Result<T>) -> R
     let stop = watch_signals()?;
     let show = Show::new(json);
     let tell = |progress: Progress<'_>| show.step(progress.what, progress.share);
-    work(&Cache::open(&Cache::of_user()?), Task { tell: &tell, stop: &stop })
+    work(
+        &Cache::open(&Cache::of_user()?),
+        Task {
+            tell: &tell,
+            stop: &stop,
+        },
+    )
 }
 
 /// A flag that Ctrl-C and a polite kill set; the second one ends bakeoff at once.

@@ -224,41 +224,7 @@ fn script(
 
 /// What a job of one second yields at a rate.
 fn done(rate_per_s: f64, arm: &str) -> Yield {
-    let ok = rate_per_s.round() as u64;
-    let mut latency = Latency::new();
-    let mean_ns = 1e9 / rate_per_s;
-    for step in 0..100 {
-        latency.record((mean_ns * (0.5 + f64::from(step) / 100.0)) as u64);
-    }
-    let load = LoadResult {
-        window_ns: 1_000_000_000,
-        planned: ok,
-        ok,
-        unsent: 0,
-        faults: BTreeMap::new(),
-        connections_asked: 1,
-        connections_opened: 1,
-        body_bytes: ok * 1000,
-        latency,
-        timeline: vec![Second {
-            at_ms: 0,
-            ok,
-            faults: 0,
-            body_bytes: ok * 1000,
-        }],
-        client_cpu_ns: vec![100_000_000],
-        engine: "fake".into(),
-        ..LoadResult::default()
-    };
-    let figure = |name: &str, unit: &str, direction, role, value| {
-        let spec = MetricSpec {
-            name: name.into(),
-            unit: unit.into(),
-            direction,
-            role,
-        };
-        Figure { spec, value }
-    };
+    let mean_us = 1e6 / rate_per_s;
     let cpu = Cpu {
         user_ms: 400,
         system_ms: 500,
@@ -281,21 +247,19 @@ fn done(rate_per_s: f64, arm: &str) -> Yield {
     Yield {
         figures: vec![
             figure(
-                "throughput",
-                "requests/s",
+                ("throughput", "requests/s"),
                 Direction::Higher,
                 Role::Primary,
                 rate_per_s,
             ),
             figure(
-                "latency-mean",
-                "us",
+                ("latency-mean", "us"),
                 Direction::Lower,
                 Role::Guard,
-                mean_ns / 1e3,
+                mean_us,
             ),
         ],
-        load: Some(load),
+        load: Some(load(rate_per_s)),
         samples: vec![sample],
         facts: Facts {
             version: 1,
@@ -307,7 +271,46 @@ fn done(rate_per_s: f64, arm: &str) -> Yield {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
+fn figure((name, unit): (&str, &str), direction: Direction, role: Role, value: f64) -> Figure {
+    Figure {
+        spec: MetricSpec {
+            name: name.into(),
+            unit: unit.into(),
+            direction,
+            role,
+        },
+        value,
+    }
+}
+
+/// One client for a second, latencies spread evenly around their mean.
+fn load(rate_per_s: f64) -> LoadResult {
+    let ok = rate_per_s.round() as u64;
+    let mut latency = Latency::new();
+    for step in 0..100 {
+        latency.record((1e9 / rate_per_s * (0.5 + f64::from(step) / 100.0)) as u64);
+    }
+    LoadResult {
+        window_ns: 1_000_000_000,
+        planned: ok,
+        ok,
+        connections_asked: 1,
+        connections_opened: 1,
+        body_bytes: ok * 1000,
+        latency,
+        timeline: vec![Second {
+            at_ms: 0,
+            ok,
+            faults: 0,
+            body_bytes: ok * 1000,
+        }],
+        client_cpu_ns: vec![100_000_000],
+        engine: "fake".into(),
+        ..LoadResult::default()
+    }
+}
+
+/// `SplitMix64` (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
 struct Noise(u64);
 
 impl Noise {

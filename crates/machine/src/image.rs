@@ -124,6 +124,13 @@ pub fn build(cache: &Cache, recipe: &str, refresh: bool, task: Task<'_>) -> Resu
     Ok(image)
 }
 
+/// Says what is wrong with a recipe: unknown, unreadable, or with mistakes in it.
+pub fn check(recipe: &str) -> Result<()> {
+    let (file, text) = find(recipe)?;
+    read(&file, &text)?;
+    Ok(())
+}
+
 /// The text of a recipe and the name to show with mistakes in it.
 fn find(recipe: &str) -> Result<(String, String)> {
     if Path::new(recipe)

@@ -82,6 +82,28 @@ pub fn fetch(cache: &Cache, kernel: &KernelRef, refresh: bool, task: Task<'_>) -
     .with_context(|| format!("cannot have kernel {kernel}"))
 }
 
+/// Says what is wrong with a kernel's name as far as can be told without the network.
+pub fn check(kernel: &KernelRef) -> Result<()> {
+    let exists = |path: &Path| match path.try_exists() {
+        Ok(true) => Ok(()),
+        Ok(false) => bail!(
+            "no such file: {} (paths are taken from the plan's directory)",
+            path.display()
+        ),
+        Err(why) => Err(why).with_context(|| format!("cannot read {}", path.display())),
+    };
+    match kernel {
+        KernelRef::Debian { suite, .. } => crate::apt::check_suite(suite),
+        KernelRef::Deb(files) => files.iter().try_for_each(|file| exists(file)),
+        KernelRef::File { vmlinuz, modules } => {
+            exists(vmlinuz)?;
+            modules.as_deref().map_or(Ok(()), exists)
+        }
+        KernelRef::Tree(dir) => exists(dir),
+        KernelRef::Running => Ok(()),
+    }
+}
+
 /// Kernels that a suite offers, newest first.
 pub fn list(cache: &Cache, suite: &str, refresh: bool, task: Task<'_>) -> Result<Vec<Offer>> {
     let _lock = cache.lock(&format!("apt {suite}"), task)?;

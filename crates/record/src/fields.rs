@@ -64,7 +64,7 @@ impl<'t> Page<'t> {
 
     fn line(&self, span: &Range<usize>) -> usize {
         let before = &self.text.as_bytes()[..span.start.min(self.text.len())];
-        1 + before.iter().filter(|byte| **byte == b'\n').count()
+        1 + before.split(|byte| *byte == b'\n').skip(1).count()
     }
 
     /// Ends the reading: the value, or all mistakes in the order of their lines.
@@ -125,6 +125,12 @@ impl<'t> Fields<'t> {
         self.page.note(&span, what.into(), remedy.into());
     }
 
+    /// Line of a key's value, or of the table when the key is absent; counted from 1.
+    pub fn line_of(&self, key: &str) -> usize {
+        let span = self.table.get(key).map_or(self.span.clone(), Spanned::span);
+        self.page.line(&span)
+    }
+
     /// Notes that a key is missing.
     pub fn missing(&self, key: &str, example: &str) {
         let what = format!("missing key in {}: {key}", self.title);
@@ -174,15 +180,13 @@ impl<'t> Fields<'t> {
             other => return self.mistyped(key, other, "a whole number"),
         };
         let fits = value.ok().and_then(|value| u64::try_from(value).ok());
-        match fits.filter(|value| limits.contains(value)) {
-            Some(value) => Some(value),
-            None => {
-                let written = self.written(key);
-                let remedy = format!("write {} to {}", limits.start(), limits.end());
-                self.wrong(key, format!("{key} out of range: {written}"), remedy);
-                None
-            }
+        let value = fits.filter(|value| limits.contains(value));
+        if value.is_none() {
+            let what = format!("{key} out of range: {}", self.written(key));
+            let remedy = format!("write {} to {}", limits.start(), limits.end());
+            self.wrong(key, what, remedy);
         }
+        value
     }
 
     /// A share: `"1%"` or `0.01`, above `low` and up to `high` (fractions).

@@ -81,6 +81,8 @@ pub struct MachinePlan {
 pub struct Arm {
     /// Its name.
     pub name: String,
+    /// Line of the plan that names its kernel, counted from 1.
+    pub line: usize,
     /// Its kernel.
     pub kernel: KernelRef,
     /// Added to the kernel's command line.
@@ -120,23 +122,40 @@ pub struct Design {
 /// Checks one `[[workload]]` table; notes its mistakes and returns `None` if there were any.
 pub type CheckWorkload<'c> = dyn Fn(&Fields<'_>) -> Option<WorkloadPlan> + 'c;
 
+/// What reading a plan cannot know by itself.
+#[derive(Clone, Copy)]
+pub struct Checks<'c> {
+    /// Checks a workload.
+    pub workload: &'c CheckWorkload<'c>,
+    /// Says what is wrong with a kernel's name.
+    pub kernel: &'c dyn Fn(&KernelRef) -> Result<(), String>,
+    /// Says what is wrong with a recipe's name.
+    pub recipe: &'c dyn Fn(&str) -> Result<(), String>,
+}
+
+impl<'c> Checks<'c> {
+    /// Checks for a plan that has run already: its kernels and recipe may be gone since.
+    pub fn of_the_past(workload: &'c CheckWorkload<'c>) -> Self {
+        Self {
+            workload,
+            kernel: &|_| Ok(()),
+            recipe: &|_| Ok(()),
+        }
+    }
+}
+
 /// Longest trial that may be asked for: the reports of 2004 ran up to 14 days.
 const LONGEST_TRIAL: Duration = Duration::from_secs(15 * 24 * 3600);
 
 /// Reads a plan. Relative paths in it are taken from `base`, the plan file's directory.
-pub fn read(
-    file: &str,
-    text: &str,
-    base: &Path,
-    check: &CheckWorkload<'_>,
-) -> Result<Plan, Problems> {
+pub fn read(file: &str, text: &str, base: &Path, checks: Checks<'_>) -> Result<Plan, Problems> {
     let page = Page::new(file, text);
     let table = page.parse();
-    let plan = read_top(&Fields::top(&page, &table), base, check);
+    let plan = read_top(&Fields::top(&page, &table), base, checks);
     page.close(plan)
 }
 
-fn read_top(top: &Fields<'_>, base: &Path, check: &CheckWorkload<'_>) -> Option<Plan> {
+fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
     let title = required_text(top, "title", "\"what this compares\"");
     let mode = top.choice(
         "mode",
@@ -147,20 +166,10 @@ fn read_top(top: &Fields<'_>, base: &Path, check: &CheckWorkload<'_>) -> Option<
     );
     let machine = top.table("machine");
     let machine = read_machine(machine.as_ref());
-    let image = match top.table("image") {
-        Some(image) => {
-            let recipe = required_text(&image, "recipe", "\"web\"");
-            image.finish();
-            recipe
-        }
-        None => {
-            top.missing("image", "{ recipe = \"web\" }");
-            None
-        }
-    };
+    let image = read_image(top, base, checks);
     let baseline = required_text(top, "baseline", "the name of an arm");
-    let arms = read_arms(top, baseline.as_deref(), base);
-    let workloads = read_workloads(top, machine.trial_limit, check);
+    let arms = read_arms(top, baseline.as_deref(), base, checks);
+    let workloads = read_workloads(top, machine.trial_limit, checks.workload);
     let design = read_design(top.table("design").as_ref());
     top.finish();
     Some(Plan {
@@ -189,6 +198,26 @@ fn required_text(fields: &Fields<'_>, key: &str, example: &str) -> Option<String
         return None;
     }
     Some(text.into())
+}
+
+fn read_image(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<String> {
+    let Some(image) = top.table("image") else {
+        top.missing("image", "{ recipe = \"web\" }");
+        return None;
+    };
+    let recipe = required_text(&image, "recipe", "\"web\"");
+    image.finish();
+    let recipe = recipe.map(|recipe| match Path::new(&recipe).extension() {
+        Some(ending) if ending == "toml" => base.join(&recipe).display().to_string(),
+        _ => recipe,
+    })?;
+    match (checks.recipe)(&recipe) {
+        Ok(()) => Some(recipe),
+        Err(why) => {
+            image.wrong("recipe", why, "");
+            None
+        }
+    }
 }
 
 fn read_machine(fields: Option<&Fields<'_>>) -> MachinePlan {
@@ -230,6 +259,12 @@ fn read_machine(fields: Option<&Fields<'_>>) -> MachinePlan {
         &mut machine.trial_limit,
         fields.read("trial_limit", units::duration),
     );
+    check_machine(fields, &machine);
+    fields.finish();
+    machine
+}
+
+fn check_machine(fields: &Fields<'_>, machine: &MachinePlan) {
     if !(256 << 20..=1 << 40).contains(&machine.memory_bytes) {
         let size = units::show_bytes(machine.memory_bytes);
         fields.wrong(
@@ -268,8 +303,6 @@ fn read_machine(fields: Option<&Fields<'_>>) -> MachinePlan {
             "write at most \"15d\"",
         );
     }
-    fields.finish();
-    machine
 }
 
 fn set<T>(place: &mut T, value: Option<T>) {
@@ -278,7 +311,12 @@ fn set<T>(place: &mut T, value: Option<T>) {
     }
 }
 
-fn read_arms(top: &Fields<'_>, baseline: Option<&str>, base: &Path) -> Option<Vec<Arm>> {
+fn read_arms(
+    top: &Fields<'_>,
+    baseline: Option<&str>,
+    base: &Path,
+    checks: Checks<'_>,
+) -> Option<Vec<Arm>> {
     let Some(table) = top.table("arm") else {
         top.missing(
             "arm",
@@ -286,8 +324,8 @@ fn read_arms(top: &Fields<'_>, baseline: Option<&str>, base: &Path) -> Option<Ve
         );
         return None;
     };
-    let named = table.named_tables();
-    let names: Vec<_> = named.iter().map(|(name, _)| *name).collect();
+    let tables = table.named_tables();
+    let names: Vec<_> = tables.iter().map(|(name, _)| *name).collect();
     if names.len() < 2 {
         let what = format!("one arm only: {}", names.join(", "));
         top.wrong(
@@ -300,9 +338,9 @@ fn read_arms(top: &Fields<'_>, baseline: Option<&str>, base: &Path) -> Option<Ve
         let what = format!("baseline is not an arm: {baseline:?}");
         top.wrong("baseline", what, remedy_among(baseline, &names));
     }
-    let mut arms: Vec<Arm> = named
+    let mut arms: Vec<Arm> = tables
         .iter()
-        .map(|(name, fields)| read_arm(name, fields, base))
+        .map(|(name, fields)| read_arm(name, fields, base, checks))
         .collect::<Vec<_>>()
         .into_iter()
         .collect::<Option<_>>()?;
@@ -310,33 +348,13 @@ fn read_arms(top: &Fields<'_>, baseline: Option<&str>, base: &Path) -> Option<Ve
     Some(arms)
 }
 
-fn read_arm(name: &str, fields: &Fields<'_>, base: &Path) -> Option<Arm> {
+fn read_arm(name: &str, fields: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Arm> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     if name.is_empty() || name.len() > 40 || !name.chars().all(plain) {
         let what = format!("arm name of other than letters, digits and . _ + -: {name:?}");
         fields.wrong("", what, "rename the arm, 40 characters at most");
     }
-    if !fields.has("kernel") {
-        fields.missing("kernel", "\"debian:bookworm/6.1\"");
-    }
-    let modules = fields.text("modules").map(|dir| base.join(dir));
-    let kernel = fields
-        .text("kernel")
-        .and_then(|text| match kernel::read(text, modules) {
-            Ok(KernelRef::Running) => {
-                fields.wrong(
-                    "kernel",
-                    "kernel \"running\" on a machine of kind \"qemu\"",
-                    kernel::FORMS,
-                );
-                None
-            }
-            Ok(kernel) => Some(settle(kernel, base)),
-            Err(why) => {
-                fields.wrong("kernel", why, kernel::FORMS);
-                None
-            }
-        });
+    let kernel = read_kernel(fields, base, checks);
     let cmdline = fields
         .text("cmdline")
         .unwrap_or_default()
@@ -354,12 +372,36 @@ fn read_arm(name: &str, fields: &Fields<'_>, base: &Path) -> Option<Arm> {
         .map(|table| read_sysctl(&table))
         .unwrap_or_default();
     fields.finish();
+    let line = fields.line_of("kernel");
     Some(Arm {
         name: name.into(),
+        line,
         kernel: kernel?,
         cmdline,
         sysctl,
     })
+}
+
+fn read_kernel(fields: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<KernelRef> {
+    if !fields.has("kernel") {
+        fields.missing("kernel", "\"debian:bookworm/6.1\"");
+    }
+    let modules = fields.text("modules").map(|dir| base.join(dir));
+    match kernel::read(fields.text("kernel")?, modules) {
+        Ok(KernelRef::Running) => {
+            let what = "kernel \"running\" on a machine of kind \"qemu\"";
+            fields.wrong("kernel", what, kernel::FORMS);
+        }
+        Err(why) => fields.wrong("kernel", why, kernel::FORMS),
+        Ok(kernel) => {
+            let kernel = settle(kernel, base);
+            match (checks.kernel)(&kernel) {
+                Ok(()) => return Some(kernel),
+                Err(why) => fields.wrong("kernel", why, ""),
+            }
+        }
+    }
+    None
 }
 
 fn read_sysctl(fields: &Fields<'_>) -> BTreeMap<String, String> {
@@ -513,7 +555,12 @@ max_blocks = 3
             assert!(text.contains(from), "the good plan has no {from:?}");
             text = text.replacen(from, to, 1);
         }
-        let got = match read("plan.toml", &text, Path::new("/plans"), &toy) {
+        let got = match read(
+            "plan.toml",
+            &text,
+            Path::new("/plans"),
+            Checks::of_the_past(&toy),
+        ) {
             Ok(plan) => format!("{} arms", plan.arms.len()),
             Err(problems) => problems.to_string(),
         };
@@ -522,7 +569,13 @@ max_blocks = 3
 
     #[test]
     fn a_good_plan_is_read_whole_with_its_baseline_first() {
-        let plan = read("plan.toml", GOOD, Path::new("/plans"), &toy).unwrap();
+        let plan = read(
+            "plan.toml",
+            GOOD,
+            Path::new("/plans"),
+            Checks::of_the_past(&toy),
+        )
+        .unwrap();
         let names: Vec<_> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
         assert_eq!(names, ["6.1", "7.2"]);
         assert_eq!(plan.arms[1].sysctl["net.core.somaxconn"], "4096");
@@ -615,7 +668,13 @@ max_blocks = 3
     #[test]
     fn paths_are_taken_from_the_plan_files_directory() {
         let text = GOOD.replacen("debian:bookworm/6.1", "file:boot/vmlinuz", 1);
-        let plan = read("plan.toml", &text, Path::new("/plans"), &toy).unwrap();
+        let plan = read(
+            "plan.toml",
+            &text,
+            Path::new("/plans"),
+            Checks::of_the_past(&toy),
+        )
+        .unwrap();
         assert_eq!(plan.arms[0].kernel.to_string(), "file:/plans/boot/vmlinuz");
     }
 }

@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 
 use crate::evidence::{Facts, Sample};
 use crate::journal::{self, Entry, Event, Opening};
-use crate::plan::{self, CheckWorkload, Plan};
+use crate::plan::{self, CheckWorkload, Checks, Plan};
 use crate::trial::{Outcome, Trial};
 
 /// Version of `trial.json`.
@@ -176,9 +176,15 @@ fn attempt_name(trial: &Trial, attempt: u32) -> String {
 
 /// SHA-256 in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
+    hex(&Sha256::digest(bytes))
+}
+
+/// Bytes in hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).expect("half a byte is below 16");
+    bytes
         .iter()
-        .map(|byte| format!("{byte:02x}"))
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
         .collect()
 }
 
@@ -191,7 +197,12 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
             path.display()
         )
     })?;
-    let plan = plan::read(&plan_path.display().to_string(), &plan_text, path, check)?;
+    let plan = plan::read(
+        &plan_path.display().to_string(),
+        &plan_text,
+        path,
+        Checks::of_the_past(check),
+    )?;
     let entries = journal::read(&path.join("journal.jsonl"))?;
     let Some(Event::Opened(opening)) = entries.first().map(|entry| entry.event.clone()) else {
         bail!(

@@ -48,11 +48,11 @@ pub fn show_bytes(size: u64) -> String {
 }
 
 /// A number with `digits` significant digits and no exponent: `0.00123`, `12.3`, `1230`.
-pub fn significant(value: f64, digits: usize) -> String {
+pub fn significant(value: f64, digits: u8) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
     }
-    let places = |value: f64| digits as i32 - 1 - value.abs().log10().floor() as i32;
+    let places = |value: f64| i32::from(digits) - 1 - value.abs().log10().floor() as i32;
     let scale = 10f64.powi(places(value));
     let rounded = (value * scale).round() / scale;
     // Rounding up may add a digit before the point: 99.95 becomes 100.

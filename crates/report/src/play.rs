@@ -64,6 +64,7 @@ pub(crate) fn run() -> (Run, Judgement) {
 pub(crate) fn wide() -> (Run, Judgement) {
     let (mut run, _) = run();
     let twin = Arm {
+        line: 1,
         name: "7.2-tuned".into(),
         ..run.plan.arms[1].clone()
     };
@@ -146,6 +147,7 @@ fn opening() -> Opening {
 
 fn plan() -> Plan {
     let arm = |name: &str, suite: &str| Arm {
+        line: 1,
         name: name.into(),
         kernel: KernelRef::Debian {
             suite: suite.into(),

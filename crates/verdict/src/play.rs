@@ -137,6 +137,7 @@ fn plan() -> Plan {
 
 fn arm(name: &str) -> Arm {
     Arm {
+        line: 1,
         name: name.into(),
         kernel: KernelRef::Debian {
             suite: "trixie".into(),

@@ -57,8 +57,15 @@ pub(crate) fn decide(pairs: &[Pair], direction: Direction, design: &Design) -> F
     }
     if is_all_zero(pairs) {
         let enough = pairs.len() >= design.min_blocks as usize;
-        let verdict = if enough { Verdict::Equivalent } else { Verdict::Undecided };
-        return Finding { verdict, ..silent("zero in every block and both arms".into()) };
+        let verdict = if enough {
+            Verdict::Equivalent
+        } else {
+            Verdict::Undecided
+        };
+        return Finding {
+            verdict,
+            ..silent("zero in every block and both arms".into())
+        };
     }
     if let Some(pair) = pairs.iter().find(|pair| !has_ratio(pair)) {
         let figures = format!("{} and {}", pair.baseline, pair.arm);

@@ -357,15 +357,27 @@ mod tests {
     #[test]
     fn a_rate_that_climbs_through_the_window_is_pointed_out() {
         let climb = |measurement: &mut Measurement| {
-            let load = measurement.load.as_mut().expect("a played trial has a load");
-            let second = |(at, ok)| Second { at_ms: at * 1000, ok, ..Second::default() };
+            let load = measurement
+                .load
+                .as_mut()
+                .expect("a played trial has a load");
+            let second = |(at, ok)| Second {
+                at_ms: at * 1000,
+                ok,
+                ..Second::default()
+            };
             load.window_ns = 3_000_000_000;
             load.timeline = (0u64..).zip([1100, 1700, 2500]).map(second).collect();
         };
-        let play = (0..8).step_by(2).fold(whole(), |play, attempt| change(play, attempt, climb));
-        check(play, &expect![[r#"
+        let play = (0..8)
+            .step_by(2)
+            .fold(whole(), |play, attempt| change(play, attempt, climb));
+        check(
+            play,
+            &expect![[r#"
             web: answers a second on arm 6.1, last third of the window against the first: +127.27 % (it had not settled: lengthen warmup)
-            the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]]);
+            the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+        );
     }
 
     #[test]

@@ -36,11 +36,27 @@ pub(crate) fn run(
 ) -> Result<Option<(Outcome, Evidence)>> {
     (lab.show)(News::Passing(trial, Passing::Booting));
     let start = lab.clock.now();
-    let mut guest = match lab.machine.boot(Boot { arm: &trial.arm, dir }) {
+    let mut guest = match lab.machine.boot(Boot {
+        arm: &trial.arm,
+        dir,
+    }) {
         Ok(guest) => guest,
-        Err(why) => return Ok(Some(void(VoidReason::StartFailed, format!("{why:#}"), vec![]))),
+        Err(why) => {
+            return Ok(Some(void(
+                VoidReason::StartFailed,
+                format!("{why:#}"),
+                vec![],
+            )));
+        }
     };
-    let mut talk = Talk { lab, trial, guest: guest.as_mut(), start, last_word: start, boot: None };
+    let mut talk = Talk {
+        lab,
+        trial,
+        guest: guest.as_mut(),
+        start,
+        last_word: start,
+        boot: None,
+    };
     let arm = lab.plan.arms.iter().find(|arm| arm.name == trial.arm);
     let arm = arm.expect("trials are made of the plan's arms");
     let end = match talk.hold(&job(lab, arm, workload))? {
@@ -62,19 +78,46 @@ fn job(lab: &Lab<'_>, arm: &Arm, workload: &WorkloadPlan) -> Job {
 }
 
 fn void(reason: VoidReason, detail: String, console: Vec<String>) -> (Outcome, Evidence) {
-    (Outcome::Void(Void { reason, detail, console }), Evidence::default())
+    (
+        Outcome::Void(Void {
+            reason,
+            detail,
+            console,
+        }),
+        Evidence::default(),
+    )
 }
 
 fn measured(done: Yield, boot: Duration) -> (Outcome, Evidence) {
-    let Yield { figures, load, samples, facts, kernel, server } = done;
+    let Yield {
+        figures,
+        load,
+        samples,
+        facts,
+        kernel,
+        server,
+    } = done;
     if let Some(odd) = figures.iter().find(|figure| !figure.value.is_finite()) {
         let detail = format!("figure is not a number: {}", odd.spec.name);
         return void(VoidReason::AgentFailed, detail, vec![]);
     }
     let usage = Usage::over(&samples);
     let boot_ms = boot.as_millis() as u64;
-    let measurement = Measurement { figures, load, usage, boot_ms, kernel, server };
-    (Outcome::Measured(Box::new(measurement)), Evidence { samples, facts: Some(facts) })
+    let measurement = Measurement {
+        figures,
+        load,
+        usage,
+        boot_ms,
+        kernel,
+        server,
+    };
+    (
+        Outcome::Measured(Box::new(measurement)),
+        Evidence {
+            samples,
+            facts: Some(facts),
+        },
+    )
 }
 
 enum End {
@@ -128,7 +171,10 @@ impl Talk<'_> {
         let boot = (
             limit(self.start, machine.boot_timeout),
             VoidReason::BootTimeout,
-            format!("no word from the agent in {}", show_duration(machine.boot_timeout)),
+            format!(
+                "no word from the agent in {}",
+                show_duration(machine.boot_timeout)
+            ),
         );
         let silence = (
             limit(self.last_word, machine.silence),
@@ -138,7 +184,10 @@ impl Talk<'_> {
         let overrun = (
             limit(self.start, machine.trial_limit),
             VoidReason::Overrun,
-            format!("trial ran past its limit of {}", show_duration(machine.trial_limit)),
+            format!(
+                "trial ran past its limit of {}",
+                show_duration(machine.trial_limit)
+            ),
         );
         let first = if self.boot.is_none() { boot } else { silence };
         let (left, reason, detail) = if overrun.0 < first.0 { overrun } else { first };
@@ -152,7 +201,7 @@ impl Talk<'_> {
                 if let Err(why) = recognise(self.lab.greeting, &theirs) {
                     bail!("{why} (the cache holds an agent of another build: run bakeoff again)");
                 }
-                self.boot = Some(self.last_word - self.start);
+                self.boot = Some(self.last_word.saturating_sub(self.start));
                 return Ok(self.give(job).err().map(|why| {
                     let detail = format!("the job could not be handed over: {why:#}");
                     End::Void(VoidReason::AgentFailed, detail)
@@ -176,7 +225,8 @@ impl Talk<'_> {
     }
 
     fn give(&mut self, job: &Job) -> Result<()> {
-        self.guest.send(&ToAgent::Hello(self.lab.greeting.clone()))?;
+        self.guest
+            .send(&ToAgent::Hello(self.lab.greeting.clone()))?;
         self.guest.send(&ToAgent::Run(Box::new(job.clone())))
     }
 

@@ -23,7 +23,12 @@ impl Ledger {
             match &entry.event {
                 Event::Opened(opening) => ledger.opening = Some(opening.clone()),
                 Event::Started { trial, .. } => ledger.know(trial),
-                Event::Ended { trial, attempt, ending, .. } => ledger.end(trial, *attempt, *ending),
+                Event::Ended {
+                    trial,
+                    attempt,
+                    ending,
+                    ..
+                } => ledger.end(trial, *attempt, *ending),
                 Event::Looked { blocks, .. } => ledger.look(*blocks),
                 Event::Closed { .. } => ledger.closed = true,
                 Event::Resumed { .. } => {}
@@ -51,14 +56,25 @@ impl Ledger {
 
     /// The trial at a place of the schedule: as the journal knows it, or the next number.
     pub(crate) fn trial(&mut self, workload: &str, block: u32, slot: u32, arm: &str) -> Trial {
-        let here = |trial: &&Trial| {
-            trial.workload == workload && trial.block == block && trial.arm == arm
-        };
+        let here =
+            |trial: &&Trial| trial.workload == workload && trial.block == block && trial.arm == arm;
         if let Some(trial) = self.trials.iter().find(here) {
             return trial.clone();
         }
-        let number = self.trials.iter().map(|trial| trial.number).max().unwrap_or(0) + 1;
-        let trial = Trial { number, block, slot, arm: arm.into(), workload: workload.into() };
+        let number = self
+            .trials
+            .iter()
+            .map(|trial| trial.number)
+            .max()
+            .unwrap_or(0)
+            + 1;
+        let trial = Trial {
+            number,
+            block,
+            slot,
+            arm: arm.into(),
+            workload: workload.into(),
+        };
         self.know(&trial);
         trial
     }
@@ -87,7 +103,9 @@ impl Ledger {
         let last = |trial: &Trial| self.ended.get(&trial.number)?.last().copied();
         let mine = self.trials.iter().rev().filter(|trial| trial.arm == arm);
         let endings = mine.filter_map(last);
-        endings.take_while(|ending| *ending != Ending::Measured).count() as u32
+        endings
+            .take_while(|ending| *ending != Ending::Measured)
+            .count() as u32
     }
 
     fn know(&mut self, trial: &Trial) {

@@ -30,21 +30,38 @@ pub(super) fn check(path: &Path, as_json: bool) -> Result<End> {
 
 fn told(problems: &Problems) -> Vec<serde_json::Value> {
     let told = |problem: &Problem| {
-        let Problem { file, line, what, remedy } = problem;
+        let Problem {
+            file,
+            line,
+            what,
+            remedy,
+        } = problem;
         json!({ "file": file, "line": line, "what": what, "remedy": remedy })
     };
     problems.0.iter().map(told).collect()
 }
 
 fn summary(plan: &Plan) -> serde_json::Value {
-    let arms: Vec<_> = plan.arms.iter().map(|arm| json!({
-        "name": arm.name, "kernel": arm.kernel.to_string(),
-        "cmdline": arm.cmdline, "sysctl": arm.sysctl,
-    })).collect();
-    let workloads: Vec<_> = plan.workloads.iter().map(|workload| json!({
-        "id": workload.id, "kind": workload.kind, "options": workload.options,
-        "length_s": workload.length.as_secs_f64(),
-    })).collect();
+    let arms: Vec<_> = plan
+        .arms
+        .iter()
+        .map(|arm| {
+            json!({
+                "name": arm.name, "kernel": arm.kernel.to_string(),
+                "cmdline": arm.cmdline, "sysctl": arm.sysctl,
+            })
+        })
+        .collect();
+    let workloads: Vec<_> = plan
+        .workloads
+        .iter()
+        .map(|workload| {
+            json!({
+                "id": workload.id, "kind": workload.kind, "options": workload.options,
+                "length_s": workload.length.as_secs_f64(),
+            })
+        })
+        .collect();
     json!({
         "title": plan.title, "baseline": plan.baseline, "arms": arms, "workloads": workloads,
         "trials_at_least": trials(plan, plan.design.min_blocks),
@@ -54,8 +71,16 @@ fn summary(plan: &Plan) -> serde_json::Value {
 }
 
 fn lines(plan: &Plan) -> String {
-    let arms: Vec<_> = plan.arms.iter().map(|arm| format!("{} ({})", arm.name, arm.kernel)).collect();
-    let workloads: Vec<_> = plan.workloads.iter().map(|workload| workload.id.as_str()).collect();
+    let arms: Vec<_> = plan
+        .arms
+        .iter()
+        .map(|arm| format!("{} ({})", arm.name, arm.kernel))
+        .collect();
+    let workloads: Vec<_> = plan
+        .workloads
+        .iter()
+        .map(|workload| workload.id.as_str())
+        .collect();
     let least = trials(plan, plan.design.min_blocks);
     let most = trials(plan, plan.design.max_blocks);
     let longest: Duration = plan.workloads.iter().map(|workload| workload.length).sum();

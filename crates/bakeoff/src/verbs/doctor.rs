@@ -15,7 +15,11 @@ pub(super) fn doctor(json: bool) -> Result<End> {
         findings.iter().for_each(print);
     }
     let missing = |finding: &Finding| matches!(finding.state, State::Missing(_));
-    Ok(if findings.iter().any(missing) { End::Refused } else { End::Done })
+    Ok(if findings.iter().any(missing) {
+        End::Refused
+    } else {
+        End::Done
+    })
 }
 
 fn parts(finding: &Finding) -> (&'static str, &str) {

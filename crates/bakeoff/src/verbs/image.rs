@@ -32,7 +32,9 @@ fn list(json: bool) -> Result<End> {
 }
 
 fn build(recipe: &str, refresh: bool, json: bool) -> Result<End> {
-    let image = at_work(json, |cache, task| image::build(cache, recipe, refresh, task))?;
+    let image = at_work(json, |cache, task| {
+        image::build(cache, recipe, refresh, task)
+    })?;
     if json {
         print_json(&told(&image))?;
     } else {
@@ -42,13 +44,29 @@ fn build(recipe: &str, refresh: bool, json: bool) -> Result<End> {
 }
 
 fn told(image: &Image) -> Value {
-    let Image { recipe, path, manifest, sha256, bytes } = image;
+    let Image {
+        recipe,
+        path,
+        manifest,
+        sha256,
+        bytes,
+    } = image;
     json!({
         "recipe": recipe, "path": path, "manifest": manifest, "sha256": sha256, "bytes": bytes,
     })
 }
 
 fn print_image(image: &Image) {
-    let Image { recipe, path, sha256, bytes, .. } = image;
-    println!("{recipe} {sha256:.12} {}\n  {}", show_bytes(*bytes), path.display());
+    let Image {
+        recipe,
+        path,
+        sha256,
+        bytes,
+        ..
+    } = image;
+    println!(
+        "{recipe} {sha256:.12} {}\n  {}",
+        show_bytes(*bytes),
+        path.display()
+    );
 }

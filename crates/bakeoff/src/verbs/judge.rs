@@ -17,7 +17,10 @@ pub(super) fn judge(dir: &Path, fail_on: Option<FailOn>, json: bool) -> Result<E
     if json {
         print_json(&judgement)?;
     } else {
-        print!("{}", report::terminal(&run, &judgement, super::report::width()));
+        print!(
+            "{}",
+            report::terminal(&run, &judgement, super::report::width())
+        );
     }
     Ok(gate(&judgement, fail_on))
 }
@@ -29,7 +32,10 @@ pub(super) fn gate(judgement: &Judgement, fail_on: Option<FailOn>) -> End {
         (Some(FailOn::Worse), verdict) => verdict == Verdict::Worse,
         (Some(FailOn::Undecided), Verdict::Worse | Verdict::Undecided) => true,
     };
-    let primary = judgement.comparisons.iter().filter(|one| one.spec.role == Role::Primary);
+    let primary = judgement
+        .comparisons
+        .iter()
+        .filter(|one| one.spec.role == Role::Primary);
     let tripped = primary.map(|one| one.verdict).any(trips);
     if tripped { End::Tripped } else { End::Done }
 }

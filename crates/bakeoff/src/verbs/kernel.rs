@@ -15,22 +15,29 @@ use crate::cli::KernelVerb;
 pub(super) fn run(verb: &KernelVerb, json: bool) -> Result<End> {
     match verb {
         KernelVerb::List { suite, refresh } => list(suite, *refresh, json),
-        KernelVerb::Fetch { kernel, modules, refresh } => {
-            fetch(kernel, modules.as_deref(), *refresh, json)
-        }
+        KernelVerb::Fetch {
+            kernel,
+            modules,
+            refresh,
+        } => fetch(kernel, modules.as_deref(), *refresh, json),
     }
 }
 
 fn list(suite: &str, refresh: bool, json: bool) -> Result<End> {
-    let name = suite.strip_prefix("debian:").context("write debian:SUITE, like debian:bookworm")?;
+    let name = suite
+        .strip_prefix("debian:")
+        .context("write debian:SUITE, like debian:bookworm")?;
     let offers = at_work(json, |cache, task| kernel::list(cache, name, refresh, task))?;
     if json {
-        let told = |offer: &Offer| {
-            json!({ "release": offer.release, "version": offer.version, "bytes": offer.bytes })
-        };
+        let told = |offer: &Offer| json!({ "release": offer.release, "version": offer.version, "bytes": offer.bytes });
         print_json(&offers.iter().map(told).collect::<Vec<_>>())?;
     } else {
-        for Offer { release, version, bytes } in &offers {
+        for Offer {
+            release,
+            version,
+            bytes,
+        } in &offers
+        {
             println!("{release:36} {version:28} {:>9}", show_bytes(*bytes));
         }
     }
@@ -43,15 +50,27 @@ fn fetch(name: &str, modules: Option<&Path>, refresh: bool, json: bool) -> Resul
         Ok(wanted) => wanted,
         Err(why) => bail!("{why} ({FORMS})"),
     };
-    let kernel = at_work(json, |cache, task| kernel::fetch(cache, &wanted, refresh, task))?;
-    let Kernel { release, package, vmlinuz, modules, sha256, .. } = kernel;
+    let kernel = at_work(json, |cache, task| {
+        kernel::fetch(cache, &wanted, refresh, task)
+    })?;
+    let Kernel {
+        release,
+        package,
+        vmlinuz,
+        modules,
+        sha256,
+        ..
+    } = kernel;
     if json {
         print_json(&json!({
             "release": release, "package": package, "vmlinuz": vmlinuz,
             "modules": modules, "sha256": sha256,
         }))?;
     } else {
-        println!("{release} ({package})\n  {}\n  sha256 {sha256}", vmlinuz.display());
+        println!(
+            "{release} ({package})\n  {}\n  sha256 {sha256}",
+            vmlinuz.display()
+        );
     }
     Ok(End::Done)
 }

@@ -32,6 +32,8 @@ pub(super) fn write(dir: &RunDir, run: &Run, judgement: &Judgement) -> Result<Pa
 
 /// Columns of the terminal, or 100 where there is none.
 pub(super) fn width() -> usize {
-    let columns = console::Term::stdout().size_checked().map(|(_, columns)| columns as usize);
+    let columns = console::Term::stdout()
+        .size_checked()
+        .map(|(_, columns)| columns as usize);
     columns.unwrap_or(100).clamp(60, 160)
 }

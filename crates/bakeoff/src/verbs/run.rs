@@ -22,7 +22,7 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     refuse_another_plan(&dir, &text)?;
     let show = Show::new(json);
     let interrupted = super::watch_signals()?;
-    let prepared = prepare::prepare(&plan, args.refresh, &show, &interrupted)?;
+    let prepared = prepare::prepare((&plan, &args.plan), args.refresh, &show, &interrupted)?;
     let lab = Lab {
         plan: &plan,
         dir: &dir,
@@ -76,7 +76,11 @@ fn refuse_another_plan(dir: &RunDir, text: &str) -> Result<()> {
     let (old, new): (Vec<_>, Vec<_>) = (before.lines().collect(), text.lines().collect());
     let differs = |line: &usize| old.get(*line) != new.get(*line);
     let line = (0..old.len().max(new.len())).find(differs).unwrap_or(0);
-    let show = |lines: &[&str]| lines.get(line).map_or("nothing".into(), |line| format!("`{line}`"));
+    let show = |lines: &[&str]| {
+        lines
+            .get(line)
+            .map_or("nothing".into(), |line| format!("`{line}`"))
+    };
     bail!(
         "the plan changed since this run began, line {}: was {}, is {} \
          (put it back, or begin a new run with --out DIR; the run is in {})",

@@ -9,9 +9,14 @@ use super::End;
 use crate::cli::Cli;
 
 /// Prints completions for a shell.
-pub(super) fn completions(shell: clap_complete::Shell) -> Result<End> {
-    clap_complete::generate(shell, &mut Cli::command(), "bakeoff", &mut std::io::stdout());
-    Ok(End::Done)
+pub(super) fn completions(shell: clap_complete::Shell) -> End {
+    clap_complete::generate(
+        shell,
+        &mut Cli::command(),
+        "bakeoff",
+        &mut std::io::stdout(),
+    );
+    End::Done
 }
 
 /// Writes one man page for each verb.

@@ -8,12 +8,14 @@ use expect_test::{Expect, expect};
 /// A plan that needs nothing of the network to be refused.
 const PLAN: &str = r#"title = "two kernels"
 baseline = "old"
+[machine]
+memory = "1GiB"
 [image]
 recipe = "web"
 [arm.old]
-kernel = "file:no-such-vmlinuz"
+kernel = "debian:bookworm/6.1"
 [arm.new]
-kernel = "file:no-such-vmlinuz"
+kernel = "debian:trixie-backports/7.2"
 [[workload]]
 kind = "web-static"
 server = "apache"
@@ -23,7 +25,10 @@ window = "2s"
 
 fn bakeoff(dir: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    command.args(words).current_dir(dir).env("XDG_CACHE_HOME", dir.join("cache"));
+    command
+        .args(words)
+        .current_dir(dir)
+        .env("XDG_CACHE_HOME", dir.join("cache"));
     command.output().expect("the binary under test runs")
 }
 
@@ -50,14 +55,29 @@ fn several_mistakes_in_a_plan_are_listed_together() {
             ("connections = 4", "conections = 4"),
             ("baseline = \"old\"", "baseline = \"oldd\""),
             ("\"2s\"", "\"2h\""),
+            ("[machine]\n", "[machine]\nmemmory = \"1GiB\"\n"),
         ],
-        &expect![[""]],
+        &expect![[r#"
+            bakeoff: plan.toml:2: baseline is not an arm: "oldd" (did you mean "old"?)
+            plan.toml:6: no such file: no-such-vmlinuz (paths are taken from the plan's directory)
+            plan.toml:8: no such file: no-such-vmlinuz (paths are taken from the plan's directory)
+            plan.toml:9: missing key in [[workload]]: connections (add connections = 60)
+            plan.toml:12: unknown key in [[workload]]: conections (did you mean "connections"?)
+        "#]],
     );
 }
 
 #[test]
 fn zero_connections_are_refused() {
-    check("check", &[("connections = 4", "connections = 0")], &expect![[""]]);
+    check(
+        "check",
+        &[("connections = 4", "connections = 0")],
+        &expect![[r#"
+            bakeoff: plan.toml:6: no such file: no-such-vmlinuz (paths are taken from the plan's directory)
+            plan.toml:8: no such file: no-such-vmlinuz (paths are taken from the plan's directory)
+            plan.toml:12: connections out of range: 0 (write 1 to 10000)
+        "#]],
+    );
 }
 
 #[test]
@@ -71,17 +91,39 @@ fn a_plan_that_is_not_there_is_named() {
 
 #[test]
 fn a_kernel_file_that_is_not_there_is_named() {
-    check("run", &[], &expect![[""]]);
+    check(
+        "run",
+        &[("debian:bookworm/6.1", "file:no-such-vmlinuz")],
+        &expect![[r#"
+            bakeoff: plan.toml:6: no such file: no-such-vmlinuz (paths are taken from the plan's directory)
+            plan.toml:8: no such file: no-such-vmlinuz (paths are taken from the plan's directory)
+        "#]],
+    );
 }
 
 #[test]
 fn an_unknown_suite_is_named_with_the_known_ones() {
-    check("run", &[("file:no-such-vmlinuz", "debian:bokworm/6.1")], &expect![[""]]);
+    check(
+        "check",
+        &[("debian:bookworm/6.1", "debian:bokworm/6.1")],
+        &expect![[r#"
+            bakeoff: plan.toml:6: unknown Debian suite: "bokworm" (did you mean "bookworm"?)
+            plan.toml:8: no such file: no-such-vmlinuz (paths are taken from the plan's directory)
+        "#]],
+    );
 }
 
 #[test]
 fn an_unknown_recipe_is_named_with_the_known_ones() {
-    check("run", &[("\"web\"", "\"wbe\"")], &expect![[""]]);
+    check(
+        "check",
+        &[("\"web\"", "\"wbe\"")],
+        &expect![[r#"
+            bakeoff: plan.toml:4: no such image recipe: "wbe" (did you mean "web"?; a path ending in .toml names one of your own)
+            plan.toml:6: no such file: no-such-vmlinuz (paths are taken from the plan's directory)
+            plan.toml:8: no such file: no-such-vmlinuz (paths are taken from the plan's directory)
+        "#]],
+    );
 }
 
 #[test]

@@ -14,7 +14,12 @@ const ARROWS: [(&str, &[&str]); 8] = [
     ("machine", &["record"]),
     ("verdict", &["record"]),
     ("report", &["record"]),
-    ("bakeoff", &["record", "load", "workload", "agent", "machine", "verdict", "report"]),
+    (
+        "bakeoff",
+        &[
+            "record", "load", "workload", "agent", "machine", "verdict", "report",
+        ],
+    ),
 ];
 
 fn forbidden_edges(room: &str, manifest: &str) -> Vec<String> {
@@ -25,10 +30,12 @@ fn forbidden_edges(room: &str, manifest: &str) -> Vec<String> {
     let manifest: toml::Table = manifest.parse().expect("cargo has read this manifest");
     let mut edges = Vec::new();
     for section in ["dependencies", "dev-dependencies", "build-dependencies"] {
-        let Some(uses) = manifest.get(section).and_then(|uses| uses.as_table()) else { continue };
-        let used = uses.keys().filter(|used| rooms.contains(&used.as_str()));
+        let Some(uses) = manifest.get(section).and_then(|uses| uses.as_table()) else {
+            continue;
+        };
+        let named = uses.keys().filter(|used| rooms.contains(&used.as_str()));
         let lent = |used: &str| section.starts_with("dev") && TEST_ARROWS.contains(&(room, used));
-        let wrong = used.filter(|used| !allowed.contains(&used.as_str()) && !lent(used.as_str()));
+        let wrong = named.filter(|used| !allowed.contains(&used.as_str()) && !lent(used.as_str()));
         edges.extend(wrong.map(|used| format!("{room} -> {used}")));
     }
     edges
@@ -41,7 +48,10 @@ fn no_room_uses_another_against_the_arrows() {
     for entry in crates.read_dir().unwrap() {
         let dir = entry.unwrap().path();
         let room = dir.file_name().unwrap().to_str().unwrap();
-        edges.extend(forbidden_edges(room, &std::fs::read_to_string(dir.join("Cargo.toml")).unwrap()));
+        edges.extend(forbidden_edges(
+            room,
+            &std::fs::read_to_string(dir.join("Cargo.toml")).unwrap(),
+        ));
     }
     assert_eq!(edges, Vec::<String>::new());
 }
@@ -50,5 +60,8 @@ fn no_room_uses_another_against_the_arrows() {
 fn a_forbidden_edge_is_seen() {
     let manifest = "[dependencies]\nrecord = \"1\"\nagent = \"1\"\n";
     assert_eq!(forbidden_edges("machine", manifest), ["machine -> agent"]);
-    assert_eq!(forbidden_edges("cellar", manifest), ["cellar is not a room"]);
+    assert_eq!(
+        forbidden_edges("cellar", manifest),
+        ["cellar is not a room"]
+    );
 }

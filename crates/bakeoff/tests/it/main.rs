@@ -1,5 +1,11 @@
 //! The one integration test binary: the whole program, from the plan to the report.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails, helpers included"
+)]
+
 mod bad_input;
 mod crate_edges;
+mod real_guests;
 mod simulated_lab;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bakeoff::lab::{self, Finish, Lab, News};
 use machine::fake::{Behaviour, FakeArm, FakeClock, FakeMachine};
 use record::journal::{self, Ending, Event, Opening};
-use record::plan::{self, Plan};
+use record::plan::{self, Checks, Plan};
 use record::rundir::{self, RunDir};
 use record::trial::{Outcome, VoidReason};
 use record::verdict::{Judgement, Verdict};
@@ -49,19 +49,38 @@ struct World {
 impl World {
     /// `new` serves `ratio` times what `old` does; `boots` is what the boots of `new` do.
     fn new(ratio: f64, noise: f64, boots: &[Behaviour]) -> Self {
-        let greeting = Greeting { protocol: PROTOCOL, build: "test".into() };
-        let arm = |rate_per_s, boots: &[Behaviour]| FakeArm { rate_per_s, noise, boots: boots.into() };
+        let greeting = Greeting {
+            protocol: PROTOCOL,
+            build: "test".into(),
+        };
+        let arm = |rate_per_s, boots: &[Behaviour]| FakeArm {
+            rate_per_s,
+            noise,
+            boots: boots.into(),
+        };
         let arms = BTreeMap::from([
             ("old".to_string(), arm(1000.0, &[])),
             ("new".to_string(), arm(1000.0 * ratio, boots)),
         ]);
         let booted = RefCell::default();
-        let machine = FakeMachine { arms, clock: FakeClock::default(), greeting, seed: 3, booted };
-        let plan = plan::read("plan.toml", PLAN, Path::new(""), &workload::check).unwrap();
+        let machine = FakeMachine {
+            arms,
+            clock: FakeClock::default(),
+            greeting,
+            seed: 3,
+            booted,
+        };
+        let plan = plan::read(
+            "plan.toml",
+            PLAN,
+            Path::new(""),
+            Checks::of_the_past(&workload::check),
+        )
+        .unwrap();
         Self { plan, machine }
     }
 
-    fn opening(&self) -> Opening {
+    fn opening() -> Opening {
         Opening {
             version: journal::VERSION,
             bakeoff: "test".into(),
@@ -91,7 +110,7 @@ impl World {
             interrupted: &interrupted,
             show: &show,
         };
-        lab::run(&lab, self.opening())
+        lab::run(&lab, Self::opening())
     }
 }
 
@@ -113,16 +132,24 @@ fn voids(dir: &Path) -> Vec<VoidReason> {
         Outcome::Void(void) => Some(void.reason),
         Outcome::Measured(_) | Outcome::Skipped(_) => None,
     };
-    run.attempts.iter().filter_map(|attempt| reason(&attempt.outcome)).collect()
+    run.attempts
+        .iter()
+        .filter_map(|attempt| reason(&attempt.outcome))
+        .collect()
 }
 
 fn check(ratio: f64, noise: f64, want: Verdict) {
     let dir = tempfile::tempdir().unwrap();
-    let finish = World::new(ratio, noise, &[]).run(dir.path(), |_| false).unwrap();
+    let finish = World::new(ratio, noise, &[])
+        .run(dir.path(), |_| false)
+        .unwrap();
     assert_eq!(finish, Finish::Complete);
     let (verdict, found) = primary(dir.path());
     assert_eq!(verdict, want, "found ratio {found}");
-    assert!((found / ratio - 1.0).abs() < 3.0 * noise + 1e-6, "found {found}, planted {ratio}");
+    assert!(
+        (found / ratio - 1.0).abs() < 3.0 * noise + 1e-6,
+        "found {found}, planted {ratio}"
+    );
 }
 
 #[test]
@@ -159,11 +186,17 @@ fn every_failed_boot_is_void_with_its_reason_and_tried_once_more() {
     for (behaviour, reason) in cases {
         let dir = tempfile::tempdir().unwrap();
         let world = World::new(1.10, 0.001, &[behaviour]);
-        assert_eq!(world.run(dir.path(), |_| false).unwrap(), Finish::Complete, "{behaviour:?}");
+        assert_eq!(
+            world.run(dir.path(), |_| false).unwrap(),
+            Finish::Complete,
+            "{behaviour:?}"
+        );
         assert_eq!(voids(dir.path()), [reason], "{behaviour:?}");
         assert_eq!(primary(dir.path()).0, Verdict::Better, "{behaviour:?}");
         let retried = dir.path().join("trials").read_dir().unwrap().flatten();
-        let retried = retried.filter(|entry| entry.path().extension().is_some()).count();
+        let retried = retried
+            .filter(|entry| entry.path().extension().is_some())
+            .count();
         assert_eq!(retried, 1, "{behaviour:?}: one second attempt");
     }
 }
@@ -173,13 +206,25 @@ fn an_arm_that_never_boots_is_given_up_and_said_so() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::new(1.0, 0.001, &[Behaviour::Panics; 100]);
     assert_eq!(world.run(dir.path(), |_| false).unwrap(), Finish::Complete);
-    assert_eq!(voids(dir.path()), [VoidReason::Panic; 6], "three trials of two attempts");
+    assert_eq!(
+        voids(dir.path()),
+        [VoidReason::Panic; 6],
+        "three trials of two attempts"
+    );
     let entries = journal::read(&dir.path().join("journal.jsonl")).unwrap();
     let Some(Event::Closed { reason }) = entries.last().map(|entry| &entry.event) else {
         panic!("the run did not close");
     };
-    assert!(reason.contains("gave a figure in 3 trials in a row"), "{reason}");
-    assert!(judged(dir.path()).comparisons.iter().all(|one| one.verdict == Verdict::Undecided));
+    assert!(
+        reason.contains("gave a figure in 3 trials in a row"),
+        "{reason}"
+    );
+    assert!(
+        judged(dir.path())
+            .comparisons
+            .iter()
+            .all(|one| one.verdict == Verdict::Undecided)
+    );
 }
 
 #[test]
@@ -194,7 +239,12 @@ fn an_agent_of_another_build_is_refused() {
 fn measured(dir: &Path) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
     for entry in journal::read(&dir.join("journal.jsonl")).unwrap() {
-        if let Event::Ended { trial, ending: Ending::Measured, .. } = entry.event {
+        if let Event::Ended {
+            trial,
+            ending: Ending::Measured,
+            ..
+        } = entry.event
+        {
             *counts.entry(trial.to_string()).or_default() += 1;
         }
     }
@@ -206,15 +256,32 @@ fn a_run_interrupted_after_any_entry_ends_as_if_it_had_not_been() {
     let world = || World::new(1.03, 0.01, &[]);
     let whole = tempfile::tempdir().unwrap();
     world().run(whole.path(), |_| false).unwrap();
-    let entries = journal::read(&whole.path().join("journal.jsonl")).unwrap().len() as u32;
-    assert!(entries > 12, "{entries} entries are too few for this test to mean anything");
+    let entries = journal::read(&whole.path().join("journal.jsonl"))
+        .unwrap()
+        .len() as u32;
+    assert!(
+        entries > 12,
+        "{entries} entries are too few for this test to mean anything"
+    );
     for stop in 1..entries {
         let dir = tempfile::tempdir().unwrap();
         let first = world().run(dir.path(), |entry| entry >= stop).unwrap();
         let second = world().run(dir.path(), |_| false).unwrap();
-        assert_eq!(second, Finish::Complete, "stopped after {stop}, first ended {first:?}");
-        assert_eq!(measured(dir.path()), measured(whole.path()), "stopped after {stop}");
-        assert_eq!(judged(dir.path()), judged(whole.path()), "stopped after {stop}");
+        assert_eq!(
+            second,
+            Finish::Complete,
+            "stopped after {stop}, first ended {first:?}"
+        );
+        assert_eq!(
+            measured(dir.path()),
+            measured(whole.path()),
+            "stopped after {stop}"
+        );
+        assert_eq!(
+            judged(dir.path()),
+            judged(whole.path()),
+            "stopped after {stop}"
+        );
     }
 }
 
@@ -232,11 +299,18 @@ fn a_journal_torn_anywhere_is_taken_up_again() {
         fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
         fs::write(dir.path().join("journal.jsonl"), &text[..cut]).unwrap();
         let resumed = World::new(1.03, 0.01, &[]);
-        assert_eq!(resumed.run(dir.path(), |_| false).unwrap(), Finish::Complete, "cut at {cut}");
+        assert_eq!(
+            resumed.run(dir.path(), |_| false).unwrap(),
+            Finish::Complete,
+            "cut at {cut}"
+        );
         let want: Vec<_> = measured(whole.path()).into_keys().collect();
         let got: Vec<_> = measured(dir.path()).into_keys().collect();
         assert_eq!(got, want, "cut at {cut}");
-        assert!(measured(dir.path()).values().all(|count| *count == 1), "cut at {cut}");
+        assert!(
+            measured(dir.path()).values().all(|count| *count == 1),
+            "cut at {cut}"
+        );
     }
 }
 
@@ -267,7 +341,9 @@ fn a_changed_input_is_refused_by_name() {
     world.run(dir.path(), |entry| entry >= 4).unwrap();
     let journal = dir.path().join("journal.jsonl");
     let plan_sha = rundir::sha256(PLAN.as_bytes());
-    let text = fs::read_to_string(&journal).unwrap().replacen(&plan_sha, &"0".repeat(64), 1);
+    let text = fs::read_to_string(&journal)
+        .unwrap()
+        .replacen(&plan_sha, &"0".repeat(64), 1);
     fs::write(&journal, text).unwrap();
     let why = world.run(dir.path(), |_| false).unwrap_err().to_string();
     assert!(why.contains("plan was 000000000000, is"), "{why}");

@@ -1,0 +1,187 @@
+//! Real kernels, a real server, real guests: what no simulation can vouch for.
+//!
+//! Needs QEMU, mmdebstrap and, with an empty cache, the network. Without QEMU it says that it was skipped;
+//! under CI that is a failure.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use record::rundir;
+use record::trial::Outcome;
+use record::verdict::Verdict;
+
+/// Two kernels, one short trial each and another: the least that can be judged.
+const PLAN: &str = r#"
+title = "a short real comparison"
+baseline = "6.1"
+[machine]
+memory = "512MiB"
+clock = "instructions"
+[image]
+recipe = "web"
+[arm."6.1"]
+kernel = "debian:bookworm/6.1"
+[arm."7.2"]
+kernel = "debian:trixie-backports/7.2"
+[[workload]]
+kind = "web-static"
+server = "nginx"
+connections = 4
+warmup = "300ms"
+window = "1s"
+[design]
+margin = "2%"
+min_blocks = 2
+max_blocks = 2
+"#;
+
+fn can_boot() -> bool {
+    let found = Command::new("qemu-system-x86_64")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status();
+    let can = found.is_ok_and(|status| status.success());
+    assert!(can || std::env::var_os("CI").is_none(), "CI must have QEMU");
+    if !can {
+        eprintln!("SKIPPED: real guests need qemu-system-x86_64 (make packages)");
+    }
+    can
+}
+
+fn run(dir: &Path) -> Child {
+    fs::write(dir.join("plan.toml"), PLAN).unwrap();
+    let mut bakeoff = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    bakeoff
+        .args(["run", "plan.toml"])
+        .current_dir(dir)
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped());
+    bakeoff.spawn().unwrap()
+}
+
+/// Processes whose command line names this run: only QEMU is given its path.
+fn guests(dir: &Path) -> usize {
+    let dir = dir.to_string_lossy().into_owned();
+    let processes = Path::new("/proc").read_dir().unwrap().flatten();
+    let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
+    lines
+        .filter(|line| line.contains("qemu") && line.contains(&dir))
+        .count()
+}
+
+fn wait_for(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < limit, "waited {limit:?} for {what}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn measured(dir: &Path) -> usize {
+    let journal = fs::read_to_string(dir.join("runs/plan/journal.jsonl")).unwrap_or_default();
+    journal.matches("\"ending\":\"measured\"").count()
+}
+
+/// Killed in the middle without a word, run again: the run goes on, and nothing is left behind.
+#[test]
+fn a_real_comparison_survives_being_killed() {
+    if !can_boot() {
+        return;
+    }
+    // The path must be absolute and short of symbolic links, as QEMU is given it.
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().canonicalize().unwrap();
+    let mut first = run(&dir);
+    // An empty cache is filled first, which takes minutes.
+    wait_for("the first trial", Duration::from_secs(900), || {
+        assert!(
+            first.try_wait().unwrap().is_none(),
+            "ended early: {}",
+            said(&mut first)
+        );
+        measured(&dir) == 1 && guests(&dir) == 1
+    });
+    first.kill().unwrap();
+    first.wait().unwrap();
+    wait_for(
+        "the guest to die with its host",
+        Duration::from_secs(5),
+        || guests(&dir) == 0,
+    );
+
+    let second = run(&dir).wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(0), "{said}");
+    assert!(said.contains("going on with an interrupted run"), "{said}");
+    assert_eq!(guests(&dir), 0);
+    check_run(&dir.join("runs/plan"));
+}
+
+fn said(child: &mut Child) -> String {
+    let mut said = String::new();
+    let stderr = child
+        .stderr
+        .as_mut()
+        .expect("the child's standard error is a pipe");
+    std::io::Read::read_to_string(stderr, &mut said).unwrap();
+    said
+}
+
+fn check_run(dir: &Path) {
+    let run = rundir::load(dir, &workload::check).unwrap();
+    let judgement = verdict::judge(&run);
+    let mut rates = Vec::new();
+    for attempt in &run.attempts {
+        // An emulator may fail a boot now and then; what was measured must be whole.
+        let Outcome::Measured(measurement) = &attempt.outcome else {
+            continue;
+        };
+        let load = measurement.load.as_ref().unwrap();
+        assert_eq!(load.planned, load.ok + load.fault_count() + load.unsent);
+        assert_eq!(load.fault_count(), 0, "{:?}", load.faults);
+        assert!(load.ok > 500, "{} answers", load.ok);
+        assert!(
+            measurement.server.contains("nginx"),
+            "{}",
+            measurement.server
+        );
+        assert!(
+            measurement.kernel.starts_with(&attempt.trial.arm),
+            "{}",
+            measurement.kernel
+        );
+        rates.push((attempt.trial.arm.clone(), load.ok_per_s()));
+    }
+    assert_eq!(rates.len(), 4, "two blocks of two arms: {rates:?}");
+    for arm in ["6.1", "7.2"] {
+        let mine: Vec<f64> = rates
+            .iter()
+            .filter(|(name, _)| name == arm)
+            .map(|(_, rate)| *rate)
+            .collect();
+        // Counted instructions repeat: two boots of one kernel agree within a percent even here.
+        assert!(
+            (mine[0] / mine[1] - 1.0).abs() < 0.01,
+            "arm {arm}: {mine:?}"
+        );
+    }
+    let primary = &judgement.comparisons[0];
+    assert!(primary.ratio.is_some() && primary.blocks == 2);
+    assert_ne!(
+        primary.verdict,
+        Verdict::Equivalent,
+        "these kernels differ by far more than 2 %"
+    );
+    let differs = |fact: &str| judgement.differences.iter().any(|one| one.fact == fact);
+    assert!(
+        differs("/proc/version"),
+        "the kernels' difference is recorded"
+    );
+    for file in ["report.html", "report.md", "verdict.json"] {
+        assert!(dir.join(file).exists(), "{file}");
+    }
+}

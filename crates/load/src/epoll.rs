@@ -91,7 +91,11 @@ impl Epoll {
             line.tail = tail;
         }
         if !line.waits {
-            line.begin(now_ns());
+            // Amid an answer the line was open all the time: what it could have brought it may bring now.
+            if !clients.is_reading(slot) {
+                line.begin(now_ns());
+            }
+            line.waits = true;
             self.line_timers.set(slot, line.next_ns(clients.left(slot)));
         }
     }

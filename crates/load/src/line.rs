@@ -10,7 +10,7 @@ use crate::clients::Tail;
 const PIECE_BYTES: u64 = 1460;
 
 /// Smallest receive buffer worth asking for.
-const WINDOW_BYTES: u64 = 4096;
+const WINDOW_BYTES: u64 = 8192;
 
 /// The line of one client.
 #[derive(Debug, Clone, Copy)]
@@ -45,9 +45,9 @@ impl Line {
         (self.waits, self.tail) = (false, Tail::Open);
     }
 
-    /// Bytes came after silence.
+    /// The first bytes of an answer came.
     pub(crate) fn begin(&mut self, now_ns: u64) {
-        (self.since_ns, self.taken_bytes, self.waits) = (now_ns, 0, true);
+        (self.since_ns, self.taken_bytes) = (now_ns, 0);
     }
 
     /// When the next piece is through, if so many bytes are `left` of the answer.

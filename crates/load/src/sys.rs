@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use record::load::Fault;
 
+/// Payload of an Ethernet frame.
+const SEGMENT_BYTES: u32 = 1460;
+
 /// Which fault an error in connecting is.
 pub(crate) fn connect_fault(error: &io::Error) -> Fault {
     match error.raw_os_error() {
@@ -19,17 +22,22 @@ pub(crate) fn connect_fault(error: &io::Error) -> Fault {
     }
 }
 
-/// Asks for a small receive buffer, so that a server feels how slowly its answer is read. To be asked before
-/// connecting; the kernel doubles it for its own needs.
-#[expect(unsafe_code, reason = "std sets no buffer sizes")]
+/// Asks for a small receive buffer, so that a server feels how slowly its answer is read, and for segments of
+/// Ethernet's size: with loopback's 64 KiB the window would open in leaps, with stalls between. To be asked
+/// before connecting; the kernel doubles the buffer for its own needs.
 pub(crate) fn set_window(stream: &TcpStream, bytes: u32) -> io::Result<()> {
+    set_option(stream, libc::IPPROTO_TCP, libc::TCP_MAXSEG, SEGMENT_BYTES)?;
+    set_option(stream, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes)
+}
+
+#[expect(unsafe_code, reason = "std sets few options of sockets")]
+fn set_option(stream: &TcpStream, level: i32, option: i32, value: u32) -> io::Result<()> {
     let (place, length) = (
-        std::ptr::from_ref(&bytes).cast(),
-        size_of_val(&bytes) as u32,
+        std::ptr::from_ref(&value).cast(),
+        size_of_val(&value) as u32,
     );
-    let (fd, option) = (stream.as_raw_fd(), libc::SO_RCVBUF);
     // SAFETY: `place` holds an integer of `length` bytes.
-    check(unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, option, place, length) })?;
+    check(unsafe { libc::setsockopt(stream.as_raw_fd(), level, option, place, length) })?;
     Ok(())
 }
 
@@ -73,11 +81,8 @@ pub(crate) fn family(server: SocketAddr) -> libc::c_int {
 /// use a port once for each server and source. Bound here, a port could be used only once in all.
 #[expect(unsafe_code, reason = "std binds only sockets that listen")]
 fn bind(stream: &TcpStream, source: IpAddr) -> io::Result<()> {
-    let (fd, yes) = (stream.as_raw_fd(), 1_i32);
-    let (place, length) = (std::ptr::from_ref(&yes).cast(), size_of_val(&yes) as u32);
-    let option = libc::IP_BIND_ADDRESS_NO_PORT;
-    // SAFETY: `place` holds an integer of `length` bytes.
-    check(unsafe { libc::setsockopt(fd, libc::SOL_IP, option, place, length) })?;
+    set_option(stream, libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
+    let fd = stream.as_raw_fd();
     let address = Address::from(SocketAddr::new(source, 0));
     let (place, length) = address.as_raw();
     // SAFETY: `place` holds an address of `length` bytes for as long as `address` lives.

@@ -87,6 +87,8 @@ pub(crate) fn work<E: Engine>(
             clients.give_up();
         }
         if clients.is_over(now) {
+            // A run that ends by count has closed its window only now.
+            meter.look(clients.tally.window, now);
             break;
         }
         let patience = patience(

@@ -26,6 +26,7 @@ mod thread;
 pub mod tls;
 pub mod traffic;
 mod uring;
+pub mod url;
 mod wheel;
 
 use std::net::SocketAddr;
@@ -110,7 +111,8 @@ impl Load {
             warmup: self.warmup,
             end: End::After(self.window),
             seed: 0,
-            engine: EngineChoice::Fastest,
+            // The same on every kernel: arms must not differ in their clients.
+            engine: EngineChoice::Epoll,
         }
     }
 }

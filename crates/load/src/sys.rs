@@ -262,14 +262,16 @@ impl Poll {
         Ok(())
     }
 
-    /// Waits for events, at most as long as `patience`; how many there are.
+    /// Waits for events, at most as long as `patience`; how many there are. May return early.
+    ///
+    /// A wait that is long does with milliseconds, which every kernel counts in the same way; only the last two
+    /// of them are worth the newer calls.
     pub(crate) fn wait(&mut self, patience: Duration) -> io::Result<usize> {
-        let waited = if patience.is_zero() {
-            self.take()
-        } else if self.is_coarse {
-            self.wait_otherwise(patience)
-        } else {
-            self.wait_precisely(patience)
+        let waited = match patience.as_millis() {
+            0 if patience.is_zero() => self.take(0),
+            0 | 1 if self.is_coarse => self.wait_otherwise(patience),
+            0 | 1 => self.wait_precisely(patience),
+            long_ms => self.take(long_ms.min(1 << 30) as i32),
         };
         match waited {
             Ok(count) => Ok(count as usize),
@@ -282,12 +284,12 @@ impl Poll {
         }
     }
 
-    /// Takes the events that are there.
+    /// Takes the events that are there or come within some milliseconds.
     #[expect(unsafe_code, reason = "std does not offer epoll")]
-    fn take(&mut self) -> io::Result<libc::c_int> {
+    fn take(&mut self, patience_ms: i32) -> io::Result<libc::c_int> {
         let (place, room) = (self.events.as_mut_ptr(), self.room);
         // SAFETY: the kernel writes at most `room` events to a place of that size.
-        check(unsafe { libc::epoll_wait(self.fd.as_raw_fd(), place, room, 0) })
+        check(unsafe { libc::epoll_wait(self.fd.as_raw_fd(), place, room, patience_ms) })
     }
 
     /// Waits to the nanosecond; since Linux 5.11.
@@ -322,7 +324,7 @@ impl Poll {
         let time = timespec(patience);
         // SAFETY: one descriptor is passed, as said, and a time to read.
         check(unsafe { libc::ppoll(&raw mut poll, 1, &raw const time, std::ptr::null()) })?;
-        self.take()
+        self.take(0)
     }
 
     /// One of the events of the last wait.
@@ -354,4 +356,32 @@ fn check(status: libc::c_int) -> io::Result<libc::c_int> {
         return Err(io::Error::last_os_error());
     }
     Ok(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn every_way_of_waiting_waits() {
+        for (is_coarse, patience_us) in [(false, 0), (false, 1500), (true, 1500), (true, 5000)] {
+            let mut poll = Poll::new(8).unwrap();
+            poll.is_coarse = is_coarse;
+            let start = Instant::now();
+            assert_eq!(poll.wait(Duration::from_micros(patience_us)).unwrap(), 0);
+            let waited_us = start.elapsed().as_micros();
+            assert!(
+                waited_us >= u128::from(patience_us),
+                "{waited_us} of {patience_us} us"
+            );
+        }
+    }
+
+    #[test]
+    fn a_limit_of_descriptors_is_raised_or_named() {
+        assert_eq!(allow_descriptors(1), Ok(()));
+        // More than any kernel allows.
+        assert!(allow_descriptors(1 << 40).is_err());
+    }
 }

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use load::expect::Expect;
-use load::{Load, Request};
+use load::traffic::{EngineChoice, Traffic};
+use load::{Load, Request, drive};
 
 /// Counts what client threads allocate; the servers of this test do not matter.
 struct Counting;
@@ -45,7 +46,7 @@ static ALLOCATOR: Counting = Counting;
 const BODY: &[u8] = b"twenty bytes of text";
 
 /// Runs for so long; `(requests, allocations)`.
-fn run(server: SocketAddr, window_ms: u64) -> (u64, u64) {
+fn run(server: SocketAddr, engine: EngineChoice, window_ms: u64) -> (u64, u64) {
     let load = Load {
         server,
         host: "test".into(),
@@ -60,8 +61,13 @@ fn run(server: SocketAddr, window_ms: u64) -> (u64, u64) {
         warmup: Duration::ZERO,
         window: Duration::from_millis(window_ms),
     };
+    let traffic = Traffic {
+        engine,
+        ..load.traffic()
+    };
     let before = ALLOCATIONS.load(Ordering::SeqCst);
-    let result = load::run(&load, &AtomicBool::new(false), &mut |_| {}).expect("the load is valid");
+    let result =
+        drive::run(&traffic, &AtomicBool::new(false), &mut |_| {}).expect("the load is valid");
     let after = ALLOCATIONS.load(Ordering::SeqCst);
     assert_eq!(result.ok, result.planned);
     (result.ok, after - before)
@@ -91,12 +97,14 @@ fn requests_allocate_nothing() {
             std::thread::spawn(move || serve(stream));
         }
     });
-    let (few, base) = run(server, 90);
-    let (many, allocations) = run(server, 900);
-    assert!(many > few + 1000, "{few} requests, then {many}");
-    // Both windows have one second in their timeline, so they differ in nothing but the number of requests.
-    assert!(
-        allocations <= base + 2,
-        "{allocations} allocations, {base} with fewer requests"
-    );
+    for engine in [EngineChoice::Fastest, EngineChoice::Epoll] {
+        let (few, base) = run(server, engine, 90);
+        let (many, allocations) = run(server, engine, 900);
+        assert!(many > few + 1000, "{few} requests, then {many}");
+        // Both windows have one second in their timeline, so they differ in nothing but the number of requests.
+        assert!(
+            allocations <= base + 2,
+            "{engine:?}: {allocations} allocations, {base} with fewer requests"
+        );
+    }
 }

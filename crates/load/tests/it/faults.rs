@@ -35,6 +35,7 @@ fn traffic_on(server: SocketAddr) -> Traffic {
     };
     Traffic {
         end: End::Count(40),
+        engine: EngineChoice::Fastest,
         ..load.traffic()
     }
 }

@@ -65,6 +65,8 @@ pub(crate) struct Order {
     pub(crate) expect: Expect,
     /// Bytes of its body, which come last.
     pub(crate) body_bytes: usize,
+    /// It may be sent twice.
+    pub(crate) is_repeatable: bool,
     /// Its answer has no body, whatever the head says: `HEAD`.
     pub(crate) is_bodiless: bool,
 }
@@ -78,6 +80,15 @@ enum State {
     Awaiting,
     Reading,
     Parting,
+}
+
+/// A slot's connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Link {
+    None,
+    /// It has served no request before this one.
+    Fresh,
+    Kept,
 }
 
 struct Slot {
@@ -95,8 +106,9 @@ struct Slot {
     session: Option<Box<Session>>,
     /// What is to be sent, where that is not the order as it stands: encrypted, or with cookies.
     output: Vec<u8>,
-    /// Whether there is a connection.
-    is_open: bool,
+    link: Link,
+    /// Whether the request under way is to be sent again on a new connection.
+    repeats: bool,
     /// Since when the client has no request.
     free_ns: u64,
     /// The client rests until then.
@@ -374,7 +386,7 @@ impl<'o> Clients<'o> {
     pub(crate) fn connected(&mut self, slot_number: u32, now_ns: u64) -> Step {
         self.tally.open(now_ns);
         let slot = &mut self.slots[slot_number as usize];
-        slot.is_open = true;
+        slot.link = Link::Fresh;
         slot.sent_ns = now_ns;
         slot.state = State::Sending;
         if let Some(suite) = &self.suite {
@@ -442,6 +454,20 @@ impl<'o> Clients<'o> {
         }
     }
 
+    /// Whether a request whose connection broke is sent again: only if the server had kept the connection and
+    /// has answered nothing, so that it may have closed before it saw the request.
+    fn repeats(&mut self, slot: u32) -> bool {
+        let slot = &mut self.slots[slot as usize];
+        let is_unanswered = matches!(slot.state, State::Sending | State::Awaiting);
+        let repeats =
+            is_unanswered && slot.link == Link::Kept && self.orders[slot.order].is_repeatable;
+        if repeats {
+            self.tally.repeat(slot.begun);
+            slot.repeats = true;
+        }
+        repeats
+    }
+
     fn take(&mut self, slot: u32, bytes: &[u8], tail: Tail, now_ns: u64) -> Step {
         match self.slots[slot as usize].state {
             State::Resting | State::Connecting => Step::Wait,
@@ -456,6 +482,9 @@ impl<'o> Clients<'o> {
 
     /// Something failed: connecting, writing or reading.
     pub(crate) fn failed(&mut self, slot: u32, fault: Fault, now_ns: u64) -> Step {
+        if matches!(fault, Fault::Reset | Fault::WriteFailed) && self.repeats(slot) {
+            return Step::Close;
+        }
         if self.slots[slot as usize].state.has_request() {
             self.end(slot, Err(fault), now_ns);
         }
@@ -470,14 +499,18 @@ impl<'o> Clients<'o> {
     pub(crate) fn closed(&mut self, slot: u32, now_ns: u64) -> Step {
         let place = &mut self.slots[slot as usize];
         let had_client = place.state != State::Idle;
-        if std::mem::replace(&mut place.is_open, false) {
+        if std::mem::replace(&mut place.link, Link::None) != Link::None {
             self.tally.shut();
         }
-        place.state = State::Resting;
         place.is_leaving = false;
         place.session = None;
         place.output.clear();
         place.sent = 0;
+        if std::mem::replace(&mut place.repeats, false) {
+            place.state = State::Connecting;
+            return Step::Open;
+        }
+        place.state = State::Resting;
         self.deadlines.clear(slot);
         // A server may close a connection that nobody uses; its client is waiting already.
         if had_client {
@@ -576,6 +609,7 @@ impl<'o> Clients<'o> {
         slot.answer.restart(&order.expect, order.is_bodiless);
         if slot.state == State::Idle {
             slot.state = State::Sending;
+            slot.link = Link::Kept;
             self.compose(slot_number);
             return Step::Send;
         }
@@ -611,6 +645,9 @@ impl<'o> Clients<'o> {
     }
 
     fn read(&mut self, slot: u32, bytes: &[u8], tail: Tail, now_ns: u64) -> Step {
+        if bytes.is_empty() && tail != Tail::Open && self.repeats(slot) {
+            return Step::Close;
+        }
         let Slot { order, answer, .. } = &mut self.slots[slot as usize];
         let (expect, known) = (&self.orders[*order].expect, &mut self.known_heads[*order]);
         let reading = match bytes {
@@ -694,7 +731,8 @@ impl Slot {
             answer: Answer::new(),
             session: None,
             output: Vec::new(),
-            is_open: false,
+            link: Link::None,
+            repeats: false,
             free_ns: 0,
             rests_until_ns: 0,
         }

@@ -26,6 +26,9 @@ use crate::uring::{self, Uring};
 /// A thread stops sleeping so long before a request is due: sleeps end up to 100 us late on most machines.
 const SPIN_NS: u64 = 150_000;
 
+/// Methods of requests that may be sent twice (RFC 9110, section 9.2.2).
+const IDEMPOTENT: [&str; 6] = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"];
+
 /// Descriptors for all but connections.
 const OTHER_DESCRIPTORS: u64 = 64;
 
@@ -120,6 +123,7 @@ fn orders(traffic: &Traffic) -> Vec<Order> {
         bytes: exchange.bytes(&traffic.host, traffic.keep_alive),
         expect: exchange.expect.clone(),
         body_bytes: exchange.body.len(),
+        is_repeatable: IDEMPOTENT.contains(&exchange.method.as_str()),
         is_bodiless: exchange.method == "HEAD",
     });
     orders.collect()

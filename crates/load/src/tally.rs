@@ -59,6 +59,7 @@ pub(crate) struct Tally {
     pub(crate) pending: u64,
     pub(crate) cpu_ns: u64,
     sessions: u64,
+    repeated: u64,
     planned: u64,
     ok: u64,
     unsent: u64,
@@ -86,6 +87,7 @@ impl Tally {
             pending: 0,
             cpu_ns: 0,
             sessions: 0,
+            repeated: 0,
             planned: 0,
             ok: 0,
             unsent: 0,
@@ -115,6 +117,11 @@ impl Tally {
         self.pending += u64::from(counts);
         self.budget -= u64::from(counts);
         Begun { planned_ns, counts }
+    }
+
+    /// A request is sent again.
+    pub(crate) fn repeat(&mut self, begun: Begun) {
+        self.repeated += u64::from(begun.counts);
     }
 
     /// A visitor has gone.
@@ -235,6 +242,7 @@ fn add(result: &mut LoadResult, tally: &Tally) {
         "a thread ends when all that counts has ended"
     );
     result.sessions += tally.sessions;
+    result.repeated += tally.repeated;
     result.planned += tally.planned;
     result.ok += tally.ok;
     result.unsent += tally.unsent;

@@ -99,6 +99,10 @@ pub struct LoadResult {
     /// that go on at once. Waiting for a free connection is the server's doing and not part of it.
     #[serde(default)]
     pub lateness: Latency,
+    /// Requests sent again on a new connection because the server closed a kept one before it had answered
+    /// anything, which RFC 9112 allows it at any time (section 9.3.1). They are faults only if they fail then.
+    #[serde(default)]
+    pub repeated: u64,
     /// Requests given up because the user ended the run early; not part of `planned`.
     #[serde(default)]
     pub withdrawn: u64,

@@ -7,9 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Result;
-use load::drive;
 use load::expect::Expect;
-use load::traffic::{EngineChoice, Traffic};
 use load::{Load, Request};
 use record::fields::Fields;
 use record::metric::Figure;
@@ -215,14 +213,9 @@ impl Workload for Options {
     }
 
     fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
-        // Whether io_uring can be had is a matter of the kernel, and clients that differ between arms would
-        // be part of the difference; its completions also scatter more from boot to boot.
-        let traffic = Traffic {
-            engine: EngineChoice::Epoll,
-            ..self.load(stage).traffic()
-        };
+        let load = self.load(stage);
         watcher.begins();
-        let load = drive::run(&traffic, stop, &mut |tick| watcher.ticks(tick))?;
+        let load = load::run(&load, stop, &mut |tick| watcher.ticks(tick))?;
         Ok(Driven {
             load: Some(load),
             figures: Vec::new(),

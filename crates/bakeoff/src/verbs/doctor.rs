@@ -37,7 +37,7 @@ fn told(finding: &Finding) -> serde_json::Value {
 
 fn print(finding: &Finding) {
     let (state, remedy) = parts(finding);
-    println!("{state:8} {:20} {}", finding.what, finding.found);
+    println!("{state:8} {:22} {}", finding.what, finding.found);
     if !remedy.is_empty() {
         println!("         {remedy}");
     }

@@ -1,5 +1,7 @@
 //! What can be typed: verbs, options, examples. Completions and man pages come from here too.
 
+pub mod load;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -46,6 +48,12 @@ pub enum Verb {
         /// The run directory
         dir: PathBuf,
     },
+    /// Load a server with simulated clients that check every answer
+    #[command(
+        after_help = "Examples:\n  bakeoff load http://127.0.0.1:8080/ -c 64 -d 10s\n  \
+        bakeoff load http://127.0.0.1:8080/ --capacity 'p99<5ms'"
+    )]
+    Load(Box<load::LoadArgs>),
     /// List and fetch kernels
     #[command(subcommand)]
     Kernel(KernelVerb),

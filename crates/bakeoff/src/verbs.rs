@@ -5,6 +5,7 @@ mod doctor;
 mod image;
 mod judge;
 mod kernel;
+mod load;
 mod report;
 mod run;
 mod shell;
@@ -51,6 +52,7 @@ pub fn run(cli: &Cli) -> Result<End> {
         Verb::Check { plan } => check::check(plan, cli.json),
         Verb::Judge { dir, fail_on } => judge::judge(dir, *fail_on, cli.json),
         Verb::Report { dir } => report::report(dir, cli.json),
+        Verb::Load(args) => load::load(args, cli.json),
         Verb::Kernel(verb) => kernel::run(verb, cli.json),
         Verb::Image(verb) => image::run(verb, cli.json),
         Verb::Doctor => doctor::doctor(cli.json),

@@ -70,6 +70,14 @@ impl Latency {
             .collect()
     }
 
+    /// All values in nanoseconds that occurred, rising, each with how often it did.
+    pub fn recorded(&self) -> Vec<(u64, u64)> {
+        let values = self.0.iter_recorded();
+        values
+            .map(|value| (value.value_iterated_to(), value.count_since_last_iteration()))
+            .collect()
+    }
+
     fn encode(&self) -> String {
         let mut bytes = Vec::new();
         V2DeflateSerializer::new()
@@ -144,6 +152,13 @@ mod tests {
         assert_eq!(all.count(), 1000);
         let p90 = all.quantile_ns(0.9) as f64;
         assert!((p90 / 900_000.0 - 1.0).abs() < 0.001, "p90 is {p90}");
+    }
+
+    #[test]
+    fn every_recorded_value_is_listed_once() {
+        let mut latency = Latency::new();
+        [700, 300, 700].iter().for_each(|value| latency.record(*value));
+        assert_eq!(latency.recorded(), [(300, 1), (700, 2)]);
     }
 
     #[test]

@@ -1,0 +1,139 @@
+//! `bakeoff load ...`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use record::units;
+
+/// `bakeoff load`: what was typed. Forms with a grammar of their own are read by the verb.
+#[derive(Debug, Args)]
+pub struct LoadArgs {
+    /// `http://HOST[:PORT]/PATH` or `https://HOST[:PORT]/PATH`
+    pub url: String,
+
+    /// Connections open at once, each with one request under way
+    #[arg(short, long, value_name = "N", default_value_t = 10, help_heading = LOAD)]
+    pub connections: u32,
+    /// Client threads, each on a core of its own
+    #[arg(short, long, value_name = "N", default_value_t = 1, help_heading = LOAD)]
+    pub threads: u32,
+    /// Measure for so long [default: 10s]
+    #[arg(short, long, value_name = "TIME", value_parser = units::duration)]
+    #[arg(conflicts_with = "requests", help_heading = LOAD)]
+    pub duration: Option<Duration>,
+    /// Measure so many requests, and send not one more
+    #[arg(short = 'n', long, value_name = "N", help_heading = LOAD)]
+    pub requests: Option<u64>,
+    /// Load before the measurement, not counted [default: 1s; with -n none]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = LOAD)]
+    pub warmup: Option<Duration>,
+    /// Requests per second, all connections together, whatever the server does
+    #[arg(short, long, value_name = "R", help_heading = LOAD)]
+    pub rate: Option<f64>,
+    /// Space the requests of --rate at random, like those of many users, instead of equally
+    #[arg(long, help_heading = LOAD)]
+    pub poisson: bool,
+    /// Rest of each connection between an answer and its next request
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = LOAD)]
+    #[arg(conflicts_with_all = ["rate", "capacity"])]
+    pub think: Option<Duration>,
+    /// One run per step: `rate=1000..8000/1000`, or `connections=1..64/x2`
+    #[arg(long, value_name = "WHAT=FROM..TO/STEP", help_heading = LOAD)]
+    #[arg(conflicts_with_all = ["capacity", "requests"])]
+    pub ramp: Option<String>,
+    /// Search the highest rate that keeps a limit: `p99<5ms`, or `p99.9<20ms,faults<1%`;
+    /// begins at --rate [default: 1000]
+    #[arg(long, value_name = "LIMIT", conflicts_with = "requests", help_heading = LOAD)]
+    pub capacity: Option<String>,
+    /// A connection for each request
+    #[arg(long, help_heading = LOAD)]
+    pub no_keepalive: bool,
+    /// Time that a request may take from its planned instant on, connecting included
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "30s")]
+    #[arg(help_heading = LOAD)]
+    pub deadline: Duration,
+    /// Seed of all that is left to chance
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = LOAD)]
+    pub seed: u64,
+
+    /// Method
+    #[arg(short = 'X', long, value_name = "METHOD", help_heading = ASKED)]
+    #[arg(conflicts_with = "script")]
+    pub method: Option<String>,
+    /// Header field, as `Name: value`; may be given again
+    #[arg(short = 'H', long = "header", value_name = "FIELD", help_heading = ASKED)]
+    #[arg(conflicts_with = "script")]
+    pub headers: Vec<String>,
+    /// Body; the method is then POST if none is given
+    #[arg(long, value_name = "TEXT", help_heading = ASKED)]
+    #[arg(conflicts_with_all = ["script", "body_file"])]
+    pub body: Option<String>,
+    /// Body from a file
+    #[arg(long, value_name = "FILE", conflicts_with = "script", help_heading = ASKED)]
+    pub body_file: Option<PathBuf>,
+    /// Paths to ask for, one per line, each with a weight before it if they are to be drawn at random
+    #[arg(long, value_name = "FILE", conflicts_with = "script", help_heading = ASKED)]
+    pub url_list: Option<PathBuf>,
+    /// Visitors that follow a script: pages, images, think times, forms, chance
+    #[arg(long, value_name = "FILE", help_heading = ASKED)]
+    #[arg(conflicts_with_all = ["rate", "think", "capacity"])]
+    pub script: Option<PathBuf>,
+
+    /// Status of a right answer [default: 200]
+    #[arg(long, value_name = "STATUS", conflicts_with = "script", help_heading = RIGHT)]
+    pub expect_status: Option<u16>,
+    /// Length of a right answer's body in bytes [default: that of a first answer]
+    #[arg(long, value_name = "BYTES", help_heading = RIGHT)]
+    #[arg(conflicts_with_all = ["script", "no_check_content"])]
+    pub expect_length: Option<u64>,
+    /// SHA-256 of a right answer's body [default: that of a first answer]
+    #[arg(long, value_name = "HEX", help_heading = RIGHT)]
+    #[arg(conflicts_with_all = ["script", "no_check_content"])]
+    pub expect_sha256: Option<String>,
+    /// Check the status alone: for pages that change
+    #[arg(long, help_heading = RIGHT)]
+    pub no_check_content: bool,
+
+    /// Addresses to connect from: `127.0.0.1-127.0.0.16`, `127.1.0.0/24`, several with commas
+    #[arg(long, value_name = "ADDRESSES", help_heading = FROM)]
+    pub source: Option<String>,
+    /// Speeds in bits per second at which connections read, in turn, like modems: `28.8k,56k`
+    #[arg(long, value_name = "SPEEDS", help_heading = FROM)]
+    pub slow: Option<String>,
+    /// Authorities to trust for https, in PEM
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure", help_heading = FROM)]
+    #[arg(default_value = "/etc/ssl/certs/ca-certificates.crt")]
+    pub ca: PathBuf,
+    /// Take any certificate for https
+    #[arg(long, help_heading = FROM)]
+    pub insecure: bool,
+    /// A full handshake for each https connection
+    #[arg(long, help_heading = FROM)]
+    pub no_resume: bool,
+    /// How sockets are waited for
+    #[arg(long, value_enum, default_value_t = Engine::Auto, help_heading = FROM)]
+    pub engine: Engine,
+
+    /// Write the latencies as an `HdrHistogram` log
+    #[arg(long, value_name = "FILE", help_heading = KEPT)]
+    pub hdr: Option<PathBuf>,
+    /// Write what happened second by second as CSV
+    #[arg(long, value_name = "FILE", help_heading = KEPT)]
+    pub timeline: Option<PathBuf>,
+}
+
+const LOAD: &str = "How much";
+const ASKED: &str = "What is asked for";
+const RIGHT: &str = "What a right answer is";
+const FROM: &str = "How it gets there";
+const KEPT: &str = "What is kept";
+
+/// How sockets are waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Engine {
+    /// The fastest that this system allows
+    Auto,
+    /// epoll, which every kernel has
+    Epoll,
+}

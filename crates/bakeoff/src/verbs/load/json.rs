@@ -1,0 +1,94 @@
+//! The result for machines. The form is told in docs/load.md; `format` rises when a field changes its meaning.
+
+use load::climb::Level;
+use load::schedule::Schedule;
+use load::traffic::Traffic;
+use record::latency::Latency;
+use serde_json::{Map, Value, json};
+
+use super::order::Order;
+use super::outcome::{Outcome, Run, Search, busy};
+use super::summary::{QUANTILES, limit_words};
+
+/// Version of the form.
+const FORMAT: u32 = 1;
+
+/// The whole result.
+pub(super) fn value(order: &Order, outcome: &Outcome) -> Value {
+    json!({
+        "format": FORMAT,
+        "bakeoff": record::VERSION,
+        "url": order.url,
+        "server": order.traffic.server.to_string(),
+        "load": load(&order.traffic),
+        "checks": order.checks,
+        "ended_early": outcome.ended_early,
+        "runs": outcome.runs.iter().map(run).collect::<Vec<_>>(),
+        "capacity": outcome.search.as_ref().map(capacity),
+    })
+}
+
+fn load(traffic: &Traffic) -> Value {
+    let (think_ns, poisson) = match traffic.schedule {
+        Schedule::Closed { think } => (Some(think.as_nanos() as u64), None),
+        Schedule::Open { arrivals, .. } => {
+            (None, Some(arrivals == load::schedule::Arrivals::Poisson))
+        }
+    };
+    json!({
+        "threads": traffic.threads.min(traffic.connections),
+        "keep_alive": traffic.keep_alive,
+        "think_ns": think_ns,
+        "poisson": poisson,
+        "deadline_ns": traffic.deadline.as_nanos() as u64,
+        "warmup_ns": traffic.warmup.as_nanos() as u64,
+        "source_addresses": traffic.sources.len(),
+        "bits_per_s": traffic.bits_per_s,
+        "seed": traffic.seed,
+    })
+}
+
+fn run(run: &Run) -> Value {
+    let result = &run.result;
+    let rate_per_s = match run.level {
+        Some(Level::RatePerS(rate)) => Some(rate),
+        Some(Level::Connections(_)) | None => None,
+    };
+    json!({
+        "connections": result.connections_asked,
+        "rate_per_s": rate_per_s,
+        "warnings": run.warnings,
+        "ok_per_s": result.ok_per_s(),
+        "latency_ns": quantiles(&result.latency),
+        "service_ns": quantiles(&result.service),
+        "lateness_ns": quantiles(&result.lateness),
+        "client_busy": busy(result),
+        "result": result,
+    })
+}
+
+/// Quantiles of a histogram, or nothing if it is empty.
+fn quantiles(latency: &Latency) -> Value {
+    if latency.count() == 0 {
+        return Value::Null;
+    }
+    let mut fields = Map::new();
+    fields.insert("count".into(), latency.count().into());
+    fields.insert("mean".into(), latency.mean_ns().into());
+    for percent in QUANTILES {
+        fields.insert(
+            format!("p{percent}"),
+            latency.quantile_ns(percent / 100.0).into(),
+        );
+    }
+    fields.insert("max".into(), latency.max_ns().into());
+    fields.into()
+}
+
+fn capacity(search: &Search) -> Value {
+    json!({
+        "limit": limit_words(search),
+        "rate_per_s": search.rate_per_s,
+        "client_was_limit": search.client_was_limit,
+    })
+}

@@ -1,0 +1,119 @@
+//! A list of URLs: what a mix of requests is drawn from.
+//!
+//! ```text
+//! # weight, then a path, or a URL of the same server
+//! 8 /index.html
+//! 2 http://127.0.0.1:8080/search?q=x
+//! ```
+//! Without any weight, connections go round the list. With some, requests are drawn at random; a line without
+//! one weighs 1.
+
+use record::problem::{Problem, Problems};
+
+use super::url::Url;
+
+/// A line of the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) weight: Option<u32>,
+    pub(super) path: String,
+}
+
+/// Reads a list, known to the user as `file`, for the server of `site`; all mistakes at once.
+pub(super) fn read(file: &str, text: &str, site: &Url) -> Result<Vec<Entry>, Problems> {
+    let (mut entries, mut problems) = (Vec::new(), Vec::new());
+    let mut note = |line, what: String, remedy: &str| {
+        problems.push(Problem {
+            file: file.into(),
+            line,
+            what,
+            remedy: remedy.into(),
+        });
+    };
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        match entry(line, site) {
+            Ok(entry) => entries.push(entry),
+            Err((what, remedy)) => note(index + 1, what, remedy),
+        }
+    }
+    if entries.is_empty() {
+        note(
+            0,
+            "no path in the list".into(),
+            "write one per line, like /index.html",
+        );
+    } else if entries.iter().all(|entry| entry.weight == Some(0)) {
+        note(0, "all weights are 0".into(), "give one path a weight of 1");
+    }
+    if problems.is_empty() {
+        Ok(entries)
+    } else {
+        Err(Problems(problems))
+    }
+}
+
+fn entry(line: &str, site: &Url) -> Result<Entry, (String, &'static str)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (weight, place) = match words[..] {
+        [place] => (None, place),
+        [weight, place] => match weight.parse() {
+            Ok(weight) => (Some(weight), place),
+            Err(_) => return Err((format!("not a weight: {weight}"), "write it like 3")),
+        },
+        _ => {
+            return Err((
+                format!("too many words: {line}"),
+                "write WEIGHT /PATH; a blank is %20",
+            ));
+        }
+    };
+    if place.starts_with('/') {
+        return Ok(Entry {
+            weight,
+            path: place.into(),
+        });
+    }
+    let url = Url::read(place).map_err(|why| (why, "or begin a path with /"))?;
+    let same = (url.scheme, &url.host, url.port) == (site.scheme, &site.host, site.port);
+    if !same {
+        return Err((
+            format!("another server: {place}"),
+            "one load asks one server",
+        ));
+    }
+    Ok(Entry {
+        weight,
+        path: url.path,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    fn list(text: &str) -> Result<Vec<Entry>, Problems> {
+        read("urls", text, &Url::read("http://a.org/").unwrap())
+    }
+
+    #[test]
+    fn lines_have_a_path_and_may_have_a_weight() {
+        let entries = list("# all\n/a\n\n 3 /b?c \n2 http://a.org:80/d\n").unwrap();
+        let seen: Vec<_> = entries.iter().map(|one| (one.weight, &*one.path)).collect();
+        assert_eq!(seen, [(None, "/a"), (Some(3), "/b?c"), (Some(2), "/d")]);
+    }
+
+    #[test]
+    fn all_mistakes_of_a_list_are_told_with_their_lines() {
+        let wrong = list("many /a\n1 2 /b\nc\nhttp://b.org/\n").unwrap_err();
+        expect![[""]].assert_eq(&wrong.to_string());
+        assert_eq!(
+            list("0 /a\n").unwrap_err().to_string(),
+            "urls: all weights are 0 (give one path a weight of 1)"
+        );
+    }
+}

@@ -1,0 +1,345 @@
+//! From what was typed to what is run. All mistakes in the words come at once, before anything is connected to.
+
+use std::net::{IpAddr, UdpSocket};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use load::climb::{Level, Limit};
+use load::expect::Expect;
+use load::schedule::{Arrivals, Schedule};
+use load::script::Script;
+use load::tls::{Tls, Trust};
+use load::traffic::{End, EngineChoice, Exchange, Mix, Traffic};
+use record::problem::{Problem, Problems};
+
+use super::first::{self, Wanted};
+use super::list::{self, Entry};
+use super::ports::Ports;
+use super::site::Site;
+use super::typed;
+use super::url::{Scheme, Url};
+use crate::cli::load::{Engine, LoadArgs};
+
+/// What is measured when nothing is said.
+const WINDOW: Duration = Duration::from_secs(10);
+const WARMUP: Duration = Duration::from_secs(1);
+/// Where a search for the capacity begins, in requests per second.
+const SEARCH_PER_S: f64 = 1000.0;
+
+/// A valid load on a server that answers.
+pub(super) struct Order {
+    pub(super) url: String,
+    pub(super) traffic: Traffic,
+    pub(super) course: Course,
+    /// How answers are checked, in words.
+    pub(super) checks: Vec<String>,
+}
+
+/// One run or several.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Course {
+    Once,
+    Ramp(Vec<Level>),
+    Capacity(Limit),
+}
+
+/// What was typed, each part valid for itself.
+struct Typed {
+    url: Url,
+    course: Course,
+    sources: Vec<IpAddr>,
+    bits_per_s: Vec<u32>,
+    wanted: Wanted,
+    asked: Asked,
+}
+
+/// What is asked for, before anything is known of the answers.
+enum Asked {
+    Listed(Vec<(Option<u32>, Exchange)>),
+    Script(Script),
+}
+
+/// Reads the order, reaches the server and learns from it what right answers look like.
+pub(super) fn read(args: &LoadArgs) -> Result<Order> {
+    let typed = Typed::read(args)?;
+    let schedule = schedule(args, &typed.course)?;
+    check_sources(&typed.sources)?;
+    let peak = peak(args, schedule, &typed.course);
+    Ports::read(typed.sources.len())?.check(peak, !args.no_keepalive)?;
+    let site = Site::reach(&typed.url, tls(args, &typed.url)?)?;
+    let (mix, checks) = mix(&site, typed.asked, &typed.wanted)?;
+    let traffic = Traffic {
+        server: site.server,
+        host: site.host,
+        tls: site.tls,
+        mix,
+        schedule,
+        connections: args.connections,
+        keep_alive: !args.no_keepalive,
+        sources: typed.sources,
+        bits_per_s: typed.bits_per_s,
+        threads: args.threads,
+        deadline: args.deadline,
+        warmup: args.warmup.unwrap_or(if args.requests.is_some() {
+            Duration::ZERO
+        } else {
+            WARMUP
+        }),
+        end: match args.requests {
+            Some(count) => End::Count(count),
+            None => End::After(args.duration.unwrap_or(WINDOW)),
+        },
+        seed: args.seed,
+        engine: match args.engine {
+            Engine::Auto => EngineChoice::Fastest,
+            Engine::Epoll => EngineChoice::Epoll,
+        },
+    };
+    Ok(Order {
+        url: args.url.clone(),
+        traffic,
+        course: typed.course,
+        checks,
+    })
+}
+
+impl Typed {
+    fn read(args: &LoadArgs) -> Result<Self, Problems> {
+        let mut notes = Notes(Vec::new());
+        let url = notes.keep("URL", Url::read(&args.url));
+        let sources = args
+            .source
+            .as_deref()
+            .map_or(Ok(Vec::new()), typed::sources);
+        let sources = notes.keep("--source", sources);
+        let bits_per_s = args.slow.as_deref().map_or(Ok(Vec::new()), typed::speeds);
+        let bits_per_s = notes.keep("--slow", bits_per_s);
+        let course = course(args, &mut notes);
+        let wanted = wanted(args, &mut notes);
+        let asked = url.as_ref().and_then(|url| asked(args, url, &mut notes));
+        match (url, sources, bits_per_s, course, wanted, asked) {
+            (
+                Some(url),
+                Some(sources),
+                Some(bits_per_s),
+                Some(course),
+                Some(wanted),
+                Some(asked),
+            ) if notes.0.is_empty() => Ok(Self {
+                url,
+                course,
+                sources,
+                bits_per_s,
+                wanted,
+                asked,
+            }),
+            _ => Err(Problems(notes.0)),
+        }
+    }
+}
+
+/// Mistakes found so far.
+struct Notes(Vec<Problem>);
+
+impl Notes {
+    /// Keeps what was read of an option, or notes why it could not be.
+    fn keep<T>(&mut self, option: &str, read: Result<T, String>) -> Option<T> {
+        let note = |what| {
+            let (file, remedy) = (option.into(), String::new());
+            self.0.push(Problem {
+                file,
+                line: 0,
+                what,
+                remedy,
+            });
+        };
+        read.map_err(note).ok()
+    }
+
+    /// As `keep`, for a file with mistakes of its own.
+    fn keep_file<T>(&mut self, read: Result<T, Problems>) -> Option<T> {
+        read.map_err(|problems| self.0.extend(problems.0)).ok()
+    }
+}
+
+fn course(args: &LoadArgs, notes: &mut Notes) -> Option<Course> {
+    match (&args.ramp, &args.capacity) {
+        (Some(ramp), _) => notes.keep("--ramp", typed::ramp(ramp).map(Course::Ramp)),
+        (None, Some(limit)) => notes.keep("--capacity", typed::limit(limit).map(Course::Capacity)),
+        (None, None) => Some(Course::Once),
+    }
+}
+
+fn wanted(args: &LoadArgs, notes: &mut Notes) -> Option<Wanted> {
+    let sha256 = args.expect_sha256.as_deref().map(typed::sha256).transpose();
+    let status = args.expect_status.unwrap_or(200);
+    let status = if (100..600).contains(&status) {
+        Ok(status)
+    } else {
+        Err(format!("not a status: {status} (100 to 599)"))
+    };
+    let (sha256, status) = (
+        notes.keep("--expect-sha256", sha256),
+        notes.keep("--expect-status", status),
+    );
+    Some(Wanted {
+        status: status?,
+        length: args.expect_length,
+        sha256: sha256?,
+        content: !args.no_check_content,
+    })
+}
+
+fn asked(args: &LoadArgs, url: &Url, notes: &mut Notes) -> Option<Asked> {
+    if let Some(path) = &args.script {
+        let text = notes.keep("--script", read_text(path))?;
+        let script = notes.keep_file(Script::read(&path.display().to_string(), &text))?;
+        return Some(Asked::Script(script));
+    }
+    let mut headers = Vec::new();
+    for field in &args.headers {
+        headers.extend(notes.keep("--header", typed::field(field)));
+    }
+    let body = match (&args.body, &args.body_file) {
+        (Some(text), _) => Some(text.clone().into_bytes()),
+        (None, Some(path)) => notes.keep("--body-file", read_bytes(path)),
+        (None, None) => Some(Vec::new()),
+    }?;
+    let entries = match &args.url_list {
+        None => vec![Entry {
+            weight: None,
+            path: url.path.clone(),
+        }],
+        Some(path) => {
+            let text = notes.keep("--url-list", read_text(path))?;
+            notes.keep_file(list::read(&path.display().to_string(), &text, url))?
+        }
+    };
+    let method = if body.is_empty() { "GET" } else { "POST" };
+    let method = args.method.clone().unwrap_or(method.into());
+    let exchange = |entry: Entry| Exchange {
+        method: method.clone(),
+        headers: headers.clone(),
+        body: body.clone(),
+        ..Exchange::get(entry.path, Expect::status(200))
+    };
+    let listed = entries
+        .into_iter()
+        .map(|entry| (entry.weight, exchange(entry)));
+    Some(Asked::Listed(listed.collect()))
+}
+
+fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|why| format!("cannot read {}: {why}", path.display()))
+}
+
+fn read_text(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|why| format!("cannot read {}: {why}", path.display()))
+}
+
+fn schedule(args: &LoadArgs, course: &Course) -> Result<Schedule> {
+    let ramped = match course {
+        Course::Ramp(levels) => levels.iter().find_map(|level| match level {
+            Level::RatePerS(rate) => Some(*rate),
+            Level::Connections(_) => None,
+        }),
+        Course::Capacity(_) => Some(args.rate.unwrap_or(SEARCH_PER_S)),
+        Course::Once => None,
+    };
+    let Some(rate_per_s) = ramped.or(args.rate) else {
+        ensure!(
+            !args.poisson,
+            "nothing to space at random: --poisson (give a --rate)"
+        );
+        return Ok(Schedule::Closed {
+            think: args.think.unwrap_or_default(),
+        });
+    };
+    let words = "think time beside a rate: --think (leave one of them out)";
+    ensure!(args.think.is_none(), words);
+    ensure!(
+        args.script.is_none(),
+        "sessions have no rate: --script (ramp its connections)"
+    );
+    let right = rate_per_s.is_finite() && rate_per_s > 0.0;
+    ensure!(
+        right,
+        "rate out of range: {rate_per_s} (ask for more than 0 requests per second)"
+    );
+    let arrivals = if args.poisson {
+        Arrivals::Poisson
+    } else {
+        Arrivals::Constant
+    };
+    Ok(Schedule::Open {
+        rate_per_s,
+        arrivals,
+    })
+}
+
+/// The hardest level: connections, and requests per second where there is a rate.
+fn peak(args: &LoadArgs, schedule: Schedule, course: &Course) -> (u32, Option<f64>) {
+    let rate = match schedule {
+        Schedule::Open { rate_per_s, .. } => Some(rate_per_s),
+        Schedule::Closed { .. } => None,
+    };
+    match course {
+        Course::Once | Course::Capacity(_) => (args.connections, rate),
+        Course::Ramp(levels) => match levels.last() {
+            Some(Level::Connections(connections)) => (*connections, rate),
+            Some(Level::RatePerS(rate_per_s)) => (args.connections, Some(*rate_per_s)),
+            None => (args.connections, rate),
+        },
+    }
+}
+
+/// A source address must be one of this machine; finding out later would look like a lack of ports.
+fn check_sources(sources: &[IpAddr]) -> Result<()> {
+    for source in sources {
+        UdpSocket::bind((*source, 0)).with_context(|| {
+            format!("not an address of this machine: {source} (add it with: ip address add)")
+        })?;
+    }
+    Ok(())
+}
+
+fn tls(args: &LoadArgs, url: &Url) -> Result<Option<Tls>> {
+    if url.scheme == Scheme::Http {
+        return Ok(None);
+    }
+    let trust = if args.insecure {
+        Trust::Anything
+    } else {
+        Trust::from_pem(&args.ca)?
+    };
+    Ok(Some(Tls {
+        name: url.host.clone(),
+        trust,
+        resumption: !args.no_resume,
+    }))
+}
+
+/// What is asked for, with what right answers look like.
+fn mix(site: &Site, asked: Asked, wanted: &Wanted) -> Result<(Mix, Vec<String>)> {
+    let mut listed = match asked {
+        Asked::Script(script) => {
+            let words = "status, and content where the script says what to expect";
+            return Ok((Mix::Sessions(script), vec![words.into()]));
+        }
+        Asked::Listed(listed) => listed,
+    };
+    let mut checks = Vec::new();
+    for (_, exchange) in &mut listed {
+        let (expect, check) = first::learn(site, exchange, wanted)?;
+        exchange.expect = expect;
+        checks.push(format!("{} {}: {check}", exchange.method, exchange.path));
+    }
+    let mix = if listed.iter().any(|(weight, _)| weight.is_some()) {
+        let weigh = |(weight, exchange): (Option<u32>, _)| (weight.unwrap_or(1), exchange);
+        Mix::Weighted(listed.into_iter().map(weigh).collect())
+    } else {
+        Mix::Round(listed.into_iter().map(|(_, exchange)| exchange).collect())
+    };
+    Ok((mix, checks))
+}

@@ -1,0 +1,253 @@
+//! What came of an order, and whether it may be believed: a client that was the limit says so first.
+
+use load::climb::{Capacity, Level, Limit};
+use load::schedule::Schedule;
+use load::traffic::{End, Traffic};
+use record::load::{Fault, LoadResult};
+
+use super::summary::show_ns;
+
+/// A client thread that is busier cannot be sure to keep up.
+const BUSY_LIMIT: f64 = 0.7;
+/// Lateness that is never worth a word, in nanoseconds.
+const LATE_FLOOR_NS: u64 = 100_000;
+/// Share of the latency that lateness may make up before it is said.
+const LATE_SHARE: f64 = 0.1;
+
+/// All runs of an order.
+pub(super) struct Outcome {
+    pub(super) runs: Vec<Run>,
+    pub(super) search: Option<Search>,
+    /// The user ended it before its time.
+    pub(super) ended_early: bool,
+}
+
+/// One run.
+pub(super) struct Run {
+    /// What set it apart from the others, where there are others.
+    pub(super) level: Option<Level>,
+    pub(super) result: LoadResult,
+    /// Why its figures say more of the client than of the server.
+    pub(super) warnings: Vec<String>,
+}
+
+/// What a search for the capacity found.
+pub(super) struct Search {
+    pub(super) limit: Limit,
+    pub(super) rate_per_s: Option<f64>,
+    pub(super) client_was_limit: bool,
+}
+
+impl Run {
+    pub(super) fn new(level: Option<Level>, result: LoadResult, traffic: &Traffic) -> Self {
+        let mut traffic = traffic.clone();
+        if let Some(Level::Connections(connections)) = level {
+            traffic.connections = connections;
+        }
+        let warnings = warnings(&result, &traffic);
+        Self {
+            level,
+            result,
+            warnings,
+        }
+    }
+}
+
+impl Search {
+    pub(super) fn new(limit: Limit, found: &Capacity) -> Self {
+        let Capacity {
+            rate_per_s,
+            client_was_limit,
+            ..
+        } = *found;
+        Self {
+            limit,
+            rate_per_s,
+            client_was_limit,
+        }
+    }
+}
+
+/// Share of the window that each client thread was busy.
+pub(super) fn busy(result: &LoadResult) -> Vec<f64> {
+    let window_ns = result.window_ns.max(1) as f64;
+    result
+        .client_cpu_ns
+        .iter()
+        .map(|cpu_ns| *cpu_ns as f64 / window_ns)
+        .collect()
+}
+
+/// Signs that the client was the limit.
+fn warnings(result: &LoadResult, traffic: &Traffic) -> Vec<String> {
+    let checks = [busy_warning, late_warning, held_warning];
+    let mut warnings: Vec<String> = checks
+        .iter()
+        .filter_map(|check| check(result, traffic))
+        .collect();
+    let own = [
+        (
+            Fault::ClientNoPort,
+            "no port left",
+            "name more addresses with --source",
+        ),
+        (
+            Fault::ClientNoDescriptor,
+            "no descriptor left",
+            "raise the limit with ulimit -n",
+        ),
+        (
+            Fault::ClientNoMemory,
+            "no memory left",
+            "ask for fewer connections",
+        ),
+        (
+            Fault::ClientLate,
+            "too late to send",
+            "ask for a lower rate, or more threads with -t",
+        ),
+    ];
+    for (fault, what, remedy) in own {
+        if let Some(count) = result.faults.get(&fault) {
+            warnings.push(format!(
+                "the client had {what}: {count} requests ({remedy})"
+            ));
+        }
+    }
+    warnings
+}
+
+/// A busy thread. With a rate a thread waits actively for the next instant, so there its lateness tells.
+fn busy_warning(result: &LoadResult, traffic: &Traffic) -> Option<String> {
+    if matches!(traffic.schedule, Schedule::Open { .. }) {
+        return None;
+    }
+    let busiest = busy(result).into_iter().fold(0.0, f64::max);
+    let remedy = if result.client_cpu_ns.len() < traffic.connections as usize {
+        "the server may be faster; give the client more threads with -t, or another machine"
+    } else {
+        "the server may be faster; ask for more connections"
+    };
+    (busiest > BUSY_LIMIT).then(|| {
+        format!(
+            "the client was the limit: a thread was {:.0} % busy ({remedy})",
+            busiest * 100.0
+        )
+    })
+}
+
+/// Lateness that shows in the latency.
+fn late_warning(result: &LoadResult, _: &Traffic) -> Option<String> {
+    if result.lateness.count() == 0 {
+        return None;
+    }
+    let [late_ns, latency_ns] =
+        [&result.lateness, &result.latency].map(|one| one.quantile_ns(0.99));
+    let shows = late_ns > LATE_FLOOR_NS && late_ns as f64 > LATE_SHARE * latency_ns as f64;
+    shows.then(|| {
+        format!(
+            "the client was late: p99 {} of a latency of {} (ask for a lower rate, more threads with \
+             -t, or use another machine)",
+            show_ns(late_ns),
+            show_ns(latency_ns)
+        )
+    })
+}
+
+/// Connections that could not be held. With a rate, or one connection per request, they open on demand.
+fn held_warning(result: &LoadResult, traffic: &Traffic) -> Option<String> {
+    let steady = matches!(traffic.schedule, Schedule::Closed { .. }) && traffic.keep_alive;
+    let few = match traffic.end {
+        End::After(_) => false,
+        End::Count(count) => count < result.connections_asked,
+    };
+    let LoadResult {
+        connections_asked: asked,
+        connections_held: held,
+        ..
+    } = *result;
+    (steady && !few && held < asked).then(|| {
+        let remedy = "look at the faults and at the server's limits";
+        format!("fewer connections held than asked for: {held} of {asked} ({remedy})")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+    use load::schedule::Arrivals;
+    use std::time::Duration;
+
+    const RATE: Schedule = Schedule::Open {
+        rate_per_s: 1.0,
+        arrivals: Arrivals::Constant,
+    };
+    const LOOP: Schedule = Schedule::Closed {
+        think: Duration::ZERO,
+    };
+
+    /// A run of 64 connections that is fine, but for what `spoil` does to it.
+    fn check(schedule: Schedule, spoil: impl Fn(&mut LoadResult), want: &Expect) {
+        let mut result = LoadResult {
+            window_ns: 1_000_000_000,
+            connections_asked: 64,
+            connections_held: 64,
+            client_cpu_ns: vec![100_000_000, 700_000_000],
+            ..LoadResult::default()
+        };
+        result.latency.record(2_000_000);
+        spoil(&mut result);
+        let traffic = load::Load {
+            server: ([127, 0, 0, 1], 80).into(),
+            host: String::new(),
+            requests: Vec::new(),
+            connections: 64,
+            keep_alive: true,
+            threads: 2,
+            deadline: Duration::ZERO,
+            warmup: Duration::ZERO,
+            window: Duration::ZERO,
+        };
+        let traffic = Traffic {
+            schedule,
+            ..traffic.traffic()
+        };
+        want.assert_eq(&warnings(&result, &traffic).join("\n"));
+    }
+
+    #[test]
+    fn a_client_that_keeps_up_is_not_warned_of() {
+        check(LOOP, |_| {}, &expect![[""]]);
+        check(
+            RATE,
+            |result| result.lateness.record(90_000),
+            &expect![[""]],
+        );
+        check(
+            RATE,
+            |result| result.client_cpu_ns = vec![999_000_000],
+            &expect![[""]],
+        );
+        check(RATE, |result| result.connections_held = 3, &expect![[""]]);
+    }
+
+    #[test]
+    fn a_client_that_was_the_limit_says_so() {
+        check(
+            LOOP,
+            |result| result.client_cpu_ns[1] = 710_000_000,
+            &expect![[""]],
+        );
+        check(LOOP, |result| result.connections_held = 60, &expect![[""]]);
+        check(
+            RATE,
+            |result| result.lateness.record(250_000),
+            &expect![[""]],
+        );
+        let spoil = |result: &mut LoadResult| {
+            result.faults.insert(Fault::ClientNoPort, 3);
+        };
+        check(LOOP, spoil, &expect![[""]]);
+    }
+}

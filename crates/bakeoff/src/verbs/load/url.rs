@@ -1,0 +1,152 @@
+//! The URL on the command line: where the server is, and what is asked for first.
+
+/// A URL in its parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Url {
+    pub(super) scheme: Scheme,
+    /// Name or address, an IPv6 address without its brackets.
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// Path and query.
+    pub(super) path: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scheme {
+    Http,
+    Https,
+}
+
+impl Scheme {
+    fn port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+}
+
+impl Url {
+    /// Reads a URL; what is wrong with it, if something is.
+    pub(super) fn read(text: &str) -> Result<Self, String> {
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return Err(format!(
+                "no scheme in the URL: {text} (write http://{text})"
+            ));
+        };
+        let scheme = match scheme.to_ascii_lowercase().as_str() {
+            "http" => Scheme::Http,
+            "https" => Scheme::Https,
+            _ => {
+                return Err(format!(
+                    "unknown scheme: {scheme} (write http:// or https://)"
+                ));
+            }
+        };
+        let rest = rest.split('#').next().unwrap_or_default();
+        let (site, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        if site.contains('@') {
+            let remedy = "send it with -H \"Authorization: ...\"";
+            return Err(format!("name and password in the URL: {text} ({remedy})"));
+        }
+        let (host, port) = split_site(site);
+        if host.is_empty() {
+            return Err(format!(
+                "no host in the URL: {text} (write http://HOST/PATH)"
+            ));
+        }
+        let port = match port {
+            None | Some("") => scheme.port(),
+            Some(port) => match port.parse() {
+                Ok(port) if port > 0 => port,
+                Ok(_) | Err(_) => return Err(format!("not a port: {port} (1 to 65535)")),
+            },
+        };
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        let (host, path) = (host.into(), format!("{slash}{path}"));
+        Ok(Self {
+            scheme,
+            host,
+            port,
+            path,
+        })
+    }
+
+    /// Value of the `Host` header.
+    pub(super) fn host_field(&self) -> String {
+        let v6 = self.host.contains(':');
+        let host = if v6 {
+            format!("[{}]", self.host)
+        } else {
+            self.host.clone()
+        };
+        if self.port == self.scheme.port() {
+            host
+        } else {
+            format!("{host}:{}", self.port)
+        }
+    }
+}
+
+/// Host and port, with `[::1]` in brackets.
+fn split_site(site: &str) -> (&str, Option<&str>) {
+    if let Some((host, rest)) = site.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return (host, rest.strip_prefix(':'));
+    }
+    match site.split_once(':') {
+        Some((host, port)) => (host, Some(port)),
+        None => (site, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> String {
+        match Url::read(text) {
+            Ok(url) => format!(
+                "{:?} {} port {} asks {}",
+                url.scheme,
+                url.host_field(),
+                url.port,
+                url.path
+            ),
+            Err(why) => why,
+        }
+    }
+
+    #[test]
+    fn a_url_has_a_host_a_port_and_a_path() {
+        assert_eq!(read("http://a.org"), "Http a.org port 80 asks /");
+        assert_eq!(
+            read("HTTPS://a.org?x=1#y"),
+            "Https a.org port 443 asks /?x=1"
+        );
+        assert_eq!(
+            read("http://a.org:81/b/c"),
+            "Http a.org:81 port 81 asks /b/c"
+        );
+        assert_eq!(read("http://[::1]:81/"), "Http [::1]:81 port 81 asks /");
+        assert_eq!(read("https://[::1]/"), "Https [::1] port 443 asks /");
+    }
+
+    #[test]
+    fn a_wrong_url_is_refused_with_its_remedy() {
+        assert_eq!(
+            read("a.org/x"),
+            "no scheme in the URL: a.org/x (write http://a.org/x)"
+        );
+        assert_eq!(
+            read("ftp://a.org/"),
+            "unknown scheme: ftp (write http:// or https://)"
+        );
+        assert_eq!(
+            read("http:///x"),
+            "no host in the URL: http:///x (write http://HOST/PATH)"
+        );
+        assert_eq!(read("http://a.org:0/"), "not a port: 0 (1 to 65535)");
+        assert_eq!(read("http://a.org:http/"), "not a port: http (1 to 65535)");
+        assert!(read("http://me:pw@a.org/").starts_with("name and password in the URL"));
+    }
+}

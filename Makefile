@@ -12,14 +12,19 @@ build:
 	cargo build --release --bin bakeoff
 
 # Everything that can be wrong: form, lints, tests, documentation. People and CI run this one gate.
-check: test
+check:
 	cargo fmt --check
+	@tools/packages run test
 	cargo clippy --workspace --all-targets -- -D warnings
+	cargo test --workspace
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
 test:
 	@tools/packages run test
 	cargo test --workspace
+
+packages:
+	@tools/packages run test
 
 clean:
 	cargo clean

@@ -19,6 +19,8 @@ pub struct Show {
     bar: ProgressBar,
     /// The record of the attempt that ends next: its figures belong on the line.
     record: RefCell<Option<TrialRecord>>,
+    /// The step told last.
+    step: RefCell<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,11 +45,17 @@ impl Show {
             form,
             bar,
             record: RefCell::default(),
+            step: RefCell::default(),
         }
     }
 
-    /// A step before the run proper: fetching, building, probing.
+    /// A step before the run proper: fetching, building, probing. Where there is no moving line each
+    /// step is told once.
     pub fn step(&self, what: &str, share: Option<f64>) {
+        if self.bar.is_hidden() && *self.step.borrow() != what {
+            self.line(&format!("{what} ..."));
+            *self.step.borrow_mut() = what.into();
+        }
         let percent = share
             .map(|share| format!(" {:.0} %", share * 100.0))
             .unwrap_or_default();

@@ -74,7 +74,12 @@ impl Latency {
     pub fn recorded(&self) -> Vec<(u64, u64)> {
         let values = self.0.iter_recorded();
         values
-            .map(|value| (value.value_iterated_to(), value.count_since_last_iteration()))
+            .map(|value| {
+                (
+                    value.value_iterated_to(),
+                    value.count_since_last_iteration(),
+                )
+            })
             .collect()
     }
 
@@ -157,7 +162,9 @@ mod tests {
     #[test]
     fn every_recorded_value_is_listed_once() {
         let mut latency = Latency::new();
-        [700, 300, 700].iter().for_each(|value| latency.record(*value));
+        [700, 300, 700]
+            .iter()
+            .for_each(|value| latency.record(*value));
         assert_eq!(latency.recorded(), [(300, 1), (700, 2)]);
     }
 

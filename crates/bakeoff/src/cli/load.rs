@@ -8,6 +8,10 @@ use record::units;
 
 /// `bakeoff load`: what was typed. Forms with a grammar of their own are read by the verb.
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line, and they are free of one another"
+)]
 pub struct LoadArgs {
     /// `http://HOST[:PORT]/PATH` or `https://HOST[:PORT]/PATH`
     pub url: String,

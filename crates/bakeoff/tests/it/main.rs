@@ -7,5 +7,6 @@
 
 mod bad_input;
 mod crate_edges;
+mod load_command;
 mod real_guests;
 mod simulated_lab;

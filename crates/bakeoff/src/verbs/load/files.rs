@@ -5,7 +5,6 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use load::climb::Level;
 use record::latency::Latency;
 
 use super::outcome::{Outcome, Run};
@@ -53,7 +52,7 @@ fn encoded(latency: &Latency) -> String {
     value.as_str().unwrap_or_default().into()
 }
 
-/// What happened in each second, as CSV; in a ramp with the level before it.
+/// What happened in each second, as CSV; the rate is empty in a closed loop.
 pub(super) fn write_timeline(path: &Path, outcome: &Outcome) -> Result<()> {
     write(path, &timeline(outcome))
 }
@@ -61,11 +60,11 @@ pub(super) fn write_timeline(path: &Path, outcome: &Outcome) -> Result<()> {
 fn timeline(outcome: &Outcome) -> String {
     let mut text = String::from("run,connections,rate_per_s,at_ms,ok,faults,body_bytes\n");
     for (number, run) in outcome.runs.iter().enumerate() {
-        let (connections, rate) = match run.level {
-            Some(Level::Connections(count)) => (u64::from(count), String::new()),
-            Some(Level::RatePerS(rate)) => (run.result.connections_asked, rate.to_string()),
-            None => (run.result.connections_asked, String::new()),
-        };
+        let connections = run.result.connections_asked;
+        let rate = run
+            .rate_per_s
+            .map(|rate| rate.to_string())
+            .unwrap_or_default();
         for second in &run.result.timeline {
             let record::load::Second {
                 at_ms,

@@ -1,6 +1,7 @@
 //! The first answer: what all others must look like. Asked before the load, one connection each.
 
-use std::io::Read as _;
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
 
 use anyhow::{Context, Result, bail, ensure};
 use load::expect::{Content, Expect};
@@ -96,7 +97,10 @@ fn check(answer: &Answer, wanted: &Wanted) -> Result<[u8; 32]> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// Enough of a hash to recognise it.

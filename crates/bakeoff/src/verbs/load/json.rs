@@ -1,6 +1,5 @@
 //! The result for machines. The form is told in docs/load.md; `format` rises when a field changes its meaning.
 
-use load::climb::Level;
 use load::schedule::Schedule;
 use load::traffic::Traffic;
 use record::latency::Latency;
@@ -50,13 +49,9 @@ fn load(traffic: &Traffic) -> Value {
 
 fn run(run: &Run) -> Value {
     let result = &run.result;
-    let rate_per_s = match run.level {
-        Some(Level::RatePerS(rate)) => Some(rate),
-        Some(Level::Connections(_)) | None => None,
-    };
     json!({
         "connections": result.connections_asked,
-        "rate_per_s": rate_per_s,
+        "rate_per_s": run.rate_per_s,
         "warnings": run.warnings,
         "ok_per_s": result.ok_per_s(),
         "latency_ns": quantiles(&result.latency),

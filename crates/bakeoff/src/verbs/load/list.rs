@@ -22,13 +22,11 @@ pub(super) struct Entry {
 /// Reads a list, known to the user as `file`, for the server of `site`; all mistakes at once.
 pub(super) fn read(file: &str, text: &str, site: &Url) -> Result<Vec<Entry>, Problems> {
     let (mut entries, mut problems) = (Vec::new(), Vec::new());
-    let mut note = |line, what: String, remedy: &str| {
-        problems.push(Problem {
-            file: file.into(),
-            line,
-            what,
-            remedy: remedy.into(),
-        });
+    let problem = |line, what: String, remedy: &str| Problem {
+        file: file.into(),
+        line,
+        what,
+        remedy: remedy.into(),
     };
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -37,17 +35,15 @@ pub(super) fn read(file: &str, text: &str, site: &Url) -> Result<Vec<Entry>, Pro
         }
         match entry(line, site) {
             Ok(entry) => entries.push(entry),
-            Err((what, remedy)) => note(index + 1, what, remedy),
+            Err((what, remedy)) => problems.push(problem(index + 1, what, remedy)),
         }
     }
-    if entries.is_empty() {
-        note(
-            0,
-            "no path in the list".into(),
-            "write one per line, like /index.html",
-        );
-    } else if entries.iter().all(|entry| entry.weight == Some(0)) {
-        note(0, "all weights are 0".into(), "give one path a weight of 1");
+    if problems.is_empty() && entries.is_empty() {
+        let remedy = "write one per line, like /index.html";
+        problems.push(problem(0, "no path in the list".into(), remedy));
+    } else if problems.is_empty() && entries.iter().all(|entry| entry.weight == Some(0)) {
+        let remedy = "give one path a weight of 1";
+        problems.push(problem(0, "all weights are 0".into(), remedy));
     }
     if problems.is_empty() {
         Ok(entries)
@@ -77,7 +73,13 @@ fn entry(line: &str, site: &Url) -> Result<Entry, (String, &'static str)> {
             path: place.into(),
         });
     }
-    let url = Url::read(place).map_err(|why| (why, "or begin a path with /"))?;
+    if !place.contains("://") {
+        return Err((
+            format!("not a path: {place}"),
+            "begin it with /, or write the whole URL",
+        ));
+    }
+    let url = Url::read(place).map_err(|why| (why, ""))?;
     let same = (url.scheme, &url.host, url.port) == (site.scheme, &site.host, site.port);
     if !same {
         return Err((
@@ -110,7 +112,12 @@ mod tests {
     #[test]
     fn all_mistakes_of_a_list_are_told_with_their_lines() {
         let wrong = list("many /a\n1 2 /b\nc\nhttp://b.org/\n").unwrap_err();
-        expect![[""]].assert_eq(&wrong.to_string());
+        expect![[r#"
+            urls:1: not a weight: many (write it like 3)
+            urls:2: too many words: 1 2 /b (write WEIGHT /PATH; a blank is %20)
+            urls:3: not a path: c (begin it with /, or write the whole URL)
+            urls:4: another server: http://b.org/ (one load asks one server)"#]]
+        .assert_eq(&wrong.to_string());
         assert_eq!(
             list("0 /a\n").unwrap_err().to_string(),
             "urls: all weights are 0 (give one path a weight of 1)"

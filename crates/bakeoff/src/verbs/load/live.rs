@@ -172,7 +172,11 @@ mod tests {
             lines.push(live.line(tick));
             live.last = tick;
         }
-        expect![[""]].assert_eq(&lines.join("\n"));
+        expect![[r#"
+              1 s     1,000/s  mean 9.00 ms  errors 0/s  all 1,000 ok, 0 errors  (not counted)
+              2 s     5,000/s  mean  998 us  errors 5/s  all 6,000 ok, 5 errors
+              3 s         0/s  errors 0/s  all 6,000 ok, 5 errors
+            run 2   1 s        70/s  mean  142 ms  errors 0/s  all 70 ok, 0 errors  (not counted)"#]].assert_eq(&lines.join("\n"));
         assert_eq!(live.curve(), "▃█▁▂");
     }
 

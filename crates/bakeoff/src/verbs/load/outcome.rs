@@ -2,7 +2,7 @@
 
 use load::climb::{Capacity, Level, Limit};
 use load::schedule::Schedule;
-use load::traffic::{End, Traffic};
+use load::traffic::{End, Mix, Traffic};
 use record::load::{Fault, LoadResult};
 
 use super::summary::show_ns;
@@ -26,7 +26,11 @@ pub(super) struct Outcome {
 pub(super) struct Run {
     /// What set it apart from the others, where there are others.
     pub(super) level: Option<Level>,
+    /// Requests per second asked for, in an open loop.
+    pub(super) rate_per_s: Option<f64>,
     pub(super) result: LoadResult,
+    /// Whether client threads spend time before an instant on watching the clock.
+    pub(super) waits_actively: bool,
     /// Why its figures say more of the client than of the server.
     pub(super) warnings: Vec<String>,
 }
@@ -40,14 +44,20 @@ pub(super) struct Search {
 
 impl Run {
     pub(super) fn new(level: Option<Level>, result: LoadResult, traffic: &Traffic) -> Self {
-        let mut traffic = traffic.clone();
-        if let Some(Level::Connections(connections)) = level {
-            traffic.connections = connections;
-        }
-        let warnings = warnings(&result, &traffic);
+        let planned = match traffic.schedule {
+            Schedule::Open { rate_per_s, .. } => Some(rate_per_s),
+            Schedule::Closed { .. } => None,
+        };
+        let rate_per_s = match level {
+            Some(Level::RatePerS(rate_per_s)) => Some(rate_per_s),
+            Some(Level::Connections(_)) | None => planned,
+        };
+        let warnings = warnings(&result, traffic);
         Self {
             level,
+            rate_per_s,
             result,
+            waits_actively: waits_actively(traffic),
             warnings,
         }
     }
@@ -65,6 +75,15 @@ impl Search {
             rate_per_s,
             client_was_limit,
         }
+    }
+}
+
+/// Sleeps end late, so a client that has an instant to keep watches the clock before it.
+fn waits_actively(traffic: &Traffic) -> bool {
+    let sessions = matches!(traffic.mix, Mix::Sessions(_));
+    match traffic.schedule {
+        Schedule::Open { .. } => true,
+        Schedule::Closed { think } => sessions || !think.is_zero(),
     }
 }
 
@@ -117,13 +136,13 @@ fn warnings(result: &LoadResult, traffic: &Traffic) -> Vec<String> {
     warnings
 }
 
-/// A busy thread. With a rate a thread waits actively for the next instant, so there its lateness tells.
+/// A busy thread. Where threads wait actively, their lateness tells instead.
 fn busy_warning(result: &LoadResult, traffic: &Traffic) -> Option<String> {
-    if matches!(traffic.schedule, Schedule::Open { .. }) {
+    if waits_actively(traffic) {
         return None;
     }
     let busiest = busy(result).into_iter().fold(0.0, f64::max);
-    let remedy = if result.client_cpu_ns.len() < traffic.connections as usize {
+    let remedy = if (result.client_cpu_ns.len() as u64) < result.connections_asked {
         "the server may be faster; give the client more threads with -t, or another machine"
     } else {
         "the server may be faster; ask for more connections"
@@ -237,17 +256,31 @@ mod tests {
         check(
             LOOP,
             |result| result.client_cpu_ns[1] = 710_000_000,
-            &expect![[""]],
+            &expect![
+                "the client was the limit: a thread was 71 % busy (the server may be faster; give the client more threads with -t, or another machine)"
+            ],
         );
-        check(LOOP, |result| result.connections_held = 60, &expect![[""]]);
+        check(
+            LOOP,
+            |result| result.connections_held = 60,
+            &expect![
+                "fewer connections held than asked for: 60 of 64 (look at the faults and at the server's limits)"
+            ],
+        );
         check(
             RATE,
             |result| result.lateness.record(250_000),
-            &expect![[""]],
+            &expect![
+                "the client was late: p99 250 us of a latency of 2.00 ms (ask for a lower rate, more threads with -t, or use another machine)"
+            ],
         );
         let spoil = |result: &mut LoadResult| {
             result.faults.insert(Fault::ClientNoPort, 3);
         };
-        check(LOOP, spoil, &expect![[""]]);
+        check(
+            LOOP,
+            spoil,
+            &expect!["the client had no port left: 3 requests (name more addresses with --source)"],
+        );
     }
 }

@@ -21,7 +21,7 @@ const SHOWN_CHECKS: usize = 4;
 /// Width of the histogram's longest bar.
 const BAR: usize = 40;
 
-/// Most rows of the histogram.
+/// Above so many rows the histogram takes wider steps.
 const ROWS: usize = 16;
 
 /// The whole summary.
@@ -75,10 +75,7 @@ fn heading(order: &Order) -> String {
                 Arrivals::Constant => "equally spaced",
                 Arrivals::Poisson => "at random (Poisson)",
             };
-            format!(
-                "open loop, {} requests/s {spacing}",
-                significant(rate_per_s, 6)
-            )
+            format!("open loop, {rate_per_s} requests/s {spacing}")
         }
     };
     let keep = if *keep_alive {
@@ -144,7 +141,7 @@ fn one(run: &Run) -> String {
             ),
         ),
         ("connections", connections(result)),
-        ("client CPU", client_cpu(result)),
+        ("client CPU", client_cpu(run)),
         ("engine", engine(result)),
     ];
     if result.sessions > 0 {
@@ -193,12 +190,13 @@ fn connections(result: &LoadResult) -> String {
         ..
     } = result;
     format!(
-        "{connections_asked} asked for, at most {connections_held} held, {connections_opened} opened \
-         while measuring"
+        "{connections_asked} asked for, at most {connections_held} held, {} opened while measuring",
+        show_count(*connections_opened)
     )
 }
 
-fn client_cpu(result: &LoadResult) -> String {
+fn client_cpu(run: &Run) -> String {
+    let result = &run.result;
     let all_ns: u64 = result.client_cpu_ns.iter().sum();
     let each = match result.planned {
         0 => String::new(),
@@ -208,7 +206,7 @@ fn client_cpu(result: &LoadResult) -> String {
         .iter()
         .map(|share| format!("{:.0} %", share * 100.0))
         .collect();
-    let waits = if result.lateness.count() > 0 {
+    let waits = if run.waits_actively {
         ", active waiting included"
     } else {
         ""
@@ -372,9 +370,10 @@ fn found(search: &Search) -> String {
     match search.rate_per_s {
         Some(rate) => {
             let rate = significant(rate, 4);
-            let more = match search.client_was_limit {
-                true => "; the client gave out first, so the server may have more",
-                false => "",
+            let more = if search.client_was_limit {
+                "; the client gave out first, so the server may have more"
+            } else {
+                ""
             };
             format!("capacity: {rate} requests/s keep {limit}, to within 5 %{more}\n")
         }
@@ -387,7 +386,7 @@ pub(super) fn limit_words(search: &Search) -> String {
     let (percent, faults) = (search.limit.quantile * 100.0, search.limit.faults * 100.0);
     let time = units::show_duration(search.limit.latency);
     let faults = if faults > 0.0 {
-        format!(",faults<{}%", significant(faults, 3))
+        format!(",faults<{}%", (faults * 1e6).round() / 1e6)
     } else {
         String::new()
     };
@@ -454,5 +453,165 @@ fn show_rate(per_s: f64) -> String {
         show_count(per_s.round() as u64)
     } else {
         significant(per_s, 3)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+    use load::traffic::Exchange;
+
+    fn order(course: Course) -> Order {
+        let load = load::Load {
+            server: ([127, 0, 0, 1], 80).into(),
+            host: "a.org".into(),
+            requests: Vec::new(),
+            connections: 64,
+            keep_alive: true,
+            threads: 2,
+            deadline: std::time::Duration::from_secs(1),
+            warmup: std::time::Duration::ZERO,
+            window: std::time::Duration::from_secs(2),
+        };
+        let get = Exchange::get("/", load::expect::Expect::status(200));
+        let mut traffic = load.traffic();
+        traffic.mix = Mix::Round(vec![get]);
+        Order {
+            url: "http://a.org/".into(),
+            traffic,
+            course,
+            checks: vec!["GET /: status 200 alone".into()],
+        }
+    }
+
+    fn result() -> LoadResult {
+        let mut result = LoadResult {
+            window_ns: 2_000_000_000,
+            planned: 1_004,
+            ok: 1_000,
+            unsent: 1,
+            faults: [(Fault::Reset, 2), (Fault::BadStatus, 1)].into(),
+            connections_asked: 64,
+            connections_opened: 3,
+            connections_held: 64,
+            body_bytes: 21_500_000,
+            client_cpu_ns: vec![600_000_000, 1_500_000_000],
+            engine: "epoll".into(),
+            engine_note: "epoll was asked for".into(),
+            ..LoadResult::default()
+        };
+        for step in 1..=1_000u64 {
+            result.latency.record(step * step * 10);
+            result.service.record(step * step * 9);
+        }
+        result
+    }
+
+    fn check(course: Course, level: Option<Level>, search: Option<Search>, want: &Expect) {
+        let order = order(course);
+        let run = Run::new(level, result(), &order.traffic);
+        let outcome = Outcome {
+            runs: vec![run],
+            search,
+            ended_early: true,
+        };
+        want.assert_eq(&text(&order, &outcome));
+    }
+
+    #[test]
+    fn a_run_is_told_in_full_with_its_warning_first() {
+        check(
+            Course::Once,
+            None,
+            None,
+            &expect![[r#"
+            WARNING: the client was the limit: a thread was 75 % busy (the server may be faster; give the client more threads with -t, or another machine)
+            ended early: the figures are those of the time until then
+            http://a.org/  closed loop, 64 connections kept alive, 2 client threads
+            checked: GET /: status 200 alone
+
+            measured     2.000 s
+            requests     1,004 planned = 1,000 ok + 2 reset + 1 with a wrong status + 1 unsent
+            rate         500/s right answers
+            transfer     10.3 MiB/s of bodies, 20.5 MiB in all
+            connections  64 asked for, at most 64 held, 3 opened while measuring
+            client CPU   2.09 ms per request, threads 30 %, 75 % busy
+            engine       epoll (epoll was asked for)
+
+                           latency service time
+            mean           3.34 ms      3.00 ms
+            p50            2.50 ms      2.25 ms
+            p75            5.63 ms      5.06 ms
+            p90            8.10 ms      7.29 ms
+            p95            9.03 ms      8.13 ms
+            p99            9.81 ms      8.82 ms
+            p99.9          10.0 ms      9.00 ms
+            p99.99         10.0 ms      9.00 ms
+            max            10.0 ms      9.00 ms
+
+            to    10 ns  .                                                   1
+            to    20 ns                                                      0
+            to    50 ns  .                                                   1
+            to   100 ns  .                                                   1
+            to   200 ns  .                                                   1
+            to   500 ns  .                                                   3
+            to  1.00 us  .                                                   3
+            to  2.00 us  #                                                   4
+            to  5.00 us  #                                                   8
+            to  10.0 us  #                                                   9
+            to  20.0 us  ##                                                 13
+            to  50.0 us  ####                                               26
+            to   100 us  ####                                               29
+            to   200 us  ######                                             42
+            to   500 us  ###########                                        82
+            to  1.00 ms  #############                                      93
+            to  2.00 ms  ##################                                131
+            to  5.00 ms  ###################################               259
+            to  10.0 ms  ########################################          293
+            to  20.0 ms  .                                                   1
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_search_is_told_by_its_runs_and_its_end() {
+        let limit = crate::verbs::load::typed::limit("p99.9<5ms,faults<0.5%").unwrap();
+        let search = Search {
+            limit,
+            rate_per_s: Some(1234.5),
+            client_was_limit: true,
+        };
+        let level = Level::RatePerS(1234.5);
+        check(
+            Course::Capacity(limit),
+            Some(level),
+            Some(search),
+            &expect![[r#"
+                WARNING: at 1235 requests/s: the client was the limit: a thread was 75 % busy (the server may be faster; give the client more threads with -t, or another machine)
+                ended early: the figures are those of the time until then
+                http://a.org/  closed loop, 64 connections kept alive, 2 client threads
+                checked: GET /: status 200 alone
+
+                                            ok/s       p50       p99     p99.9       max    not ok client
+                     1235 requests/s         500   2.50 ms   9.81 ms   9.99 ms   10.0 ms         4   75 %
+
+                most right answers: 500/s at 1235 requests/s
+                at 1235 requests/s: 1,004 planned = 1,000 ok + 2 reset + 1 with a wrong status + 1 unsent
+                engine: epoll (epoll was asked for)
+                capacity: 1235 requests/s keep p99.9<5ms,faults<0.5%, to within 5 %; the client gave out first, so the server may have more
+            "#]],
+        );
+    }
+
+    #[test]
+    fn times_and_counts_read_well() {
+        let times = [0, 999, 1_000, 64_321, 999_999, 1_250_000, 30_000_000_000].map(show_ns);
+        assert_eq!(
+            times.join(", "),
+            "0 ns, 999 ns, 1.00 us, 64.3 us, 1000 us, 1.25 ms, 30.0 s"
+        );
+        let counts = [0, 999, 1_000, 1_234_567].map(show_count);
+        assert_eq!(counts.join(" "), "0 999 1,000 1,234,567");
     }
 }

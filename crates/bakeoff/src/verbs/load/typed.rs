@@ -47,9 +47,12 @@ pub(super) fn sources(text: &str) -> Result<Vec<IpAddr>, String> {
             ));
         }
         let is_v4 = word.contains('.');
-        let address = |number: u128| match is_v4 {
-            true => IpAddr::from(Ipv4Addr::from(number as u32)),
-            false => IpAddr::from(number.to_be_bytes()),
+        let address = |number: u128| {
+            if is_v4 {
+                IpAddr::from(Ipv4Addr::from(number as u32))
+            } else {
+                IpAddr::from(number.to_be_bytes())
+            }
         };
         sources.extend((first..=last).map(address));
     }

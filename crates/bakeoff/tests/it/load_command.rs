@@ -1,0 +1,416 @@
+//! `bakeoff load` against small servers of the test's own: what it prints, what it writes, what it refuses.
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use expect_test::{Expect, expect};
+use serde_json::Value;
+
+/// What no message holds.
+const NOTHING: &str = "\0";
+
+/// Questions before the load: each path is asked for twice.
+const QUESTIONS: u32 = 2;
+
+/// A server that answers until the test ends; its URL without a path.
+fn server() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let asked = Arc::new(AtomicU32::new(0));
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let asked = Arc::clone(&asked);
+            std::thread::spawn(move || serve(stream, &asked));
+        }
+    });
+    url
+}
+
+fn serve(stream: TcpStream, asked: &AtomicU32) {
+    let (mut heard, mut spoken) = (BufReader::new(stream.try_clone().unwrap()), stream);
+    loop {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if heard.read_line(&mut head).unwrap_or(0) == 0 {
+                return;
+            }
+        }
+        let number = asked.fetch_add(1, Ordering::Relaxed);
+        let path = head.split(' ').nth(1).unwrap_or_default();
+        let (status, body) = match path {
+            "/gone" => (404, "none".into()),
+            "/clock" => (200, format!("{number:05}")),
+            // Right while it is looked at, wrong afterwards.
+            "/liar" if number >= QUESTIONS => (200, "jello".into()),
+            _ => (200, "hello".to_string()),
+        };
+        let length = body.len();
+        let answer = format!("HTTP/1.1 {status} Word\r\nContent-Length: {length}\r\n\r\n{body}");
+        if spoken.write_all(answer.as_bytes()).is_err() || head.contains("Connection: close") {
+            return;
+        }
+    }
+}
+
+fn load(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    command.arg("load").args(words);
+    command.output().expect("the binary under test runs")
+}
+
+/// What a run that succeeds prints on standard output.
+fn said(words: &[&str]) -> String {
+    let output = load(words);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{words:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(words: &[&str]) -> Value {
+    let words = [words, &["--json"]].concat();
+    serde_json::from_str(&said(&words)).unwrap()
+}
+
+/// The line of the summary that begins with a word.
+fn line<'t>(text: &'t str, word: &str) -> &'t str {
+    let found = text.lines().find(|line| line.starts_with(word));
+    found.unwrap_or_else(|| panic!("no line {word} in:\n{text}"))
+}
+
+/// Runs that are refused: their messages, one below the other, without what differs between machines.
+fn check_refused(cases: &[&[&str]], hide: &str, want: &Expect) {
+    let mut all = String::new();
+    for words in cases {
+        let output = load(words);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        assert!(output.stdout.is_empty(), "{words:?}");
+        _ = writeln!(all, "{}", said.trim_end());
+    }
+    want.assert_eq(&all.replace(hide, "HIDDEN"));
+}
+
+#[test]
+fn a_counted_run_adds_up_in_text() {
+    let text = said(&[&server(), "-n", "40", "-c", "4", "--think", "1ms"]);
+    assert_eq!(
+        line(&text, "requests"),
+        "requests     40 planned = 40 ok + 0 unsent"
+    );
+    let connections = line(&text, "connections");
+    assert!(
+        connections.contains("4 asked for, at most 4 held"),
+        "{connections}"
+    );
+    let check =
+        "checked: GET /: status 200, 5 bytes, SHA-256 2cf24dba5fb0..., learnt from a first answer";
+    assert_eq!(line(&text, "checked"), check);
+    for word in ["p50 ", "p99.99 ", "max ", "to "] {
+        line(&text, word);
+    }
+}
+
+#[test]
+fn a_counted_run_adds_up_in_json_and_in_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let (hdr, csv) = (dir.path().join("a.hdr"), dir.path().join("a.csv"));
+    let files = [
+        "--hdr",
+        hdr.to_str().unwrap(),
+        "--timeline",
+        csv.to_str().unwrap(),
+    ];
+    let url = server();
+    let words = [&[&*url, "-n", "40", "-c", "4"][..], &files].concat();
+    let json = json(&words);
+    assert_eq!(
+        (&json["format"], &json["ended_early"]),
+        (&1.into(), &false.into())
+    );
+    let run = &json["runs"][0];
+    assert_eq!(run["result"]["planned"], 40);
+    assert_eq!(run["result"]["ok"], 40);
+    assert_eq!(run["latency_ns"]["count"], 40);
+    assert_eq!(run["connections"], 4);
+    assert_eq!(logged(&hdr), 40);
+    let csv = std::fs::read_to_string(&csv).unwrap();
+    let mut lines = csv.lines();
+    let head = "run,connections,rate_per_s,at_ms,ok,faults,body_bytes";
+    assert_eq!(lines.next(), Some(head));
+    let column = |line: &str| line.split(',').nth(4).unwrap().parse::<u64>().unwrap();
+    assert_eq!(lines.map(column).sum::<u64>(), 40);
+}
+
+/// Latencies in a log, read by the usual library.
+fn logged(path: &Path) -> u64 {
+    use hdrhistogram::serialization::Deserializer;
+    use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+    let text = std::fs::read(path).unwrap();
+    let mut count = 0;
+    for entry in IntervalLogIterator::new(&text) {
+        let LogEntry::Interval(interval) = entry.expect("the log can be read") else {
+            continue;
+        };
+        if interval.tag().is_none() {
+            let encoded = interval.encoded_histogram();
+            let bytes = base64::Engine::decode(&base64::prelude::BASE64_STANDARD, encoded).unwrap();
+            let histogram: hdrhistogram::Histogram<u64> =
+                Deserializer::new().deserialize(&mut &*bytes).unwrap();
+            count += histogram.len();
+        }
+    }
+    count
+}
+
+#[test]
+fn answers_that_become_wrong_are_faults() {
+    let text = said(&[&format!("{}/liar", server()), "-n", "20", "-c", "2"]);
+    assert_eq!(
+        line(&text, "requests"),
+        "requests     20 planned = 0 ok + 20 with a wrong content + 0 unsent"
+    );
+    line(&text, "no right answer");
+}
+
+#[test]
+fn a_page_that_changes_can_be_checked_by_its_status() {
+    let url = format!("{}/clock", server());
+    let text = said(&[&url, "-n", "20", "--no-check-content"]);
+    line(&text, "checked: GET /clock: status 200 alone");
+    line(&text, "requests     20 planned = 20 ok");
+}
+
+#[test]
+fn a_ramp_has_a_run_for_each_step() {
+    let words = [
+        "--ramp",
+        "connections=1..4/x2",
+        "-d",
+        "100ms",
+        "--warmup",
+        "0s",
+    ];
+    let json = json(&[&[&*server()][..], &words].concat());
+    let runs = json["runs"].as_array().unwrap();
+    let connections: Vec<_> = runs
+        .iter()
+        .map(|run| run["connections"].as_u64().unwrap())
+        .collect();
+    assert_eq!(connections, [1, 2, 4]);
+    assert!(
+        runs.iter()
+            .all(|run| run["result"]["ok"].as_u64() > Some(0)),
+        "{json}"
+    );
+}
+
+#[test]
+fn a_server_that_keeps_no_limit_has_no_capacity() {
+    let words = [
+        "--capacity",
+        "p50<1us",
+        "-r",
+        "2",
+        "-d",
+        "1s",
+        "--warmup",
+        "0s",
+    ];
+    let text = said(&[&[&*server()][..], &words].concat());
+    assert_eq!(
+        line(&text, "capacity"),
+        "capacity: not even 1 request/s keeps p50<1us"
+    );
+}
+
+#[test]
+fn a_soft_limit_of_descriptors_is_raised() {
+    let script = "ulimit -Sn 64 && exec \"$0\" load \"$1\" -c 100 -n 200";
+    let binary = env!("CARGO_BIN_EXE_bakeoff");
+    let output = Command::new("sh")
+        .args(["-c", script, binary, &server()])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    line(&text, "requests     200 planned = 200 ok");
+}
+
+#[test]
+fn a_run_that_is_interrupted_has_a_result() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    command.args([
+        "load",
+        &server(),
+        "-d",
+        "60s",
+        "--warmup",
+        "0s",
+        "--think",
+        "1ms",
+    ]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.starts_with("  1 s"), "{first}");
+    let status = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(status.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap();
+    line(
+        &text,
+        "ended early: the figures are those of the time until then",
+    );
+    line(&text, "measured     1.");
+}
+
+#[test]
+fn servers_that_are_not_there_or_not_right_are_refused() {
+    let url = server();
+    let place = url.strip_prefix("http://").unwrap();
+    let [gone, clock] = ["/gone", "/clock"].map(|path| format!("{url}{path}"));
+    // A port that nobody has used for decades.
+    let closed = "127.0.0.1:1";
+    check_refused(
+        &[&[&gone], &[&clock], &[place]],
+        place,
+        &expect![[r#"
+        bakeoff: wrong first answer to GET /gone: status is not 200: 404 (if that is right, say --expect-status 404)
+        bakeoff: answers differ from one another: GET /clock (check its status alone with --no-check-content)
+        bakeoff: URL: no scheme in the URL: HIDDEN (write http://HIDDEN)
+    "#]],
+    );
+    check_refused(
+        &[&[&format!("http://{closed}/")]],
+        closed,
+        &expect![[r#"
+        bakeoff: server not reachable: HIDDEN: Connection refused (os error 111) (is the server running, and on this port?)
+    "#]],
+    );
+    check_refused(
+        &[&["ftp://a.org/"], &["http://a.org:0/"]],
+        NOTHING,
+        &expect![[r#"
+            bakeoff: URL: unknown scheme: ftp (write http:// or https://)
+            bakeoff: URL: not a port: 0 (1 to 65535)
+        "#]],
+    );
+    let wrong = [&url, "--expect-length", "6"];
+    check_refused(
+        &[&wrong, &[&url, "-c", "0"], &[&url, "-t", "0"]],
+        place,
+        &expect![[r#"
+            bakeoff: wrong first answer to GET /: length is not 6 bytes: 5 (look at --expect-length)
+            bakeoff: too few connections: 0 (ask for at least 1)
+            bakeoff: too few client threads: 0 (ask for at least 1)
+        "#]],
+    );
+}
+
+#[test]
+fn several_mistakes_in_options_are_listed_together() {
+    let words = [
+        "a.org", "--slow", "fast", "--source", "here", "--ramp", "up", "-H", "none",
+    ];
+    check_refused(
+        &[&words],
+        NOTHING,
+        &expect![[r#"
+            bakeoff: URL: no scheme in the URL: a.org (write http://a.org)
+            --source: not a source address: "here" (write 127.0.0.1, 127.0.0.1-127.0.0.16 or 127.1.0.0/24)
+            --slow: not a speed: "fast" (write it like 28.8k, 56k or 1M)
+            --ramp: not a ramp: "up" (write rate=1000..8000/1000 or connections=1..64/x2)
+        "#]],
+    );
+}
+
+#[test]
+fn mistakes_in_files_are_told_with_their_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let (script, list) = (dir.path().join("script"), dir.path().join("list"));
+    std::fs::write(&script, "visit /\nthink long\nmaybe 200% x\n").unwrap();
+    std::fs::write(&list, "/\nmany /\n").unwrap();
+    let [script, list] = [&script, &list].map(|path| path.to_str().unwrap());
+    let hide = dir.path().to_str().unwrap();
+    let cases: [&[&str]; 3] = [
+        &["http://a.org", "--script", script],
+        &["http://a.org", "--url-list", list],
+        &["http://a.org", "--body-file", &format!("{hide}/none")],
+    ];
+    check_refused(
+        &cases,
+        hide,
+        &expect![[r#"
+        bakeoff: HIDDEN/script:2: column 7: not a duration: long (write it like 500ms or 2s)
+        HIDDEN/script:3: column 7: not a share: 200% (write it like 30%)
+        bakeoff: HIDDEN/list:2: not a weight: many (write it like 3)
+        bakeoff: --body-file: cannot read HIDDEN/none: No such file or directory (os error 2)
+    "#]],
+    );
+}
+
+#[test]
+fn what_ports_and_descriptors_do_not_allow_is_refused() {
+    let url = server();
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
+    let ends: Vec<u64> = range
+        .split_whitespace()
+        .map(|end| end.parse().unwrap())
+        .collect();
+    let each = (ends[1] + 1 - ends[0]).to_string();
+    let cases: [&[&str]; 2] = [
+        &[&url, "-c", "70000"],
+        &[
+            &url,
+            "--no-keepalive",
+            "-r",
+            "200000",
+            "--source",
+            "127.0.0.1-127.0.0.2",
+        ],
+    ];
+    check_refused(
+        &cases,
+        &each,
+        &expect![[r#"
+        bakeoff: more connections than ports (1 source addresses with HIDDEN ports): 70000 (name more addresses with --source)
+        bakeoff: more new connections per second than ports (2 source addresses with HIDDEN ports): 200000 (name more addresses with --source, or keep connections alive)
+    "#]],
+    );
+    check_refused(
+        &[&[&url, "--source", "192.0.2.1"]],
+        NOTHING,
+        &expect![[r#"
+        bakeoff: not an address of this machine: 192.0.2.1 (add it with: ip address add): Cannot assign requested address (os error 99)
+    "#]],
+    );
+    // More than any system has descriptors.
+    let many = load(&[&url, "-c", "1500000000", "--source", "127.1.0.0/16"]);
+    let said = String::from_utf8(many.stderr).unwrap();
+    assert_eq!(many.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("descriptor limit too low for 1500000000 connections"),
+        "{said}"
+    );
+    assert!(
+        said.contains("raise it with ulimit -n 1500000064"),
+        "{said}"
+    );
+}

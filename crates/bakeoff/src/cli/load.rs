@@ -19,7 +19,7 @@ pub struct LoadArgs {
     /// Connections open at once, each with one request under way
     #[arg(short, long, value_name = "N", default_value_t = 10, help_heading = LOAD)]
     pub connections: u32,
-    /// Client threads, each on a core of its own
+    /// Client threads; one per core to spare
     #[arg(short, long, value_name = "N", default_value_t = 1, help_heading = LOAD)]
     pub threads: u32,
     /// Measure for so long [default: 10s]
@@ -76,7 +76,8 @@ pub struct LoadArgs {
     /// Body from a file
     #[arg(long, value_name = "FILE", conflicts_with = "script", help_heading = ASKED)]
     pub body_file: Option<PathBuf>,
-    /// Paths to ask for, one per line, each with a weight before it if they are to be drawn at random
+    /// Paths to ask for, one per line, each with a weight before it if they are to be drawn at
+    /// random
     #[arg(long, value_name = "FILE", conflicts_with = "script", help_heading = ASKED)]
     pub url_list: Option<PathBuf>,
     /// Visitors that follow a script: pages, images, think times, forms, chance

@@ -32,11 +32,11 @@ fn server() -> String {
 }
 
 fn serve(stream: TcpStream, asked: &AtomicU32) {
-    let (mut heard, mut spoken) = (BufReader::new(stream.try_clone().unwrap()), stream);
+    let (mut inward, mut outward) = (BufReader::new(stream.try_clone().unwrap()), stream);
     loop {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
-            if heard.read_line(&mut head).unwrap_or(0) == 0 {
+            if inward.read_line(&mut head).unwrap_or(0) == 0 {
                 return;
             }
         }
@@ -51,7 +51,7 @@ fn serve(stream: TcpStream, asked: &AtomicU32) {
         };
         let length = body.len();
         let answer = format!("HTTP/1.1 {status} Word\r\nContent-Length: {length}\r\n\r\n{body}");
-        if spoken.write_all(answer.as_bytes()).is_err() || head.contains("Connection: close") {
+        if outward.write_all(answer.as_bytes()).is_err() || head.contains("Connection: close") {
             return;
         }
     }
@@ -337,6 +337,7 @@ fn several_mistakes_in_options_are_listed_together() {
             --source: not a source address: "here" (write 127.0.0.1, 127.0.0.1-127.0.0.16 or 127.1.0.0/24)
             --slow: not a speed: "fast" (write it like 28.8k, 56k or 1M)
             --ramp: not a ramp: "up" (write rate=1000..8000/1000 or connections=1..64/x2)
+            --header: not a header field: "none" (write "Name: value")
         "#]],
     );
 }

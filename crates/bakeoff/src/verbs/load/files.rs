@@ -9,9 +9,9 @@ use record::latency::Latency;
 
 use super::outcome::{Outcome, Run};
 
-/// An `HdrHistogram` log, version 1.3 with histograms in V2: one interval for each run. Latencies have no tag,
-/// service time and lateness are tagged so. Values are nanoseconds, the maximum is in milliseconds, as
-/// the usual viewers expect.
+/// An `HdrHistogram` log, version 1.3 with histograms in V2: one interval for each run. Latencies
+/// have no tag, service time and lateness are tagged so. Values are nanoseconds, the maximum is in
+/// milliseconds, as the usual viewers expect.
 pub(super) fn write_hdr(path: &Path, outcome: &Outcome, began: SystemTime) -> Result<()> {
     write(path, &hdr(outcome, began))
 }

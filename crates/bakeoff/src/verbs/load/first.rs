@@ -31,8 +31,8 @@ struct Answer {
     body: Vec<u8>,
 }
 
-/// What right answers to an exchange look like, and how that is known in words. The server is asked only for
-/// what the user did not say.
+/// What right answers to an exchange look like, and how that is known in words. The server is asked
+/// only for what the user did not say.
 pub(super) fn learn(site: &Site, exchange: &Exchange, wanted: &Wanted) -> Result<(Expect, String)> {
     let status = wanted.status;
     if !wanted.content || exchange.method == "HEAD" {

@@ -1,4 +1,5 @@
-//! The result for machines. The form is told in docs/load.md; `format` rises when a field changes its meaning.
+//! The result for machines. The form is told in docs/load.md; `format` rises when a field changes
+//! its meaning.
 
 use load::schedule::Schedule;
 use load::traffic::Traffic;

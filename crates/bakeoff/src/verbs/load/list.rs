@@ -5,8 +5,8 @@
 //! 8 /index.html
 //! 2 http://127.0.0.1:8080/search?q=x
 //! ```
-//! Without any weight, connections go round the list. With some, requests are drawn at random; a line without
-//! one weighs 1.
+//! Without any weight, connections go round the list. With some, requests are drawn at random; a
+//! line without one weighs 1.
 
 use record::problem::{Problem, Problems};
 

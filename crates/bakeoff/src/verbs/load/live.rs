@@ -1,5 +1,6 @@
-//! What is shown while the load runs: one moving line on a terminal, a line per second elsewhere, nothing beside
-//! JSON. All of it goes to standard error, so that the result stands alone on standard output.
+//! What is shown while the load runs: a moving line and a curve on a terminal, a line per second
+//! elsewhere, nothing beside JSON. All of it goes to standard error, so that the result stands alone
+//! on standard output.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -44,7 +45,7 @@ impl Live {
             (true, _) => Form::Silent,
             (false, true) => Form::Lines,
             (false, false) => {
-                let style = ProgressStyle::with_template("{spinner} {wide_msg}");
+                let style = ProgressStyle::with_template("{spinner} {wide_msg}\n  {prefix}");
                 bar.set_style(style.expect("the template is a constant of known form"));
                 bar.enable_steady_tick(Duration::from_millis(250));
                 Form::Moving(bar)
@@ -76,7 +77,10 @@ impl Live {
         }
         let line = self.line(tick);
         match &self.form {
-            Form::Moving(bar) => bar.set_message(format!("{line}  {}", self.curve())),
+            Form::Moving(bar) => {
+                bar.set_message(line);
+                bar.set_prefix(self.curve());
+            }
             Form::Lines => eprintln!("{line}"),
             Form::Silent => {}
         }
@@ -108,8 +112,8 @@ impl Live {
         )
     }
 
-    /// Mean time of a request by Little's law: so many clients, each with one request under way or at rest,
-    /// that ended so many in a second.
+    /// Mean time of a request by Little's law: so many clients, each with one request under way or
+    /// at rest, that ended so many in a second.
     fn mean_ns(&self, ended: u64) -> Option<u64> {
         let (connections, think) = self.closed.filter(|_| ended > 0)?;
         let cycle_ns = 1e9 * f64::from(connections) / ended as f64;

@@ -1,4 +1,5 @@
-//! From what was typed to what is run. All mistakes in the words come at once, before anything is connected to.
+//! From what was typed to what is run. All mistakes in the words come at once, before anything is
+//! connected to.
 
 use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
@@ -117,7 +118,7 @@ impl Typed {
         let bits_per_s = notes.keep("--slow", bits_per_s);
         let course = course(args, &mut notes);
         let wanted = wanted(args, &mut notes);
-        let asked = url.as_ref().and_then(|url| asked(args, url, &mut notes));
+        let asked = asked(args, url.as_ref(), &mut notes);
         match (url, sources, bits_per_s, course, wanted, asked) {
             (
                 Some(url),
@@ -191,7 +192,7 @@ fn wanted(args: &LoadArgs, notes: &mut Notes) -> Option<Wanted> {
     })
 }
 
-fn asked(args: &LoadArgs, url: &Url, notes: &mut Notes) -> Option<Asked> {
+fn asked(args: &LoadArgs, url: Option<&Url>, notes: &mut Notes) -> Option<Asked> {
     if let Some(path) = &args.script {
         let text = notes.keep("--script", read_text(path))?;
         let script = notes.keep_file(Script::read(&path.display().to_string(), &text))?;
@@ -206,6 +207,7 @@ fn asked(args: &LoadArgs, url: &Url, notes: &mut Notes) -> Option<Asked> {
         (None, Some(path)) => notes.keep("--body-file", read_bytes(path)),
         (None, None) => Some(Vec::new()),
     }?;
+    let url = url?;
     let entries = match &args.url_list {
         None => vec![Entry {
             weight: None,

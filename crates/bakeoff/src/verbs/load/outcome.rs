@@ -1,4 +1,5 @@
-//! What came of an order, and whether it may be believed: a client that was the limit says so first.
+//! What came of an order, and whether it may be believed: a client that was the limit says so
+//! first.
 
 use load::climb::{Capacity, Level, Limit};
 use load::schedule::Schedule;
@@ -173,7 +174,8 @@ fn late_warning(result: &LoadResult, _: &Traffic) -> Option<String> {
     })
 }
 
-/// Connections that could not be held. With a rate, or one connection per request, they open on demand.
+/// Connections that could not be held. With a rate, or one connection per request, they open on
+/// demand.
 fn held_warning(result: &LoadResult, traffic: &Traffic) -> Option<String> {
     let steady = matches!(traffic.schedule, Schedule::Closed { .. }) && traffic.keep_alive;
     let few = match traffic.end {

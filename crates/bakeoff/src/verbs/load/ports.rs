@@ -1,4 +1,5 @@
-//! What the client's ports allow: a source address has so many, and each connection to a server takes one.
+//! What the client's ports allow: a source address has so many, and each connection to a server
+//! takes one.
 
 use anyhow::{Context, Result, ensure};
 

@@ -26,8 +26,8 @@ pub(super) trait Line: Read + Write {}
 impl<T: Read + Write> Line for T {}
 
 impl Site {
-    /// The first address of the URL's host that takes a connection, and where it is to be encrypted one
-    /// that can be trusted.
+    /// The first address of the URL's host that takes a connection, and where it is to be encrypted
+    /// one that can be trusted.
     pub(super) fn reach(url: &Url, tls: Option<Tls>) -> Result<Self> {
         let places = (&*url.host, url.port).to_socket_addrs();
         let places = places.with_context(|| {

@@ -172,6 +172,13 @@ fn accounting(result: &LoadResult) -> String {
         _ = write!(text, " + {} {}", show_count(*count), fault_words(*fault));
     }
     _ = write!(text, " + {} unsent", show_count(result.unsent));
+    if result.repeated > 0 {
+        let repeated = show_count(result.repeated);
+        _ = write!(
+            text,
+            "; {repeated} sent again after the server closed a kept connection"
+        );
+    }
     if result.withdrawn > 0 {
         _ = write!(
             text,
@@ -294,7 +301,8 @@ fn histogram(latency: &Latency) -> String {
     text
 }
 
-/// Counts up to each edge, from the first to the last that is not empty. Edges are `marks` times powers of ten.
+/// Counts up to each edge, from the first to the last that is not empty. Edges are `marks` times
+/// powers of ten.
 fn bars(values: &[(u64, u64)], marks: &[f64]) -> Vec<(u64, u64)> {
     let decades = (0..13).map(|power| 10f64.powi(power));
     let edges = decades.flat_map(|decade| marks.iter().map(move |mark| (mark * decade) as u64));

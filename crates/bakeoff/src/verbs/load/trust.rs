@@ -1,4 +1,5 @@
-//! An encrypted connection for the questions before the load, on the same terms as those of the load.
+//! An encrypted connection for the questions before the load, on the same terms as those of the
+//! load.
 
 use std::net::TcpStream;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! What single options say: forms with a grammar of their own, each read into what the load generator takes.
+//! What single options say: forms with a grammar of their own, each read into what the load
+//! generator takes.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -93,7 +94,8 @@ fn span(word: &str) -> Result<(u128, u128), String> {
         .checked_shl(width - bits)
         .map_or(u128::MAX, |size| size - 1);
     let first = number(net)? & !rest;
-    // The first and the last address of a net are not a host's, but for nets too small to have others.
+    // The first and the last address of a net are not a host's, but for nets too small to have
+    // others.
     let edge = u128::from(rest > 1);
     Ok((first + edge, first + rest - edge))
 }
@@ -135,7 +137,8 @@ pub(super) fn ramp(text: &str) -> Result<Vec<Level>, String> {
     Ok(levels)
 }
 
-/// Reads `p99<5ms` or `p99.9<20ms,faults<1%` as a limit; no fault is allowed if nothing is said of them.
+/// Reads `p99<5ms` or `p99.9<20ms,faults<1%` as a limit; no fault is allowed if nothing is said of
+/// them.
 pub(super) fn limit(text: &str) -> Result<Limit, String> {
     let wrong = || format!("not a limit: {text:?} (write p99<5ms, or p99.9<20ms,faults<1%)");
     let (latency, faults) = match text.split_once(',') {

@@ -1,11 +1,11 @@
 //! The first answer: what all others must look like. Asked before the load, one connection each.
 
-use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 
 use anyhow::{Context, Result, bail, ensure};
 use load::expect::{Content, Expect};
 use load::traffic::Exchange;
+use record::rundir::hex;
 use record::units::show_bytes;
 use sha2::{Digest as _, Sha256};
 
@@ -94,13 +94,6 @@ fn check(answer: &Answer, wanted: &Wanted) -> Result<[u8; 32]> {
         "SHA-256 is not {right_hex}: {seen} (look at --expect-sha256)"
     );
     Ok(hash)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Enough of a hash to recognise it.

@@ -162,9 +162,9 @@ mod tests {
     #[test]
     fn every_recorded_value_is_listed_once() {
         let mut latency = Latency::new();
-        [700, 300, 700]
-            .iter()
-            .for_each(|value| latency.record(*value));
+        for value in [700, 300, 700] {
+            latency.record(value);
+        }
         assert_eq!(latency.recorded(), [(300, 1), (700, 2)]);
     }
 

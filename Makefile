@@ -2,7 +2,7 @@
 BAKEOFF := target/x86_64-unknown-linux-gnu/release/bakeoff
 PLAN ?= plans/web-static.toml
 
-.PHONY: demo build test check packages clean
+.PHONY: demo build test check packages bench-load clean
 
 demo: build
 	$(BAKEOFF) run $(PLAN)
@@ -25,6 +25,14 @@ test:
 
 packages:
 	@tools/packages run test
+
+# The load generator beside its peers, about six minutes on an otherwise idle machine; writes docs/bench/load.md.
+# A peer that cannot be had is left out, and the page says so.
+bench-load:
+	@tools/packages run bench
+	[ -x target/bench-peers/bin/oha ] || nice -n 19 cargo install oha --root target/bench-peers --locked \
+		|| echo "oha cannot be built here: going on without it"
+	cargo bench -p load --bench load
 
 clean:
 	cargo clean

@@ -1,0 +1,355 @@
+//! What the own client alone is asked for: lateness, the stall test, slow lines, new connections, flat memory.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use record::load::LoadResult;
+
+use crate::child::{CLIENT_CPU, Cage, Spent};
+use crate::client::{Engine, Part};
+use crate::contest::{File, SCENES, Scene};
+use crate::field::Field;
+use crate::peers::Tool;
+use crate::ratio;
+use crate::rounds::Effort;
+use crate::server::{IMAGE_BYTES, Server};
+
+/// Open loop: low enough that the client's core is not busy for more than 70 %.
+const RATE_PER_S: f64 = 10_000.0;
+
+/// The stall test: a constant rate, the server frozen once.
+const STALL_RATE_PER_S: f64 = 1000.0;
+const STALL_SECONDS: u64 = 10;
+const STALL_AFTER: Duration = Duration::from_secs(4);
+const STALL: Duration = Duration::from_secs(1);
+
+/// Modems of three generations, and how many of them there are.
+const MODEMS: [u32; 3] = [28_800, 33_600, 56_000];
+const SLOW_CLIENTS: u32 = 10_000;
+
+const SOURCES: u8 = 16;
+
+pub(crate) struct Bar {
+    pub(crate) lateness: Vec<Lateness>,
+    pub(crate) opening: Vec<Opening>,
+    pub(crate) stall: Option<Stall>,
+    pub(crate) slow: Option<Slow>,
+    pub(crate) memory: Option<Memory>,
+}
+
+/// How late requests of an open loop began.
+pub(crate) struct Lateness {
+    pub(crate) engine: Tool,
+    /// Alone on one CPU, or on both, where it may wait actively.
+    pub(crate) cpus: &'static str,
+    /// Share of the window in which the client's thread was busy.
+    pub(crate) busy: f64,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) max_us: f64,
+}
+
+/// Connections per second of client CPU.
+pub(crate) struct Opening {
+    pub(crate) engine: Tool,
+    pub(crate) per_cpu_s: f64,
+    pub(crate) failed: u64,
+}
+
+/// Latencies in seconds at the 99th percentile and at most.
+pub(crate) struct Stall {
+    /// What they must be: requests that are due in the freeze wait for its end.
+    pub(crate) analytic: (f64, f64),
+    pub(crate) own: (f64, f64),
+    pub(crate) wrk: Option<(f64, f64)>,
+    pub(crate) oha: Option<(f64, f64)>,
+}
+
+/// Slow lines: relative error of their speed, and what one costs.
+pub(crate) struct Slow {
+    pub(crate) clients: u32,
+    pub(crate) answers: u64,
+    pub(crate) failed: u64,
+    pub(crate) p50_error: f64,
+    pub(crate) p99_error: f64,
+    pub(crate) max_error: f64,
+    pub(crate) bytes_per_client: f64,
+    pub(crate) cpu_s: f64,
+}
+
+/// Resident memory of one run, after a quarter of it and at its end.
+pub(crate) struct Memory {
+    pub(crate) seconds: u64,
+    pub(crate) early_kib: u64,
+    pub(crate) last_kib: u64,
+}
+
+pub(crate) fn measure(cage: &Cage, field: &Field, effort: Effort) -> Result<Bar> {
+    eprintln!(
+        "open loop, new connections{}",
+        if effort.long {
+            ", stall, slow lines"
+        } else {
+            ""
+        }
+    );
+    let engines = [Engine::Epoll, Engine::Uring];
+    let mut lateness = Vec::new();
+    for (engine, cpus) in engines
+        .into_iter()
+        .flat_map(|each| [(each, CLIENT_CPU), (each, "0,1")])
+    {
+        lateness.push(open_loop(cage, field, engine, cpus)?);
+    }
+    let mut opening = Vec::new();
+    for engine in engines {
+        opening.push(open_connections(cage, field, engine, effort.rounds)?);
+    }
+    let (mut stall_seen, mut slow_seen, mut memory) = (None, None, None);
+    if effort.long {
+        stall_seen = Some(stall(cage, field)?);
+        slow_seen = Some(slow(cage, field)?);
+        memory = Some(stay(cage, field)?);
+    }
+    Ok(Bar {
+        lateness,
+        opening,
+        stall: stall_seen,
+        slow: slow_seen,
+        memory,
+    })
+}
+
+fn result(spent: &Spent) -> Result<LoadResult> {
+    serde_json::from_str(&spent.said).context("own client said something strange")
+}
+
+fn tool(engine: Engine) -> Tool {
+    match engine {
+        Engine::Epoll => Tool::Epoll,
+        Engine::Uring => Tool::Uring,
+    }
+}
+
+fn open_loop(cage: &Cage, field: &Field, engine: Engine, cpus: &'static str) -> Result<Lateness> {
+    let part = Part {
+        rate_per_s: Some(RATE_PER_S),
+        warmup_ms: 200,
+        window_ms: 2000,
+        ..field.part(&SCENES[0], engine)
+    };
+    let result = result(&cage.run_on(cpus, &field.own_words(&part), &mut || {})?)?;
+    let cpu_ns = result.client_cpu_ns.iter().sum::<u64>();
+    let us = |ns: u64| ns as f64 / 1e3;
+    Ok(Lateness {
+        engine: tool(engine),
+        cpus,
+        busy: cpu_ns as f64 / result.window_ns as f64,
+        p50_us: us(result.lateness.quantile_ns(0.5)),
+        p99_us: us(result.lateness.quantile_ns(0.99)),
+        max_us: us(result.lateness.max_ns()),
+    })
+}
+
+fn open_connections(cage: &Cage, field: &Field, engine: Engine, rounds: u32) -> Result<Opening> {
+    let part = Part {
+        keep_alive: false,
+        sources: SOURCES,
+        ..field.part(&SCENES[0], engine)
+    };
+    let (mut rates, mut failed) = (Vec::new(), 0);
+    for _ in 0..rounds.min(3) {
+        let spent = cage.run(&field.own_words(&part))?;
+        let result = result(&spent)?;
+        rates.push(result.connections_opened as f64 / spent.cpu.as_secs_f64());
+        failed += result.fault_count();
+    }
+    let per_cpu_s = ratio::median(&rates).middle;
+    Ok(Opening {
+        engine: tool(engine),
+        per_cpu_s,
+        failed,
+    })
+}
+
+/// The server stands still for a second in ten: of all requests at a constant rate those due in that second wait
+/// for its end, so the quantile `q` of latency is `freeze - (1 - q) * run`.
+fn stall(cage: &Cage, field: &Field) -> Result<Stall> {
+    let part = Part {
+        rate_per_s: Some(STALL_RATE_PER_S),
+        window_ms: STALL_SECONDS * 1000,
+        ..field.part(&SCENES[0], Engine::Uring)
+    };
+    let (spent, freeze_s) = frozen(cage, field, &field.own_words(&part))?;
+    let result = result(&spent)?;
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let own = (
+        seconds(result.latency.quantile_ns(0.99)),
+        seconds(result.latency.max_ns()),
+    );
+    let wrk = field
+        .command(Tool::Wrk)
+        .map(|command| -> Result<(f64, f64)> {
+            let line = format!(
+                "{command} -t1 -c64 -d{STALL_SECONDS}s --latency {}",
+                field.url(File::Tiny)
+            );
+            let said = frozen(cage, field, &words(&line))?.0.said;
+            wrk_tail(&said).with_context(|| format!("cannot read the latencies of wrk: {said:?}"))
+        });
+    let oha = field.command(Tool::Oha).map(|command| -> Result<(f64, f64)> {
+        let line = format!(
+            "{command} --no-tui --output-format json --latency-correction -q {STALL_RATE_PER_S} -c 64 \
+             -z {STALL_SECONDS}s {}",
+            field.url(File::Tiny)
+        );
+        let said = frozen(cage, field, &words(&line))?.0.said;
+        oha_tail(&said).with_context(|| format!("cannot read the latencies of oha: {said:?}"))
+    });
+    Ok(Stall {
+        analytic: (freeze_s - 0.01 * STALL_SECONDS as f64, freeze_s),
+        own,
+        wrk: wrk.transpose()?,
+        oha: oha.transpose()?,
+    })
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Runs a client while the server stands still for a while; for how long in truth, in seconds.
+fn frozen(cage: &Cage, field: &Field, words: &[String]) -> Result<(Spent, f64)> {
+    let (pid, mut freezer) = (field.server.pid(), None);
+    let spent = cage.run_on(CLIENT_CPU, words, &mut || {
+        freezer = Some(thread::spawn(move || {
+            thread::sleep(STALL_AFTER);
+            Server::freeze(pid, STALL)
+        }));
+    });
+    let freezer = freezer.context("client did not start")?;
+    let freeze = freezer.join().expect("freezing does not panic");
+    Ok((spent?, freeze.as_secs_f64()))
+}
+
+/// 99th percentile and maximum that wrk prints, in seconds.
+pub(crate) fn wrk_tail(text: &str) -> Option<(f64, f64)> {
+    let p99 = text
+        .lines()
+        .find(|line| line.trim_start().starts_with("99%"))?;
+    let all = text
+        .lines()
+        .find(|line| line.trim_start().starts_with("Latency  "))?;
+    let at = |line: &str, place: usize| seconds(line.split_whitespace().nth(place)?);
+    Some((at(p99, 1)?, at(all, 3)?))
+}
+
+fn seconds(text: &str) -> Option<f64> {
+    let unit = text.trim_start_matches(|each: char| each.is_ascii_digit() || each == '.');
+    let number: f64 = text.strip_suffix(unit)?.parse().ok()?;
+    match unit {
+        "us" => Some(number / 1e6),
+        "ms" => Some(number / 1e3),
+        "s" => Some(number),
+        _ => None,
+    }
+}
+
+/// 99th percentile and maximum that oha prints, in seconds.
+pub(crate) fn oha_tail(text: &str) -> Option<(f64, f64)> {
+    let said: serde_json::Value = serde_json::from_str(text).ok()?;
+    Some((
+        said["latencyPercentiles"]["p99"].as_f64()?,
+        said["summary"]["slowest"].as_f64()?,
+    ))
+}
+
+fn slow(cage: &Cage, field: &Field) -> Result<Slow> {
+    let scene = Scene {
+        file: File::Image,
+        ..SCENES[0]
+    };
+    let answer_bytes = field.server.answer_bytes("/image", IMAGE_BYTES)?;
+    let part = Part {
+        connections: SLOW_CLIENTS,
+        bits_per_s: MODEMS.to_vec(),
+        window_ms: 4000,
+        ..field.part(&scene, Engine::Epoll)
+    };
+    // The same program with hardly any connections: what is left is the connections' share.
+    let few = Part {
+        connections: 3,
+        window_ms: 1000,
+        ..part.clone()
+    };
+    let few = cage.run(&field.own_words(&few))?;
+    let spent = cage.run(&field.own_words(&part))?;
+    let result = result(&spent)?;
+    let due_ns = MODEMS.map(|speed| answer_bytes as f64 * 8e9 / f64::from(speed));
+    let errors = errors(&result.service.recorded(), &due_ns);
+    Ok(Slow {
+        clients: result.connections_held as u32,
+        answers: result.ok,
+        failed: result.fault_count() + result.unsent,
+        p50_error: quantile(&errors, 0.5),
+        p99_error: quantile(&errors, 0.99),
+        max_error: quantile(&errors, 1.0),
+        bytes_per_client: spent.peak_kib.saturating_sub(few.peak_kib) as f64 * 1024.0
+            / f64::from(SLOW_CLIENTS),
+        cpu_s: spent.cpu.as_secs_f64(),
+    })
+}
+
+/// How far each of the recorded times `(nanoseconds, count)` is from the nearest of those that are due, rising.
+pub(crate) fn errors(recorded: &[(u64, u64)], due_ns: &[f64]) -> Vec<(f64, u64)> {
+    let error = |ns: u64| {
+        let each = due_ns.iter().map(|due_ns| (ns as f64 / due_ns - 1.0).abs());
+        each.fold(f64::INFINITY, f64::min)
+    };
+    let mut errors: Vec<(f64, u64)> = recorded
+        .iter()
+        .map(|(ns, count)| (error(*ns), *count))
+        .collect();
+    errors.sort_by(|one, other| one.0.total_cmp(&other.0));
+    errors
+}
+
+/// The value that a share of all weighted values stays at or below; 0 when there are none.
+pub(crate) fn quantile(values: &[(f64, u64)], share: f64) -> f64 {
+    let total: u64 = values.iter().map(|(_, count)| count).sum();
+    let mut seen = 0;
+    for (value, count) in values {
+        seen += count;
+        if seen as f64 >= share * total as f64 {
+            return *value;
+        }
+    }
+    0.0
+}
+
+fn stay(cage: &Cage, field: &Field) -> Result<Memory> {
+    let seconds = 6;
+    let scene = Scene {
+        seconds,
+        ..SCENES[0]
+    };
+    let spent = cage.run(&field.own_words(&field.part(&scene, Engine::Uring)))?;
+    let resident = &spent.resident_kib;
+    let early_kib = *resident
+        .get(resident.len() / 4)
+        .context("client ended at once")?;
+    // The last look may fall into the end of the process, when its memory is being given back.
+    let last_kib = resident
+        .iter()
+        .rev()
+        .take(3)
+        .max()
+        .copied()
+        .unwrap_or(early_kib);
+    Ok(Memory {
+        seconds,
+        early_kib,
+        last_kib,
+    })
+}

@@ -1,0 +1,146 @@
+//! What is measured: the scenes, and what each client did in each.
+
+use crate::child::{CLIENT_CPU, SERVER_CPU};
+use crate::peers::Tool;
+use crate::ratio::{self, Median};
+
+/// The two files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum File {
+    Tiny,
+    Image,
+}
+
+impl File {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tiny => "tiny",
+            Self::Image => "image",
+        }
+    }
+}
+
+/// One way to load the server.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scene {
+    pub(crate) title: &'static str,
+    pub(crate) file: File,
+    pub(crate) connections: u32,
+    pub(crate) keep_alive: bool,
+    pub(crate) seconds: u64,
+    /// Where the client runs.
+    pub(crate) cpu: &'static str,
+    pub(crate) tools: &'static [Tool],
+}
+
+/// h2load 1.52 does not come back from connections that the server closes, so it is not asked for those.
+const CLOSERS: &[Tool] = &[Tool::Epoll, Tool::Uring, Tool::Wrk, Tool::Ab, Tool::Oha];
+
+/// One connection shows the wake-up of each client, whatever the peer.
+const FEW: &[Tool] = &[Tool::Epoll, Tool::Uring, Tool::Wrk];
+
+pub(crate) const SCENES: [Scene; 6] = [
+    Scene {
+        title: "78 bytes, 64 connections, keep-alive",
+        file: File::Tiny,
+        connections: 64,
+        keep_alive: true,
+        seconds: 1,
+        cpu: CLIENT_CPU,
+        tools: &Tool::ALL,
+    },
+    // A client that never waits for its server: what a saturated client core does, without wake-ups between CPUs.
+    Scene {
+        title: "78 bytes, 64 connections, keep-alive, client and server share CPU 0",
+        file: File::Tiny,
+        connections: 64,
+        keep_alive: true,
+        seconds: 1,
+        cpu: SERVER_CPU,
+        tools: &Tool::ALL,
+    },
+    Scene {
+        title: "25 KB, 64 connections, keep-alive",
+        file: File::Image,
+        connections: 64,
+        keep_alive: true,
+        seconds: 1,
+        cpu: CLIENT_CPU,
+        tools: &Tool::ALL,
+    },
+    Scene {
+        title: "78 bytes, 1 connection, keep-alive",
+        file: File::Tiny,
+        connections: 1,
+        keep_alive: true,
+        seconds: 1,
+        cpu: CLIENT_CPU,
+        tools: FEW,
+    },
+    Scene {
+        title: "78 bytes, 64 connections, a connection per request",
+        file: File::Tiny,
+        connections: 64,
+        keep_alive: false,
+        seconds: 1,
+        cpu: CLIENT_CPU,
+        tools: CLOSERS,
+    },
+    Scene {
+        title: "78 bytes, 1 connection, a connection per request",
+        file: File::Tiny,
+        connections: 1,
+        keep_alive: false,
+        seconds: 1,
+        cpu: CLIENT_CPU,
+        tools: FEW,
+    },
+];
+
+/// A scene with all its runs.
+pub(crate) struct Contest {
+    pub(crate) scene: Scene,
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// What one client did in a scene: one value per round, and the results of the extra runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) tool: Tool,
+    /// CPU per request in microseconds.
+    pub(crate) cpu_us: Vec<f64>,
+    /// Requests per second of wall time, as the client says.
+    pub(crate) per_s: Vec<f64>,
+    pub(crate) peak_kib: u64,
+    pub(crate) failed: u64,
+    /// System calls per request.
+    pub(crate) calls: Option<f64>,
+    /// Instructions in user space per request.
+    pub(crate) instructions: Option<f64>,
+}
+
+impl Entry {
+    pub(crate) fn new(tool: Tool) -> Self {
+        Self {
+            tool,
+            cpu_us: Vec::new(),
+            per_s: Vec::new(),
+            peak_kib: 0,
+            failed: 0,
+            calls: None,
+            instructions: None,
+        }
+    }
+}
+
+impl Contest {
+    pub(crate) fn entry(&self, tool: Tool) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.tool == tool)
+    }
+
+    /// CPU per request of one client divided by that of another, round by round.
+    pub(crate) fn ratio(&self, ours: Tool, theirs: Tool) -> Option<Median> {
+        let (ours, theirs) = (self.entry(ours)?, self.entry(theirs)?);
+        Some(ratio::pairwise(&ours.cpu_us, &theirs.cpu_us))
+    }
+}

@@ -1,0 +1,165 @@
+//! Who takes part: the server, the own engines, and those peers that this machine has.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use crate::child::Cage;
+use crate::client::{Engine, Part, ROLE};
+use crate::contest::{File, Scene};
+use crate::peers::Tool;
+use crate::server::Server;
+
+/// Where `make bench-load` puts peers that Debian does not have, from the workspace's folder.
+const OWN_PEERS: &str = "target/bench-peers/bin";
+
+pub(crate) struct Field {
+    pub(crate) server: Server,
+    pub(crate) peers: Vec<Peer>,
+    own: String,
+}
+
+/// A client that is not bakeoff.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Peer {
+    pub(crate) tool: Tool,
+    pub(crate) version: String,
+    command: String,
+}
+
+impl Field {
+    pub(crate) fn open(cage: &Cage) -> Result<Self> {
+        let own = env::current_exe().context("cannot find the own program")?;
+        let field = Self {
+            server: Server::start()?,
+            peers: [Tool::Wrk, Tool::H2load, Tool::Ab, Tool::Oha]
+                .into_iter()
+                .filter_map(find)
+                .collect(),
+            own: own.to_str().context("own path is not UTF-8")?.into(),
+        };
+        for tool in [Tool::Wrk, Tool::H2load, Tool::Ab, Tool::Oha] {
+            if !field.peers.iter().any(|peer| peer.tool == tool) {
+                eprintln!(
+                    "left out, because it is not installed: {} (make bench-load)",
+                    tool.name()
+                );
+            }
+        }
+        // Whatever the server reads from disk it reads here.
+        for file in [File::Tiny, File::Image] {
+            let scene = Scene {
+                file,
+                ..crate::contest::SCENES[0]
+            };
+            cage.run(&field.own_words(&field.part(&scene, Engine::Epoll)))?;
+        }
+        Ok(field)
+    }
+
+    /// The command of a client for a scene; none for a client that is not here.
+    pub(crate) fn words(&self, tool: Tool, scene: &Scene) -> Option<Vec<String>> {
+        match tool {
+            Tool::Epoll => Some(self.own_words(&self.part(scene, Engine::Epoll))),
+            Tool::Uring => Some(self.own_words(&self.part(scene, Engine::Uring))),
+            Tool::Wrk | Tool::H2load | Tool::Ab | Tool::Oha => {
+                let peer = self.peers.iter().find(|peer| peer.tool == tool)?;
+                Some(peer_words(peer, scene, &self.url(scene.file)))
+            }
+        }
+    }
+
+    /// The own client's part in a scene.
+    pub(crate) fn part(&self, scene: &Scene, engine: Engine) -> Part {
+        Part {
+            server: self.server.address,
+            path: format!("/{}", scene.file.name()),
+            body: self.server.file(scene.file.name()),
+            connections: scene.connections,
+            keep_alive: scene.keep_alive,
+            engine,
+            rate_per_s: None,
+            bits_per_s: Vec::new(),
+            sources: 0,
+            warmup_ms: 0,
+            window_ms: scene.seconds * 1000,
+        }
+    }
+
+    pub(crate) fn own_words(&self, part: &Part) -> Vec<String> {
+        let part = serde_json::to_string(part).expect("a part has nothing that JSON lacks");
+        vec![self.own.clone(), ROLE.into(), part]
+    }
+
+    /// The path of a peer's program.
+    pub(crate) fn command(&self, tool: Tool) -> Option<String> {
+        let peer = self.peers.iter().find(|peer| peer.tool == tool)?;
+        Some(peer.command.clone())
+    }
+
+    pub(crate) fn url(&self, file: File) -> String {
+        format!("http://{}/{}", self.server.address, file.name())
+    }
+}
+
+fn peer_words(peer: &Peer, scene: &Scene, url: &str) -> Vec<String> {
+    let (seconds, connections) = (scene.seconds, scene.connections);
+    let line = match (peer.tool, scene.keep_alive) {
+        (Tool::Wrk, _) => format!("-t1 -c{connections} -d{seconds}s"),
+        (Tool::H2load, _) => format!("--h1 -t1 -c{connections} -D {seconds}"),
+        // A time alone limits ab to 50,000 requests, and it keeps memory for as many as it is told.
+        (Tool::Ab, true) => format!("-q -k -c {connections} -t {seconds} -n 200000"),
+        (Tool::Ab, false) => format!("-q -c {connections} -t {seconds} -n 200000"),
+        (Tool::Oha, true) => {
+            format!("--no-tui --output-format json -c {connections} -z {seconds}s")
+        }
+        (Tool::Oha, false) => {
+            format!(
+                "--no-tui --output-format json --disable-keepalive -c {connections} -z {seconds}s"
+            )
+        }
+        (Tool::Epoll | Tool::Uring, _) => unreachable!("the own client is no peer"),
+    };
+    let mut words = vec![peer.command.clone()];
+    words.extend(line.split(' ').map(str::to_owned));
+    if peer.tool == Tool::Wrk && !scene.keep_alive {
+        words.extend(["-H", "Connection: close"].map(str::to_owned));
+    }
+    words.push(url.into());
+    words
+}
+
+fn find(tool: Tool) -> Option<Peer> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (command, version) = match tool {
+        Tool::Wrk => ("wrk".into(), debian("wrk")?),
+        Tool::H2load => ("h2load".into(), debian("nghttp2-client")?),
+        Tool::Ab => ("ab".into(), debian("apache2-utils")?),
+        Tool::Oha => {
+            let given = env::var_os("BENCH_PEERS").map_or(root.join(OWN_PEERS), PathBuf::from);
+            let place = given.join("oha").to_str()?.to_owned();
+            let said = Command::new(&place).arg("--version").output().ok()?;
+            let said = String::from_utf8(said.stdout).ok()?;
+            (place, said.split_whitespace().nth(1)?.to_owned())
+        }
+        Tool::Epoll | Tool::Uring => unreachable!("the own client is no peer"),
+    };
+    Some(Peer {
+        tool,
+        version,
+        command,
+    })
+}
+
+/// Version of an installed Debian package.
+pub(crate) fn debian(package: &str) -> Option<String> {
+    let format = "${db:Status-Status} ${Version}";
+    let said = Command::new("dpkg-query")
+        .args(["-W", "-f", format, package])
+        .output()
+        .ok()?;
+    let said = String::from_utf8(said.stdout).ok()?;
+    said.strip_prefix("installed ").map(str::to_owned)
+}

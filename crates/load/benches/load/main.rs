@@ -1,0 +1,77 @@
+//! The load generator beside its peers: same machine, same server, interleaved runs in random order.
+//!
+//! ```text
+//! cargo bench -p load --bench load             measure everything, write docs/bench/load.md (make bench-load)
+//! cargo bench -p load --bench load -- --quick  one round of everything, shown and not kept
+//! cargo test  -p load --bench load             the bench's own parts, on a small server, without the peers
+//! ```
+//! Every client is a child process, the own engine among them, so that all are counted in the same way. The
+//! server has CPU 0 for itself and the client CPU 1. It must never leave a server or a file behind.
+
+mod bar;
+mod child;
+mod client;
+mod contest;
+mod field;
+mod host;
+mod page;
+mod peers;
+mod ratio;
+mod reach;
+mod rounds;
+mod server;
+mod smoke;
+
+use std::env;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use crate::child::Cage;
+use crate::field::Field;
+use crate::rounds::Effort;
+
+fn main() -> Result<()> {
+    let typed: Vec<String> = env::args().skip(1).collect();
+    let has = |word: &str| typed.iter().any(|each| each == word);
+    match typed.first().map(String::as_str) {
+        Some(client::ROLE) => client::play(typed.get(1).context("a client needs its part")?),
+        // Test runners ask for names; there is one test, and it has none.
+        Some("--list") => Ok(()),
+        Some(_) if has("--bench") && has("--quick") => {
+            let page = measure(Effort::QUICK)?;
+            print!("{page}");
+            Ok(())
+        }
+        Some(_) if has("--bench") => keep(&measure(Effort::FULL)?),
+        Some(_) | None => smoke::run(),
+    }
+}
+
+/// The whole experiment, as a page.
+fn measure(effort: Effort) -> Result<String> {
+    let cage = Cage::new()?;
+    let field = Field::open(&cage)?;
+    let before = host::Glance::take(field.server.pid())?;
+    let contests = rounds::run_all(&cage, &field, effort)?;
+    let others = host::Glance::take(field.server.pid())?.others_since(&before, cage.used());
+    let bar = bar::measure(&cage, &field, effort)?;
+    Ok(page::write(&page::Page {
+        host: host::describe()?,
+        load_before: before.load,
+        others,
+        effort,
+        peers: &field.peers,
+        contests: &contests,
+        bar: &bar,
+    }))
+}
+
+fn keep(page: &str) -> Result<()> {
+    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/bench/load.md");
+    let folder = place.parent().expect("the page lies in a folder");
+    std::fs::create_dir_all(folder).context("cannot make docs/bench")?;
+    std::fs::write(&place, page).context("cannot write docs/bench/load.md")?;
+    println!("written: docs/bench/load.md");
+    Ok(())
+}

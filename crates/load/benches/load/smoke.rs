@@ -1,0 +1,257 @@
+//! The bench's own parts as tests: against a small server, without the peers, in a few seconds.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+use anyhow::{Result, ensure};
+use expect_test::expect;
+
+use crate::bar;
+use crate::child::Cage;
+use crate::client::{Engine, Part, ROLE};
+use crate::contest::{Contest, Entry, SCENES};
+use crate::page;
+use crate::peers::{Count, Tool};
+use crate::ratio;
+use crate::rounds::{self, Dice};
+
+type Test = (&'static str, fn() -> Result<()>);
+
+const TESTS: [Test; 8] = [
+    (
+        "an own client is run, counted and charged",
+        an_own_client_is_run_counted_and_charged,
+    ),
+    (
+        "a failing client fails the bench",
+        a_failing_client_fails_the_bench,
+    ),
+    ("every peer's summary is read", every_peers_summary_is_read),
+    (
+        "counters are found in their logs",
+        counters_are_found_in_their_logs,
+    ),
+    (
+        "an interval leaves out what chance may",
+        an_interval_leaves_out_what_chance_may,
+    ),
+    (
+        "ratios are taken within a round",
+        ratios_are_taken_within_a_round,
+    ),
+    (
+        "an order is a permutation and changes",
+        an_order_is_a_permutation_and_changes,
+    ),
+    (
+        "a slow line is judged by its own speed",
+        a_slow_line_is_judged_by_its_own_speed,
+    ),
+];
+
+pub(crate) fn run() -> Result<()> {
+    for (name, test) in TESTS {
+        test().map_err(|why| why.context(name))?;
+        println!("test {name} ... ok");
+    }
+    Ok(())
+}
+
+/// Serves one right answer after the other; its thread ends with the process.
+fn small_server() -> Result<std::net::SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || serve(stream));
+        }
+    });
+    Ok(address)
+}
+
+fn serve(stream: TcpStream) -> Result<()> {
+    let mut lines = BufReader::new(stream.try_clone()?).lines();
+    let mut stream = stream;
+    while let Some(line) = lines.next().transpose()? {
+        if line.is_empty() {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")?;
+        }
+    }
+    Ok(())
+}
+
+fn part(body: &std::path::Path) -> Result<Part> {
+    Ok(Part {
+        server: small_server()?,
+        path: "/".into(),
+        body: body.into(),
+        connections: 2,
+        keep_alive: true,
+        engine: Engine::Epoll,
+        rate_per_s: Some(500.0),
+        bits_per_s: Vec::new(),
+        sources: 2,
+        warmup_ms: 0,
+        window_ms: 400,
+    })
+}
+
+fn own_words(part: &Part) -> Result<Vec<String>> {
+    let own = std::env::current_exe()?.to_string_lossy().into_owned();
+    Ok(vec![own, ROLE.into(), serde_json::to_string(part)?])
+}
+
+fn an_own_client_is_run_counted_and_charged() -> Result<()> {
+    let body = tempfile::NamedTempFile::new()?;
+    std::fs::write(body.path(), "hello")?;
+    let cage = Cage::new()?;
+    let spent = cage.run_on("0", &own_words(&part(body.path())?)?, &mut || {})?;
+    let count = Tool::Epoll.count(&spent.said)?;
+    ensure!((count.requests, count.failed) == (200, 0), "{count:?}");
+    ensure!(!spent.cpu.is_zero() && spent.peak_kib > 500, "{spent:?}");
+    ensure!(cage.used() == spent.cpu);
+    Ok(())
+}
+
+fn a_failing_client_fails_the_bench() -> Result<()> {
+    let nowhere = Part {
+        server: "127.0.0.1:1".parse()?,
+        ..part("/nonexistent".as_ref())?
+    };
+    let cage = Cage::new()?;
+    // Its own complaint is for people, not for the log of a test that passes.
+    let quiet = ["sh", "-c", "exec \"$@\" 2>/dev/null", "sh"]
+        .map(str::to_owned)
+        .into_iter();
+    let words: Vec<String> = quiet.chain(own_words(&nowhere)?).collect();
+    ensure!(cage.run_on("0", &words, &mut || {}).is_err());
+    Ok(())
+}
+
+fn every_peers_summary_is_read() -> Result<()> {
+    let check = |tool: Tool, text: &str, requests, failed, per_s| {
+        let seen = tool.count(text)?;
+        let right = Count {
+            requests,
+            failed,
+            per_s,
+        };
+        ensure!(seen == right, "{seen:?} from {text}");
+        Ok(())
+    };
+    let wrk = "  16021 requests in 1.03s, 4.74MB read\nRequests/sec:  15604.35\n";
+    check(Tool::Wrk, wrk, 16021, 0, 15604.35)?;
+    let errors =
+        "  Socket errors: connect 1, read 2, write 0, timeout 4\n  Non-2xx or 3xx responses: 8\n";
+    check(Tool::Wrk, &format!("{wrk}{errors}"), 16021, 15, 15604.35)?;
+    let h2load = "finished in 1.01s, 39850.00 req/s, 11.97MB/s\n\
+                  requests: 39852 total, 39914 started, 39852 done, 39850 succeeded, 2 failed, 0 errored\n";
+    check(Tool::H2load, h2load, 39850, 2, 39850.0)?;
+    let ab = "Complete requests:      36101\nFailed requests:        3\n\
+              Requests per second:    35759.57 [#/sec] (mean)\n";
+    check(Tool::Ab, ab, 36101, 3, 35759.57)?;
+    let oha =
+        r#"{"summary":{"requestsPerSec":812.5},"statusCodeDistribution":{"200":900,"503":7}}"#;
+    check(Tool::Oha, oha, 900, 7, 812.5)?;
+    for tool in Tool::ALL {
+        ensure!(
+            tool.count("unable to connect to server").is_err(),
+            "{tool:?}"
+        );
+    }
+    let tail = "    Latency     2.69ms  822.20us   1.01s    82.34%\n     99%    5.25ms\n";
+    ensure!(bar::wrk_tail(tail) == Some((0.00525, 1.01)));
+    let tail = r#"{"summary":{"slowest":1.0},"latencyPercentiles":{"p99":0.9}}"#;
+    ensure!(bar::oha_tail(tail) == Some((0.9, 1.0)));
+    Ok(())
+}
+
+fn counters_are_found_in_their_logs() -> Result<()> {
+    let perf = "# started on Sat Nov 21\n\n29,,raw_syscalls:sys_enter,539756,100.00,,\n";
+    ensure!(rounds::perf_total(perf) == Some(29));
+    let strace = "% time     seconds  usecs/call     calls    errors syscall\n\
+                  ------ ----------- ----------- --------- --------- ----------------\n\
+                  100.00    0.000120           4        30           write\n\
+                  ------ ----------- ----------- --------- --------- ----------------\n\
+                  100.00    0.000120           4        30         2 total\n";
+    ensure!(rounds::strace_total(strace) == Some(30));
+    ensure!(rounds::perf_total("").is_none() && rounds::strace_total("").is_none());
+    Ok(())
+}
+
+fn an_interval_leaves_out_what_chance_may() -> Result<()> {
+    // Tables of the sign test: at 95 %, 5 values reach no interval, 6 have their range, 10 the second and the
+    // ninth, 20 the sixth and the fifteenth.
+    for (count, low, high) in [(1, 1, 1), (5, 1, 5), (6, 1, 6), (10, 2, 9), (20, 6, 15)] {
+        let values: Vec<f64> = (1..=count).rev().map(f64::from).collect();
+        let seen = ratio::median(&values);
+        let middle = f64::from(count + 1) / 2.0;
+        let right = ratio::Median {
+            middle,
+            low: f64::from(low),
+            high: f64::from(high),
+        };
+        ensure!(seen == right, "{count}: {seen:?}");
+    }
+    Ok(())
+}
+
+fn ratios_are_taken_within_a_round() -> Result<()> {
+    let entry = |tool, scale: f64| Entry {
+        // A machine that is twice as slow in one round is so for all.
+        cpu_us: vec![2.0 * scale, 4.0 * scale, 2.1 * scale],
+        per_s: vec![1000.0, 900.0, 1100.0],
+        peak_kib: 3072,
+        calls: Some(0.125),
+        ..Entry::new(tool)
+    };
+    let contest = Contest {
+        scene: SCENES[0],
+        entries: vec![entry(Tool::Epoll, 0.75), entry(Tool::Wrk, 1.0)],
+    };
+    let ratio = contest.ratio(Tool::Epoll, Tool::Wrk);
+    let shown = ratio.map(page::interval).unwrap_or_default();
+    expect!["0.750 [0.750, 0.750]"].assert_eq(&shown);
+    ensure!(contest.ratio(Tool::Epoll, Tool::Oha).is_none());
+    let mut text = String::new();
+    page::scene(&mut text, &contest);
+    let row = text
+        .lines()
+        .find(|line| line.starts_with("| bakeoff"))
+        .unwrap_or_default();
+    expect!["| bakeoff, epoll | 1.58 | 0.750 [0.750, 0.750] | 635000 | 1000 | 0.125 | - | 3.00 MiB | 0 |"]
+        .assert_eq(row);
+    Ok(())
+}
+
+fn an_order_is_a_permutation_and_changes() -> Result<()> {
+    let mut dice = Dice(1);
+    let mut firsts = [0; 4];
+    for _ in 0..400 {
+        let mut places = [0, 1, 2, 3];
+        dice.shuffle(&mut places);
+        firsts[places[0]] += 1;
+        places.sort_unstable();
+        ensure!(places == [0, 1, 2, 3]);
+    }
+    ensure!(
+        firsts.iter().all(|count| (70..130).contains(count)),
+        "{firsts:?}"
+    );
+    Ok(())
+}
+
+fn a_slow_line_is_judged_by_its_own_speed() -> Result<()> {
+    let errors = bar::errors(&[(101, 5), (200, 90), (190, 5)], &[100.0, 200.0]);
+    ensure!(bar::quantile(&errors, 0.5) < 1e-12, "{errors:?}");
+    ensure!(
+        (bar::quantile(&errors, 0.95) - 0.01).abs() < 1e-12,
+        "{errors:?}"
+    );
+    ensure!(
+        (bar::quantile(&errors, 1.0) - 0.05).abs() < 1e-12,
+        "{errors:?}"
+    );
+    Ok(())
+}

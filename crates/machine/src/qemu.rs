@@ -617,31 +617,31 @@ mod tests {
             2,
             &broken(),
             &expect![[r#"
-            QEMU 7.2.22, emulation (TCG), clock instructions, CPUs 1 (Haswell-noTSX), memory 1.00 GiB (no /dev/kvm; emulating; 1 CPU instead of 2, as counting instructions needs)
-            -machine q35,usb=off,vmport=off
-            -cpu Haswell-noTSX
-            -smp 1
-            -m 1024M
-            -display none
-            -monitor none
-            -kernel vmlinuz
-            -initrd initramfs.cpio
-            -append console=ttyS0 panic=-1 loglevel=6 no_timer_check nokaslr mitigations=off
-            -chardev file,id=console,append=on,path=trials/001/console.log
-            -serial chardev:console
-            -chardev socket,id=agent,fd=0
-            -device virtio-serial-pci
-            -device virtserialport,chardev=agent,name=bakeoff.agent
-            -blockdev driver=file,filename=image,,1.ext4,locking=off,node-name=file,read-only=on
-            -blockdev driver=raw,file=file,node-name=image,read-only=on
-            -device virtio-blk-pci,drive=image,serial=image
-            -nodefaults
-            -no-user-config
-            -no-reboot
-            -accel tcg,thread=single
-            -icount shift=1,sleep=off
-            -rtc base=2026-01-01T00:00:00,clock=vm
-        "#]],
+                QEMU 7.2.22, emulation (TCG), clock instructions, CPUs 1 (Haswell-noTSX), memory 1.00 GiB (no /dev/kvm; emulating; 1 CPU instead of 2, as counting instructions needs)
+                -machine q35,usb=off,vmport=off
+                -cpu Haswell-noTSX
+                -smp 1
+                -m 1024M
+                -display none
+                -monitor none
+                -kernel vmlinuz
+                -initrd initramfs.cpio
+                -append console=ttyS0 panic=-1 loglevel=6 no_timer_check nokaslr norandmaps mitigations=off
+                -chardev file,id=console,append=on,path=trials/001/console.log
+                -serial chardev:console
+                -chardev socket,id=agent,fd=0
+                -device virtio-serial-pci
+                -device virtserialport,chardev=agent,name=bakeoff.agent
+                -blockdev driver=file,filename=image,,1.ext4,locking=off,node-name=file,read-only=on
+                -blockdev driver=raw,file=file,node-name=image,read-only=on
+                -device virtio-blk-pci,drive=image,serial=image
+                -nodefaults
+                -no-user-config
+                -no-reboot
+                -accel tcg,thread=single
+                -icount shift=1,sleep=off
+                -rtc base=2026-01-01T00:00:00,clock=vm
+            "#]],
         );
     }
 

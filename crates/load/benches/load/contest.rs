@@ -33,7 +33,7 @@ pub(crate) struct Scene {
     pub(crate) tools: &'static [Tool],
 }
 
-/// h2load 1.52 does not come back from connections that the server closes, so it is not asked for those.
+/// h2load 1.52 left no summary when asked to close connections, so it is left out there.
 const CLOSERS: &[Tool] = &[Tool::Epoll, Tool::Uring, Tool::Wrk, Tool::Ab, Tool::Oha];
 
 /// One connection shows the wake-up of each client, whatever the peer.
@@ -49,7 +49,7 @@ pub(crate) const SCENES: [Scene; 6] = [
         cpu: CLIENT_CPU,
         tools: &Tool::ALL,
     },
-    // A client that never waits for its server: what a saturated client core does, without wake-ups between CPUs.
+    // Without wake-ups between CPUs.
     Scene {
         title: "78 bytes, 64 connections, keep-alive, client and server share CPU 0",
         file: File::Tiny,

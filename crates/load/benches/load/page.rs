@@ -69,14 +69,11 @@ fn head(text: &mut String, page: &Page) {
          - {} rounds; in each, every client runs once for a second, in random order. A ratio is taken within a \
          round, client by wrk. Given are medians over the rounds; in brackets the distribution-free interval of the \
          median (order statistics, at least 95 % where there are six rounds or more).\n\
-         - CPU is user and system time of the whole client process, starting included, as `wait4` counts it, by \
-         requests answered. bakeoff compares every byte of every answer, records three histograms and \
-         keeps a deadline for each request; the peers do less.\n\
+         - CPU is user and system time of the whole client process, starting included, from `getrusage` of ended children, by requests answered. bakeoff compares every byte of every answer, records two histograms and keeps a deadline for each request; the peers do less.\n\
          - Requests/s per client core are the reciprocal: what one core could send if the server kept up.\n\
          - System calls are counted in a run of their own, by the kernel's trace point with `perf stat`, or by \
          `strace` where that may not be used. Instructions are those in user space, by callgrind, first scene only: \
-         this needs no performance counters. valgrind 3.19 cannot run io_uring's buffer rings, nor oha in \
-         reasonable time.\n",
+         this needs no performance counters. Neither io_uring nor oha was tried under valgrind.\n",
         percent(others.taken),
         percent(others.stolen),
         versions.join(", "),

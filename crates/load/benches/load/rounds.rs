@@ -168,7 +168,7 @@ fn count_instructions(
     scene: &Scene,
     tool: Tool,
 ) -> Result<Option<f64>> {
-    // valgrind 3.19 does not know the buffer rings of io_uring, and oha's many crates take it too long.
+    // Not tried: io_uring, whose rings valgrind must know of, and oha.
     let fit = matches!(tool, Tool::Epoll | Tool::Wrk | Tool::H2load | Tool::Ab);
     let place = field.server.file("instructions");
     let log = format!("--log-file={}", place.display());

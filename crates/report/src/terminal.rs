@@ -198,7 +198,7 @@ mod tests {
             web-static  latency-p50 ↓  7.2  better      -6.89 %  [-7.45 %, -6.32 %]       4
             web-static  latency-p99 ↓  7.2  better      -6.89 %  [-7.45 %, -6.32 %]       4
             web-static  server-cpu ↓   7.2  equivalent  -0.74 %  [-0.75 %, -0.74 %]       4
-            web-static  failed ↓       7.2  undecided         -                   -       4
+            web-static  failed ↓       7.2  equivalent        -                   -       4
 
             web-static                                    6.1                     7.2
             -------------------------  ----------------------  ----------------------

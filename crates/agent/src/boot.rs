@@ -57,6 +57,9 @@ const UNSAID: i32 = 1;
 /// Time that the host has to take the last word.
 const FAREWELL: Duration = Duration::from_secs(10);
 
+/// Guest time that a kernel has to finish setting itself up; 7.2 takes 3 s of it.
+const SETTLING: Duration = Duration::from_secs(60);
+
 /// Time that a job has to end once the host has asked it to stop.
 const STOPPING: Duration = Duration::from_secs(5);
 
@@ -215,6 +218,7 @@ fn prepare_ground(modules: &Modules, job: &Job, workload: &dyn Workload) -> Resu
         dir: PathBuf::from(root::STAGE),
         cgroup: PathBuf::from("/sys/fs/cgroup/bakeoff"),
         kernel_config,
+        settling: SETTLING,
     })
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use load::Tick;
@@ -32,6 +33,8 @@ pub struct Ground {
     pub cgroup: PathBuf,
     /// The kernel's configuration, where the ground knows better than `/proc/config.gz`.
     pub kernel_config: Option<String>,
+    /// Longest wait for the system to become quiet.
+    pub settling: Duration,
 }
 
 /// Why a job gave no figure.
@@ -93,7 +96,7 @@ pub fn perform(
     let sampler = Sampler::open(&wire.server, &counted, stage.cpus)?;
 
     tell(FromAgent::Phase(Phase::Settling));
-    let settled = settle::wait(stage.cpus, stop)?;
+    let settled = settle::wait(stage.cpus, ground.settling, stop)?;
     let (driven, watched) = load(&play, sampler, stop, tell)?;
 
     tell(FromAgent::Phase(Phase::Collecting));
@@ -262,7 +265,6 @@ mod tests {
     use record::wire::WorkloadJob;
     use std::path::Path;
     use std::sync::{Mutex, PoisonError};
-    use std::time::Duration;
     use workload::probe::Probe;
     use workload::service::Service;
 
@@ -321,6 +323,8 @@ mod tests {
             dir: dir.path().join("stage"),
             cgroup: cgroup2().unwrap().join("bakeoff-test"),
             kernel_config: None,
+            // Other tests keep this host busy.
+            settling: Duration::ZERO,
         };
         let told = Mutex::new(Vec::new());
         let tell = |message| told.lock().unwrap().push(message);
@@ -433,6 +437,8 @@ mod tests {
             dir: dir.path().join("stage"),
             cgroup: cgroup2().unwrap().join("bakeoff-test"),
             kernel_config: None,
+            // Other tests keep this host busy.
+            settling: Duration::ZERO,
         };
         let stop = AtomicBool::new(false);
         // The host's word comes in the middle of a window of an hour.

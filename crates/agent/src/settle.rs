@@ -18,9 +18,6 @@ const CALM: Duration = Duration::from_secs(1);
 /// Share of CPU time that may be busy while it counts as quiet.
 const QUIET: f64 = 0.03;
 
-/// A system that is not quiet by then will not be: a live host has other work.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settled {
@@ -49,8 +46,9 @@ impl fmt::Display for Settled {
     }
 }
 
-/// Waits until a second passes in which `cpus` CPUs have next to nothing to do.
-pub fn wait(cpus: u32, stop: &AtomicBool) -> Result<Settled> {
+/// Waits until a second passes in which `cpus` CPUs have next to nothing to do, or `patience` is over: a
+/// live host may have other work that never ends.
+pub fn wait(cpus: u32, patience: Duration, stop: &AtomicBool) -> Result<Settled> {
     let begin = Instant::now();
     loop {
         let (before, idle_before) = (Instant::now(), idle_seconds()?);
@@ -61,7 +59,7 @@ pub fn wait(cpus: u32, stop: &AtomicBool) -> Result<Settled> {
             waited: begin.elapsed(),
             busy,
         };
-        if settled.is_quiet() || settled.waited > PATIENCE || stop.load(Ordering::Relaxed) {
+        if settled.is_quiet() || settled.waited > patience || stop.load(Ordering::Relaxed) {
             return Ok(settled);
         }
     }
@@ -107,7 +105,7 @@ mod tests {
         };
         assert_eq!(quiet.to_string(), "quiet after 3 s (1 % busy)");
         let loud = Settled {
-            waited: PATIENCE,
+            waited: Duration::from_secs(60),
             busy: 0.5,
         };
         assert_eq!(loud.to_string(), "not quiet after 60 s (50 % busy)");

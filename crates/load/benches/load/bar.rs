@@ -54,6 +54,8 @@ pub(crate) struct Lateness {
 pub(crate) struct Opening {
     pub(crate) engine: Tool,
     pub(crate) per_cpu_s: f64,
+    /// Microseconds of a connection's CPU that were spent in the kernel.
+    pub(crate) kernel_us: f64,
     pub(crate) failed: u64,
 }
 
@@ -158,17 +160,19 @@ fn open_connections(cage: &Cage, field: &Field, engine: Engine, rounds: u32) -> 
         sources: SOURCES,
         ..field.part(&SCENES[0], engine)
     };
-    let (mut rates, mut failed) = (Vec::new(), 0);
+    let (mut rates, mut kernel_us, mut failed) = (Vec::new(), Vec::new(), 0);
     for _ in 0..rounds.min(3) {
         let spent = cage.run(&field.own_words(&part))?;
         let result = result(&spent)?;
-        rates.push(result.connections_opened as f64 / spent.cpu.as_secs_f64());
+        let opened = result.connections_opened as f64;
+        rates.push(opened / spent.cpu.as_secs_f64());
+        kernel_us.push(spent.kernel.as_secs_f64() * 1e6 / opened);
         failed += result.fault_count();
     }
-    let per_cpu_s = ratio::median(&rates).middle;
     Ok(Opening {
         engine: tool(engine),
-        per_cpu_s,
+        per_cpu_s: ratio::median(&rates).middle,
+        kernel_us: ratio::median(&kernel_us).middle,
         failed,
     })
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike as _;
+use nix::sys::time::{TimeVal, TimeValLike as _};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::peers;
@@ -34,6 +34,8 @@ pub(crate) struct Spent {
     pub(crate) said: String,
     /// CPU time of the process and its threads, user and system.
     pub(crate) cpu: Duration,
+    /// The part of it that was spent in the kernel.
+    pub(crate) kernel: Duration,
     /// Resident memory at each look, in KiB.
     pub(crate) resident_kib: Vec<u64>,
     pub(crate) peak_kib: u64,
@@ -82,11 +84,16 @@ impl Cage {
         meanwhile();
         let (resident_kib, peak_kib) = self.attend(&mut child, &words[0])?;
         let said = reader.join().expect("reading a pipe does not panic")?;
-        let cpu = children_cpu()?.saturating_sub(before);
+        let after = children_cpu()?;
+        let (cpu, kernel) = (
+            after.0.saturating_sub(before.0),
+            after.1.saturating_sub(before.1),
+        );
         self.used.set(self.used.get() + cpu);
         Ok(Spent {
             said,
             cpu,
+            kernel,
             resident_kib,
             peak_kib,
         })
@@ -126,9 +133,12 @@ pub(crate) fn bound(cpus: &str, words: &[String]) -> Command {
     command
 }
 
-/// CPU time of all children that have ended.
-fn children_cpu() -> Result<Duration> {
+/// CPU time of all children that have ended, and the part of it that was spent in the kernel.
+fn children_cpu() -> Result<(Duration, Duration)> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("cannot read the use of CPU")?;
-    let spent_us = (usage.user_time() + usage.system_time()).num_microseconds();
-    Ok(Duration::from_micros(u64::try_from(spent_us).unwrap_or(0)))
+    let time = |spent: TimeVal| {
+        Duration::from_micros(u64::try_from(spent.num_microseconds()).unwrap_or(0))
+    };
+    let kernel = time(usage.system_time());
+    Ok((time(usage.user_time()) + kernel, kernel))
 }

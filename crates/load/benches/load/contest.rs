@@ -20,10 +20,19 @@ impl File {
     }
 }
 
-/// One way to load the server.
+/// Who serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Host {
+    Nginx,
+    /// The bench's own, which costs less than any client.
+    Lean,
+}
+
+/// One way to load a server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scene {
     pub(crate) title: &'static str,
+    pub(crate) host: Host,
     pub(crate) file: File,
     pub(crate) connections: u32,
     pub(crate) keep_alive: bool,
@@ -39,9 +48,22 @@ const CLOSERS: &[Tool] = &[Tool::Epoll, Tool::Uring, Tool::Wrk, Tool::Ab, Tool::
 /// One connection shows the wake-up of each client, whatever the peer.
 const FEW: &[Tool] = &[Tool::Epoll, Tool::Uring, Tool::Wrk];
 
-pub(crate) const SCENES: [Scene; 6] = [
+pub(crate) const SCENES: [Scene; 7] = [
+    // The server is the limit, and the client is woken for each answer.
     Scene {
         title: "78 bytes, 64 connections, keep-alive",
+        host: Host::Nginx,
+        file: File::Tiny,
+        connections: 64,
+        keep_alive: true,
+        seconds: 1,
+        cpu: CLIENT_CPU,
+        tools: &Tool::ALL,
+    },
+    // The client is the limit.
+    Scene {
+        title: "78 bytes, 64 connections, keep-alive, from a server that costs less than the client",
+        host: Host::Lean,
         file: File::Tiny,
         connections: 64,
         keep_alive: true,
@@ -52,6 +74,7 @@ pub(crate) const SCENES: [Scene; 6] = [
     // Without wake-ups between CPUs.
     Scene {
         title: "78 bytes, 64 connections, keep-alive, client and server share CPU 0",
+        host: Host::Nginx,
         file: File::Tiny,
         connections: 64,
         keep_alive: true,
@@ -61,6 +84,7 @@ pub(crate) const SCENES: [Scene; 6] = [
     },
     Scene {
         title: "25 KB, 64 connections, keep-alive",
+        host: Host::Nginx,
         file: File::Image,
         connections: 64,
         keep_alive: true,
@@ -70,6 +94,7 @@ pub(crate) const SCENES: [Scene; 6] = [
     },
     Scene {
         title: "78 bytes, 1 connection, keep-alive",
+        host: Host::Nginx,
         file: File::Tiny,
         connections: 1,
         keep_alive: true,
@@ -79,6 +104,7 @@ pub(crate) const SCENES: [Scene; 6] = [
     },
     Scene {
         title: "78 bytes, 64 connections, a connection per request",
+        host: Host::Nginx,
         file: File::Tiny,
         connections: 64,
         keep_alive: false,
@@ -88,6 +114,7 @@ pub(crate) const SCENES: [Scene; 6] = [
     },
     Scene {
         title: "78 bytes, 1 connection, a connection per request",
+        host: Host::Nginx,
         file: File::Tiny,
         connections: 1,
         keep_alive: false,
@@ -109,6 +136,8 @@ pub(crate) struct Entry {
     pub(crate) tool: Tool,
     /// CPU per request in microseconds.
     pub(crate) cpu_us: Vec<f64>,
+    /// The part of it that was spent in the kernel.
+    pub(crate) kernel_us: Vec<f64>,
     /// Requests per second of wall time, as the client says.
     pub(crate) per_s: Vec<f64>,
     pub(crate) peak_kib: u64,
@@ -124,6 +153,7 @@ impl Entry {
         Self {
             tool,
             cpu_us: Vec::new(),
+            kernel_us: Vec::new(),
             per_s: Vec::new(),
             peak_kib: 0,
             failed: 0,

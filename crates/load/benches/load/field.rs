@@ -1,6 +1,7 @@
 //! Who takes part: the server, the own engines, and those peers that this machine has.
 
 use std::env;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -8,7 +9,8 @@ use anyhow::{Context as _, Result};
 
 use crate::child::Cage;
 use crate::client::{Engine, Part, ROLE};
-use crate::contest::{File, Scene};
+use crate::contest::{File, Host, Scene};
+use crate::lean::Lean;
 use crate::peers::Tool;
 use crate::server::Server;
 
@@ -17,6 +19,7 @@ const OWN_PEERS: &str = "target/bench-peers/bin";
 
 pub(crate) struct Field {
     pub(crate) server: Server,
+    lean: Lean,
     pub(crate) peers: Vec<Peer>,
     own: String,
 }
@@ -32,13 +35,16 @@ pub(crate) struct Peer {
 impl Field {
     pub(crate) fn open(cage: &Cage) -> Result<Self> {
         let own = env::current_exe().context("cannot find the own program")?;
+        let own = own.to_str().context("own path is not UTF-8")?.to_owned();
+        let server = Server::start()?;
         let field = Self {
-            server: Server::start()?,
+            lean: Lean::start(&own, &server.file(File::Tiny.name()))?,
+            server,
             peers: [Tool::Wrk, Tool::H2load, Tool::Ab, Tool::Oha]
                 .into_iter()
                 .filter_map(find)
                 .collect(),
-            own: own.to_str().context("own path is not UTF-8")?.into(),
+            own,
         };
         for tool in [Tool::Wrk, Tool::H2load, Tool::Ab, Tool::Oha] {
             if !field.peers.iter().any(|peer| peer.tool == tool) {
@@ -59,6 +65,11 @@ impl Field {
         Ok(field)
     }
 
+    /// The processes that serve.
+    pub(crate) fn servers(&self) -> [u32; 2] {
+        [self.server.pid(), self.lean.pid()]
+    }
+
     /// The command of a client for a scene; none for a client that is not here.
     pub(crate) fn words(&self, tool: Tool, scene: &Scene) -> Option<Vec<String>> {
         match tool {
@@ -66,7 +77,9 @@ impl Field {
             Tool::Uring => Some(self.own_words(&self.part(scene, Engine::Uring))),
             Tool::Wrk | Tool::H2load | Tool::Ab | Tool::Oha => {
                 let peer = self.peers.iter().find(|peer| peer.tool == tool)?;
-                Some(peer_words(peer, scene, &self.url(scene.file)))
+                let server = self.address(scene.host);
+                let url = format!("http://{server}/{}", scene.file.name());
+                Some(peer_words(peer, scene, &url))
             }
         }
     }
@@ -74,7 +87,7 @@ impl Field {
     /// The own client's part in a scene.
     pub(crate) fn part(&self, scene: &Scene, engine: Engine) -> Part {
         Part {
-            server: self.server.address,
+            server: self.address(scene.host),
             path: format!("/{}", scene.file.name()),
             body: self.server.file(scene.file.name()),
             connections: scene.connections,
@@ -99,6 +112,14 @@ impl Field {
         Some(peer.command.clone())
     }
 
+    fn address(&self, host: Host) -> SocketAddr {
+        match host {
+            Host::Nginx => self.server.address,
+            Host::Lean => self.lean.address,
+        }
+    }
+
+    /// A file on nginx.
     pub(crate) fn url(&self, file: File) -> String {
         format!("http://{}/{}", self.server.address, file.name())
     }

@@ -37,6 +37,19 @@ pub(crate) fn describe() -> Result<String> {
     ))
 }
 
+/// What a system call that does nothing costs, in nanoseconds; the least of several tries.
+pub(crate) fn call_ns() -> f64 {
+    const CALLS: u32 = 100_000;
+    let once = || {
+        let since = Instant::now();
+        for _ in 0..CALLS {
+            let _ = nix::unistd::getppid();
+        }
+        since.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS)
+    };
+    (0..10).map(|_| once()).fold(f64::INFINITY, f64::min)
+}
+
 /// The machine's CPU time at an instant.
 pub(crate) struct Glance {
     /// Load average of the last minute.
@@ -44,10 +57,10 @@ pub(crate) struct Glance {
     at: Instant,
     busy_s: f64,
     stolen_s: f64,
-    server_s: f64,
+    servers_s: f64,
 }
 
-/// CPU time that was neither the server's nor a client's, as shares of all CPUs' time.
+/// CPU time that was neither the servers' nor a client's, as shares of all CPUs' time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Others {
     /// Taken by other processes of this machine.
@@ -57,7 +70,7 @@ pub(crate) struct Others {
 }
 
 impl Glance {
-    pub(crate) fn take(server: u32) -> Result<Self> {
+    pub(crate) fn take(servers: [u32; 2]) -> Result<Self> {
         let stat = read("/proc/stat")?;
         let line = stat.lines().next().context("/proc/stat is empty")?;
         let ticks: Vec<f64> = line
@@ -75,7 +88,7 @@ impl Glance {
             at: Instant::now(),
             busy_s: (user + nice + system + irq + softirq) / TICKS_PER_S,
             stolen_s: stolen / TICKS_PER_S,
-            server_s: process_s(server)?,
+            servers_s: process_s(servers[0])? + process_s(servers[1])?,
         })
     }
 
@@ -83,7 +96,7 @@ impl Glance {
     pub(crate) fn others_since(&self, before: &Self, used: Duration) -> Others {
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let all_s = (self.at - before.at).as_secs_f64() * cpus as f64;
-        let known_s = self.server_s - before.server_s + used.as_secs_f64();
+        let known_s = self.servers_s - before.servers_s + used.as_secs_f64();
         Others {
             taken: ((self.busy_s - before.busy_s - known_s) / all_s).max(0.0),
             stolen: (self.stolen_s - before.stolen_s) / all_s,

@@ -14,6 +14,7 @@ mod client;
 mod contest;
 mod field;
 mod host;
+mod lean;
 mod page;
 mod peers;
 mod ratio;
@@ -36,6 +37,7 @@ fn main() -> Result<()> {
     let has = |word: &str| typed.iter().any(|each| each == word);
     match typed.first().map(String::as_str) {
         Some(client::ROLE) => client::play(typed.get(1).context("a client needs its part")?),
+        Some(lean::ROLE) => lean::play(typed.get(1).context("the lean server needs a file")?),
         // Test runners ask for names; there is one test, and it has none.
         Some("--list") => Ok(()),
         Some(_) if has("--bench") && has("--quick") => {
@@ -52,15 +54,16 @@ fn main() -> Result<()> {
 fn measure(effort: Effort) -> Result<String> {
     let cage = Cage::new()?;
     let field = Field::open(&cage)?;
-    let before = host::Glance::take(field.server.pid())?;
+    let before = host::Glance::take(field.servers())?;
     let contests = rounds::run_all(&cage, &field, effort)?;
-    let others = host::Glance::take(field.server.pid())?.others_since(&before, cage.used());
+    let others = host::Glance::take(field.servers())?.others_since(&before, cage.used());
     let bar = bar::measure(&cage, &field, effort)?;
     Ok(page::write(&page::Page {
         host: host::describe()?,
         load_before: before.load,
         others,
         effort,
+        call_ns: host::call_ns(),
         peers: &field.peers,
         contests: &contests,
         bar: &bar,

@@ -22,6 +22,8 @@ pub(crate) struct Page<'p> {
     pub(crate) load_before: f64,
     pub(crate) others: Others,
     pub(crate) effort: Effort,
+    /// What a system call that does nothing costs, in nanoseconds.
+    pub(crate) call_ns: f64,
     pub(crate) peers: &'p [Peer],
     pub(crate) contests: &'p [Contest],
     pub(crate) bar: &'p Bar,
@@ -45,6 +47,7 @@ fn head(text: &mut String, page: &Page) {
         others,
         effort,
         peers,
+        call_ns,
         ..
     } = page;
     let mut versions = vec![format!("bakeoff {}", record::VERSION)];
@@ -64,8 +67,10 @@ fn head(text: &mut String, page: &Page) {
          - Machine: {host}. {quiet}: load average {load_before} before the first run; during the rounds other \
          processes took {} % of all CPU time and other virtual machines {} %.\n\
          - Versions: {}.\n\
-         - Server: one nginx process on CPU 0. Client: one thread, alone on CPU 1 unless the title says otherwise. \
-         Loopback.\n\
+         - Server: one nginx process on CPU 0, or where the title says so the bench's own, which answers every \
+         request with the same bytes and waits actively. Client: one thread, alone on CPU 1 unless the title says \
+         otherwise. Loopback.\n\
+         - A system call that does nothing (getppid) costs {} ns here.\n\
          - {} rounds; in each, every client runs once for a second, in random order. A ratio is taken within a \
          round, client by wrk. Given are medians over the rounds; in brackets the distribution-free interval of the \
          median (order statistics, at least 95 % where there are six rounds or more).\n\
@@ -77,6 +82,7 @@ fn head(text: &mut String, page: &Page) {
         percent(others.taken),
         percent(others.stolen),
         versions.join(", "),
+        significant(*call_ns, 3),
         effort.rounds,
     );
 }
@@ -85,19 +91,21 @@ pub(crate) fn scene(text: &mut String, contest: &Contest) {
     let _ = write!(
         text,
         "\n## {}\n\n\
-         | client | CPU per request, us | ratio to wrk | requests/s per client core | requests/s | \
+         | client | CPU per request, us | in the kernel | ratio to wrk | requests/s per client core | requests/s | \
          system calls per request | instructions per request | peak memory | failed |\n\
-         |---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+         |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
         contest.scene.title
     );
     for entry in &contest.entries {
         let ratio = contest.ratio(entry.tool, Tool::Wrk).map(interval);
         let cpu_us = ratio::median(&entry.cpu_us).middle;
+        let kernel_us = ratio::median(&entry.kernel_us).middle;
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} % | {} | {} | {} | {} | {} | {} | {} |",
             entry.tool.name(),
             significant(cpu_us, 3),
+            percent(kernel_us / cpu_us),
             ratio.unwrap_or_else(none),
             significant(1e6 / cpu_us, 3),
             significant(ratio::median(&entry.per_s).middle, 3),

@@ -1,6 +1,7 @@
 //! The runs: rounds of all clients in random order, then the extra runs that would disturb a measured one.
 
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -72,9 +73,9 @@ fn hold(
                 .expect("only clients that are here take part");
             let spent = cage.run_on(scene.cpu, &words, &mut || {})?;
             let count = read(entry.tool, &spent.said)?;
-            entry
-                .cpu_us
-                .push(spent.cpu.as_secs_f64() * 1e6 / count.requests as f64);
+            let per_request_us = |time: Duration| time.as_secs_f64() * 1e6 / count.requests as f64;
+            entry.cpu_us.push(per_request_us(spent.cpu));
+            entry.kernel_us.push(per_request_us(spent.kernel));
             entry.per_s.push(count.per_s);
             entry.peak_kib = entry.peak_kib.max(spent.peak_kib);
             entry.failed += count.failed;

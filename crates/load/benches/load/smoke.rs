@@ -201,6 +201,7 @@ fn ratios_are_taken_within_a_round() -> Result<()> {
     let entry = |tool, scale: f64| Entry {
         // A machine that is twice as slow in one round is so for all.
         cpu_us: vec![2.0 * scale, 4.0 * scale, 2.1 * scale],
+        kernel_us: vec![1.5 * scale, 3.0 * scale, 1.6 * scale],
         per_s: vec![1000.0, 900.0, 1100.0],
         peak_kib: 3072,
         calls: Some(0.125),
@@ -220,7 +221,7 @@ fn ratios_are_taken_within_a_round() -> Result<()> {
         .lines()
         .find(|line| line.starts_with("| bakeoff"))
         .unwrap_or_default();
-    expect!["| bakeoff, epoll | 1.58 | 0.750 [0.750, 0.750] | 635000 | 1000 | 0.125 | - | 3.00 MiB | 0 |"]
+    expect!["| bakeoff, epoll | 1.58 | 76 % | 0.750 [0.750, 0.750] | 635000 | 1000 | 0.125 | - | 3.00 MiB | 0 |"]
         .assert_eq(row);
     Ok(())
 }

@@ -57,27 +57,27 @@ fn serve(stream: TcpStream, asked: &AtomicU32) {
     }
 }
 
-fn load(words: &[&str]) -> Output {
+pub(crate) fn load(words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
     command.arg("load").args(words);
     command.output().expect("the binary under test runs")
 }
 
 /// What a run that succeeds prints on standard output.
-fn said(words: &[&str]) -> String {
+pub(crate) fn said(words: &[&str]) -> String {
     let output = load(words);
     let errors = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{words:?}: {errors}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn json(words: &[&str]) -> Value {
+pub(crate) fn json(words: &[&str]) -> Value {
     let words = [words, &["--json"]].concat();
     serde_json::from_str(&said(&words)).unwrap()
 }
 
 /// The line of the summary that begins with a word.
-fn line<'t>(text: &'t str, word: &str) -> &'t str {
+pub(crate) fn line<'t>(text: &'t str, word: &str) -> &'t str {
     let found = text.lines().find(|line| line.starts_with(word));
     found.unwrap_or_else(|| panic!("no line {word} in:\n{text}"))
 }

@@ -8,5 +8,7 @@
 mod bad_input;
 mod crate_edges;
 mod load_command;
+mod load_servers;
 mod real_guests;
+mod servers;
 mod simulated_lab;

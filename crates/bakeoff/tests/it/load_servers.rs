@@ -1,0 +1,280 @@
+//! `bakeoff load` against real Apache and nginx, each count beside the server's own.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::load_command::{json, line, load, said};
+use super::servers::{LARGE_BYTES, PAGE, SECURE, Server};
+
+/// Questions before the load: each path is asked for twice, each time on a connection of its own, and one
+/// connection sees whether anybody listens.
+const QUESTIONS: u64 = 2;
+
+/// Sum of all outcomes of a result, which is also what was planned.
+fn accounted(result: &Value) -> u64 {
+    let faults = result["faults"].as_object().unwrap();
+    let sum =
+        count(&result["ok"]) + count(&result["unsent"]) + faults.values().map(count).sum::<u64>();
+    assert_eq!(count(&result["planned"]), sum, "{result}");
+    sum
+}
+
+fn count(value: &Value) -> u64 {
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("not a count: {value}"))
+}
+
+/// What nginx itself has counted: connections accepted, and requests, without those of this question.
+fn nginx_counted(server: &Server) -> (u64, u64) {
+    let answer = ask(server, "/status");
+    let mut lines = answer.lines().skip_while(|line| !line.contains("accepts"));
+    let figures = lines.nth(1).unwrap().split_whitespace();
+    let [accepted, _, requests] = figures
+        .map(|figure| figure.parse::<u64>().unwrap())
+        .collect::<Vec<_>>()[..]
+    else {
+        panic!("not a status of nginx: {answer}");
+    };
+    (accepted - 1, requests - 1)
+}
+
+/// A whole answer as it came, head and all.
+fn ask(server: &Server, path: &str) -> String {
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nHost: bake.test\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn nginx_has_counted_what_was_sent() {
+    let Some(server) = Server::nginx("", "", "") else {
+        return;
+    };
+    let (_, before) = nginx_counted(&server);
+    let json = json(&[&server.url("/page.html"), "-n", "400", "-c", "8"]);
+    let result = &json["runs"][0]["result"];
+    assert_eq!((accounted(result), count(&result["ok"])), (400, 400));
+    assert_eq!(count(&result["body_bytes"]), 400 * PAGE.len() as u64);
+    let held = count(&result["connections_held"]);
+    assert!((1..=8).contains(&held), "{result}");
+    let (_, after) = nginx_counted(&server);
+    // The status itself is a request too.
+    assert_eq!(after - before - 1, 400 + QUESTIONS);
+}
+
+#[test]
+fn apache_has_logged_what_was_sent() {
+    let Some(server) = Server::apache("") else {
+        return;
+    };
+    let text = said(&[&server.url("/page.html"), "-n", "300", "-c", "6"]);
+    assert_eq!(
+        line(&text, "requests"),
+        "requests     300 planned = 300 ok + 0 unsent"
+    );
+    let log = server.read("access.log");
+    let right = log.lines().filter(|line| line.ends_with(" 200 /page.html"));
+    assert_eq!(right.count() as u64, 300 + QUESTIONS);
+    // The first word is the number of the request on its connection.
+    assert!(log.lines().any(|line| !line.starts_with("0 ")), "{log}");
+}
+
+#[test]
+fn each_request_has_a_connection_of_its_own_if_asked() {
+    for server in [Server::nginx("", "", ""), Server::apache("")] {
+        let Some(server) = server else {
+            continue;
+        };
+        let words = [
+            &*server.url("/page.html"),
+            "-n",
+            "120",
+            "-c",
+            "4",
+            "--no-keepalive",
+        ];
+        let json = json(&words);
+        let result = &json["runs"][0]["result"];
+        assert_eq!((accounted(result), count(&result["ok"])), (120, 120));
+        assert_eq!(count(&result["connections_opened"]), 120);
+    }
+}
+
+#[test]
+fn an_open_loop_plans_what_its_rate_says() {
+    for server in [Server::nginx("", "", ""), Server::apache("")] {
+        let Some(server) = server else {
+            continue;
+        };
+        let url = server.url("/page.html");
+        let words = [&*url, "-r", "200", "-d", "1s", "--warmup", "100ms"];
+        let json = json(&words);
+        let result = &json["runs"][0]["result"];
+        assert_eq!((accounted(result), count(&result["ok"])), (200, 200));
+        assert_eq!(json["runs"][0]["lateness_ns"]["count"], 200);
+    }
+}
+
+#[test]
+fn a_real_answer_that_is_not_the_expected_one_is_found() {
+    let Some(server) = Server::nginx("", "", "") else {
+        return;
+    };
+    let url = server.url("/page.html");
+    let output = load(&[&url, "--expect-length", "5"]);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors.contains("length is not 5 bytes: 25"), "{errors}");
+    // With length and hash given, nothing is asked before, and the load itself finds out.
+    let (hash, length) = ("0".repeat(64), PAGE.len().to_string());
+    let common = [&*url, "-n", "50", "--expect-sha256", &hash];
+    let text = said(&[&common[..], &["--expect-length", &length]].concat());
+    let expected = "requests     50 planned = 0 ok + 50 with a wrong content + 0 unsent";
+    assert_eq!(line(&text, "requests"), expected);
+    let text = said(&[&common[..], &["--expect-length", "9"]].concat());
+    let expected = "requests     50 planned = 0 ok + 50 with a wrong length + 0 unsent";
+    assert_eq!(line(&text, "requests"), expected);
+    let missing = server.url("/missing.html");
+    let text = said(&[&[&*missing][..], &common[1..], &["--expect-length", "9"]].concat());
+    let expected = "requests     50 planned = 0 ok + 50 with a wrong status + 0 unsent";
+    assert_eq!(line(&text, "requests"), expected);
+}
+
+/// Runs a load of 400 requests at 200 per second and kills the server after the first second.
+fn kill_amid_load(mut server: Server) -> Value {
+    let url = server.url("/page.html");
+    let words = [
+        "-r",
+        "200",
+        "-d",
+        "2s",
+        "--warmup",
+        "0s",
+        "--deadline",
+        "1s",
+    ];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
+        .args(["load", &url])
+        .args(words)
+        .args([
+            "--timeline",
+            server.dir.path().join("csv").to_str().unwrap(),
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.starts_with("  1 s"), "{first}");
+    server.kill();
+    let text = std::io::read_to_string(child.stdout.take().unwrap()).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{text}");
+    let requests = line(&text, "requests").to_string();
+    let (planned, outcomes) = requests["requests".len()..].split_once('=').unwrap();
+    let outcomes = outcomes.split(" + ").map(|outcome| {
+        let (figure, kind) = outcome.trim().split_once(' ').unwrap();
+        let figure: u64 = figure.replace(',', "").parse().unwrap();
+        (kind.to_string(), figure.into())
+    });
+    let mut all: serde_json::Map<String, Value> = outcomes.collect();
+    let planned = planned.split_whitespace().next().unwrap();
+    all.insert("planned".into(), planned.parse::<u64>().unwrap().into());
+    all.into()
+}
+
+#[test]
+fn a_server_that_dies_amid_the_load_leaves_exact_counts() {
+    for server in [Server::nginx("", "", ""), Server::apache("")] {
+        let Some(server) = server else {
+            continue;
+        };
+        let all = kill_amid_load(server);
+        let outcomes = all.as_object().unwrap();
+        let sum: u64 = outcomes
+            .iter()
+            .filter(|(kind, _)| *kind != "planned")
+            .map(|(_, figure)| count(figure))
+            .sum();
+        assert_eq!((count(&all["planned"]), sum), (400, 400), "{all}");
+        let ok = count(&all["ok"]);
+        assert!((150..350).contains(&ok), "{all}");
+    }
+}
+
+#[test]
+fn https_sessions_are_taken_up_only_if_asked() {
+    // nginx notes `r` for a session that was taken up, and `.` for a new one.
+    let log = "log_format reuse \"$ssl_session_reused $uri\";";
+    let lines = format!("{SECURE} access_log DIR/access.log reuse; ssl_session_cache shared:s:1m;");
+    let server = || Server::nginx("ssl", log, &lines);
+    for (flags, reused) in [(&["--no-resume"][..], 0), (&[], 38)] {
+        let Some(server) = server() else {
+            return;
+        };
+        let url = server.url("/page.html").replace("http:", "https:");
+        let authority = server.authority();
+        let words = [
+            &*url,
+            "-n",
+            "40",
+            "-c",
+            "2",
+            "--no-keepalive",
+            "--ca",
+            &authority,
+        ];
+        let json = json(&[&words[..], flags].concat());
+        let result = &json["runs"][0]["result"];
+        assert_eq!((accounted(result), count(&result["ok"])), (40, 40));
+        let log = server.read("access.log");
+        let seen = log.lines().filter(|line| line.starts_with("r ")).count();
+        assert_eq!(log.lines().count() as u64, 40 + QUESTIONS);
+        assert_eq!(seen, reused, "{flags:?}: {log}");
+    }
+}
+
+#[test]
+fn a_certificate_of_nobody_is_refused() {
+    let Some(server) = Server::nginx("ssl", "", SECURE) else {
+        return;
+    };
+    let url = server.url("/page.html").replace("http:", "https:");
+    let output = load(&[&url, "-n", "1"]);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors.contains("no https with this server"), "{errors}");
+    let text = said(&[&url, "-n", "10", "--insecure"]);
+    line(&text, "requests     10 planned = 10 ok");
+}
+
+#[test]
+fn chunks_of_real_servers_are_joined() {
+    let nginx = "location = /large.txt { sub_filter WORD word; sub_filter_types *; }";
+    let apache = "<Location /large.txt>
+        SetOutputFilter SUBSTITUTE
+        Substitute s/WORD/word/
+        </Location>";
+    for server in [Server::nginx("", "", nginx), Server::apache(apache)] {
+        let Some(server) = server else {
+            continue;
+        };
+        let raw = ask(&server, "/large.txt").to_ascii_lowercase();
+        assert!(
+            raw.contains("transfer-encoding: chunked"),
+            "{}",
+            &raw[..300]
+        );
+        let json = json(&[&server.url("/large.txt"), "-n", "60", "-c", "3"]);
+        let result = &json["runs"][0]["result"];
+        assert_eq!((accounted(result), count(&result["ok"])), (60, 60));
+        assert_eq!(count(&result["body_bytes"]), 60 * LARGE_BYTES as u64);
+    }
+}

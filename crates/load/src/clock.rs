@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Nanoseconds of `CLOCK_MONOTONIC_RAW`.
-pub(crate) fn now_ns() -> u64 {
+pub fn now_ns() -> u64 {
     read_ns(libc::CLOCK_MONOTONIC_RAW)
 }
 

@@ -14,20 +14,21 @@ use crate::clients::{Clients, Order, Picker, Plan, Rules};
 use crate::clock::{self, now_ns};
 use crate::dice::Dice;
 use crate::epoll::Epoll;
+use crate::http2;
 use crate::schedule::Pacer;
 use crate::sys;
 use crate::tally::{self, Tally, Window};
 use crate::target::Target;
 use crate::thread::{self, Engine, Progress, Watch};
 use crate::tls::Suite;
-use crate::traffic::{End, EngineChoice, Mix, Traffic};
+use crate::traffic::{End, EngineChoice, Mix, Protocol, Traffic};
 use crate::uring::{self, Uring};
 
 /// A thread stops sleeping so long before a request is due: sleeps end up to 100 us late on most machines.
 const SPIN_NS: u64 = 150_000;
 
 /// Methods of requests that may be sent twice (RFC 9110, section 9.2.2).
-const IDEMPOTENT: [&str; 6] = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"];
+pub(crate) const IDEMPOTENT: [&str; 6] = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"];
 
 /// Descriptors for all but connections.
 const OTHER_DESCRIPTORS: u64 = 64;
@@ -42,25 +43,42 @@ pub fn run(
     stop: &AtomicBool,
     on_tick: &mut dyn FnMut(Tick),
 ) -> Result<LoadResult> {
+    run_at(traffic, now_ns(), stop, on_tick)
+}
+
+/// As `run`, beginning at an instant of `clock::now_ns` that may lie ahead.
+pub fn run_at(
+    traffic: &Traffic,
+    start_ns: u64,
+    stop: &AtomicBool,
+    on_tick: &mut dyn FnMut(Tick),
+) -> Result<LoadResult> {
     traffic.check()?;
-    let descriptors = u64::from(traffic.connections) + OTHER_DESCRIPTORS;
-    if let Err(limit) = sys::allow_descriptors(descriptors) {
-        bail!(
-            "descriptor limit too low for {} connections: {limit} (raise it with ulimit -n {descriptors})",
-            traffic.connections
-        );
-    }
+    allow(traffic.connections)?;
     let threads = threads(traffic);
-    let span = Span::new(traffic);
+    let span = Span::new(traffic, start_ns);
     let orders = orders(traffic);
-    let mut crews = Vec::new();
-    for thread in 0..threads {
-        crews.push(crew(traffic, &orders, span, (thread, threads))?);
-    }
+    let crews = || -> Result<Vec<_>> {
+        (0..threads)
+            .map(|thread| crew(traffic, &orders, span, (thread, threads)))
+            .collect()
+    };
     let chosen = choose(traffic);
-    let (tallies, engine) = match chosen {
-        Ok(()) => (work_all::<Uring>(crews, span, stop, on_tick)?, Uring::NAME),
-        Err(_) => (work_all::<Epoll>(crews, span, stop, on_tick)?, Epoll::NAME),
+    let (tallies, engine) = match (traffic.protocol, &chosen) {
+        (Protocol::Http2 { streams }, _) => {
+            let crew = |thread| http2_crew(traffic, streams, span, (thread, threads));
+            let crews = (0..threads).map(crew).collect();
+            let tallies = work_all(crews, span, stop, on_tick, http2::work)?;
+            (tallies, http2::NAME)
+        }
+        (Protocol::Http1, Ok(())) => {
+            let tallies = work_all(crews()?, span, stop, on_tick, thread::work::<Uring>)?;
+            (tallies, Uring::NAME)
+        }
+        (Protocol::Http1, Err(_)) => {
+            let tallies = work_all(crews()?, span, stop, on_tick, thread::work::<Epoll>)?;
+            (tallies, Epoll::NAME)
+        }
     };
     let mut result = tally::merge(&tallies);
     ensure!(
@@ -73,9 +91,24 @@ pub fn run(
     Ok(result)
 }
 
+/// Makes room for the descriptors of so many connections. The error names the limit that stands in the way.
+pub fn allow(connections: u32) -> Result<()> {
+    let descriptors = u64::from(connections) + OTHER_DESCRIPTORS;
+    let Err(limit) = sys::allow_descriptors(descriptors) else {
+        return Ok(());
+    };
+    bail!(
+        "hard limit of descriptors too low for {connections} connections: {limit} (as root raise it with \
+         ulimit -n {descriptors}, or ask for fewer connections)"
+    )
+}
+
 /// Whether the fast engine can be used, and if not why.
 fn choose(traffic: &Traffic) -> Result<(), String> {
     match traffic.engine {
+        _ if traffic.protocol != Protocol::Http1 => {
+            Err("HTTP/2 goes through h2, over epoll".into())
+        }
         EngineChoice::Epoll => Err("epoll was asked for".into()),
         EngineChoice::Fastest if !traffic.bits_per_s.is_empty() => {
             Err("slow lines go through epoll".into())
@@ -96,8 +129,7 @@ struct Span {
 }
 
 impl Span {
-    fn new(traffic: &Traffic) -> Self {
-        let start_ns = now_ns();
+    fn new(traffic: &Traffic, start_ns: u64) -> Self {
         let open_ns = start_ns.saturating_add(clock::ns(traffic.warmup));
         let close_ns = match traffic.end {
             End::After(window) => open_ns.saturating_add(clock::ns(window)),
@@ -136,6 +168,38 @@ fn crew<'o>(
     span: Span,
     turn: (u32, u32),
 ) -> Result<(Clients<'o>, Target)> {
+    let (numbers, target) = part(traffic, turn);
+    let rules = Rules {
+        keep_alive: traffic.keep_alive,
+        deadline_ns: clock::ns(traffic.deadline),
+        start_ns: span.start_ns,
+    };
+    let plan = Plan {
+        tally: Tally::new(span.window, budget(traffic.end, turn)),
+        pacer: Pacer::new(traffic.schedule, span.start_ns, turn, traffic.seed),
+        picker: picker(traffic, turn.0),
+        suite: traffic.tls.as_ref().map(Suite::new).transpose()?,
+    };
+    Ok((Clients::new(orders, numbers, rules, plan), target))
+}
+
+/// As `crew`, for HTTP/2.
+fn http2_crew(traffic: &Traffic, streams: u32, span: Span, turn: (u32, u32)) -> http2::Crew<'_> {
+    let (numbers, target) = part(traffic, turn);
+    http2::Crew {
+        traffic,
+        streams,
+        target,
+        connections: numbers.end - numbers.start,
+        tally: Tally::new(span.window, budget(traffic.end, turn)),
+        pacer: Pacer::new(traffic.schedule, span.start_ns, turn, traffic.seed),
+        thread: turn.0,
+        start_ns: span.start_ns,
+    }
+}
+
+/// The connections of one thread, and their two ends.
+fn part(traffic: &Traffic, turn: (u32, u32)) -> (Range<u32>, Target) {
     let numbers = share(traffic.connections.into(), turn);
     let numbers = numbers.start as u32..numbers.end as u32;
     let target = Target {
@@ -144,25 +208,18 @@ fn crew<'o>(
         bits_per_s: traffic.bits_per_s.clone(),
         first: numbers.start,
     };
-    let rules = Rules {
-        keep_alive: traffic.keep_alive,
-        deadline_ns: clock::ns(traffic.deadline),
-        start_ns: span.start_ns,
-    };
-    let budget = match traffic.end {
+    (numbers, target)
+}
+
+/// Requests that a thread may count; 0 for any number.
+fn budget(end: End, turn: (u32, u32)) -> u64 {
+    match end {
         End::After(_) => 0,
         End::Count(count) => {
             let share = share(count, turn);
             share.end - share.start
         }
-    };
-    let plan = Plan {
-        tally: Tally::new(span.window, budget),
-        pacer: Pacer::new(traffic.schedule, span.start_ns, turn, traffic.seed),
-        picker: picker(traffic, turn.0),
-        suite: traffic.tls.as_ref().map(Suite::new).transpose()?,
-    };
-    Ok((Clients::new(orders, numbers, rules, plan), target))
+    }
 }
 
 fn picker(traffic: &Traffic, thread: u32) -> Picker<'_> {
@@ -185,7 +242,7 @@ fn picker(traffic: &Traffic, thread: u32) -> Picker<'_> {
 }
 
 /// A thread's share of `total` things: all threads differ by one at most.
-fn share(total: u64, (thread, threads): (u32, u32)) -> Range<u64> {
+pub(crate) fn share(total: u64, (thread, threads): (u32, u32)) -> Range<u64> {
     let first = |thread: u32| {
         let product = u128::from(total) * u128::from(thread) / u128::from(threads);
         product as u64
@@ -194,18 +251,19 @@ fn share(total: u64, (thread, threads): (u32, u32)) -> Range<u64> {
 }
 
 /// Runs one thread per crew and tells of their progress until all have ended.
-fn work_all<E: Engine>(
-    crews: Vec<(Clients<'_>, Target)>,
+fn work_all<C: Send>(
+    crews: Vec<C>,
     span: Span,
     stop: &AtomicBool,
     on_tick: &mut dyn FnMut(Tick),
+    work: fn(C, &Watch<'_>) -> Result<Tally>,
 ) -> Result<Vec<Tally>> {
     let progress: Vec<Progress> = crews.iter().map(|_| Progress::default()).collect();
     let spin_ns = spin_ns(crews.len());
     std::thread::scope(|scope| {
         let (busy, all_done) = mpsc::channel::<()>();
         let mut threads = Vec::new();
-        for (index, ((clients, target), progress)) in crews.into_iter().zip(&progress).enumerate() {
+        for (index, (crew, progress)) in crews.into_iter().zip(&progress).enumerate() {
             let busy = busy.clone();
             let watch = Watch {
                 stop,
@@ -216,7 +274,7 @@ fn work_all<E: Engine>(
                 .name(format!("client-{index}"))
                 .spawn_scoped(scope, move || {
                     let _busy = busy;
-                    thread::work::<E>(clients, target, &watch)
+                    work(crew, &watch)
                 })
                 .context("cannot start a client thread")?;
             threads.push(thread);

@@ -11,12 +11,14 @@ mod answer;
 pub mod blame;
 mod clients;
 pub mod climb;
-mod clock;
+pub mod clock;
 mod dice;
 pub mod drive;
 mod epoll;
 pub mod expect;
+pub mod http2;
 mod line;
+pub mod merge;
 pub mod schedule;
 pub mod script;
 mod sys;
@@ -38,7 +40,7 @@ use record::load::LoadResult;
 
 use crate::expect::Expect;
 use crate::schedule::Schedule;
-use crate::traffic::{End, EngineChoice, Exchange, Mix, Traffic};
+use crate::traffic::{End, EngineChoice, Exchange, Mix, Protocol, Traffic};
 
 /// One URL of the mix.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,6 +99,7 @@ impl Load {
         Traffic {
             server: self.server,
             host: self.host.clone(),
+            protocol: Protocol::Http1,
             tls: None,
             mix: Mix::Round(self.requests.iter().map(exchange).collect()),
             schedule: Schedule::Closed {

@@ -40,7 +40,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    fn show(&self, tally: &Tally) {
+    pub(crate) fn show(&self, tally: &Tally) {
         self.ok.store(tally.all_ok, Ordering::Relaxed);
         self.faults.store(tally.all_faults, Ordering::Relaxed);
     }
@@ -58,8 +58,7 @@ pub(crate) struct Watch<'w> {
 
 /// Runs the clients until all that counts has ended.
 pub(crate) fn work<E: Engine>(
-    mut clients: Clients<'_>,
-    target: Target,
+    (mut clients, target): (Clients<'_>, Target),
     watch: &Watch<'_>,
 ) -> Result<Tally> {
     let mut engine = E::new(target, clients.slots())?;
@@ -115,13 +114,13 @@ fn patience(due: Due, meter_ns: u64, spin_ns: u64) -> Duration {
 
 /// CPU time of the calling thread between the window's ends.
 #[derive(Debug, Default)]
-struct Meter {
+pub(crate) struct Meter {
     open_cpu_ns: Option<u64>,
     close_cpu_ns: Option<u64>,
 }
 
 impl Meter {
-    fn look(&mut self, window: Window, now_ns: u64) {
+    pub(crate) fn look(&mut self, window: Window, now_ns: u64) {
         if self.open_cpu_ns.is_none() && window.open_ns <= now_ns {
             self.open_cpu_ns = Some(thread_cpu_ns());
         }
@@ -131,7 +130,7 @@ impl Meter {
     }
 
     /// When it must look next.
-    fn next_ns(&self, window: Window) -> u64 {
+    pub(crate) fn next_ns(&self, window: Window) -> u64 {
         match (self.open_cpu_ns, self.close_cpu_ns) {
             (None, _) => window.open_ns,
             (_, None) => window.close_ns,
@@ -139,7 +138,7 @@ impl Meter {
         }
     }
 
-    fn cpu_ns(&self) -> u64 {
+    pub(crate) fn cpu_ns(&self) -> u64 {
         let (Some(open_ns), Some(close_ns)) = (self.open_cpu_ns, self.close_cpu_ns) else {
             return 0;
         };

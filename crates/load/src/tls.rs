@@ -55,26 +55,33 @@ pub(crate) struct Suite {
     name: ServerName<'static>,
 }
 
+/// What connections with one secret have in common, and the name that the server must prove.
+/// `protocol` is the name of what is spoken inside, such as `h2`.
+pub(crate) fn configure(
+    tls: &Tls,
+    protocol: &[u8],
+) -> Result<(Arc<ClientConfig>, ServerName<'static>)> {
+    let name = ServerName::try_from(tls.name.clone());
+    let name = name.with_context(|| format!("not a server's name: {:?}", tls.name))?;
+    let provider = Arc::new(ring::default_provider());
+    let verifier = verifier(&tls.trust, &provider)?;
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .context("cannot offer any version of TLS")?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![protocol.to_vec()];
+    if !tls.resumption {
+        config.resumption = Resumption::disabled();
+    }
+    Ok((Arc::new(config), name))
+}
+
 impl Suite {
     pub(crate) fn new(tls: &Tls) -> Result<Self> {
-        let name = ServerName::try_from(tls.name.clone());
-        let name = name.with_context(|| format!("not a server's name: {:?}", tls.name))?;
-        let provider = Arc::new(ring::default_provider());
-        let verifier = verifier(&tls.trust, &provider)?;
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .context("cannot offer any version of TLS")?
-            .dangerous()
-            .with_custom_certificate_verifier(verifier)
-            .with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        if !tls.resumption {
-            config.resumption = Resumption::disabled();
-        }
-        Ok(Self {
-            config: Arc::new(config),
-            name,
-        })
+        let (config, name) = configure(tls, b"http/1.1")?;
+        Ok(Self { config, name })
     }
 
     /// A new connection, whose first words are in `out`.

@@ -17,6 +17,8 @@ pub struct Traffic {
     pub server: SocketAddr,
     /// Value of the `Host` header.
     pub host: String,
+    /// What is spoken.
+    pub protocol: Protocol,
     /// How connections are encrypted, if they are.
     pub tls: Option<Tls>,
     /// What is asked for.
@@ -53,6 +55,18 @@ pub enum End {
     After(Duration),
     /// After so many counted requests; not one more is sent.
     Count(u64),
+}
+
+/// What is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1: one request at a time on a connection.
+    Http1,
+    /// HTTP/2: several at once. Without TLS the server must know it beforehand.
+    Http2 {
+        /// Requests under way on each connection.
+        streams: u32,
+    },
 }
 
 /// How sockets are waited for.
@@ -203,6 +217,7 @@ impl Traffic {
             End::Count(0) => bail!("too few requests to count: 0 (ask for at least 1)"),
             End::After(_) | End::Count(_) => {}
         }
+        self.check_protocol()?;
         if let (Schedule::Open { .. }, Mix::Sessions(_)) = (self.schedule, &self.mix) {
             bail!(
                 "sessions need a closed loop: a visitor's requests follow from one another (leave the rate out)"
@@ -226,6 +241,34 @@ impl Traffic {
             );
         }
         Ok(())
+    }
+
+    /// Requests that can be under way at once.
+    pub fn seats(&self) -> u32 {
+        match self.protocol {
+            Protocol::Http1 => self.connections,
+            Protocol::Http2 { streams } => self.connections.saturating_mul(streams),
+        }
+    }
+
+    /// Refuses what HTTP/2 has no part in.
+    fn check_protocol(&self) -> Result<()> {
+        let Protocol::Http2 { streams } = self.protocol else {
+            return Ok(());
+        };
+        ensure!(streams > 0, "too few streams: 0 (ask for at least 1)");
+        let all = u64::from(streams) * u64::from(self.connections);
+        ensure!(
+            u32::try_from(all).is_ok(),
+            "too many requests at once: {all} (ask for fewer connections or streams)"
+        );
+        let obstacle = match &self.mix {
+            Mix::Sessions(_) => "sessions",
+            Mix::Round(_) | Mix::Weighted(_) if !self.bits_per_s.is_empty() => "slow lines",
+            Mix::Round(_) | Mix::Weighted(_) if !self.keep_alive => "a connection per request",
+            Mix::Round(_) | Mix::Weighted(_) => return Ok(()),
+        };
+        bail!("not over HTTP/2: {obstacle} (leave that out, or go over HTTP/1.1)")
     }
 }
 

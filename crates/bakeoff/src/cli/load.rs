@@ -53,6 +53,12 @@ pub struct LoadArgs {
     /// A connection for each request
     #[arg(long, help_heading = LOAD)]
     pub no_keepalive: bool,
+    /// Speak HTTP/2: over http:// at once, over https:// as agreed with the server
+    #[arg(long, help_heading = LOAD)]
+    pub http2: bool,
+    /// Requests under way on each connection of HTTP/2
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "http2", help_heading = LOAD)]
+    pub streams: u32,
     /// Time that a request may take from its planned instant on, connecting included
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "30s")]
     #[arg(help_heading = LOAD)]

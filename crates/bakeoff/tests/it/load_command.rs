@@ -318,8 +318,8 @@ fn servers_that_are_not_there_or_not_right_are_refused() {
         place,
         &expect![[r#"
             bakeoff: wrong first answer to GET /: length is not 6 bytes: 5 (look at --expect-length)
-            bakeoff: too few connections: 0 (ask for at least 1)
-            bakeoff: too few client threads: 0 (ask for at least 1)
+            bakeoff: -c: too few connections: 0 (ask for at least 1)
+            bakeoff: -t: too few client threads: 0 (ask for at least 1)
         "#]],
     );
 }
@@ -339,6 +339,82 @@ fn several_mistakes_in_options_are_listed_together() {
             --ramp: not a ramp: "up" (write rate=1000..8000/1000 or connections=1..64/x2)
             --header: not a header field: "none" (write "Name: value")
         "#]],
+    );
+}
+
+/// Nobody listens there: whatever contacts the server would say so instead.
+const NOBODY: &str = "http://127.0.0.1:1/";
+
+#[test]
+fn amounts_of_nothing_are_refused_together_before_anything_is_contacted() {
+    let words = [
+        NOBODY,
+        "-c",
+        "0",
+        "-t",
+        "0",
+        "-d",
+        "0s",
+        "--deadline",
+        "0s",
+        "-r",
+        "0",
+        "--http2",
+        "--streams",
+        "0",
+    ];
+    check_refused(
+        &[&words, &[NOBODY, "-n", "0"]],
+        NOTHING,
+        &expect![[r#"
+        bakeoff: -c: too few connections: 0 (ask for at least 1)
+        -t: too few client threads: 0 (ask for at least 1)
+        --streams: too few streams: 0 (ask for at least 1)
+        -d: window too short: 0 s (measure for at least 1ms)
+        --deadline: deadline too short: 0 s (allow at least 1ms)
+        --rate: rate out of range: 0 (ask for more than 0 requests per second)
+        bakeoff: -n: too few requests: 0 (ask for at least 1)
+    "#]],
+    );
+}
+
+#[test]
+fn options_that_do_not_go_together_are_refused_before_anything_is_contacted() {
+    let cases: [&[&str]; 4] = [
+        &[
+            NOBODY,
+            "--http2",
+            "--no-keepalive",
+            "--slow",
+            "56k",
+            "--insecure",
+            "--no-resume",
+        ],
+        &[NOBODY, "--poisson"],
+        &[NOBODY, "--ramp", "rate=1..2/1", "--think", "1s"],
+        &[
+            NOBODY,
+            "--no-keepalive",
+            "-r",
+            "1e9",
+            "--source",
+            "192.0.2.1",
+            "--expect-status",
+            "7",
+        ],
+    ];
+    check_refused(
+        &cases,
+        NOTHING,
+        &expect![[r#"
+        bakeoff: --http2: not over HTTP/2: --slow, --no-keepalive (leave that out, or go over HTTP/1.1)
+        --insecure: nothing is encrypted over http:// (leave it out, or write https://)
+        --no-resume: nothing is encrypted over http:// (leave it out, or write https://)
+        bakeoff: --rate: nothing to space at random: --poisson (give a --rate)
+        bakeoff: --rate: think time beside a rate: --think (leave one of them out)
+        bakeoff: --source: not an address of this machine: 192.0.2.1: Cannot assign requested address (os error 99) (add it with: ip address add)
+        --expect-status: not a status: 7 (100 to 599)
+    "#]],
     );
 }
 
@@ -376,42 +452,44 @@ fn what_ports_and_descriptors_do_not_allow_is_refused() {
         .map(|end| end.parse().unwrap())
         .collect();
     let each = (ends[1] + 1 - ends[0]).to_string();
-    let cases: [&[&str]; 2] = [
-        &[&url, "-c", "70000"],
-        &[
-            &url,
-            "--no-keepalive",
-            "-r",
-            "200000",
-            "--source",
-            "127.0.0.1-127.0.0.2",
-        ],
+    let many = load(&[&url, "-c", "70000"]);
+    let errors = String::from_utf8(many.stderr).unwrap();
+    let expected = format!(
+        "bakeoff: -c: more connections than ports (1 source addresses with {each} ports): 70000 (name more \
+         addresses with --source)"
+    );
+    assert!(errors.starts_with(&expected), "{errors}");
+    let words = [
+        "--no-keepalive",
+        "-r",
+        "200000",
+        "--source",
+        "127.0.0.1-127.0.0.2",
     ];
     check_refused(
-        &cases,
+        &[&[&[&*url][..], &words].concat()],
         &each,
         &expect![[r#"
-        bakeoff: more connections than ports (1 source addresses with HIDDEN ports): 70000 (name more addresses with --source)
-        bakeoff: more new connections per second than ports (2 source addresses with HIDDEN ports): 200000 (name more addresses with --source, or keep connections alive)
+        bakeoff: --rate: more new connections per second than ports (2 source addresses with HIDDEN ports): 200000 (name more addresses with --source, or keep connections alive)
     "#]],
     );
     check_refused(
         &[&[&url, "--source", "192.0.2.1"]],
         NOTHING,
         &expect![[r#"
-        bakeoff: not an address of this machine: 192.0.2.1 (add it with: ip address add): Cannot assign requested address (os error 99)
-    "#]],
+            bakeoff: --source: not an address of this machine: 192.0.2.1: Cannot assign requested address (os error 99) (add it with: ip address add)
+        "#]],
     );
     // More than any system has descriptors.
     let many = load(&[&url, "-c", "1500000000", "--source", "127.1.0.0/16"]);
     let said = String::from_utf8(many.stderr).unwrap();
     assert_eq!(many.status.code(), Some(2), "{said}");
     assert!(
-        said.contains("descriptor limit too low for 1500000000 connections"),
+        said.contains("hard limit of descriptors too low for 1500000000 connections: "),
         "{said}"
     );
     assert!(
-        said.contains("raise it with ulimit -n 1500000064"),
+        said.contains("as root raise it with ulimit -n 1500000064, or ask for fewer connections"),
         "{said}"
     );
 }

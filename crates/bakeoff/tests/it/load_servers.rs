@@ -278,3 +278,62 @@ fn chunks_of_real_servers_are_joined() {
         assert_eq!(count(&result["body_bytes"]), 60 * LARGE_BYTES as u64);
     }
 }
+
+#[test]
+fn http2_goes_over_tls_and_without() {
+    let plain = || Server::nginx("http2", "", "");
+    let secure = || Server::nginx("ssl http2", "", SECURE);
+    for (server, scheme) in [(plain(), "http:"), (secure(), "https:")] {
+        let Some(server) = server else {
+            return;
+        };
+        let url = server.url("/page.html").replace("http:", scheme);
+        let authority = server.authority();
+        let words = [&*url, "--http2", "--ca", &authority, "-c", "3", "-t", "2"];
+        let counted = json(&[&words[..], &["-n", "300", "--streams", "5"]].concat());
+        let result = &counted["runs"][0]["result"];
+        assert_eq!((accounted(result), count(&result["ok"])), (300, 300));
+        assert_eq!(count(&result["connections_opened"]), 3);
+        assert_eq!(counted["load"]["http2_streams"], 5);
+        assert_eq!(count(&result["body_bytes"]), 300 * PAGE.len() as u64);
+        let open = ["-r", "200", "-d", "1s", "--warmup", "0s"];
+        let planned = json(&[&words[..], &open].concat());
+        let result = &planned["runs"][0]["result"];
+        assert_eq!((accounted(result), count(&result["ok"])), (200, 200));
+    }
+}
+
+#[test]
+fn http2_outlives_the_end_of_a_connection() {
+    // After a hundred requests nginx says goodbye and closes.
+    let Some(server) = Server::nginx("http2", "", "keepalive_requests 100;") else {
+        return;
+    };
+    let words = ["--http2", "-n", "1000", "-c", "2", "--streams", "8"];
+    let json = json(&[&[&*server.url("/large.txt")][..], &words].concat());
+    let result = &json["runs"][0]["result"];
+    assert_eq!((accounted(result), count(&result["ok"])), (1000, 1000));
+    assert!(count(&result["connections_opened"]) >= 9, "{result}");
+}
+
+#[test]
+fn http2_that_a_server_does_not_speak_is_refused() {
+    let cases = [
+        (Server::nginx("", "", ""), "http:", "no HTTP/2"),
+        (
+            Server::nginx("ssl", "", SECURE),
+            "https:",
+            "server offers no HTTP/2 over TLS",
+        ),
+    ];
+    for (server, scheme, why) in cases {
+        let Some(server) = server else {
+            return;
+        };
+        let url = server.url("/page.html").replace("http:", scheme);
+        let output = load(&[&url, "--http2", "-n", "1", "--ca", &server.authority()]);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains(why), "{errors}");
+    }
+}

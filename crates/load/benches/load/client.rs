@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use load::drive;
 use load::expect::Expect;
 use load::schedule::{Arrivals, Schedule};
-use load::traffic::{End, EngineChoice, Exchange, Mix, Traffic};
+use load::traffic::{End, EngineChoice, Exchange, Mix, Protocol, Traffic};
 use serde::{Deserialize, Serialize};
 
 /// First argument of the bench when it is to be a client.
@@ -58,6 +58,7 @@ impl Part {
         Traffic {
             server: self.server,
             host: self.server.to_string(),
+            protocol: Protocol::Http1,
             tls: None,
             mix: Mix::Round(vec![Exchange::get(self.path, Expect::body(body))]),
             schedule: match self.rate_per_s {

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod http2;
+#[cfg(test)]
 mod open;
 #[cfg(test)]
 mod secure;

@@ -10,7 +10,7 @@ use load::climb::{self, Level, Limit};
 use load::drive;
 use load::expect::Expect;
 use load::schedule::{Arrivals, Schedule};
-use load::traffic::{End, EngineChoice, Exchange, Mix, Traffic};
+use load::traffic::{End, EngineChoice, Exchange, Mix, Protocol, Traffic};
 use record::load::LoadResult;
 
 use crate::server::{BODY, Server, answer, serve_rightly, wait_for_request};
@@ -19,6 +19,7 @@ fn traffic_on(server: &Server, rate_per_s: f64) -> Traffic {
     Traffic {
         server: server.address,
         host: "test".into(),
+        protocol: Protocol::Http1,
         tls: None,
         mix: Mix::Round(vec![Exchange::get("/page", Expect::body(BODY))]),
         schedule: Schedule::Open {

@@ -11,7 +11,7 @@ use load::drive;
 use load::expect::Expect;
 use load::schedule::Schedule;
 use load::tls::{Tls, Trust};
-use load::traffic::{End, EngineChoice, Exchange, Mix, Traffic};
+use load::traffic::{End, EngineChoice, Exchange, Mix, Protocol, Traffic};
 use record::load::{Fault, LoadResult};
 use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
@@ -96,6 +96,7 @@ fn run(server: &Secure, keep_alive: bool, tls: Tls) -> LoadResult {
     let traffic = Traffic {
         server: server.address,
         host: "bake.test".into(),
+        protocol: Protocol::Http1,
         tls: Some(tls),
         mix: Mix::Round(vec![Exchange::get("/page", Expect::body(body()))]),
         schedule: Schedule::Closed {

@@ -10,7 +10,7 @@ use load::drive;
 use load::expect::Expect;
 use load::schedule::{Arrivals, Schedule};
 use load::script::Script;
-use load::traffic::{End, EngineChoice, Mix, Traffic};
+use load::traffic::{End, EngineChoice, Mix, Protocol, Traffic};
 
 use crate::server::Server;
 
@@ -49,6 +49,7 @@ fn traffic_on(server: &Server, script: Script) -> Traffic {
     Traffic {
         server: server.address,
         host: "test".into(),
+        protocol: Protocol::Http1,
         tls: None,
         mix: Mix::Sessions(script),
         schedule: Schedule::Closed {

@@ -4,7 +4,8 @@ use std::io::{Read as _, Write as _};
 
 use anyhow::{Context, Result, bail, ensure};
 use load::expect::{Content, Expect};
-use load::traffic::Exchange;
+use load::http2;
+use load::traffic::{Exchange, Protocol};
 use record::rundir::hex;
 use record::units::show_bytes;
 use sha2::{Digest as _, Sha256};
@@ -102,6 +103,11 @@ fn short(hash: &[u8; 32]) -> String {
 }
 
 fn ask(site: &Site, exchange: &Exchange) -> Result<Answer> {
+    if let Protocol::Http2 { .. } = site.protocol {
+        let http2::ask::Answer { status, body } =
+            http2::ask::ask(site.http2(LIMIT_BYTES), exchange)?;
+        return Ok(Answer { status, body });
+    }
     let mut line = site.open()?;
     line.write_all(&request(exchange, &site.host))
         .context("request not taken")?;

@@ -2,7 +2,7 @@
 //! its meaning.
 
 use load::schedule::Schedule;
-use load::traffic::Traffic;
+use load::traffic::{Protocol, Traffic};
 use record::latency::Latency;
 use serde_json::{Map, Value, json};
 
@@ -35,7 +35,12 @@ fn load(traffic: &Traffic) -> Value {
             (None, Some(arrivals == load::schedule::Arrivals::Poisson))
         }
     };
+    let streams = match traffic.protocol {
+        Protocol::Http1 => None,
+        Protocol::Http2 { streams } => Some(streams),
+    };
     json!({
+        "http2_streams": streams,
         "threads": traffic.threads.min(traffic.connections),
         "keep_alive": traffic.keep_alive,
         "think_ns": think_ns,

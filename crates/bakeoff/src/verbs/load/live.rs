@@ -20,7 +20,7 @@ pub(super) struct Live {
     form: Form,
     last: Tick,
     rates: VecDeque<u64>,
-    /// Connections and the rest between two requests, in a closed loop.
+    /// Requests under way at once and the rest between two, in a closed loop.
     closed: Option<(u32, Duration)>,
     run: u32,
 }
@@ -52,7 +52,7 @@ impl Live {
             }
         };
         let closed = match traffic.schedule {
-            Schedule::Closed { think } => Some((traffic.connections, think)),
+            Schedule::Closed { think } => Some((traffic.seats(), think)),
             Schedule::Open { .. } => None,
         };
         Self {

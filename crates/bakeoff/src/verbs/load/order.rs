@@ -5,13 +5,13 @@ use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use load::climb::{Level, Limit};
 use load::expect::Expect;
 use load::schedule::{Arrivals, Schedule};
 use load::script::Script;
 use load::tls::{Tls, Trust};
-use load::traffic::{End, EngineChoice, Exchange, Mix, Traffic};
+use load::traffic::{End, EngineChoice, Exchange, Mix, Protocol, Traffic};
 use record::problem::{Problem, Problems};
 
 use super::first::{self, Wanted};
@@ -49,6 +49,7 @@ pub(super) enum Course {
 struct Typed {
     url: Url,
     course: Course,
+    schedule: Schedule,
     sources: Vec<IpAddr>,
     bits_per_s: Vec<u32>,
     wanted: Wanted,
@@ -64,18 +65,15 @@ enum Asked {
 /// Reads the order, reaches the server and learns from it what right answers look like.
 pub(super) fn read(args: &LoadArgs) -> Result<Order> {
     let typed = Typed::read(args)?;
-    let schedule = schedule(args, &typed.course)?;
-    check_sources(&typed.sources)?;
-    let peak = peak(args, schedule, &typed.course);
-    Ports::read(typed.sources.len())?.check(peak, !args.no_keepalive)?;
-    let site = Site::reach(&typed.url, tls(args, &typed.url)?)?;
+    let site = Site::reach(&typed.url, tls(args, &typed.url)?, protocol(args))?;
     let (mix, checks) = mix(&site, typed.asked, &typed.wanted)?;
     let traffic = Traffic {
         server: site.server,
         host: site.host,
+        protocol: site.protocol,
         tls: site.tls,
         mix,
-        schedule,
+        schedule: typed.schedule,
         connections: args.connections,
         keep_alive: !args.no_keepalive,
         sources: typed.sources,
@@ -105,6 +103,15 @@ pub(super) fn read(args: &LoadArgs) -> Result<Order> {
     })
 }
 
+fn protocol(args: &LoadArgs) -> Protocol {
+    let streams = args.streams;
+    if args.http2 {
+        Protocol::Http2 { streams }
+    } else {
+        Protocol::Http1
+    }
+}
+
 impl Typed {
     fn read(args: &LoadArgs) -> Result<Self, Problems> {
         let mut notes = Notes(Vec::new());
@@ -113,23 +120,33 @@ impl Typed {
             .source
             .as_deref()
             .map_or(Ok(Vec::new()), typed::sources);
-        let sources = notes.keep("--source", sources);
+        let sources = notes.keep("--source", sources.and_then(owned));
         let bits_per_s = args.slow.as_deref().map_or(Ok(Vec::new()), typed::speeds);
         let bits_per_s = notes.keep("--slow", bits_per_s);
         let course = course(args, &mut notes);
         let wanted = wanted(args, &mut notes);
         let asked = asked(args, url.as_ref(), &mut notes);
-        match (url, sources, bits_per_s, course, wanted, asked) {
+        notes.amounts(args);
+        notes.contradictions(args, url.as_ref());
+        let schedule = course
+            .as_ref()
+            .and_then(|course| notes.keep("--rate", schedule(args, course)));
+        if let (Some(course), Some(schedule), Some(sources)) = (&course, schedule, &sources) {
+            notes.room(args, peak(args, schedule, course), sources.len());
+        }
+        match (url, sources, bits_per_s, course, schedule, wanted, asked) {
             (
                 Some(url),
                 Some(sources),
                 Some(bits_per_s),
                 Some(course),
+                Some(schedule),
                 Some(wanted),
                 Some(asked),
             ) if notes.0.is_empty() => Ok(Self {
                 url,
                 course,
+                schedule,
                 sources,
                 bits_per_s,
                 wanted,
@@ -156,6 +173,72 @@ impl Notes {
             });
         };
         read.map_err(note).ok()
+    }
+
+    /// Amounts of which some is needed.
+    fn amounts(&mut self, args: &LoadArgs) {
+        let least = |of: &str, remedy: &str| format!("too few {of}: 0 ({remedy})");
+        let one = "ask for at least 1";
+        let amounts = [
+            ("-c", args.connections == 0, least("connections", one)),
+            ("-t", args.threads == 0, least("client threads", one)),
+            ("-n", args.requests == Some(0), least("requests", one)),
+            ("--streams", args.streams == 0, least("streams", one)),
+            (
+                "-d",
+                args.duration.is_some_and(|time| time.is_zero()),
+                "window too short: 0 s (measure for at least 1ms)".into(),
+            ),
+            (
+                "--deadline",
+                args.deadline.is_zero(),
+                "deadline too short: 0 s (allow at least 1ms)".into(),
+            ),
+        ];
+        for (option, is_wrong, what) in amounts {
+            if is_wrong {
+                self.keep::<()>(option, Err(what));
+            }
+        }
+    }
+
+    /// Options that do not go together, as far as the command line's own rules cannot tell.
+    fn contradictions(&mut self, args: &LoadArgs, url: Option<&Url>) {
+        let remedy = "leave that out, or go over HTTP/1.1";
+        let barred = [
+            ("--script", args.script.is_some()),
+            ("--slow", args.slow.is_some()),
+            ("--no-keepalive", args.no_keepalive),
+        ];
+        let barred = barred.into_iter().filter(|(_, given)| *given && args.http2);
+        let barred: Vec<&str> = barred.map(|(option, _)| option).collect();
+        if !barred.is_empty() {
+            let what = format!("not over HTTP/2: {} ({remedy})", barred.join(", "));
+            self.keep::<()>("--http2", Err(what));
+        }
+        let is_plain = url.is_some_and(|url| url.scheme == Scheme::Http);
+        let secure = [
+            ("--insecure", args.insecure),
+            ("--no-resume", args.no_resume),
+        ];
+        for (option, _) in secure.into_iter().filter(|(_, given)| *given && is_plain) {
+            let what = "nothing is encrypted over http:// (leave it out, or write https://)";
+            self.keep::<()>(option, Err(what.into()));
+        }
+    }
+
+    /// What the ports and descriptors of this machine do not allow.
+    fn room(&mut self, args: &LoadArgs, peak: (u32, Option<f64>), sources: usize) {
+        let (connections, rate) = peak;
+        let ports = |peak| Ports::read(sources)?.check(peak, !args.no_keepalive);
+        let checks = [
+            ("-c", ports((connections, None))),
+            ("-c", load::drive::allow(connections)),
+            ("--rate", ports((0, rate))),
+        ];
+        for (option, checked) in checks {
+            self.keep(option, checked.map_err(|why| format!("{why:#}")));
+        }
     }
 
     /// As `keep`, for a file with mistakes of its own.
@@ -240,7 +323,7 @@ fn read_text(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|why| format!("cannot read {}: {why}", path.display()))
 }
 
-fn schedule(args: &LoadArgs, course: &Course) -> Result<Schedule> {
+fn schedule(args: &LoadArgs, course: &Course) -> Result<Schedule, String> {
     let ramped = match course {
         Course::Ramp(levels) => levels.iter().find_map(|level| match level {
             Level::RatePerS(rate) => Some(*rate),
@@ -250,25 +333,23 @@ fn schedule(args: &LoadArgs, course: &Course) -> Result<Schedule> {
         Course::Once => None,
     };
     let Some(rate_per_s) = ramped.or(args.rate) else {
-        ensure!(
-            !args.poisson,
-            "nothing to space at random: --poisson (give a --rate)"
-        );
+        if args.poisson {
+            return Err("nothing to space at random: --poisson (give a --rate)".into());
+        }
         return Ok(Schedule::Closed {
             think: args.think.unwrap_or_default(),
         });
     };
-    let words = "think time beside a rate: --think (leave one of them out)";
-    ensure!(args.think.is_none(), words);
-    ensure!(
-        args.script.is_none(),
-        "sessions have no rate: --script (ramp its connections)"
-    );
-    let right = rate_per_s.is_finite() && rate_per_s > 0.0;
-    ensure!(
-        right,
-        "rate out of range: {rate_per_s} (ask for more than 0 requests per second)"
-    );
+    if args.think.is_some() {
+        return Err("think time beside a rate: --think (leave one of them out)".into());
+    }
+    if args.script.is_some() {
+        return Err("sessions have no rate: --script (ramp its connections)".into());
+    }
+    if !rate_per_s.is_finite() || rate_per_s <= 0.0 {
+        let remedy = "ask for more than 0 requests per second";
+        return Err(format!("rate out of range: {rate_per_s} ({remedy})"));
+    }
     let arrivals = if args.poisson {
         Arrivals::Poisson
     } else {
@@ -297,13 +378,13 @@ fn peak(args: &LoadArgs, schedule: Schedule, course: &Course) -> (u32, Option<f6
 }
 
 /// A source address must be one of this machine; finding out later would look like a lack of ports.
-fn check_sources(sources: &[IpAddr]) -> Result<()> {
-    for source in sources {
-        UdpSocket::bind((*source, 0)).with_context(|| {
-            format!("not an address of this machine: {source} (add it with: ip address add)")
+fn owned(sources: Vec<IpAddr>) -> Result<Vec<IpAddr>, String> {
+    for source in &sources {
+        UdpSocket::bind((*source, 0)).map_err(|why| {
+            format!("not an address of this machine: {source}: {why} (add it with: ip address add)")
         })?;
     }
-    Ok(())
+    Ok(sources)
 }
 
 fn tls(args: &LoadArgs, url: &Url) -> Result<Option<Tls>> {

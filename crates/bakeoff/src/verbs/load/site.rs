@@ -5,7 +5,9 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use load::http2;
 use load::tls::Tls;
+use load::traffic::Protocol;
 
 use super::trust;
 use super::url::Url;
@@ -19,6 +21,7 @@ pub(super) struct Site {
     /// Value of the `Host` header.
     pub(super) host: String,
     pub(super) tls: Option<Tls>,
+    pub(super) protocol: Protocol,
 }
 
 /// A connection, encrypted or not.
@@ -28,7 +31,7 @@ impl<T: Read + Write> Line for T {}
 impl Site {
     /// The first address of the URL's host that takes a connection, and where it is to be encrypted
     /// one that can be trusted.
-    pub(super) fn reach(url: &Url, tls: Option<Tls>) -> Result<Self> {
+    pub(super) fn reach(url: &Url, tls: Option<Tls>, protocol: Protocol) -> Result<Self> {
         let places = (&*url.host, url.port).to_socket_addrs();
         let places = places.with_context(|| {
             format!(
@@ -44,8 +47,12 @@ impl Site {
                         server,
                         host: url.host_field(),
                         tls,
+                        protocol,
                     };
-                    site.open()?;
+                    match protocol {
+                        Protocol::Http1 => drop(site.open()?),
+                        Protocol::Http2 { .. } => http2::ask::reach(site.http2(0))?,
+                    }
                     return Ok(site);
                 }
                 Err(why) => {
@@ -55,6 +62,17 @@ impl Site {
             }
         }
         Err(last)
+    }
+
+    /// The site as HTTP/2 asks it, for answers of so many bytes.
+    pub(super) fn http2(&self, limit_bytes: usize) -> http2::ask::Site<'_> {
+        http2::ask::Site {
+            server: self.server,
+            host: &self.host,
+            tls: self.tls.as_ref(),
+            patience: PATIENCE,
+            limit_bytes,
+        }
     }
 
     /// A new connection, its handshake done.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use load::climb::Level;
 use load::schedule::{Arrivals, Schedule};
-use load::traffic::{Mix, Traffic};
+use load::traffic::{Mix, Protocol, Traffic};
 use record::latency::Latency;
 use record::load::{Fault, LoadResult};
 use record::units::{self, show_bytes, significant};
@@ -78,10 +78,10 @@ fn heading(order: &Order) -> String {
             format!("open loop, {rate_per_s} requests/s {spacing}")
         }
     };
-    let keep = if *keep_alive {
-        "kept alive"
-    } else {
-        "one request each"
+    let keep = match order.traffic.protocol {
+        Protocol::Http2 { streams } => format!("of HTTP/2, {streams} requests on each"),
+        Protocol::Http1 if *keep_alive => "kept alive".into(),
+        Protocol::Http1 => "one request each".into(),
     };
     let plural = if (*threads).min(*connections) == 1 {
         ""

@@ -1,0 +1,211 @@
+//! One load on several hosts: the part of each, and one result of all.
+
+use std::time::Duration;
+
+use record::load::{LoadResult, Second};
+
+use crate::drive;
+use crate::schedule::{Arrivals, Schedule};
+use crate::traffic::{End, Traffic};
+
+/// The part of host `turn.0` of `turn.1`, and how long after the common start it begins.
+///
+/// Connections, requests and the rate are shared out. Hosts whose arrivals are equally spaced begin one gap after
+/// the other, so that all arrivals together are equally spaced too; all that is left to chance differs.
+pub fn part(traffic: &Traffic, turn: (u32, u32)) -> (Traffic, Duration) {
+    let of = |total: u64| {
+        let range = drive::share(total, turn);
+        range.end - range.start
+    };
+    let mut part = traffic.clone();
+    let mut delay = Duration::ZERO;
+    part.connections = of(traffic.connections.into()) as u32;
+    // The seed of a stream is not that of another host's, however many threads each has.
+    part.seed = traffic.seed.wrapping_add(u64::from(turn.0) << 40);
+    if let End::Count(count) = traffic.end {
+        part.end = End::Count(of(count));
+    }
+    if let Schedule::Open {
+        rate_per_s,
+        arrivals,
+    } = traffic.schedule
+    {
+        part.schedule = Schedule::Open {
+            rate_per_s: rate_per_s / f64::from(turn.1),
+            arrivals,
+        };
+        if arrivals == Arrivals::Constant {
+            delay = Duration::from_secs_f64(f64::from(turn.0) / rate_per_s);
+        }
+    }
+    (part, delay)
+}
+
+/// Sums up results: counts are added and histograms merged; percentiles never are averaged.
+pub fn merge(results: &[LoadResult]) -> LoadResult {
+    let mut all = LoadResult::default();
+    for result in results {
+        add(&mut all, result);
+    }
+    all
+}
+
+fn add(all: &mut LoadResult, result: &LoadResult) {
+    // All fields by name: a new one must be thought of here.
+    let LoadResult {
+        window_ns,
+        planned,
+        ok,
+        unsent,
+        faults,
+        connections_asked,
+        connections_opened,
+        connections_held,
+        body_bytes,
+        latency,
+        service,
+        lateness,
+        repeated,
+        withdrawn,
+        sessions,
+        timeline,
+        client_cpu_ns,
+        engine,
+        engine_note,
+    } = result;
+    all.window_ns = all.window_ns.max(*window_ns);
+    all.planned += planned;
+    all.ok += ok;
+    all.unsent += unsent;
+    for (fault, count) in faults {
+        *all.faults.entry(*fault).or_default() += count;
+    }
+    all.connections_asked += connections_asked;
+    all.connections_opened += connections_opened;
+    all.connections_held += connections_held;
+    all.body_bytes += body_bytes;
+    all.latency.merge(latency);
+    all.service.merge(service);
+    all.lateness.merge(lateness);
+    all.repeated += repeated;
+    all.withdrawn += withdrawn;
+    all.sessions += sessions;
+    add_seconds(&mut all.timeline, timeline);
+    all.client_cpu_ns.extend(client_cpu_ns);
+    add_word(&mut all.engine, engine);
+    add_word(&mut all.engine_note, engine_note);
+}
+
+fn add_seconds(all: &mut Vec<Second>, seconds: &[Second]) {
+    for (index, second) in seconds.iter().enumerate() {
+        let Second {
+            at_ms,
+            ok,
+            faults,
+            body_bytes,
+        } = second;
+        if all.len() == index {
+            all.push(Second {
+                at_ms: *at_ms,
+                ..Second::default()
+            });
+        }
+        all[index].ok += ok;
+        all[index].faults += faults;
+        all[index].body_bytes += body_bytes;
+    }
+}
+
+/// Adds a word unless it has been said.
+fn add_word(all: &mut String, word: &str) {
+    if word.is_empty() || all.split(", ").any(|each| each == word) {
+        return;
+    }
+    if !all.is_empty() {
+        all.push_str(", ");
+    }
+    all.push_str(word);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Load, Request, expect::Expect};
+    use record::load::Fault;
+
+    fn traffic() -> Traffic {
+        let load = Load {
+            server: ([127, 0, 0, 1], 80).into(),
+            host: "a".into(),
+            requests: vec![Request {
+                path: "/".into(),
+                expect: Expect::status(200),
+            }],
+            connections: 10,
+            keep_alive: true,
+            threads: 1,
+            deadline: Duration::from_secs(1),
+            warmup: Duration::ZERO,
+            window: Duration::from_secs(1),
+        };
+        Traffic {
+            schedule: Schedule::Open {
+                rate_per_s: 300.0,
+                arrivals: Arrivals::Constant,
+            },
+            end: End::Count(100),
+            ..load.traffic()
+        }
+    }
+
+    #[test]
+    fn parts_add_up_to_the_whole() {
+        let parts: Vec<_> = (0..3).map(|host| part(&traffic(), (host, 3))).collect();
+        let connections: Vec<_> = parts.iter().map(|(part, _)| part.connections).collect();
+        assert_eq!(connections, [3, 3, 4]);
+        let ends: Vec<_> = parts.iter().map(|(part, _)| part.end).collect();
+        assert_eq!(ends, [33, 33, 34].map(End::Count));
+        let rate = |part: &Traffic| match part.schedule {
+            Schedule::Open { rate_per_s, .. } => rate_per_s,
+            Schedule::Closed { .. } => 0.0,
+        };
+        assert!(
+            parts
+                .iter()
+                .all(|(part, _)| (rate(part) - 100.0).abs() < 1e-9)
+        );
+        let gaps: Vec<_> = parts.iter().map(|(_, delay)| delay.as_micros()).collect();
+        assert_eq!(gaps, [0, 3333, 6666]);
+    }
+
+    #[test]
+    fn percentiles_are_those_of_all_latencies_together() {
+        let result = |low: u64, high: u64| {
+            let mut result = LoadResult {
+                planned: high - low + 1,
+                ok: high - low,
+                faults: [(Fault::Reset, 1)].into(),
+                engine: "epoll".into(),
+                timeline: vec![Second::default(); low as usize % 3],
+                ..LoadResult::default()
+            };
+            (low..high).for_each(|value| result.latency.record(value * 1000));
+            result
+        };
+        let merged = merge(&[result(1, 901), result(901, 1001)]);
+        let mut expected = record::latency::Latency::new();
+        (1..1001).for_each(|value| expected.record(value * 1000));
+        assert_eq!(merged.latency, expected);
+        // The mean of the two medians would be 700 us.
+        let p50 = merged.latency.quantile_ns(0.5) as f64;
+        assert!((p50 / 500_000.0 - 1.0).abs() < 0.01, "{p50}");
+        assert_eq!(
+            (merged.planned, merged.ok, merged.fault_count()),
+            (1002, 1000, 2)
+        );
+        assert_eq!(
+            (merged.engine.as_str(), merged.timeline.len()),
+            ("epoll", 1)
+        );
+    }
+}

@@ -1,0 +1,418 @@
+//! HTTP/2 against servers with faults: every request has the one outcome that the server gave it.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use h2::server::{self, SendResponse};
+use h2::{Reason, RecvStream};
+use http::{Request, Response};
+use load::expect::Expect;
+use load::schedule::{Arrivals, Schedule};
+use load::traffic::{End, EngineChoice, Exchange, Mix, Protocol, Traffic};
+use load::{drive, http2};
+use record::load::{Fault, LoadResult};
+use tokio::task::LocalSet;
+
+/// A server that answers by path; connections accepted so far.
+struct Server {
+    address: SocketAddr,
+    accepted: Arc<AtomicU64>,
+}
+
+/// What a server does to a connection after so many requests.
+#[derive(Debug, Clone, Copy)]
+enum After {
+    Nothing,
+    /// Says goodbye in order, and answers what is under way.
+    Goodbye(u64),
+    /// Ends it as if something had broken.
+    Abort(u64),
+}
+
+fn serve(after: After) -> Server {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let accepted = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&accepted);
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_io().build().unwrap();
+        LocalSet::new().block_on(&runtime, async {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            while let Ok((stream, _)) = listener.accept().await {
+                counter.fetch_add(1, Ordering::SeqCst);
+                tokio::task::spawn_local(converse(stream, after));
+            }
+        });
+    });
+    Server { address, accepted }
+}
+
+async fn converse(stream: tokio::net::TcpStream, after: After) {
+    let Ok(mut connection) = server::handshake(stream).await else {
+        return;
+    };
+    let mut taken = 0;
+    while let Some(Ok((request, respond))) = connection.accept().await {
+        taken += 1;
+        match after {
+            After::Goodbye(count) if taken == count => connection.graceful_shutdown(),
+            After::Abort(count) if taken == count => {
+                connection.abrupt_shutdown(Reason::INTERNAL_ERROR);
+                continue;
+            }
+            After::Nothing | After::Goodbye(_) | After::Abort(_) => {}
+        }
+        tokio::task::spawn_local(answer(request, respond));
+    }
+}
+
+async fn answer(mut request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+    let path = request.uri().path().to_owned();
+    let mut seen = Vec::new();
+    while let Some(Ok(piece)) = request.body_mut().data().await {
+        request
+            .body_mut()
+            .flow_control()
+            .release_capacity(piece.len())
+            .unwrap();
+        seen.extend_from_slice(&piece);
+    }
+    let status = if path == "/broken" { 500 } else { 200 };
+    let head = Response::builder().status(status).body(()).unwrap();
+    match path.as_str() {
+        "/reset" => return respond.send_reset(Reason::INTERNAL_ERROR),
+        "/refuse" => return respond.send_reset(Reason::REFUSED_STREAM),
+        "/silent" => return std::future::pending().await,
+        _ => {}
+    }
+    let body: Bytes = match path.as_str() {
+        "/wrong" => "jello".into(),
+        "/short" => "hell".into(),
+        "/echo" => seen.into(),
+        _ => "hello".into(),
+    };
+    // The client may have gone.
+    let Ok(mut stream) = respond.send_response(head, false) else {
+        return;
+    };
+    match path.as_str() {
+        "/stuck" => {
+            let _ = stream.send_data(body, false);
+            std::future::pending::<()>().await;
+        }
+        "/amid" => {
+            let _ = stream.send_data("he".into(), false);
+            stream.send_reset(Reason::CANCEL);
+        }
+        _ => _ = stream.send_data(body, true),
+    }
+}
+
+fn traffic(server: SocketAddr, paths: &[&str]) -> Traffic {
+    let exchange = |path: &&str| Exchange::get(*path, Expect::body(*b"hello"));
+    Traffic {
+        server,
+        host: "bake.test".into(),
+        protocol: Protocol::Http2 { streams: 4 },
+        tls: None,
+        mix: Mix::Round(paths.iter().map(exchange).collect()),
+        schedule: Schedule::Closed {
+            think: Duration::ZERO,
+        },
+        connections: 2,
+        keep_alive: true,
+        sources: Vec::new(),
+        bits_per_s: Vec::new(),
+        threads: 1,
+        deadline: Duration::from_millis(300),
+        warmup: Duration::ZERO,
+        end: End::Count(80),
+        seed: 7,
+        engine: EngineChoice::Fastest,
+    }
+}
+
+fn run(traffic: &Traffic) -> LoadResult {
+    drive::run(traffic, &AtomicBool::new(false), &mut |_| {}).unwrap()
+}
+
+/// Eighty requests for a path, and what became of all of them.
+fn check(path: &str, fault: Fault) {
+    let server = serve(After::Nothing);
+    let result = run(&traffic(server.address, &[path]));
+    assert_eq!(
+        result.faults,
+        BTreeMap::from([(fault, 80)]),
+        "{path}: {result:?}"
+    );
+    assert_eq!((result.planned, result.ok, result.unsent), (80, 0, 0));
+}
+
+#[test]
+fn many_requests_share_a_connection() {
+    let server = serve(After::Nothing);
+    let result = run(&traffic(server.address, &["/"]));
+    assert_eq!((result.planned, result.ok), (80, 80), "{result:?}");
+    assert_eq!((result.connections_opened, result.connections_held), (2, 2));
+    assert_eq!(server.accepted.load(Ordering::SeqCst), 2);
+    assert_eq!((result.body_bytes, result.latency.count()), (400, 80));
+    assert_eq!(result.engine, "h2");
+}
+
+#[test]
+fn each_fault_of_a_stream_has_its_class() {
+    check("/reset", Fault::Reset);
+    check("/amid", Fault::Reset);
+    check("/broken", Fault::BadStatus);
+    check("/short", Fault::BadLength);
+    check("/wrong", Fault::BadContent);
+}
+
+#[test]
+fn a_server_that_is_silent_costs_each_request_its_deadline() {
+    for (path, fault) in [
+        ("/silent", Fault::FirstByteTimeout),
+        ("/stuck", Fault::WholeTimeout),
+    ] {
+        let begun = Instant::now();
+        check(path, fault);
+        // Eight at a time, ten times.
+        let took = begun.elapsed();
+        assert!((3000..4500).contains(&took.as_millis()), "{path}: {took:?}");
+    }
+}
+
+#[test]
+fn faults_of_one_stream_are_not_those_of_another() {
+    let server = serve(After::Nothing);
+    let result = run(&traffic(
+        server.address,
+        &["/", "/reset", "/wrong", "/broken"],
+    ));
+    let expected = [Fault::Reset, Fault::BadStatus, Fault::BadContent].map(|fault| (fault, 20));
+    assert_eq!(result.faults, BTreeMap::from(expected));
+    assert_eq!((result.planned, result.ok), (80, 20), "{result:?}");
+    assert_eq!(server.accepted.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn a_refused_stream_is_asked_for_again_and_then_a_fault() {
+    let server = serve(After::Nothing);
+    let result = run(&traffic(server.address, &["/refuse"]));
+    assert_eq!(
+        result.faults,
+        BTreeMap::from([(Fault::Reset, 80)]),
+        "{result:?}"
+    );
+    assert_eq!(result.repeated, 160);
+}
+
+#[test]
+fn a_goodbye_in_order_costs_no_request() {
+    let server = serve(After::Goodbye(10));
+    let result = run(&traffic(server.address, &["/"]));
+    assert_eq!((result.planned, result.ok), (80, 80), "{result:?}");
+    assert!(server.accepted.load(Ordering::SeqCst) >= 4, "{result:?}");
+}
+
+#[test]
+fn a_connection_that_breaks_takes_along_what_was_under_way() {
+    let server = serve(After::Abort(1));
+    let result = run(&traffic(server.address, &["/"]));
+    assert_eq!(
+        result.faults,
+        BTreeMap::from([(Fault::EarlyClose, 80)]),
+        "{result:?}"
+    );
+    let server = serve(After::Abort(10));
+    let result = run(&traffic(server.address, &["/"]));
+    let early = result.faults.get(&Fault::EarlyClose).copied().unwrap_or(0);
+    assert_eq!((result.planned, result.ok + early), (80, 80), "{result:?}");
+    assert!(early > 0, "{result:?}");
+}
+
+#[test]
+fn who_does_not_speak_it_is_found_out() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut held = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+            // Closing could overtake the answer.
+            held.push(stream);
+        }
+    });
+    let result = run(&traffic(address, &["/"]));
+    assert_eq!(
+        result.faults,
+        BTreeMap::from([(Fault::Malformed, 80)]),
+        "{result:?}"
+    );
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let few = Traffic {
+        end: End::Count(16),
+        ..traffic(closed, &["/"])
+    };
+    let result = run(&few);
+    assert_eq!(
+        result.faults,
+        BTreeMap::from([(Fault::ConnectFailed, 16)]),
+        "{result:?}"
+    );
+}
+
+#[test]
+fn an_open_loop_plans_each_request_and_counts_what_was_not_sent() {
+    let server = serve(After::Nothing);
+    for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
+        let open = Traffic {
+            schedule: Schedule::Open {
+                rate_per_s: 200.0,
+                arrivals,
+            },
+            warmup: Duration::from_millis(100),
+            end: End::After(Duration::from_secs(1)),
+            threads: 2,
+            ..traffic(server.address, &["/"])
+        };
+        let result = run(&open);
+        assert_eq!(
+            (result.planned, result.fault_count()),
+            (result.ok, 0),
+            "{result:?}"
+        );
+        assert_eq!(result.lateness.count(), result.planned);
+        match arrivals {
+            Arrivals::Constant => assert_eq!(result.planned, 200),
+            Arrivals::Poisson => assert!((140..260).contains(&result.planned), "{result:?}"),
+        }
+        // Each of the eight seats is held until a deadline, and the next request has little time left.
+        let silent = Traffic {
+            mix: Mix::Round(vec![Exchange::get("/silent", Expect::status(200))]),
+            ..open
+        };
+        let result = run(&silent);
+        let expected = [(Fault::FirstByteTimeout, result.planned - result.unsent)];
+        assert_eq!(result.faults, BTreeMap::from(expected), "{result:?}");
+    }
+}
+
+#[test]
+fn a_run_that_is_ended_early_adds_up() {
+    let server = serve(After::Nothing);
+    for (path, schedule) in [
+        (
+            "/",
+            Schedule::Closed {
+                think: Duration::from_millis(1),
+            },
+        ),
+        (
+            "/silent",
+            Schedule::Open {
+                rate_per_s: 500.0,
+                arrivals: Arrivals::Constant,
+            },
+        ),
+    ] {
+        let endless = Traffic {
+            schedule,
+            deadline: Duration::from_secs(60),
+            end: End::After(Duration::from_secs(60)),
+            ..traffic(server.address, &[path])
+        };
+        let stop = AtomicBool::new(false);
+        let result = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(400));
+                stop.store(true, Ordering::SeqCst);
+            });
+            drive::run(&endless, &stop, &mut |_| {}).unwrap()
+        });
+        let window_ms = result.window_ns / 1_000_000;
+        assert!((380..600).contains(&window_ms), "{result:?}");
+        assert_eq!(
+            result.planned,
+            result.ok + result.fault_count() + result.unsent
+        );
+        if path == "/" {
+            assert!(result.ok > 50, "{result:?}");
+            continue;
+        }
+        assert_eq!(result.withdrawn, 8, "{result:?}");
+        let (all, expected) = (result.unsent + result.withdrawn, window_ms / 2);
+        assert!(
+            all.abs_diff(expected) <= 3,
+            "{all} of {expected}: {result:?}"
+        );
+    }
+}
+
+#[test]
+fn a_body_is_sent_and_a_first_answer_can_be_had() {
+    let server = serve(After::Nothing);
+    let long: Vec<u8> = (0..200_000_u32).map(|index| (index % 251) as u8).collect();
+    let echo = Exchange {
+        method: "POST".into(),
+        body: long.clone(),
+        ..Exchange::get("/echo", Expect::body(long.clone()))
+    };
+    let site = http2::ask::Site {
+        server: server.address,
+        host: "bake.test",
+        tls: None,
+        patience: Duration::from_secs(5),
+        limit_bytes: 1 << 20,
+    };
+    let answer = http2::ask::ask(site, &echo).unwrap();
+    assert_eq!((answer.status, answer.body == long), (200, true));
+    let post = Traffic {
+        mix: Mix::Round(vec![echo]),
+        end: End::Count(20),
+        deadline: Duration::from_secs(10),
+        ..traffic(server.address, &[])
+    };
+    let result = run(&post);
+    assert_eq!(
+        (result.ok, result.body_bytes),
+        (20, 20 * 200_000),
+        "{result:?}"
+    );
+}
+
+#[test]
+fn what_it_has_no_part_in_is_refused() {
+    let base = traffic("127.0.0.1:1".parse().unwrap(), &["/"]);
+    let refused = |traffic: &Traffic| {
+        let error = drive::run(traffic, &AtomicBool::new(false), &mut |_| {});
+        error.unwrap_err().to_string()
+    };
+    let slow = Traffic {
+        bits_per_s: vec![56_000],
+        ..base.clone()
+    };
+    assert!(refused(&slow).starts_with("not over HTTP/2: slow lines"));
+    let short = Traffic {
+        keep_alive: false,
+        ..base.clone()
+    };
+    assert!(refused(&short).starts_with("not over HTTP/2: a connection per request"));
+    let none = Traffic {
+        protocol: Protocol::Http2 { streams: 0 },
+        ..base
+    };
+    assert!(refused(&none).starts_with("too few streams: 0"));
+}

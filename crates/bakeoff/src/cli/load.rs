@@ -1,5 +1,6 @@
 //! `bakeoff load ...`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use record::units;
 )]
 pub struct LoadArgs {
     /// `http://HOST[:PORT]/PATH` or `https://HOST[:PORT]/PATH`
+    #[arg(required_unless_present = "follow", default_value = "")]
     pub url: String,
 
     /// Connections open at once, each with one request under way
@@ -126,6 +128,19 @@ pub struct LoadArgs {
     #[arg(long, value_enum, default_value_t = Engine::Auto, help_heading = FROM)]
     pub engine: Engine,
 
+    /// Send the load from these hosts instead, each of which runs --follow:
+    /// `HOST:PORT,HOST:PORT`
+    #[arg(long, value_name = "HOSTS", value_delimiter = ',', help_heading = HOSTS)]
+    #[arg(requires = "secret_file", conflicts_with_all = ["ramp", "capacity", "source"])]
+    pub coordinate: Vec<String>,
+    /// Wait here for one that runs --coordinate, and send its part of the load
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "secret_file", help_heading = HOSTS)]
+    #[arg(conflicts_with_all = NOT_FOLLOWING)]
+    pub follow: Option<SocketAddr>,
+    /// What leader and followers know and nobody else: they load whatever they are told to
+    #[arg(long, value_name = "FILE", help_heading = HOSTS)]
+    pub secret_file: Option<PathBuf>,
+
     /// Write the latencies as an `HdrHistogram` log
     #[arg(long, value_name = "FILE", help_heading = KEPT)]
     pub hdr: Option<PathBuf>,
@@ -138,7 +153,40 @@ const LOAD: &str = "How much";
 const ASKED: &str = "What is asked for";
 const RIGHT: &str = "What a right answer is";
 const FROM: &str = "How it gets there";
+const HOSTS: &str = "Several client hosts";
 const KEPT: &str = "What is kept";
+
+/// What the leader says, not the follower.
+const NOT_FOLLOWING: [&str; 28] = [
+    "url",
+    "coordinate",
+    "connections",
+    "threads",
+    "duration",
+    "requests",
+    "warmup",
+    "rate",
+    "poisson",
+    "think",
+    "ramp",
+    "capacity",
+    "no_keepalive",
+    "http2",
+    "deadline",
+    "seed",
+    "method",
+    "headers",
+    "body",
+    "body_file",
+    "url_list",
+    "script",
+    "no_check_content",
+    "source",
+    "slow",
+    "insecure",
+    "hdr",
+    "timeline",
+];
 
 /// How sockets are waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

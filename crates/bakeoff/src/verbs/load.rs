@@ -2,24 +2,28 @@
 
 mod files;
 mod first;
+mod follower;
 mod json;
+mod leader;
 mod list;
 mod live;
 mod order;
 mod outcome;
 mod ports;
+mod share;
 mod site;
 mod summary;
 mod trust;
 mod typed;
 mod url;
+mod wire;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use ::load::climb::{self, Rung};
-use ::load::drive;
-use anyhow::Result;
+use ::load::{drive, merge};
+use anyhow::{Result, ensure};
 
 use super::{End, print_json};
 use crate::cli::load::LoadArgs;
@@ -29,11 +33,19 @@ use outcome::{Outcome, Run, Search};
 
 /// Runs the load and says what the clients saw.
 pub(super) fn load(args: &LoadArgs, json: bool) -> Result<End> {
+    if let Some(at) = args.follow {
+        let secret = order::secret(args)?;
+        follower::follow(at, &secret, super::watch_signals()?.as_ref())?;
+        return Ok(End::Done);
+    }
     let order = order::read(args)?;
     let stop = super::watch_signals()?;
     let began = SystemTime::now();
     let mut live = Live::new(&order.traffic, json);
-    let outcome = run(&order, &stop, &mut live);
+    let outcome = match &order.course {
+        Course::Hosts(addresses) => hosts(args, addresses, &order, &stop, &mut live),
+        Course::Once | Course::Ramp(_) | Course::Capacity(_) => run(&order, &stop, &mut live),
+    };
     live.close();
     let outcome = outcome?;
     if json {
@@ -47,7 +59,42 @@ pub(super) fn load(args: &LoadArgs, json: bool) -> Result<End> {
     if let Some(path) = &args.timeline {
         files::write_timeline(path, &outcome)?;
     }
-    Ok(End::Done)
+    if outcome.is_whole() {
+        Ok(End::Done)
+    } else {
+        Ok(End::Refused)
+    }
+}
+
+/// The load from other hosts, as one run.
+fn hosts(
+    args: &LoadArgs,
+    addresses: &[String],
+    order: &Order,
+    stop: &AtomicBool,
+    live: &mut Live,
+) -> Result<Outcome> {
+    let secret = order::secret(args)?;
+    let on_tick = &mut |tick| live.tick(tick);
+    let followers = leader::lead(addresses, &secret, order, stop, on_tick)?;
+    let results: Vec<_> = followers
+        .iter()
+        .filter_map(|follower| follower.result.as_ref().ok().cloned())
+        .collect();
+    let result = merge::merge(&results);
+    ensure!(
+        result.window_ns > 0,
+        "no follower has a result:\n{}",
+        leader::losses(&followers).join("\n")
+    );
+    let mut run = Run::new(None, result, &order.traffic);
+    run.warnings.splice(0..0, leader::losses(&followers));
+    Ok(Outcome {
+        runs: vec![run],
+        search: None,
+        ended_early: stop.load(Ordering::Relaxed),
+        followers,
+    })
 }
 
 fn run(order: &Order, stop: &AtomicBool, live: &mut Live) -> Result<Outcome> {
@@ -61,7 +108,7 @@ fn run(order: &Order, stop: &AtomicBool, live: &mut Live) -> Result<Outcome> {
         rungs.into_iter().map(run).collect()
     };
     let (runs, search) = match &order.course {
-        Course::Once => {
+        Course::Once | Course::Hosts(_) => {
             let result = drive::run(traffic, stop, on_tick)?;
             (vec![Run::new(None, result, traffic)], None)
         }
@@ -80,5 +127,6 @@ fn run(order: &Order, stop: &AtomicBool, live: &mut Live) -> Result<Outcome> {
         runs,
         search,
         ended_early,
+        followers: Vec::new(),
     })
 }

@@ -18,7 +18,7 @@ const NOTHING: &str = "\0";
 const QUESTIONS: u32 = 2;
 
 /// A server that answers until the test ends; its URL without a path.
-fn server() -> String {
+pub(crate) fn server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let asked = Arc::new(AtomicU32::new(0));
@@ -83,7 +83,7 @@ pub(crate) fn line<'t>(text: &'t str, word: &str) -> &'t str {
 }
 
 /// Runs that are refused: their messages, one below the other, without what differs between machines.
-fn check_refused(cases: &[&[&str]], hide: &str, want: &Expect) {
+pub(crate) fn check_refused(cases: &[&[&str]], hide: &str, want: &Expect) {
     let mut all = String::new();
     for words in cases {
         let output = load(words);

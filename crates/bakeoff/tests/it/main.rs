@@ -8,6 +8,7 @@
 mod bad_input;
 mod crate_edges;
 mod load_command;
+mod load_hosts;
 mod load_servers;
 mod real_guests;
 mod servers;

@@ -6,6 +6,7 @@ use load::traffic::{Protocol, Traffic};
 use record::latency::Latency;
 use serde_json::{Map, Value, json};
 
+use super::leader::Follower;
 use super::order::Order;
 use super::outcome::{Outcome, Run, Search, busy};
 use super::summary::{QUANTILES, limit_words};
@@ -24,6 +25,7 @@ pub(super) fn value(order: &Order, outcome: &Outcome) -> Value {
         "checks": order.checks,
         "ended_early": outcome.ended_early,
         "runs": outcome.runs.iter().map(run).collect::<Vec<_>>(),
+        "hosts": outcome.followers.iter().map(host).collect::<Vec<_>>(),
         "capacity": outcome.search.as_ref().map(capacity),
     })
 }
@@ -84,6 +86,16 @@ fn quantiles(latency: &Latency) -> Value {
     }
     fields.insert("max".into(), latency.max_ns().into());
     fields.into()
+}
+
+/// A follower: what it saw, or why it is lost.
+fn host(follower: &Follower) -> Value {
+    json!({
+        "address": follower.address,
+        "start_error_ns": follower.error_ns,
+        "lost": follower.result.as_ref().err(),
+        "result": follower.result.as_ref().ok(),
+    })
 }
 
 fn capacity(search: &Search) -> Value {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use load::climb::{Level, Limit};
 use load::expect::Expect;
 use load::schedule::{Arrivals, Schedule};
@@ -20,6 +20,7 @@ use super::ports::Ports;
 use super::site::Site;
 use super::typed;
 use super::url::{Scheme, Url};
+use super::wire::Secret;
 use crate::cli::load::{Engine, LoadArgs};
 
 /// What is measured when nothing is said.
@@ -35,6 +36,8 @@ pub(super) struct Order {
     pub(super) course: Course,
     /// How answers are checked, in words.
     pub(super) checks: Vec<String>,
+    /// Text of the script, where there is one.
+    pub(super) script: Option<String>,
 }
 
 /// One run or several.
@@ -43,6 +46,8 @@ pub(super) enum Course {
     Once,
     Ramp(Vec<Level>),
     Capacity(Limit),
+    /// One run, sent by followers.
+    Hosts(Vec<String>),
 }
 
 /// What was typed, each part valid for itself.
@@ -59,13 +64,17 @@ struct Typed {
 /// What is asked for, before anything is known of the answers.
 enum Asked {
     Listed(Vec<(Option<u32>, Exchange)>),
-    Script(Script),
+    Script(Script, String),
 }
 
 /// Reads the order, reaches the server and learns from it what right answers look like.
 pub(super) fn read(args: &LoadArgs) -> Result<Order> {
     let typed = Typed::read(args)?;
     let site = Site::reach(&typed.url, tls(args, &typed.url)?, protocol(args))?;
+    let script = match &typed.asked {
+        Asked::Script(_, text) => Some(text.clone()),
+        Asked::Listed(_) => None,
+    };
     let (mix, checks) = mix(&site, typed.asked, &typed.wanted)?;
     let traffic = Traffic {
         server: site.server,
@@ -100,7 +109,14 @@ pub(super) fn read(args: &LoadArgs) -> Result<Order> {
         traffic,
         course: typed.course,
         checks,
+        script,
     })
+}
+
+/// What leader and followers know.
+pub(super) fn secret(args: &LoadArgs) -> Result<Secret> {
+    let path = args.secret_file.as_deref().unwrap_or(Path::new(""));
+    Secret::read(path).map_err(|why| anyhow!("--secret-file: {why}"))
 }
 
 fn protocol(args: &LoadArgs) -> Protocol {
@@ -132,7 +148,12 @@ impl Typed {
             .as_ref()
             .and_then(|course| notes.keep("--rate", schedule(args, course)));
         if let (Some(course), Some(schedule), Some(sources)) = (&course, schedule, &sources) {
-            notes.room(args, peak(args, schedule, course), sources.len());
+            match course {
+                Course::Hosts(hosts) => notes.hosts(args, hosts),
+                Course::Once | Course::Ramp(_) | Course::Capacity(_) => {
+                    notes.room(args, peak(args, schedule, course), sources.len());
+                }
+            }
         }
         match (url, sources, bits_per_s, course, schedule, wanted, asked) {
             (
@@ -227,6 +248,30 @@ impl Notes {
         }
     }
 
+    /// Each host needs a part; ports and descriptors are its own affair.
+    fn hosts(&mut self, args: &LoadArgs, hosts: &[String]) {
+        if let Some(path) = &args.secret_file {
+            self.keep("--secret-file", Secret::read(path));
+        }
+        for (index, host) in hosts.iter().enumerate() {
+            if hosts[..index].contains(host) {
+                let what = format!("host named twice: {host} (name each once)");
+                self.keep::<()>("--coordinate", Err(what));
+            }
+        }
+        let count = hosts.len() as u64;
+        let parts = [
+            ("-c", "connections", u64::from(args.connections)),
+            ("-n", "requests", args.requests.unwrap_or(u64::MAX)),
+        ];
+        for (option, of, parts) in parts {
+            if 0 < parts && parts < count {
+                let what = format!("fewer {of} than hosts: {parts} (ask for {count} or more)");
+                self.keep::<()>(option, Err(what));
+            }
+        }
+    }
+
     /// What the ports and descriptors of this machine do not allow.
     fn room(&mut self, args: &LoadArgs, peak: (u32, Option<f64>), sources: usize) {
         let (connections, rate) = peak;
@@ -251,7 +296,8 @@ fn course(args: &LoadArgs, notes: &mut Notes) -> Option<Course> {
     match (&args.ramp, &args.capacity) {
         (Some(ramp), _) => notes.keep("--ramp", typed::ramp(ramp).map(Course::Ramp)),
         (None, Some(limit)) => notes.keep("--capacity", typed::limit(limit).map(Course::Capacity)),
-        (None, None) => Some(Course::Once),
+        (None, None) if args.coordinate.is_empty() => Some(Course::Once),
+        (None, None) => Some(Course::Hosts(args.coordinate.clone())),
     }
 }
 
@@ -279,7 +325,7 @@ fn asked(args: &LoadArgs, url: Option<&Url>, notes: &mut Notes) -> Option<Asked>
     if let Some(path) = &args.script {
         let text = notes.keep("--script", read_text(path))?;
         let script = notes.keep_file(Script::read(&path.display().to_string(), &text))?;
-        return Some(Asked::Script(script));
+        return Some(Asked::Script(script, text));
     }
     let mut headers = Vec::new();
     for field in &args.headers {
@@ -330,7 +376,7 @@ fn schedule(args: &LoadArgs, course: &Course) -> Result<Schedule, String> {
             Level::Connections(_) => None,
         }),
         Course::Capacity(_) => Some(args.rate.unwrap_or(SEARCH_PER_S)),
-        Course::Once => None,
+        Course::Once | Course::Hosts(_) => None,
     };
     let Some(rate_per_s) = ramped.or(args.rate) else {
         if args.poisson {
@@ -368,7 +414,7 @@ fn peak(args: &LoadArgs, schedule: Schedule, course: &Course) -> (u32, Option<f6
         Schedule::Closed { .. } => None,
     };
     match course {
-        Course::Once | Course::Capacity(_) => (args.connections, rate),
+        Course::Once | Course::Hosts(_) | Course::Capacity(_) => (args.connections, rate),
         Course::Ramp(levels) => match levels.last() {
             Some(Level::Connections(connections)) => (*connections, rate),
             Some(Level::RatePerS(rate_per_s)) => (args.connections, Some(*rate_per_s)),
@@ -406,7 +452,7 @@ fn tls(args: &LoadArgs, url: &Url) -> Result<Option<Tls>> {
 /// What is asked for, with what right answers look like.
 fn mix(site: &Site, asked: Asked, wanted: &Wanted) -> Result<(Mix, Vec<String>)> {
     let mut listed = match asked {
-        Asked::Script(script) => {
+        Asked::Script(script, _) => {
             let words = "status, and content where the script says what to expect";
             return Ok((Mix::Sessions(script), vec![words.into()]));
         }

@@ -6,6 +6,7 @@ use load::schedule::Schedule;
 use load::traffic::{End, Mix, Traffic};
 use record::load::{Fault, LoadResult};
 
+use super::leader::Follower;
 use super::summary::show_ns;
 
 /// A client thread that is busier cannot be sure to keep up.
@@ -21,6 +22,15 @@ pub(super) struct Outcome {
     pub(super) search: Option<Search>,
     /// The user ended it before its time.
     pub(super) ended_early: bool,
+    /// Who sent the load, where others did.
+    pub(super) followers: Vec<Follower>,
+}
+
+impl Outcome {
+    /// Whether no part of the load is missing.
+    pub(super) fn is_whole(&self) -> bool {
+        self.followers.iter().all(|each| each.result.is_ok())
+    }
 }
 
 /// One run.

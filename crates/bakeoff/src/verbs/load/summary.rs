@@ -9,6 +9,7 @@ use record::latency::Latency;
 use record::load::{Fault, LoadResult};
 use record::units::{self, show_bytes, significant};
 
+use super::leader::Follower;
 use super::order::{Course, Order};
 use super::outcome::{Outcome, Run, Search, busy};
 
@@ -43,7 +44,10 @@ pub(super) fn text(order: &Order, outcome: &Outcome) -> String {
     }
     text.push_str(&heading(order));
     match (&outcome.runs[..], &order.course) {
-        ([run], Course::Once) => text.push_str(&one(run)),
+        ([run], Course::Once | Course::Hosts(_)) => {
+            text.push_str(&hosts(&outcome.followers));
+            text.push_str(&one(run));
+        }
         (runs, _) => text.push_str(&table(runs)),
     }
     if let Some(search) = &outcome.search {
@@ -52,32 +56,38 @@ pub(super) fn text(order: &Order, outcome: &Outcome) -> String {
     text
 }
 
+/// Who sent the load, and how closely they began together.
+fn hosts(followers: &[Follower]) -> String {
+    let mut text = String::new();
+    for follower in followers {
+        let Follower {
+            address,
+            error_ns,
+            result,
+        } = follower;
+        let seen = match result {
+            Ok(result) => format!(
+                "{} planned, {} ok",
+                show_count(result.planned),
+                show_count(result.ok)
+            ),
+            Err(_) => "LOST".into(),
+        };
+        let error = show_ns(*error_ns);
+        _ = writeln!(text, "host         {address}: {seen}, start within {error}");
+    }
+    text
+}
+
 /// What was done, and how answers were checked.
 fn heading(order: &Order) -> String {
     let Traffic {
-        schedule,
         connections,
         threads,
         keep_alive,
         ..
     } = &order.traffic;
-    let load = match *schedule {
-        Schedule::Closed { think } if think.is_zero() => "closed loop".into(),
-        Schedule::Closed { think } => {
-            format!("closed loop, {} think time", units::show_duration(think))
-        }
-        Schedule::Open { .. } if order.course != Course::Once => "open loop".into(),
-        Schedule::Open {
-            rate_per_s,
-            arrivals,
-        } => {
-            let spacing = match arrivals {
-                Arrivals::Constant => "equally spaced",
-                Arrivals::Poisson => "at random (Poisson)",
-            };
-            format!("open loop, {rate_per_s} requests/s {spacing}")
-        }
-    };
+    let load = schedule_words(order);
     let keep = match order.traffic.protocol {
         Protocol::Http2 { streams } => format!("of HTTP/2, {streams} requests on each"),
         Protocol::Http1 if *keep_alive => "kept alive".into(),
@@ -91,10 +101,16 @@ fn heading(order: &Order) -> String {
     let threads = (*threads).min(*connections);
     let connections = match &order.course {
         Course::Ramp(levels) if matches!(levels[..], [Level::Connections(_), ..]) => String::new(),
-        Course::Ramp(_) | Course::Once | Course::Capacity(_) => format!("{connections} "),
+        Course::Ramp(_) | Course::Once | Course::Hosts(_) | Course::Capacity(_) => {
+            format!("{connections} ")
+        }
+    };
+    let each = match &order.course {
+        Course::Hosts(hosts) => format!(" on each of {} hosts", hosts.len()),
+        Course::Once | Course::Ramp(_) | Course::Capacity(_) => String::new(),
     };
     let mut text = format!(
-        "{}  {load}, {connections}connections {keep}, {threads} client thread{plural}\n",
+        "{}  {load}, {connections}connections {keep}, {threads} client thread{plural}{each}\n",
         order.url
     );
     for check in order.checks.iter().take(SHOWN_CHECKS) {
@@ -119,6 +135,29 @@ fn heading(order: &Order) -> String {
     }
     text.push('\n');
     text
+}
+
+/// When requests are due.
+fn schedule_words(order: &Order) -> String {
+    match order.traffic.schedule {
+        Schedule::Closed { think } if think.is_zero() => "closed loop".into(),
+        Schedule::Closed { think } => {
+            format!("closed loop, {} think time", units::show_duration(think))
+        }
+        Schedule::Open { .. } if matches!(order.course, Course::Ramp(_) | Course::Capacity(_)) => {
+            "open loop".into()
+        }
+        Schedule::Open {
+            rate_per_s,
+            arrivals,
+        } => {
+            let spacing = match arrivals {
+                Arrivals::Constant => "equally spaced",
+                Arrivals::Poisson => "at random (Poisson)",
+            };
+            format!("open loop, {rate_per_s} requests/s {spacing}")
+        }
+    }
 }
 
 /// One run in full.
@@ -490,6 +529,7 @@ mod tests {
             traffic,
             course,
             checks: vec!["GET /: status 200 alone".into()],
+            script: None,
         }
     }
 
@@ -523,6 +563,7 @@ mod tests {
             runs: vec![run],
             search,
             ended_early: true,
+            followers: Vec::new(),
         };
         want.assert_eq(&text(&order, &outcome));
     }

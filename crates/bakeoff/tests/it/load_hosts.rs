@@ -1,0 +1,274 @@
+//! One load from several client hosts: processes on loopback, each with its part.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+use base64::Engine as _;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
+use serde_json::Value;
+
+use super::load_command::{check_refused, line, server};
+use expect_test::expect;
+
+/// A process that waits for a leader; killed when the test lets go of it.
+struct Follower {
+    process: Child,
+    address: String,
+    /// Kept open, or the follower could not speak.
+    _errors: BufReader<ChildStderr>,
+}
+
+impl Follower {
+    fn start(secret: &Path) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
+            .args(["load", "--follow", "127.0.0.1:0", "--secret-file"])
+            .arg(secret)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut errors = BufReader::new(process.stderr.take().unwrap());
+        let mut first = String::new();
+        errors.read_line(&mut first).unwrap();
+        let address = first.trim().rsplit(' ').next().unwrap().to_string();
+        assert!(address.starts_with("127.0.0.1:"), "{first}");
+        Self {
+            process,
+            address,
+            _errors: errors,
+        }
+    }
+
+    fn kill(&mut self) {
+        // It may be gone already.
+        let _ = self.process.kill();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Two followers and what all three know.
+struct Hosts {
+    followers: [Follower; 2],
+    dir: tempfile::TempDir,
+}
+
+impl Hosts {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let secret = dir.path().join("secret");
+        std::fs::write(&secret, "three processes on loopback\n").unwrap();
+        Self {
+            followers: [Follower::start(&secret), Follower::start(&secret)],
+            dir,
+        }
+    }
+
+    /// A leader of both.
+    fn leader(&self, words: &[&str]) -> Command {
+        let addresses = self.followers.each_ref().map(|each| each.address.clone());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+        command
+            .args(["load", "--coordinate", &addresses.join(",")])
+            .arg("--secret-file")
+            .arg(self.dir.path().join("secret"))
+            .args(words);
+        command
+    }
+
+    fn json(&self, words: &[&str]) -> Value {
+        let output = self.leader(words).arg("--json").output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{errors}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn histogram(result: &Value) -> Histogram<u64> {
+    let encoded = result["latency"].as_str().unwrap();
+    let bytes = base64::prelude::BASE64_STANDARD.decode(encoded).unwrap();
+    Deserializer::new().deserialize(&mut &*bytes).unwrap()
+}
+
+#[test]
+fn counts_add_up_and_percentiles_are_those_of_merged_histograms() {
+    let hosts = Hosts::start();
+    // Followers serve one leader after the other.
+    for (words, planned) in [
+        (&["-n", "301", "-c", "6"][..], Some(301)),
+        (&["-r", "300", "-d", "1s", "--warmup", "200ms"], Some(300)),
+        (&["-r", "300", "--poisson", "-d", "1s", "-t", "2"], None),
+    ] {
+        let json = hosts.json(&[&[&*server()][..], words].concat());
+        let all = &json["runs"][0]["result"];
+        let parts: Vec<&Value> = [0, 1].map(|host| &json["hosts"][host]["result"]).into();
+        for field in ["planned", "ok", "unsent", "connections_asked", "body_bytes"] {
+            let sum: u64 = parts.iter().map(|part| part[field].as_u64().unwrap()).sum();
+            assert_eq!(all[field], sum, "{field}: {json}");
+        }
+        assert_eq!(all["planned"], all["ok"]);
+        assert!(
+            planned.is_none_or(|planned| all["planned"] == planned),
+            "{json}"
+        );
+        assert!(
+            parts.iter().all(|part| part["ok"].as_u64() > Some(90)),
+            "{json}"
+        );
+        let mut merged = histogram(parts[0]);
+        merged.add(histogram(parts[1])).unwrap();
+        let told = &json["runs"][0]["latency_ns"];
+        assert_eq!(told["count"], merged.len());
+        assert_eq!(told["max"], merged.max());
+        for percent in [50.0, 90.0, 99.0, 99.9] {
+            let own = merged.value_at_quantile(percent / 100.0);
+            assert_eq!(told[format!("p{percent}")], own, "p{percent}");
+        }
+        let error_ns = json["hosts"][1]["start_error_ns"].as_u64().unwrap();
+        assert!(0 < error_ns && error_ns < 50_000_000, "{error_ns}");
+    }
+}
+
+/// Starts a leader of an endless load and waits for its first second.
+fn endless(hosts: &Hosts) -> (Child, BufReader<ChildStderr>) {
+    let url = server();
+    let words = [&*url, "-r", "200", "-d", "60s", "--warmup", "0s", "-c", "4"];
+    let mut leader = hosts
+        .leader(&words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut errors = BufReader::new(leader.stderr.take().unwrap());
+    let mut first = String::new();
+    errors.read_line(&mut first).unwrap();
+    assert!(first.starts_with("  1 s"), "{first}");
+    (leader, errors)
+}
+
+#[test]
+fn a_follower_that_is_lost_ends_the_load_and_is_told_first() {
+    let mut hosts = Hosts::start();
+    let (leader, _errors) = endless(&hosts);
+    hosts.followers[1].kill();
+    let output = leader.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let text = text(&output);
+    let lost = &hosts.followers[1].address;
+    let first = format!("WARNING: follower lost: {lost}: gone");
+    assert!(text.starts_with(&first), "{text}");
+    assert!(line(&text, &format!("host         {lost}")).contains("LOST"));
+    let requests = line(&text, "requests");
+    let planned: u64 = requests.split_whitespace().nth(1).unwrap().parse().unwrap();
+    // Half of the load, for a second or two.
+    assert!((100..400).contains(&planned), "{text}");
+}
+
+#[test]
+fn the_leader_ends_all_early_with_a_right_result() {
+    let hosts = Hosts::start();
+    let (leader, _errors) = endless(&hosts);
+    let kill = Command::new("kill")
+        .args(["-INT", &leader.id().to_string()])
+        .status();
+    assert!(kill.unwrap().success());
+    let output = leader.wait_with_output().unwrap();
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    line(&text, "ended early");
+    line(&text, "measured     1.");
+    let requests = line(&text, "requests");
+    assert!(requests.ends_with(" ok + 0 unsent"), "{requests}");
+    assert_eq!(text.matches("start within").count(), 2);
+    // A leader that vanishes ends the load as well, and the followers are free again.
+    let (mut leader, _errors) = endless(&hosts);
+    leader.kill().unwrap();
+    leader.wait().unwrap();
+    let json = hosts.json(&[&server(), "-n", "10", "-c", "2"]);
+    assert_eq!(json["runs"][0]["result"]["ok"], 10);
+}
+
+#[test]
+fn a_leader_with_another_secret_is_refused() {
+    let hosts = Hosts::start();
+    std::fs::write(hosts.dir.path().join("secret"), "another secret altogether").unwrap();
+    let output = hosts.leader(&[&server(), "-n", "10"]).output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors.contains("leader knows another secret"), "{errors}");
+}
+
+#[test]
+fn what_hosts_have_no_part_in_is_refused_before_anything_is_contacted() {
+    let dir = tempfile::tempdir().unwrap();
+    let secret = dir.path().join("secret");
+    std::fs::write(&secret, "short").unwrap();
+    let secret = secret.to_str().unwrap();
+    let nobody = "http://127.0.0.1:1/";
+    let words = [
+        nobody,
+        "--coordinate",
+        "a:1,b:1,a:1",
+        "--secret-file",
+        secret,
+        "-c",
+        "2",
+        "-n",
+        "1",
+    ];
+    check_refused(
+        &[&words],
+        dir.path().to_str().unwrap(),
+        &expect![[r#"
+        bakeoff: --secret-file: secret too short: 5 characters in HIDDEN/secret (make one of 16 or more: head -c 24 /dev/urandom | base64)
+        --coordinate: host named twice: a:1 (name each once)
+        -c: fewer connections than hosts: 2 (ask for 3 or more)
+        -n: fewer requests than hosts: 1 (ask for 3 or more)
+    "#]],
+    );
+    for words in [
+        &["--coordinate", "a:1", nobody][..],
+        &["--follow", "127.0.0.1:0"],
+        &["--follow", "127.0.0.1:0", "--secret-file", secret, nobody],
+        &[
+            "--follow",
+            "127.0.0.1:0",
+            "--secret-file",
+            secret,
+            "-c",
+            "3",
+        ],
+        &[
+            nobody,
+            "--coordinate",
+            "a:1",
+            "--secret-file",
+            secret,
+            "--ramp",
+            "rate=1..2/1",
+        ],
+        &[],
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+        let output = command.arg("load").args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+    }
+    let follower = ["--follow", "127.0.0.1:0", "--secret-file", secret];
+    check_refused(
+        &[&follower],
+        dir.path().to_str().unwrap(),
+        &expect![[r#"
+        bakeoff: --secret-file: secret too short: 5 characters in HIDDEN/secret (make one of 16 or more: head -c 24 /dev/urandom | base64)
+    "#]],
+    );
+}

@@ -287,7 +287,7 @@ impl Room {
                 tally.leave_unsent(planned_ns);
                 return None;
             }
-            if now_ns() < planned_ns + self.deadline_ns {
+            if now_ns() < planned_ns.saturating_add(self.deadline_ns) {
                 return Some(Turn {
                     planned_ns,
                     is_planned: true,
@@ -308,7 +308,7 @@ impl Room {
         while !self.is_closed() {
             let planned_ns = stream.next_ns;
             stream.advance();
-            if now_ns < planned_ns + self.deadline_ns {
+            if now_ns < planned_ns.saturating_add(self.deadline_ns) {
                 return Some(planned_ns);
             }
             self.tally.borrow_mut().leave_unsent(planned_ns);
@@ -363,7 +363,7 @@ async fn sit(room: Rc<Room>, seat: u32) {
         let line = &room.lines[(seat / room.streams) as usize];
         let phase = Cell::new(Phase::Connecting);
         let exchange = line.exchange(order, &phase, &room.tally, begun);
-        let deadline_ns = turn.planned_ns + room.deadline_ns;
+        let deadline_ns = turn.planned_ns.saturating_add(room.deadline_ns);
         let outcome = room.alarm.within(deadline_ns, seat, exchange).await;
         room.end(seat, outcome.unwrap_or_else(|| Err(phase.get().time_out())));
     }

@@ -9,28 +9,24 @@
 //! killed ends in a message and a power-off, not in a kernel panic.
 
 mod modules;
-mod port;
 mod root;
 
 use std::fs;
-use std::panic;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use record::trial::VoidReason;
-use record::wire::{self, FromAgent, Greeting, Job, PROTOCOL, ToAgent, Yield};
+use record::wire::{self, FromAgent, Job};
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 use rustix::system::{RebootCommand, reboot};
 use workload::Workload;
 
 use crate::boot::modules::Modules;
-use crate::boot::port::Port;
-use crate::job::{self, Failure, Ground};
+use crate::job::Ground;
+use crate::port::Port;
+use crate::talk::{self, SAID, UNSAID};
 
 /// Modules without which the host cannot be reached.
 const LINE_MODULES: &[&str] = &["virtio_pci", "virtio_mmio", "virtio_console"];
@@ -48,20 +44,8 @@ const GROUND_MODULES: &[&str] = &[
     "veth",
 ];
 
-/// Exit status of an agent whose last word has reached the host, or whose host is gone.
-const SAID: i32 = 0;
-
-/// Exit status of an agent that ended without a last word.
-const UNSAID: i32 = 1;
-
-/// Time that the host has to take the last word.
-const FAREWELL: Duration = Duration::from_secs(10);
-
 /// Guest time that a kernel has to finish setting itself up; 7.2 takes 3 s of it.
 const SETTLING: Duration = Duration::from_secs(60);
-
-/// Time that a job has to end once the host has asked it to stop.
-const STOPPING: Duration = Duration::from_secs(5);
 
 /// As `crate::init`.
 pub(crate) fn init(build: &str) -> ! {
@@ -124,10 +108,6 @@ fn power_off() -> ! {
 
 /// The agent's life; its exit status.
 fn agent(build: &str) -> i32 {
-    let mine = Greeting {
-        protocol: PROTOCOL,
-        build: build.into(),
-    };
     let modules = Modules::of_this_kernel();
     let port = match reach_host(&modules) {
         Ok(port) => port,
@@ -136,21 +116,9 @@ fn agent(build: &str) -> i32 {
             return UNSAID;
         }
     };
-    let host = match Host::new(&port) {
-        Ok(host) => Arc::new(host),
-        Err(why) => {
-            eprintln!("bakeoff agent: {why:#}");
-            return UNSAID;
-        }
-    };
-    report_panics(&host);
-    let last_word = match converse(&host, port, &mine, &modules) {
-        Ok(result) => FromAgent::Done(Box::new(result)),
-        Err(Failure { reason, detail }) => FromAgent::Failed { reason, detail },
-    };
-    host.say(&last_word);
-    host.wait_for_farewell();
-    SAID
+    talk::hold(port, build, power_off, &|job, workload| {
+        prepare_ground(&modules, job, workload)
+    })
 }
 
 fn reach_host(modules: &Modules) -> Result<Port> {
@@ -166,32 +134,6 @@ fn missing_words(missing: &[String]) -> String {
             "modules neither in the initramfs nor known as built in: {}",
             some.join(", ")
         ),
-    }
-}
-
-/// Everything from the greeting to the yield.
-fn converse(
-    host: &Arc<Host>,
-    mut port: Port,
-    mine: &Greeting,
-    modules: &Modules,
-) -> Result<Yield, Failure> {
-    host.say(&FromAgent::Hello(mine.clone()));
-    let job = receive_job(&mut port, mine)?;
-    listen(port, host);
-    let workload = workload::revive(&job.workload)?;
-    let ground = prepare_ground(modules, &job, &*workload)?;
-    job::perform(&job, &ground, &host.stop, &|message| host.say(&message))
-}
-
-fn receive_job(port: &mut Port, mine: &Greeting) -> Result<Job> {
-    match wire::receive(&mut port.patient()).context("wait for the host's greeting")? {
-        ToAgent::Hello(theirs) => wire::recognise(&theirs, mine).map_err(anyhow::Error::msg)?,
-        other @ (ToAgent::Run(_) | ToAgent::Stop) => bail!("the host did not greet: {other:?}"),
-    }
-    match wire::receive(port).context("wait for the job")? {
-        ToAgent::Run(job) => Ok(*job),
-        other @ (ToAgent::Hello(_) | ToAgent::Stop) => bail!("the host gave no job: {other:?}"),
     }
 }
 
@@ -220,83 +162,6 @@ fn prepare_ground(modules: &Modules, job: &Job, workload: &dyn Workload) -> Resu
         kernel_config,
         settling: SETTLING,
     })
-}
-
-/// The line to the host.
-struct Host {
-    line: Mutex<Port>,
-    stop: AtomicBool,
-    /// Closed when the host has said `Stop` or hung up.
-    gone: Mutex<Option<Receiver<()>>>,
-}
-
-impl Host {
-    fn new(port: &Port) -> Result<Self> {
-        Ok(Self {
-            line: Mutex::new(port.try_clone()?),
-            stop: AtomicBool::new(false),
-            gone: Mutex::new(None),
-        })
-    }
-
-    /// Sends a message. A host that does not take it is gone, which the listener sees.
-    fn say(&self, message: &FromAgent) {
-        let mut line = self.line.lock().expect("who holds the line does not panic");
-        if let Err(why) = wire::send(&mut *line, message) {
-            eprintln!("bakeoff agent: cannot tell the host: {why}");
-        }
-    }
-
-    fn wait_for_farewell(&self) {
-        let gone = self
-            .gone
-            .lock()
-            .expect("who holds the line does not panic")
-            .take();
-        if let Some(gone) = gone {
-            let _ = gone.recv_timeout(FAREWELL);
-        }
-    }
-}
-
-/// Listens for `Stop`. A job that does not end soon after it is ended by the power switch.
-fn listen(mut port: Port, host: &Arc<Host>) {
-    let (alive, gone) = channel::<()>();
-    *host.gone.lock().expect("who holds the line does not panic") = Some(gone);
-    let host = Arc::clone(host);
-    thread::spawn(move || {
-        let word = wire::receive::<ToAgent>(&mut port);
-        match word {
-            Ok(ToAgent::Stop) => {}
-            Ok(other) => eprintln!("bakeoff agent: not a word for a running job: {other:?}"),
-            Err(why) => eprintln!("bakeoff agent: the host is gone: {why}"),
-        }
-        host.stop.store(true, Ordering::Relaxed);
-        drop(alive);
-        thread::sleep(STOPPING);
-        power_off()
-    });
-}
-
-/// Has a panic on any thread told to the host before it ends the agent.
-fn report_panics(host: &Arc<Host>) {
-    let host = Arc::clone(host);
-    panic::set_hook(Box::new(move |panic| {
-        eprintln!("bakeoff agent: {panic}");
-        let detail = format!("agent panicked: {panic}");
-        // The thread that panics may hold the line itself; then the console has to do.
-        let patience_ends = Instant::now() + Duration::from_secs(1);
-        while Instant::now() < patience_ends {
-            if let Ok(mut line) = host.line.try_lock() {
-                let reason = VoidReason::AgentFailed;
-                let failed = FromAgent::Failed { reason, detail };
-                let said = wire::send(&mut *line, &failed).is_ok();
-                std::process::exit(if said { SAID } else { UNSAID });
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        std::process::exit(UNSAID);
-    }));
 }
 
 /// Release of the kernel that runs: `6.1.0-40-cloud-amd64`.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use load::Tick;
+use record::plan::Tuning;
 use record::trial::VoidReason;
 use record::wire::{FromAgent, Job, Phase, Yield};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -21,6 +22,7 @@ use crate::sampler::Sampler;
 use crate::services::{self, Running};
 use crate::settle;
 use crate::sysctl;
+use crate::thief::Thief;
 use crate::watch::{self, Watch, Watched};
 use crate::wire::{CLIENT, SERVER, Wire};
 
@@ -89,6 +91,7 @@ pub fn perform(
         workload: &*workload,
         stage: &stage,
         wire: &wire,
+        tuning: &job.tuning,
     };
     let mut services = start_all(&play, &cells, stop)?;
     let mut counted = vec![&clients];
@@ -97,7 +100,10 @@ pub fn perform(
 
     tell(FromAgent::Phase(Phase::Settling));
     let settled = settle::wait(stage.cpus, ground.settling, stop)?;
+    let thief = (job.tuning.plant > 0.0).then(|| Thief::begin(job.tuning.plant));
+    let thief = thief.transpose()?;
     let (driven, watched) = load(&play, sampler, stop, tell)?;
+    drop(thief);
 
     tell(FromAgent::Phase(Phase::Collecting));
     for running in &mut services {
@@ -152,6 +158,7 @@ fn stage(job: &Job, ground: &Ground) -> Result<Stage> {
         client: CLIENT,
         cpus: u32::try_from(cpus)?,
         seed: job.seed,
+        config: job.tuning.config.clone(),
     })
 }
 
@@ -160,6 +167,7 @@ struct Play<'p> {
     workload: &'p dyn Workload,
     stage: &'p Stage,
     wire: &'p Wire,
+    tuning: &'p Tuning,
 }
 
 fn start_all(play: &Play<'_>, cells: &Cells, stop: &AtomicBool) -> Result<Vec<Running>, Failure> {
@@ -167,10 +175,12 @@ fn start_all(play: &Play<'_>, cells: &Cells, stop: &AtomicBool) -> Result<Vec<Ru
         workload,
         stage,
         wire,
+        tuning,
     } = play;
     let mut services = Vec::new();
-    for service in workload.prepare(stage)? {
-        let started = services::start(service, wire, cells, &stage.dir);
+    for mut service in workload.prepare(stage)? {
+        services::exchange(&mut service, &tuning.programs);
+        let started = services::start(service, &tuning.env, (wire, cells), &stage.dir);
         let failed = |why: String| Failure::of(VoidReason::ServiceFailed, why);
         let mut running = started.map_err(|why| failed(format!("{why:#}")))?;
         running.wait_until_it_answers(wire, stop).map_err(failed)?;
@@ -263,6 +273,7 @@ mod tests {
     use expect_test::expect;
     use record::fields::{Fields, Page};
     use record::wire::WorkloadJob;
+    use std::collections::BTreeMap;
     use std::path::Path;
     use std::sync::{Mutex, PoisonError};
     use workload::probe::Probe;
@@ -304,6 +315,7 @@ mod tests {
                 kind: plan.kind,
                 options: plan.options,
             },
+            tuning: Tuning::default(),
             seed: 7,
             ns_per_instruction: None,
         }
@@ -415,7 +427,8 @@ mod tests {
             patience: Duration::from_secs(10),
             version: Vec::new(),
         };
-        let mut running = services::start(service, &wire, &cells, dir.path()).unwrap();
+        let mut running =
+            services::start(service, &BTreeMap::new(), (&wire, &cells), dir.path()).unwrap();
         let stop = AtomicBool::new(false);
         let why = running.wait_until_it_answers(&wire, &stop).unwrap_err();
         expect![[r#"

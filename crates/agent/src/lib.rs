@@ -5,18 +5,22 @@
 //!                                       job: sysctls -> services -> settle -> drive -> figures -> facts
 //!                                                              sampler, once a second
 //! ```
-//! `boot` is what only a guest needs; everything else also serves a live host, in namespaces and a cgroup
-//! of its own. The agent does one job and never learns that there is another arm.
+//! `boot` is what only a guest needs, and `live` what only a live host needs: there the agent works in namespaces
+//! and a cgroup of its own, on a copy of the file system that keeps nothing. The agent does one job and never learns that there is another arm.
 
 mod boot;
 pub mod cells;
 pub mod facts;
 pub mod job;
+mod live;
+mod port;
 pub mod proc;
 pub mod sampler;
 pub mod services;
 pub mod settle;
 pub mod sysctl;
+mod talk;
+mod thief;
 pub mod watch;
 pub mod wire;
 
@@ -26,6 +30,12 @@ pub fn is_first_process() -> bool {
         && std::env::args_os()
             .next()
             .is_some_and(|name| name == "/init")
+}
+
+/// Does one job on a live host, for the host's side of this program at the other end of standard input, and
+/// returns the exit status. `cgroup` is the one that this process is in. To be called in PID and mount namespaces made for it, as root.
+pub fn live(build: &str, cgroup: &std::path::Path) -> i32 {
+    live::serve(build, cgroup)
 }
 
 /// Runs a guest from its first to its last moment, in place of everything else that this program does.

@@ -1,6 +1,7 @@
 //! Services at work: started in the server's namespace and a cell of their own, waited for until they
 //! answer, ended with everything they started.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -38,13 +39,30 @@ pub struct Running {
     output: PathBuf,
 }
 
+/// Puts an arm's program in the place of the service's own, if it names one.
+pub fn exchange(service: &mut Service, programs: &BTreeMap<String, String>) {
+    let Some(path) = programs.get(&service.name) else {
+        return;
+    };
+    for command in [&mut service.command, &mut service.version] {
+        if let Some(program) = command.first_mut() {
+            program.clone_from(path);
+        }
+    }
+}
+
 /// Starts a service; its standard output and error go to a file in `logs`.
 ///
 /// It dies with the thread that calls this, so that nothing is left on a live host.
-pub fn start(service: Service, wire: &Wire, cells: &Cells, logs: &Path) -> Result<Running> {
+pub fn start(
+    service: Service,
+    env: &BTreeMap<String, String>,
+    (wire, cells): (&Wire, &Cells),
+    logs: &Path,
+) -> Result<Running> {
     let cell = cells.cell(&service.name)?;
     let output = logs.join(format!("{}.log", service.name));
-    let leader = spawn(&service, wire, &cell, &output);
+    let leader = spawn(&service, env, (wire, &cell), &output);
     let leader = leader.with_context(|| format!("start {}", service.command.join(" ")))?;
     Ok(Running {
         service,
@@ -58,7 +76,12 @@ pub fn start(service: Service, wire: &Wire, cells: &Cells, logs: &Path) -> Resul
     unsafe_code,
     reason = "entering namespace and cgroup between fork and exec"
 )]
-fn spawn(service: &Service, wire: &Wire, cell: &Cell, output: &Path) -> Result<Child> {
+fn spawn(
+    service: &Service,
+    env: &BTreeMap<String, String>,
+    (wire, cell): (&Wire, &Cell),
+    output: &Path,
+) -> Result<Child> {
     let (program, arguments) = service
         .command
         .split_first()
@@ -69,6 +92,7 @@ fn spawn(service: &Service, wire: &Wire, cell: &Cell, output: &Path) -> Result<C
     let mut command = command(program);
     command
         .args(arguments)
+        .envs(env)
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log);

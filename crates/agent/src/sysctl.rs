@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use record::plan;
 
 use crate::wire::Wire;
 
@@ -35,7 +35,7 @@ pub fn set(sysctls: &BTreeMap<String, String>, wire: &Wire) -> Result<()> {
 }
 
 fn write(name: &str, value: &str) -> io::Result<()> {
-    fs::write(Path::new("/proc/sys").join(path(name)), value)
+    fs::write(plan::sysctl_path(name), value)
 }
 
 /// Whether a sysctl is not this namespace's to set.
@@ -55,34 +55,9 @@ fn refused(name: &str, value: &str, why: &io::Error) -> String {
     }
 }
 
-/// The file below `/proc/sys`. As in sysctl(8), dots and slashes change places unless the name has a
-/// slash first: `net.ipv4.conf.eth0/1.rp_filter` is the device `eth0.1`.
-fn path(name: &str) -> PathBuf {
-    let first = name.find(['.', '/']).map(|at| name.as_bytes()[at]);
-    if first == Some(b'/') {
-        return name.into();
-    }
-    let swap = |c| match c {
-        '.' => '/',
-        '/' => '.',
-        other => other,
-    };
-    name.chars().map(swap).collect::<String>().into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_become_paths_as_in_sysctl_8() {
-        assert_eq!(path("net.core.somaxconn"), Path::new("net/core/somaxconn"));
-        assert_eq!(
-            path("net.ipv4.conf.eth0/1.rp_filter"),
-            Path::new("net/ipv4/conf/eth0.1/rp_filter")
-        );
-        assert_eq!(path("kernel/pid_max"), Path::new("kernel/pid_max"));
-    }
 
     #[test]
     fn an_unknown_sysctl_and_a_refused_value_are_named() {

@@ -60,6 +60,12 @@ pub enum Verb {
     /// List and build guest images
     #[command(subcommand)]
     Image(ImageVerb),
+    /// The agent of a trial on this host; started by bakeoff itself
+    #[command(hide = true)]
+    Agent {
+        /// The trial's cgroup
+        cgroup: PathBuf,
+    },
     /// Say what this machine can do and what is missing
     #[command(after_help = "Example:\n  bakeoff doctor")]
     Doctor,

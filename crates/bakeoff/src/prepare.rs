@@ -3,7 +3,7 @@
 //! Everything is taken from the cache where it is there, so a second run needs no network.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
@@ -13,11 +13,12 @@ use machine::image::{self, Image};
 use machine::initramfs;
 use machine::kernel::{self, Kernel};
 use machine::kvm::{self, Kvm};
+use machine::local::{self, Local};
 use machine::qemu::{self, BootFiles, Qemu};
 use machine::task::{Progress, Task};
 use record::VERSION;
 use record::journal::{self, Opening};
-use record::plan::{Clock, Plan, WorkloadPlan};
+use record::plan::{Clock, MachineKind, Plan, WorkloadPlan};
 use record::rundir::sha256;
 use record::wire::WorkloadJob;
 
@@ -26,7 +27,7 @@ use crate::show::Show;
 /// A machine ready to boot, and what the run stands on.
 pub struct Prepared {
     /// The machine.
-    pub machine: Qemu,
+    pub machine: Box<dyn Machine>,
     inputs: BTreeMap<String, String>,
 }
 
@@ -54,11 +55,35 @@ pub fn prepare(
 ) -> Result<Prepared> {
     let tell = |progress: Progress<'_>| show.step(progress.what, progress.share);
     let task = Task { tell: &tell, stop };
+    let own = std::env::current_exe().context("cannot find bakeoff's own binary")?;
+    match plan.machine.kind {
+        MachineKind::Qemu => prepare_qemu((plan, file), own, refresh, (show, task)),
+        MachineKind::Local => prepare_local(plan, own, task),
+    }
+}
+
+/// Nothing is fetched: kernel and servers are the host's own.
+fn prepare_local(plan: &Plan, own: PathBuf, task: Task<'_>) -> Result<Prepared> {
+    for workload in &plan.workloads {
+        refuse_lacks("this host", workload, &|package| local::has(package, task))?;
+    }
+    let inputs = BTreeMap::from([("bakeoff's binary".into(), cache::hash_file(&own)?)]);
+    Ok(Prepared {
+        machine: Box::new(Local::open(own, &plan.arms)?),
+        inputs,
+    })
+}
+
+fn prepare_qemu(
+    (plan, file): (&Plan, &Path),
+    init: PathBuf,
+    refresh: bool,
+    (show, task): (&Show, Task<'_>),
+) -> Result<Prepared> {
     let cache = Cache::open(&Cache::of_user()?);
     let program = qemu::find(task)?;
     let kernels = fetch_kernels((plan, file), &cache, refresh, show, task)?;
     let image = build_image(plan, &cache, refresh, show, task)?;
-    let init = std::env::current_exe().context("cannot find bakeoff's own binary")?;
     let mut arms = BTreeMap::new();
     for (arm, kernel) in plan.arms.iter().zip(&kernels) {
         let initramfs = initramfs::build(&cache, kernel, &init, task)?;
@@ -82,7 +107,7 @@ pub fn prepare(
     let hardware = qemu::settle(&plan.machine, &program, &kvm);
     let inputs = inputs(plan, &kernels, &image, &init)?;
     Ok(Prepared {
-        machine: Qemu::new(hardware, Some(image.path), arms),
+        machine: Box::new(Qemu::new(hardware, Some(image.path), arms)),
         inputs,
     })
 }
@@ -114,9 +139,13 @@ fn build_image(
     show: &Show,
     task: Task<'_>,
 ) -> Result<Image> {
-    let image = image::build(cache, &plan.image, refresh, task)?;
+    let recipe = plan.image.as_deref();
+    let recipe = recipe.expect("plan is validated: an emulated machine has an image");
+    let image = image::build(cache, recipe, refresh, task)?;
     for workload in &plan.workloads {
-        refuse_lacks(&image, workload, &plan.image)?;
+        refuse_lacks(&format!("image {recipe:?}"), workload, &|package| {
+            image.has(package)
+        })?;
     }
     let size = record::units::show_bytes(image.bytes);
     show.line(&format!(
@@ -126,21 +155,25 @@ fn build_image(
     Ok(image)
 }
 
-/// Refuses an image that lacks what a workload serves with.
-fn refuse_lacks(image: &Image, workload: &WorkloadPlan, recipe: &str) -> Result<()> {
+/// Refuses a user land that lacks what a workload serves with.
+fn refuse_lacks(
+    whose: &str,
+    workload: &WorkloadPlan,
+    has: &dyn Fn(&str) -> Result<bool>,
+) -> Result<()> {
     let job = WorkloadJob {
         kind: workload.kind.clone(),
         options: workload.options.clone(),
     };
     let mut lacking = Vec::new();
     for package in workload::revive(&job)?.packages() {
-        if !image.has(package)? {
+        if !has(package)? {
             lacking.push(package);
         }
     }
     if !lacking.is_empty() {
         bail!(
-            "image {recipe:?} lacks what workload {} needs: {} (name another recipe, or add them)",
+            "{whose} lacks what workload {} needs: {} (install the packages, or name another image)",
             workload.id,
             lacking.join(", ")
         );

@@ -22,6 +22,7 @@ use record::plan::{self, Checks, Plan};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::cli::{Cli, Verb};
+use crate::greeting;
 use crate::show::Show;
 
 /// How a verb ended when nothing went wrong.
@@ -55,6 +56,7 @@ pub fn run(cli: &Cli) -> Result<End> {
         Verb::Load(args) => load::load(args, cli.json),
         Verb::Kernel(verb) => kernel::run(verb, cli.json),
         Verb::Image(verb) => image::run(verb, cli.json),
+        Verb::Agent { cgroup } => std::process::exit(agent::live(&greeting::build(), cgroup)),
         Verb::Doctor => doctor::doctor(cli.json),
         Verb::Completions { shell } => Ok(shell::completions(*shell)),
         Verb::Man { dir } => shell::man(dir),

@@ -7,6 +7,7 @@
 //! plan --kernel::fetch--> Kernel --initramfs::build--> cpio --+
 //!      --image::build---> Image (ext4) -----------------------+--> qemu::Qemu --boot--> Guest
 //!      --qemu::settle---> Hardware ---------------------------+
+//!      --------------------------------------------------------> local::Local --boot--> Guest
 //! ```
 
 pub mod cache;
@@ -18,10 +19,12 @@ pub mod image;
 pub mod initramfs;
 pub mod kernel;
 pub mod kvm;
+pub mod local;
 pub mod qemu;
 pub mod task;
 
 mod apt;
+mod attached;
 mod debian;
 mod modules;
 mod program;

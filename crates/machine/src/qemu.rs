@@ -1,35 +1,23 @@
 //! Arms that boot in QEMU.
 //!
-//! One guest is one QEMU process with a console that goes to a file and a line to the agent that is a
-//! socket pair, so there is no path to be too long and no file to be left behind. A thread of its own
-//! starts QEMU, reads the line, and stays until the guest is dropped, because the kernel kills QEMU when
-//! that thread ends (see `program::bind`).
-//!
-//! ```text
-//! boot --> running --Said*--> Exited
-//!             +--> Panicked ---^        (QEMU ends by itself: -no-reboot, panic=-1)
-//! ```
+//! One guest is one QEMU process with a console that goes to a file and a line to the agent that is standard
+//! input (`attached`).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::ErrorKind;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use record::plan::{Clock, MachinePlan};
 use record::units::show_bytes;
-use record::wire::{self, FromAgent, ToAgent};
+use record::wire;
 
-use crate::guest::{Boot, Guest, Happening, Machine};
+use crate::attached::Attached;
+use crate::guest::{Boot, Guest, Machine};
 use crate::kvm::Kvm;
-use crate::program::{self, Scratch, command, last_words};
+use crate::program::{self, command};
 use crate::task::Task;
 
 /// Name of the emulator, and the Debian package that brings it.
@@ -37,9 +25,6 @@ pub(crate) const PROGRAM: (&str, &str) = ("qemu-system-x86_64", "qemu-system-x86
 
 /// `-icount shift=1`: each instruction takes two nanoseconds of guest time.
 const ICOUNT_SHIFT: u32 = 1;
-
-/// How often console and process are looked at while nothing is said.
-const GLANCE: Duration = Duration::from_millis(100);
 
 /// Room that console and log of a trial need at the least.
 const CONSOLE_BYTES: u64 = 16 << 20;
@@ -216,7 +201,7 @@ impl Machine for Qemu {
             self.hardware
                 .arguments(files, self.image.as_deref(), &console),
         );
-        let guest = QemuGuest::start(qemu, console)
+        let guest = Attached::start("QEMU", qemu, console)
             .with_context(|| format!("cannot start QEMU for arm {}", boot.arm))?;
         Ok(Box::new(guest))
     }
@@ -311,259 +296,9 @@ fn escaped(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 
-/// What the line brings.
-enum Line {
-    Said(Box<FromAgent>),
-    Garbled(String),
-    Closed,
-}
-
-struct QemuGuest {
-    child: Child,
-    line: UnixStream,
-    lines: Receiver<Line>,
-    // Dropping it lets the thread end.
-    keeper: Option<(Sender<()>, JoinHandle<()>)>,
-    console: Console,
-    complaints: Scratch,
-    exited: Option<String>,
-    closed: bool,
-}
-
-impl QemuGuest {
-    fn start(mut qemu: Command, console: PathBuf) -> Result<Self> {
-        let (ours, theirs) = UnixStream::pair().context("cannot make a socket pair")?;
-        let reading = ours.try_clone().context("cannot share a socket")?;
-        let complaints = Scratch::new()?;
-        program::bind(&mut qemu);
-        qemu.stdin(OwnedFd::from(theirs))
-            .stdout(complaints.stdio()?)
-            .stderr(complaints.stdio()?);
-        let (say, lines) = channel();
-        let (started, child) = channel();
-        let (release, released) = channel::<()>();
-        let keeper = thread::Builder::new()
-            .name("guest line".into())
-            .spawn(move || {
-                let spawned = qemu.spawn();
-                // Our copy of QEMU's end goes with the command, so that the line closes with QEMU.
-                drop(qemu);
-                let up = spawned.is_ok();
-                if started.send(spawned).is_ok() && up {
-                    read_line(reading, &say);
-                    // Ends with an error when the guest is dropped: nothing is ever sent.
-                    let _ = released.recv();
-                }
-            })?;
-        let child = child
-            .recv()
-            .map_err(|_| anyhow!("the guest's thread has ended"))??;
-        Ok(Self {
-            child,
-            line: ours,
-            lines,
-            keeper: Some((release, keeper)),
-            console: Console {
-                path: console,
-                read: 0,
-                panicked: false,
-            },
-            complaints,
-            exited: None,
-            closed: false,
-        })
-    }
-
-    fn hear(&mut self, line: Line) -> Option<Happening> {
-        self.closed = !matches!(line, Line::Said(_));
-        match line {
-            Line::Said(message) => Some(Happening::Said(message)),
-            Line::Garbled(why) => Some(Happening::Garbled(why)),
-            Line::Closed => None,
-        }
-    }
-
-    /// What was said before the end, then a panic, then the end itself.
-    fn last_happening(&mut self) -> Option<Happening> {
-        // The thread may still be reading what lies in the socket.
-        if !self.closed
-            && let Ok(line) = self.lines.recv_timeout(GLANCE * 10)
-            && let Some(happening) = self.hear(line)
-        {
-            return Some(happening);
-        }
-        if let Some(panic) = self.console.panic() {
-            return Some(Happening::Panicked(panic));
-        }
-        self.exited.clone().map(Happening::Exited)
-    }
-
-    fn note_exit(&mut self) {
-        if self.exited.is_some() {
-            return;
-        }
-        let status = match self.child.try_wait() {
-            Ok(None) => return,
-            Ok(Some(status)) => status,
-            Err(why) => {
-                self.exited = Some(format!("QEMU cannot be waited for: {why}"));
-                return;
-            }
-        };
-        let said = self.said_by_qemu();
-        self.exited = Some(match said.as_str() {
-            "" => format!("QEMU ended: {status}"),
-            said => format!("QEMU ended: {status}: {}", last_words(said, status)),
-        });
-    }
-
-    /// QEMU's own words, without its warnings: emulation always lacks some CPU feature or other.
-    fn said_by_qemu(&mut self) -> String {
-        let said = self.complaints.text().unwrap_or_default();
-        let told: Vec<_> = said
-            .lines()
-            .filter(|line| !line.contains("warning:"))
-            .collect();
-        told.join("\n")
-    }
-}
-
-impl Guest for QemuGuest {
-    fn send(&mut self, message: &ToAgent) -> Result<()> {
-        wire::send(&mut self.line, message).context("cannot speak to the agent")
-    }
-
-    fn next(&mut self, patience: Duration) -> Happening {
-        let until = Instant::now() + patience;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            match self.lines.recv_timeout(left.min(GLANCE)) {
-                Ok(line) => {
-                    if let Some(happening) = self.hear(line) {
-                        return happening;
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                // The thread stays until we are dropped, so this is a thread that panicked.
-                Err(RecvTimeoutError::Disconnected) => thread::sleep(left.min(GLANCE)),
-            }
-            if let Some(panic) = self.console.panic() {
-                return Happening::Panicked(panic);
-            }
-            self.note_exit();
-            if self.exited.is_some()
-                && let Some(happening) = self.last_happening()
-            {
-                return happening;
-            }
-            if left.is_zero() {
-                return Happening::Quiet;
-            }
-        }
-    }
-
-    fn console(&self, lines: usize) -> Vec<String> {
-        self.console.tail(lines)
-    }
-
-    fn complaint(&mut self) -> Option<String> {
-        let said = self.said_by_qemu();
-        said.lines()
-            .find(|line| !line.trim().is_empty())
-            .map(String::from)
-    }
-}
-
-impl Drop for QemuGuest {
-    fn drop(&mut self) {
-        program::kill(&mut self.child);
-        if let Some((release, keeper)) = self.keeper.take() {
-            drop(release);
-            // A thread that panicked has nothing more to tell.
-            let _ = keeper.join();
-        }
-    }
-}
-
-fn read_line(mut line: UnixStream, say: &Sender<Line>) {
-    loop {
-        let heard = match wire::receive(&mut line) {
-            Ok(message) => Line::Said(message),
-            Err(end)
-                if matches!(
-                    end.kind(),
-                    ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset
-                ) =>
-            {
-                Line::Closed
-            }
-            Err(why) => Line::Garbled(why.to_string()),
-        };
-        let goes_on = matches!(heard, Line::Said(_));
-        if say.send(heard).is_err() || !goes_on {
-            return;
-        }
-    }
-}
-
-/// The console file, read as it grows.
-struct Console {
-    path: PathBuf,
-    read: usize,
-    panicked: bool,
-}
-
-impl Console {
-    /// The first line of a kernel panic, told once.
-    fn panic(&mut self) -> Option<String> {
-        let bytes = fs::read(&self.path).ok()?;
-        if self.panicked || bytes.len() == self.read {
-            return None;
-        }
-        // Only whole lines are looked at; the rest is for the next time.
-        let end = self.read + bytes[self.read..].iter().rposition(|byte| *byte == b'\n')? + 1;
-        let new = String::from_utf8_lossy(&bytes[self.read..end]).into_owned();
-        self.read = end;
-        let line = new
-            .lines()
-            .find(|line| line.contains("Kernel panic - not syncing"))?;
-        self.panicked = true;
-        Some(without_stamp(line).into())
-    }
-
-    fn tail(&self, lines: usize) -> Vec<String> {
-        let bytes = fs::read(&self.path).unwrap_or_default();
-        let text = String::from_utf8_lossy(&bytes);
-        let mut last = VecDeque::new();
-        for line in text
-            .lines()
-            .map(str::trim_end)
-            .filter(|line| !line.is_empty())
-        {
-            last.push_back(line.to_string());
-            if last.len() > lines {
-                last.pop_front();
-            }
-        }
-        last.into()
-    }
-}
-
-/// A kernel message without `[    0.123456] `.
-fn without_stamp(line: &str) -> &str {
-    let line = line.trim();
-    match line
-        .strip_prefix('[')
-        .and_then(|rest| rest.split_once("] "))
-    {
-        Some((_, text)) => text,
-        None => line,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::time::Duration;
 
     use expect_test::{Expect, expect};
     use record::plan::MachineKind;
@@ -694,80 +429,5 @@ mod tests {
         assert_eq!(machine.hardware.accel, Accel::Tcg);
         assert_eq!(machine.ns_per_instruction(), Some(2));
         assert_eq!(machine.hardware.why, "");
-    }
-
-    fn guest(script: &str, console: &Path) -> QemuGuest {
-        let mut shell = Command::new("/bin/sh");
-        fs::write(console, "").unwrap();
-        QemuGuest::start(
-            {
-                shell.args(["-c", script]).env("CONSOLE", console);
-                shell
-            },
-            console.into(),
-        )
-        .unwrap()
-    }
-
-    #[test]
-    fn the_last_words_come_before_the_end() {
-        let dir = tempfile::tempdir().unwrap();
-        let console = dir.path().join("console.log");
-        // The length, then the message, on the line that is standard input.
-        let script = r#"printf '\026\0\0\0{"phase":"measuring"}\n' >&0; echo broken >&2; exit 3"#;
-        let mut guest = guest(script, &console);
-        let first = guest.next(Duration::from_secs(5));
-        let said = FromAgent::Phase(record::wire::Phase::Measuring);
-        assert_eq!(first, Happening::Said(Box::new(said)));
-        let end = Happening::Exited("QEMU ended: exit status: 3: broken".into());
-        assert_eq!(guest.next(Duration::from_secs(5)), end);
-        assert_eq!(guest.next(Duration::from_secs(5)), end);
-    }
-
-    #[test]
-    fn a_panic_is_told_once_and_before_the_exit() {
-        let dir = tempfile::tempdir().unwrap();
-        let console = dir.path().join("console.log");
-        let script = r#"echo '[    1.2] Kernel panic - not syncing: no init' > "$CONSOLE"; exit 0"#;
-        let mut guest = guest(script, &console);
-        let panic = Happening::Panicked("Kernel panic - not syncing: no init".into());
-        assert_eq!(guest.next(Duration::from_secs(5)), panic);
-        let end = Happening::Exited("QEMU ended: exit status: 0".into());
-        assert_eq!(guest.next(Duration::from_secs(5)), end);
-        assert_eq!(guest.console(5).len(), 1);
-    }
-
-    #[test]
-    fn silence_and_garbage_are_told_apart() {
-        let dir = tempfile::tempdir().unwrap();
-        let console = dir.path().join("console.log");
-        let mut silent = guest("sleep 60", &console);
-        assert_eq!(silent.next(Duration::from_millis(50)), Happening::Quiet);
-        drop(silent);
-        let mut noisy = guest(r"printf '\377\377\377\377' >&0; sleep 60", &console);
-        assert!(matches!(
-            noisy.next(Duration::from_secs(5)),
-            Happening::Garbled(_)
-        ));
-    }
-
-    #[test]
-    fn half_a_line_of_console_is_no_panic_yet() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("console.log");
-        let mut file = fs::File::create(&path).unwrap();
-        let mut console = Console {
-            path,
-            read: 0,
-            panicked: false,
-        };
-        file.write_all(b"booting\nKernel panic - not").unwrap();
-        assert_eq!(console.panic(), None);
-        file.write_all(b" syncing: x\nmore\n").unwrap();
-        assert_eq!(
-            console.panic().as_deref(),
-            Some("Kernel panic - not syncing: x")
-        );
-        assert_eq!(console.panic(), None);
     }
 }

@@ -1,13 +1,14 @@
 //! The plan: one experiment, validated whole before anything boots.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::fields::{Fields, Page, remedy_among};
 use crate::kernel::{self, KernelRef};
 use crate::problem::Problems;
 use crate::units;
+use serde::{Deserialize, Serialize};
 
 /// One experiment.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,8 +21,8 @@ pub struct Plan {
     pub mode: Mode,
     /// Where arms boot.
     pub machine: MachinePlan,
-    /// Name or path of the image recipe.
-    pub image: String,
+    /// Name or path of the image recipe; none where the machine has a user land of its own.
+    pub image: Option<String>,
     /// The arms, baseline first, the others in the file's order.
     pub arms: Vec<Arm>,
     /// The workloads in the file's order.
@@ -44,6 +45,8 @@ pub enum Mode {
 pub enum MachineKind {
     /// A virtual machine of QEMU.
     Qemu,
+    /// This host at native speed, in namespaces and a cgroup of the trial's own.
+    Local,
 }
 
 /// What a trial's time is measured in.
@@ -77,7 +80,7 @@ pub struct MachinePlan {
 }
 
 /// One of the systems compared.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Arm {
     /// Its name.
     pub name: String,
@@ -89,6 +92,21 @@ pub struct Arm {
     pub cmdline: String,
     /// Set before services start, dotted names.
     pub sysctl: BTreeMap<String, String>,
+    /// What it changes beyond the kernel.
+    pub tuning: Tuning,
+}
+
+/// What an arm changes in the services, and what is taken from them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tuning {
+    /// Added to the environment of services.
+    pub env: BTreeMap<String, String>,
+    /// Lines added to the configuration of services.
+    pub config: String,
+    /// Absolute paths of programs to be started in place of a service's own, by the service's name.
+    pub programs: BTreeMap<String, String>,
+    /// Share of every CPU that is taken away while the load runs: a slow-down whose size is known.
+    pub plant: f64,
 }
 
 /// A workload of a plan, checked by the workload itself.
@@ -117,6 +135,22 @@ pub struct Design {
     pub max_blocks: u32,
     /// Seed of order, data and schedules.
     pub seed: u64,
+}
+
+/// The file of a sysctl. As in sysctl(8), dots and slashes change places unless the name has a slash first:
+/// `net.ipv4.conf.eth0/1.rp_filter` is the device `eth0.1`.
+pub fn sysctl_path(name: &str) -> PathBuf {
+    let first = name.find(['.', '/']).map(|at| name.as_bytes()[at]);
+    let swap = |c| match c {
+        '.' => '/',
+        '/' => '.',
+        other => other,
+    };
+    let path = match first {
+        Some(b'/') => name.to_owned(),
+        Some(_) | None => name.chars().map(swap).collect(),
+    };
+    Path::new("/proc/sys").join(path)
 }
 
 /// Checks one `[[workload]]` table; notes its mistakes and returns `None` if there were any.
@@ -166,9 +200,17 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
     );
     let machine = top.table("machine");
     let machine = read_machine(machine.as_ref());
-    let image = read_image(top, base, checks);
+    let image = match machine.kind {
+        MachineKind::Qemu => read_image(top, base, checks).map(Some),
+        MachineKind::Local => refuse_image(top).then_some(None),
+    };
     let baseline = required_text(top, "baseline", "the name of an arm");
-    let arms = read_arms(top, baseline.as_deref(), base, checks);
+    let kernels = Kernels {
+        kind: machine.kind,
+        base,
+        checks,
+    };
+    let arms = read_arms(top, baseline.as_deref(), kernels);
     let workloads = read_workloads(top, machine.trial_limit, checks.workload);
     let design = read_design(top.table("design").as_ref());
     top.finish();
@@ -220,6 +262,26 @@ fn read_image(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Strin
     }
 }
 
+/// Whether the plan leaves out what its machine has already.
+fn refuse_image(top: &Fields<'_>) -> bool {
+    let is_right = !top.has("image");
+    if !is_right {
+        // Read, so that it is not called unknown as well.
+        let _ = top.table("image");
+        let what = "[image] on a machine of kind \"local\"";
+        top.wrong("image", what, "remove it: servers are this host's own");
+    }
+    is_right
+}
+
+/// Where the kernels of a plan come from.
+#[derive(Clone, Copy)]
+struct Kernels<'c> {
+    kind: MachineKind,
+    base: &'c Path,
+    checks: Checks<'c>,
+}
+
 fn read_machine(fields: Option<&Fields<'_>>) -> MachinePlan {
     let mut machine = MachinePlan {
         kind: MachineKind::Qemu,
@@ -231,7 +293,7 @@ fn read_machine(fields: Option<&Fields<'_>>) -> MachinePlan {
         trial_limit: Duration::from_secs(3600),
     };
     let Some(fields) = fields else { return machine };
-    let kinds = [("qemu", MachineKind::Qemu)];
+    let kinds = [("qemu", MachineKind::Qemu), ("local", MachineKind::Local)];
     let clocks = [
         ("auto", Clock::Auto),
         ("wall", Clock::Wall),
@@ -265,6 +327,20 @@ fn read_machine(fields: Option<&Fields<'_>>) -> MachinePlan {
 }
 
 fn check_machine(fields: &Fields<'_>, machine: &MachinePlan) {
+    if machine.kind == MachineKind::Local {
+        for key in ["cpus", "memory"].into_iter().filter(|key| fields.has(key)) {
+            let what = format!("{key} of a machine of kind \"local\"");
+            fields.wrong(key, what, "remove it: all that this host has is used");
+        }
+        if machine.clock == Clock::Instructions {
+            let what = "clock \"instructions\" on a machine of kind \"local\"";
+            fields.wrong(
+                "clock",
+                what,
+                "write \"wall\": only an emulator counts them",
+            );
+        }
+    }
     if !(256 << 20..=1 << 40).contains(&machine.memory_bytes) {
         let size = units::show_bytes(machine.memory_bytes);
         fields.wrong(
@@ -311,12 +387,7 @@ fn set<T>(place: &mut T, value: Option<T>) {
     }
 }
 
-fn read_arms(
-    top: &Fields<'_>,
-    baseline: Option<&str>,
-    base: &Path,
-    checks: Checks<'_>,
-) -> Option<Vec<Arm>> {
+fn read_arms(top: &Fields<'_>, baseline: Option<&str>, kernels: Kernels<'_>) -> Option<Vec<Arm>> {
     let Some(table) = top.table("arm") else {
         top.missing(
             "arm",
@@ -340,7 +411,7 @@ fn read_arms(
     }
     let mut arms: Vec<Arm> = tables
         .iter()
-        .map(|(name, fields)| read_arm(name, fields, base, checks))
+        .map(|(name, fields)| read_arm(name, fields, kernels))
         .collect::<Vec<_>>()
         .into_iter()
         .collect::<Option<_>>()?;
@@ -348,13 +419,16 @@ fn read_arms(
     Some(arms)
 }
 
-fn read_arm(name: &str, fields: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Arm> {
+fn read_arm(name: &str, fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<Arm> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     if name.is_empty() || name.len() > 40 || !name.chars().all(plain) {
         let what = format!("arm name of other than letters, digits and . _ + -: {name:?}");
         fields.wrong("", what, "rename the arm, 40 characters at most");
     }
-    let kernel = read_kernel(fields, base, checks);
+    let kernel = match kernels.kind {
+        MachineKind::Qemu => read_kernel(fields, kernels),
+        MachineKind::Local => read_running(fields),
+    };
     let cmdline = fields
         .text("cmdline")
         .unwrap_or_default()
@@ -371,6 +445,7 @@ fn read_arm(name: &str, fields: &Fields<'_>, base: &Path, checks: Checks<'_>) ->
         .table("sysctl")
         .map(|table| read_sysctl(&table))
         .unwrap_or_default();
+    let tuning = read_tuning(fields);
     fields.finish();
     let line = fields.line_of("kernel");
     Some(Arm {
@@ -379,10 +454,62 @@ fn read_arm(name: &str, fields: &Fields<'_>, base: &Path, checks: Checks<'_>) ->
         kernel: kernel?,
         cmdline,
         sysctl,
+        tuning,
     })
 }
 
-fn read_kernel(fields: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<KernelRef> {
+/// The kernel of an arm that runs where bakeoff runs.
+fn read_running(fields: &Fields<'_>) -> Option<KernelRef> {
+    const REMEDY: &str = "remove it: the kernel is the one that runs";
+    if fields.has("cmdline") {
+        fields.wrong("cmdline", "cmdline on a machine of kind \"local\"", REMEDY);
+    }
+    match fields.text("kernel") {
+        Some(text) if text != "running" => {
+            let what = format!("kernel of a machine of kind \"local\": {text:?}");
+            fields.wrong("kernel", what, REMEDY);
+            None
+        }
+        Some(_) | None => Some(KernelRef::Running),
+    }
+}
+
+fn read_tuning(fields: &Fields<'_>) -> Tuning {
+    let pairs = |key: &str| -> Vec<(String, String)> {
+        let table = fields.table(key);
+        let scalars = table.map(|table| table.scalars()).unwrap_or_default();
+        scalars
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    };
+    let (env, programs) = (pairs("env"), pairs("program"));
+    for (name, _) in &env {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            let what = format!("not the name of an environment variable: {name:?}");
+            fields.wrong("env", what, "rename it");
+        }
+    }
+    for (name, path) in &programs {
+        if !path.starts_with('/') {
+            let what = format!("program of {name} without an absolute path: {path:?}");
+            fields.wrong(
+                "program",
+                what,
+                "write program = { nginx = \"/opt/nginx/sbin/nginx\" }",
+            );
+        }
+    }
+    Tuning {
+        env: env.into_iter().collect(),
+        config: fields.text("config").unwrap_or_default().into(),
+        programs: programs.into_iter().collect(),
+        plant: fields.share("plant", 0.0, 0.5).unwrap_or(0.0),
+    }
+}
+
+fn read_kernel(fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<KernelRef> {
+    let Kernels { base, checks, .. } = kernels;
     if !fields.has("kernel") {
         fields.missing("kernel", "\"debian:bookworm/6.1\"");
     }
@@ -653,6 +780,56 @@ max_blocks = 3
                 plan.toml:19: margin out of range: "200%" (write above 0 % to 50 %)
                 plan.toml:20: min_blocks above max_blocks: 9 (write at most 3)"#]],
         );
+    }
+
+    #[test]
+    fn the_sysctls_of_a_plan_become_paths_as_in_sysctl_8() {
+        let path = |name| sysctl_path(name).display().to_string();
+        assert_eq!(path("net.core.somaxconn"), "/proc/sys/net/core/somaxconn");
+        assert_eq!(
+            path("net.ipv4.conf.eth0/1.rp_filter"),
+            "/proc/sys/net/ipv4/conf/eth0.1/rp_filter"
+        );
+        assert_eq!(path("kernel/pid_max"), "/proc/sys/kernel/pid_max");
+    }
+
+    #[test]
+    fn a_live_host_brings_kernel_image_and_size_itself() {
+        check(
+            &[(
+                "[machine]",
+                "[machine]\nkind = \"local\"\nclock = \"instructions\"",
+            )],
+            &expect![[r#"
+                plan.toml:6: clock "instructions" on a machine of kind "local" (write "wall": only an emulator counts them)
+                plan.toml:7: cpus of a machine of kind "local" (remove it: all that this host has is used)
+                plan.toml:7: clock "instructions" with more than one CPU: 2 (write cpus = 1: counted instructions need one CPU)
+                plan.toml:8: memory of a machine of kind "local" (remove it: all that this host has is used)
+                plan.toml:9: [image] on a machine of kind "local" (remove it: servers are this host's own)
+                plan.toml:12: kernel of a machine of kind "local": "debian:trixie-backports/7.2" (remove it: the kernel is the one that runs)
+                plan.toml:13: cmdline on a machine of kind "local" (remove it: the kernel is the one that runs)
+                plan.toml:16: kernel of a machine of kind "local": "debian:bookworm/6.1" (remove it: the kernel is the one that runs)"#]],
+        );
+    }
+
+    #[test]
+    fn what_an_arm_changes_in_its_services_is_read_and_checked() {
+        let tuned = "kernel = \"debian:bookworm/6.1\"\nenv = { GOMAXPROCS = 2 }\n\
+                     program = { nginx = \"sbin/nginx\" }\nplant = \"60%\"";
+        check(
+            &[("kernel = \"debian:bookworm/6.1\"", tuned)],
+            &expect![[r#"
+                plan.toml:16: program of nginx without an absolute path: "sbin/nginx" (write program = { nginx = "/opt/nginx/sbin/nginx" })
+                plan.toml:17: plant out of range: "60%" (write above 0 % to 50 %)"#]],
+        );
+        let right = tuned.replace("sbin", "/opt/sbin").replace("60%", "1%");
+        let text = GOOD.replacen("kernel = \"debian:bookworm/6.1\"", &right, 1);
+        let checks = Checks::of_the_past(&toy);
+        let plan = read("plan.toml", &text, Path::new("/plans"), checks).unwrap();
+        let tuning = &plan.arms[0].tuning;
+        assert_eq!(tuning.env["GOMAXPROCS"], "2");
+        assert_eq!(tuning.programs["nginx"], "/opt/sbin/nginx");
+        assert!((tuning.plant - 0.01).abs() < 1e-12);
     }
 
     #[test]

@@ -13,10 +13,11 @@ use serde::{Deserialize, Serialize};
 use crate::evidence::{Facts, Sample};
 use crate::load::LoadResult;
 use crate::metric::Figure;
+use crate::plan::Tuning;
 use crate::trial::VoidReason;
 
 /// Raised whenever a message changes.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// Longest message, in bytes: a day of samples is about 80 MB, a trial of an hour 4 MB.
 pub const LIMIT: u32 = 256 << 20;
@@ -110,6 +111,8 @@ impl Phase {
 pub struct Job {
     /// Sysctls to set before anything is started, dotted names.
     pub sysctl: BTreeMap<String, String>,
+    /// What the arm changes in the services, and what is taken from them.
+    pub tuning: Tuning,
     /// The workload.
     pub workload: WorkloadJob,
     /// Seed of all data and schedules of this trial; the same for all arms.

@@ -404,6 +404,10 @@ fn repeat(run: &Run) -> Markup {
                         (arm.kernel)
                         @if !arm.cmdline.is_empty() { ", command line " code { (arm.cmdline) } }
                         @for (name, value) in &arm.sysctl { ", " code { (name) "=" (value) } }
+                        @for (name, value) in &arm.tuning.env { ", environment " code { (name) "=" (value) } }
+                        @for (name, path) in &arm.tuning.programs { ", " (name) " is " code { (path) } }
+                        @if !arm.tuning.config.is_empty() { ", configuration " code { (arm.tuning.config.trim()) } }
+                        @if arm.tuning.plant > 0.0 { ", planted: " (words::percent(arm.tuning.plant)) " % of every CPU taken away" }
                     } }
                 }
                 @for (name, hash) in &opening.inputs {

@@ -10,7 +10,9 @@ use record::kernel::KernelRef;
 use record::latency::Latency;
 use record::load::{Fault, LoadResult, Second};
 use record::metric::{Direction, Figure, MetricSpec, Role};
-use record::plan::{Arm, Clock, Design, MachineKind, MachinePlan, Mode, Plan, WorkloadPlan};
+use record::plan::{
+    Arm, Clock, Design, MachineKind, MachinePlan, Mode, Plan, Tuning, WorkloadPlan,
+};
 use record::rundir::{Run, TRIAL_VERSION, TrialRecord};
 use record::trial::{Measurement, Outcome, Trial, Void, VoidReason};
 use record::verdict::Judgement;
@@ -155,6 +157,7 @@ fn plan() -> Plan {
         },
         cmdline: String::new(),
         sysctl: BTreeMap::new(),
+        tuning: Tuning::default(),
     };
     let machine = MachinePlan {
         kind: MachineKind::Qemu,
@@ -183,7 +186,7 @@ fn plan() -> Plan {
         baseline: "6.1".into(),
         mode: Mode::Controlled,
         machine,
-        image: "web".into(),
+        image: Some("web".into()),
         arms: vec![arm("6.1", "bookworm"), arm("7.2", "trixie-backports")],
         workloads: vec![workload],
         design,

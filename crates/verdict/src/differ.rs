@@ -186,6 +186,13 @@ fn is_declared(plan: &Plan, fact: &str, values: &Values) -> bool {
             .iter()
             .any(|arm| arm.sysctl.keys().any(|set| same_sysctl(set, name)));
     }
+    let is_set = |set: fn(&Arm) -> bool| plan.arms.iter().any(set);
+    if fact.starts_with("hash:configuration:") {
+        return is_set(|arm| !arm.tuning.config.is_empty());
+    }
+    if fact.starts_with("version:") || fact.starts_with("hash:server:") {
+        return is_set(|arm| !arm.tuning.programs.is_empty());
+    }
     if fact == "/proc/cmdline" {
         let mut rests = plan.arms.iter().filter_map(|arm| {
             let line = values.get(&arm.name)?.as_ref()?;

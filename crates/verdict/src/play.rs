@@ -9,7 +9,9 @@ use record::kernel::KernelRef;
 use record::latency::Latency;
 use record::load::{LoadResult, Second};
 use record::metric::{Direction, Figure, MetricSpec, Role};
-use record::plan::{Arm, Clock, Design, MachineKind, MachinePlan, Mode, Plan, WorkloadPlan};
+use record::plan::{
+    Arm, Clock, Design, MachineKind, MachinePlan, Mode, Plan, Tuning, WorkloadPlan,
+};
 use record::rundir::{Run, TRIAL_VERSION, TrialRecord};
 use record::trial::{Measurement, Outcome, Trial, Void, VoidReason};
 
@@ -117,7 +119,7 @@ fn plan() -> Plan {
             silence: Duration::from_secs(120),
             trial_limit: Duration::from_secs(3600),
         },
-        image: "web".into(),
+        image: Some("web".into()),
         arms: vec![arm("6.1"), arm("7.2")],
         workloads: vec![WorkloadPlan {
             id: "web".into(),
@@ -145,6 +147,7 @@ fn arm(name: &str) -> Arm {
         },
         cmdline: String::new(),
         sysctl: BTreeMap::new(),
+        tuning: Tuning::default(),
     }
 }
 

@@ -316,6 +316,11 @@ fn nature(run: &Run) -> Vec<String> {
              clients' work, and no network)"
                 .into(),
         ),
+        MachineKind::Local => warnings.push(
+            "all arms ran on this live host, clients and other work included (figures include \
+             the clients' work and whatever else the host was doing, and no network)"
+                .into(),
+        ),
     }
     warnings
 }

@@ -78,6 +78,7 @@ fn configure(stage: &Stage, apache: &Apache) -> String {
     let keep_alive = if apache.keep_alive { "On" } else { "Off" };
     let address = stage.at(80);
     let limits = limits(apache.mpm, apache.connections + SPARE);
+    let config = &stage.config;
     // The backlog is asked for as large as can be, so that net.core.somaxconn alone decides.
     format!(
         "\
@@ -111,6 +112,7 @@ DocumentRoot {root}
 <Directory {root}>
     Require all granted
 </Directory>
+{config}
 "
     )
 }

@@ -46,7 +46,7 @@ pub fn service(stage: &Stage, nginx: &Nginx, probe: Probe) -> Result<Service> {
 fn configure(stage: &Stage, nginx: &Nginx) -> String {
     let place = stage.dir.join("nginx");
     let (place, root) = (place.display(), nginx.root.display());
-    let Stage { cpus, .. } = stage;
+    let Stage { cpus, config, .. } = stage;
     let address = stage.at(80);
     let seats = nginx.connections + SPARE;
     let files = 2 * seats;
@@ -79,6 +79,7 @@ http {{
         text/html html;
         image/jpeg jpg;
     }}
+    {config}
     server {{
         listen {address} backlog=65535;
         server_name bakeoff;
@@ -100,6 +101,7 @@ mod tests {
             client: [10, 77, 0, 2].into(),
             cpus: 2,
             seed: 7,
+            config: "gzip on;".into(),
         };
         let nginx = Nginx {
             connections: 100,
@@ -115,6 +117,13 @@ mod tests {
         assert!(text.contains("worker_connections 164;"));
         assert!(text.contains("worker_rlimit_nofile 328;"));
         assert!(text.contains("worker_processes 2;"));
+    }
+
+    #[test]
+    fn what_the_arm_adds_stands_in_the_http_block() {
+        let text = configuration(true);
+        let added = text.find("gzip on;").unwrap();
+        assert!(text.find("http {").unwrap() < added && added < text.find("server {").unwrap());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// What a workload is given to play on. Nothing in it differs between arms.
+/// What a workload is given to play on. Nothing in it differs between arms but `config`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stage {
     /// Empty directory for data, configuration, logs and sockets.
@@ -21,6 +21,8 @@ pub struct Stage {
     pub cpus: u32,
     /// Seed of all data and schedules.
     pub seed: u64,
+    /// What the arm adds to the configuration of servers; a server that has none ignores it.
+    pub config: String,
 }
 
 impl Stage {

@@ -280,6 +280,7 @@ mod tests {
             client: [10, 77, 0, 2].into(),
             cpus: 2,
             seed: 7,
+            config: String::new(),
         }
     }
 

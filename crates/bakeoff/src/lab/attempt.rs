@@ -71,6 +71,7 @@ fn job(lab: &Lab<'_>, arm: &Arm, workload: &WorkloadPlan) -> Job {
     let WorkloadPlan { kind, options, .. } = workload.clone();
     Job {
         sysctl: arm.sysctl.clone(),
+        tuning: arm.tuning.clone(),
         workload: WorkloadJob { kind, options },
         seed: lab.plan.design.seed,
         ns_per_instruction: lab.machine.ns_per_instruction(),

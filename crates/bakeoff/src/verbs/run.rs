@@ -26,7 +26,7 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     let lab = Lab {
         plan: &plan,
         dir: &dir,
-        machine: &prepared.machine,
+        machine: &*prepared.machine,
         clock: &HostClock::start(),
         greeting: &greeting::host(),
         interrupted: &interrupted,

@@ -1,4 +1,4 @@
-//! The port to the host: a virtio-serial device, found by its name.
+//! The port to the host: in a guest a virtio-serial device, found by its name; else what the agent was given.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -48,6 +48,12 @@ impl Port {
         Ok(Self(
             file.with_context(|| format!("open {}", device.display()))?,
         ))
+    }
+
+    /// The socket that is this process's standard input.
+    pub(crate) fn given() -> Result<Self> {
+        let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3);
+        Ok(Self(File::from(socket.context("take standard input")?)))
     }
 
     pub(crate) fn try_clone(&self) -> Result<Self> {

@@ -1,0 +1,96 @@
+//! The agent on a live host: the same job in namespaces of its own, on a file system that forgets.
+//!
+//! Whoever starts it has made a PID and a mount namespace, so that what it starts dies with it and what it mounts is
+//! seen by nobody else. Servers write to `/run`, `/var` and the like as they are used to: the root is
+//! covered by a layer in memory, which goes with the namespace. What is not a file - sysctls of the whole
+//! kernel, the cgroup - the starter puts back.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rustix::mount::{MountFlags, mount, mount_bind_recursive};
+use rustix::process::{chdir, chroot};
+
+use crate::job::Ground;
+use crate::port::Port;
+use crate::talk::{self, UNSAID};
+
+/// Where workloads play: in memory, outside the layer.
+const STAGE: &str = "/run/bakeoff";
+
+/// What the kernel shows of itself; taken along as it is.
+const KERNEL: [&str; 3] = ["/dev", "/proc", "/sys"];
+
+/// A live host may have work of its own that never ends.
+const SETTLING: Duration = Duration::from_secs(10);
+
+/// As `crate::live`.
+pub(crate) fn serve(build: &str, cgroup: &Path) -> i32 {
+    let port = match Port::given() {
+        Ok(port) => port,
+        Err(why) => {
+            eprintln!("bakeoff agent: {why:#}");
+            return UNSAID;
+        }
+    };
+    talk::hold(port, build, || std::process::exit(UNSAID), &|_, _| {
+        prepare(cgroup)
+    })
+}
+
+fn prepare(cgroup: &Path) -> Result<Ground> {
+    cover_root().context("cover the root with a layer in memory (is overlayfs there?)")?;
+    Ok(Ground {
+        dir: STAGE.into(),
+        cgroup: cgroup.join("trial"),
+        kernel_config: None,
+        settling: SETTLING,
+    })
+}
+
+/// Makes the root, under a writable layer in memory, the root of this process and of all that it starts.
+fn cover_root() -> Result<()> {
+    const LAYER: &str = "/tmp";
+    const NEW: &str = "/tmp/root";
+    mount(
+        "layer",
+        LAYER,
+        "tmpfs",
+        MountFlags::empty(),
+        Some(c"mode=755"),
+    )
+    .context("mount a tmpfs")?;
+    for place in ["/tmp/upper", "/tmp/work", NEW] {
+        fs::create_dir(place).with_context(|| format!("make {place}"))?;
+    }
+    let layers = c"lowerdir=/,upperdir=/tmp/upper,workdir=/tmp/work";
+    mount("root", NEW, "overlay", MountFlags::empty(), Some(layers))
+        .context("mount the overlay")?;
+    for place in KERNEL {
+        let inside = inside(NEW, place);
+        mount_bind_recursive(place, &inside).with_context(|| format!("bind {place}"))?;
+    }
+    for place in ["/run", "/tmp"] {
+        let inside = inside(NEW, place);
+        mount(
+            "memory",
+            &inside,
+            "tmpfs",
+            MountFlags::NOSUID,
+            Some(c"mode=1777"),
+        )
+        .with_context(|| format!("mount a tmpfs at {place}"))?;
+    }
+    chroot(NEW).context("change the root")?;
+    chdir("/").context("enter the root")?;
+    for place in ["/run/lock", STAGE] {
+        fs::create_dir_all(place).with_context(|| format!("make {place}"))?;
+    }
+    Ok(())
+}
+
+fn inside(root: &str, place: &str) -> PathBuf {
+    Path::new(root).join(place.trim_start_matches('/'))
+}

@@ -1,0 +1,115 @@
+//! A slow-down whose size is known: a share of every CPU is taken away while the load runs.
+//!
+//! A rig that is to find one percent must be shown to find one percent. The thief is a real-time thread on
+//! each CPU that is busy for its share of each period, so that work which needs all of the CPUs gets so much
+//! less of them. It says nothing where the CPUs are not the limit.
+//!
+//! The period is long against a switch between threads (a few microseconds, twice a period) and short against
+//! a trial.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Time between the beginnings of two thefts.
+const PERIOD: Duration = Duration::from_millis(20);
+
+/// Takes its share until it is dropped.
+#[derive(Debug)]
+pub struct Thief {
+    ends: Arc<AtomicBool>,
+    hands: Vec<JoinHandle<()>>,
+}
+
+impl Thief {
+    /// Begins to take `share` of each CPU that this process may use. Needs the right to real-time scheduling.
+    pub fn begin(share: f64) -> Result<Self> {
+        assert!((0.0..1.0).contains(&share), "plan is validated: a share");
+        let mine = sched_getaffinity(None).context("read the CPUs of this process")?;
+        let mut thief = Self {
+            ends: Arc::new(AtomicBool::new(false)),
+            hands: Vec::new(),
+        };
+        for cpu in (0..CpuSet::MAX_CPU).filter(|cpu| mine.is_set(*cpu)) {
+            let (ends, (ready, is_ready)) = (Arc::clone(&thief.ends), std::sync::mpsc::channel());
+            thief.hands.push(thread::spawn(move || {
+                let prepared = prepare(cpu);
+                let goes_on = prepared.is_ok();
+                if ready.send(prepared).is_ok() && goes_on {
+                    take(PERIOD.mul_f64(share), &ends);
+                }
+            }));
+            let prepared = is_ready.recv().context("a planted thread ended")?;
+            prepared.with_context(|| format!("plant a slow-down on CPU {cpu}"))?;
+        }
+        Ok(thief)
+    }
+}
+
+impl Drop for Thief {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        for hand in self.hands.drain(..) {
+            hand.join().expect("taking time does not panic");
+        }
+    }
+}
+
+/// Goes to its CPU and before all ordinary threads there.
+fn prepare(cpu: usize) -> Result<()> {
+    let mut only = CpuSet::new();
+    only.set(cpu);
+    sched_setaffinity(None, &only).context("bind a thread to a CPU")?;
+    go_first().context("schedule a thread in real time")
+}
+
+#[expect(unsafe_code, reason = "rustix has no sched_setscheduler")]
+fn go_first() -> std::io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the calling thread's own policy is set from a structure that outlives the call.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+/// Is busy for `share` of each period. Periods are counted from the first, so a late one is made up for.
+fn take(share: Duration, ends: &AtomicBool) {
+    let mut next = Instant::now();
+    while !ends.load(Ordering::Relaxed) {
+        next += PERIOD;
+        thread::sleep(next.saturating_duration_since(Instant::now()));
+        let since = Instant::now();
+        while since.elapsed() < share {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::time::{ClockId, clock_gettime};
+
+    #[test]
+    fn the_share_that_is_asked_for_is_taken() {
+        let share = 0.2;
+        let Ok(thief) = Thief::begin(share) else {
+            println!("skipped: a planted slow-down: no right to real-time scheduling");
+            return;
+        };
+        let used = || Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap();
+        let (before, since) = (used(), Instant::now());
+        thread::sleep(Duration::from_millis(500));
+        let (cpu, wall) = (used() - before, since.elapsed());
+        let cpus = thief.hands.len() as f64;
+        drop(thief);
+        let taken = cpu.as_secs_f64() / wall.as_secs_f64() / cpus;
+        // Other tests of this process may use CPU time too, so there is no upper bound to hold.
+        assert!(taken > 0.9 * share, "{taken}");
+    }
+}

@@ -1,0 +1,199 @@
+//! Arms that run on this host, at native speed, one after the other.
+//!
+//! There is no boot: the agent is this very program in PID and mount namespaces and a cgroup made for the trial.
+//! What it does there dies or is forgotten with them. What is the whole host's - sysctls, the cgroup - is put
+//! back by a janitor, a process that waits for the end of bakeoff's line to it: it does so too when bakeoff is killed.
+//!
+//! ```text
+//! bakeoff --line--> sh: the janitor ................................. line ends: cgroup away, sysctls back
+//!         --line--> unshare -> agent (pid 1) -> servers, clients      killed with all that it started
+//! ```
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use record::plan::{Arm, sysctl_path};
+use record::wire::ToAgent;
+use rustix::process::geteuid;
+
+use crate::attached::Attached;
+use crate::guest::{Boot, Guest, Happening, Machine};
+use crate::program;
+use crate::task::Task;
+
+/// Waits for the end of its input; then ends what is left, removes the cgroup, and writes back each value.
+const JANITOR: &str = r#"
+trap '' INT TERM HUP
+cat > /dev/null
+cgroup=$1; shift
+[ -e "$cgroup/cgroup.kill" ] && echo 1 > "$cgroup/cgroup.kill"
+tries=0
+while [ -d "$cgroup" ] && [ $tries -lt 100 ]; do
+    find "$cgroup" -depth -type d -exec rmdir {} + 2> /dev/null || sleep 0.1
+    tries=$((tries + 1))
+done
+while [ $# -gt 1 ]; do
+    printf '%s\n' "$2" > "$1"
+    shift 2
+done
+"#;
+
+/// Puts itself in the cgroup and becomes the program.
+const ENTER: &str = r#"echo $$ > "$0/cgroup.procs" && exec "$@""#;
+
+/// This host as a machine.
+#[derive(Debug)]
+pub struct Local {
+    program: PathBuf,
+    cgroups: PathBuf,
+    /// Files of each arm's sysctls.
+    sysctls: BTreeMap<String, Vec<PathBuf>>,
+}
+
+impl Local {
+    /// Finds out whether arms can run here. `program` is bakeoff's own binary; called as `bakeoff agent
+    /// CGROUP` it is the agent.
+    ///
+    /// # Errors
+    /// Says what this host lacks: rights, cgroup2, a sysctl that an arm names.
+    pub fn open(program: PathBuf, arms: &[Arm]) -> Result<Self> {
+        if !geteuid().is_root() {
+            bail!(
+                "machine \"local\" needs root, for namespaces, cgroups and sysctls (run bakeoff as root, \
+                 or use a machine of kind \"qemu\")"
+            );
+        }
+        let cgroups = cgroup2()
+            .context("no cgroup2 file system is mounted (mount -t cgroup2 none /sys/fs/cgroup)")?;
+        let files = |arm: &Arm| {
+            let paths = arm.sysctl.keys().map(String::as_str).map(sysctl_path);
+            (arm.name.clone(), paths.collect::<Vec<_>>())
+        };
+        let sysctls: BTreeMap<_, _> = arms.iter().map(files).collect();
+        for (arm, files) in &sysctls {
+            if let Some(missing) = files.iter().find(|file| !file.exists()) {
+                bail!(
+                    "this kernel has no such sysctl: arm {arm}, {} (remove it, or load its module)",
+                    missing.display()
+                );
+            }
+        }
+        Ok(Self {
+            program,
+            cgroups,
+            sysctls,
+        })
+    }
+}
+
+/// Whether a Debian package is installed on this host.
+pub fn has(package: &str, task: Task<'_>) -> Result<bool> {
+    let mut query = program::command("dpkg-query", "dpkg")?;
+    query.args(["-W", "-f", "${db:Status-Status}", package]);
+    // It fails for a package that was never installed.
+    Ok(program::run(&mut query, task).is_ok_and(|said| said == "installed"))
+}
+
+impl Machine for Local {
+    fn describe(&self) -> String {
+        let cpus = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        format!(
+            "this host, Linux {}, clock wall, CPUs {cpus}",
+            release.trim()
+        )
+    }
+
+    fn ns_per_instruction(&self) -> Option<u32> {
+        None
+    }
+
+    fn boot(&self, boot: Boot<'_>) -> Result<Box<dyn Guest>> {
+        let console = boot.dir.join("console.log");
+        let log = File::create(&console).with_context(|| format!("make {}", console.display()))?;
+        let cgroup = self.cgroups.join(format!("bakeoff-{}", std::process::id()));
+        fs::create_dir(&cgroup).with_context(|| format!("make a cgroup: {}", cgroup.display()))?;
+        let janitor = Janitor::engage(&cgroup, &self.sysctls[boot.arm], log)?;
+        let mut enclosed = program::enclosed(self.program.as_os_str())?;
+        enclosed.arg("agent").arg(&cgroup);
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", ENTER]).arg(&cgroup);
+        command
+            .arg(enclosed.get_program())
+            .args(enclosed.get_args());
+        Ok(Box::new(LocalGuest {
+            attached: Attached::start("the agent", command, console)?,
+            _janitor: janitor,
+        }))
+    }
+}
+
+/// Fields are dropped in their order: first the agent ends, then the janitor cleans up.
+struct LocalGuest {
+    attached: Attached,
+    _janitor: Janitor,
+}
+
+impl Guest for LocalGuest {
+    fn send(&mut self, message: &ToAgent) -> Result<()> {
+        self.attached.send(message)
+    }
+
+    fn next(&mut self, patience: Duration) -> Happening {
+        self.attached.next(patience)
+    }
+
+    fn console(&self, lines: usize) -> Vec<String> {
+        self.attached.console(lines)
+    }
+
+    fn complaint(&mut self) -> Option<String> {
+        self.attached.complaint()
+    }
+}
+
+/// Puts the host back as it was, whatever becomes of bakeoff.
+struct Janitor(Child);
+
+impl Janitor {
+    fn engage(cgroup: &Path, sysctls: &[PathBuf], log: File) -> Result<Self> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", JANITOR, "janitor"]).arg(cgroup);
+        for file in sysctls {
+            let value = fs::read_to_string(file)
+                .with_context(|| format!("cannot read {}", file.display()))?;
+            command.arg(file).arg(value.trim_end());
+        }
+        // A group of its own, so that Ctrl-C at the terminal does not reach it.
+        let child = command
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .context("cannot start /bin/sh")?;
+        Ok(Self(child))
+    }
+}
+
+impl Drop for Janitor {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+fn cgroup2() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/mounts").ok()?;
+    mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let place = words.next()?;
+        (words.next() == Some("cgroup2")).then(|| place.into())
+    })
+}

@@ -43,6 +43,27 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// Its name in records: `early-close`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ConnectFailed => "connect-failed",
+            Self::Reset => "reset",
+            Self::EarlyClose => "early-close",
+            Self::WriteFailed => "write-failed",
+            Self::ConnectTimeout => "connect-timeout",
+            Self::FirstByteTimeout => "first-byte-timeout",
+            Self::WholeTimeout => "whole-timeout",
+            Self::BadStatus => "bad-status",
+            Self::BadLength => "bad-length",
+            Self::BadContent => "bad-content",
+            Self::Malformed => "malformed",
+            Self::ClientNoPort => "client-no-port",
+            Self::ClientNoDescriptor => "client-no-descriptor",
+            Self::ClientNoMemory => "client-no-memory",
+            Self::ClientLate => "client-late",
+        }
+    }
+
     /// Whether the client, not the server, is to blame.
     pub fn is_clients_own(self) -> bool {
         matches!(

@@ -11,7 +11,7 @@ use crate::metric::MetricSpec;
 use crate::trial::VoidReason;
 
 /// Version of `verdict.json`.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What can be said of an arm against the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,10 +58,50 @@ pub struct Comparison {
     pub high: Option<f64>,
     /// Blocks in which both arms were measured.
     pub blocks: u32,
+    /// Blocks after which the verdict fell.
+    #[serde(default)]
+    pub decided_at: Option<u32>,
+    /// Noise of a block: scale of the paired log-ratios around their centre.
+    #[serde(default)]
+    pub noise: Option<f64>,
+    /// What being second in a block does to a trial, as a share; above zero where the second is better.
+    #[serde(default)]
+    pub slot: Option<f64>,
+    /// Share of the error rate that has been spent; at 1 no more blocks can decide.
+    #[serde(default)]
+    pub spent: f64,
+    /// Odd trials of both arms; `None` where they cannot be told.
+    #[serde(default)]
+    pub stability: Option<Stability>,
+    /// How the verdict ripened: blocks, ratio, and the interval's ends; the primary metric only.
+    #[serde(default)]
+    pub ripened: Vec<(u32, f64, f64, f64)>,
     /// Why it is so, in a sentence; for `undecided`, what would settle it.
     pub reason: String,
     /// The pairs behind it, in block order.
     pub pairs: Vec<Pair>,
+}
+
+/// Blocks in which just one arm's trial was odd: far worse than the trials around it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Stability {
+    /// The arm's.
+    pub arm: u32,
+    /// The baseline's.
+    pub baseline: u32,
+    /// The chance that they fall so unevenly by themselves.
+    pub chance: f64,
+}
+
+/// What makes an arm fail, however fast it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gate {
+    /// The workload's id.
+    pub workload: String,
+    /// The arm.
+    pub arm: String,
+    /// What happened, in words.
+    pub what: String,
 }
 
 /// One block of a comparison.
@@ -142,6 +182,9 @@ pub struct Judgement {
     pub tables: Vec<ArmTable>,
     /// What differed between the arms.
     pub differences: Vec<Difference>,
+    /// What makes an arm fail, however fast it is.
+    #[serde(default)]
+    pub gates: Vec<Gate>,
     /// Things a reader must know before the figures: failed boots, a saturated client, few blocks.
     pub warnings: Vec<String>,
 }

@@ -1,28 +1,40 @@
 //! Pure statistics: design (trial order), compare, decide. No clock, no file, no network.
 //!
 //! ```text
-//! design    the order of the arms in a block, from the seed
-//! pair      measured trials side by side, block by block
-//! rule      what may be said of the pairs: the one place to replace it
-//! table     one arm's averages
-//! differ    which facts are not the same in all arms
-//! warnings  what a reader must know before the figures
+//! design     the order of the arms in a block, from the seed
+//! pair       measured trials side by side, block by block
+//! rule       what may be said of the pairs
+//!   contrast   a block as one number    score      what it says, however wild     plan   when to look
+//!   coin       all that chance decided  boundary   how far chance goes            path   what was crossed when
+//! stability  odd trials of one arm     gates      what makes an arm fail
+//! table      one arm's averages
+//! differ     which facts are not the same in all arms
+//! warnings   what a reader must know before the figures
 //! ```
 //! The same run gives the same bytes: nothing here asks for the time, the machine or chance.
 
 use record::metric::{MetricSpec, Role};
 use record::plan::Plan;
 use record::rundir::Run;
-use record::verdict::{Comparison, Judgement, VERSION, Verdict};
+use record::verdict::{Comparison, Judgement, Pair, VERSION, Verdict};
 
 use crate::pair::Measured;
+use crate::rule::Series;
 
+mod boundary;
+mod coin;
+mod contrast;
 mod design;
 mod differ;
+mod gates;
 mod pair;
+mod path;
+pub mod plan;
 #[cfg(test)]
 mod play;
-mod rule;
+pub mod rule;
+mod score;
+mod stability;
 mod table;
 mod warnings;
 
@@ -39,17 +51,19 @@ pub fn order(plan: &Plan, workload: &str, block: u32) -> Vec<String> {
 pub fn judge(run: &Run) -> Judgement {
     let measured = Measured::of(run);
     let comparisons = compare(run, &measured);
+    let gates = gates::of(run, &measured);
     Judgement {
         version: VERSION,
         rule: rule::NAME.into(),
-        warnings: warnings::of(run, &measured, &comparisons),
+        warnings: warnings::of(run, &measured, (&gates, &comparisons)),
+        gates,
         tables: table::of(run, &measured),
         differences: differ::of(run),
         comparisons,
     }
 }
 
-/// Whether a workload's primary metric is decided for all arms, so that it needs no more blocks.
+/// Whether a workload's primary metric is decided for all arms, or never will be, so that it needs no more blocks.
 ///
 /// Never so before the plan's `min_blocks`, because the rule does not decide before its first look.
 pub fn is_decided(judgement: &Judgement, workload: &str) -> bool {
@@ -57,47 +71,76 @@ pub fn is_decided(judgement: &Judgement, workload: &str) -> bool {
         comparison.workload == workload && comparison.spec.role == Role::Primary
     };
     let mut primaries = judgement.comparisons.iter().filter(primary).peekable();
-    primaries.peek().is_some() && primaries.all(|primary| primary.verdict != Verdict::Undecided)
+    primaries.peek().is_some()
+        && primaries.all(|primary| primary.verdict != Verdict::Undecided || primary.spent >= 1.0)
 }
 
 fn compare(run: &Run, measured: &Measured<'_>) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
     for workload in &run.plan.workloads {
         let specs = measured.specs(&workload.id);
-        for arm in run
+        let others = run
             .plan
             .arms
             .iter()
-            .filter(|arm| arm.name != run.plan.baseline)
-        {
-            for spec in &specs {
-                comparisons.push(compare_one(run, measured, (&workload.id, &arm.name), spec));
-            }
+            .filter(|arm| arm.name != run.plan.baseline);
+        for arm in others {
+            comparisons.extend(compare_arm(
+                run,
+                measured,
+                (&workload.id, &arm.name),
+                &specs,
+            ));
         }
     }
     comparisons
 }
 
-fn compare_one(
+/// All metrics of one arm on one workload, the primary one first.
+fn compare_arm(
     run: &Run,
     measured: &Measured<'_>,
     (workload, arm): (&str, &str),
-    spec: &MetricSpec,
-) -> Comparison {
-    let pairs = measured.pairs(workload, (&run.plan.baseline, arm), &spec.name);
-    let finding = rule::decide(&pairs, spec.direction, &run.plan.design);
-    Comparison {
-        workload: workload.into(),
-        spec: spec.clone(),
-        arm: arm.into(),
-        verdict: finding.verdict,
-        ratio: finding.ratio,
-        low: finding.interval.map(|(low, _)| low),
-        high: finding.interval.map(|(_, high)| high),
-        blocks: pairs.len() as u32,
-        reason: finding.reason,
-        pairs,
+    specs: &[MetricSpec],
+) -> Vec<Comparison> {
+    let (design, key) = (&run.plan.design, format!("{workload}\n{arm}"));
+    let pairs = |spec: &MetricSpec| measured.pairs(workload, (&run.plan.baseline, arm), &spec.name);
+    let pairs: Vec<Vec<Pair>> = specs.iter().map(pairs).collect();
+    let each = specs.iter().zip(&pairs);
+    let series: Vec<Series<'_>> = each
+        .map(|(spec, pairs)| Series {
+            pairs,
+            direction: spec.direction,
+        })
+        .collect();
+    let findings = rule::decide(&series, design, &key);
+    let mut comparisons: Vec<Comparison> = specs
+        .iter()
+        .zip(findings)
+        .zip(&pairs)
+        .map(|((spec, finding), pairs)| Comparison {
+            workload: workload.into(),
+            spec: spec.clone(),
+            arm: arm.into(),
+            verdict: finding.verdict,
+            ratio: finding.ratio,
+            low: finding.interval.map(|(low, _)| low),
+            high: finding.interval.map(|(_, high)| high),
+            blocks: pairs.len() as u32,
+            decided_at: finding.decided_at,
+            noise: finding.noise,
+            slot: finding.slot,
+            spent: finding.spent,
+            stability: stability::of(pairs, spec.direction),
+            ripened: Vec::new(),
+            reason: finding.reason,
+            pairs: pairs.clone(),
+        })
+        .collect();
+    if let (Some(primary), Some(series)) = (comparisons.first_mut(), series.first()) {
+        primary.ripened = rule::ripen(*series, design, &key, specs.len() > 1);
     }
+    comparisons
 }
 
 #[cfg(test)]
@@ -112,13 +155,19 @@ mod tests {
             [100.1, 107.5],
             [99.9, 107.1],
             [100.0, 107.4],
+            [100.1, 107.2],
+            [100.0, 107.3],
+            [99.9, 107.3],
+            [100.2, 107.5],
+            [99.9, 107.2],
+            [100.0, 107.1],
         ]);
         let judgement = judge(&run.run());
         let primary = &judgement.comparisons[0];
         assert_eq!(primary.verdict, Verdict::Better, "{}", primary.reason);
         assert_eq!(
             (primary.blocks, primary.spec.name.as_str()),
-            (4, THROUGHPUT)
+            (10, THROUGHPUT)
         );
         assert!(is_decided(&judgement, "web"));
         assert!(!is_decided(&judgement, "no such workload"));

@@ -11,6 +11,7 @@ use record::verdict::Pair;
 pub(crate) struct Measured<'r> {
     trials: BTreeMap<(&'r str, u32, &'r str), (&'r Trial, &'r Measurement)>,
     begun: BTreeMap<&'r str, BTreeSet<u32>>,
+    tried: BTreeSet<(&'r str, u32, &'r str)>,
 }
 
 impl<'r> Measured<'r> {
@@ -18,21 +19,27 @@ impl<'r> Measured<'r> {
     /// one.
     pub(crate) fn of(run: &'r Run) -> Self {
         let (mut trials, mut begun) = (BTreeMap::new(), BTreeMap::<_, BTreeSet<_>>::new());
+        let mut tried = BTreeSet::new();
         for record in &run.attempts {
             let trial = &record.trial;
             begun
                 .entry(trial.workload.as_str())
                 .or_default()
                 .insert(trial.block);
+            let key = (trial.workload.as_str(), trial.block, trial.arm.as_str());
+            tried.insert(key);
             match &record.outcome {
                 Outcome::Measured(measurement) => {
-                    let key = (trial.workload.as_str(), trial.block, trial.arm.as_str());
                     trials.insert(key, (trial, measurement.as_ref()));
                 }
                 Outcome::Void(_) | Outcome::Skipped(_) => {}
             }
         }
-        Self { trials, begun }
+        Self {
+            trials,
+            begun,
+            tried,
+        }
     }
 
     /// One arm's measurements on one workload, in block order.
@@ -75,6 +82,16 @@ impl<'r> Measured<'r> {
         };
         let blocks = self.begun.get(workload).into_iter().flatten();
         blocks.filter_map(pair).collect()
+    }
+
+    /// Blocks of a workload in which an arm was tried and gave no figure.
+    pub(crate) fn missing(&self, workload: &str, arm: &str) -> BTreeSet<u32> {
+        let its = self
+            .tried
+            .iter()
+            .filter(|key| key.0 == workload && key.2 == arm);
+        let none = its.filter(|key| !self.trials.contains_key(*key));
+        none.map(|(_, block, _)| *block).collect()
     }
 
     /// Blocks of a workload that were begun, and those of them that lack a measured trial of some

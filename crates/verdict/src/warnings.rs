@@ -11,10 +11,9 @@ use record::plan::{Arm, MachineKind};
 use record::rundir::Run;
 use record::trial::Measurement;
 use record::units::{show_bytes, show_change, significant};
-use record::verdict::Comparison;
+use record::verdict::{Comparison, Gate, Verdict};
 
 use crate::pair::Measured;
-use crate::rule::is_all_zero;
 use crate::table::{faults, mean, voids};
 
 /// Share of CPU time that may be idle before the server counts as not stressed.
@@ -27,8 +26,13 @@ const TAX: f64 = 0.01;
 const DRIFT: f64 = 0.1;
 
 /// Everything that is to be said of a run before its figures.
-pub(crate) fn of(run: &Run, measured: &Measured<'_>, comparisons: &[Comparison]) -> Vec<String> {
-    let mut warnings = Vec::new();
+pub(crate) fn of(
+    run: &Run,
+    measured: &Measured<'_>,
+    (gates, comparisons): (&[Gate], &[Comparison]),
+) -> Vec<String> {
+    let failed = |gate: &Gate| format!("{}: arm {} FAILS: {}", gate.workload, gate.arm, gate.what);
+    let mut warnings: Vec<String> = gates.iter().map(failed).collect();
     for workload in run
         .plan
         .workloads
@@ -43,7 +47,8 @@ pub(crate) fn of(run: &Run, measured: &Measured<'_>, comparisons: &[Comparison])
         warnings.extend(swapped(run, measured, workload));
         warnings.extend(same_kernel(run, measured, workload));
     }
-    warnings.extend(no_ratio(comparisons));
+    warnings.extend(unstable(run, comparisons));
+    warnings.extend(not_compared(comparisons));
     warnings.extend(equal_arms(run));
     warnings.extend(nature(run));
     warnings
@@ -268,10 +273,36 @@ fn same_kernel(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String
     ran.values().filter(unlike).map(told).collect()
 }
 
-/// Metrics whose figures cannot be compared as ratios.
-fn no_ratio(comparisons: &[Comparison]) -> Vec<String> {
-    let bad =
-        |comparison: &&Comparison| comparison.ratio.is_none() && !is_all_zero(&comparison.pairs);
+/// Arms that have odd trials more often than the baseline, or less often.
+fn unstable(run: &Run, comparisons: &[Comparison]) -> Vec<String> {
+    let told = |comparison: &Comparison| {
+        let stability = comparison.stability?;
+        (stability.chance < run.plan.design.error_rate).then(|| {
+            let name = &comparison.spec.name;
+            format!(
+                "{}: {name} was far off in single trials: {} of arm {}, {} of the baseline (chance {}; the verdict is \
+                 about typical trials)",
+                comparison.workload,
+                stability.arm,
+                comparison.arm,
+                stability.baseline,
+                significant(stability.chance, 2)
+            )
+        })
+    };
+    comparisons.iter().filter_map(told).collect()
+}
+
+/// Metrics whose figures cannot be compared.
+fn not_compared(comparisons: &[Comparison]) -> Vec<String> {
+    let bad = |comparison: &&Comparison| {
+        comparison.noise.is_none()
+            && comparison.verdict == Verdict::Undecided
+            && !comparison
+                .pairs
+                .iter()
+                .all(|pair| pair.baseline == 0.0 && pair.arm == 0.0)
+    };
     let told = |comparison: &Comparison| {
         format!(
             "{}: {} of arm {} is not compared: {}",
@@ -286,8 +317,8 @@ fn equal_arms(run: &Run) -> Vec<String> {
     let mut warnings = Vec::new();
     for (index, arm) in run.plan.arms.iter().enumerate() {
         let twin = |other: &&Arm| {
-            (&other.kernel, &other.cmdline, &other.sysctl)
-                == (&arm.kernel, &arm.cmdline, &arm.sysctl)
+            (&other.kernel, &other.cmdline, &other.sysctl, &other.tuning)
+                == (&arm.kernel, &arm.cmdline, &arm.sysctl, &arm.tuning)
         };
         if let Some(twin) = run.plan.arms[..index].iter().find(twin) {
             warnings.push(format!(
@@ -393,6 +424,7 @@ mod tests {
                 .void(5, "7.2")
                 .measured(5, "6.1", 100.0),
             &expect![[r#"
+                web: arm 7.2 FAILS: no figure in block 5, and 6.1 gave one in every block
                 web: attempts without a figure on arm 7.2: 2 of 6: kernel panic 2
                 web: attempts fail more often on one arm: 6.1 0, 7.2 2 (what makes them fail may also bend the figures of those that do not)
                 web: blocks without a figure of every arm: 1 of 5, number 5 (not compared where an arm is missing)
@@ -432,6 +464,7 @@ mod tests {
         check(
             play,
             &expect![[r#"
+                web: arm 7.2 FAILS: faults that 6.1 never has: reset, bad-status
                 web: unsuccessful requests on arm 7.2: 3 (never counted as served)
                 web: requests lost by the clients on arm 7.2: 4 (the clients were the limit, not the arm)
                 web: requests due and never sent on arm 7.2: 5
@@ -502,9 +535,9 @@ mod tests {
         let play = change(whole(), 3, |trial| trial.figures[0].value = 0.0);
         check(
             play,
-            &expect![[r#"
-                web: latency-p99 of arm 7.2 is not compared: figures without a ratio in block 2: 10000 and 0
-                the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+            &expect![
+                "the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"
+            ],
         );
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn judge(dir: &Path, fail_on: Option<FailOn>, json: bool) -> Result<E
     Ok(gate(&judgement, fail_on))
 }
 
-/// Whether the gate trips: primary metrics only, because they alone decide.
+/// Whether the gate trips: on an arm that fails, and on primary metrics, because they alone decide.
 pub(super) fn gate(judgement: &Judgement, fail_on: Option<FailOn>) -> End {
     let trips = |verdict: Verdict| match (fail_on, verdict) {
         (None, _) | (_, Verdict::Better | Verdict::Equivalent) => false,
@@ -36,6 +36,7 @@ pub(super) fn gate(judgement: &Judgement, fail_on: Option<FailOn>) -> End {
         .comparisons
         .iter()
         .filter(|one| one.spec.role == Role::Primary);
-    let tripped = primary.map(|one| one.verdict).any(trips);
+    let fails = fail_on.is_some() && !judgement.gates.is_empty();
+    let tripped = fails || primary.map(|one| one.verdict).any(trips);
     if tripped { End::Tripped } else { End::Done }
 }

@@ -1,0 +1,65 @@
+//! Gates: what makes an arm fail however fast it is. A boot that fails is no noise.
+
+use std::collections::BTreeSet;
+
+use record::load::Fault;
+use record::rundir::Run;
+use record::trial::Outcome;
+use record::verdict::Gate;
+
+use crate::pair::Measured;
+
+/// Blocks in which an arm gave no figure while the baseline always did, and kinds of faults that only an arm has.
+pub(crate) fn of(run: &Run, measured: &Measured<'_>) -> Vec<Gate> {
+    let mut gates = Vec::new();
+    for workload in &run.plan.workloads {
+        let missing = |arm: &str| measured.missing(&workload.id, arm);
+        let baseline = &run.plan.baseline;
+        let known = faults(run, &workload.id, baseline);
+        let always =
+            missing(baseline).is_empty() && !measured.of_arm(&workload.id, baseline).is_empty();
+        for arm in run.plan.arms.iter().filter(|arm| arm.name != *baseline) {
+            let mut gate = |what: String| {
+                gates.push(Gate {
+                    workload: workload.id.clone(),
+                    arm: arm.name.clone(),
+                    what,
+                });
+            };
+            let lost = missing(&arm.name);
+            if always && !lost.is_empty() {
+                let blocks: Vec<_> = lost.iter().map(u32::to_string).collect();
+                gate(format!(
+                    "no figure in block {}, and {baseline} gave one in every block",
+                    blocks.join(", ")
+                ));
+            }
+            let new: Vec<_> = faults(run, &workload.id, &arm.name)
+                .difference(&known)
+                .filter(|fault| !fault.is_clients_own())
+                .map(|fault| fault.name())
+                .collect();
+            if always && !new.is_empty() {
+                gate(format!(
+                    "faults that {baseline} never has: {}",
+                    new.join(", ")
+                ));
+            }
+        }
+    }
+    gates
+}
+
+/// Kinds of faults that an arm's clients met.
+fn faults(run: &Run, workload: &str, arm: &str) -> BTreeSet<Fault> {
+    let its = run
+        .attempts
+        .iter()
+        .filter(|record| record.trial.workload == workload && record.trial.arm == arm);
+    let met = its.filter_map(|record| match &record.outcome {
+        Outcome::Measured(measurement) => measurement.load.as_ref(),
+        Outcome::Void(_) | Outcome::Skipped(_) => None,
+    });
+    let kinds = met.flat_map(|load| load.faults.iter().filter(|(_, count)| **count > 0));
+    kinds.map(|(fault, _)| *fault).collect()
+}

@@ -1,4 +1,4 @@
-//! A played run for tests: five blocks of Apache on two kernels, one of them with a boot that
+//! A played run for tests: ten blocks of Apache on two kernels, one of them with a boot that
 //! failed and was retried, and text that would like to be markup.
 
 use std::collections::BTreeMap;
@@ -24,12 +24,17 @@ const PLAN: &str =
     "title = \"Web <script>alert(1)</script>\"\nbaseline = \"6.1\"\n# </pre></script>\n";
 
 /// Pages per second of each block: baseline, arm.
-const BLOCKS: [[f64; 2]; 5] = [
+const BLOCKS: [[f64; 2]; 10] = [
     [2285.0, 2451.0],
     [2285.3, 2464.0],
     [2285.9, 2448.0],
     [2284.1, 2453.2],
     [2286.0, 2455.1],
+    [2284.9, 2452.0],
+    [2285.2, 2450.6],
+    [2286.3, 2454.4],
+    [2284.6, 2457.0],
+    [2285.5, 2453.3],
 ];
 
 /// The run and its judgement; the last block is not whole yet.
@@ -49,7 +54,7 @@ pub(crate) fn run() -> (Run, Judgement) {
             if block == 3 && place == 1 {
                 add(&mut run, trial.clone(), 1, Outcome::Void(void()), None);
             }
-            if block == 5 && place == 1 {
+            if block == 10 && place == 1 {
                 add(&mut run, trial, 1, Outcome::Void(void()), None);
                 continue;
             }
@@ -125,7 +130,7 @@ fn entry(at: &str, event: Event) -> Entry {
 
 fn looked() -> Event {
     Event::Looked {
-        blocks: 4,
+        blocks: 9,
         lines: vec!["web-static 7.2 better +7.40 % [+6.9 %, +7.9 %]".into()],
     }
 }

@@ -377,18 +377,18 @@ mod tests {
         check(
             Verdict::Better,
             Some(1.073),
-            "7.2 serves 7.30 % more requests/s than 6.1 [+7.10 %, +7.50 %], 4 blocks",
+            "7.2 serves 7.30 % more requests/s than 6.1 [+7.10 %, +7.50 %], 9 blocks",
         );
         check(
             Verdict::Worse,
             Some(0.93),
-            "7.2 serves 7.00 % fewer requests/s than 6.1 [-7.20 %, -6.80 %], 4 blocks",
+            "7.2 serves 7.00 % fewer requests/s than 6.1 [-7.20 %, -6.80 %], 9 blocks",
         );
         check(
             Verdict::Equivalent,
             Some(1.0),
             "7.2 and 6.1 are equivalent in requests/s, to within 1.0 % [-0.20 %, +0.20 %], \
-             4 blocks",
+             9 blocks",
         );
         check(
             Verdict::Undecided,

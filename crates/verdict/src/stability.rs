@@ -2,7 +2,7 @@
 //!
 //! The score of a block that went wrong is zero, so that the verdict is about the typical shift. A kernel that
 //! stalls now and then would pass. Here a trial counts as odd when it is worse than the median of the ten trials
-//! nearest to it, of whichever arm, by more than four deviations. Blocks with one odd trial are like coins: under
+//! nearest to it, of whichever arm (the arms' typical difference taken off), by more than four deviations. Blocks with one odd trial are like coins: under
 //! "no difference" it is either arm's with the same chance (`McNemar` 1947, exact).
 
 use record::metric::Direction;
@@ -28,8 +28,10 @@ pub(crate) fn of(pairs: &[Pair], direction: Direction) -> Option<Stability> {
         Direction::Higher => 1.0,
         Direction::Lower => -1.0,
     };
+    let centre = median(&contrasts.values);
+    // Without the typical difference, or the slower arm's trials would all be odd beside the faster one's.
     let in_order = |pair: &Pair| {
-        let figures = [pair.baseline, pair.arm].map(|figure| sign * figure.ln());
+        let figures = [sign * pair.baseline.ln(), sign * pair.arm.ln() - centre];
         if pair.arm_first {
             [figures[1], figures[0]]
         } else {
@@ -37,7 +39,6 @@ pub(crate) fn of(pairs: &[Pair], direction: Direction) -> Option<Stability> {
         }
     };
     let trials: Vec<f64> = pairs.iter().flat_map(in_order).collect();
-    let centre = median(&contrasts.values);
     let spread: Vec<f64> = contrasts
         .values
         .iter()

@@ -163,9 +163,10 @@ fn check_run(dir: &Path) {
             .filter(|(name, _)| name == arm)
             .map(|(_, rate)| *rate)
             .collect();
-        // Counted instructions repeat: two boots of one kernel agree within a percent even here.
+        // Counted instructions repeat: two boots of one kernel mostly agree within a percent, and by the clock on the
+        // wall would scatter by half. 7.2 was once seen to differ by 3 % in a window as short as this one.
         assert!(
-            (mine[0] / mine[1] - 1.0).abs() < 0.01,
+            (mine[0] / mine[1] - 1.0).abs() < 0.05,
             "arm {arm}: {mine:?}"
         );
     }

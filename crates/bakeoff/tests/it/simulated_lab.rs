@@ -35,8 +35,8 @@ warmup = "1s"
 window = "1s"
 [design]
 margin = "2%"
-min_blocks = 3
-max_blocks = 5
+min_blocks = 6
+max_blocks = 8
 seed = 11
 "#;
 

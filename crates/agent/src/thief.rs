@@ -105,7 +105,7 @@ mod tests {
         let used = || Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap();
         let (before, since) = (used(), Instant::now());
         thread::sleep(Duration::from_millis(500));
-        let (cpu, wall) = (used() - before, since.elapsed());
+        let (cpu, wall) = (used().saturating_sub(before), since.elapsed());
         let cpus = thief.hands.len() as f64;
         drop(thief);
         let taken = cpu.as_secs_f64() / wall.as_secs_f64() / cpus;

@@ -57,7 +57,7 @@ pub fn prepare(
     let task = Task { tell: &tell, stop };
     let own = std::env::current_exe().context("cannot find bakeoff's own binary")?;
     match plan.machine.kind {
-        MachineKind::Qemu => prepare_qemu((plan, file), own, refresh, (show, task)),
+        MachineKind::Qemu => prepare_qemu((plan, file), &own, refresh, (show, task)),
         MachineKind::Local => prepare_local(plan, own, task),
     }
 }
@@ -76,7 +76,7 @@ fn prepare_local(plan: &Plan, own: PathBuf, task: Task<'_>) -> Result<Prepared> 
 
 fn prepare_qemu(
     (plan, file): (&Plan, &Path),
-    init: PathBuf,
+    init: &Path,
     refresh: bool,
     (show, task): (&Show, Task<'_>),
 ) -> Result<Prepared> {
@@ -86,7 +86,7 @@ fn prepare_qemu(
     let image = build_image(plan, &cache, refresh, show, task)?;
     let mut arms = BTreeMap::new();
     for (arm, kernel) in plan.arms.iter().zip(&kernels) {
-        let initramfs = initramfs::build(&cache, kernel, &init, task)?;
+        let initramfs = initramfs::build(&cache, kernel, init, task)?;
         let cmdline = arm.cmdline.clone();
         arms.insert(
             arm.name.clone(),
@@ -105,7 +105,7 @@ fn prepare_qemu(
         }
     };
     let hardware = qemu::settle(&plan.machine, &program, &kvm);
-    let inputs = inputs(plan, &kernels, &image, &init)?;
+    let inputs = inputs(plan, &kernels, &image, init)?;
     Ok(Prepared {
         machine: Box::new(Qemu::new(hardware, Some(image.path), arms)),
         inputs,

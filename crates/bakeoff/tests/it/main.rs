@@ -10,6 +10,7 @@ mod crate_edges;
 mod load_command;
 mod load_hosts;
 mod load_servers;
+mod local_machine;
 mod real_guests;
 mod servers;
 mod simulated_lab;

@@ -138,7 +138,8 @@ pub(crate) fn interval(
         .iter()
         .map(|value| value - centre)
         .collect();
-    let step = 2.0 * scale(&spread) / (blocks as f64).sqrt();
+    // Figures that repeat exactly have no scale of their own.
+    let step = (2.0 * scale(&spread) / (blocks as f64).sqrt()).max(contrasts.margin / 64.0);
     let end = |way: f64| {
         let crosses = |distance: f64| is_crossed(contrasts, centre + way * distance, course);
         let (mut inside, mut outside) = (0.0, step);

@@ -243,6 +243,12 @@ mod tests {
         assert!(fallen.unwrap().1 < 40);
     }
 
+    /// CPU time of this thread: other work on the machine does not count.
+    fn cpu_ns() -> u64 {
+        let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+        text.split(' ').next().unwrap().parse().unwrap()
+    }
+
     /// The bar: one look at 300 blocks and 8 metrics takes less than 50 ms on one core.
     #[test]
     fn a_look_at_many_blocks_and_metrics_takes_no_time() {
@@ -261,13 +267,13 @@ mod tests {
         };
         let family = [&contrasts; 8];
         let once = || {
-            let since = std::time::Instant::now();
+            let since = cpu_ns();
             assert_eq!(follow(&family, course).len(), 8);
-            since.elapsed()
+            cpu_ns() - since
         };
-        let best = (0..5).map(|_| once()).min().unwrap();
-        println!("one look at 300 blocks and 8 metrics: {best:?}");
-        assert!(best.as_millis() < 50, "{best:?}");
+        let best_ms = (0..5).map(|_| once()).min().unwrap() / 1_000_000;
+        println!("one look at 300 blocks and 8 metrics: {best_ms} ms of CPU");
+        assert!(best_ms < 50, "{best_ms} ms");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 BAKEOFF := target/x86_64-unknown-linux-gnu/release/bakeoff
 PLAN ?= plans/web-static.toml
 
-.PHONY: demo build test check packages bench-load clean
+.PHONY: demo build test check packages bench-load verdict-campaign clean
 
 demo: build
 	$(BAKEOFF) run $(PLAN)
@@ -33,6 +33,10 @@ bench-load:
 	[ -x target/bench-peers/bin/oha ] || nice -n 19 cargo install oha --root target/bench-peers --locked \
 		|| echo "oha cannot be built here: going on without it"
 	cargo bench -p load --bench load
+
+# How often the rule is right on simulated machines, about ten minutes on both cores; writes the table in docs/statistics.md.
+verdict-campaign:
+	cargo run --release -p verdict --example campaign
 
 clean:
 	cargo clean

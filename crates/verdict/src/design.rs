@@ -22,6 +22,7 @@ pub(crate) fn order(plan: &Plan, workload: &str, block: u32) -> Vec<String> {
 ///
 /// Five lines of our own rather than a crate, because a run must be laid out the same way by every
 /// later version, and crates reserve the right to change what a seed or a shuffle yields.
+#[derive(Debug)]
 pub(crate) struct Dice(u64);
 
 impl Dice {

@@ -10,6 +10,9 @@
 //! table      one arm's averages
 //! differ     which facts are not the same in all arms
 //! warnings   what a reader must know before the figures
+//! noise      machines with a known truth     campaign   how often the rule is right on them
+//! beside the rule, for what has no coin or no end, and to compare with:
+//!   eprocess  bounds  classic  adjust        trend  scaling  quantile
 //! ```
 //! The same run gives the same bytes: nothing here asks for the time, the machine or chance.
 
@@ -21,21 +24,30 @@ use record::verdict::{Comparison, Judgement, Pair, VERSION, Verdict};
 use crate::pair::Measured;
 use crate::rule::Series;
 
+pub mod adjust;
 mod boundary;
+pub mod bounds;
+pub mod campaign;
+pub mod classic;
 mod coin;
 mod contrast;
 mod design;
 mod differ;
+pub mod eprocess;
 mod gates;
+pub mod noise;
 mod pair;
 mod path;
 pub mod plan;
 #[cfg(test)]
 mod play;
+pub mod quantile;
 pub mod rule;
+pub mod scaling;
 mod score;
 mod stability;
 mod table;
+pub mod trend;
 mod warnings;
 
 /// The order of the arms in one block of one workload: names, first to last. Decided by the plan's

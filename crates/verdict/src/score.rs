@@ -45,7 +45,7 @@ pub(crate) fn tukey(x: &[f64]) -> Vec<f64> {
     x.iter().map(|value| biweight(value / scale)).collect()
 }
 
-fn biweight(u: f64) -> f64 {
+pub(crate) fn biweight(u: f64) -> f64 {
     if u.abs() < REACH {
         u * (1.0 - (u / REACH).powi(2)).powi(2)
     } else {

@@ -1,0 +1,318 @@
+//! Noise: machines with a known truth, to count how often a rule is right.
+//!
+//! ```text
+//! ln value = effect of the arm + trend t + drift + sigma e_t + slot effect, and now and then a slow trial
+//! e_t      = ar e_(t-1) + sqrt(1 - ar^2) * normal (or Student's t with 3 degrees of freedom)
+//! drift    = a random walk that both arms share
+//! slow     = 10 to 40 % of the value lost, alone or several trials in a row
+//! ```
+//! The reference is what was measured on shared machines: 3 % from trial to trial, every twentieth trial slow,
+//! a drift of 1 % a trial; paired log-ratios then have a scale of 4.9 %. The other ten are what real machines do
+//! beyond that. Same seed, same values.
+
+use std::f64::consts::TAU;
+
+use record::verdict::Pair;
+
+use crate::design::Dice;
+
+/// How deep a slow trial is, at the least and at the most: shares of the value.
+const DEPTH: (f64, f64) = (0.1, 0.4);
+
+/// What a machine does to its trials; shares unless said otherwise.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Noise {
+    /// For people.
+    pub name: &'static str,
+    /// Deviation of a trial of baseline and arm, on the logarithm.
+    pub sigma: [f64; 2],
+    /// How the deviations are distributed.
+    pub tails: Tails,
+    /// Correlation of neighbouring trials, -1 to 1.
+    pub memory: f64,
+    /// Trials that are slow.
+    pub slow: f64,
+    /// Trials that are slow in a row, a count.
+    pub burst: u32,
+    /// Deviation of the step of a random walk, per trial.
+    pub drift: f64,
+    /// Change per trial.
+    pub trend: f64,
+    /// What being second in a block does.
+    pub second: f64,
+}
+
+/// The shape of a trial's deviation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tails {
+    /// Normal.
+    Normal,
+    /// Student's t with three degrees of freedom, whose variance is three times that of its centre.
+    Heavy,
+}
+
+/// Shared machines as measured.
+pub const REFERENCE: Noise = Noise {
+    name: "reference",
+    sigma: [0.03; 2],
+    tails: Tails::Normal,
+    memory: 0.0,
+    slow: 0.05,
+    burst: 1,
+    drift: 0.01,
+    trend: 0.0,
+    second: 0.0,
+};
+
+/// A machine of its own: 1 % from trial to trial.
+pub const QUIET: Noise = Noise {
+    name: "quiet box",
+    sigma: [0.01; 2],
+    drift: 0.005,
+    ..REFERENCE
+};
+
+/// Ten machines that are worse than the reference, each in its own way.
+#[rustfmt::skip]
+pub const MODELS: [Noise; 10] = [
+    Noise { name: "every fifth trial slow", slow: 0.2, ..REFERENCE },
+    Noise { name: "six slow trials in a row", burst: 6, ..REFERENCE },
+    Noise { name: "neighbours correlated by 0.8", memory: 0.8, ..REFERENCE },
+    Noise { name: "each trial 0.5 % slower", trend: -0.005, ..REFERENCE },
+    Noise { name: "random walk of 5 % a trial", drift: 0.05, ..REFERENCE },
+    Noise { name: "10 % from trial to trial", sigma: [0.1; 2], ..REFERENCE },
+    Noise { name: "heavy tails", tails: Tails::Heavy, ..REFERENCE },
+    Noise { name: "second trial 5 % slower", second: -0.05, ..REFERENCE },
+    Noise { name: "arms of unequal spread", sigma: [0.02, 0.06], slow: 0.0, drift: 0.0, ..REFERENCE },
+    Noise { name: "drift alone", sigma: [0.001; 2], slow: 0.0, ..REFERENCE },
+];
+
+/// One trial, in the order in which it ran.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Slot {
+    /// Counted from 1.
+    pub block: u32,
+    /// Whether the arm ran, or else the baseline.
+    pub is_arm: bool,
+    /// What was measured; more is better, about 100.
+    pub value: f64,
+}
+
+/// Trials without end, two per block, their order drawn by a fair coin.
+#[derive(Debug)]
+pub struct Trials {
+    noise: Noise,
+    effect: f64,
+    coins: Dice,
+    chance: Dice,
+    /// Trials so far.
+    ran: u32,
+    arm_first: bool,
+    drift: f64,
+    last: f64,
+    slow_left: u32,
+}
+
+impl Trials {
+    /// Trials of an arm that is `effect` (a share, above -1) better than its baseline. Streams of one seed have the
+    /// same order and unrelated noise, as the metrics of one run do.
+    pub fn new(noise: Noise, effect: f64, seed: u64, stream: u32) -> Self {
+        let mut chance = Dice::keyed(&format!("noise\n{}\n{seed}\n{stream}", noise.name));
+        Self {
+            last: deviation(&mut chance, noise.tails),
+            noise,
+            effect: effect.ln_1p(),
+            coins: Dice::keyed(&format!("coins\n{}\n{seed}", noise.name)),
+            chance,
+            ran: 0,
+            arm_first: false,
+            drift: 0.0,
+            slow_left: 0,
+        }
+    }
+
+    /// What the machine does to the next trial, on the logarithm.
+    fn disturb(&mut self, is_arm: bool) -> f64 {
+        let Noise { memory, drift, .. } = self.noise;
+        let fresh = deviation(&mut self.chance, self.noise.tails);
+        self.last = memory * self.last + (1.0 - memory * memory).sqrt() * fresh;
+        self.drift += drift * deviation(&mut self.chance, Tails::Normal);
+        if even(&mut self.chance) < self.noise.slow / f64::from(self.noise.burst) {
+            self.slow_left = self.noise.burst;
+        }
+        let depth = DEPTH.0 + (DEPTH.1 - DEPTH.0) * even(&mut self.chance);
+        let slow = if self.slow_left > 0 {
+            (-depth).ln_1p()
+        } else {
+            0.0
+        };
+        self.slow_left = self.slow_left.saturating_sub(1);
+        let trend = self.noise.trend * f64::from(self.ran);
+        self.noise.sigma[usize::from(is_arm)] * self.last + self.drift + trend + slow
+    }
+}
+
+impl Iterator for Trials {
+    type Item = Slot;
+
+    fn next(&mut self) -> Option<Slot> {
+        let is_second = self.ran % 2 == 1;
+        if !is_second {
+            self.arm_first = self.coins.next() >> 63 == 1;
+        }
+        let is_arm = self.arm_first != is_second;
+        let mut value = self.disturb(is_arm);
+        if is_arm {
+            value += self.effect;
+        }
+        if is_second {
+            value += self.noise.second;
+        }
+        let block = self.ran / 2 + 1;
+        self.ran += 1;
+        let value = 100.0 * value.exp();
+        Some(Slot {
+            block,
+            is_arm,
+            value,
+        })
+    }
+}
+
+/// The first `blocks` blocks, side by side.
+pub fn pairs(noise: Noise, effect: f64, blocks: u32, (seed, stream): (u64, u32)) -> Vec<Pair> {
+    let trials: Vec<Slot> = Trials::new(noise, effect, seed, stream)
+        .take(2 * blocks as usize)
+        .collect();
+    let pair = |slots: &[Slot]| {
+        let arm_first = slots[0].is_arm;
+        let (arm, baseline) = if arm_first {
+            (slots[0], slots[1])
+        } else {
+            (slots[1], slots[0])
+        };
+        Pair {
+            block: arm.block,
+            baseline: baseline.value,
+            arm: arm.value,
+            arm_first,
+        }
+    };
+    trials.chunks_exact(2).map(pair).collect()
+}
+
+/// Evenly between 0 and 1, neither of them: 53 bits.
+fn even(dice: &mut Dice) -> f64 {
+    ((dice.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+}
+
+fn deviation(dice: &mut Dice, tails: Tails) -> f64 {
+    match tails {
+        Tails::Normal => normal(dice),
+        Tails::Heavy => {
+            let squares: f64 = (0..3).map(|_| normal(dice).powi(2)).sum();
+            normal(dice) / (squares / 3.0).sqrt()
+        }
+    }
+}
+
+/// Box and Muller, "A note on the generation of random normal deviates", 1958.
+fn normal(dice: &mut Dice) -> f64 {
+    let radius = (-2.0 * even(dice).ln()).sqrt();
+    radius * (TAU * even(dice)).cos()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::score::{median, scale};
+
+    fn contrasts(noise: Noise, effect: f64) -> Vec<f64> {
+        let pairs = pairs(noise, effect, 20_000, (1, 0));
+        pairs
+            .iter()
+            .map(|pair| (pair.arm / pair.baseline).ln())
+            .collect()
+    }
+
+    #[test]
+    fn the_reference_has_the_scale_that_was_measured() {
+        let scale = scale(&contrasts(REFERENCE, 0.0));
+        assert!((0.047..0.051).contains(&scale), "{scale}");
+        let quiet = crate::score::scale(&contrasts(QUIET, 0.0));
+        assert!((0.013..0.018).contains(&quiet), "{quiet}");
+    }
+
+    #[test]
+    fn the_planted_effect_is_there_in_every_model() {
+        for noise in MODELS {
+            let found = median(&contrasts(noise, -0.05));
+            let room = 5.0 * scale(&contrasts(noise, 0.0)) / 20_000f64.sqrt();
+            assert!(
+                (found - 0.95f64.ln()).abs() < room + 1e-4,
+                "{}: {found}",
+                noise.name
+            );
+        }
+    }
+
+    #[test]
+    fn models_do_what_they_are_named_for() {
+        let slow = |noise: Noise| {
+            let noise = Noise {
+                sigma: [1e-6; 2],
+                drift: 0.0,
+                ..noise
+            };
+            let slots = Trials::new(noise, 0.0, 1, 0).take(40_000);
+            let slow: Vec<bool> = slots.map(|slot| slot.value < 95.0).collect();
+            let in_row = slow.windows(2).filter(|two| two[0] && two[1]).count();
+            let all = slow.iter().filter(|slow| **slow).count();
+            (all as f64 / 40_000.0, in_row as f64 / all as f64)
+        };
+        let (share, in_row) = slow(REFERENCE);
+        assert!(
+            (0.045..0.055).contains(&share) && in_row < 0.1,
+            "{share} {in_row}"
+        );
+        let (share, in_row) = slow(MODELS[1]);
+        assert!(
+            (0.04..0.06).contains(&share) && in_row > 0.75,
+            "{share} {in_row}"
+        );
+        let second = Noise {
+            sigma: [1e-6; 2],
+            drift: 0.0,
+            slow: 0.0,
+            ..MODELS[7]
+        };
+        let pair = &pairs(second, 0.0, 1, (1, 0))[0];
+        let ratio = if pair.arm_first {
+            pair.baseline / pair.arm
+        } else {
+            pair.arm / pair.baseline
+        };
+        assert!((ratio.ln() + 0.05).abs() < 1e-4, "{ratio}");
+    }
+
+    #[test]
+    fn streams_share_their_order_and_nothing_else() {
+        let (one, other) = (
+            pairs(REFERENCE, 0.0, 50, (3, 0)),
+            pairs(REFERENCE, 0.0, 50, (3, 1)),
+        );
+        assert!(
+            one.iter()
+                .zip(&other)
+                .all(|(one, other)| one.arm_first == other.arm_first)
+        );
+        assert!(
+            one.iter()
+                .zip(&other)
+                .all(|(one, other)| one.arm.to_bits() != other.arm.to_bits())
+        );
+        assert_eq!(one, pairs(REFERENCE, 0.0, 50, (3, 0)));
+        let firsts = one.iter().filter(|pair| pair.arm_first).count();
+        assert!((15..=35).contains(&firsts), "{firsts}");
+    }
+}

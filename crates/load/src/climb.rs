@@ -45,8 +45,12 @@ pub struct Limit {
 /// What a search for the capacity found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capacity {
-    /// Highest rate that kept the limit, in requests per second; `None` when not even one per second did.
+    /// Highest rate that kept the limit, in requests per second; `None` when not even one per second did, or
+    /// none of those tried before the early end.
     pub rate_per_s: Option<f64>,
+    /// Whether the user ended the search before its time: the rate is then the highest that was found to hold,
+    /// not the highest that holds.
+    pub ended_early: bool,
     /// Whether the client gave out before the server did, so that the server may have more to give.
     pub client_was_limit: bool,
     /// All runs, in the order in which they were made.
@@ -79,7 +83,8 @@ pub fn climb(
 
 /// Searches the highest rate that keeps `limit`, to within 5 %, beginning at the rate of the traffic's schedule.
 ///
-/// Errors are those of `drive::run`, a schedule that has no rate, and a stop by the user.
+/// A stop by the user ends it; what was found until then is kept, the run that it cut short among it, which is not
+/// judged. Errors are those of `drive::run` and a schedule that has no rate.
 pub fn capacity(
     traffic: &Traffic,
     limit: Limit,
@@ -95,21 +100,32 @@ pub fn capacity(
         limit.quantile
     );
     let mut rungs = Vec::new();
+    let (mut broken, mut broken_by_client) = (0, 0);
+    let mut ended_early = false;
     let rate_per_s = search(rate_per_s, |rate_per_s| {
-        let rung = step(traffic, Level::RatePerS(rate_per_s), stop, on_tick)?;
-        ensure!(!stop.load(Ordering::Relaxed), "search ended by the user");
-        let keeps = limit.is_kept(&rung.result);
-        rungs.push(rung);
-        Ok(keeps)
+        let rung = step(traffic, Level::RatePerS(rate_per_s), stop, on_tick);
+        ended_early = stop.load(Ordering::Relaxed);
+        match rung {
+            Err(_) if ended_early && !rungs.is_empty() => return Ok(Held::Unknown),
+            Ok(rung) if ended_early => {
+                rungs.push(rung);
+                return Ok(Held::Unknown);
+            }
+            Err(error) => return Err(error),
+            Ok(rung) => rungs.push(rung),
+        }
+        let result = &rungs.last().expect("a rung was just added").result;
+        if limit.is_kept(result) {
+            return Ok(Held::Yes);
+        }
+        broken += 1;
+        broken_by_client += u32::from(limit.is_broken_by_client(result));
+        Ok(Held::No)
     })?;
-    let broken = rungs.iter().filter(|rung| !limit.is_kept(&rung.result));
-    let client_was_limit = broken.clone().count() > 0
-        && broken
-            .into_iter()
-            .all(|rung| limit.is_broken_by_client(&rung.result));
     Ok(Capacity {
         rate_per_s,
-        client_was_limit,
+        ended_early,
+        client_was_limit: broken > 0 && broken_by_client == broken,
         rungs,
     })
 }
@@ -148,16 +164,25 @@ impl Limit {
     }
 }
 
-/// Highest rate that holds, to within 5 %: doubles or halves until one rate holds and another does not, and
+/// Whether a rate keeps the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Held {
+    Yes,
+    No,
+    /// The user ended the search.
+    Unknown,
+}
+
+/// Highest rate that holds, to within 5 %, or of those tried before the end: doubles or halves until one rate holds and another does not, and
 /// then halves the distance.
-fn search(start: f64, mut holds: impl FnMut(f64) -> Result<bool>) -> Result<Option<f64>> {
+fn search(start: f64, mut holds: impl FnMut(f64) -> Result<Held>) -> Result<Option<f64>> {
     let (mut low, mut high) = (None, None);
     let mut rate = start;
     loop {
-        if holds(rate)? {
-            low = Some(rate);
-        } else {
-            high = Some(rate);
+        match holds(rate)? {
+            Held::Yes => low = Some(rate),
+            Held::No => high = Some(rate),
+            Held::Unknown => return Ok(low),
         }
         rate = match (low, high) {
             (Some(low), None) => low * 2.0,
@@ -178,7 +203,7 @@ mod tests {
         let mut runs = 0;
         let found = search(start, |rate| {
             runs += 1;
-            Ok(rate <= truth)
+            Ok(if rate <= truth { Held::Yes } else { Held::No })
         });
         (found.unwrap(), runs)
     }
@@ -199,6 +224,23 @@ mod tests {
     #[test]
     fn a_server_that_keeps_nothing_has_no_capacity() {
         assert_eq!(find(100.0, 0.5).0, None);
+    }
+
+    #[test]
+    fn a_search_that_is_ended_early_keeps_what_it_found() {
+        let ended_after = |most| {
+            let mut runs = 0;
+            let found = search(100.0, |rate| {
+                runs += 1;
+                Ok(match rate <= 300.0 {
+                    _ if runs > most => Held::Unknown,
+                    true => Held::Yes,
+                    false => Held::No,
+                })
+            });
+            found.unwrap()
+        };
+        assert_eq!([0, 1, 3].map(ended_after), [None, Some(100.0), Some(200.0)]);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::tally::{self, Tally, Window};
 use crate::target::Target;
 use crate::thread::{self, Engine, Progress, Watch};
 use crate::tls::Suite;
-use crate::traffic::{End, EngineChoice, Mix, Protocol, Traffic};
+use crate::traffic::{Cpus, End, EngineChoice, Mix, Protocol, Traffic};
 use crate::uring::{self, Uring};
 
 /// A thread stops sleeping so long before a request is due: sleeps end up to 100 us late on most machines.
@@ -64,19 +64,24 @@ pub fn run_at(
             .collect()
     };
     let chosen = choose(traffic);
+    let rest = Rest {
+        span,
+        stop,
+        spin_ns: spin_ns(traffic.cpus, threads as usize),
+    };
     let (tallies, engine) = match (traffic.protocol, &chosen) {
         (Protocol::Http2 { streams }, _) => {
             let crew = |thread| http2_crew(traffic, streams, span, (thread, threads));
             let crews = (0..threads).map(crew).collect();
-            let tallies = work_all(crews, span, stop, on_tick, http2::work)?;
+            let tallies = work_all(crews, &rest, on_tick, http2::work)?;
             (tallies, http2::NAME)
         }
         (Protocol::Http1, Ok(())) => {
-            let tallies = work_all(crews()?, span, stop, on_tick, thread::work::<Uring>)?;
+            let tallies = work_all(crews()?, &rest, on_tick, thread::work::<Uring>)?;
             (tallies, Uring::NAME)
         }
         (Protocol::Http1, Err(_)) => {
-            let tallies = work_all(crews()?, span, stop, on_tick, thread::work::<Epoll>)?;
+            let tallies = work_all(crews()?, &rest, on_tick, thread::work::<Epoll>)?;
             (tallies, Epoll::NAME)
         }
     };
@@ -250,25 +255,31 @@ pub(crate) fn share(total: u64, (thread, threads): (u32, u32)) -> Range<u64> {
     first(thread)..first(thread + 1)
 }
 
+/// What holds for all threads of a run.
+struct Rest<'r> {
+    span: Span,
+    /// The user ends the run.
+    stop: &'r AtomicBool,
+    spin_ns: u64,
+}
+
 /// Runs one thread per crew and tells of their progress until all have ended.
 fn work_all<C: Send>(
     crews: Vec<C>,
-    span: Span,
-    stop: &AtomicBool,
+    rest: &Rest<'_>,
     on_tick: &mut dyn FnMut(Tick),
     work: fn(C, &Watch<'_>) -> Result<Tally>,
 ) -> Result<Vec<Tally>> {
     let progress: Vec<Progress> = crews.iter().map(|_| Progress::default()).collect();
-    let spin_ns = spin_ns(crews.len());
     std::thread::scope(|scope| {
         let (busy, all_done) = mpsc::channel::<()>();
         let mut threads = Vec::new();
         for (index, (crew, progress)) in crews.into_iter().zip(&progress).enumerate() {
             let busy = busy.clone();
             let watch = Watch {
-                stop,
+                stop: rest.stop,
                 progress,
-                spin_ns,
+                spin_ns: rest.spin_ns,
             };
             let thread = std::thread::Builder::new()
                 .name(format!("client-{index}"))
@@ -280,7 +291,7 @@ fn work_all<C: Send>(
             threads.push(thread);
         }
         drop(busy);
-        watch(&all_done, &progress, span, on_tick);
+        watch(&all_done, &progress, rest.span, on_tick);
         threads
             .into_iter()
             .map(|thread| thread.join().expect("client threads do not panic"))
@@ -289,9 +300,13 @@ fn work_all<C: Send>(
 }
 
 /// Waiting actively is for machines that have a CPU to spare for each client thread.
-fn spin_ns(threads: usize) -> u64 {
-    let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
-    if cpus > threads { SPIN_NS } else { 0 }
+fn spin_ns(cpus: Cpus, threads: usize) -> u64 {
+    let count = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let needed = match cpus {
+        Cpus::Shared => threads + 1,
+        Cpus::Own => threads,
+    };
+    if needed <= count { SPIN_NS } else { 0 }
 }
 
 /// Tells of the progress once a second until the channel is closed.

@@ -120,7 +120,13 @@ impl Epoll {
                     _ => Tail::Open,
                 };
                 let bytes = &self.buffer[..length];
-                (clients.received(slot, bytes, tail, now_ns()), length < room)
+                let (ok, now_ns) = (clients.tally.ok(), now_ns());
+                let step = clients.received(slot, bytes, tail, now_ns);
+                // These were the last bytes of a right answer.
+                if ok < clients.tally.ok() {
+                    clients.tally.paced(line.error_ppm(now_ns));
+                }
+                (step, length < room)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => (Step::Wait, true),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => (Step::Wait, false),

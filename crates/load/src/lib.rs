@@ -40,7 +40,7 @@ use record::load::LoadResult;
 
 use crate::expect::Expect;
 use crate::schedule::Schedule;
-use crate::traffic::{End, EngineChoice, Exchange, Mix, Protocol, Traffic};
+use crate::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
 
 /// One URL of the mix.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,6 +116,7 @@ impl Load {
             seed: 0,
             // The same on every kernel: arms must not differ in their clients.
             engine: EngineChoice::Epoll,
+            cpus: Cpus::Shared,
         }
     }
 }

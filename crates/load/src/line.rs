@@ -67,6 +67,13 @@ impl Line {
     pub(crate) fn take(&mut self, bytes: usize) {
         self.taken_bytes += bytes as u64;
     }
+
+    /// How far the speed since the first bytes is from the one asked for, in millionths.
+    pub(crate) fn error_ppm(self, now_ns: u64) -> u64 {
+        let due_ns = self.taken_bytes as f64 * 1e9 / self.bytes_per_s;
+        let passed_ns = now_ns.saturating_sub(self.since_ns) as f64;
+        ((passed_ns / due_ns - 1.0).abs() * 1e6).round() as u64
+    }
 }
 
 #[cfg(test)]
@@ -85,6 +92,8 @@ mod tests {
             line.take(bytes);
             left -= bytes as u64;
         }
+        assert_eq!(line.error_ppm(now_ns), 0);
+        assert_eq!(line.error_ppm(now_ns + (now_ns - 5) / 100), 10_000);
         let seconds = (now_ns - 5) as f64 / 1e9;
         assert!((seconds - 25_000.0 / 3600.0).abs() < 1e-6, "{seconds} s");
     }

@@ -65,6 +65,7 @@ fn add(all: &mut LoadResult, result: &LoadResult) {
         latency,
         service,
         lateness,
+        speed_error_ppm,
         repeated,
         withdrawn,
         sessions,
@@ -87,6 +88,7 @@ fn add(all: &mut LoadResult, result: &LoadResult) {
     all.latency.merge(latency);
     all.service.merge(service);
     all.lateness.merge(lateness);
+    all.speed_error_ppm.merge(speed_error_ppm);
     all.repeated += repeated;
     all.withdrawn += withdrawn;
     all.sessions += sessions;

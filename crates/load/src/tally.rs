@@ -74,6 +74,7 @@ pub(crate) struct Tally {
     latency: Latency,
     service: Latency,
     lateness: Latency,
+    speed_error_ppm: Latency,
     timeline: Vec<Second>,
 }
 
@@ -101,6 +102,7 @@ impl Tally {
             latency: Latency::new(),
             service: Latency::new(),
             lateness: Latency::new(),
+            speed_error_ppm: Latency::new(),
             timeline: Vec::new(),
         }
     }
@@ -146,6 +148,16 @@ impl Tally {
         if begun.counts {
             self.lateness.record(late_ns);
         }
+    }
+
+    /// Right answers that count, so far.
+    pub(crate) fn ok(&self) -> u64 {
+        self.ok
+    }
+
+    /// A right answer that counts came over a slow line whose speed was off by so many millionths.
+    pub(crate) fn paced(&mut self, error_ppm: u64) {
+        self.speed_error_ppm.record(error_ppm);
     }
 
     /// A request was due and nobody could begin it within its deadline.
@@ -253,6 +265,7 @@ fn add(result: &mut LoadResult, tally: &Tally) {
     result.latency.merge(&tally.latency);
     result.service.merge(&tally.service);
     result.lateness.merge(&tally.lateness);
+    result.speed_error_ppm.merge(&tally.speed_error_ppm);
     for (fault, count) in &tally.faults {
         *result.faults.entry(*fault).or_default() += count;
     }

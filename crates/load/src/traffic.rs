@@ -46,6 +46,18 @@ pub struct Traffic {
     pub seed: u64,
     /// How sockets are waited for.
     pub engine: EngineChoice,
+    /// Who else uses the CPUs that the client may run on.
+    pub cpus: Cpus,
+}
+
+/// Who else uses the CPUs that the client may run on. Sleeps end late, so a thread that has an instant to keep
+/// watches the clock before it, if that takes nothing from the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cpus {
+    /// Perhaps the server: one CPU more than client threads is needed to watch the clock.
+    Shared,
+    /// Nobody, as the caller has seen to: a CPU for each client thread is enough.
+    Own,
 }
 
 /// When a load ends.

@@ -120,6 +120,11 @@ pub struct LoadResult {
     /// that go on at once. Waiting for a free connection is the server's doing and not part of it.
     #[serde(default)]
     pub lateness: Latency,
+    /// Relative error of the speed of slow lines, in millionths, one for each right answer read over one: how far
+    /// the time from its first byte to its last is from what its bytes take at the speed asked for. Shorter and
+    /// longer count alike. Empty where lines are not slow.
+    #[serde(default)]
+    pub speed_error_ppm: Latency,
     /// Requests sent again on a new connection because the server closed a kept one before it had answered
     /// anything, which RFC 9112 allows it at any time (section 9.3.1). They are faults only if they fail then.
     #[serde(default)]

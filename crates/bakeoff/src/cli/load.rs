@@ -127,6 +127,10 @@ pub struct LoadArgs {
     /// How sockets are waited for
     #[arg(long, value_enum, default_value_t = Engine::Auto, help_heading = FROM)]
     pub engine: Engine,
+    /// The client has its CPUs to itself (see taskset): watch the clock before each planned instant
+    /// even if there is no CPU to spare
+    #[arg(long, help_heading = FROM)]
+    pub own_cpus: bool,
 
     /// Send the load from these hosts instead, each of which runs --follow:
     /// `HOST:PORT,HOST:PORT`

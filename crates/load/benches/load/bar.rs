@@ -13,7 +13,7 @@ use crate::field::Field;
 use crate::peers::Tool;
 use crate::ratio;
 use crate::rounds::Effort;
-use crate::server::{IMAGE_BYTES, Server};
+use crate::server::Server;
 
 /// Open loop: low enough that the client's core is not busy for more than 70 %.
 const RATE_PER_S: f64 = 10_000.0;
@@ -274,7 +274,6 @@ fn slow(cage: &Cage, field: &Field) -> Result<Slow> {
         file: File::Image,
         ..SCENES[0]
     };
-    let answer_bytes = field.server.answer_bytes("/image", IMAGE_BYTES)?;
     let part = Part {
         connections: SLOW_CLIENTS,
         bits_per_s: MODEMS.to_vec(),
@@ -290,46 +289,19 @@ fn slow(cage: &Cage, field: &Field) -> Result<Slow> {
     let few = cage.run(&field.own_words(&few))?;
     let spent = cage.run(&field.own_words(&part))?;
     let result = result(&spent)?;
-    let due_ns = MODEMS.map(|speed| answer_bytes as f64 * 8e9 / f64::from(speed));
-    let errors = errors(&result.service.recorded(), &due_ns);
+    // From first byte to last: the wait for the first one is the server's and the connecting crowd's.
+    let error = |share| result.speed_error_ppm.quantile_ns(share) as f64 / 1e6;
     Ok(Slow {
         clients: result.connections_held as u32,
         answers: result.ok,
         failed: result.fault_count() + result.unsent,
-        p50_error: quantile(&errors, 0.5),
-        p99_error: quantile(&errors, 0.99),
-        max_error: quantile(&errors, 1.0),
+        p50_error: error(0.5),
+        p99_error: error(0.99),
+        max_error: error(1.0),
         bytes_per_client: spent.peak_kib.saturating_sub(few.peak_kib) as f64 * 1024.0
             / f64::from(SLOW_CLIENTS),
         cpu_s: spent.cpu.as_secs_f64(),
     })
-}
-
-/// How far each of the recorded times `(nanoseconds, count)` is from the nearest of those that are due, rising.
-pub(crate) fn errors(recorded: &[(u64, u64)], due_ns: &[f64]) -> Vec<(f64, u64)> {
-    let error = |ns: u64| {
-        let each = due_ns.iter().map(|due_ns| (ns as f64 / due_ns - 1.0).abs());
-        each.fold(f64::INFINITY, f64::min)
-    };
-    let mut errors: Vec<(f64, u64)> = recorded
-        .iter()
-        .map(|(ns, count)| (error(*ns), *count))
-        .collect();
-    errors.sort_by(|one, other| one.0.total_cmp(&other.0));
-    errors
-}
-
-/// The value that a share of all weighted values stays at or below; 0 when there are none.
-pub(crate) fn quantile(values: &[(f64, u64)], share: f64) -> f64 {
-    let total: u64 = values.iter().map(|(_, count)| count).sum();
-    let mut seen = 0;
-    for (value, count) in values {
-        seen += count;
-        if seen as f64 >= share * total as f64 {
-            return *value;
-        }
-    }
-    0.0
 }
 
 fn stay(cage: &Cage, field: &Field) -> Result<Memory> {

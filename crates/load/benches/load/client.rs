@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use load::drive;
 use load::expect::Expect;
 use load::schedule::{Arrivals, Schedule};
-use load::traffic::{End, EngineChoice, Exchange, Mix, Protocol, Traffic};
+use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
 use serde::{Deserialize, Serialize};
 
 /// First argument of the bench when it is to be a client.
@@ -83,6 +83,8 @@ impl Part {
                 Engine::Epoll => EngineChoice::Epoll,
                 Engine::Uring => EngineChoice::Fastest,
             },
+            // Where the bench plans instants, the client is bound to CPUs of its own.
+            cpus: Cpus::Own,
         }
     }
 }

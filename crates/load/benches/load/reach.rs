@@ -233,8 +233,7 @@ fn slow(bar: &Bar) -> Option<Row> {
                 && slow.p99_error <= 0.02
                 && slow.bytes_per_client <= 4096.0,
         ),
-        cause: "not told apart: the time measured includes the wait \
-                for the first byte while all clients connect within half a second"
+        cause: "from the first byte of an answer to its last; a late timer or a server without bytes to send"
             .into(),
     })
 }

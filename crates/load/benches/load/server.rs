@@ -1,7 +1,6 @@
 //! The one server of the bench: nginx, one process, a CPU of its own, files that do not outlive it.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -75,28 +74,6 @@ impl Server {
         thread::sleep(time);
         let _ = kill(pid, Signal::SIGCONT);
         since.elapsed()
-    }
-
-    /// Length of a whole answer, head and body, in bytes.
-    pub(crate) fn answer_bytes(&self, path: &str, body_bytes: usize) -> Result<usize> {
-        let mut stream = TcpStream::connect(self.address)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        write!(
-            stream,
-            "GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n",
-            self.address
-        )?;
-        let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
-        loop {
-            let length = stream.read(&mut piece)?;
-            bytes.extend_from_slice(&piece[..length]);
-            let head = bytes.windows(4).position(|four| four == b"\r\n\r\n");
-            match head {
-                Some(head) if bytes.len() >= head + 4 + body_bytes => return Ok(bytes.len()),
-                Some(_) | None if length == 0 => bail!("answer cut short: {path}"),
-                Some(_) | None => {}
-            }
-        }
     }
 
     fn wait(&self) -> Result<()> {

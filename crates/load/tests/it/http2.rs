@@ -13,7 +13,7 @@ use h2::{Reason, RecvStream};
 use http::{Request, Response};
 use load::expect::Expect;
 use load::schedule::{Arrivals, Schedule};
-use load::traffic::{End, EngineChoice, Exchange, Mix, Protocol, Traffic};
+use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
 use load::{drive, http2};
 use record::load::{Fault, LoadResult};
 use tokio::task::LocalSet;
@@ -136,6 +136,7 @@ fn traffic(server: SocketAddr, paths: &[&str]) -> Traffic {
         end: End::Count(80),
         seed: 7,
         engine: EngineChoice::Fastest,
+        cpus: Cpus::Shared,
     }
 }
 

@@ -10,7 +10,7 @@ use load::climb::{self, Level, Limit};
 use load::drive;
 use load::expect::Expect;
 use load::schedule::{Arrivals, Schedule};
-use load::traffic::{End, EngineChoice, Exchange, Mix, Protocol, Traffic};
+use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
 use record::load::LoadResult;
 
 use crate::server::{BODY, Server, answer, serve_rightly, wait_for_request};
@@ -36,6 +36,7 @@ fn traffic_on(server: &Server, rate_per_s: f64) -> Traffic {
         end: End::After(Duration::from_secs(2)),
         seed: 7,
         engine: EngineChoice::Fastest,
+        cpus: Cpus::Shared,
     }
 }
 
@@ -182,6 +183,9 @@ fn slow_lines_keep_their_speed() {
     };
     let result = run(&traffic);
     assert_eq!(result.ok, 6);
+    assert_eq!(result.speed_error_ppm.count(), 6);
+    let error_ppm = result.speed_error_ppm.max_ns();
+    assert!(error_ppm <= 20_000, "off by {error_ppm} millionths");
     // 30 kB and a head of 40 bytes at 50 kB/s and at 100 kB/s; half of the clients each.
     let (fast_ms, slow_ms) = (
         result.latency.quantile_ns(0.5) / 1_000_000,

@@ -11,7 +11,7 @@ use load::drive;
 use load::expect::Expect;
 use load::schedule::Schedule;
 use load::tls::{Tls, Trust};
-use load::traffic::{End, EngineChoice, Exchange, Mix, Protocol, Traffic};
+use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
 use record::load::{Fault, LoadResult};
 use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
@@ -112,6 +112,7 @@ fn run(server: &Secure, keep_alive: bool, tls: Tls) -> LoadResult {
         end: End::Count(12),
         seed: 7,
         engine: EngineChoice::Fastest,
+        cpus: Cpus::Shared,
     };
     drive::run(&traffic, &AtomicBool::new(false), &mut |_| {}).unwrap()
 }

@@ -10,7 +10,7 @@ use load::drive;
 use load::expect::Expect;
 use load::schedule::{Arrivals, Schedule};
 use load::script::Script;
-use load::traffic::{End, EngineChoice, Mix, Protocol, Traffic};
+use load::traffic::{Cpus, End, EngineChoice, Mix, Protocol, Traffic};
 
 use crate::server::Server;
 
@@ -65,6 +65,7 @@ fn traffic_on(server: &Server, script: Script) -> Traffic {
         end: End::Count(8),
         seed: 7,
         engine: EngineChoice::Fastest,
+        cpus: Cpus::Shared,
     }
 }
 

@@ -102,6 +102,7 @@ fn capacity(search: &Search) -> Value {
     json!({
         "limit": limit_words(search),
         "rate_per_s": search.rate_per_s,
+        "ended_early": search.ended_early,
         "client_was_limit": search.client_was_limit,
     })
 }

@@ -11,7 +11,7 @@ use load::expect::Expect;
 use load::schedule::{Arrivals, Schedule};
 use load::script::Script;
 use load::tls::{Tls, Trust};
-use load::traffic::{End, EngineChoice, Exchange, Mix, Protocol, Traffic};
+use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
 use record::problem::{Problem, Problems};
 
 use super::first::{self, Wanted};
@@ -102,6 +102,11 @@ pub(super) fn read(args: &LoadArgs) -> Result<Order> {
         engine: match args.engine {
             Engine::Auto => EngineChoice::Fastest,
             Engine::Epoll => EngineChoice::Epoll,
+        },
+        cpus: if args.own_cpus {
+            Cpus::Own
+        } else {
+            Cpus::Shared
         },
     };
     Ok(Order {

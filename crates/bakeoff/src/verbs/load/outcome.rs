@@ -50,6 +50,7 @@ pub(super) struct Run {
 pub(super) struct Search {
     pub(super) limit: Limit,
     pub(super) rate_per_s: Option<f64>,
+    pub(super) ended_early: bool,
     pub(super) client_was_limit: bool,
 }
 
@@ -78,12 +79,14 @@ impl Search {
     pub(super) fn new(limit: Limit, found: &Capacity) -> Self {
         let Capacity {
             rate_per_s,
+            ended_early,
             client_was_limit,
             ..
         } = *found;
         Self {
             limit,
             rate_per_s,
+            ended_early,
             client_was_limit,
         }
     }

@@ -10,7 +10,7 @@ use load::expect::{Content, Expect};
 use load::schedule::{Arrivals, Schedule};
 use load::script::Script;
 use load::tls::{Tls, Trust};
-use load::traffic::{End, EngineChoice, Exchange, Mix, Protocol, Traffic};
+use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -37,6 +37,7 @@ pub(super) struct Share {
     count: Option<u64>,
     seed: u64,
     epoll: bool,
+    cpus: Whose,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -64,6 +65,14 @@ struct Question {
     body: String,
     status: u16,
     right: Right,
+}
+
+/// Who else uses a follower's CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Whose {
+    Shared,
+    Own,
 }
 
 /// What is known of a right body; bytes and hashes in base 64.
@@ -119,6 +128,10 @@ impl Share {
             count,
             seed: traffic.seed,
             epoll: traffic.engine == EngineChoice::Epoll,
+            cpus: match traffic.cpus {
+                Cpus::Shared => Whose::Shared,
+                Cpus::Own => Whose::Own,
+            },
         }
     }
 
@@ -162,6 +175,10 @@ impl Share {
                 EngineChoice::Epoll
             } else {
                 EngineChoice::Fastest
+            },
+            cpus: match self.cpus {
+                Whose::Shared => Cpus::Shared,
+                Whose::Own => Cpus::Own,
             },
         })
     }
@@ -328,6 +345,7 @@ mod tests {
             end: End::Count(9),
             seed: u64::MAX,
             engine: EngineChoice::Fastest,
+            cpus: Cpus::Own,
         };
         check(&base, None);
         let script = "visit /\nthink 1s\n";

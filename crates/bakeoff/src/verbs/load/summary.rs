@@ -183,6 +183,9 @@ fn one(run: &Run) -> String {
         ("client CPU", client_cpu(run)),
         ("engine", engine(result)),
     ];
+    if result.speed_error_ppm.count() > 0 {
+        lines.push(("line speed", line_speed(&result.speed_error_ppm)));
+    }
     if result.sessions > 0 {
         lines.push(("sessions", format!("{} ended", show_count(result.sessions))));
     }
@@ -258,6 +261,15 @@ fn client_cpu(run: &Run) -> String {
         ""
     };
     format!("{each}threads {} busy{waits}", busy.join(", "))
+}
+
+/// How well slow lines kept the speeds asked for.
+fn line_speed(error_ppm: &Latency) -> String {
+    let [p50, p99, most] =
+        [0.5, 0.99, 1.0].map(|share| significant(error_ppm.quantile_ns(share) as f64 / 1e4, 2));
+    format!(
+        "off by {p50} % at the median, {p99} % at p99, {most} % at most, from first byte to last"
+    )
 }
 
 fn engine(result: &LoadResult) -> String {
@@ -415,6 +427,12 @@ fn table(runs: &[Run]) -> String {
 fn found(search: &Search) -> String {
     let limit = limit_words(search);
     match search.rate_per_s {
+        Some(rate) if search.ended_early => {
+            let rate = significant(rate, 4);
+            format!(
+                "capacity: at least {rate} requests/s keep {limit}; ended before the limit was found\n"
+            )
+        }
         Some(rate) => {
             let rate = significant(rate, 4);
             let more = if search.client_was_limit {
@@ -423,6 +441,11 @@ fn found(search: &Search) -> String {
                 ""
             };
             format!("capacity: {rate} requests/s keep {limit}, to within 5 %{more}\n")
+        }
+        None if search.ended_early => {
+            format!(
+                "capacity: not found before the early end; no rate tried until then keeps {limit}\n"
+            )
         }
         None => format!("capacity: not even 1 request/s keeps {limit}\n"),
     }
@@ -629,6 +652,7 @@ mod tests {
         let search = Search {
             limit,
             rate_per_s: Some(1234.5),
+            ended_early: false,
             client_was_limit: true,
         };
         let level = Level::RatePerS(1234.5);
@@ -651,6 +675,23 @@ mod tests {
                 capacity: 1235 requests/s keep p99.9<5ms,faults<0.5%, to within 5 %; the client gave out first, so the server may have more
             "#]],
         );
+    }
+
+    #[test]
+    fn a_search_that_was_ended_says_what_it_knows() {
+        let said = |rate_per_s| {
+            found(&Search {
+                limit: crate::verbs::load::typed::limit("p99<5ms").unwrap(),
+                rate_per_s,
+                ended_early: true,
+                client_was_limit: false,
+            })
+        };
+        expect![[r#"
+            capacity: at least 2000 requests/s keep p99<5ms; ended before the limit was found
+            capacity: not found before the early end; no rate tried until then keeps p99<5ms
+        "#]]
+        .assert_eq(&(said(Some(2000.0)) + &said(None)));
     }
 
     #[test]

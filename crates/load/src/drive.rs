@@ -211,6 +211,7 @@ fn part(traffic: &Traffic, turn: (u32, u32)) -> (Range<u32>, Target) {
         server: traffic.server,
         sources: traffic.sources.clone(),
         bits_per_s: traffic.bits_per_s.clone(),
+        stamps: traffic.stamps,
         first: numbers.start,
     };
     (numbers, target)

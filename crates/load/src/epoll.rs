@@ -24,6 +24,9 @@ const BATCH: u16 = 256;
 /// One read takes at most this much; most answers fit.
 const BUFFER_BYTES: usize = 128 << 10;
 
+/// One read in so many asks when its bytes came.
+const STAMPED: u8 = 64;
+
 /// The sockets of one client thread.
 pub(crate) struct Epoll {
     poll: Poll,
@@ -33,6 +36,8 @@ pub(crate) struct Epoll {
     /// Slow lines, one per slot; none when all clients read as fast as they can.
     lines: Vec<Line>,
     line_timers: Wheel,
+    /// Reads until the next one that asks for its stamp; none where the kernel gives no stamps.
+    until_stamp: Option<u8>,
 }
 
 /// A slot's connection. `life` counts its connections, so that news of an earlier one is not mistaken for its own.
@@ -152,9 +157,19 @@ impl Epoll {
             let Some(stream) = socket.stream.as_mut().filter(|_| socket.life == life) else {
                 return;
             };
-            let (step, more) = match stream.read(&mut self.buffer) {
-                Ok(length) => {
+            let read = match &mut self.until_stamp {
+                Some(0) => sys::read_stamped(stream, &mut self.buffer),
+                Some(_) | None => stream.read(&mut self.buffer).map(|length| (length, None)),
+            };
+            if let Some(left) = &mut self.until_stamp {
+                *left = left.checked_sub(1).unwrap_or(STAMPED - 1);
+            }
+            let (step, more) = match read {
+                Ok((length, waited_ns)) => {
                     let emptied = length < self.buffer.len();
+                    if let Some(waited_ns) = waited_ns {
+                        clients.tally.delayed(now_ns(), waited_ns);
+                    }
                     let tail = match length {
                         0 => Tail::Closed,
                         _ if emptied => tail,
@@ -179,6 +194,9 @@ impl Epoll {
         if let Some(line) = self.lines.get_mut(slot as usize) {
             line.open();
             sys::set_window(&stream, line.window_bytes())?;
+        }
+        if self.until_stamp.is_some() && sys::stamp(&stream).is_err() {
+            self.until_stamp = None;
         }
         sys::connect(&stream, self.target.server)?;
         let socket = &mut self.sockets[slot as usize];
@@ -213,6 +231,7 @@ impl Engine for Epoll {
         let lines = (0..slots as u32).filter_map(line).collect();
         Ok(Self {
             poll: Poll::new(BATCH).context("cannot make an epoll instance")?,
+            until_stamp: target.stamps.then_some(0),
             target,
             sockets: (0..slots).map(socket).collect(),
             buffer: vec![0; BUFFER_BYTES],

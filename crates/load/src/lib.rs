@@ -116,6 +116,7 @@ impl Load {
             seed: 0,
             // The same on every kernel: arms must not differ in their clients.
             engine: EngineChoice::Epoll,
+            stamps: false,
             cpus: Cpus::Shared,
         }
     }

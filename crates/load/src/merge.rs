@@ -65,6 +65,7 @@ fn add(all: &mut LoadResult, result: &LoadResult) {
         latency,
         service,
         lateness,
+        client_delay,
         speed_error_ppm,
         repeated,
         withdrawn,
@@ -88,6 +89,7 @@ fn add(all: &mut LoadResult, result: &LoadResult) {
     all.latency.merge(latency);
     all.service.merge(service);
     all.lateness.merge(lateness);
+    all.client_delay.merge(client_delay);
     all.speed_error_ppm.merge(speed_error_ppm);
     all.repeated += repeated;
     all.withdrawn += withdrawn;

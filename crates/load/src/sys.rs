@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::ptr::NonNull;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use record::load::Fault;
 
@@ -39,6 +39,57 @@ fn set_option(stream: &TcpStream, level: i32, option: i32, value: u32) -> io::Re
     // SAFETY: `place` holds an integer of `length` bytes.
     check(unsafe { libc::setsockopt(stream.as_raw_fd(), level, option, place, length) })?;
     Ok(())
+}
+
+/// Has the kernel note when bytes come.
+pub(crate) fn stamp(stream: &TcpStream) -> io::Result<()> {
+    let flags = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+    set_option(stream, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags)
+}
+
+/// Reads as `read(2)` does; also how long the last of the bytes had waited, where the kernel has stamped them
+/// (`socket(7)`, `SO_TIMESTAMPING`).
+#[expect(unsafe_code, reason = "std reads no control messages")]
+pub(crate) fn read_stamped(
+    stream: &TcpStream,
+    buffer: &mut [u8],
+) -> io::Result<(usize, Option<u64>)> {
+    let mut piece = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    // Aligned as control messages must be; three time stamps and their head need 64 bytes.
+    let mut control = [0u64; 32];
+    // SAFETY: an all-zero msghdr is a valid one without name, pieces and control messages.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (&raw mut piece, 1);
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control);
+    // SAFETY: all that the message points to outlives the call and is as long as it says.
+    let length = unsafe { libc::recvmsg(stream.as_raw_fd(), &raw mut message, 0) };
+    let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
+    // SAFETY: the kernel has filled in the message, and `control` lives.
+    let head = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
+    if head.is_null() {
+        return Ok((length, None));
+    }
+    // SAFETY: the head lies within `control`; a message of this type begins with a `timespec`.
+    let stamp = unsafe {
+        let is_stamp =
+            (*head).cmsg_level == libc::SOL_SOCKET && (*head).cmsg_type == libc::SCM_TIMESTAMPING;
+        is_stamp.then(|| {
+            libc::CMSG_DATA(head)
+                .cast::<libc::timespec>()
+                .read_unaligned()
+        })
+    };
+    let waited = stamp.and_then(|stamp| {
+        let since_epoch = Duration::new(stamp.tv_sec as u64, stamp.tv_nsec as u32);
+        let came = SystemTime::UNIX_EPOCH + since_epoch;
+        // The kernel stamps with the clock on the wall, which may be set back in between.
+        SystemTime::now().duration_since(came).ok()
+    });
+    Ok((length, waited.map(|waited| waited.as_nanos() as u64)))
 }
 
 /// Starts to connect; the socket becomes writable once it has.

@@ -74,6 +74,7 @@ pub(crate) struct Tally {
     latency: Latency,
     service: Latency,
     lateness: Latency,
+    client_delay: Latency,
     speed_error_ppm: Latency,
     timeline: Vec<Second>,
 }
@@ -102,6 +103,7 @@ impl Tally {
             latency: Latency::new(),
             service: Latency::new(),
             lateness: Latency::new(),
+            client_delay: Latency::new(),
             speed_error_ppm: Latency::new(),
             timeline: Vec::new(),
         }
@@ -147,6 +149,13 @@ impl Tally {
     pub(crate) fn late(&mut self, begun: Begun, late_ns: u64) {
         if begun.counts {
             self.lateness.record(late_ns);
+        }
+    }
+
+    /// Bytes had waited so long for the client to read them.
+    pub(crate) fn delayed(&mut self, now_ns: u64, delay_ns: u64) {
+        if self.window.contains(now_ns) {
+            self.client_delay.record(delay_ns);
         }
     }
 
@@ -265,6 +274,7 @@ fn add(result: &mut LoadResult, tally: &Tally) {
     result.latency.merge(&tally.latency);
     result.service.merge(&tally.service);
     result.lateness.merge(&tally.lateness);
+    result.client_delay.merge(&tally.client_delay);
     result.speed_error_ppm.merge(&tally.speed_error_ppm);
     for (fault, count) in &tally.faults {
         *result.faults.entry(*fault).or_default() += count;

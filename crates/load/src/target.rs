@@ -10,6 +10,8 @@ pub(crate) struct Target {
     pub(crate) sources: Vec<IpAddr>,
     /// Speeds of the lines that clients read from; with none they read as fast as they can.
     pub(crate) bits_per_s: Vec<u32>,
+    /// Whether the kernel is to stamp what comes.
+    pub(crate) stamps: bool,
     /// Number of the thread's first slot among those of all threads.
     pub(crate) first: u32,
 }

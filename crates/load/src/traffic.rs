@@ -46,6 +46,9 @@ pub struct Traffic {
     pub seed: u64,
     /// How sockets are waited for.
     pub engine: EngineChoice,
+    /// Whether the kernel stamps what comes, so that a sample tells how long the client let it wait. Stamps cost
+    /// every socket of the kernel a little. The epoll engine takes them.
+    pub stamps: bool,
     /// Who else uses the CPUs that the client may run on.
     pub cpus: Cpus,
 }

@@ -120,6 +120,11 @@ pub struct LoadResult {
     /// that go on at once. Waiting for a free connection is the server's doing and not part of it.
     #[serde(default)]
     pub lateness: Latency,
+    /// How long bytes that had come waited for the client to read them, in nanoseconds: from the kernel's receive
+    /// stamp to the read, on one read in 64. This much of a latency is the client's own. Empty where stamps are not
+    /// taken: in trials, with `io_uring` and HTTP/2, and where the kernel refuses.
+    #[serde(default)]
+    pub client_delay: Latency,
     /// Relative error of the speed of slow lines, in millionths, one for each right answer read over one: how far
     /// the time from its first byte to its last is from what its bytes take at the speed asked for. Shorter and
     /// longer count alike. Empty where lines are not slow.

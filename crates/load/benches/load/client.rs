@@ -79,6 +79,7 @@ impl Part {
             warmup: Duration::from_millis(self.warmup_ms),
             end: End::After(Duration::from_millis(self.window_ms)),
             seed: 1,
+            stamps: false,
             engine: match self.engine {
                 Engine::Epoll => EngineChoice::Epoll,
                 Engine::Uring => EngineChoice::Fastest,

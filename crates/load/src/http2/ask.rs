@@ -58,6 +58,7 @@ fn with_line<T>(site: Site<'_>, work: impl AsyncFnOnce(Open) -> Result<T>) -> Re
         server: site.server,
         sources: Vec::new(),
         bits_per_s: Vec::new(),
+        stamps: false,
         first: 0,
     };
     let way = Way::new(target, site.tls)?;

@@ -36,6 +36,7 @@ fn traffic_on(server: SocketAddr) -> Traffic {
     Traffic {
         end: End::Count(40),
         engine: EngineChoice::Fastest,
+        stamps: false,
         ..load.traffic()
     }
 }

@@ -136,6 +136,7 @@ fn traffic(server: SocketAddr, paths: &[&str]) -> Traffic {
         end: End::Count(80),
         seed: 7,
         engine: EngineChoice::Fastest,
+        stamps: false,
         cpus: Cpus::Shared,
     }
 }

@@ -36,6 +36,7 @@ fn traffic_on(server: &Server, rate_per_s: f64) -> Traffic {
         end: End::After(Duration::from_secs(2)),
         seed: 7,
         engine: EngineChoice::Fastest,
+        stamps: false,
         cpus: Cpus::Shared,
     }
 }
@@ -47,6 +48,24 @@ fn run(traffic: &Traffic) -> LoadResult {
         result.ok + result.unsent + result.fault_count()
     );
     result
+}
+
+#[test]
+fn the_kernel_stamps_a_sample_of_what_comes() {
+    let server = Server::start(serve_rightly);
+    let traffic = Traffic {
+        engine: EngineChoice::Epoll,
+        stamps: true,
+        ..traffic_on(&server, 2000.0)
+    };
+    let result = run(&traffic);
+    let (stamped, delay) = (result.client_delay.count(), &result.client_delay);
+    assert!(
+        stamped >= result.ok / 64 / 2 && stamped <= result.ok / 32,
+        "{stamped} of {}",
+        result.ok
+    );
+    assert!(delay.quantile_ns(0.5) > 0 && delay.quantile_ns(0.5) < result.latency.max_ns());
 }
 
 #[test]

@@ -112,6 +112,7 @@ fn run(server: &Secure, keep_alive: bool, tls: Tls) -> LoadResult {
         end: End::Count(12),
         seed: 7,
         engine: EngineChoice::Fastest,
+        stamps: false,
         cpus: Cpus::Shared,
     };
     drive::run(&traffic, &AtomicBool::new(false), &mut |_| {}).unwrap()

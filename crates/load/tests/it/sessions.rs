@@ -65,6 +65,7 @@ fn traffic_on(server: &Server, script: Script) -> Traffic {
         end: End::Count(8),
         seed: 7,
         engine: EngineChoice::Fastest,
+        stamps: false,
         cpus: Cpus::Shared,
     }
 }

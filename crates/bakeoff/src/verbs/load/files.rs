@@ -32,6 +32,7 @@ fn hdr(outcome: &Outcome, began: SystemTime) -> String {
             ("", &result.latency),
             ("Tag=service,", &result.service),
             ("Tag=lateness,", &result.lateness),
+            ("Tag=client-delay,", &result.client_delay),
         ];
         for (tag, latency) in tagged.iter().filter(|(_, latency)| latency.count() > 0) {
             let max_ms = latency.max_ns() as f64 / 1e6;

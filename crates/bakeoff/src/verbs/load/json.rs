@@ -65,6 +65,7 @@ fn run(run: &Run) -> Value {
         "latency_ns": quantiles(&result.latency),
         "service_ns": quantiles(&result.service),
         "lateness_ns": quantiles(&result.lateness),
+        "client_delay_ns": quantiles(&result.client_delay),
         "client_busy": busy(result),
         "result": result,
     })

@@ -99,6 +99,7 @@ pub(super) fn read(args: &LoadArgs) -> Result<Order> {
             None => End::After(args.duration.unwrap_or(WINDOW)),
         },
         seed: args.seed,
+        stamps: true,
         engine: match args.engine {
             Engine::Auto => EngineChoice::Fastest,
             Engine::Epoll => EngineChoice::Epoll,

@@ -171,6 +171,7 @@ impl Share {
                 (None, window_ns) => End::After(Duration::from_nanos(window_ns.unwrap_or(0))),
             },
             seed: self.seed,
+            stamps: true,
             engine: if self.epoll {
                 EngineChoice::Epoll
             } else {
@@ -344,6 +345,7 @@ mod tests {
             warmup: Duration::from_secs(1),
             end: End::Count(9),
             seed: u64::MAX,
+            stamps: true,
             engine: EngineChoice::Fastest,
             cpus: Cpus::Own,
         };

@@ -285,12 +285,13 @@ fn engine(result: &LoadResult) -> String {
     }
 }
 
-/// Latency, and beside it service time and lateness where there are any.
+/// Latency, and beside it service time, lateness and the client's own delay where there are any.
 fn quantiles(result: &LoadResult) -> String {
     let columns = [
         ("latency", &result.latency),
         ("service time", &result.service),
         ("lateness", &result.lateness),
+        ("client delay", &result.client_delay),
     ];
     let columns: Vec<_> = columns
         .into_iter()

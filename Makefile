@@ -34,7 +34,7 @@ bench-load:
 		|| echo "oha cannot be built here: going on without it"
 	cargo bench -p load --bench load
 
-# How often the rule is right on simulated machines, about ten minutes on both cores; writes the table in docs/statistics.md.
+# How often the rule is right on simulated machines, about ten minutes on two cores; writes the table in docs/statistics.md.
 verdict-campaign:
 	cargo run --release -p verdict --example campaign
 

@@ -94,6 +94,9 @@ pub struct RunArgs {
     /// Exit with status 1 when a primary metric of any arm has this verdict
     #[arg(long, value_enum)]
     pub fail_on: Option<FailOn>,
+    /// Run the baseline against itself instead, and say what this machine can show [default directory: runs/NAME-a-a]
+    #[arg(long)]
+    pub a_a: bool,
     /// Look for newer kernels and packages instead of using the cached ones
     #[arg(long)]
     pub refresh: bool,

@@ -21,8 +21,8 @@ use record::metric::Role;
 use record::plan::{Plan, WorkloadPlan};
 use record::rundir::{self, RunDir, TRIAL_VERSION, TrialRecord};
 use record::trial::{Outcome, Trial};
-use record::units::show_change;
-use record::verdict::{Comparison, Judgement};
+use record::units::{show_change, significant};
+use record::verdict::{Comparison, Judgement, Verdict};
 use record::wire::Greeting;
 
 use ledger::Ledger;
@@ -176,7 +176,7 @@ impl Lab<'_> {
             }
             if ran > 0 || book.ledger.looked() < block {
                 judgement = self.judge()?;
-                let lines = look_lines(&judgement);
+                let lines = look_lines(&judgement, self.plan.design.margin);
                 self.note(
                     book,
                     Event::Looked {
@@ -322,17 +322,17 @@ impl Lab<'_> {
 }
 
 /// One line per primary metric: how far the run is.
-fn look_lines(judgement: &Judgement) -> Vec<String> {
+fn look_lines(judgement: &Judgement, margin: f64) -> Vec<String> {
     let primary = |comparison: &&Comparison| comparison.spec.role == Role::Primary;
     judgement
         .comparisons
         .iter()
         .filter(primary)
-        .map(look_line)
+        .map(|comparison| look_line(comparison, margin))
         .collect()
 }
 
-fn look_line(comparison: &Comparison) -> String {
+fn look_line(comparison: &Comparison, margin: f64) -> String {
     let Comparison {
         workload,
         spec,
@@ -341,6 +341,7 @@ fn look_line(comparison: &Comparison) -> String {
         ratio,
         low,
         high,
+        more,
         ..
     } = comparison;
     let figures = match (ratio, low, high) {
@@ -355,8 +356,15 @@ fn look_line(comparison: &Comparison) -> String {
         (Some(ratio), _, _) => show_change(*ratio),
         (None, _, _) => "no whole block".into(),
     };
+    let more = match more {
+        Some(more) if *verdict == Verdict::Undecided => {
+            let margin = significant(margin * 100.0, 2);
+            format!(", about {more} more blocks for a margin of {margin} %")
+        }
+        Some(_) | None => String::new(),
+    };
     format!(
-        "{workload} {}: {arm} {} {figures}",
+        "{workload} {}: {arm} {} {figures}{more}",
         spec.name,
         verdict.word()
     )

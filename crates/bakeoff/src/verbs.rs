@@ -67,6 +67,19 @@ pub fn run(cli: &Cli) -> Result<End> {
 fn read_plan(path: &Path) -> Result<(String, Plan)> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read plan: {}", path.display()))?;
+    check_plan(path, text)
+}
+
+/// The same, changed after it has been found right.
+fn read_plan_as(
+    path: &Path,
+    change: fn(&str) -> Result<String, toml::de::Error>,
+) -> Result<(String, Plan)> {
+    let (text, _) = read_plan(path)?;
+    check_plan(path, change(&text)?)
+}
+
+fn check_plan(path: &Path, text: String) -> Result<(String, Plan)> {
     let base = path.parent().unwrap_or(Path::new(""));
     let checks = Checks {
         workload: &workload::check,

@@ -137,6 +137,30 @@ pub struct Design {
     pub seed: u64,
 }
 
+/// The plan that compares a plan's baseline with itself: every other arm is gone, and a copy of the baseline is there.
+/// Comments are lost.
+pub fn against_itself(text: &str) -> Result<String, toml::de::Error> {
+    let mut plan: toml::Table = text.parse()?;
+    let baseline = plan
+        .get("baseline")
+        .and_then(toml::Value::as_str)
+        .map(str::to_owned);
+    let name = baseline.unwrap_or_default();
+    if let Some(arms) = plan.get_mut("arm").and_then(toml::Value::as_table_mut) {
+        arms.retain(|arm, _| *arm == name);
+        if let Some(arm) = arms.get(&name).cloned() {
+            arms.insert(format!("{name}-again"), arm);
+        }
+    }
+    let title = plan
+        .get("title")
+        .and_then(toml::Value::as_str)
+        .unwrap_or_default();
+    let title = format!("A/A: {title}");
+    plan.insert("title".into(), title.into());
+    Ok(plan.to_string())
+}
+
 /// The file of a sysctl. As in sysctl(8), dots and slashes change places unless the name has a slash first:
 /// `net.ipv4.conf.eth0/1.rp_filter` is the device `eth0.1`.
 pub fn sysctl_path(name: &str) -> PathBuf {
@@ -791,6 +815,17 @@ max_blocks = 3
             "/proc/sys/net/ipv4/conf/eth0.1/rp_filter"
         );
         assert_eq!(path("kernel/pid_max"), "/proc/sys/kernel/pid_max");
+    }
+
+    #[test]
+    fn a_plan_against_itself_has_its_baseline_twice() {
+        let text = against_itself(GOOD).unwrap();
+        let checks = Checks::of_the_past(&toy);
+        let plan = read("plan.toml", &text, Path::new("/plans"), checks).unwrap();
+        let names: Vec<_> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
+        assert_eq!(names, ["6.1", "6.1-again"]);
+        assert_eq!(plan.arms[0].kernel, plan.arms[1].kernel);
+        assert!(plan.title.starts_with("A/A: "));
     }
 
     #[test]

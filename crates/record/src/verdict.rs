@@ -70,6 +70,9 @@ pub struct Comparison {
     /// Share of the error rate that has been spent; at 1 no more blocks can decide.
     #[serde(default)]
     pub spent: f64,
+    /// Blocks that an undecided metric needs beyond those so far, at its noise.
+    #[serde(default)]
+    pub more: Option<u32>,
     /// Odd trials of both arms; `None` where they cannot be told.
     #[serde(default)]
     pub stability: Option<Stability>,

@@ -143,6 +143,7 @@ fn compare_arm(
             noise: finding.noise,
             slot: finding.slot,
             spent: finding.spent,
+            more: finding.more,
             stability: stability::of(pairs, spec.direction),
             ripened: Vec::new(),
             reason: finding.reason,

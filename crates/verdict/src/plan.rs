@@ -88,6 +88,11 @@ pub fn needed(scale: f64, margin: f64, error_rate: f64) -> u32 {
         .clamp(1.0, f64::from(u32::MAX)) as u32
 }
 
+/// The smallest difference that `blocks` blocks show in at least 95 of 100 runs: the inverse of `needed`.
+pub fn shown(scale: f64, blocks: u32, error_rate: f64) -> f64 {
+    scale * (factor(error_rate) / f64::from(blocks)).sqrt()
+}
+
 /// Blocks after which a verdict falls on average where the truth is `effect`: 12.5 (s / effect)^2 to tell a
 /// difference, 15 (s / room)^2 to tell that it lies within the margin, at an error rate of 1 %.
 pub(crate) fn expected(scale: f64, effect: f64, margin: f64, error_rate: f64) -> u32 {
@@ -153,5 +158,6 @@ mod tests {
         assert_eq!(needed(0.049, 0.02, 0.01), 145);
         assert_eq!(needed(0.049, 0.02, 0.05), 121);
         assert_eq!(needed(0.02, 0.02, 0.01), 24);
+        assert!((shown(0.02, 24, 0.01) - 0.02).abs() < 1e-12);
     }
 }

@@ -53,6 +53,8 @@ pub struct Finding {
     pub slot: Option<f64>,
     /// Share of the error rate that has been spent; at 1 no more blocks can decide.
     pub spent: f64,
+    /// Blocks that an undecided metric needs beyond those so far, at its noise.
+    pub more: Option<u32>,
     /// Why, in a sentence.
     pub reason: String,
 }
@@ -67,6 +69,7 @@ impl Finding {
             noise: None,
             slot: None,
             spent: 0.0,
+            more: None,
             reason,
         }
     }
@@ -161,7 +164,7 @@ impl Route {
 
 /// Decides on metrics that share one error rate.
 fn family(series: &[Series<'_>], design: &Design, route: &Route) -> Vec<Finding> {
-    let checked: Vec<Result<Contrasts, Finding>> = series
+    let checked: Vec<Result<Contrasts, Box<Finding>>> = series
         .iter()
         .map(|each| check(each, route, design))
         .collect();
@@ -170,20 +173,20 @@ fn family(series: &[Series<'_>], design: &Design, route: &Route) -> Vec<Finding>
         .filter_map(|each| each.as_ref().ok())
         .collect();
     let mut fallen = path::follow(&known, route.course()).into_iter();
-    let tell = |each| match each {
+    let tell = |each: Result<Contrasts, Box<Finding>>| match each {
         Ok(contrasts) => {
             let fallen = fallen.next().expect("each metric has its own end");
             find(&contrasts, fallen, design, route)
         }
-        Err(finding) => finding,
+        Err(finding) => *finding,
     };
     checked.into_iter().map(tell).collect()
 }
 
 /// The contrasts of a metric, or why there are none.
-fn check(series: &Series<'_>, route: &Route, design: &Design) -> Result<Contrasts, Finding> {
+fn check(series: &Series<'_>, route: &Route, design: &Design) -> Result<Contrasts, Box<Finding>> {
     let pairs = series.pairs;
-    let silent = |reason: &str| Err(Finding::silent(reason.into()));
+    let silent = |reason: &str| Err(Box::new(Finding::silent(reason.into())));
     if pairs.is_empty() {
         return silent("no block in which both arms were measured");
     }
@@ -200,14 +203,14 @@ fn check(series: &Series<'_>, route: &Route, design: &Design) -> Result<Contrast
     }
     Contrasts::of(pairs, series.direction, design.margin).ok_or_else(|| {
         let enough = pairs.len() >= design.min_blocks as usize;
-        Finding {
+        Box::new(Finding {
             verdict: if enough {
                 Verdict::Equivalent
             } else {
                 Verdict::Undecided
             },
             ..Finding::silent("zero in every block and both arms".into())
-        }
+        })
     })
 }
 
@@ -227,8 +230,13 @@ fn find(contrasts: &Contrasts, fallen: Fallen, design: &Design, route: &Route) -
         noise: Some(scale(&around)),
         slot: Some(slot.exp_m1()),
         spent,
+        more: None,
         reason: String::new(),
     };
+    if finding.verdict == Verdict::Undecided {
+        let all = wanted(contrasts, centre, (design, route));
+        finding.more = Some(all.saturating_sub(contrasts.values.len() as u32).max(1));
+    }
     finding.reason = explain(&finding, contrasts, centre, (design, route));
     if !is_ratio {
         let difference = significant(contrasts.shown(centre), 3);
@@ -279,15 +287,14 @@ fn explain(
     }
 }
 
-/// What would settle it.
-fn outlook(contrasts: &Contrasts, centre: f64, (design, route): (&Design, &Route)) -> String {
+/// Blocks in all after which a verdict is to be expected, at this noise.
+fn wanted(contrasts: &Contrasts, centre: f64, (design, route): (&Design, &Route)) -> u32 {
     let around: Vec<f64> = contrasts
         .values
         .iter()
         .map(|value| value - centre)
         .collect();
     let noise = scale(&around).max(planning_scale(&around));
-    let so_far = contrasts.values.len() as u32;
     let longest = Design {
         max_blocks: u32::MAX,
         ..design.clone()
@@ -295,12 +302,17 @@ fn outlook(contrasts: &Contrasts, centre: f64, (design, route): (&Design, &Route
     let fewest = plan::smallest(route.error_rate, design)
         .or_else(|| plan::smallest(route.error_rate, &longest))
         .unwrap_or(u32::MAX);
-    let wanted = plan::expected(noise, centre, contrasts.margin, design.error_rate).max(fewest);
+    plan::expected(noise, centre, contrasts.margin, design.error_rate).max(fewest)
+}
+
+/// What would settle it.
+fn outlook(contrasts: &Contrasts, centre: f64, (design, route): (&Design, &Route)) -> String {
+    let so_far = contrasts.values.len() as u32;
     let spent = route
         .looks
         .last()
         .is_some_and(|look| look.information >= 1.0);
-    match wanted {
+    match wanted(contrasts, centre, (design, route)) {
         _ if spent && so_far < design.max_blocks => {
             "the error rate is spent (begin a new run with another seed to go on)".into()
         }

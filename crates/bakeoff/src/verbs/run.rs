@@ -1,9 +1,12 @@
 //! `run`: prepare the arms, run the lab, judge, report.
 
+mod rig;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use machine::clock::HostClock;
+use record::plan;
 use record::rundir::{self, RunDir};
 use serde_json::json;
 
@@ -16,8 +19,12 @@ use crate::show::Show;
 
 /// Runs a plan, or goes on with it; writes verdict and report.
 pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
-    let (text, plan) = read_plan(&args.plan)?;
-    let out = args.out.clone().unwrap_or_else(|| default_out(&args.plan));
+    let (text, plan) = if args.a_a {
+        super::read_plan_as(&args.plan, plan::against_itself)?
+    } else {
+        read_plan(&args.plan)?
+    };
+    let out = args.out.clone().unwrap_or_else(|| default_out(args));
     let dir = RunDir::open(&out, &text)?;
     refuse_another_plan(&dir, &text)?;
     let show = Show::new(json);
@@ -43,6 +50,9 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
         print!("{}", ::report::terminal(&run, &judgement, report::width()));
         println!("report: {}", page.display());
     }
+    if args.a_a {
+        rig::tell(&run, &judgement, json)?;
+    }
     match finish {
         Finish::Complete => Ok(judge::gate(&judgement, args.fail_on)),
         Finish::Interrupted => bail!(
@@ -52,13 +62,19 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     }
 }
 
-/// `runs/NAME` below the working directory.
-fn default_out(plan: &Path) -> PathBuf {
-    Path::new("runs").join(plan.file_stem().unwrap_or(plan.as_os_str()))
+/// `runs/NAME` below the working directory, `runs/NAME-a-a` for a baseline against itself.
+fn default_out(args: &RunArgs) -> PathBuf {
+    let plan = &args.plan;
+    let mut name = plan.file_stem().unwrap_or(plan.as_os_str()).to_owned();
+    if args.a_a {
+        name.push("-a-a");
+    }
+    Path::new("runs").join(name)
 }
 
 fn again(args: &RunArgs) -> Vec<String> {
     let mut words = vec![args.plan.display().to_string()];
+    words.extend(args.a_a.then(|| "--a-a".into()));
     if let Some(out) = &args.out {
         words.extend(["--out".into(), out.display().to_string()]);
     }

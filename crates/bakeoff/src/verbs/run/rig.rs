@@ -1,0 +1,144 @@
+//! What an A/A run says of the rig: its noise, the smallest difference that it can show, and whether it is sound.
+//!
+//! The contrasts of all A/A runs of a machine are kept in `rig/ID.json` of the user's cache. Over the life of the machine
+//! they must look like tosses of a fair coin; when they do not, no verdict of the machine is worth anything.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use machine::cache::Cache;
+use record::metric::Role;
+use record::rundir::{Run, sha256};
+use record::units::significant;
+use record::verdict::{Comparison, Judgement};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use verdict::eprocess::{self, Rig};
+use verdict::plan;
+
+/// Numbers of blocks for which the smallest difference is told.
+const BLOCKS: [u32; 3] = [10, 30, 100];
+
+/// The A/A runs of one machine: contrasts of primary metrics, by run and metric.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Life {
+    runs: BTreeMap<String, Vec<f64>>,
+}
+
+/// Prints what the run says of its machine, and adds it to the machine's life.
+pub(super) fn tell(run: &Run, judgement: &Judgement, json: bool) -> Result<()> {
+    let life = live_on(run, judgement)?;
+    let contrasts: Vec<f64> = life.runs.values().flatten().copied().collect();
+    let rig = eprocess::rig(&contrasts);
+    let error_rate = run.plan.design.error_rate;
+    if json {
+        let evidence = match rig {
+            Rig::Sound(evidence) => json!({ "sound": true, "evidence": evidence }),
+            Rig::Broken(blocks) => json!({ "sound": false, "blocks": blocks }),
+        };
+        let metrics: Vec<_> = judgement
+            .comparisons
+            .iter()
+            .map(|one| as_json(one, error_rate))
+            .collect();
+        println!("{}", json!({ "rig": evidence, "metrics": metrics }));
+        return Ok(());
+    }
+    println!("\nwhat this machine can show (found in 95 of 100 runs, error rate {error_rate}):");
+    println!(
+        "{:12} {:14} {:>9} {:>9} {:>10} {:>9} {:>9} {:>9}",
+        "workload", "metric", "noise", "slot", "odd trials", "10 blocks", "30", "100"
+    );
+    for comparison in &judgement.comparisons {
+        println!("{}", line(comparison, error_rate));
+    }
+    match rig {
+        Rig::Sound(evidence) => println!(
+            "the rig is sound so far: {} blocks of {} A/A runs on this machine, evidence against it {} (100 breaks it)",
+            contrasts.len(),
+            life.runs.len(),
+            significant(evidence, 2)
+        ),
+        Rig::Broken(blocks) => println!(
+            "THE RIG IS BROKEN: an arm was told apart from itself after {blocks} blocks of A/A runs on this machine; no \
+             verdict of it is worth anything (find out what favours a side, then remove the file in the cache's rig folder)"
+        ),
+    }
+    Ok(())
+}
+
+fn line(comparison: &Comparison, error_rate: f64) -> String {
+    let percent = |share: f64| format!("{} %", significant(share * 100.0, 2));
+    let none = || "-".to_owned();
+    let noise = comparison.noise.filter(|_| comparison.ratio.is_some());
+    let shown = BLOCKS.map(|blocks| {
+        noise.map_or_else(none, |noise| {
+            percent(plan::shown(noise, blocks, error_rate))
+        })
+    });
+    let odd = comparison
+        .stability
+        .map_or_else(none, |odd| (odd.arm + odd.baseline).to_string());
+    format!(
+        "{:12} {:14} {:>9} {:>9} {:>10} {:>9} {:>9} {:>9}",
+        comparison.workload,
+        comparison.spec.name,
+        noise.map_or_else(none, percent),
+        comparison
+            .slot
+            .filter(|_| noise.is_some())
+            .map_or_else(none, percent),
+        odd,
+        shown[0],
+        shown[1],
+        shown[2]
+    )
+}
+
+fn as_json(comparison: &Comparison, error_rate: f64) -> serde_json::Value {
+    let noise = comparison.noise.filter(|_| comparison.ratio.is_some());
+    let shown: BTreeMap<String, f64> = BLOCKS
+        .iter()
+        .filter_map(|blocks| Some((blocks.to_string(), plan::shown(noise?, *blocks, error_rate))))
+        .collect();
+    json!({
+        "workload": comparison.workload, "metric": comparison.spec.name, "noise": noise,
+        "slot": comparison.slot, "stability": comparison.stability, "shown_by_blocks": shown,
+    })
+}
+
+/// The machine's life with this run in it. A run that is judged again takes its own place.
+fn live_on(run: &Run, judgement: &Judgement) -> Result<Life> {
+    let dir = Cache::of_user()?.join("rig");
+    let id = &sha256(run.opening.machine.as_bytes())[..16];
+    let path = dir.join(format!("{id}.json"));
+    let mut life = read(&path)?;
+    let begun = run.entries.first().map_or("", |entry| entry.at.as_str());
+    let primary = |one: &&Comparison| one.spec.role == Role::Primary;
+    for comparison in judgement.comparisons.iter().filter(primary) {
+        let usable = comparison
+            .pairs
+            .iter()
+            .filter(|pair| pair.baseline > 0.0 && pair.arm > 0.0);
+        let contrasts = usable.map(|pair| (pair.arm / pair.baseline).ln()).collect();
+        life.runs
+            .insert(format!("{begun} {}", comparison.workload), contrasts);
+    }
+    fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let draft = dir.join(format!("{id}.json.new"));
+    fs::write(&draft, serde_json::to_vec(&life)?)
+        .and_then(|()| fs::rename(&draft, &path))
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(life)
+}
+
+fn read(path: &Path) -> Result<Life> {
+    match fs::read(path) {
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .with_context(|| format!("not a record of A/A runs: {} (remove it)", path.display())),
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(Life::default()),
+        Err(why) => Err(why).with_context(|| format!("cannot read {}", path.display())),
+    }
+}

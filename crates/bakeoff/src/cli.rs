@@ -1,5 +1,6 @@
 //! What can be typed: verbs, options, examples. Completions and man pages come from here too.
 
+pub mod judge;
 pub mod load;
 
 use std::path::PathBuf;
@@ -33,15 +34,13 @@ pub enum Verb {
         /// The plan file
         plan: PathBuf,
     },
-    /// Judge a run directory again
-    #[command(after_help = "Example:\n  bakeoff judge runs/web-static --fail-on worse")]
-    Judge {
-        /// The run directory
-        dir: PathBuf,
-        /// Exit with status 1 when a primary metric of any arm has this verdict
-        #[arg(long, value_enum)]
-        fail_on: Option<FailOn>,
-    },
+    /// Judge a run directory again, or figures that another tool measured
+    #[command(
+        after_help = "Examples:\n  bakeoff judge runs/web-static --fail-on worse\n  \
+        bakeoff judge figures.csv --margin 1%\n  bakeoff judge old.txt new.txt --markdown\n  \
+        bakeoff judge before=runs/a after=runs/b"
+    )]
+    Judge(judge::JudgeArgs),
     /// Write report.html and report.md of a run directory again
     #[command(after_help = "Example:\n  bakeoff report runs/web-static")]
     Report {

@@ -3,6 +3,7 @@
 //! It is a library beside its binary so that the integration tests can run the lab on fake machines.
 
 pub mod cli;
+pub mod foreign;
 pub mod greeting;
 pub mod lab;
 pub mod prepare;

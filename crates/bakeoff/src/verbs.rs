@@ -51,7 +51,7 @@ pub fn run(cli: &Cli) -> Result<End> {
     match &cli.verb {
         Verb::Run(args) => run::run(args, cli.json),
         Verb::Check { plan } => check::check(plan, cli.json),
-        Verb::Judge { dir, fail_on } => judge::judge(dir, *fail_on, cli.json),
+        Verb::Judge(args) => judge::judge(args, cli.json),
         Verb::Report { dir } => report::report(dir, cli.json),
         Verb::Load(args) => load::load(args, cli.json),
         Verb::Kernel(verb) => kernel::run(verb, cli.json),

@@ -39,3 +39,14 @@ pub fn markdown(run: &Run, judgement: &Judgement) -> String {
 pub fn terminal(run: &Run, judgement: &Judgement, width: usize) -> String {
     terminal::terminal(run, judgement, width)
 }
+
+/// A table for a terminal of `width` columns, the first row its head, the first `left` columns at the left.
+/// Where it is too wide, every row becomes a few lines of `name value`.
+pub fn table(rows: &[Vec<String>], left: usize, width: usize) -> Vec<String> {
+    terminal::table(rows, left, width)
+}
+
+/// Lines of at most `width` columns, the first after `lead`, the others as far in.
+pub fn wrap(text: &str, lead: &str, width: usize) -> Vec<String> {
+    terminal::wrap(text, lead, width)
+}

@@ -86,7 +86,7 @@ fn arms(judgement: &Judgement, workload: &str, width: usize) -> Vec<String> {
 
 /// A table whose first `left` columns stand at the left. Where it is too wide, every row becomes a
 /// few lines of `name value`.
-fn table(rows: &[Vec<String>], left: usize, width: usize) -> Vec<String> {
+pub(crate) fn table(rows: &[Vec<String>], left: usize, width: usize) -> Vec<String> {
     let rows: Vec<Vec<String>> = rows
         .iter()
         .map(|row| row.iter().map(|cell| plain(cell)).collect())
@@ -138,7 +138,7 @@ fn stacked(rows: &[Vec<String>]) -> Vec<String> {
 }
 
 /// Lines of at most `width` columns, the first after `lead`, the others as far in.
-fn wrap(text: &str, lead: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, lead: &str, width: usize) -> Vec<String> {
     let indent = " ".repeat(length(lead));
     let mut lines = Vec::new();
     let mut line = lead.to_string();

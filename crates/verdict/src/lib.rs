@@ -6,6 +6,7 @@
 //! rule       what may be said of the pairs
 //!   contrast   a block as one number    score      what it says, however wild     plan   when to look
 //!   coin       all that chance decided  boundary   how far chance goes            path   what was crossed when
+//! once       figures that others took: one look, less said where the order was not random
 //! stability  odd trials of one arm     gates      what makes an arm fail
 //! table      one arm's averages
 //! differ     which facts are not the same in all arms
@@ -36,6 +37,7 @@ mod differ;
 pub mod eprocess;
 mod gates;
 pub mod noise;
+pub mod once;
 mod pair;
 mod path;
 pub mod plan;

@@ -28,7 +28,8 @@ pub(super) fn check(path: &Path, as_json: bool) -> Result<End> {
     Ok(End::Done)
 }
 
-fn told(problems: &Problems) -> Vec<serde_json::Value> {
+/// Problems for machines.
+pub(super) fn told(problems: &Problems) -> Vec<serde_json::Value> {
     let told = |problem: &Problem| {
         let Problem {
             file,

@@ -7,6 +7,7 @@
 
 mod bad_input;
 mod crate_edges;
+mod judge_command;
 mod load_command;
 mod load_hosts;
 mod load_servers;

@@ -1,0 +1,136 @@
+//! Figures that others measured: files of many tools in, one series per metric and arm out.
+//!
+//! ```text
+//! source    what was typed -> files, each with the arm that it is of
+//! sniff     whose format a file has
+//! table, json_rows, hyperfine, ...   one reader per format: text -> readings with their lines
+//! sheet     what one file said, and what is wrong with it
+//! compare   readings of all files -> which arm against which, on which metric
+//! layout    paired in random order, paired, unpaired, or one run only
+//! direct    which way is better
+//! ```
+//! A reader never judges and never guesses: what it cannot read is a problem with its line, and all
+//! problems of all files are told at once. A single one ends the judging.
+
+use std::collections::BTreeMap;
+
+use record::problem::{Problem, Problems};
+
+pub mod compare;
+mod criterion;
+mod direct;
+mod go_bench;
+mod google_benchmark;
+mod hyperfine;
+mod json;
+mod json_rows;
+mod k6;
+pub mod layout;
+mod oha;
+mod phoronix;
+mod plain;
+mod rows;
+mod sheet;
+mod sniff;
+mod source;
+mod table;
+
+use compare::{Asked, Question};
+use sheet::Sheet;
+
+/// Files listed one by one.
+const LISTED: usize = 6;
+
+/// Problems told at once; the rest are counted.
+const TOLD: usize = 20;
+
+/// All figures of the files, asked the way the user asked.
+#[derive(Debug)]
+pub struct Figures {
+    /// One line per file: its name, whose format it has, how many figures it holds.
+    pub files: Vec<String>,
+    /// What a reader must know: what was left out, what was taken together.
+    pub remarks: Vec<String>,
+    /// The arm that the others are compared with.
+    pub baseline: String,
+    /// How the baseline was chosen; empty where the user named it.
+    pub baseline_why: String,
+    /// One arm against the baseline on one metric.
+    pub questions: Vec<Question>,
+}
+
+/// Whether the paths are one run directory of ours.
+pub fn is_own_run(paths: &[String]) -> bool {
+    let [path] = paths else { return false };
+    let dir = std::path::Path::new(path);
+    ["journal.jsonl", "plan.toml"]
+        .iter()
+        .any(|file| dir.join(file).is_file())
+}
+
+/// Reads all files.
+///
+/// # Errors
+/// Everything that is wrong with the files, by file and line.
+pub fn read(paths: &[String], asked: &Asked) -> Result<Figures, Problems> {
+    let mut problems = Vec::new();
+    let sources = source::find(paths, &mut problems);
+    let mut sheets: Vec<Sheet> = Vec::new();
+    for source in &sources {
+        sheets.push(sniff::read(source));
+    }
+    source::name_arms(&sources, &mut sheets);
+    for sheet in &mut sheets {
+        problems.append(&mut sheet.problems);
+    }
+    if !problems.is_empty() {
+        return Err(told(problems));
+    }
+    let files = summaries(&sheets);
+    let compared = compare::compare(sheets, asked).map_err(told)?;
+    Ok(Figures { files, ..compared })
+}
+
+/// One line per file, or per arm and format where there are many files.
+fn summaries(sheets: &[Sheet]) -> Vec<String> {
+    if sheets.len() <= LISTED {
+        return sheets
+            .iter()
+            .map(|sheet| format!("{}: {}", sheet.file, sheet.summary()))
+            .collect();
+    }
+    let mut alike = BTreeMap::<String, (usize, &str)>::new();
+    for sheet in sheets {
+        alike.entry(sheet.summary()).or_insert((0, &sheet.file)).0 += 1;
+    }
+    let line = |(summary, (count, first)): (String, (usize, &str))| match count {
+        1 => format!("{first}: {summary}"),
+        count => format!("{count} files like {first}: each {summary}"),
+    };
+    alike.into_iter().map(line).collect()
+}
+
+/// The first problems by file and line, and how many more there are.
+fn told(mut problems: Vec<Problem>) -> Problems {
+    let mut files: Vec<String> = Vec::new();
+    for problem in &problems {
+        if !files.contains(&problem.file) {
+            files.push(problem.file.clone());
+        }
+    }
+    let place = |problem: &Problem| files.iter().position(|file| *file == problem.file);
+    problems.sort_by_key(|problem| (place(problem), problem.line));
+    if problems.len() > TOLD {
+        let more = problems.len() - TOLD;
+        problems.truncate(TOLD);
+        let file = problems[TOLD - 1].file.clone();
+        let what = format!("more problems after this one, in all files: {more}");
+        problems.push(Problem {
+            file,
+            line: 0,
+            what,
+            remedy: String::new(),
+        });
+    }
+    Problems(problems)
+}

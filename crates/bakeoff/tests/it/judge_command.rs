@@ -1,0 +1,848 @@
+//! `bakeoff judge` on figures of other tools: what it reads, what it concludes, what it refuses.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use expect_test::{Expect, expect};
+use serde_json::Value;
+
+type Files<'f> = &'f [(&'f str, &'f str)];
+
+fn judge(dir: &Path, files: Files<'_>, words: &[&str]) -> Output {
+    for (name, text) in files {
+        let path = dir.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    let command = command.arg("judge").args(words).current_dir(dir);
+    command.output().expect("the binary under test runs")
+}
+
+/// What is printed; the status must be 0.
+#[track_caller]
+fn said(files: Files<'_>, words: &[&str]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let output = judge(dir.path(), files, words);
+    let why = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{why}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn check(files: Files<'_>, words: &[&str], want: &Expect) {
+    want.assert_eq(&said(files, words));
+}
+
+/// What is refused; the status must be 2, and nothing may be concluded.
+fn refuse(files: Files<'_>, words: &[&str], want: &Expect) {
+    let dir = tempfile::tempdir().unwrap();
+    let output = judge(dir.path(), files, words);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    want.assert_eq(&String::from_utf8(output.stderr).unwrap());
+}
+
+/// The comparisons in one line each: metric, arm, verdict, design, figures.
+fn short(files: Files<'_>, words: &[&str], want: &Expect) {
+    let judged: Value = serde_json::from_str(&said(files, &[words, &["--json"]].concat())).unwrap();
+    let mut lines = String::new();
+    for one in judged["comparisons"].as_array().unwrap() {
+        let word = |key: &str| one[key].as_str().unwrap().to_string();
+        let (of_baseline, of_arm) = (&one["figures_of_baseline"], &one["figures_of_arm"]);
+        let change = one["change"].as_f64().unwrap();
+        writeln!(
+            lines,
+            "{} [{}] {} {}: {}, {change:.4}, {} {of_baseline}+{of_arm}",
+            word("metric"),
+            word("unit"),
+            word("direction"),
+            word("arm"),
+            word("verdict"),
+            word("design"),
+        )
+        .unwrap();
+    }
+    want.assert_eq(&lines);
+}
+
+// ---- the reference ----
+//
+// Figures below were drawn by `trials` of the simulation that accompanies the rule's design, and judged by its
+// functions (`center`, `psi_tukey`, `MCBound`, `hodges_lehmann`; 20,000 rows, one look at the last block, error rate
+// 1 %, margin 2 %); the interval is the bisection of `MCBound.look` over shifts. Its rows of coins are not ours, so
+// the ends of intervals agree to what 20,000 rows can tell.
+
+/// 40 blocks, the arm slower by 2 %; `old<new` where old ran first, `old>new` where new did.
+const SLOWER: &str = "\
+    998<979 1001<968 1006<983 1006<984 1015<966 998>988 984<978 997<957 1003<976 985>976 658<974 \
+    994<957 984<947 972<966 1001>983 987>971 994>967 999<639 1006<973 1008<957 970<970 999<966 \
+    992<825 994>957 1015>997 1013>982 1000<986 997<985 990<971 986<963 992>970 988>976 998<975 \
+    1005<999 1011<1010 925<1002 1001>986 1045>1004 1037>1014 1025<1000";
+
+/// 40 blocks of one system against itself.
+const ALIKE: &str = "\
+    1001>1007 988>985 982<967 992>1007 979>972 985<998 1011<996 987<991 986>983 974>976 973>993 \
+    975<966 611>963 986>972 980<975 981>1002 977>702 997>981 987>970 1007>773 965>978 985>962 \
+    974>967 1005<985 977>983 988>989 976<965 1007>989 1000<989 709>1004 1008<1007 891>1005 \
+    994<1002 1001>1010 1014<1018 1017<1018 1022<1016 1029>1030 755<1015 640>1028";
+
+/// 24 blocks, slower by 1 % in a noise of 6 %.
+const NOISY: &str = "\
+    930>1051 1049<1018 1047>1055 1052>1090 1091>1028 1082<1043 1088>1040 1081<1026 1015>1037 \
+    1042>1122 1082<1031 1077<1049 1040<654 991<1056 983<1029 1055<1018 1015<973 981<1023 997>1027 \
+    709<1003 939<953 1018>963 1019>1004 878<992";
+
+/// 16 blocks, faster by 12 % in a noise of 20 %.
+const FASTER: &str = "\
+    1011<1076 906>1046 979<1160 988<1140 622<1105 985>1240 1026<1226 1031>1130 1056>1141 970<1138 \
+    1057>1225 1062>1161 1043>1196 918<1100 1039<1106 1041<1142";
+
+/// 24 blocks, slower by 10 %.
+const FAR: &str = "\
+    992>883 992>898 1000<882 976>871 976<872 939>865 946>873 687>857 964>851 965<850 953>860 \
+    951<854 936>862 971<842 968>850 950<863 964<874 966>851 973>843 960<861 946<860 958<863 \
+    952>532 956>858";
+
+fn csv(blocks: &str, with_order: bool) -> String {
+    let order = if with_order { ",slot" } else { "" };
+    let mut text = format!("arm,block,metric,value,unit{order}\n");
+    for (index, block) in blocks.split(' ').enumerate() {
+        let old_first = block.contains('<');
+        let (old, new) = block.split_once(['<', '>']).unwrap();
+        let slots = match (with_order, old_first) {
+            (false, _) => ["", ""],
+            (true, true) => [",1", ",2"],
+            (true, false) => [",2", ",1"],
+        };
+        for (arm, value, slot) in [("old", old, slots[0]), ("new", new, slots[1])] {
+            writeln!(
+                text,
+                "{arm},{},throughput,{value},requests/s{slot}",
+                index + 1
+            )
+            .unwrap();
+        }
+    }
+    text
+}
+
+/// Verdict and estimate must be the reference's, the interval's ends within 3 % of its length of it.
+#[track_caller]
+fn agree(files: Files<'_>, words: &[&str], verdict: &str, [ratio, low, high]: [f64; 3]) {
+    let text = said(files, &[words, &["--json"]].concat());
+    let judged: Value = serde_json::from_str(&text).unwrap();
+    let one = &judged["comparisons"][0];
+    assert_eq!(one["verdict"], verdict, "{one}");
+    let close = |key: &str, want: f64, within: f64| {
+        let got = one[key].as_f64().unwrap();
+        assert!((got - want).abs() <= within, "{key} is {got}, not {want}");
+    };
+    close("change", ratio, 1e-6);
+    close("low", low, 0.03 * (high - low));
+    close("high", high, 0.03 * (high - low));
+}
+
+#[test]
+fn a_csv_is_judged_as_the_reference_judges_it() {
+    for (blocks, verdict, figures) in [
+        (SLOWER, "worse", [0.979_338, 0.9715, 0.9838]),
+        (ALIKE, "equivalent", [0.999_279, 0.9915, 1.0029]),
+        (NOISY, "undecided", [1.001_648, 0.9718, 1.0579]),
+        (FASTER, "better", [1.148_010, 1.0965, 1.1852]),
+    ] {
+        agree(
+            &[("data.csv", &csv(blocks, true))],
+            &["data.csv"],
+            verdict,
+            figures,
+        );
+    }
+}
+
+#[test]
+fn without_a_known_order_less_is_concluded_from_the_same_figures() {
+    let text = csv(FAR, false);
+    agree(
+        &[("d.csv", &text)],
+        &["d.csv"],
+        "worse",
+        [0.895_135, 0.8856, 0.9055],
+    );
+    let judged = |blocks| {
+        let text = said(&[("d.csv", &csv(blocks, false))], &["d.csv", "--json"]);
+        serde_json::from_str::<Value>(&text).unwrap()["comparisons"][0]["verdict"].clone()
+    };
+    assert_eq!([judged(SLOWER), judged(ALIKE)], ["undecided", "undecided"]);
+}
+
+#[test]
+fn runs_without_blocks_are_judged_by_ranks_as_the_reference_judges_them() {
+    // Differences of logarithms each with each; how many lie outside follows from the exact distribution of U,
+    // whose Mann-Whitney p is 0.0000823 here (scipy 1.17.1).
+    let old = "992 987 998 1004 1011 1001 994 992";
+    let new = "947 955 943 928 931 955 942 924 939";
+    let files = [("old.txt", old), ("new.txt", new)];
+    let words = ["old.txt", "new.txt", "--higher-is-better"];
+    agree(&files, &words, "worse", [0.943_575, 0.928_783, 0.956_914]);
+    let old = "988 994 995 993 1006 999 994";
+    let new = "1004 1008 984 997 990 998 987";
+    let files = [("old.txt", old), ("new.txt", new)];
+    agree(
+        &files,
+        &words,
+        "undecided",
+        [0.998_999, 0.987_988, 1.014_085],
+    );
+}
+
+// ---- what is said ----
+
+#[test]
+fn a_verdict_comes_with_the_design_and_every_guess() {
+    check(
+        &[("data.csv", &csv(SLOWER, true))],
+        &["data.csv"],
+        &expect![[r#"
+            data.csv: CSV, 80 figures of new, old
+            baseline: old (by its name; --baseline chooses another)
+
+            know before reading:
+            - paired in random order: 40 blocks, both orders, as by a coin; drift and order pass for a
+              difference no more often than the error rate says
+            - higher is better, guessed from the unit requests/s: throughput (requests/s)
+            - the chance of a wrong verdict is at most 1 %, if nobody looked before
+
+            metric        arm  verdict   change            interval       from
+            ------------  ---  -------  -------  ------------------  ---------
+            throughput ↑  new  worse    -2.07 %  [-2.85 %, -1.63 %]  40 blocks
+
+            worse: new than old in throughput (requests/s), -2.07 % [-2.85 %, -1.63 %]
+                equality was excluded after 40 blocks
+        "#]],
+    );
+}
+
+#[test]
+fn a_pull_request_gets_a_table_and_the_words() {
+    check(
+        &[("data.csv", &csv(FAR, false))],
+        &["data.csv", "--markdown"],
+        &expect![[r#"
+        | metric | arm | verdict | change | interval | from |
+        |---|---|---|---|---|---|
+        | throughput ↑ | new | worse | -10.49 % | \[-11.45 %, -9.43 %\] | 24 blocks |
+
+        - **worse**: new than old in throughput (requests/s), -10.49 % \[-11.45 %, -9.43 %\] - the whole interval lies beyond the margin of 2 %; what ran second may differ by that alone (let a coin decide the order)
+
+        <details><summary>baseline: old (by its name; --baseline chooses another)</summary>
+
+        - data.csv: CSV, 48 figures of new, old
+        - paired: 24 blocks, which arm ran first is not said (a column slot would); an effect of the order is not excluded, so only differences beyond the margin are told, and never that arms are equivalent
+        - higher is better, guessed from the unit requests/s: throughput (requests/s)
+        - the chance of a wrong verdict is at most 1 %, if nobody looked before
+
+        </details>
+    "#]],
+    );
+}
+
+#[test]
+fn the_gate_trips_on_worse_and_on_undecided() {
+    let dir = tempfile::tempdir().unwrap();
+    let status = |blocks, gate: &str| {
+        let text = csv(blocks, true);
+        let output = judge(
+            dir.path(),
+            &[("d.csv", &text)],
+            &["d.csv", "--fail-on", gate],
+        );
+        output.status.code().unwrap()
+    };
+    assert_eq!([status(SLOWER, "worse"), status(FASTER, "worse")], [1, 0]);
+    assert_eq!([status(NOISY, "worse"), status(NOISY, "undecided")], [0, 1]);
+    assert_eq!(status(ALIKE, "undecided"), 0);
+}
+
+#[test]
+fn too_few_blocks_are_told_with_the_least() {
+    let few: Vec<&str> = FASTER.split(' ').take(5).collect();
+    let text = said(&[("d.csv", &csv(&few.join(" "), true))], &["d.csv"]);
+    let why = "too few for any verdict at this error rate: 5 blocks (at least 8;";
+    assert!(text.contains(why), "{text}");
+}
+
+#[test]
+fn orders_that_no_coin_gives_are_said_and_trusted_less() {
+    let judged = |blocks: &str| said(&[("d.csv", &csv(blocks, true))], &["d.csv"]);
+    let fixed = judged(&FAR.replace('>', "<"));
+    assert!(
+        fixed.contains("paired: 24 blocks, the same arm first in every block"),
+        "{fixed}"
+    );
+    let turns: Vec<String> = FAR
+        .split(' ')
+        .enumerate()
+        .map(|(index, block)| block.replace(['<', '>'], if index % 2 == 0 { "<" } else { ">" }))
+        .collect();
+    let turns = judged(&turns.join(" "));
+    assert!(
+        turns.contains("paired: 24 blocks, the arms first by turns"),
+        "{turns}"
+    );
+}
+
+// ---- formats ----
+
+/// Twelve times of two commands in hyperfine's form.
+fn hyperfine(faster: f64) -> String {
+    let times = |scale: f64| -> String {
+        let times: Vec<String> = [1.21, 1.19, 1.24, 1.2, 1.22, 1.18]
+            .map(|time| format!("{:.3}", time * scale))
+            .to_vec();
+        times.join(", ")
+    };
+    format!(
+        r#"{{"results": [
+  {{"command": "gzip", "mean": 1.2, "times": [{}], "exit_codes": [0, 0, 0, 0, 0, 0]}},
+  {{"command": "pigz", "mean": 1.1, "times": [{}], "exit_codes": [0, 0, 0, 0, 0, 0]}}
+]}}"#,
+        times(1.0),
+        times(faster)
+    )
+}
+
+#[test]
+fn hyperfine_has_commands_for_arms_and_no_blocks() {
+    let text = hyperfine(0.5);
+    short(
+        &[("h.json", &text)],
+        &["h.json"],
+        &expect![[r#"
+        time [s] lower pigz: better, 0.5000, unpaired 6+6
+    "#]],
+    );
+}
+
+#[test]
+fn several_exports_of_hyperfine_are_blocks() {
+    let text = hyperfine(0.5);
+    let files = [
+        ("1.json", text.as_str()),
+        ("2.json", &text),
+        ("3.json", &text),
+    ];
+    short(
+        &files,
+        &["1.json", "2.json", "3.json"],
+        &expect![[r#"
+        time [s] lower pigz: undecided, 0.5000, paired 3+3
+    "#]],
+    );
+}
+
+const GO_OLD: &str = "\
+goos: linux
+goarch: amd64
+pkg: example.org/text
+cpu: any
+BenchmarkJoin-2        45794    625.6 ns/op    896 B/op   1 allocs/op
+BenchmarkJoin-2        53499    528.1 ns/op    896 B/op   1 allocs/op
+BenchmarkSplit/k=a-2   70152    543.2 ns/op   1472.76 MB/s
+BenchmarkSplit/k=a-2   70160    545.0 ns/op   1470.20 MB/s
+PASS
+ok      example.org/text        1.204s
+";
+
+#[test]
+fn one_go_process_per_arm_concludes_nothing() {
+    let new = GO_OLD.replace("625.6", "425.6");
+    let files = [("old.txt", GO_OLD), ("new.txt", &new)];
+    short(
+        &files,
+        &["old.txt", "new.txt"],
+        &expect![[r#"
+        Join ns/op [ns/op] lower new: undecided, 0.8248, one run of each arm 2+2
+        Join B/op [B/op] lower new: undecided, 1.0000, one run of each arm 2+2
+        Join allocs/op [allocs/op] lower new: undecided, 1.0000, one run of each arm 2+2
+        Split/k=a ns/op [ns/op] lower new: undecided, 1.0000, one run of each arm 2+2
+        Split/k=a MB/s [MB/s] higher new: undecided, 1.0000, one run of each arm 2+2
+    "#]],
+    );
+}
+
+#[test]
+fn processes_of_go_are_told_apart_by_their_heads() {
+    let many = |scale: f64| -> String {
+        let process =
+            |n: i32| GO_OLD.replace("625.6", &format!("{:.1}", (600.0 + f64::from(n)) * scale));
+        (0..8).map(process).collect()
+    };
+    let (old, new) = (many(1.0), many(0.7));
+    let files = [("old.txt", old.as_str()), ("new.txt", &new)];
+    short(
+        &files,
+        &["old.txt", "new.txt", "--metric", "Join ns/op"],
+        &expect![[r#"
+            Join ns/op [ns/op] lower new: better, 0.8400, unpaired 8+8
+        "#]],
+    );
+}
+
+/// One process of google-benchmark.
+fn google(time: f64) -> String {
+    format!(
+        r#"{{"context": {{"num_cpus": 2}}, "benchmarks": [
+  {{"name": "BM_Copy/64", "run_name": "BM_Copy/64", "run_type": "iteration", "repetitions": 2,
+    "repetition_index": 0, "threads": 1, "iterations": 1000, "real_time": {time}, "cpu_time": 2.2e+01,
+    "time_unit": "ns", "bytes_per_second": 2.8e+09, "hits": 3}},
+  {{"name": "BM_Copy/64", "run_name": "BM_Copy/64", "run_type": "iteration", "repetitions": 2,
+    "repetition_index": 1, "threads": 1, "iterations": 1000, "real_time": {time}, "cpu_time": 2.3e+01,
+    "time_unit": "ns", "bytes_per_second": 2.8e+09, "hits": 3}},
+  {{"name": "BM_Copy/64_mean", "run_name": "BM_Copy/64", "run_type": "aggregate", "repetitions": 2,
+    "aggregate_name": "mean", "iterations": 2, "real_time": 1, "cpu_time": 1, "time_unit": "ns"}}
+]}}"#
+    )
+}
+
+#[test]
+fn google_benchmark_has_one_process_per_file() {
+    let texts: Vec<String> = (0..12)
+        .map(|n| google(27.0 + f64::from(n % 5) * 0.1))
+        .collect();
+    let names: Vec<String> = (0..12)
+        .map(|n| format!("{}/{n}.json", ["a", "b"][n % 2]))
+        .collect();
+    let files: Vec<(&str, &str)> = names
+        .iter()
+        .map(String::as_str)
+        .zip(texts.iter().map(String::as_str))
+        .collect();
+    short(
+        &files,
+        &["a", "b"],
+        &expect![[r#"
+        BM_Copy/64 real time [ns] lower b: undecided, 1.0000, unpaired 6+6
+    "#]],
+    );
+    short(
+        &files,
+        &["old=a/0.json", "new=b/1.json"],
+        &expect![[r#"
+        BM_Copy/64 real time [ns] lower new: undecided, 1.0037, one run of each arm 2+2
+    "#]],
+    );
+}
+
+#[test]
+fn criterion_has_directories_for_arms() {
+    let sample = |ns: f64| {
+        let times: Vec<String> = (1..=4)
+            .map(|n| format!("{:.1}", f64::from(n * 100) * ns))
+            .collect();
+        format!(
+            r#"{{"sampling_mode":"Linear","iters":[100.0,200.0,300.0,400.0],"times":[{}]}}"#,
+            times.join(",")
+        )
+    };
+    let raw = "group,function,value,throughput_num,throughput_type,sample_measured_value,unit,iteration_count\n\
+               sum,fold,10,,,900.0,ns,100\nsum,fold,10,,,1800.0,ns,200\n";
+    let (base, new) = (sample(9.0), sample(9.5));
+    let files = [
+        ("criterion/sum/fold/10/base/sample.json", base.as_str()),
+        ("criterion/sum/fold/10/new/sample.json", &new),
+        ("criterion/sum/fold/20/base/raw.csv", raw),
+        ("criterion/sum/fold/20/new/raw.csv", raw),
+        ("criterion/sum/fold/10/change/estimates.json", "{}"),
+        ("criterion/report/index.html", "<html></html>"),
+    ];
+    short(
+        &files,
+        &["criterion"],
+        &expect![[r#"
+        sum/fold/10 [ns/iteration] lower new: undecided, 1.0556, one run of each arm 4+4
+        sum/fold/20 [ns/iteration] lower new: undecided, 1.0000, one run of each arm 2+2
+    "#]],
+    );
+}
+
+#[test]
+fn criterion_copies_are_not_compared_with_themselves() {
+    let sample = r#"{"sampling_mode":"Flat","iters":[10.0,10.0,10.0],"times":[90.0,91.0,95.5]}"#;
+    let later = sample.replace("95.5", "97.5");
+    let (base, new) = (
+        "criterion/sum/base/sample.json",
+        "criterion/sum/new/sample.json",
+    );
+    refuse(
+        &[(base, sample), (new, sample)],
+        &["criterion"],
+        &expect![[r#"
+            bakeoff: criterion/sum/new/sample.json:1: the same samples as of base: sum (criterion copies new to base when it ends; keep each run with --save-baseline NAME)
+        "#]],
+    );
+    let files = [
+        ("criterion/sum/before/sample.json", sample),
+        ("criterion/sum/after/sample.json", &later),
+        (base, &later),
+        (new, &later),
+    ];
+    let words = ["criterion", "--baseline", "before"];
+    short(
+        &files,
+        &words,
+        &expect![[r#"
+        sum [ns/iteration] lower after: undecided, 1.0000, one run of each arm 3+3
+    "#]],
+    );
+}
+
+const PHORONIX: &str = r#"<?xml version="1.0"?>
+<PhoronixTestSuite>
+  <System><Identifier>Linux 6.1</Identifier></System>
+  <System><Identifier>Linux 7.2</Identifier></System>
+  <Result>
+    <Identifier>pts/compress-7zip-1.9.0</Identifier>
+    <Title>7-Zip Compression</Title>
+    <Description>Test: Compression Rating</Description>
+    <Scale>MIPS</Scale>
+    <Proportion>HIB</Proportion>
+    <Data>
+      <Entry><Identifier>Linux 6.1</Identifier><Value>8000</Value><RawString>8010:7990:8000:8005:7985:8003</RawString></Entry>
+      <Entry><Identifier>Linux 7.2</Identifier><Value>9000</Value><RawString>9010:8990:9000:9002:9011:8995</RawString></Entry>
+    </Data>
+  </Result>
+</PhoronixTestSuite>
+"#;
+
+#[test]
+fn phoronix_has_systems_for_arms_and_says_which_way_is_better() {
+    short(
+        &[("composite.xml", PHORONIX)],
+        &["composite.xml"],
+        &expect![[r#"
+            7-Zip Compression - Test: Compression Rating [MIPS] higher Linux 7.2: better, 1.1252, unpaired 6+6
+        "#]],
+    );
+}
+
+#[test]
+fn k6_has_one_run_per_file_in_both_forms() {
+    let exported = |rate: u32| {
+        format!(
+            r#"{{"root_group": {{}}, "metrics": {{
+  "http_reqs": {{"count": 5, "rate": {rate}.5}},
+  "http_req_duration": {{"avg": 0.06, "min": 0.01, "med": 0.03, "max": 5.2, "p(90)": 0.08, "p(95)": 0.14}},
+  "http_req_failed": {{"value": 0, "passes": 0, "fails": 5}}, "vus": {{"value": 2, "min": 2, "max": 2}}
+}}}}"#
+        )
+    };
+    let handled = r#"{"options": {}, "metrics": {
+  "http_reqs": {"type": "counter", "contains": "default", "values": {"count": 5, "rate": 14000.5}},
+  "http_req_duration": {"type": "trend", "contains": "time",
+    "values": {"avg": 0.06, "min": 0.01, "med": 0.03, "max": 5.2, "p(90)": 0.08, "p(95)": 0.14}},
+  "http_req_failed": {"type": "rate", "contains": "default", "values": {"rate": 0, "passes": 0, "fails": 5}}
+}}"#;
+    let (one, two) = (exported(14001), exported(14002));
+    let files = [
+        ("a/1.json", one.as_str()),
+        ("a/2.json", &two),
+        ("b/1.json", handled),
+        ("b/2.json", &two),
+    ];
+    short(
+        &files,
+        &["a", "b"],
+        &expect![[r#"
+        http_req_duration med [ms] lower b: undecided, 1.0000, unpaired 2+2
+        http_req_duration p(95) [ms] lower b: undecided, 1.0000, unpaired 2+2
+        http_req_failed rate [share] lower b: undecided, 1.0000, unpaired 2+2
+        http_reqs rate [/s] higher b: undecided, 1.0000, unpaired 2+2
+    "#]],
+    );
+}
+
+#[test]
+fn oha_has_one_run_per_file_and_arms_by_directory() {
+    let run = |rate: f64| {
+        format!(
+            r#"{{"summary": {{"successRate": 1.0, "total": 1.0, "average": 8e-05, "requestsPerSec": {rate}}},
+  "metrics": {{"requests_per_sec": {rate}}}, "latencyPercentiles": {{"p50": 5.1e-05, "p99": 0.00052}}}}"#
+        )
+    };
+    let (one, two) = (run(48854.9), run(47000.1));
+    let files = [
+        ("runs/a/1.json", one.as_str()),
+        ("runs/a/2.json", &two),
+        ("runs/b/1.json", &one),
+        ("runs/b/2.json", &two),
+    ];
+    short(
+        &files,
+        &["runs"],
+        &expect![[r#"
+        requests [requests/s] higher b: undecided, 1.0000, unpaired 2+2
+        latency p50 [s] lower b: undecided, 1.0000, unpaired 2+2
+        latency p99 [s] lower b: undecided, 1.0000, unpaired 2+2
+    "#]],
+    );
+}
+
+#[test]
+fn rows_may_be_json_lines_or_wide() {
+    let lines = "{\"arm\": \"a\", \"block\": 1, \"metric\": \"p99\", \"value\": 1.5, \"unit\": \"ms\"}\n\
+                 {\"arm\": \"b\", \"block\": 1, \"metric\": \"p99\", \"value\": 1.4, \"unit\": \"ms\"}\n\
+                 {\"arm\": \"a\", \"block\": 2, \"metric\": \"p99\", \"value\": 1.6, \"unit\": \"ms\"}\n\
+                 {\"arm\": \"b\", \"block\": 2, \"metric\": \"p99\", \"value\": 1.5, \"unit\": \"ms\"}\n";
+    short(
+        &[("d.jsonl", lines)],
+        &["d.jsonl"],
+        &expect![[r#"
+        p99 [ms] lower b: undecided, 0.9354, paired 2+2
+    "#]],
+    );
+    let list = format!("[{}]", lines.trim_end().replace('\n', ",\n"));
+    short(
+        &[("d.json", &list)],
+        &["d.json"],
+        &expect![[r#"
+        p99 [ms] lower b: undecided, 0.9354, paired 2+2
+    "#]],
+    );
+    let metrics = "arm\tblock\tthroughput (req/s)\tp99 (ms)\na\t1\t100\t1.5\nb\t1\t90\t1.4\n\
+                   a\t2\t101\t1.6\nb\t2\t91\t1.5\n";
+    short(
+        &[("m.tsv", metrics)],
+        &["m.tsv"],
+        &expect![[r#"
+        throughput [req/s] higher b: undecided, 0.9005, paired 2+2
+        p99 [ms] lower b: undecided, 0.9354, paired 2+2
+    "#]],
+    );
+    let arms = "block;old;new;metric\n1;100;90;throughput\n2;101;91;throughput\n";
+    short(
+        &[("a.csv", arms)],
+        &["a.csv"],
+        &expect![[r#"
+        throughput [] higher new: undecided, 0.9005, paired 2+2
+    "#]],
+    );
+}
+
+// ---- bad input ----
+
+#[test]
+fn all_mistakes_of_all_files_are_told_at_once() {
+    let csv = "arm,block,metric,value,unit\n\
+               old,1,throughput,100,req/s\nnew,1,throughput,fast,req/s\n\
+               old,2,throughput,nan,req/s\nnew,2,throughput,,req/s\n\
+               ,3,throughput,99,req/s\nnew,3,throughput,12,5,req/s\n";
+    refuse(
+        &[("d.csv", csv), ("empty.txt", " \n"), ("odd.xml", "<html/>")],
+        &["d.csv", "empty.txt", "odd.xml", "nowhere.csv"],
+        &expect![[r#"
+            bakeoff: nowhere.csv: cannot be read: No such file or directory (os error 2) (give a file, a directory or ARM=FILE)
+            d.csv:3: no number in column "value": "fast" (write a number such as 12.5)
+            d.csv:4: no finite number in column "value": "nan" (leave a failed run out, with its whole block)
+            d.csv:5: nothing where a number belongs in column "value" (write a number such as 12.5)
+            d.csv:6: no arm in this row (write its name in column "arm")
+            d.csv:7: 6 columns under a head of 5 (write a decimal point, not a comma, and an empty text for what is unknown)
+            empty.txt: the file is empty (accepted: CSV or JSON lines with arm, block, metric, value; hyperfine JSON; go test -bench; google-benchmark JSON; target/criterion; Phoronix composite.xml; k6 and oha JSON; plain numbers)
+            odd.xml: no known format, beginning with "<html/>" (accepted: CSV or JSON lines with arm, block, metric, value; hyperfine JSON; go test -bench; google-benchmark JSON; target/criterion; Phoronix composite.xml; k6 and oha JSON; plain numbers)
+        "#]],
+    );
+}
+
+#[test]
+fn machines_hear_of_mistakes_in_json() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = [("d.csv", "arm,block,value\nold,1,x\n")];
+    let output = judge(dir.path(), &files, &["d.csv", "--json"]);
+    assert_eq!(output.status.code(), Some(2));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["problems"][0]["line"], 2);
+}
+
+#[test]
+fn a_text_among_the_times_of_an_export_has_its_line() {
+    let text = hyperfine(0.5).replacen("1.190", "\"fast\"", 1);
+    refuse(
+        &[("h.json", &text)],
+        &["h.json"],
+        &expect![[r#"
+        bakeoff: h.json:2: no number in times: "\"fast\"" (write a number such as 12.5)
+    "#]],
+    );
+}
+
+#[test]
+fn figures_that_do_not_fit_together_are_refused() {
+    let csv = "arm,block,metric,value,unit,slot\n\
+               old,1,throughput,100,req/s,1\nnew,1,throughput,-3,req/s,1\n\
+               old,2,throughput,100,req/s,2\nnew,2,throughput,0,kreq/s,1\n\
+               old,3,throughput,100,req/s,1\n";
+    refuse(
+        &[("d.csv", csv)],
+        &["d.csv"],
+        &expect![[r#"
+            bakeoff: d.csv:3: zero or negative throughput: -3 (a run that served nothing has failed: leave its block out)
+            d.csv:3: both arms at one place of block 1 (the arm that ran first has the smaller slot)
+            d.csv:5: another unit for throughput than "req/s" of d.csv:2: "kreq/s" (convert all figures of a metric to one unit)
+            d.csv:5: zero or negative throughput: 0 (a run that served nothing has failed: leave its block out)
+            d.csv:6: no throughput of new in block 3 (add it, or take the block out)
+        "#]],
+    );
+}
+
+#[test]
+fn one_block_one_arm_or_one_run_are_refused() {
+    let one_block = "arm,block,metric,value\nold,1,time,100\nnew,1,time,90\n";
+    refuse(
+        &[("d.csv", one_block)],
+        &["d.csv"],
+        &expect![[r#"
+        bakeoff: d.csv:2: one block only: 1 (one block has no noise to judge by; add more)
+    "#]],
+    );
+    let one_arm = "arm,block,metric,value\nold,1,time,100\nold,2,time,90\n";
+    refuse(
+        &[("d.csv", one_arm)],
+        &["d.csv"],
+        &expect![[r#"
+        bakeoff: d.csv: one arm only: "old" (give the figures of another arm too: two files, or a column arm)
+    "#]],
+    );
+    let files = [("a.txt", "1\n2\n"), ("b.txt", "3\n")];
+    refuse(
+        &files,
+        &["a.txt", "b.txt", "--lower-is-better"],
+        &expect![[r#"
+            bakeoff: b.txt:1: one run only of b: value (one run has no noise to judge by; add more)
+        "#]],
+    );
+}
+
+#[test]
+fn thousands_of_metrics_are_refused_with_the_remedy() {
+    let mut text = "arm,block,metric,value\n".to_string();
+    for metric in 0..3000 {
+        for (arm, block) in [("a", 1), ("b", 1), ("a", 2), ("b", 2)] {
+            writeln!(text, "{arm},{block},time {metric},{}", metric + block).unwrap();
+        }
+    }
+    refuse(
+        &[("d.csv", &text)],
+        &["d.csv"],
+        &expect![[r#"
+        bakeoff: d.csv: too many metrics to judge together, more than 100: 3000 (choose with --metric NAME, a part of a name will do; metrics share the error rate, so each one more makes every verdict harder)
+    "#]],
+    );
+    short(
+        &[("d.csv", &text)],
+        &["d.csv", "--metric", "time 2999"],
+        &expect![[r#"
+            time 2999 [] lower b: undecided, 1.0000, paired 2+2
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_no_format_or_two_formats_is_refused() {
+    refuse(
+        &[("n.txt", "hello there\nfriend\n")],
+        &["n.txt"],
+        &expect![[r#"
+            bakeoff: n.txt: no known format, beginning with "hello there" (accepted: CSV or JSON lines with arm, block, metric, value; hyperfine JSON; go test -bench; google-benchmark JSON; target/criterion; Phoronix composite.xml; k6 and oha JSON; plain numbers)
+        "#]],
+    );
+    let both = r#"{"results": [], "benchmarks": []}"#;
+    refuse(
+        &[("b.json", both)],
+        &["b.json"],
+        &expect![[r#"
+        bakeoff: b.json: several formats in one file: hyperfine JSON and google-benchmark JSON (keep each in a file of its own)
+    "#]],
+    );
+    let both = format!("arm,block,value\n{GO_OLD}");
+    refuse(
+        &[("b.txt", &both)],
+        &["b.txt"],
+        &expect![[r#"
+        bakeoff: b.txt: several formats in one file: Go benchmark output and CSV (keep each in a file of its own)
+    "#]],
+    );
+    let unclear = "old,new\n1,2\n3,4\n";
+    refuse(
+        &[("u.csv", unclear)],
+        &["u.csv"],
+        &expect![[r#"
+        bakeoff: u.csv:1: columns that could mean several things: old, new (accepted: arm,block,metric,value with slot, unit and direction if known; arm,block and a column per metric; block and a column per arm)
+    "#]],
+    );
+    refuse(
+        &[(
+            "t.json",
+            "{\"results\": [\n{\"command\": \"a\", \"times\": [1, \"x\"]}, \n",
+        )],
+        &["t.json"],
+        &expect![[r#"
+            bakeoff: t.json:3: not hyperfine JSON at column 0: EOF while parsing a value (export the file again)
+        "#]],
+    );
+}
+
+#[test]
+fn what_cannot_be_known_is_asked_for() {
+    let files = [("a.txt", "1\n2\n"), ("b.txt", "3\n4\n")];
+    refuse(
+        &files,
+        &["a.txt", "b.txt"],
+        &expect![[r#"
+        bakeoff: a.txt: nothing to judge: each plain number is taken as the figure of a run of its own; left out, because which way is better is not known: value (add --higher-is-better or --lower-is-better, or choose with --metric NAME)
+    "#]],
+    );
+    refuse(
+        &files,
+        &["a.txt", "a.txt", "--lower-is-better"],
+        &expect![[r#"
+            bakeoff: a.txt: given twice (each file is of one arm)
+        "#]],
+    );
+    let words = [
+        "a.txt",
+        "b.txt",
+        "--lower-is-better",
+        "--baseline",
+        "c",
+        "--metric",
+        "vlaue",
+    ];
+    refuse(
+        &files,
+        &words,
+        &expect![[r#"
+        bakeoff: a.txt: --baseline is no arm: "c" (did you mean "a"?)
+        a.txt: --metric is in no file: "vlaue" (did you mean "value"?)
+    "#]],
+    );
+    let k6 = r#"{"metrics": {"http_reqs": {"count": 5, "rate": 14.5}}}"#;
+    refuse(
+        &[("one.json", k6), ("two.json", k6)],
+        &["one.json", "two.json"],
+        &expect![[r#"
+            bakeoff: one.json: one run, of an arm that it does not name (write ARM=FILE, or put the runs of each arm into a directory of its name)
+            two.json: one run, of an arm that it does not name (write ARM=FILE, or put the runs of each arm into a directory of its name)
+        "#]],
+    );
+}
+
+#[test]
+fn a_run_directory_has_its_own_terms() {
+    refuse(
+        &[("run/plan.toml", "")],
+        &["run", "--metric", "throughput"],
+        &expect![[r#"
+            bakeoff: a run directory is judged by its own plan: run (leave out --baseline, --metric and the directions)
+        "#]],
+    );
+}

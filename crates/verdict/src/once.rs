@@ -1,0 +1,502 @@
+//! A verdict on figures that others took: all of them before anyone looked, so one look spends all of the error.
+//!
+//! ```text
+//! paired in random order   the rule for runs, with a single look; all four verdicts
+//! paired                   interval by inverting the sign-flip test of Tukey scores; what ran second may differ by
+//!                          that alone: better and worse only where it lies beyond the margin, never equivalent
+//! unpaired                 interval of the shift by inverting the rank-sum test (Mann and Whitney 1947; Hodges and
+//!                          Lehmann 1963); better and worse only beyond the margin, never equivalent
+//! ```
+//! Figures that are the same in every run are equivalent in any design: no drift repeats them to the digit.
+
+use record::metric::Direction;
+use record::plan::Design;
+use record::units::significant;
+use record::verdict::{Pair, Verdict};
+use statrs::distribution::{ContinuousCDF, Normal};
+
+use crate::coin::Coins;
+use crate::contrast::{Contrasts, Kind};
+use crate::plan;
+use crate::rule::{self, Series};
+use crate::score::{hodges_lehmann, median, scale, tukey};
+
+/// Halvings of the search for an end of an interval, once it is bracketed.
+const STEPS: u32 = 24;
+
+/// An end that is farther than so many doublings of the standard error is not an end.
+const DOUBLINGS: u32 = 16;
+
+/// Whole numbers up to here are exact in `f64`: ways of mixing two samples are counted as such.
+const EXACT: f64 = 9.0e15;
+
+/// More blocks or runs than these are no advice.
+const MOST: u32 = 1000;
+
+/// When a difference counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Terms {
+    /// Differences below this are called equivalent; a fraction.
+    pub margin: f64,
+    /// Chance of a wrong verdict that is accepted for this comparison; a fraction.
+    pub error_rate: f64,
+    /// Seed of the resampled coins, where there are too many ways for all of them.
+    pub seed: u64,
+}
+
+/// What may be said of an arm.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The arm against the baseline.
+    pub change: Option<Change>,
+    /// Why, and what would settle it where it is undecided.
+    pub reason: String,
+}
+
+/// How far the arm is from the baseline.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Change {
+    /// Whether the three are ratios, arm over baseline; else they are differences in the metric's unit.
+    pub is_ratio: bool,
+    /// The typical one.
+    pub typical: f64,
+    /// The interval at the error rate; `None` where there are too few figures for one.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// Judges figures in blocks. `is_random` says that `arm_first` was decided by coins.
+pub fn paired(pairs: &[Pair], is_random: bool, direction: Direction, terms: Terms) -> Finding {
+    let least = fewest_blocks(terms.error_rate);
+    if pairs.iter().all(|pair| repeats(pair.baseline, pair.arm)) {
+        let figures = pairs.iter().map(|pair| pair.arm);
+        return same(figures, (least, pairs.len()), "blocks");
+    }
+    if is_random && least <= pairs.len() {
+        return by_the_rule(pairs, direction, terms);
+    }
+    let contrasts = Contrasts::of(pairs, direction, terms.margin)
+        .expect("figures that are not all the same are not all zero");
+    let coins = Coins::throw(&format!("once\n{}", terms.seed), pairs.len(), pairs.len());
+    let typical = hodges_lehmann(&contrasts.values);
+    let spread: Vec<f64> = contrasts
+        .values
+        .iter()
+        .map(|value| value - typical)
+        .collect();
+    let step = scale(&spread) / (pairs.len() as f64).sqrt();
+    let interval = interval(typical, step, |shift| {
+        is_refuted(&contrasts.values, shift, &coins, terms.error_rate)
+    });
+    let settle = plan::needed(scale(&spread), contrasts.margin, terms.error_rate);
+    let seen = Seen {
+        margin: contrasts.margin,
+        interval,
+        settle,
+        unit: "blocks",
+    };
+    let doubt = "what ran second may differ by that alone (let a coin decide the order)";
+    let said = few(
+        seen.beyond_margin(terms, doubt),
+        least,
+        pairs.len(),
+        "blocks",
+    );
+    finding(&contrasts, typical, interval, said)
+}
+
+/// Blocks whose order chance decided: the rule for runs, with its first look at the last block.
+fn by_the_rule(pairs: &[Pair], direction: Direction, terms: Terms) -> Finding {
+    let blocks = pairs.len() as u32;
+    let design = Design {
+        margin: terms.margin,
+        error_rate: terms.error_rate,
+        min_blocks: blocks,
+        max_blocks: blocks,
+        seed: terms.seed,
+    };
+    let found = rule::decide(&[Series { pairs, direction }], &design, "once").remove(0);
+    let change = |typical| Change {
+        is_ratio: true,
+        typical,
+        interval: found.interval,
+    };
+    // The rule's own remedies are those of a plan, which these figures do not have.
+    let reason = match (found.verdict, found.noise) {
+        (Verdict::Undecided, Some(noise)) => {
+            let settle = plan::needed(noise, terms.margin.ln_1p(), terms.error_rate);
+            open(terms, settle, "blocks")
+        }
+        _ => found.reason,
+    };
+    Finding {
+        verdict: found.verdict,
+        change: found.ratio.map(change),
+        reason,
+    }
+}
+
+/// Judges runs that do not belong together: one figure per run.
+pub fn unpaired(baseline: &[f64], arm: &[f64], direction: Direction, terms: Terms) -> Finding {
+    let least = fewest_runs(terms.error_rate);
+    let fewer = baseline.len().min(arm.len());
+    let all = || baseline.iter().chain(arm).copied();
+    if all().all(|value| repeats(value, baseline[0])) {
+        return same(all(), (least, fewer), "runs of each arm");
+    }
+    // Contrasts know how to set one figure against another; here every run is set against every other.
+    let pair = |one: &f64, other: &f64| Pair {
+        block: 1,
+        baseline: *one,
+        arm: *other,
+        arm_first: false,
+    };
+    let crossed = baseline
+        .iter()
+        .flat_map(|one| arm.iter().map(move |other| pair(one, other)));
+    let crossed: Vec<Pair> = crossed.collect();
+    let contrasts = Contrasts::of(&crossed, direction, terms.margin)
+        .expect("figures that are not all the same are not all zero");
+    let mut shifts = contrasts.values.clone();
+    shifts.sort_by(f64::total_cmp);
+    let outside = outside(baseline.len(), arm.len(), terms.error_rate);
+    let interval = (outside > 0).then(|| (shifts[outside - 1], shifts[shifts.len() - outside]));
+    let typical = median(&shifts);
+    // Runs per arm beside blocks: a difference of two has twice the variance of the one.
+    let spread: Vec<f64> = shifts.iter().map(|shift| shift - typical).collect();
+    let settle = plan::needed(scale(&spread), contrasts.margin, terms.error_rate);
+    let seen = Seen {
+        margin: contrasts.margin,
+        interval,
+        settle,
+        unit: "runs of each arm",
+    };
+    let why = "a machine that changed between the arms would look the same (run them in pairs, in random order)";
+    let said = few(
+        seen.beyond_margin(terms, why),
+        least,
+        fewer,
+        "runs of each arm",
+    );
+    finding(&contrasts, typical, interval, said)
+}
+
+/// The fewest blocks that can tell a difference: by then the coins must have fallen in more ways than may be
+/// mistaken for one.
+pub fn fewest_blocks(error_rate: f64) -> usize {
+    1 + (1.0 / error_rate).log2().ceil().max(0.0) as usize
+}
+
+/// The fewest runs of each of two arms that can tell a difference.
+pub fn fewest_runs(error_rate: f64) -> usize {
+    let mut runs = 1;
+    while 2.0 / ways(runs, runs) > error_rate {
+        runs += 1;
+    }
+    runs
+}
+
+/// Whether two figures are the same to the digit.
+fn repeats(one: f64, other: f64) -> bool {
+    one.total_cmp(&other).is_eq()
+}
+
+/// Figures that repeat exactly, `count` of them in each arm.
+fn same(
+    mut figures: impl Iterator<Item = f64>,
+    (least, count): (usize, usize),
+    unit: &str,
+) -> Finding {
+    let first = figures.next();
+    let reason = if figures.all(|figure| Some(figure) == first) {
+        "the same figure in every run of both arms"
+    } else {
+        "both arms have the same figure in every block"
+    };
+    let (verdict, reason) = few((Verdict::Equivalent, reason.into()), least, count, unit);
+    let change = Change {
+        is_ratio: true,
+        typical: 1.0,
+        interval: (least <= count).then_some((1.0, 1.0)),
+    };
+    Finding {
+        verdict,
+        change: Some(change),
+        reason,
+    }
+}
+
+fn few(said: (Verdict, String), least: usize, count: usize, unit: &str) -> (Verdict, String) {
+    if least <= count {
+        return said;
+    }
+    let reason = format!(
+        "too few for any verdict at this error rate: {count} {unit} (at least {least}; or accept more errors)"
+    );
+    (Verdict::Undecided, reason)
+}
+
+fn finding(
+    contrasts: &Contrasts,
+    typical: f64,
+    interval: Option<(f64, f64)>,
+    (verdict, reason): (Verdict, String),
+) -> Finding {
+    let change = Change {
+        is_ratio: contrasts.kind == Kind::Ratio,
+        typical: contrasts.shown(typical),
+        interval: interval.map(|interval| contrasts.shown_interval(interval)),
+    };
+    Finding {
+        verdict,
+        change: Some(change),
+        reason,
+    }
+}
+
+/// Whether "better by `shift`" is refuted: at most `rate` of all ways in which signs might have fallen are as
+/// extreme. Without known slots the effect of the slot stays in.
+fn is_refuted(values: &[f64], shift: f64, coins: &Coins, rate: f64) -> bool {
+    let shifted: Vec<f64> = values.iter().map(|value| value - shift).collect();
+    let scores = tukey(&shifted);
+    let sum: f64 = scores.iter().sum();
+    let least = sum.abs() * (1.0 - 1e-9) - 1e-9;
+    let as_far = coins
+        .sums(&scores)
+        .iter()
+        .filter(|other| other.abs() >= least)
+        .count();
+    // The signs that really fell are one of all ways, and are counted where they are not among the rows.
+    let itself = usize::from(!coins.is_whole);
+    let allowed = (rate * coins.rows() as f64 + 1e-9).floor() as usize;
+    sum != 0.0 && itself + as_far <= allowed
+}
+
+/// What the figures show before anything is concluded; contrasts, above zero where the arm is better.
+struct Seen {
+    margin: f64,
+    interval: Option<(f64, f64)>,
+    /// Blocks or runs that settle it, as far as the noise so far tells.
+    settle: u32,
+    unit: &'static str,
+}
+
+impl Seen {
+    /// The verdict where something besides the arms may have made a difference as large as the margin.
+    fn beyond_margin(&self, terms: Terms, doubt: &str) -> (Verdict, String) {
+        let margin = show_share(terms.margin);
+        match self.interval {
+            Some((low, _)) if low > self.margin => (
+                Verdict::Better,
+                format!("the whole interval lies beyond the margin of {margin}; {doubt}"),
+            ),
+            Some((_, high)) if high < -self.margin => (
+                Verdict::Worse,
+                format!("the whole interval lies beyond the margin of {margin}; {doubt}"),
+            ),
+            Some((low, high)) if low > 0.0 || high < 0.0 => {
+                let reason = format!(
+                    "a difference, but not surely one beyond the margin of {margin}; {doubt}"
+                );
+                (Verdict::Undecided, reason)
+            }
+            Some((low, high)) if -self.margin < low && high < self.margin => {
+                let reason =
+                    format!("no difference beyond the margin of {margin} is seen; {doubt}");
+                (Verdict::Undecided, reason)
+            }
+            Some(_) | None => (Verdict::Undecided, open(terms, self.settle, self.unit)),
+        }
+    }
+}
+
+/// Why nothing is decided, and what would.
+fn open(terms: Terms, settle: u32, unit: &str) -> String {
+    let margin = show_share(terms.margin);
+    let remedy = if settle <= MOST {
+        format!("about {settle} {unit} would settle a margin of {margin}")
+    } else {
+        format!(
+            "a margin of {margin} needs more than {MOST} {unit}: measure longer, or more quietly"
+        )
+    };
+    format!("the noise leaves room for a difference and for none ({remedy})")
+}
+
+fn show_share(share: f64) -> String {
+    format!(
+        "{} %",
+        significant(share * 100.0, 3)
+            .trim_end_matches('0')
+            .trim_end_matches('.')
+    )
+}
+
+/// The shifts that are not refuted. `None` while no shift, however large, would be.
+fn interval(centre: f64, step: f64, is_refuted: impl Fn(f64) -> bool) -> Option<(f64, f64)> {
+    let end = |way: f64| {
+        let (mut inside, mut outside) = (0.0, step);
+        let mut doublings = 0;
+        while !is_refuted(centre + way * outside) {
+            doublings += 1;
+            if doublings > DOUBLINGS {
+                return None;
+            }
+            (inside, outside) = (outside, 2.0 * outside);
+        }
+        for _ in 0..STEPS {
+            let middle = f64::midpoint(inside, outside);
+            if is_refuted(centre + way * middle) {
+                outside = middle;
+            } else {
+                inside = middle;
+            }
+        }
+        Some(centre + way * outside)
+    };
+    Some((end(-1.0)?, end(1.0)?))
+}
+
+/// How many of the sorted differences of all runs lie outside the interval on either side: the largest k with
+/// `P(U < k) <= error_rate / 2`.
+fn outside(base: usize, arm: usize, error_rate: f64) -> usize {
+    let (n, m) = (base as f64, arm as f64);
+    if ways(base, arm) > EXACT {
+        let quantile = Normal::standard().inverse_cdf(1.0 - error_rate / 2.0);
+        let half = n * m / 2.0 - quantile * (n * m * (n + m + 1.0) / 12.0).sqrt();
+        return half.floor().max(0.0) as usize;
+    }
+    let all = ways(base, arm);
+    let mut below = 0.0;
+    let mut outside = 0;
+    for count in rank_sums(base, arm) {
+        below += count;
+        if below / all > error_rate / 2.0 {
+            break;
+        }
+        outside += 1;
+    }
+    outside
+}
+
+/// Ways of choosing which of all runs were the baseline's.
+fn ways(base: usize, arm: usize) -> f64 {
+    (1..=base)
+        .map(|i| (arm + i) as f64 / i as f64)
+        .product::<f64>()
+        .round()
+}
+
+/// In how many ways the statistic U takes each value, ties apart: the Gaussian binomial coefficients, whose
+/// generating function is the product of (1 - q^(arm + i)) / (1 - q^i) over i to `base`.
+fn rank_sums(base: usize, arm: usize) -> Vec<f64> {
+    let most = base * arm;
+    let mut counts = vec![0.0; most + 1];
+    counts[0] = 1.0;
+    for i in 1..=base {
+        for u in ((arm + i)..=most).rev() {
+            counts[u] -= counts[u - arm - i];
+        }
+        for u in i..=most {
+            counts[u] += counts[u - i];
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::design::Dice;
+
+    const TERMS: Terms = Terms {
+        margin: 0.02,
+        error_rate: 0.01,
+        seed: 1,
+    };
+
+    #[test]
+    fn rank_sums_are_counted_exactly() {
+        // All 6 ways of mixing two and two runs.
+        assert_eq!(rank_sums(2, 2), [1.0, 1.0, 2.0, 1.0, 1.0]);
+        assert_eq!((ways(5, 5), ways(10, 10)), (252.0, 184_756.0));
+    }
+
+    #[test]
+    fn critical_values_are_those_of_the_tables() {
+        // Mann-Whitney tables: U is critical up to 23 at 5 % and up to 16 at 1 %, for ten and ten, two sides.
+        assert_eq!([outside(10, 10, 0.05), outside(10, 10, 0.01)], [24, 17]);
+        assert_eq!([outside(4, 4, 0.01), outside(5, 5, 0.01)], [0, 1]);
+        // Beyond exact counts the normal approximation goes on where the tables end.
+        let (exact, normal) = (outside(26, 26, 0.01), outside(28, 28, 0.01));
+        assert!(exact < normal && normal < exact + 50, "{exact} {normal}");
+    }
+
+    #[test]
+    fn the_fewest_figures_follow_from_the_error_rate() {
+        assert_eq!([fewest_blocks(0.01), fewest_blocks(0.05)], [8, 6]);
+        assert_eq!([fewest_runs(0.01), fewest_runs(0.05)], [5, 4]);
+    }
+
+    /// Of 1000 comparisons of one system with itself, how many intervals leave "no difference" out.
+    fn misses(judge: impl Fn(&[f64], &[f64]) -> Finding) -> usize {
+        let mut dice = Dice::keyed("misses");
+        let mut figure = || 100.0 * (0.03 * (dice.next() as f64 / u64::MAX as f64)).exp();
+        let misses = |_: &usize| {
+            let base: Vec<f64> = (0..10).map(|_| figure()).collect();
+            let arm: Vec<f64> = (0..10).map(|_| figure()).collect();
+            let change = judge(&base, &arm).change.unwrap();
+            let (low, high) = change.interval.unwrap();
+            !(low <= 1.0 && 1.0 <= high)
+        };
+        (0..1000).filter(misses).count()
+    }
+
+    #[test]
+    fn intervals_leave_the_truth_out_as_seldom_as_promised() {
+        // 10 of 1000 are expected at most, with a standard deviation of 3.
+        let loose = misses(|base, arm| unpaired(base, arm, Direction::Higher, TERMS));
+        let blocks = misses(|base, arm| {
+            let pair = |(baseline, arm): (&f64, &f64)| Pair {
+                block: 1,
+                baseline: *baseline,
+                arm: *arm,
+                arm_first: false,
+            };
+            let pairs: Vec<Pair> = base.iter().zip(arm).map(pair).collect();
+            paired(&pairs, false, Direction::Higher, TERMS)
+        });
+        assert!(
+            (1..=22).contains(&loose) && (1..=22).contains(&blocks),
+            "{loose} {blocks}"
+        );
+    }
+
+    #[test]
+    fn unpaired_runs_are_never_called_equivalent_but_repeated_figures_are() {
+        let close: Vec<f64> = (0..20).map(|n| 100.0 + f64::from(n % 3) * 0.01).collect();
+        let finding = unpaired(&close, &close, Direction::Lower, TERMS);
+        assert_eq!(finding.verdict, Verdict::Undecided);
+        assert!(
+            finding
+                .reason
+                .starts_with("no difference beyond the margin"),
+            "{}",
+            finding.reason
+        );
+        let finding = unpaired(&[896.0; 8], &[896.0; 8], Direction::Lower, TERMS);
+        assert_eq!(finding.verdict, Verdict::Equivalent);
+        let finding = unpaired(&[896.0; 2], &[896.0; 8], Direction::Lower, TERMS);
+        assert_eq!(finding.verdict, Verdict::Undecided);
+    }
+
+    #[test]
+    fn zeros_are_told_as_differences() {
+        let (none, some) = ([0.0; 8], [3.0, 4.0, 5.0, 4.0, 3.0, 4.0, 6.0, 4.0]);
+        let finding = unpaired(&none, &some, Direction::Lower, TERMS);
+        let change = finding.change.unwrap();
+        assert_eq!((finding.verdict, change.is_ratio), (Verdict::Worse, false));
+        assert!((change.typical - 4.0).abs() < 1e-9, "{change:?}");
+    }
+}

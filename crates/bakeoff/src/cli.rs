@@ -29,10 +29,14 @@ pub enum Verb {
         bakeoff run plans/web-static.toml --out /data/runs/monday --fail-on worse")]
     Run(RunArgs),
     /// Check a plan without booting anything
-    #[command(after_help = "Example:\n  bakeoff check plans/web-static.toml")]
+    #[command(after_help = "Examples:\n  bakeoff check plans/web-static.toml\n  \
+        bakeoff check plans/web-static.toml --from runs/web-static")]
     Check {
         /// The plan file
         plan: PathBuf,
+        /// An earlier run: its noise and its trials' lengths say how many blocks and hours it will take
+        #[arg(long)]
+        from: Option<PathBuf>,
     },
     /// Judge a run directory again, or figures that another tool measured
     #[command(

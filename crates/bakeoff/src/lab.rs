@@ -18,10 +18,9 @@ use machine::clock::Clock;
 use machine::guest::Machine;
 use record::journal::{Ending, Entry, Event, Journal, Opening};
 use record::metric::Role;
-use record::plan::{Plan, WorkloadPlan};
+use record::plan::{Design, Plan, WorkloadPlan};
 use record::rundir::{self, RunDir, TRIAL_VERSION, TrialRecord};
 use record::trial::{Outcome, Trial};
-use record::units::{show_change, significant};
 use record::verdict::{Comparison, Judgement, Verdict};
 use record::wire::Greeting;
 
@@ -176,7 +175,7 @@ impl Lab<'_> {
             }
             if ran > 0 || book.ledger.looked() < block {
                 judgement = self.judge()?;
-                let lines = look_lines(&judgement, self.plan.design.margin);
+                let lines = look_lines(&judgement, &self.plan.design);
                 self.note(
                     book,
                     Event::Looked {
@@ -322,50 +321,66 @@ impl Lab<'_> {
 }
 
 /// One line per primary metric: how far the run is.
-fn look_lines(judgement: &Judgement, margin: f64) -> Vec<String> {
+fn look_lines(judgement: &Judgement, design: &Design) -> Vec<String> {
     let primary = |comparison: &&Comparison| comparison.spec.role == Role::Primary;
     judgement
         .comparisons
         .iter()
         .filter(primary)
-        .map(|comparison| look_line(comparison, margin))
+        .map(|comparison| look_line(comparison, design))
         .collect()
 }
 
-fn look_line(comparison: &Comparison, margin: f64) -> String {
-    let Comparison {
-        workload,
-        spec,
-        arm,
-        verdict,
-        ratio,
-        low,
-        high,
-        more,
+/// `web throughput: 7.2 undecided, 9 blocks, -1.8 % [-4.1, +0.6], about 20 more for a 2 % margin`.
+fn look_line(comparison: &Comparison, design: &Design) -> String {
+    let percent = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0);
+    let mut parts = vec![format!(
+        "{} {}: {} {}",
+        comparison.workload,
+        comparison.spec.name,
+        comparison.arm,
+        comparison.verdict.word()
+    )];
+    match comparison.blocks {
+        0 => parts.push("no whole block".into()),
+        1 => parts.push("1 block".into()),
+        blocks => parts.push(format!("{blocks} blocks")),
+    }
+    match (comparison.ratio, comparison.low, comparison.high) {
+        (Some(ratio), Some(low), Some(high)) => parts.push(format!(
+            "{} % [{}, {}]",
+            percent(ratio),
+            percent(low),
+            percent(high)
+        )),
+        (Some(ratio), _, _) => parts.push(format!("{} %", percent(ratio))),
+        (None, _, _) => {}
+    }
+    parts.extend(left(comparison, design));
+    parts.join(", ")
+}
+
+/// How far it is to a verdict.
+fn left(comparison: &Comparison, design: &Design) -> Option<String> {
+    let Design {
+        min_blocks,
+        max_blocks,
+        margin,
         ..
-    } = comparison;
-    let figures = match (ratio, low, high) {
-        (Some(ratio), Some(low), Some(high)) => {
-            format!(
-                "{} [{}, {}]",
-                show_change(*ratio),
-                show_change(*low),
-                show_change(*high)
-            )
-        }
-        (Some(ratio), _, _) => show_change(*ratio),
-        (None, _, _) => "no whole block".into(),
+    } = design;
+    // Two places at the most: `2`, `0.25`.
+    let margin = (margin * 1e4).round() / 1e2;
+    if comparison.verdict != Verdict::Undecided {
+        return None;
+    }
+    if comparison.blocks < *min_blocks {
+        return Some(format!("first look after {min_blocks}"));
+    }
+    let more = comparison.more?;
+    let beyond = if comparison.blocks + more > *max_blocks {
+        format!(" (the plan ends at {max_blocks})")
+    } else {
+        String::new()
     };
-    let more = match more {
-        Some(more) if *verdict == Verdict::Undecided => {
-            let margin = significant(margin * 100.0, 2);
-            format!(", about {more} more blocks for a margin of {margin} %")
-        }
-        Some(_) | None => String::new(),
-    };
-    format!(
-        "{workload} {}: {arm} {} {figures}{more}",
-        spec.name,
-        verdict.word()
-    )
+    Some(format!("about {more} more for a {margin} % margin{beyond}"))
 }

@@ -2,6 +2,7 @@
 
 mod check;
 mod doctor;
+mod forecast;
 mod image;
 mod judge;
 mod kernel;
@@ -50,7 +51,7 @@ impl From<End> for ExitCode {
 pub fn run(cli: &Cli) -> Result<End> {
     match &cli.verb {
         Verb::Run(args) => run::run(args, cli.json),
-        Verb::Check { plan } => check::check(plan, cli.json),
+        Verb::Check { plan, from } => check::check(plan, from.as_deref(), cli.json),
         Verb::Judge(args) => judge::judge(args, cli.json),
         Verb::Report { dir } => report::report(dir, cli.json),
         Verb::Load(args) => load::load(args, cli.json),

@@ -70,7 +70,8 @@ pub struct Comparison {
     /// Share of the error rate that has been spent; at 1 no more blocks can decide.
     #[serde(default)]
     pub spent: f64,
-    /// Blocks that an undecided metric needs beyond those so far, at its noise.
+    /// Blocks more that would settle an undecided one at this noise; `None` where it is decided, before the first look, or
+    /// where nothing would.
     #[serde(default)]
     pub more: Option<u32>,
     /// Odd trials of both arms; `None` where they cannot be told.

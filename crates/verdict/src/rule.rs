@@ -53,7 +53,7 @@ pub struct Finding {
     pub slot: Option<f64>,
     /// Share of the error rate that has been spent; at 1 no more blocks can decide.
     pub spent: f64,
-    /// Blocks that an undecided metric needs beyond those so far, at its noise.
+    /// Blocks more that would settle an undecided one; `None` where it is not undecided, or nothing would.
     pub more: Option<u32>,
     /// Why, in a sentence.
     pub reason: String,
@@ -233,9 +233,9 @@ fn find(contrasts: &Contrasts, fallen: Fallen, design: &Design, route: &Route) -
         more: None,
         reason: String::new(),
     };
-    if finding.verdict == Verdict::Undecided {
-        let all = wanted(contrasts, centre, (design, route));
-        finding.more = Some(all.saturating_sub(contrasts.values.len() as u32).max(1));
+    let is_open = finding.verdict == Verdict::Undecided;
+    if is_open && values.len() >= design.min_blocks as usize {
+        finding.more = outlook(contrasts, centre, (design, route)).more(values.len() as u32);
     }
     finding.reason = explain(&finding, contrasts, centre, (design, route));
     if !is_ratio {
@@ -282,19 +282,65 @@ fn explain(
                 (None, Kind::Ratio) => "too few blocks to exclude anything: ".into(),
                 (None, Kind::Difference) => String::new(),
             };
-            format!("{reach}{}", outlook(contrasts, centre, (design, route)))
+            let outlook = outlook(contrasts, centre, (design, route));
+            let so_far = contrasts.values.len() as u32;
+            format!("{reach}{}", outlook.words(so_far, design.max_blocks))
         }
     }
 }
 
-/// Blocks in all after which a verdict is to be expected, at this noise.
-fn wanted(contrasts: &Contrasts, centre: f64, (design, route): (&Design, &Route)) -> u32 {
+/// What would settle it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outlook {
+    /// The error rate is spent: nothing in this run.
+    Spent,
+    /// So many blocks in all, which the plan allows.
+    Within(u32),
+    /// So many blocks in all, more than the plan allows.
+    Beyond(u32),
+    /// No number of blocks that anyone would run.
+    Never,
+}
+
+impl Outlook {
+    fn more(self, so_far: u32) -> Option<u32> {
+        match self {
+            Self::Within(blocks) | Self::Beyond(blocks) => {
+                Some(blocks.saturating_sub(so_far).max(1))
+            }
+            Self::Spent | Self::Never => None,
+        }
+    }
+
+    fn words(self, so_far: u32, most: u32) -> String {
+        match self {
+            Self::Spent => {
+                "the error rate is spent (begin a new run with another seed to go on)".into()
+            }
+            Self::Within(blocks) => format!(
+                "about {} blocks more would settle it at this noise",
+                blocks.saturating_sub(so_far).max(1)
+            ),
+            Self::Beyond(blocks) => format!(
+                "about {} blocks would settle it at this noise (raise max_blocks from {most}, or \
+                 make the window longer)",
+                blocks.max(so_far + 1),
+            ),
+            Self::Never => {
+                "more blocks of this noise would not settle it (make the window longer)".into()
+            }
+        }
+    }
+}
+
+fn outlook(contrasts: &Contrasts, centre: f64, (design, route): (&Design, &Route)) -> Outlook {
     let around: Vec<f64> = contrasts
         .values
         .iter()
         .map(|value| value - centre)
         .collect();
     let noise = scale(&around).max(planning_scale(&around));
+    let so_far = contrasts.values.len() as u32;
     let longest = Design {
         max_blocks: u32::MAX,
         ..design.clone()
@@ -302,31 +348,18 @@ fn wanted(contrasts: &Contrasts, centre: f64, (design, route): (&Design, &Route)
     let fewest = plan::smallest(route.error_rate, design)
         .or_else(|| plan::smallest(route.error_rate, &longest))
         .unwrap_or(u32::MAX);
-    plan::expected(noise, centre, contrasts.margin, design.error_rate).max(fewest)
-}
-
-/// What would settle it.
-fn outlook(contrasts: &Contrasts, centre: f64, (design, route): (&Design, &Route)) -> String {
-    let so_far = contrasts.values.len() as u32;
+    let wanted = plan::expected(noise, centre, contrasts.margin, design.error_rate).max(fewest);
     let spent = route
         .looks
         .last()
         .is_some_and(|look| look.information >= 1.0);
-    match wanted(contrasts, centre, (design, route)) {
-        _ if spent && so_far < design.max_blocks => {
-            "the error rate is spent (begin a new run with another seed to go on)".into()
+    match wanted {
+        _ if spent && so_far < design.max_blocks => Outlook::Spent,
+        blocks if blocks <= design.max_blocks && so_far < design.max_blocks => {
+            Outlook::Within(blocks)
         }
-        blocks if blocks <= design.max_blocks && so_far < design.max_blocks => format!(
-            "about {} blocks more would settle it at this noise",
-            blocks.saturating_sub(so_far).max(1)
-        ),
-        blocks if blocks < 5000 => format!(
-            "about {} blocks would settle it at this noise (raise max_blocks from {}, or make the \
-             window longer)",
-            blocks.max(so_far + 1),
-            design.max_blocks
-        ),
-        _ => "more blocks of this noise would not settle it (make the window longer)".into(),
+        blocks if blocks < 5000 => Outlook::Beyond(blocks),
+        _ => Outlook::Never,
     }
 }
 

@@ -357,3 +357,25 @@ fn a_run_directory_serves_one_bakeoff_at_a_time() {
     let why = RunDir::open(dir.path(), PLAN).unwrap_err().to_string();
     assert!(why.contains("another bakeoff is at work"), "{why}");
 }
+
+#[test]
+fn each_look_says_how_far_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::new(1.0, 0.05, &[]);
+    world.run(dir.path(), |_| false).unwrap();
+    let entries = journal::read(&dir.path().join("journal.jsonl")).unwrap();
+    let looks: Vec<String> = entries
+        .iter()
+        .filter_map(|entry| match &entry.event {
+            Event::Looked { lines, .. } => Some(lines.concat()),
+            _ => None,
+        })
+        .collect();
+    assert!(looks[0].contains("1 block, "), "{looks:?}");
+    assert!(looks[0].ends_with(", first look after 6"), "{looks:?}");
+    assert!(looks[5].contains("undecided, 6 blocks, "), "{looks:?}");
+    assert!(
+        looks[5].ends_with(" more for a 2 % margin (the plan ends at 8)"),
+        "{looks:?}"
+    );
+}

@@ -1,0 +1,208 @@
+//! What an earlier run says of the next one: its noise, and how long its trials took.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Result, bail};
+use record::journal::{Entry, Event};
+use record::metric::Role;
+use record::plan::{Design, Plan};
+use record::rundir;
+use serde::Serialize;
+
+/// The most blocks that a plan may have.
+const MOST_BLOCKS: u32 = 10_000;
+
+/// What is known of one workload.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Known {
+    /// The workload's id.
+    pub(super) workload: String,
+    /// Scale of a block's log-ratio, the noisiest arm's.
+    pub(super) noise: f64,
+    /// Host time of a trial, boot included, in seconds.
+    pub(super) trial_s: f64,
+}
+
+/// What a plan's workload will take.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Forecast {
+    /// From where it is known.
+    pub(super) known: Known,
+    /// Blocks that show a difference of one margin in 95 of 100 runs.
+    pub(super) blocks: u32,
+    /// Host time of so many blocks, all arms together.
+    pub(super) hours: f64,
+}
+
+/// Reads off an earlier run what is known of its workloads.
+pub(super) fn known(dir: &Path) -> Result<Vec<Known>> {
+    let run = rundir::load(dir, &workload::check)?;
+    let judgement = verdict::judge(&run);
+    let of_workload = |id: &String| {
+        let noise = judgement
+            .comparisons
+            .iter()
+            .filter(|one| one.workload == *id && one.spec.role == Role::Primary)
+            .filter_map(|one| one.noise.filter(|_| one.ratio.is_some() && one.blocks > 1))
+            .max_by(f64::total_cmp)?;
+        Some(Known {
+            workload: id.clone(),
+            noise,
+            trial_s: mean_trial(&run.entries, id)?.as_secs_f64(),
+        })
+    };
+    let ids = run.plan.workloads.iter().map(|workload| &workload.id);
+    let known: Vec<Known> = ids.filter_map(of_workload).collect();
+    if known.is_empty() {
+        bail!(
+            "no workload with two whole blocks in {} (let that run go on first)",
+            dir.display()
+        );
+    }
+    Ok(known)
+}
+
+/// What the plan takes, for each of its workloads that is known.
+pub(super) fn of(plan: &Plan, known: &[Known]) -> Vec<Forecast> {
+    let fewest = enough(&plan.design).unwrap_or(plan.design.max_blocks);
+    let forecast = |id: &String| {
+        let known = known.iter().find(|known| known.workload == *id)?.clone();
+        let needed = verdict::plan::needed(known.noise, plan.design.margin, plan.design.error_rate);
+        let blocks = needed.max(fewest);
+        let hours = f64::from(blocks) * plan.arms.len() as f64 * known.trial_s / 3600.0;
+        Some(Forecast {
+            known,
+            blocks,
+            hours,
+        })
+    };
+    let ids = plan.workloads.iter().map(|workload| &workload.id);
+    ids.filter_map(forecast).collect()
+}
+
+/// The fewest blocks after which the plan can tell a difference; `None` when its most is too few.
+pub(super) fn smallest(design: &Design) -> Option<u32> {
+    // Every workload measures several metrics, so the primary one has half of the error rate.
+    verdict::plan::smallest(design.error_rate / 2.0, design)
+}
+
+/// Blocks after which a difference can be told: the plan's, or those of the shortest longer plan that can.
+pub(super) fn enough(design: &Design) -> Option<u32> {
+    let can_tell = |most: &u32| {
+        let max_blocks = *most;
+        let design = Design {
+            max_blocks,
+            ..design.clone()
+        };
+        smallest(&design).is_some()
+    };
+    if let Some(fewest) = smallest(design) {
+        return Some(fewest);
+    }
+    (design.max_blocks..=MOST_BLOCKS).find(can_tell)
+}
+
+/// Mean host time from the start of a trial's attempt to its end.
+fn mean_trial(entries: &[Entry], workload: &str) -> Option<Duration> {
+    let (mut sum, mut count, mut began) = (Duration::ZERO, 0, None);
+    for entry in entries {
+        match &entry.event {
+            Event::Started { trial, .. } if trial.workload == workload => began = at(entry),
+            Event::Ended { trial, .. } if trial.workload == workload => {
+                let end = began.take().zip(at(entry));
+                if let Some(length) = end.and_then(|(from, to)| to.duration_since(from).ok()) {
+                    sum += length;
+                    count += 1;
+                }
+            }
+            // Time between two sessions is not a trial's.
+            Event::Resumed { .. } => began = None,
+            Event::Started { .. }
+            | Event::Ended { .. }
+            | Event::Opened(_)
+            | Event::Looked { .. }
+            | Event::Closed { .. } => {}
+        }
+    }
+    (count > 0).then(|| sum / count)
+}
+
+fn at(entry: &Entry) -> Option<SystemTime> {
+    humantime::parse_rfc3339(&entry.at).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use record::journal::Ending;
+    use record::trial::Trial;
+
+    #[test]
+    fn a_plan_that_is_too_short_is_told_how_long_it_must_be() {
+        let design = |max_blocks| Design {
+            margin: 0.02,
+            error_rate: 0.01,
+            min_blocks: 2,
+            max_blocks,
+            seed: 1,
+        };
+        assert_eq!((smallest(&design(5)), enough(&design(5))), (None, Some(9)));
+        assert_eq!(smallest(&design(9)), Some(9));
+        assert_eq!(enough(&design(30)), smallest(&design(30)));
+    }
+
+    fn entry(at: &str, event: Event) -> Entry {
+        Entry {
+            at: at.into(),
+            event,
+        }
+    }
+
+    fn trial() -> Trial {
+        Trial {
+            number: 1,
+            block: 1,
+            slot: 1,
+            arm: "a".into(),
+            workload: "web".into(),
+        }
+    }
+
+    fn started(at: &str) -> Entry {
+        entry(
+            at,
+            Event::Started {
+                trial: trial(),
+                attempt: 1,
+            },
+        )
+    }
+
+    fn ended(at: &str) -> Entry {
+        entry(
+            at,
+            Event::Ended {
+                trial: trial(),
+                attempt: 1,
+                ending: Ending::Measured,
+                record: String::new(),
+            },
+        )
+    }
+
+    #[test]
+    fn an_interrupted_trial_does_not_lengthen_the_mean() {
+        let bakeoff = "0.1.0".to_string();
+        let entries = [
+            started("2026-01-01T00:00:00Z"),
+            ended("2026-01-01T00:00:10Z"),
+            started("2026-01-01T00:00:10Z"),
+            entry("2026-01-02T00:00:00Z", Event::Resumed { bakeoff }),
+            started("2026-01-02T00:00:00Z"),
+            ended("2026-01-02T00:00:20Z"),
+        ];
+        assert_eq!(mean_trial(&entries, "web"), Some(Duration::from_secs(15)));
+        assert_eq!(mean_trial(&entries, "other"), None);
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::num::NonZero;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
@@ -19,13 +19,17 @@ use crate::schedule::Pacer;
 use crate::sys;
 use crate::tally::{self, Tally, Window};
 use crate::target::Target;
-use crate::thread::{self, Engine, Progress, Watch};
+use crate::thread::{self, Engine, Watch};
+use crate::timeline::{self, Timeline};
 use crate::tls::Suite;
 use crate::traffic::{Cpus, End, EngineChoice, Mix, Protocol, Traffic};
 use crate::uring::{self, Uring};
 
 /// A thread stops sleeping so long before a request is due: sleeps end up to 100 us late on most machines.
 const SPIN_NS: u64 = 150_000;
+
+/// Threads look at the clock every 50 ms at the least; so long after a second they have all handed it over.
+const SETTLE_NS: u64 = 60_000_000;
 
 /// Methods of requests that may be sent twice (RFC 9110, section 9.2.2).
 pub(crate) const IDEMPOTENT: [&str; 6] = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"];
@@ -58,34 +62,38 @@ pub fn run_at(
     let threads = threads(traffic);
     let span = Span::new(traffic, start_ns);
     let orders = orders(traffic);
-    let crews = || -> Result<Vec<_>> {
-        (0..threads)
-            .map(|thread| crew(traffic, &orders, span, (thread, threads)))
-            .collect()
-    };
+    let (diaries, mut timeline) = timeline::begin(threads, span.window.open_ns);
+    let turns = (0..threads).zip(diaries).map(|(thread, diary)| {
+        let turn = (thread, threads);
+        let tally = Tally::new(span.window, budget(traffic.end, turn), diary);
+        (turn, tally)
+    });
     let chosen = choose(traffic);
     let rest = Rest {
         span,
         stop,
         spin_ns: spin_ns(traffic.cpus, threads as usize),
     };
-    let (tallies, engine) = match (traffic.protocol, &chosen) {
-        (Protocol::Http2 { streams }, _) => {
-            let crew = |thread| http2_crew(traffic, streams, span, (thread, threads));
-            let crews = (0..threads).map(crew).collect();
-            let tallies = work_all(crews, &rest, on_tick, http2::work)?;
-            (tallies, http2::NAME)
-        }
-        (Protocol::Http1, Ok(())) => {
-            let tallies = work_all(crews()?, &rest, on_tick, thread::work::<Uring>)?;
-            (tallies, Uring::NAME)
-        }
-        (Protocol::Http1, Err(_)) => {
-            let tallies = work_all(crews()?, &rest, on_tick, thread::work::<Epoll>)?;
-            (tallies, Epoll::NAME)
+    let onlooker = (&mut timeline, on_tick);
+    let (tallies, engine) = if let Protocol::Http2 { streams } = traffic.protocol {
+        let crew = |(turn, tally)| http2_crew(traffic, streams, (span, turn), tally);
+        let crews = turns.map(crew).collect();
+        (work_all(crews, &rest, onlooker, http2::work)?, http2::NAME)
+    } else {
+        let crew = |(turn, tally)| crew(traffic, &orders, (span, turn), tally);
+        let crews = turns.map(crew).collect::<Result<_>>()?;
+        match &chosen {
+            Ok(()) => (
+                work_all(crews, &rest, onlooker, thread::work::<Uring>)?,
+                Uring::NAME,
+            ),
+            Err(_) => (
+                work_all(crews, &rest, onlooker, thread::work::<Epoll>)?,
+                Epoll::NAME,
+            ),
         }
     };
-    let mut result = tally::merge(&tallies);
+    let mut result = tally::merge(&tallies, timeline);
     ensure!(
         result.window_ns > 0,
         "stopped in the warm-up: nothing was counted"
@@ -170,8 +178,8 @@ fn orders(traffic: &Traffic) -> Vec<Order> {
 fn crew<'o>(
     traffic: &'o Traffic,
     orders: &'o [Order],
-    span: Span,
-    turn: (u32, u32),
+    (span, turn): (Span, (u32, u32)),
+    tally: Tally,
 ) -> Result<(Clients<'o>, Target)> {
     let (numbers, target) = part(traffic, turn);
     let rules = Rules {
@@ -180,7 +188,7 @@ fn crew<'o>(
         start_ns: span.start_ns,
     };
     let plan = Plan {
-        tally: Tally::new(span.window, budget(traffic.end, turn)),
+        tally,
         pacer: Pacer::new(traffic.schedule, span.start_ns, turn, traffic.seed),
         picker: picker(traffic, turn.0),
         suite: traffic.tls.as_ref().map(Suite::new).transpose()?,
@@ -189,14 +197,19 @@ fn crew<'o>(
 }
 
 /// As `crew`, for HTTP/2.
-fn http2_crew(traffic: &Traffic, streams: u32, span: Span, turn: (u32, u32)) -> http2::Crew<'_> {
+fn http2_crew(
+    traffic: &Traffic,
+    streams: u32,
+    (span, turn): (Span, (u32, u32)),
+    tally: Tally,
+) -> http2::Crew<'_> {
     let (numbers, target) = part(traffic, turn);
     http2::Crew {
         traffic,
         streams,
         target,
         connections: numbers.end - numbers.start,
-        tally: Tally::new(span.window, budget(traffic.end, turn)),
+        tally,
         pacer: Pacer::new(traffic.schedule, span.start_ns, turn, traffic.seed),
         thread: turn.0,
         start_ns: span.start_ns,
@@ -268,18 +281,16 @@ struct Rest<'r> {
 fn work_all<C: Send>(
     crews: Vec<C>,
     rest: &Rest<'_>,
-    on_tick: &mut dyn FnMut(Tick),
+    (timeline, on_tick): (&mut Timeline, &mut dyn FnMut(Tick)),
     work: fn(C, &Watch<'_>) -> Result<Tally>,
 ) -> Result<Vec<Tally>> {
-    let progress: Vec<Progress> = crews.iter().map(|_| Progress::default()).collect();
     std::thread::scope(|scope| {
         let (busy, all_done) = mpsc::channel::<()>();
         let mut threads = Vec::new();
-        for (index, (crew, progress)) in crews.into_iter().zip(&progress).enumerate() {
+        for (index, crew) in crews.into_iter().enumerate() {
             let busy = busy.clone();
             let watch = Watch {
                 stop: rest.stop,
-                progress,
                 spin_ns: rest.spin_ns,
             };
             let thread = std::thread::Builder::new()
@@ -292,7 +303,16 @@ fn work_all<C: Send>(
             threads.push(thread);
         }
         drop(busy);
-        watch(&all_done, &progress, rest.span, on_tick);
+        watch(&all_done, rest.span, |second, at_ns| {
+            timeline.gather();
+            on_tick(Tick {
+                second,
+                ok: timeline.ok,
+                faults: timeline.faults,
+                latency: timeline.latency(at_ns - 1, rest.span.window.open_ns),
+                counting: rest.span.window.contains(at_ns),
+            });
+        });
         threads
             .into_iter()
             .map(|thread| thread.join().expect("client threads do not panic"))
@@ -310,30 +330,19 @@ fn spin_ns(cpus: Cpus, threads: usize) -> u64 {
     if needed <= count { SPIN_NS } else { 0 }
 }
 
-/// Tells of the progress once a second until the channel is closed.
-fn watch(
-    all_done: &mpsc::Receiver<()>,
-    progress: &[Progress],
-    span: Span,
-    on_tick: &mut dyn FnMut(Tick),
-) {
+/// Tells of each second that has passed until the channel is closed.
+fn watch(all_done: &mpsc::Receiver<()>, span: Span, mut on_second: impl FnMut(u32, u64)) {
     for second in 1.. {
         let at_ns = span.start_ns + u64::from(second) * 1_000_000_000;
-        let patience = Duration::from_nanos(at_ns.saturating_sub(now_ns()));
-        if all_done.recv_timeout(patience) == Err(RecvTimeoutError::Disconnected) {
+        let patience_ns = (at_ns + SETTLE_NS).saturating_sub(now_ns());
+        let heard = all_done.recv_timeout(Duration::from_nanos(patience_ns));
+        let is_over = heard == Err(RecvTimeoutError::Disconnected);
+        if is_over && now_ns() < at_ns {
             return;
         }
-        on_tick(Tick {
-            second,
-            ok: progress
-                .iter()
-                .map(|each| each.ok.load(Ordering::Relaxed))
-                .sum(),
-            faults: progress
-                .iter()
-                .map(|each| each.faults.load(Ordering::Relaxed))
-                .sum(),
-            counting: span.window.contains(at_ns),
-        });
+        on_second(second, at_ns);
+        if is_over {
+            return;
+        }
     }
 }

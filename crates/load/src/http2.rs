@@ -27,6 +27,7 @@ use crate::schedule::Pacer;
 use crate::tally::{Begun, Served, Tally, Window};
 use crate::target::Target;
 use crate::thread::{Meter, Watch};
+use crate::timeline;
 use crate::traffic::{Mix, Traffic};
 use alarm::Alarm;
 use line::{Line, Phase, Way};
@@ -92,7 +93,7 @@ async fn conduct(room: &Room, watch: &Watch<'_>) -> Tally {
         }
         let window = room.tally.borrow().window;
         meter.look(window, now);
-        watch.progress.show(&room.tally.borrow());
+        room.tally.borrow_mut().diary.turn(now);
         if stopped_ns.is_some_and(|stopped_ns| stopped_ns + GRACE_NS <= now) {
             room.give_up();
         }
@@ -104,7 +105,9 @@ async fn conduct(room: &Room, watch: &Watch<'_>) -> Tally {
         room.alarm.until(look_ns, u32::MAX).await;
     }
     // Seats and connections may outlive the load by a moment; what they count then is not looked at.
-    let mut tally = room.tally.replace(Tally::new(NO_WINDOW, 0));
+    let mut tally = room
+        .tally
+        .replace(Tally::new(NO_WINDOW, 0, timeline::unread()));
     tally.cpu_ns = meter.cpu_ns();
     tally
 }

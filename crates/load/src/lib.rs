@@ -1,6 +1,6 @@
 //! The load generator: simulated clients that check every answer. Knows no kernels.
 //!
-//! One thread per core, nothing shared while they run, merged at the end:
+//! One thread per core, nothing shared while they run but a page of figures handed over each second, merged at the end:
 //! ```text
 //! Load --> thread: engine (sockets) <--> clients (what is next) --> tally --+
 //!      --> thread: ...                                                      +--> LoadResult
@@ -25,6 +25,7 @@ mod sys;
 mod tally;
 mod target;
 mod thread;
+mod timeline;
 pub mod tls;
 pub mod traffic;
 mod uring;
@@ -36,6 +37,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Result;
+use record::latency::Packed;
 use record::load::LoadResult;
 
 use crate::expect::Expect;
@@ -74,8 +76,8 @@ pub struct Load {
     pub window: Duration,
 }
 
-/// Told once a second while the load runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Told once a second while the load runs, and shortly after the second.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tick {
     /// Seconds since the load began, warm-up included.
     pub second: u32,
@@ -83,6 +85,8 @@ pub struct Tick {
     pub ok: u64,
     /// Faults so far, warm-up included.
     pub faults: u64,
+    /// Latencies from the planned instant of the right answers of this second alone.
+    pub latency: Packed,
     /// Whether the window is open.
     pub counting: bool,
 }

@@ -107,6 +107,7 @@ fn add_seconds(all: &mut Vec<Second>, seconds: &[Second]) {
             ok,
             faults,
             body_bytes,
+            latency,
         } = second;
         if all.len() == index {
             all.push(Second {
@@ -117,6 +118,7 @@ fn add_seconds(all: &mut Vec<Second>, seconds: &[Second]) {
         all[index].ok += ok;
         all[index].faults += faults;
         all[index].body_bytes += body_bytes;
+        all[index].latency.merge(latency);
     }
 }
 

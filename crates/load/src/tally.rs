@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use record::latency::Latency;
-use record::load::{Fault, LoadResult, Second};
+use record::load::{Fault, LoadResult};
 
-const SECOND_NS: u64 = 1_000_000_000;
+use crate::timeline::{Diary, Timeline};
 
 /// The part of a run that counts, in nanoseconds of the engine's clock; `close_ns` is not part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,9 +52,6 @@ pub(crate) struct Served {
 /// timeline instead shows what happened in each second of the window.
 pub(crate) struct Tally {
     pub(crate) window: Window,
-    /// Right answers and faults so far, warm-up included.
-    pub(crate) all_ok: u64,
-    pub(crate) all_faults: u64,
     /// Requests that count and have no outcome yet.
     pub(crate) pending: u64,
     pub(crate) cpu_ns: u64,
@@ -76,16 +73,14 @@ pub(crate) struct Tally {
     lateness: Latency,
     client_delay: Latency,
     speed_error_ppm: Latency,
-    timeline: Vec<Second>,
+    pub(crate) diary: Diary,
 }
 
 impl Tally {
     /// `budget` is the number of requests that may count; 0 for any number.
-    pub(crate) fn new(window: Window, budget: u64) -> Self {
+    pub(crate) fn new(window: Window, budget: u64, diary: Diary) -> Self {
         Self {
             window,
-            all_ok: 0,
-            all_faults: 0,
             pending: 0,
             cpu_ns: 0,
             sessions: 0,
@@ -105,7 +100,7 @@ impl Tally {
             lateness: Latency::new(),
             client_delay: Latency::new(),
             speed_error_ppm: Latency::new(),
-            timeline: Vec::new(),
+            diary,
         }
     }
 
@@ -183,12 +178,17 @@ impl Tally {
             Ok(served) => (1, 0, served.body_bytes),
             Err(_) => (0, 1, 0),
         };
-        self.all_ok += ok;
-        self.all_faults += faults;
-        if let Some(second) = self.second(now_ns) {
-            second.ok += ok;
-            second.faults += faults;
-            second.body_bytes += body_bytes;
+        let page = self.diary.page(now_ns);
+        page.all_ok += ok;
+        page.all_faults += faults;
+        if self.window.contains(now_ns) {
+            page.ok += ok;
+            page.faults += faults;
+            page.body_bytes += body_bytes;
+        }
+        // Those of the warm-up are only shown.
+        if ok > 0 && (begun.counts || now_ns < self.window.open_ns) {
+            page.latency.record(now_ns.saturating_sub(begun.planned_ns));
         }
         if !begun.counts {
             return;
@@ -216,34 +216,19 @@ impl Tally {
         self.planned -= u64::from(begun.counts);
         self.withdrawn += u64::from(begun.counts);
     }
-
-    fn second(&mut self, now_ns: u64) -> Option<&mut Second> {
-        if !self.window.contains(now_ns) {
-            return None;
-        }
-        let index = ((now_ns - self.window.open_ns) / SECOND_NS) as usize;
-        if self.timeline.len() <= index {
-            self.timeline.resize(index + 1, Second::default());
-        }
-        self.timeline.get_mut(index)
-    }
 }
 
 /// Sums up the threads.
-pub(crate) fn merge(tallies: &[Tally]) -> LoadResult {
+pub(crate) fn merge(tallies: &[Tally], timeline: Timeline) -> LoadResult {
     let window_ns = tallies
         .iter()
         .map(|tally| tally.window.length_ns())
         .max()
         .unwrap_or(0);
-    let second = |index| Second {
-        at_ms: index * 1000,
-        ..Second::default()
-    };
     let mut result = LoadResult {
         window_ns,
         client_cpu_ns: tallies.iter().map(|tally| tally.cpu_ns).collect(),
-        timeline: (0..window_ns.div_ceil(SECOND_NS)).map(second).collect(),
+        timeline: timeline.end(tallies.iter().map(|tally| &tally.diary), window_ns),
         ..LoadResult::default()
     };
     for tally in tallies {
@@ -279,16 +264,14 @@ fn add(result: &mut LoadResult, tally: &Tally) {
     for (fault, count) in &tally.faults {
         *result.faults.entry(*fault).or_default() += count;
     }
-    for (sum, second) in result.timeline.iter_mut().zip(&tally.timeline) {
-        sum.ok += second.ok;
-        sum.faults += second.faults;
-        sum.body_bytes += second.body_bytes;
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::timeline;
+
+    const SECOND_NS: u64 = 1_000_000_000;
 
     const WINDOW: Window = Window {
         open_ns: 10 * SECOND_NS,
@@ -300,6 +283,14 @@ mod tests {
         served_ns: 1,
     });
 
+    /// What a thread's requests come to.
+    fn check(work: impl FnOnce(&mut Tally)) -> LoadResult {
+        let (mut diaries, timeline) = timeline::begin(1, WINDOW.open_ns);
+        let mut tally = Tally::new(WINDOW, 0, diaries.remove(0));
+        work(&mut tally);
+        merge(&[tally], timeline)
+    }
+
     fn ended(at_s: f64, took_s: f64, outcome: Result<Served, Fault>, tally: &mut Tally) {
         let planned_ns = (at_s * 1e9) as u64;
         let begun = tally.plan(planned_ns);
@@ -308,12 +299,12 @@ mod tests {
 
     #[test]
     fn a_request_counts_by_its_planned_instant() {
-        let mut tally = Tally::new(WINDOW, 0);
-        ended(9.9, 0.2, RIGHT, &mut tally);
-        ended(10.0, 0.1, RIGHT, &mut tally);
-        ended(12.4, 5.0, Err(Fault::Reset), &mut tally);
-        ended(12.5, 0.1, RIGHT, &mut tally);
-        let result = merge(&[tally]);
+        let result = check(|tally| {
+            ended(9.9, 0.2, RIGHT, tally);
+            ended(10.0, 0.1, RIGHT, tally);
+            ended(12.4, 5.0, Err(Fault::Reset), tally);
+            ended(12.5, 0.1, RIGHT, tally);
+        });
         assert_eq!((result.planned, result.ok, result.fault_count()), (2, 1, 1));
         assert_eq!(result.latency.count(), 1);
         assert_eq!(result.window_ns, 2_500_000_000);
@@ -321,23 +312,31 @@ mod tests {
 
     #[test]
     fn the_timeline_shows_what_happened_when() {
-        let mut tally = Tally::new(WINDOW, 0);
-        ended(9.9, 0.2, RIGHT, &mut tally);
-        ended(11.5, 0.1, Err(Fault::Reset), &mut tally);
-        ended(12.4, 0.05, RIGHT, &mut tally);
-        let seconds = merge(&[tally]).timeline;
-        let seen: Vec<_> = seconds.iter().map(|s| (s.at_ms, s.ok, s.faults)).collect();
+        let result = check(|tally| {
+            ended(9.9, 0.2, RIGHT, tally);
+            ended(11.5, 0.1, Err(Fault::Reset), tally);
+            ended(12.4, 0.05, RIGHT, tally);
+            ended(12.4, 5.0, RIGHT, tally);
+        });
+        let seconds = result.timeline.iter();
+        let seen: Vec<_> = seconds.map(|s| (s.at_ms, s.ok, s.faults)).collect();
         assert_eq!(seen, [(0, 1, 0), (1000, 0, 1), (2000, 1, 0)]);
+        // The first answer was planned in the warm-up; the last one came after the window.
+        let latencies = result.timeline.iter().map(|s| s.latency.unpack());
+        let counts: Vec<_> = latencies.clone().map(|latency| latency.count()).collect();
+        assert_eq!(counts, [0, 0, 2]);
+        assert_eq!(counts.iter().sum::<u64>(), result.latency.count());
+        assert!(latencies.map(|latency| latency.max_ns()).max() > Some(4_900_000_000));
     }
 
     #[test]
     fn a_run_that_is_ended_early_has_a_shorter_window() {
-        let mut tally = Tally::new(WINDOW, 0);
-        ended(10.2, 0.1, RIGHT, &mut tally);
-        let begun = tally.plan(11 * SECOND_NS);
-        tally.close(11 * SECOND_NS);
-        tally.withdraw(begun);
-        let result = merge(&[tally]);
+        let result = check(|tally| {
+            ended(10.2, 0.1, RIGHT, tally);
+            let begun = tally.plan(11 * SECOND_NS);
+            tally.close(11 * SECOND_NS);
+            tally.withdraw(begun);
+        });
         assert_eq!((result.planned, result.window_ns), (1, 1_000_000_000));
         assert_eq!(result.timeline.len(), 1);
     }

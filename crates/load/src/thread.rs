@@ -1,6 +1,6 @@
-//! One client thread: its loop, its CPU meter, and the counts that it shows while it runs.
+//! One client thread: its loop and its CPU meter.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -31,27 +31,11 @@ pub(crate) trait Engine: Sized {
     fn wait(&mut self, clients: &mut Clients<'_>, patience: Duration) -> Result<()>;
 }
 
-/// Counts for onlookers, warm-up included. Only its thread writes, and on a cache line of its own.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct Progress {
-    pub(crate) ok: AtomicU64,
-    pub(crate) faults: AtomicU64,
-}
-
-impl Progress {
-    pub(crate) fn show(&self, tally: &Tally) {
-        self.ok.store(tally.all_ok, Ordering::Relaxed);
-        self.faults.store(tally.all_faults, Ordering::Relaxed);
-    }
-}
-
 /// What ties a thread to the rest.
 #[derive(Clone, Copy)]
 pub(crate) struct Watch<'w> {
     /// The user ends the run.
     pub(crate) stop: &'w AtomicBool,
-    pub(crate) progress: &'w Progress,
     /// How long before a request is due the thread stops sleeping; 0 where it would take the CPU from the server.
     pub(crate) spin_ns: u64,
 }
@@ -62,11 +46,7 @@ pub(crate) fn work<E: Engine>(
     watch: &Watch<'_>,
 ) -> Result<Tally> {
     let mut engine = E::new(target, clients.slots())?;
-    let Watch {
-        stop,
-        progress,
-        spin_ns,
-    } = *watch;
+    let Watch { stop, spin_ns } = *watch;
     sys::wake_sharply();
     let mut meter = Meter::default();
     let mut stopped_ns = None;
@@ -81,7 +61,7 @@ pub(crate) fn work<E: Engine>(
         while let Some((slot, step)) = clients.due(now_ns()) {
             engine.perform(&mut clients, slot, step);
         }
-        progress.show(&clients.tally);
+        clients.tally.diary.turn(now);
         if stopped_ns.is_some_and(|stopped_ns| stopped_ns + GRACE_NS <= now) {
             clients.give_up();
         }

@@ -1,4 +1,5 @@
-//! Nothing is allocated for a request: a load of ten times the requests allocates as often.
+//! Nothing is allocated for a request: a load of ten times the requests allocates as often. A second costs a few
+//! allocations, beside the threads that send.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -42,6 +43,9 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
+
+/// To tell of a second and to pack its histogram away.
+const PER_SECOND: u64 = 100;
 
 const BODY: &[u8] = b"twenty bytes of text";
 
@@ -105,6 +109,11 @@ fn requests_allocate_nothing() {
         assert!(
             allocations <= base + 2,
             "{engine:?}: {allocations} allocations, {base} with fewer requests"
+        );
+        let (_, longer) = run(server, engine, 2900);
+        assert!(
+            longer <= allocations + 2 * PER_SECOND,
+            "{engine:?}: {longer} allocations, {allocations} in less time"
         );
     }
 }

@@ -299,10 +299,9 @@ fn load(rate_per_s: f64) -> LoadResult {
         body_bytes: ok * 1000,
         latency,
         timeline: vec![Second {
-            at_ms: 0,
             ok,
-            faults: 0,
             body_bytes: ok * 1000,
+            ..Second::default()
         }],
         client_cpu_ns: vec![100_000_000],
         engine: "fake".into(),

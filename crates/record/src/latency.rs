@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Highest latency told apart: one hour. Anything longer counts as one hour.
 const HIGHEST_NS: u64 = 3_600_000_000_000;
 
-/// A histogram of nanoseconds with three significant digits (0.1 % relative error).
+/// A histogram of nanoseconds with three significant digits (0.1 % relative error), or two where it is coarse.
 ///
 /// Serialized in the V2 compressed form of `HdrHistogram` logs, in base 64, so that the usual viewers
 /// read it.
@@ -21,8 +21,17 @@ pub struct Latency(Histogram<u64>);
 impl Latency {
     /// An empty histogram.
     pub fn new() -> Self {
-        let histogram = Histogram::new_with_bounds(1, HIGHEST_NS, 3);
-        Self(histogram.expect("one nanosecond to one hour at three digits are valid bounds"))
+        Self::with_digits(3)
+    }
+
+    /// An empty histogram of two significant digits (1 % relative error), which takes an eighth of the memory.
+    pub fn coarse() -> Self {
+        Self::with_digits(2)
+    }
+
+    fn with_digits(digits: u8) -> Self {
+        let histogram = Histogram::new_with_bounds(1, HIGHEST_NS, digits);
+        Self(histogram.expect("one nanosecond to one hour at few digits are valid bounds"))
     }
 
     /// Takes over a histogram that a client thread recorded.
@@ -39,7 +48,20 @@ impl Latency {
     pub fn merge(&mut self, other: &Self) {
         self.0
             .add(&other.0)
-            .expect("same bounds: both come from Latency::new");
+            .expect("same bounds: all histograms go up to one hour");
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.0.reset();
+    }
+
+    /// The same at rest, in a hundredth of the memory.
+    pub fn pack(&self) -> Packed {
+        if self.0.is_empty() {
+            return Packed::default();
+        }
+        Packed(self.encode().into())
     }
 
     /// Number of latencies recorded.
@@ -83,22 +105,85 @@ impl Latency {
             .collect()
     }
 
-    fn encode(&self) -> String {
+    fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         V2DeflateSerializer::new()
             .serialize(&self.0, &mut bytes)
             .expect("a histogram within its bounds always fits a growing buffer");
-        STANDARD.encode(&bytes)
+        bytes
     }
 
-    fn decode(text: &str) -> Result<Self, String> {
+    fn decode(mut bytes: &[u8]) -> Result<Self, String> {
+        let histogram = Deserializer::new().deserialize(&mut bytes);
+        Ok(Self(
+            histogram.map_err(|why| format!("not an HdrHistogram: {why}"))?,
+        ))
+    }
+}
+
+/// A histogram at rest: some hundred bytes where one at work takes tens of thousands. Has the same text form; an
+/// empty one is an empty text.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Packed(Box<[u8]>);
+
+impl Packed {
+    /// Whether it holds no latency.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The histogram again; a coarse one where it is empty.
+    pub fn unpack(&self) -> Latency {
+        if self.is_empty() {
+            return Latency::coarse();
+        }
+        Latency::decode(&self.0).expect("what is packed was a histogram")
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        if self.is_empty() {
+            *self = other.clone();
+        } else if !other.is_empty() {
+            let mut sum = self.unpack();
+            sum.merge(&other.unpack());
+            *self = sum.pack();
+        }
+    }
+
+    /// As the logs of `HdrHistogram` have it: V2, compressed, in base 64.
+    pub fn text(&self) -> String {
+        STANDARD.encode(&self.0)
+    }
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Ok(Self::default());
+        }
         let bytes = STANDARD
             .decode(text)
             .map_err(|why| format!("not base 64: {why}"))?;
-        let histogram = Deserializer::new()
-            .deserialize(&mut bytes.as_slice())
-            .map_err(|why| format!("not an HdrHistogram: {why}"))?;
-        Ok(Self(histogram))
+        Latency::decode(&bytes)?;
+        Ok(Self(bytes.into()))
+    }
+}
+
+impl fmt::Debug for Packed {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Packed({:?})", self.unpack())
+    }
+}
+
+impl Serialize for Packed {
+    fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str(&self.text())
+    }
+}
+
+impl<'de> Deserialize<'de> for Packed {
+    fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(input)?;
+        Self::from_text(&text).map_err(serde::de::Error::custom)
     }
 }
 
@@ -121,14 +206,17 @@ impl fmt::Debug for Latency {
 
 impl Serialize for Latency {
     fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        out.serialize_str(&self.encode())
+        out.serialize_str(&STANDARD.encode(self.encode()))
     }
 }
 
 impl<'de> Deserialize<'de> for Latency {
     fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(input)?;
-        Self::decode(&text).map_err(serde::de::Error::custom)
+        let packed = Packed::deserialize(input)?;
+        if packed.is_empty() {
+            return Err(serde::de::Error::custom("not an HdrHistogram: nothing"));
+        }
+        Ok(packed.unpack())
     }
 }
 
@@ -170,7 +258,36 @@ mod tests {
 
     #[test]
     fn a_torn_histogram_is_refused() {
-        let torn = serde_json::from_str::<Latency>("\"HISTFAAA\"");
-        assert!(torn.is_err());
+        for text in ["\"HISTFAAA\"", "\"HIST\"", "\"\""] {
+            assert!(serde_json::from_str::<Latency>(text).is_err(), "{text}");
+        }
+        assert!(serde_json::from_str::<Packed>("\"HISTFAAA\"").is_err());
+    }
+
+    #[test]
+    fn a_packed_histogram_is_small_and_loses_nothing() {
+        let mut latency = Latency::coarse();
+        (1..100_000).for_each(|value| latency.record(value * 100));
+        let packed = latency.pack();
+        assert!(packed.0.len() < 2000, "{} bytes", packed.0.len());
+        assert_eq!(packed.unpack(), latency);
+        let text = serde_json::to_string(&packed).unwrap();
+        assert_eq!(serde_json::from_str::<Packed>(&text).unwrap(), packed);
+        let mut twice = Packed::default();
+        twice.merge(&packed);
+        twice.merge(&Packed::default());
+        twice.merge(&packed);
+        assert_eq!(twice.unpack().count(), 2 * latency.count());
+        assert_eq!(serde_json::to_string(&Packed::default()).unwrap(), "\"\"");
+    }
+
+    #[test]
+    fn a_coarse_histogram_is_off_by_a_hundredth_at_most() {
+        let (mut coarse, mut fine) = (Latency::coarse(), Latency::new());
+        (1..100_000).for_each(|value| coarse.record(value * 977));
+        fine.merge(&coarse);
+        let p50 = fine.quantile_ns(0.5) as f64 / (50_000.0 * 977.0);
+        assert!((p50 - 1.0).abs() < 0.01, "{p50}");
+        assert_eq!(fine.count(), coarse.count());
     }
 }

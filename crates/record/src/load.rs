@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::latency::Latency;
+use crate::latency::{Latency, Packed};
 
 /// Why a request did not count as served. The client's own faults stand apart from the server's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -84,6 +84,10 @@ pub struct Second {
     pub faults: u64,
     /// Body bytes of right answers.
     pub body_bytes: u64,
+    /// Latencies of right answers that came in this second, to two significant digits. All seconds together have
+    /// those of the run: answers that come after the window are in its last second.
+    #[serde(default, skip_serializing_if = "Packed::is_empty")]
+    pub latency: Packed,
 }
 
 /// The result of one load run, window only: warm-up is left out.

@@ -41,7 +41,7 @@ pub(super) fn load(args: &LoadArgs, json: bool) -> Result<End> {
     let order = order::read(args)?;
     let stop = super::watch_signals()?;
     let began = SystemTime::now();
-    let mut live = Live::new(&order.traffic, json);
+    let mut live = Live::new(json);
     let outcome = match &order.course {
         Course::Hosts(addresses) => hosts(args, addresses, &order, &stop, &mut live),
         Course::Once | Course::Ramp(_) | Course::Capacity(_) => run(&order, &stop, &mut live),
@@ -75,7 +75,7 @@ fn hosts(
     live: &mut Live,
 ) -> Result<Outcome> {
     let secret = order::secret(args)?;
-    let on_tick = &mut |tick| live.tick(tick);
+    let on_tick = &mut |tick| live.tick(&tick);
     let followers = leader::lead(addresses, &secret, order, stop, on_tick)?;
     let results: Vec<_> = followers
         .iter()
@@ -99,10 +99,7 @@ fn hosts(
 
 fn run(order: &Order, stop: &AtomicBool, live: &mut Live) -> Result<Outcome> {
     let traffic = &order.traffic;
-    if matches!(order.course, Course::Ramp(_)) {
-        live.forget_connections();
-    }
-    let on_tick = &mut |tick| live.tick(tick);
+    let on_tick = &mut |tick| live.tick(&tick);
     let with_levels = |rungs: Vec<Rung>| {
         let run = |rung: Rung| Run::new(Some(rung.level), rung.result, traffic);
         rungs.into_iter().map(run).collect()

@@ -140,7 +140,7 @@ fn a_counted_run_adds_up_in_json_and_in_files() {
     assert_eq!(logged(&hdr), 40);
     let csv = std::fs::read_to_string(&csv).unwrap();
     let mut lines = csv.lines();
-    let head = "run,connections,rate_per_s,at_ms,ok,faults,body_bytes";
+    let head = "run,connections,rate_per_s,at_ms,ok,faults,body_bytes,p50_ns,p99_ns,max_ns";
     assert_eq!(lines.next(), Some(head));
     let column = |line: &str| line.split(',').nth(4).unwrap().parse::<u64>().unwrap();
     assert_eq!(lines.map(column).sum::<u64>(), 40);

@@ -5,12 +5,13 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use record::latency::Latency;
+use record::latency::Packed;
+use record::load::Second;
 
 use super::outcome::{Outcome, Run};
 
-/// An `HdrHistogram` log, version 1.3 with histograms in V2: one interval for each run. Latencies
-/// have no tag, service time and lateness are tagged so. Values are nanoseconds, the maximum is in
+/// An `HdrHistogram` log, version 1.3 with histograms in V2. Latencies have one interval for each second, to two
+/// digits and without a tag; and as all others one for each run, with a tag. Values are nanoseconds, the maximum is in
 /// milliseconds, as the usual viewers expect.
 pub(super) fn write_hdr(path: &Path, outcome: &Outcome, began: SystemTime) -> Result<()> {
     write(path, &hdr(outcome, began))
@@ -28,59 +29,71 @@ fn hdr(outcome: &Outcome, began: SystemTime) -> String {
     let mut start_s = 0.0;
     for Run { result, .. } in &outcome.runs {
         let length_s = result.window_ns as f64 / 1e9;
-        let tagged = [
-            ("", &result.latency),
+        let whole = [
+            ("Tag=whole,", &result.latency),
             ("Tag=service,", &result.service),
             ("Tag=lateness,", &result.lateness),
             ("Tag=client-delay,", &result.client_delay),
         ];
-        for (tag, latency) in tagged.iter().filter(|(_, latency)| latency.count() > 0) {
-            let max_ms = latency.max_ns() as f64 / 1e6;
-            let histogram = encoded(latency);
-            _ = writeln!(
-                text,
-                "{tag}{start_s:.3},{length_s:.3},{max_ms:.3},{histogram}"
-            );
+        let whole = whole.map(|(tag, latency)| (tag, start_s, length_s, latency.pack()));
+        let seconds = result.timeline.iter().map(|second| {
+            let at_s = second.at_ms as f64 / 1e3;
+            let length_s = f64::min(1.0, length_s - at_s);
+            ("", start_s + at_s, length_s, second.latency.clone())
+        });
+        let intervals = whole.into_iter().chain(seconds);
+        for (tag, at_s, length_s, latency) in intervals.filter(|(.., latency)| !latency.is_empty())
+        {
+            let max_ms = latency.unpack().max_ns() as f64 / 1e6;
+            let histogram = latency.text();
+            _ = writeln!(text, "{tag}{at_s:.3},{length_s:.3},{max_ms:.3},{histogram}");
         }
         start_s += length_s;
     }
     text
 }
 
-/// The histogram's text form is the one of the log.
-fn encoded(latency: &Latency) -> String {
-    let value = serde_json::to_value(latency).expect("a histogram always has a text form");
-    value.as_str().unwrap_or_default().into()
-}
-
-/// What happened in each second, as CSV; the rate is empty in a closed loop.
+/// What happened in each second, as CSV; the rate is empty in a closed loop, and so are the latencies of a second
+/// without right answers.
 pub(super) fn write_timeline(path: &Path, outcome: &Outcome) -> Result<()> {
     write(path, &timeline(outcome))
 }
 
 fn timeline(outcome: &Outcome) -> String {
-    let mut text = String::from("run,connections,rate_per_s,at_ms,ok,faults,body_bytes\n");
-    for (number, run) in outcome.runs.iter().enumerate() {
+    let mut text = String::from(
+        "run,connections,rate_per_s,at_ms,ok,faults,body_bytes,p50_ns,p99_ns,max_ns\n",
+    );
+    for (number, run) in (1..).zip(&outcome.runs) {
         let connections = run.result.connections_asked;
         let rate = run
             .rate_per_s
             .map(|rate| rate.to_string())
             .unwrap_or_default();
         for second in &run.result.timeline {
-            let record::load::Second {
+            let Second {
                 at_ms,
                 ok,
                 faults,
                 body_bytes,
+                latency,
             } = second;
-            let number = number + 1;
+            let latencies = latencies(latency);
             _ = writeln!(
                 text,
-                "{number},{connections},{rate},{at_ms},{ok},{faults},{body_bytes}"
+                "{number},{connections},{rate},{at_ms},{ok},{faults},{body_bytes},{latencies}"
             );
         }
     }
     text
+}
+
+fn latencies(latency: &Packed) -> String {
+    if latency.is_empty() {
+        return ",,".into();
+    }
+    let latency = latency.unpack();
+    let (p50, p99) = (latency.quantile_ns(0.5), latency.quantile_ns(0.99));
+    format!("{p50},{p99},{}", latency.max_ns())
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

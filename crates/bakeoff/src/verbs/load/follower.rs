@@ -159,6 +159,7 @@ fn tell(speaker: &mut TcpStream, tick: Tick, stop: &AtomicBool) {
         second,
         ok,
         faults,
+        latency,
         counting,
     } = tick;
     let said = wire::say(
@@ -167,6 +168,7 @@ fn tell(speaker: &mut TcpStream, tick: Tick, stop: &AtomicBool) {
             second,
             ok,
             faults,
+            latency,
             counting,
         },
     );

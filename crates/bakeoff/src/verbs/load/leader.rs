@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use load::{Tick, clock, merge};
+use record::latency::Packed;
 use record::load::LoadResult;
 
 use super::order::Order;
@@ -217,12 +218,14 @@ fn watch(
                 second,
                 ok,
                 faults,
+                latency,
                 counting,
             }) => {
                 let tick = Tick {
                     second,
                     ok,
                     faults,
+                    latency,
                     counting,
                 };
                 seconds.add(number, tick, on_tick);
@@ -257,13 +260,23 @@ impl Seconds {
 
     fn add(&mut self, number: usize, tick: Tick, on_tick: &mut dyn FnMut(Tick)) {
         self.last[number] = Some(tick);
-        let Some(all) = self.last.iter().copied().collect::<Option<Vec<Tick>>>() else {
+        let Some(all) = self
+            .last
+            .iter()
+            .map(Option::as_ref)
+            .collect::<Option<Vec<_>>>()
+        else {
             return;
         };
         let second = all.iter().map(|tick| tick.second).min().unwrap_or(0);
         if second > self.told {
             self.told = second;
+            let mut latency = Packed::default();
+            for tick in &all {
+                latency.merge(&tick.latency);
+            }
             on_tick(Tick {
+                latency,
                 second,
                 ok: all.iter().map(|tick| tick.ok).sum(),
                 faults: all.iter().map(|tick| tick.faults).sum(),

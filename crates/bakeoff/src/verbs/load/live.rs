@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use load::Tick;
-use load::schedule::Schedule;
-use load::traffic::Traffic;
+use record::latency::Packed;
 
 use super::summary::{show_count, show_ns};
 
@@ -18,10 +17,9 @@ const CURVE_S: usize = 60;
 /// The view of one load.
 pub(super) struct Live {
     form: Form,
-    last: Tick,
+    /// The second before, with its right answers and faults so far.
+    last: (u32, u64, u64),
     rates: VecDeque<u64>,
-    /// Requests under way at once and the rest between two, in a closed loop.
-    closed: Option<(u32, Duration)>,
     run: u32,
 }
 
@@ -31,15 +29,8 @@ enum Form {
     Silent,
 }
 
-const START: Tick = Tick {
-    second: 0,
-    ok: 0,
-    faults: 0,
-    counting: false,
-};
-
 impl Live {
-    pub(super) fn new(traffic: &Traffic, json: bool) -> Self {
+    pub(super) fn new(json: bool) -> Self {
         let bar = ProgressBar::new_spinner();
         let form = match (json, bar.is_hidden()) {
             (true, _) => Form::Silent,
@@ -51,30 +42,16 @@ impl Live {
                 Form::Moving(bar)
             }
         };
-        let closed = match traffic.schedule {
-            Schedule::Closed { think } => Some((traffic.seats(), think)),
-            Schedule::Open { .. } => None,
-        };
         Self {
             form,
-            last: START,
+            last: (0, 0, 0),
             rates: VecDeque::new(),
-            closed,
             run: 1,
         }
     }
 
-    /// The levels of a ramp differ in connections, so that the mean time cannot be told from them.
-    pub(super) fn forget_connections(&mut self) {
-        self.closed = None;
-    }
-
     /// A second has passed.
-    pub(super) fn tick(&mut self, tick: Tick) {
-        // Seconds begin anew with each run of a ramp.
-        if tick.second <= self.last.second {
-            (self.last, self.run) = (START, self.run + 1);
-        }
+    pub(super) fn tick(&mut self, tick: &Tick) {
         let line = self.line(tick);
         match &self.form {
             Form::Moving(bar) => {
@@ -84,11 +61,16 @@ impl Live {
             Form::Lines => eprintln!("{line}"),
             Form::Silent => {}
         }
-        self.last = tick;
     }
 
-    fn line(&mut self, tick: Tick) -> String {
-        let (ok, faults) = (tick.ok - self.last.ok, tick.faults - self.last.faults);
+    fn line(&mut self, tick: &Tick) -> String {
+        // Seconds begin anew with each run of a ramp.
+        if tick.second <= self.last.0 {
+            (self.last, self.run) = ((0, 0, 0), self.run + 1);
+        }
+        let (_, all_ok, all_faults) = self.last;
+        let (ok, faults) = (tick.ok - all_ok, tick.faults - all_faults);
+        self.last = (tick.second, tick.ok, tick.faults);
         if self.rates.len() == CURVE_S {
             self.rates.pop_front();
         }
@@ -99,25 +81,14 @@ impl Live {
             String::new()
         };
         let phase = if tick.counting { "" } else { "  (not counted)" };
-        let mean = match self.mean_ns(ok + faults) {
-            Some(mean_ns) => format!("  mean {:>7}", show_ns(mean_ns)),
-            None => String::new(),
-        };
         format!(
-            "{run}{:>3} s {:>9}/s{mean}  errors {faults}/s  all {} ok, {} errors{phase}",
+            "{run}{:>3} s {:>9}/s{}  errors {faults}/s  all {} ok, {} errors{phase}",
             tick.second,
             show_count(ok),
+            quantiles(&tick.latency),
             show_count(tick.ok),
             show_count(tick.faults)
         )
-    }
-
-    /// Mean time of a request by Little's law: so many clients, each with one request under way or
-    /// at rest, that ended so many in a second.
-    fn mean_ns(&self, ended: u64) -> Option<u64> {
-        let (connections, think) = self.closed.filter(|_| ended > 0)?;
-        let cycle_ns = 1e9 * f64::from(connections) / ended as f64;
-        Some((cycle_ns - think.as_nanos() as f64).max(0.0) as u64)
     }
 
     fn curve(&self) -> String {
@@ -135,60 +106,68 @@ impl Live {
     }
 }
 
+/// Latencies of one second.
+fn quantiles(latency: &Packed) -> String {
+    if latency.is_empty() {
+        return String::new();
+    }
+    let latency = latency.unpack();
+    let [p50, p99] = [0.5, 0.99].map(|quantile| show_ns(latency.quantile_ns(quantile)));
+    format!("  p50 {p50:>7}  p99 {p99:>7}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use expect_test::expect;
+    use record::latency::Latency;
 
-    fn live(closed: Option<(u32, Duration)>) -> Live {
+    fn live() -> Live {
         Live {
             form: Form::Silent,
-            last: START,
+            last: (0, 0, 0),
             rates: VecDeque::new(),
-            closed,
             run: 1,
         }
     }
 
-    fn tick(second: u32, ok: u64, faults: u64) -> Tick {
+    fn tick(second: u32, ok: u64, faults: u64, latencies_ns: &[u64]) -> Tick {
+        let mut latency = Latency::coarse();
+        for ns in latencies_ns {
+            latency.record(*ns);
+        }
         Tick {
             second,
             ok,
             faults,
+            latency: latency.pack(),
             counting: second > 1,
         }
     }
 
     #[test]
     fn each_second_has_a_line_and_a_step_of_the_curve() {
-        let mut live = live(Some((10, Duration::from_millis(1))));
+        let mut live = live();
         let ticks = [
-            tick(1, 1000, 0),
-            tick(2, 6000, 5),
-            tick(3, 6000, 5),
-            tick(1, 70, 0),
+            tick(1, 1000, 0, &[2_000_000]),
+            tick(2, 6000, 5, &[998_000, 3_000_000]),
+            tick(3, 6000, 5, &[]),
+            tick(1, 70, 0, &[140_000_000]),
         ];
-        let mut lines = Vec::new();
-        for tick in ticks {
-            if tick.second <= live.last.second {
-                (live.last, live.run) = (START, live.run + 1);
-            }
-            lines.push(live.line(tick));
-            live.last = tick;
-        }
+        let lines: Vec<_> = ticks.iter().map(|tick| live.line(tick)).collect();
         expect![[r#"
-              1 s     1,000/s  mean 9.00 ms  errors 0/s  all 1,000 ok, 0 errors  (not counted)
-              2 s     5,000/s  mean  998 us  errors 5/s  all 6,000 ok, 5 errors
+              1 s     1,000/s  p50 2.01 ms  p99 2.01 ms  errors 0/s  all 1,000 ok, 0 errors  (not counted)
+              2 s     5,000/s  p50  999 us  p99 3.01 ms  errors 5/s  all 6,000 ok, 5 errors
               3 s         0/s  errors 0/s  all 6,000 ok, 5 errors
-            run 2   1 s        70/s  mean  142 ms  errors 0/s  all 70 ok, 0 errors  (not counted)"#]].assert_eq(&lines.join("\n"));
+            run 2   1 s        70/s  p50  141 ms  p99  141 ms  errors 0/s  all 70 ok, 0 errors  (not counted)"#]].assert_eq(&lines.join("\n"));
         assert_eq!(live.curve(), "▃█▁▂");
     }
 
     #[test]
     fn the_curve_keeps_the_last_minute() {
-        let mut live = live(None);
+        let mut live = live();
         for second in 1..=100 {
-            live.tick(tick(second, u64::from(second * second), 0));
+            live.tick(&tick(second, u64::from(second * second), 0, &[]));
         }
         assert_eq!(live.curve().chars().count(), 60);
     }

@@ -18,6 +18,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use record::latency::Packed;
 use record::load::LoadResult;
 use record::rundir::hex;
 use serde::de::DeserializeOwned;
@@ -27,7 +28,7 @@ use sha2::{Digest as _, Sha256};
 use super::share::Share;
 
 /// Raised whenever a message changes.
-pub(super) const PROTOCOL: u32 = 1;
+pub(super) const PROTOCOL: u32 = 2;
 
 /// Longest line from somebody who has not proved that they know the secret.
 pub(super) const SHORT_BYTES: u64 = 4096;
@@ -72,6 +73,7 @@ pub(super) enum ToLeader {
         second: u32,
         ok: u64,
         faults: u64,
+        latency: Packed,
         counting: bool,
     },
     Result(Box<LoadResult>),

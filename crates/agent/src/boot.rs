@@ -12,7 +12,7 @@ mod modules;
 mod root;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -154,12 +154,20 @@ fn prepare_ground(modules: &Modules, job: &Job, workload: &dyn Workload) -> Resu
     for module in by_sysctl {
         modules.load_all(&[&module])?;
     }
+    // The file of one scheduler is named after it and what it is.
+    let scheduler = job.tuning.io_scheduler.as_str();
+    if !scheduler.is_empty() {
+        modules.load_all(&[scheduler, &format!("{scheduler}-iosched")])?;
+    }
     let kernel_config = modules.kernel_config();
     root::switch().with_context(|| missing_words(&missing))?;
     Ok(Ground {
         dir: PathBuf::from(root::STAGE),
         cgroup: PathBuf::from("/sys/fs/cgroup/bakeoff"),
         kernel_config,
+        disk: Path::new(root::SECOND_DISK)
+            .exists()
+            .then(|| root::SECOND_DISK.into()),
         settling: SETTLING,
     })
 }

@@ -14,9 +14,10 @@ use record::wire::{FromAgent, Job, Phase, Yield};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use workload::figures::Seen;
 use workload::stage::Stage;
-use workload::{Driven, Timing, Watcher, Workload};
+use workload::{Driven, Timing, Watcher, Workload, Wrong};
 
 use crate::cells::{CLIENTS, Cells};
+use crate::disk;
 use crate::facts;
 use crate::sampler::Sampler;
 use crate::services::{self, Running};
@@ -35,6 +36,8 @@ pub struct Ground {
     pub cgroup: PathBuf,
     /// The kernel's configuration, where the ground knows better than `/proc/config.gz`.
     pub kernel_config: Option<String>,
+    /// The workload's own disk, if the machine has one.
+    pub disk: Option<PathBuf>,
     /// Longest wait for the system to become quiet.
     pub settling: Duration,
 }
@@ -50,8 +53,12 @@ pub struct Failure {
 
 impl From<anyhow::Error> for Failure {
     fn from(why: anyhow::Error) -> Self {
+        let reason = match why.downcast_ref::<Wrong>() {
+            Some(_) => VoidReason::CheckFailed,
+            None => VoidReason::AgentFailed,
+        };
         Self {
-            reason: VoidReason::AgentFailed,
+            reason,
             detail: format!("{why:#}"),
         }
     }
@@ -84,6 +91,7 @@ pub fn perform(
     let _joined = clients.join()?;
     let wire = Wire::lay()?;
     sysctl::set(&job.sysctl, &wire)?;
+    disk::schedule(ground.disk.as_deref(), &job.tuning.io_scheduler)?;
     let stage = stage(job, ground)?;
 
     tell(FromAgent::Phase(Phase::Starting));
@@ -102,7 +110,8 @@ pub fn perform(
     let settled = settle::wait(stage.cpus, ground.settling, stop)?;
     let thief = (job.tuning.plant > 0.0).then(|| Thief::begin(job.tuning.plant));
     let thief = thief.transpose()?;
-    let (driven, watched) = load(&play, sampler, stop, tell)?;
+    let loaded = load(&play, sampler, stop, tell);
+    let (driven, watched) = loaded.map_err(|failure| explain(failure, &mut services))?;
     drop(thief);
 
     tell(FromAgent::Phase(Phase::Collecting));
@@ -114,6 +123,7 @@ pub fn perform(
     let seen = Seen {
         driven: &driven,
         meter: &watched.meter,
+        samples: &watched.samples,
         ns_per_instruction: job.ns_per_instruction,
     };
     let figures = workload.figures(&seen);
@@ -124,6 +134,7 @@ pub fn perform(
         .insert("agent:settled".into(), settled.to_string());
     Ok(Yield {
         figures,
+        curves: driven.curves,
         load: driven.load,
         samples: watched.samples,
         facts,
@@ -158,6 +169,7 @@ fn stage(job: &Job, ground: &Ground) -> Result<Stage> {
         client: CLIENT,
         cpus: u32::try_from(cpus)?,
         seed: job.seed,
+        disk: ground.disk.clone(),
         config: job.tuning.config.clone(),
     })
 }
@@ -177,11 +189,19 @@ fn start_all(play: &Play<'_>, cells: &Cells, stop: &AtomicBool) -> Result<Vec<Ru
         wire,
         tuning,
     } = play;
+    let failed = |why: String| Failure::of(VoidReason::ServiceFailed, why);
+    // What a tool finds wrong while it sets a server up is the server's: nothing has been served yet.
+    let prepared = workload.prepare(stage).map_err(|why| {
+        if why.is::<Wrong>() {
+            failed(format!("{why:#}"))
+        } else {
+            why.into()
+        }
+    });
     let mut services = Vec::new();
-    for mut service in workload.prepare(stage)? {
+    for mut service in prepared? {
         services::exchange(&mut service, &tuning.programs);
         let started = services::start(service, &tuning.env, (wire, cells), &stage.dir);
-        let failed = |why: String| Failure::of(VoidReason::ServiceFailed, why);
         let mut running = started.map_err(|why| failed(format!("{why:#}")))?;
         running.wait_until_it_answers(wire, stop).map_err(failed)?;
         services.push(running);
@@ -216,6 +236,20 @@ fn load(
         driven,
         watched.expect("a drive that succeeds says when it begins"),
     ))
+}
+
+/// A drive that failed because a server had ended is the server's failure, and its log says more.
+fn explain(failure: Failure, services: &mut [Running]) -> Failure {
+    let ended = services
+        .iter_mut()
+        .find_map(|running| running.check_alive().err());
+    match ended {
+        Some(why) => Failure::of(
+            VoidReason::ServiceFailed,
+            format!("{why}\n{}", failure.detail),
+        ),
+        None => failure,
+    }
 }
 
 /// Watches the drive: has the sampler begin with it, and tells the host.
@@ -273,7 +307,9 @@ mod tests {
     use expect_test::expect;
     use record::fields::{Fields, Page};
     use record::wire::WorkloadJob;
+    use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
     use std::collections::BTreeMap;
+    use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
     use std::sync::{Mutex, PoisonError};
     use workload::probe::Probe;
@@ -301,7 +337,11 @@ mod tests {
     }
 
     fn job(options: &str) -> Job {
-        let text = format!("kind = \"web-static\"\n{options}");
+        job_of("web-static", options)
+    }
+
+    fn job_of(kind: &str, options: &str) -> Job {
+        let text = format!("kind = {kind:?}\n{options}");
         let page = Page::new("plan.toml", &text);
         let table = page.parse();
         let plan = workload::check(&Fields::top(&page, &table));
@@ -335,6 +375,7 @@ mod tests {
             dir: dir.path().join("stage"),
             cgroup: cgroup2().unwrap().join("bakeoff-test"),
             kernel_config: None,
+            disk: None,
             // Other tests keep this host busy.
             settling: Duration::ZERO,
         };
@@ -403,6 +444,329 @@ mod tests {
         check_server("\"nginx\"\nkeep_alive = false", "nginx");
     }
 
+    /// The figures and curves of a short job, as text.
+    fn figures_of(kind: &str, options: &str) -> Option<Yield> {
+        let text = format!("warmup = \"200ms\"\nwindow = \"1s\"\n{options}");
+        let result = try_on_this_host(&job_of(kind, &text))?;
+        let (result, _) = result.map_err(|failure| failure.detail).unwrap();
+        for figure in &result.figures {
+            println!(
+                "{kind}: {} {} {}",
+                figure.spec.name, figure.value, figure.spec.unit
+            );
+        }
+        for curve in &result.curves {
+            println!(
+                "{kind}: {} by {}: {:?}",
+                curve.name, curve.axis, curve.points
+            );
+        }
+        Some(result)
+    }
+
+    #[test]
+    fn a_ramp_gives_a_curve_of_all_its_steps() {
+        let options = "server = \"apache\"\nconnections = [1, 4, 16]";
+        let Some(result) = figures_of("web-ramp", options) else {
+            return;
+        };
+        let steps: Vec<_> = result.curves[0]
+            .points
+            .iter()
+            .map(|point| point.at)
+            .collect();
+        assert_eq!(steps, [1.0, 4.0, 16.0]);
+        assert!(
+            result
+                .curves
+                .iter()
+                .all(|curve| curve.points[2].value > 0.0)
+        );
+        assert_eq!(result.figures[0].spec.name, "peak");
+        // Three windows of a second, one after the other.
+        let window_s = result.load.unwrap().window_ns as f64 / 1e9;
+        assert!((2.9..4.0).contains(&window_s), "{window_s}");
+    }
+
+    #[test]
+    fn an_open_ladder_answers_the_rate_of_each_step() {
+        let options =
+            "server = \"nginx\"\nconnections = 8\nrates = [50, 200]\narrivals = \"constant\"";
+        let Some(result) = figures_of("web-open", options) else {
+            return;
+        };
+        let answered: Vec<_> = result.curves[1]
+            .points
+            .iter()
+            .map(|point| point.value)
+            .collect();
+        assert!((answered[0] - 50.0).abs() < 5.0, "{answered:?}");
+        assert!((answered[1] - 200.0).abs() < 20.0, "{answered:?}");
+        assert_eq!(result.figures[0].spec.name, "latency-p99");
+    }
+
+    #[test]
+    fn many_users_come_from_addresses_of_their_own() {
+        let options = "server = \"nginx\"\nconnections = 300\naddresses = 300\nthink = \"100ms\"";
+        let Some(result) = figures_of("web-many", options) else {
+            return;
+        };
+        let load = result.load.unwrap();
+        assert_eq!((load.connections_held, load.fault_count()), (300, 0));
+        assert_eq!(result.figures[0].spec.name, "latency-mean");
+    }
+
+    #[test]
+    fn browsers_play_sessions_with_cookies_and_forms() {
+        for server in ["apache", "nginx"] {
+            let options = format!("server = {server:?}\nconnections = 10");
+            let Some(result) = figures_of("web-browse", &options) else {
+                return;
+            };
+            let load = result.load.unwrap();
+            assert!(
+                load.sessions > 0 && load.fault_count() == 0,
+                "{:?}",
+                load.faults
+            );
+        }
+    }
+
+    #[test]
+    fn slow_lines_conform_with_files_and_programs_of_both_kinds_of_worker() {
+        for mpm in ["event", "prefork"] {
+            let options = format!(
+                "server = \"apache\"\nmpm = {mpm:?}\nconnections = 20\nlines = [200000, 400000]"
+            );
+            let Some(result) = figures_of("web-slow", &options) else {
+                return;
+            };
+            let load = result.load.as_ref().unwrap();
+            assert!(load.ok > 20 && load.fault_count() == 0, "{:?}", load.faults);
+            assert!(value(&result, "conforming-share") > 0.5);
+        }
+    }
+
+    #[test]
+    fn programs_make_pages_of_what_the_database_says() {
+        if !Path::new("/usr/sbin/mariadbd").exists()
+            || !Path::new("/usr/share/perl5/DBD/MariaDB.pm").exists()
+                && !Path::new("/usr/lib/x86_64-linux-gnu/perl5/5.36/DBD/MariaDB.pm").exists()
+        {
+            println!("skipped: no MariaDB, or no DBD::MariaDB for Perl");
+            return;
+        }
+        let Some(result) = figures_of("web-cgi", "server = \"apache\"\nconnections = 2") else {
+            return;
+        };
+        let load = result.load.as_ref().unwrap();
+        assert!(load.ok > 2 && load.fault_count() == 0, "{:?}", load.faults);
+        assert!(value(&result, "database-cpu") > 1.0);
+    }
+
+    #[test]
+    fn a_soak_has_the_table_of_2004() {
+        let Some(result) = figures_of("web-soak", "server = \"apache\"\nconnections = 6") else {
+            return;
+        };
+        let value = |name| value(&result, name);
+        assert!(value("unsuccessful") < 0.5);
+        assert!(value("pages") > 100.0 && value("memory") > 1.0);
+        assert!(value("cpu-user") + value("cpu-system") > 0.1);
+    }
+
+    fn value(result: &Yield, name: &str) -> f64 {
+        let figure = result
+            .figures
+            .iter()
+            .find(|figure| figure.spec.name == name);
+        figure.unwrap().value
+    }
+
+    #[test]
+    fn every_thread_lives_and_ends() {
+        let job = job_of("threads", "count = 2000\nat_once = 50");
+        let Some(result) = try_on_this_host(&job) else {
+            return;
+        };
+        let (result, _) = result.map_err(|failure| failure.detail).unwrap();
+        let (total, each) = (value(&result, "total-time"), value(&result, "per-thread"));
+        println!("threads: {total} s, {each} us each");
+        // No warm-up: every sample is of the window.
+        assert!(!result.samples.is_empty());
+        assert!(result.samples.iter().all(|sample| sample.at_ms > 0));
+        assert!((total * 1e6 / 2000.0 - each).abs() < 1e-6 && each > 0.5);
+    }
+
+    #[test]
+    fn short_work_waits_longer_among_many_tasks() {
+        let Some(result) = figures_of("interactive", "tasks = [0, 32]") else {
+            return;
+        };
+        let means = &result.curves[1].points;
+        assert!(means[1].value > means[0].value, "{means:?}");
+    }
+
+    #[test]
+    fn tasks_in_epoll_are_woken_all_and_those_in_accept_one_by_one() {
+        let job = job_of("accept", "waiters = [1, 32]\nwindow = \"1s\"");
+        let Some(result) = try_on_this_host(&job) else {
+            return;
+        };
+        let (result, _) = result.map_err(|failure| failure.detail).unwrap();
+        for figure in &result.figures {
+            println!(
+                "accept: {} {} {}",
+                figure.spec.name, figure.value, figure.spec.unit
+            );
+        }
+        let one = value(&result, "wakeups-wake-one");
+        assert!((one - 1.0).abs() < 0.01, "{one}");
+        let all = value(&result, "wakeups-wake-all");
+        assert!(all > 4.0, "{all}");
+    }
+
+    const SMB: &str = "applications = [\"EXCEL\"]\nwarmup = \"1s\"\nwindow = \"3s\"";
+
+    /// A job with Samba on this host, if it has Samba. `before` and `during` are given the stage's directory: before
+    /// anything is done, and when the window opens.
+    fn try_samba(
+        job: &Job,
+        before: &dyn Fn(&Path),
+        during: &(dyn Fn(&Path) + Sync),
+    ) -> Option<Result<Yield, Failure>> {
+        let parts = [
+            "sbin/smbd",
+            "bin/smbtorture",
+            "bin/smbclient",
+            "share/dbench/client.txt",
+        ];
+        let missing = parts
+            .into_iter()
+            .find(|part| !Path::new("/usr").join(part).exists());
+        if let Some(why) = obstacle().or(missing) {
+            println!("skipped: a real job with Samba on this host: {why}");
+            return None;
+        }
+        let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
+        let dir = tempfile::tempdir().unwrap();
+        // smbd's user goes through it to the share.
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let ground = Ground {
+            dir: dir.path().join("stage"),
+            cgroup: cgroup2().unwrap().join("bakeoff-test"),
+            kernel_config: None,
+            disk: None,
+            settling: Duration::ZERO,
+        };
+        fs::create_dir(&ground.dir).unwrap();
+        before(&ground.dir);
+        let result = perform(job, &ground, &AtomicBool::new(false), &|message| {
+            if message == FromAgent::Phase(Phase::Measuring) {
+                during(&ground.dir);
+            }
+        });
+        assert!(!ground.cgroup.exists(), "no cgroup is left behind");
+        // A disk that `before` put there.
+        let _ = unmount(&ground.dir, UnmountFlags::DETACH);
+        Some(result)
+    }
+
+    #[test]
+    fn samba_serves_a_real_job() {
+        let job = job_of("smb", &format!("clients = 3\n{SMB}"));
+        let Some(result) = try_samba(&job, &|_| {}, &|_| {}) else {
+            return;
+        };
+        let result = result.map_err(|failure| failure.detail).unwrap();
+        for figure in &result.figures {
+            println!(
+                "smb: {} {} {}",
+                figure.spec.name, figure.value, figure.spec.unit
+            );
+        }
+        assert_eq!(result.figures[0].spec.name, "throughput");
+        assert!(value(&result, "throughput") > 0.5);
+        assert!(value(&result, "read-mean") > 1.0 && value(&result, "open-mean") > 1.0);
+        assert!(value(&result, "errors") < 0.5);
+        assert!(result.server.starts_with("Version 4"), "{}", result.server);
+    }
+
+    #[test]
+    fn more_and_more_samba_clients_give_a_curve() {
+        let job = job_of("smb-ramp", &format!("clients = [1, 4]\n{SMB}"));
+        let Some(result) = try_samba(&job, &|_| {}, &|_| {}) else {
+            return;
+        };
+        let result = result.map_err(|failure| failure.detail).unwrap();
+        let points = &result.curves[0].points;
+        println!("smb-ramp: {points:?}");
+        assert!(points.iter().all(|point| point.value > 4.0));
+        assert_eq!(
+            points.iter().map(|point| point.at).collect::<Vec<_>>(),
+            [1.0, 4.0]
+        );
+        assert_eq!(result.figures[0].spec.name, "peak");
+    }
+
+    #[test]
+    fn a_file_that_changes_on_the_share_voids_the_trial() {
+        let job = job_of("smb", &format!("clients = 1\n{SMB}"));
+        let corrupt = |dir: &Path| {
+            let file = dir.join("smb/share/deposit");
+            let mut bytes = fs::read(&file).unwrap();
+            bytes[1 << 20] ^= 1;
+            fs::write(file, bytes).unwrap();
+        };
+        let Some(result) = try_samba(&job, &|_| {}, &corrupt) else {
+            return;
+        };
+        let failure = result.unwrap_err();
+        assert_eq!(failure.reason, VoidReason::CheckFailed);
+        let what = "file on the share did not come back as it was: 4194304 bytes";
+        assert!(failure.detail.contains(what), "{}", failure.detail);
+    }
+
+    #[test]
+    fn a_full_disk_under_the_share_voids_the_trial() {
+        let job = job_of(
+            "smb",
+            "clients = 8\napplications = [\"SEED\"]\nwindow = \"3s\"",
+        );
+        let small = |dir: &Path| {
+            let size = c"size=20m";
+            mount("tmpfs", dir, "tmpfs", MountFlags::empty(), size).unwrap();
+        };
+        let Some(result) = try_samba(&job, &small, &|_| {}) else {
+            return;
+        };
+        let failure = result.unwrap_err();
+        assert_eq!(failure.reason, VoidReason::CheckFailed);
+        assert!(
+            failure.detail.contains("NT_STATUS_DISK_FULL"),
+            "{}",
+            failure.detail
+        );
+    }
+
+    #[test]
+    fn a_samba_that_does_not_start_is_told_with_its_log() {
+        let mut job = job_of("smb", &format!("clients = 1\n{SMB}"));
+        job.tuning.config = "passdb backend = nonsense".into();
+        let Some(result) = try_samba(&job, &|_| {}, &|_| {}) else {
+            return;
+        };
+        let failure = result.unwrap_err();
+        assert_eq!(failure.reason, VoidReason::ServiceFailed);
+        println!("{}", failure.detail);
+        assert!(
+            failure
+                .detail
+                .contains("smbd ended with exit status: 1\nsmbd.log:")
+        );
+        assert!(failure.detail.contains("nonsense"), "{}", failure.detail);
+    }
+
     #[test]
     fn a_service_that_ends_is_told_with_its_log() {
         if let Some(why) = obstacle() {
@@ -450,6 +814,7 @@ mod tests {
             dir: dir.path().join("stage"),
             cgroup: cgroup2().unwrap().join("bakeoff-test"),
             kernel_config: None,
+            disk: None,
             // Other tests keep this host busy.
             settling: Duration::ZERO,
         };
@@ -464,6 +829,93 @@ mod tests {
         let failure = perform(&job, &ground, &stop, &tell).unwrap_err();
         assert_eq!(failure.detail, "stopped by the host");
         assert!(!ground.cgroup.exists(), "no cgroup is left behind");
+    }
+
+    /// A short job of the database workload; `None` where this host has no such server.
+    fn database(server: &str, program: &str, config: &str) -> Option<Result<Yield, Failure>> {
+        if !Path::new(program).exists() {
+            println!("skipped: a real database on this host: no {program}");
+            return None;
+        }
+        let procedures = "[\"alter-table\", \"connect\", \"select\"]";
+        let options = format!(
+            "server = {server:?}\nscale = 0.002\nprocedures = {procedures}\nlimit = \"5m\""
+        );
+        let mut job = job_of("database", &options);
+        job.tuning.config = config.into();
+        let result = try_on_this_host(&job)?;
+        Some(result.map(|(result, _)| result))
+    }
+
+    const DATABASES: [(&str, &str, &str); 2] = [
+        ("mariadb", "/usr/sbin/mariadbd", "mariadbd"),
+        (
+            "postgresql",
+            "/usr/lib/postgresql/15/bin/postgres",
+            "postgres",
+        ),
+    ];
+
+    #[test]
+    fn databases_do_a_real_job_that_ends_before_its_limit() {
+        for (server, program, service) in DATABASES {
+            let Some(result) = database(server, program, "") else {
+                continue;
+            };
+            let result = result.map_err(|failure| failure.detail).unwrap();
+            let figures = result
+                .figures
+                .iter()
+                .map(|figure| figure.spec.name.as_str());
+            let names = [
+                "total-time",
+                "alter-table",
+                "connect",
+                "select",
+                "errors",
+                "server-cpu",
+            ];
+            assert_eq!(figures.collect::<Vec<_>>(), names);
+            let figure = |name| {
+                let mut figures = result.figures.iter();
+                figures
+                    .find(|figure| figure.spec.name == name)
+                    .unwrap()
+                    .value
+            };
+            println!("{server}: {:?}", result.figures);
+            assert!(figure("errors") < 0.5);
+            assert!(figure("server-cpu") > 0.05, "{}", figure("server-cpu"));
+            // The samples cover the drive, not the limit.
+            let length_ms: u64 = result.samples.iter().map(|sample| sample.interval_ms).sum();
+            let total_ms = figure("total-time") * 1e3;
+            assert!(
+                (length_ms as f64 - total_ms).abs() < 1000.0,
+                "{length_ms} {total_ms}"
+            );
+            assert!(result.samples.iter().all(|sample| sample.at_ms > 0));
+            assert_eq!(result.samples[0].services[1].service, service);
+            assert!(
+                result.server.to_lowercase().contains(&server[..7]),
+                "{}",
+                result.server
+            );
+        }
+    }
+
+    #[test]
+    fn a_database_that_does_not_start_is_told_with_its_log() {
+        for (server, program, _) in DATABASES {
+            let Some(result) = database(server, program, "no_such_setting = 1") else {
+                continue;
+            };
+            let failure = result.unwrap_err();
+            assert!(
+                failure.detail.contains("no_such_setting"),
+                "{}",
+                failure.detail
+            );
+        }
     }
 
     #[test]

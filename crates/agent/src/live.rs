@@ -46,6 +46,7 @@ fn prepare(cgroup: &Path) -> Result<Ground> {
         dir: STAGE.into(),
         cgroup: cgroup.join("trial"),
         kernel_config: None,
+        disk: None,
         settling: SETTLING,
     })
 }

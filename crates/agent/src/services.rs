@@ -44,9 +44,12 @@ pub fn exchange(service: &mut Service, programs: &BTreeMap<String, String>) {
     let Some(path) = programs.get(&service.name) else {
         return;
     };
-    for command in [&mut service.command, &mut service.version] {
-        if let Some(program) = command.first_mut() {
-            program.clone_from(path);
+    // A prefix may stand before the program, such as setpriv; the version is asked of the program itself.
+    let named = service.version.first().or(service.command.first());
+    let own = named.cloned().unwrap_or_default();
+    for word in service.command.iter_mut().chain(&mut service.version) {
+        if *word == own {
+            word.clone_from(path);
         }
     }
 }

@@ -60,7 +60,8 @@ fn watch(mut sampler: Sampler, timing: Timing, began: Instant, ended: &Receiver<
     let mut taken = Vec::new();
     let mut last = sampler.read();
     let mut first = last.clone();
-    let mut opened = None;
+    // Without a warm-up the window opens with the first reading, and no later one opens it.
+    let mut opened = timing.warmup.is_zero().then_some(first.at);
     for (instant, opens) in instants(timing) {
         // An instant that is already past is one that the load before it left no time for: read late
         // rather than not at all.

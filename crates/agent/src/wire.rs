@@ -12,7 +12,7 @@ use std::thread;
 
 use anyhow::{Context, Result, bail};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
-use workload::stage::command;
+use workload::stage::{SOURCES, SOURCES_PREFIX, command};
 
 /// The server's address.
 pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
@@ -49,12 +49,14 @@ impl Wire {
             "link set lo up\n\
              link add client type veth peer name server netns {server}\n\
              addr add {CLIENT}/24 dev client\n\
-             link set client up\n"
+             link set client up\n\
+             route add local {SOURCES}/{SOURCES_PREFIX} dev lo\n"
         ))?;
         wire.server.ip(&format!(
             "link set lo up\n\
              addr add {SERVER}/24 dev server\n\
-             link set server up\n"
+             link set server up\n\
+             route add {SOURCES}/{SOURCES_PREFIX} via {CLIENT}\n"
         ))?;
         Ok(wire)
     }

@@ -2,6 +2,7 @@
 
 pub mod judge;
 pub mod load;
+pub mod simulate;
 
 use std::path::PathBuf;
 
@@ -38,6 +39,9 @@ pub enum Verb {
         #[arg(long)]
         from: Option<PathBuf>,
     },
+    /// Simulate a plan: what it would find, how often, after how many blocks and hours
+    #[command(after_help = simulate::examples())]
+    Simulate(simulate::SimulateArgs),
     /// Judge a run directory again, or figures that another tool measured
     #[command(
         after_help = "Examples:\n  bakeoff judge runs/web-static --fail-on worse\n  \

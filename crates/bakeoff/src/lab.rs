@@ -3,6 +3,7 @@
 //! ```text
 //! for each block, for each workload that is not decided, for each arm in the block's order:
 //!     boot, run, record             `attempt`: once more if it gave no figure
+//!     something outside disturbed it: the whole block again, in a new order
 //! then look: judge all blocks so far, stop when every workload is decided
 //! ```
 //! A run that was interrupted is the same loop over a journal that is not empty: trials that have
@@ -19,7 +20,7 @@ use machine::guest::Machine;
 use record::journal::{Ending, Entry, Event, Journal, Opening};
 use record::metric::Role;
 use record::plan::{Design, Plan, WorkloadPlan};
-use record::rundir::{self, RunDir, TRIAL_VERSION, TrialRecord};
+use record::rundir::{self, Run, RunDir, TRIAL_VERSION, TrialRecord};
 use record::trial::{Outcome, Trial};
 use record::verdict::{Comparison, Judgement, Verdict};
 use record::wire::Greeting;
@@ -28,6 +29,9 @@ use ledger::Ledger;
 
 /// Attempts at one trial: emulators fail now and then, so one more is tried.
 const ATTEMPTS: u32 = 2;
+
+/// A block that was disturbed is run again so often; then it counts as it is.
+const REDOS: u32 = 3;
 
 /// An arm that gave no figure in so many trials in a row is not booted again.
 const PATIENCE: u32 = 3;
@@ -158,33 +162,29 @@ impl Lab<'_> {
     fn run_blocks(&self, book: &mut Book) -> Result<Option<String>> {
         let most = self.plan.design.max_blocks;
         let mut judgement = self.judge()?;
-        for block in 1..=most {
-            let open = self.undecided(&judgement);
+        for block in book.ledger.looked() + 1..=most {
+            let open = self.open(&book.ledger, &judgement, block);
             if open.is_empty() {
                 return Ok(Some(format!("decided after {} blocks", block - 1)));
             }
             if let Some(why) = self.hopeless(&book.ledger) {
                 return Ok(Some(why));
             }
-            let mut ran = 0;
             for workload in open {
-                match self.run_block(book, workload, block)? {
-                    Some(trials) => ran += trials,
-                    None => return Ok(None),
+                if !self.run_block(book, workload, block)? {
+                    return Ok(None);
                 }
             }
-            if ran > 0 || book.ledger.looked() < block {
-                judgement = self.judge()?;
-                let lines = look_lines(&judgement, &self.plan.design);
-                self.note(
-                    book,
-                    Event::Looked {
-                        blocks: block,
-                        lines,
-                    },
-                )?;
-                book.ledger.look(block);
-            }
+            judgement = self.judge()?;
+            let lines = look_lines(&judgement, &self.plan.design);
+            self.note(
+                book,
+                Event::Looked {
+                    blocks: block,
+                    lines,
+                },
+            )?;
+            book.ledger.look(block);
         }
         let end = if self.undecided(&judgement).is_empty() {
             "decided"
@@ -194,6 +194,16 @@ impl Lab<'_> {
         Ok(Some(format!(
             "{end} after {most} blocks, the most that the plan allows"
         )))
+    }
+
+    /// The workloads that need a block. One that had begun it when the run was interrupted ends it first, because what
+    /// it seems to decide may yet be found to be disturbed.
+    fn open(&self, ledger: &Ledger, judgement: &Judgement, block: u32) -> Vec<&WorkloadPlan> {
+        let undecided = self.undecided(judgement);
+        let is_open = |workload: &&WorkloadPlan| {
+            ledger.has_begun(&workload.id, block) || undecided.contains(workload)
+        };
+        self.plan.workloads.iter().filter(is_open).collect()
     }
 
     fn undecided(&self, judgement: &Judgement) -> Vec<&WorkloadPlan> {
@@ -218,32 +228,60 @@ impl Lab<'_> {
         none.then(|| format!("no arm but the baseline gave a figure in {PATIENCE} trials in a row"))
     }
 
-    /// Runs what is left of one block of one workload; the number of trials run, `None` when
-    /// interrupted.
-    fn run_block(
+    /// Runs what is left of one block of one workload, again if something outside disturbed it; whether it came to an
+    /// end before an interruption.
+    fn run_block(&self, book: &mut Book, workload: &WorkloadPlan, block: u32) -> Result<bool> {
+        let id = &workload.id;
+        loop {
+            let redo = book.ledger.redos(id, block);
+            if !self.run_trials(book, workload, block, redo)? {
+                return Ok(false);
+            }
+            let trials: Vec<u32> = book
+                .ledger
+                .of_block(id, block)
+                .map(|trial| trial.number)
+                .collect();
+            let disturbance = verdict::disturbance(&self.load()?, id, &trials);
+            let Some(reason) = disturbance.filter(|_| redo < REDOS) else {
+                return Ok(true);
+            };
+            book.ledger.strike(id, block, &trials);
+            let workload = id.clone();
+            self.note(
+                book,
+                Event::Invalidated {
+                    workload,
+                    block,
+                    trials,
+                    reason,
+                },
+            )?;
+        }
+    }
+
+    /// Runs what is left of the trials of a block; whether they all ended before an interruption.
+    fn run_trials(
         &self,
         book: &mut Book,
         workload: &WorkloadPlan,
         block: u32,
-    ) -> Result<Option<u32>> {
-        let mut ran = 0;
-        for (arm, slot) in verdict::order(self.plan, &workload.id, block)
-            .into_iter()
-            .zip(1..)
-        {
+        redo: u32,
+    ) -> Result<bool> {
+        let order = verdict::order(self.plan, &workload.id, block, redo);
+        for (arm, slot) in order.into_iter().zip(1..) {
             let trial = book.ledger.trial(&workload.id, block, slot, &arm);
             while let Some(attempt) = book.ledger.next_attempt(&trial, ATTEMPTS) {
                 if self.interrupted.load(Ordering::Relaxed) {
-                    return Ok(None);
+                    return Ok(false);
                 }
                 let Some(ending) = self.run_trial(book, workload, &trial, attempt)? else {
-                    return Ok(None);
+                    return Ok(false);
                 };
                 book.ledger.end(&trial, attempt, ending);
-                ran += 1;
             }
         }
-        Ok(Some(ran))
+        Ok(true)
     }
 
     /// One attempt at a trial, recorded; `None` when interrupted.
@@ -302,10 +340,11 @@ impl Lab<'_> {
     }
 
     fn judge(&self) -> Result<Judgement> {
-        Ok(verdict::judge(&rundir::load(
-            self.dir.path(),
-            &workload::check,
-        )?))
+        Ok(verdict::judge(&self.load()?))
+    }
+
+    fn load(&self) -> Result<Run> {
+        rundir::load(self.dir.path(), &workload::check)
     }
 
     /// Puts an event on disk, then shows it.

@@ -64,6 +64,11 @@ pub fn prepare(
 
 /// Nothing is fetched: kernel and servers are the host's own.
 fn prepare_local(plan: &Plan, own: PathBuf, task: Task<'_>) -> Result<Prepared> {
+    if disk_bytes(plan)? > 0 {
+        bail!(
+            "a workload that has a disk to itself on a machine of kind \"local\" (write kind = \"qemu\")"
+        );
+    }
     for workload in &plan.workloads {
         refuse_lacks("this host", workload, &|package| local::has(package, task))?;
     }
@@ -82,6 +87,7 @@ fn prepare_qemu(
 ) -> Result<Prepared> {
     let cache = Cache::open(&Cache::of_user()?);
     let program = qemu::find(task)?;
+    let disk_bytes = disk_bytes(plan)?;
     let kernels = fetch_kernels((plan, file), &cache, refresh, show, task)?;
     let image = build_image(plan, &cache, refresh, show, task)?;
     let mut arms = BTreeMap::new();
@@ -104,7 +110,7 @@ fn prepare_qemu(
             kvm::probe(&cache, &program, &arms[&plan.baseline], refresh, task)?
         }
     };
-    let hardware = qemu::settle(&plan.machine, &program, &kvm);
+    let hardware = qemu::settle(&plan.machine, disk_bytes, &program, &kvm);
     let inputs = inputs(plan, &kernels, &image, init)?;
     Ok(Prepared {
         machine: Box::new(Qemu::new(hardware, Some(image.path), arms)),
@@ -155,18 +161,49 @@ fn build_image(
     Ok(image)
 }
 
+/// Size of the disk that the plan's workloads need to themselves, 0 for none.
+fn disk_bytes(plan: &Plan) -> Result<u64> {
+    let mut most = 0;
+    for workload in &plan.workloads {
+        let bytes = revive(workload)?.disk_bytes();
+        if bytes > 0 && plan.machine.clock == Clock::Instructions {
+            bail!(
+                "clock \"instructions\" with a workload that has a disk to itself: {} (write clock = \"wall\": a disk \
+                 takes the host's time)",
+                workload.id
+            );
+        }
+        most = most.max(bytes);
+    }
+    let scheduled = plan
+        .arms
+        .iter()
+        .find(|arm| !arm.tuning.io_scheduler.is_empty());
+    if let (Some(arm), 0) = (scheduled, most) {
+        bail!(
+            "io_scheduler in arm {} but no workload with a disk to itself (remove it, or add a workload such as io-mix)",
+            arm.name
+        );
+    }
+    Ok(most)
+}
+
+fn revive(workload: &WorkloadPlan) -> Result<Box<dyn workload::Workload>> {
+    workload::revive(&WorkloadJob {
+        kind: workload.kind.clone(),
+        options: workload.options.clone(),
+    })
+}
+
 /// Refuses a user land that lacks what a workload serves with.
 fn refuse_lacks(
     whose: &str,
     workload: &WorkloadPlan,
     has: &dyn Fn(&str) -> Result<bool>,
 ) -> Result<()> {
-    let job = WorkloadJob {
-        kind: workload.kind.clone(),
-        options: workload.options.clone(),
-    };
     let mut lacking = Vec::new();
-    for package in workload::revive(&job)?.packages() {
+    let revived = revive(workload)?;
+    for package in revived.packages() {
         if !has(package)? {
             lacking.push(package);
         }

@@ -105,6 +105,14 @@ impl Show {
                 let record = self.record.take().filter(|record| record.trial == *trial);
                 Some(ended_line(trial, *attempt, record.as_ref()))
             }
+            Event::Invalidated {
+                workload,
+                block,
+                reason,
+                ..
+            } => Some(format!(
+                "  block {block:2}  {workload}  does not count and is run again: {reason}"
+            )),
             Event::Looked { blocks, lines } => {
                 let lines: Vec<_> = lines.iter().map(|line| format!("\n    {line}")).collect();
                 Some(format!("after block {blocks}:{}", lines.concat()))

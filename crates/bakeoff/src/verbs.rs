@@ -10,6 +10,7 @@ mod load;
 mod report;
 mod run;
 mod shell;
+mod simulate;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -52,6 +53,7 @@ pub fn run(cli: &Cli) -> Result<End> {
     match &cli.verb {
         Verb::Run(args) => run::run(args, cli.json),
         Verb::Check { plan, from } => check::check(plan, from.as_deref(), cli.json),
+        Verb::Simulate(args) => simulate::simulate(args, cli.json),
         Verb::Judge(args) => judge::judge(args, cli.json),
         Verb::Report { dir } => report::report(dir, cli.json),
         Verb::Load(args) => load::load(args, cli.json),
@@ -74,7 +76,7 @@ fn read_plan(path: &Path) -> Result<(String, Plan)> {
 /// The same, changed after it has been found right.
 fn read_plan_as(
     path: &Path,
-    change: fn(&str) -> Result<String, toml::de::Error>,
+    change: impl Fn(&str) -> Result<String, toml::de::Error>,
 ) -> Result<(String, Plan)> {
     let (text, _) = read_plan(path)?;
     check_plan(path, change(&text)?)

@@ -50,6 +50,34 @@ pub fn merge(results: &[LoadResult]) -> LoadResult {
     all
 }
 
+/// Sums up runs that came one after the other, as the steps of a ramp: their windows follow upon each other, and
+/// connections are the most that one of them had.
+pub fn chain(results: &[LoadResult]) -> LoadResult {
+    let mut all = LoadResult::default();
+    for result in results {
+        let mut part = result.clone();
+        let seconds = std::mem::take(&mut part.timeline);
+        let cpu_ns = std::mem::take(&mut part.client_cpu_ns);
+        let before = (all.window_ns, all.connections_asked, all.connections_held);
+        add(&mut all, &part);
+        all.window_ns = before.0 + part.window_ns;
+        all.connections_asked = before.1.max(part.connections_asked);
+        all.connections_held = before.2.max(part.connections_held);
+        let shift_ms = before.0 / 1_000_000;
+        all.timeline
+            .extend(seconds.into_iter().map(|second| Second {
+                at_ms: second.at_ms + shift_ms,
+                ..second
+            }));
+        let threads = all.client_cpu_ns.len().max(cpu_ns.len());
+        all.client_cpu_ns.resize(threads, 0);
+        for (sum, ns) in all.client_cpu_ns.iter_mut().zip(cpu_ns) {
+            *sum += ns;
+        }
+    }
+    all
+}
+
 fn add(all: &mut LoadResult, result: &LoadResult) {
     // All fields by name: a new one must be thought of here.
     let LoadResult {

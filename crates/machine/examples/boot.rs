@@ -18,7 +18,7 @@ use machine::guest::{Boot, Happening, Machine};
 use machine::qemu::{BootFiles, Qemu};
 use machine::task::Task;
 use machine::{image, initramfs, kernel, kvm, qemu};
-use record::plan::{Clock, MachineKind, MachinePlan};
+use record::plan::{Clock, DiskSpeed, MachineKind, MachinePlan};
 use record::wire::{self, FromAgent, Greeting, ToAgent};
 use rustix::system::RebootCommand;
 
@@ -74,8 +74,9 @@ fn be_host(name: &str, clock: Clock, times: u32, refresh: bool) -> Result<()> {
         boot_timeout: Duration::from_secs(60),
         silence: Duration::from_secs(60),
         trial_limit: Duration::from_secs(60),
+        disk: DiskSpeed::default(),
     };
-    let hardware = qemu::settle(&plan, &program, &kvm);
+    let hardware = qemu::settle(&plan, 0, &program, &kvm);
     let arms = BTreeMap::from([("arm".to_string(), files)]);
     let machine = Qemu::new(hardware, Some(image.path), arms);
     println!("{}", machine.describe());

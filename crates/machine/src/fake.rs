@@ -3,7 +3,7 @@
 //! It lets a test run the whole pipeline - lab, journal, verdict, report - in a second, and know what the
 //! verdict ought to be. Its guests speak the real protocol; waiting for them moves a simulated clock.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -87,6 +87,8 @@ pub struct FakeMachine {
     pub greeting: Greeting,
     /// Seed of the noise.
     pub seed: u64,
+    /// Trials, by the names of their directories, from which the hypervisor steals: they serve half.
+    pub robbed: BTreeSet<String>,
     /// Boots so far, by arm.
     pub booted: std::cell::RefCell<BTreeMap<String, usize>>,
 }
@@ -109,8 +111,14 @@ impl Machine for FakeMachine {
         }
         // A trial's noise hangs on its place alone, so that a resumed run sees the same world.
         let mut noise = Noise(self.seed ^ hash(place(boot.dir).as_bytes()));
-        let rate = arm.rate_per_s * (arm.noise * noise.normal()).exp();
-        let script = script(behaviour, &self.greeting, rate, boot.arm);
+        let is_robbed = self.robbed.contains(&place(boot.dir));
+        let left = if is_robbed { 0.5 } else { 1.0 };
+        let truth = Truth {
+            arm: boot.arm,
+            rate_per_s: left * arm.rate_per_s * (arm.noise * noise.normal()).exp(),
+            steal_ms: if is_robbed { 450 } else { 0 },
+        };
+        let script = script(behaviour, &self.greeting, truth);
         Ok(Box::new(FakeGuest {
             script,
             clock: self.clock.clone(),
@@ -161,11 +169,18 @@ impl Guest for FakeGuest {
     }
 }
 
+/// What one boot measures.
+#[derive(Clone, Copy)]
+struct Truth<'t> {
+    arm: &'t str,
+    rate_per_s: f64,
+    steal_ms: u64,
+}
+
 fn script(
     behaviour: Behaviour,
     greeting: &Greeting,
-    rate_per_s: f64,
-    arm: &str,
+    truth: Truth<'_>,
 ) -> VecDeque<(Duration, Happening)> {
     let after = |seconds, happening| (Duration::from_secs(seconds), happening);
     let said = |seconds, word| after(seconds, Happening::Said(Box::new(word)));
@@ -180,7 +195,7 @@ fn script(
             1,
             FromAgent::Progress {
                 second: 1,
-                ok: rate_per_s as u64,
+                ok: truth.rate_per_s as u64,
                 faults: 0,
             },
         ),
@@ -217,18 +232,24 @@ fn script(
             [said(2, FromAgent::Hello(foreign))].into()
         }
         Behaviour::Measures => served
-            .chain([said(1, FromAgent::Done(Box::new(done(rate_per_s, arm))))])
+            .chain([said(1, FromAgent::Done(Box::new(done(truth))))])
             .collect(),
     }
 }
 
-/// What a job of one second yields at a rate.
-fn done(rate_per_s: f64, arm: &str) -> Yield {
+/// What a job of one second yields.
+fn done(truth: Truth<'_>) -> Yield {
+    let Truth {
+        arm,
+        rate_per_s,
+        steal_ms,
+    } = truth;
     let mean_us = 1e6 / rate_per_s;
     let cpu = Cpu {
-        user_ms: 400,
-        system_ms: 500,
+        user_ms: 400 - steal_ms / 2,
+        system_ms: 500 - steal_ms / 2,
         idle_ms: 100,
+        steal_ms,
         ..Cpu::default()
     };
     let memory = Memory {
@@ -259,6 +280,7 @@ fn done(rate_per_s: f64, arm: &str) -> Yield {
                 mean_us,
             ),
         ],
+        curves: Vec::new(),
         load: Some(load(rate_per_s)),
         samples: vec![sample],
         facts: Facts {

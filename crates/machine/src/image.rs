@@ -11,7 +11,8 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -26,7 +27,16 @@ use crate::program::{self, command};
 use crate::task::Task;
 
 /// Recipes that come with bakeoff.
-const RECIPES: [(&str, &str); 1] = [("web", include_str!("../../../images/web.toml"))];
+const RECIPES: [(&str, &str); 5] = [
+    ("database", include_str!("../../../images/database.toml")),
+    ("smb", include_str!("../../../images/smb.toml")),
+    ("tools", include_str!("../../../images/tools.toml")),
+    ("web", include_str!("../../../images/web.toml")),
+    ("web-cgi", include_str!("../../../images/web-cgi.toml")),
+];
+
+/// Files that recipes of bakeoff's own copy: the recipe's name, the path in its `from`, the content.
+const FILES: [(&str, &str, &str); 0] = [];
 
 /// Raised when the way of building changes, so that older images are not mistaken for new ones.
 const BUILDER: &str = "image-1";
@@ -62,8 +72,28 @@ pub struct Recipe {
     pub suite: String,
     /// Packages beside the minimal system; `name=version` pins one.
     pub packages: Vec<String>,
+    /// Files to copy into it.
+    pub copies: Vec<FileCopy>,
+    /// Shell commands to run in it, when packages and files are there.
+    pub run: String,
     /// Room left free in the file system.
     pub spare_bytes: u64,
+}
+
+/// A file of the host's in an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileCopy {
+    /// Where it is, taken from the recipe's directory.
+    pub from: String,
+    /// Absolute path in the image.
+    pub to: String,
+}
+
+/// A file on its way into an image.
+struct Content {
+    to: String,
+    bytes: Vec<u8>,
+    mode: u32,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -105,6 +135,8 @@ pub fn list(cache: &Cache) -> Vec<Image> {
 pub fn build(cache: &Cache, recipe: &str, refresh: bool, task: Task<'_>) -> Result<Image> {
     let (file, text) = find(recipe)?;
     let parsed = read(&file, &text)?;
+    let contents = contents(recipe, &parsed)?;
+    let text = signature(&text, &contents);
     let name = format!("image {}", identity(&text, ""));
     let known = cache
         .recall::<String>(&name)
@@ -118,7 +150,7 @@ pub fn build(cache: &Cache, recipe: &str, refresh: bool, task: Task<'_>) -> Resu
     {
         return Ok(image);
     }
-    let image = make(cache, recipe, (&parsed, &text), task)
+    let image = make(cache, recipe, (&parsed, &text, &contents), task)
         .with_context(|| format!("cannot build image {recipe:?}"))?;
     cache.remember(&name, &image.sha256)?;
     Ok(image)
@@ -129,6 +161,40 @@ pub fn check(recipe: &str) -> Result<()> {
     let (file, text) = find(recipe)?;
     read(&file, &text)?;
     Ok(())
+}
+
+/// The files that a recipe copies.
+fn contents(name: &str, recipe: &Recipe) -> Result<Vec<Content>> {
+    let dir = Path::new(name).parent().unwrap_or(Path::new(""));
+    let content = |copy: &FileCopy| {
+        let FileCopy { from, to } = copy.clone();
+        let own = FILES
+            .iter()
+            .find(|(recipe, path, _)| *recipe == name && *path == from);
+        if let Some((_, _, text)) = own {
+            return Ok(Content {
+                to,
+                bytes: text.as_bytes().to_vec(),
+                mode: 0o644,
+            });
+        }
+        let path = dir.join(&from);
+        let read = || -> std::io::Result<Content> {
+            let mode = fs::metadata(&path)?.permissions().mode() & 0o777;
+            let bytes = fs::read(&path)?;
+            Ok(Content { to, bytes, mode })
+        };
+        read().with_context(|| format!("cannot read what the recipe copies: {}", path.display()))
+    };
+    recipe.copies.iter().map(content).collect()
+}
+
+/// All that decides what is in an image, but for the versions of its packages.
+fn signature(text: &str, contents: &[Content]) -> String {
+    contents.iter().fold(text.to_string(), |text, content| {
+        let Content { to, bytes, mode } = content;
+        text + &format!("\n{to} {mode:o} {}", cache::hash(bytes))
+    })
 }
 
 /// The text of a recipe and the name to show with mistakes in it.
@@ -168,14 +234,37 @@ pub fn read(file: &str, text: &str) -> Result<Recipe, Problems> {
             top.wrong("packages", what, "write \"name\" or \"name=version\"");
         }
     }
+    let copies = top.tables("copy").iter().map(read_copy).collect();
+    let run = top.text("run").unwrap_or_default().to_string();
     let spare_bytes = top.read("spare", units::bytes).unwrap_or(64 << 20);
     top.finish();
     let packages = packages.iter().map(ToString::to_string).collect();
     page.close(suite.map(|suite| Recipe {
         suite,
         packages,
+        copies,
+        run,
         spare_bytes,
     }))
+}
+
+fn read_copy(fields: &Fields<'_>) -> FileCopy {
+    for (key, example) in [("from", "\"./bench\""), ("to", "\"/usr/local/bin/bench\"")] {
+        if !fields.has(key) {
+            fields.missing(key, example);
+        }
+    }
+    let from = fields.text("from").unwrap_or_default().to_string();
+    let to = fields.text("to").unwrap_or_default().to_string();
+    let is_plain = Path::new(&to)
+        .components()
+        .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    if fields.has("to") && !(to.starts_with('/') && is_plain) {
+        let what = format!("not an absolute path: {to:?}");
+        fields.wrong("to", what, "write it like \"/usr/local/bin/bench\"");
+    }
+    fields.finish();
+    FileCopy { from, to }
 }
 
 /// Debian policy, 5.6.1 and 5.6.12.
@@ -204,13 +293,24 @@ fn is_outdated(cache: &Cache, image: &Image, recipe: &Recipe, task: Task<'_>) ->
 fn make(
     cache: &Cache,
     name: &str,
-    (recipe, text): (&Recipe, &str),
+    (recipe, text, contents): (&Recipe, &str, &[Content]),
     task: Task<'_>,
 ) -> Result<Image> {
     check_suite(&recipe.suite)?;
     let source = Source::of_host(task)?;
     let work = cache.draft(BUILD_BYTES)?;
-    install(recipe, &source, &work, task)?;
+    for content in contents {
+        let path = work
+            .path
+            .join("files")
+            .join(content.to.trim_start_matches('/'));
+        fs::create_dir_all(path.parent().expect("a file is in a directory"))?;
+        cache::write(&path, &content.bytes).map_err(|why| cache.cannot_write(&why))?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(content.mode))?;
+    }
+    let packages = cache.root().join("packages");
+    fs::create_dir_all(&packages).map_err(|why| cache.cannot_write(&why))?;
+    install(recipe, &source, (&work, &packages), task)?;
     let manifest = read_manifest(&work.path)?;
     let bytes = pack(recipe, &work, task)?;
     let entry = cache.draft(0)?;
@@ -231,10 +331,18 @@ fn make(
 }
 
 /// Fills `root` below the draft with the packages of the recipe, and writes `manifest` and `size`.
-fn install(recipe: &Recipe, source: &Source, work: &Draft, task: Task<'_>) -> Result<()> {
+///
+/// Packages are kept in `packages`, so that the next image downloads only what it alone has.
+fn install(
+    recipe: &Recipe,
+    source: &Source,
+    (work, packages): (&Draft, &Path),
+    task: Task<'_>,
+) -> Result<()> {
     let script = work.path.join("build.sh");
     fs::write(&script, BUILD_SCRIPT)?;
     fs::write(work.path.join("apt.conf"), &source.settings)?;
+    fs::write(work.path.join("run.sh"), &recipe.run)?;
     let mmdebstrap = command("mmdebstrap", "mmdebstrap")?;
     let mut build = program::enclosed("/bin/sh".as_ref())?;
     build
@@ -245,7 +353,8 @@ fn install(recipe: &Recipe, source: &Source, work: &Draft, task: Task<'_>) -> Re
         .env("MMDEBSTRAP", mmdebstrap.get_program())
         .env("SUITE", &recipe.suite)
         .env("SOURCE", source.line(&recipe.suite))
-        .env("PACKAGES", recipe.packages.join(","));
+        .env("PACKAGES", recipe.packages.join(","))
+        .env("KEPT", packages);
     program::run_with(&mut build, task, &mut |said| task.tell(&stage(said), None))?;
     Ok(())
 }
@@ -269,7 +378,20 @@ const BUILD_SCRIPT: &str = r#"
     --dpkgopt='path-exclude=/usr/share/man/*' \
     --dpkgopt='path-exclude=/usr/share/info/*' \
     --dpkgopt='path-exclude=/usr/share/locale/*' \
+    --skip=download/empty \
+    --setup-hook='mkdir -p "$1/var/cache/apt/archives/partial"; cp "$KEPT"/*.deb "$1/var/cache/apt/archives/" || true' \
+    --extract-hook='cp --no-clobber "$1"/var/cache/apt/archives/*.deb "$KEPT/" || true' \
+    --customize-hook='cp --no-clobber "$1"/var/cache/apt/archives/*.deb "$KEPT/" || true' \
     "$SUITE" root "$SOURCE"
+if [ -d files ]; then
+    chown -R 0:0 files
+    cp -r --preserve=mode files/. root/
+fi
+if [ -s run.sh ]; then
+    mount -t proc proc root/proc
+    chroot root /bin/sh -eu < run.sh >&2
+    umount root/proc
+fi
 chroot root dpkg-query --show --showformat='${Package}=${Version}\n' | LC_ALL=C sort > manifest
 rm -f root/etc/apt/sources.list root/etc/apt/apt.conf.d/99mmdebstrap root/etc/resolv.conf
 rm -rf root/var/cache/apt/* root/var/lib/apt/lists/* root/var/log/*.log root/var/log/apt
@@ -415,7 +537,7 @@ mod tests {
         check(
             "suite = \"trixie\"\npackages = [\"nginx=1.26.3-3+deb13u1\"]\nspare = \"1MiB\"\n",
             &expect![[
-                r#"Recipe { suite: "trixie", packages: ["nginx=1.26.3-3+deb13u1"], spare_bytes: 1048576 }"#
+                r#"Recipe { suite: "trixie", packages: ["nginx=1.26.3-3+deb13u1"], copies: [], run: "", spare_bytes: 1048576 }"#
             ]],
         );
     }
@@ -423,7 +545,7 @@ mod tests {
     #[test]
     fn an_unknown_recipe_is_told_with_the_known_ones() {
         expect![[r#"no such image recipe: "wb" (did you mean "web"?; a path ending in .toml names one of your own)"#]].assert_eq(&find("wb").unwrap_err().to_string());
-        expect![[r#"no such image recipe: "mail-and-news" (known: web; a path ending in .toml names one of your own)"#]].assert_eq(&find("mail-and-news").unwrap_err().to_string());
+        expect![[r#"no such image recipe: "mail-and-news" (known: database, smb, tools, web, web-cgi; a path ending in .toml names one of your own)"#]].assert_eq(&find("mail-and-news").unwrap_err().to_string());
     }
 
     #[test]

@@ -85,6 +85,7 @@ fn try_boot(
         memory_bytes: 512 << 20,
         clock: Clock::Wall,
         why: String::new(),
+        disk: None,
     };
     let patience = match accel {
         Accel::Kvm => PATIENCE,

@@ -6,13 +6,17 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use record::plan::{Clock, MachinePlan};
+use record::plan::{Clock, DiskSpeed, MachinePlan};
 use record::units::show_bytes;
 use record::wire;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::attached::Attached;
 use crate::guest::{Boot, Guest, Machine};
@@ -74,11 +78,27 @@ pub struct Hardware {
     pub clock: Clock,
     /// What was decided for the user and why, in words; empty when all is as the plan says.
     pub why: String,
+    /// A disk for the workload alone, empty at each boot.
+    pub disk: Option<Disk>,
 }
 
-/// Decides what the plan leaves open.
-pub fn settle(plan: &MachinePlan, program: &Program, kvm: &Kvm) -> Hardware {
-    let (accel, clock) = match (plan.clock, kvm) {
+/// A disk for the workload alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Disk {
+    /// Its size.
+    pub bytes: u64,
+    /// How slow it is made.
+    pub speed: DiskSpeed,
+}
+
+/// Decides what the plan leaves open. `disk_bytes` is the size of the disk that its workloads need, 0 for none.
+pub fn settle(plan: &MachinePlan, disk_bytes: u64, program: &Program, kvm: &Kvm) -> Hardware {
+    // A disk takes the host's time, whatever the guest's clock says.
+    let asked = match plan.clock {
+        Clock::Auto if disk_bytes > 0 => Clock::Wall,
+        clock => clock,
+    };
+    let (accel, clock) = match (asked, kvm) {
         (Clock::Auto | Clock::Wall, Kvm::Works) => (Accel::Kvm, Clock::Wall),
         (Clock::Wall, Kvm::Unusable(_)) => (Accel::Tcg, Clock::Wall),
         (Clock::Auto, Kvm::Unusable(_)) | (Clock::Instructions, _) => {
@@ -103,6 +123,10 @@ pub fn settle(plan: &MachinePlan, program: &Program, kvm: &Kvm) -> Hardware {
         memory_bytes: plan.memory_bytes,
         clock,
         why: why.trim_start_matches("; ").into(),
+        disk: (disk_bytes > 0).then_some(Disk {
+            bytes: disk_bytes,
+            speed: plan.disk,
+        }),
     }
 }
 
@@ -189,7 +213,8 @@ impl Machine for Qemu {
         let console = boot.dir.join("console.log");
         fs::write(&console, "").with_context(|| format!("cannot write {}", console.display()))?;
         let free = crate::cache::free_bytes(boot.dir)?;
-        if free < CONSOLE_BYTES {
+        let disk_bytes = self.hardware.disk.map_or(0, |disk| disk.bytes);
+        if free < CONSOLE_BYTES + disk_bytes {
             bail!(
                 "not enough disk space at {}: {}",
                 boot.dir.display(),
@@ -201,9 +226,63 @@ impl Machine for Qemu {
             self.hardware
                 .arguments(files, self.image.as_deref(), &console),
         );
+        if let Some(disk) = self.hardware.disk {
+            disk.attach(&mut qemu, boot.dir)?;
+        }
         let guest = Attached::start("QEMU", qemu, console)
             .with_context(|| format!("cannot start QEMU for arm {}", boot.arm))?;
         Ok(Box::new(guest))
+    }
+}
+
+impl Disk {
+    /// Gives QEMU a file without a name, so that nothing is left of it whatever ends QEMU.
+    #[expect(
+        unsafe_code,
+        reason = "the closure makes one system call and allocates nothing"
+    )]
+    fn attach(self, qemu: &mut Command, dir: &Path) -> Result<()> {
+        let unnamed = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let file = rustix::fs::open(dir, unnamed, Mode::RUSR | Mode::WUSR)
+            .with_context(|| format!("cannot make a disk in {}", dir.display()))?;
+        rustix::fs::ftruncate(&file, self.bytes)?;
+        qemu.args(self.arguments(file.as_raw_fd()));
+        // SAFETY: between fork and exec only fcntl is called, on a descriptor that the closure owns.
+        unsafe {
+            qemu.pre_exec(move || Ok(fcntl_setfd(&file, FdFlags::empty())?));
+        }
+        Ok(())
+    }
+
+    fn arguments(self, fd: RawFd) -> Vec<String> {
+        let mut limits = String::new();
+        for (name, limit) in [
+            ("x-bps-total", self.speed.bytes_per_s),
+            ("x-iops-total", self.speed.requests_per_s),
+        ] {
+            if let Some(limit) = limit {
+                let _ = write!(limits, ",{name}={limit}");
+            }
+        }
+        let set = 1;
+        let file = format!("driver=file,filename=/dev/fdset/{set},locking=off,node-name=disk-file");
+        [
+            ("-add-fd", format!("fd={fd},set={set}")),
+            ("-object", format!("throttle-group,id=disk-speed{limits}")),
+            ("-blockdev", file),
+            (
+                "-blockdev",
+                "driver=raw,file=disk-file,node-name=disk-raw".into(),
+            ),
+            (
+                "-blockdev",
+                "driver=throttle,throttle-group=disk-speed,file=disk-raw,node-name=disk".into(),
+            ),
+            ("-device", "virtio-blk-pci,drive=disk,serial=disk".into()),
+        ]
+        .into_iter()
+        .flat_map(|(name, value)| [name.to_string(), value])
+        .collect()
     }
 }
 
@@ -314,6 +393,7 @@ mod tests {
             boot_timeout: Duration::from_secs(1),
             silence: Duration::from_secs(1),
             trial_limit: Duration::from_secs(1),
+            disk: DiskSpeed::default(),
         }
     }
 
@@ -322,7 +402,7 @@ mod tests {
             path: "qemu".into(),
             version: "QEMU 7.2.22".into(),
         };
-        let hardware = settle(&plan(clock, cpus), &program, kvm);
+        let hardware = settle(&plan(clock, cpus), 0, &program, kvm);
         Qemu::new(hardware, Some("image,1.ext4".into()), BTreeMap::new())
     }
 

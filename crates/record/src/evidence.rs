@@ -137,6 +137,9 @@ pub struct Usage {
     pub cpu_idle: f64,
     /// Share of CPU time stolen by the hypervisor, 0 to 1.
     pub cpu_steal: f64,
+    /// Share of CPU time in programs that are not the trial's, 0 to 1: its agent, and on a live host all others.
+    #[serde(default)]
+    pub cpu_strangers: f64,
     /// Mean of memory not available, in bytes.
     pub memory_used_bytes: u64,
     /// Highest swap in use, in bytes.
@@ -156,6 +159,7 @@ impl Usage {
         let sum =
             |of: fn(&Sample) -> u64| window.iter().map(|sample| of(sample)).sum::<u64>() as f64;
         let user_ms = sum(|s| s.cpu.user_ms);
+        let own_ms = sum(|s| s.services.iter().map(|service| service.user_ms).sum());
         let system_ms = sum(|s| s.cpu.system_ms + s.cpu.irq_ms + s.cpu.softirq_ms);
         let idle_ms = sum(|s| s.cpu.idle_ms + s.cpu.iowait_ms);
         let steal_ms = sum(|s| s.cpu.steal_ms);
@@ -173,6 +177,7 @@ impl Usage {
             cpu_system: system_ms / all_ms,
             cpu_idle: idle_ms / all_ms,
             cpu_steal: steal_ms / all_ms,
+            cpu_strangers: (user_ms - own_ms).max(0.0) / all_ms,
             memory_used_bytes: (used / count) as u64,
             swap_used_bytes: window
                 .iter()
@@ -241,6 +246,19 @@ mod tests {
         assert!((usage.cpu_system - 0.2).abs() < 1e-12);
         assert!((usage.context_switches_per_s - 50.0).abs() < 1e-9);
         assert_eq!(usage.memory_used_bytes, 40);
+    }
+
+    #[test]
+    fn what_no_service_used_was_used_by_strangers() {
+        let service = |user_ms| ServiceUse {
+            user_ms,
+            ..ServiceUse::default()
+        };
+        let sample = Sample {
+            services: vec![service(100), service(50)],
+            ..second(1000, 200, 300)
+        };
+        assert!((Usage::over(&[sample]).cpu_strangers - 0.05).abs() < 1e-12);
     }
 
     #[test]

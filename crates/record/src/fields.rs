@@ -189,6 +189,28 @@ impl<'t> Fields<'t> {
         value
     }
 
+    /// A list of whole numbers within limits, one at least.
+    pub fn counts(&self, key: &str, limits: RangeInclusive<u64>) -> Option<Vec<u64>> {
+        let DeValue::Array(items) = self.ask(key)? else {
+            return self.mistyped(key, self.table[key].get_ref(), "a list of whole numbers");
+        };
+        let number = |item: &DeValue<'_>| match item {
+            DeValue::Integer(integer) => u64::from_str_radix(integer.as_str(), integer.radix())
+                .ok()
+                .filter(|number| limits.contains(number)),
+            _ => None,
+        };
+        let numbers: Option<Vec<_>> = items.iter().map(|item| number(item.get_ref())).collect();
+        let numbers = numbers.filter(|numbers| !numbers.is_empty());
+        if numbers.is_none() {
+            let what = format!("{key} out of range: {}", self.written(key));
+            let (low, high) = (limits.start(), limits.end());
+            let remedy = format!("write whole numbers from {low} to {high} in brackets");
+            self.wrong(key, what, remedy);
+        }
+        numbers
+    }
+
     /// A share: `"1%"` or `0.01`, above `low` and up to `high` (fractions).
     pub fn share(&self, key: &str, low: f64, high: f64) -> Option<f64> {
         let value = match self.ask(key)? {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::trial::{Trial, VoidReason};
 
 /// Version of the journal's format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -54,6 +54,17 @@ pub enum Event {
         ending: Ending,
         /// SHA-256 of its `trial.json`.
         record: String,
+    },
+    /// Something outside disturbed a block: it is run again, and what was measured of it does not count.
+    Invalidated {
+        /// The workload's id.
+        workload: String,
+        /// The block.
+        block: u32,
+        /// Numbers of its trials.
+        trials: Vec<u32>,
+        /// What disturbed it, in words.
+        reason: String,
     },
     /// The verdict was looked at after a block.
     Looked {
@@ -242,7 +253,7 @@ mod tests {
         let text =
             std::fs::read_to_string(&path)
                 .unwrap()
-                .replacen("\"version\":1", "\"version\":9", 1);
+                .replacen("\"version\":2", "\"version\":9", 1);
         std::fs::write(&path, text).unwrap();
         assert!(
             read(&path)

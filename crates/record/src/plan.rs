@@ -77,6 +77,17 @@ pub struct MachinePlan {
     pub silence: Duration,
     /// Host time that a whole trial may take.
     pub trial_limit: Duration,
+    /// How slow the disk is that some workloads have to themselves.
+    pub disk: DiskSpeed,
+}
+
+/// How slow a disk is made; without limits it is as fast as the host's memory and file system.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DiskSpeed {
+    /// Bytes per second, reads and writes together.
+    pub bytes_per_s: Option<u64>,
+    /// Requests per second, reads and writes together.
+    pub requests_per_s: Option<u64>,
 }
 
 /// One of the systems compared.
@@ -107,6 +118,9 @@ pub struct Tuning {
     pub programs: BTreeMap<String, String>,
     /// Share of every CPU that is taken away while the load runs: a slow-down whose size is known.
     pub plant: f64,
+    /// I/O scheduler of the workload's own disk; empty for the kernel's choice.
+    #[serde(default)]
+    pub io_scheduler: String,
 }
 
 /// A workload of a plan, checked by the workload itself.
@@ -138,8 +152,8 @@ pub struct Design {
 }
 
 /// The plan that compares a plan's baseline with itself: every other arm is gone, and a copy of the baseline is there.
-/// Comments are lost.
-pub fn against_itself(text: &str) -> Result<String, toml::de::Error> {
+/// Comments are lost. `seed` takes the place of the plan's: two runs with the same coins would say the same thing twice.
+pub fn against_itself(text: &str, seed: i64) -> Result<String, toml::de::Error> {
     let mut plan: toml::Table = text.parse()?;
     let baseline = plan
         .get("baseline")
@@ -157,8 +171,20 @@ pub fn against_itself(text: &str) -> Result<String, toml::de::Error> {
         .and_then(toml::Value::as_str)
         .unwrap_or_default();
     let title = format!("A/A: {title}");
+    let design = plan
+        .entry("design")
+        .or_insert_with(|| toml::Table::new().into());
+    if let Some(design) = design.as_table_mut() {
+        design.insert("seed".into(), seed.into());
+    }
     plan.insert("title".into(), title.into());
     Ok(plan.to_string())
+}
+
+/// The seed that a plan's text names, if it is a plan.
+pub fn seed_of(text: &str) -> Option<i64> {
+    let plan: toml::Table = text.parse().ok()?;
+    plan.get("design")?.get("seed")?.as_integer()
 }
 
 /// The file of a sysctl. As in sysctl(8), dots and slashes change places unless the name has a slash first:
@@ -315,6 +341,7 @@ fn read_machine(fields: Option<&Fields<'_>>) -> MachinePlan {
         boot_timeout: Duration::from_secs(120),
         silence: Duration::from_secs(120),
         trial_limit: Duration::from_secs(3600),
+        disk: DiskSpeed::default(),
     };
     let Some(fields) = fields else { return machine };
     let kinds = [("qemu", MachineKind::Qemu), ("local", MachineKind::Local)];
@@ -345,6 +372,10 @@ fn read_machine(fields: Option<&Fields<'_>>) -> MachinePlan {
         &mut machine.trial_limit,
         fields.read("trial_limit", units::duration),
     );
+    machine.disk = DiskSpeed {
+        bytes_per_s: fields.read("disk_rate", units::bytes),
+        requests_per_s: fields.count("disk_requests", 1..=10_000_000),
+    };
     check_machine(fields, &machine);
     fields.finish();
     machine
@@ -352,7 +383,8 @@ fn read_machine(fields: Option<&Fields<'_>>) -> MachinePlan {
 
 fn check_machine(fields: &Fields<'_>, machine: &MachinePlan) {
     if machine.kind == MachineKind::Local {
-        for key in ["cpus", "memory"].into_iter().filter(|key| fields.has(key)) {
+        let keys = ["cpus", "memory", "disk_rate", "disk_requests"];
+        for key in keys.into_iter().filter(|key| fields.has(key)) {
             let what = format!("{key} of a machine of kind \"local\"");
             fields.wrong(key, what, "remove it: all that this host has is used");
         }
@@ -372,6 +404,10 @@ fn check_machine(fields: &Fields<'_>, machine: &MachinePlan) {
             format!("memory out of range: {size}"),
             "write 256MiB to 1TiB",
         );
+    }
+    if machine.disk.bytes_per_s.is_some_and(|rate| rate < 1 << 20) {
+        let what = "disk_rate below 1 MiB per second";
+        fields.wrong("disk_rate", what, "write disk_rate = \"50MiB\"");
     }
     if machine.clock == Clock::Instructions && machine.cpus > 1 {
         let what = format!(
@@ -529,7 +565,17 @@ fn read_tuning(fields: &Fields<'_>) -> Tuning {
         config: fields.text("config").unwrap_or_default().into(),
         programs: programs.into_iter().collect(),
         plant: fields.share("plant", 0.0, 0.5).unwrap_or(0.0),
+        io_scheduler: read_io_scheduler(fields),
     }
+}
+
+/// Kernels of today have these; which of them one has been built with shows when it is set.
+const IO_SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
+
+fn read_io_scheduler(fields: &Fields<'_>) -> String {
+    let words = IO_SCHEDULERS.map(|word| (word, word));
+    let chosen = fields.choice("io_scheduler", &words);
+    chosen.unwrap_or_default().into()
 }
 
 fn read_kernel(fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<KernelRef> {
@@ -819,13 +865,14 @@ max_blocks = 3
 
     #[test]
     fn a_plan_against_itself_has_its_baseline_twice() {
-        let text = against_itself(GOOD).unwrap();
+        let text = against_itself(GOOD, 99).unwrap();
         let checks = Checks::of_the_past(&toy);
         let plan = read("plan.toml", &text, Path::new("/plans"), checks).unwrap();
         let names: Vec<_> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
         assert_eq!(names, ["6.1", "6.1-again"]);
         assert_eq!(plan.arms[0].kernel, plan.arms[1].kernel);
         assert!(plan.title.starts_with("A/A: "));
+        assert_eq!((plan.design.seed, seed_of(&text)), (99, Some(99)));
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! ```
 //! It names no absolute path and no host, so it can be moved and judged again elsewhere.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -53,8 +54,10 @@ pub struct Run {
     pub opening: Opening,
     /// The journal.
     pub entries: Vec<Entry>,
-    /// All ended attempts in the order of their ends, retried ones among them.
+    /// All ended attempts in the order of their ends, retried ones among them; without those of `struck`.
     pub attempts: Vec<TrialRecord>,
+    /// Measured trials of blocks that were invalidated: they say what is usual on the machine, and nothing of the arms.
+    pub struck: Vec<TrialRecord>,
     /// Facts of measured attempts, by the same index as `attempts`; `None` where there are none.
     pub facts: Vec<Option<Facts>>,
 }
@@ -210,7 +213,8 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
             path.display()
         );
     };
-    let (mut attempts, mut facts) = (Vec::new(), Vec::new());
+    let invalid = invalidated(&entries);
+    let (mut attempts, mut facts, mut struck) = (Vec::new(), Vec::new(), Vec::new());
     for entry in &entries {
         if let Event::Ended {
             trial,
@@ -220,8 +224,14 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
         } = &entry.event
         {
             let dir = path.join("trials").join(attempt_name(trial, *attempt));
-            attempts.push(load_trial(&dir, record)?);
-            facts.push(load_facts(&dir)?);
+            let record = load_trial(&dir, record)?;
+            // A trial that failed has failed, whatever disturbed its block.
+            if invalid.contains(&trial.number) && matches!(record.outcome, Outcome::Measured(_)) {
+                struck.push(record);
+            } else {
+                attempts.push(record);
+                facts.push(load_facts(&dir)?);
+            }
         }
     }
     Ok(Run {
@@ -230,8 +240,23 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
         opening,
         entries,
         attempts,
+        struck,
         facts,
     })
+}
+
+/// Numbers of the trials of invalidated blocks.
+fn invalidated(entries: &[Entry]) -> BTreeSet<u32> {
+    let trials = |entry: &Entry| match &entry.event {
+        Event::Invalidated { trials, .. } => trials.clone(),
+        Event::Opened(_)
+        | Event::Resumed { .. }
+        | Event::Started { .. }
+        | Event::Ended { .. }
+        | Event::Looked { .. }
+        | Event::Closed { .. } => Vec::new(),
+    };
+    entries.iter().flat_map(trials).collect()
 }
 
 fn load_trial(dir: &Path, sha: &str) -> Result<TrialRecord> {

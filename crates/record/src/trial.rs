@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::curve::Curve;
 use crate::evidence::Usage;
 use crate::load::LoadResult;
 use crate::metric::Figure;
@@ -50,6 +51,9 @@ pub enum Outcome {
 pub struct Measurement {
     /// Its figures, the primary one first.
     pub figures: Vec<Figure>,
+    /// Figures against the load, of workloads that climb.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub curves: Vec<Curve>,
     /// What the clients saw; absent for workloads without simulated clients.
     pub load: Option<LoadResult>,
     /// What the system used meanwhile.

@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::curve::{Curve, Shape};
 use crate::load::Fault;
 use crate::metric::MetricSpec;
 use crate::trial::VoidReason;
 
 /// Version of `verdict.json`.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// What can be said of an arm against the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,14 +137,32 @@ pub struct ArmTable {
     pub measured: u32,
     /// Attempts that gave no figure, by reason.
     pub voids: BTreeMap<VoidReason, u32>,
+    /// What the system used; `None` where no trial was long enough to be sampled.
+    pub usage: Option<ArmUsage>,
+    /// What the clients saw; `None` for workloads without simulated clients.
+    pub clients: Option<ArmClients>,
+    /// Means of all figures over trials, in the order of the metrics.
+    pub figures: Vec<(MetricSpec, f64)>,
+}
+
+/// What the system used under one arm, mean over trials.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArmUsage {
     /// Share of CPU time in programs, 0 to 1.
     pub cpu_user: f64,
     /// Share of CPU time in the kernel, 0 to 1.
     pub cpu_system: f64,
     /// Memory in use, in bytes.
     pub memory_used_bytes: f64,
-    /// Highest swap in use, in bytes.
+    /// Highest swap in use in any trial, in bytes.
     pub swap_used_bytes: u64,
+    /// Share of CPU time spent sampling, 0 to 1.
+    pub sampling: f64,
+}
+
+/// What the simulated clients of one arm saw.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArmClients {
     /// Pages served, all trials together.
     pub served: u64,
     /// Pages served per second, mean over trials.
@@ -152,14 +171,29 @@ pub struct ArmTable {
     pub mean_ms: f64,
     /// Unsuccessful requests by class, all trials together.
     pub faults: BTreeMap<Fault, u64>,
-    /// Means of all figures over trials, in the order of the metrics.
-    pub figures: Vec<(MetricSpec, f64)>,
     /// Pages served in each second of the window, mean over trials: `(second, pages)`.
     pub over_time: Vec<(f64, f64)>,
     /// Latency quantile curve of all trials merged: `(quantile, milliseconds)`.
     pub latency_curve: Vec<(f64, f64)>,
-    /// Share of CPU time spent sampling, 0 to 1.
-    pub sampling: f64,
+}
+
+/// A figure against the load under one arm, all trials together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArmCurve {
+    /// The workload's id.
+    pub workload: String,
+    /// The arm's name.
+    pub arm: String,
+    /// Trials behind it.
+    pub trials: u32,
+    /// The median over trials at each load.
+    pub typical: Curve,
+    /// The lowest trial at each load, in the order of the points of `typical`.
+    pub lowest: Vec<f64>,
+    /// The highest trial at each load.
+    pub highest: Vec<f64>,
+    /// What `typical` comes to; `None` where less is better, over time, or where nothing was ever above zero.
+    pub shape: Option<Shape>,
 }
 
 /// A fact that is not the same in all arms.
@@ -184,11 +218,20 @@ pub struct Judgement {
     pub comparisons: Vec<Comparison>,
     /// Per workload and arm.
     pub tables: Vec<ArmTable>,
+    /// Figures against the load, by workload, curve and arm.
+    #[serde(default)]
+    pub curves: Vec<ArmCurve>,
     /// What differed between the arms.
     pub differences: Vec<Difference>,
     /// What makes an arm fail, however fast it is.
     #[serde(default)]
     pub gates: Vec<Gate>,
-    /// Things a reader must know before the figures: failed boots, a saturated client, few blocks.
+    /// What went wrong in the run: gates, attempts without a figure, blocks that were lost or had to be run again.
+    #[serde(default)]
+    pub setbacks: Vec<String>,
+    /// Things a reader must know before the figures: a saturated client, few blocks, what the figures are by nature.
     pub warnings: Vec<String>,
+    /// Chance, at the most, that equal arms are called better or worse by any workload: error rates, added up.
+    #[serde(default)]
+    pub any_false: f64,
 }

@@ -10,6 +10,7 @@ use std::io::{self, Read, Write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::curve::Curve;
 use crate::evidence::{Facts, Sample};
 use crate::load::LoadResult;
 use crate::metric::Figure;
@@ -17,7 +18,7 @@ use crate::plan::Tuning;
 use crate::trial::VoidReason;
 
 /// Raised whenever a message changes.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// Longest message, in bytes: a day of samples is about 80 MB, a trial of an hour 4 MB.
 pub const LIMIT: u32 = 256 << 20;
@@ -135,6 +136,8 @@ pub struct WorkloadJob {
 pub struct Yield {
     /// Figures, the primary one first.
     pub figures: Vec<Figure>,
+    /// Figures against the load, of workloads that climb.
+    pub curves: Vec<Curve>,
     /// What the clients saw.
     pub load: Option<LoadResult>,
     /// The system, second by second, warm-up included.

@@ -134,8 +134,20 @@ fn the_page_draws_its_charts_without_network_and_without_complaint() {
     draws(
         &run,
         &judgement,
-        &["verdicts-0", "time-0", "blocks-0", "latency-0"],
+        &[
+            "verdicts-0",
+            "ripening-0",
+            "time-0",
+            "blocks-0",
+            "latency-0",
+        ],
     );
+}
+
+#[test]
+fn a_ramp_has_a_curve_for_each_of_its_figures() {
+    let (run, judgement) = play::ramp();
+    draws(&run, &judgement, &["curve-0-0", "curve-0-1"]);
 }
 
 #[test]

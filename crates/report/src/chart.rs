@@ -7,10 +7,10 @@
 use plotly::Plot;
 use record::metric::Role;
 use record::rundir::Run;
-use record::verdict::{ArmTable, Comparison};
+use record::verdict::{ArmClients, ArmCurve, ArmTable, Comparison};
 use serde_json::{Value, json};
 
-use crate::words;
+use crate::{curves, words};
 
 /// A chart of the page.
 pub(crate) struct Chart {
@@ -42,41 +42,57 @@ pub(crate) fn json(charts: &[Chart]) -> String {
     Value::Array(figures).to_string().replace('<', "\\u003c")
 }
 
-/// All metrics of one workload against the margin; `None` when none has an interval.
+/// All metrics of one workload against the margin; `None` when none has a ratio.
 pub(crate) fn verdicts(run: &Run, comparisons: &[&Comparison], number: usize) -> Option<Chart> {
+    let margin = margin(run);
+    let bars: Vec<Bar> = comparisons
+        .iter()
+        .filter_map(|one| Bar::of(run, one))
+        .collect();
+    let edge = edge(&bars, margin[1]);
     let mut data = Vec::new();
     for (place, arm) in run.plan.arms.iter().enumerate() {
-        let its = comparisons.iter().filter(|one| one.arm == arm.name);
-        let bars: Vec<Bar> = its
-            .filter_map(|one| Bar::of(one, label(run, one)))
-            .collect();
-        if !bars.is_empty() {
-            data.push(intervals(place, &arm.name, &bars));
+        let its: Vec<&Bar> = bars.iter().filter(|bar| bar.place == place).collect();
+        if !its.is_empty() {
+            data.extend(intervals(place, (&arm.name, &its), edge));
         }
     }
     // Where several arms meet the baseline, each has a line of its own, metric by metric.
     let mut order: Vec<&Comparison> = comparisons.to_vec();
     order.sort_by_key(|one| comparisons.iter().position(|first| first.spec == one.spec));
     let order: Vec<String> = order.into_iter().map(|one| label(run, one)).collect();
-    let margin = run.plan.design.margin;
+    let lowest = bars.iter().map(|bar| bar.low.min(bar.change));
+    let highest = bars.iter().map(|bar| bar.high.max(bar.change));
+    let left = lowest.fold(2.0 * margin[0], f64::min).max(-edge) * 1.1;
+    let right = highest.fold(2.0 * margin[1], f64::max).min(edge) * 1.1;
     let layout = json!({
-        "meta": { "band": [(1.0 / (1.0 + margin) - 1.0) * 100.0, margin * 100.0] },
+        "meta": { "band": margin },
         "xaxis": {
             "title": { "text": "change against the baseline" },
-            "ticksuffix": " %", "zeroline": true,
+            "ticksuffix": " %", "zeroline": true, "range": [left, right],
         },
         "yaxis": { "autorange": "reversed", "categoryorder": "array", "categoryarray": order },
-        "showlegend": data.len() > 1,
+        "showlegend": run.plan.arms.len() > 2,
     });
-    let label = "Change of each metric with its interval, drawn against the margin; the arrow \
-                 points to what is better"
-        .into();
+    let mut label =
+        "Change of each metric with its interval, drawn against the margin (shaded); the \
+                     arrow points to what is better"
+            .to_string();
+    if bars.iter().any(|bar| !bar.is_bounded) {
+        label += "; hollow marks have no interval yet";
+    }
     (!data.is_empty()).then(|| Chart {
         id: format!("verdicts-{number}"),
         label,
         data,
         layout,
     })
+}
+
+/// The margin as changes in percent.
+fn margin(run: &Run) -> [f64; 2] {
+    let margin = run.plan.design.margin;
+    [(1.0 / (1.0 + margin) - 1.0) * 100.0, margin * 100.0]
 }
 
 fn label(run: &Run, comparison: &Comparison) -> String {
@@ -86,55 +102,230 @@ fn label(run: &Run, comparison: &Comparison) -> String {
     }
 }
 
-fn intervals(place: usize, arm: &str, bars: &[Bar]) -> Value {
-    let each = |of: fn(&Bar) -> Value| bars.iter().map(of).collect::<Vec<_>>();
-    json!({
-        "type": "scatter", "mode": "markers", "name": arm, "meta": { "arm": place },
-        "x": each(|bar| json!(bar.change)), "y": each(|bar| json!(bar.label)),
-        "text": each(|bar| json!(bar.text)), "hovertemplate": "%{y}<br>%{text}<extra></extra>",
-        "error_x": {
+/// How far the axis goes: a change that dwarfs all others is drawn at the edge, so that those can be seen.
+fn edge(bars: &[Bar], margin: f64) -> f64 {
+    const DWARFS: f64 = 5.0;
+    let mut changes: Vec<f64> = bars.iter().map(|bar| bar.change.abs()).collect();
+    changes.sort_by(f64::total_cmp);
+    let mut edge = 4.0 * margin;
+    for change in changes {
+        if change <= DWARFS * edge {
+            edge = edge.max(change);
+        }
+    }
+    let ends = bars.iter().flat_map(|bar| [bar.low.abs(), bar.high.abs()]);
+    let ends = ends.filter(|end| *end <= 2.0 * edge);
+    ends.fold(edge, f64::max)
+}
+
+/// An arm's changes: those with an interval as marks with bars, then those that have none, or lie beyond the edge.
+fn intervals(place: usize, (arm, bars): (&str, &[&Bar]), edge: f64) -> Vec<Value> {
+    let has_bar = |bar: &&&Bar| bar.is_bounded && bar.change.abs() <= edge;
+    let barred: Vec<&Bar> = bars.iter().filter(has_bar).copied().collect();
+    let others: Vec<&Bar> = bars.iter().filter(|bar| !has_bar(bar)).copied().collect();
+    let mut traces = Vec::new();
+    if !barred.is_empty() {
+        let each = |of: fn(&Bar) -> f64| barred.iter().map(|bar| of(bar)).collect::<Vec<f64>>();
+        let mut trace = marks(place, (arm, &barred), edge);
+        trace["error_x"] = json!({
             "type": "data", "symmetric": false, "thickness": 2, "width": 6,
-            "array": each(|bar| json!(bar.above)), "arrayminus": each(|bar| json!(bar.below)),
-        },
-        "marker": { "size": 10, "symbol": symbol(place) },
+            "array": each(|bar| bar.high - bar.change),
+            "arrayminus": each(|bar| bar.change - bar.low),
+        });
+        traces.push(trace);
+    }
+    if !others.is_empty() {
+        let mut trace = marks(place, (arm, &others), edge);
+        trace["showlegend"] = json!(traces.is_empty());
+        traces.push(trace);
+    }
+    traces
+}
+
+/// Marks without bars; one beyond the edge is an arrow there with its change beside it.
+fn marks(place: usize, (arm, bars): (&str, &[&Bar]), edge: f64) -> Value {
+    let each = |of: &dyn Fn(&Bar) -> Value| bars.iter().map(|bar| of(bar)).collect::<Vec<_>>();
+    let is_beyond = |bar: &Bar| bar.change.abs() > edge;
+    let mark = |bar: &Bar| match (is_beyond(bar), bar.is_bounded) {
+        (true, _) if bar.change < 0.0 => "triangle-left".into(),
+        (true, _) => "triangle-right".into(),
+        (false, true) => symbol(place).to_string(),
+        (false, false) => format!("{}-open", symbol(place)),
+    };
+    let said = |bar: &Bar| {
+        if is_beyond(bar) {
+            json!(bar.said)
+        } else {
+            json!("")
+        }
+    };
+    let side = |bar: &Bar| ["middle left", "middle right"][usize::from(bar.change < 0.0)];
+    json!({
+        "type": "scatter", "mode": "markers+text", "name": arm, "meta": { "arm": place },
+        "legendgroup": arm,
+        "x": each(&|bar| json!(bar.change.clamp(-edge, edge))),
+        "y": each(&|bar| json!(bar.label)),
+        "text": each(&said), "textposition": each(&|bar| json!(side(bar))),
+        "hovertext": each(&|bar| json!(bar.text)),
+        "hovertemplate": "%{y}<br>%{hovertext}<extra></extra>",
+        "marker": { "size": 10, "symbol": each(&|bar| json!(mark(bar))) },
     })
 }
 
-/// A comparison with an interval, as changes in percent.
+/// A comparison with a ratio, as changes in percent.
 struct Bar {
+    place: usize,
     label: String,
     text: String,
+    said: String,
     change: f64,
-    below: f64,
-    above: f64,
+    low: f64,
+    high: f64,
+    is_bounded: bool,
 }
 
 impl Bar {
-    fn of(comparison: &Comparison, label: String) -> Option<Self> {
-        let (ratio, low, high) = (comparison.ratio?, comparison.low?, comparison.high?);
-        let text = format!(
-            "{} {} {}",
-            comparison.verdict.word(),
-            words::change(comparison.ratio),
-            words::interval(comparison)
-        );
+    fn of(run: &Run, comparison: &Comparison) -> Option<Self> {
+        let change = percent(comparison.ratio?);
+        let said = words::change(comparison.ratio);
+        let interval = comparison.low.zip(comparison.high);
+        let text = match interval {
+            Some(_) => words::interval(comparison),
+            None => "no interval yet".into(),
+        };
+        let (low, high) = interval.map_or((change, change), |(low, high)| {
+            (percent(low), percent(high))
+        });
         Some(Self {
-            label,
-            text,
-            change: (ratio - 1.0) * 100.0,
-            below: (ratio - low) * 100.0,
-            above: (high - ratio) * 100.0,
+            place: place(run, &comparison.arm),
+            label: label(run, comparison),
+            text: format!("{} {said} {text}", comparison.verdict.word()),
+            said,
+            change,
+            low,
+            high,
+            is_bounded: interval.is_some(),
         })
     }
 }
 
+/// How the verdict ripened: the change in each block, and estimate and interval after so many blocks; `None` before
+/// there are two.
+pub(crate) fn ripening(run: &Run, comparisons: &[&Comparison], number: usize) -> Option<Chart> {
+    let primaries = words::primaries(comparisons.iter().copied());
+    let grown: Vec<&Comparison> = primaries.filter(|one| one.pairs.len() > 1).collect();
+    let spec = &grown.first()?.spec;
+    let margin = margin(run);
+    let mut data: Vec<Value> = grown.iter().map(|one| running_band(run, one)).collect();
+    data.extend(grown.iter().flat_map(|one| running(run, one)));
+    // The first intervals may be as wide as a house: the axis follows the blocks and the last interval.
+    let changes = grown.iter().flat_map(|one| changes(one));
+    let ends = grown.iter().filter_map(|one| one.ripened.last());
+    let ends = ends.flat_map(|(_, _, low, high)| [percent(*low), percent(*high)]);
+    let shown: Vec<f64> = changes.flatten().chain(ends).chain(margin).collect();
+    let low = shown.iter().copied().fold(0.0, f64::min);
+    let high = shown.iter().copied().fold(0.0, f64::max);
+    let air = (high - low) * 0.12;
+    let most = grown.iter().map(|one| one.pairs.len()).max().unwrap_or(0);
+    let layout = json!({
+        "meta": { "level": margin },
+        "xaxis": {
+            "title": { "text": "blocks so far" }, "dtick": whole_ticks(most), "zeroline": false,
+            "range": [0.5, most as f64 + 0.5],
+        },
+        "yaxis": {
+            "title": { "text": format!("change of {}", words::directed(spec)) },
+            "ticksuffix": " %", "zeroline": true, "range": [low - air, high + air],
+        },
+        "hovermode": "closest",
+    });
+    Some(Chart {
+        id: format!("ripening-{number}"),
+        label:
+            "The change in each block, and estimate and interval after so many blocks; the margin \
+                is shaded"
+                .into(),
+        data,
+        layout,
+    })
+}
+
+fn percent(ratio: f64) -> f64 {
+    (ratio - 1.0) * 100.0
+}
+
+/// The change in each block, in percent; `None` where the baseline's figure is zero.
+fn changes(comparison: &Comparison) -> Vec<Option<f64>> {
+    let pairs = comparison.pairs.iter();
+    let change = pairs.map(|pair| Some(percent(pair.arm / pair.baseline)));
+    change
+        .map(|change| change.filter(|change| change.is_finite()))
+        .collect()
+}
+
+/// The interval after so many blocks, as an area.
+fn running_band(run: &Run, comparison: &Comparison) -> Value {
+    let there = comparison.ripened.iter();
+    let back = there.clone().rev();
+    let x: Vec<u32> = there.clone().chain(back.clone()).map(|at| at.0).collect();
+    let y: Vec<f64> = there
+        .map(|at| percent(at.3))
+        .chain(back.map(|at| percent(at.2)))
+        .collect();
+    area((place(run, &comparison.arm), &comparison.arm), x, &y)
+}
+
+/// A shaded area that belongs to an arm: out along one edge, back along the other.
+fn area((place, arm): (usize, &str), x: impl Into<Value>, y: &[f64]) -> Value {
+    let x: Value = x.into();
+    json!({
+        "type": "scatter", "mode": "lines", "meta": { "arm": place, "band": true },
+        "x": x, "y": y, "fill": "toself", "line": { "width": 0 }, "hoverinfo": "skip",
+        "legendgroup": arm, "showlegend": false,
+    })
+}
+
+/// The estimate after so many blocks as a line, and the blocks as points.
+fn running(run: &Run, comparison: &Comparison) -> [Value; 2] {
+    let (place, arm) = (place(run, &comparison.arm), &comparison.arm);
+    let ripened = comparison.ripened.iter();
+    let text: Vec<String> = ripened
+        .clone()
+        .map(|(_, ratio, low, high)| {
+            let [ratio, low, high] = [ratio, low, high].map(|ratio| words::change(Some(*ratio)));
+            format!("{ratio} [{low}, {high}]")
+        })
+        .collect();
+    let line = json!({
+        "type": "scatter", "mode": "lines", "name": format!("{arm}, estimate"),
+        "meta": { "arm": place }, "legendgroup": arm,
+        "x": ripened.clone().map(|at| at.0).collect::<Vec<_>>(),
+        "y": ripened.map(|at| percent(at.1)).collect::<Vec<_>>(),
+        "line": { "width": 2, "dash": dash(place) }, "text": text,
+        "hovertemplate": "after %{x} blocks: %{text}<extra></extra>",
+    });
+    let blocks: Vec<String> = comparison
+        .pairs
+        .iter()
+        .map(|pair| format!("block {}", pair.block))
+        .collect();
+    let points = json!({
+        "type": "scatter", "mode": "markers", "name": format!("{arm}, each block"),
+        "meta": { "arm": place }, "legendgroup": arm,
+        "x": (1..=comparison.pairs.len()).collect::<Vec<_>>(), "y": changes(comparison),
+        "marker": { "size": 8, "symbol": symbol(place) }, "text": blocks,
+        "hovertemplate": "%{text}: %{y:+.2f} %<extra></extra>",
+    });
+    [line, points]
+}
+
 /// Pages served per second over the window.
 pub(crate) fn over_time(run: &Run, tables: &[&ArmTable], number: usize) -> Option<Chart> {
-    let line = |place: usize, table: &&ArmTable| {
+    let line = |place: usize, (table, clients): (&ArmTable, &ArmClients)| {
         json!({
             "type": "scatter", "mode": "lines", "name": table.arm, "meta": { "arm": place },
-            "x": axis(&table.over_time, |point| point.0),
-            "y": axis(&table.over_time, |point| point.1),
+            "x": axis(&clients.over_time, |point| point.0),
+            "y": axis(&clients.over_time, |point| point.1),
             "line": { "width": 2, "dash": dash(place) },
             "hovertemplate": "second %{x}: %{y:.4~g} pages/s",
         })
@@ -144,7 +335,7 @@ pub(crate) fn over_time(run: &Run, tables: &[&ArmTable], number: usize) -> Optio
         "yaxis": { "title": { "text": "pages per second" }, "rangemode": "tozero" },
         "hovermode": "x unified",
     });
-    let data = lines(run, tables, |table| table.over_time.len() > 1, line);
+    let data = lines(run, tables, |clients| clients.over_time.len() > 1, line);
     let label = "Pages served per second over the window, mean over trials".into();
     (!data.is_empty()).then(|| Chart {
         id: format!("time-{number}"),
@@ -152,6 +343,82 @@ pub(crate) fn over_time(run: &Run, tables: &[&ArmTable], number: usize) -> Optio
         data,
         layout,
     })
+}
+
+/// A figure against the load: a line for each arm, and a band from the lowest trial to the highest. `None` where
+/// no arm was measured at two loads.
+pub(crate) fn curve(run: &Run, family: &[ArmCurve], id: String) -> Option<Chart> {
+    let unit = curves::unit(family);
+    let long: Vec<&ArmCurve> = family
+        .iter()
+        .filter(|one| one.typical.points.len() > 1)
+        .collect();
+    let curve = &long.first()?.typical;
+    let mut data: Vec<Value> = long
+        .iter()
+        .filter(|one| one.trials > 1)
+        .map(|one| spread(run, one, unit.factor))
+        .collect();
+    data.extend(long.iter().map(|one| median_line(run, one, &unit)));
+    let points = || long.iter().flat_map(|one| &one.typical.points);
+    let y_title = format!("{}, {}", curve.name, unit.name);
+    let yaxis = if spans(points().map(|point| point.value), 30.0) {
+        logarithmic(&y_title)
+    } else {
+        json!({ "title": { "text": y_title }, "rangemode": "tozero" })
+    };
+    let xaxis = if spans(points().map(|point| point.at), 1000.0) {
+        logarithmic(curves::axis(curve))
+    } else {
+        json!({ "title": { "text": curves::axis(curve) }, "zeroline": false })
+    };
+    let layout = json!({ "xaxis": xaxis, "yaxis": yaxis, "hovermode": "x unified" });
+    let spread = if data.len() > long.len() {
+        "; the bands go from the lowest trial to the highest"
+    } else {
+        ""
+    };
+    Some(Chart {
+        id,
+        label: format!("{}{spread}", curves::title(family)),
+        data,
+        layout,
+    })
+}
+
+/// Whether values are all above zero and so far apart that a linear axis would hide the small ones.
+fn spans(values: impl Iterator<Item = f64>, times: f64) -> bool {
+    let (low, high) = values.fold((f64::MAX, 0.0), |(low, high): (f64, f64), value| {
+        (low.min(value), high.max(value))
+    });
+    low > 0.0 && high > times * low
+}
+
+fn median_line(run: &Run, one: &ArmCurve, unit: &curves::Unit) -> Value {
+    let place = place(run, &one.arm);
+    let points = one.typical.points.iter();
+    json!({
+        "type": "scatter", "mode": "lines+markers", "name": one.arm, "legendgroup": one.arm,
+        "meta": { "arm": place },
+        "x": points.clone().map(|point| point.at).collect::<Vec<_>>(),
+        "y": points.map(|point| point.value * unit.factor).collect::<Vec<_>>(),
+        "line": { "width": 2, "dash": dash(place) },
+        "marker": { "size": 7, "symbol": symbol(place) },
+        "hovertemplate": format!("%{{y:.4~g}} {}", markup_free(&unit.name)),
+    })
+}
+
+/// A unit comes from a workload or its plan, and Plotly reads markup and `%{}` in a template.
+fn markup_free(unit: &str) -> String {
+    unit.replace(['<', '>', '{', '}', '&'], " ")
+}
+
+fn spread(run: &Run, one: &ArmCurve, factor: f64) -> Value {
+    let loads = one.typical.points.iter().map(|point| point.at);
+    let x: Vec<f64> = loads.clone().chain(loads.rev()).collect();
+    let edges = one.highest.iter().chain(one.lowest.iter().rev());
+    let y: Vec<f64> = edges.map(|value| value * factor).collect();
+    area((place(run, &one.arm), &one.arm), x, &y)
 }
 
 /// The primary metric block by block, baseline and arm of a block joined.
@@ -230,9 +497,9 @@ fn whole_ticks(blocks: usize) -> usize {
 
 /// Latency quantiles, the axis stretched towards 1: each nine as wide as the last.
 pub(crate) fn latency(run: &Run, tables: &[&ArmTable], number: usize) -> Option<Chart> {
-    let line = |place: usize, table: &&ArmTable| {
+    let line = |place: usize, (table, clients): (&ArmTable, &ArmClients)| {
         // The maximum lies at quantile 1, which no logarithmic axis reaches.
-        let points: Vec<(f64, f64)> = table
+        let points: Vec<(f64, f64)> = clients
             .latency_curve
             .iter()
             .copied()
@@ -250,24 +517,17 @@ pub(crate) fn latency(run: &Run, tables: &[&ArmTable], number: usize) -> Option<
             "hovertemplate": "%{text} within %{y:.4~g} ms",
         })
     };
-    // Plotly would name every second tick by its first digit only.
-    let steps: Vec<f64> = [0.01, 0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5]
-        .into_iter()
-        .flat_map(|decade| [decade, 2.0 * decade, 5.0 * decade])
-        .collect();
     let layout = json!({
         "xaxis": {
             "type": "log", "title": { "text": "share of pages" },
             "tickvals": [1, 2, 10, 100, 1e3, 1e4, 1e5, 1e6],
             "ticktext": ["0", "50 %", "90 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "99.9999 %"],
         },
-        "yaxis": {
-            "type": "log", "title": { "text": "answered within, ms" },
-            "tickvals": steps, "ticktext": steps.iter().map(f64::to_string).collect::<Vec<_>>(),
-        },
+        "yaxis": logarithmic("answered within, ms"),
         "hovermode": "closest",
     });
-    let data = lines(run, tables, |table| table.latency_curve.len() > 1, line);
+    let has_curve = |clients: &ArmClients| clients.latency_curve.len() > 1;
+    let data = lines(run, tables, has_curve, line);
     let label = "Latency quantiles of all trials together".into();
     (!data.is_empty()).then(|| Chart {
         id: format!("latency-{number}"),
@@ -277,17 +537,37 @@ pub(crate) fn latency(run: &Run, tables: &[&ArmTable], number: usize) -> Option<
     })
 }
 
+/// A logarithmic axis with named ticks: Plotly would name every second one by its first digit only.
+fn logarithmic(title: &str) -> Value {
+    let steps: Vec<f64> = [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6]
+        .into_iter()
+        .flat_map(|decade| [decade, 2.0 * decade, 5.0 * decade])
+        .collect();
+    json!({
+        "type": "log", "title": { "text": title }, "tickvals": steps,
+        "ticktext": steps.iter().map(f64::to_string).collect::<Vec<_>>(),
+    })
+}
+
 fn lines(
     run: &Run,
     tables: &[&ArmTable],
-    has_points: impl Fn(&ArmTable) -> bool,
-    line: impl Fn(usize, &&ArmTable) -> Value,
+    has_points: impl Fn(&ArmClients) -> bool,
+    line: impl Fn(usize, (&ArmTable, &ArmClients)) -> Value,
 ) -> Vec<Value> {
-    let place = |table: &ArmTable| run.plan.arms.iter().position(|arm| arm.name == table.arm);
-    let shown = tables.iter().filter(|table| has_points(table));
+    let seen = tables
+        .iter()
+        .filter_map(|table| Some((*table, table.clients.as_ref()?)));
+    let shown = seen.filter(|(_, clients)| has_points(clients));
     shown
-        .map(|table| line(place(table).unwrap_or(0), table))
+        .map(|(table, clients)| line(place(run, &table.arm), (table, clients)))
         .collect()
+}
+
+/// An arm's place in the plan, which gives it its colour.
+fn place(run: &Run, arm: &str) -> usize {
+    let place = run.plan.arms.iter().position(|one| one.name == arm);
+    place.expect("a judgement names arms of its plan")
 }
 
 fn axis(points: &[(f64, f64)], of: impl Fn(&(f64, f64)) -> f64) -> Vec<f64> {
@@ -351,9 +631,44 @@ mod tests {
     }
 
     #[test]
+    fn a_change_that_dwarfs_all_others_is_drawn_at_the_edge_with_its_number() {
+        let (run, mut judgement) = play::run();
+        let wild = &mut judgement.comparisons[1];
+        (wild.ratio, wild.low, wild.high) = (Some(45.0), None, None);
+        let comparisons: Vec<_> = judgement.comparisons.iter().collect();
+        let chart = verdicts(&run, &comparisons, 0).unwrap();
+        let [barred, others] = chart.data.as_slice() else {
+            panic!("marks with bars, and marks without")
+        };
+        assert!(barred["error_x"].is_object() && others["error_x"].is_null());
+        assert_eq!(others["text"], json!(["+4\u{a0}400 %"]));
+        let right = others["x"][0].as_f64().unwrap();
+        assert!((7.0..9.0).contains(&right), "{right}");
+    }
+
+    #[test]
+    fn a_verdict_ripens_block_by_block() {
+        let (run, judgement) = play::run();
+        let primary = &judgement.comparisons[0];
+        let chart = ripening(&run, &[primary], 0).unwrap();
+        let [band, line, points] = chart.data.as_slice() else {
+            panic!("an arm has three traces")
+        };
+        assert_eq!(
+            band["x"].as_array().unwrap().len(),
+            2 * primary.ripened.len()
+        );
+        assert_eq!(line["x"].as_array().unwrap().len(), primary.ripened.len());
+        assert_eq!(points["x"].as_array().unwrap().len(), primary.pairs.len());
+        let low = chart.layout["yaxis"]["range"][0].as_f64().unwrap();
+        assert!(-3.0 < low && low < -0.99, "the margin is in sight: {low}");
+    }
+
+    #[test]
     fn a_workload_without_figures_has_no_charts() {
         let (run, _) = play::run();
         assert!(verdicts(&run, &[], 0).is_none() && blocks(&run, &[], 0).is_none());
+        assert!(ripening(&run, &[], 0).is_none());
         assert!(over_time(&run, &[], 0).is_none() && latency(&run, &[], 0).is_none());
     }
 }

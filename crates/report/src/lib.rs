@@ -3,7 +3,10 @@
 //! ```text
 //! words      sentences and numbers, the same in all three forms
 //! page       the HTML page: sections from top to bottom
+//! section    its part about one workload
 //! chart      its charts, as data for the charting library
+//! overview   workload by arm, the first table of a plan with several
+//! curves     figures against the load, in words and numbers
 //! markdown   for a mail or a pull request
 //! terminal   for a terminal
 //! ```
@@ -17,10 +20,13 @@ use record::verdict::Judgement;
 #[cfg(test)]
 mod browser;
 mod chart;
+mod curves;
 mod markdown;
+mod overview;
 mod page;
 #[cfg(test)]
 mod play;
+mod section;
 mod terminal;
 mod words;
 

@@ -1,32 +1,58 @@
 //! The report for a mail or a pull request: short, and readable before it is rendered.
 
 use record::rundir::Run;
-use record::verdict::{Comparison, Judgement};
+use record::verdict::{Comparison, Judgement, Verdict};
 
-use crate::words;
+use crate::{curves, overview, words};
 
-/// Verdicts in sentences, warnings, metrics, the table of each workload, failures, how to repeat
-/// it.
+/// What went wrong, verdicts in sentences, warnings, a section for each workload, failures, how to repeat it.
 pub(crate) fn markdown(run: &Run, judgement: &Judgement) -> String {
     let mut parts = vec![format!("## {}\n", escape(&run.plan.title))];
-    parts.extend(words::headlines(judgement).map(|comparison| {
-        let word = comparison.verdict.word();
-        format!(
-            "**{word}** - {}\n",
-            escape(&words::headline(run, comparison))
-        )
-    }));
+    parts.extend(bullets("What went wrong", &judgement.setbacks));
+    parts.extend(table(&overview::table(run, judgement)));
+    parts.extend(words::headlines(judgement).map(|comparison| headline(run, comparison)));
+    parts.extend(overview::multiplicity(run, judgement).map(|said| escape(&said) + "\n"));
     parts.extend(bullets("Know before reading", &judgement.warnings));
-    parts.extend(metrics(judgement));
-    parts.extend(
-        run.plan
-            .workloads
-            .iter()
-            .filter_map(|workload| arms(judgement, &workload.id)),
-    );
+    for workload in &run.plan.workloads {
+        if run.plan.workloads.len() > 1 {
+            parts.push(format!("### {}\n", escape(&workload.id)));
+        }
+        parts.extend(section(judgement, &workload.id));
+    }
     parts.extend(bullets("Attempts without a figure", &failures(run)));
     parts.push(repeat(run));
     parts.join("\n")
+}
+
+fn headline(run: &Run, comparison: &Comparison) -> String {
+    let word = comparison.verdict.word();
+    let mut said = words::headline(run, comparison);
+    if run.plan.workloads.len() > 1 {
+        said = format!("{}: {said}", comparison.workload);
+    }
+    // What is open needs its reason more than what is decided.
+    if comparison.verdict == Verdict::Undecided {
+        said = format!("{said}: {}", comparison.reason);
+    }
+    format!("**{word}** - {}\n", escape(&said))
+}
+
+/// One workload: its metrics, its curves, and what each arm did.
+fn section(judgement: &Judgement, workload: &str) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(table(&words::metric_rows(judgement, workload)));
+    for family in curves::families(judgement, workload) {
+        let title = escape(&curves::title(family));
+        let rows = table(&curves::short_rows(family)).unwrap_or_default();
+        parts.push(format!("{title}:\n\n{rows}"));
+        let sentences = curves::sentences(family).into_iter();
+        let items: Vec<String> = sentences
+            .map(|said| format!("- {}\n", escape(&said)))
+            .collect();
+        parts.extend((!items.is_empty()).then(|| items.concat()));
+    }
+    parts.extend(table(&words::arm_table(judgement, workload)));
+    parts
 }
 
 fn bullets(title: &str, items: &[String]) -> Option<String> {
@@ -37,49 +63,16 @@ fn bullets(title: &str, items: &[String]) -> Option<String> {
     (!items.is_empty()).then(|| format!("**{title}**\n\n{}\n", items.join("\n")))
 }
 
-fn metrics(judgement: &Judgement) -> Option<String> {
-    let head = [
-        "workload", "metric", "arm", "verdict", "change", "interval", "blocks",
-    ];
-    let row = |comparison: &Comparison| {
-        [
-            comparison.workload.clone(),
-            words::directed(&comparison.spec),
-            comparison.arm.clone(),
-            comparison.verdict.word().into(),
-            words::change(comparison.ratio),
-            words::interval(comparison),
-            comparison.blocks.to_string(),
-        ]
-    };
-    let rows: Vec<_> = judgement
-        .comparisons
-        .iter()
-        .map(|one| row(one).to_vec())
-        .collect();
-    table(&head.map(String::from), &rows)
-}
-
-fn arms(judgement: &Judgement, workload: &str) -> Option<String> {
-    let tables = words::tables_of(judgement, workload);
-    let mut head = vec![workload.to_string()];
-    head.extend(tables.iter().map(|table| table.arm.clone()));
-    let rows: Vec<Vec<String>> = words::arm_rows(&tables)
-        .into_iter()
-        .map(|(name, cells)| [vec![name], cells].concat())
-        .collect();
-    table(&head, &rows)
-}
-
-/// A table, or nothing without rows.
-fn table(head: &[String], rows: &[Vec<String>]) -> Option<String> {
-    let line = |cells: &[String]| {
+/// A table, the first row its head, or nothing without others.
+fn table(rows: &[Vec<String>]) -> Option<String> {
+    let line = |cells: &Vec<String>| {
         let cells: Vec<String> = cells.iter().map(|cell| escape(cell.trim())).collect();
         format!("| {} |", cells.join(" | "))
     };
+    let (head, rest) = rows.split_first()?;
     let mut lines = vec![line(head), format!("|{}", "---|".repeat(head.len()))];
-    lines.extend(rows.iter().map(|row| line(row)));
-    (!rows.is_empty()).then(|| lines.join("\n") + "\n")
+    lines.extend(rest.iter().map(line));
+    (!rest.is_empty()).then(|| lines.join("\n") + "\n")
 }
 
 fn failures(run: &Run) -> Vec<String> {
@@ -136,25 +129,28 @@ mod tests {
         expect![[r###"
             ## Web &lt;script&gt;alert(1)&lt;/script&gt; &amp; "quotes" \| [a]\(b) 'x'
 
-            **better** - 7.2 serves 7.36 % more requests/s than 6.1 [+7.17 %, +7.68 %], 9 blocks
-
-            **Know before reading**
+            **What went wrong**
 
             - web-static: arm 7.2 FAILS: no figure in block 10, and 6.1 gave one in every block
             - web-static: attempts without a figure on arm 7.2: 2 of 11: kernel panic 2
             - web-static: attempts fail more often on one arm: 6.1 0, 7.2 2 (what makes them fail may also bend the figures of those that do not)
             - web-static: blocks without a figure of every arm: 1 of 10, number 10 (not compared where an arm is missing)
+
+            **better** - 7.2 serves 7.36 % more requests/s than 6.1 [+7.17 %, +7.68 %], 9 blocks
+
+            **Know before reading**
+
             - web-static: unsuccessful requests on arm 6.1: 3 (never counted as served)
             - time is counted in executed instructions (figures compare the length of the code's path: caches, memory and devices cost nothing in them)
             - the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)
 
-            | workload | metric | arm | verdict | change | interval | blocks |
-            |---|---|---|---|---|---|---|
-            | web-static | throughput ↑ | 7.2 | better | +7.36 % | [+7.17 %, +7.68 %] | 9 |
-            | web-static | latency-p50 ↓ | 7.2 | better | -6.85 % | [-7.13 %, -6.69 %] | 9 |
-            | web-static | latency-p99 ↓ | 7.2 | better | -6.85 % | [-7.13 %, -6.69 %] | 9 |
-            | web-static | server-cpu ↓ | 7.2 | equivalent | -0.74 % | [-0.75 %, -0.74 %] | 9 |
-            | web-static | failed ↓ | 7.2 | equivalent | - | - | 9 |
+            | web-static | arm | verdict | change | interval | blocks |
+            |---|---|---|---|---|---|
+            | throughput ↑ | 7.2 | better | +7.36 % | [+7.17 %, +7.68 %] | 9 |
+            | latency-p50 ↓ | 7.2 | better | -6.85 % | [-7.13 %, -6.69 %] | 9 |
+            | latency-p99 ↓ | 7.2 | better | -6.85 % | [-7.13 %, -6.69 %] | 9 |
+            | server-cpu ↓ | 7.2 | equivalent | -0.74 % | [-0.75 %, -0.74 %] | 9 |
+            | failed ↓ | 7.2 | equivalent | - | - | 9 |
 
             | web-static | 6.1 | 7.2 |
             |---|---|---|
@@ -165,13 +161,13 @@ mod tests {
             | average CPU, system | 93.0 % | 60.0 % |
             | memory in use | 180 MiB | 200 MiB |
             | swap in use, peak | 0 B | 0 B |
+            | CPU spent on sampling | 0.2 % | 0.2 % |
             | pages served | 228 528 | 220 853 |
             | pages per second | 2 285.3 | 2 453.9 |
             | mean time of a page | 33.390 ms | 33.448 ms |
             | unsuccessful connections | 3 | 0 |
             | connection reset | 3 | 0 |
             | attempts without a figure | 0 | 2 |
-            | CPU spent on sampling | 0.2 % | 0.2 % |
 
             **Attempts without a figure**
 

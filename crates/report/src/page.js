@@ -13,6 +13,7 @@
     copy.line = { ...copy.line, color: own };
     copy.marker = { ...copy.marker, color: own };
     if (copy.error_x) copy.error_x.color = own;
+    if (trace.meta.band) copy.fillcolor = `${own}2e`;
     return copy;
   };
 
@@ -20,10 +21,18 @@
   const height = (chart) =>
     chart.id.startsWith("verdicts-") ? 130 + 34 * new Set(chart.data.flatMap((t) => t.y)).size : undefined;
 
-  const band = (range) => range && {
-    type: "rect", xref: "x", yref: "paper", x0: range[0], x1: range[1], y0: 0, y1: 1,
-    fillcolor: colour("band"), line: { width: 0 }, layer: "below",
-  };
+  // The margin, as a band across the chart or along it.
+  const shade = (ends) => ({
+    type: "rect", fillcolor: colour("band"), line: { width: 0 }, layer: "below", ...ends,
+  });
+  const bands = ({ band, level } = {}) => [
+    ...(band ? [shade({ xref: "x", yref: "paper", x0: band[0], x1: band[1], y0: 0, y1: 1 })] : []),
+    ...(level ? [shade({ xref: "paper", yref: "y", x0: 0, x1: 1, y0: level[0], y1: level[1] })] : []),
+  ];
+
+  // A title that keeps off the numbers beside it.
+  const spaced = (axis) =>
+    axis && axis.title ? { ...axis, title: { standoff: 14, ...axis.title } } : axis;
 
   const dressed = (chart) => {
     const { meta, xaxis, yaxis, ...rest } = structuredClone(chart.layout);
@@ -39,8 +48,8 @@
       hoverlabel: { bgcolor: colour("panel"), bordercolor: colour("line"), font: { color: colour("ink") } },
       // On a phone a finger scrolls the page and does not zoom the chart.
       dragmode: narrow.matches ? false : "zoom",
-      shapes: meta && meta.band ? [band(meta.band)] : [],
-      ...rest, xaxis: { ...axis, ...xaxis }, yaxis: { ...axis, ...yaxis },
+      shapes: bands(meta),
+      ...rest, xaxis: { ...axis, ...xaxis }, yaxis: { ...axis, ...spaced(yaxis) },
     };
   };
 

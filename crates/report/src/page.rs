@@ -1,13 +1,11 @@
 //! The HTML page: sections from top to bottom, all text escaped by the template.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use record::plan::Plan;
 use record::rundir::Run;
-use record::units::show_change;
-use record::verdict::{ArmTable, Comparison, Difference, Judgement, Verdict};
+use record::verdict::{Comparison, Difference, Judgement, Verdict};
 
 use crate::chart::{self, Chart};
-use crate::words;
+use crate::{overview, section, words};
 
 /// What the page may load: nothing. Its own style and script stand in it.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
@@ -18,7 +16,10 @@ const SCRIPT: &str = include_str!("page.js");
 
 /// The whole page.
 pub(crate) fn page(run: &Run, judgement: &Judgement) -> String {
-    let (sections, charts) = workloads(run, judgement);
+    let workloads = 0..run.plan.workloads.len();
+    let parts = workloads.map(|number| section::section(run, judgement, number));
+    let (sections, charts): (Vec<Markup>, Vec<Vec<Chart>>) = parts.unzip();
+    let charts: Vec<Chart> = charts.into_iter().flatten().collect();
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -35,7 +36,8 @@ pub(crate) fn page(run: &Run, judgement: &Judgement) -> String {
                 main {
                     (top(run, judgement))
                     (warnings(judgement))
-                    (sections)
+                    (contents(run))
+                    @for section in &sections { (section) }
                     (differences(judgement))
                     (failures(run))
                     (repeat(run))
@@ -66,7 +68,13 @@ fn top(run: &Run, judgement: &Judgement) -> Markup {
                 span.dot { "·" } (words::state(run))
                 @if !began.is_empty() { span.dot { "·" } time datetime=(began) { (day(began)) } }
             }
-            @for comparison in words::headlines(judgement) { (headline(run, comparison)) }
+            (boxed("setbacks", "What went wrong", &judgement.setbacks))
+            @if run.plan.workloads.len() > 1 {
+                (overview(run, judgement))
+            } @else {
+                @for comparison in words::headlines(judgement) { (headline(run, comparison)) }
+            }
+            @if let Some(said) = overview::multiplicity(run, judgement) { p.sub { (said) } }
             @if judgement.comparisons.is_empty() {
                 div.headline.undecided { p { "Nothing measured yet, so nothing is compared." } }
             }
@@ -79,12 +87,10 @@ fn day(at: &str) -> String {
     at.chars().take(16).collect::<String>().replace('T', " ") + " UTC"
 }
 
-fn headline(run: &Run, comparison: &Comparison) -> Markup {
+pub(crate) fn headline(run: &Run, comparison: &Comparison) -> Markup {
     html! {
         div class={ "headline " (comparison.verdict.word()) } {
-            p { (pill(comparison.verdict)) @if run.plan.workloads.len() > 1 {
-                span.sub { " " (comparison.workload) }
-            } }
+            p { (pill(comparison.verdict)) }
             p.said { (unbroken(&words::headline(run, comparison))) "." }
             p.sub { (comparison.reason) }
         }
@@ -96,209 +102,80 @@ fn unbroken(text: &str) -> String {
     text.replace(" %", "\u{a0}%")
 }
 
-fn pill(verdict: Verdict) -> Markup {
+pub(crate) fn pill(verdict: Verdict) -> Markup {
     html! { span class={ "pill " (verdict.word()) } { (verdict.word()) } }
 }
 
 fn warnings(judgement: &Judgement) -> Markup {
+    boxed("warnings", "Know before reading", &judgement.warnings)
+}
+
+/// A box of sentences, where there are any.
+fn boxed(class: &str, title: &str, sentences: &[String]) -> Markup {
     html! {
-        @if !judgement.warnings.is_empty() {
-            section.warnings aria-label="Know before reading" {
-                h2 { "Know before reading" }
-                ul { @for warning in &judgement.warnings { li { (warning) } } }
+        @if !sentences.is_empty() {
+            section.boxed.(class) aria-label=(title) {
+                h2 { (title) }
+                ul { @for sentence in sentences { li { (sentence) } } }
             }
         }
     }
 }
 
-/// A section for each workload, and the charts that belong into them.
-fn workloads(run: &Run, judgement: &Judgement) -> (Markup, Vec<Chart>) {
-    let mut charts = Vec::new();
-    let mut sections = Vec::new();
-    for (number, workload) in run.plan.workloads.iter().enumerate() {
-        let comparisons: Vec<&Comparison> = judgement
-            .comparisons
-            .iter()
-            .filter(|one| one.workload == workload.id)
-            .collect();
-        let tables = words::tables_of(judgement, &workload.id);
-        let mut place = |chart: Option<Chart>| {
-            let placed = chart.as_ref().map(frame);
-            charts.extend(chart);
-            placed.unwrap_or_default()
-        };
-        sections.push(html! {
-            section {
-                h2 { "Workload " (workload.id) }
-                (metrics(&run.plan, &comparisons, &tables))
-                (place(chart::verdicts(run, &comparisons, number)))
-                h3 { "What each arm did" }
-                (arms(&run.plan, &tables))
-                @if tables.iter().any(|table| table.measured > 0) {
-                    h3 { "Pages served over time" }
-                    (place(chart::over_time(run, &tables, number)))
-                    (over_time(&tables))
-                    h3 { "Block by block" }
-                    (place(chart::blocks(run, &comparisons, number)))
-                    (blocks(&run.plan, &comparisons))
-                    h3 { "Latency" }
-                    (place(chart::latency(run, &tables, number)))
-                    (latency(&tables))
-                }
-            }
-        });
-    }
-    (html! { @for section in sections { (section) } }, charts)
-}
-
-fn frame(chart: &Chart) -> Markup {
-    html! {
-        figure {
-            div.chart id=(chart.id) role="img" aria-label=(chart.label) {}
-            figcaption { (chart.label) "." }
-        }
-    }
-}
-
-fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmTable]) -> Markup {
-    let mean = |arm: &str, name: &str| {
-        let table = tables.iter().find(|table| table.arm == arm);
-        let figure = table?.figures.iter().find(|(spec, _)| spec.name == name);
-        figure.map(|(_, value)| words::figure(*value))
+/// Workload by arm, with the change of each and its interval.
+fn overview(run: &Run, judgement: &Judgement) -> Markup {
+    let others = || {
+        let arms = run.plan.arms.iter();
+        arms.filter(|arm| arm.name != run.plan.baseline)
     };
-    let mean = |arm: &str, name: &str| mean(arm, name).unwrap_or(words::NONE.into());
     html! {
-        @if !comparisons.is_empty() {
-            div.scroll { table {
-                thead { tr {
-                    th { "metric" } th { "arm" } th { "verdict" }
-                    th.n { "change" } th.n { "interval" }
-                    th.n { "baseline" } th.n { "this arm" } th { "unit" } th.n { "blocks" }
-                } }
-                tbody { @for one in comparisons { tr {
-                    th scope="row" { (words::directed(&one.spec)) }
-                    td { (one.arm) }
-                    td { (pill(one.verdict)) }
-                    td.n { (words::change(one.ratio)) }
-                    td.n { (words::interval(one)) }
-                    td.n { (mean(&plan.baseline, &one.spec.name)) }
-                    td.n { (mean(&one.arm, &one.spec.name)) }
-                    td { (one.spec.unit) }
-                    td.n { (one.blocks) }
-                } } }
+        div.scroll { table.overview {
+            thead { tr {
+                th { "workload" } th { "figure" } th.n { (run.plan.baseline) }
+                @for arm in others() { th.n { (arm.name) } th { "against " (run.plan.baseline) } }
             } }
-            details {
-                summary { "Why each verdict is what it is" }
-                ul { @for one in comparisons {
-                    li {
-                        (one.spec.name) ", " (one.arm) ": " (one.verdict.word()) ", " (one.reason)
-                    }
-                } }
-            }
-        }
-    }
-}
-
-fn arms(plan: &Plan, tables: &[&ArmTable]) -> Markup {
-    html! {
-        div.scroll { table.arms {
-            thead { tr { th {} @for table in tables { th.n {
-                (table.arm) @if table.arm == plan.baseline { " (baseline)" }
-            } } } }
-            tbody { @for (name, cells) in words::arm_rows(tables) { tr {
-                th.in[name.starts_with(' ')] scope="row" { (name.trim()) }
-                @for cell in cells { td.n { (cell) } }
+            tbody { @for (number, row) in overview::rows(run, judgement).into_iter().enumerate() { tr {
+                th scope="row" { a href={ "#workload-" (number) } { (row.workload) } }
+                td { (row.metric) " " span.sub { (row.unit) } }
+                td.n { (row.baseline) }
+                @for (figure, comparison) in row.others {
+                    td.n { (figure) }
+                    td { @match comparison {
+                        Some(one) => { (against(one)) }
+                        None => { (words::NONE) }
+                    } }
+                }
             } } }
         } }
     }
 }
 
-/// The chart's numbers: a row for each second, a column for each arm.
-fn over_time(tables: &[&ArmTable]) -> Markup {
-    let mut seconds: Vec<f64> = tables
-        .iter()
-        .flat_map(|table| &table.over_time)
-        .map(|point| point.0)
-        .collect();
-    seconds.sort_by(f64::total_cmp);
-    seconds.dedup();
-    let cell = |table: &ArmTable, second: f64| {
-        let point = table
-            .over_time
-            .binary_search_by(|point| point.0.total_cmp(&second))
-            .ok();
-        point.map_or(words::NONE.into(), |index| {
-            words::figure(table.over_time[index].1)
-        })
-    };
+/// A change with its verdict, the interval below.
+fn against(comparison: &Comparison) -> Markup {
     html! {
-        details {
-            summary { "The numbers" }
-            div.scroll.tall { table {
-                thead { tr { th.n { "second" } @for table in tables { th.n { (table.arm) } } } }
-                tbody { @for second in seconds { tr {
-                    th.n scope="row" { (second) }
-                    @for table in tables { td.n { (cell(table, second)) } }
-                } } }
-            } }
-        }
+        (words::change(comparison.ratio)) " " (pill(comparison.verdict))
+        @if comparison.low.is_some() { div.sub { (words::interval(comparison)) } }
     }
 }
 
-fn blocks(plan: &Plan, comparisons: &[&Comparison]) -> Markup {
-    let primaries = || words::primaries(comparisons.iter().copied());
+/// Where to find what, for a page of several workloads.
+fn contents(run: &Run) -> Markup {
     html! {
-        details {
-            summary { "The numbers" }
-            div.scroll.tall { table {
-                thead { tr {
-                    th.n { "block" } th { "ran first" } th.n { (plan.baseline) } th { "arm" }
-                    th.n { "arm's figure" } th.n { "change" }
-                } }
-                tbody { @for one in primaries() { @for pair in &one.pairs { tr {
-                    th.n scope="row" { (pair.block) }
-                    td { (if pair.arm_first { &one.arm } else { &plan.baseline }) }
-                    td.n { (words::figure(pair.baseline)) }
-                    td { (one.arm) }
-                    td.n { (words::figure(pair.arm)) }
-                    td.n { (show_change(pair.arm / pair.baseline)) }
-                } } } }
-            } }
-        }
-    }
-}
-
-/// The curve at each halving of the distance to 1: points that every histogram's curve has.
-fn latency(tables: &[&ArmTable]) -> Markup {
-    let at = |table: &ArmTable, quantile: f64| {
-        let point = table
-            .latency_curve
-            .iter()
-            .find(|(reached, _)| *reached >= quantile - 1e-12);
-        point.map_or(words::NONE.into(), |(_, ms)| words::figure(*ms))
-    };
-    let served = tables.iter().map(|table| table.served).max().unwrap_or(0);
-    // Beyond the number of pages served a curve only repeats its largest latency.
-    let halvings = 1..=served.max(2).ilog2();
-    html! {
-        details {
-            summary { "The numbers" }
-            div.scroll { table {
-                thead { tr { th.n { "all but one page in" } @for table in tables {
-                    th.n { (table.arm) ", ms" }
-                } } }
-                tbody {
-                    @for halving in halvings { tr {
-                        th.n scope="row" { (words::count(1u64 << halving)) }
-                        @let quantile = 1.0 - 1.0 / (1u64 << halving) as f64;
-                        @for table in tables { td.n { (at(table, quantile)) } }
-                    } }
-                    tr {
-                        th.n scope="row" { "none" }
-                        @for table in tables { td.n { (at(table, 1.0)) } }
+        @if run.plan.workloads.len() > 1 {
+            nav aria-label="Contents" {
+                h2 { "Contents" }
+                ol {
+                    @for (number, workload) in run.plan.workloads.iter().enumerate() {
+                        li { a href={ "#workload-" (number) } { "Workload " (workload.id) } }
                     }
+                    li { a href="#differences" { "What differed between the arms" } }
+                    @if !words::failed(run).is_empty() {
+                        li { a href="#failures" { "Attempts without a figure" } }
+                    }
+                    li { a href="#repeat" { "Run it again" } }
+                    li { a href="#reading" { "How to read this" } }
                 }
-            } }
+            }
         }
     }
 }
@@ -318,7 +195,7 @@ fn differences(judgement: &Judgement) -> Markup {
         .partition(|difference| difference.declared);
     let kind = |fact: &str| KINDS.iter().position(|(lead, _)| fact.starts_with(lead));
     html! {
-        section {
+        section #differences {
             h2 { "What differed between the arms" }
             @if judgement.differences.is_empty() { p { "No fact that was collected differs." } }
             @if !declared.is_empty() {
@@ -371,7 +248,7 @@ fn failures(run: &Run) -> Markup {
     let failed = words::failed(run);
     html! {
         @if !failed.is_empty() {
-            section {
+            section #failures {
                 h2 { "Attempts without a figure" }
                 @for one in failed {
                     details {
@@ -390,7 +267,7 @@ fn failures(run: &Run) -> Markup {
 fn repeat(run: &Run) -> Markup {
     let opening = &run.opening;
     html! {
-        section {
+        section #repeat {
             h2 { "Run it again" }
             pre { "bakeoff run plan.toml      # the plan below, or plan.toml of the run directory\n"
                   "bakeoff judge RUN-DIRECTORY   # the same verdict from the same records" }
@@ -418,7 +295,7 @@ fn repeat(run: &Run) -> Markup {
             @let looks = words::looks(run);
             @if !looks.is_empty() {
                 details {
-                    summary { "How the verdict ripened" }
+                    summary { "What each look said" }
                     ol { @for look in looks { li { (look) } } }
                 }
             }
@@ -428,7 +305,7 @@ fn repeat(run: &Run) -> Markup {
 
 fn reading(run: &Run, judgement: &Judgement) -> Markup {
     html! {
-        section {
+        section #reading {
             h2 { "How to read this" }
             h3 { "Time" }
             p { (words::clock(run)) }
@@ -484,6 +361,16 @@ mod tests {
         let page = page(&run, &judgement);
         assert!(page.contains("Nothing measured yet"));
         assert!(!page.contains("class=\"chart\""));
+    }
+
+    #[test]
+    fn a_workload_without_clients_has_no_row_and_no_chart_about_them() {
+        let (run, judgement) = play::unserved();
+        let page = text(&run, &judgement);
+        for part in ["ages served", "connections", "Latency", "average CPU"] {
+            assert!(!page.contains(part), "{part} says nothing here");
+        }
+        assert!(page.contains("Block by block") && page.contains("trials measured"));
     }
 
     #[test]

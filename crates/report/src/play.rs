@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use record::curve::{Curve, Point};
 use record::evidence::{Facts, Usage};
 use record::journal::{Entry, Event, Opening};
 use record::kernel::KernelRef;
@@ -11,7 +12,7 @@ use record::latency::Latency;
 use record::load::{Fault, LoadResult, Second};
 use record::metric::{Direction, Figure, MetricSpec, Role};
 use record::plan::{
-    Arm, Clock, Design, MachineKind, MachinePlan, Mode, Plan, Tuning, WorkloadPlan,
+    Arm, Clock, Design, DiskSpeed, MachineKind, MachinePlan, Mode, Plan, Tuning, WorkloadPlan,
 };
 use record::rundir::{Run, TRIAL_VERSION, TrialRecord};
 use record::trial::{Measurement, Outcome, Trial, Void, VoidReason};
@@ -92,6 +93,62 @@ pub(crate) fn wide() -> (Run, Judgement) {
     (run, judgement)
 }
 
+/// A workload without simulated clients, too short to be sampled, on a plan like the first.
+pub(crate) fn unserved() -> (Run, Judgement) {
+    let (mut run, _) = run();
+    for record in &mut run.attempts {
+        if let Outcome::Measured(measurement) = &mut record.outcome {
+            measurement.load = None;
+            measurement.usage = Usage::default();
+            measurement.server = String::new();
+        }
+    }
+    let judgement = verdict::judge(&run);
+    (run, judgement)
+}
+
+/// A ramp from one connection to 288, as in 1999: the baseline collapses past its peak, the other arm holds.
+pub(crate) fn ramp() -> (Run, Judgement) {
+    let (mut run, _) = run();
+    for record in &mut run.attempts {
+        if let Outcome::Measured(measurement) = &mut record.outcome {
+            let wobble = 1.0 + 0.02 * f64::from(record.trial.block % 3);
+            measurement.curves = curves(record.trial.arm == "6.1", wobble);
+        }
+    }
+    let judgement = verdict::judge(&run);
+    (run, judgement)
+}
+
+fn curves(collapses: bool, wobble: f64) -> Vec<Curve> {
+    let steps = [
+        (1.0, 300.0),
+        (16.0, 900.0),
+        (96.0, 980.0),
+        (160.0, 1000.0),
+        (288.0, 980.0),
+    ];
+    let last = |at: f64, rate: f64| if collapses && at > 200.0 { 70.0 } else { rate };
+    let curve = |name: &str, unit: &str, direction, value: &dyn Fn(f64, f64) -> f64| Curve {
+        name: name.into(),
+        unit: unit.into(),
+        direction,
+        axis: "connections".into(),
+        points: steps
+            .iter()
+            .map(|(at, rate)| Point {
+                at: *at,
+                value: value(*at, last(*at, *rate)) * wobble,
+            })
+            .collect(),
+    };
+    let (higher, lower) = (Direction::Higher, Direction::Lower);
+    vec![
+        curve("throughput", "requests/s", higher, &|_, rate| rate),
+        curve("latency-p99", "us", lower, &|at, rate| 1.6e6 * at / rate),
+    ]
+}
+
 /// Adds a changed copy of every attempt that `change` does not refuse.
 fn repeat(run: &mut Run, change: impl Fn(&mut Trial) -> Option<()>) {
     for index in 0..run.attempts.len() {
@@ -115,6 +172,7 @@ pub(crate) fn empty() -> (Run, Judgement) {
         )],
         opening,
         attempts: Vec::new(),
+        struck: Vec::new(),
         facts: Vec::new(),
     };
     let judgement = verdict::judge(&run);
@@ -172,6 +230,7 @@ fn plan() -> Plan {
         boot_timeout: Duration::from_secs(120),
         silence: Duration::from_secs(120),
         trial_limit: Duration::from_secs(3600),
+        disk: DiskSpeed::default(),
     };
     let workload = WorkloadPlan {
         id: "web-static".into(),
@@ -263,6 +322,7 @@ fn measurement(place: usize, pages_per_s: f64, block: u32) -> Measurement {
             ),
             figure("failed", "share", guard, lower, 0.0),
         ],
+        curves: Vec::new(),
         load: Some(load),
         usage: Usage {
             cpu_user: 0.07 + 0.32 * place as f64,

@@ -1,9 +1,9 @@
 //! The report on a terminal: warnings, a table, and the verdict last, where the eye is.
 
 use record::rundir::Run;
-use record::verdict::{Comparison, Judgement};
+use record::verdict::Judgement;
 
-use crate::words;
+use crate::{curves, overview, words};
 
 /// Space between two columns.
 const GAP: &str = "  ";
@@ -16,72 +16,79 @@ pub(crate) fn terminal(run: &Run, judgement: &Judgement, width: usize) -> String
         "",
         width,
     ));
-    if !judgement.warnings.is_empty() {
-        lines.extend([String::new(), "know before reading:".into()]);
-        lines.extend(
-            judgement
-                .warnings
-                .iter()
-                .flat_map(|warning| wrap(warning, "- ", width)),
-        );
-    }
-    if !judgement.comparisons.is_empty() {
+    let overview = overview::table(run, judgement);
+    if !overview.is_empty() {
         lines.push(String::new());
-        lines.extend(metrics(judgement, width));
+        lines.extend(table(&overview, 3, width));
     }
+    lines.extend(list("what went wrong:", &judgement.setbacks, width));
+    lines.extend(list("know before reading:", &judgement.warnings, width));
     for workload in &run.plan.workloads {
-        lines.push(String::new());
-        lines.extend(arms(judgement, &workload.id, width));
+        lines.extend(section(judgement, &workload.id, width));
     }
     lines.push(String::new());
     lines.extend(closing(run, judgement, width));
     lines.join("\n") + "\n"
 }
 
+fn list(title: &str, items: &[String], width: usize) -> Vec<String> {
+    if items.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![String::new(), title.into()];
+    lines.extend(items.iter().flat_map(|item| wrap(item, "- ", width)));
+    lines
+}
+
+/// One workload: its metrics, its curves, and what each arm did.
+fn section(judgement: &Judgement, workload: &str, width: usize) -> Vec<String> {
+    let mut tables = vec![metrics(judgement, workload, width)];
+    for family in curves::families(judgement, workload) {
+        let mut lines = wrap(&curves::title(family), "", width);
+        lines.extend(table(&curves::short_rows(family), 0, width));
+        let sentences = curves::sentences(family);
+        lines.extend(sentences.iter().flat_map(|said| wrap(said, "", width)));
+        tables.push(lines);
+    }
+    tables.push(arms(judgement, workload, width));
+    let shown = tables.into_iter().filter(|lines| !lines.is_empty());
+    shown
+        .flat_map(|lines| [vec![String::new()], lines].concat())
+        .collect()
+}
+
+/// The verdicts, and how sure they are together.
 fn closing(run: &Run, judgement: &Judgement, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for comparison in words::headlines(judgement) {
         let said = words::headline(run, comparison);
-        lines.extend(wrap(
-            &format!("{}: {said}", comparison.verdict.word()),
-            "",
-            width,
-        ));
+        let workload = match run.plan.workloads.len() {
+            1 => String::new(),
+            _ => format!("{}: ", comparison.workload),
+        };
+        let verdict = comparison.verdict.word();
+        lines.extend(wrap(&format!("{workload}{verdict}: {said}"), "", width));
         lines.extend(wrap(&comparison.reason, "    ", width));
     }
     if lines.is_empty() {
         lines.push("nothing measured yet, so nothing is compared".into());
+    } else if let Some(said) = overview::multiplicity(run, judgement) {
+        lines.extend(wrap(&said, "", width));
     }
     lines
 }
 
-fn metrics(judgement: &Judgement, width: usize) -> Vec<String> {
-    let head = [
-        "workload", "metric", "arm", "verdict", "change", "interval", "blocks",
-    ];
-    let row = |comparison: &Comparison| {
-        vec![
-            comparison.workload.clone(),
-            words::directed(&comparison.spec),
-            comparison.arm.clone(),
-            comparison.verdict.word().into(),
-            words::change(comparison.ratio),
-            words::interval(comparison),
-            comparison.blocks.to_string(),
-        ]
-    };
-    let mut rows = vec![head.map(String::from).to_vec()];
-    rows.extend(judgement.comparisons.iter().map(row));
-    table(&rows, 4, width)
+fn metrics(judgement: &Judgement, workload: &str, width: usize) -> Vec<String> {
+    let rows = words::metric_rows(judgement, workload);
+    if rows.len() > 1 {
+        table(&rows, 3, width)
+    } else {
+        Vec::new()
+    }
 }
 
 fn arms(judgement: &Judgement, workload: &str, width: usize) -> Vec<String> {
-    let tables = words::tables_of(judgement, workload);
-    let mut rows = vec![vec![workload.to_string()]];
-    rows[0].extend(tables.iter().map(|table| table.arm.clone()));
-    let cells = words::arm_rows(&tables).into_iter();
-    rows.extend(cells.map(|(name, cells)| [vec![name], cells].concat()));
-    table(&rows, 1, width)
+    table(&words::arm_table(judgement, workload), 1, width)
 }
 
 /// A table whose first `left` columns stand at the left. Where it is too wide, every row becomes a
@@ -123,7 +130,8 @@ fn aligned(row: &[String], widths: &[usize], left: usize) -> String {
 
 fn stacked(rows: &[Vec<String>]) -> Vec<String> {
     let (head, rows) = rows.split_first().expect("a table has its head");
-    let widest = head.iter().map(|name| length(name)).max().unwrap_or(0);
+    let names = head.iter().skip(1);
+    let widest = names.map(|name| length(name)).max().unwrap_or(0);
     let mut lines = Vec::new();
     for row in rows {
         lines.push(row[0].clone());
@@ -180,26 +188,28 @@ mod tests {
             Web <script>alert(1)</script> & "quotes" | [a](b) 'x'
             QEMU 7.2.22, emulated, clock instructions, 1 CPU, 1 GiB; finished: all primary metrics decided
 
-            know before reading:
+            what went wrong:
             - web-static: arm 7.2 FAILS: no figure in block 10, and 6.1 gave one in every block
             - web-static: attempts without a figure on arm 7.2: 2 of 11: kernel panic 2
             - web-static: attempts fail more often on one arm: 6.1 0, 7.2 2 (what makes them fail may also bend
               the figures of those that do not)
             - web-static: blocks without a figure of every arm: 1 of 10, number 10 (not compared where an arm is
               missing)
+
+            know before reading:
             - web-static: unsuccessful requests on arm 6.1: 3 (never counted as served)
             - time is counted in executed instructions (figures compare the length of the code's path: caches,
               memory and devices cost nothing in them)
             - the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and
               no network)
 
-            workload    metric         arm  verdict      change            interval  blocks
-            ----------  -------------  ---  ----------  -------  ------------------  ------
-            web-static  throughput ↑   7.2  better      +7.36 %  [+7.17 %, +7.68 %]       9
-            web-static  latency-p50 ↓  7.2  better      -6.85 %  [-7.13 %, -6.69 %]       9
-            web-static  latency-p99 ↓  7.2  better      -6.85 %  [-7.13 %, -6.69 %]       9
-            web-static  server-cpu ↓   7.2  equivalent  -0.74 %  [-0.75 %, -0.74 %]       9
-            web-static  failed ↓       7.2  equivalent        -                   -       9
+            web-static     arm  verdict      change            interval  blocks
+            -------------  ---  ----------  -------  ------------------  ------
+            throughput ↑   7.2  better      +7.36 %  [+7.17 %, +7.68 %]       9
+            latency-p50 ↓  7.2  better      -6.85 %  [-7.13 %, -6.69 %]       9
+            latency-p99 ↓  7.2  better      -6.85 %  [-7.13 %, -6.69 %]       9
+            server-cpu ↓   7.2  equivalent  -0.74 %  [-0.75 %, -0.74 %]       9
+            failed ↓       7.2  equivalent        -                   -       9
 
             web-static                                    6.1                     7.2
             -------------------------  ----------------------  ----------------------
@@ -210,17 +220,32 @@ mod tests {
             average CPU, system                        93.0 %                  60.0 %
             memory in use                             180 MiB                 200 MiB
             swap in use, peak                             0 B                     0 B
+            CPU spent on sampling                       0.2 %                   0.2 %
             pages served                              228 528                 220 853
             pages per second                          2 285.3                 2 453.9
             mean time of a page                     33.390 ms               33.448 ms
             unsuccessful connections                        3                       0
               connection reset                              3                       0
             attempts without a figure                       0                       2
-            CPU spent on sampling                       0.2 %                   0.2 %
 
             better: 7.2 serves 7.36 % more requests/s than 6.1 [+7.17 %, +7.68 %], 9 blocks
                 equality was excluded after 8 blocks
         "#]].assert_eq(&terminal(&run, &judgement, 100));
+    }
+
+    #[test]
+    fn a_workload_without_clients_has_only_rows_that_say_something() {
+        let (run, judgement) = play::unserved();
+        let text = terminal(&run, &judgement, 100);
+        let (_, table) = text.rsplit_once("\n\nweb-static ").unwrap();
+        let (table, _) = table.split_once("\n\n").unwrap();
+        expect![[r#"
+                                             6.1                7.2
+            -------------------------  --------------------  -----------------
+            kernel                     6.1.0-40-cloud-amd64  7.2.3-cloud-amd64
+            trials measured                              10                  9
+            attempts without a figure                     0                  2"#]]
+        .assert_eq(table);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use record::plan::Mode;
 use record::rundir::Run;
 use record::trial::{Outcome, Trial};
 use record::units::{show_bytes, show_change, significant};
-use record::verdict::{ArmTable, Comparison, Judgement, Verdict};
+use record::verdict::{ArmClients, ArmTable, ArmUsage, Comparison, Judgement, Verdict};
 
 /// What stands where there is no figure.
 pub(crate) const NONE: &str = "-";
@@ -81,23 +81,107 @@ fn difference(run: &Run, comparison: &Comparison) -> String {
 /// `[+7.07 %, +7.53 %]`, or `NONE`.
 pub(crate) fn interval(comparison: &Comparison) -> String {
     match (comparison.low, comparison.high) {
-        (Some(low), Some(high)) => format!("[{}, {}]", show_change(low), show_change(high)),
+        (Some(low), Some(high)) => format!("[{}, {}]", large_change(low), large_change(high)),
         _ => NONE.into(),
     }
 }
 
 /// A metric's name with an arrow to the better side: `latency-p99 ↓`.
 pub(crate) fn directed(spec: &MetricSpec) -> String {
-    let arrow = match spec.direction {
+    arrowed(&spec.name, spec.direction)
+}
+
+/// A name with an arrow to the better side.
+pub(crate) fn arrowed(name: &str, direction: Direction) -> String {
+    let arrow = match direction {
         Direction::Higher => '↑',
         Direction::Lower => '↓',
     };
-    format!("{} {arrow}", spec.name)
+    format!("{name} {arrow}")
+}
+
+/// A change without decimals where it is more than a doubling: nobody reads them there.
+fn large_change(ratio: f64) -> String {
+    let percent = (ratio - 1.0) * 100.0;
+    match percent {
+        100.0.. => format!("+{} %", count(percent.round() as u64)),
+        _ => show_change(ratio),
+    }
 }
 
 /// The ratio as a change, or `NONE`.
 pub(crate) fn change(ratio: Option<f64>) -> String {
-    ratio.map_or(NONE.into(), show_change)
+    ratio.map_or(NONE.into(), large_change)
+}
+
+/// All metrics of one workload with its name in the head.
+pub(crate) fn metric_rows(judgement: &Judgement, workload: &str) -> Vec<Vec<String>> {
+    let head = [workload, "arm", "verdict", "change", "interval", "blocks"];
+    let row = |comparison: &Comparison| {
+        vec![
+            directed(&comparison.spec),
+            comparison.arm.clone(),
+            comparison.verdict.word().into(),
+            change(comparison.ratio),
+            interval(comparison),
+            comparison.blocks.to_string(),
+        ]
+    };
+    let its = judgement.comparisons.iter();
+    let its = its.filter(|one| one.workload == workload).map(row);
+    [head.map(String::from).to_vec()]
+        .into_iter()
+        .chain(its)
+        .collect()
+}
+
+/// Why metrics are undecided and what would settle them: what it is about, and the reason. Metrics of one arm with the
+/// same reason stand together.
+pub(crate) fn undecided(comparisons: &[&Comparison]) -> Vec<(String, String)> {
+    let mut groups: Vec<(&Comparison, Vec<&str>)> = Vec::new();
+    let open = comparisons
+        .iter()
+        .filter(|one| one.verdict == Verdict::Undecided);
+    for one in open {
+        let same = |first: &Comparison| (&first.arm, &first.reason) == (&one.arm, &one.reason);
+        match groups.iter_mut().find(|(first, _)| same(first)) {
+            Some((_, names)) => names.push(&one.spec.name),
+            None => groups.push((one, vec![&one.spec.name])),
+        }
+    }
+    let told = |(first, names): (&Comparison, Vec<&str>)| {
+        let about = format!("{} of {}", names.join(", "), first.arm);
+        (about, first.reason.clone())
+    };
+    groups.into_iter().map(told).collect()
+}
+
+/// How quiet the machine was: metric, arm, noise of a block, effect of the slot, odd trials of arm and baseline, and
+/// the chance that they fall so; nothing for metrics of fewer than two blocks.
+pub(crate) fn quiet_rows(comparisons: &[&Comparison]) -> Vec<[String; 6]> {
+    let row = |one: &&Comparison| {
+        let noise = one.noise.filter(|_| one.blocks > 1)?;
+        let odd = one.stability;
+        Some([
+            directed(&one.spec),
+            one.arm.clone(),
+            small_percent(noise),
+            one.slot.map_or(NONE.into(), |slot| show_change(1.0 + slot)),
+            odd.map_or(NONE.into(), |odd| {
+                format!("{} and {}", odd.arm, odd.baseline)
+            }),
+            odd.map_or(NONE.into(), |odd| significant(odd.chance, 2)),
+        ])
+    };
+    comparisons.iter().filter_map(row).collect()
+}
+
+/// A share that may be very small, as a percentage: `2.1 %`, `0.043 %`.
+fn small_percent(share: f64) -> String {
+    match share * 100.0 {
+        tiny if tiny < 0.001 => "below 0.001 %".into(),
+        percent => format!("{} %", significant(percent, 2)),
+    }
 }
 
 /// `1 block`, `4 blocks`.
@@ -124,8 +208,11 @@ pub(crate) fn count(value: u64) -> String {
     grouped
 }
 
-/// A figure with five significant digits, but never less than whole units: `2 285.3`.
+/// A figure with five significant digits, but never less than whole units: `2 285.3`. Small whole numbers stay whole.
 pub(crate) fn figure(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1000.0 {
+        return format!("{value:.0}");
+    }
     if value.abs() < 1000.0 || value.abs() > 1e18 {
         return significant(value, 5);
     }
@@ -165,62 +252,77 @@ pub(crate) fn fault(fault: Fault) -> &'static str {
     }
 }
 
+/// What each arm did on one workload, its name in the head.
+pub(crate) fn arm_table(judgement: &Judgement, workload: &str) -> Vec<Vec<String>> {
+    let tables = tables_of(judgement, workload);
+    let mut rows = vec![vec![workload.to_string()]];
+    rows[0].extend(tables.iter().map(|table| table.arm.clone()));
+    let cells = arm_rows(&tables).into_iter();
+    rows.extend(cells.map(|(name, cells)| [vec![name], cells].concat()));
+    rows
+}
+
 /// The rows of the table that IBM's report of 2004 printed for each kernel: name, and a cell for
 /// each arm.
 pub(crate) fn arm_rows(tables: &[&ArmTable]) -> Vec<(String, Vec<String>)> {
-    let mut rows = Vec::new();
+    let mut rows: Vec<(String, Vec<String>)> = Vec::new();
     let mut row = |name: &str, cell: &dyn Fn(&ArmTable) -> String| {
         let cells = tables.iter().map(|table| cell(table)).collect();
         rows.push((name.to_string(), cells));
     };
-    let known = |table: &ArmTable, text: String| match table.measured {
-        0 => NONE.into(),
-        _ => text,
-    };
-    row("kernel", &|table| known(table, table.kernel.clone()));
-    row("server", &|table| known(table, table.server.clone()));
+    let named = |name: &str| if name.is_empty() { NONE } else { name }.to_string();
+    // The build's number and date are among the facts, and too long for a table.
+    row("kernel", &|table| {
+        named(table.kernel.split(" #").next().unwrap_or_default())
+    });
+    row("server", &|table| named(&table.server));
     row("trials measured", &|table| table.measured.to_string());
-    row("average CPU, user", &|table| {
-        known(table, percent(table.cpu_user))
+    let mut used = |name: &str, cell: fn(&ArmUsage) -> String| {
+        row(name, &|table| {
+            table.usage.as_ref().map_or(NONE.into(), cell)
+        });
+    };
+    used("average CPU, user", |usage| percent(usage.cpu_user));
+    used("average CPU, system", |usage| percent(usage.cpu_system));
+    used("memory in use", |usage| {
+        show_bytes(usage.memory_used_bytes as u64)
     });
-    row("average CPU, system", &|table| {
-        known(table, percent(table.cpu_system))
+    used("swap in use, peak", |usage| {
+        show_bytes(usage.swap_used_bytes)
     });
-    row("memory in use", &|table| {
-        known(table, show_bytes(table.memory_used_bytes as u64))
+    used("CPU spent on sampling", |usage| percent(usage.sampling));
+    let mut seen = |name: &str, cell: &dyn Fn(&ArmClients) -> String| {
+        row(name, &|table| {
+            table.clients.as_ref().map_or(NONE.into(), cell)
+        });
+    };
+    seen("pages served", &|clients| count(clients.served));
+    seen("pages per second", &|clients| figure(clients.served_per_s));
+    seen("mean time of a page", &|clients| {
+        format!("{} ms", figure(clients.mean_ms))
     });
-    row("swap in use, peak", &|table| {
-        known(table, show_bytes(table.swap_used_bytes))
-    });
-    row("pages served", &|table| known(table, count(table.served)));
-    row("pages per second", &|table| {
-        known(table, figure(table.served_per_s))
-    });
-    row("mean time of a page", &|table| {
-        known(table, format!("{} ms", figure(table.mean_ms)))
-    });
-    row("unsuccessful connections", &|table| {
-        known(table, count(table.faults.values().sum()))
+    seen("unsuccessful connections", &|clients| {
+        count(clients.faults.values().sum())
     });
     for class in fault_classes(tables) {
-        let of_class = |table: &ArmTable| table.faults.get(&class).copied().unwrap_or(0);
-        row(&format!("  {}", fault(class)), &|table| {
-            known(table, count(of_class(table)))
+        let of_class = |clients: &ArmClients| clients.faults.get(&class).copied().unwrap_or(0);
+        seen(&format!("  {}", fault(class)), &|clients| {
+            count(of_class(clients))
         });
     }
     row("attempts without a figure", &|table| {
         table.voids.values().sum::<u32>().to_string()
     });
-    row("CPU spent on sampling", &|table| {
-        known(table, percent(table.sampling))
-    });
+    // A row in which no arm has anything says nothing.
+    rows.retain(|(_, cells)| cells.iter().any(|cell| cell != NONE));
     rows
 }
 
 fn fault_classes(tables: &[&ArmTable]) -> Vec<Fault> {
     let mut classes: Vec<Fault> = tables
         .iter()
-        .flat_map(|table| table.faults.keys())
+        .filter_map(|table| table.clients.as_ref())
+        .flat_map(|clients| clients.faults.keys())
         .copied()
         .collect();
     classes.sort_unstable();
@@ -275,6 +377,7 @@ pub(crate) fn state(run: &Run) -> String {
             | Event::Resumed { .. }
             | Event::Started { .. }
             | Event::Ended { .. }
+            | Event::Invalidated { .. }
             | Event::Looked { .. } => None,
         });
     match over {
@@ -298,6 +401,7 @@ pub(crate) fn looks(run: &Run) -> Vec<String> {
             | Event::Resumed { .. }
             | Event::Started { .. }
             | Event::Ended { .. }
+            | Event::Invalidated { .. }
             | Event::Closed { .. } => {}
         }
     }
@@ -333,13 +437,12 @@ pub(crate) fn reading(run: &Run) -> String {
     let margin = significant(design.margin * 100.0, 2);
     format!(
         "Each block boots every arm once, in an order drawn from the seed, and gives one ratio of \
-         arm to baseline. Change and interval are those of the ratios' geometric mean. A verdict \
-         is read off the interval: equivalent when it lies wholly within {margin} % either way, \
-         better or worse when 0 % lies outside it and it reaches beyond that, undecided \
-         otherwise. The intervals are wide enough for a look after every block: for each metric \
-         and arm, a verdict is wrong in at most {} % of such runs, if blocks vary roughly like a \
-         normal distribution. That rate is not shared among metrics, so of many metrics one may \
-         stand out by chance: the first of each workload is the one that was named before.",
+         arm to baseline. The change is typical of the blocks: one wild trial hardly moves it. Better \
+         or worse means that no difference at all was excluded, equivalent that a difference beyond \
+         {margin} % either way was, undecided that neither was. Interval and verdict hold for a look \
+         after every block. Of equal arms, at most {} % of such runs call one better or worse: half \
+         of that is the primary metric's, the other half all others' together. Nothing is assumed \
+         of the noise, because the drawn order alone decides how far chance goes.",
         significant(design.error_rate * 100.0, 2)
     )
 }
@@ -359,7 +462,7 @@ mod tests {
         assert_eq!(figure(2464.37), "2\u{a0}464.4");
         assert_eq!(figure(53_827_939.4), "53\u{a0}827\u{a0}939");
         assert_eq!(figure(57.714_3), "57.714");
-        assert_eq!(figure(0.0), "0");
+        assert_eq!((figure(0.0), figure(16.0)), ("0".into(), "16".into()));
         assert_eq!(figure(-1234.0), "-1\u{a0}234.0");
         assert_eq!(percent(0.39), "39.0 %");
     }

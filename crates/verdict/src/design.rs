@@ -7,10 +7,14 @@
 use record::plan::Plan;
 use record::rundir::sha256;
 
-/// A random permutation of the arms' names (Fisher and Yates).
-pub(crate) fn order(plan: &Plan, workload: &str, block: u32) -> Vec<String> {
+/// A random permutation of the arms' names (Fisher and Yates), anew for each time that a block is run again.
+pub(crate) fn order(plan: &Plan, workload: &str, block: u32, redo: u32) -> Vec<String> {
     let mut names: Vec<String> = plan.arms.iter().map(|arm| arm.name.clone()).collect();
-    let mut dice = Dice::keyed(&format!("order\n{}\n{workload}\n{block}", plan.design.seed));
+    let mut key = format!("order\n{}\n{workload}\n{block}", plan.design.seed);
+    if redo > 0 {
+        key = format!("{key}\nredo {redo}");
+    }
+    let mut dice = Dice::keyed(&key);
     for last in (1..names.len()).rev() {
         names.swap(last, dice.below(last as u64 + 1) as usize);
     }
@@ -42,7 +46,7 @@ impl Dice {
     }
 
     /// A number below `bound`; uneven by less than `bound` in 2^64.
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 }
@@ -72,7 +76,7 @@ mod tests {
     fn a_seed_lays_out_the_same_blocks_for_ever() {
         let plan = Play::new().run().plan;
         let layout: Vec<String> = (1..=6)
-            .map(|block| order(&plan, "web", block).join(" "))
+            .map(|block| order(&plan, "web", block, 0).join(" "))
             .collect();
         expect![[r#"
             [
@@ -92,7 +96,7 @@ mod tests {
         let plan = Play::new().arm("third").run().plan;
         let mut seen = BTreeMap::<Vec<String>, u32>::new();
         for block in 1..=6000 {
-            *seen.entry(order(&plan, "web", block)).or_default() += 1;
+            *seen.entry(order(&plan, "web", block, 0)).or_default() += 1;
         }
         assert_eq!(seen.len(), 6);
         // 1000 of each are expected with a standard deviation of 29; five of those are 144.
@@ -112,11 +116,12 @@ mod tests {
                 .filter(|block| one(*block) == two(*block))
                 .count()
         };
-        let base = |block| order(&plan, "web", block);
+        let base = |block| order(&plan, "web", block, 0);
         // 2000 agreements are expected with a standard deviation of 32.
         let fair = 1840..=2160;
-        assert!(fair.contains(&same(&base, &|block| order(&plan, "web", block + 1))));
-        assert!(fair.contains(&same(&base, &|block| order(&plan, "cgi", block))));
-        assert!(fair.contains(&same(&base, &|block| order(&other, "web", block))));
+        assert!(fair.contains(&same(&base, &|block| order(&plan, "web", block + 1, 0))));
+        assert!(fair.contains(&same(&base, &|block| order(&plan, "cgi", block, 0))));
+        assert!(fair.contains(&same(&base, &|block| order(&plan, "web", block, 1))));
+        assert!(fair.contains(&same(&base, &|block| order(&other, "web", block, 0))));
     }
 }

@@ -8,10 +8,12 @@
 //!   coin       all that chance decided  boundary   how far chance goes            path   what was crossed when
 //! once       figures that others took: one look, less said where the order was not random
 //! stability  odd trials of one arm     gates      what makes an arm fail
-//! table      one arm's averages
+//! sentinel   blocks that something outside disturbed
+//! table      one arm's averages            curves     its figures against the load
 //! differ     which facts are not the same in all arms
 //! warnings   what a reader must know before the figures
 //! noise      machines with a known truth     campaign   how often the rule is right on them
+//! rehearsal  what a plan would find on them
 //! beside the rule, for what has no coin or no end, and to compare with:
 //!   eprocess  bounds  classic  adjust        trend  scaling  quantile
 //! ```
@@ -32,6 +34,7 @@ pub mod campaign;
 pub mod classic;
 mod coin;
 mod contrast;
+mod curves;
 mod design;
 mod differ;
 pub mod eprocess;
@@ -44,18 +47,28 @@ pub mod plan;
 #[cfg(test)]
 mod play;
 pub mod quantile;
+pub mod rehearsal;
 pub mod rule;
 pub mod scaling;
 mod score;
+mod sentinel;
 mod stability;
 mod table;
 pub mod trend;
 mod warnings;
 
 /// The order of the arms in one block of one workload: names, first to last. Decided by the plan's
-/// seed alone, so it does not depend on how many blocks were looked at, or on what they showed.
-pub fn order(plan: &Plan, workload: &str, block: u32) -> Vec<String> {
-    design::order(plan, workload, block)
+/// seed alone, so it does not depend on how many blocks were looked at, or on what they showed. `redo` counts the
+/// times that the block was invalidated.
+pub fn order(plan: &Plan, workload: &str, block: u32, redo: u32) -> Vec<String> {
+    design::order(plan, workload, block, redo)
+}
+
+/// What disturbed the last block of a workload from outside, in words; `trials` are the numbers of its trials.
+///
+/// Neither arms nor figures are looked at, and no trial that began after those of the block.
+pub fn disturbance(run: &Run, workload: &str, trials: &[u32]) -> Option<String> {
+    sentinel::disturbance(run, workload, trials)
 }
 
 /// All that can be said about a run, finished or not.
@@ -66,12 +79,16 @@ pub fn judge(run: &Run) -> Judgement {
     let measured = Measured::of(run);
     let comparisons = compare(run, &measured);
     let gates = gates::of(run, &measured);
+    let chances = run.plan.workloads.len() * (run.plan.arms.len() - 1);
     Judgement {
         version: VERSION,
         rule: rule::NAME.into(),
-        warnings: warnings::of(run, &measured, (&gates, &comparisons)),
+        setbacks: warnings::setbacks(run, &measured, &gates),
+        warnings: warnings::of(run, &measured, &comparisons),
+        any_false: (chances as f64 * run.plan.design.error_rate).min(1.0),
         gates,
         tables: table::of(run, &measured),
+        curves: curves::of(run, &measured),
         differences: differ::of(run),
         comparisons,
     }
@@ -189,6 +206,16 @@ mod tests {
     }
 
     #[test]
+    fn each_workload_and_arm_has_a_chance_of_its_own_to_be_wrong() {
+        let any_false = |play: Play| judge(&play.run()).any_false;
+        assert!((any_false(Play::new()) - 0.05).abs() < 1e-12);
+        let twice = |run: &mut Run| run.plan.workloads.push(run.plan.workloads[0].clone());
+        assert!((any_false(Play::new().arm("7.3").with(twice)) - 0.2).abs() < 1e-12);
+        let reckless = |run: &mut Run| run.plan.design.error_rate = 0.5;
+        assert!((any_false(Play::new().arm("7.3").arm("7.4").with(reckless)) - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
     fn three_blocks_are_not_enough_for_a_plan_of_four() {
         let run = Play::new().blocks(&[[100.0, 107.2], [100.1, 107.5], [99.9, 107.1]]);
         let judgement = judge(&run.run());
@@ -223,6 +250,16 @@ mod tests {
             .run();
         let bytes = || serde_json::to_vec(&judge(&run)).unwrap();
         assert_eq!(bytes(), bytes());
+    }
+
+    #[test]
+    fn figures_come_back_from_a_file_to_the_last_bit() {
+        let pairs = noise::pairs(noise::REFERENCE, 0.0, 10_000, (1, 0));
+        let text = serde_json::to_string(&pairs).unwrap();
+        let back: Vec<Pair> = serde_json::from_str(&text).unwrap();
+        let bits =
+            |pairs: &[Pair]| -> Vec<u64> { pairs.iter().map(|pair| pair.arm.to_bits()).collect() };
+        assert_eq!(bits(&back), bits(&pairs));
     }
 
     #[test]

@@ -10,11 +10,12 @@
 //! a drift of 1 % a trial; paired log-ratios then have a scale of 4.9 %. The other ten are what real machines do
 //! beyond that. Same seed, same values.
 
-use std::f64::consts::TAU;
+use std::f64::consts::{FRAC_1_SQRT_2, TAU};
 
 use record::verdict::Pair;
 
 use crate::design::Dice;
+use crate::score::scale;
 
 /// How deep a slow trial is, at the least and at the most: shares of the value.
 const DEPTH: (f64, f64) = (0.1, 0.4);
@@ -22,6 +23,8 @@ const DEPTH: (f64, f64) = (0.1, 0.4);
 /// What a machine does to its trials; shares unless said otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Noise {
+    /// To be typed.
+    pub word: &'static str,
     /// For people.
     pub name: &'static str,
     /// Deviation of a trial of baseline and arm, on the logarithm.
@@ -38,7 +41,7 @@ pub struct Noise {
     pub drift: f64,
     /// Change per trial.
     pub trend: f64,
-    /// What being second in a block does.
+    /// What not being first in a block does.
     pub second: f64,
 }
 
@@ -53,6 +56,7 @@ pub enum Tails {
 
 /// Shared machines as measured.
 pub const REFERENCE: Noise = Noise {
+    word: "reference",
     name: "reference",
     sigma: [0.03; 2],
     tails: Tails::Normal,
@@ -66,69 +70,125 @@ pub const REFERENCE: Noise = Noise {
 
 /// A machine of its own: 1 % from trial to trial.
 pub const QUIET: Noise = Noise {
+    word: "quiet",
     name: "quiet box",
     sigma: [0.01; 2],
     drift: 0.005,
     ..REFERENCE
 };
 
+/// An emulated guest whose clock counts instructions: boots of one kernel agree within 0.4 to 0.8 %.
+pub const COUNTED: Noise = Noise {
+    word: "counted",
+    name: "counted instructions",
+    sigma: [0.002; 2],
+    slow: 0.0,
+    drift: 0.0,
+    ..REFERENCE
+};
+
 /// Ten machines that are worse than the reference, each in its own way.
 #[rustfmt::skip]
 pub const MODELS: [Noise; 10] = [
-    Noise { name: "every fifth trial slow", slow: 0.2, ..REFERENCE },
-    Noise { name: "six slow trials in a row", burst: 6, ..REFERENCE },
-    Noise { name: "neighbours correlated by 0.8", memory: 0.8, ..REFERENCE },
-    Noise { name: "each trial 0.5 % slower", trend: -0.005, ..REFERENCE },
-    Noise { name: "random walk of 5 % a trial", drift: 0.05, ..REFERENCE },
-    Noise { name: "10 % from trial to trial", sigma: [0.1; 2], ..REFERENCE },
-    Noise { name: "heavy tails", tails: Tails::Heavy, ..REFERENCE },
-    Noise { name: "second trial 5 % slower", second: -0.05, ..REFERENCE },
-    Noise { name: "arms of unequal spread", sigma: [0.02, 0.06], slow: 0.0, drift: 0.0, ..REFERENCE },
-    Noise { name: "drift alone", sigma: [0.001; 2], slow: 0.0, ..REFERENCE },
+    Noise { word: "slow", name: "every fifth trial slow", slow: 0.2, ..REFERENCE },
+    Noise { word: "bursts", name: "six slow trials in a row", burst: 6, ..REFERENCE },
+    Noise { word: "memory", name: "neighbours correlated by 0.8", memory: 0.8, ..REFERENCE },
+    Noise { word: "trend", name: "each trial 0.5 % slower", trend: -0.005, ..REFERENCE },
+    Noise { word: "walk", name: "random walk of 5 % a trial", drift: 0.05, ..REFERENCE },
+    Noise { word: "loud", name: "10 % from trial to trial", sigma: [0.1; 2], ..REFERENCE },
+    Noise { word: "tails", name: "heavy tails", tails: Tails::Heavy, ..REFERENCE },
+    Noise { word: "second", name: "second trial 5 % slower", second: -0.05, ..REFERENCE },
+    Noise { word: "uneven", name: "arms of unequal spread", sigma: [0.02, 0.06], slow: 0.0, drift: 0.0, ..REFERENCE },
+    Noise { word: "drift", name: "drift alone", sigma: [0.001; 2], slow: 0.0, ..REFERENCE },
 ];
+
+/// All machines that can be named.
+pub fn named() -> impl Iterator<Item = Noise> {
+    [REFERENCE, QUIET, COUNTED].into_iter().chain(MODELS)
+}
+
+impl Noise {
+    /// The machine of an earlier run: the scale of its contrasts, its slot effect as a share, and its share of odd trials.
+    pub fn as_measured(scale: f64, slot: f64, odd: f64) -> Self {
+        Self {
+            word: "measured",
+            name: "as measured",
+            // A contrast is the difference of two trials.
+            sigma: [scale * FRAC_1_SQRT_2; 2],
+            slow: odd,
+            drift: 0.0,
+            second: slot.ln_1p(),
+            ..REFERENCE
+        }
+    }
+
+    /// The scale of a block's log-ratio, once the slot's effect is taken off.
+    pub fn scale(self) -> f64 {
+        const MANY: u32 = 4000;
+        let alike = Self {
+            second: 0.0,
+            ..self
+        };
+        let pairs = pairs(alike, 0.0, MANY, (1, 0));
+        let contrasts = pairs.iter().map(|pair| (pair.arm / pair.baseline).ln());
+        scale(&contrasts.collect::<Vec<f64>>())
+    }
+}
 
 /// One trial, in the order in which it ran.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slot {
     /// Counted from 1.
     pub block: u32,
-    /// Whether the arm ran, or else the baseline.
-    pub is_arm: bool,
+    /// Which arm ran, the baseline being 0.
+    pub arm: usize,
     /// What was measured; more is better, about 100.
     pub value: f64,
 }
 
-/// Trials without end, two per block, their order drawn by a fair coin.
+/// Trials without end, one of each arm in a block, their order drawn at random.
 #[derive(Debug)]
 pub struct Trials {
     noise: Noise,
-    effect: f64,
+    /// Of the arms beside the baseline, on the logarithm.
+    effects: Vec<f64>,
     coins: Dice,
     chance: Dice,
     /// Trials so far.
     ran: u32,
-    arm_first: bool,
+    /// Arms of this block that are still to run, the next one last.
+    left: Vec<usize>,
     drift: f64,
     last: f64,
     slow_left: u32,
 }
 
 impl Trials {
-    /// Trials of an arm that is `effect` (a share, above -1) better than its baseline. Streams of one seed have the
-    /// same order and unrelated noise, as the metrics of one run do.
-    pub fn new(noise: Noise, effect: f64, seed: u64, stream: u32) -> Self {
+    /// Trials of arms that are each better than the baseline by a share of `effects`, above -1. Streams of one seed have
+    /// the same order and unrelated noise, as the metrics of one run do.
+    pub fn new(noise: Noise, effects: &[f64], seed: u64, stream: u32) -> Self {
         let mut chance = Dice::keyed(&format!("noise\n{}\n{seed}\n{stream}", noise.name));
         Self {
             last: deviation(&mut chance, noise.tails),
             noise,
-            effect: effect.ln_1p(),
+            effects: effects.iter().map(|effect| effect.ln_1p()).collect(),
             coins: Dice::keyed(&format!("coins\n{}\n{seed}", noise.name)),
             chance,
             ran: 0,
-            arm_first: false,
+            left: Vec::new(),
             drift: 0.0,
             slow_left: 0,
         }
+    }
+
+    /// Draws a block's order and takes its first arm (Fisher and Yates).
+    fn draw(&mut self) -> usize {
+        self.left = (0..=self.effects.len()).collect();
+        for last in (1..self.left.len()).rev() {
+            let other = self.coins.below(last as u64 + 1) as usize;
+            self.left.swap(last, other);
+        }
+        self.left.pop().expect("there is a baseline")
     }
 
     /// What the machine does to the next trial, on the logarithm.
@@ -156,49 +216,62 @@ impl Iterator for Trials {
     type Item = Slot;
 
     fn next(&mut self) -> Option<Slot> {
-        let is_second = self.ran % 2 == 1;
-        if !is_second {
-            self.arm_first = self.coins.next() >> 63 == 1;
+        let arms = self.effects.len() + 1;
+        let is_first = self.left.is_empty();
+        let arm = match self.left.pop() {
+            Some(arm) => arm,
+            None => self.draw(),
+        };
+        let mut value = self.disturb(arm > 0);
+        if arm > 0 {
+            value += self.effects[arm - 1];
         }
-        let is_arm = self.arm_first != is_second;
-        let mut value = self.disturb(is_arm);
-        if is_arm {
-            value += self.effect;
-        }
-        if is_second {
+        if !is_first {
             value += self.noise.second;
         }
-        let block = self.ran / 2 + 1;
+        let block = self.ran / arms as u32 + 1;
         self.ran += 1;
         let value = 100.0 * value.exp();
-        Some(Slot {
-            block,
-            is_arm,
-            value,
-        })
+        Some(Slot { block, arm, value })
     }
 }
 
-/// The first `blocks` blocks, side by side.
-pub fn pairs(noise: Noise, effect: f64, blocks: u32, (seed, stream): (u64, u32)) -> Vec<Pair> {
-    let trials: Vec<Slot> = Trials::new(noise, effect, seed, stream)
-        .take(2 * blocks as usize)
+/// The first `blocks` blocks of one arm, side by side with the baseline.
+pub fn pairs(noise: Noise, effect: f64, blocks: u32, key: (u64, u32)) -> Vec<Pair> {
+    sides(noise, &[effect], blocks, key).remove(0)
+}
+
+/// The first `blocks` blocks of each arm, side by side with the baseline that they share.
+pub fn sides(
+    noise: Noise,
+    effects: &[f64],
+    blocks: u32,
+    (seed, stream): (u64, u32),
+) -> Vec<Vec<Pair>> {
+    let arms = effects.len() + 1;
+    let trials: Vec<Slot> = Trials::new(noise, effects, seed, stream)
+        .take(arms * blocks as usize)
         .collect();
-    let pair = |slots: &[Slot]| {
-        let arm_first = slots[0].is_arm;
-        let (arm, baseline) = if arm_first {
-            (slots[0], slots[1])
-        } else {
-            (slots[1], slots[0])
-        };
+    let place = |slots: &[Slot], arm: usize| {
+        let place = slots.iter().position(|slot| slot.arm == arm);
+        place.expect("each arm runs once in a block")
+    };
+    let pair = |slots: &[Slot], arm: usize| {
+        let (base, other) = (place(slots, 0), place(slots, arm));
         Pair {
-            block: arm.block,
-            baseline: baseline.value,
-            arm: arm.value,
-            arm_first,
+            block: slots[0].block,
+            baseline: slots[base].value,
+            arm: slots[other].value,
+            arm_first: other < base,
         }
     };
-    trials.chunks_exact(2).map(pair).collect()
+    let side = |arm| {
+        trials
+            .chunks_exact(arms)
+            .map(|slots| pair(slots, arm))
+            .collect()
+    };
+    (1..arms).map(side).collect()
 }
 
 /// Evenly between 0 and 1, neither of them: 53 bits.
@@ -225,7 +298,7 @@ fn normal(dice: &mut Dice) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::score::{median, scale};
+    use crate::score::median;
 
     fn contrasts(noise: Noise, effect: f64) -> Vec<f64> {
         let pairs = pairs(noise, effect, 20_000, (1, 0));
@@ -239,7 +312,7 @@ mod tests {
     fn the_reference_has_the_scale_that_was_measured() {
         let scale = scale(&contrasts(REFERENCE, 0.0));
         assert!((0.047..0.051).contains(&scale), "{scale}");
-        let quiet = crate::score::scale(&contrasts(QUIET, 0.0));
+        let quiet = QUIET.scale();
         assert!((0.013..0.018).contains(&quiet), "{quiet}");
     }
 
@@ -264,7 +337,7 @@ mod tests {
                 drift: 0.0,
                 ..noise
             };
-            let slots = Trials::new(noise, 0.0, 1, 0).take(40_000);
+            let slots = Trials::new(noise, &[0.0], 1, 0).take(40_000);
             let slow: Vec<bool> = slots.map(|slot| slot.value < 95.0).collect();
             let in_row = slow.windows(2).filter(|two| two[0] && two[1]).count();
             let all = slow.iter().filter(|slow| **slow).count();
@@ -293,6 +366,31 @@ mod tests {
             pair.arm / pair.baseline
         };
         assert!((ratio.ln() + 0.05).abs() < 1e-4, "{ratio}");
+    }
+
+    #[test]
+    fn arms_share_their_baseline_and_have_effects_of_their_own() {
+        let noise = Noise {
+            sigma: [1e-6; 2],
+            drift: 0.0,
+            slow: 0.0,
+            ..REFERENCE
+        };
+        let sides = sides(noise, &[0.1, -0.1], 300, (1, 0));
+        for (side, effect) in sides.iter().zip([0.1f64, -0.1]) {
+            let off = |pair: &Pair| ((pair.arm / pair.baseline).ln() - effect.ln_1p()).abs();
+            assert!(side.iter().all(|pair| off(pair) < 1e-4));
+            let firsts = side.iter().filter(|pair| pair.arm_first).count();
+            assert!((115..=185).contains(&firsts), "{firsts}");
+        }
+        let mut both = sides[0].iter().zip(&sides[1]);
+        assert!(both.all(|(one, other)| one.baseline.to_bits() == other.baseline.to_bits()));
+    }
+
+    #[test]
+    fn a_machine_as_measured_has_the_noise_that_was_measured() {
+        let scale = Noise::as_measured(0.02, -0.03, 0.0).scale();
+        assert!((0.019..0.021).contains(&scale), "{scale}");
     }
 
     #[test]

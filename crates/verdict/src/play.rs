@@ -10,7 +10,7 @@ use record::latency::Latency;
 use record::load::{LoadResult, Second};
 use record::metric::{Direction, Figure, MetricSpec, Role};
 use record::plan::{
-    Arm, Clock, Design, MachineKind, MachinePlan, Mode, Plan, Tuning, WorkloadPlan,
+    Arm, Clock, Design, DiskSpeed, MachineKind, MachinePlan, Mode, Plan, Tuning, WorkloadPlan,
 };
 use record::rundir::{Run, TRIAL_VERSION, TrialRecord};
 use record::trial::{Measurement, Outcome, Trial, Void, VoidReason};
@@ -36,6 +36,7 @@ impl Play {
             opening,
             entries: Vec::new(),
             attempts: Vec::new(),
+            struck: Vec::new(),
             facts: Vec::new(),
         })
     }
@@ -129,6 +130,7 @@ fn plan() -> Plan {
             boot_timeout: Duration::from_secs(120),
             silence: Duration::from_secs(120),
             trial_limit: Duration::from_secs(3600),
+            disk: DiskSpeed::default(),
         },
         image: Some("web".into()),
         arms: vec![arm("6.1"), arm("7.2")],
@@ -189,6 +191,7 @@ fn measurement(arm: &str, pages_per_s: f64) -> Measurement {
                 pages_per_s,
             ),
         ],
+        curves: Vec::new(),
         load: Some(load(pages_per_s)),
         usage: Usage {
             cpu_user: 0.4,

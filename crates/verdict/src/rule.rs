@@ -87,6 +87,22 @@ pub fn decide(series: &[Series<'_>], design: &Design, key: &str) -> Vec<Finding>
     findings
 }
 
+/// The verdict on a primary metric alone, and the blocks after which its run needs no more; without the estimate and the
+/// interval, which cost most of the time.
+pub(crate) fn fall(
+    series: Series<'_>,
+    design: &Design,
+    key: &str,
+    shared: bool,
+) -> Option<(Verdict, u32)> {
+    let contrasts = Contrasts::of(series.pairs, series.direction, design.margin)?;
+    let route = Route::lay(&series, design, key, shared);
+    let last = route.looks.last()?.blocks;
+    let fallen = path::follow(&[&contrasts], route.course()).remove(0);
+    let (verdict, blocks) = fallen.unwrap_or((Verdict::Undecided, last));
+    Some((verdict, blocks as u32))
+}
+
 /// The primary metric alone after each of some numbers of blocks: ratio and interval, for the picture of how a verdict
 /// ripened.
 pub fn ripen(

@@ -11,7 +11,7 @@ use record::load::{Fault, LoadResult};
 use record::metric::MetricSpec;
 use record::rundir::Run;
 use record::trial::{Measurement, Outcome, VoidReason};
-use record::verdict::ArmTable;
+use record::verdict::{ArmClients, ArmTable, ArmUsage};
 
 use crate::pair::Measured;
 
@@ -73,15 +73,6 @@ pub(crate) fn mean<T>(items: &[T], of: impl Fn(&T) -> f64) -> f64 {
 }
 
 fn averages(trials: &[&Measurement], specs: &[MetricSpec]) -> ArmTable {
-    let usage = |of: fn(&Usage) -> f64| mean(trials, |trial| of(&trial.usage));
-    let loads: Vec<&LoadResult> = trials
-        .iter()
-        .filter_map(|trial| trial.load.as_ref())
-        .collect();
-    let mut latency = Latency::new();
-    for load in &loads {
-        latency.merge(&load.latency);
-    }
     ArmTable {
         workload: String::new(),
         arm: String::new(),
@@ -95,23 +86,46 @@ fn averages(trials: &[&Measurement], specs: &[MetricSpec]) -> ArmTable {
             .unwrap_or_default(),
         measured: trials.len() as u32,
         voids: BTreeMap::new(),
-        cpu_user: usage(|usage| usage.cpu_user),
-        cpu_system: usage(|usage| usage.cpu_system),
-        memory_used_bytes: usage(|usage| usage.memory_used_bytes as f64),
-        swap_used_bytes: trials
-            .iter()
-            .map(|trial| trial.usage.swap_used_bytes)
-            .max()
-            .unwrap_or(0),
+        usage: usage(trials),
+        clients: clients(trials),
+        figures: figures(trials, specs),
+    }
+}
+
+/// The mean over the trials that were long enough for a sample: the others would count as idle.
+fn usage(trials: &[&Measurement]) -> Option<ArmUsage> {
+    let sampled: Vec<&Usage> = trials
+        .iter()
+        .map(|trial| &trial.usage)
+        .filter(|usage| **usage != Usage::default())
+        .collect();
+    let share = |of: fn(&Usage) -> f64| mean(&sampled, |usage| of(usage));
+    Some(ArmUsage {
+        cpu_user: share(|usage| usage.cpu_user),
+        cpu_system: share(|usage| usage.cpu_system),
+        memory_used_bytes: share(|usage| usage.memory_used_bytes as f64),
+        swap_used_bytes: sampled.iter().map(|usage| usage.swap_used_bytes).max()?,
+        sampling: share(|usage| usage.sampling),
+    })
+}
+
+fn clients(trials: &[&Measurement]) -> Option<ArmClients> {
+    let loads: Vec<&LoadResult> = trials
+        .iter()
+        .filter_map(|trial| trial.load.as_ref())
+        .collect();
+    let mut latency = Latency::new();
+    for load in &loads {
+        latency.merge(&load.latency);
+    }
+    (!loads.is_empty()).then(|| ArmClients {
         served: loads.iter().map(|load| load.ok).sum(),
         served_per_s: mean(&loads, |load| load.ok_per_s()),
         mean_ms: latency.mean_ns() / 1e6,
         faults: faults(trials),
-        figures: figures(trials, specs),
         over_time: over_time(&loads),
         latency_curve: latency_curve(&latency),
-        sampling: usage(|usage| usage.sampling),
-    }
+    })
 }
 
 fn figures(trials: &[&Measurement], specs: &[MetricSpec]) -> Vec<(MetricSpec, f64)> {
@@ -191,13 +205,19 @@ mod tests {
         let [old, new] = tables.as_slice() else {
             panic!("two arms have two tables")
         };
-        assert_eq!((old.measured, old.served), (2, 440));
-        assert!((old.served_per_s - 110.0).abs() < 1e-9);
-        assert!((old.mean_ms - 1e3 / 110.0).abs() < 0.02, "{}", old.mean_ms);
+        let seen = old.clients.as_ref().unwrap();
+        assert_eq!((old.measured, seen.served), (2, 440));
+        assert!((seen.served_per_s - 110.0).abs() < 1e-9);
+        assert!(
+            (seen.mean_ms - 1e3 / 110.0).abs() < 0.02,
+            "{}",
+            seen.mean_ms
+        );
         assert_eq!(old.figures[0].0.name, "throughput");
         assert!((new.figures[0].1 - 210.0).abs() < 1e-9);
         assert_eq!(new.voids, BTreeMap::from([(VoidReason::Panic, 1)]));
-        assert_eq!(new.over_time, [(0.0, 210.0), (1.0, 210.0)]);
+        let seen = new.clients.as_ref().unwrap();
+        assert_eq!(seen.over_time, [(0.0, 210.0), (1.0, 210.0)]);
         assert_eq!(
             (new.kernel.as_str(), new.server.as_str()),
             ("7.2-amd64", "Apache/2.4")
@@ -207,7 +227,8 @@ mod tests {
     #[test]
     fn the_curve_ends_with_the_largest_latency() {
         let tables = tables(Play::new().blocks(&[[100.0, 200.0]]));
-        let (quantile, ms) = *tables[0].latency_curve.last().unwrap();
+        let seen = tables[0].clients.as_ref().unwrap();
+        let (quantile, ms) = *seen.latency_curve.last().unwrap();
         assert!(
             (quantile - 1.0).abs() < 1e-9 && (ms - 10.0).abs() < 0.02,
             "{quantile} {ms}"
@@ -215,13 +236,32 @@ mod tests {
     }
 
     #[test]
-    fn an_arm_without_a_trial_has_zeros_and_no_curves() {
+    fn an_arm_without_a_trial_used_and_saw_nothing() {
         let table = &tables(Play::new())[0];
         assert_eq!(
-            (table.measured, table.served_per_s, table.mean_ms),
-            (0, 0.0, 0.0)
+            (table.measured, &table.usage, &table.clients),
+            (0, &None, &None)
         );
-        assert!(table.latency_curve.is_empty() && table.over_time.is_empty());
+    }
+
+    #[test]
+    fn trials_without_clients_or_samples_have_no_zeros_for_them() {
+        let play = Play::new().blocks(&[[1.0, 2.0]; 2]).with(|run| {
+            for (index, record) in run.attempts.iter_mut().enumerate() {
+                let Outcome::Measured(trial) = &mut record.outcome else {
+                    panic!("measured")
+                };
+                trial.load = None;
+                if index < 3 {
+                    trial.usage = Usage::default();
+                }
+            }
+        });
+        let tables = tables(play);
+        assert_eq!((&tables[0].usage, &tables[0].clients), (&None, &None));
+        // One of this arm's two trials was sampled, and its 40 % are not halved.
+        let cpu_user = tables[1].usage.as_ref().unwrap().cpu_user;
+        assert!((cpu_user - 0.4).abs() < 1e-12, "{cpu_user}");
     }
 
     #[test]
@@ -239,7 +279,8 @@ mod tests {
             load.window_ns = 10_000 * 1_000_000_000;
             load.timeline = (0..10_000).map(second).collect();
         });
-        let points = &tables(play)[0].over_time;
+        let tables = tables(play);
+        let points = &tables[0].clients.as_ref().unwrap().over_time;
         assert_eq!(points.len(), 1000);
         assert!(
             points

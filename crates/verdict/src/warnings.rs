@@ -3,13 +3,15 @@
 //! Each warning is one lowercase fragment that names workload and arm, gives its numbers, and says
 //! in parentheses what it means or what to do. Gravest first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
+use record::journal::Event;
 use record::load::{LoadResult, Second};
+use record::metric::{Direction, Role};
 use record::plan::{Arm, MachineKind};
-use record::rundir::Run;
-use record::trial::Measurement;
+use record::rundir::{Run, TrialRecord};
+use record::trial::{Measurement, Outcome};
 use record::units::{show_bytes, show_change, significant};
 use record::verdict::{Comparison, Gate, Verdict};
 
@@ -25,22 +27,23 @@ const TAX: f64 = 0.01;
 /// Change of the rate from the first to the last third of the window that counts as unsettled.
 const DRIFT: f64 = 0.1;
 
-/// Everything that is to be said of a run before its figures.
-pub(crate) fn of(
-    run: &Run,
-    measured: &Measured<'_>,
-    (gates, comparisons): (&[Gate], &[Comparison]),
-) -> Vec<String> {
+/// What went wrong in a run, failed gates first.
+pub(crate) fn setbacks(run: &Run, measured: &Measured<'_>, gates: &[Gate]) -> Vec<String> {
     let failed = |gate: &Gate| format!("{}: arm {} FAILS: {}", gate.workload, gate.arm, gate.what);
-    let mut warnings: Vec<String> = gates.iter().map(failed).collect();
-    for workload in run
-        .plan
-        .workloads
-        .iter()
-        .map(|workload| workload.id.as_str())
-    {
-        warnings.extend(failed_attempts(run, workload));
-        warnings.extend(missing_blocks(run, measured, workload));
+    let mut setbacks: Vec<String> = gates.iter().map(failed).collect();
+    for workload in workloads(run) {
+        setbacks.extend(failed_attempts(run, workload));
+        setbacks.extend(missing_blocks(run, measured, workload));
+        setbacks.extend(invalidated(run, workload));
+    }
+    setbacks
+}
+
+/// Everything else that is to be said of a run before its figures.
+pub(crate) fn of(run: &Run, measured: &Measured<'_>, comparisons: &[Comparison]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for workload in workloads(run) {
+        warnings.extend(few_blocks(run, measured, workload));
         warnings.extend(unserved(run, measured, workload));
         warnings.extend(unsettled(run, measured, workload));
         warnings.extend(wrong_limit(run, measured, workload));
@@ -52,6 +55,13 @@ pub(crate) fn of(
     warnings.extend(equal_arms(run));
     warnings.extend(nature(run));
     warnings
+}
+
+fn workloads(run: &Run) -> impl Iterator<Item = &str> {
+    run.plan
+        .workloads
+        .iter()
+        .map(|workload| workload.id.as_str())
 }
 
 fn arms(run: &Run) -> impl Iterator<Item = &Arm> {
@@ -98,28 +108,71 @@ fn failed_attempts(run: &Run, workload: &str) -> Vec<String> {
     warnings
 }
 
-/// Blocks left out, and fewer blocks than the plan wants at least.
-fn missing_blocks(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let (begun, incomplete) = measured.begun_and_incomplete(run, workload);
-    if !incomplete.is_empty() {
-        let numbers: Vec<String> = incomplete.iter().map(u32::to_string).collect();
-        warnings.push(format!(
+/// Blocks left out. One of which an arm was not tried yet is under way, and nothing went wrong in it.
+fn missing_blocks(run: &Run, measured: &Measured<'_>, workload: &str) -> Option<String> {
+    let (begun, _) = measured.begun_and_incomplete(run, workload);
+    let failed = arms(run).flat_map(|arm| measured.missing(workload, &arm.name));
+    let failed: BTreeSet<u32> = failed.collect();
+    let numbers: Vec<String> = failed.iter().map(u32::to_string).collect();
+    (!numbers.is_empty()).then(|| {
+        format!(
             "{workload}: blocks without a figure of every arm: {} of {begun}, number {} (not \
              compared where an arm is missing)",
-            incomplete.len(),
+            numbers.len(),
             numbers.join(", ")
-        ));
-    }
+        )
+    })
+}
+
+/// Fewer whole blocks than the plan wants at least.
+fn few_blocks(run: &Run, measured: &Measured<'_>, workload: &str) -> Option<String> {
+    let (begun, incomplete) = measured.begun_and_incomplete(run, workload);
     let whole = begun - incomplete.len();
-    if whole < run.plan.design.min_blocks as usize {
-        warnings.push(format!(
-            "{workload}: whole blocks so far: {whole}, the plan wants {} at least (no verdict \
-             before that)",
-            run.plan.design.min_blocks
-        ));
+    let least = run.plan.design.min_blocks;
+    (whole < least as usize).then(|| {
+        format!(
+            "{workload}: whole blocks so far: {whole}, the plan wants {least} at least (no \
+             verdict before that)"
+        )
+    })
+}
+
+/// Blocks that were run again because something outside disturbed them.
+fn invalidated(run: &Run, workload: &str) -> Option<String> {
+    let mut reasons = BTreeMap::<u32, Vec<&str>>::new();
+    for entry in &run.entries {
+        match &entry.event {
+            Event::Invalidated {
+                workload: its,
+                block,
+                reason,
+                ..
+            } if its == workload => reasons.entry(*block).or_default().push(reason),
+            Event::Invalidated { .. }
+            | Event::Opened(_)
+            | Event::Resumed { .. }
+            | Event::Started { .. }
+            | Event::Ended { .. }
+            | Event::Looked { .. }
+            | Event::Closed { .. } => {}
+        }
     }
-    warnings
+    let told = |(block, reasons): (&u32, &Vec<&str>)| {
+        let times = match reasons.len() {
+            1 => String::new(),
+            times => format!(" {times} times"),
+        };
+        format!("block {block}{times}: {}", reasons.join("; "))
+    };
+    let told: Vec<String> = reasons.iter().map(told).collect();
+    (!told.is_empty()).then(|| {
+        format!(
+            "{workload}: blocks that something outside disturbed, run again: {}: {} (their first \
+             figures do not count)",
+            told.len(),
+            told.join("; ")
+        )
+    })
 }
 
 /// Requests that ended in a fault or were never sent, by whose fault it was.
@@ -174,8 +227,17 @@ fn wrong_limit(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String
                 ));
             }
         };
+        // Without clients to add, idle time is part of the work: tasks that sleep, files that are waited for. So it is on
+        // the lower steps of a climb. And where clients fix the rate, it is what an arm that is fast enough has.
+        let driven = trials.iter().all(|trial| {
+            let mut figures = trial.figures.iter();
+            let deciding = figures.find(|one| one.spec.role == Role::Primary);
+            let is_pushed = deciding.is_none_or(|one| one.spec.direction == Direction::Higher);
+            trial.load.is_some() && is_pushed && !climbs(trial)
+        });
+        let idle = |trial: &Measurement| trial.usage.cpu_idle;
         warn(
-            share(|trial| trial.usage.cpu_idle),
+            if driven { share(idle) } else { 0.0 },
             IDLE,
             "idle",
             "the load, not the arm, may have set the figures: add connections",
@@ -200,7 +262,9 @@ fn wrong_limit(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String
 fn unsettled(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     for arm in arms(run) {
-        let trials = measured.of_arm(workload, &arm.name);
+        let mut trials = measured.of_arm(workload, &arm.name);
+        // A ramp is meant to change.
+        trials.retain(|trial| !climbs(trial));
         let served = |part: fn(&[Second]) -> &[Second]| -> f64 {
             let loads = trials.iter().filter_map(|trial| trial.load.as_ref());
             let parts = loads.flat_map(|load| part(whole_seconds(load)));
@@ -217,6 +281,11 @@ fn unsettled(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String> 
         }
     }
     warnings
+}
+
+/// Whether a trial goes through several loads, so that its seconds are not alike by design.
+fn climbs(trial: &Measurement) -> bool {
+    trial.curves.iter().any(|curve| !curve.is_over_time())
 }
 
 /// The window without its last second, when that is not a whole one.
@@ -341,7 +410,18 @@ fn nature(run: &Run) -> Vec<String> {
                 .into(),
         );
     }
+    let loads = |record: &TrialRecord| match &record.outcome {
+        Outcome::Measured(measurement) => Some(measurement.load.is_some()),
+        Outcome::Void(_) | Outcome::Skipped(_) => None,
+    };
+    let mut loads = run.attempts.iter().filter_map(loads).peekable();
+    let unserved = loads.peek().is_some() && !loads.any(|has_load| has_load);
     match run.plan.machine.kind {
+        MachineKind::Qemu if unserved => warnings.push(
+            "whatever drives the work runs inside the guest, on the same CPUs (figures include \
+             it, and no network)"
+                .into(),
+        ),
         MachineKind::Qemu => warnings.push(
             "the clients run inside the guest, on the server's own CPUs (figures include the \
              clients' work, and no network)"
@@ -359,6 +439,7 @@ fn nature(run: &Run) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
+    use record::curve::Curve;
     use record::load::Fault;
     use record::trial::Outcome;
 
@@ -366,7 +447,8 @@ mod tests {
     use crate::play::Play;
 
     fn check(play: Play, want: &Expect) {
-        want.assert_eq(&crate::judge(&play.run()).warnings.join("\n"));
+        let judgement = crate::judge(&play.run());
+        want.assert_eq(&[judgement.setbacks, judgement.warnings].concat().join("\n"));
     }
 
     fn whole() -> Play {
@@ -443,7 +525,6 @@ mod tests {
         check(
             Play::new().measured(1, "6.1", 100.0),
             &expect![[r#"
-                web: blocks without a figure of every arm: 1 of 1, number 1 (not compared where an arm is missing)
                 web: whole blocks so far: 0, the plan wants 4 at least (no verdict before that)
                 the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
         );
@@ -494,6 +575,45 @@ mod tests {
                 web: swap in use on arm 6.1: 3.00 MiB (memory was short, so the disk is measured too)
                 web: swap in use on arm 7.2: 3.00 MiB (memory was short, so the disk is measured too)
                 the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+        );
+    }
+
+    #[test]
+    fn a_climb_is_neither_unsettled_nor_idle() {
+        let climb = |axis: &str| {
+            (0..8).fold(whole(), |play, attempt| {
+                change(play, attempt, |trial| {
+                    trial.usage.cpu_idle = 0.35;
+                    trial.curves = vec![Curve {
+                        name: "throughput".into(),
+                        unit: "requests/s".into(),
+                        direction: Direction::Higher,
+                        axis: axis.into(),
+                        points: Vec::new(),
+                    }];
+                })
+            })
+        };
+        let clients = "the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)";
+        let count = |axis| crate::judge(&climb(axis).run()).warnings.len();
+        let warnings = crate::judge(&climb("connections").run()).warnings;
+        assert_eq!(warnings, [clients]);
+        assert_eq!(count("s"), 3, "a soak has one load all the time");
+    }
+
+    #[test]
+    fn work_without_clients_is_not_told_to_add_some() {
+        let play = (0..8).fold(whole(), |play, attempt| {
+            change(play, attempt, |trial| {
+                trial.usage.cpu_idle = 0.35;
+                trial.load = None;
+            })
+        });
+        check(
+            play,
+            &expect![
+                "whatever drives the work runs inside the guest, on the same CPUs (figures include it, and no network)"
+            ],
         );
     }
 

@@ -3,7 +3,7 @@
 //! The population of workers is fixed from the start. Otherwise Apache forks and reaps by the second,
 //! and a trial measures how far that had come when the window opened.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -46,6 +46,8 @@ pub struct Apache {
     pub keep_alive: bool,
     /// The files it serves.
     pub root: PathBuf,
+    /// A directory of CGI programs, served below `/cgi-bin/`.
+    pub programs: Option<PathBuf>,
 }
 
 const PROGRAM: &str = "/usr/sbin/apache2";
@@ -78,6 +80,10 @@ fn configure(stage: &Stage, apache: &Apache) -> String {
     let keep_alive = if apache.keep_alive { "On" } else { "Off" };
     let address = stage.at(80);
     let limits = limits(apache.mpm, apache.connections + SPARE);
+    let programs = apache.programs.as_deref();
+    let programs = programs.map_or_else(String::new, |dir| {
+        configure_programs(stage, apache.mpm, dir)
+    });
     let config = &stage.config;
     // The backlog is asked for as large as can be, so that net.core.somaxconn alone decides.
     format!(
@@ -112,7 +118,30 @@ DocumentRoot {root}
 <Directory {root}>
     Require all granted
 </Directory>
-{config}
+{programs}{config}
+"
+    )
+}
+
+/// CGI programs, each started anew for its request: by the worker itself, or, where workers are threads, by a process
+/// of Apache's that does nothing else.
+fn configure_programs(stage: &Stage, mpm: Mpm, dir: &Path) -> String {
+    let (place, dir) = (stage.dir.join("apache2"), dir.display());
+    let module = match mpm {
+        Mpm::Prefork => format!("LoadModule cgi_module {MODULES}/mod_cgi.so\n"),
+        Mpm::Event | Mpm::Worker => format!(
+            "LoadModule cgid_module {MODULES}/mod_cgid.so\nScriptSock {}/cgid.sock\n",
+            place.display()
+        ),
+    };
+    format!(
+        "\
+LoadModule alias_module {MODULES}/mod_alias.so
+{module}ScriptAlias /cgi-bin/ {dir}/
+<Directory {dir}>
+    Options +ExecCGI
+    Require all granted
+</Directory>
 "
     )
 }

@@ -37,6 +37,13 @@ impl Stream {
         assert!(end > 0, "there is no number below zero");
         ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }
+
+    /// Puts items into a random order (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for end in (2..=items.len()).rev() {
+            items.swap(end - 1, self.below(end as u64) as usize);
+        }
+    }
 }
 
 const WORDS: &[&str] = &[

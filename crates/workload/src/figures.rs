@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use record::curve::Curve;
+use record::evidence::Sample;
 use record::load::{Fault, LoadResult};
 use record::metric::{Direction, Figure, MetricSpec, Role};
 
@@ -15,6 +17,8 @@ pub struct Seen<'s> {
     pub driven: &'s Driven,
     /// What the system used in the window.
     pub meter: &'s Meter,
+    /// The system second by second, warm-up included.
+    pub samples: &'s [Sample],
     /// Guest nanoseconds per executed instruction, when the clock counts instructions.
     pub ns_per_instruction: Option<u32>,
 }
@@ -73,7 +77,7 @@ fn show_faults(load: &LoadResult) -> String {
 pub fn web(seen: &Seen<'_>, server: &str) -> Result<Vec<Figure>, String> {
     let load = believe(seen)?;
     let us = |ns: f64| ns / 1e3;
-    let guard = |name, unit, value| figure(name, unit, Direction::Lower, Role::Guard, value);
+    let guard = |name, unit, value| guard(name, unit, Direction::Lower, value);
     let latency = |quantile| us(load.latency.quantile_ns(quantile) as f64);
     let mut figures = vec![
         figure(
@@ -98,6 +102,44 @@ pub fn web(seen: &Seen<'_>, server: &str) -> Result<Vec<Figure>, String> {
     let failed = load.fault_count() as f64 / ended as f64;
     figures.push(guard("failed", "share", failed));
     Ok(figures)
+}
+
+/// A figure that does not decide.
+pub fn guard(name: &str, unit: &str, direction: Direction, value: f64) -> Figure {
+    figure(name, unit, direction, Role::Guard, value)
+}
+
+/// The same figures with another one to decide, which comes first then.
+pub fn decided_by(mut figures: Vec<Figure>, name: &str) -> Vec<Figure> {
+    for figure in &mut figures {
+        figure.spec.role = if figure.spec.name == name {
+            Role::Primary
+        } else {
+            Role::Guard
+        };
+    }
+    figures.sort_by_key(|figure| figure.spec.role != Role::Primary);
+    figures
+}
+
+/// What a ramp of which more is better comes to, its peak first.
+pub fn ramp(curve: &Curve) -> Result<Vec<Figure>, String> {
+    let higher = |name, unit, value| guard(name, unit, Direction::Higher, value);
+    let shape = curve
+        .shape()
+        .ok_or_else(|| format!("no step of the ramp had any {}", curve.name))?;
+    Ok(vec![
+        figure(
+            "peak",
+            &curve.unit,
+            curve.direction,
+            Role::Primary,
+            shape.peak.value,
+        ),
+        higher("peak-at", &curve.axis, shape.peak.at),
+        higher("knee", &curve.axis, shape.knee),
+        higher("kept-of-peak", "share", shape.kept),
+    ])
 }
 
 /// Path length: all instructions but those of the idle loop, clients and sampler included, per right
@@ -148,7 +190,7 @@ mod tests {
     fn show(load: LoadResult, ns_per_instruction: Option<u32>) -> String {
         let driven = Driven {
             load: Some(load),
-            figures: Vec::new(),
+            ..Driven::default()
         };
         let meter = Meter {
             window: Duration::from_secs(2),
@@ -158,6 +200,7 @@ mod tests {
         let seen = Seen {
             driven: &driven,
             meter: &meter,
+            samples: &[],
             ns_per_instruction,
         };
         match web(&seen, "nginx") {
@@ -205,11 +248,12 @@ mod tests {
     fn the_primary_figure_comes_first_and_is_the_only_one() {
         let driven = Driven {
             load: Some(load(3, &[])),
-            figures: Vec::new(),
+            ..Driven::default()
         };
         let seen = Seen {
             driven: &driven,
             meter: &Meter::default(),
+            samples: &[],
             ns_per_instruction: None,
         };
         let figures = web(&seen, "apache2").unwrap();

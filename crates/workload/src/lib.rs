@@ -7,32 +7,71 @@
 //! One file per workload. A new one is that file and one line in `KINDS`; nothing else names a
 //! workload. It may use what is shared here: servers (`apache`, `nginx`), data from a seed, figures.
 
+mod accept;
 pub mod apache;
+mod command;
 pub mod data;
+mod database;
+mod disk;
 pub mod figures;
+mod interactive;
+mod io_mix;
 pub mod nginx;
+mod options;
 pub mod probe;
 pub mod service;
+mod smb;
+mod smb_ramp;
 pub mod stage;
-pub mod web_static;
+mod threads;
+mod ticker;
+pub mod tool;
+mod web;
+mod web_browse;
+mod web_cgi;
+mod web_many;
+mod web_open;
+mod web_ramp;
+mod web_slow;
+mod web_soak;
+mod web_static;
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use load::Tick;
+use record::curve::Curve;
 use record::fields::{Fields, remedy_among};
 use record::load::LoadResult;
 use record::metric::Figure;
 use record::plan::WorkloadPlan;
 use record::wire::WorkloadJob;
+use serde::Serialize;
 
 use crate::figures::Seen;
 use crate::service::Service;
 use crate::stage::Stage;
 
 /// All workloads there are.
-const KINDS: &[Kind] = &[web_static::KIND];
+const KINDS: &[Kind] = &[
+    accept::KIND,
+    command::KIND,
+    database::KIND,
+    interactive::KIND,
+    io_mix::KIND,
+    smb::KIND,
+    smb_ramp::KIND,
+    threads::KIND,
+    web_browse::KIND,
+    web_cgi::KIND,
+    web_many::KIND,
+    web_open::KIND,
+    web_ramp::KIND,
+    web_slow::KIND,
+    web_soak::KIND,
+    web_static::KIND,
+];
 
 /// How a workload is found by the word that plans write.
 pub(crate) struct Kind {
@@ -52,6 +91,13 @@ pub(crate) struct Checked {
     pub(crate) timing: Timing,
 }
 
+impl Checked {
+    fn new(options: &impl Serialize, timing: Timing) -> Self {
+        let options = serde_json::to_value(options).expect("options are plain data");
+        Self { options, timing }
+    }
+}
+
 /// How long a workload loads its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
@@ -68,7 +114,22 @@ pub struct Driven {
     pub load: Option<LoadResult>,
     /// Figures that the workload's own driver measured.
     pub figures: Vec<Figure>,
+    /// Figures against the load, of workloads that climb.
+    pub curves: Vec<Curve>,
 }
+
+/// What a driver returns when answers or data are wrong: the trial is void for what it served, not for what
+/// the agent could not do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong(pub String);
+
+impl std::fmt::Display for Wrong {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Wrong {}
 
 /// Who watches a drive.
 pub trait Watcher {
@@ -84,11 +145,16 @@ pub trait Watcher {
 /// Everything it does is decided by its options and the stage's seed, so two arms get the same.
 pub trait Workload: Send + Sync {
     /// Debian packages that the image must have.
-    fn packages(&self) -> Vec<&'static str>;
+    fn packages(&self) -> Vec<&str>;
 
     /// Kernel modules that it needs beyond the agent's own.
     fn modules(&self) -> Vec<&'static str> {
         Vec::new()
+    }
+
+    /// Size of the disk that it needs to itself, empty at the start, as `Stage::disk`; 0 for none.
+    fn disk_bytes(&self) -> u64 {
+        0
     }
 
     /// How long `drive` loads the server.

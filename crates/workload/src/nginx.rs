@@ -96,12 +96,8 @@ mod tests {
 
     fn configuration(keep_alive: bool) -> String {
         let stage = Stage {
-            dir: "/stage".into(),
-            server: [10, 77, 0, 1].into(),
-            client: [10, 77, 0, 2].into(),
-            cpus: 2,
-            seed: 7,
             config: "gzip on;".into(),
+            ..Stage::example()
         };
         let nginx = Nginx {
             connections: 100,

@@ -6,8 +6,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::tool;
+
 /// A question that only a working server answers rightly.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Probe {
     /// A page with a known content.
     Http {
@@ -17,6 +19,18 @@ pub enum Probe {
         path: String,
         /// The right body; its status is 200.
         body: Arc<[u8]>,
+    },
+    /// A program that ends with status 0 if the server serves, such as `pg_isready`.
+    Program {
+        /// Program and arguments; the program is an absolute path.
+        command: Vec<String>,
+    },
+    /// A question in a protocol of the workload's own.
+    Own {
+        /// The server.
+        server: SocketAddr,
+        /// Asks once; says what was wrong with the answer.
+        ask: fn(SocketAddr) -> Result<(), String>,
     },
 }
 
@@ -37,6 +51,8 @@ impl Probe {
                     .and_then(|answer| check(&answer, body))
                     .map_err(|why| format!("GET http://{server}{path}: {why}"))
             }
+            Self::Program { command } => tool::ask(command, PATIENCE),
+            Self::Own { server, ask } => ask(*server),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::probe::Probe;
 
 /// A server program that stays in the foreground. The agent starts it in the server's network
 /// namespace and in a cgroup of its own, so that all its processes are counted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Service {
     /// Name in samples and messages: `apache2`.
     pub name: String,

@@ -1,12 +1,17 @@
 //! Where a workload plays: its directory, its addresses, its seed.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+
+/// The network of the clients' further addresses: 4094 of them, `SOURCES_PREFIX` bits long.
+pub const SOURCES: Ipv4Addr = Ipv4Addr::new(10, 77, 16, 0);
+/// Length of that network's prefix, in bits.
+pub const SOURCES_PREFIX: u8 = 20;
 
 /// What a workload is given to play on. Nothing in it differs between arms but `config`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,14 +26,38 @@ pub struct Stage {
     pub cpus: u32,
     /// Seed of all data and schedules.
     pub seed: u64,
+    /// The block device of a workload that asks for a disk to itself.
+    pub disk: Option<PathBuf>,
     /// What the arm adds to the configuration of servers; a server that has none ignores it.
     pub config: String,
 }
 
 impl Stage {
+    /// A stage for tests; nothing is there.
+    #[cfg(test)]
+    pub(crate) fn example() -> Self {
+        Self {
+            dir: "/stage".into(),
+            server: [10, 77, 0, 1].into(),
+            client: [10, 77, 0, 2].into(),
+            cpus: 2,
+            seed: 7,
+            disk: None,
+            config: String::new(),
+        }
+    }
+
     /// A port of the server's side.
     pub fn at(&self, port: u16) -> SocketAddr {
         SocketAddr::from((self.server, port))
+    }
+
+    /// So many addresses of the clients' side beside `client`; each can be bound, and the server knows the way back.
+    pub fn sources(&self, count: u32) -> Vec<IpAddr> {
+        let first = u32::from(SOURCES) + 1;
+        (first..first + count)
+            .map(|bits| Ipv4Addr::from(bits).into())
+            .collect()
     }
 
     /// Makes a directory that servers which drop their rights can still read.

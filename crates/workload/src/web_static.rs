@@ -2,25 +2,19 @@
 //!
 //! The figures are `InfoWorld`'s of 30 January 2004: Apache 2.0.48 under `ab`, Linux 2.6.0 against 2.4.23.
 
-use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use anyhow::Result;
-use load::expect::Expect;
-use load::{Load, Request};
 use record::fields::Fields;
 use record::metric::Figure;
-use record::units;
 use serde::{Deserialize, Serialize};
 
-use crate::apache::{self, Apache, Mpm};
 use crate::figures::{self, Seen};
-use crate::nginx::{self, Nginx};
-use crate::probe::Probe;
+use crate::options;
 use crate::service::Service;
 use crate::stage::Stage;
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, data};
+use crate::web::{self, CONNECTIONS, Web};
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-static",
@@ -31,223 +25,40 @@ pub(crate) const KIND: Kind = Kind {
 /// The options of a plan, found right.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {
-    server: Server,
+    #[serde(flatten)]
+    web: Web,
     connections: u32,
-    keep_alive: bool,
-    /// Client threads; absent for one per CPU.
-    threads: Option<u32>,
-    warmup_ns: u64,
-    window_ns: u64,
-    deadline_ns: u64,
 }
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Server {
-    Apache(Mpm),
-    Nginx,
-}
-
-impl Server {
-    /// The name of its service.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Apache(_) => "apache2",
-            Self::Nginx => "nginx",
-        }
-    }
-}
-
-/// Deadlines that make sense for a page; latencies above an hour are not told apart.
-const DEADLINES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3600);
 
 fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let server = read_server(fields);
-    if !fields.has("connections") {
-        fields.missing("connections", "60");
-    }
-    let connections = fields.count("connections", 1..=10_000);
-    let keep_alive = fields.has("keep_alive");
-    let keep_alive = if keep_alive {
-        fields.flag("keep_alive")
-    } else {
-        Some(true)
-    };
-    let threads = fields.count("threads", 1..=64);
-    if let (Some(threads), Some(connections)) = (threads, connections)
-        && threads > connections
-    {
-        let what = format!("threads above connections ({connections}): {threads}");
-        fields.wrong(
-            "threads",
-            what,
-            "a thread without a connection does nothing: lower it",
-        );
-    }
-    let timing = read_timing(fields);
-    let deadline = read_time(fields, "deadline", Duration::from_secs(10));
-    if let Some(deadline) = deadline.filter(|deadline| !DEADLINES.contains(deadline)) {
-        let what = format!("deadline out of range: {}", units::show_duration(deadline));
-        fields.wrong("deadline", what, "write \"1ms\" to \"1h\"");
-    }
-    let timing = timing?;
+    let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "60");
+    let web = Web::read(fields, connections);
     let options = Options {
-        server: server?,
         connections: connections? as u32,
-        keep_alive: keep_alive?,
-        threads: threads.map(|threads| threads as u32),
-        warmup_ns: timing.warmup.as_nanos() as u64,
-        window_ns: timing.window.as_nanos() as u64,
-        deadline_ns: deadline?.as_nanos() as u64,
+        web: web?,
     };
-    let options = serde_json::to_value(options).expect("options are plain data");
-    Some(Checked { options, timing })
-}
-
-fn read_server(fields: &Fields<'_>) -> Option<Server> {
-    if !fields.has("server") {
-        fields.missing("server", "\"apache\" or \"nginx\"");
-    }
-    let apache = fields.choice("server", &[("apache", true), ("nginx", false)]);
-    let mpms = [Mpm::Event, Mpm::Worker, Mpm::Prefork].map(|mpm| (mpm.word(), mpm));
-    let mpm = fields.choice("mpm", &mpms);
-    match apache? {
-        true if fields.has("mpm") => Some(Server::Apache(mpm?)),
-        true => Some(Server::Apache(Mpm::Event)),
-        false if fields.has("mpm") => {
-            let what = "mpm with a server that has none: nginx";
-            fields.wrong("mpm", what, "remove mpm, or write server = \"apache\"");
-            None
-        }
-        false => Some(Server::Nginx),
-    }
-}
-
-fn read_timing(fields: &Fields<'_>) -> Option<Timing> {
-    if !fields.has("window") {
-        fields.missing("window", "\"10s\"");
-    }
-    let warmup = read_time(fields, "warmup", Duration::from_secs(2));
-    let window = fields.read("window", units::duration)?;
-    if window < Duration::from_secs(1) {
-        let what = format!("window below one second: {}", units::show_duration(window));
-        fields.wrong("window", what, "write window = \"10s\"");
-        return None;
-    }
-    let warmup = warmup?;
-    Some(Timing { warmup, window })
-}
-
-/// A duration that may be left out.
-fn read_time(fields: &Fields<'_>, key: &str, default: Duration) -> Option<Duration> {
-    if fields.has(key) {
-        fields.read(key, units::duration)
-    } else {
-        Some(default)
-    }
-}
-
-const PAGE: &str = "page.html";
-const IMAGES: [&str; 2] = ["left.jpg", "right.jpg"];
-const PAGE_BYTES: usize = 22_016;
-const IMAGE_BYTES: usize = 25_600;
-
-/// A file of the site and its content, the page first.
-fn site(seed: u64) -> Vec<(&'static str, Vec<u8>)> {
-    let mut site = vec![(PAGE, data::page(seed, PAGE_BYTES, &IMAGES))];
-    site.extend(IMAGES.map(|name| (name, data::image(seed, IMAGE_BYTES, name))));
-    site
+    Some(Checked::new(&options, options.timing()))
 }
 
 impl Workload for Options {
     fn packages(&self) -> Vec<&'static str> {
-        match self.server {
-            Server::Apache(_) => vec!["apache2"],
-            Server::Nginx => vec!["nginx"],
-        }
+        self.web.packages()
     }
 
     fn timing(&self) -> Timing {
-        Timing {
-            warmup: Duration::from_nanos(self.warmup_ns),
-            window: Duration::from_nanos(self.window_ns),
-        }
+        self.web.timing()
     }
 
     fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
-        let root = stage.make_dir("site")?;
-        let site = site(stage.seed);
-        for (name, content) in &site {
-            stage.write(&format!("site/{name}"), content)?;
-        }
-        let probe = Probe::Http {
-            server: stage.at(80),
-            path: format!("/{PAGE}"),
-            body: site[0].1.as_slice().into(),
-        };
-        let Self {
-            connections,
-            keep_alive,
-            ..
-        } = *self;
-        let service = match self.server {
-            Server::Apache(mpm) => {
-                let apache = Apache {
-                    mpm,
-                    connections,
-                    keep_alive,
-                    root,
-                };
-                apache::service(stage, &apache, probe)?
-            }
-            Server::Nginx => {
-                let nginx = Nginx {
-                    connections,
-                    keep_alive,
-                    root,
-                };
-                nginx::service(stage, &nginx, probe)?
-            }
-        };
-        Ok(vec![service])
+        Ok(vec![self.web.service(stage, self.connections)?])
     }
 
     fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
-        let load = self.load(stage);
-        watcher.begins();
-        let load = load::run(&load, stop, &mut |tick| watcher.ticks(tick))?;
-        Ok(Driven {
-            load: Some(load),
-            figures: Vec::new(),
-        })
+        web::drive(&self.web.traffic(stage, self.connections), stop, watcher)
     }
 
     fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
-        figures::web(seen, self.server.name())
-    }
-}
-
-impl Options {
-    fn load(&self, stage: &Stage) -> Load {
-        let requests = site(stage.seed)
-            .into_iter()
-            .map(|(name, content)| Request {
-                path: format!("/{name}"),
-                expect: Expect::body(content),
-            })
-            .collect();
-        let Timing { warmup, window } = self.timing();
-        Load {
-            server: stage.at(80),
-            host: "bakeoff".into(),
-            requests,
-            connections: self.connections,
-            keep_alive: self.keep_alive,
-            threads: self.threads.unwrap_or(stage.cpus.min(self.connections)),
-            deadline: Duration::from_nanos(self.deadline_ns),
-            warmup,
-            window,
-        }
+        figures::web(seen, self.web.server.name())
     }
 }
 
@@ -255,9 +66,9 @@ impl Options {
 mod tests {
     use super::*;
     use expect_test::{Expect as Snapshot, expect};
-    use load::expect::Content;
     use record::fields::Page;
     use record::wire::WorkloadJob;
+    use std::time::Duration;
 
     const GOOD: &str =
         "kind = \"web-static\"\nserver = \"apache\"\nconnections = 60\nwindow = \"10s\"";
@@ -273,23 +84,12 @@ mod tests {
         expected.assert_eq(&read(text).unwrap_err());
     }
 
-    fn stage() -> Stage {
-        Stage {
-            dir: "/stage".into(),
-            server: [10, 77, 0, 1].into(),
-            client: [10, 77, 0, 2].into(),
-            cpus: 2,
-            seed: 7,
-            config: String::new(),
-        }
-    }
-
     #[test]
     fn a_plan_survives_the_way_into_the_guest() {
         let text = format!("{GOOD}\nmpm = \"prefork\"\nname = \"pre\"\nkeep_alive = false");
         let plan = read(&text).unwrap();
         assert_eq!((plan.id.as_str(), plan.length.as_secs()), ("pre", 12));
-        expect![[r#"{"connections":60,"deadline_ns":10000000000,"keep_alive":false,"server":{"apache":"prefork"},"threads":null,"warmup_ns":2000000000,"window_ns":10000000000}"#]].assert_eq(&plan.options.to_string());
+        expect![[r#"{"addresses":0,"connections":60,"deadline_ns":10000000000,"keep_alive":false,"server":{"apache":"prefork"},"threads":null,"warmup_ns":2000000000,"window_ns":10000000000}"#]].assert_eq(&plan.options.to_string());
         let job = WorkloadJob {
             kind: plan.kind,
             options: plan.options,
@@ -314,9 +114,9 @@ mod tests {
         check_mistakes(
             "kind = \"web-static\"",
             &expect![[r#"
-            plan.toml:1: missing key in the file: server (add server = "apache" or "nginx")
-            plan.toml:1: missing key in the file: connections (add connections = 60)
-            plan.toml:1: missing key in the file: window (add window = "10s")"#]],
+                plan.toml:1: missing key in the file: connections (add connections = 60)
+                plan.toml:1: missing key in the file: server (add server = "apache" or "nginx")
+                plan.toml:1: missing key in the file: window (add window = "10s")"#]],
         );
         check_mistakes(
             &GOOD.replace("60", "0"),
@@ -359,30 +159,5 @@ mod tests {
         };
         let why = crate::revive(&job).err().unwrap();
         assert!(format!("{why:#}").contains("options of workload web-static: missing field"));
-    }
-
-    #[test]
-    fn every_client_asks_for_the_page_and_both_images() {
-        let Ok(plan) = read(GOOD) else {
-            panic!("the good plan is good")
-        };
-        let load = Options::deserialize(&plan.options).unwrap().load(&stage());
-        let asked: Vec<_> = load
-            .requests
-            .iter()
-            .map(|request| match &request.expect.content {
-                Content::Bytes(body) => (request.path.as_str(), body.len()),
-                Content::Any | Content::Hash { .. } => (request.path.as_str(), 0),
-            })
-            .collect();
-        assert_eq!(
-            asked,
-            [
-                ("/page.html", 22_016),
-                ("/left.jpg", 25_600),
-                ("/right.jpg", 25_600)
-            ]
-        );
-        assert_eq!(load.threads, 2);
     }
 }

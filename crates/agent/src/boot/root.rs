@@ -19,6 +19,9 @@ pub(crate) const STAGE: &str = "/srv/bakeoff";
 /// The image: the guest's first disk.
 const DISK: &str = "/dev/vda";
 
+/// The workload's own disk, where it has one.
+pub(crate) const SECOND_DISK: &str = "/dev/vdb";
+
 /// Guest time for the disk to appear after its driver is loaded.
 const PATIENCE: Duration = Duration::from_secs(10);
 

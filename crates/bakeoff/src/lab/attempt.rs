@@ -92,20 +92,30 @@ fn void(reason: VoidReason, detail: String, console: Vec<String>) -> (Outcome, E
 fn measured(done: Yield, boot: Duration) -> (Outcome, Evidence) {
     let Yield {
         figures,
+        curves,
         load,
         samples,
         facts,
         kernel,
         server,
     } = done;
-    if let Some(odd) = figures.iter().find(|figure| !figure.value.is_finite()) {
-        let detail = format!("figure is not a number: {}", odd.spec.name);
+    let odd_figure = figures
+        .iter()
+        .find(|figure| !figure.value.is_finite())
+        .map(|figure| &figure.spec.name);
+    let odd_curve = curves
+        .iter()
+        .find(|curve| curve.points.iter().any(|point| !point.value.is_finite()))
+        .map(|curve| &curve.name);
+    if let Some(odd) = odd_figure.or(odd_curve) {
+        let detail = format!("figure is not a number: {odd}");
         return void(VoidReason::AgentFailed, detail, vec![]);
     }
     let usage = Usage::over(&samples);
     let boot_ms = boot.as_millis() as u64;
     let measurement = Measurement {
         figures,
+        curves,
         load,
         usage,
         boot_ms,

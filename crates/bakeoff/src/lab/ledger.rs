@@ -1,6 +1,6 @@
 //! What has happened so far, read off the journal: the state that a resumed run continues from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use record::journal::{Ending, Entry, Event, Opening};
 use record::trial::Trial;
@@ -13,6 +13,10 @@ pub(crate) struct Ledger {
     looked: u32,
     trials: Vec<Trial>,
     ended: BTreeMap<u32, Vec<Ending>>,
+    /// Trials of invalidated blocks.
+    struck: BTreeSet<u32>,
+    /// How often a block was invalidated, by workload and block.
+    redos: BTreeMap<(String, u32), u32>,
 }
 
 impl Ledger {
@@ -29,6 +33,12 @@ impl Ledger {
                     ending,
                     ..
                 } => ledger.end(trial, *attempt, *ending),
+                Event::Invalidated {
+                    workload,
+                    block,
+                    trials,
+                    ..
+                } => ledger.strike(workload, *block, trials),
                 Event::Looked { blocks, .. } => ledger.look(*blocks),
                 Event::Closed { .. } => ledger.closed = true,
                 Event::Resumed { .. } => {}
@@ -54,11 +64,36 @@ impl Ledger {
         self.looked = blocks;
     }
 
+    /// Whether any trial of a block has begun.
+    pub(crate) fn has_begun(&self, workload: &str, block: u32) -> bool {
+        self.of_block(workload, block).next().is_some() || self.redos(workload, block) > 0
+    }
+
+    /// The block's trials that were not struck.
+    pub(crate) fn of_block(&self, workload: &str, block: u32) -> impl Iterator<Item = &Trial> {
+        let its = move |trial: &&Trial| trial.workload == workload && trial.block == block;
+        let counts = |trial: &&Trial| !self.struck.contains(&trial.number);
+        self.trials.iter().filter(its).filter(counts)
+    }
+
+    /// How often a block was invalidated.
+    pub(crate) fn redos(&self, workload: &str, block: u32) -> u32 {
+        let key = (workload.to_owned(), block);
+        self.redos.get(&key).copied().unwrap_or(0)
+    }
+
+    /// Notes that a block is to be run again.
+    pub(crate) fn strike(&mut self, workload: &str, block: u32, trials: &[u32]) {
+        self.struck.extend(trials);
+        *self.redos.entry((workload.to_owned(), block)).or_default() += 1;
+    }
+
     /// The trial at a place of the schedule: as the journal knows it, or the next number.
     pub(crate) fn trial(&mut self, workload: &str, block: u32, slot: u32, arm: &str) -> Trial {
-        let here =
-            |trial: &&Trial| trial.workload == workload && trial.block == block && trial.arm == arm;
-        if let Some(trial) = self.trials.iter().find(here) {
+        let here = self
+            .of_block(workload, block)
+            .find(|trial| trial.arm == arm);
+        if let Some(trial) = here {
             return trial.clone();
         }
         let number = self

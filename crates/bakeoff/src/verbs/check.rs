@@ -16,12 +16,15 @@ use super::{End, print_json, read_plan};
 pub(super) fn check(path: &Path, from: Option<&Path>, as_json: bool) -> Result<End> {
     match read_plan(path) {
         Ok((_, plan)) => {
-            let known = from.map(forecast::known).transpose()?.unwrap_or_default();
-            let forecasts = forecast::of(&plan, &known);
+            let past = from.map(|dir| forecast::past(dir, &plan)).transpose()?;
+            let past = past.unwrap_or_default();
+            let forecasts = forecast::of(&plan, &past.known);
+            let mut warned = warnings(&plan, &forecasts);
+            warned.extend(past.warning);
             if as_json {
-                print_json(&summary(&plan, &forecasts))?;
+                print_json(&summary(&plan, &forecasts, &warned))?;
             } else {
-                print!("{}{}", lines(&plan), outlook(&plan, &forecasts));
+                print!("{}{}", lines(&plan), outlook(&plan, &forecasts, &warned));
             }
         }
         Err(why) => match why.downcast::<Problems>() {
@@ -50,7 +53,7 @@ pub(super) fn told(problems: &Problems) -> Vec<serde_json::Value> {
     problems.0.iter().map(told).collect()
 }
 
-fn summary(plan: &Plan, forecasts: &[Forecast]) -> serde_json::Value {
+fn summary(plan: &Plan, forecasts: &[Forecast], warned: &[String]) -> serde_json::Value {
     let arms: Vec<_> = plan
         .arms
         .iter()
@@ -75,7 +78,7 @@ fn summary(plan: &Plan, forecasts: &[Forecast]) -> serde_json::Value {
         "title": plan.title, "baseline": plan.baseline, "arms": arms, "workloads": workloads,
         "trials_at_least": trials(plan, plan.design.min_blocks),
         "trials_at_most": trials(plan, plan.design.max_blocks),
-        "warnings": warnings(plan, forecasts), "forecasts": forecasts,
+        "warnings": warned, "forecasts": forecasts,
         "problems": [],
     })
 }
@@ -105,7 +108,7 @@ fn lines(plan: &Plan) -> String {
 }
 
 /// What it will take, and what will not come of it.
-fn outlook(plan: &Plan, forecasts: &[Forecast]) -> String {
+fn outlook(plan: &Plan, forecasts: &[Forecast], warned: &[String]) -> String {
     let margin = (plan.design.margin * 1e4).round() / 1e2;
     let told = |forecast: &Forecast| {
         let Forecast {
@@ -122,13 +125,13 @@ fn outlook(plan: &Plan, forecasts: &[Forecast]) -> String {
             significant(known.trial_s, 2),
         )
     };
-    let warned = |warning: String| format!("  warning    {warning}\n");
+    let line = |warning: &String| format!("  warning    {warning}\n");
     let told = forecasts.iter().map(told);
-    told.chain(warnings(plan, forecasts).into_iter().map(warned))
-        .collect()
+    told.chain(warned.iter().map(line)).collect()
 }
 
-fn warnings(plan: &Plan, forecasts: &[Forecast]) -> Vec<String> {
+/// What will not come of it.
+pub(super) fn warnings(plan: &Plan, forecasts: &[Forecast]) -> Vec<String> {
     let design = &plan.design;
     let mut warnings = Vec::new();
     if forecast::smallest(design).is_none() {

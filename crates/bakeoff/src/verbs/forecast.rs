@@ -6,8 +6,9 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Result, bail};
 use record::journal::{Entry, Event};
 use record::metric::Role;
-use record::plan::{Design, Plan};
-use record::rundir;
+use record::plan::{Clock, Design, Plan};
+use record::rundir::{self, Run};
+use record::units::show_bytes;
 use serde::Serialize;
 
 /// The most blocks that a plan may have.
@@ -20,6 +21,10 @@ pub(super) struct Known {
     pub(super) workload: String,
     /// Scale of a block's log-ratio, the noisiest arm's.
     pub(super) noise: f64,
+    /// What not being first in a block does there, as a share.
+    pub(super) slot: f64,
+    /// Share of odd trials.
+    pub(super) odd: f64,
     /// Host time of a trial, boot included, in seconds.
     pub(super) trial_s: f64,
 }
@@ -35,20 +40,33 @@ pub(super) struct Forecast {
     pub(super) hours: f64,
 }
 
-/// Reads off an earlier run what is known of its workloads.
-pub(super) fn known(dir: &Path) -> Result<Vec<Known>> {
+/// An earlier run, as far as a plan can learn from it.
+#[derive(Debug, Default)]
+pub(super) struct Past {
+    /// Its workloads.
+    pub(super) known: Vec<Known>,
+    /// In what it is not what the plan asks for.
+    pub(super) warning: Option<String>,
+}
+
+/// Reads off an earlier run what is known of its workloads, and whether it holds for the plan.
+pub(super) fn past(dir: &Path, plan: &Plan) -> Result<Past> {
     let run = rundir::load(dir, &workload::check)?;
     let judgement = verdict::judge(&run);
     let of_workload = |id: &String| {
-        let noise = judgement
+        let (noise, noisiest) = judgement
             .comparisons
             .iter()
             .filter(|one| one.workload == *id && one.spec.role == Role::Primary)
-            .filter_map(|one| one.noise.filter(|_| one.ratio.is_some() && one.blocks > 1))
-            .max_by(f64::total_cmp)?;
+            .filter(|one| one.ratio.is_some() && one.blocks > 1)
+            .filter_map(|one| Some((one.noise?, one)))
+            .max_by(|one, other| one.0.total_cmp(&other.0))?;
+        let odd = noisiest.stability.map_or(0, |odd| odd.arm + odd.baseline);
         Some(Known {
             workload: id.clone(),
             noise,
+            slot: noisiest.slot.unwrap_or(0.0),
+            odd: f64::from(odd) / f64::from(2 * noisiest.blocks),
             trial_s: mean_trial(&run.entries, id)?.as_secs_f64(),
         })
     };
@@ -60,7 +78,55 @@ pub(super) fn known(dir: &Path) -> Result<Vec<Known>> {
             dir.display()
         );
     }
-    Ok(known)
+    let differences = differences(&run, plan);
+    let warning = (!differences.is_empty()).then(|| {
+        format!(
+            "{} is not what this plan asks for: {} (its noise and times may not hold)",
+            dir.display(),
+            differences.join("; ")
+        )
+    });
+    Ok(Past { known, warning })
+}
+
+/// What makes noise and lengths of trials, and is not the same.
+fn differences(run: &Run, plan: &Plan) -> Vec<String> {
+    let (was, is) = (&run.plan.machine, &plan.machine);
+    let clock = match run.opening.ns_per_instruction {
+        Some(_) => Clock::Instructions,
+        None => Clock::Wall,
+    };
+    let mut differences = Vec::new();
+    let mut differ = |differs: bool, what: String| differences.extend(differs.then_some(what));
+    differ(
+        was.kind != is.kind,
+        format!("machine was {:?}, is {:?}", was.kind, is.kind),
+    );
+    // What "auto" comes to is known only of the run.
+    differ(
+        was.clock != is.clock && clock != is.clock,
+        format!("clock was {clock:?}, is {:?}", is.clock),
+    );
+    differ(
+        was.cpus != is.cpus,
+        format!("cpus were {}, are {}", was.cpus, is.cpus),
+    );
+    let (old, new) = (show_bytes(was.memory_bytes), show_bytes(is.memory_bytes));
+    differ(
+        was.memory_bytes != is.memory_bytes,
+        format!("memory was {old}, is {new}"),
+    );
+    for workload in &plan.workloads {
+        let before = run.plan.workloads.iter().find(|one| one.id == workload.id);
+        let changed = before.is_some_and(|before| {
+            (&before.kind, &before.options) != (&workload.kind, &workload.options)
+        });
+        differ(
+            changed,
+            format!("workload {} has other options", workload.id),
+        );
+    }
+    differences.iter().map(|what| what.to_lowercase()).collect()
 }
 
 /// What the plan takes, for each of its workloads that is known.
@@ -121,6 +187,7 @@ fn mean_trial(entries: &[Entry], workload: &str) -> Option<Duration> {
             Event::Started { .. }
             | Event::Ended { .. }
             | Event::Opened(_)
+            | Event::Invalidated { .. }
             | Event::Looked { .. }
             | Event::Closed { .. } => {}
         }

@@ -19,12 +19,13 @@ use crate::show::Show;
 
 /// Runs a plan, or goes on with it; writes verdict and report.
 pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
+    let out = args.out.clone().unwrap_or_else(|| default_out(args));
     let (text, plan) = if args.a_a {
-        super::read_plan_as(&args.plan, plan::against_itself)?
+        let seed = rig::seed(&out);
+        super::read_plan_as(&args.plan, |text| plan::against_itself(text, seed))?
     } else {
         read_plan(&args.plan)?
     };
-    let out = args.out.clone().unwrap_or_else(|| default_out(args));
     let dir = RunDir::open(&out, &text)?;
     refuse_another_plan(&dir, &text)?;
     let show = Show::new(json);

@@ -188,7 +188,15 @@ fn the_leader_ends_all_early_with_a_right_result() {
     line(&text, "ended early");
     line(&text, "measured     1.");
     let requests = line(&text, "requests");
-    assert!(requests.ends_with(" ok + 0 unsent"), "{requests}");
+    let numbers = requests
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok());
+    let numbers: Vec<u64> = numbers.collect();
+    let [planned, ok, unsent] = numbers[..] else {
+        panic!("{requests}")
+    };
+    // What was due at the very end may not have found a free connection any more.
+    assert!(planned == ok + unsent && unsent <= 4, "{requests}");
     assert_eq!(text.matches("start within").count(), 2);
     // A leader that vanishes ends the load as well, and the followers are free again.
     let (mut leader, _errors) = endless(&hosts);

@@ -14,4 +14,5 @@ mod load_servers;
 mod local_machine;
 mod real_guests;
 mod servers;
+mod simulate_command;
 mod simulated_lab;

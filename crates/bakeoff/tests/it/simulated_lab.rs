@@ -1,19 +1,21 @@
 //! The real lab on a fake machine with a known truth, in simulated time.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bakeoff::lab::{self, Finish, Lab, News};
 use machine::fake::{Behaviour, FakeArm, FakeClock, FakeMachine};
-use record::journal::{self, Ending, Event, Opening};
+use record::journal::{self, Ending, Entry, Event, Opening};
 use record::plan::{self, Checks, Plan};
 use record::rundir::{self, RunDir};
 use record::trial::{Outcome, VoidReason};
 use record::verdict::{Judgement, Verdict};
 use record::wire::{Greeting, PROTOCOL};
+use serde_json::Value;
 
 const PLAN: &str = r#"
 title = "a simulated comparison"
@@ -64,6 +66,7 @@ impl World {
         ]);
         let booted = RefCell::default();
         let machine = FakeMachine {
+            robbed: BTreeSet::new(),
             arms,
             clock: FakeClock::default(),
             greeting,
@@ -235,6 +238,136 @@ fn an_agent_of_another_build_is_refused() {
     assert!(why.contains("not of one build"), "{why}");
 }
 
+/// A world in which the hypervisor steals from some trials.
+fn robbed(trials: &[u32]) -> World {
+    let mut world = World::new(0.95, 0.002, &[]);
+    world.machine.robbed = trials.iter().map(|number| format!("{number:03}")).collect();
+    world
+}
+
+/// Each invalidated block with its reason.
+fn invalidated(dir: &Path) -> Vec<(u32, String)> {
+    let entries = journal::read(&dir.join("journal.jsonl")).unwrap();
+    let told = entries.into_iter().filter_map(|entry| match entry.event {
+        Event::Invalidated { block, reason, .. } => Some((block, reason)),
+        _ => None,
+    });
+    told.collect()
+}
+
+#[test]
+fn a_block_from_which_the_hypervisor_stole_is_run_again_and_said_so() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(
+        robbed(&[4]).run(dir.path(), |_| false).unwrap(),
+        Finish::Complete
+    );
+    let want = "the hypervisor took 45.0 % of the CPU time of trial 004, 0.0 % is usual here";
+    assert_eq!(invalidated(dir.path()), [(2, want.to_string())]);
+    let judgement = judged(dir.path());
+    let comparison = &judgement.comparisons[0];
+    let blocks: Vec<u32> = comparison.pairs.iter().map(|pair| pair.block).collect();
+    let all: Vec<u32> = (1..=comparison.blocks).collect();
+    assert_eq!(blocks, all, "each block counts once");
+    let worst = |figure: f64| (940.0..1010.0).contains(&figure);
+    assert!(
+        comparison
+            .pairs
+            .iter()
+            .all(|pair| worst(pair.baseline) && worst(pair.arm)),
+        "{:?}",
+        comparison.pairs
+    );
+    let warned = judgement
+        .setbacks
+        .iter()
+        .find(|setback| setback.contains("disturbed"));
+    assert_eq!(
+        warned.unwrap(),
+        &format!(
+            "web-static: blocks that something outside disturbed, run again: 1: block 2: {want} (their first figures \
+             do not count)"
+        )
+    );
+}
+
+#[test]
+fn a_machine_that_is_always_disturbed_is_not_waited_for_for_ever() {
+    let dir = tempfile::tempdir().unwrap();
+    // Two trials of block 1, then four times a block 2 of which one trial is robbed.
+    let finish = robbed(&[3, 5, 7, 9]).run(dir.path(), |_| false).unwrap();
+    assert_eq!(finish, Finish::Complete);
+    let blocks: Vec<u32> = invalidated(dir.path()).iter().map(|one| one.0).collect();
+    assert_eq!(blocks, [2, 2, 2]);
+    let run = rundir::load(dir.path(), &workload::check).unwrap();
+    let second: Vec<u32> = run
+        .attempts
+        .iter()
+        .filter(|record| record.trial.block == 2)
+        .map(|record| record.trial.number)
+        .collect();
+    assert_eq!((second, run.struck.len()), (vec![9, 10], 6));
+}
+
+#[test]
+fn what_is_decided_does_not_hang_on_which_arm_was_disturbed() {
+    // Trials 3 and 4 are the arms of block 2: one is disturbed, then the other.
+    let ends = [3, 4].map(|trial| {
+        let dir = tempfile::tempdir().unwrap();
+        robbed(&[trial]).run(dir.path(), |_| false).unwrap();
+        assert_eq!(invalidated(dir.path()).len(), 1);
+        judged(dir.path()).comparisons
+    });
+    assert_eq!(ends[0], ends[1]);
+    assert_eq!(ends[0][0].verdict, Verdict::Worse);
+}
+
+#[test]
+fn a_disturbed_run_that_is_interrupted_anywhere_ends_as_if_it_had_not_been() {
+    // The last block of the undisturbed run is disturbed too: its figures must not decide before they are looked at.
+    let robbed = || robbed(&[3, 6, 13, 14, 16]);
+    let whole = tempfile::tempdir().unwrap();
+    robbed().run(whole.path(), |_| false).unwrap();
+    let lasting = |dir: &Path| {
+        let entries = journal::read(&dir.join("journal.jsonl")).unwrap();
+        let counts = |event: &Event| match event {
+            Event::Ended { .. }
+            | Event::Looked { .. }
+            | Event::Invalidated { .. }
+            | Event::Closed { .. } => true,
+            Event::Opened(_) | Event::Resumed { .. } | Event::Started { .. } => false,
+        };
+        let events = entries.into_iter().map(|entry| entry.event);
+        events.filter(counts).collect::<Vec<Event>>()
+    };
+    assert!(
+        invalidated(whole.path()).len() >= 3,
+        "{:?}",
+        invalidated(whole.path())
+    );
+    let entries = journal::read(&whole.path().join("journal.jsonl")).unwrap();
+    let is_near = |stop: &usize| {
+        let near = &entries[stop.saturating_sub(2)..(stop + 2).min(entries.len())];
+        let is_invalid = |entry: &Entry| matches!(entry.event, Event::Invalidated { .. });
+        near.iter().any(is_invalid) || stop + 4 >= entries.len()
+    };
+    for stop in (1..entries.len()).filter(is_near).map(|stop| stop as u32) {
+        let dir = tempfile::tempdir().unwrap();
+        robbed().run(dir.path(), |entry| entry >= stop).unwrap();
+        robbed().run(dir.path(), |_| false).unwrap();
+        assert_eq!(
+            lasting(dir.path()),
+            lasting(whole.path()),
+            "stopped after {stop}"
+        );
+        assert_eq!(
+            judged(dir.path()),
+            judged(whole.path()),
+            "stopped after {stop}"
+        );
+    }
+}
+
 /// Trials that were measured, and how often.
 fn measured(dir: &Path) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
@@ -378,4 +511,58 @@ fn each_look_says_how_far_it_is() {
         looks[5].ends_with(" more for a 2 % margin (the plan ends at 8)"),
         "{looks:?}"
     );
+}
+
+#[test]
+fn an_earlier_run_foretells_what_its_plan_would_find() {
+    let dir = tempfile::tempdir().unwrap();
+    World::new(1.0, 0.004, &[])
+        .run(dir.path(), |_| false)
+        .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    let command = command.current_dir(dir.path()).args([
+        "simulate",
+        "plan.toml",
+        "--from",
+        ".",
+        "--runs",
+        "20",
+        "--json",
+    ]);
+    let said: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+    let scene = &said["scenes"][0];
+    assert_eq!(scene["noise"], "measured");
+    assert_eq!(said["warnings"].as_array().unwrap().len(), 0, "{said}");
+    let scale = scene["scale"].as_f64().unwrap();
+    assert!((0.001..0.02).contains(&scale), "{scale}");
+    // Two arms, and six seconds of simulated time for each trial.
+    let line = &scene["lines"][0];
+    let seconds = line["hours"].as_f64().unwrap() * 3600.0 / line["blocks"].as_f64().unwrap();
+    assert!((11.0..13.0).contains(&seconds), "{seconds}");
+}
+
+#[test]
+fn a_run_of_another_machine_or_workload_foretells_with_a_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    World::new(1.0, 0.004, &[])
+        .run(dir.path(), |_| false)
+        .unwrap();
+    let other = PLAN
+        .replace(
+            "[machine]\n",
+            "[machine]\ncpus = 1\nclock = \"instructions\"\n",
+        )
+        .replace("connections = 4", "connections = 64");
+    fs::write(dir.path().join("other.toml"), other).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    let command =
+        command
+            .current_dir(dir.path())
+            .args(["check", "other.toml", "--from", ".", "--json"]);
+    let said: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+    let warnings = said["warnings"].as_array().unwrap();
+    let warned = warnings
+        .iter()
+        .find(|warning| warning.as_str().unwrap().contains("not hold"));
+    expect_test::expect![". is not what this plan asks for: clock was wall, is instructions; workload web-static has other options (its noise and times may not hold)"].assert_eq(warned.unwrap().as_str().unwrap());
 }

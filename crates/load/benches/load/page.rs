@@ -147,8 +147,8 @@ fn own(text: &mut String, bar: &Bar) {
         );
     }
     text.push_str(
-        "\nOn CPU 1 alone the client sleeps until a request is due, because it cannot know that the CPU is its own; \
-         with two CPUs it waits actively for the last 150 us.\n",
+        "\nThe client is told that its CPUs are its own (`--own-cpus`), so it watches the clock for the last 150 us \
+         before a request is due, and at this rate that is always.\n",
     );
     if let Some(stall) = &bar.stall {
         text.push_str(

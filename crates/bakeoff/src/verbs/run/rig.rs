@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use machine::cache::Cache;
@@ -25,6 +26,16 @@ const BLOCKS: [u32; 3] = [10, 30, 100];
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Life {
     runs: BTreeMap<String, Vec<f64>>,
+}
+
+/// The seed of an A/A run: that of the run that is gone on with, else a new one. With the plan's own, each repeat of a plan
+/// would have the same coins, and a lucky throw would be counted against the rig again and again.
+pub(super) fn seed(out: &Path) -> i64 {
+    let before = fs::read_to_string(out.join("plan.toml")).ok();
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH);
+    before
+        .and_then(|text| record::plan::seed_of(&text))
+        .unwrap_or_else(|| now().map_or(1, |time| time.as_secs().cast_signed()))
 }
 
 /// Prints what the run says of its machine, and adds it to the machine's life.
@@ -140,5 +151,18 @@ fn read(path: &Path) -> Result<Life> {
             .with_context(|| format!("not a record of A/A runs: {} (remove it)", path.display())),
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(Life::default()),
         Err(why) => Err(why).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_goes_on_keeps_its_seed_and_a_new_one_has_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(seed(dir.path()) > 1_700_000_000);
+        fs::write(dir.path().join("plan.toml"), "[design]\nseed = 7\n").unwrap();
+        assert_eq!(seed(dir.path()), 7);
     }
 }

@@ -1,0 +1,165 @@
+//! The first table of a plan with several workloads, as the old reports had it: workload by arm.
+
+use record::metric::MetricSpec;
+use record::rundir::Run;
+use record::units::significant;
+use record::verdict::{Comparison, Judgement};
+
+use crate::curves::Unit;
+use crate::words;
+
+/// One workload's primary figure under each arm.
+pub(crate) struct Row<'j> {
+    pub(crate) workload: &'j str,
+    /// The figure with its arrow.
+    pub(crate) metric: String,
+    pub(crate) unit: String,
+    /// The baseline's mean.
+    pub(crate) baseline: String,
+    /// The other arms: mean and comparison.
+    pub(crate) others: Vec<(String, Option<&'j Comparison>)>,
+}
+
+/// A row for each workload; nothing for a plan of one.
+pub(crate) fn rows<'j>(run: &'j Run, judgement: &'j Judgement) -> Vec<Row<'j>> {
+    let workloads = run.plan.workloads.iter();
+    match run.plan.workloads.len() {
+        1 => Vec::new(),
+        _ => workloads
+            .map(|workload| row(run, judgement, &workload.id))
+            .collect(),
+    }
+}
+
+fn row<'j>(run: &'j Run, judgement: &'j Judgement, workload: &'j str) -> Row<'j> {
+    let tables = words::tables_of(judgement, workload);
+    let primary: Vec<&Comparison> = words::headlines(judgement)
+        .filter(|comparison| comparison.workload == workload)
+        .collect();
+    let spec = primary.first().map(|comparison| &comparison.spec);
+    let mean = |arm: &str| {
+        let table = tables.iter().find(|table| table.arm == arm)?;
+        let same = |(its, _): &&(MetricSpec, f64)| Some(its) == spec;
+        table.figures.iter().find(same).map(|(_, value)| *value)
+    };
+    let arms = || run.plan.arms.iter().map(|arm| arm.name.as_str());
+    let largest = arms().filter_map(mean).fold(0.0, f64::max);
+    let unit = Unit::fit(spec.map_or("", |spec| &spec.unit), largest);
+    let shown = |arm: &str| {
+        mean(arm).map_or(words::NONE.into(), |value| {
+            words::figure(value * unit.factor)
+        })
+    };
+    let compared = |arm: &str| primary.iter().copied().find(|one| one.arm == arm);
+    let others = arms().filter(|arm| *arm != run.plan.baseline);
+    Row {
+        workload,
+        metric: spec.map_or(words::NONE.into(), words::directed),
+        baseline: shown(&run.plan.baseline),
+        others: others.map(|arm| (shown(arm), compared(arm))).collect(),
+        unit: unit.name,
+    }
+}
+
+/// The table as text, its head first; empty for a plan of one workload.
+pub(crate) fn table(run: &Run, judgement: &Judgement) -> Vec<Vec<String>> {
+    let rows = rows(run, judgement);
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let mut head = vec![
+        "workload".to_string(),
+        "figure".into(),
+        "unit".into(),
+        run.plan.baseline.clone(),
+    ];
+    for arm in run
+        .plan
+        .arms
+        .iter()
+        .filter(|arm| arm.name != run.plan.baseline)
+    {
+        head.extend([arm.name.clone(), format!("against {}", run.plan.baseline)]);
+    }
+    let cells = |row: Row<'_>| {
+        let mut cells = vec![row.workload.to_string(), row.metric, row.unit, row.baseline];
+        for (figure, comparison) in row.others {
+            cells.extend([figure, comparison.map_or(words::NONE.into(), said)]);
+        }
+        cells
+    };
+    [head]
+        .into_iter()
+        .chain(rows.into_iter().map(cells))
+        .collect()
+}
+
+/// `+7.36 % [+7.17 %, +7.68 %] better`
+fn said(comparison: &Comparison) -> String {
+    let word = comparison.verdict.word();
+    let change = words::change(comparison.ratio);
+    match comparison.low {
+        Some(_) => format!("{change} {} {word}", words::interval(comparison)),
+        None => format!("{change} {word}"),
+    }
+}
+
+/// What several verdicts together may get wrong; nothing where there is only one.
+pub(crate) fn multiplicity(run: &Run, judgement: &Judgement) -> Option<String> {
+    let (workloads, others) = (run.plan.workloads.len(), run.plan.arms.len() - 1);
+    let percent = |share: f64| format!("{} %", significant(share * 100.0, 2));
+    (workloads * others > 1).then(|| {
+        format!(
+            "Each workload and arm has an error rate of its own, {}. With {} and {} against the \
+             baseline, the chance that at least one of {} calls better or worse what is equal is \
+             up to {}.",
+            percent(run.plan.design.error_rate),
+            words::counted(workloads as u32, "workload"),
+            words::counted(others as u32, "arm"),
+            words::counted((workloads * others) as u32, "verdict"),
+            percent(judgement.any_false)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::play;
+
+    #[test]
+    fn one_workload_needs_no_overview_and_one_verdict_no_warning() {
+        let (run, judgement) = play::run();
+        assert!(table(&run, &judgement).is_empty());
+        assert_eq!(multiplicity(&run, &judgement), None);
+    }
+
+    #[test]
+    fn two_workloads_and_two_arms_are_four_chances_to_be_wrong() {
+        let (run, judgement) = play::wide();
+        let said = multiplicity(&run, &judgement).unwrap();
+        assert!(said.ends_with(
+            "at least one of 4 verdicts calls better or worse what is equal is up to 20 %."
+        ));
+        let table = table(&run, &judgement);
+        assert_eq!((table.len(), table[0].len()), (3, 8));
+        assert_eq!(
+            table[2][..4],
+            ["web-nginx", "throughput ↑", "requests/s", "2\u{a0}285.3"]
+        );
+        assert!(table[2][5].ends_with("better"), "{:?}", table[2]);
+    }
+
+    #[test]
+    fn a_workload_that_was_not_reached_has_its_row() {
+        let (run, _) = play::wide();
+        let (empty, _) = play::empty();
+        let run = Run {
+            attempts: empty.attempts,
+            facts: empty.facts,
+            ..run
+        };
+        let table = table(&run, &verdict::judge(&run));
+        assert_eq!(table[1], ["web-static", "-", "", "-", "-", "-", "-", "-"]);
+    }
+}

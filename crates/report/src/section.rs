@@ -1,0 +1,278 @@
+//! The page's part about one workload: what is said of it, its charts and their numbers.
+
+use maud::{Markup, html};
+use record::plan::Plan;
+use record::rundir::Run;
+use record::units::show_change;
+use record::verdict::{ArmCurve, ArmTable, Comparison, Judgement, Verdict};
+
+use crate::chart::{self, Chart};
+use crate::curves::{self, Unit};
+use crate::page::{headline, pill};
+use crate::words;
+
+/// The section of the workload with this number in the plan, and its charts.
+pub(crate) fn section(run: &Run, judgement: &Judgement, number: usize) -> (Markup, Vec<Chart>) {
+    let plan = &run.plan;
+    let id = &plan.workloads[number].id;
+    let its = judgement.comparisons.iter();
+    let comparisons: Vec<&Comparison> = its.filter(|one| one.workload == *id).collect();
+    let tables = words::tables_of(judgement, id);
+    let mut charts = Vec::new();
+    let mut part = |title: &str, chart: Option<Chart>, rest: Markup| match chart {
+        Some(chart) => {
+            let drawn = frame(&chart);
+            charts.push(chart);
+            html! { h3 { (title) } (drawn) (rest) }
+        }
+        None => Markup::default(),
+    };
+    let margins = chart::verdicts(run, &comparisons, number);
+    let ripening = chart::ripening(run, &comparisons, number);
+    let pages = chart::over_time(run, &tables, number);
+    let each_block = chart::blocks(run, &comparisons, number);
+    let latencies = chart::latency(run, &tables, number);
+    let drawn = html! {
+        (part("Against the margin", margins, Markup::default()))
+        (part("How the verdict ripened", ripening, quiet(&comparisons)))
+        @for (place, family) in curves::families(judgement, id).into_iter().enumerate() {
+            @let chart = chart::curve(run, family, format!("curve-{number}-{place}"));
+            @let name = words::arrowed(&family[0].typical.name, family[0].typical.direction);
+            (part(&format!("Curve: {name}"), chart, curve(family)))
+        }
+        h3 { "What each arm did" }
+        (arms(plan, &tables))
+        (part("Pages served over time", pages, over_time(&tables)))
+        (part("Block by block", each_block, blocks(plan, &comparisons)))
+        (part("Latency", latencies, latency(&tables)))
+    };
+    let section = html! {
+        section id={ "workload-" (number) } {
+            h2 { "Workload " (id) }
+            @if plan.workloads.len() > 1 {
+                @for one in words::primaries(comparisons.iter().copied()) { (headline(run, one)) }
+            }
+            (metrics(plan, &comparisons, &tables))
+            (drawn)
+        }
+    };
+    (section, charts)
+}
+
+/// Why metrics are undecided, and what would settle them.
+fn open_questions(comparisons: &[&Comparison]) -> Markup {
+    let open = words::undecided(comparisons);
+    html! {
+        @if !open.is_empty() {
+            p { "Undecided, and what would settle it:" }
+            ul { @for (about, reason) in open { li { b { (about) } ": " (reason) } } }
+        }
+    }
+}
+
+/// Noise, slot effect and odd trials of each metric.
+fn quiet(comparisons: &[&Comparison]) -> Markup {
+    let rows = words::quiet_rows(comparisons);
+    html! {
+        @if !rows.is_empty() {
+            details {
+                summary { "How quiet the machine was" }
+                div.scroll { table {
+                    thead { tr {
+                        th { "metric" } th { "arm" } th.n { "noise of a block" }
+                        th.n { "effect of being second" } th.n { "odd trials, arm and baseline" }
+                        th.n { "chance of that" }
+                    } }
+                    tbody { @for [metric, arm, noise, slot, odd, chance] in rows { tr {
+                        th scope="row" { (metric) } td { (arm) } td.n { (noise) } td.n { (slot) }
+                        td.n { (odd) } td.n { (chance) }
+                    } } }
+                } }
+            }
+        }
+    }
+}
+
+/// A curve in words, and its numbers.
+fn curve(family: &[ArmCurve]) -> Markup {
+    let rows = curves::rows(family);
+    let (head, loads) = rows.split_first().expect("a table has its head");
+    let sentences = curves::sentences(family);
+    html! {
+        @if !sentences.is_empty() { ul { @for one in sentences { li { (one) "." } } } }
+        details {
+            summary { "The numbers" }
+            div.scroll.tall { table {
+                thead { tr { @for cell in head { th.n { (cell) } } } }
+                tbody { @for row in loads { tr {
+                    th.n scope="row" { (row[0]) }
+                    @for cell in &row[1..] { td.n { (cell) } }
+                } } }
+            } }
+        }
+    }
+}
+
+fn frame(chart: &Chart) -> Markup {
+    html! {
+        figure {
+            div.chart id=(chart.id) role="img" aria-label=(chart.label) {}
+            figcaption { (chart.label) "." }
+        }
+    }
+}
+
+fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmTable]) -> Markup {
+    let mean = |arm: &str, name: &str| {
+        let table = tables.iter().find(|table| table.arm == arm)?;
+        let figure = table.figures.iter().find(|(spec, _)| spec.name == name);
+        figure.map(|(_, value)| *value)
+    };
+    let row = |one: &Comparison| {
+        let means = [
+            mean(&plan.baseline, &one.spec.name),
+            mean(&one.arm, &one.spec.name),
+        ];
+        let unit = Unit::fit(
+            &one.spec.unit,
+            means.into_iter().flatten().fold(0.0, f64::max),
+        );
+        let shown = |mean: f64| words::figure(mean * unit.factor);
+        let [baseline, other] = means.map(|mean| mean.map_or(words::NONE.into(), shown));
+        html! { tr {
+            th scope="row" { (words::directed(&one.spec)) }
+            td { (one.arm) }
+            td { (pill(one.verdict)) }
+            td.n { (words::change(one.ratio)) }
+            td.n { (words::interval(one)) }
+            td.n { (baseline) }
+            td.n { (other) }
+            td { (unit.name) }
+            td.n { (one.blocks) }
+        } }
+    };
+    html! {
+        @if !comparisons.is_empty() {
+            div.scroll { table {
+                thead { tr {
+                    th { "metric" } th { "arm" } th { "verdict" }
+                    th.n { "change" } th.n { "interval" }
+                    th.n { "baseline" } th.n { "this arm" } th { "unit" } th.n { "blocks" }
+                } }
+                tbody { @for one in comparisons { (row(one)) } }
+            } }
+            (open_questions(comparisons))
+            @let is_decided = |one: &&&Comparison| one.verdict != Verdict::Undecided;
+            @let decided: Vec<_> = comparisons.iter().filter(is_decided).collect();
+            @if !decided.is_empty() {
+                details {
+                    summary { "Why each verdict is what it is" }
+                    ul { @for one in decided { li {
+                        (one.spec.name) ", " (one.arm) ": " (one.verdict.word()) ", " (one.reason)
+                    } } }
+                }
+            }
+        }
+    }
+}
+
+fn arms(plan: &Plan, tables: &[&ArmTable]) -> Markup {
+    html! {
+        div.scroll { table.arms {
+            thead { tr { th {} @for table in tables { th.n {
+                (table.arm) @if table.arm == plan.baseline { " (baseline)" }
+            } } } }
+            tbody { @for (name, cells) in words::arm_rows(tables) { tr {
+                th.in[name.starts_with(' ')] scope="row" { (name.trim()) }
+                @for cell in cells { td.n { (cell) } }
+            } } }
+        } }
+    }
+}
+
+/// The chart's numbers: a row for each second, a column for each arm.
+fn over_time(tables: &[&ArmTable]) -> Markup {
+    let seen = tables.iter().filter_map(|table| table.clients.as_ref());
+    let mut seconds: Vec<f64> = seen
+        .flat_map(|clients| &clients.over_time)
+        .map(|point| point.0)
+        .collect();
+    seconds.sort_by(f64::total_cmp);
+    seconds.dedup();
+    let cell = |table: &ArmTable, second: f64| {
+        let over_time = &table.clients.as_ref()?.over_time;
+        let index = over_time.binary_search_by(|point| point.0.total_cmp(&second));
+        Some(words::figure(over_time[index.ok()?].1))
+    };
+    let cell = |table, second| cell(table, second).unwrap_or(words::NONE.into());
+    html! {
+        details {
+            summary { "The numbers" }
+            div.scroll.tall { table {
+                thead { tr { th.n { "second" } @for table in tables { th.n { (table.arm) } } } }
+                tbody { @for second in seconds { tr {
+                    th.n scope="row" { (second) }
+                    @for table in tables { td.n { (cell(table, second)) } }
+                } } }
+            } }
+        }
+    }
+}
+
+fn blocks(plan: &Plan, comparisons: &[&Comparison]) -> Markup {
+    let primaries = || words::primaries(comparisons.iter().copied());
+    html! {
+        details {
+            summary { "The numbers" }
+            div.scroll.tall { table {
+                thead { tr {
+                    th.n { "block" } th { "ran first" } th.n { (plan.baseline) } th { "arm" }
+                    th.n { "arm's figure" } th.n { "change" }
+                } }
+                tbody { @for one in primaries() { @for pair in &one.pairs { tr {
+                    th.n scope="row" { (pair.block) }
+                    td { (if pair.arm_first { &one.arm } else { &plan.baseline }) }
+                    td.n { (words::figure(pair.baseline)) }
+                    td { (one.arm) }
+                    td.n { (words::figure(pair.arm)) }
+                    td.n { (show_change(pair.arm / pair.baseline)) }
+                } } } }
+            } }
+        }
+    }
+}
+
+/// The curve at each halving of the distance to 1: points that every histogram's curve has.
+fn latency(tables: &[&ArmTable]) -> Markup {
+    let at = |table: &ArmTable, quantile: f64| {
+        let mut curve = table.clients.as_ref()?.latency_curve.iter();
+        let point = curve.find(|(reached, _)| *reached >= quantile - 1e-12)?;
+        Some(words::figure(point.1))
+    };
+    let at = |table, quantile| at(table, quantile).unwrap_or(words::NONE.into());
+    let seen = tables.iter().filter_map(|table| table.clients.as_ref());
+    let served = seen.map(|clients| clients.served).max().unwrap_or(0);
+    // Beyond the number of pages served a curve only repeats its largest latency.
+    let halvings = 1..=served.max(2).ilog2();
+    html! {
+        details {
+            summary { "The numbers" }
+            div.scroll { table {
+                thead { tr { th.n { "all but one page in" } @for table in tables {
+                    th.n { (table.arm) ", ms" }
+                } } }
+                tbody {
+                    @for halving in halvings { tr {
+                        th.n scope="row" { (words::count(1u64 << halving)) }
+                        @let quantile = 1.0 - 1.0 / (1u64 << halving) as f64;
+                        @for table in tables { td.n { (at(table, quantile)) } }
+                    } }
+                    tr {
+                        th.n scope="row" { "none" }
+                        @for table in tables { td.n { (at(table, 1.0)) } }
+                    }
+                }
+            } }
+        }
+    }
+}

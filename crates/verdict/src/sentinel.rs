@@ -1,0 +1,163 @@
+//! Sentinels: whether something outside disturbed a block, so that it has to be run again.
+//!
+//! ```text
+//! steal       CPU time that the hypervisor gave to others
+//! strangers   CPU time in programs that are not the trial's; only on a live host, where there can be some
+//! tripped     above the median of all trials of the workload so far, by a fixed share of all CPU time
+//! ```
+//! A block that is thrown away for its figures, or for its arm, would bend the verdict. So the rule is given neither:
+//! it sees numbered trials, all arms alike, and of them only what others took. For the same reason pressure stall times
+//! are no sentinel: they are the trial's own, and an arm that stalls more would be excused for it. Under counted
+//! instructions nobody outside can disturb anything.
+
+use record::plan::MachineKind;
+use record::rundir::{Run, TrialRecord};
+use record::trial::Outcome;
+
+use crate::score::median;
+
+/// Share of CPU time, above what is usual, that the hypervisor may take. Steal of shared machines wavers by 1 or 2 %.
+const STEAL: f64 = 0.05;
+
+/// The same for other programs.
+const STRANGERS: f64 = 0.10;
+
+/// What others took from one trial: shares of CPU time.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    number: u32,
+    steal: f64,
+    strangers: f64,
+}
+
+pub(crate) fn disturbance(run: &Run, workload: &str, trials: &[u32]) -> Option<String> {
+    if run.opening.ns_per_instruction.is_some() {
+        return None;
+    }
+    let last = trials.iter().max()?;
+    let records = run.struck.iter().chain(&run.attempts);
+    // A run that is taken up again must decide as it would have at that time.
+    let so_far =
+        records.filter(|record| record.trial.workload == workload && record.trial.number <= *last);
+    let strangers_show = can_have_strangers(run);
+    let taken: Vec<Taken> = so_far
+        .filter_map(|record| taken(record, strangers_show))
+        .collect();
+    tripped(&taken, trials)
+}
+
+/// A plant is a stranger that the plan itself asked for.
+fn can_have_strangers(run: &Run) -> bool {
+    let is_live = match run.plan.machine.kind {
+        MachineKind::Local => true,
+        MachineKind::Qemu => false,
+    };
+    is_live && run.plan.arms.iter().all(|arm| arm.tuning.plant == 0.0)
+}
+
+fn taken(record: &TrialRecord, strangers_show: bool) -> Option<Taken> {
+    let usage = match &record.outcome {
+        Outcome::Measured(measurement) => &measurement.usage,
+        Outcome::Void(_) | Outcome::Skipped(_) => return None,
+    };
+    Some(Taken {
+        number: record.trial.number,
+        steal: usage.cpu_steal,
+        strangers: if strangers_show {
+            usage.cpu_strangers
+        } else {
+            0.0
+        },
+    })
+}
+
+fn tripped(all: &[Taken], block: &[u32]) -> Option<String> {
+    let whom = [
+        (
+            STEAL,
+            "the hypervisor",
+            (|taken| taken.steal) as fn(&Taken) -> f64,
+        ),
+        (STRANGERS, "other programs", |taken| taken.strangers),
+    ];
+    let shares = |of: fn(&Taken) -> f64| all.iter().map(of).collect::<Vec<f64>>();
+    whom.into_iter().find_map(|(most, who, of)| {
+        let mine = all.iter().filter(|taken| block.contains(&taken.number));
+        let worst = mine.max_by(|one, other| of(one).total_cmp(&of(other)))?;
+        let usual = median(&shares(of));
+        (of(worst) > usual + most).then(|| {
+            format!(
+                "{who} took {:.1} % of the CPU time of trial {:03}, {:.1} % is usual here",
+                of(worst) * 100.0,
+                worst.number,
+                usual * 100.0
+            )
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::play::Play;
+
+    /// Trials of two arms in turn, of which the hypervisor took these shares.
+    fn run(steals: &[f64]) -> Run {
+        let figures: Vec<[f64; 2]> = steals.chunks(2).map(|_| [100.0, 100.0]).collect();
+        let mut run = Play::new().blocks(&figures).run();
+        for (record, steal) in run.attempts.iter_mut().zip(steals) {
+            let Outcome::Measured(measurement) = &mut record.outcome else {
+                panic!("all are measured");
+            };
+            measurement.usage.cpu_steal = *steal;
+            measurement.usage.cpu_strangers = 0.4;
+        }
+        run
+    }
+
+    #[test]
+    fn a_trial_from_which_more_was_stolen_than_is_usual_trips() {
+        let run = run(&[0.0, 0.01, 0.02, 0.0, 0.0, 0.3]);
+        let why = disturbance(&run, "web", &[5, 6]).unwrap();
+        assert_eq!(
+            why,
+            "the hypervisor took 30.0 % of the CPU time of trial 006, 0.5 % is usual here"
+        );
+        assert_eq!(disturbance(&run, "web", &[3, 4]), None);
+    }
+
+    #[test]
+    fn what_is_taken_from_every_trial_alike_is_usual() {
+        let run = run(&[0.3, 0.31, 0.29, 0.3]);
+        assert_eq!(disturbance(&run, "web", &[1, 2]), None);
+        assert_eq!(disturbance(&run, "web", &[3, 4]), None);
+    }
+
+    #[test]
+    fn trials_that_came_later_change_nothing() {
+        let run = run(&[0.0, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2]);
+        assert!(disturbance(&run, "web", &[1, 2]).is_some());
+    }
+
+    #[test]
+    fn nobody_disturbs_counted_instructions() {
+        let mut run = run(&[0.0, 0.0, 0.0, 0.5]);
+        run.opening.ns_per_instruction = Some(2);
+        assert_eq!(disturbance(&run, "web", &[3, 4]), None);
+    }
+
+    #[test]
+    fn other_programs_disturb_a_live_host_alone_and_a_plant_is_none() {
+        let mut run = run(&[0.0; 6]);
+        let Outcome::Measured(measurement) = &mut run.attempts[5].outcome else {
+            panic!("all are measured");
+        };
+        measurement.usage.cpu_strangers = 0.6;
+        assert_eq!(disturbance(&run, "web", &[5, 6]), None);
+        run.plan.machine.kind = MachineKind::Local;
+        let why = disturbance(&run, "web", &[5, 6]).unwrap();
+        assert!(why.starts_with("other programs took 60.0 %"), "{why}");
+        run.plan.arms[1].tuning.plant = 0.05;
+        assert_eq!(disturbance(&run, "web", &[5, 6]), None);
+    }
+}

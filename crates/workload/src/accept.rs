@@ -1,0 +1,335 @@
+//! `accept`: many tasks wait for connections on one socket; does a connection wake one of them or all?
+//!
+//! In 1999 Linux woke all that were in `accept`, and spent 18 % of its time in the scheduler. Today `accept` wakes one;
+//! tasks that wait in epoll, each with a set of its own, are still woken all. Both are measured in each trial, with the
+//! same clients: tasks woken, and CPU time of the waiting tasks, for each connection.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use record::curve::{Curve, Point};
+use record::fields::Fields;
+use record::metric::{Direction, Figure, Role};
+use rustix::event::epoll;
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use crate::figures::{Seen, figure, guard};
+use crate::options;
+use crate::service::Service;
+use crate::stage::Stage;
+use crate::ticker::Ticker;
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
+
+pub(crate) const KIND: Kind = Kind {
+    word: "accept",
+    check,
+    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Options {
+    /// Waiting tasks of each step, rising.
+    waiters: Vec<u64>,
+    /// Time for each step with each of the two ways.
+    window_ns: u64,
+}
+
+/// How tasks wait for a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// In `accept`, whose waiters are exclusive: one is woken.
+    One,
+    /// In epoll, each with its own set: all are woken, and all but one find nothing.
+    All,
+}
+
+/// Time that a connection which tells a waiter of the end may take.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Waiters keep little on their stacks.
+const STACK_BYTES: usize = 64 << 10;
+
+fn check(fields: &Fields<'_>) -> Option<Checked> {
+    let waiters = options::steps(fields, "waiters", 1..=5000, "[1, 16, 128]");
+    if fields.has("warmup") {
+        fields.wrong("warmup", "warmup of a workload that has none", "remove it");
+    }
+    let window = options::timing(fields)?.window;
+    let options = Options {
+        waiters: waiters?,
+        window_ns: window.as_nanos() as u64,
+    };
+    Some(Checked::new(&options, options.timing()))
+}
+
+impl Workload for Options {
+    fn packages(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    fn timing(&self) -> Timing {
+        let runs = 2 * self.waiters.len() as u32;
+        Timing {
+            warmup: Duration::ZERO,
+            window: Duration::from_nanos(self.window_ns).saturating_mul(runs),
+        }
+    }
+
+    fn prepare(&self, _: &Stage) -> Result<Vec<Service>> {
+        Ok(Vec::new())
+    }
+
+    fn drive(&self, _: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
+        let mut ticker = Ticker::begin(watcher, Duration::ZERO);
+        let window = Duration::from_nanos(self.window_ns);
+        let mut steps = Vec::new();
+        for waiters in &self.waiters {
+            let one = herd(Way::One, *waiters, window, (stop, &mut ticker))?;
+            let all = herd(Way::All, *waiters, window, (stop, &mut ticker))?;
+            steps.push((*waiters, one, all));
+        }
+        Ok(Driven {
+            figures: figures(&steps),
+            curves: curves(&steps),
+            ..Driven::default()
+        })
+    }
+
+    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
+        Ok(seen.driven.figures.clone())
+    }
+}
+
+/// What one step with one way came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Herd {
+    connections: u64,
+    /// Sleeps that ended, with a connection or for nothing.
+    wakeups: u64,
+    /// CPU time of all waiters.
+    cpu_ns: u64,
+    seconds: f64,
+}
+
+impl Herd {
+    fn wakeups_each(&self) -> f64 {
+        self.wakeups as f64 / self.connections as f64
+    }
+
+    fn cpu_us_each(&self) -> f64 {
+        self.cpu_ns as f64 / 1e3 / self.connections as f64
+    }
+}
+
+/// What all waiters write to.
+#[derive(Default)]
+struct Shared {
+    over: AtomicBool,
+    ready: AtomicU64,
+    wakeups: AtomicU64,
+    accepted: AtomicU64,
+    cpu_ns: AtomicU64,
+}
+
+/// Waiters wait in one way while a client connects, again and again, until the window is over.
+fn herd(
+    way: Way,
+    waiters: u64,
+    window: Duration,
+    (stop, ticker): (&AtomicBool, &mut Ticker<'_>),
+) -> Result<Herd> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listen")?;
+    listener.set_nonblocking(way == Way::All)?;
+    let address = listener.local_addr()?;
+    let shared = Shared::default();
+    thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for _ in 0..waiters {
+            let builder = thread::Builder::new().stack_size(STACK_BYTES);
+            let (listener, shared) = (&listener, &shared);
+            let waiter = builder.spawn_scoped(scope, move || wait(way, listener, shared));
+            match waiter {
+                Ok(waiter) => threads.push(waiter),
+                Err(why) => {
+                    release(shared, address, threads.len());
+                    return Err(why).context("create a waiting task");
+                }
+            }
+        }
+        let seen = connect(address, (waiters, window), &shared, (stop, ticker));
+        release(&shared, address, threads.len());
+        for waiter in threads {
+            let ended = waiter.join().expect("waiting does not panic");
+            ended.context("wait for a connection")?;
+        }
+        let (connections, seconds) = seen?;
+        let accepted = shared.accepted.load(Ordering::Relaxed);
+        if connections == 0 || accepted < connections {
+            let what = format!("connections made: {connections}, accepted: {accepted}");
+            return Err(Wrong(what).into());
+        }
+        Ok(Herd {
+            connections,
+            wakeups: shared.wakeups.load(Ordering::Relaxed),
+            cpu_ns: shared.cpu_ns.load(Ordering::Relaxed),
+            seconds,
+        })
+    })
+}
+
+/// Connects, reads the waiter's one byte, closes, and again; connections and seconds.
+fn connect(
+    address: SocketAddr,
+    (waiters, window): (u64, Duration),
+    shared: &Shared,
+    (stop, ticker): (&AtomicBool, &mut Ticker<'_>),
+) -> Result<(u64, f64)> {
+    while shared.ready.load(Ordering::Relaxed) < waiters {
+        thread::sleep(Duration::from_millis(1));
+    }
+    // From being ready to being asleep is a few instructions.
+    thread::sleep(Duration::from_millis(10));
+    let began = Instant::now();
+    let mut connections = 0;
+    while began.elapsed() < window {
+        if stop.load(Ordering::Relaxed) {
+            bail!("stopped by the host");
+        }
+        let mut stream = TcpStream::connect(address).context("connect to a waiting task")?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        let mut byte = [0];
+        stream
+            .read_exact(&mut byte)
+            .context("read from a waiting task")?;
+        connections += 1;
+        ticker.tick(1);
+    }
+    Ok((connections, began.elapsed().as_secs_f64()))
+}
+
+/// Tells all waiters that it is over: those in `accept` by a connection each, those in epoll by any of them.
+fn release(shared: &Shared, address: SocketAddr, waiters: usize) {
+    shared.over.store(true, Ordering::Relaxed);
+    for _ in 0..waiters {
+        let _ = TcpStream::connect_timeout(&address, PATIENCE);
+    }
+}
+
+/// A waiter's life.
+fn wait(way: Way, listener: &TcpListener, shared: &Shared) -> std::io::Result<()> {
+    let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    if way == Way::All {
+        let data = epoll::EventData::new_u64(0);
+        epoll::add(&set, listener, data, epoll::EventFlags::IN)?;
+    }
+    let mut events = Vec::with_capacity(1);
+    let (cpu_before, sleeps_before) = (cpu_ns(), sleeps()?);
+    shared.ready.fetch_add(1, Ordering::Relaxed);
+    let mut accepted = 0;
+    loop {
+        if way == Way::All {
+            events.clear();
+            epoll::wait(&set, rustix::buffer::spare_capacity(&mut events), None)?;
+            // The connection that ends it stays where it is, so that everybody finds it.
+            if shared.over.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        let stream = listener.accept();
+        if shared.over.load(Ordering::Relaxed) {
+            break;
+        }
+        if let Ok((mut stream, _)) = stream {
+            accepted += 1;
+            let _ = stream.write_all(b"!");
+        }
+    }
+    let (cpu_after, sleeps_after) = (cpu_ns(), sleeps()?);
+    shared.accepted.fetch_add(accepted, Ordering::Relaxed);
+    shared
+        .cpu_ns
+        .fetch_add(cpu_after - cpu_before, Ordering::Relaxed);
+    // The last sleep is the one that the end woke it from.
+    let wakeups = (sleeps_after - sleeps_before).saturating_sub(1);
+    shared.wakeups.fetch_add(wakeups, Ordering::Relaxed);
+    Ok(())
+}
+
+/// How often the calling thread has gone to sleep, and so was woken. Being woken for nothing inside epoll does not
+/// return to the program: only the kernel can count it.
+fn sleeps() -> std::io::Result<u64> {
+    let status = std::fs::read_to_string("/proc/thread-self/status")?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    let count = line.and_then(|count| count.trim().parse().ok());
+    count.ok_or_else(|| {
+        std::io::Error::other("no voluntary_ctxt_switches in /proc/thread-self/status")
+    })
+}
+
+/// CPU time of the calling thread.
+fn cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+type Step = (u64, Herd, Herd);
+
+/// The figures of the step with the most waiters.
+fn figures(steps: &[Step]) -> Vec<Figure> {
+    let (_, one, all) = steps.last().expect("there is a step");
+    let lower = |name, unit, value| guard(name, unit, Direction::Lower, value);
+    let rate = |herd: &Herd| herd.connections as f64 / herd.seconds;
+    // What is beyond waking one is spent on waking and running tasks that find nothing.
+    let beyond = 1.0 - one.cpu_us_each() / all.cpu_us_each();
+    let primary = "throughput-wake-all";
+    vec![
+        figure(
+            primary,
+            "connections/s",
+            Direction::Higher,
+            Role::Primary,
+            rate(all),
+        ),
+        guard(
+            "throughput-wake-one",
+            "connections/s",
+            Direction::Higher,
+            rate(one),
+        ),
+        lower("wakeups-wake-all", "wakeups/connection", all.wakeups_each()),
+        lower("wakeups-wake-one", "wakeups/connection", one.wakeups_each()),
+        lower("cpu-wake-all", "us/connection", all.cpu_us_each()),
+        lower("cpu-wake-one", "us/connection", one.cpu_us_each()),
+        lower("cpu-for-nothing", "share", beyond.max(0.0)),
+    ]
+}
+
+fn curves(steps: &[Step]) -> Vec<Curve> {
+    let curve = |name: &str, unit: &str, value: &dyn Fn(&Step) -> f64| Curve {
+        name: name.into(),
+        unit: unit.into(),
+        direction: Direction::Lower,
+        axis: "waiting tasks".into(),
+        points: steps
+            .iter()
+            .map(|step| Point {
+                at: step.0 as f64,
+                value: value(step),
+            })
+            .collect(),
+    };
+    let (wakeups, cpu) = ("wakeups/connection", "us/connection");
+    vec![
+        curve("wakeups-wake-all", wakeups, &|step| step.2.wakeups_each()),
+        curve("wakeups-wake-one", wakeups, &|step| step.1.wakeups_each()),
+        curve("cpu-wake-all", cpu, &|step| step.2.cpu_us_each()),
+        curve("cpu-wake-one", cpu, &|step| step.1.cpu_us_each()),
+    ]
+}

@@ -1,0 +1,377 @@
+//! `command`: any program of the image as a workload; its metrics are found in what it says.
+//!
+//! ```toml
+//! [[workload]]
+//! kind = "command"
+//! command = ["fio", "--name=read", "--rw=randread", "--size=64m", "--directory={dir}", "--output-format=json"]
+//! adapter = "fio"                    # ready metrics; or metrics of one's own:
+//! [[workload.metric]]
+//! name = "read-rate"
+//! unit = "IO/s"
+//! better = "higher"
+//! json = "/jobs/0/read/iops"         # JSON pointer (RFC 6901); or: pattern = "rate: ([0-9.]+)"
+//! ```
+//! The first metric decides. A program that fails, says nothing, or says no number where one was looked for voids the
+//! trial with its last lines. `before` lists commands that set things up, uncounted; `service` is a server that runs
+//! beside the program. In all of them `{dir}`, `{server}`, `{client}`, `{cpus}` and `{seed}` stand for the stage's.
+
+mod adapter;
+mod metric;
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::Result;
+use record::fields::Fields;
+use record::metric::{Direction, Figure, Role};
+use serde::{Deserialize, Serialize};
+
+use crate::command::metric::Metric;
+use crate::figures::{Seen, guard};
+use crate::options;
+use crate::probe::Probe;
+use crate::service::{PATIENCE, Service};
+use crate::stage::Stage;
+use crate::ticker::Ticker;
+use crate::tool::{self, Tool};
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
+
+pub(crate) const KIND: Kind = Kind {
+    word: "command",
+    check,
+    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Options {
+    command: Vec<String>,
+    metrics: Vec<Metric>,
+    packages: Vec<String>,
+    /// Commands that set things up, in their order.
+    before: Vec<Vec<String>>,
+    service: Option<Server>,
+    limit_ns: u64,
+}
+
+/// A server that runs beside the program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Server {
+    command: Vec<String>,
+    /// A program that ends with status 0 when the server serves.
+    ready: Vec<String>,
+}
+
+/// Where programs are looked for that are not named by their path; as `stage::command` has it.
+const PLACES: [&str; 6] = [
+    "/usr/local/sbin",
+    "/usr/local/bin",
+    "/usr/sbin",
+    "/usr/bin",
+    "/sbin",
+    "/bin",
+];
+
+fn check(fields: &Fields<'_>) -> Option<Checked> {
+    if !fields.has("command") {
+        fields.missing("command", "[\"fio\", \"job.fio\"]");
+    }
+    let command = read_command(fields, "command");
+    let adapter = adapter::read(fields);
+    let metrics = metric::read(fields, adapter.as_ref().ok().and_then(Option::as_ref));
+    let mut packages: Vec<_> = fields.texts("packages").unwrap_or_default();
+    if let Ok(Some(adapter)) = &adapter {
+        packages.push(adapter.package);
+    }
+    let before = read_before(fields);
+    let service = read_service(fields);
+    let timing = options::limit(fields, Duration::from_secs(600));
+    let options = Options {
+        command: command?,
+        metrics: metrics?,
+        packages: packages.iter().map(ToString::to_string).collect(),
+        before: before?,
+        service: service.ok()?,
+        limit_ns: timing?.window.as_nanos() as u64,
+    };
+    adapter.ok()?;
+    Some(Checked::new(&options, options.timing()))
+}
+
+fn read_command(fields: &Fields<'_>, key: &str) -> Option<Vec<String>> {
+    let words = fields.texts(key)?;
+    if words.first().is_none_or(|program| program.is_empty()) {
+        let what = format!("{key} without a program");
+        fields.wrong(key, what, format!("write {key} = [\"/usr/bin/fio\", ...]"));
+        return None;
+    }
+    Some(words.into_iter().map(String::from).collect())
+}
+
+/// `[[workload.before]]`: one command each.
+fn read_before(fields: &Fields<'_>) -> Option<Vec<Vec<String>>> {
+    let read = |step: &Fields<'_>| {
+        if !step.has("command") {
+            step.missing("command", "[\"mkdir\", \"{dir}/data\"]");
+        }
+        let command = read_command(step, "command");
+        step.finish();
+        command
+    };
+    let steps = fields.tables("before");
+    let commands: Vec<_> = steps.iter().map(read).collect();
+    commands.into_iter().collect()
+}
+
+fn read_service(fields: &Fields<'_>) -> Result<Option<Server>, ()> {
+    if !fields.has("service") {
+        return Ok(None);
+    }
+    let table = fields.table("service").ok_or(())?;
+    for (key, example) in [
+        ("command", "[\"/usr/sbin/nginx\", ...]"),
+        ("ready", "[\"curl\", ...]"),
+    ] {
+        if !table.has(key) {
+            table.missing(key, example);
+        }
+    }
+    let (command, ready) = (
+        read_command(&table, "command"),
+        read_command(&table, "ready"),
+    );
+    table.finish();
+    match (command, ready) {
+        (Some(command), Some(ready)) => Ok(Some(Server { command, ready })),
+        _ => Err(()),
+    }
+}
+
+impl Workload for Options {
+    fn packages(&self) -> Vec<&str> {
+        self.packages.iter().map(String::as_str).collect()
+    }
+
+    fn timing(&self) -> Timing {
+        Timing {
+            warmup: Duration::ZERO,
+            window: Duration::from_nanos(self.limit_ns),
+        }
+    }
+
+    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
+        stage.make_dir("work")?;
+        for command in &self.before {
+            self.tool(command, stage).set_up()?;
+        }
+        let service = self.service.iter().map(|service| Service {
+            name: "service".into(),
+            command: located(fill(&service.command, stage)),
+            logs: Vec::new(),
+            configuration: Vec::new(),
+            probe: Probe::Program {
+                command: located(fill(&service.ready, stage)),
+            },
+            patience: PATIENCE,
+            version: Vec::new(),
+        });
+        Ok(service.collect())
+    }
+
+    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
+        let mut ticker = Ticker::begin(watcher, Duration::ZERO);
+        let said = self
+            .tool(&self.command, stage)
+            .run_well(stop, &mut || ticker.tick(0))?;
+        let last_lines = || tool::last_lines(&said.out, &said.err);
+        let mut figures = Vec::new();
+        for metric in &self.metrics {
+            let found = metric.find(&said.out, &said.err);
+            let found = found
+                .map_err(|why| Wrong(format!("metric {}: {why}{}", metric.name, last_lines())))?;
+            figures.extend(found);
+        }
+        if figures.is_empty() && !self.metrics.is_empty() {
+            let what = format!("none of its metrics was said{}", last_lines());
+            return Err(Wrong(what).into());
+        }
+        // A program that says nothing worth knowing may still be fast or slow.
+        let took = said.took.as_secs_f64();
+        figures.push(guard("total-time", "s", Direction::Lower, took));
+        figures[0].spec.role = Role::Primary;
+        Ok(Driven {
+            figures,
+            ..Driven::default()
+        })
+    }
+
+    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
+        Ok(seen.driven.figures.clone())
+    }
+}
+
+impl Options {
+    fn tool(&self, command: &[String], stage: &Stage) -> Tool {
+        Tool {
+            command: fill(command, stage),
+            env: Vec::new(),
+            dir: Some(stage.dir.join("work")),
+            limit: Duration::from_nanos(self.limit_ns),
+        }
+    }
+}
+
+/// Puts the stage's values in the places of their names.
+fn fill(command: &[String], stage: &Stage) -> Vec<String> {
+    let values = [
+        ("{dir}", stage.dir.join("work").display().to_string()),
+        ("{server}", stage.server.to_string()),
+        ("{client}", stage.client.to_string()),
+        ("{cpus}", stage.cpus.to_string()),
+        ("{seed}", stage.seed.to_string()),
+    ];
+    let fill = |word: &String| {
+        values.iter().fold(word.clone(), |word, (name, value)| {
+            word.replace(name, value)
+        })
+    };
+    command.iter().map(fill).collect()
+}
+
+/// The same command with its program's path.
+fn located(mut command: Vec<String>) -> Vec<String> {
+    if let Some(program) = command.first_mut().filter(|program| !program.contains('/')) {
+        let paths = PLACES.iter().map(|place| format!("{place}/{program}"));
+        if let Some(path) = paths
+            .into_iter()
+            .find(|path| std::fs::exists(path).unwrap_or(false))
+        {
+            *program = path;
+        }
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+    use record::fields::Page;
+
+    fn read(text: &str) -> Result<record::plan::WorkloadPlan, String> {
+        let page = Page::new("plan.toml", text);
+        let table = page.parse();
+        let plan = crate::check(&Fields::top(&page, &table));
+        page.close(plan).map_err(|problems| problems.to_string())
+    }
+
+    fn check_mistakes(text: &str, expected: &Expect) {
+        expected.assert_eq(&read(text).unwrap_err());
+    }
+
+    struct Nobody;
+
+    impl Watcher for Nobody {
+        fn begins(&mut self) {}
+        fn ticks(&mut self, _: load::Tick) {}
+    }
+
+    /// Figures of a plan's workload on this host, or why there are none.
+    fn drive(text: &str) -> Result<String, String> {
+        let plan = read(text)?;
+        let options = Options::deserialize(&plan.options).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let stage = Stage {
+            dir: dir.path().into(),
+            ..Stage::example()
+        };
+        options.prepare(&stage).map_err(|why| format!("{why:#}"))?;
+        let driven = options.drive(&stage, &AtomicBool::new(false), &mut Nobody);
+        let driven = driven.map_err(|why| format!("{why:#}"))?;
+        let known = driven
+            .figures
+            .iter()
+            .filter(|one| one.spec.name != "total-time");
+        Ok(known.fold(String::new(), |text, one| {
+            let spec = &one.spec;
+            text + &format!(
+                "{} {} {} {:?}\n",
+                spec.name, one.value, spec.unit, spec.role
+            )
+        }))
+    }
+
+    #[test]
+    fn metrics_are_found_by_pattern_and_by_pointer() {
+        let text = r#"
+            kind = "command"
+            command = ["sh", "-c", "cat {dir}/said"]
+            [[before]]
+            command = ["sh", "-c", "echo '{\"jobs\": [{\"rate\": 12.5, \"text\": \"7e3\"}]}' > {dir}/said"]
+            [[metric]]
+            name = "rate"
+            unit = "IO/s"
+            better = "higher"
+            json = "/jobs/0/rate"
+            [[metric]]
+            name = "text"
+            unit = "us"
+            better = "lower"
+            pattern = 'text": "([0-9e]+)"'
+        "#;
+        expect![[r"
+            rate 12.5 IO/s Primary
+            text 7000 us Guard
+        "]]
+        .assert_eq(&drive(text).unwrap());
+    }
+
+    #[test]
+    fn a_program_that_fails_or_is_silent_gives_no_figure() {
+        let metric = "[[metric]]\nname = \"n\"\nunit = \"1\"\nbetter = \"higher\"\n";
+        let text = format!(
+            "kind = \"command\"\ncommand = [\"sh\", \"-c\", \"echo no disk >&2; exit 3\"]\n{metric}pattern = \"n=(.*)\""
+        );
+        expect![[r"
+            sh ended with exit status: 3
+              no disk"]]
+        .assert_eq(&drive(&text).unwrap_err());
+        let text =
+            format!("kind = \"command\"\ncommand = [\"true\"]\n{metric}pattern = \"n=(.*)\"");
+        expect!["metric n: nothing was said that matches n=(.*)"]
+            .assert_eq(&drive(&text).unwrap_err());
+        let text = format!(
+            "kind = \"command\"\ncommand = [\"echo\", \"n=many\"]\n{metric}pattern = \"n=(.*)\""
+        );
+        expect![[r#"
+            metric n: not a number: "many"
+              n=many"#]]
+        .assert_eq(&drive(&text).unwrap_err());
+        let text =
+            format!("kind = \"command\"\ncommand = [\"echo\", \"{{}}\"]\n{metric}json = \"/a/b\"");
+        expect![[r#"
+            metric n: nothing at /a/b
+              {}"#]]
+        .assert_eq(&drive(&text).unwrap_err());
+    }
+
+    #[test]
+    fn mistakes_are_told_at_once() {
+        check_mistakes(
+            "kind = \"command\"\ncommand = []\nadapter = \"fioo\"\n[[metric]]\nname = \"a b\"\njson = \"x\"\npattern = \"(\"\n[service]\ncommand = [\"x\"]",
+            &expect![[r#"
+                plan.toml:2: command without a program (write command = ["/usr/bin/fio", ...])
+                plan.toml:3: unknown adapter: "fioo" (did you mean "fio"?)
+                plan.toml:4: missing key in [[metric]]: unit (add unit = "MB/s")
+                plan.toml:4: missing key in [[metric]]: better (add better = "higher")
+                plan.toml:5: name: not of letters and digits and . _ -: "a b" (rename it)
+                plan.toml:7: both json and pattern (remove one of them)
+                plan.toml:8: missing key in [service]: ready (add ready = ["curl", ...])"#]],
+        );
+        check_mistakes(
+            "kind = \"command\"",
+            &expect![[
+                r#"plan.toml:1: missing key in the file: command (add command = ["fio", "job.fio"])"#
+            ]],
+        );
+    }
+}

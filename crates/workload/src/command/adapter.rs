@@ -1,0 +1,142 @@
+//! Ready metrics for well-known programs, as their releases in Debian 12 print them.
+
+use record::fields::Fields;
+use record::metric::Direction::{self, Higher, Lower};
+
+use crate::command::metric::{Metric, Place};
+
+/// What is known of a program.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Adapter {
+    /// Its name in plans.
+    word: &'static str,
+    /// The Debian package that brings it.
+    pub(crate) package: &'static str,
+    /// Where its numbers stand, the deciding one first.
+    places: &'static [Known],
+}
+
+/// Name, unit, direction, and a pattern, or a JSON pointer where it begins with a slash; what to multiply with.
+type Known = (&'static str, &'static str, Direction, &'static str, f64);
+
+const ADAPTERS: [Adapter; 6] = [
+    Adapter {
+        // With --output-format=json; the first job, reads and writes.
+        word: "fio",
+        package: "fio",
+        places: &[
+            ("read-rate", "IO/s", Higher, "/jobs/0/read/iops", 1.0),
+            ("write-rate", "IO/s", Higher, "/jobs/0/write/iops", 1.0),
+            (
+                "read-latency-mean",
+                "us",
+                Lower,
+                "/jobs/0/read/clat_ns/mean",
+                1e-3,
+            ),
+            (
+                "write-latency-mean",
+                "us",
+                Lower,
+                "/jobs/0/write/clat_ns/mean",
+                1e-3,
+            ),
+        ],
+    },
+    Adapter {
+        word: "hackbench",
+        package: "rt-tests",
+        places: &[("total-time", "s", Lower, r"^Time: ([0-9.]+)", 1.0)],
+    },
+    Adapter {
+        word: "pgbench",
+        package: "postgresql-15",
+        places: &[
+            (
+                "throughput",
+                "transactions/s",
+                Higher,
+                r"^tps = ([0-9.]+)",
+                1.0,
+            ),
+            (
+                "latency-mean",
+                "us",
+                Lower,
+                r"^latency average = ([0-9.]+) ms",
+                1e3,
+            ),
+        ],
+    },
+    Adapter {
+        // With --metrics-brief; the first stressor: its operations by wall-clock seconds.
+        word: "stress-ng",
+        package: "stress-ng",
+        places: &[(
+            "throughput",
+            "operations/s",
+            Higher,
+            r"metrc: \[\d+\] [a-z][a-z0-9-]* +\d+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +([0-9.]+) +[0-9.]+",
+            1.0,
+        )],
+    },
+    Adapter {
+        word: "sysbench",
+        package: "sysbench",
+        places: &[
+            (
+                "throughput",
+                "events/s",
+                Higher,
+                r"(?:events per second|Operations performed|transactions): +(?:\d+ +\()?([0-9.]+)",
+                1.0,
+            ),
+            ("latency-mean", "us", Lower, r"avg: +([0-9.]+)", 1e3),
+            (
+                "latency-p95",
+                "us",
+                Lower,
+                r"95th percentile: +([0-9.]+)",
+                1e3,
+            ),
+        ],
+    },
+    Adapter {
+        word: "wrk",
+        package: "wrk",
+        places: &[(
+            "throughput",
+            "requests/s",
+            Higher,
+            r"^Requests/sec: +([0-9.]+)",
+            1.0,
+        )],
+    },
+];
+
+/// The adapter that a plan names, if it names one; `Err` if there is none of that name.
+pub(crate) fn read(fields: &Fields<'_>) -> Result<Option<Adapter>, ()> {
+    if !fields.has("adapter") {
+        return Ok(None);
+    }
+    let words = ADAPTERS.map(|adapter| (adapter.word, adapter));
+    fields.choice("adapter", &words).map(Some).ok_or(())
+}
+
+impl Adapter {
+    /// Its metrics, the deciding one first.
+    pub(crate) fn metrics(&self) -> Vec<Metric> {
+        let metrics = self
+            .places
+            .iter()
+            .map(|(name, unit, better, place, factor)| {
+                let place = if place.starts_with('/') {
+                    Place::Json((*place).into())
+                } else {
+                    Place::Pattern((*place).into())
+                };
+                Metric::new(name, unit, *better, place).ready(*factor)
+            });
+        metrics.collect()
+    }
+}

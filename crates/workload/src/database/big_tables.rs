@@ -1,0 +1,81 @@
+//! `big-tables`: a table of a thousand columns, read and written whole.
+
+use anyhow::Result;
+
+use crate::data::Stream;
+use crate::database::client::{Client, insert};
+use crate::database::{Procedure, Scale};
+
+/// What `InnoDB` (1017) and `PostgreSQL` (1600) both allow, and the old size: the table is not scaled.
+const COLUMNS: u64 = 1000;
+
+pub(super) struct BigTables {
+    loops: u64,
+    /// The one row that is read again and again.
+    row: Vec<u64>,
+}
+
+impl BigTables {
+    pub(super) fn new(scale: Scale, seed: u64) -> Self {
+        let mut stream = Stream::new(seed, "database/big-tables");
+        Self {
+            loops: scale.of(1000, 5),
+            row: (0..COLUMNS).map(|_| stream.below(1_000_000)).collect(),
+        }
+    }
+
+    fn names() -> String {
+        let names: Vec<_> = (1..=COLUMNS).map(|at| format!("i{at}")).collect();
+        names.join(", ")
+    }
+
+    /// The row with its first field replaced, by which rows are told apart.
+    fn fields(&self, first: u64, gap: &str) -> String {
+        let rest = self.row[1..].iter().copied();
+        let fields: Vec<_> = std::iter::once(first)
+            .chain(rest)
+            .map(|one| one.to_string())
+            .collect();
+        fields.join(gap)
+    }
+}
+
+impl Procedure for BigTables {
+    fn fill(&self, client: &mut Client) -> Result<()> {
+        let columns: Vec<_> = (1..=COLUMNS)
+            .map(|at| format!("i{at} int not null"))
+            .collect();
+        client.define(&format!("create table big ({})", columns.join(", ")))?;
+        client.change(&insert("big", [self.fields(0, ", ")]), 1)
+    }
+
+    fn ask(&self, client: &mut Client) -> Result<()> {
+        let (names, row) = (Self::names(), self.fields(0, "|"));
+        for _ in 0..self.loops {
+            client.tells("select * from big", &row)?;
+        }
+        for _ in 0..self.loops {
+            client.tells(&format!("select {names} from big"), &row)?;
+        }
+        for id in 1..=self.loops {
+            client.change(&insert("big", [self.fields(id, ", ")]), 1)?;
+        }
+        for id in self.loops + 1..=2 * self.loops {
+            client.change(
+                &insert(&format!("big ({names})"), [self.fields(id, ", ")]),
+                1,
+            )?;
+        }
+        let rows = 2 * self.loops + 1;
+        client.tells(
+            "select count(*), sum(i1), sum(i2), sum(i1000) from big",
+            format!(
+                "{rows}|{}|{}|{}",
+                rows * (rows - 1) / 2,
+                rows * self.row[1],
+                rows * self.row[999]
+            ),
+        )?;
+        client.define("drop table big")
+    }
+}

@@ -1,0 +1,76 @@
+//! `connect`: connections come and go; small questions, and one with a big answer.
+
+use anyhow::Result;
+
+use crate::data::Stream;
+use crate::database::client::{Client, insert};
+use crate::database::{Procedure, Scale};
+
+/// Length of the big string: as long as `MySQL`'s longest in its `blob` of 2004.
+const BIG: usize = 65_000;
+
+pub(super) struct Connect {
+    connects: u64,
+    selects: u64,
+    number: u64,
+    big: String,
+}
+
+impl Connect {
+    pub(super) fn new(scale: Scale, seed: u64) -> Self {
+        let mut stream = Stream::new(seed, "database/connect");
+        let letter = |_| char::from(b'a' + stream.below(26) as u8);
+        let big = (0..BIG).map(letter).collect();
+        Self {
+            connects: scale.of(10_000, 10),
+            selects: scale.of(100_000, 20),
+            number: stream.below(1_000_000),
+            big,
+        }
+    }
+}
+
+impl Procedure for Connect {
+    fn fill(&self, client: &mut Client) -> Result<()> {
+        client
+            .define("create table met (a int not null, i int, s varchar(10), primary key (a))")?;
+        let rows = [1, 2].map(|a| format!("{a}, {}, 'name{a}'", self.number + a));
+        client.change(&insert("met", rows), 2)?;
+        client.define("create table met_big (b text not null)")?;
+        client.change(&insert("met_big", [format!("'{}'", self.big)]), 1)
+    }
+
+    fn ask(&self, client: &mut Client) -> Result<()> {
+        let one = format!("1|{}|name1", self.number + 1);
+        let two = [one.clone(), format!("2|{}|name2", self.number + 2)];
+        for _ in 0..self.connects {
+            client.reconnect()?;
+        }
+        for _ in 0..self.connects {
+            client.reconnect()?;
+            client.tells("select 1", 1)?;
+        }
+        for _ in 0..self.connects {
+            client.reconnect()?;
+            client.tells("select * from met where a = 1", &one)?;
+        }
+        for _ in 0..self.selects {
+            client.tells("select 1", 1)?;
+        }
+        for _ in 0..self.selects {
+            client.tells("select * from met where a = 1", &one)?;
+        }
+        for _ in 0..self.selects {
+            client.lists("select * from met order by a", &two)?;
+        }
+        let sum = 2 * (self.number + 1);
+        for _ in 0..self.selects {
+            client.tells("select i + i from met where a = 1", sum)?;
+        }
+        for _ in 0..self.connects {
+            client.tells("select b from met_big", &self.big)?;
+        }
+        client.define("drop table met")?;
+        client.define("drop table met_big")
+    }
+}

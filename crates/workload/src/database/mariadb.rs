@@ -1,0 +1,90 @@
+//! `MariaDB` with a configuration of its own: nothing of Debian's.
+//!
+//! `InnoDB`, the server's default, stands in the place of 2004's `MyISAM`: each statement is a transaction.
+
+use anyhow::Result;
+
+use crate::database::client;
+use crate::database::server::{ACCOUNT, PATIENCE, Server, as_user, own_dir, set_up};
+use crate::probe::Probe;
+use crate::service::{Service, words};
+use crate::stage::Stage;
+
+const PROGRAM: &str = "/usr/sbin/mariadbd";
+
+/// Where the package keeps the statements that make the system tables.
+const SYSTEM: &str = "/usr/share/mysql";
+
+/// Makes system tables and the account, and writes the configuration.
+pub(super) fn service(stage: &Stage) -> Result<Service> {
+    let dir = own_dir(stage, "mariadb")?;
+    let configuration = stage.write("mariadb.cnf", configure(stage))?;
+    let defaults = format!("--defaults-file={}", configuration.display());
+    set_up(
+        &["/bin/sh", "-euc", &script(), "sh", PROGRAM, &defaults],
+        &dir,
+    )?;
+    Ok(Service {
+        name: Server::Mariadb.name().into(),
+        command: as_user(&[PROGRAM, &defaults]),
+        logs: Vec::new(),
+        configuration: vec![configuration],
+        probe: Probe::Own {
+            server: Server::Mariadb.address(stage),
+            ask: |address| client::ask_once(Server::Mariadb, address),
+        },
+        patience: PATIENCE,
+        version: words(&[PROGRAM, "--no-defaults", "--version"]),
+    })
+}
+
+/// What `mariadb-install-db` does, but for the help texts and the `sys` schema: nobody asks for them here, and they
+/// are nine tenths of the statements. The script itself also wants a package of client programs.
+fn script() -> String {
+    format!(
+        "\
+{{
+    printf 'create database mysql;\\nuse mysql;\\nset @auth_root_socket = null;\\n'
+    cat {SYSTEM}/mysql_system_tables.sql {SYSTEM}/mysql_system_tables_data.sql
+    printf \"flush privileges;\\ncreate user {ACCOUNT} identified by '{ACCOUNT}';\\n\"
+    printf 'grant all on *.* to {ACCOUNT};\\ncreate database {ACCOUNT};\\n'
+}} > set-up.sql
+exec \"$@\" --bootstrap --enforce-storage-engine= < set-up.sql
+"
+    )
+}
+
+/// The whole configuration. The log and the buffer fit a small guest, whose memory holds the data too.
+fn configure(stage: &Stage) -> String {
+    let place = stage.dir.join("mariadb");
+    let (place, config) = (place.display(), &stage.config);
+    let address = Server::Mariadb.address(stage);
+    // The data are in memory, where O_DIRECT works on new kernels only, and io_uring is taken or not by the
+    // kernel's version and sysctls: both are fixed, as arms must not differ in what their server does.
+    format!(
+        "\
+[mariadbd]
+datadir = {place}
+socket = {place}/mariadbd.sock
+pid_file = {place}/mariadbd.pid
+bind_address = {ip}
+port = {port}
+skip_name_resolve = on
+character_set_server = latin1
+collation_server = latin1_bin
+max_connections = 100
+max_allowed_packet = 16M
+back_log = 65535
+innodb_buffer_pool_size = 128M
+innodb_log_file_size = 32M
+innodb_flush_method = fsync
+innodb_use_native_aio = off
+innodb_buffer_pool_dump_at_shutdown = off
+innodb_buffer_pool_load_at_startup = off
+innodb_stats_auto_recalc = off
+{config}
+",
+        ip = address.ip(),
+        port = address.port(),
+    )
+}

@@ -1,0 +1,78 @@
+//! `PostgreSQL` with a configuration of its own: nothing of Debian's.
+
+use anyhow::{Context, Result};
+
+use crate::database::client;
+use crate::database::server::{ACCOUNT, PATIENCE, Server, as_user, own_dir, set_up};
+use crate::probe::Probe;
+use crate::service::{Service, words};
+use crate::stage::Stage;
+
+const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
+
+/// Makes the data directory and the account's database, and writes the configuration.
+pub(super) fn service(stage: &Stage) -> Result<Service> {
+    let dir = own_dir(stage, "postgresql")?;
+    let data = dir.join("data");
+    let place = data.to_str().context("a stage whose path is text")?;
+    let program = format!("{PROGRAMS}/postgres");
+    set_up(
+        &[
+            &format!("{PROGRAMS}/initdb"),
+            "--no-locale",
+            "--encoding=UTF8",
+            "--auth=trust",
+            "--no-sync",
+            "--no-instructions",
+            "--username",
+            ACCOUNT,
+            place,
+        ],
+        &dir,
+    )?;
+    // The account's database is made by the server alone: a cluster that was just made has no other client.
+    let create = format!("echo 'create database {ACCOUNT}' | \"$1\" --single -D \"$2\" postgres");
+    set_up(&["/bin/sh", "-euc", &create, "sh", &program, place], &dir)?;
+    let configuration = stage.write("postgresql.conf", configure(stage))?;
+    let hosts = stage.write("postgresql.hosts", "host all all all trust\n")?;
+    let file = format!("config_file={}", configuration.display());
+    let hba = format!("hba_file={}", hosts.display());
+    Ok(Service {
+        name: Server::Postgresql.name().into(),
+        command: as_user(&[&program, "-D", place, "-c", &file, "-c", &hba]),
+        logs: Vec::new(),
+        configuration: vec![configuration, hosts],
+        probe: Probe::Own {
+            server: Server::Postgresql.address(stage),
+            ask: |address| client::ask_once(Server::Postgresql, address),
+        },
+        patience: PATIENCE,
+        version: words(&[&program, "--version"]),
+    })
+}
+
+/// The whole configuration. Tables are vacuumed and analysed when the procedures say so, not when a timer does;
+/// the log is bounded, as it is in memory beside the data.
+fn configure(stage: &Stage) -> String {
+    let place = stage.dir.join("postgresql");
+    let (place, config) = (place.display(), &stage.config);
+    let address = Server::Postgresql.address(stage);
+    format!(
+        "\
+listen_addresses = '{ip}'
+port = {port}
+unix_socket_directories = '{place}'
+max_connections = 100
+shared_buffers = 128MB
+dynamic_shared_memory_type = mmap
+max_wal_size = 128MB
+min_wal_size = 32MB
+autovacuum = off
+logging_collector = off
+log_checkpoints = off
+{config}
+",
+        ip = address.ip(),
+        port = address.port(),
+    )
+}

@@ -1,0 +1,107 @@
+//! The two servers: which there are, how each is set up, where it listens.
+
+use std::fs::Permissions;
+use std::net::SocketAddr;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::database::{mariadb, postgresql};
+use crate::service::Service;
+use crate::stage::Stage;
+use crate::tool::Tool;
+
+/// Name of the account, its password and its database.
+pub(crate) const ACCOUNT: &str = "bakeoff";
+
+/// The user that servers run as, Debian's `nobody`: neither server runs as root, and the packages' own users
+/// come with service scripts that no guest needs.
+const USER: u32 = 65534;
+
+/// Time that making a data directory may take under emulation.
+const SETTING_UP: Duration = Duration::from_secs(600);
+
+/// Time that a server may take to start: recovery of a fresh data directory under emulation included.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Which server, and so which protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Server {
+    Mariadb,
+    Postgresql,
+}
+
+impl Server {
+    /// The name of its service.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Mariadb => "mariadbd",
+            Self::Postgresql => "postgres",
+        }
+    }
+
+    pub(crate) fn packages(self) -> Vec<&'static str> {
+        match self {
+            Self::Mariadb => vec!["mariadb-server-core"],
+            Self::Postgresql => vec!["postgresql-15"],
+        }
+    }
+
+    pub(crate) fn address(self, stage: &Stage) -> SocketAddr {
+        match self {
+            Self::Mariadb => stage.at(3306),
+            Self::Postgresql => stage.at(5432),
+        }
+    }
+
+    /// Makes the data directory and the configuration.
+    pub(crate) fn service(self, stage: &Stage) -> Result<Service> {
+        match self {
+            Self::Mariadb => mariadb::service(stage),
+            Self::Postgresql => postgresql::service(stage),
+        }
+    }
+}
+
+/// Makes a directory that belongs to the servers' user.
+pub(crate) fn own_dir(stage: &Stage, name: &str) -> Result<PathBuf> {
+    let dir = stage.make_dir(name)?;
+    chown(&dir, Some(USER), Some(USER)).with_context(|| format!("give away {}", dir.display()))?;
+    std::fs::set_permissions(&dir, Permissions::from_mode(0o700))
+        .with_context(|| format!("close to others: {}", dir.display()))?;
+    Ok(dir)
+}
+
+/// A command as the servers' user.
+pub(crate) fn as_user(command: &[&str]) -> Vec<String> {
+    let id = USER.to_string();
+    let user = [
+        "/usr/bin/setpriv",
+        "--reuid",
+        &id,
+        "--regid",
+        &id,
+        "--clear-groups",
+        "--",
+    ];
+    user.iter()
+        .chain(command)
+        .map(ToString::to_string)
+        .collect()
+}
+
+/// Runs a command as the servers' user, in a directory, to its end.
+pub(crate) fn set_up(command: &[&str], dir: &Path) -> Result<()> {
+    let tool = Tool {
+        command: as_user(command),
+        env: Vec::new(),
+        dir: Some(dir.into()),
+        limit: SETTING_UP,
+    };
+    tool.set_up()?;
+    Ok(())
+}

@@ -1,0 +1,196 @@
+//! `interactive`: how late short work begins while more and more tasks want the CPU.
+//!
+//! After the tests of 2.6's O(1) scheduler: its latency should not grow with the number of runnable tasks. One task
+//! wakes every 10 ms, as a person's input would have it, and does a little work; `tasks` others only compute.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use record::curve::{Curve, Point};
+use record::fields::Fields;
+use record::latency::Latency;
+use record::metric::{Direction, Figure, Role};
+use serde::{Deserialize, Serialize};
+
+use crate::figures::{Seen, figure, guard};
+use crate::options;
+use crate::service::Service;
+use crate::stage::Stage;
+use crate::ticker::Ticker;
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
+
+pub(crate) const KIND: Kind = Kind {
+    word: "interactive",
+    check,
+    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Options {
+    /// Computing tasks of each step, rising.
+    tasks: Vec<u64>,
+    warmup_ns: u64,
+    window_ns: u64,
+}
+
+/// Time between two wake-ups.
+const BEAT: Duration = Duration::from_millis(10);
+
+/// Work after each: rounds of arithmetic, some tens of microseconds on a CPU of today.
+const WORK_ROUNDS: u64 = 20_000;
+
+/// Computing tasks keep little on their stacks.
+const STACK_BYTES: usize = 64 << 10;
+
+fn check(fields: &Fields<'_>) -> Option<Checked> {
+    let tasks = options::steps(fields, "tasks", 0..=10_000, "[0, 1, 8, 64, 256]");
+    let timing = options::timing(fields)?;
+    let options = Options {
+        tasks: tasks?,
+        warmup_ns: timing.warmup.as_nanos() as u64,
+        window_ns: timing.window.as_nanos() as u64,
+    };
+    Some(Checked::new(&options, options.timing()))
+}
+
+impl Workload for Options {
+    fn packages(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    fn timing(&self) -> Timing {
+        let warmup = Duration::from_nanos(self.warmup_ns);
+        let step = warmup + Duration::from_nanos(self.window_ns);
+        let all = step.saturating_mul(self.tasks.len() as u32);
+        Timing {
+            warmup,
+            window: all.saturating_sub(warmup),
+        }
+    }
+
+    fn prepare(&self, _: &Stage) -> Result<Vec<Service>> {
+        Ok(Vec::new())
+    }
+
+    fn drive(&self, _: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
+        let mut ticker = Ticker::begin(watcher, Duration::from_nanos(self.warmup_ns));
+        let mut steps = Vec::new();
+        for tasks in &self.tasks {
+            let waits = among(*tasks, || self.beat(stop, &mut ticker))??;
+            steps.push((*tasks, waits));
+        }
+        Ok(Driven {
+            figures: figures(&steps),
+            curves: [
+                ("wakeup-p50", 0.5),
+                ("wakeup-p99", 0.99),
+                ("wakeup-max", 1.0),
+            ]
+            .map(|(name, quantile)| curve(name, quantile, &steps))
+            .into(),
+            ..Driven::default()
+        })
+    }
+
+    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
+        Ok(seen.driven.figures.clone())
+    }
+}
+
+impl Options {
+    /// Wakes on every beat until the window is over; how late each wake-up in the window was.
+    fn beat(&self, stop: &AtomicBool, ticker: &mut Ticker<'_>) -> Result<Latency> {
+        let began = Instant::now();
+        let opens = Duration::from_nanos(self.warmup_ns);
+        let closes = opens + Duration::from_nanos(self.window_ns);
+        let mut waits = Latency::new();
+        for number in 1.. {
+            let due = BEAT * number;
+            if due > closes {
+                break;
+            }
+            if stop.load(Ordering::Relaxed) {
+                bail!("stopped by the host");
+            }
+            // A beat that work before it has run into is due at once, and late.
+            thread::sleep(due.saturating_sub(began.elapsed()));
+            let late = began.elapsed().saturating_sub(due);
+            if due > opens {
+                waits.record(late.as_nanos() as u64);
+            }
+            compute(WORK_ROUNDS);
+            ticker.tick(1);
+        }
+        Ok(waits)
+    }
+}
+
+/// Does `work` while so many tasks compute.
+fn among<T>(tasks: u64, work: impl FnOnce() -> T) -> Result<T> {
+    let enough = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let started = (0..tasks).try_for_each(|_| {
+            let builder = thread::Builder::new().stack_size(STACK_BYTES);
+            let spawned = builder.spawn_scoped(scope, || {
+                while !enough.load(Ordering::Relaxed) {
+                    compute(WORK_ROUNDS);
+                }
+            });
+            spawned.map(drop).context("create a task")
+        });
+        let result = started.map(|()| work());
+        enough.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+/// Arithmetic that no compiler can leave out.
+fn compute(rounds: u64) {
+    static SINK: AtomicU64 = AtomicU64::new(0);
+    let sum = (0..rounds).fold(1, |sum: u64, round| {
+        sum.wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(round)
+    });
+    SINK.store(sum, Ordering::Relaxed);
+}
+
+type Step = (u64, Latency);
+
+fn figures(steps: &[Step]) -> Vec<Figure> {
+    let mut all = Latency::new();
+    for (_, waits) in steps {
+        all.merge(waits);
+    }
+    let us = |waits: &Latency, quantile| waits.quantile_ns(quantile) as f64 / 1e3;
+    let lower = Direction::Lower;
+    let mut figures = vec![
+        figure("wakeup-p99", "us", lower, Role::Primary, us(&all, 0.99)),
+        guard("wakeup-p50", "us", lower, us(&all, 0.5)),
+        guard("wakeup-mean", "us", lower, all.mean_ns() / 1e3),
+        guard("wakeup-max", "us", lower, us(&all, 1.0)),
+    ];
+    // Flat for a scheduler whose latency does not depend on the number of tasks.
+    if let [(_, first), .., (_, last)] = steps
+        && first.mean_ns() > 0.0
+    {
+        let growth = last.mean_ns() / first.mean_ns();
+        figures.push(guard("growth", "ratio", lower, growth));
+    }
+    figures
+}
+
+fn curve(name: &str, quantile: f64, steps: &[Step]) -> Curve {
+    let points = steps.iter().map(|(tasks, waits)| Point {
+        at: *tasks as f64,
+        value: waits.quantile_ns(quantile) as f64 / 1e3,
+    });
+    Curve {
+        name: name.into(),
+        unit: "us".into(),
+        direction: Direction::Lower,
+        axis: "tasks".into(),
+        points: points.collect(),
+    }
+}

@@ -1,0 +1,140 @@
+//! Options that workloads share, read from a plan.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use record::fields::Fields;
+use record::units;
+
+use crate::Timing;
+
+/// Deadlines that make sense for a request; latencies above an hour are not told apart.
+const DEADLINES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3600);
+
+/// A whole number that must be there; `example` is what the remedy proposes.
+pub(crate) fn required_count(
+    fields: &Fields<'_>,
+    key: &str,
+    limits: RangeInclusive<u64>,
+    example: &str,
+) -> Option<u64> {
+    if !fields.has(key) {
+        fields.missing(key, example);
+    }
+    fields.count(key, limits)
+}
+
+/// A whole number that may be left out.
+pub(crate) fn count(
+    fields: &Fields<'_>,
+    key: &str,
+    limits: RangeInclusive<u64>,
+    default: u64,
+) -> Option<u64> {
+    if fields.has(key) {
+        fields.count(key, limits)
+    } else {
+        Some(default)
+    }
+}
+
+/// A flag that may be left out.
+pub(crate) fn flag(fields: &Fields<'_>, key: &str, default: bool) -> Option<bool> {
+    if fields.has(key) {
+        fields.flag(key)
+    } else {
+        Some(default)
+    }
+}
+
+/// A duration that may be left out.
+pub(crate) fn time(fields: &Fields<'_>, key: &str, default: Duration) -> Option<Duration> {
+    if fields.has(key) {
+        fields.read(key, units::duration)
+    } else {
+        Some(default)
+    }
+}
+
+/// A size in bytes that may be left out, within limits.
+pub(crate) fn bytes(
+    fields: &Fields<'_>,
+    key: &str,
+    limits: RangeInclusive<u64>,
+    default: u64,
+) -> Option<u64> {
+    if !fields.has(key) {
+        return Some(default);
+    }
+    let value = fields.read(key, units::bytes)?;
+    if limits.contains(&value) {
+        return Some(value);
+    }
+    let (low, high) = (
+        units::show_bytes(*limits.start()),
+        units::show_bytes(*limits.end()),
+    );
+    let what = format!("{key} out of range: {}", units::show_bytes(value));
+    fields.wrong(key, what, format!("write {low} to {high}"));
+    None
+}
+
+/// `warmup` and the required `window`.
+pub(crate) fn timing(fields: &Fields<'_>) -> Option<Timing> {
+    if !fields.has("window") {
+        fields.missing("window", "\"10s\"");
+    }
+    let warmup = time(fields, "warmup", Duration::from_secs(2));
+    let window = fields.read("window", units::duration)?;
+    if window < Duration::from_secs(1) {
+        let what = format!("window below one second: {}", units::show_duration(window));
+        fields.wrong("window", what, "write window = \"10s\"");
+        return None;
+    }
+    let warmup = warmup?;
+    Some(Timing { warmup, window })
+}
+
+/// `deadline`: the time that a request may take.
+pub(crate) fn deadline(fields: &Fields<'_>) -> Option<Duration> {
+    let deadline = time(fields, "deadline", Duration::from_secs(10))?;
+    if DEADLINES.contains(&deadline) {
+        return Some(deadline);
+    }
+    let what = format!("deadline out of range: {}", units::show_duration(deadline));
+    fields.wrong("deadline", what, "write \"1ms\" to \"1h\"");
+    None
+}
+
+/// `limit`: the time that a workload which runs to its end may take; its window.
+pub(crate) fn limit(fields: &Fields<'_>, default: Duration) -> Option<Timing> {
+    let window = time(fields, "limit", default)?;
+    if window < Duration::from_secs(1) {
+        let what = format!("limit below one second: {}", units::show_duration(window));
+        fields.wrong("limit", what, "write limit = \"10m\"");
+        return None;
+    }
+    Some(Timing {
+        warmup: Duration::ZERO,
+        window,
+    })
+}
+
+/// Steps of a ramp: whole numbers that rise.
+pub(crate) fn steps(
+    fields: &Fields<'_>,
+    key: &str,
+    limits: RangeInclusive<u64>,
+    example: &str,
+) -> Option<Vec<u64>> {
+    if !fields.has(key) {
+        fields.missing(key, example);
+    }
+    let steps = fields.counts(key, limits)?;
+    if steps.is_sorted_by(|one, next| one < next) {
+        return Some(steps);
+    }
+    let what = format!("{key} that do not rise: {steps:?}");
+    fields.wrong(key, what, format!("write them like {example}"));
+    None
+}

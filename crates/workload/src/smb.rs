@@ -1,0 +1,278 @@
+//! `smb`: a Samba server under the load of office clients, as `NetBench` drew it up.
+//!
+//! The figure is `InfoWorld`'s of 30 January 2004: Samba 3.0.1 under smbtorture with 12 clients, Linux 2.6.0 against
+//! 2.4.23. What `smb-ramp` needs too is in `Smb`:
+//! ```text
+//! plan --Smb::read--> Smb --service--> smbd at work          (prepare)
+//!                         --step-----> smbtorture, to its end (drive)
+//!                     deposit: a file goes to the share before the load, and comes back whole after it
+//! ```
+
+mod deposit;
+mod load_file;
+mod profile;
+mod samba;
+mod torture;
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::Result;
+use record::fields::Fields;
+use record::metric::{Direction, Figure, Role};
+use record::units::show_duration;
+use serde::{Deserialize, Serialize};
+
+use crate::figures::{Seen, figure, guard};
+use crate::options;
+use crate::service::Service;
+use crate::smb::samba::SERVICE;
+use crate::smb::torture::{Report, Run};
+use crate::stage::Stage;
+use crate::ticker::Ticker;
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
+
+pub(crate) const KIND: Kind = Kind {
+    word: "smb",
+    check,
+    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+};
+
+/// Most clients of a plan: each is a process, and has one of smbd's.
+pub(crate) const CLIENTS: u64 = 1000;
+
+/// The options of a plan, found right.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Options {
+    #[serde(flatten)]
+    smb: Smb,
+    clients: u32,
+}
+
+fn check(fields: &Fields<'_>) -> Option<Checked> {
+    let clients = options::required_count(fields, "clients", 1..=CLIENTS, "12");
+    let smb = Smb::read(fields);
+    let options = Options {
+        clients: clients? as u32,
+        smb: smb?,
+    };
+    Some(Checked::new(&options, options.timing()))
+}
+
+impl Workload for Options {
+    fn packages(&self) -> Vec<&str> {
+        PACKAGES.into()
+    }
+
+    fn timing(&self) -> Timing {
+        self.smb.timing(&[self.clients])
+    }
+
+    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
+        Ok(vec![self.smb.service(stage)?])
+    }
+
+    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
+        let report = self.smb.drive(&[self.clients], stage, stop, watcher)?[0];
+        let mut figures = vec![
+            figure(
+                "throughput",
+                "MB/s",
+                Direction::Higher,
+                Role::Primary,
+                report.megabytes_per_s,
+            ),
+            lower("latency-mean", "us", report.operation_us()),
+        ];
+        figures.extend(profile::read(stage, stop)?);
+        figures.push(lower("errors", "operations", report.odd as f64));
+        Ok(Driven {
+            figures,
+            ..Driven::default()
+        })
+    }
+
+    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
+        let mut figures = seen.driven.figures.clone();
+        if let Some(cpu) = seen.meter.services.get(SERVICE) {
+            let megabytes = figures[0].value * seen.meter.window.as_secs_f64();
+            let per_megabyte = cpu.as_secs_f64() * 1e3 / megabytes;
+            figures.push(lower("server-cpu", "ms/MB", per_megabyte));
+        }
+        Ok(figures)
+    }
+}
+
+fn lower(name: &str, unit: &str, value: f64) -> Figure {
+    guard(name, unit, Direction::Lower, value)
+}
+
+/// Debian packages of server, clients and load file.
+pub(crate) const PACKAGES: [&str; 4] = ["samba", "samba-testsuite", "smbclient", "dbench"];
+
+/// Options of both workloads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Smb {
+    /// Whose part of the load file is played; none for all of it.
+    applications: Vec<String>,
+    warmup_s: u64,
+    window_s: u64,
+    /// Time that the clients of one step may take, set-up and clearing away included.
+    limit_s: u64,
+}
+
+impl Smb {
+    /// Reads the keys that both workloads have.
+    pub(crate) fn read(fields: &Fields<'_>) -> Option<Self> {
+        let applications = read_applications(fields);
+        let timing = options::timing(fields);
+        let limit = options::time(fields, "limit", Duration::from_secs(600));
+        let Timing { warmup, window } = timing?;
+        let warmup_s = whole_seconds(fields, "warmup", warmup);
+        let window_s = whole_seconds(fields, "window", window);
+        let limit_s = whole_seconds(fields, "limit", limit?);
+        let (warmup_s, window_s, limit_s) = (warmup_s?, window_s?, limit_s?);
+        if limit_s <= warmup_s + window_s {
+            let what = format!("limit not above warmup and window: {limit_s}s");
+            let remedy = "clients also connect and clear away: write limit = \"10m\"";
+            fields.wrong("limit", what, remedy);
+            return None;
+        }
+        Some(Self {
+            applications: applications?,
+            warmup_s,
+            window_s,
+            limit_s,
+        })
+    }
+
+    /// The time of steps with so many clients each, one after the other.
+    pub(crate) fn timing(&self, steps: &[u32]) -> Timing {
+        let timings = steps.iter().map(|clients| self.run(*clients).timing());
+        let all: Duration = timings.map(|step| step.warmup + step.window).sum();
+        let warmup = self.run(steps[0]).timing().warmup;
+        Timing {
+            warmup,
+            window: all.saturating_sub(warmup),
+        }
+    }
+
+    /// Writes the share, the load file and the server's configuration.
+    pub(crate) fn service(&self, stage: &Stage) -> Result<Service> {
+        let service = samba::service(stage)?;
+        load_file::write(stage, &self.applications)?;
+        Ok(service)
+    }
+
+    /// Plays steps with so many clients each, between the deposit's way to the share and its way back.
+    pub(crate) fn drive(
+        &self,
+        steps: &[u32],
+        stage: &Stage,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Vec<Report>> {
+        deposit::put(stage, stop)?;
+        let mut ticker = Ticker::begin(watcher, self.timing(steps).warmup);
+        let mut play = |clients: &u32| {
+            let run = self.run(*clients);
+            run.perform(stage, stop, &mut || ticker.tick(0))
+        };
+        let reports = steps.iter().map(&mut play).collect::<Result<_>>()?;
+        deposit::check(stage, stop)?;
+        Ok(reports)
+    }
+
+    fn run(&self, clients: u32) -> Run {
+        Run {
+            clients,
+            warmup_s: self.warmup_s,
+            window_s: self.window_s,
+            limit: Duration::from_secs(self.limit_s),
+        }
+    }
+}
+
+fn read_applications(fields: &Fields<'_>) -> Option<Vec<String>> {
+    if !fields.has("applications") {
+        return Some(Vec::new());
+    }
+    let words = fields.texts("applications")?;
+    let unknown = words
+        .iter()
+        .find(|word| !load_file::APPLICATIONS.contains(word));
+    if let Some(word) = unknown {
+        let known = load_file::APPLICATIONS.join(", ");
+        let what = format!("no such application in the load file: {word:?}");
+        fields.wrong("applications", what, format!("known: {known}"));
+        return None;
+    }
+    Some(words.into_iter().map(String::from).collect())
+}
+
+/// smbtorture counts in whole seconds.
+fn whole_seconds(fields: &Fields<'_>, key: &str, time: Duration) -> Option<u64> {
+    if time.subsec_nanos() == 0 {
+        return Some(time.as_secs());
+    }
+    let what = format!("{key} of other than whole seconds: {}", show_duration(time));
+    let remedy = format!(
+        "smbtorture counts in seconds: write {key} = \"{}s\"",
+        time.as_secs() + 1
+    );
+    fields.wrong(key, what, remedy);
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect as Snapshot, expect};
+    use record::fields::Page;
+
+    fn read(text: &str) -> Result<record::plan::WorkloadPlan, String> {
+        let page = Page::new("plan.toml", text);
+        let table = page.parse();
+        let plan = crate::check(&Fields::top(&page, &table));
+        page.close(plan).map_err(|problems| problems.to_string())
+    }
+
+    fn check_mistakes(text: &str, expected: &Snapshot) {
+        expected.assert_eq(&read(text).unwrap_err());
+    }
+
+    #[test]
+    fn a_plan_survives_the_way_into_the_guest() {
+        let text = "kind = \"smb\"\nclients = 12\nwindow = \"40s\"\napplications = [\"EXCEL\"]";
+        let plan = read(text).unwrap();
+        // Two seconds of the plan's warm-up and two that smbtorture itself takes of 42.
+        assert_eq!(plan.length.as_secs(), 44);
+        expect![[
+            r#"{"applications":["EXCEL"],"clients":12,"limit_s":600,"warmup_s":2,"window_s":40}"#
+        ]]
+        .assert_eq(&plan.options.to_string());
+        let job = record::wire::WorkloadJob {
+            kind: plan.kind,
+            options: plan.options,
+        };
+        assert_eq!(crate::revive(&job).unwrap().packages(), PACKAGES);
+    }
+
+    #[test]
+    fn mistakes_are_told_at_once() {
+        check_mistakes(
+            "kind = \"smb\"\nclients = 0\nwindow = \"1500ms\"\napplications = [\"EXCELL\"]\nspeed = 1",
+            &expect![[r#"
+                plan.toml:2: clients out of range: 0 (write 1 to 1000)
+                plan.toml:3: window of other than whole seconds: 1s 500ms (smbtorture counts in seconds: write window = "2s")
+                plan.toml:4: no such application in the load file: "EXCELL" (known: WORD, EXCEL, PWRPNT, COREL, WORDPRO, PM, PARADOX, ACCESS, SEED)
+                plan.toml:5: unknown key in the file: speed (known: applications, clients, kind, window)"#]],
+        );
+        check_mistakes(
+            "kind = \"smb\"\nclients = 1001\nwindow = \"10s\"\nlimit = \"12s\"",
+            &expect![[r#"
+                plan.toml:2: clients out of range: 1001 (write 1 to 1000)
+                plan.toml:4: limit not above warmup and window: 12s (clients also connect and clear away: write limit = "10m")"#]],
+        );
+    }
+}

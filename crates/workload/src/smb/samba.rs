@@ -1,0 +1,156 @@
+//! Samba with a configuration of its own: one share, one user, no printers, no directory service.
+//!
+//! All that smbd writes is below the stage. `bench.nbench` speaks SMB1, which Samba no longer offers by itself.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::probe::Probe;
+use crate::service::{Service, words};
+use crate::stage::Stage;
+use crate::tool::Tool;
+
+/// The name of its service.
+pub(crate) const SERVICE: &str = "smbd";
+
+/// smbd starts helpers and makes its databases before it listens: seconds of an emulated guest.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A user that every Debian system has and that is not root, so that permissions are checked.
+const USER: &str = "www-data%bakeoff";
+
+/// That user's number, and the NT hash (MD4 of the text in UTF-16) of the password, as smbpasswd(5) has them.
+const ACCOUNT: &str = "www-data:33:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:6302C1ECCCCDB93C1DCFCA1509953A2A:\
+    [U          ]:LCT-00000001:\n";
+
+/// Where smbd keeps what it writes, by the name of the option that says so.
+const PLACES: [(&str, &str); 6] = [
+    ("private dir", "private"),
+    ("lock directory", "lock"),
+    ("state directory", "state"),
+    ("cache directory", "cache"),
+    ("pid directory", "pid"),
+    ("ncalrpc dir", "ncalrpc"),
+];
+
+/// A file or directory of the workload's.
+pub(crate) fn place(stage: &Stage, name: &str) -> PathBuf {
+    stage.dir.join("smb").join(name)
+}
+
+/// Writes configuration, account and an empty share.
+pub(crate) fn service(stage: &Stage) -> Result<Service> {
+    for (_, name) in PLACES {
+        stage.make_dir(&format!("smb/{name}"))?;
+    }
+    let share = stage.make_dir("smb/share")?;
+    fs::set_permissions(&share, fs::Permissions::from_mode(0o777))
+        .with_context(|| format!("open to all: {}", share.display()))?;
+    let account = stage.write("smb/private/smbpasswd", ACCOUNT)?;
+    fs::set_permissions(&account, fs::Permissions::from_mode(0o600))
+        .with_context(|| format!("close to others: {}", account.display()))?;
+    let configuration = stage.write("smb/smb.conf", configure(stage))?;
+    let file = configuration.to_string_lossy();
+    let program = "/usr/sbin/smbd";
+    Ok(Service {
+        name: SERVICE.into(),
+        command: words(&[
+            program,
+            "--foreground",
+            "--no-process-group",
+            "--debug-stdout",
+            "--configfile",
+            &file,
+        ]),
+        logs: Vec::new(),
+        configuration: vec![configuration.clone()],
+        probe: Probe::Program {
+            command: client(stage, "ls").command,
+        },
+        patience: PATIENCE,
+        version: words(&[program, "--version"]),
+    })
+}
+
+/// The whole configuration. Signing and encryption stay off, as they were with NetBench.
+fn configure(stage: &Stage) -> String {
+    let places = PLACES.map(|(option, name)| {
+        let place = place(stage, name);
+        format!("{option} = {}\n", place.display())
+    });
+    let places = places.concat();
+    let account = place(stage, "private/smbpasswd");
+    let (account, share) = (account.display(), place(stage, "share"));
+    let (server, config, share) = (stage.server, &stage.config, share.display());
+    format!(
+        "\
+[global]
+workgroup = BAKEOFF
+netbios name = BAKEOFF
+server role = standalone server
+passdb backend = smbpasswd:{account}
+{places}usershare path =
+log level = 0
+interfaces = {server}
+bind interfaces only = yes
+smb ports = 445
+disable netbios = yes
+server min protocol = NT1
+load printers = no
+printing = bsd
+printcap name = /dev/null
+disable spoolss = yes
+smbd profiling level = on
+{config}
+[share]
+path = {share}
+read only = no
+"
+    )
+}
+
+/// Time for a few commands to the share.
+const CLIENT_LIMIT: Duration = Duration::from_secs(60);
+
+/// `smbclient` with commands for the share.
+pub(crate) fn client(stage: &Stage, commands: &str) -> Tool {
+    let share = share(stage);
+    let command = [
+        "/usr/bin/smbclient",
+        "--configfile=/dev/null",
+        &share,
+        "--user",
+        USER,
+        "--command",
+        commands,
+    ];
+    Tool::new(&command, CLIENT_LIMIT)
+}
+
+/// `smbtorture` on the share, with its arguments.
+pub(crate) fn torture(stage: &Stage, arguments: &[&str], limit: Duration) -> Tool {
+    let share = share(stage);
+    let program = "/usr/bin/smbtorture";
+    let mut command = vec![program, "--configfile=/dev/null", &share, "--user", USER];
+    command.extend(arguments);
+    Tool {
+        dir: Some(place(stage, "")),
+        ..Tool::new(&command, limit)
+    }
+}
+
+/// `smbstatus` with what smbd counted, all clients together.
+pub(crate) fn counters(stage: &Stage) -> Tool {
+    let configuration = place(stage, "smb.conf");
+    let file = configuration.to_string_lossy();
+    let command = ["/usr/bin/smbstatus", "--configfile", &file, "--profile"];
+    Tool::new(&command, CLIENT_LIMIT)
+}
+
+fn share(stage: &Stage) -> String {
+    format!("//{}/share", stage.server)
+}

@@ -1,0 +1,89 @@
+//! `smb-ramp`: clients rise step by step; the curve shows the knee, and what is kept past it.
+//!
+//! After `NetBench` 5.01 in Mindcraft's report of April 1999: 1 to 144 clients. NT 4.0 climbed to 286.7 Mbit/s, Linux
+//! 2.2.2 with Samba to 114.6; up to 30 clients Linux was 20 to 25 % ahead.
+
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Result;
+use record::curve::{Curve, Point};
+use record::fields::Fields;
+use record::metric::{Direction, Figure};
+use serde::{Deserialize, Serialize};
+
+use crate::figures::{self, Seen, guard};
+use crate::options;
+use crate::service::Service;
+use crate::smb::{CLIENTS, PACKAGES, Smb};
+use crate::stage::Stage;
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
+
+pub(crate) const KIND: Kind = Kind {
+    word: "smb-ramp",
+    check,
+    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Options {
+    #[serde(flatten)]
+    smb: Smb,
+    /// Clients of each step, rising.
+    clients: Vec<u32>,
+}
+
+fn check(fields: &Fields<'_>) -> Option<Checked> {
+    let example = "[1, 12, 30, 60, 96, 144]";
+    let steps = options::steps(fields, "clients", 1..=CLIENTS, example);
+    let smb = Smb::read(fields);
+    let options = Options {
+        clients: steps?.into_iter().map(|step| step as u32).collect(),
+        smb: smb?,
+    };
+    Some(Checked::new(&options, options.timing()))
+}
+
+impl Workload for Options {
+    fn packages(&self) -> Vec<&str> {
+        PACKAGES.into()
+    }
+
+    fn timing(&self) -> Timing {
+        self.smb.timing(&self.clients)
+    }
+
+    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
+        Ok(vec![self.smb.service(stage)?])
+    }
+
+    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
+        let reports = self.smb.drive(&self.clients, stage, stop, watcher)?;
+        let points = self
+            .clients
+            .iter()
+            .zip(&reports)
+            .map(|(clients, report)| Point {
+                at: f64::from(*clients),
+                value: report.megabytes_per_s * 8.0,
+            });
+        let odd: u64 = reports.iter().map(|report| report.odd).sum();
+        let errors = guard("errors", "operations", Direction::Lower, odd as f64);
+        Ok(Driven {
+            figures: vec![errors],
+            curves: vec![Curve {
+                name: "throughput".into(),
+                unit: "Mbit/s".into(),
+                direction: Direction::Higher,
+                axis: "clients".into(),
+                points: points.collect(),
+            }],
+            ..Driven::default()
+        })
+    }
+
+    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
+        let mut figures = figures::ramp(&seen.driven.curves[0])?;
+        figures.extend(seen.driven.figures.iter().cloned());
+        Ok(figures)
+    }
+}

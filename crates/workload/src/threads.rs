@@ -1,0 +1,138 @@
+//! `threads`: how long it takes to create and end very many threads, few at a time.
+//!
+//! After the figures that came with NPTL: 100,000 threads, at most 50 at once, in 2.3 s on two Pentium II of 450 MHz.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use record::fields::Fields;
+use record::metric::{Direction, Figure, Role};
+use serde::{Deserialize, Serialize};
+
+use crate::figures::{Seen, figure, guard};
+use crate::options;
+use crate::service::Service;
+use crate::stage::Stage;
+use crate::ticker::Ticker;
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
+
+pub(crate) const KIND: Kind = Kind {
+    word: "threads",
+    check,
+    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Options {
+    /// Threads to create.
+    count: u64,
+    /// Most of them alive at a time.
+    at_once: usize,
+    limit_ns: u64,
+}
+
+/// Threads do nothing but count, so the smallest stack that every libc accepts will do.
+const STACK_BYTES: usize = 64 << 10;
+
+/// Threads between two looks at the clock.
+const GLANCE: u64 = 256;
+
+fn check(fields: &Fields<'_>) -> Option<Checked> {
+    let count = options::count(fields, "count", 1..=100_000_000, 100_000);
+    let at_once = options::count(fields, "at_once", 1..=10_000, 50);
+    let timing = options::limit(fields, Duration::from_secs(600));
+    let options = Options {
+        count: count?,
+        at_once: at_once? as usize,
+        limit_ns: timing?.window.as_nanos() as u64,
+    };
+    Some(Checked::new(&options, options.timing()))
+}
+
+impl Workload for Options {
+    fn packages(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    fn timing(&self) -> Timing {
+        Timing {
+            warmup: Duration::ZERO,
+            window: Duration::from_nanos(self.limit_ns),
+        }
+    }
+
+    fn prepare(&self, _: &Stage) -> Result<Vec<Service>> {
+        Ok(Vec::new())
+    }
+
+    fn drive(&self, _: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
+        let mut ticker = Ticker::begin(watcher, Duration::ZERO);
+        let lived = Arc::new(AtomicU64::new(0));
+        let began = Instant::now();
+        let mut alive = VecDeque::new();
+        for number in 0..self.count {
+            if alive.len() == self.at_once {
+                join(alive.pop_front())?;
+            }
+            alive.push_back(spawn(&lived)?);
+            // Not for each: that would be part of the figure.
+            if number % GLANCE == GLANCE - 1 {
+                ticker.tick(GLANCE);
+                self.check_end(began, stop)?;
+            }
+        }
+        while !alive.is_empty() {
+            join(alive.pop_front())?;
+        }
+        let took = began.elapsed().as_secs_f64();
+        let lived = lived.load(Ordering::Relaxed);
+        if lived != self.count {
+            let what = format!("threads that ran: {lived} of {}", self.count);
+            return Err(Wrong(what).into());
+        }
+        let (lower, each) = (Direction::Lower, took * 1e6 / self.count as f64);
+        Ok(Driven {
+            figures: vec![
+                figure("total-time", "s", lower, Role::Primary, took),
+                guard("per-thread", "us", lower, each),
+            ],
+            ..Driven::default()
+        })
+    }
+
+    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
+        Ok(seen.driven.figures.clone())
+    }
+}
+
+impl Options {
+    fn check_end(&self, began: Instant, stop: &AtomicBool) -> Result<()> {
+        if stop.load(Ordering::Relaxed) {
+            bail!("stopped by the host");
+        }
+        if began.elapsed() > Duration::from_nanos(self.limit_ns) {
+            let limit = record::units::show_duration(Duration::from_nanos(self.limit_ns));
+            let what = format!("{} threads took more than {limit}", self.count);
+            return Err(Wrong(what).into());
+        }
+        Ok(())
+    }
+}
+
+fn spawn(lived: &Arc<AtomicU64>) -> Result<JoinHandle<()>> {
+    let lived = Arc::clone(lived);
+    let builder = thread::Builder::new().stack_size(STACK_BYTES);
+    let spawned = builder.spawn(move || {
+        lived.fetch_add(1, Ordering::Relaxed);
+    });
+    spawned.context("create a thread")
+}
+
+fn join(thread: Option<JoinHandle<()>>) -> Result<()> {
+    let ended = thread.map_or(Ok(()), JoinHandle::join);
+    ended.map_err(|_| Wrong("a thread ended in a panic".into()).into())
+}

@@ -1,0 +1,388 @@
+//! What the web workloads share: a server, a site of a page with two images, clients that check every answer.
+//!
+//! ```text
+//! plan --Web::read--> Web --service--> the server at work      (prepare)
+//!                         --traffic--> clients for its site    (drive)
+//! ```
+//! A workload changes the traffic as it needs: its schedule, its mix, its addresses.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::Result;
+use load::Tick;
+use load::climb::{Level, Rung};
+use load::expect::Expect;
+use load::schedule::Schedule;
+use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
+use record::curve::{Curve, Point};
+use record::fields::Fields;
+use record::load::LoadResult;
+use record::metric::Direction;
+use serde::{Deserialize, Serialize};
+
+use crate::apache::{self, Apache, Mpm};
+use crate::nginx::{self, Nginx};
+use crate::probe::Probe;
+use crate::service::Service;
+use crate::stage::Stage;
+use crate::{Driven, Timing, Watcher, data, options};
+
+/// Options of every web workload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Web {
+    pub(crate) server: Server,
+    pub(crate) keep_alive: bool,
+    /// Client threads; absent for one per CPU.
+    threads: Option<u32>,
+    /// Addresses that clients come from; none for one.
+    addresses: u32,
+    warmup_ns: u64,
+    window_ns: u64,
+    deadline_ns: u64,
+}
+
+/// What a server is to serve.
+pub(crate) struct SetUp {
+    /// Connections that it must hold at once.
+    pub(crate) connections: u32,
+    /// The files.
+    pub(crate) root: PathBuf,
+    /// CGI programs; nginx runs none.
+    pub(crate) programs: Option<PathBuf>,
+    /// How to know that it serves.
+    pub(crate) probe: Probe,
+}
+
+/// Which server, and how it is set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Server {
+    Apache(Mpm),
+    Nginx,
+}
+
+impl Server {
+    /// The name of its service.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Apache(_) => "apache2",
+            Self::Nginx => "nginx",
+        }
+    }
+}
+
+/// Most connections of a plan.
+pub(crate) const CONNECTIONS: u64 = 10_000;
+
+/// Most addresses of a plan: what the wire routes to clients, and `Stage::sources` gives.
+const ADDRESSES: u64 = 4000;
+
+impl Web {
+    /// Reads the keys that all web workloads have; `connections` is the most that there will be at once.
+    pub(crate) fn read(fields: &Fields<'_>, connections: Option<u64>) -> Option<Self> {
+        let server = read_server(fields);
+        let keep_alive = options::flag(fields, "keep_alive", true);
+        let threads = fields.count("threads", 1..=64);
+        if let (Some(threads), Some(connections)) = (threads, connections)
+            && threads > connections
+        {
+            let what = format!("threads above connections ({connections}): {threads}");
+            fields.wrong(
+                "threads",
+                what,
+                "a thread without a connection does nothing: lower it",
+            );
+        }
+        let addresses = options::count(fields, "addresses", 1..=ADDRESSES, 0);
+        let timing = options::timing(fields);
+        let deadline = options::deadline(fields);
+        let timing = timing?;
+        Some(Self {
+            server: server?,
+            keep_alive: keep_alive?,
+            threads: threads.map(|threads| threads as u32),
+            addresses: addresses? as u32,
+            warmup_ns: timing.warmup.as_nanos() as u64,
+            window_ns: timing.window.as_nanos() as u64,
+            deadline_ns: deadline?.as_nanos() as u64,
+        })
+    }
+
+    pub(crate) fn packages(&self) -> Vec<&'static str> {
+        match self.server {
+            Server::Apache(_) => vec!["apache2"],
+            Server::Nginx => vec!["nginx"],
+        }
+    }
+
+    pub(crate) fn timing(&self) -> Timing {
+        Timing {
+            warmup: Duration::from_nanos(self.warmup_ns),
+            window: Duration::from_nanos(self.window_ns),
+        }
+    }
+
+    /// The time of a ramp of so many steps, each with a warm-up of its own.
+    pub(crate) fn timing_of(&self, steps: usize) -> Timing {
+        let Timing { warmup, window } = self.timing();
+        let all = (warmup + window).saturating_mul(steps as u32);
+        Timing {
+            warmup,
+            window: all.saturating_sub(warmup),
+        }
+    }
+
+    /// Writes the site and the server's configuration, with room for so many connections.
+    pub(crate) fn service(&self, stage: &Stage, connections: u32) -> Result<Service> {
+        let root = stage.make_dir("site")?;
+        let site = site(stage.seed);
+        for (name, content) in &site {
+            stage.write(&format!("site/{name}"), content)?;
+        }
+        let probe = Probe::Http {
+            server: stage.at(80),
+            path: format!("/{PAGE}"),
+            body: site[0].1.as_slice().into(),
+        };
+        let set_up = SetUp {
+            connections,
+            root,
+            programs: None,
+            probe,
+        };
+        self.service_of(stage, set_up)
+    }
+
+    /// Writes the server's configuration for files, and programs where Apache is to run some.
+    pub(crate) fn service_of(&self, stage: &Stage, set_up: SetUp) -> Result<Service> {
+        let SetUp {
+            connections,
+            root,
+            programs,
+            probe,
+        } = set_up;
+        let keep_alive = self.keep_alive;
+        match self.server {
+            Server::Apache(mpm) => {
+                let apache = Apache {
+                    mpm,
+                    connections,
+                    keep_alive,
+                    root,
+                    programs,
+                };
+                apache::service(stage, &apache, probe)
+            }
+            Server::Nginx => {
+                let nginx = Nginx {
+                    connections,
+                    keep_alive,
+                    root,
+                };
+                nginx::service(stage, &nginx, probe)
+            }
+        }
+    }
+
+    /// A closed loop without pauses: each of `connections` clients fetches the page and its images in turn.
+    pub(crate) fn traffic(&self, stage: &Stage, connections: u32) -> Traffic {
+        let exchanges = site(stage.seed)
+            .into_iter()
+            .map(|(name, content)| Exchange::get(format!("/{name}"), Expect::body(content)));
+        let Timing { warmup, window } = self.timing();
+        Traffic {
+            server: stage.at(80),
+            host: "bakeoff".into(),
+            protocol: Protocol::Http1,
+            tls: None,
+            mix: Mix::Round(exchanges.collect()),
+            schedule: Schedule::Closed {
+                think: Duration::ZERO,
+            },
+            connections,
+            keep_alive: self.keep_alive,
+            sources: stage.sources(self.addresses),
+            bits_per_s: Vec::new(),
+            threads: self.threads.unwrap_or(stage.cpus.min(connections)),
+            deadline: Duration::from_nanos(self.deadline_ns),
+            warmup,
+            end: End::After(window),
+            seed: stage.seed,
+            // The same on every kernel: arms must not differ in their clients.
+            engine: EngineChoice::Epoll,
+            stamps: false,
+            cpus: Cpus::Shared,
+        }
+    }
+}
+
+/// Runs one load; what its clients saw is what the drive yields.
+pub(crate) fn drive(
+    traffic: &Traffic,
+    stop: &AtomicBool,
+    watcher: &mut dyn Watcher,
+) -> Result<Driven> {
+    watcher.begins();
+    let load = load::drive::run(traffic, stop, &mut |tick| watcher.ticks(tick))?;
+    Ok(Driven {
+        load: Some(load),
+        ..Driven::default()
+    })
+}
+
+/// Runs the levels of a ramp one after the other, each with a warm-up of its own.
+pub(crate) fn climb(
+    traffic: &Traffic,
+    levels: &[Level],
+    stop: &AtomicBool,
+    watcher: &mut dyn Watcher,
+) -> Result<Vec<Rung>> {
+    watcher.begins();
+    let (mut before, mut now) = (Progress::default(), Progress::default());
+    load::climb::climb(traffic, levels, stop, &mut |tick| {
+        if tick.second <= now.second {
+            before.add(&now);
+        }
+        now = Progress {
+            second: tick.second,
+            ok: tick.ok,
+            faults: tick.faults,
+        };
+        watcher.ticks(Tick {
+            second: before.second + tick.second,
+            ok: before.ok + tick.ok,
+            faults: before.faults + tick.faults,
+            // The first step's warm-up is the ramp's; from then on all of it is in the figures.
+            counting: tick.counting || before.second > 0,
+            ..tick
+        });
+    })
+}
+
+/// What the ticks of one step have counted.
+#[derive(Debug, Clone, Copy, Default)]
+struct Progress {
+    second: u32,
+    ok: u64,
+    faults: u64,
+}
+
+impl Progress {
+    fn add(&mut self, step: &Self) {
+        self.second += step.second;
+        self.ok += step.ok;
+        self.faults += step.faults;
+    }
+}
+
+/// A curve over the steps of a ramp.
+pub(crate) fn curve(
+    (name, unit, direction): (&str, &str, Direction),
+    axis: &str,
+    rungs: &[Rung],
+    value: impl Fn(&LoadResult) -> f64,
+) -> Curve {
+    let points = rungs.iter().map(|rung| Point {
+        at: match rung.level {
+            Level::Connections(connections) => connections.into(),
+            Level::RatePerS(rate_per_s) => rate_per_s,
+        },
+        value: value(&rung.result),
+    });
+    Curve {
+        name: name.into(),
+        unit: unit.into(),
+        direction,
+        axis: axis.into(),
+        points: points.collect(),
+    }
+}
+
+/// All steps of a ramp as one result.
+pub(crate) fn chain(rungs: &[Rung]) -> LoadResult {
+    let results: Vec<_> = rungs.iter().map(|rung| rung.result.clone()).collect();
+    load::merge::chain(&results)
+}
+
+fn read_server(fields: &Fields<'_>) -> Option<Server> {
+    if !fields.has("server") {
+        fields.missing("server", "\"apache\" or \"nginx\"");
+    }
+    let apache = fields.choice("server", &[("apache", true), ("nginx", false)]);
+    let mpms = [Mpm::Event, Mpm::Worker, Mpm::Prefork].map(|mpm| (mpm.word(), mpm));
+    let mpm = fields.choice("mpm", &mpms);
+    match apache? {
+        true if fields.has("mpm") => Some(Server::Apache(mpm?)),
+        true => Some(Server::Apache(Mpm::Event)),
+        false if fields.has("mpm") => {
+            let what = "mpm with a server that has none: nginx";
+            fields.wrong("mpm", what, "remove mpm, or write server = \"apache\"");
+            None
+        }
+        false => Some(Server::Nginx),
+    }
+}
+
+pub(crate) const PAGE: &str = "page.html";
+pub(crate) const IMAGES: [&str; 2] = ["left.jpg", "right.jpg"];
+const PAGE_BYTES: usize = 22_016;
+const IMAGE_BYTES: usize = 25_600;
+
+/// A file of the site and its content, the page first: 21.5 KB and twice 25 KB, the sizes of `InfoWorld`'s site of
+/// 30 January 2004.
+pub(crate) fn site(seed: u64) -> Vec<(&'static str, Vec<u8>)> {
+    let mut site = vec![(PAGE, data::page(seed, PAGE_BYTES, &IMAGES))];
+    site.extend(IMAGES.map(|name| (name, data::image(seed, IMAGE_BYTES, name))));
+    site
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use load::expect::Content;
+
+    #[test]
+    fn every_client_asks_for_the_page_and_both_images() {
+        let web = Web {
+            server: Server::Nginx,
+            keep_alive: true,
+            threads: None,
+            addresses: 3,
+            warmup_ns: 0,
+            window_ns: 1,
+            deadline_ns: 1,
+        };
+        let traffic = web.traffic(&Stage::example(), 60);
+        let Mix::Round(exchanges) = &traffic.mix else {
+            panic!("each client goes round")
+        };
+        let asked = exchanges.iter().map(|one| match &one.expect.content {
+            Content::Bytes(body) => (one.path.as_str(), body.len()),
+            Content::Any | Content::Hash { .. } => (one.path.as_str(), 0),
+        });
+        let right = [
+            ("/page.html", 22_016),
+            ("/left.jpg", 25_600),
+            ("/right.jpg", 25_600),
+        ];
+        assert_eq!(asked.collect::<Vec<_>>(), right);
+        assert_eq!((traffic.threads, traffic.sources.len()), (2, 3));
+    }
+
+    #[test]
+    fn a_ramp_takes_the_time_of_all_its_steps() {
+        let web = Web {
+            server: Server::Nginx,
+            keep_alive: true,
+            threads: None,
+            addresses: 0,
+            warmup_ns: 1_000_000_000,
+            window_ns: 4_000_000_000,
+            deadline_ns: 1,
+        };
+        let Timing { warmup, window } = web.timing_of(3);
+        assert_eq!((warmup.as_secs(), window.as_secs()), (1, 14));
+    }
+}

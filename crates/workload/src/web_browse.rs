@@ -1,0 +1,132 @@
+//! `web-browse`: scripted browsers, each a visitor after the other: a page and its images, time to think, a cookie, a form.
+//!
+//! After `PagePoker`: several clients that play the same sessions, under stress or at their leisure.
+
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Result, anyhow};
+use load::expect::Expect;
+use load::script::Script;
+use load::traffic::Mix;
+use record::fields::Fields;
+use record::metric::{Direction, Figure};
+use serde::{Deserialize, Serialize};
+
+use crate::figures::{self, Seen, guard};
+use crate::options;
+use crate::service::Service;
+use crate::stage::Stage;
+use crate::web::{self, CONNECTIONS, Server, Web};
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
+
+pub(crate) const KIND: Kind = Kind {
+    word: "web-browse",
+    check,
+    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Options {
+    #[serde(flatten)]
+    web: Web,
+    connections: u32,
+    script: String,
+}
+
+/// What a visitor does if the plan says nothing else.
+const SCRIPT: &str = "\
+visit /page.html
+fetch /left.jpg /right.jpg
+think 100ms to 900ms
+maybe 30% buy
+visit /page.html
+think 100ms to 900ms
+leave
+place buy
+post /page.html item=7&count=1
+think 50ms
+visit /page.html
+";
+
+fn check(fields: &Fields<'_>) -> Option<Checked> {
+    let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "30");
+    let script = if fields.has("script") {
+        read_script(fields)
+    } else {
+        Some(SCRIPT.to_string())
+    };
+    let web = Web::read(fields, connections);
+    let options = Options {
+        connections: connections? as u32,
+        script: script?,
+        web: web?,
+    };
+    Some(Checked::new(&options, options.timing()))
+}
+
+fn read_script(fields: &Fields<'_>) -> Option<String> {
+    fields.read("script", |text| match Script::read("script", text) {
+        Ok(_) => Ok(text.to_string()),
+        Err(problems) => Err(problems.to_string()),
+    })
+}
+
+impl Workload for Options {
+    fn packages(&self) -> Vec<&'static str> {
+        self.web.packages()
+    }
+
+    fn timing(&self) -> Timing {
+        self.web.timing()
+    }
+
+    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
+        // A cookie for each visitor, and an answer to forms: the page that they were sent to.
+        let own = match self.web.server {
+            Server::Apache(_) => {
+                "LoadModule headers_module /usr/lib/apache2/modules/mod_headers.so\n\
+                 Header set Set-Cookie \"visitor=known; Path=/\"\n"
+            }
+            Server::Nginx => {
+                "add_header Set-Cookie \"visitor=known; Path=/\";\n\
+                 error_page 405 =200 $uri;\n"
+            }
+        };
+        let stage = Stage {
+            config: format!("{own}{}", stage.config),
+            ..stage.clone()
+        };
+        Ok(vec![self.web.service(&stage, self.connections)?])
+    }
+
+    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
+        let mut script = Script::read("script", &self.script)
+            .map_err(|problems| anyhow!("script: {problems}"))?;
+        for (name, content) in web::site(stage.seed) {
+            script.expect(&format!("/{name}"), &Expect::body(content));
+        }
+        let mut traffic = self.web.traffic(stage, self.connections);
+        traffic.mix = Mix::Sessions(script);
+        web::drive(&traffic, stop, watcher)
+    }
+
+    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
+        let figures = figures::web(seen, self.web.server.name())?;
+        let load = figures::believe(seen)?;
+        let per_s = load.sessions as f64 / (load.window_ns as f64 / 1e9);
+        // Visitors think for most of their time, so what the server decides is how long they wait.
+        let mut figures = figures::decided_by(figures, "latency-mean");
+        figures.push(guard("sessions", "sessions/s", Direction::Higher, per_s));
+        Ok(figures)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_that_comes_along_is_sound() {
+        Script::read("script", SCRIPT).unwrap();
+    }
+}

@@ -1,0 +1,216 @@
+//! `web-cgi`: a page that a program makes of a database's answer, anew for each request.
+//!
+//! After `InfoWorld`, 30 January 2004: Apache, a Perl CGI program and `MySQL` on one host under `ab`; one select of 97 rows with 8
+//! columns, one of them an image. Linux 2.6.0 served 14 to 22 % more requests a second than 2.4.23.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use load::expect::Expect;
+use load::traffic::{Exchange, Mix};
+use record::fields::Fields;
+use record::metric::{Direction, Figure};
+use serde::{Deserialize, Serialize};
+
+use crate::data::{self, Stream};
+use crate::database::client::Client;
+use crate::database::server::{ACCOUNT, Server};
+use crate::figures::{self, Seen, guard};
+use crate::options;
+use crate::probe::Probe;
+use crate::service::Service;
+use crate::stage::Stage;
+use crate::web::{self, CONNECTIONS, SetUp, Web};
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
+
+pub(crate) const KIND: Kind = Kind {
+    word: "web-cgi",
+    check,
+    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Options {
+    #[serde(flatten)]
+    web: Web,
+    connections: u32,
+}
+
+fn check(fields: &Fields<'_>) -> Option<Checked> {
+    let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "8");
+    let web = Web::read(fields, connections)?;
+    if web.server == web::Server::Nginx {
+        let what = "a program for each page with a server that runs none: nginx";
+        fields.wrong("server", what, "write server = \"apache\"");
+        return None;
+    }
+    let options = Options {
+        connections: connections? as u32,
+        web,
+    };
+    Some(Checked::new(&options, options.timing()))
+}
+
+impl Workload for Options {
+    fn packages(&self) -> Vec<&str> {
+        let mut packages = self.web.packages();
+        packages.extend(Server::Mariadb.packages());
+        packages.extend(["perl", "libdbd-mariadb-perl"]);
+        packages
+    }
+
+    fn timing(&self) -> Timing {
+        self.web.timing()
+    }
+
+    /// The table is filled when the database is up; so Apache is asked for a file, and the page is looked at by the
+    /// first client.
+    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
+        let database = Server::Mariadb.service(stage)?;
+        let root = stage.make_dir("site")?;
+        stage.write("site/up.html", UP)?;
+        let set_up = SetUp {
+            connections: self.connections,
+            root,
+            programs: Some(write_program(stage)?),
+            probe: Probe::Http {
+                server: stage.at(80),
+                path: "/up.html".into(),
+                body: UP.as_bytes().into(),
+            },
+        };
+        Ok(vec![database, self.web.service_of(stage, set_up)?])
+    }
+
+    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
+        let goods = goods(stage.seed);
+        fill(stage, &goods).context("fill the table")?;
+        let mut traffic = self.web.traffic(stage, self.connections);
+        let page = Exchange::get("/cgi-bin/goods", Expect::body(page(&goods)));
+        traffic.mix = Mix::Round(vec![page]);
+        web::drive(&traffic, stop, watcher)
+    }
+
+    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
+        let mut figures = figures::web(seen, self.web.server.name())?;
+        let load = figures::believe(seen)?;
+        if let Some(cpu) = seen.meter.services.get(Server::Mariadb.name()) {
+            let each = cpu.as_nanos() as f64 / 1e3 / load.ok as f64;
+            figures.push(guard("database-cpu", "us/request", Direction::Lower, each));
+        }
+        Ok(figures)
+    }
+}
+
+/// What Apache is asked for before the database has a table.
+const UP: &str = "up\n";
+
+/// Rows of the table, as in 2004.
+const ROWS: u64 = 97;
+
+/// Size of a picture.
+const PICTURE_BYTES: usize = 1024;
+
+/// A row of the table: seven columns of text and numbers, and a picture.
+struct Good {
+    cells: [String; 7],
+    picture: Vec<u8>,
+}
+
+fn goods(seed: u64) -> Vec<Good> {
+    let mut stream = Stream::new(seed, "web-cgi");
+    let mut good = |number: u64| {
+        let cells = [
+            number.to_string(),
+            format!("good {:06}", stream.below(1_000_000)),
+            format!("maker {:02}", stream.below(50)),
+            format!("{}.{:02}", 1 + stream.below(999), stream.below(100)),
+            stream.below(1000).to_string(),
+            format!(
+                "{}-{:02}-{:02}",
+                1999 + stream.below(6),
+                1 + stream.below(12),
+                1 + stream.below(28)
+            ),
+            format!("note {:016x}", stream.bits()),
+        ];
+        let picture = data::image(seed, PICTURE_BYTES, &format!("good {number}"));
+        Good { cells, picture }
+    };
+    (1..=ROWS).map(&mut good).collect()
+}
+
+/// Makes the table and fills it; what is there before the load begins is what the page must show.
+fn fill(stage: &Stage, goods: &[Good]) -> Result<()> {
+    let address = Server::Mariadb.address(stage);
+    let mut client = Client::connect(Server::Mariadb, address, Arc::default())?;
+    client.define(
+        "create table goods (id int primary key, name varchar(20), maker varchar(20), \
+         price decimal(8,2), stock int, added date, note varchar(40), picture blob)",
+    )?;
+    for good in goods {
+        let cells = good.cells.join("', '");
+        let picture = good.picture.iter().fold(String::new(), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        });
+        let sql = format!("insert into goods values ('{cells}', x'{picture}')");
+        client.change(&sql, 1)?;
+    }
+    Ok(())
+}
+
+/// The program: it connects, asks, and ends, as CGI programs did.
+const PROGRAM: &str = r#"#!/usr/bin/perl
+use strict;
+use warnings;
+use DBI;
+use MIME::Base64 qw(encode_base64);
+
+my $database = DBI->connect("DBI:MariaDB:database=ACCOUNT;host=HOST;port=PORT", "ACCOUNT", "ACCOUNT", { RaiseError => 1 });
+my $rows = $database->selectall_arrayref("select id, name, maker, price, stock, added, note, picture from goods order by id");
+my $page = "<html><body><table>\n";
+for my $row (@$rows) {
+    my @cells = @$row;
+    my $picture = encode_base64(pop @cells, "");
+    $page .= "<tr>" . join("", map { "<td>$_</td>" } @cells);
+    $page .= "<td><img src=\"data:image/jpeg;base64,$picture\"></td></tr>\n";
+}
+$page .= "</table></body></html>\n";
+print "Content-Type: text/html\r\nContent-Length: ", length($page), "\r\n\r\n", $page;
+"#;
+
+/// What the program answers while nobody touches the table.
+fn page(goods: &[Good]) -> Vec<u8> {
+    let mut page = String::from("<html><body><table>\n");
+    for good in goods {
+        let cells = good.cells.join("</td><td>");
+        let picture = STANDARD.encode(&good.picture);
+        let _ = writeln!(
+            page,
+            "<tr><td>{cells}</td><td><img src=\"data:image/jpeg;base64,{picture}\"></td></tr>"
+        );
+    }
+    page += "</table></body></html>\n";
+    page.into_bytes()
+}
+
+fn write_program(stage: &Stage) -> Result<PathBuf> {
+    let dir = stage.make_dir("programs")?;
+    let address = Server::Mariadb.address(stage);
+    let program = PROGRAM
+        .replace("ACCOUNT", ACCOUNT)
+        .replace("HOST", &address.ip().to_string())
+        .replace("PORT", &address.port().to_string());
+    let program = stage.write("programs/goods", program)?;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
+        .context("make a program executable")?;
+    Ok(dir)
+}

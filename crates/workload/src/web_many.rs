@@ -1,0 +1,79 @@
+//! `web-many`: many users at once, each from an address of its own, each resting between two requests.
+//!
+//! After Hammerhead 2: 256 and more users simulated from IP aliases of one machine.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::Result;
+use load::schedule::Schedule;
+use record::fields::Fields;
+use record::metric::Figure;
+use serde::{Deserialize, Serialize};
+
+use crate::figures::{self, Seen};
+use crate::options;
+use crate::service::Service;
+use crate::stage::Stage;
+use crate::web::{self, CONNECTIONS, Web};
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
+
+pub(crate) const KIND: Kind = Kind {
+    word: "web-many",
+    check,
+    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Options {
+    #[serde(flatten)]
+    web: Web,
+    connections: u32,
+    think_ns: u64,
+}
+
+fn check(fields: &Fields<'_>) -> Option<Checked> {
+    if !fields.has("addresses") {
+        fields.missing("addresses", "256");
+    }
+    let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "256");
+    let think = options::time(fields, "think", Duration::ZERO);
+    let web = Web::read(fields, connections);
+    let is_whole = fields.has("addresses");
+    let options = Options {
+        connections: connections? as u32,
+        think_ns: think?.as_nanos() as u64,
+        web: web.filter(|_| is_whole)?,
+    };
+    Some(Checked::new(&options, options.timing()))
+}
+
+impl Workload for Options {
+    fn packages(&self) -> Vec<&'static str> {
+        self.web.packages()
+    }
+
+    fn timing(&self) -> Timing {
+        self.web.timing()
+    }
+
+    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
+        Ok(vec![self.web.service(stage, self.connections)?])
+    }
+
+    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
+        let mut traffic = self.web.traffic(stage, self.connections);
+        let think = Duration::from_nanos(self.think_ns);
+        traffic.schedule = Schedule::Closed { think };
+        web::drive(&traffic, stop, watcher)
+    }
+
+    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
+        let figures = figures::web(seen, self.web.server.name())?;
+        // Users who rest fix the rate; what the server decides then is how long they wait.
+        Ok(match self.think_ns {
+            0 => figures,
+            _ => figures::decided_by(figures, "latency-mean"),
+        })
+    }
+}

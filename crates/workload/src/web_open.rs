@@ -1,0 +1,112 @@
+//! `web-open`: requests come at a rate that the server cannot slow down, step by step up a ladder of rates.
+//!
+//! After httperf: the client fixes the rate and the number of connections, and counts time-outs. Latency runs from the
+//! instant at which a request was due, so a server that falls behind shows it.
+
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Result;
+use load::climb::Level;
+use load::schedule::{Arrivals, Schedule};
+use record::fields::Fields;
+use record::metric::{Direction, Figure};
+use serde::{Deserialize, Serialize};
+
+use crate::figures::{self, Seen};
+use crate::options;
+use crate::service::Service;
+use crate::stage::Stage;
+use crate::web::{self, CONNECTIONS, Web};
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
+
+pub(crate) const KIND: Kind = Kind {
+    word: "web-open",
+    check,
+    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Options {
+    #[serde(flatten)]
+    web: Web,
+    connections: u32,
+    /// Requests per second of each step, rising.
+    rates: Vec<u64>,
+    /// Whether arrivals are spaced equally; at random otherwise.
+    is_constant: bool,
+}
+
+/// Highest rate of a plan, in requests per second.
+const RATE: u64 = 10_000_000;
+
+fn check(fields: &Fields<'_>) -> Option<Checked> {
+    let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "64");
+    let rates = options::steps(fields, "rates", 1..=RATE, "[100, 200, 400]");
+    let is_constant = if fields.has("arrivals") {
+        fields.choice("arrivals", &[("constant", true), ("poisson", false)])
+    } else {
+        Some(false)
+    };
+    let web = Web::read(fields, connections);
+    let options = Options {
+        connections: connections? as u32,
+        rates: rates?,
+        is_constant: is_constant?,
+        web: web?,
+    };
+    Some(Checked::new(&options, options.timing()))
+}
+
+impl Workload for Options {
+    fn packages(&self) -> Vec<&'static str> {
+        self.web.packages()
+    }
+
+    fn timing(&self) -> Timing {
+        self.web.timing_of(self.rates.len())
+    }
+
+    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
+        Ok(vec![self.web.service(stage, self.connections)?])
+    }
+
+    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
+        let mut traffic = self.web.traffic(stage, self.connections);
+        let arrivals = if self.is_constant {
+            Arrivals::Constant
+        } else {
+            Arrivals::Poisson
+        };
+        traffic.schedule = Schedule::Open {
+            rate_per_s: self.rates[0] as f64,
+            arrivals,
+        };
+        let rates = self.rates.iter();
+        let levels: Vec<_> = rates.map(|rate| Level::RatePerS(*rate as f64)).collect();
+        let rungs = web::climb(&traffic, &levels, stop, watcher)?;
+        let higher = |name, unit| (name, unit, Direction::Higher);
+        let lower = |name, unit| (name, unit, Direction::Lower);
+        let axis = "requests/s";
+        Ok(Driven {
+            load: Some(web::chain(&rungs)),
+            figures: Vec::new(),
+            curves: vec![
+                web::curve(lower("latency-p99", "us"), axis, &rungs, |step| {
+                    step.latency.quantile_ns(0.99) as f64 / 1e3
+                }),
+                web::curve(higher("throughput", "requests/s"), axis, &rungs, |step| {
+                    step.ok_per_s()
+                }),
+                web::curve(lower("failed", "share"), axis, &rungs, |step| {
+                    (step.planned - step.ok) as f64 / step.planned.max(1) as f64
+                }),
+            ],
+        })
+    }
+
+    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
+        let figures = figures::web(seen, self.web.server.name())?;
+        // The client fixes the rate, so what the server decides is how long it takes.
+        Ok(figures::decided_by(figures, "latency-p99"))
+    }
+}

@@ -1,0 +1,101 @@
+//! `web-ramp`: clients rise step by step; the curve shows the knee, and whether the server collapses past it.
+//!
+//! After `WebBench` 2.0 in Mindcraft's report of April 1999: 1 to 288 client threads in a closed loop. NT 4.0 climbed to
+//! 3771 requests/s; Linux 2.2.2 peaked at about 1000/s and 160 threads, and fell to 7 % of it.
+
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Result;
+use load::climb::Level;
+use record::fields::Fields;
+use record::metric::{Direction, Figure};
+use serde::{Deserialize, Serialize};
+
+use crate::figures::{self, Seen};
+use crate::options;
+use crate::service::Service;
+use crate::stage::Stage;
+use crate::web::{self, CONNECTIONS, Web};
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
+
+pub(crate) const KIND: Kind = Kind {
+    word: "web-ramp",
+    check,
+    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Options {
+    #[serde(flatten)]
+    web: Web,
+    /// Connections of each step, rising.
+    connections: Vec<u32>,
+}
+
+fn check(fields: &Fields<'_>) -> Option<Checked> {
+    let example = "[1, 8, 32, 96, 160, 288]";
+    let steps = options::steps(fields, "connections", 1..=CONNECTIONS, example);
+    let least = steps.as_ref().and_then(|steps| steps.first().copied());
+    let web = Web::read(fields, least);
+    let options = Options {
+        connections: steps?.into_iter().map(|step| step as u32).collect(),
+        web: web?,
+    };
+    Some(Checked::new(&options, options.timing()))
+}
+
+impl Workload for Options {
+    fn packages(&self) -> Vec<&'static str> {
+        self.web.packages()
+    }
+
+    fn timing(&self) -> Timing {
+        self.web.timing_of(self.connections.len())
+    }
+
+    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
+        Ok(vec![self.web.service(stage, self.most())?])
+    }
+
+    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
+        let traffic = self.web.traffic(stage, self.most());
+        let steps = self.connections.iter().copied();
+        let levels: Vec<_> = steps.map(Level::Connections).collect();
+        let rungs = web::climb(&traffic, &levels, stop, watcher)?;
+        let higher = |name, unit| (name, unit, Direction::Higher);
+        let lower = |name, unit| (name, unit, Direction::Lower);
+        let axis = "connections";
+        Ok(Driven {
+            load: Some(web::chain(&rungs)),
+            figures: Vec::new(),
+            curves: vec![
+                web::curve(higher("throughput", "requests/s"), axis, &rungs, |step| {
+                    step.ok_per_s()
+                }),
+                web::curve(higher("transfer", "Mbit/s"), axis, &rungs, |step| {
+                    step.body_bytes as f64 * 8e3 / step.window_ns as f64
+                }),
+                web::curve(lower("latency-p99", "us"), axis, &rungs, |step| {
+                    step.latency.quantile_ns(0.99) as f64 / 1e3
+                }),
+            ],
+        })
+    }
+
+    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
+        let web = figures::web(seen, self.web.server.name())?;
+        let mut figures = figures::ramp(&seen.driven.curves[0])?;
+        // The mean over all steps says nothing that the curve does not say better.
+        figures.extend(
+            web.into_iter()
+                .filter(|figure| figure.spec.name != "throughput"),
+        );
+        Ok(figures)
+    }
+}
+
+impl Options {
+    fn most(&self) -> u32 {
+        *self.connections.last().expect("a ramp has a step")
+    }
+}

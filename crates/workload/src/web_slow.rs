@@ -1,0 +1,322 @@
+//! `web-slow`: hundreds of clients at once, each behind a modem, on a mix of files and programs.
+//!
+//! After the idea of `SPECweb99`, which Linuxove noviny of September 1999 held against Mindcraft's fast clients: 500 to 1000
+//! connections of 28.8 or 56 kbit/s, dynamic pages in the mix, more files than memory. A connection conforms if its answers
+//! come as fast as its line can carry them.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::{fs, iter};
+
+use anyhow::{Context, Result};
+use load::expect::Expect;
+use load::traffic::{Exchange, Mix};
+use record::fields::Fields;
+use record::load::LoadResult;
+use record::metric::{Direction, Figure, Role};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::data::Stream;
+use crate::figures::{self, Seen, figure, guard};
+use crate::options;
+use crate::probe::Probe;
+use crate::service::Service;
+use crate::stage::Stage;
+use crate::web::{self, CONNECTIONS, Server, SetUp, Web};
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, disk};
+
+pub(crate) const KIND: Kind = Kind {
+    word: "web-slow",
+    check,
+    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Options {
+    #[serde(flatten)]
+    web: Web,
+    connections: u32,
+    /// Speeds in bits per second; connections have them in turn.
+    lines: Vec<u32>,
+    /// Share of requests that a program answers.
+    dynamic: f64,
+    /// Files in all.
+    files: u64,
+    /// Whether they lie on a disk of their own; in memory otherwise.
+    is_on_disk: bool,
+}
+
+/// Size of a file: what a modem of 28.8 kbit/s carries in 3.6 s.
+const FILE_BYTES: u64 = 12_800;
+
+/// Files in one directory.
+const DIRECTORY: u64 = 1000;
+
+/// Different pages that the program makes.
+const PAGES: u32 = 16;
+
+/// A connection conforms if its answers take no longer or shorter than its line would by this share.
+const TOLERANCE_PPM: u64 = 50_000;
+
+fn check(fields: &Fields<'_>) -> Option<Checked> {
+    let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "500");
+    let lines = if fields.has("lines") {
+        fields.counts("lines", 1000..=1_000_000_000)
+    } else {
+        Some(vec![28_800, 56_000])
+    };
+    let web = Web::read(fields, connections);
+    let dynamic = read_dynamic(fields, web.as_ref());
+    let sizes = (1 << 20)..=(1 << 40);
+    let bytes = options::bytes(fields, "files", sizes, 1 << 20);
+    let is_on_disk = options::flag(fields, "disk", false);
+    let options = Options {
+        connections: connections? as u32,
+        lines: lines?.into_iter().map(|bits| bits as u32).collect(),
+        dynamic: dynamic?,
+        files: bytes? / FILE_BYTES,
+        is_on_disk: is_on_disk?,
+        web: web?,
+    };
+    Some(Checked::new(&options, options.timing()))
+}
+
+/// `SPECweb99` had 30 % of dynamic requests.
+fn read_dynamic(fields: &Fields<'_>, web: Option<&Web>) -> Option<f64> {
+    let is_apache = web.is_none_or(|web| matches!(web.server, Server::Apache(_)));
+    match (fields.has("dynamic"), is_apache) {
+        (false, true) => Some(0.3),
+        (false, false) => Some(0.0),
+        (true, true) => fields.share("dynamic", 0.0, 1.0),
+        (true, false) => {
+            let _ = fields.share("dynamic", 0.0, 1.0);
+            let what = "dynamic pages of a server that runs no programs: nginx";
+            fields.wrong("dynamic", what, "remove it, or write server = \"apache\"");
+            None
+        }
+    }
+}
+
+impl Workload for Options {
+    fn packages(&self) -> Vec<&str> {
+        let own = if self.is_on_disk {
+            &disk::PACKAGES[..]
+        } else {
+            &[]
+        };
+        // The program needs nothing but the perl that every Debian has.
+        let perl = (self.dynamic > 0.0).then_some("perl-base");
+        let packages = self.web.packages().into_iter();
+        packages.chain(own.iter().copied()).chain(perl).collect()
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        if self.is_on_disk {
+            // A file of 12.5 KiB takes four blocks, and an inode.
+            self.files * (16 << 10) + disk::SPARE_BYTES
+        } else {
+            0
+        }
+    }
+
+    fn timing(&self) -> Timing {
+        self.web.timing()
+    }
+
+    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
+        let root = if self.is_on_disk {
+            disk::mount(stage)?.join("site")
+        } else {
+            stage.dir.join("site")
+        };
+        self.write_files(&root, stage.seed)
+            .with_context(|| format!("write files below {}", root.display()))?;
+        if self.is_on_disk {
+            disk::forget_cached()?;
+        }
+        let programs = (self.dynamic > 0.0).then(|| write_program(stage));
+        let programs = programs.transpose()?;
+        let set_up = SetUp {
+            connections: self.connections,
+            root,
+            programs,
+            probe: Probe::Http {
+                server: stage.at(80),
+                path: path(0),
+                body: Files::new(stage.seed).file(0).into(),
+            },
+        };
+        Ok(vec![self.web.service_of(stage, set_up)?])
+    }
+
+    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
+        let mut traffic = self.web.traffic(stage, self.connections);
+        traffic.mix = Mix::Weighted(self.mix(stage.seed));
+        traffic.bits_per_s.clone_from(&self.lines);
+        web::drive(&traffic, stop, watcher)
+    }
+
+    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
+        let web = figures::web(seen, self.web.server.name())?;
+        let load = figures::believe(seen)?;
+        let share = conforming(load);
+        let count = share * load.connections_held as f64;
+        let higher = Direction::Higher;
+        let mut figures = vec![
+            figure("conforming", "connections", higher, Role::Primary, count),
+            guard("conforming-share", "share", higher, share),
+        ];
+        if let Some(bytes) = memory_each(seen, load) {
+            let kib = bytes / 1024.0;
+            figures.push(guard(
+                "memory-each",
+                "KiB/connection",
+                Direction::Lower,
+                kib,
+            ));
+        }
+        // Throughput is what the lines carry: it decides nothing.
+        let guards = figures::decided_by(web, "");
+        figures.extend(guards);
+        Ok(figures)
+    }
+}
+
+impl Options {
+    fn write_files(&self, root: &Path, seed: u64) -> std::io::Result<()> {
+        let mut files = Files::new(seed);
+        for number in 0..self.files {
+            let path = root.join(&path(number)[1..]);
+            if number % DIRECTORY == 0 {
+                let dir = path.parent().expect("a file is in a directory");
+                fs::create_dir_all(dir)?;
+                fs::set_permissions(root, fs::Permissions::from_mode(0o755))?;
+                fs::set_permissions(dir, fs::Permissions::from_mode(0o755))?;
+            }
+            fs::write(path, files.file(number))?;
+        }
+        Ok(())
+    }
+
+    /// Every file equally often, and programs as often as asked.
+    fn mix(&self, seed: u64) -> Vec<(u32, Exchange)> {
+        let mut files = Files::new(seed);
+        let files = (0..self.files).map(|number| {
+            let sha256 = Sha256::digest(files.file(number)).into();
+            Exchange::get(path(number), Expect::hash(FILE_BYTES, sha256))
+        });
+        let files: Vec<_> = files.collect();
+        let count = files.len() as f64;
+        // Weights are whole numbers, and all together must fit in one.
+        let unit = (f64::from(1 << 30) / count.max(1.0)).min(1e6);
+        let each = (unit * (1.0 - self.dynamic)).round() as u32;
+        let page = (unit * self.dynamic * count / f64::from(PAGES)).round() as u32;
+        let pages = (0..PAGES).map(|number| {
+            let path = format!("/cgi-bin/page?{number}");
+            (
+                page,
+                Exchange::get(path, Expect::body(dynamic_page(number))),
+            )
+        });
+        let pages: Vec<_> = match page {
+            0 => Vec::new(),
+            _ => pages.collect(),
+        };
+        files
+            .into_iter()
+            .map(|file| (each, file))
+            .filter(|(weight, _)| *weight > 0)
+            .chain(pages)
+            .collect()
+    }
+}
+
+/// Path of a file.
+fn path(number: u64) -> String {
+    format!("/{:05}/{:03}.html", number / DIRECTORY, number % DIRECTORY)
+}
+
+/// The files' contents: bytes of the seed's, each file's own number in front.
+struct Files(Vec<u8>);
+
+impl Files {
+    fn new(seed: u64) -> Self {
+        let mut stream = Stream::new(seed, "web-slow");
+        let words = iter::repeat_with(|| stream.bits().to_le_bytes());
+        Self(words.take(FILE_BYTES as usize / 8).flatten().collect())
+    }
+
+    fn file(&mut self, number: u64) -> &[u8] {
+        self.0[..8].copy_from_slice(&number.to_le_bytes());
+        &self.0
+    }
+}
+
+/// A page that depends on what is asked for, as a program of a dozen lines makes it.
+const PROGRAM: &str = r#"#!/usr/bin/perl
+my $number = int($ENV{QUERY_STRING});
+my $page = "<html><body>\n";
+for my $row (0 .. 199) {
+    $page .= sprintf("<p>page %d, row %d: %d</p>\n", $number, $row, ($number * 7919 + $row * 104729) % 1000003);
+}
+$page .= "</body></html>\n";
+print "Content-Type: text/html\r\nContent-Length: ", length($page), "\r\n\r\n", $page;
+"#;
+
+/// What the program answers.
+fn dynamic_page(number: u32) -> Vec<u8> {
+    let number = u64::from(number);
+    let rows = (0..200).map(|row| {
+        let value = (number * 7919 + row * 104_729) % 1_000_003;
+        format!("<p>page {number}, row {row}: {value}</p>\n")
+    });
+    let rows: String = rows.collect();
+    format!("<html><body>\n{rows}</body></html>\n").into_bytes()
+}
+
+fn write_program(stage: &Stage) -> Result<PathBuf> {
+    let dir = stage.make_dir("programs")?;
+    let program = stage.write("programs/page", PROGRAM)?;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
+        .context("make a program executable")?;
+    Ok(dir)
+}
+
+/// Share of all answers, faults among them, that came as fast as their line could carry them.
+fn conforming(load: &LoadResult) -> f64 {
+    let right = load.speed_error_ppm.recorded();
+    let right = right.iter().filter(|(ppm, _)| *ppm <= TOLERANCE_PPM);
+    let right: u64 = right.map(|(_, count)| count).sum();
+    right as f64 / (load.ok + load.fault_count()).max(1) as f64
+}
+
+/// Memory that the system used at its most beyond what it used when the load began, for each connection.
+fn memory_each(seen: &Seen<'_>, load: &LoadResult) -> Option<f64> {
+    let available = |sample: &record::evidence::Sample| sample.memory.available_bytes;
+    let first = seen.samples.first().map(available)?;
+    let least = seen.samples.iter().map(available).min()?;
+    (load.connections_held > 0)
+        .then(|| first.saturating_sub(least) as f64 / load.connections_held as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn the_program_makes_the_pages_that_clients_expect() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("page");
+        fs::write(&path, PROGRAM).unwrap();
+        let said = Command::new("perl")
+            .arg(&path)
+            .env("QUERY_STRING", "11")
+            .output();
+        let said = said.unwrap().stdout;
+        let gap = said.windows(4).position(|four| four == b"\r\n\r\n");
+        assert_eq!(&said[gap.unwrap() + 4..], dynamic_page(11));
+    }
+}

@@ -1,0 +1,160 @@
+//! `web-soak`: hours to days under the same load; does the server stay as fast, and does anything fail or grow?
+//!
+//! After the Linux Technology Center's report of 10 February 2004: Apache 2.0.47, 30 virtual clients of two threads each,
+//! 24 hours (also 96 hours, 7 and 14 days) on 8 CPUs. Linux 2.6.0-test5 served 53.8 million pages, 2.4.18 8.8 million;
+//! CPU user to system 39:60 and 7:93; mean 57.7 and 294.4 ms; no connection failed.
+
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Result;
+use record::curve::{Curve, Point};
+use record::evidence::Usage;
+use record::fields::Fields;
+use record::load::{LoadResult, Second};
+use record::metric::{Direction, Figure};
+use serde::{Deserialize, Serialize};
+
+use crate::figures::{self, Seen, guard};
+use crate::options;
+use crate::service::Service;
+use crate::stage::Stage;
+use crate::web::{self, CONNECTIONS, Web};
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
+
+pub(crate) const KIND: Kind = Kind {
+    word: "web-soak",
+    check,
+    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Options {
+    #[serde(flatten)]
+    web: Web,
+    connections: u32,
+}
+
+fn check(fields: &Fields<'_>) -> Option<Checked> {
+    let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "60");
+    let web = Web::read(fields, connections);
+    let options = Options {
+        connections: connections? as u32,
+        web: web?,
+    };
+    Some(Checked::new(&options, options.timing()))
+}
+
+impl Workload for Options {
+    fn packages(&self) -> Vec<&'static str> {
+        self.web.packages()
+    }
+
+    fn timing(&self) -> Timing {
+        self.web.timing()
+    }
+
+    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
+        Ok(vec![self.web.service(stage, self.connections)?])
+    }
+
+    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
+        let traffic = self.web.traffic(stage, self.connections);
+        let mut driven = web::drive(&traffic, stop, watcher)?;
+        driven.curves = driven.load.iter().map(over_time).collect();
+        Ok(driven)
+    }
+
+    /// The table of the report of 2004.
+    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
+        let mut figures = figures::web(seen, self.web.server.name())?;
+        let load = figures::believe(seen)?;
+        let usage = Usage::over(seen.samples);
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let lower = |name, unit, value| guard(name, unit, Direction::Lower, value);
+        figures.extend([
+            guard("pages", "requests", Direction::Higher, load.ok as f64),
+            lower("unsuccessful", "requests", load.fault_count() as f64),
+            lower("cpu-user", "share", usage.cpu_user),
+            lower("cpu-system", "share", usage.cpu_system),
+            lower("memory", "MiB", mib(usage.memory_used_bytes)),
+            lower("swap", "MiB", mib(usage.swap_used_bytes)),
+        ]);
+        if let Some(share) = kept(&load.timeline) {
+            figures.push(guard("kept", "share", Direction::Higher, share));
+        }
+        Ok(figures)
+    }
+}
+
+/// Most points of the curve over time: more cannot be told apart on a screen.
+const POINTS: usize = 240;
+
+/// Pages per second against the seconds since the window opened.
+fn over_time(load: &LoadResult) -> Curve {
+    let step = load.timeline.len().div_ceil(POINTS).max(1);
+    // The last step counts only if it is whole: a part of one would look like a fall.
+    let points = load.timeline.chunks_exact(step).map(|seconds| Point {
+        at: seconds[0].at_ms as f64 / 1e3,
+        value: rate(seconds),
+    });
+    Curve {
+        name: "throughput".into(),
+        unit: "requests/s".into(),
+        direction: Direction::Higher,
+        axis: "s".into(),
+        points: points.collect(),
+    }
+}
+
+/// Throughput of the last quarter by that of the first; `None` for windows too short to have quarters.
+fn kept(timeline: &[Second]) -> Option<f64> {
+    let quarter = timeline.len() / 4;
+    if quarter == 0 {
+        return None;
+    }
+    let first = rate(&timeline[..quarter]);
+    let last = rate(&timeline[timeline.len() - quarter..]);
+    (first > 0.0).then(|| last / first)
+}
+
+fn rate(seconds: &[Second]) -> f64 {
+    let ok: u64 = seconds.iter().map(|second| second.ok).sum();
+    ok as f64 / seconds.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timeline(rates: &[u64]) -> Vec<Second> {
+        let seconds = rates.iter().zip(0..).map(|(ok, second)| Second {
+            at_ms: second * 1000,
+            ok: *ok,
+            ..Second::default()
+        });
+        seconds.collect()
+    }
+
+    #[test]
+    fn a_server_that_tires_is_seen() {
+        let tired = timeline(&[100, 100, 90, 80, 70, 60, 50, 50]);
+        assert_eq!(kept(&tired), Some(0.5));
+        assert_eq!(kept(&timeline(&[1, 2, 3])), None);
+    }
+
+    #[test]
+    fn a_day_has_as_many_points_as_a_screen_shows() {
+        let load = LoadResult {
+            timeline: timeline(&vec![7; 86_400]),
+            ..LoadResult::default()
+        };
+        let curve = over_time(&load);
+        assert_eq!(curve.points.len(), POINTS);
+        assert!(
+            curve
+                .points
+                .iter()
+                .all(|point| (point.value - 7.0).abs() < 1e-9)
+        );
+    }
+}

@@ -14,6 +14,7 @@ use crate::clients::{Clients, Order, Picker, Plan, Rules};
 use crate::clock::{self, now_ns};
 use crate::dice::Dice;
 use crate::epoll::Epoll;
+use crate::host::Host;
 use crate::http2;
 use crate::schedule::Pacer;
 use crate::sys;
@@ -75,6 +76,7 @@ pub fn run_at(
         spin_ns: spin_ns(traffic.cpus, threads as usize),
     };
     let onlooker = (&mut timeline, on_tick);
+    let host = Host::now();
     let (tallies, engine) = if let Protocol::Http2 { streams } = traffic.protocol {
         let crew = |(turn, tally)| http2_crew(traffic, streams, (span, turn), tally);
         let crews = turns.map(crew).collect();
@@ -99,6 +101,7 @@ pub fn run_at(
         "stopped in the warm-up: nothing was counted"
     );
     result.connections_asked = traffic.connections.into();
+    host.note(&mut result);
     result.engine = engine.into();
     result.engine_note = chosen.err().unwrap_or_default();
     Ok(result)

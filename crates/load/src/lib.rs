@@ -16,6 +16,7 @@ mod dice;
 pub mod drive;
 mod epoll;
 pub mod expect;
+mod host;
 pub mod http2;
 mod line;
 pub mod merge;

@@ -100,6 +100,9 @@ fn add(all: &mut LoadResult, result: &LoadResult) {
         sessions,
         timeline,
         client_cpu_ns,
+        client_cpus,
+        host_cpu_ns,
+        stolen_ns,
         engine,
         engine_note,
     } = result;
@@ -124,6 +127,9 @@ fn add(all: &mut LoadResult, result: &LoadResult) {
     all.sessions += sessions;
     add_seconds(&mut all.timeline, timeline);
     all.client_cpu_ns.extend(client_cpu_ns);
+    add_word(&mut all.client_cpus, client_cpus);
+    all.host_cpu_ns += host_cpu_ns;
+    all.stolen_ns += stolen_ns;
     add_word(&mut all.engine, engine);
     add_word(&mut all.engine_note, engine_note);
 }

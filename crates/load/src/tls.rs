@@ -56,11 +56,8 @@ pub(crate) struct Suite {
 }
 
 /// What connections with one secret have in common, and the name that the server must prove.
-/// `protocol` is the name of what is spoken inside, such as `h2`.
-pub(crate) fn configure(
-    tls: &Tls,
-    protocol: &[u8],
-) -> Result<(Arc<ClientConfig>, ServerName<'static>)> {
+/// `protocol` is the name of what is spoken inside, such as `h2`. Errors are names and certificates that are none.
+pub fn configure(tls: &Tls, protocol: &[u8]) -> Result<(Arc<ClientConfig>, ServerName<'static>)> {
     let name = ServerName::try_from(tls.name.clone());
     let name = name.with_context(|| format!("not a server's name: {:?}", tls.name))?;
     let provider = Arc::new(ring::default_provider());

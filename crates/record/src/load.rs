@@ -148,6 +148,16 @@ pub struct LoadResult {
     pub timeline: Vec<Second>,
     /// CPU time of each client thread in the window, in nanoseconds.
     pub client_cpu_ns: Vec<u64>,
+    /// CPUs that client threads could run on, of those of their host: `0-1 of 2`. Empty where nobody noted it.
+    #[serde(default)]
+    pub client_cpus: String,
+    /// CPU time that the client's host had while the load ran, warm-up and end included, in nanoseconds, all its
+    /// CPUs together; 0 where nobody noted it.
+    #[serde(default)]
+    pub host_cpu_ns: u64,
+    /// How much of that the hypervisor gave to others (steal).
+    #[serde(default)]
+    pub stolen_ns: u64,
     /// How the engine waits for sockets: `epoll`, `io_uring`.
     pub engine: String,
     /// Why it is not the faster one; empty when it is.
@@ -159,6 +169,11 @@ impl LoadResult {
     /// All faults together.
     pub fn fault_count(&self) -> u64 {
         self.faults.values().sum()
+    }
+
+    /// Share of the client host's CPU time that the hypervisor gave to others.
+    pub fn stolen(&self) -> f64 {
+        self.stolen_ns as f64 / self.host_cpu_ns.max(1) as f64
     }
 
     /// Right answers per second.

@@ -5,6 +5,7 @@ use load::climb::{Capacity, Level, Limit};
 use load::schedule::Schedule;
 use load::traffic::{End, Mix, Traffic};
 use record::load::{Fault, LoadResult};
+use record::units::significant;
 
 use super::leader::Follower;
 use super::summary::show_ns;
@@ -15,6 +16,8 @@ const BUSY_LIMIT: f64 = 0.7;
 const LATE_FLOOR_NS: u64 = 100_000;
 /// Share of the latency that lateness may make up before it is said.
 const LATE_SHARE: f64 = 0.1;
+/// Share of the client's machine that a hypervisor may take unnoticed: more shows in the 99th percentile.
+const STOLEN_LIMIT: f64 = 0.01;
 
 /// All runs of an order.
 pub(super) struct Outcome {
@@ -113,7 +116,7 @@ pub(super) fn busy(result: &LoadResult) -> Vec<f64> {
 
 /// Signs that the client was the limit.
 fn warnings(result: &LoadResult, traffic: &Traffic) -> Vec<String> {
-    let checks = [busy_warning, late_warning, held_warning];
+    let checks = [busy_warning, late_warning, held_warning, stolen_warning];
     let mut warnings: Vec<String> = checks
         .iter()
         .filter_map(|check| check(result, traffic))
@@ -183,6 +186,17 @@ fn late_warning(result: &LoadResult, _: &Traffic) -> Option<String> {
              -t, or use another machine)",
             show_ns(late_ns),
             show_ns(latency_ns)
+        )
+    })
+}
+
+/// CPU time that the hypervisor gave to others.
+fn stolen_warning(result: &LoadResult, _: &Traffic) -> Option<String> {
+    let stolen = result.stolen();
+    (stolen > STOLEN_LIMIT).then(|| {
+        format!(
+            "the hypervisor took {} % of the client's machine (measure again, or on a machine of your own)",
+            significant(stolen * 100.0, 2)
         )
     })
 }

@@ -181,8 +181,12 @@ fn one(run: &Run) -> String {
         ),
         ("connections", connections(result)),
         ("client CPU", client_cpu(run)),
+        ("client host", client_host(result)),
         ("engine", engine(result)),
     ];
+    if result.client_delay.count() == 0 {
+        lines.push(("client delay", no_delay(result).into()));
+    }
     if result.speed_error_ppm.count() > 0 {
         lines.push(("line speed", line_speed(&result.speed_error_ppm)));
     }
@@ -261,6 +265,21 @@ fn client_cpu(run: &Run) -> String {
         ""
     };
     format!("{each}threads {} busy{waits}", busy.join(", "))
+}
+
+/// Why nobody knows how long answers waited for the client.
+fn no_delay(result: &LoadResult) -> &'static str {
+    match &*result.engine {
+        "epoll" => "not seen: the kernel stamped none of the reads looked at",
+        "h2" => "not seen over HTTP/2",
+        _ => "not seen through io_uring (--engine epoll shows it)",
+    }
+}
+
+/// Where the client ran, and what of it the hypervisor took.
+fn client_host(result: &LoadResult) -> String {
+    let stolen = significant(result.stolen() * 100.0, 2);
+    format!("CPUs {}, {stolen} % stolen", result.client_cpus)
 }
 
 /// How well slow lines kept the speeds asked for.
@@ -569,6 +588,9 @@ mod tests {
             connections_held: 64,
             body_bytes: 21_500_000,
             client_cpu_ns: vec![600_000_000, 1_500_000_000],
+            client_cpus: "0-1 of 4".into(),
+            host_cpu_ns: 12_000_000_000,
+            stolen_ns: 30_000_000,
             engine: "epoll".into(),
             engine_note: "epoll was asked for".into(),
             ..LoadResult::default()
@@ -610,7 +632,9 @@ mod tests {
             transfer     10.3 MiB/s of bodies, 20.5 MiB in all
             connections  64 asked for, at most 64 held, 3 opened while measuring
             client CPU   2.09 ms per request, threads 30 %, 75 % busy
+            client host  CPUs 0-1 of 4, 0.25 % stolen
             engine       epoll (epoll was asked for)
+            client delay not seen: the kernel stamped none of the reads looked at
 
                            latency service time
             mean           3.34 ms      3.00 ms

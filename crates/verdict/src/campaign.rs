@@ -98,7 +98,7 @@ fn play(terms: Terms<'_>, seed: u64) -> (Vec<Fallen>, usize) {
             Contrasts::of(pairs, Direction::Higher, design.margin).expect("values are above zero")
         })
         .collect();
-    let looks = plan::looks(&contrasts[0].values, &second, contrasts[0].margin, &design);
+    let looks = plan::looks(contrasts[0].values.len(), &design);
     let coins = Coins::throw(
         &format!("signs\n{seed}\n"),
         all[0].len(),
@@ -110,7 +110,7 @@ fn play(terms: Terms<'_>, seed: u64) -> (Vec<Fallen>, usize) {
         second: &second,
         looks: &looks,
         error_rate: share * design.error_rate,
-        equal_rate: design.error_rate,
+        equal_rate: plan::equal_rate(&design),
     };
     let mut ends = follow(&[&contrasts[0]], course);
     let last = looks.last().map_or(0, |look| look.blocks);

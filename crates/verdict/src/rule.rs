@@ -148,11 +148,6 @@ impl Route {
         let blocks = primary.pairs.len();
         let second = |pair: &Pair| if pair.arm_first { -1.0 } else { 1.0 };
         let second: Vec<f64> = primary.pairs.iter().map(second).collect();
-        let contrasts = Contrasts::of(primary.pairs, primary.direction, design.margin);
-        let (values, margin) = match &contrasts {
-            Some(contrasts) => (contrasts.values.clone(), contrasts.margin),
-            None => (vec![0.0; blocks], design.margin),
-        };
         let share = if shared { 0.5 } else { 1.0 };
         Route {
             coins: Coins::throw(
@@ -160,10 +155,10 @@ impl Route {
                 blocks,
                 design.max_blocks as usize,
             ),
-            looks: plan::looks(&values, &second, margin, design),
+            looks: plan::looks(blocks, design),
             second,
             error_rate: share * design.error_rate,
-            equal_rate: design.error_rate,
+            equal_rate: plan::equal_rate(design),
         }
     }
 
@@ -357,13 +352,8 @@ fn outlook(contrasts: &Contrasts, centre: f64, (design, route): (&Design, &Route
         .collect();
     let noise = scale(&around).max(planning_scale(&around));
     let so_far = contrasts.values.len() as u32;
-    let longest = Design {
-        max_blocks: u32::MAX,
-        ..design.clone()
-    };
     let fewest = plan::smallest(route.error_rate, design)
-        .or_else(|| plan::smallest(route.error_rate, &longest))
-        .unwrap_or(u32::MAX);
+        .unwrap_or_else(|| plan::shortest(route.error_rate));
     let wanted = plan::expected(noise, centre, contrasts.margin, design.error_rate).max(fewest);
     let spent = route
         .looks
@@ -433,28 +423,28 @@ mod tests {
     fn verdicts_follow_the_blocks() {
         check(
             &around(1.073, 0.002, 10),
-            &expect!["better 1.0730 [1.0713, 1.0744]: equality was excluded after 7 blocks"],
+            &expect!["better 1.0730 [1.0711, 1.0745]: equality was excluded after 8 blocks"],
         );
         check(
             &around(0.93, 0.004, 10),
-            &expect!["worse 0.9300 [0.9270, 0.9325]: equality was excluded after 7 blocks"],
+            &expect!["worse 0.9300 [0.9267, 0.9326]: equality was excluded after 8 blocks"],
         );
         check(
             &around(1.0, 0.002, 10),
             &expect![
-                "equivalent 0.9999 [0.9984, 1.0013]: a difference beyond the margin of 1.0 % was excluded after 7 blocks"
+                "equivalent 0.9999 [0.9982, 1.0014]: a difference beyond the margin of 1.0 % was excluded after 7 blocks"
             ],
         );
         check(
             &around(1.01, 0.03, 20),
             &expect![
-                "undecided 1.0096 [0.9949, 1.0235]: anything from -0.51 % to +2.35 % fits the blocks: about 80 blocks would settle it at this noise (raise max_blocks from 30, or make the window longer)"
+                "undecided 1.0096 [0.9951, 1.0252]: anything from -0.49 % to +2.52 % fits the blocks: about 80 blocks would settle it at this noise (raise max_blocks from 30, or make the window longer)"
             ],
         );
         check(
             &around(1.0, 0.5, 30),
             &expect![
-                "undecided 0.9863 [0.7804, 1.1670]: anything from -21.96 % to +16.70 % fits the blocks: more blocks of this noise would not settle it (make the window longer)"
+                "undecided 0.9863 [0.7856, 1.1615]: anything from -21.44 % to +16.15 % fits the blocks: more blocks of this noise would not settle it (make the window longer)"
             ],
         );
     }
@@ -469,7 +459,7 @@ mod tests {
         );
         check(
             &[[100.3, 103.7]; 10],
-            &expect!["better 1.0339 [1.0339, 1.0339]: equality was excluded after 7 blocks"],
+            &expect!["better 1.0339 [1.0339, 1.0339]: equality was excluded after 8 blocks"],
         );
     }
 
@@ -500,7 +490,7 @@ mod tests {
         check(
             &[[0.0, 40.0]; 10],
             &expect![
-                "better none none: difference 40.0 [40.0, 40.0]: equality was excluded after 7 blocks"
+                "better none none: difference 40.0 [40.0, 40.0]: equality was excluded after 8 blocks"
             ],
         );
         check(

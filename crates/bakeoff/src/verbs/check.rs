@@ -136,11 +136,9 @@ pub(super) fn warnings(plan: &Plan, forecasts: &[Forecast]) -> Vec<String> {
     let mut warnings = Vec::new();
     if forecast::smallest(design).is_none() {
         let enough = forecast::enough(design);
-        let remedy = enough.map_or(String::new(), |most| {
-            format!(" (write max_blocks = {most} or more)")
-        });
         warnings.push(format!(
-            "no difference can be told at an error rate of {} in so few blocks, whatever is measured: {}{remedy}",
+            "no difference can be told at an error rate of {} in so few blocks, whatever is measured: {} \
+             (write max_blocks = {enough} or more)",
             design.error_rate, design.max_blocks,
         ));
     }

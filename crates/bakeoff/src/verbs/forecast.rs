@@ -11,9 +11,6 @@ use record::rundir::{self, Run};
 use record::units::show_bytes;
 use serde::Serialize;
 
-/// The most blocks that a plan may have.
-const MOST_BLOCKS: u32 = 10_000;
-
 /// What is known of one workload.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Known {
@@ -131,7 +128,7 @@ fn differences(run: &Run, plan: &Plan) -> Vec<String> {
 
 /// What the plan takes, for each of its workloads that is known.
 pub(super) fn of(plan: &Plan, known: &[Known]) -> Vec<Forecast> {
-    let fewest = enough(&plan.design).unwrap_or(plan.design.max_blocks);
+    let fewest = enough(&plan.design);
     let forecast = |id: &String| {
         let known = known.iter().find(|known| known.workload == *id)?.clone();
         let needed = verdict::plan::needed(known.noise, plan.design.margin, plan.design.error_rate);
@@ -154,19 +151,9 @@ pub(super) fn smallest(design: &Design) -> Option<u32> {
 }
 
 /// Blocks after which a difference can be told: the plan's, or those of the shortest longer plan that can.
-pub(super) fn enough(design: &Design) -> Option<u32> {
-    let can_tell = |most: &u32| {
-        let max_blocks = *most;
-        let design = Design {
-            max_blocks,
-            ..design.clone()
-        };
-        smallest(&design).is_some()
-    };
-    if let Some(fewest) = smallest(design) {
-        return Some(fewest);
-    }
-    (design.max_blocks..=MOST_BLOCKS).find(can_tell)
+pub(super) fn enough(design: &Design) -> u32 {
+    let shortest = || verdict::plan::shortest(design.error_rate / 2.0);
+    smallest(design).unwrap_or_else(shortest)
 }
 
 /// Mean host time from the start of a trial's attempt to its end.
@@ -214,9 +201,9 @@ mod tests {
             max_blocks,
             seed: 1,
         };
-        assert_eq!((smallest(&design(5)), enough(&design(5))), (None, Some(9)));
+        assert_eq!((smallest(&design(5)), enough(&design(5))), (None, 9));
         assert_eq!(smallest(&design(9)), Some(9));
-        assert_eq!(enough(&design(30)), smallest(&design(30)));
+        assert_eq!(smallest(&design(30)), Some(enough(&design(30))));
     }
 
     fn entry(at: &str, event: Event) -> Entry {

@@ -1,5 +1,6 @@
 //! The host's time as a parameter, so that a simulated lab needs none.
 
+use std::hint::black_box;
 use std::time::{Duration, Instant, SystemTime};
 
 /// A source of time.
@@ -9,7 +10,17 @@ pub trait Clock {
 
     /// The time of day in RFC 3339, UTC.
     fn stamp(&self) -> String;
+
+    /// How long a fixed piece of work takes on a CPU of the host now: longer where its clock was lowered, or where
+    /// somebody else works on the same core.
+    fn spin(&self) -> Duration;
 }
+
+/// Steps of the fixed piece of work: 5 to 10 ms.
+const STEPS: u32 = 5_000_000;
+
+/// The least of so many counts, because a timer or another program in between is not the CPU's doing.
+const SPINS: u32 = 7;
 
 /// The clock of the host.
 #[derive(Debug, Clone, Copy)]
@@ -33,5 +44,34 @@ impl Clock for HostClock {
 
     fn stamp(&self) -> String {
         humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+    }
+
+    fn spin(&self) -> Duration {
+        let once = |_| {
+            let begun = Instant::now();
+            // Each step needs the one before it, so that no compiler shortens them and no CPU does two at once.
+            black_box((0..black_box(STEPS)).fold(1u64, |state, _| {
+                let state = state ^ (state << 13);
+                let state = state ^ (state >> 7);
+                state ^ (state << 17)
+            }));
+            begun.elapsed()
+        };
+        (0..SPINS).map(once).min().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_work_takes_about_the_same_time() {
+        let clock = HostClock::start();
+        let (one, other) = (clock.spin().as_secs_f64(), clock.spin().as_secs_f64());
+        assert!(
+            0.001 < one && one / other < 5.0 && other / one < 5.0,
+            "{one} {other}"
+        );
     }
 }

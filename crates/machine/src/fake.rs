@@ -40,6 +40,10 @@ impl Clock for FakeClock {
         let instant = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000) + self.now();
         humantime::format_rfc3339_seconds(instant).to_string()
     }
+
+    fn spin(&self) -> Duration {
+        Duration::from_millis(7)
+    }
 }
 
 /// What one boot does.

@@ -60,6 +60,10 @@ pub struct Measurement {
     pub usage: Usage,
     /// From power-on to the agent's first word, in host milliseconds.
     pub boot_ms: u64,
+    /// What a fixed piece of work took on the host, before the boot or after the end, whichever was longer, in
+    /// nanoseconds; 0 where it was not tried.
+    #[serde(default)]
+    pub spin_ns: u64,
     /// Version string of the kernel that ran.
     pub kernel: String,
     /// Version string of the server that served.

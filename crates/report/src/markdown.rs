@@ -136,7 +136,7 @@ mod tests {
             - web-static: attempts fail more often on one arm: 6.1 0, 7.2 2 (what makes them fail may also bend the figures of those that do not)
             - web-static: blocks without a figure of every arm: 1 of 10, number 10 (not compared where an arm is missing)
 
-            **better** - 7.2 serves 7.36 % more requests/s than 6.1 [+7.17 %, +7.68 %], 9 blocks
+            **better** - 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
 
             **Know before reading**
 
@@ -146,9 +146,9 @@ mod tests {
 
             | web-static | arm | verdict | change | interval | blocks |
             |---|---|---|---|---|---|
-            | throughput ↑ | 7.2 | better | +7.36 % | [+7.17 %, +7.68 %] | 9 |
-            | latency-p50 ↓ | 7.2 | better | -6.85 % | [-7.13 %, -6.69 %] | 9 |
-            | latency-p99 ↓ | 7.2 | better | -6.85 % | [-7.13 %, -6.69 %] | 9 |
+            | throughput ↑ | 7.2 | better | +7.36 % | [+7.12 %, +7.82 %] | 9 |
+            | latency-p50 ↓ | 7.2 | better | -6.85 % | [-7.25 %, -6.65 %] | 9 |
+            | latency-p99 ↓ | 7.2 | better | -6.85 % | [-7.25 %, -6.65 %] | 9 |
             | server-cpu ↓ | 7.2 | equivalent | -0.74 % | [-0.75 %, -0.74 %] | 9 |
             | failed ↓ | 7.2 | equivalent | - | - | 9 |
 

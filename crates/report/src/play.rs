@@ -332,6 +332,7 @@ fn measurement(place: usize, pages_per_s: f64, block: u32) -> Measurement {
             ..Usage::default()
         },
         boot_ms: 2100,
+        spin_ns: 7_000_000,
         kernel: ["6.1.0-40-cloud-amd64", "7.2.3-cloud-amd64"][place].into(),
         server: "Apache/2.4.65 (Debian)".into(),
     }

@@ -205,9 +205,9 @@ mod tests {
 
             web-static     arm  verdict      change            interval  blocks
             -------------  ---  ----------  -------  ------------------  ------
-            throughput ↑   7.2  better      +7.36 %  [+7.17 %, +7.68 %]       9
-            latency-p50 ↓  7.2  better      -6.85 %  [-7.13 %, -6.69 %]       9
-            latency-p99 ↓  7.2  better      -6.85 %  [-7.13 %, -6.69 %]       9
+            throughput ↑   7.2  better      +7.36 %  [+7.12 %, +7.82 %]       9
+            latency-p50 ↓  7.2  better      -6.85 %  [-7.25 %, -6.65 %]       9
+            latency-p99 ↓  7.2  better      -6.85 %  [-7.25 %, -6.65 %]       9
             server-cpu ↓   7.2  equivalent  -0.74 %  [-0.75 %, -0.74 %]       9
             failed ↓       7.2  equivalent        -                   -       9
 
@@ -228,8 +228,8 @@ mod tests {
               connection reset                              3                       0
             attempts without a figure                       0                       2
 
-            better: 7.2 serves 7.36 % more requests/s than 6.1 [+7.17 %, +7.68 %], 9 blocks
-                equality was excluded after 8 blocks
+            better: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
+                equality was excluded after 9 blocks
         "#]].assert_eq(&terminal(&run, &judgement, 100));
     }
 

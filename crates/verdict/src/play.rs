@@ -199,6 +199,7 @@ fn measurement(arm: &str, pages_per_s: f64) -> Measurement {
             ..Usage::default()
         },
         boot_ms: 2000,
+        spin_ns: 7_000_000,
         kernel: format!("{arm}-amd64"),
         server: "Apache/2.4".into(),
     }

@@ -3,7 +3,8 @@
 //! ```text
 //! steal       CPU time that the hypervisor gave to others
 //! strangers   CPU time in programs that are not the trial's; only on a live host, where there can be some
-//! tripped     above the median of all trials of the workload so far, by a fixed share of all CPU time
+//! spin        what a fixed piece of work took on the host before and after the trial: a lowered clock, a busy sibling
+//! tripped     above the median of all trials of the workload so far, by a fixed share: of all CPU time, or of the spin
 //! ```
 //! A block that is thrown away for its figures, or for its arm, would bend the verdict. So the rule is given neither:
 //! it sees numbered trials, all arms alike, and of them only what others took. For the same reason pressure stall times
@@ -22,12 +23,18 @@ const STEAL: f64 = 0.05;
 /// The same for other programs.
 const STRANGERS: f64 = 0.10;
 
-/// What others took from one trial: shares of CPU time.
+/// The share by which the host may be slower than is usual.
+const SLOWER: f64 = 0.10;
+
+/// What others took from one trial.
 #[derive(Debug, Clone, Copy)]
 struct Taken {
     number: u32,
+    /// Share of CPU time.
     steal: f64,
+    /// Share of CPU time.
     strangers: f64,
+    spin_ns: u64,
 }
 
 pub(crate) fn disturbance(run: &Run, workload: &str, trials: &[u32]) -> Option<String> {
@@ -43,7 +50,7 @@ pub(crate) fn disturbance(run: &Run, workload: &str, trials: &[u32]) -> Option<S
     let taken: Vec<Taken> = so_far
         .filter_map(|record| taken(record, strangers_show))
         .collect();
-    tripped(&taken, trials)
+    robbed(&taken, trials).or_else(|| slowed(&taken, trials))
 }
 
 /// A plant is a stranger that the plan itself asked for.
@@ -56,10 +63,11 @@ fn can_have_strangers(run: &Run) -> bool {
 }
 
 fn taken(record: &TrialRecord, strangers_show: bool) -> Option<Taken> {
-    let usage = match &record.outcome {
-        Outcome::Measured(measurement) => &measurement.usage,
+    let measurement = match &record.outcome {
+        Outcome::Measured(measurement) => measurement,
         Outcome::Void(_) | Outcome::Skipped(_) => return None,
     };
+    let usage = &measurement.usage;
     Some(Taken {
         number: record.trial.number,
         steal: usage.cpu_steal,
@@ -68,10 +76,12 @@ fn taken(record: &TrialRecord, strangers_show: bool) -> Option<Taken> {
         } else {
             0.0
         },
+        spin_ns: measurement.spin_ns,
     })
 }
 
-fn tripped(all: &[Taken], block: &[u32]) -> Option<String> {
+/// Others took CPU time.
+fn robbed(all: &[Taken], block: &[u32]) -> Option<String> {
     let whom = [
         (
             STEAL,
@@ -93,6 +103,23 @@ fn tripped(all: &[Taken], block: &[u32]) -> Option<String> {
                 usual * 100.0
             )
         })
+    })
+}
+
+/// The host itself was slow.
+fn slowed(all: &[Taken], block: &[u32]) -> Option<String> {
+    let spin = |taken: &Taken| taken.spin_ns as f64;
+    let usual = median(&all.iter().map(spin).collect::<Vec<f64>>());
+    let mine = all.iter().filter(|taken| block.contains(&taken.number));
+    let worst = mine.max_by_key(|taken| taken.spin_ns)?;
+    (spin(worst) > usual * (1.0 + SLOWER)).then(|| {
+        format!(
+            "the host was {:.0} % slower than usual beside trial {:03}: a fixed piece of work took {:.2} ms instead of {:.2}",
+            (spin(worst) / usual - 1.0) * 100.0,
+            worst.number,
+            spin(worst) / 1e6,
+            usual / 1e6
+        )
     })
 }
 
@@ -131,6 +158,32 @@ mod tests {
         let run = run(&[0.3, 0.31, 0.29, 0.3]);
         assert_eq!(disturbance(&run, "web", &[1, 2]), None);
         assert_eq!(disturbance(&run, "web", &[3, 4]), None);
+    }
+
+    #[test]
+    fn a_host_that_slows_down_trips() {
+        let mut run = run(&[0.0; 6]);
+        let mut slow = |index: usize, spin: u64| {
+            let Outcome::Measured(measurement) = &mut run.attempts[index].outcome else {
+                panic!("all are measured");
+            };
+            measurement.spin_ns = spin;
+        };
+        slow(1, 7_500_000);
+        slow(4, 9_100_000);
+        let why = disturbance(&run, "web", &[5, 6]).unwrap();
+        assert_eq!(
+            why,
+            "the host was 30 % slower than usual beside trial 005: a fixed piece of work took 9.10 ms instead of 7.00"
+        );
+        assert_eq!(disturbance(&run, "web", &[1, 2]), None);
+        // A record of before had none.
+        run.attempts.iter_mut().for_each(|record| {
+            if let Outcome::Measured(measurement) = &mut record.outcome {
+                measurement.spin_ns = 0;
+            }
+        });
+        assert_eq!(disturbance(&run, "web", &[5, 6]), None);
     }
 
     #[test]

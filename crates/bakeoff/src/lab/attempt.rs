@@ -35,6 +35,7 @@ pub(crate) fn run(
     dir: &Path,
 ) -> Result<Option<(Outcome, Evidence)>> {
     (lab.show)(News::Passing(trial, Passing::Booting));
+    let spin = Spin::begin(lab);
     let start = lab.clock.now();
     let mut guest = match lab.machine.boot(Boot {
         arm: &trial.arm,
@@ -62,9 +63,34 @@ pub(crate) fn run(
     let end = match talk.hold(&job(lab, arm, workload))? {
         End::Interrupted => return Ok(None),
         End::Void(reason, detail) => void(reason, detail, guest.console(LAST_LINES)),
-        End::Done(done, boot) => measured(*done, boot),
+        End::Done(done, boot) => {
+            drop(guest);
+            measured(*done, boot, spin.end(lab))
+        }
     };
     Ok(Some(end))
+}
+
+/// How fast the host is, which nothing within a guest should decide on: its kernel is what is compared.
+struct Spin(Duration);
+
+impl Spin {
+    fn begin(lab: &Lab<'_>) -> Self {
+        Self(Self::now(lab))
+    }
+
+    /// The longer one of now and then.
+    fn end(self, lab: &Lab<'_>) -> Duration {
+        self.0.max(Self::now(lab))
+    }
+
+    /// Under counted instructions the host's speed does not matter.
+    fn now(lab: &Lab<'_>) -> Duration {
+        match lab.machine.ns_per_instruction() {
+            None => lab.clock.spin(),
+            Some(_) => Duration::ZERO,
+        }
+    }
 }
 
 fn job(lab: &Lab<'_>, arm: &Arm, workload: &WorkloadPlan) -> Job {
@@ -89,7 +115,7 @@ fn void(reason: VoidReason, detail: String, console: Vec<String>) -> (Outcome, E
     )
 }
 
-fn measured(done: Yield, boot: Duration) -> (Outcome, Evidence) {
+fn measured(done: Yield, boot: Duration, spin: Duration) -> (Outcome, Evidence) {
     let Yield {
         figures,
         curves,
@@ -119,6 +145,7 @@ fn measured(done: Yield, boot: Duration) -> (Outcome, Evidence) {
         load,
         usage,
         boot_ms,
+        spin_ns: spin.as_nanos() as u64,
         kernel,
         server,
     };

@@ -59,9 +59,9 @@ fn a_plan_says_what_it_would_find_and_says_the_same_again() {
 
         web-static: noise counted instructions, 0.28 % from block to block
         each arm is     better   worse  equivalent  undecided   blocks  90 % end by      time
-        the same         0.0 %   0.0 %      98.8 %      1.2 %      5.4            7       16m
-        -0.50 %          0.0 %  25.0 %      70.0 %      5.0 %      6.6            8       20m
-        -0.99 %          0.0 %  95.0 %       5.0 %      0.0 %      7.2            8       21m
+        the same         0.0 %   0.0 %      98.8 %      1.2 %      6.2            7       18m
+        -0.50 %          0.0 %  18.8 %      77.5 %      3.8 %      6.8            8       20m
+        -0.99 %          0.0 %  95.0 %       5.0 %      0.0 %      7.1            8       21m
         -1.97 %          0.0 % 100.0 %       0.0 %      0.0 %      7.0            7       21m
         -2.94 %          0.0 % 100.0 %       0.0 %      0.0 %      7.0            7       21m
 

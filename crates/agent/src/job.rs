@@ -564,6 +564,60 @@ mod tests {
         assert!(value(&result, "database-cpu") > 1.0);
     }
 
+    /// A short job of the brokerage; `None` where this host has no Tomcat or no database.
+    fn brokerage(env: &[(&str, &str)]) -> Option<Result<Yield, Failure>> {
+        let parts = [
+            "/usr/sbin/mariadbd",
+            "/usr/share/tomcat10/lib/catalina.jar",
+            "/usr/share/java/mariadb-java-client.jar",
+        ];
+        if let Some(missing) = parts.iter().find(|part| !Path::new(part).exists()) {
+            println!("skipped: a real Tomcat on this host: no {missing}");
+            return None;
+        }
+        let options = "clients = 3\naccounts = 20\njit = \"quick\"\nrehearsal = 100\n\
+                       warmup = \"1s\"\nwindow = \"3s\"\ndeadline = \"1m\"";
+        let mut job = job_of("app-trade", options);
+        let env = env
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()));
+        job.tuning.env = env.collect();
+        let result = try_on_this_host(&job)?;
+        Some(result.map(|(result, _)| result))
+    }
+
+    #[test]
+    fn tomcat_and_a_database_trade() {
+        let Some(result) = brokerage(&[]) else {
+            return;
+        };
+        let result = result.map_err(|failure| failure.detail).unwrap();
+        let load = result.load.as_ref().unwrap();
+        assert!(load.ok > 20 && load.fault_count() == 0, "{:?}", load.faults);
+        assert_eq!(result.figures[0].spec.name, "transactions");
+        for name in ["transactions", "server-cpu", "database-cpu"] {
+            assert!(value(&result, name) > 1.0, "{name}");
+        }
+        assert!(
+            result.server.contains("MariaDB") && result.server.contains("Apache Tomcat/10"),
+            "{}",
+            result.server
+        );
+    }
+
+    #[test]
+    fn a_tomcat_that_does_not_start_is_told_with_its_log() {
+        let Some(result) = brokerage(&[("JDK_JAVA_OPTIONS", "-XX:+NoSuchThing")]) else {
+            return;
+        };
+        let failure = result.unwrap_err();
+        assert_eq!(failure.reason, VoidReason::ServiceFailed);
+        println!("{}", failure.detail);
+        let begin = "tomcat ended with exit status: 1\ntomcat.log:\n";
+        assert!(failure.detail.starts_with(begin), "{}", failure.detail);
+        assert!(failure.detail.contains("NoSuchThing"), "{}", failure.detail);
+    }
+
     #[test]
     fn a_soak_has_the_table_of_2004() {
         let Some(result) = figures_of("web-soak", "server = \"apache\"\nconnections = 6") else {

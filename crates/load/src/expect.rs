@@ -28,6 +28,8 @@ pub enum Content {
     },
     /// Every byte. Comparing is stronger than a hash and a tenth of its cost.
     Bytes(Arc<[u8]>),
+    /// How it begins: pages whose end tells what only the server knows.
+    Begins(Arc<[u8]>),
 }
 
 impl Expect {
@@ -44,6 +46,14 @@ impl Expect {
         Self {
             status: 200,
             content: Content::Hash { length, sha256 },
+        }
+    }
+
+    /// Status 200 and a body that begins like this.
+    pub fn begins(bytes: impl Into<Arc<[u8]>>) -> Self {
+        Self {
+            status: 200,
+            content: Content::Begins(bytes.into()),
         }
     }
 
@@ -91,6 +101,11 @@ impl Check {
                 let rest = bytes.get(self.seen_bytes as usize..).unwrap_or(&[]);
                 self.same = self.same && rest.starts_with(piece);
             }
+            Content::Begins(bytes) => {
+                let rest = bytes.get(self.seen_bytes as usize..).unwrap_or(&[]);
+                let shared = rest.len().min(piece.len());
+                self.same = self.same && rest[..shared] == piece[..shared];
+            }
         }
         self.seen_bytes += piece.len() as u64;
     }
@@ -106,6 +121,7 @@ impl Check {
                 (*length, self.hash.finalize_reset().as_slice() == sha256)
             }
             Content::Bytes(bytes) => (bytes.len() as u64, self.same),
+            Content::Begins(bytes) => (self.seen_bytes.max(bytes.len() as u64), self.same),
         };
         match (length == self.seen_bytes, same) {
             (true, true) => Ok(()),
@@ -153,6 +169,24 @@ mod tests {
             assert_eq!(check(&expect, 200, &["hello", "!"]), Err(Fault::BadLength));
             assert_eq!(check(&expect, 200, &["hEllo"]), Err(Fault::BadContent));
         }
+    }
+
+    #[test]
+    fn a_beginning_may_go_on_as_it_likes() {
+        let expect = Expect::begins(*b"hello");
+        for right in [
+            &["hello"][..],
+            &["hel", "lo, world"],
+            &["h", "", "ello", "!"],
+        ] {
+            assert_eq!(check(&expect, 200, right), Ok(()));
+        }
+        assert_eq!(check(&expect, 200, &["hell"]), Err(Fault::BadLength));
+        assert_eq!(
+            check(&expect, 200, &["hel", "p, help"]),
+            Err(Fault::BadContent)
+        );
+        assert_eq!(check(&expect, 404, &["hello"]), Err(Fault::BadStatus));
     }
 
     #[test]

@@ -28,10 +28,14 @@ use crate::traffic::Exchange;
 pub struct Script {
     acts: Vec<Act>,
     exchanges: Vec<Exchange>,
+    /// Where the visits begin of which `Act::Draw` takes one.
+    starts: Vec<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Act {
+    /// Goes on where one of the visits begins, each as likely as the others.
+    Draw,
     /// Sends the exchange of that number.
     Ask(usize),
     /// Waits, between the two in nanoseconds.
@@ -67,6 +71,29 @@ impl Script {
         reader.close()
     }
 
+    /// Visitors of whom each makes one of these visits, drawn at random: for more of them than anybody would
+    /// write down. Every visit asks for something.
+    pub fn among(visits: Vec<Vec<Exchange>>) -> Self {
+        assert!(
+            !visits.is_empty() && visits.iter().all(|visit| !visit.is_empty()),
+            "a visitor who may ask for nothing would go round for ever"
+        );
+        let mut script = Self {
+            acts: vec![Act::Draw],
+            exchanges: Vec::new(),
+            starts: Vec::new(),
+        };
+        for visit in visits {
+            script.starts.push(script.acts.len());
+            for exchange in visit {
+                script.acts.push(Act::Ask(script.exchanges.len()));
+                script.exchanges.push(exchange);
+            }
+            script.acts.push(Act::Leave);
+        }
+        script
+    }
+
     /// Says what a right answer looks like for every request of a path.
     pub fn expect(&mut self, path: &str, expect: &Expect) {
         for exchange in self
@@ -88,6 +115,7 @@ impl Script {
         loop {
             let next_act = act + 1;
             act = match self.acts.get(act) {
+                Some(Act::Draw) => self.starts[dice.below(self.starts.len() as u64) as usize],
                 Some(Act::Ask(order)) => {
                     let order = *order;
                     return Move {
@@ -297,7 +325,9 @@ impl<'t> Reader<'t> {
             };
             match &mut self.acts[act] {
                 Act::Maybe(_, to) | Act::Go(to) => *to = target,
-                Act::Ask(_) | Act::Think(..) | Act::Leave => unreachable!("only jumps are noted"),
+                Act::Draw | Act::Ask(_) | Act::Think(..) | Act::Leave => {
+                    unreachable!("only jumps are noted")
+                }
             }
             if self.runs_idle(act) {
                 self.note(
@@ -327,6 +357,7 @@ impl<'t> Reader<'t> {
         Ok(Script {
             acts: self.acts,
             exchanges: self.exchanges,
+            starts: Vec::new(),
         })
     }
 
@@ -335,7 +366,8 @@ impl<'t> Reader<'t> {
         let (mut seen, mut ways) = (vec![false; self.acts.len() + 1], vec![start]);
         while let Some(act) = ways.pop() {
             let next: &[usize] = match self.acts.get(act) {
-                Some(Act::Ask(_)) => &[],
+                // Only visits made without a script are drawn, and each of them asks.
+                Some(Act::Ask(_) | Act::Draw) => &[],
                 Some(Act::Think(..)) => &[act + 1],
                 Some(Act::Maybe(_, place)) => &[act + 1, *place],
                 Some(Act::Go(place)) => &[*place],
@@ -432,7 +464,10 @@ mod tests {
 
     /// Paths in the order of one visitor's requests; a bar stands between visitors.
     fn walk(text: &str, requests: usize) -> String {
-        let script = Script::read("s.txt", text).unwrap();
+        follow(&Script::read("s.txt", text).unwrap(), requests)
+    }
+
+    fn follow(script: &Script, requests: usize) -> String {
         let (mut act, mut dice, mut path) = (0, Dice::new(7, 7), String::new());
         for _ in 0..requests {
             let next = script.next(act, &mut dice);
@@ -440,13 +475,30 @@ mod tests {
             path += if next.is_new_session { " | " } else { " " };
             path += &script.exchanges[next.order].path;
         }
-        path.trim().into()
+        path.trim_matches([' ', '|']).into()
     }
 
     #[test]
     fn a_session_goes_page_by_page_and_begins_anew() {
         let script = "visit /a # the page\n\n# more\nfetch /b /c\nthink 1s\nvisit /d";
         assert_eq!(walk(script, 6), "/a /b /c /d | /a /b");
+    }
+
+    #[test]
+    fn each_visit_is_drawn_as_often_as_the_others_and_made_whole() {
+        let visit = |paths: &[&str]| {
+            let exchange = |path: &&str| Exchange::get(*path, Expect::status(200));
+            paths.iter().map(exchange).collect()
+        };
+        let script = Script::among(vec![visit(&["/a", "/b"]), visit(&["/c"])]);
+        let walked = follow(&script, 30_000);
+        let visits: Vec<_> = walked.split(" | ").collect();
+        let first = visits.iter().filter(|visit| **visit == "/a /b").count();
+        let (last, whole) = visits.split_last().unwrap();
+        assert!(whole.iter().all(|visit| ["/a /b", "/c"].contains(visit)));
+        assert!(["/a", "/a /b", "/c"].contains(last));
+        let share = first as f64 / visits.len() as f64;
+        assert!((share - 0.5).abs() < 0.02, "{share} made the first visit");
     }
 
     #[test]

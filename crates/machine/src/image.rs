@@ -27,7 +27,8 @@ use crate::program::{self, command};
 use crate::task::Task;
 
 /// Recipes that come with bakeoff.
-const RECIPES: [(&str, &str); 5] = [
+const RECIPES: [(&str, &str); 6] = [
+    ("app", include_str!("../../../images/app.toml")),
     ("database", include_str!("../../../images/database.toml")),
     ("smb", include_str!("../../../images/smb.toml")),
     ("tools", include_str!("../../../images/tools.toml")),
@@ -36,10 +37,36 @@ const RECIPES: [(&str, &str); 5] = [
 ];
 
 /// Files that recipes of bakeoff's own copy: the recipe's name, the path in its `from`, the content.
-const FILES: [(&str, &str, &str); 0] = [];
+const FILES: [(&str, &str, &str); 5] = [
+    (
+        "app",
+        "app/web.xml",
+        include_str!("../../../images/app/web.xml"),
+    ),
+    (
+        "app",
+        "app/Broker.java",
+        include_str!("../../../images/app/Broker.java"),
+    ),
+    (
+        "app",
+        "app/Page.java",
+        include_str!("../../../images/app/Page.java"),
+    ),
+    (
+        "app",
+        "app/Refused.java",
+        include_str!("../../../images/app/Refused.java"),
+    ),
+    (
+        "app",
+        "app/Trade.java",
+        include_str!("../../../images/app/Trade.java"),
+    ),
+];
 
 /// Raised when the way of building changes, so that older images are not mistaken for new ones.
-const BUILDER: &str = "image-1";
+const BUILDER: &str = "image-2";
 
 /// All times in an image, so that the same packages give the same bytes: 2026-01-01.
 const DATE: &str = "1767225600";
@@ -369,7 +396,8 @@ fn stage(said: &str) -> String {
 }
 
 /// Runs in the enclosure. What names this host or this mirror is taken out again, so that an image depends
-/// on recipe and packages alone; documentation is left out as no guest reads it.
+/// on recipe and packages alone; documentation is left out as no guest reads it. Java's packages fail without the
+/// directory that their pages would go to, so it is there while they are installed.
 const BUILD_SCRIPT: &str = r#"
 "$MMDEBSTRAP" --mode=root --variant=minbase --format=directory --include="$PACKAGES" \
     --aptopt=apt.conf \
@@ -379,6 +407,7 @@ const BUILD_SCRIPT: &str = r#"
     --dpkgopt='path-exclude=/usr/share/info/*' \
     --dpkgopt='path-exclude=/usr/share/locale/*' \
     --skip=download/empty \
+    --essential-hook='mkdir -p "$1/usr/share/man/man1"' \
     --setup-hook='mkdir -p "$1/var/cache/apt/archives/partial"; cp "$KEPT"/*.deb "$1/var/cache/apt/archives/" || true' \
     --extract-hook='cp --no-clobber "$1"/var/cache/apt/archives/*.deb "$KEPT/" || true' \
     --customize-hook='cp --no-clobber "$1"/var/cache/apt/archives/*.deb "$KEPT/" || true' \
@@ -394,7 +423,7 @@ if [ -s run.sh ]; then
 fi
 chroot root dpkg-query --show --showformat='${Package}=${Version}\n' | LC_ALL=C sort > manifest
 rm -f root/etc/apt/sources.list root/etc/apt/apt.conf.d/99mmdebstrap root/etc/resolv.conf
-rm -rf root/var/cache/apt/* root/var/lib/apt/lists/* root/var/log/*.log root/var/log/apt
+rm -rf root/usr/share/man/* root/var/cache/apt/* root/var/lib/apt/lists/* root/var/log/*.log root/var/log/apt
 echo guest > root/etc/hostname
 printf '127.0.0.1 localhost guest\n::1 localhost\n' > root/etc/hosts
 find root -newermt "@$SOURCE_DATE_EPOCH" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
@@ -510,7 +539,9 @@ mod tests {
     fn the_recipes_that_come_with_bakeoff_are_sound() {
         for name in recipes() {
             let (file, text) = find(name).unwrap();
-            read(&file, &text).unwrap();
+            let recipe = read(&file, &text).unwrap();
+            // Without a file on this host: all that they copy comes along too.
+            assert_eq!(contents(name, &recipe).unwrap().len(), recipe.copies.len());
         }
     }
 
@@ -545,7 +576,7 @@ mod tests {
     #[test]
     fn an_unknown_recipe_is_told_with_the_known_ones() {
         expect![[r#"no such image recipe: "wb" (did you mean "web"?; a path ending in .toml names one of your own)"#]].assert_eq(&find("wb").unwrap_err().to_string());
-        expect![[r#"no such image recipe: "mail-and-news" (known: database, smb, tools, web, web-cgi; a path ending in .toml names one of your own)"#]].assert_eq(&find("mail-and-news").unwrap_err().to_string());
+        expect![[r#"no such image recipe: "mail-and-news" (known: app, database, smb, tools, web, web-cgi; a path ending in .toml names one of your own)"#]].assert_eq(&find("mail-and-news").unwrap_err().to_string());
     }
 
     #[test]

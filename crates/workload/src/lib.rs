@@ -9,6 +9,7 @@
 
 mod accept;
 pub mod apache;
+mod app_trade;
 mod command;
 pub mod data;
 mod database;
@@ -56,6 +57,7 @@ use crate::stage::Stage;
 /// All workloads there are.
 const KINDS: &[Kind] = &[
     accept::KIND,
+    app_trade::KIND,
     command::KIND,
     database::KIND,
     interactive::KIND,

@@ -48,13 +48,20 @@ impl Probe {
                 let answer = get(*server, path, body.len() as u64);
                 let answer = answer.map_err(|why| why.to_string());
                 answer
-                    .and_then(|answer| check(&answer, body))
+                    .and_then(|answer| check(body_of(&answer)?, body))
                     .map_err(|why| format!("GET http://{server}{path}: {why}"))
             }
             Self::Program { command } => tool::ask(command, PATIENCE),
             Self::Own { server, ask } => ask(*server),
         }
     }
+}
+
+/// A short page that only the server knows.
+pub(crate) fn page(server: SocketAddr, path: &str) -> Result<String, String> {
+    let answer = get(server, path, 0).map_err(|why| why.to_string());
+    let text = answer.and_then(|answer| Ok(String::from_utf8_lossy(body_of(&answer)?).into()));
+    text.map_err(|why| format!("GET http://{server}{path}: {why}"))
 }
 
 /// One request with one connection; the answer ends where the server closes.
@@ -72,7 +79,8 @@ fn get(server: SocketAddr, path: &str, length: u64) -> std::io::Result<Vec<u8>> 
     Ok(answer)
 }
 
-fn check(answer: &[u8], right: &[u8]) -> Result<(), String> {
+/// The body of an answer whose status is 200.
+fn body_of(answer: &[u8]) -> Result<&[u8], String> {
     let gap = answer.windows(4).position(|four| four == b"\r\n\r\n");
     let (head, body) = match gap {
         Some(gap) => (&answer[..gap], &answer[gap + 4..]),
@@ -83,6 +91,10 @@ fn check(answer: &[u8], right: &[u8]) -> Result<(), String> {
     if status.split(' ').nth(1) != Some("200") {
         return Err(format!("status is not 200: {status}"));
     }
+    Ok(body)
+}
+
+fn check(body: &[u8], right: &[u8]) -> Result<(), String> {
     if body.len() != right.len() {
         return Err(format!("length is not {}: {}", right.len(), body.len()));
     }
@@ -97,7 +109,8 @@ mod tests {
     use super::*;
 
     fn verdict(answer: &str) -> String {
-        check(answer.as_bytes(), b"hello").map_or_else(|why| why, |()| "right".into())
+        let right = body_of(answer.as_bytes()).and_then(|body| check(body, b"hello"));
+        right.map_or_else(|why| why, |()| "right".into())
     }
 
     #[test]

@@ -82,6 +82,7 @@ enum Right {
     Any,
     Hash { length: u64, sha256: String },
     Bytes(String),
+    Begins(String),
 }
 
 /// Longer bodies travel as their hash.
@@ -257,6 +258,7 @@ impl Question {
                 length: bytes.len() as u64,
                 sha256: text(&Sha256::digest(bytes)),
             },
+            Content::Begins(bytes) => Right::Begins(text(bytes)),
         };
         Self {
             method: exchange.method.clone(),
@@ -278,6 +280,7 @@ impl Question {
                     .map_err(|_| anyhow::anyhow!("not a SHA-256: {sha256}"))?,
             },
             Right::Bytes(body) => Content::Bytes(bytes(body)?.into()),
+            Right::Begins(body) => Content::Begins(bytes(body)?.into()),
         };
         Ok(Exchange {
             method: self.method.clone(),

@@ -1,0 +1,289 @@
+//! `app-trade`: on-line stock brokerage on an application server with a database.
+//!
+//! After IBM's Trade3, which the Linux Technology Center's web serving reports of 2004 drove: log in, look at quotes and the
+//! portfolio, buy, sell, log out. Tomcat serves it, `MariaDB` keeps it; sessions by cookie, each trade one transaction.
+//!
+//! ```text
+//! visitors --HTTP, cookies--> Tomcat: Trade, Broker (images/app) --JDBC--> MariaDB
+//!                                                 afterwards:  audit ------^
+//! ```
+//! The check is conservation: no trade makes or loses a cent or a share, and none that was confirmed is gone.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use load::expect::Expect;
+use load::schedule::Schedule;
+use load::script::Script;
+use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
+use record::fields::Fields;
+use record::metric::{Direction, Figure};
+use serde::{Deserialize, Serialize};
+
+use crate::app_trade::ledger::{Bell, Opening};
+use crate::app_trade::tomcat::{NAME, PORT, Tomcat};
+use crate::data::Stream;
+use crate::database::client::Client;
+use crate::database::server::Server;
+use crate::figures::{self, Seen, guard};
+use crate::options;
+use crate::service::Service;
+use crate::stage::Stage;
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, web};
+
+mod ledger;
+mod tomcat;
+
+pub(crate) const KIND: Kind = Kind {
+    word: "app-trade",
+    check,
+    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Options {
+    /// Visitors at once, each with one request under way.
+    clients: u32,
+    accounts: u32,
+    symbols: u32,
+    /// Time between an answer and the visitor's next request.
+    think_ns: u64,
+    heap_bytes: u64,
+    jit: Jit,
+    /// Requests before the warm-up, so that the virtual machine has compiled the same on every arm.
+    rehearsal: u64,
+    warmup_ns: u64,
+    window_ns: u64,
+    deadline_ns: u64,
+}
+
+/// How far the Java virtual machine compiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Jit {
+    /// With all its compilers, which go on for minutes of load.
+    Full,
+    /// With the quick one alone, at once: it has soon done its work.
+    Quick,
+}
+
+/// Most accounts of a plan: each has a visit of its own, of some 5 KiB.
+const ACCOUNTS: u64 = 10_000;
+
+/// Memory of the Java heap.
+const HEAP_BYTES: (u64, u64) = (32 << 20, 64 << 30);
+
+fn check(fields: &Fields<'_>) -> Option<Checked> {
+    let clients = options::required_count(fields, "clients", 1..=5000, "30");
+    // Trade3 came with 500 users and 1000 symbols.
+    let accounts = options::count(fields, "accounts", 1..=ACCOUNTS, 500);
+    let symbols = options::count(fields, "symbols", 1..=100_000, 1000);
+    let think = options::time(fields, "think", Duration::ZERO);
+    let (least, most) = HEAP_BYTES;
+    let heap = options::bytes(fields, "heap", least..=most, 128 << 20);
+    let jit = if fields.has("jit") {
+        fields.choice("jit", &[("full", Jit::Full), ("quick", Jit::Quick)])
+    } else {
+        Some(Jit::Full)
+    };
+    let rehearsal = options::count(fields, "rehearsal", 0..=100_000_000, 2000);
+    let timing = options::timing(fields);
+    let deadline = options::deadline(fields);
+    let timing = timing?;
+    let options = Options {
+        clients: clients? as u32,
+        accounts: accounts? as u32,
+        symbols: symbols? as u32,
+        think_ns: think?.as_nanos() as u64,
+        heap_bytes: heap?,
+        jit: jit?,
+        rehearsal: rehearsal?,
+        warmup_ns: timing.warmup.as_nanos() as u64,
+        window_ns: timing.window.as_nanos() as u64,
+        deadline_ns: deadline?.as_nanos() as u64,
+    };
+    Some(Checked::new(&options, options.timing()))
+}
+
+impl Workload for Options {
+    fn packages(&self) -> Vec<&str> {
+        let mut packages = Server::Mariadb.packages();
+        packages.extend(tomcat::PACKAGES);
+        packages
+    }
+
+    fn timing(&self) -> Timing {
+        Timing {
+            warmup: Duration::from_nanos(self.warmup_ns),
+            window: Duration::from_nanos(self.window_ns),
+        }
+    }
+
+    /// The tables are filled when the database is up; so Tomcat is asked for a page that needs none.
+    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
+        let tomcat = Tomcat {
+            clients: self.clients,
+            heap_bytes: self.heap_bytes,
+            jit: self.jit,
+        };
+        let tomcat = tomcat.service(stage)?;
+        // What an arm adds to the configuration is the database's; Tomcat's virtual machine has its environment.
+        Ok(vec![Server::Mariadb.service(stage)?, tomcat])
+    }
+
+    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
+        let opening = Opening::new(self.accounts, self.symbols, stage.seed);
+        opening
+            .fill(&mut database(stage)?)
+            .context("fill the tables")?;
+        let traffic = self.traffic(stage, &opening);
+        if self.rehearsal > 0 {
+            // What goes wrong here goes wrong in the window too, and is told there.
+            let rehearsal = Traffic {
+                warmup: Duration::ZERO,
+                end: End::Count(self.rehearsal),
+                seed: !stage.seed,
+                ..traffic.clone()
+            };
+            load::drive::run(&rehearsal, stop, &mut |_| {}).context("rehearse")?;
+        }
+        let mut driven = web::drive(&traffic, stop, watcher)?;
+        let bell = Bell::ring(stage, stop)?;
+        opening.audit(&bell, &mut database(stage)?)?;
+        let repeated = bell.repeated as f64;
+        let repeated = guard("repeated", "transactions", Direction::Lower, repeated);
+        driven.figures.push(repeated);
+        Ok(driven)
+    }
+
+    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
+        let mut figures = figures::web(seen, NAME)?;
+        let load = figures::believe(seen)?;
+        figures[0].spec.name = "transactions".into();
+        figures[0].spec.unit = "transactions/s".into();
+        // Visitors who rest fix the rate; what the server decides then is how long they wait.
+        if self.think_ns > 0 {
+            figures = figures::decided_by(figures, "latency-mean");
+        }
+        let per_s = load.sessions as f64 / (load.window_ns as f64 / 1e9);
+        figures.push(guard("sessions", "sessions/s", Direction::Higher, per_s));
+        if let Some(cpu) = seen.meter.services.get(Server::Mariadb.name()) {
+            let each = cpu.as_nanos() as f64 / 1e3 / load.ok as f64;
+            figures.push(guard("database-cpu", "us/request", Direction::Lower, each));
+        }
+        figures.extend(seen.driven.figures.iter().cloned());
+        Ok(figures)
+    }
+}
+
+fn database(stage: &Stage) -> Result<Client> {
+    let address = Server::Mariadb.address(stage);
+    Client::connect(Server::Mariadb, address, Arc::default())
+}
+
+impl Options {
+    fn traffic(&self, stage: &Stage, opening: &Opening) -> Traffic {
+        let Timing { warmup, window } = self.timing();
+        let mut stream = Stream::new(stage.seed, "app-trade visits");
+        let visits = opening
+            .accounts
+            .iter()
+            .map(|account| visit(account.id, &account.password, self.symbols, &mut stream));
+        Traffic {
+            server: stage.at(PORT),
+            host: "bakeoff".into(),
+            protocol: Protocol::Http1,
+            tls: None,
+            mix: Mix::Sessions(Script::among(visits.collect())),
+            schedule: Schedule::Closed {
+                think: Duration::from_nanos(self.think_ns),
+            },
+            connections: self.clients,
+            keep_alive: true,
+            sources: Vec::new(),
+            bits_per_s: Vec::new(),
+            threads: stage.cpus.min(self.clients),
+            deadline: Duration::from_nanos(self.deadline_ns),
+            warmup,
+            end: End::After(window),
+            seed: stage.seed,
+            // The same on every kernel: arms must not differ in their clients.
+            engine: EngineChoice::Epoll,
+            stamps: false,
+            cpus: Cpus::Shared,
+        }
+    }
+}
+
+/// What the visitor of one account does, in 12 to 14 requests. Quotes are most of them, as in Trade3's mix; each visitor
+/// sells what it has bought, so that visits can go on for days.
+///
+/// Every page is known by its title. Those that hold nothing but what the request says are known to the last byte.
+fn visit(account: u32, password: &str, symbols: u32, stream: &mut Stream) -> Vec<Exchange> {
+    let begins = |title: &str| Expect::begins(head(title).into_bytes());
+    let symbol = |stream: &mut Stream| 1 + stream.below(symbols.into());
+    let quote = |symbols: &[u64]| {
+        let words: Vec<_> = symbols.iter().map(ToString::to_string).collect();
+        let path = format!("/quote?symbols={}", words.join(","));
+        Exchange::get(path, begins(&format!("quotes of {}", words.join(" "))))
+    };
+    let browse = |stream: &mut Stream| {
+        let more = stream.below(3);
+        quote(&(0..=more).map(|_| symbol(stream)).collect::<Vec<_>>())
+    };
+    let (bought, count) = (symbol(stream), 1 + stream.below(50));
+    let trade = |verb: &str, past: &str| {
+        let title = format!("{account} {past} {count} of {bought}");
+        post(
+            verb,
+            &format!("symbol={bought}&count={count}"),
+            begins(&title),
+        )
+    };
+    let home = || Exchange::get("/home", begins(&format!("home of {account}")));
+    let login = format!("user={account}&password={password}");
+    let mut visit = vec![
+        post(
+            "/login",
+            &login,
+            whole(&format!("welcome {account}"), "You are logged in."),
+        ),
+        home(),
+    ];
+    visit.extend((0..2 + stream.below(2)).map(|_| browse(stream)));
+    visit.extend([quote(&[bought]), trade("/buy", "bought")]);
+    let portfolio = begins(&format!("portfolio of {account}"));
+    visit.push(Exchange::get("/portfolio", portfolio));
+    visit.extend((0..=stream.below(2)).map(|_| browse(stream)));
+    visit.extend([quote(&[bought]), trade("/sell", "sold"), home()]);
+    let goodbye = whole(&format!("goodbye {account}"), "You are logged out.");
+    visit.push(post("/logout", "", goodbye));
+    visit
+}
+
+fn post(path: &str, form: &str, expect: Expect) -> Exchange {
+    let kind = "application/x-www-form-urlencoded";
+    Exchange {
+        method: "POST".into(),
+        headers: vec![("Content-Type".into(), kind.into())],
+        body: form.as_bytes().to_vec(),
+        ..Exchange::get(path, expect)
+    }
+}
+
+/// How `Page.java` begins a page.
+fn head(title: &str) -> String {
+    format!("<!DOCTYPE html>\n<html><head><title>Trade: {title}</title></head><body>\n")
+}
+
+/// A page of a single line.
+fn whole(title: &str, line: &str) -> Expect {
+    let foot =
+        "<hr><a href=\"/home\">Home</a> <a href=\"/portfolio\">Portfolio</a>\n</body></html>\n";
+    Expect::body(format!("{}<p>{line}</p>\n{foot}", head(title)).into_bytes())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! The broker's books: what is in them before the first visitor, and what must be in them after the last.
+//!
+//! The audit is exact because the market is closed first: no trade is under way then and none can begin. Each order is
+//! then either wholly in the books or not at all, whatever became of the visitor's connection.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::app_trade::tomcat::PORT;
+use crate::data::Stream;
+use crate::database::client::{self, Client};
+use crate::stage::Stage;
+use crate::{Wrong, probe};
+
+/// The books before the first visitor. Money is in cents.
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub(super) accounts: Vec<Account>,
+    prices: Vec<u64>,
+}
+
+#[derive(Debug)]
+pub(super) struct Account {
+    pub(super) id: u32,
+    pub(super) password: String,
+    cash: u64,
+    /// Shares by symbol.
+    holdings: BTreeMap<u32, u64>,
+}
+
+/// What the market holds of each symbol, and its cash for it.
+const MARKET_SHARES: u64 = 1_000_000_000;
+const MARKET_CASH: u64 = 1_000_000_000_000;
+
+/// Rows of one `insert` statement.
+const ROWS: usize = 250;
+
+const TABLES: [&str; 5] = [
+    "create table accounts (id int primary key, password char(8) not null, cash bigint not null, visits int not null)",
+    "create table quotes (symbol int primary key, company varchar(40) not null, price bigint not null, \
+     opened bigint not null, volume bigint not null, key (volume))",
+    "create table market (symbol int primary key, shares bigint not null, cash bigint not null)",
+    "create table holdings (account int, symbol int, quantity bigint not null, primary key (account, symbol))",
+    "create table orders (number int auto_increment primary key, account int not null, symbol int not null, \
+     quantity int not null, price bigint not null, at timestamp default current_timestamp, key (account))",
+];
+
+impl Opening {
+    /// Up to seven holdings for each account, and cash for a hundred times what a visitor spends.
+    pub(super) fn new(accounts: u32, symbols: u32, seed: u64) -> Self {
+        let mut stream = Stream::new(seed, "app-trade books");
+        let account = |id| Account {
+            id,
+            password: format!("{:08x}", stream.bits() >> 32),
+            cash: 100_000_000 + stream.below(1_000_000),
+            holdings: (0..3 + stream.below(5))
+                .map(|_| {
+                    let symbol = 1 + stream.below(symbols.into()) as u32;
+                    (symbol, 100 + stream.below(900))
+                })
+                .collect(),
+        };
+        let accounts = (1..=accounts).map(account).collect();
+        let prices = (0..symbols).map(|_| 1000 + stream.below(19_000)).collect();
+        Self { accounts, prices }
+    }
+
+    /// Makes the tables and fills them.
+    pub(super) fn fill(&self, client: &mut Client) -> Result<()> {
+        for table in TABLES {
+            client.define(table)?;
+        }
+        let accounts = self.accounts.iter().map(|account| {
+            let Account {
+                id, password, cash, ..
+            } = account;
+            format!("{id}, '{password}', {cash}, 0")
+        });
+        insert(client, "accounts", &accounts.collect::<Vec<_>>())?;
+        insert(client, "holdings", &self.holdings(", "))?;
+        let quotes = self
+            .quotes()
+            .map(|(symbol, price)| format!("{symbol}, 'company {symbol}', {price}, {price}, 0"));
+        insert(client, "quotes", &quotes.collect::<Vec<_>>())?;
+        let market = self
+            .quotes()
+            .map(|(symbol, _)| format!("{symbol}, {MARKET_SHARES}, {MARKET_CASH}"));
+        insert(client, "market", &market.collect::<Vec<_>>())?;
+        for table in ["accounts", "holdings", "quotes", "market"] {
+            client.define(&format!("analyze table {table}"))?;
+        }
+        Ok(())
+    }
+
+    fn quotes(&self) -> impl Iterator<Item = (usize, u64)> {
+        (1..).zip(self.prices.iter().copied())
+    }
+
+    /// Account, symbol and number of shares, in their order.
+    fn holdings(&self, gap: &str) -> Vec<String> {
+        let rows = self.accounts.iter().flat_map(|account| {
+            let rows = account.holdings.iter();
+            rows.map(|(symbol, count)| format!("{}{gap}{symbol}{gap}{count}", account.id))
+        });
+        rows.collect()
+    }
+
+    /// Compares the books with what they were and with the orders since. What an order says is taken back from both of
+    /// its sides, so what is left must be the opening, to the cent and the share.
+    pub(super) fn audit(&self, bell: &Bell, client: &mut Client) -> Result<()> {
+        let cash = self.accounts.iter().map(|account| account.cash);
+        let cash = cash.sum::<u64>() + MARKET_CASH * self.prices.len() as u64;
+        client
+            .tells(
+                "select sum(cash) from (select cash from accounts union all select cash from market) as both_sides",
+                cash,
+            )
+            .context("cash was made or lost")?;
+        client
+            .lists(
+                "select symbol, sum(shares) from (select symbol, shares from market union all \
+                 select symbol, quantity from holdings) as both_sides group by symbol order by symbol",
+                &self.shares(),
+            )
+            .context("shares were made or lost")?;
+        client
+            .tells("select count(*) from orders", bell.confirmed)
+            .context("orders are not the trades that were confirmed")?;
+        let accounts = self.accounts.iter();
+        let accounts = accounts.map(|account| format!("{}|{}", account.id, account.cash));
+        client
+            .lists(
+                "select id, sum(cash) from (select id, cash from accounts union all \
+                 select account, quantity * price from orders) as undone group by id order by id",
+                &accounts.collect::<Vec<_>>(),
+            )
+            .context("an account's cash is not what its orders make it")?;
+        client
+            .lists(
+                "select account, symbol, sum(quantity) from (select account, symbol, quantity from holdings union all \
+                 select account, symbol, -quantity from orders) as undone \
+                 group by account, symbol having sum(quantity) <> 0 order by account, symbol",
+                &self.holdings("|"),
+            )
+            .context("an account's shares are not what its orders make them")
+    }
+
+    /// Symbol and number of shares of both sides together, in their order.
+    fn shares(&self) -> Vec<String> {
+        let mut shares = vec![MARKET_SHARES; self.prices.len()];
+        for (symbol, count) in self.accounts.iter().flat_map(|account| &account.holdings) {
+            shares[*symbol as usize - 1] += count;
+        }
+        let rows = (1..).zip(shares);
+        rows.map(|(symbol, count): (u32, u64)| format!("{symbol}|{count}"))
+            .collect()
+    }
+}
+
+fn insert(client: &mut Client, table: &str, rows: &[String]) -> Result<()> {
+    for rows in rows.chunks(ROWS) {
+        client.change(&client::insert(table, rows), rows.len() as u64)?;
+    }
+    Ok(())
+}
+
+/// What the application says when its market is closed: the trades since it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Bell {
+    /// Those whose commit the database has confirmed, rehearsal and warm-up included.
+    pub(super) confirmed: u64,
+    /// Transactions that the database took back, and that were done again.
+    pub(super) repeated: u64,
+}
+
+/// Time that trades under way may take to their end.
+const CLOSING: Duration = Duration::from_secs(60);
+
+impl Bell {
+    /// Closes the market, which waits for the trades under way.
+    pub(super) fn ring(stage: &Stage, stop: &AtomicBool) -> Result<Self> {
+        let patience_ends = Instant::now() + CLOSING;
+        loop {
+            // A second time it says the same: nothing has begun since.
+            let why = match probe::page(stage.at(PORT), "/bell") {
+                Ok(page) => return Self::read(&page),
+                Err(why) => why,
+            };
+            if stop.load(Ordering::Relaxed) {
+                bail!("stopped by the host");
+            }
+            if Instant::now() >= patience_ends {
+                return Err(Wrong(format!("the market does not close: {why}")).into());
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn read(page: &str) -> Result<Self> {
+        let count = |word: &str| -> Result<u64> {
+            let mut lines = page.lines().filter_map(|line| line.split_once(' '));
+            let known = lines.find(|(_, name)| *name == word);
+            let (count, _) = known.with_context(|| format!("no line of {word}: {page:?}"))?;
+            Ok(count.parse()?)
+        };
+        let uncertain = count("uncertain")?;
+        if uncertain > 0 {
+            let what = format!("the database did not say what became of trades: {uncertain}");
+            return Err(Wrong(what).into());
+        }
+        Ok(Self {
+            confirmed: count("confirmed")?,
+            repeated: count("repeated")?,
+        })
+    }
+}

@@ -1,0 +1,344 @@
+use super::*;
+use expect_test::{Expect as Snapshot, expect};
+use load::Tick;
+use record::fields::Page;
+use record::load::Fault;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::Child;
+use std::time::Instant;
+use std::{fs, thread};
+
+use crate::Wrong;
+use crate::figures::Meter;
+
+const GOOD: &str = "kind = \"app-trade\"\nclients = 4\nwindow = \"1s\"";
+
+fn read(text: &str) -> Result<Options, String> {
+    let page = Page::new("plan.toml", text);
+    let table = page.parse();
+    let plan = crate::check(&Fields::top(&page, &table));
+    let plan = page.close(plan).map_err(|problems| problems.to_string())?;
+    Ok(Options::deserialize(plan.options).unwrap())
+}
+
+fn check_options(text: &str, expected: &Snapshot) {
+    let said = match read(text) {
+        Ok(options) => serde_json::to_string(&options).unwrap(),
+        Err(problems) => problems,
+    };
+    expected.assert_eq(&said);
+}
+
+#[test]
+fn a_plan_names_the_clients_and_may_name_the_rest() {
+    check_options(
+        GOOD,
+        &expect![[
+            r#"{"clients":4,"accounts":500,"symbols":1000,"think_ns":0,"heap_bytes":134217728,"jit":"full","rehearsal":2000,"warmup_ns":2000000000,"window_ns":1000000000,"deadline_ns":10000000000}"#
+        ]],
+    );
+    check_options(
+        "kind = \"app-trade\"\nclients = 5000\naccounts = 10000\nsymbols = 1\nthink = \"3s\"\nheap = \"1GiB\"\n\
+         jit = \"quick\"\nrehearsal = 0\nwarmup = \"0s\"\nwindow = \"1h\"\ndeadline = \"1m\"",
+        &expect![[
+            r#"{"clients":5000,"accounts":10000,"symbols":1,"think_ns":3000000000,"heap_bytes":1073741824,"jit":"quick","rehearsal":0,"warmup_ns":0,"window_ns":3600000000000,"deadline_ns":60000000000}"#
+        ]],
+    );
+}
+
+#[test]
+fn mistakes_are_named_with_line_and_remedy() {
+    check_options(
+        "kind = \"app-trade\"\naccounts = 0\nsymbols = 200000\nheap = \"1MiB\"\njit = \"none\"\nusers = 7",
+        &expect![[r#"
+            plan.toml:1: missing key in the file: clients (add clients = 30)
+            plan.toml:1: missing key in the file: window (add window = "10s")
+            plan.toml:2: accounts out of range: 0 (write 1 to 10000)
+            plan.toml:3: symbols out of range: 200000 (write 1 to 100000)
+            plan.toml:4: heap out of range: 1.00 MiB (write 32.0 MiB to 64.0 GiB)
+            plan.toml:5: unknown jit: "none" (known: full, quick)
+            plan.toml:6: unknown key in the file: users (known: accounts, clients, heap, jit, kind, symbols, window)"#]],
+    );
+    check_options(
+        "kind = \"app-trade\"\nclients = 5001\nthink = \"long\"\nrehearsal = -1\nwindow = \"1ms\"\ndeadline = \"0s\"",
+        &expect![[r#"
+            plan.toml:2: clients out of range: 5001 (write 1 to 5000)
+            plan.toml:3: think: not a duration: "long" (write it like "500ms", "10s" or "2h")
+            plan.toml:4: rehearsal out of range: -1 (write 0 to 100000000)
+            plan.toml:5: window below one second: 1ms (write window = "10s")
+            plan.toml:6: deadline out of range: 0s (write "1ms" to "1h")"#]],
+    );
+}
+
+#[test]
+fn the_seed_decides_the_books_and_the_visits() {
+    let visits = |seed| {
+        let stage = Stage {
+            seed,
+            ..Stage::example()
+        };
+        let options = read(GOOD).unwrap();
+        let opening = Opening::new(options.accounts, options.symbols, stage.seed);
+        options.traffic(&stage, &opening).mix
+    };
+    assert_eq!(visits(7), visits(7));
+    assert_ne!(visits(7), visits(8));
+}
+
+#[test]
+fn every_visitor_buys_sells_as_much_and_leaves() {
+    let mut stream = Stream::new(7, "visits");
+    let mut lengths: Vec<_> = (1..=200)
+        .map(|account| {
+            let visit = visit(account, "secret", 9, &mut stream);
+            let form_of = |path: &str| {
+                let found = visit.iter().find(|exchange| exchange.path == path).unwrap();
+                String::from_utf8(found.body.clone()).unwrap()
+            };
+            assert_eq!(form_of("/buy"), form_of("/sell"));
+            assert_eq!(visit.first().unwrap().path, "/login");
+            assert_eq!(visit.last().unwrap().path, "/logout");
+            visit.len()
+        })
+        .collect();
+    lengths.sort_unstable();
+    lengths.dedup();
+    assert_eq!(lengths, [12, 13, 14]);
+}
+
+/// A real database and a real Tomcat on this host, ended when dropped.
+struct Host {
+    options: Options,
+    stage: Stage,
+    processes: Vec<Child>,
+    _dir: tempfile::TempDir,
+}
+
+impl Host {
+    /// `None` where this host lacks something, which is told.
+    fn start(options: &str, place: u8) -> Option<Self> {
+        let root = rustix::process::geteuid().is_root();
+        let parts = [
+            "/usr/sbin/mariadbd",
+            "/usr/share/tomcat10/lib/catalina.jar",
+            "/usr/share/java/mariadb-java-client.jar",
+        ];
+        if !root || !parts.iter().all(|part| Path::new(part).exists()) {
+            println!("skipped: a real Tomcat: not root or none of {parts:?}");
+            return None;
+        }
+        // In memory, as in a guest: a disk would make each commit wait.
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        fs::set_permissions(
+            dir.path(),
+            std::os::unix::fs::PermissionsExt::from_mode(0o755),
+        )
+        .unwrap();
+        let stage = Stage {
+            dir: dir.path().join("stage"),
+            server: Ipv4Addr::new(127, 77, 1, place),
+            ..Stage::example()
+        };
+        let mut host = Self {
+            options: read(options).unwrap(),
+            stage,
+            processes: Vec::new(),
+            _dir: dir,
+        };
+        let services = host.options.prepare(&host.stage).unwrap();
+        for service in &services {
+            host.start_one(service);
+        }
+        Some(host)
+    }
+
+    fn start_one(&mut self, service: &Service) {
+        let log = self.stage.dir.join(format!("{}.log", service.name));
+        let file = fs::File::create(&log).unwrap();
+        let process = crate::stage::command(&service.command[0])
+            .args(&service.command[1..])
+            .stdout(file.try_clone().unwrap())
+            .stderr(file)
+            .spawn()
+            .unwrap();
+        self.processes.push(process);
+        let process = self.processes.last_mut().unwrap();
+        let patience_ends = Instant::now() + Duration::from_secs(120);
+        while let Err(why) = service.probe.ask() {
+            let ended = process.try_wait().unwrap();
+            let said = fs::read_to_string(&log).unwrap();
+            assert!(
+                ended.is_none() && Instant::now() < patience_ends,
+                "{why}\n{said}"
+            );
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Drives the load; `damage` is done to the database while it runs, once, behind the application's back.
+    fn drive(&self, damage: &str) -> Result<Driven> {
+        let mut vandal = Vandal {
+            stage: &self.stage,
+            damage,
+        };
+        self.options
+            .drive(&self.stage, &AtomicBool::new(false), &mut vandal)
+    }
+
+    /// What the audit says of a damage.
+    fn catch(options: &str, place: u8, damage: &str) -> Option<String> {
+        let host = Self::start(options, place)?;
+        let why = host.drive(damage).unwrap_err();
+        assert!(why.downcast_ref::<Wrong>().is_some(), "{why:#}");
+        Some(format!("{why:#}"))
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        for process in &mut self.processes {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+/// Does its damage when the window is open.
+struct Vandal<'v> {
+    stage: &'v Stage,
+    damage: &'v str,
+}
+
+impl Watcher for Vandal<'_> {
+    fn begins(&mut self) {}
+
+    fn ticks(&mut self, tick: Tick) {
+        let damage = std::mem::take(&mut self.damage);
+        if tick.counting && !damage.is_empty() {
+            database(self.stage).unwrap().define(damage).unwrap();
+        } else {
+            self.damage = damage;
+        }
+    }
+}
+
+/// Few accounts and symbols for many clients, so that trades meet on the same rows.
+const CROWD: &str = "kind = \"app-trade\"\nclients = 12\naccounts = 5\nsymbols = 4\njit = \"quick\"\n\
+                     rehearsal = 200\nwarmup = \"1s\"\nwindow = \"3s\"\ndeadline = \"1m\"";
+
+#[test]
+fn a_crowd_trades_and_nothing_is_made_or_lost() {
+    let Some(host) = Host::start(CROWD, 1) else {
+        return;
+    };
+    let driven = host.drive("").unwrap();
+    let meter = Meter {
+        window: Duration::from_secs(3),
+        services: BTreeMap::from([
+            (NAME.into(), Duration::from_secs(1)),
+            ("mariadbd".into(), Duration::from_secs(1)),
+        ]),
+        ..Meter::default()
+    };
+    let seen = Seen {
+        driven: &driven,
+        meter: &meter,
+        samples: &[],
+        ns_per_instruction: None,
+    };
+    let figures = host.options.figures(&seen).unwrap();
+    for figure in &figures {
+        println!(
+            "{} {:.3} {}",
+            figure.spec.name, figure.value, figure.spec.unit
+        );
+    }
+    let names: Vec<_> = figures
+        .iter()
+        .map(|figure| figure.spec.name.as_str())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "transactions",
+            "latency-mean",
+            "latency-p50",
+            "latency-p99",
+            "server-cpu",
+            "failed",
+            "sessions",
+            "database-cpu",
+            "repeated"
+        ]
+    );
+    let load = driven.load.unwrap();
+    assert_eq!(load.fault_count(), 0, "{:?}", load.faults);
+    assert!(
+        load.ok > 100 && load.sessions > 5,
+        "{} {}",
+        load.ok,
+        load.sessions
+    );
+}
+
+/// Quiet enough that a damage meets no trade that hides or undoes it.
+const CALM: &str = "kind = \"app-trade\"\nclients = 2\naccounts = 5\nsymbols = 4\njit = \"quick\"\n\
+                    rehearsal = 0\nwarmup = \"0s\"\nwindow = \"2s\"\nthink = \"100ms\"\ndeadline = \"1m\"";
+
+#[test]
+fn a_balance_changed_behind_the_application_is_caught() {
+    let Some(why) = Host::catch(CALM, 2, "update accounts set cash = cash + 1 where id = 3") else {
+        return;
+    };
+    expect!["cash was made or lost: select sum(cash) from (select cash from accounts union all select cash from market) as both_sides: wrong answer: 4000503205652, not 4000503205651"].assert_eq(&why);
+}
+
+#[test]
+fn a_share_that_is_gone_is_caught() {
+    let damage = "update market set shares = shares - 1 where symbol = 2";
+    let Some(why) = Host::catch(CALM, 3, damage) else {
+        return;
+    };
+    expect!["shares were made or lost: select symbol, sum(shares) from (select symbol, shares from market union all select symbol, quantity from holdings) as b...: wrong answer: 2|1000002097, not 2|1000002098"].assert_eq(&why);
+}
+
+#[test]
+fn money_moved_between_accounts_without_an_order_is_caught() {
+    let damage = "update accounts set cash = cash + if(id = 1, 500, -500) where id in (1, 2)";
+    let Some(why) = Host::catch(CALM, 4, damage) else {
+        return;
+    };
+    expect!["an account's cash is not what its orders make it: select id, sum(cash) from (select id, cash from accounts union all select account, quantity * price from orders) as undo...: wrong answer: 1|100504428, not 1|100503928"].assert_eq(&why);
+}
+
+#[test]
+fn a_confirmed_order_that_is_gone_is_caught() {
+    let Some(why) = Host::catch(CALM, 5, "delete from orders limit 1") else {
+        return;
+    };
+    assert!(
+        why.starts_with("orders are not the trades that were confirmed: select count(*) from orders: wrong answer: "),
+        "{why}"
+    );
+}
+
+#[test]
+fn a_page_of_somebody_else_is_caught() {
+    let Some(host) = Host::start(CALM, 6) else {
+        return;
+    };
+    let opening = Opening::new(5, 4, host.stage.seed);
+    opening.fill(&mut database(&host.stage).unwrap()).unwrap();
+    let mut traffic = host.options.traffic(&host.stage, &opening);
+    let other = &opening.accounts[1];
+    let login = format!("user={}&password={}", other.id, other.password);
+    traffic.mix = Mix::Sessions(Script::among(vec![vec![
+        post("/login", &login, Expect::status(200)),
+        Exchange::get("/home", Expect::begins(head("home of 1").into_bytes())),
+    ]]));
+    let load = load::drive::run(&traffic, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    let wrong = load.faults.get(&Fault::BadContent).copied();
+    assert!(load.ok > 0 && wrong.unwrap_or(0) > 0, "{:?}", load.faults);
+}

@@ -98,7 +98,7 @@ fn play(terms: Terms<'_>, seed: u64) -> (Vec<Fallen>, usize) {
             Contrasts::of(pairs, Direction::Higher, design.margin).expect("values are above zero")
         })
         .collect();
-    let looks = plan::looks(contrasts[0].values.len(), &design);
+    let looks = plan::looks(&second, &design);
     let coins = Coins::throw(
         &format!("signs\n{seed}\n"),
         all[0].len(),

@@ -212,7 +212,7 @@ mod tests {
 
     fn check(effect: f64, noise: f64, count: u32) -> (Fallen, Option<(f64, f64)>) {
         let (contrasts, second) = blocks(effect, noise, count);
-        let looks = plan::looks(contrasts.values.len(), &design(count));
+        let looks = plan::looks(&second, &design(count));
         let coins = Coins::throw("test", count as usize, count as usize);
         let course = Course {
             coins: &coins,

@@ -1,14 +1,17 @@
 //! Planning: at how many blocks to look, how much error to spend there, how many blocks it will take.
 //!
 //! ```text
-//! looks   every block from the plan's min_blocks to 24, then every second one, and the last
+//! looks   every block from the plan's min_blocks to 24, then every second one, and the last;
+//!         none before both orders of the arms have occurred
 //! spent   a(n) = error rate * (n / max_blocks)^1.25
 //! ```
 //! The error is spent by counts alone, and so cannot favour an arm. Spending it sooner where noise is small saves a few blocks
 //! on quiet machines and costs power on all others: with the pace of its source, (margin / noise)^2 / 28 a block, 1872 of 2000
 //! differences of one margin were found after 85 blocks on average; evenly 1906 after 81; a little late, as here, 1924 after 81.
 
-use record::plan::Design;
+use record::plan::{Design, Plan};
+
+use crate::design;
 
 /// Until this block each is looked at.
 const EACH: u32 = 24;
@@ -23,13 +26,42 @@ pub(crate) struct Look {
     pub(crate) information: f64,
 }
 
-/// The looks at the first `blocks` blocks.
-pub(crate) fn looks(blocks: usize, design: &Design) -> Vec<Look> {
+/// The looks at blocks of which `second` is 1 where the arm ran second, else -1.
+pub(crate) fn looks(second: &[f64], design: &Design) -> Vec<Look> {
+    let due = due(second.len() as u32, design);
+    let due = due.filter(|n| !is_one_way(&second[..*n as usize]));
     let look = |n| Look {
         blocks: n as usize,
         information: information(n, design),
     };
-    due(blocks as u32, design).map(look).collect()
+    due.map(look).collect()
+}
+
+/// Whether all coins fell one way: then nobody can tell the arm from its place in the block.
+pub(crate) fn is_one_way(second: &[f64]) -> bool {
+    second.windows(2).all(|two| two[0] * two[1] > 0.0)
+}
+
+/// The coins of a whole plan: the workloads and arms whose place in the block never changes, so that nothing can come of it.
+pub fn never_swapped(plan: &Plan) -> Vec<(&str, &str)> {
+    let pairs = plan.workloads.iter().flat_map(|workload| {
+        let others = plan.arms.iter().filter(|arm| arm.name != plan.baseline);
+        others.map(|arm| (&*workload.id, &*arm.name))
+    });
+    let is_never = |(workload, arm): &(&str, &str)| {
+        let is_second = |block| {
+            let order = design::order(plan, workload, block, 0);
+            let place = |name: &str| order.iter().position(|each| each == name);
+            if place(arm) > place(&plan.baseline) {
+                1.0
+            } else {
+                -1.0
+            }
+        };
+        let second: Vec<f64> = (1..=plan.design.max_blocks).map(is_second).collect();
+        is_one_way(&second)
+    };
+    pairs.filter(is_never).collect()
 }
 
 fn due(blocks: u32, design: &Design) -> impl Iterator<Item = u32> {
@@ -117,10 +149,34 @@ mod tests {
 
     #[test]
     fn all_error_is_spent_at_the_last_block() {
-        let looks = looks(60, &design(8, 60));
+        let second: Vec<f64> = (0..60).map(|n| if n == 0 { 1.0 } else { -1.0 }).collect();
+        let looks = looks(&second, &design(8, 60));
         let spent = |index: usize| (looks[index].blocks, looks[index].information);
         assert_eq!(spent(0), (8, (8.0f64 / 60.0).powf(1.25)));
         assert_eq!(spent(looks.len() - 1), (60, 1.0));
+    }
+
+    #[test]
+    fn nobody_looks_before_both_orders_have_occurred() {
+        let second: Vec<f64> = (0..12).map(|n| if n < 10 { 1.0 } else { -1.0 }).collect();
+        let looks = looks(&second, &design(8, 60));
+        assert_eq!(looks[0].blocks, 11);
+    }
+
+    #[test]
+    fn a_seed_that_never_swaps_the_arms_is_known_beforehand() {
+        let mut plan = crate::play::Play::new().run().plan;
+        plan.design.max_blocks = 3;
+        let never: Vec<u64> = (1..=40)
+            .filter(|seed| {
+                plan.design.seed = *seed;
+                !never_swapped(&plan).is_empty()
+            })
+            .collect();
+        // One in four of three fair coins.
+        assert!((4..=18).contains(&never.len()), "{never:?}");
+        plan.design.max_blocks = 60;
+        assert_eq!(never_swapped(&plan), []);
     }
 
     #[test]

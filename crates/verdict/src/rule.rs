@@ -97,7 +97,7 @@ pub(crate) fn fall(
 ) -> Option<(Verdict, u32)> {
     let contrasts = Contrasts::of(series.pairs, series.direction, design.margin)?;
     let route = Route::lay(&series, design, key, shared);
-    let last = route.looks.last()?.blocks;
+    let last = series.pairs.len();
     let fallen = path::follow(&[&contrasts], route.course()).remove(0);
     let (verdict, blocks) = fallen.unwrap_or((Verdict::Undecided, last));
     Some((verdict, blocks as u32))
@@ -155,7 +155,7 @@ impl Route {
                 blocks,
                 design.max_blocks as usize,
             ),
-            looks: plan::looks(blocks, design),
+            looks: plan::looks(&second, design),
             second,
             error_rate: share * design.error_rate,
             equal_rate: plan::equal_rate(design),
@@ -279,6 +279,17 @@ fn explain(
             format!(
                 "first look comes after {} blocks: {so_far} so far",
                 design.min_blocks
+            )
+        }
+        Verdict::Undecided if plan::is_one_way(&route.second) => {
+            let place = if route.second[0] > 0.0 {
+                "second"
+            } else {
+                "first"
+            };
+            format!(
+                "the arm ran {place} in all {} blocks, so that nobody can tell it from its place (write another seed)",
+                route.second.len()
             )
         }
         Verdict::Undecided => {
@@ -479,6 +490,20 @@ mod tests {
                 "undecided 1.0700 none: too few blocks to exclude anything: about 4 blocks more would settle it at this noise"
             ],
         );
+    }
+
+    #[test]
+    fn an_arm_that_always_runs_second_is_not_judged() {
+        let mut pairs = pairs(&around(1.07, 0.002, 10));
+        for pair in &mut pairs {
+            pair.arm_first = false;
+        }
+        let finding = alone(&pairs, Direction::Higher, &DESIGN);
+        expect!["Undecided 1.070: the arm ran second in all 10 blocks, so that nobody can tell it from its place (write another seed)"]
+            .assert_eq(&format!("{:?} {:.3}: {}", finding.verdict, finding.ratio.unwrap(), finding.reason));
+        pairs[9].arm_first = true;
+        let finding = alone(&pairs, Direction::Higher, &DESIGN);
+        assert_eq!(finding.verdict, Verdict::Better);
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //! ```
 //! Everything here is a function of sizes, or of which trial came second, never of which arm it was.
 
+use crate::plan::is_one_way;
+
 /// Beyond so many scales a block says nothing.
 const REACH: f64 = 4.685;
 
@@ -56,10 +58,11 @@ pub(crate) fn biweight(u: f64) -> f64 {
 /// Values without the effect of the slot, and that effect: `second[i]` is 1 where the arm ran second, else -1.
 ///
 /// Where the contrasts of the slots repeat in size and not in sign, it is the arms that differ: then nothing
-/// is taken off. The trimmed mean of few such contrasts would take most of the difference for a slot's.
+/// is taken off. The trimmed mean of few such contrasts would take most of the difference for a slot's. Nor where all
+/// coins fell one way: then the whole difference would be taken for the slot's.
 pub(crate) fn centred(x: &[f64], second: &[f64]) -> (Vec<f64>, f64) {
     let contrasts: Vec<f64> = x.iter().zip(second).map(|(x, sign)| x * sign).collect();
-    let effect = if contrasts.len() < FEW || is_of_the_arms(&contrasts) {
+    let effect = if contrasts.len() < FEW || is_one_way(second) || is_of_the_arms(&contrasts) {
         0.0
     } else {
         trimmed_mean(&contrasts)

@@ -142,6 +142,14 @@ pub(super) fn warnings(plan: &Plan, forecasts: &[Forecast]) -> Vec<String> {
             design.error_rate, design.max_blocks,
         ));
     }
+    let never = verdict::plan::never_swapped(plan);
+    warnings.extend(never.iter().map(|(workload, arm)| {
+        format!(
+            "with this seed {arm} and {} run in one order in all {} blocks of {workload}, so that nothing can be decided: {} \
+             (write another seed)",
+            plan.baseline, design.max_blocks, design.seed
+        )
+    }));
     let short = forecasts
         .iter()
         .filter(|forecast| forecast.blocks > design.max_blocks);

@@ -16,6 +16,7 @@ use record::evidence::Facts;
 use sha2::{Digest, Sha256};
 use workload::stage::command;
 
+use crate::cpus;
 use crate::sampler::whole_disks;
 use crate::services::Running;
 use crate::wire::Wire;
@@ -200,14 +201,19 @@ fn files_in(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The first CPU's description and how many there are; frequencies of the moment are left out.
+/// The first CPU's description, how many there are, and which of them the arm has; frequencies of the moment are left out.
 fn collect_cpu(values: &mut Values) {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let cpus = text
+    let count = text
         .lines()
         .filter(|line| line.starts_with("processor"))
         .count();
-    keep(values, "/proc/cpuinfo:count", &cpus.to_string());
+    keep(values, "/proc/cpuinfo:count", &count.to_string());
+    // What /proc/self/status lists may be offline.
+    if let Ok(own) = cpus::numbers() {
+        let own: Vec<String> = own.iter().map(u32::to_string).collect();
+        keep(values, "cpus", &own.join(","));
+    }
     for line in text.split("\n\n").next().unwrap_or_default().lines() {
         let Some((key, value)) = line.split_once(':') else {
             continue;

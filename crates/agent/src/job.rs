@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -17,6 +16,7 @@ use workload::stage::Stage;
 use workload::{Driven, Timing, Watcher, Workload, Wrong};
 
 use crate::cells::{CLIENTS, Cells};
+use crate::cpus::{self, Cpus};
 use crate::disk;
 use crate::facts;
 use crate::sampler::Sampler;
@@ -92,7 +92,8 @@ pub fn perform(
     let wire = Wire::lay()?;
     sysctl::set(&job.sysctl, &wire)?;
     disk::schedule(ground.disk.as_deref(), &job.tuning.io_scheduler)?;
-    let stage = stage(job, ground)?;
+    let cpus = cpus::own()?;
+    let stage = stage(job, ground, &cpus)?;
 
     tell(FromAgent::Phase(Phase::Starting));
     let play = Play {
@@ -104,10 +105,10 @@ pub fn perform(
     let mut services = start_all(&play, &cells, stop)?;
     let mut counted = vec![&clients];
     counted.extend(services.iter().map(|running| &running.cell));
-    let sampler = Sampler::open(&wire.server, &counted, stage.cpus)?;
+    let sampler = Sampler::open(&wire.server, &counted, cpus.clone())?;
 
     tell(FromAgent::Phase(Phase::Settling));
-    let settled = settle::wait(stage.cpus, ground.settling, stop)?;
+    let settled = settle::wait(&cpus, ground.settling, stop)?;
     let thief = (job.tuning.plant > 0.0).then(|| Thief::begin(job.tuning.plant));
     let thief = thief.transpose()?;
     let loaded = load(&play, sampler, stop, tell);
@@ -158,16 +159,13 @@ fn raise_open_files() -> Result<()> {
     Ok(())
 }
 
-fn stage(job: &Job, ground: &Ground) -> Result<Stage> {
+fn stage(job: &Job, ground: &Ground, cpus: &Cpus) -> Result<Stage> {
     fs::create_dir_all(&ground.dir).with_context(|| format!("make {}", ground.dir.display()))?;
-    let cpus = thread::available_parallelism()
-        .context("count the CPUs")?
-        .get();
     Ok(Stage {
         dir: ground.dir.clone(),
         server: SERVER,
         client: CLIENT,
-        cpus: u32::try_from(cpus)?,
+        cpus: cpus.count,
         seed: job.seed,
         disk: ground.disk.clone(),
         config: job.tuning.config.clone(),

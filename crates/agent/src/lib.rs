@@ -10,6 +10,7 @@
 
 mod boot;
 pub mod cells;
+mod cpus;
 mod disk;
 pub mod facts;
 pub mod job;

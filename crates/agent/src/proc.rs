@@ -5,6 +5,8 @@
 
 use record::evidence::{Disk, Memory};
 
+use crate::cpus;
+
 /// `/proc/stat`: CPU time in ticks of `USER_HZ`, counters since boot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stat {
@@ -34,22 +36,22 @@ pub struct Stat {
     pub blocked: u64,
 }
 
-/// Parses `/proc/stat`.
-pub fn stat(text: &str) -> Stat {
+/// Parses `/proc/stat`. CPU time is that of the CPUs in `bound` together, or of all where it is empty.
+pub fn stat(text: &str, bound: &[u32]) -> Stat {
     let mut stat = Stat::default();
     for line in text.lines() {
         let mut words = line.split_ascii_whitespace();
         let key = words.next().unwrap_or_default();
         let mut next = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
         match key {
-            "cpu" => {
-                stat.user = next() + next();
-                stat.system = next();
-                stat.idle = next();
-                stat.iowait = next();
-                stat.irq = next();
-                stat.softirq = next();
-                stat.steal = next();
+            key if counts(key, bound) => {
+                stat.user += next() + next();
+                stat.system += next();
+                stat.idle += next();
+                stat.iowait += next();
+                stat.irq += next();
+                stat.softirq += next();
+                stat.steal += next();
             }
             "intr" => stat.interrupts = next(),
             "ctxt" => stat.context_switches = next(),
@@ -62,12 +64,24 @@ pub fn stat(text: &str) -> Stat {
     stat
 }
 
-/// Parses `/proc/schedstat`: nanoseconds that tasks, the idle one not among them, ran on each CPU,
-/// summed. `None` where there is no such line.
+/// Whether a line of `/proc/stat` counts: the first one is the sum of all CPUs.
+fn counts(key: &str, bound: &[u32]) -> bool {
+    match cpus::number(key) {
+        Some(cpu) => bound.contains(&cpu),
+        None => key == "cpu" && bound.is_empty(),
+    }
+}
+
+/// Parses `/proc/schedstat`: nanoseconds that tasks, the idle one not among them, ran on each CPU in `bound`,
+/// or on each one where it is empty, summed. `None` where there is no such line.
 ///
 /// The seventh number of a CPU's line in versions 15 to 17 (Linux 2.6.24 to 7.x).
-pub fn run_time_ns(text: &str) -> Option<u64> {
-    let cpus = text.lines().filter(|line| line.starts_with("cpu"));
+pub fn run_time_ns(text: &str, bound: &[u32]) -> Option<u64> {
+    let is_own = |line: &&str| {
+        let cpu = cpus::number(line.split(' ').next().unwrap_or_default());
+        cpu.is_some_and(|cpu| bound.is_empty() || bound.contains(&cpu))
+    };
+    let cpus = text.lines().filter(is_own);
     let times = cpus.map(|line| line.split_ascii_whitespace().nth(7)?.parse::<u64>().ok());
     times.reduce(|sum, time| Some(sum? + time?)).flatten()
 }
@@ -227,13 +241,13 @@ procs_running 3
 procs_blocked 1
 softirq 900 1 2 3
 ";
-        expect!["Stat { user: 15, system: 20, idle: 300, iowait: 7, irq: 2, softirq: 3, steal: 1, interrupts: 4242, context_switches: 777, forks: 321, runnable: 3, blocked: 1 }"].assert_eq(&format!("{:?}", stat(text)));
+        expect!["Stat { user: 15, system: 20, idle: 300, iowait: 7, irq: 2, softirq: 3, steal: 1, interrupts: 4242, context_switches: 777, forks: 321, runnable: 3, blocked: 1 }"].assert_eq(&format!("{:?}", stat(text, &[])));
     }
 
     #[test]
     fn lines_that_a_later_kernel_adds_are_skipped() {
         let text = "cpu  1 0 2 3 4 5 6 7 8 9 10\nfuture 9 9 9\nctxt 5\nnew_line\n";
-        let stat = stat(text);
+        let stat = stat(text, &[]);
         assert_eq!((stat.user, stat.steal, stat.context_switches), (1, 7, 5));
     }
 
@@ -242,9 +256,19 @@ softirq 900 1 2 3
         let v15 = "version 15\ntimestamp 4294937241\ncpu0 0 0 9 4 5 6 1000 80 7\ndomain0 3 1 2\n";
         let v17 = "version 17\ntimestamp 4294937241\ncpu0 0 0 9 4 5 6 1000 80 7\n\
                    domain0 SMT 3 1 2\ncpu1 0 0 9 4 5 6 234 80 7\n";
-        assert_eq!(run_time_ns(v15), Some(1000));
-        assert_eq!(run_time_ns(v17), Some(1234));
-        assert_eq!(run_time_ns("version 15\n"), None);
+        assert_eq!(run_time_ns(v15, &[]), Some(1000));
+        assert_eq!(run_time_ns(v17, &[]), Some(1234));
+        assert_eq!(run_time_ns("version 15\n", &[]), None);
+    }
+
+    #[test]
+    fn of_a_host_only_the_arms_own_cpus_count() {
+        let text = "cpu 111 0 0 0\ncpu0 1 0 0 0\ncpu1 10 0 0 0\ncpu2 100 0 0 0\nctxt 5\n";
+        let user = |bound: &[u32]| stat(text, bound).user;
+        assert_eq!([user(&[]), user(&[0]), user(&[0, 2])], [111, 1, 101]);
+        let text = "version 17\ncpu0 0 0 9 4 5 6 1000 80 7\ncpu1 0 0 9 4 5 6 234 80 7\n";
+        assert_eq!(run_time_ns(text, &[1]), Some(234));
+        assert_eq!(run_time_ns(text, &[7]), None);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use rustix::time::{ClockId, clock_gettime};
 use workload::figures::Meter;
 
 use crate::cells::Cell;
+use crate::cpus::Cpus;
 use crate::proc::{self, CellTime, Stat};
 use crate::wire::Side;
 
@@ -38,7 +39,7 @@ pub struct Sampler {
     softirq_names: Vec<String>,
     tcp_names: Vec<String>,
     disks: Vec<String>,
-    cpus: u32,
+    cpus: Cpus,
     tick: Duration,
     page_bytes: u64,
     buffer: Vec<u8>,
@@ -81,8 +82,9 @@ struct CellReading {
 }
 
 impl Sampler {
-    /// Opens all files. TCP counters are those of `server`, services are `cells`.
-    pub fn open(server: &Side, cells: &[&Cell], cpus: u32) -> Result<Self> {
+    /// Opens all files. TCP counters are those of `server`, services are `cells`, and CPU
+    /// time is that of `cpus`.
+    pub fn open(server: &Side, cells: &[&Cell], cpus: Cpus) -> Result<Self> {
         let mut buffer = vec![0; 64 << 10];
         let softirqs = File::open("/proc/softirqs").ok();
         let text = softirqs.as_ref().map(|file| slurp(file, &mut buffer));
@@ -121,8 +123,9 @@ impl Sampler {
         let buffer = &mut self.buffer;
         // First, so that the reader's own work is not in the interval that ends here.
         let run_time_ns = self.schedstat.as_ref().map(|file| slurp(file, buffer));
-        let run_time_ns = run_time_ns.and_then(proc::run_time_ns);
-        let stat = proc::stat(slurp(&self.stat, buffer));
+        let bound = &self.cpus.bound;
+        let run_time_ns = run_time_ns.and_then(|text| proc::run_time_ns(text, bound));
+        let stat = proc::stat(slurp(&self.stat, buffer), bound);
         let cells = self.cells.iter_mut();
         let cells = cells
             .map(|cell| cell.read(self.page_bytes, buffer))
@@ -216,13 +219,13 @@ impl Sampler {
     /// what the idle loops had is taken from the whole. Idle time is exact too (tickless kernels measure
     /// it) but shown in ticks of 10 ms, 0.1 % of ten seconds.
     fn busy(&self, open: &Reading, close: &Reading, window: Duration) -> Duration {
-        if let (1, Some(old), Some(new)) = (self.cpus, open.run_time_ns, close.run_time_ns) {
+        if let (1, Some(old), Some(new)) = (self.cpus.count, open.run_time_ns, close.run_time_ns) {
             return Duration::from_nanos(since(old, new)).min(window);
         }
         let idle = |stat: &Stat| stat.idle + stat.iowait + stat.steal;
         let idle_ticks = since(idle(&open.stat), idle(&close.stat));
         let idle = self.tick * u32::try_from(idle_ticks).unwrap_or(u32::MAX);
-        (window * self.cpus).saturating_sub(idle)
+        (window * self.cpus.count).saturating_sub(idle)
     }
 
     fn cpu(&self, old: &Stat, new: &Stat) -> Cpu {

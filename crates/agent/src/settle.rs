@@ -12,7 +12,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-/// How long the system must be quiet. `/proc/uptime` counts hundredths, so a second tells one percent.
+use crate::cpus::Cpus;
+use crate::proc;
+
+/// How long the system must be quiet. `/proc/stat` counts hundredths, so a second tells one percent.
 const CALM: Duration = Duration::from_secs(1);
 
 /// Share of CPU time that may be busy while it counts as quiet.
@@ -46,15 +49,15 @@ impl fmt::Display for Settled {
     }
 }
 
-/// Waits until a second passes in which `cpus` CPUs have next to nothing to do, or `patience` is over: a
+/// Waits until a second passes in which these CPUs have next to nothing to do, or `patience` is over: a
 /// live host may have other work that never ends.
-pub fn wait(cpus: u32, patience: Duration, stop: &AtomicBool) -> Result<Settled> {
+pub fn wait(cpus: &Cpus, patience: Duration, stop: &AtomicBool) -> Result<Settled> {
     let begin = Instant::now();
     loop {
-        let (before, idle_before) = (Instant::now(), idle_seconds()?);
+        let (before, idle_before) = (Instant::now(), idle_seconds(cpus)?);
         thread::sleep(CALM);
-        let idle = idle_seconds()? - idle_before;
-        let busy = busy_share(idle, before.elapsed(), cpus);
+        let idle = idle_seconds(cpus)? - idle_before;
+        let busy = busy_share(idle, before.elapsed(), cpus.count);
         let settled = Settled {
             waited: begin.elapsed(),
             busy,
@@ -70,25 +73,16 @@ fn busy_share(idle_s: f64, elapsed: Duration, cpus: u32) -> f64 {
     (1.0 - idle_s / (elapsed.as_secs_f64() * f64::from(cpus))).max(0.0)
 }
 
-fn idle_seconds() -> Result<f64> {
-    let text = fs::read_to_string("/proc/uptime").context("read /proc/uptime")?;
-    parse_idle(&text).with_context(|| format!("no idle time in /proc/uptime: {text:?}"))
-}
-
-/// `proc_uptime(5)`: seconds since boot, then idle seconds of all CPUs together.
-fn parse_idle(text: &str) -> Option<f64> {
-    text.split_whitespace().nth(1)?.parse().ok()
+/// Idle seconds since boot, of all the CPUs together.
+fn idle_seconds(cpus: &Cpus) -> Result<f64> {
+    let text = fs::read_to_string("/proc/stat").context("read /proc/stat")?;
+    let idle = proc::stat(&text, &cpus.bound).idle;
+    Ok(idle as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn idle_time_is_the_second_figure() {
-        assert_eq!(parse_idle("350735.47 234388.90\n"), Some(234_388.90));
-        assert_eq!(parse_idle("350735.47"), None);
-    }
 
     #[test]
     fn idle_time_of_all_cpus_is_shared_out() {

@@ -42,6 +42,7 @@ impl Prepared {
             inputs,
             machine: self.machine.describe(),
             ns_per_instruction: self.machine.ns_per_instruction(),
+            host_cpus: machine::host::cpus().ok().map(|own| own.len() as u32),
         }
     }
 }
@@ -74,7 +75,7 @@ fn prepare_local(plan: &Plan, own: PathBuf, task: Task<'_>) -> Result<Prepared> 
     }
     let inputs = BTreeMap::from([("bakeoff's binary".into(), cache::hash_file(&own)?)]);
     Ok(Prepared {
-        machine: Box::new(Local::open(own, &plan.arms)?),
+        machine: Box::new(Local::open(own, plan)?),
         inputs,
     })
 }
@@ -94,12 +95,14 @@ fn prepare_qemu(
     for (arm, kernel) in plan.arms.iter().zip(&kernels) {
         let initramfs = initramfs::build(&cache, kernel, init, task)?;
         let cmdline = arm.cmdline.clone();
+        let cpus = arm.cpus;
         arms.insert(
             arm.name.clone(),
             BootFiles {
                 kernel: kernel.vmlinuz.clone(),
                 initramfs,
                 cmdline,
+                cpus,
             },
         );
     }

@@ -60,6 +60,7 @@ fn be_host(name: &str, clock: Clock, times: u32, refresh: bool) -> Result<()> {
         initramfs: initramfs::build(&cache, &kernel, &std::env::current_exe()?, task)?,
         kernel: kernel.vmlinuz,
         cmdline: String::new(),
+        cpus: None,
     };
     let image = image::build(&cache, "web", refresh, task)?;
     eprintln!("\n{} after {:.1?}", image.path.display(), began.elapsed());

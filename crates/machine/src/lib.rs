@@ -15,6 +15,7 @@ pub mod clock;
 pub mod doctor;
 pub mod fake;
 pub mod guest;
+pub mod host;
 pub mod image;
 pub mod initramfs;
 pub mod kernel;

@@ -14,16 +14,16 @@ use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use record::plan::{Arm, sysctl_path};
+use record::plan::{Plan, sysctl_path};
 use record::wire::ToAgent;
 use rustix::process::geteuid;
 
 use crate::attached::Attached;
 use crate::guest::{Boot, Guest, Happening, Machine};
+use crate::host;
 use crate::program;
 use crate::task::Task;
 
@@ -54,6 +54,10 @@ pub struct Local {
     cgroups: PathBuf,
     /// Files of each arm's sysctls.
     sysctls: BTreeMap<String, Vec<PathBuf>>,
+    /// All that bakeoff may run on.
+    cpus: Vec<usize>,
+    /// CPUs that each arm is kept to; all, for an arm that is not in here.
+    bound: BTreeMap<String, Vec<usize>>,
 }
 
 impl Local {
@@ -61,8 +65,8 @@ impl Local {
     /// CGROUP` it is the agent.
     ///
     /// # Errors
-    /// Says what this host lacks: rights, cgroup2, a sysctl that an arm names.
-    pub fn open(program: PathBuf, arms: &[Arm]) -> Result<Self> {
+    /// Says what this host lacks: rights, cgroup2, a sysctl or the CPUs that an arm names.
+    pub fn open(program: PathBuf, plan: &Plan) -> Result<Self> {
         if !geteuid().is_root() {
             bail!(
                 "machine \"local\" needs root, for namespaces, cgroups and sysctls (run bakeoff as root, \
@@ -71,11 +75,22 @@ impl Local {
         }
         let cgroups = cgroup2()
             .context("no cgroup2 file system is mounted (mount -t cgroup2 none /sys/fs/cgroup)")?;
-        let files = |arm: &Arm| {
+        let cpus = host::cpus()?;
+        let (mut sysctls, mut bound) = (BTreeMap::new(), BTreeMap::new());
+        for arm in &plan.arms {
             let paths = arm.sysctl.keys().map(String::as_str).map(sysctl_path);
-            (arm.name.clone(), paths.collect::<Vec<_>>())
-        };
-        let sysctls: BTreeMap<_, _> = arms.iter().map(files).collect();
+            sysctls.insert(arm.name.clone(), paths.collect::<Vec<_>>());
+            if let Some(count) = plan.cpus(arm) {
+                let Some(own) = cpus.get(..count as usize) else {
+                    bail!(
+                        "more CPUs than bakeoff may use on this host ({}): arm {}, cpus = {count} (lower it)",
+                        cpus.len(),
+                        arm.name
+                    );
+                };
+                bound.insert(arm.name.clone(), own.to_vec());
+            }
+        }
         for (arm, files) in &sysctls {
             if let Some(missing) = files.iter().find(|file| !file.exists()) {
                 bail!(
@@ -88,6 +103,8 @@ impl Local {
             program,
             cgroups,
             sysctls,
+            cpus,
+            bound,
         })
     }
 }
@@ -102,7 +119,7 @@ pub fn has(package: &str, task: Task<'_>) -> Result<bool> {
 
 impl Machine for Local {
     fn describe(&self) -> String {
-        let cpus = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let cpus = self.cpus.len();
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         format!(
             "this host, Linux {}, clock wall, CPUs {cpus}",
@@ -127,6 +144,9 @@ impl Machine for Local {
         command
             .arg(enclosed.get_program())
             .args(enclosed.get_args());
+        if let Some(cpus) = self.bound.get(boot.arm) {
+            host::keep_to(&mut command, cpus);
+        }
         Ok(Box::new(LocalGuest {
             attached: Attached::start("the agent", command, console)?,
             _janitor: janitor,

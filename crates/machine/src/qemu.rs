@@ -3,7 +3,7 @@
 //! One guest is one QEMU process with a console that goes to a file and a line to the agent that is standard
 //! input (`attached`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::os::fd::{AsRawFd, RawFd};
@@ -70,7 +70,7 @@ pub struct Hardware {
     pub program: Program,
     /// What executes the guest's instructions.
     pub accel: Accel,
-    /// Virtual CPUs.
+    /// Virtual CPUs of an arm that has no number of its own.
     pub cpus: u32,
     /// Guest memory.
     pub memory_bytes: u64,
@@ -139,6 +139,8 @@ pub struct BootFiles {
     pub initramfs: PathBuf,
     /// The arm's own part of the command line.
     pub cmdline: String,
+    /// The arm's own number of virtual CPUs.
+    pub cpus: Option<u32>,
 }
 
 /// QEMU as a place where arms boot.
@@ -162,6 +164,18 @@ impl Qemu {
             arms,
         }
     }
+
+    /// How many virtual CPUs arms have: `2`, or `1, 2, 4 by arm`.
+    fn cpus(&self) -> String {
+        let own = |files: &BootFiles| files.cpus.unwrap_or(self.hardware.cpus);
+        let counts: BTreeSet<u32> = self.arms.values().map(own).collect();
+        let words: Vec<String> = counts.iter().map(u32::to_string).collect();
+        match counts.len() {
+            0 => self.hardware.cpus.to_string(),
+            1 => words.concat(),
+            _ => format!("{} by arm", words.join(", ")),
+        }
+    }
 }
 
 impl Machine for Qemu {
@@ -178,7 +192,7 @@ impl Machine for Qemu {
         let mut text = format!(
             "{}, {accel}, clock {clock}, CPUs {} ({}), memory {}",
             hardware.program.version,
-            hardware.cpus,
+            self.cpus(),
             hardware.cpu_model(),
             show_bytes(hardware.memory_bytes)
         );
@@ -334,7 +348,7 @@ impl Hardware {
         let mut add = |name: &str, value: &str| arguments.extend([name.into(), value.into()]);
         add("-machine", "q35,usb=off,vmport=off");
         add("-cpu", self.cpu_model());
-        add("-smp", &self.cpus.to_string());
+        add("-smp", &files.cpus.unwrap_or(self.cpus).to_string());
         add("-m", &format!("{}M", self.memory_bytes >> 20));
         add("-display", "none");
         add("-monitor", "none");
@@ -412,6 +426,7 @@ mod tests {
             kernel: "vmlinuz".into(),
             initramfs: "initramfs.cpio".into(),
             cmdline: "mitigations=off".into(),
+            cpus: None,
         };
         let console = Path::new("trials/001/console.log");
         let arguments = machine
@@ -501,6 +516,34 @@ mod tests {
             ["-accel", "tcg,thread=multi"]
         );
         assert_eq!(machine.ns_per_instruction(), None);
+    }
+
+    #[test]
+    fn an_arm_boots_with_its_own_number_of_cpus() {
+        let files = |cpus| BootFiles {
+            kernel: "vmlinuz".into(),
+            initramfs: "initramfs.cpio".into(),
+            cmdline: String::new(),
+            cpus,
+        };
+        let mut machine = machine(Clock::Wall, 2, &broken());
+        for (arm, cpus) in [("two", None), ("one", Some(1)), ("four", Some(4))] {
+            machine.arms.insert(arm.into(), files(cpus));
+        }
+        let smp = |arm: &str| {
+            let console = Path::new("console.log");
+            let arguments = machine
+                .hardware
+                .arguments(&machine.arms[arm], None, console);
+            let place = arguments.iter().position(|word| word == "-smp").unwrap();
+            arguments[place + 1].clone()
+        };
+        assert_eq!(["one", "two", "four"].map(smp), ["1", "2", "4"]);
+        assert!(
+            machine.describe().contains("CPUs 1, 2, 4 by arm"),
+            "{}",
+            machine.describe()
+        );
     }
 
     #[test]

@@ -93,6 +93,9 @@ pub struct Opening {
     pub machine: String,
     /// Guest nanoseconds per instruction, when the clock counts instructions.
     pub ns_per_instruction: Option<u32>,
+    /// CPUs that bakeoff itself could run on; `None` in runs of earlier versions.
+    #[serde(default)]
+    pub host_cpus: Option<u32>,
 }
 
 /// How an attempt ended, without its figures.
@@ -202,6 +205,7 @@ mod tests {
             inputs: BTreeMap::new(),
             machine: "fake".into(),
             ns_per_instruction: None,
+            host_cpus: None,
         };
         Entry {
             at: "2026-01-01T00:00:00Z".into(),

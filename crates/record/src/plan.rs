@@ -103,6 +103,8 @@ pub struct Arm {
     pub cmdline: String,
     /// Set before services start, dotted names.
     pub sysctl: BTreeMap<String, String>,
+    /// CPUs that it has, where that is not what the machine gives to all.
+    pub cpus: Option<u32>,
     /// What it changes beyond the kernel.
     pub tuning: Tuning,
 }
@@ -149,6 +151,16 @@ pub struct Design {
     pub max_blocks: u32,
     /// Seed of order, data and schedules.
     pub seed: u64,
+}
+
+impl Plan {
+    /// CPUs of an arm. `None` where it has all that its host gives.
+    pub fn cpus(&self, arm: &Arm) -> Option<u32> {
+        match self.machine.kind {
+            MachineKind::Qemu => Some(arm.cpus.unwrap_or(self.machine.cpus)),
+            MachineKind::Local => arm.cpus,
+        }
+    }
 }
 
 /// The plan that compares a plan's baseline with itself: every other arm is gone, and a copy of the baseline is there.
@@ -249,18 +261,19 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
         ],
     );
     let machine = top.table("machine");
-    let machine = read_machine(machine.as_ref());
+    let mut machine = read_machine(machine.as_ref());
     let image = match machine.kind {
         MachineKind::Qemu => read_image(top, base, checks).map(Some),
         MachineKind::Local => refuse_image(top).then_some(None),
     };
     let baseline = required_text(top, "baseline", "the name of an arm");
     let kernels = Kernels {
-        kind: machine.kind,
+        machine: &machine,
         base,
         checks,
     };
     let arms = read_arms(top, baseline.as_deref(), kernels);
+    machine.clock = resolve_clock(&machine, arms.as_deref().unwrap_or_default());
     let workloads = read_workloads(top, machine.trial_limit, checks.workload);
     let design = read_design(top.table("design").as_ref());
     top.finish();
@@ -327,7 +340,7 @@ fn refuse_image(top: &Fields<'_>) -> bool {
 /// Where the kernels of a plan come from.
 #[derive(Clone, Copy)]
 struct Kernels<'c> {
-    kind: MachineKind,
+    machine: &'c MachinePlan,
     base: &'c Path,
     checks: Checks<'c>,
 }
@@ -386,7 +399,11 @@ fn check_machine(fields: &Fields<'_>, machine: &MachinePlan) {
         let keys = ["cpus", "memory", "disk_rate", "disk_requests"];
         for key in keys.into_iter().filter(|key| fields.has(key)) {
             let what = format!("{key} of a machine of kind \"local\"");
-            fields.wrong(key, what, "remove it: all that this host has is used");
+            let remedy = match key {
+                "cpus" => "write it in each arm that is not to have all of this host's",
+                _ => "remove it: all that this host has is used",
+            };
+            fields.wrong(key, what, remedy);
         }
         if machine.clock == Clock::Instructions {
             let what = "clock \"instructions\" on a machine of kind \"local\"";
@@ -441,6 +458,16 @@ fn check_machine(fields: &Fields<'_>, machine: &MachinePlan) {
     }
 }
 
+/// "auto" may not come to counted instructions where arms differ in CPUs: with one CPU each they would be one system.
+fn resolve_clock(machine: &MachinePlan, arms: &[Arm]) -> Clock {
+    let is_named = arms.iter().any(|arm| arm.cpus.is_some());
+    let several = |arm: &Arm| arm.cpus.unwrap_or(machine.cpus) > 1;
+    match machine.clock {
+        Clock::Auto if is_named && arms.iter().any(several) => Clock::Wall,
+        clock => clock,
+    }
+}
+
 fn set<T>(place: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *place = value;
@@ -485,7 +512,7 @@ fn read_arm(name: &str, fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<Arm
         let what = format!("arm name of other than letters, digits and . _ + -: {name:?}");
         fields.wrong("", what, "rename the arm, 40 characters at most");
     }
-    let kernel = match kernels.kind {
+    let kernel = match kernels.machine.kind {
         MachineKind::Qemu => read_kernel(fields, kernels),
         MachineKind::Local => read_running(fields),
     };
@@ -505,6 +532,7 @@ fn read_arm(name: &str, fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<Arm
         .table("sysctl")
         .map(|table| read_sysctl(&table))
         .unwrap_or_default();
+    let cpus = read_cpus(fields, kernels.machine);
     let tuning = read_tuning(fields);
     fields.finish();
     let line = fields.line_of("kernel");
@@ -514,8 +542,20 @@ fn read_arm(name: &str, fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<Arm
         kernel: kernel?,
         cmdline,
         sysctl,
+        cpus,
         tuning,
     })
+}
+
+fn read_cpus(fields: &Fields<'_>, machine: &MachinePlan) -> Option<u32> {
+    let cpus = fields.count("cpus", 1..=255)? as u32;
+    let is_counted = machine.kind == MachineKind::Qemu && machine.clock == Clock::Instructions;
+    if is_counted && cpus > 1 {
+        let what = format!("clock \"instructions\" with an arm of more than one CPU: {cpus}");
+        let remedy = "write cpus = 1, or clock = \"wall\": counted instructions need one CPU";
+        fields.wrong("cpus", what, remedy);
+    }
+    Some(cpus)
 }
 
 /// The kernel of an arm that runs where bakeoff runs.
@@ -833,6 +873,49 @@ max_blocks = 3
     }
 
     #[test]
+    fn counted_instructions_need_one_cpu_in_each_arm() {
+        let arm = "kernel = \"debian:bookworm/6.1\"";
+        check(
+            &[
+                ("cpus = 2", "clock = \"instructions\""),
+                (arm, &format!("{arm}\ncpus = 4")),
+                ("cmdline", "cpus = 0\ncmdline"),
+            ],
+            &expect![[r#"
+                plan.toml:11: cpus out of range: 0 (write 1 to 255)
+                plan.toml:16: clock "instructions" with an arm of more than one CPU: 4 (write cpus = 1, or clock = "wall": counted instructions need one CPU)"#]],
+        );
+    }
+
+    #[test]
+    fn an_arm_may_have_cpus_of_its_own_and_then_time_is_the_walls() {
+        let read_with = |arm: &str| {
+            let arm = format!("kernel = \"debian:bookworm/6.1\"\n{arm}");
+            let text = GOOD.replacen("kernel = \"debian:bookworm/6.1\"", &arm, 1);
+            let checks = Checks::of_the_past(&toy);
+            let plan = read("plan.toml", &text, Path::new("/plans"), checks).unwrap();
+            let cpus: Vec<_> = plan.arms.iter().map(|arm| plan.cpus(arm)).collect();
+            (plan.machine.clock, cpus)
+        };
+        assert_eq!(read_with("cpus = 4"), (Clock::Wall, vec![Some(4), Some(2)]));
+        assert_eq!(read_with("cpus = 1"), (Clock::Wall, vec![Some(1), Some(2)]));
+        assert_eq!(read_with(""), (Clock::Auto, vec![Some(2), Some(2)]));
+    }
+
+    #[test]
+    fn an_arm_of_a_live_host_has_all_cpus_or_so_many() {
+        let (head, _) = GOOD.split_once("[machine]").unwrap();
+        let (_, rest) = GOOD.split_once("[[workload]]").unwrap();
+        let text = format!(
+            "{head}[machine]\nkind = \"local\"\n[arm.\"6.1\"]\n[arm.one]\ncpus = 1\n[[workload]]{rest}"
+        );
+        let checks = Checks::of_the_past(&toy);
+        let plan = read("plan.toml", &text, Path::new("/plans"), checks).unwrap();
+        let cpus: Vec<_> = plan.arms.iter().map(|arm| plan.cpus(arm)).collect();
+        assert_eq!(cpus, [None, Some(1)]);
+    }
+
+    #[test]
     fn many_mistakes_are_told_at_once() {
         check(
             &[
@@ -884,7 +967,7 @@ max_blocks = 3
             )],
             &expect![[r#"
                 plan.toml:6: clock "instructions" on a machine of kind "local" (write "wall": only an emulator counts them)
-                plan.toml:7: cpus of a machine of kind "local" (remove it: all that this host has is used)
+                plan.toml:7: cpus of a machine of kind "local" (write it in each arm that is not to have all of this host's)
                 plan.toml:7: clock "instructions" with more than one CPU: 2 (write cpus = 1: counted instructions need one CPU)
                 plan.toml:8: memory of a machine of kind "local" (remove it: all that this host has is used)
                 plan.toml:9: [image] on a machine of kind "local" (remove it: servers are this host's own)

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::curve::{Curve, Shape};
+use crate::curve::{Curve, Point, Shape};
 use crate::load::Fault;
 use crate::metric::MetricSpec;
 use crate::trial::VoidReason;
 
 /// Version of `verdict.json`.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// What can be said of an arm against the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,6 +196,58 @@ pub struct ArmCurve {
     pub shape: Option<Shape>,
 }
 
+/// A workload's primary figure against CPUs, in arms that differ in nothing else.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scaling {
+    /// The figure on each number of CPUs, an arm each; `curve.arm` is what the arms have in common, in words.
+    pub curve: ArmCurve,
+    /// The numbers of CPUs, fewest first, one for each point of the curve.
+    pub steps: Vec<ScalingStep>,
+    /// What the figures come to; `None` with fewer than three numbers of CPUs, or where nothing fits.
+    pub law: Option<ScalingLaw>,
+}
+
+/// An arm of a group that differs in CPUs alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ScalingStep {
+    /// CPUs.
+    pub cpus: u32,
+    /// The arm's name.
+    pub arm: String,
+    /// Trials measured.
+    pub trials: u32,
+    /// How many times as good as the fewest CPUs, from block to block; `None` where no block has both.
+    pub speed_up: Option<Spread>,
+    /// The speed-up as a share of what as many CPUs more would give at the best.
+    pub efficiency: Option<f64>,
+}
+
+/// The universal scalability law, fitted. Speed goes as `N / (1 + contention (N - 1) + coherence N (N - 1))`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ScalingLaw {
+    /// Share of the work that is done in turn.
+    pub contention: Spread,
+    /// What each pair of CPUs costs.
+    pub coherence: Spread,
+    /// CPUs beyond which it gets worse; `None` where the law has no such number.
+    pub peak: Option<f64>,
+    /// Blocks that were fitted each by itself; 0 where it was fitted once, to the medians.
+    pub blocks: u32,
+    /// The law in the unit of the curve, to be drawn.
+    pub line: Vec<Point>,
+}
+
+/// A number over blocks: the middle one, the lowest, and the highest.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Median.
+    pub typical: f64,
+    /// Lowest.
+    pub lowest: f64,
+    /// Highest.
+    pub highest: f64,
+}
+
 /// A fact that is not the same in all arms.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
@@ -221,6 +273,9 @@ pub struct Judgement {
     /// Figures against the load, by workload, curve and arm.
     #[serde(default)]
     pub curves: Vec<ArmCurve>,
+    /// Primary figures against CPUs, by workload and group of arms that differ in nothing else.
+    #[serde(default)]
+    pub scaling: Vec<Scaling>,
     /// What differed between the arms.
     pub differences: Vec<Difference>,
     /// What makes an arm fail, however fast it is.

@@ -151,6 +151,12 @@ fn a_ramp_has_a_curve_for_each_of_its_figures() {
 }
 
 #[test]
+fn arms_that_differ_in_cpus_have_a_chart_of_their_own() {
+    let (run, judgement) = play::cpus(&[1, 2, 4, 8]);
+    draws(&run, &judgement, &["verdicts-0", "cpus-0"]);
+}
+
+#[test]
 fn each_workload_of_several_arms_has_its_charts() {
     let (run, judgement) = play::wide();
     draws(

@@ -7,10 +7,10 @@
 use plotly::Plot;
 use record::metric::Role;
 use record::rundir::Run;
-use record::verdict::{ArmClients, ArmCurve, ArmTable, Comparison};
+use record::verdict::{ArmClients, ArmCurve, ArmTable, Comparison, Scaling};
 use serde_json::{Value, json};
 
-use crate::{curves, words};
+use crate::{curves, scaling, words};
 
 /// A chart of the page.
 pub(crate) struct Chart {
@@ -357,9 +357,10 @@ pub(crate) fn curve(run: &Run, family: &[ArmCurve], id: String) -> Option<Chart>
     let mut data: Vec<Value> = long
         .iter()
         .filter(|one| one.trials > 1)
-        .map(|one| spread(run, one, unit.factor))
+        .map(|one| spread((place(run, &one.arm), one), unit.factor))
         .collect();
-    data.extend(long.iter().map(|one| median_line(run, one, &unit)));
+    let line = |one: &&ArmCurve| median_line((place(run, &one.arm), one), &unit);
+    data.extend(long.iter().map(line));
     let points = || long.iter().flat_map(|one| &one.typical.points);
     let y_title = format!("{}, {}", curve.name, unit.name);
     let yaxis = if spans(points().map(|point| point.value), 30.0) {
@@ -386,6 +387,55 @@ pub(crate) fn curve(run: &Run, family: &[ArmCurve], id: String) -> Option<Chart>
     })
 }
 
+/// A primary figure against CPUs: as `curve`, a line for each group in the colour of its first arm; and dotted, the law.
+pub(crate) fn cpus(run: &Run, groups: &[&Scaling], id: String) -> Option<Chart> {
+    let first = groups.first()?;
+    let family = scaling::family(groups);
+    let unit = curves::unit(&family);
+    let place = |group: &Scaling| place(run, &group.steps[0].arm);
+    let bands = groups.iter().filter(|group| group.curve.trials > 1);
+    let mut data: Vec<Value> = bands
+        .map(|group| spread((place(group), &group.curve), unit.factor))
+        .collect();
+    let laws = groups
+        .iter()
+        .filter_map(|group| Some((group, group.law.as_ref()?)));
+    data.extend(laws.map(|(group, law)| {
+        json!({
+            "type": "scatter", "mode": "lines", "name": format!("{}, law", group.curve.arm),
+            "legendgroup": group.curve.arm, "meta": { "arm": place(group) },
+            "x": law.line.iter().map(|point| point.at).collect::<Vec<_>>(),
+            "y": law.line.iter().map(|point| point.value * unit.factor).collect::<Vec<_>>(),
+            "line": { "width": 1, "dash": "dot" }, "hoverinfo": "skip",
+        })
+    }));
+    let lines = groups.iter();
+    data.extend(lines.map(|group| median_line((place(group), &group.curve), &unit)));
+    let steps = groups.iter().flat_map(|group| &group.steps);
+    let mut counts: Vec<u32> = steps.map(|step| step.cpus).collect();
+    counts.sort_unstable();
+    counts.dedup();
+    let y_title = format!("{}, {}", first.curve.typical.name, unit.name);
+    let layout = json!({
+        "xaxis": { "title": { "text": "CPUs" }, "tickvals": counts, "zeroline": false },
+        "yaxis": { "title": { "text": y_title }, "rangemode": "tozero" },
+        "hovermode": "x unified",
+    });
+    let mut label = curves::title(&family);
+    if family.iter().any(|one| one.trials > 1) {
+        label += "; the bands go from the lowest trial to the highest";
+    }
+    if groups.iter().any(|group| group.law.is_some()) {
+        label += "; thin and dotted, the fitted law";
+    }
+    Some(Chart {
+        id,
+        label,
+        data,
+        layout,
+    })
+}
+
 /// Whether values are all above zero and so far apart that a linear axis would hide the small ones.
 fn spans(values: impl Iterator<Item = f64>, times: f64) -> bool {
     let (low, high) = values.fold((f64::MAX, 0.0), |(low, high): (f64, f64), value| {
@@ -394,8 +444,7 @@ fn spans(values: impl Iterator<Item = f64>, times: f64) -> bool {
     low > 0.0 && high > times * low
 }
 
-fn median_line(run: &Run, one: &ArmCurve, unit: &curves::Unit) -> Value {
-    let place = place(run, &one.arm);
+fn median_line((place, one): (usize, &ArmCurve), unit: &curves::Unit) -> Value {
     let points = one.typical.points.iter();
     json!({
         "type": "scatter", "mode": "lines+markers", "name": one.arm, "legendgroup": one.arm,
@@ -413,12 +462,12 @@ fn markup_free(unit: &str) -> String {
     unit.replace(['<', '>', '{', '}', '&'], " ")
 }
 
-fn spread(run: &Run, one: &ArmCurve, factor: f64) -> Value {
+fn spread((place, one): (usize, &ArmCurve), factor: f64) -> Value {
     let loads = one.typical.points.iter().map(|point| point.at);
     let x: Vec<f64> = loads.clone().chain(loads.rev()).collect();
     let edges = one.highest.iter().chain(one.lowest.iter().rev());
     let y: Vec<f64> = edges.map(|value| value * factor).collect();
-    area((place(run, &one.arm), &one.arm), x, &y)
+    area((place, &one.arm), x, &y)
 }
 
 /// The primary metric block by block, baseline and arm of a block joined.

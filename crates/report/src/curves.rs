@@ -129,7 +129,7 @@ pub(crate) fn load(at: f64) -> String {
 }
 
 /// Four significant digits: a curve is read at a glance.
-fn value(value: f64) -> String {
+pub(crate) fn value(value: f64) -> String {
     if value < 999.95 {
         significant(value, 4)
     } else {

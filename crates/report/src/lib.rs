@@ -7,6 +7,7 @@
 //! chart      its charts, as data for the charting library
 //! overview   workload by arm, the first table of a plan with several
 //! curves     figures against the load, in words and numbers
+//! scaling    figures against CPUs, likewise
 //! markdown   for a mail or a pull request
 //! terminal   for a terminal
 //! ```
@@ -26,6 +27,7 @@ mod overview;
 mod page;
 #[cfg(test)]
 mod play;
+mod scaling;
 mod section;
 mod terminal;
 mod words;

@@ -3,7 +3,7 @@
 use record::rundir::Run;
 use record::verdict::{Comparison, Judgement, Verdict};
 
-use crate::{curves, overview, words};
+use crate::{curves, overview, scaling, words};
 
 /// What went wrong, verdicts in sentences, warnings, a section for each workload, failures, how to repeat it.
 pub(crate) fn markdown(run: &Run, judgement: &Judgement) -> String {
@@ -50,6 +50,14 @@ fn section(judgement: &Judgement, workload: &str) -> Vec<String> {
             .map(|said| format!("- {}\n", escape(&said)))
             .collect();
         parts.extend((!items.is_empty()).then(|| items.concat()));
+    }
+    let groups = scaling::groups(judgement, workload);
+    if !groups.is_empty() {
+        let rows = table(&scaling::rows(&groups)).unwrap_or_default();
+        parts.push(format!("{}:\n\n{rows}", escape(&scaling::title(&groups))));
+        let sentences = scaling::sentences(&groups).into_iter();
+        let items = sentences.map(|said| format!("- {}\n", escape(&said)));
+        parts.push(items.collect());
     }
     parts.extend(table(&words::arm_table(judgement, workload)));
     parts

@@ -279,6 +279,7 @@ fn repeat(run: &Run) -> Markup {
                 @for arm in &run.plan.arms {
                     tr { th scope="row" { "arm " (arm.name) } td {
                         (arm.kernel)
+                        @if let Some(cpus) = arm.cpus { ", CPUs " (cpus) }
                         @if !arm.cmdline.is_empty() { ", command line " code { (arm.cmdline) } }
                         @for (name, value) in &arm.sysctl { ", " code { (name) "=" (value) } }
                         @for (name, value) in &arm.tuning.env { ", environment " code { (name) "=" (value) } }

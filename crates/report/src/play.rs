@@ -149,6 +149,42 @@ fn curves(collapses: bool, wobble: f64) -> Vec<Curve> {
     ]
 }
 
+/// Both arms on several numbers of CPUs, by a law that is known.
+pub(crate) fn cpus(counts: &[u32]) -> (Run, Judgement) {
+    let (mut run, _) = empty();
+    let kernels = std::mem::take(&mut run.plan.arms);
+    for (kernel, count) in kernels
+        .iter()
+        .flat_map(|kernel| counts.iter().map(move |count| (kernel, *count)))
+    {
+        let mut arm = kernel.clone();
+        arm.name = format!("{}-{count}cpu", kernel.name);
+        arm.cpus = Some(count);
+        run.plan.arms.push(arm);
+    }
+    run.plan.baseline.clone_from(&run.plan.arms[0].name);
+    run.opening.ns_per_instruction = None;
+    for block in 1..=3 {
+        for (index, arm) in run.plan.arms.clone().iter().enumerate() {
+            let (old, n) = (index < counts.len(), f64::from(arm.cpus.unwrap_or(1)));
+            let pair = n * (n - 1.0) * if old { 0.02 } else { 0.002 };
+            let pace = 1000.0 + 10.0 * f64::from(block);
+            let figure = pace * n / (1.0 + 0.05 * (n - 1.0) + pair);
+            let outcome = measurement(usize::from(!old), figure, block);
+            let trial = trial(&run, block, index as u32 + 1, index);
+            add(
+                &mut run,
+                trial,
+                1,
+                Outcome::Measured(Box::new(outcome)),
+                None,
+            );
+        }
+    }
+    let judgement = verdict::judge(&run);
+    (run, judgement)
+}
+
 /// Adds a changed copy of every attempt that `change` does not refuse.
 fn repeat(run: &mut Run, change: impl Fn(&mut Trial) -> Option<()>) {
     for index in 0..run.attempts.len() {
@@ -207,6 +243,7 @@ fn opening() -> Opening {
         inputs: inputs.into(),
         machine: "QEMU 7.2.22, emulated, clock instructions, 1 CPU, 1 GiB".into(),
         ns_per_instruction: Some(2),
+        host_cpus: Some(2),
     }
 }
 
@@ -220,6 +257,7 @@ fn plan() -> Plan {
         },
         cmdline: String::new(),
         sysctl: BTreeMap::new(),
+        cpus: None,
         tuning: Tuning::default(),
     };
     let machine = MachinePlan {

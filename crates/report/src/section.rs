@@ -4,12 +4,12 @@ use maud::{Markup, html};
 use record::plan::Plan;
 use record::rundir::Run;
 use record::units::show_change;
-use record::verdict::{ArmCurve, ArmTable, Comparison, Judgement, Verdict};
+use record::verdict::{ArmCurve, ArmTable, Comparison, Judgement, Scaling, Verdict};
 
 use crate::chart::{self, Chart};
 use crate::curves::{self, Unit};
 use crate::page::{headline, pill};
-use crate::words;
+use crate::{scaling, words};
 
 /// The section of the workload with this number in the plan, and its charts.
 pub(crate) fn section(run: &Run, judgement: &Judgement, number: usize) -> (Markup, Vec<Chart>) {
@@ -18,6 +18,7 @@ pub(crate) fn section(run: &Run, judgement: &Judgement, number: usize) -> (Marku
     let its = judgement.comparisons.iter();
     let comparisons: Vec<&Comparison> = its.filter(|one| one.workload == *id).collect();
     let tables = words::tables_of(judgement, id);
+    let groups = scaling::groups(judgement, id);
     let mut charts = Vec::new();
     let mut part = |title: &str, chart: Option<Chart>, rest: Markup| match chart {
         Some(chart) => {
@@ -40,6 +41,7 @@ pub(crate) fn section(run: &Run, judgement: &Judgement, number: usize) -> (Marku
             @let name = words::arrowed(&family[0].typical.name, family[0].typical.direction);
             (part(&format!("Curve: {name}"), chart, curve(family)))
         }
+        (part("Scaling", chart::cpus(run, &groups, format!("cpus-{number}")), scaled(&groups)))
         h3 { "What each arm did" }
         (arms(plan, &tables))
         (part("Pages served over time", pages, over_time(&tables)))
@@ -90,6 +92,25 @@ fn quiet(comparisons: &[&Comparison]) -> Markup {
                 } }
             }
         }
+    }
+}
+
+/// What each number of CPUs did, and what that comes to.
+fn scaled(groups: &[&Scaling]) -> Markup {
+    if groups.is_empty() {
+        return Markup::default();
+    }
+    let rows = scaling::rows(groups);
+    let (head, steps) = rows.split_first().expect("a table has its head");
+    html! {
+        div.scroll { table {
+            thead { tr { @for (place, cell) in head.iter().enumerate() { th.n[place > 1] { (cell) } } } }
+            tbody { @for row in steps { tr {
+                th scope="row" { (row[0]) } td { (row[1]) }
+                @for cell in &row[2..] { td.n { (cell) } }
+            } } }
+        } }
+        ul { @for one in scaling::sentences(groups) { li { (one) "." } } }
     }
 }
 

@@ -3,7 +3,7 @@
 use record::rundir::Run;
 use record::verdict::Judgement;
 
-use crate::{curves, overview, words};
+use crate::{curves, overview, scaling, words};
 
 /// Space between two columns.
 const GAP: &str = "  ";
@@ -48,6 +48,14 @@ fn section(judgement: &Judgement, workload: &str, width: usize) -> Vec<String> {
         lines.extend(table(&curves::short_rows(family), 0, width));
         let sentences = curves::sentences(family);
         lines.extend(sentences.iter().flat_map(|said| wrap(said, "", width)));
+        tables.push(lines);
+    }
+    let groups = scaling::groups(judgement, workload);
+    if !groups.is_empty() {
+        let mut lines = wrap(&scaling::title(&groups), "", width);
+        lines.extend(table(&scaling::rows(&groups), 2, width));
+        let sentences = scaling::sentences(&groups);
+        lines.extend(sentences.iter().flat_map(|said| wrap(said, "- ", width)));
         tables.push(lines);
     }
     tables.push(arms(judgement, workload, width));

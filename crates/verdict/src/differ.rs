@@ -26,6 +26,22 @@ const OF_THE_KERNEL: [&str; 10] = [
     "uname",
 ];
 
+/// The CPUs that an arm's servers may run on: `0,1,5`.
+pub(crate) const CPUS: &str = "cpus";
+
+/// Facts whose difference an arm's own number of CPUs declares.
+const OF_THE_CPUS: [&str; 9] = [
+    CPUS,
+    "/proc/cpuinfo:count",
+    "/proc/cpuinfo:cpu cores",
+    "/proc/cpuinfo:siblings",
+    "/proc/irq/default_smp_affinity",
+    "/sys/devices/system/cpu/online",
+    "/sys/devices/system/cpu/possible",
+    "/sys/devices/system/cpu/smt/active",
+    "sysctl kernel.watchdog_cpumask",
+];
+
 /// Words that make a line of the boot log worth comparing; the others differ between any two
 /// kernels.
 const NOTABLE: [&str; 8] = [
@@ -180,6 +196,12 @@ fn is_declared(plan: &Plan, fact: &str, values: &Values) -> bool {
             .iter()
             .any(|arm| arm.kernel != plan.arms[0].kernel);
     }
+    let mut cpus = plan.arms.iter().map(|arm| plan.cpus(arm));
+    let first = cpus.next();
+    let has_own_cpus = cpus.any(|cpus| Some(cpus) != first);
+    if OF_THE_CPUS.contains(&fact) {
+        return has_own_cpus;
+    }
     if let Some(name) = fact.strip_prefix("sysctl ") {
         return plan
             .arms
@@ -187,8 +209,12 @@ fn is_declared(plan: &Plan, fact: &str, values: &Values) -> bool {
             .any(|arm| arm.sysctl.keys().any(|set| same_sysctl(set, name)));
     }
     let is_set = |set: fn(&Arm) -> bool| plan.arms.iter().any(set);
+    // A server is told how many CPUs it has: nginx starts as many workers.
+    if fact.starts_with("workers:") {
+        return has_own_cpus;
+    }
     if fact.starts_with("hash:configuration:") {
-        return is_set(|arm| !arm.tuning.config.is_empty());
+        return has_own_cpus || is_set(|arm| !arm.tuning.config.is_empty());
     }
     if fact.starts_with("version:") || fact.starts_with("hash:server:") {
         return is_set(|arm| !arm.tuning.programs.is_empty());
@@ -315,6 +341,36 @@ mod tests {
         check(
             play,
             &expect![[r#"other /proc/cmdline: [Some("quiet"), Some("quiet mem=960M")]"#]],
+        );
+    }
+
+    #[test]
+    fn cpus_of_an_arms_own_are_declared_and_others_are_not() {
+        let cpus = |list: &str, online: &str| {
+            let hash = "hash:configuration:nginx:nginx.conf";
+            facts(&[
+                (CPUS, list),
+                ("/sys/devices/system/cpu/online", online),
+                (hash, list),
+            ])
+        };
+        let run = |play: Play| {
+            play.observed(1, "6.1", cpus("0", "0"))
+                .observed(1, "7.2", cpus("0-3", "0-3"))
+        };
+        check(
+            run(Play::new().with(|run| run.plan.arms[1].cpus = Some(4))),
+            &expect![[r#"
+                declared /sys/devices/system/cpu/online: [Some("0"), Some("0-3")]
+                declared cpus: [Some("0"), Some("0-3")]
+                declared hash:configuration:nginx:nginx.conf: [Some("0"), Some("0-3")]"#]],
+        );
+        check(
+            run(Play::new()),
+            &expect![[r#"
+                other /sys/devices/system/cpu/online: [Some("0"), Some("0-3")]
+                other cpus: [Some("0"), Some("0-3")]
+                other hash:configuration:nginx:nginx.conf: [Some("0"), Some("0-3")]"#]],
         );
     }
 

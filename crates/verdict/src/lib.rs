@@ -10,6 +10,7 @@
 //! stability  odd trials of one arm     gates      what makes an arm fail
 //! sentinel   blocks that something outside disturbed
 //! table      one arm's averages            curves     its figures against the load
+//! speedup    arms that differ in CPUs alone
 //! differ     which facts are not the same in all arms
 //! warnings   what a reader must know before the figures
 //! noise      machines with a known truth     campaign   how often the rule is right on them
@@ -52,6 +53,7 @@ pub mod rule;
 pub mod scaling;
 mod score;
 mod sentinel;
+mod speedup;
 mod stability;
 mod table;
 pub mod trend;
@@ -89,6 +91,7 @@ pub fn judge(run: &Run) -> Judgement {
         gates,
         tables: table::of(run, &measured),
         curves: curves::of(run, &measured),
+        scaling: speedup::of(run, &measured),
         differences: differ::of(run),
         comparisons,
     }

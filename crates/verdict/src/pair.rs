@@ -49,6 +49,15 @@ impl<'r> Measured<'r> {
         found.map(|(_, (_, measurement))| *measurement).collect()
     }
 
+    /// One arm's values of a metric with their blocks, in block order.
+    pub(crate) fn figures(&self, workload: &str, arm: &str, metric: &str) -> Vec<(u32, f64)> {
+        let its = |key: &(&str, u32, &str)| key.0 == workload && key.2 == arm;
+        let found = self.trials.iter().filter(|(key, _)| its(key));
+        found
+            .filter_map(|(key, (_, measurement))| Some((key.1, figure(measurement, metric)?)))
+            .collect()
+    }
+
     /// The metrics of a workload, primaries first, then in the order in which the workload names
     /// them.
     pub(crate) fn specs(&self, workload: &str) -> Vec<MetricSpec> {

@@ -29,6 +29,7 @@ impl Play {
             inputs: BTreeMap::new(),
             machine: "play".into(),
             ns_per_instruction: None,
+            host_cpus: None,
         };
         Self(Run {
             plan: plan(),
@@ -160,6 +161,7 @@ fn arm(name: &str) -> Arm {
         },
         cmdline: String::new(),
         sysctl: BTreeMap::new(),
+        cpus: None,
         tuning: Tuning::default(),
     }
 }

@@ -15,7 +15,9 @@ use record::trial::{Measurement, Outcome};
 use record::units::{show_bytes, show_change, significant};
 use record::verdict::{Comparison, Gate, Verdict};
 
+use crate::differ;
 use crate::pair::Measured;
+use crate::speedup;
 use crate::table::{faults, mean, voids};
 
 /// Share of CPU time that may be idle before the server counts as not stressed.
@@ -53,6 +55,8 @@ pub(crate) fn of(run: &Run, measured: &Measured<'_>, comparisons: &[Comparison])
     warnings.extend(unstable(run, comparisons));
     warnings.extend(not_compared(comparisons));
     warnings.extend(equal_arms(run));
+    warnings.extend(shared_cpus(run));
+    warnings.extend(missing_cpus(run));
     warnings.extend(nature(run));
     warnings
 }
@@ -386,8 +390,7 @@ fn equal_arms(run: &Run) -> Vec<String> {
     let mut warnings = Vec::new();
     for (index, arm) in run.plan.arms.iter().enumerate() {
         let twin = |other: &&Arm| {
-            (&other.kernel, &other.cmdline, &other.sysctl, &other.tuning)
-                == (&arm.kernel, &arm.cmdline, &arm.sysctl, &arm.tuning)
+            speedup::is_alike(other, arm) && run.plan.cpus(other) == run.plan.cpus(arm)
         };
         if let Some(twin) = run.plan.arms[..index].iter().find(twin) {
             warnings.push(format!(
@@ -398,6 +401,44 @@ fn equal_arms(run: &Run) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// Arms with more virtual CPUs than the host has to run them on.
+fn shared_cpus(run: &Run) -> Vec<String> {
+    let is_virtual = run.plan.machine.kind == MachineKind::Qemu;
+    let host = run.opening.host_cpus.filter(|_| is_virtual);
+    // One CPU is all that there is where instructions are counted.
+    let host = host.filter(|_| run.opening.ns_per_instruction.is_none());
+    let told = |arm: &Arm| {
+        let (host, cpus) = (host?, run.plan.cpus(arm)?);
+        (cpus > host).then(|| {
+            format!(
+                "{cpus} virtual CPUs on {host} host CPUs: arm {} (they take turns, so no speed-up beyond {host} \
+                 can show)",
+                arm.name
+            )
+        })
+    };
+    arms(run).filter_map(told).collect()
+}
+
+/// Arms that did not have the CPUs that the plan gives them: a command line can keep a kernel from using them.
+fn missing_cpus(run: &Run) -> Vec<String> {
+    let told = |arm: &Arm| {
+        let asked = arm.cpus?;
+        let seen = run.attempts.iter().zip(&run.facts).rev();
+        let facts = seen.filter(|(record, _)| record.trial.arm == arm.name);
+        let mut lists = facts.filter_map(|(_, facts)| facts.as_ref()?.values.get(differ::CPUS));
+        let list = lists.next()?;
+        let had = list.split(',').count() as u32;
+        (had != asked).then(|| {
+            format!(
+                "arm {} ran on {had} CPUs, the plan says {asked} (its figures are those of {had})",
+                arm.name
+            )
+        })
+    };
+    arms(run).filter_map(told).collect()
 }
 
 /// What the figures are by nature, whatever happened.
@@ -637,6 +678,27 @@ mod tests {
             &expect![[r#"
                 web: the plan names different kernels and the same one ran: arms 6.1, 7.2
                 the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+        );
+    }
+
+    #[test]
+    fn cpus_that_were_shared_or_missing_are_told() {
+        let mut had = record::evidence::Facts::default();
+        had.values.insert(differ::CPUS.into(), "0,1".into());
+        let play = Play::new()
+            .with(|run| {
+                run.opening.host_cpus = Some(2);
+                run.plan.design.min_blocks = 1;
+                run.plan.arms[1].cpus = Some(4);
+            })
+            .measured(1, "6.1", 100.0)
+            .observed(1, "7.2", had);
+        check(
+            play,
+            &expect![[r#"
+            4 virtual CPUs on 2 host CPUs: arm 7.2 (they take turns, so no speed-up beyond 2 can show)
+            arm 7.2 ran on 2 CPUs, the plan says 4 (its figures are those of 2)
+            the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
         );
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use record::plan::Plan;
+use record::plan::{Arm, Clock, MachineKind, Plan};
 use record::problem::{Problem, Problems};
 use record::units::{show_duration, significant};
 use serde_json::json;
@@ -21,6 +21,7 @@ pub(super) fn check(path: &Path, from: Option<&Path>, as_json: bool) -> Result<E
             let forecasts = forecast::of(&plan, &past.known);
             let mut warned = warnings(&plan, &forecasts);
             warned.extend(past.warning);
+            warned.extend(crowded(&plan, machine::host::cpus()?.len()));
             if as_json {
                 print_json(&summary(&plan, &forecasts, &warned))?;
             } else {
@@ -60,7 +61,7 @@ fn summary(plan: &Plan, forecasts: &[Forecast], warned: &[String]) -> serde_json
         .map(|arm| {
             json!({
                 "name": arm.name, "kernel": arm.kernel.to_string(),
-                "cmdline": arm.cmdline, "sysctl": arm.sysctl,
+                "cmdline": arm.cmdline, "sysctl": arm.sysctl, "cpus": plan.cpus(arm),
             })
         })
         .collect();
@@ -163,6 +164,64 @@ pub(super) fn warnings(plan: &Plan, forecasts: &[Forecast]) -> Vec<String> {
     warnings
 }
 
+/// Arms that ask for more CPUs than this host lends to bakeoff.
+fn crowded(plan: &Plan, host: usize) -> Vec<String> {
+    if plan.machine.clock == Clock::Instructions {
+        return Vec::new();
+    }
+    let told = |arm: &Arm| {
+        let (cpus, name) = (plan.cpus(arm)?, &arm.name);
+        let said = match plan.machine.kind {
+            MachineKind::Qemu => format!(
+                "{cpus} virtual CPUs on {host} host CPUs: arm {name} (they take turns, so no speed-up beyond {host} \
+                 can show; lower cpus, or run on a larger host)"
+            ),
+            MachineKind::Local => format!(
+                "{cpus} CPUs on a host of {host}: arm {name} (`run` will refuse it here: lower cpus, or run on a \
+                 larger host)"
+            ),
+        };
+        (cpus as usize > host).then_some(said)
+    };
+    plan.arms.iter().filter_map(told).collect()
+}
+
 fn trials(plan: &Plan, blocks: u32) -> usize {
     blocks as usize * plan.arms.len() * plan.workloads.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use expect_test::expect;
+    use record::plan::{self, Checks};
+
+    use super::*;
+
+    fn plan(machine: &str) -> Plan {
+        let (image, kernel) = match machine {
+            "local" => ("", ""),
+            _ => (
+                "[image]\nrecipe = \"web\"\n",
+                "kernel = \"debian:bookworm/6.1\"",
+            ),
+        };
+        let text = format!(
+            "title = \"t\"\nbaseline = \"one\"\n[machine]\nkind = \"{machine}\"\n{image}\
+             [arm.one]\n{kernel}\ncpus = 1\n[arm.four]\n{kernel}\ncpus = 4\n\
+             [[workload]]\nkind = \"web-static\"\nserver = \"nginx\"\nconnections = 4\nwindow = \"1s\"\n"
+        );
+        let checks = Checks::of_the_past(&workload::check);
+        plan::read("plan.toml", &text, Path::new(""), checks).unwrap()
+    }
+
+    #[test]
+    fn more_cpus_than_the_host_has_are_warned_of() {
+        assert!(crowded(&plan("qemu"), 4).is_empty());
+        let said = [crowded(&plan("qemu"), 2), crowded(&plan("local"), 2)].concat();
+        expect![[r#"
+            4 virtual CPUs on 2 host CPUs: arm four (they take turns, so no speed-up beyond 2 can show; lower cpus, or run on a larger host)
+            4 CPUs on a host of 2: arm four (`run` will refuse it here: lower cpus, or run on a larger host)"#]].assert_eq(&said.join("\n"));
+    }
 }

@@ -1,5 +1,6 @@
 //! What an earlier run says of the next one: its noise, and how long its trials took.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -104,10 +105,8 @@ fn differences(run: &Run, plan: &Plan) -> Vec<String> {
         was.clock != is.clock && clock != is.clock,
         format!("clock was {clock:?}, is {:?}", is.clock),
     );
-    differ(
-        was.cpus != is.cpus,
-        format!("cpus were {}, are {}", was.cpus, is.cpus),
-    );
+    let (old, new) = (cpus(&run.plan), cpus(plan));
+    differ(old != new, format!("cpus were {old}, are {new}"));
     let (old, new) = (show_bytes(was.memory_bytes), show_bytes(is.memory_bytes));
     differ(
         was.memory_bytes != is.memory_bytes,
@@ -124,6 +123,13 @@ fn differences(run: &Run, plan: &Plan) -> Vec<String> {
         );
     }
     differences.iter().map(|what| what.to_lowercase()).collect()
+}
+
+/// The numbers of CPUs that arms have: `1` or `1, 2, 4`.
+fn cpus(plan: &Plan) -> String {
+    let counts: BTreeSet<Option<u32>> = plan.arms.iter().map(|arm| plan.cpus(arm)).collect();
+    let word = |count: &Option<u32>| count.map_or("all".to_owned(), |count| count.to_string());
+    counts.iter().map(word).collect::<Vec<_>>().join(", ")
 }
 
 /// What the plan takes, for each of its workloads that is known.

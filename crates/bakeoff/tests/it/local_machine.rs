@@ -2,6 +2,7 @@
 //!
 //! Needs root, cgroup2 and nginx; where one is missing it says that it was skipped.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -62,7 +63,11 @@ fn can_run() -> bool {
 }
 
 fn run(dir: &Path, window: &str) -> Child {
-    fs::write(dir.join("plan.toml"), plan(window)).unwrap();
+    run_plan(dir, &plan(window))
+}
+
+fn run_plan(dir: &Path, plan: &str) -> Child {
+    fs::write(dir.join("plan.toml"), plan).unwrap();
     Command::new(env!("CARGO_BIN_EXE_bakeoff"))
         .args(["run", "plan.toml"])
         .current_dir(dir)
@@ -144,6 +149,69 @@ fn a_run_on_this_host_measures_real_servers_and_puts_everything_back() {
         "{:?}",
         judgement.differences
     );
+}
+
+#[test]
+fn an_arm_of_one_cpu_is_kept_to_it_and_one_of_too_many_is_refused() {
+    if !can_run() {
+        return;
+    }
+    let own = machine::host::cpus().unwrap();
+    if own.len() < 2 {
+        eprintln!("SKIPPED: to be kept to one CPU needs a host of two");
+        return;
+    }
+    let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = tempfile::tempdir().unwrap();
+    let with = |arms: &str| {
+        let text = plan("1s");
+        let (head, rest) = text.split_once("[arm.plain]").unwrap();
+        let (_, rest) = rest.split_once("[[workload]]").unwrap();
+        format!("{head}{arms}\n[[workload]]{rest}")
+    };
+    let too_many = format!("[arm.plain]\n[arm.more]\ncpus = {}", own.len() + 1);
+    if own.len() < 255 {
+        let end = run_plan(dir.path(), &with(&too_many)).wait_with_output();
+        let end = end.unwrap();
+        let said = String::from_utf8_lossy(&end.stderr);
+        assert_eq!(end.status.code(), Some(2), "{said}");
+        let want = format!(
+            "more CPUs than bakeoff may use on this host ({}): arm more, cpus = {} (lower it)",
+            own.len(),
+            own.len() + 1
+        );
+        assert!(said.contains(&want), "{said}");
+        fs::remove_dir_all(dir.path().join("runs")).unwrap();
+    }
+    let text = with("[arm.plain]\ncpus = 1\n[arm.two]\ncpus = 2");
+    let end = run_plan(dir.path(), &text).wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&end.stderr).into_owned();
+    assert_eq!(end.status.code(), Some(0), "{said}");
+    let run = rundir::load(&dir.path().join("runs/plan"), &workload::check).unwrap();
+    let mut seen = BTreeMap::<&str, BTreeSet<&str>>::new();
+    for (attempt, facts) in run.attempts.iter().zip(&run.facts) {
+        if let (Outcome::Measured(_), Some(facts)) = (&attempt.outcome, facts) {
+            let list = &facts.values["cpus"];
+            seen.entry(&attempt.trial.arm).or_default().insert(list);
+        }
+    }
+    let one = own[0].to_string();
+    let two = format!("{one},{}", own[1]);
+    assert_eq!(seen["plain"], BTreeSet::from([one.as_str()]));
+    assert_eq!(seen["two"], BTreeSet::from([two.as_str()]));
+    let judgement = verdict::judge(&run);
+    let steps: Vec<u32> = judgement.scaling[0]
+        .steps
+        .iter()
+        .map(|step| step.cpus)
+        .collect();
+    assert_eq!(steps, [1, 2]);
+    let declared = |fact: &str| {
+        let its = |one: &&record::verdict::Difference| one.fact.starts_with(fact);
+        judgement.differences.iter().find(its).unwrap().declared
+    };
+    // nginx starts as many workers as it has CPUs.
+    assert!(declared("cpus") && declared("hash:configuration:"));
 }
 
 #[test]

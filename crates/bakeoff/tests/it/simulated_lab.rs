@@ -90,11 +90,22 @@ impl World {
             inputs: BTreeMap::from([("plan".into(), rundir::sha256(PLAN.as_bytes()))]),
             machine: "fake".into(),
             ns_per_instruction: None,
+            host_cpus: None,
         }
     }
 
     /// Runs in `dir`; `interrupt` is asked after each journal entry whether to stop.
     fn run(&self, dir: &Path, interrupt: impl Fn(u32) -> bool) -> anyhow::Result<Finish> {
+        self.run_text(dir, PLAN, interrupt)
+    }
+
+    /// The same with another text of the plan.
+    fn run_text(
+        &self,
+        dir: &Path,
+        text: &str,
+        interrupt: impl Fn(u32) -> bool,
+    ) -> anyhow::Result<Finish> {
         let interrupted = AtomicBool::new(false);
         let entries = Cell::new(0);
         let show = |news: News<'_>| {
@@ -103,7 +114,7 @@ impl World {
                 interrupted.fetch_or(interrupt(entries.get()), Ordering::Relaxed);
             }
         };
-        let dir = RunDir::open(dir, PLAN)?;
+        let dir = RunDir::open(dir, text)?;
         let lab = Lab {
             plan: &self.plan,
             dir: &dir,
@@ -565,4 +576,54 @@ fn a_run_of_another_machine_or_workload_foretells_with_a_warning() {
         .iter()
         .find(|warning| warning.as_str().unwrap().contains("not hold"));
     expect_test::expect![". is not what this plan asks for: clock was wall, is instructions; workload web-static has other options (its noise and times may not hold)"].assert_eq(warned.unwrap().as_str().unwrap());
+}
+
+/// Four numbers of CPUs under a law that is known, with noise: lab, journal and verdict find it again.
+#[test]
+fn a_planted_scalability_law_is_found_by_a_whole_run() {
+    const LAW: [f64; 3] = [1000.0, 0.06, 0.003];
+    let counts = [1_u32, 2, 4, 8];
+    let arm = |n: &u32| format!("[arm.cpu-{n}]\nkernel = \"debian:bookworm/6.1\"\ncpus = {n}\n");
+    let arms: String = counts.iter().map(arm).collect();
+    let (head, rest) = PLAN.split_once("[arm.old]").unwrap();
+    let (_, rest) = rest.split_once("[[workload]]").unwrap();
+    let head = head.replace("baseline = \"old\"", "baseline = \"cpu-1\"");
+    let text = format!("{head}{arms}[[workload]]{rest}");
+    let mut world = World::new(1.0, 0.0, &[]);
+    let checks = Checks::of_the_past(&workload::check);
+    world.plan = plan::read("plan.toml", &text, Path::new(""), checks).unwrap();
+    world.machine.arms = counts
+        .iter()
+        .map(|count| {
+            let n = f64::from(*count);
+            let cost = 1.0 + LAW[1] * (n - 1.0) + LAW[2] * n * (n - 1.0);
+            let arm = FakeArm {
+                rate_per_s: LAW[0] * n / cost,
+                noise: 0.002,
+                boots: Vec::new(),
+            };
+            (format!("cpu-{count}"), arm)
+        })
+        .collect();
+    let dir = tempfile::tempdir().unwrap();
+    world.run_text(dir.path(), &text, |_| false).unwrap();
+    let judgement = judged(dir.path());
+    let [group] = judgement.scaling.as_slice() else {
+        panic!("one group was planted: {:?}", judgement.scaling);
+    };
+    let law = group.law.as_ref().unwrap();
+    let (contention, coherence) = (law.contention.typical, law.coherence.typical);
+    assert!((contention - LAW[1]).abs() < 0.01, "{contention}");
+    assert!((coherence - LAW[2]).abs() < 0.001, "{coherence}");
+    assert!(
+        (law.line[0].value / LAW[0] - 1.0).abs() < 0.01,
+        "{:?}",
+        law.line
+    );
+    assert!(
+        (law.peak.unwrap() / (0.94_f64 / 0.003).sqrt() - 1.0).abs() < 0.2,
+        "{law:?}"
+    );
+    let up = group.steps[3].speed_up.unwrap().typical;
+    assert!((up / (8.0 / 1.588) - 1.0).abs() < 0.01, "{up}");
 }

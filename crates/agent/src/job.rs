@@ -505,7 +505,8 @@ mod tests {
 
     #[test]
     fn many_users_come_from_addresses_of_their_own() {
-        let options = "server = \"nginx\"\nconnections = 300\naddresses = 300\nthink = \"100ms\"";
+        let options =
+            "server = \"nginx\"\nconnections = 300\naddresses = 300\nthink = \"50ms to 150ms\"";
         let Some(result) = figures_of("web-many", options) else {
             return;
         };

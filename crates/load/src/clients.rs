@@ -219,7 +219,7 @@ impl<'o> Clients<'o> {
     ) -> Self {
         let Plan {
             tally,
-            pacer,
+            mut pacer,
             mut picker,
             suite,
         } = plan;
@@ -230,11 +230,12 @@ impl<'o> Clients<'o> {
         }
         let all = 0..slots.len() as u32;
         let (mut wakes, mut free) = (BinaryHeap::with_capacity(slots.len()), VecDeque::new());
-        match pacer {
-            Pacer::Closed { .. } => wakes.extend(all.map(|slot| {
+        match &mut pacer {
+            Pacer::Closed(rests) => wakes.extend(all.map(|slot| {
                 let wait_ns = u64::from(first + slot) * OPENING_GAP_NS;
                 let think_ns = slots[slot as usize].rests_until_ns;
-                Reverse((rules.start_ns + wait_ns + think_ns, slot))
+                let first_ns = rests.first_ns() + think_ns;
+                Reverse((rules.start_ns + wait_ns + first_ns, slot))
             })),
             Pacer::Open(_) => free.extend(all),
         }
@@ -270,12 +271,12 @@ impl<'o> Clients<'o> {
             && at_ns <= now_ns
         {
             self.wakes.pop();
-            let step = match self.pacer {
+            let step = match &self.pacer {
                 // Such a client was not due: it was held back.
-                Pacer::Closed { think_ns: 0 } if !self.composes() => {
+                Pacer::Closed(rests) if rests.are_none() && !self.composes() => {
                     self.begin(slot, now_ns, now_ns)
                 }
-                Pacer::Closed { .. } | Pacer::Open(_) => self.begin_planned(slot, at_ns, now_ns),
+                Pacer::Closed(_) | Pacer::Open(_) => self.begin_planned(slot, at_ns, now_ns),
             };
             return Some((slot, step));
         }
@@ -293,7 +294,7 @@ impl<'o> Clients<'o> {
             .map_or(u64::MAX, |Reverse((at_ns, _))| *at_ns);
         let deadline_ns = self.deadlines.next_ns();
         let (arrival_ns, expiry_ns) = match &self.pacer {
-            Pacer::Closed { .. } => (u64::MAX, u64::MAX),
+            Pacer::Closed(_) => (u64::MAX, u64::MAX),
             Pacer::Open(stream) if self.free.is_empty() => (
                 u64::MAX,
                 stream.next_ns.saturating_add(self.rules.deadline_ns),
@@ -316,7 +317,7 @@ impl<'o> Clients<'o> {
         }
         let close_ns = self.tally.window.close_ns;
         let owes = match &self.pacer {
-            Pacer::Closed { .. } => false,
+            Pacer::Closed(_) => false,
             Pacer::Open(stream) => !self.tally.is_spent() && stream.next_ns < close_ns,
         };
         close_ns <= now_ns && !owes
@@ -538,7 +539,7 @@ impl<'o> Clients<'o> {
     fn go_on(&mut self, slot: u32, now_ns: u64) -> Step {
         let rests_until_ns = self.slots[slot as usize].rests_until_ns;
         self.slots[slot as usize].free_ns = now_ns;
-        if let Pacer::Closed { .. } = self.pacer {
+        if let Pacer::Closed(_) = self.pacer {
             if rests_until_ns <= now_ns {
                 return self.begin(slot, now_ns, now_ns);
             }
@@ -708,8 +709,8 @@ impl<'o> Clients<'o> {
         );
         slot.begun = Begun::NONE;
         let session_ns = self.picker.next(slot, self.orders.len());
-        if let Pacer::Closed { think_ns } = self.pacer {
-            slot.rests_until_ns = now_ns + think_ns + session_ns;
+        if let Pacer::Closed(rests) = &mut self.pacer {
+            slot.rests_until_ns = now_ns + rests.next_ns() + session_ns;
         }
         if slot.is_leaving {
             self.tally.end_session(now_ns);

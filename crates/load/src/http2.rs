@@ -176,28 +176,31 @@ impl Room {
             .iter()
             .map(|exchange| Order::new(exchange, &traffic.host, traffic.tls.is_some()))
             .collect();
-        let is_closed = matches!(crew.pacer, Pacer::Closed { .. });
+        let mut pacer = crew.pacer;
         let first = target.first * streams;
         let seat = |seat: u32| Seat {
             order: (first + seat) as usize % exchanges.len(),
             begun: Begun::NONE,
             free_ns: crew.start_ns,
-            rests_until_ns: if is_closed {
-                crew.start_ns + u64::from(first + seat) / u64::from(streams) * OPENING_GAP_NS
-            } else {
-                0
+            rests_until_ns: match &mut pacer {
+                Pacer::Closed(rests) => {
+                    let wait_ns = u64::from(first + seat) / u64::from(streams) * OPENING_GAP_NS;
+                    crew.start_ns + wait_ns + rests.first_ns()
+                }
+                Pacer::Open(_) => 0,
             },
         };
+        let seats = (0..connections * streams).map(seat).collect();
         let way = Rc::new(Way::new(target, traffic.tls.as_ref())?);
         let line = |number| Line::new(number, Rc::clone(&way));
         Ok(Self {
             draw: RefCell::new(Draw::new(traffic, crew.thread)),
             tally: RefCell::new(crew.tally),
-            pacer: RefCell::new(crew.pacer),
+            pacer: RefCell::new(pacer),
             orders: orders?,
             alarm,
             lines: (0..connections).map(line).collect(),
-            seats: RefCell::new((0..connections * streams).map(seat).collect()),
+            seats: RefCell::new(seats),
             streams,
             deadline_ns: clock::ns(traffic.deadline),
             reserved: Cell::new(0),
@@ -245,23 +248,22 @@ impl Room {
 
     /// Waits until the seat's next request is due; nothing if there is none.
     async fn turn(&self, seat: u32) -> Option<Turn> {
-        let think_ns = match &*self.pacer.borrow() {
-            Pacer::Closed { think_ns } => Some(*think_ns),
+        let is_planned = match &*self.pacer.borrow() {
+            Pacer::Closed(rests) => Some(!rests.are_none()),
             Pacer::Open(_) => None,
         };
-        match think_ns {
-            Some(think_ns) => self.rest(seat, think_ns).await,
+        match is_planned {
+            Some(is_planned) => self.rest(seat, is_planned).await,
             None => self.arrival(seat).await,
         }
     }
 
     /// Rests between two requests of a closed loop. A client that does not think is never late.
-    async fn rest(&self, seat: u32, think_ns: u64) -> Option<Turn> {
+    async fn rest(&self, seat: u32, is_planned: bool) -> Option<Turn> {
         let rests_until_ns = self.seats.borrow()[seat as usize].rests_until_ns;
         if now_ns() < rests_until_ns {
             self.alarm.until(rests_until_ns, seat).await;
         }
-        let is_planned = think_ns > 0;
         let planned_ns = if is_planned { rests_until_ns } else { now_ns() };
         (!self.is_closed()).then_some(Turn {
             planned_ns,
@@ -333,8 +335,8 @@ impl Room {
 
     fn end(&self, seat: u32, outcome: Result<Served, Fault>) {
         let now_ns = now_ns();
-        let think_ns = match &*self.pacer.borrow() {
-            Pacer::Closed { think_ns } => *think_ns,
+        let think_ns = match &mut *self.pacer.borrow_mut() {
+            Pacer::Closed(rests) => rests.next_ns(),
             Pacer::Open(_) => 0,
         };
         let failed =

@@ -42,7 +42,7 @@ use record::latency::Packed;
 use record::load::LoadResult;
 
 use crate::expect::Expect;
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, Think};
 use crate::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
 
 /// One URL of the mix.
@@ -107,9 +107,7 @@ impl Load {
             protocol: Protocol::Http1,
             tls: None,
             mix: Mix::Round(self.requests.iter().map(exchange).collect()),
-            schedule: Schedule::Closed {
-                think: Duration::ZERO,
-            },
+            schedule: Schedule::Closed { think: Think::NONE },
             connections: self.connections,
             keep_alive: self.keep_alive,
             sources: Vec::new(),

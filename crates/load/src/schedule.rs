@@ -5,13 +5,16 @@ use std::time::Duration;
 use crate::clock;
 use crate::dice::Dice;
 
+/// Stream of the dice for rests, apart from those of arrivals.
+const RESTS: u64 = 1 << 32;
+
 /// When requests are due.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Schedule {
     /// Each connection has one request under way, and rests between two. A slow server gets less to do.
     Closed {
-        /// Time between an answer and the next request.
-        think: Duration,
+        /// Rest between an answer and the next request.
+        think: Think,
     },
     /// Requests are due at a rate, whatever the server does: an arrival that finds all connections busy waits
     /// for one, and its latency runs.
@@ -21,6 +24,38 @@ pub enum Schedule {
         /// How they are spaced.
         arrivals: Arrivals,
     },
+}
+
+/// How long a client rests: at random between two times, all equally likely. Clients begin spread over the longer one.
+///
+/// Clients that all rest for the same time may fall into step and ask as a crowd: whether they do is the kernel's
+/// timers' doing, and no property of users.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Think {
+    /// The shortest rest.
+    pub least: Duration,
+    /// The longest rest; not below `least`.
+    pub most: Duration,
+}
+
+impl Think {
+    /// No rest at all.
+    pub const NONE: Self = Self::always(Duration::ZERO);
+
+    /// The same rest every time.
+    #[must_use]
+    pub const fn always(rest: Duration) -> Self {
+        Self {
+            least: rest,
+            most: rest,
+        }
+    }
+
+    /// Whether clients never rest.
+    #[must_use]
+    pub fn is_none(self) -> bool {
+        self.most.is_zero()
+    }
 }
 
 /// How arrivals are spaced.
@@ -34,7 +69,7 @@ pub enum Arrivals {
 
 /// One thread's part of a schedule.
 pub(crate) enum Pacer {
-    Closed { think_ns: u64 },
+    Closed(Rests),
     Open(Stream),
 }
 
@@ -47,9 +82,10 @@ impl Pacer {
         seed: u64,
     ) -> Self {
         match schedule {
-            Schedule::Closed { think } => Self::Closed {
-                think_ns: clock::ns(think),
-            },
+            Schedule::Closed { think } => Self::Closed(Rests::new(
+                think,
+                Dice::new(seed, RESTS ^ u64::from(thread)),
+            )),
             Schedule::Open {
                 rate_per_s,
                 arrivals,
@@ -64,6 +100,45 @@ impl Pacer {
                 })
             }
         }
+    }
+}
+
+/// The rests of one thread's clients.
+pub(crate) struct Rests {
+    least_ns: u64,
+    most_ns: u64,
+    dice: Dice,
+}
+
+impl Rests {
+    fn new(think: Think, dice: Dice) -> Self {
+        Self {
+            least_ns: clock::ns(think.least),
+            most_ns: clock::ns(think.most),
+            dice,
+        }
+    }
+
+    pub(crate) fn are_none(&self) -> bool {
+        self.most_ns == 0
+    }
+
+    /// How long a client waits before its first request.
+    pub(crate) fn first_ns(&mut self) -> u64 {
+        self.between(0, self.most_ns)
+    }
+
+    /// How long a client rests now.
+    pub(crate) fn next_ns(&mut self) -> u64 {
+        self.between(self.least_ns, self.most_ns)
+    }
+
+    fn between(&mut self, least_ns: u64, most_ns: u64) -> u64 {
+        let spread_ns = most_ns - least_ns;
+        if spread_ns == 0 {
+            return least_ns;
+        }
+        least_ns + (spread_ns as f64 * self.dice.share()) as u64
     }
 }
 
@@ -150,6 +225,24 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rests_lie_between_their_ends_and_clients_begin_apart() {
+        let think = Think {
+            least: Duration::from_nanos(100),
+            most: Duration::from_nanos(300),
+        };
+        let Pacer::Closed(mut rests) = Pacer::new(Schedule::Closed { think }, 0, (0, 1), 7) else {
+            unreachable!("a closed schedule has a closed pacer");
+        };
+        let mut mean = |rest: fn(&mut Rests) -> u64, least, most| {
+            let all: Vec<_> = (0..10_000).map(|_| rest(&mut rests)).collect();
+            assert!(all.iter().all(|rest| (least..=most).contains(rest)));
+            all.iter().sum::<u64>() / 10_000
+        };
+        assert!((198..=202).contains(&mean(Rests::next_ns, 100, 300)));
+        assert!((146..=154).contains(&mean(Rests::first_ns, 0, 300)));
+    }
 
     fn arrivals(rate_per_s: f64, arrivals: Arrivals, threads: u32, count: usize) -> Vec<u64> {
         let schedule = Schedule::Open {

@@ -30,6 +30,27 @@ pub fn share(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Reads a duration, or two that something lies between, the shorter one first: `1s to 3s`.
+pub fn durations(text: &str) -> Result<(Duration, Duration), String> {
+    let (low, high) = text.split_once(" to ").unwrap_or((text, text));
+    let (least, most) = (duration(low)?, duration(high)?);
+    if least <= most {
+        Ok((least, most))
+    } else {
+        Err(format!(
+            "the shorter time comes first: {text:?}, write it like \"100ms to 300ms\""
+        ))
+    }
+}
+
+/// Two durations that something lies between, as `durations` reads them.
+pub fn show_durations(least: Duration, most: Duration) -> String {
+    if least == most {
+        return show_duration(least);
+    }
+    format!("{} to {}", show_duration(least), show_duration(most))
+}
+
 /// A duration in the shortest exact form: `1m 30s`, `250ms`.
 pub fn show_duration(time: Duration) -> String {
     humantime::format_duration(time).to_string()
@@ -97,5 +118,12 @@ mod tests {
         assert!(bytes("lots").is_err());
         assert_eq!(duration("1h 30m"), Ok(Duration::from_secs(5400)));
         assert!(duration("10").is_err());
+        let (low, high) = (Duration::from_millis(100), Duration::from_secs(1));
+        assert_eq!(durations("100ms to 1s"), Ok((low, high)));
+        assert_eq!(durations("1s"), Ok((high, high)));
+        assert_eq!(show_durations(low, high), "100ms to 1s");
+        assert_eq!(show_durations(high, high), "1s");
+        assert!(durations("1s to 100ms").is_err_and(|why| why.starts_with("the shorter time")));
+        assert!(durations("1s to soon").is_err());
     }
 }

@@ -28,7 +28,7 @@ use crate::data::Stream;
 use crate::database::client::Client;
 use crate::database::server::Server;
 use crate::figures::{self, Seen, guard};
-use crate::options;
+use crate::options::{self, Rest};
 use crate::service::Service;
 use crate::stage::Stage;
 use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, web};
@@ -49,7 +49,7 @@ struct Options {
     accounts: u32,
     symbols: u32,
     /// Time between an answer and the visitor's next request.
-    think_ns: u64,
+    rest: Rest,
     heap_bytes: u64,
     jit: Jit,
     /// Requests before the warm-up, so that the virtual machine has compiled the same on every arm.
@@ -80,7 +80,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     // Trade3 came with 500 users and 1000 symbols.
     let accounts = options::count(fields, "accounts", 1..=ACCOUNTS, 500);
     let symbols = options::count(fields, "symbols", 1..=100_000, 1000);
-    let think = options::time(fields, "think", Duration::ZERO);
+    let rest = Rest::read(fields);
     let (least, most) = HEAP_BYTES;
     let heap = options::bytes(fields, "heap", least..=most, 128 << 20);
     let jit = if fields.has("jit") {
@@ -96,7 +96,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
         clients: clients? as u32,
         accounts: accounts? as u32,
         symbols: symbols? as u32,
-        think_ns: think?.as_nanos() as u64,
+        rest: rest?,
         heap_bytes: heap?,
         jit: jit?,
         rehearsal: rehearsal?,
@@ -164,7 +164,7 @@ impl Workload for Options {
         figures[0].spec.name = "transactions".into();
         figures[0].spec.unit = "transactions/s".into();
         // Visitors who rest fix the rate; what the server decides then is how long they wait.
-        if self.think_ns > 0 {
+        if !self.rest.think().is_none() {
             figures = figures::decided_by(figures, "latency-mean");
         }
         let per_s = load.sessions as f64 / (load.window_ns as f64 / 1e9);
@@ -198,7 +198,7 @@ impl Options {
             tls: None,
             mix: Mix::Sessions(Script::among(visits.collect())),
             schedule: Schedule::Closed {
-                think: Duration::from_nanos(self.think_ns),
+                think: self.rest.think(),
             },
             connections: self.clients,
             keep_alive: true,

@@ -3,8 +3,10 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use load::schedule::Think;
 use record::fields::Fields;
 use record::units;
+use serde::{Deserialize, Serialize};
 
 use crate::Timing;
 
@@ -53,6 +55,35 @@ pub(crate) fn time(fields: &Fields<'_>, key: &str, default: Duration) -> Option<
         fields.read(key, units::duration)
     } else {
         Some(default)
+    }
+}
+
+/// Time between an answer and a client's next request: none, always the same, or at random between two times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Rest {
+    least_ns: u64,
+    most_ns: u64,
+}
+
+impl Rest {
+    /// Reads `think`, which may be left out.
+    pub(crate) fn read(fields: &Fields<'_>) -> Option<Self> {
+        let (least, most) = if fields.has("think") {
+            fields.read("think", units::durations)?
+        } else {
+            (Duration::ZERO, Duration::ZERO)
+        };
+        Some(Self {
+            least_ns: least.as_nanos() as u64,
+            most_ns: most.as_nanos() as u64,
+        })
+    }
+
+    pub(crate) fn think(self) -> Think {
+        Think {
+            least: Duration::from_nanos(self.least_ns),
+            most: Duration::from_nanos(self.most_ns),
+        }
     }
 }
 

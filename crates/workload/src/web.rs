@@ -14,7 +14,7 @@ use anyhow::Result;
 use load::Tick;
 use load::climb::{Level, Rung};
 use load::expect::Expect;
-use load::schedule::Schedule;
+use load::schedule::{Schedule, Think};
 use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
 use record::curve::{Curve, Point};
 use record::fields::Fields;
@@ -198,9 +198,7 @@ impl Web {
             protocol: Protocol::Http1,
             tls: None,
             mix: Mix::Round(exchanges.collect()),
-            schedule: Schedule::Closed {
-                think: Duration::ZERO,
-            },
+            schedule: Schedule::Closed { think: Think::NONE },
             connections,
             keep_alive: self.keep_alive,
             sources: stage.sources(self.addresses),

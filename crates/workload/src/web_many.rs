@@ -3,7 +3,6 @@
 //! After Hammerhead 2: 256 and more users simulated from IP aliases of one machine.
 
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use anyhow::Result;
 use load::schedule::Schedule;
@@ -12,7 +11,7 @@ use record::metric::Figure;
 use serde::{Deserialize, Serialize};
 
 use crate::figures::{self, Seen};
-use crate::options;
+use crate::options::{self, Rest};
 use crate::service::Service;
 use crate::stage::Stage;
 use crate::web::{self, CONNECTIONS, Web};
@@ -29,7 +28,7 @@ struct Options {
     #[serde(flatten)]
     web: Web,
     connections: u32,
-    think_ns: u64,
+    rest: Rest,
 }
 
 fn check(fields: &Fields<'_>) -> Option<Checked> {
@@ -37,12 +36,12 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
         fields.missing("addresses", "256");
     }
     let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "256");
-    let think = options::time(fields, "think", Duration::ZERO);
+    let rest = Rest::read(fields);
     let web = Web::read(fields, connections);
     let is_whole = fields.has("addresses");
     let options = Options {
         connections: connections? as u32,
-        think_ns: think?.as_nanos() as u64,
+        rest: rest?,
         web: web.filter(|_| is_whole)?,
     };
     Some(Checked::new(&options, options.timing()))
@@ -63,17 +62,19 @@ impl Workload for Options {
 
     fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
         let mut traffic = self.web.traffic(stage, self.connections);
-        let think = Duration::from_nanos(self.think_ns);
-        traffic.schedule = Schedule::Closed { think };
+        traffic.schedule = Schedule::Closed {
+            think: self.rest.think(),
+        };
         web::drive(&traffic, stop, watcher)
     }
 
     fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
         let figures = figures::web(seen, self.web.server.name())?;
         // Users who rest fix the rate; what the server decides then is how long they wait.
-        Ok(match self.think_ns {
-            0 => figures,
-            _ => figures::decided_by(figures, "latency-mean"),
+        Ok(if self.rest.think().is_none() {
+            figures
+        } else {
+            figures::decided_by(figures, "latency-mean")
         })
     }
 }

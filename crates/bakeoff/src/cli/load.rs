@@ -40,10 +40,10 @@ pub struct LoadArgs {
     /// Space the requests of --rate at random, like those of many users, instead of equally
     #[arg(long, help_heading = LOAD)]
     pub poisson: bool,
-    /// Rest of each connection between an answer and its next request
-    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = LOAD)]
+    /// Rest of each connection between an answer and its next request: `200ms`, or at random `"100ms to 300ms"`
+    #[arg(long, value_name = "TIME", value_parser = units::durations, help_heading = LOAD)]
     #[arg(conflicts_with_all = ["rate", "capacity"])]
-    pub think: Option<Duration>,
+    pub think: Option<(Duration, Duration)>,
     /// One run per step: `rate=1000..8000/1000`, or `connections=1..64/x2`
     #[arg(long, value_name = "WHAT=FROM..TO/STEP", help_heading = LOAD)]
     #[arg(conflicts_with_all = ["capacity", "requests"])]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use load::drive;
 use load::expect::Expect;
-use load::schedule::{Arrivals, Schedule};
+use load::schedule::{Arrivals, Schedule, Think};
 use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
 use serde::{Deserialize, Serialize};
 
@@ -66,9 +66,7 @@ impl Part {
                     rate_per_s,
                     arrivals: Arrivals::Constant,
                 },
-                None => Schedule::Closed {
-                    think: Duration::ZERO,
-                },
+                None => Schedule::Closed { think: Think::NONE },
             },
             connections: self.connections,
             keep_alive: self.keep_alive,

@@ -12,7 +12,7 @@ use h2::server::{self, SendResponse};
 use h2::{Reason, RecvStream};
 use http::{Request, Response};
 use load::expect::Expect;
-use load::schedule::{Arrivals, Schedule};
+use load::schedule::{Arrivals, Schedule, Think};
 use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
 use load::{drive, http2};
 use record::load::{Fault, LoadResult};
@@ -123,9 +123,7 @@ fn traffic(server: SocketAddr, paths: &[&str]) -> Traffic {
         protocol: Protocol::Http2 { streams: 4 },
         tls: None,
         mix: Mix::Round(paths.iter().map(exchange).collect()),
-        schedule: Schedule::Closed {
-            think: Duration::ZERO,
-        },
+        schedule: Schedule::Closed { think: Think::NONE },
         connections: 2,
         keep_alive: true,
         sources: Vec::new(),
@@ -319,7 +317,7 @@ fn a_run_that_is_ended_early_adds_up() {
         (
             "/",
             Schedule::Closed {
-                think: Duration::from_millis(1),
+                think: Think::always(Duration::from_millis(1)),
             },
         ),
         (

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use load::climb::{self, Level, Limit};
 use load::drive;
 use load::expect::Expect;
-use load::schedule::{Arrivals, Schedule};
+use load::schedule::{Arrivals, Schedule, Think};
 use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
 use record::load::LoadResult;
 
@@ -142,7 +142,7 @@ fn thinking_clients_rest_between_requests() {
     let server = Server::start(serve_rightly);
     let traffic = Traffic {
         schedule: Schedule::Closed {
-            think: Duration::from_millis(50),
+            think: Think::always(Duration::from_millis(50)),
         },
         end: End::Count(20),
         warmup: Duration::ZERO,
@@ -170,9 +170,7 @@ fn a_weighted_mix_keeps_its_weights() {
             (1, exchange(b"other")),
             (0, exchange(b"")),
         ]),
-        schedule: Schedule::Closed {
-            think: Duration::ZERO,
-        },
+        schedule: Schedule::Closed { think: Think::NONE },
         end: End::Count(4000),
         ..traffic_on(&server, 1.0)
     };
@@ -191,9 +189,7 @@ fn slow_lines_keep_their_speed() {
     });
     let traffic = Traffic {
         mix: Mix::Round(vec![Exchange::get("/page", Expect::body(PAGE))]),
-        schedule: Schedule::Closed {
-            think: Duration::ZERO,
-        },
+        schedule: Schedule::Closed { think: Think::NONE },
         bits_per_s: vec![400_000, 800_000],
         connections: 6,
         warmup: Duration::ZERO,
@@ -229,9 +225,7 @@ fn connections_come_from_many_addresses() {
     for engine in [EngineChoice::Fastest, EngineChoice::Epoll] {
         SEEN.lock().unwrap().clear();
         let traffic = Traffic {
-            schedule: Schedule::Closed {
-                think: Duration::ZERO,
-            },
+            schedule: Schedule::Closed { think: Think::NONE },
             sources: sources.clone(),
             connections: 8,
             warmup: Duration::ZERO,
@@ -279,9 +273,7 @@ fn a_ramp_shows_the_knee() {
     let server = Server::start(serve_slowly);
     let traffic = Traffic {
         end: End::After(Duration::from_millis(400)),
-        schedule: Schedule::Closed {
-            think: Duration::ZERO,
-        },
+        schedule: Schedule::Closed { think: Think::NONE },
         ..traffic_on(&server, 1.0)
     };
     let levels = [1, 4].map(Level::Connections);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use load::drive;
 use load::expect::Expect;
-use load::schedule::Schedule;
+use load::schedule::{Schedule, Think};
 use load::tls::{Tls, Trust};
 use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
 use record::load::{Fault, LoadResult};
@@ -99,9 +99,7 @@ fn run(server: &Secure, keep_alive: bool, tls: Tls) -> LoadResult {
         protocol: Protocol::Http1,
         tls: Some(tls),
         mix: Mix::Round(vec![Exchange::get("/page", Expect::body(body()))]),
-        schedule: Schedule::Closed {
-            think: Duration::ZERO,
-        },
+        schedule: Schedule::Closed { think: Think::NONE },
         connections: 2,
         keep_alive,
         sources: Vec::new(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use load::drive;
 use load::expect::Expect;
-use load::schedule::{Arrivals, Schedule};
+use load::schedule::{Arrivals, Schedule, Think};
 use load::script::Script;
 use load::traffic::{Cpus, End, EngineChoice, Mix, Protocol, Traffic};
 
@@ -52,9 +52,7 @@ fn traffic_on(server: &Server, script: Script) -> Traffic {
         protocol: Protocol::Http1,
         tls: None,
         mix: Mix::Sessions(script),
-        schedule: Schedule::Closed {
-            think: Duration::ZERO,
-        },
+        schedule: Schedule::Closed { think: Think::NONE },
         connections: 1,
         keep_alive: true,
         sources: Vec::new(),

@@ -31,8 +31,8 @@ pub(super) fn value(order: &Order, outcome: &Outcome) -> Value {
 }
 
 fn load(traffic: &Traffic) -> Value {
-    let (think_ns, poisson) = match traffic.schedule {
-        Schedule::Closed { think } => (Some(think.as_nanos() as u64), None),
+    let (think, poisson) = match traffic.schedule {
+        Schedule::Closed { think } => (Some(think), None),
         Schedule::Open { arrivals, .. } => {
             (None, Some(arrivals == load::schedule::Arrivals::Poisson))
         }
@@ -45,7 +45,8 @@ fn load(traffic: &Traffic) -> Value {
         "http2_streams": streams,
         "threads": traffic.threads.min(traffic.connections),
         "keep_alive": traffic.keep_alive,
-        "think_ns": think_ns,
+        "think_ns": think.map(|think| think.least.as_nanos() as u64),
+        "think_most_ns": think.map(|think| think.most.as_nanos() as u64),
         "poisson": poisson,
         "deadline_ns": traffic.deadline.as_nanos() as u64,
         "warmup_ns": traffic.warmup.as_nanos() as u64,

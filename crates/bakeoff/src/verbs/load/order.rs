@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use load::climb::{Level, Limit};
 use load::expect::Expect;
-use load::schedule::{Arrivals, Schedule};
+use load::schedule::{Arrivals, Schedule, Think};
 use load::script::Script;
 use load::tls::{Tls, Trust};
 use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
@@ -389,7 +389,9 @@ fn schedule(args: &LoadArgs, course: &Course) -> Result<Schedule, String> {
             return Err("nothing to space at random: --poisson (give a --rate)".into());
         }
         return Ok(Schedule::Closed {
-            think: args.think.unwrap_or_default(),
+            think: args
+                .think
+                .map_or(Think::NONE, |(least, most)| Think { least, most }),
         });
     };
     if args.think.is_some() {

@@ -100,7 +100,7 @@ fn waits_actively(traffic: &Traffic) -> bool {
     let sessions = matches!(traffic.mix, Mix::Sessions(_));
     match traffic.schedule {
         Schedule::Open { .. } => true,
-        Schedule::Closed { think } => sessions || !think.is_zero(),
+        Schedule::Closed { think } => sessions || !think.is_none(),
     }
 }
 
@@ -224,16 +224,14 @@ fn held_warning(result: &LoadResult, traffic: &Traffic) -> Option<String> {
 mod tests {
     use super::*;
     use expect_test::{Expect, expect};
-    use load::schedule::Arrivals;
+    use load::schedule::{Arrivals, Think};
     use std::time::Duration;
 
     const RATE: Schedule = Schedule::Open {
         rate_per_s: 1.0,
         arrivals: Arrivals::Constant,
     };
-    const LOOP: Schedule = Schedule::Closed {
-        think: Duration::ZERO,
-    };
+    const LOOP: Schedule = Schedule::Closed { think: Think::NONE };
 
     /// A run of 64 connections that is fine, but for what `spoil` does to it.
     fn check(schedule: Schedule, spoil: impl Fn(&mut LoadResult), want: &Expect) {

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use load::expect::{Content, Expect};
-use load::schedule::{Arrivals, Schedule};
+use load::schedule::{Arrivals, Schedule, Think};
 use load::script::Script;
 use load::tls::{Tls, Trust};
 use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
@@ -26,7 +26,7 @@ pub(super) struct Share {
     /// None for a closed loop.
     rate_per_s: Option<f64>,
     poisson: bool,
-    think_ns: u64,
+    think_ns: (u64, u64),
     connections: u32,
     keep_alive: bool,
     bits_per_s: Vec<u32>,
@@ -97,11 +97,7 @@ impl Share {
             Schedule::Open {
                 rate_per_s,
                 arrivals,
-            } => (
-                Some(rate_per_s),
-                arrivals == Arrivals::Poisson,
-                Duration::ZERO,
-            ),
+            } => (Some(rate_per_s), arrivals == Arrivals::Poisson, Think::NONE),
         };
         let (window, count) = match traffic.end {
             End::After(window) => (Some(window), None),
@@ -118,7 +114,7 @@ impl Share {
             asked: Asked::new(&traffic.mix, script),
             rate_per_s,
             poisson,
-            think_ns: think.as_nanos() as u64,
+            think_ns: (think.least.as_nanos() as u64, think.most.as_nanos() as u64),
             connections: traffic.connections,
             keep_alive: traffic.keep_alive,
             bits_per_s: traffic.bits_per_s.clone(),
@@ -149,7 +145,10 @@ impl Share {
             mix: self.asked.mix()?,
             schedule: match (self.rate_per_s, self.poisson) {
                 (None, _) => Schedule::Closed {
-                    think: Duration::from_nanos(self.think_ns),
+                    think: Think {
+                        least: Duration::from_nanos(self.think_ns.0),
+                        most: Duration::from_nanos(self.think_ns.1),
+                    },
                 },
                 (Some(rate_per_s), false) => Schedule::Open {
                     rate_per_s,
@@ -359,7 +358,7 @@ mod tests {
             tls: None,
             mix: Mix::Sessions(Script::read("script", script).unwrap()),
             schedule: Schedule::Closed {
-                think: Duration::from_millis(3),
+                think: Think::always(Duration::from_millis(3)),
             },
             end: End::After(Duration::from_secs(9)),
             engine: EngineChoice::Epoll,

@@ -140,9 +140,10 @@ fn heading(order: &Order) -> String {
 /// When requests are due.
 fn schedule_words(order: &Order) -> String {
     match order.traffic.schedule {
-        Schedule::Closed { think } if think.is_zero() => "closed loop".into(),
+        Schedule::Closed { think } if think.is_none() => "closed loop".into(),
         Schedule::Closed { think } => {
-            format!("closed loop, {} think time", units::show_duration(think))
+            let time = units::show_durations(think.least, think.most);
+            format!("closed loop, {time} think time")
         }
         Schedule::Open { .. } if matches!(order.course, Course::Ramp(_) | Course::Capacity(_)) => {
             "open loop".into()

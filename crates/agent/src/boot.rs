@@ -9,6 +9,7 @@
 //! killed ends in a message and a power-off, not in a kernel panic.
 
 mod modules;
+mod preload;
 mod root;
 
 use std::fs;
@@ -161,6 +162,7 @@ fn prepare_ground(modules: &Modules, job: &Job, workload: &dyn Workload) -> Resu
     }
     let kernel_config = modules.kernel_config();
     root::switch().with_context(|| missing_words(&missing))?;
+    preload::programs();
     Ok(Ground {
         dir: PathBuf::from(root::STAGE),
         cgroup: PathBuf::from("/sys/fs/cgroup/bakeoff"),

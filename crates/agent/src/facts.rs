@@ -311,7 +311,7 @@ fn collect_service(values: &mut Values, running: &Running) {
     );
 }
 
-/// The first line that a version command prints, on standard output or error.
+/// Name and version, from the first line that a version command prints on standard output or error.
 pub fn version(words: &[String]) -> String {
     let Some((program, arguments)) = words.split_first() else {
         return String::new();
@@ -321,14 +321,21 @@ pub fn version(words: &[String]) -> String {
     };
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
-    let line = text
-        .lines()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or_default();
-    line.rsplit_once(": ")
-        .map_or(line, |(_, version)| version)
-        .trim()
-        .into()
+    let mut lines = text.lines().map(str::trim);
+    short_version(program, lines.find(|line| !line.is_empty()).unwrap_or(""))
+}
+
+/// `Version 4.17.12-Debian` does not say of what, and others say it with their path and what they were built for.
+fn short_version(program: &str, line: &str) -> String {
+    let line = line.rsplit_once(": ").map_or(line, |(_, version)| version);
+    let line = line.split_once(" for ").map_or(line, |(line, _)| line);
+    match line.split_once("Ver ").or(line.split_once("Version ")) {
+        Some((_, version)) => {
+            let name = program.rsplit('/').next().unwrap_or(program);
+            format!("{name} {version}")
+        }
+        None => line.into(),
+    }
 }
 
 /// Soft limits by name from `/proc/PID/limits`, whose columns are separated by two spaces or more.
@@ -446,6 +453,34 @@ fn hash_file(path: &Path) -> io::Result<String> {
 mod tests {
     use super::*;
     use expect_test::expect;
+
+    #[test]
+    fn versions_name_the_server_and_no_more() {
+        for (program, line, version) in [
+            (
+                "/usr/sbin/apache2",
+                "Server version: Apache/2.4.68 (Debian)",
+                "Apache/2.4.68 (Debian)",
+            ),
+            (
+                "/usr/sbin/mariadbd",
+                "/usr/sbin/mariadbd  Ver 10.11.18-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)",
+                "mariadbd 10.11.18-MariaDB-0+deb12u1",
+            ),
+            (
+                "/usr/sbin/smbd",
+                "Version 4.17.12-Debian",
+                "smbd 4.17.12-Debian",
+            ),
+            (
+                "/usr/lib/postgresql/15/bin/postgres",
+                "postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)",
+                "postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)",
+            ),
+        ] {
+            assert_eq!(short_version(program, line), version);
+        }
+    }
 
     #[test]
     fn options_that_are_not_set_are_n() {

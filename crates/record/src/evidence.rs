@@ -135,6 +135,9 @@ pub struct Usage {
     pub cpu_system: f64,
     /// Share of CPU time idle or waiting, 0 to 1.
     pub cpu_idle: f64,
+    /// Share of CPU time idle while something waited for a disk, 0 to 1; part of `cpu_idle`.
+    #[serde(default)]
+    pub cpu_waiting: f64,
     /// Share of CPU time stolen by the hypervisor, 0 to 1.
     pub cpu_steal: f64,
     /// Share of CPU time in programs that are not the trial's, 0 to 1: its agent, and on a live host all others.
@@ -161,7 +164,8 @@ impl Usage {
         let user_ms = sum(|s| s.cpu.user_ms);
         let own_ms = sum(|s| s.services.iter().map(|service| service.user_ms).sum());
         let system_ms = sum(|s| s.cpu.system_ms + s.cpu.irq_ms + s.cpu.softirq_ms);
-        let idle_ms = sum(|s| s.cpu.idle_ms + s.cpu.iowait_ms);
+        let waiting_ms = sum(|s| s.cpu.iowait_ms);
+        let idle_ms = sum(|s| s.cpu.idle_ms) + waiting_ms;
         let steal_ms = sum(|s| s.cpu.steal_ms);
         // A window without a sample has no shares; dividing by one keeps them at zero.
         let all_ms = (user_ms + system_ms + idle_ms + steal_ms).max(1.0);
@@ -176,6 +180,7 @@ impl Usage {
             cpu_user: user_ms / all_ms,
             cpu_system: system_ms / all_ms,
             cpu_idle: idle_ms / all_ms,
+            cpu_waiting: waiting_ms / all_ms,
             cpu_steal: steal_ms / all_ms,
             cpu_strangers: (user_ms - own_ms).max(0.0) / all_ms,
             memory_used_bytes: (used / count) as u64,
@@ -244,6 +249,7 @@ mod tests {
         ]);
         assert!((usage.cpu_user - 0.3).abs() < 1e-12);
         assert!((usage.cpu_system - 0.2).abs() < 1e-12);
+        assert!((usage.cpu_idle - 0.5).abs() < 1e-12);
         assert!((usage.context_switches_per_s - 50.0).abs() < 1e-9);
         assert_eq!(usage.memory_used_bytes, 40);
     }

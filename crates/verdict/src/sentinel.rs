@@ -9,7 +9,7 @@
 //! A block that is thrown away for its figures, or for its arm, would bend the verdict. So the rule is given neither:
 //! it sees numbered trials, all arms alike, and of them only what others took. For the same reason pressure stall times
 //! are no sentinel: they are the trial's own, and an arm that stalls more would be excused for it. Under counted
-//! instructions nobody outside can disturb anything.
+//! instructions nobody outside can disturb anything but what waits for the disk, and of that there is a warning.
 
 use record::plan::MachineKind;
 use record::rundir::{Run, TrialRecord};

@@ -246,6 +246,15 @@ fn wrong_limit(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String
             "idle",
             "the load, not the arm, may have set the figures: add connections",
         );
+        // The time of a disk is the work's own where it is measured in time.
+        let is_counted = run.opening.ns_per_instruction.is_some();
+        let waiting = |trial: &Measurement| trial.usage.cpu_waiting;
+        warn(
+            if is_counted { share(waiting) } else { 0.0 },
+            TAX,
+            "idle while the disk was read",
+            "the guest's clock runs on meanwhile, as far as chance has it: use clock = \"wall\", or read beforehand",
+        );
         warn(
             share(|trial| trial.usage.cpu_steal),
             TAX,
@@ -709,6 +718,31 @@ mod tests {
             &expect![[r#"
                 time is counted in executed instructions (figures compare the length of the code's path: caches, memory and devices cost nothing in them)
                 the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+        );
+    }
+
+    #[test]
+    fn a_clock_that_ran_on_while_the_disk_was_read_is_told() {
+        let waiting = |play| {
+            change(play, 1, |trial| {
+                trial.usage.cpu_idle = 1.0;
+                trial.usage.cpu_waiting = 1.0;
+            })
+        };
+        check(
+            waiting(whole()).with(|run| run.opening.ns_per_instruction = Some(2)),
+            &expect![[r#"
+                web: CPU time idle on arm 7.2: 25 % (the load, not the arm, may have set the figures: add connections)
+                web: CPU time idle while the disk was read on arm 7.2: 25 % (the guest's clock runs on meanwhile, as far as chance has it: use clock = "wall", or read beforehand)
+                time is counted in executed instructions (figures compare the length of the code's path: caches, memory and devices cost nothing in them)
+                the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+        );
+        // Measured in time, the disk's is as real as any.
+        check(
+            waiting(whole()),
+            &expect![[r#"
+            web: CPU time idle on arm 7.2: 25 % (the load, not the arm, may have set the figures: add connections)
+            the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
         );
     }
 

@@ -1,0 +1,718 @@
+use super::*;
+use expect_test::expect;
+use record::fields::{Fields, Page};
+use record::wire::WorkloadJob;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use workload::probe::Probe;
+use workload::service::Service;
+
+/// What this host lacks for a real job, if anything.
+fn obstacle() -> Option<&'static str> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("not root");
+    }
+    if !Path::new("/usr/sbin/apache2").exists() || !Path::new("/usr/sbin/nginx").exists() {
+        return Some("no Apache or no nginx");
+    }
+    cgroup2().is_none().then_some("no cgroup2 file system")
+}
+
+fn cgroup2() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/mounts").ok()?;
+    let place = mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let place = words.next()?;
+        (words.next() == Some("cgroup2")).then(|| place.to_string())
+    })?;
+    Some(PathBuf::from(place))
+}
+
+fn job(options: &str) -> Job {
+    job_of("web-static", options)
+}
+
+fn job_of(kind: &str, options: &str) -> Job {
+    let text = format!("kind = {kind:?}\n{options}");
+    let page = Page::new("plan.toml", &text);
+    let table = page.parse();
+    let plan = workload::check(&Fields::top(&page, &table));
+    let plan = page
+        .close(plan)
+        .map_err(|problems| problems.to_string())
+        .unwrap();
+    Job {
+        sysctl: [("net.core.somaxconn".to_string(), "2048".to_string())].into(),
+        workload: WorkloadJob {
+            kind: plan.kind,
+            options: plan.options,
+        },
+        tuning: Tuning::default(),
+        seed: 7,
+        ns_per_instruction: None,
+    }
+}
+
+/// One job at a time: they share addresses, a cgroup and this process.
+static HOST: Mutex<()> = Mutex::new(());
+
+fn try_on_this_host(job: &Job) -> Option<Result<(Yield, Vec<FromAgent>), Failure>> {
+    try_disturbed(job, &|_, _| {})
+}
+
+/// What a test does to the stage's directory when a phase begins.
+type Disturb<'d> = &'d (dyn Fn(Phase, &Path) + Sync);
+
+fn try_disturbed(
+    job: &Job,
+    disturb: Disturb<'_>,
+) -> Option<Result<(Yield, Vec<FromAgent>), Failure>> {
+    if let Some(why) = obstacle() {
+        println!("skipped: a real job on this host: {why}");
+        return None;
+    }
+    let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = tempfile::tempdir().unwrap();
+    // Servers' own users go through it to their files.
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let ground = Ground {
+        dir: dir.path().join("stage"),
+        cgroup: cgroup2().unwrap().join("bakeoff-test"),
+        kernel_config: None,
+        disk: None,
+        // Other tests keep this host busy.
+        settling: Duration::ZERO,
+    };
+    fs::create_dir(&ground.dir).unwrap();
+    let told = Mutex::new(Vec::new());
+    let tell = |message| {
+        if let FromAgent::Phase(phase) = message {
+            disturb(phase, &ground.dir);
+        }
+        told.lock().unwrap().push(message);
+    };
+    let result = perform(job, &ground, &AtomicBool::new(false), &tell);
+    assert!(!ground.cgroup.exists(), "no cgroup is left behind");
+    // A disk that the test put there.
+    let _ = unmount(&ground.dir, UnmountFlags::DETACH);
+    Some(result.map(|result| (result, told.into_inner().unwrap())))
+}
+
+/// The stage becomes a disk of its own when the job begins.
+fn mount_disk(stage: &Path, size: &CStr) {
+    mount("tmpfs", stage, "tmpfs", MountFlags::empty(), size).unwrap();
+}
+
+fn check_server(server: &str, service: &str) {
+    let options =
+        format!("server = {server}\nconnections = 8\nwarmup = \"500ms\"\nwindow = \"2s\"");
+    let Some(result) = try_on_this_host(&job(&options)) else {
+        return;
+    };
+    let (result, told) = result.map_err(|failure| failure.detail).unwrap();
+    let load = result.load.unwrap();
+    assert!(load.ok > 100 && load.fault_count() == 0, "{load:?}");
+    assert!(told.contains(&FromAgent::Phase(Phase::Measuring)));
+    let window: Vec<_> = result
+        .samples
+        .iter()
+        .filter(|sample| sample.at_ms > 0)
+        .collect();
+    let length: u64 = window.iter().map(|sample| sample.interval_ms).sum();
+    // The host may be busy with other tests, and a reading late.
+    assert!(
+        (1900..=2100).contains(&length),
+        "samples cover the window: {length} ms"
+    );
+    let names: Vec<_> = window[0]
+        .services
+        .iter()
+        .map(|each| each.service.as_str())
+        .collect();
+    assert_eq!(names, [CLIENTS, service]);
+    assert!(
+        window
+            .iter()
+            .all(|sample| sample.services[1].rss_bytes > 1 << 20)
+    );
+    assert!(window[0].tcp["TcpOutSegs"] > 100, "{:?}", window[0].tcp);
+    assert_eq!(result.facts.sysctls["net.core.somaxconn"], "2048");
+    assert!(!result.server.is_empty());
+    let cost_us: Vec<_> = window.iter().map(|sample| sample.cost_us).collect();
+    println!(
+        "{server}: {} in {length} ms, a sample costs {cost_us:?} us",
+        load.ok
+    );
+}
+
+#[test]
+fn apache_serves_a_real_job() {
+    check_server("\"apache\"", "apache2");
+    check_server(
+        "\"apache\"\nmpm = \"prefork\"\nkeep_alive = false",
+        "apache2",
+    );
+    check_server("\"apache\"\nmpm = \"worker\"", "apache2");
+}
+
+#[test]
+fn nginx_serves_a_real_job() {
+    check_server("\"nginx\"", "nginx");
+    check_server("\"nginx\"\nkeep_alive = false", "nginx");
+}
+
+/// The figures and curves of a short job, as text.
+fn figures_of(kind: &str, options: &str) -> Option<Yield> {
+    let text = format!("warmup = \"200ms\"\nwindow = \"1s\"\n{options}");
+    let result = try_on_this_host(&job_of(kind, &text))?;
+    let (result, _) = result.map_err(|failure| failure.detail).unwrap();
+    for figure in &result.figures {
+        println!(
+            "{kind}: {} {} {}",
+            figure.spec.name, figure.value, figure.spec.unit
+        );
+    }
+    for curve in &result.curves {
+        println!(
+            "{kind}: {} by {}: {:?}",
+            curve.name, curve.axis, curve.points
+        );
+    }
+    Some(result)
+}
+
+#[test]
+fn a_ramp_gives_a_curve_of_all_its_steps() {
+    let options = "server = \"apache\"\nconnections = [1, 4, 16]";
+    let Some(result) = figures_of("web-ramp", options) else {
+        return;
+    };
+    let steps: Vec<_> = result.curves[0]
+        .points
+        .iter()
+        .map(|point| point.at)
+        .collect();
+    assert_eq!(steps, [1.0, 4.0, 16.0]);
+    assert!(
+        result
+            .curves
+            .iter()
+            .all(|curve| curve.points[2].value > 0.0)
+    );
+    assert_eq!(result.figures[0].spec.name, "peak");
+    // Three windows of a second, one after the other.
+    let window_s = result.load.unwrap().window_ns as f64 / 1e9;
+    assert!((2.9..4.0).contains(&window_s), "{window_s}");
+}
+
+#[test]
+fn an_open_ladder_answers_the_rate_of_each_step() {
+    let options = "server = \"nginx\"\nconnections = 8\nrates = [50, 200]\narrivals = \"constant\"";
+    let Some(result) = figures_of("web-open", options) else {
+        return;
+    };
+    let answered: Vec<_> = result.curves[1]
+        .points
+        .iter()
+        .map(|point| point.value)
+        .collect();
+    assert!((answered[0] - 50.0).abs() < 5.0, "{answered:?}");
+    assert!((answered[1] - 200.0).abs() < 20.0, "{answered:?}");
+    assert_eq!(result.figures[0].spec.name, "latency-p99");
+}
+
+#[test]
+fn many_users_come_from_addresses_of_their_own() {
+    let options =
+        "server = \"nginx\"\nconnections = 300\naddresses = 300\nthink = \"50ms to 150ms\"";
+    let Some(result) = figures_of("web-many", options) else {
+        return;
+    };
+    let load = result.load.unwrap();
+    assert_eq!((load.connections_held, load.fault_count()), (300, 0));
+    assert_eq!(result.figures[0].spec.name, "latency-mean");
+}
+
+#[test]
+fn browsers_play_sessions_with_cookies_and_forms() {
+    for server in ["apache", "nginx"] {
+        let options = format!("server = {server:?}\nconnections = 10");
+        let Some(result) = figures_of("web-browse", &options) else {
+            return;
+        };
+        let load = result.load.unwrap();
+        assert!(
+            load.sessions > 0 && load.fault_count() == 0,
+            "{:?}",
+            load.faults
+        );
+    }
+}
+
+#[test]
+fn slow_lines_conform_with_files_and_programs_of_both_kinds_of_worker() {
+    for mpm in ["event", "prefork"] {
+        let options = format!(
+            "server = \"apache\"\nmpm = {mpm:?}\nconnections = 20\nlines = [200000, 400000]"
+        );
+        let Some(result) = figures_of("web-slow", &options) else {
+            return;
+        };
+        let load = result.load.as_ref().unwrap();
+        assert!(load.ok > 20 && load.fault_count() == 0, "{:?}", load.faults);
+        assert!(value(&result, "conforming-share") > 0.5);
+    }
+}
+
+#[test]
+fn programs_make_pages_of_what_the_database_says() {
+    if !Path::new("/usr/sbin/mariadbd").exists()
+        || !Path::new("/usr/share/perl5/DBD/MariaDB.pm").exists()
+            && !Path::new("/usr/lib/x86_64-linux-gnu/perl5/5.36/DBD/MariaDB.pm").exists()
+    {
+        println!("skipped: no MariaDB, or no DBD::MariaDB for Perl");
+        return;
+    }
+    let Some(result) = figures_of("web-cgi", "server = \"apache\"\nconnections = 2") else {
+        return;
+    };
+    let load = result.load.as_ref().unwrap();
+    assert!(load.ok > 2 && load.fault_count() == 0, "{:?}", load.faults);
+    assert!(value(&result, "database-cpu") > 1.0);
+}
+
+/// A short job of the brokerage; `None` where this host has no Tomcat or no database.
+fn brokerage(env: &[(&str, &str)]) -> Option<Result<Yield, Failure>> {
+    let parts = [
+        "/usr/sbin/mariadbd",
+        "/usr/share/tomcat10/lib/catalina.jar",
+        "/usr/share/java/mariadb-java-client.jar",
+    ];
+    if let Some(missing) = parts.iter().find(|part| !Path::new(part).exists()) {
+        println!("skipped: a real Tomcat on this host: no {missing}");
+        return None;
+    }
+    let options = "clients = 3\naccounts = 20\njit = \"quick\"\nrehearsal = 100\n\
+                   warmup = \"1s\"\nwindow = \"3s\"\ndeadline = \"1m\"";
+    let mut job = job_of("app-trade", options);
+    let env = env
+        .iter()
+        .map(|(name, value)| (name.to_string(), value.to_string()));
+    job.tuning.env = env.collect();
+    let result = try_on_this_host(&job)?;
+    Some(result.map(|(result, _)| result))
+}
+
+#[test]
+fn tomcat_and_a_database_trade() {
+    let Some(result) = brokerage(&[]) else {
+        return;
+    };
+    let result = result.map_err(|failure| failure.detail).unwrap();
+    let load = result.load.as_ref().unwrap();
+    assert!(load.ok > 20 && load.fault_count() == 0, "{:?}", load.faults);
+    assert_eq!(result.figures[0].spec.name, "transactions");
+    for name in ["transactions", "server-cpu", "database-cpu"] {
+        assert!(value(&result, name) > 1.0, "{name}");
+    }
+    assert!(
+        result.server.contains("MariaDB") && result.server.contains("Apache Tomcat/10"),
+        "{}",
+        result.server
+    );
+}
+
+#[test]
+fn a_tomcat_that_does_not_start_is_told_with_its_log() {
+    let Some(result) = brokerage(&[("JDK_JAVA_OPTIONS", "-XX:+NoSuchThing")]) else {
+        return;
+    };
+    let failure = result.unwrap_err();
+    assert_eq!(failure.reason, VoidReason::ServiceFailed);
+    println!("{}", failure.detail);
+    let begin = "tomcat ended with exit status: 1\ntomcat.log:\n";
+    assert!(failure.detail.starts_with(begin), "{}", failure.detail);
+    assert!(failure.detail.contains("NoSuchThing"), "{}", failure.detail);
+}
+
+#[test]
+fn a_soak_has_the_table_of_2004() {
+    let Some(result) = figures_of("web-soak", "server = \"apache\"\nconnections = 6") else {
+        return;
+    };
+    let value = |name| value(&result, name);
+    assert!(value("unsuccessful") < 0.5);
+    assert!(value("pages") > 100.0 && value("memory") > 1.0);
+    assert!(value("cpu-user") + value("cpu-system") > 0.1);
+}
+
+fn value(result: &Yield, name: &str) -> f64 {
+    let figure = result
+        .figures
+        .iter()
+        .find(|figure| figure.spec.name == name);
+    figure.unwrap().value
+}
+
+#[test]
+fn every_thread_lives_and_ends() {
+    let job = job_of("threads", "count = 2000\nat_once = 50");
+    let Some(result) = try_on_this_host(&job) else {
+        return;
+    };
+    let (result, _) = result.map_err(|failure| failure.detail).unwrap();
+    let (total, each) = (value(&result, "total-time"), value(&result, "per-thread"));
+    println!("threads: {total} s, {each} us each");
+    // No warm-up: every sample is of the window.
+    assert!(!result.samples.is_empty());
+    assert!(result.samples.iter().all(|sample| sample.at_ms > 0));
+    assert!((total * 1e6 / 2000.0 - each).abs() < 1e-6 && each > 0.5);
+}
+
+#[test]
+fn short_work_waits_longer_among_many_tasks() {
+    let Some(result) = figures_of("interactive", "tasks = [0, 32]") else {
+        return;
+    };
+    let means = &result.curves[1].points;
+    assert!(means[1].value > means[0].value, "{means:?}");
+}
+
+#[test]
+fn tasks_in_epoll_are_woken_all_and_those_in_accept_one_by_one() {
+    let job = job_of("accept", "waiters = [1, 32]\nwindow = \"1s\"");
+    let Some(result) = try_on_this_host(&job) else {
+        return;
+    };
+    let (result, _) = result.map_err(|failure| failure.detail).unwrap();
+    for figure in &result.figures {
+        println!(
+            "accept: {} {} {}",
+            figure.spec.name, figure.value, figure.spec.unit
+        );
+    }
+    let one = value(&result, "wakeups-wake-one");
+    assert!((one - 1.0).abs() < 0.01, "{one}");
+    let all = value(&result, "wakeups-wake-all");
+    assert!(all > 4.0, "{all}");
+}
+
+const SMB: &str = "applications = [\"EXCEL\"]\nwarmup = \"1s\"\nwindow = \"3s\"";
+
+/// A job with Samba on this host, if it has Samba.
+fn try_samba(job: &Job, disturb: Disturb<'_>) -> Option<Result<Yield, Failure>> {
+    let parts = [
+        "sbin/smbd",
+        "bin/smbtorture",
+        "bin/smbclient",
+        "share/dbench/client.txt",
+    ];
+    let missing = parts
+        .into_iter()
+        .find(|part| !Path::new("/usr").join(part).exists());
+    if let Some(why) = missing {
+        println!("skipped: a real job with Samba on this host: no {why}");
+        return None;
+    }
+    Some(try_disturbed(job, disturb)?.map(|(result, _)| result))
+}
+
+#[test]
+fn samba_serves_a_real_job() {
+    let job = job_of("smb", &format!("clients = 3\n{SMB}"));
+    let Some(result) = try_samba(&job, &|_, _| {}) else {
+        return;
+    };
+    let result = result.map_err(|failure| failure.detail).unwrap();
+    for figure in &result.figures {
+        println!(
+            "smb: {} {} {}",
+            figure.spec.name, figure.value, figure.spec.unit
+        );
+    }
+    assert_eq!(result.figures[0].spec.name, "throughput");
+    assert!(value(&result, "throughput") > 0.5);
+    assert!(value(&result, "read-mean") > 1.0 && value(&result, "open-mean") > 1.0);
+    assert!(value(&result, "errors") < 0.5);
+    assert!(result.server.starts_with("smbd 4"), "{}", result.server);
+}
+
+#[test]
+fn more_and_more_samba_clients_give_a_curve() {
+    let job = job_of("smb-ramp", &format!("clients = [1, 4]\n{SMB}"));
+    let Some(result) = try_samba(&job, &|_, _| {}) else {
+        return;
+    };
+    let result = result.map_err(|failure| failure.detail).unwrap();
+    let points = &result.curves[0].points;
+    println!("smb-ramp: {points:?}");
+    assert!(points.iter().all(|point| point.value > 4.0));
+    assert_eq!(
+        points.iter().map(|point| point.at).collect::<Vec<_>>(),
+        [1.0, 4.0]
+    );
+    assert_eq!(result.figures[0].spec.name, "peak");
+}
+
+#[test]
+fn a_file_that_changes_on_the_share_voids_the_trial() {
+    let job = job_of("smb", &format!("clients = 1\n{SMB}"));
+    let corrupt = |phase, dir: &Path| {
+        if phase != Phase::Measuring {
+            return;
+        }
+        let file = dir.join("smb/share/deposit");
+        let mut bytes = fs::read(&file).unwrap();
+        bytes[1 << 20] ^= 1;
+        fs::write(file, bytes).unwrap();
+    };
+    let Some(result) = try_samba(&job, &corrupt) else {
+        return;
+    };
+    let failure = result.unwrap_err();
+    assert_eq!(failure.reason, VoidReason::CheckFailed);
+    let what = "file on the share did not come back as it was: 4194304 bytes";
+    assert!(failure.detail.contains(what), "{}", failure.detail);
+}
+
+#[test]
+fn a_full_disk_under_the_share_voids_the_trial() {
+    let job = job_of(
+        "smb",
+        "clients = 8\napplications = [\"SEED\"]\nwindow = \"3s\"",
+    );
+    let shrink = |phase, dir: &Path| {
+        if phase == Phase::SettingUp {
+            mount_disk(dir, c"size=20m");
+        }
+    };
+    let Some(result) = try_samba(&job, &shrink) else {
+        return;
+    };
+    let failure = result.unwrap_err();
+    assert_eq!(failure.reason, VoidReason::CheckFailed);
+    assert!(
+        failure.detail.contains("NT_STATUS_DISK_FULL"),
+        "{}",
+        failure.detail
+    );
+}
+
+#[test]
+fn a_samba_that_does_not_start_is_told_with_its_log() {
+    let mut job = job_of("smb", &format!("clients = 1\n{SMB}"));
+    job.tuning.config = "passdb backend = nonsense".into();
+    let Some(result) = try_samba(&job, &|_, _| {}) else {
+        return;
+    };
+    let failure = result.unwrap_err();
+    assert_eq!(failure.reason, VoidReason::ServiceFailed);
+    println!("{}", failure.detail);
+    assert!(
+        failure
+            .detail
+            .contains("smbd ended with exit status: 1\nsmbd.log:")
+    );
+    assert!(failure.detail.contains("nonsense"), "{}", failure.detail);
+}
+
+#[test]
+fn a_service_that_ends_is_told_with_its_log() {
+    if let Some(why) = obstacle() {
+        println!("skipped: a real service on this host: {why}");
+        return;
+    }
+    let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = tempfile::tempdir().unwrap();
+    let cells = Cells::make(&cgroup2().unwrap().join("bakeoff-test")).unwrap();
+    let wire = Wire::lay().unwrap();
+    let command = ["/bin/sh", "-c", "echo no such module >&2; exit 3"];
+    let service = Service {
+        name: "doomed".into(),
+        command: command.map(String::from).into(),
+        logs: Vec::new(),
+        configuration: Vec::new(),
+        probe: Probe::Http {
+            server: (SERVER, 80).into(),
+            path: "/".into(),
+            body: [].into(),
+        },
+        patience: Duration::from_secs(10),
+        version: Vec::new(),
+    };
+    let mut running =
+        services::start(service, &BTreeMap::new(), (&wire, &cells), dir.path()).unwrap();
+    let stop = AtomicBool::new(false);
+    let why = running.wait_until_it_answers(&wire, &stop).unwrap_err();
+    expect![[r#"
+        doomed ended with exit status: 3
+        doomed.log:
+          no such module"#]]
+    .assert_eq(&why);
+}
+
+#[test]
+fn a_job_that_is_stopped_says_so_and_leaves_nothing() {
+    if let Some(why) = obstacle() {
+        println!("skipped: a real job on this host: {why}");
+        return;
+    }
+    let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = tempfile::tempdir().unwrap();
+    let ground = Ground {
+        dir: dir.path().join("stage"),
+        cgroup: cgroup2().unwrap().join("bakeoff-test"),
+        kernel_config: None,
+        disk: None,
+        // Other tests keep this host busy.
+        settling: Duration::ZERO,
+    };
+    let stop = AtomicBool::new(false);
+    // The host's word comes in the middle of a window of an hour.
+    let tell = |message| {
+        if message == FromAgent::Phase(Phase::Measuring) {
+            stop.store(true, Ordering::Relaxed);
+        }
+    };
+    let job = job("server = \"nginx\"\nconnections = 2\nwarmup = \"1s\"\nwindow = \"1h\"");
+    let failure = perform(&job, &ground, &stop, &tell).unwrap_err();
+    assert_eq!(failure.detail, "stopped by the host");
+    assert!(!ground.cgroup.exists(), "no cgroup is left behind");
+}
+
+/// A short job of the database workload; `None` where this host has no such server.
+fn database(server: &str, program: &str, config: &str) -> Option<Result<Yield, Failure>> {
+    if !Path::new(program).exists() {
+        println!("skipped: a real database on this host: no {program}");
+        return None;
+    }
+    let procedures = "[\"alter-table\", \"connect\", \"select\"]";
+    let options =
+        format!("server = {server:?}\nscale = 0.002\nprocedures = {procedures}\nlimit = \"5m\"");
+    let mut job = job_of("database", &options);
+    job.tuning.config = config.into();
+    let result = try_on_this_host(&job)?;
+    Some(result.map(|(result, _)| result))
+}
+
+const DATABASES: [(&str, &str, &str); 2] = [
+    ("mariadb", "/usr/sbin/mariadbd", "mariadbd"),
+    (
+        "postgresql",
+        "/usr/lib/postgresql/15/bin/postgres",
+        "postgres",
+    ),
+];
+
+#[test]
+fn databases_do_a_real_job_that_ends_before_its_limit() {
+    for (server, program, service) in DATABASES {
+        let Some(result) = database(server, program, "") else {
+            continue;
+        };
+        let result = result.map_err(|failure| failure.detail).unwrap();
+        let figures = result
+            .figures
+            .iter()
+            .map(|figure| figure.spec.name.as_str());
+        let names = [
+            "total-time",
+            "alter-table",
+            "connect",
+            "select",
+            "errors",
+            "server-cpu",
+        ];
+        assert_eq!(figures.collect::<Vec<_>>(), names);
+        let figure = |name| {
+            let mut figures = result.figures.iter();
+            figures
+                .find(|figure| figure.spec.name == name)
+                .unwrap()
+                .value
+        };
+        println!("{server}: {:?}", result.figures);
+        assert!(figure("errors") < 0.5);
+        assert!(figure("server-cpu") > 0.05, "{}", figure("server-cpu"));
+        // The samples cover the drive, not the limit.
+        let length_ms: u64 = result.samples.iter().map(|sample| sample.interval_ms).sum();
+        let total_ms = figure("total-time") * 1e3;
+        assert!(
+            (length_ms as f64 - total_ms).abs() < 1000.0,
+            "{length_ms} {total_ms}"
+        );
+        assert!(result.samples.iter().all(|sample| sample.at_ms > 0));
+        assert_eq!(result.samples[0].services[1].service, service);
+        assert!(
+            result.server.to_lowercase().contains(&server[..7]),
+            "{}",
+            result.server
+        );
+    }
+}
+
+#[test]
+fn a_database_that_does_not_start_is_told_with_its_log() {
+    for (server, program, _) in DATABASES {
+        let Some(result) = database(server, program, "no_such_setting = 1") else {
+            continue;
+        };
+        let failure = result.unwrap_err();
+        assert!(
+            failure.detail.contains("no_such_setting"),
+            "{}",
+            failure.detail
+        );
+    }
+}
+
+#[test]
+fn a_full_disk_under_a_database_voids_the_trial() {
+    let fill = |phase, dir: &Path| match phase {
+        Phase::SettingUp => mount_disk(dir, c"size=400m"),
+        Phase::WarmingUp => {
+            let ballast = fs::File::create(dir.join("ballast")).unwrap();
+            let why = io::copy(&mut io::repeat(1), &mut &ballast).unwrap_err();
+            assert_eq!(why.kind(), io::ErrorKind::StorageFull);
+        }
+        Phase::Starting | Phase::Settling | Phase::Measuring | Phase::Collecting => {}
+    };
+    for (server, program, _) in DATABASES {
+        if !Path::new(program).exists() {
+            println!("skipped: a real database on this host: no {program}");
+            continue;
+        }
+        let options = format!("server = {server:?}\nscale = 0.01\nprocedures = [\"insert\"]");
+        let Some(result) = try_disturbed(&job_of("database", &options), &fill) else {
+            return;
+        };
+        let failure = result.unwrap_err();
+        println!("{server}: {:?} {}", failure.reason, failure.detail);
+        assert!(
+            failure.detail.contains("No space left"),
+            "{}",
+            failure.detail
+        );
+    }
+}
+
+#[test]
+fn an_unknown_sysctl_fails_the_job_by_name() {
+    let mut job = job("server = \"nginx\"\nconnections = 1\nwindow = \"1s\"");
+    job.sysctl
+        .insert("net.ipv4.no_such_thing".into(), "1".into());
+    let Some(result) = try_on_this_host(&job) else {
+        return;
+    };
+    let failure = result.unwrap_err();
+    assert_eq!(failure.reason, VoidReason::AgentFailed);
+    assert!(
+        failure.detail.contains("no sysctl net.ipv4.no_such_thing"),
+        "{failure:?}"
+    );
+}

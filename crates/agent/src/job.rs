@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use load::Tick;
+use record::evidence::Sample;
 use record::plan::Tuning;
 use record::trial::VoidReason;
 use record::wire::{FromAgent, Job, Phase, Yield};
@@ -137,7 +138,6 @@ pub fn perform(
         figures,
         curves: driven.curves,
         load: driven.load,
-        samples: watched.samples,
         facts,
         kernel: kernel(),
         server: server(&services),
@@ -225,7 +225,11 @@ fn load(
         .wire
         .client
         .within(|| play.workload.drive(play.stage, stop, &mut gallery))?;
-    let watched = gallery.watch.map(Watch::end);
+    let watched = gallery.watch.map(|watch| {
+        let (watched, fresh) = watch.end();
+        tell_samples(tell, fresh);
+        watched
+    });
     if stop.load(Ordering::Relaxed) {
         return Err(anyhow::anyhow!("stopped by the host").into());
     }
@@ -275,7 +279,15 @@ impl Watcher for Gallery<'_> {
             second, ok, faults, ..
         } = tick;
         (self.tell)(FromAgent::Progress { second, ok, faults });
+        if let Some(watch) = &self.watch {
+            tell_samples(self.tell, watch.fresh());
+        }
     }
+}
+
+fn tell_samples(tell: &Tell<'_>, samples: impl IntoIterator<Item = Sample>) {
+    let samples = samples.into_iter().map(Box::new).map(FromAgent::Sample);
+    samples.for_each(tell);
 }
 
 /// `uname -r` and `-v`.

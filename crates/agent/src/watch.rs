@@ -21,6 +21,7 @@ const HIGHEST_PRIORITY: i32 = -20;
 #[derive(Debug)]
 pub struct Watch {
     thread: JoinHandle<Watched>,
+    taken: Receiver<Sample>,
     end: Sender<()>,
 }
 
@@ -36,23 +37,34 @@ pub struct Watched {
 /// Begins to watch a load that begins now.
 pub fn begin(sampler: Sampler, timing: Timing) -> Watch {
     let (end, ended) = channel();
+    let (take, taken) = channel();
     let began = Instant::now();
-    let thread = thread::spawn(move || watch(sampler, timing, began, &ended));
-    Watch { thread, end }
+    let thread = thread::spawn(move || watch(sampler, timing, began, (&take, &ended)));
+    Watch { thread, taken, end }
 }
 
 impl Watch {
-    /// Ends the watch; a window that is still open is closed here.
-    pub fn end(self) -> Watched {
+    /// The samples taken since this was last asked.
+    pub fn fresh(&self) -> impl Iterator<Item = Sample> {
+        self.taken.try_iter()
+    }
+
+    /// Ends the watch; a window that is still open is closed here. Also what is fresh then.
+    pub fn end(self) -> (Watched, Vec<Sample>) {
         drop(self.end);
         match self.thread.join() {
-            Ok(watched) => watched,
+            Ok(watched) => (watched, self.taken.try_iter().collect()),
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }
 }
 
-fn watch(mut sampler: Sampler, timing: Timing, began: Instant, ended: &Receiver<()>) -> Watched {
+fn watch(
+    mut sampler: Sampler,
+    timing: Timing,
+    began: Instant,
+    (take, ended): (&Sender<Sample>, &Receiver<()>),
+) -> Watched {
     // A server that takes every CPU would otherwise keep the watch from reading on time. For Linux this is
     // the calling thread's priority alone; who may not raise it reads a few milliseconds late.
     let _ = setpriority_process(None, HIGHEST_PRIORITY);
@@ -75,7 +87,9 @@ fn watch(mut sampler: Sampler, timing: Timing, began: Instant, ended: &Receiver<
         // The window's samples count from the reading that opened it, so none of them begins before it;
         // a late reading of the warm-up must not pass for one of them either.
         let zero = opened.unwrap_or(planned.max(reading.at));
-        taken.push(sampler.between(&last, &reading, zero));
+        let sample = sampler.between(&last, &reading, zero);
+        let _ = take.send(sample.clone());
+        taken.push(sample);
         last = reading;
         if over {
             break;

@@ -203,6 +203,7 @@ fn script(
                 faults: 0,
             },
         ),
+        said(0, FromAgent::Sample(Box::new(sample(truth.steal_ms)))),
     ];
     let served = [hello.clone()].into_iter().chain(begin.clone()).chain(load);
     match behaviour {
@@ -236,19 +237,13 @@ fn script(
             [said(2, FromAgent::Hello(foreign))].into()
         }
         Behaviour::Measures => served
-            .chain([said(1, FromAgent::Done(Box::new(done(truth))))])
+            .chain([said(1, FromAgent::Done(Box::new(done(&truth))))])
             .collect(),
     }
 }
 
-/// What a job of one second yields.
-fn done(truth: Truth<'_>) -> Yield {
-    let Truth {
-        arm,
-        rate_per_s,
-        steal_ms,
-    } = truth;
-    let mean_us = 1e6 / rate_per_s;
+/// The system in the only second of a job.
+fn sample(steal_ms: u64) -> Sample {
     let cpu = Cpu {
         user_ms: 400 - steal_ms / 2,
         system_ms: 500 - steal_ms / 2,
@@ -261,13 +256,21 @@ fn done(truth: Truth<'_>) -> Yield {
         available_bytes: 1 << 29,
         ..Memory::default()
     };
-    let sample = Sample {
+    Sample {
         at_ms: 1000,
         interval_ms: 1000,
         cpu,
         memory,
         ..Sample::default()
-    };
+    }
+}
+
+/// What a job of one second yields.
+fn done(truth: &Truth<'_>) -> Yield {
+    let Truth {
+        arm, rate_per_s, ..
+    } = *truth;
+    let mean_us = 1e6 / rate_per_s;
     let facts = BTreeMap::from([("/proc/version".to_string(), format!("fake kernel {arm}"))]);
     Yield {
         figures: vec![
@@ -286,7 +289,6 @@ fn done(truth: Truth<'_>) -> Yield {
         ],
         curves: Vec::new(),
         load: Some(load(rate_per_s)),
-        samples: vec![sample],
         facts: Facts {
             version: 1,
             values: facts,

@@ -17,6 +17,8 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -62,6 +64,9 @@ pub struct Run {
     pub facts: Vec<Option<Facts>>,
 }
 
+/// How long to wait for another process to let go of a run.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+
 /// A run directory under its lock: one process at a time.
 #[derive(Debug)]
 pub struct RunDir {
@@ -88,13 +93,7 @@ impl RunDir {
             .with_context(|| format!("cannot create run directory: {}", path.display()))?;
         let lock = File::create(path.join("lock"))
             .with_context(|| format!("cannot write to run directory: {}", path.display()))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                bail!("another bakeoff is at work on this run: {}", path.display())
-            }
-            Err(TryLockError::Error(why)) => return Err(why).context("cannot lock run directory"),
-        }
+        take(&lock, path)?;
         let dir = Self {
             path: path.into(),
             _lock: lock,
@@ -158,6 +157,23 @@ impl RunDir {
             fs::rename(&draft, &path)
         };
         write().with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// Takes the lock. One that was killed, or that is between the two steps of starting a program, holds it for a moment longer.
+fn take(lock: &File, path: &Path) -> Result<()> {
+    let begin = Instant::now();
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if begin.elapsed() < LOCK_PATIENCE => {
+                thread::sleep(LOCK_PATIENCE / 20);
+            }
+            Err(TryLockError::WouldBlock) => {
+                bail!("another bakeoff is at work on this run: {}", path.display())
+            }
+            Err(TryLockError::Error(why)) => return Err(why).context("cannot lock run directory"),
+        }
     }
 }
 

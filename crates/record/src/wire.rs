@@ -18,9 +18,9 @@ use crate::plan::Tuning;
 use crate::trial::VoidReason;
 
 /// Raised whenever a message changes.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
-/// Longest message, in bytes: a day of samples is about 80 MB, a trial of an hour 4 MB.
+/// Longest message, in bytes: what the clients saw of a day, second by second, is some 20 MB.
 pub const LIMIT: u32 = 256 << 20;
 
 /// Name of the virtio-serial port that the agent opens.
@@ -64,6 +64,8 @@ pub enum FromAgent {
         /// Faults so far.
         faults: u64,
     },
+    /// The system over some time of the load, mostly a second; told as it passes, so that a guest that dies leaves them.
+    Sample(Box<Sample>),
     /// The job is done.
     Done(Box<Yield>),
     /// The job failed.
@@ -140,8 +142,6 @@ pub struct Yield {
     pub curves: Vec<Curve>,
     /// What the clients saw.
     pub load: Option<LoadResult>,
-    /// The system, second by second, warm-up included.
-    pub samples: Vec<Sample>,
     /// What fairness checks compare.
     pub facts: Facts,
     /// `uname -r` and `-v`.

@@ -1,7 +1,7 @@
 //! One attempt at a trial: boot, greet, give the job, listen until the agent is done.
 //!
 //! ```text
-//! boot -> Hello? -> Run -> (Phase | Progress)* -> Done | Failed
+//! boot -> Hello? -> Run -> (Phase | Progress | Sample)* -> Done | Failed
 //!           |                     |
 //!       boot time-out        silence, overrun, panic, exit: each its own Void
 //! ```
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use machine::guest::{Boot, Guest, Happening};
-use record::evidence::Usage;
+use record::evidence::{Sample, Usage};
 use record::plan::{Arm, WorkloadPlan};
 use record::rundir::Evidence;
 use record::trial::{Measurement, Outcome, Trial, Void, VoidReason};
@@ -57,18 +57,27 @@ pub(crate) fn run(
         start,
         last_word: start,
         boot: None,
+        samples: Vec::new(),
     };
     let arm = lab.plan.arms.iter().find(|arm| arm.name == trial.arm);
     let arm = arm.expect("trials are made of the plan's arms");
-    let end = match talk.hold(&job(lab, arm, workload))? {
-        End::Interrupted => return Ok(None),
-        End::Void(reason, detail) => void(reason, detail, guest.console(LAST_LINES)),
+    let end = talk.hold(&job(lab, arm, workload))?;
+    let samples = talk.samples;
+    Ok(match end {
+        End::Interrupted => None,
+        End::Void(reason, detail) => {
+            let (outcome, _) = void(reason, detail, guest.console(LAST_LINES));
+            let evidence = Evidence {
+                samples,
+                facts: None,
+            };
+            Some((outcome, evidence))
+        }
         End::Done(done, boot) => {
             drop(guest);
-            measured(*done, boot, spin.end(lab))
+            Some(measured(*done, samples, (boot, spin.end(lab))))
         }
-    };
-    Ok(Some(end))
+    })
 }
 
 /// How fast the host is, which nothing within a guest should decide on: its kernel is what is compared.
@@ -115,12 +124,15 @@ fn void(reason: VoidReason, detail: String, console: Vec<String>) -> (Outcome, E
     )
 }
 
-fn measured(done: Yield, boot: Duration, spin: Duration) -> (Outcome, Evidence) {
+fn measured(
+    done: Yield,
+    samples: Vec<Sample>,
+    (boot, spin): (Duration, Duration),
+) -> (Outcome, Evidence) {
     let Yield {
         figures,
         curves,
         load,
-        samples,
         facts,
         kernel,
         server,
@@ -172,6 +184,7 @@ struct Talk<'t> {
     start: Duration,
     last_word: Duration,
     boot: Option<Duration>,
+    samples: Vec<Sample>,
 }
 
 impl Talk<'_> {
@@ -253,8 +266,15 @@ impl Talk<'_> {
             (FromAgent::Progress { second, ok, .. }, Some(_)) => {
                 self.pass(Passing::Progress { second, ok });
             }
+            (FromAgent::Sample(sample), Some(_)) => self.samples.push(*sample),
             (FromAgent::Hello(_), Some(_))
-            | (FromAgent::Done(_) | FromAgent::Phase(_) | FromAgent::Progress { .. }, None) => {
+            | (
+                FromAgent::Done(_)
+                | FromAgent::Phase(_)
+                | FromAgent::Progress { .. }
+                | FromAgent::Sample(_),
+                None,
+            ) => {
                 let detail = "the agent spoke out of turn".to_string();
                 return Ok(Some(End::Void(VoidReason::AgentFailed, detail)));
             }

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, DirEntry};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -213,6 +213,22 @@ fn every_failed_boot_is_void_with_its_reason_and_tried_once_more() {
             .count();
         assert_eq!(retried, 1, "{behaviour:?}: one second attempt");
     }
+}
+
+#[test]
+fn a_guest_that_dies_under_load_leaves_its_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::new(1.10, 0.001, &[Behaviour::Exits]);
+    world.run(dir.path(), |_| false).unwrap();
+    let trials = dir.path().join("trials").read_dir().unwrap().flatten();
+    let read = |entry: &DirEntry, name| fs::read_to_string(entry.path().join(name)).unwrap();
+    let died: Vec<_> = trials
+        .filter(|entry| read(entry, "trial.json").contains("machine-exit"))
+        .collect();
+    let [died] = &died[..] else {
+        panic!("one guest died: {died:?}");
+    };
+    assert_eq!(read(died, "samples.jsonl").lines().count(), 1);
 }
 
 #[test]

@@ -22,7 +22,13 @@ const PLACES: [&str; 6] = [
 ];
 
 /// Never read by a server: they would take half of the files and no little time.
-const UNREAD: [&str; 5] = ["doc", "man", "locale", "info", "zoneinfo"];
+const UNREAD: [&str; 5] = [
+    "share/doc",
+    "share/man",
+    "share/info",
+    "share/locale",
+    "share/zoneinfo",
+];
 
 /// The share of free memory that may be filled. The kernel takes it back where a server needs it, at a price.
 const SHARE: u64 = 2;
@@ -48,7 +54,7 @@ fn read_all(place: &Path, room_bytes: &mut u64) {
         let Ok(kind) = entry.file_type() else {
             continue;
         };
-        if kind.is_dir() && !UNREAD.iter().any(|name| entry.file_name() == *name) {
+        if kind.is_dir() && !UNREAD.iter().any(|place| entry.path().ends_with(place)) {
             read_all(&entry.path(), room_bytes);
         } else if kind.is_file() {
             *room_bytes = room_bytes.saturating_sub(read(&entry.path(), *room_bytes).unwrap_or(0));
@@ -74,7 +80,8 @@ mod tests {
             fs::write(path, vec![1; bytes]).unwrap();
         };
         write("a/program", 1000);
-        write("doc/book", 5000);
+        write("share/doc/book", 5000);
+        write("share/x", 0);
         write("library", 300);
         std::os::unix::fs::symlink("/dev/zero", dir.path().join("endless")).unwrap();
         for (room_bytes, left) in [(2000, 700), (1100, 0)] {

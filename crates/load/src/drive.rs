@@ -192,7 +192,7 @@ fn crew<'o>(
     };
     let plan = Plan {
         tally,
-        pacer: Pacer::new(traffic.schedule, span.start_ns, turn, traffic.seed),
+        pacer: pacer(traffic, span, turn),
         picker: picker(traffic, turn.0),
         suite: traffic.tls.as_ref().map(Suite::new).transpose()?,
     };
@@ -213,9 +213,19 @@ fn http2_crew(
         target,
         connections: numbers.end - numbers.start,
         tally,
-        pacer: Pacer::new(traffic.schedule, span.start_ns, turn, traffic.seed),
+        pacer: pacer(traffic, span, turn),
         thread: turn.0,
         start_ns: span.start_ns,
+    }
+}
+
+/// Lines that are equally slow keep clients in step for long: those that began together would ask in waves.
+fn pacer(traffic: &Traffic, span: Span, turn: (u32, u32)) -> Pacer {
+    let pacer = Pacer::new(traffic.schedule, span.start_ns, turn, traffic.seed);
+    if traffic.bits_per_s.is_empty() {
+        pacer
+    } else {
+        pacer.opening(traffic.warmup / 2)
     }
 }
 

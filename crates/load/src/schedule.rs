@@ -103,10 +103,22 @@ impl Pacer {
     }
 }
 
+impl Pacer {
+    /// Spreads the beginnings of a closed loop over at least this time.
+    pub(crate) fn opening(mut self, time: Duration) -> Self {
+        if let Self::Closed(rests) = &mut self {
+            rests.opening_ns = rests.opening_ns.max(clock::ns(time));
+        }
+        self
+    }
+}
+
 /// The rests of one thread's clients.
 pub(crate) struct Rests {
     least_ns: u64,
     most_ns: u64,
+    /// Clients begin spread over this time.
+    opening_ns: u64,
     dice: Dice,
 }
 
@@ -115,6 +127,7 @@ impl Rests {
         Self {
             least_ns: clock::ns(think.least),
             most_ns: clock::ns(think.most),
+            opening_ns: clock::ns(think.most),
             dice,
         }
     }
@@ -125,7 +138,7 @@ impl Rests {
 
     /// How long a client waits before its first request.
     pub(crate) fn first_ns(&mut self) -> u64 {
-        self.between(0, self.most_ns)
+        self.between(0, self.opening_ns)
     }
 
     /// How long a client rests now.
@@ -232,16 +245,21 @@ mod tests {
             least: Duration::from_nanos(100),
             most: Duration::from_nanos(300),
         };
-        let Pacer::Closed(mut rests) = Pacer::new(Schedule::Closed { think }, 0, (0, 1), 7) else {
-            unreachable!("a closed schedule has a closed pacer");
+        let rests = |opening| {
+            let pacer = Pacer::new(Schedule::Closed { think }, 0, (0, 1), 7);
+            let Pacer::Closed(rests) = pacer.opening(Duration::from_nanos(opening)) else {
+                unreachable!("a closed schedule has a closed pacer");
+            };
+            rests
         };
-        let mut mean = |rest: fn(&mut Rests) -> u64, least, most| {
+        let mean = |mut rests: Rests, rest: fn(&mut Rests) -> u64, least, most| {
             let all: Vec<_> = (0..10_000).map(|_| rest(&mut rests)).collect();
             assert!(all.iter().all(|rest| (least..=most).contains(rest)));
             all.iter().sum::<u64>() / 10_000
         };
-        assert!((198..=202).contains(&mean(Rests::next_ns, 100, 300)));
-        assert!((146..=154).contains(&mean(Rests::first_ns, 0, 300)));
+        assert!((198..=202).contains(&mean(rests(0), Rests::next_ns, 100, 300)));
+        assert!((146..=154).contains(&mean(rests(0), Rests::first_ns, 0, 300)));
+        assert!((490..=510).contains(&mean(rests(1000), Rests::first_ns, 0, 1000)));
     }
 
     fn arrivals(rate_per_s: f64, arrivals: Arrivals, threads: u32, count: usize) -> Vec<u64> {

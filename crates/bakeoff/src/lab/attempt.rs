@@ -6,6 +6,7 @@
 //!       boot time-out        silence, overrun, panic, exit: each its own Void
 //! ```
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -149,6 +150,15 @@ fn measured(
         let detail = format!("figure is not a number: {odd}");
         return void(VoidReason::AgentFailed, detail, vec![]);
     }
+    // Figures are found by name: of two of one name the second would pass unseen.
+    let names: BTreeSet<&str> = figures
+        .iter()
+        .map(|figure| figure.spec.name.as_str())
+        .collect();
+    if names.len() < figures.len() {
+        let detail = "two figures have one name".to_string();
+        return void(VoidReason::AgentFailed, detail, vec![]);
+    }
     let usage = Usage::over(&samples);
     let boot_ms = boot.as_millis() as u64;
     let measurement = Measurement {
@@ -290,5 +300,50 @@ impl Talk<'_> {
 
     fn pass(&self, passing: Passing) {
         (self.lab.show)(News::Passing(self.trial, passing));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use record::evidence::Facts;
+    use record::metric::{Direction, Figure, MetricSpec, Role};
+
+    fn outcome(named: &[(&str, f64)]) -> Outcome {
+        let figure = |(name, value): &(&str, f64)| Figure {
+            spec: MetricSpec {
+                name: name.to_string(),
+                unit: "s".into(),
+                direction: Direction::Lower,
+                role: Role::Primary,
+            },
+            value: *value,
+        };
+        let done = Yield {
+            figures: named.iter().map(figure).collect(),
+            curves: vec![],
+            load: None,
+            facts: Facts::default(),
+            kernel: "k".into(),
+            server: "s".into(),
+        };
+        measured(done, vec![], (Duration::ZERO, Duration::ZERO)).0
+    }
+
+    #[test]
+    fn figures_that_cannot_be_compared_void_the_trial() {
+        for (figures, why) in [
+            (
+                &[("time", 1.0), ("time", 2.0)][..],
+                "two figures have one name",
+            ),
+            (&[("time", f64::NAN)], "figure is not a number: time"),
+        ] {
+            let Outcome::Void(void) = outcome(figures) else {
+                panic!("{why} is no reason");
+            };
+            assert_eq!(void.detail, why);
+        }
+        assert!(matches!(outcome(&[("time", 1.0)]), Outcome::Measured(_)));
     }
 }

@@ -13,7 +13,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::cpus;
 
 /// Time between the beginnings of two thefts.
 const PERIOD: Duration = Duration::from_millis(20);
@@ -29,12 +31,11 @@ impl Thief {
     /// Begins to take `share` of each CPU that this process may use. Needs the right to real-time scheduling.
     pub fn begin(share: f64) -> Result<Self> {
         assert!((0.0..1.0).contains(&share), "plan is validated: a share");
-        let mine = sched_getaffinity(None).context("read the CPUs of this process")?;
         let mut thief = Self {
             ends: Arc::new(AtomicBool::new(false)),
             hands: Vec::new(),
         };
-        for cpu in (0..CpuSet::MAX_CPU).filter(|cpu| mine.is_set(*cpu)) {
+        for cpu in cpus::numbers()? {
             let (ends, (ready, is_ready)) = (Arc::clone(&thief.ends), std::sync::mpsc::channel());
             thief.hands.push(thread::spawn(move || {
                 let prepared = prepare(cpu);
@@ -60,9 +61,9 @@ impl Drop for Thief {
 }
 
 /// Goes to its CPU and before all ordinary threads there.
-fn prepare(cpu: usize) -> Result<()> {
+fn prepare(cpu: u32) -> Result<()> {
     let mut only = CpuSet::new();
-    only.set(cpu);
+    only.set(cpu as usize);
     sched_setaffinity(None, &only).context("bind a thread to a CPU")?;
     go_first().context("schedule a thread in real time")
 }

@@ -24,6 +24,11 @@ impl Dice {
         ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 
+    /// A number between two, all of them equally likely; `low` is not above `high`.
+    pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + ((high - low) as f64 * self.share()) as u64
+    }
+
     /// A whole number in `0..limit`; `limit` is small against 2^53.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit

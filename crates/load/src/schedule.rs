@@ -101,9 +101,7 @@ impl Pacer {
             }
         }
     }
-}
 
-impl Pacer {
     /// Spreads the beginnings of a closed loop over at least this time.
     pub(crate) fn opening(mut self, time: Duration) -> Self {
         if let Self::Closed(rests) = &mut self {
@@ -146,12 +144,12 @@ impl Rests {
         self.between(self.least_ns, self.most_ns)
     }
 
+    /// Most clients never rest, or always as long: these draw nothing.
     fn between(&mut self, least_ns: u64, most_ns: u64) -> u64 {
-        let spread_ns = most_ns - least_ns;
-        if spread_ns == 0 {
+        if least_ns == most_ns {
             return least_ns;
         }
-        least_ns + (spread_ns as f64 * self.dice.share()) as u64
+        self.dice.between(least_ns, most_ns)
     }
 }
 

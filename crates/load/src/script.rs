@@ -126,7 +126,7 @@ impl Script {
                     };
                 }
                 Some(Act::Think(low_ns, high_ns)) => {
-                    think_ns += low_ns + ((high_ns - low_ns) as f64 * dice.share()) as u64;
+                    think_ns += dice.between(*low_ns, *high_ns);
                     next_act
                 }
                 Some(Act::Maybe(share, place)) if dice.share() <= *share => *place,

@@ -20,7 +20,7 @@ use crate::trial::VoidReason;
 /// Raised whenever a message changes.
 pub const PROTOCOL: u32 = 4;
 
-/// Longest message, in bytes: what the clients saw of a day, second by second, is some 20 MB.
+/// Longest message, in bytes: a second of what the clients saw takes 836, so that three days of it fit.
 pub const LIMIT: u32 = 256 << 20;
 
 /// Name of the virtio-serial port that the agent opens.

@@ -219,6 +219,8 @@ fn unserved(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String> {
 /// Signs that something other than the arm set the figures.
 fn wrong_limit(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String> {
     let mut warnings = Vec::new();
+    // The time of a disk is the work's own where it is measured in time.
+    let is_counted = run.opening.ns_per_instruction.is_some();
     for arm in arms(run) {
         let trials = measured.of_arm(workload, &arm.name);
         let share = |of: fn(&Measurement) -> f64| mean(&trials, |trial| of(trial));
@@ -246,8 +248,6 @@ fn wrong_limit(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String
             "idle",
             "the load, not the arm, may have set the figures: add connections",
         );
-        // The time of a disk is the work's own where it is measured in time.
-        let is_counted = run.opening.ns_per_instruction.is_some();
         let waiting = |trial: &Measurement| trial.usage.cpu_waiting;
         warn(
             if is_counted { share(waiting) } else { 0.0 },

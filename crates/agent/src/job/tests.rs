@@ -65,6 +65,17 @@ fn try_on_this_host(job: &Job) -> Option<Result<(Yield, Vec<FromAgent>), Failure
     try_disturbed(job, &|_, _| {})
 }
 
+fn ground(dir: &Path) -> Ground {
+    Ground {
+        dir: dir.join("stage"),
+        cgroup: cgroup2().unwrap().join("bakeoff-test"),
+        kernel_config: None,
+        disk: None,
+        // Other tests keep this host busy.
+        settling: Duration::ZERO,
+    }
+}
+
 /// What a test does to the stage's directory when a phase begins.
 type Disturb<'d> = &'d (dyn Fn(Phase, &Path) + Sync);
 
@@ -80,14 +91,7 @@ fn try_disturbed(
     let dir = tempfile::tempdir().unwrap();
     // Servers' own users go through it to their files.
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let ground = Ground {
-        dir: dir.path().join("stage"),
-        cgroup: cgroup2().unwrap().join("bakeoff-test"),
-        kernel_config: None,
-        disk: None,
-        // Other tests keep this host busy.
-        settling: Duration::ZERO,
-    };
+    let ground = ground(dir.path());
     fs::create_dir(&ground.dir).unwrap();
     let told = Mutex::new(Vec::new());
     let tell = |message| {
@@ -572,14 +576,7 @@ fn a_job_that_is_stopped_says_so_and_leaves_nothing() {
     }
     let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
-    let ground = Ground {
-        dir: dir.path().join("stage"),
-        cgroup: cgroup2().unwrap().join("bakeoff-test"),
-        kernel_config: None,
-        disk: None,
-        // Other tests keep this host busy.
-        settling: Duration::ZERO,
-    };
+    let ground = ground(dir.path());
     let stop = AtomicBool::new(false);
     // The host's word comes in the middle of a window of an hour.
     let tell = |message| {
@@ -640,13 +637,7 @@ fn databases_do_a_real_job_that_ends_before_its_limit() {
             "server-cpu",
         ];
         assert_eq!(figures.collect::<Vec<_>>(), names);
-        let figure = |name| {
-            let mut figures = result.figures.iter();
-            figures
-                .find(|figure| figure.spec.name == name)
-                .unwrap()
-                .value
-        };
+        let figure = |name| value(&result, name);
         println!("{server}: {:?}", result.figures);
         assert!(figure("errors") < 0.5);
         assert!(figure("server-cpu") > 0.05, "{}", figure("server-cpu"));

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use machine::guest::{Boot, Guest, Happening};
-use record::evidence::{Sample, Usage};
+use record::evidence::{Facts, Sample, Usage};
 use record::plan::{Arm, WorkloadPlan};
 use record::rundir::Evidence;
 use record::trial::{Measurement, Outcome, Trial, Void, VoidReason};
@@ -44,11 +44,8 @@ pub(crate) fn run(
     }) {
         Ok(guest) => guest,
         Err(why) => {
-            return Ok(Some(void(
-                VoidReason::StartFailed,
-                format!("{why:#}"),
-                vec![],
-            )));
+            let outcome = void(VoidReason::StartFailed, format!("{why:#}"), vec![]);
+            return Ok(Some((outcome, Evidence::default())));
         }
     };
     let mut talk = Talk {
@@ -64,21 +61,15 @@ pub(crate) fn run(
     let arm = arm.expect("trials are made of the plan's arms");
     let end = talk.hold(&job(lab, arm, workload))?;
     let samples = talk.samples;
-    Ok(match end {
-        End::Interrupted => None,
-        End::Void(reason, detail) => {
-            let (outcome, _) = void(reason, detail, guest.console(LAST_LINES));
-            let evidence = Evidence {
-                samples,
-                facts: None,
-            };
-            Some((outcome, evidence))
-        }
+    let (outcome, facts) = match end {
+        End::Interrupted => return Ok(None),
+        End::Void(reason, detail) => (void(reason, detail, guest.console(LAST_LINES)), None),
         End::Done(done, boot) => {
             drop(guest);
-            Some(measured(*done, samples, (boot, spin.end(lab))))
+            measured(*done, Usage::over(&samples), (boot, spin.end(lab)))
         }
-    })
+    };
+    Ok(Some((outcome, Evidence { samples, facts })))
 }
 
 /// How fast the host is, which nothing within a guest should decide on: its kernel is what is compared.
@@ -114,22 +105,19 @@ fn job(lab: &Lab<'_>, arm: &Arm, workload: &WorkloadPlan) -> Job {
     }
 }
 
-fn void(reason: VoidReason, detail: String, console: Vec<String>) -> (Outcome, Evidence) {
-    (
-        Outcome::Void(Void {
-            reason,
-            detail,
-            console,
-        }),
-        Evidence::default(),
-    )
+fn void(reason: VoidReason, detail: String, console: Vec<String>) -> Outcome {
+    Outcome::Void(Void {
+        reason,
+        detail,
+        console,
+    })
 }
 
 fn measured(
     done: Yield,
-    samples: Vec<Sample>,
+    usage: Usage,
     (boot, spin): (Duration, Duration),
-) -> (Outcome, Evidence) {
+) -> (Outcome, Option<Facts>) {
     let Yield {
         figures,
         curves,
@@ -148,7 +136,7 @@ fn measured(
         .map(|curve| &curve.name);
     if let Some(odd) = odd_figure.or(odd_curve) {
         let detail = format!("figure is not a number: {odd}");
-        return void(VoidReason::AgentFailed, detail, vec![]);
+        return (void(VoidReason::AgentFailed, detail, vec![]), None);
     }
     // Figures are found by name: of two of one name the second would pass unseen.
     let names: BTreeSet<&str> = figures
@@ -157,9 +145,8 @@ fn measured(
         .collect();
     if names.len() < figures.len() {
         let detail = "two figures have one name".to_string();
-        return void(VoidReason::AgentFailed, detail, vec![]);
+        return (void(VoidReason::AgentFailed, detail, vec![]), None);
     }
-    let usage = Usage::over(&samples);
     let boot_ms = boot.as_millis() as u64;
     let measurement = Measurement {
         figures,
@@ -171,13 +158,7 @@ fn measured(
         kernel,
         server,
     };
-    (
-        Outcome::Measured(Box::new(measurement)),
-        Evidence {
-            samples,
-            facts: Some(facts),
-        },
-    )
+    (Outcome::Measured(Box::new(measurement)), Some(facts))
 }
 
 enum End {
@@ -306,7 +287,6 @@ impl Talk<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use record::evidence::Facts;
     use record::metric::{Direction, Figure, MetricSpec, Role};
 
     fn outcome(named: &[(&str, f64)]) -> Outcome {
@@ -327,7 +307,7 @@ mod tests {
             kernel: "k".into(),
             server: "s".into(),
         };
-        measured(done, vec![], (Duration::ZERO, Duration::ZERO)).0
+        measured(done, Usage::default(), (Duration::ZERO, Duration::ZERO)).0
     }
 
     #[test]

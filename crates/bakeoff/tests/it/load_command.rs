@@ -327,11 +327,25 @@ fn servers_that_are_not_there_or_not_right_are_refused() {
 #[test]
 fn several_mistakes_in_options_are_listed_together() {
     let words = [
-        "a.org", "--slow", "fast", "--source", "here", "--ramp", "up", "-H", "none", "--think",
-        "3s to 1s",
+        "a.org", "--slow", "fast", "--source", "here", "--ramp", "up", "-H", "none",
     ];
     check_refused(
         &[&words],
+        NOTHING,
+        &expect![[r#"
+            bakeoff: URL: no scheme in the URL: a.org (write http://a.org)
+            --source: not a source address: "here" (write 127.0.0.1, 127.0.0.1-127.0.0.16 or 127.1.0.0/24)
+            --slow: not a speed: "fast" (write it like 28.8k, 56k or 1M)
+            --ramp: not a ramp: "up" (write rate=1000..8000/1000 or connections=1..64/x2)
+            --header: not a header field: "none" (write "Name: value")
+        "#]],
+    );
+}
+
+#[test]
+fn a_rest_that_ends_before_it_begins_is_refused() {
+    check_refused(
+        &[&[NOBODY, "--think", "3s to 1s"]],
         NOTHING,
         &expect![[r#"
             error: invalid value '3s to 1s' for '--think <TIME>': the shorter time comes first: "3s to 1s", write it like "100ms to 300ms"

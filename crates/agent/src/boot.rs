@@ -26,24 +26,9 @@ use workload::Workload;
 
 use crate::boot::modules::Modules;
 use crate::job::Ground;
+use crate::needs::{self, GROUND_MODULES, LINE_MODULES};
 use crate::port::Port;
 use crate::talk::{self, SAID, UNSAID};
-
-/// Modules without which the host cannot be reached.
-const LINE_MODULES: &[&str] = &["virtio_pci", "virtio_mmio", "virtio_console"];
-
-/// Modules for the image and the wire. ext4 asks for its checksum by an alias that nobody resolves here,
-/// so the modules that give it are named; which of them exist depends on the kernel.
-const GROUND_MODULES: &[&str] = &[
-    "virtio_blk",
-    "virtio_rng",
-    "crc32c_generic",
-    "crc32c_intel",
-    "crc32c_cryptoapi",
-    "ext4",
-    "overlay",
-    "veth",
-];
 
 /// Guest time that a kernel has to finish setting itself up; 7.2 takes 3 s of it.
 const SETTLING: Duration = Duration::from_secs(60);
@@ -143,22 +128,11 @@ fn missing_words(missing: &[String]) -> String {
 fn prepare_ground(modules: &Modules, job: &Job, workload: &dyn Workload) -> Result<Ground> {
     let mut missing = modules.load_all(GROUND_MODULES)?;
     missing.extend(modules.load_all(&workload.modules())?);
-    // A sysctl may name a module that the kernel would ask modprobe for.
-    let by_sysctl = job
-        .sysctl
-        .iter()
-        .filter_map(|(name, value)| match name.as_str() {
-            "net.ipv4.tcp_congestion_control" => Some(format!("tcp_{value}")),
-            "net.core.default_qdisc" => Some(format!("sch_{value}")),
-            _ => None,
-        });
-    for module in by_sysctl {
+    for module in needs::of_sysctls(&job.sysctl) {
         modules.load_all(&[&module])?;
     }
-    // The file of one scheduler is named after it and what it is.
-    let scheduler = job.tuning.io_scheduler.as_str();
-    if !scheduler.is_empty() {
-        modules.load_all(&[scheduler, &format!("{scheduler}-iosched")])?;
+    for module in needs::of_scheduler(&job.tuning.io_scheduler) {
+        modules.load_all(&[&module])?;
     }
     let kernel_config = modules.kernel_config();
     root::switch().with_context(|| missing_words(&missing))?;

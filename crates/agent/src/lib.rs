@@ -15,6 +15,7 @@ mod disk;
 pub mod facts;
 pub mod job;
 mod live;
+pub mod needs;
 mod port;
 pub mod proc;
 pub mod sampler;

@@ -107,6 +107,12 @@ pub struct RunArgs {
     /// Look for newer kernels and packages instead of using the cached ones
     #[arg(long)]
     pub refresh: bool,
+    /// Trials to run at a time, only where instructions are counted [default: one for each CPU, memory permitting]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Print the host time of each phase of a trial, by arm
+    #[arg(long)]
+    pub timings: bool,
 }
 
 /// Verdicts that a gate may trip on.

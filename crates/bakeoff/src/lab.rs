@@ -6,13 +6,20 @@
 //!     something outside disturbed it: the whole block again, in a new order
 //! then look: judge all blocks so far, stop when every workload is decided
 //! ```
+//! Where the host's load is no part of the figures, several attempts run at a time, each on a thread of its own:
+//! they begin in that order, and blocks are looked at in theirs.
+//!
 //! A run that was interrupted is the same loop over a journal that is not empty: trials that have
 //! ended are passed over, everything else follows from the plan's seed.
 
 mod attempt;
 mod ledger;
 
+use std::fs;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, Scope};
 
 use anyhow::{Result, bail};
 use machine::clock::Clock;
@@ -25,6 +32,7 @@ use record::trial::{Outcome, Trial};
 use record::verdict::{Comparison, Judgement, Verdict};
 use record::wire::Greeting;
 
+use attempt::{Attempted, Bench};
 use ledger::Ledger;
 
 /// Attempts at one trial: emulators fail now and then, so one more is tried.
@@ -50,6 +58,8 @@ pub struct Lab<'l> {
     pub greeting: &'l Greeting,
     /// Set when the user wants to stop.
     pub interrupted: &'l AtomicBool,
+    /// Attempts that may run at a time, 1 at the least.
+    pub jobs: usize,
     /// Told of everything, after it is on disk.
     pub show: &'l dyn Fn(News<'_>),
 }
@@ -79,6 +89,8 @@ pub enum Passing {
         /// Right answers so far.
         ok: u64,
     },
+    /// Its figures are not wanted any more: its workload was decided meanwhile.
+    Cancelled,
 }
 
 /// How a run ended.
@@ -117,12 +129,12 @@ pub fn run(lab: &Lab<'_>, opening: Opening) -> Result<Finish> {
             lab.note(&mut book, Event::Resumed { bakeoff })?;
         }
     }
-    match lab.run_blocks(&mut book)? {
-        Some(reason) => {
+    match lab.run_blocks(book)? {
+        (mut book, Some(reason)) => {
             lab.note(&mut book, Event::Closed { reason })?;
             Ok(Finish::Complete)
         }
-        None => Ok(Finish::Interrupted),
+        (_, None) => Ok(Finish::Interrupted),
     }
 }
 
@@ -157,56 +169,170 @@ fn refuse_changes(before: &Opening, now: &Opening) -> Result<()> {
     )
 }
 
-impl Lab<'_> {
+/// An attempt that runs on a thread of its own.
+struct Running {
+    trial: Trial,
+    attempt: u32,
+    /// Set when its figures are not wanted any more.
+    cancelled: Arc<AtomicBool>,
+}
+
+/// What the thread of an attempt tells the lab.
+enum Report {
+    Passing(Passing),
+    Ended(Result<Option<Attempted>>),
+}
+
+/// Both ends of the line between the lab and the threads of its attempts: a trial's number, and what it reports.
+struct Line {
+    say: Sender<(u32, Report)>,
+    hear: Receiver<(u32, Report)>,
+}
+
+/// How far the run is.
+struct Progress<'p> {
+    book: Book,
+    /// The block that is looked at next.
+    block: u32,
+    /// The workloads that run it.
+    open: Vec<&'p WorkloadPlan>,
+    /// Those of them whose trials have not all ended.
+    incomplete: Vec<&'p WorkloadPlan>,
+    running: Vec<Running>,
+}
+
+impl Progress<'_> {
+    /// Ends the attempts of these trials without a record.
+    fn cancel(&mut self, unwanted: impl Fn(&Trial) -> bool) -> Vec<Trial> {
+        let gone = self.running.extract_if(.., |one| unwanted(&one.trial));
+        let cancel = |one: Running| {
+            one.cancelled.store(true, Ordering::Relaxed);
+            one.trial
+        };
+        gone.map(cancel).collect()
+    }
+}
+
+/// An attempt that may begin.
+struct Next<'p> {
+    workload: &'p WorkloadPlan,
+    trial: Trial,
+    attempt: u32,
+}
+
+impl<'l> Lab<'l> {
     /// Runs blocks until all is decided; `None` when interrupted, else why it ended.
-    fn run_blocks(&self, book: &mut Book) -> Result<Option<String>> {
-        let most = self.plan.design.max_blocks;
-        let mut judgement = self.judge()?;
-        for block in book.ledger.looked() + 1..=most {
-            let open = self.open(&book.ledger, &judgement, block);
-            if open.is_empty() {
-                return Ok(Some(format!("decided after {} blocks", block - 1)));
+    ///
+    /// Attempts begin in the order of the schedule, `jobs` at a time. While the last ones of a block run, those of the
+    /// next block begin: they are recorded, but judged only when their block's turn comes.
+    fn run_blocks(&self, book: Book) -> Result<(Book, Option<String>)> {
+        let looked = book.ledger.looked();
+        let open = self.undecided(&self.judge(looked)?);
+        let mut progress = Progress {
+            book,
+            block: looked + 1,
+            incomplete: open.clone(),
+            open,
+            running: Vec::new(),
+        };
+        if let Some(why) = self.obstacle(&progress) {
+            return Ok((progress.book, Some(why)));
+        }
+        let (say, hear) = mpsc::channel();
+        let line = Line { say, hear };
+        let end = thread::scope(|scope| {
+            let end = self.run_attempts(&mut progress, scope, &line);
+            // A scope waits for its threads, and an error has left some of them running.
+            progress.cancel(|_| true);
+            end
+        })?;
+        Ok((progress.book, end))
+    }
+
+    fn run_attempts<'s>(
+        &self,
+        progress: &mut Progress<'l>,
+        scope: &'s Scope<'s, '_>,
+        line: &Line,
+    ) -> Result<Option<String>>
+    where
+        'l: 's,
+    {
+        loop {
+            if let Some(end) = self.end_blocks(progress)? {
+                return Ok(Some(end));
             }
-            if let Some(why) = self.hopeless(&book.ledger) {
-                return Ok(Some(why));
+            while progress.running.len() < self.jobs && !self.interrupted.load(Ordering::Relaxed) {
+                let Some(next) = self.next_attempt(progress) else {
+                    break;
+                };
+                self.begin(progress, next, (scope, &line.say))?;
             }
-            for workload in open {
-                if !self.run_block(book, workload, block)? {
+            if progress.running.is_empty() {
+                if self.interrupted.load(Ordering::Relaxed) {
                     return Ok(None);
                 }
+                // All that could begin was skipped.
+                continue;
             }
-            judgement = self.judge()?;
-            let lines = look_lines(&judgement, &self.plan.design);
-            self.note(
-                book,
-                Event::Looked {
-                    blocks: block,
-                    lines,
-                },
-            )?;
-            book.ledger.look(block);
+            self.hear(progress, line)?;
         }
-        let end = if self.undecided(&judgement).is_empty() {
-            "decided"
-        } else {
-            "not all decided"
-        };
-        Ok(Some(format!(
-            "{end} after {most} blocks, the most that the plan allows"
-        )))
     }
 
-    /// The workloads that need a block. One that had begun it when the run was interrupted ends it first, because what
-    /// it seems to decide may yet be found to be disturbed.
-    fn open(&self, ledger: &Ledger, judgement: &Judgement, block: u32) -> Vec<&WorkloadPlan> {
-        let undecided = self.undecided(judgement);
-        let is_open = |workload: &&WorkloadPlan| {
-            ledger.has_begun(&workload.id, block) || undecided.contains(workload)
-        };
-        self.plan.workloads.iter().filter(is_open).collect()
+    /// Looks at every block that is complete; why the run is over, if it is.
+    fn end_blocks(&self, progress: &mut Progress<'l>) -> Result<Option<String>> {
+        loop {
+            let block = progress.block;
+            while let Some(workload) = progress.incomplete.first() {
+                if !self.is_complete(&mut progress.book, workload, block)? {
+                    return Ok(None);
+                }
+                progress.incomplete.remove(0);
+            }
+            let judgement = self.judge(block)?;
+            let open = self.undecided(&judgement);
+            let event = Event::Looked {
+                blocks: block,
+                lines: look_lines(&judgement, &self.plan.design),
+                undecided: Some(open.iter().map(|workload| workload.id.clone()).collect()),
+            };
+            self.note(&mut progress.book, event)?;
+            progress.book.ledger.look(block);
+            progress.block = block + 1;
+            progress.incomplete.clone_from(&open);
+            progress.open = open;
+            if let Some(why) = self.obstacle(progress) {
+                self.cancel(progress, |_| true);
+                return Ok(Some(why));
+            }
+            let wanted: Vec<&str> = progress.open.iter().map(|one| one.id.as_str()).collect();
+            self.cancel(progress, |trial| !wanted.contains(&trial.workload.as_str()));
+        }
     }
 
-    fn undecided(&self, judgement: &Judgement) -> Vec<&WorkloadPlan> {
+    fn cancel(&self, progress: &mut Progress<'l>, unwanted: impl Fn(&Trial) -> bool) {
+        for trial in progress.cancel(unwanted) {
+            (self.show)(News::Passing(&trial, Passing::Cancelled));
+        }
+    }
+
+    /// Why the next block is not run.
+    fn obstacle(&self, progress: &Progress<'_>) -> Option<String> {
+        let most = self.plan.design.max_blocks;
+        let before = progress.block - 1;
+        match (progress.open.is_empty(), before < most) {
+            (true, true) => Some(format!("decided after {before} blocks")),
+            (true, false) => Some(format!(
+                "decided after {most} blocks, the most that the plan allows"
+            )),
+            (false, false) => Some(format!(
+                "not all decided after {most} blocks, the most that the plan allows"
+            )),
+            (false, true) => self.hopeless(&progress.book.ledger),
+        }
+    }
+
+    fn undecided(&self, judgement: &Judgement) -> Vec<&'l WorkloadPlan> {
         let open = |workload: &&WorkloadPlan| !verdict::is_decided(judgement, &workload.id);
         self.plan.workloads.iter().filter(open).collect()
     }
@@ -228,119 +354,181 @@ impl Lab<'_> {
         none.then(|| format!("no arm but the baseline gave a figure in {PATIENCE} trials in a row"))
     }
 
-    /// Runs what is left of one block of one workload, again if something outside disturbed it; whether it came to an
-    /// end before an interruption.
-    fn run_block(&self, book: &mut Book, workload: &WorkloadPlan, block: u32) -> Result<bool> {
+    /// Whether all trials of one block of one workload have ended. A block that something outside disturbed is struck:
+    /// it has trials to run again.
+    fn is_complete(&self, book: &mut Book, workload: &WorkloadPlan, block: u32) -> Result<bool> {
         let id = &workload.id;
-        loop {
-            let redo = book.ledger.redos(id, block);
-            if !self.run_trials(book, workload, block, redo)? {
-                return Ok(false);
-            }
-            let trials: Vec<u32> = book
-                .ledger
-                .of_block(id, block)
-                .map(|trial| trial.number)
-                .collect();
-            let disturbance = verdict::disturbance(&self.load()?, id, &trials);
-            let Some(reason) = disturbance.filter(|_| redo < REDOS) else {
-                return Ok(true);
-            };
-            book.ledger.strike(id, block, &trials);
-            let workload = id.clone();
-            self.note(
-                book,
-                Event::Invalidated {
-                    workload,
-                    block,
-                    trials,
-                    reason,
-                },
-            )?;
+        if self.next_of_block(book, workload, block, &[]).is_some() {
+            return Ok(false);
         }
+        let of_block = book.ledger.of_block(id, block);
+        let trials: Vec<u32> = of_block.map(|trial| trial.number).collect();
+        let disturbance = verdict::disturbance(&self.load()?, id, &trials);
+        let Some(reason) = disturbance.filter(|_| book.ledger.redos(id, block) < REDOS) else {
+            return Ok(true);
+        };
+        book.ledger.strike(id, block, &trials);
+        let event = Event::Invalidated {
+            workload: id.clone(),
+            block,
+            trials,
+            reason,
+        };
+        self.note(book, event)?;
+        Ok(false)
     }
 
-    /// Runs what is left of the trials of a block; whether they all ended before an interruption.
-    fn run_trials(
+    /// The attempt that begins next: of the block that is looked at next, or of the one after it.
+    fn next_attempt(&self, progress: &mut Progress<'l>) -> Option<Next<'l>> {
+        let busy: Vec<u32> = progress
+            .running
+            .iter()
+            .map(|one| one.trial.number)
+            .collect();
+        let most = self.plan.design.max_blocks;
+        let blocks = progress.block..=most.min(progress.block + 1);
+        let places = blocks.flat_map(|block| progress.open.iter().map(move |one| (block, *one)));
+        let book = &mut progress.book;
+        places
+            .filter_map(|(block, workload)| self.next_of_block(book, workload, block, &busy))
+            .next()
+    }
+
+    /// The next attempt of one block of one workload, other than those of the `busy` trials.
+    fn next_of_block(
         &self,
         book: &mut Book,
-        workload: &WorkloadPlan,
+        workload: &'l WorkloadPlan,
         block: u32,
-        redo: u32,
-    ) -> Result<bool> {
+        busy: &[u32],
+    ) -> Option<Next<'l>> {
+        let redo = book.ledger.redos(&workload.id, block);
         let order = verdict::order(self.plan, &workload.id, block, redo);
-        for (arm, slot) in order.into_iter().zip(1..) {
+        order.into_iter().zip(1..).find_map(|(arm, slot)| {
             let trial = book.ledger.trial(&workload.id, block, slot, &arm);
-            while let Some(attempt) = book.ledger.next_attempt(&trial, ATTEMPTS) {
-                if self.interrupted.load(Ordering::Relaxed) {
-                    return Ok(false);
-                }
-                let Some(ending) = self.run_trial(book, workload, &trial, attempt)? else {
-                    return Ok(false);
-                };
-                book.ledger.end(&trial, attempt, ending);
-            }
-        }
-        Ok(true)
+            let attempt = book.ledger.next_attempt(&trial, ATTEMPTS)?;
+            (!busy.contains(&trial.number)).then_some(Next {
+                workload,
+                trial,
+                attempt,
+            })
+        })
     }
 
-    /// One attempt at a trial, recorded; `None` when interrupted.
-    fn run_trial(
+    /// Begins an attempt on a thread of its own, or notes that it is skipped.
+    fn begin<'s>(
+        &self,
+        progress: &mut Progress<'l>,
+        next: Next<'l>,
+        (scope, say): (&'s Scope<'s, '_>, &Sender<(u32, Report)>),
+    ) -> Result<()>
+    where
+        'l: 's,
+    {
+        let Next {
+            workload,
+            trial,
+            attempt,
+        } = next;
+        let book = &mut progress.book;
+        let event = Event::Started {
+            trial: trial.clone(),
+            attempt,
+        };
+        self.note(book, event)?;
+        let misses = book.ledger.misses_in_a_row(&trial.arm);
+        let dir = self.dir.trial_dir(&trial, attempt)?;
+        if attempt == 1 && misses >= PATIENCE {
+            let arm = &trial.arm;
+            let why = format!("arm {arm} gave no figure in {misses} trials in a row");
+            return self.record(book, (&trial, attempt), Attempted::skipped(why));
+        }
+        let cancelled = Arc::new(AtomicBool::new(false));
+        progress.running.push(Running {
+            trial: trial.clone(),
+            attempt,
+            cancelled: Arc::clone(&cancelled),
+        });
+        let bench = Bench {
+            plan: self.plan,
+            machine: self.machine,
+            clock: self.clock,
+            greeting: self.greeting,
+            interrupted: self.interrupted,
+            cancelled,
+        };
+        let say = say.clone();
+        scope.spawn(move || {
+            // The lab hears nothing more once it cancelled the attempt.
+            let tell = |report| drop(say.send((trial.number, report)));
+            let passing = |passing| tell(Report::Passing(passing));
+            let end = attempt::run(&bench, (workload, &trial), &dir, &passing);
+            if bench.cancelled.load(Ordering::Relaxed) {
+                let _ = fs::remove_dir_all(&dir);
+            }
+            tell(Report::Ended(end));
+        });
+        Ok(())
+    }
+
+    /// Waits for the next report of any attempt.
+    fn hear(&self, progress: &mut Progress<'_>, line: &Line) -> Result<()> {
+        let (number, report) = line.hear.recv().expect("the line's other end is here");
+        let mut running = progress.running.iter();
+        // A cancelled attempt has no place any more.
+        let Some(place) = running.position(|one| one.trial.number == number) else {
+            return Ok(());
+        };
+        match report {
+            Report::Passing(passing) => {
+                (self.show)(News::Passing(&progress.running[place].trial, passing));
+                Ok(())
+            }
+            Report::Ended(end) => {
+                let Running { trial, attempt, .. } = progress.running.remove(place);
+                match end? {
+                    Some(end) => self.record(&mut progress.book, (&trial, attempt), end),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Puts the end of an attempt on disk.
+    fn record(
         &self,
         book: &mut Book,
-        workload: &WorkloadPlan,
-        trial: &Trial,
-        attempt: u32,
-    ) -> Result<Option<Ending>> {
-        self.note(
-            book,
-            Event::Started {
-                trial: trial.clone(),
-                attempt,
-            },
-        )?;
-        let misses = book.ledger.misses_in_a_row(&trial.arm);
-        let dir = self.dir.trial_dir(trial, attempt)?;
-        let end = if attempt == 1 && misses >= PATIENCE {
-            let why = format!(
-                "arm {} gave no figure in {misses} trials in a row",
-                trial.arm
-            );
-            Some((Outcome::Skipped(why), rundir::Evidence::default()))
-        } else {
-            attempt::run(self, workload, trial, &dir)?
-        };
-        let Some((outcome, evidence)) = end else {
-            return Ok(None);
-        };
+        (trial, attempt): (&Trial, u32),
+        end: Attempted,
+    ) -> Result<()> {
         let record = TrialRecord {
             version: TRIAL_VERSION,
             trial: trial.clone(),
             attempt,
-            outcome,
+            outcome: end.outcome,
+            host_time: end.host_time,
         };
-        let sha = self.dir.write_trial(&record, &evidence)?;
+        let sha = self.dir.write_trial(&record, &end.evidence)?;
         (self.show)(News::Record(&record));
         let ending = match &record.outcome {
             Outcome::Measured(_) => Ending::Measured,
             Outcome::Void(void) => Ending::Void(void.reason),
             Outcome::Skipped(_) => Ending::Skipped,
         };
-        let trial = trial.clone();
-        self.note(
-            book,
-            Event::Ended {
-                trial,
-                attempt,
-                ending,
-                record: sha,
-            },
-        )?;
-        Ok(Some(ending))
+        let event = Event::Ended {
+            trial: trial.clone(),
+            attempt,
+            ending,
+            record: sha,
+        };
+        self.note(book, event)?;
+        book.ledger.end(trial, attempt, ending);
+        Ok(())
     }
 
-    fn judge(&self) -> Result<Judgement> {
-        Ok(verdict::judge(&self.load()?))
+    /// The judgement of the first `blocks` blocks.
+    fn judge(&self, blocks: u32) -> Result<Judgement> {
+        Ok(verdict::judge(&self.load()?.within(blocks)))
     }
 
     fn load(&self) -> Result<Run> {

@@ -2,15 +2,16 @@
 //!
 //! Everything is taken from the cache where it is there, so a second run needs no network.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use agent::needs;
 use anyhow::{Context, Result, bail};
 use machine::cache::{self, Cache};
 use machine::guest::Machine;
 use machine::image::{self, Image};
-use machine::initramfs;
+use machine::initramfs::{self, Content};
 use machine::kernel::{self, Kernel};
 use machine::kvm::{self, Kvm};
 use machine::local::{self, Local};
@@ -91,9 +92,15 @@ fn prepare_qemu(
     let disk_bytes = disk_bytes(plan)?;
     let kernels = fetch_kernels((plan, file), &cache, refresh, show, task)?;
     let image = build_image(plan, &cache, refresh, show, task)?;
+    let modules = modules(plan)?;
     let mut arms = BTreeMap::new();
     for (arm, kernel) in plan.arms.iter().zip(&kernels) {
-        let initramfs = initramfs::build(&cache, kernel, init, task)?;
+        let content = Content {
+            init,
+            modules: &modules,
+            cmdline: &arm.cmdline,
+        };
+        let initramfs = initramfs::build(&cache, kernel, content, task)?;
         let cmdline = arm.cmdline.clone();
         let cpus = arm.cpus;
         arms.insert(
@@ -162,6 +169,18 @@ fn build_image(
         image.recipe, image.sha256
     ));
     Ok(image)
+}
+
+/// The modules that any arm may load for any workload: all guests of a plan have the same.
+fn modules(plan: &Plan) -> Result<Vec<String>> {
+    let mut names = BTreeSet::new();
+    for workload in &plan.workloads {
+        let workload = revive(workload)?;
+        for arm in &plan.arms {
+            names.extend(needs::modules(&arm.sysctl, &arm.tuning, &*workload));
+        }
+    }
+    Ok(names.into_iter().collect())
 }
 
 /// Size of the disk that the plan's workloads need to themselves, 0 for none.

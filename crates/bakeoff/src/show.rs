@@ -3,6 +3,7 @@
 //! The lines are made from the journal's entries, so that an old run replays as it was shown.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -21,6 +22,8 @@ pub struct Show {
     record: RefCell<Option<TrialRecord>>,
     /// The step told last.
     step: RefCell<String>,
+    /// What each trial under way does, by its number.
+    passing: RefCell<BTreeMap<u32, String>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,6 +49,7 @@ impl Show {
             bar,
             record: RefCell::default(),
             step: RefCell::default(),
+            passing: RefCell::default(),
         }
     }
 
@@ -77,8 +81,11 @@ impl Show {
     /// News of the lab.
     pub fn tell(&self, news: News<'_>) {
         match news {
-            News::Record(record) => *self.record.borrow_mut() = Some(record.clone()),
-            News::Passing(trial, passing) => self.bar.set_message(passing_line(trial, passing)),
+            News::Record(record) => {
+                *self.record.borrow_mut() = Some(record.clone());
+                self.pass(&record.trial, None);
+            }
+            News::Passing(trial, passing) => self.pass(trial, passing_line(trial, passing)),
             News::Entry(entry) if self.form == Form::Json => {
                 let line = serde_json::to_string(entry);
                 println!("{}", line.expect("an entry always has a JSON form"));
@@ -89,6 +96,17 @@ impl Show {
                 }
             }
         }
+    }
+
+    /// Changes what the moving line says of a trial: nothing, once it has ended.
+    fn pass(&self, trial: &Trial, line: Option<String>) {
+        let mut passing = self.passing.borrow_mut();
+        match line {
+            Some(line) => passing.insert(trial.number, line),
+            None => passing.remove(&trial.number),
+        };
+        let lines: Vec<_> = passing.values().map(String::as_str).collect();
+        self.bar.set_message(lines.join("; "));
     }
 
     /// Takes the moving line away.
@@ -113,7 +131,7 @@ impl Show {
             } => Some(format!(
                 "  block {block:2}  {workload}  does not count and is run again: {reason}"
             )),
-            Event::Looked { blocks, lines } => {
+            Event::Looked { blocks, lines, .. } => {
                 let lines: Vec<_> = lines.iter().map(|line| format!("\n    {line}")).collect();
                 Some(format!("after block {blocks}:{}", lines.concat()))
             }
@@ -128,12 +146,15 @@ impl Drop for Show {
     }
 }
 
-fn passing_line(trial: &Trial, passing: Passing) -> String {
-    match passing {
-        Passing::Booting => format!("{trial}: booting"),
-        Passing::Phase(phase) => format!("{trial}: {}", phase.words()),
-        Passing::Progress { second, ok } => format!("{trial}: second {second}, {ok} served"),
-    }
+fn passing_line(trial: &Trial, passing: Passing) -> Option<String> {
+    let Trial { number, arm, .. } = trial;
+    let doing = match passing {
+        Passing::Booting => "booting".to_string(),
+        Passing::Phase(phase) => phase.words().to_string(),
+        Passing::Progress { second, ok } => format!("second {second}, {ok} served"),
+        Passing::Cancelled => return None,
+    };
+    Some(format!("trial {number:03} ({arm}): {doing}"))
 }
 
 fn ended_line(trial: &Trial, attempt: u32, record: Option<&TrialRecord>) -> String {

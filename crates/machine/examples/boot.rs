@@ -15,12 +15,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use machine::cache::Cache;
 use machine::guest::{Boot, Happening, Machine};
+use machine::initramfs::{self, Content};
 use machine::qemu::{BootFiles, Qemu};
 use machine::task::Task;
-use machine::{image, initramfs, kernel, kvm, qemu};
+use machine::{image, kernel, kvm, qemu};
 use record::plan::{Clock, DiskSpeed, MachineKind, MachinePlan};
 use record::wire::{self, FromAgent, Greeting, ToAgent};
 use rustix::system::RebootCommand;
+
+/// What the guest loads.
+const MODULES: [&str; 4] = ["virtio_pci", "virtio_console", "virtio_blk", "ext4"];
 
 fn main() -> Result<()> {
     if std::process::id() == 1 {
@@ -56,8 +60,14 @@ fn be_host(name: &str, clock: Clock, times: u32, refresh: bool) -> Result<()> {
     let wanted = record::kernel::read(name, None).map_err(anyhow::Error::msg)?;
     let kernel = kernel::fetch(&cache, &wanted, refresh, task)?;
     eprintln!("\n{} after {:.1?}", kernel.package, began.elapsed());
+    let modules = MODULES.map(String::from);
+    let content = Content {
+        init: &std::env::current_exe()?,
+        modules: &modules,
+        cmdline: "",
+    };
     let files = BootFiles {
-        initramfs: initramfs::build(&cache, &kernel, &std::env::current_exe()?, task)?,
+        initramfs: initramfs::build(&cache, &kernel, content, task)?,
         kernel: kernel.vmlinuz,
         cmdline: String::new(),
         cpus: None,
@@ -126,7 +136,7 @@ fn be_guest() -> Result<()> {
         let _ = rustix::mount::mount(what, place, what, rustix::mount::MountFlags::empty(), None);
     }
     let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
-    for name in ["virtio_pci", "virtio_console", "virtio_blk", "ext4"] {
+    for name in MODULES {
         load(
             Path::new("/lib/modules").join(release.trim()).as_path(),
             name,

@@ -3,8 +3,8 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant, SystemTime};
 
-/// A source of time.
-pub trait Clock {
+/// A source of time, for all threads.
+pub trait Clock: Sync {
     /// Time since some fixed instant; never goes back.
     fn now(&self) -> Duration;
 

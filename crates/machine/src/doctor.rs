@@ -9,6 +9,7 @@ use rustix::process::geteuid;
 
 use crate::apt::KEYRING;
 use crate::cache::{self, Cache};
+use crate::host;
 use crate::kvm::{self, Kvm};
 use crate::program;
 use crate::qemu;
@@ -205,8 +206,7 @@ fn disk(cache: &Cache) -> Finding {
 }
 
 fn memory() -> Finding {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let available = available_bytes(&text);
+    let available = host::available_bytes();
     let state = if available >= WANTED_MEMORY_BYTES {
         State::Good
     } else {
@@ -217,14 +217,6 @@ fn memory() -> Finding {
         &format!("{} available", show_bytes(available)),
         state,
     )
-}
-
-fn available_bytes(meminfo: &str) -> u64 {
-    let line = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"));
-    let number = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
-    number.unwrap_or(0) * 1024
 }
 
 fn stock(cache: &Cache) -> Finding {
@@ -264,15 +256,6 @@ mod tests {
         };
         let want = State::Missing("apt-get install such".into());
         assert_eq!(tool(&missing), finding("no-such", "not found", want));
-    }
-
-    #[test]
-    fn available_memory_is_read_in_bytes() {
-        assert_eq!(
-            available_bytes("MemTotal: 9 kB\nMemAvailable:   2048 kB\n"),
-            2 << 20
-        );
-        assert_eq!(available_bytes(""), 0);
     }
 
     #[test]

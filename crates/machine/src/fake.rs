@@ -3,10 +3,10 @@
 //! It lets a test run the whole pipeline - lab, journal, verdict, report - in a second, and know what the
 //! verdict ought to be. Its guests speak the real protocol; waiting for them moves a simulated clock.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::Path;
-use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -20,24 +20,34 @@ use record::wire::{FromAgent, Greeting, Phase, ToAgent, Yield};
 use crate::clock::Clock;
 use crate::guest::{Boot, Guest, Happening, Machine};
 
-/// Simulated time: moves only when somebody waits.
+/// Simulated time: moves only when somebody waits. Each thread has its own, so that guests that run side by side take as
+/// long as they would alone.
 #[derive(Debug, Clone, Default)]
-pub struct FakeClock(Rc<AtomicU64>);
+pub struct FakeClock(Arc<Mutex<HashMap<ThreadId, Duration>>>);
 
 impl FakeClock {
     fn pass(&self, time: Duration) {
-        self.0.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+        *self.times().entry(thread::current().id()).or_default() += time;
+    }
+
+    fn times(&self) -> MutexGuard<'_, HashMap<ThreadId, Duration>> {
+        self.0.lock().expect("nobody panics while time passes")
     }
 }
 
 impl Clock for FakeClock {
     fn now(&self) -> Duration {
-        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+        let times = self.times();
+        times
+            .get(&thread::current().id())
+            .copied()
+            .unwrap_or_default()
     }
 
     fn stamp(&self) -> String {
-        // 2001-09-09: a date that nobody takes for a real one.
-        let instant = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000) + self.now();
+        // The day goes on with whatever passes anywhere. It is 2001-09-09, which nobody takes for a real one.
+        let passed: Duration = self.times().values().sum();
+        let instant = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000) + passed;
         humantime::format_rfc3339_seconds(instant).to_string()
     }
 
@@ -94,7 +104,7 @@ pub struct FakeMachine {
     /// Trials, by the names of their directories, from which the hypervisor steals: they serve half.
     pub robbed: BTreeSet<String>,
     /// Boots so far, by arm.
-    pub booted: std::cell::RefCell<BTreeMap<String, usize>>,
+    pub booted: Mutex<BTreeMap<String, usize>>,
 }
 
 impl Machine for FakeMachine {
@@ -132,7 +142,7 @@ impl Machine for FakeMachine {
 
 impl FakeMachine {
     fn count_boot(&self, arm: &str) -> usize {
-        let mut booted = self.booted.borrow_mut();
+        let mut booted = self.booted.lock().expect("nobody panics while it counts");
         let count = booted.entry(arm.into()).or_default();
         *count += 1;
         *count - 1

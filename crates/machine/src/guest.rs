@@ -15,8 +15,8 @@ pub struct Boot<'b> {
     pub dir: &'b Path,
 }
 
-/// A place where arms boot.
-pub trait Machine {
+/// A place where arms boot, several at a time.
+pub trait Machine: Sync {
     /// How it was resolved, in words: emulator version, acceleration, clock, CPUs, memory.
     fn describe(&self) -> String;
 

@@ -18,20 +18,39 @@ use cpio::newc::{Builder, ModeFileType, trailer};
 
 use crate::cache::{self, Cache};
 use crate::kernel::Kernel;
-use crate::modules::{self, Module, WANTED};
+use crate::modules::{self, Module, Signed};
 use crate::task::Task;
 
 /// Raised when the layout changes.
-const LAYOUT: &str = "initramfs-2";
+const LAYOUT: &str = "initramfs-3";
 
-/// The initramfs of a kernel with `init` as its first process; made when it is not in the cache.
-pub fn build(cache: &Cache, kernel: &Kernel, init: &Path, task: Task<'_>) -> Result<PathBuf> {
+/// What goes into an initramfs beside the kernel's own.
+#[derive(Debug, Clone, Copy)]
+pub struct Content<'c> {
+    /// The first process.
+    pub init: &'c Path,
+    /// Names of the modules that a guest may load.
+    pub modules: &'c [String],
+    /// The arm's own part of the kernel's command line: it may ask for signed modules.
+    pub cmdline: &'c str,
+}
+
+/// The initramfs of a kernel; made when it is not in the cache.
+pub fn build(
+    cache: &Cache,
+    kernel: &Kernel,
+    content: Content<'_>,
+    task: Task<'_>,
+) -> Result<PathBuf> {
+    let Content { init, modules, .. } = content;
+    let signed = signed(kernel, content.cmdline)?;
     let id = {
         let parts = [
             LAYOUT,
             &kernel.sha256,
             &cache::hash_file(init)?,
-            &WANTED.join(" "),
+            &format!("{signed:?}"),
+            &modules.join(" "),
         ];
         cache::hash(parts.join("\n").as_bytes())
     };
@@ -41,7 +60,7 @@ pub fn build(cache: &Cache, kernel: &Kernel, init: &Path, task: Task<'_>) -> Res
     task.tell("packing the initramfs", None);
     let init = fs::read(init).with_context(|| format!("cannot read {}", init.display()))?;
     let modules = match &kernel.modules {
-        Some(dir) => modules::collect(dir, WANTED)?,
+        Some(dir) => modules::collect(dir, modules, signed)?,
         None => Vec::new(),
     };
     let mut files = vec![("init".to_string(), 0o755, init)];
@@ -54,6 +73,32 @@ pub fn build(cache: &Cache, kernel: &Kernel, init: &Path, task: Task<'_>) -> Res
 }
 
 const FILE: &str = "initramfs.cpio";
+
+/// Options of a kernel that loads signed modules only.
+const ENFORCING: [&str; 3] = [
+    "CONFIG_MODULE_SIG_FORCE=y",
+    "CONFIG_LOCK_DOWN_KERNEL_FORCE_INTEGRITY=y",
+    "CONFIG_LOCK_DOWN_KERNEL_FORCE_CONFIDENTIALITY=y",
+];
+
+/// Whether this kernel with this command line loads signed modules only.
+fn signed(kernel: &Kernel, cmdline: &str) -> Result<Signed> {
+    let config = match &kernel.config {
+        Some(path) => {
+            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?
+        }
+        None => String::new(),
+    };
+    let built = config.lines().any(|line| ENFORCING.contains(&line));
+    let asked = ["module.sig_enforce", "lockdown="]
+        .iter()
+        .any(|word| cmdline.contains(word));
+    Ok(if built || asked {
+        Signed::Only
+    } else {
+        Signed::No
+    })
+}
 
 type Entry = (String, u32, Vec<u8>);
 
@@ -166,6 +211,26 @@ mod tests {
     }
 
     #[test]
+    fn signatures_stay_where_a_kernel_asks_for_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = dir.path().join("config");
+        let mut kernel = Kernel {
+            release: "6.9".into(),
+            package: "test".into(),
+            vmlinuz: "vmlinuz".into(),
+            modules: None,
+            config: None,
+            sha256: "00".into(),
+        };
+        assert_eq!(signed(&kernel, "quiet").unwrap(), Signed::No);
+        let asked = signed(&kernel, "quiet module.sig_enforce=1").unwrap();
+        assert_eq!(asked, Signed::Only);
+        fs::write(&config, "CONFIG_SMP=y\nCONFIG_MODULE_SIG_FORCE=y\n").unwrap();
+        kernel.config = Some(config);
+        assert_eq!(signed(&kernel, "").unwrap(), Signed::Only);
+    }
+
+    #[test]
     fn an_initramfs_is_made_once_for_each_content() {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::open(&dir.path().join("cache"));
@@ -185,7 +250,12 @@ mod tests {
         };
         let build = |content: &str| {
             fs::write(&init, content).unwrap();
-            super::build(&cache, &kernel, &init, task).unwrap()
+            let content = Content {
+                init: &init,
+                modules: &[],
+                cmdline: "",
+            };
+            super::build(&cache, &kernel, content, task).unwrap()
         };
         let first = build("one");
         assert_eq!(first, build("one"));

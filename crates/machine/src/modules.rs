@@ -13,67 +13,21 @@ use object::{Object, ObjectSection};
 
 use crate::kernel::module_files;
 
-/// What the agent may ask for; one that a kernel does not have, or has built in, is left out.
-pub(crate) const WANTED: &[&str] = &[
-    // the machine
-    "virtio_pci",
-    "virtio_blk",
-    "virtio_console",
-    "virtio_net",
-    "virtio_rng",
-    "virtio_balloon",
-    // file systems
-    "crc32c_generic",
-    "crc32c_intel",
-    "ext4",
-    "overlay",
-    "loop",
-    "zram",
-    "squashfs",
-    // networks
-    "veth",
-    "bridge",
-    "dummy",
-    "ifb",
-    "unix",
-    "af_packet",
-    "ipv6",
-    "sch_fq",
-    "sch_fq_codel",
-    "sch_netem",
-    "sch_htb",
-    "sch_tbf",
-    "sch_cake",
-    "sch_ingress",
-    "act_mirred",
-    "tcp_bbr",
-    "tcp_htcp",
-    "tcp_dctcp",
-    "tcp_vegas",
-    "tcp_westwood",
-    "tcp_diag",
-    "inet_diag",
-    "unix_diag",
-    "tls",
-    // I/O schedulers
-    "bfq",
-    "kyber-iosched",
-    "mq-deadline",
-];
-
 /// A module as it goes into a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Module {
     /// Path below `lib/modules/RELEASE`, ending in `.ko`.
     pub(crate) path: String,
-    /// The module, decompressed.
+    /// The module, decompressed and without its signature.
     pub(crate) body: Vec<u8>,
     /// Names of the modules it needs, as they call themselves.
     pub(crate) depends: Vec<String>,
 }
 
 /// The wanted modules that `dir` (a `lib/modules/RELEASE`) has, with all they depend on, sorted by path.
-pub(crate) fn collect(dir: &Path, wanted: &[&str]) -> Result<Vec<Module>> {
+///
+/// To check a signature takes an emulated CPU longer than all else that loading a module does, so they are left out.
+pub(crate) fn collect(dir: &Path, wanted: &[String], signed: Signed) -> Result<Vec<Module>> {
     let places: BTreeMap<String, PathBuf> = module_files(dir)?
         .into_iter()
         .filter_map(|path| Some((name_of(path.file_name()?.to_str()?)?, path)))
@@ -84,13 +38,42 @@ pub(crate) fn collect(dir: &Path, wanted: &[&str]) -> Result<Vec<Module>> {
         let (false, Some(path)) = (found.contains_key(&name), places.get(&name)) else {
             continue;
         };
-        let module = read(dir, path)?;
+        let mut module = read(dir, path)?;
+        if signed == Signed::No {
+            module.body.truncate(unsigned_length(&module.body));
+        }
         open.extend(module.depends.iter().map(|name| plain(name)));
         found.insert(name, module);
     }
     let mut modules: Vec<_> = found.into_values().collect();
     modules.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(modules)
+}
+
+/// Whether a kernel loads signed modules only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Signed {
+    /// Modules keep their signatures.
+    Only,
+    /// They are taken off; the kernel notes that as a taint.
+    No,
+}
+
+/// What stands at the end of a signed module.
+const SIGNATURE_MARK: &[u8] = b"~Module signature appended~\n";
+
+/// `struct module_signature` of include/linux/module_signature.h; its last four bytes are the signature's length, big endian.
+const SIGNATURE_HEAD_BYTES: usize = 12;
+
+/// Length of a module without the signature that may be appended to it.
+fn unsigned_length(body: &[u8]) -> usize {
+    let length = || {
+        let rest = body.strip_suffix(SIGNATURE_MARK)?;
+        let (rest, bytes) = rest.split_last_chunk::<4>()?;
+        let signature = u32::from_be_bytes(*bytes) as usize;
+        rest.len().checked_sub(signature + SIGNATURE_HEAD_BYTES - 4)
+    };
+    length().unwrap_or(body.len())
 }
 
 /// `modules.dep` for a set of modules: each line names a module and all it needs, nearest first, so that
@@ -255,8 +238,24 @@ mod tests {
     fn a_file_that_is_no_module_is_told_apart() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("veth.ko"), "text").unwrap();
-        let why = collect(dir.path(), &["veth"]).unwrap_err().to_string();
+        let collect = |name: &str| collect(dir.path(), &[name.into()], Signed::No);
+        let why = collect("veth").unwrap_err().to_string();
         assert!(why.starts_with("not a module: "), "{why}");
-        assert!(collect(dir.path(), &["overlay"]).unwrap().is_empty());
+        assert!(collect("overlay").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_signature_is_found_by_its_length() {
+        let mut signed = b"\x7fELFbody".to_vec();
+        signed.extend(b"signature");
+        signed.extend([0, 0, 2, 0, 0, 0, 0, 0]);
+        signed.extend(9u32.to_be_bytes());
+        signed.extend(SIGNATURE_MARK);
+        assert_eq!(&signed[..unsigned_length(&signed)], b"\x7fELFbody");
+        assert_eq!(unsigned_length(b"\x7fELFbody"), 8);
+        // One that claims to be longer than the file is none.
+        let at = signed.len() - SIGNATURE_MARK.len() - 4;
+        signed[at] = 0xff;
+        assert_eq!(unsigned_length(&signed), signed.len());
     }
 }

@@ -336,6 +336,8 @@ impl Hardware {
             // With random places 2 of 12 boots of one kernel served 0.8 and 3.4 % fewer pages than their twins,
             // steadily so for the whole of the window; with fixed ones none did. Why was not traced.
             words.extend(["nokaslr", "norandmaps"]);
+            // Tests of the kernel's own cryptography: a fifth of the instructions of a boot, and nothing of a figure.
+            words.push("cryptomgr.notests");
         }
         if !arm.is_empty() {
             words.push(arm);

@@ -72,6 +72,9 @@ pub enum Event {
         blocks: u32,
         /// One line per primary metric and arm.
         lines: Vec<String>,
+        /// Ids of the workloads that go on; `None` in runs of earlier versions.
+        #[serde(default)]
+        undecided: Option<Vec<String>>,
     },
     /// The run is over.
     Closed {
@@ -219,6 +222,7 @@ mod tests {
             event: Event::Looked {
                 blocks,
                 lines: vec![],
+                undecided: None,
             },
         }
     }

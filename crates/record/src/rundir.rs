@@ -13,7 +13,7 @@
 //! ```
 //! It names no absolute path and no host, so it can be moved and judged again elsewhere.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use sha2::{Digest, Sha256};
 use crate::evidence::{Facts, Sample};
 use crate::journal::{self, Entry, Event, Opening};
 use crate::plan::{self, CheckWorkload, Checks, Plan};
-use crate::trial::{Outcome, Trial};
+use crate::trial::{Outcome, PhaseTime, Trial};
 
 /// Version of `trial.json`.
 pub const TRIAL_VERSION: u32 = 1;
@@ -43,6 +43,9 @@ pub struct TrialRecord {
     pub attempt: u32,
     /// How it ended.
     pub outcome: Outcome,
+    /// Host time by phase, in the order in which they passed; none in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub host_time: Vec<PhaseTime>,
 }
 
 /// A run as it lies on disk, for `verdict` and `report`.
@@ -62,6 +65,24 @@ pub struct Run {
     pub struck: Vec<TrialRecord>,
     /// Facts of measured attempts, by the same index as `attempts`; `None` where there are none.
     pub facts: Vec<Option<Facts>>,
+}
+
+impl Run {
+    /// The run as it was when its first `blocks` blocks had ended.
+    #[must_use]
+    pub fn within(mut self, blocks: u32) -> Self {
+        self.keep(|trial| trial.block <= blocks);
+        self
+    }
+
+    fn keep(&mut self, wanted: impl Fn(&Trial) -> bool) {
+        let keep: Vec<bool> = self.attempts.iter().map(|one| wanted(&one.trial)).collect();
+        let mut kept = keep.iter().copied();
+        self.attempts.retain(|_| kept.next() == Some(true));
+        let mut kept = keep.iter().copied();
+        self.facts.retain(|_| kept.next() == Some(true));
+        self.struck.retain(|one| wanted(&one.trial));
+    }
 }
 
 /// How long to wait for another process to let go of a run.
@@ -250,7 +271,8 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
             }
         }
     }
-    Ok(Run {
+    let turn = Turn::of(&entries, &plan);
+    let mut run = Run {
         plan,
         plan_text,
         opening,
@@ -258,7 +280,50 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
         attempts,
         struck,
         facts,
-    })
+    };
+    run.keep(|trial| turn.has_come(trial));
+    Ok(run)
+}
+
+/// Which blocks' turn has come. Where several trials run at a time, some of the next block may have ended before their
+/// own is looked at, and a look may find that they are not needed.
+struct Turn {
+    /// Blocks that the last look covered.
+    looked: u32,
+    /// The block that decided a workload.
+    decided: BTreeMap<String, u32>,
+}
+
+impl Turn {
+    fn of(entries: &[Entry], plan: &Plan) -> Self {
+        let mut turn = Self {
+            looked: 0,
+            decided: BTreeMap::new(),
+        };
+        for entry in entries {
+            let Event::Looked {
+                blocks, undecided, ..
+            } = &entry.event
+            else {
+                continue;
+            };
+            turn.looked = *blocks;
+            // Runs of earlier versions do not say, and began no block before its turn.
+            let Some(undecided) = undecided else { continue };
+            for workload in &plan.workloads {
+                if !undecided.contains(&workload.id) {
+                    let block = turn.decided.entry(workload.id.clone());
+                    block.or_insert(*blocks);
+                }
+            }
+        }
+        turn
+    }
+
+    fn has_come(&self, trial: &Trial) -> bool {
+        let decided = self.decided.get(&trial.workload).copied();
+        trial.block <= decided.unwrap_or(self.looked + 1)
+    }
 }
 
 /// Numbers of the trials of invalidated blocks.

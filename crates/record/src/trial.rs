@@ -8,6 +8,7 @@ use crate::curve::Curve;
 use crate::evidence::Usage;
 use crate::load::LoadResult;
 use crate::metric::Figure;
+use crate::wire::Phase;
 
 /// Which trial: its place in the schedule. One boot more of the same trial has the next `attempt`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -32,6 +33,66 @@ impl fmt::Display for Trial {
             self.number, self.arm, self.workload, self.block
         )
     }
+}
+
+/// A phase of an attempt, as the host sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostPhase {
+    /// From power-on to the agent's first word.
+    Booting,
+    /// Modules, file systems, sysctls, namespaces.
+    SettingUp,
+    /// Data is made and services are started.
+    Starting,
+    /// The system is left alone until it is quiet.
+    Settling,
+    /// The load runs, not counted.
+    WarmingUp,
+    /// The load runs and counts.
+    Measuring,
+    /// Facts are collected and answers verified.
+    Collecting,
+    /// The machine is switched off.
+    Stopping,
+}
+
+impl HostPhase {
+    /// The phase in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Booting => "booting",
+            Self::SettingUp => "setting up",
+            Self::Starting => "starting services",
+            Self::Settling => "settling",
+            Self::WarmingUp => "warming up",
+            Self::Measuring => "measuring",
+            Self::Collecting => "collecting",
+            Self::Stopping => "stopping",
+        }
+    }
+}
+
+impl From<Phase> for HostPhase {
+    fn from(phase: Phase) -> Self {
+        match phase {
+            Phase::SettingUp => Self::SettingUp,
+            Phase::Starting => Self::Starting,
+            Phase::Settling => Self::Settling,
+            Phase::WarmingUp => Self::WarmingUp,
+            Phase::Measuring => Self::Measuring,
+            Phase::Collecting => Self::Collecting,
+        }
+    }
+}
+
+/// Host time that a phase took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhaseTime {
+    /// The phase.
+    pub phase: HostPhase,
+    /// Its length in host milliseconds.
+    pub host_ms: u64,
 }
 
 /// How an attempt at a trial ended.

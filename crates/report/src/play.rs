@@ -226,6 +226,7 @@ fn looked() -> Event {
     Event::Looked {
         blocks: 9,
         lines: vec!["web-static 7.2 better +7.40 % [+6.9 %, +7.9 %]".into()],
+        undecided: Some(Vec::new()),
     }
 }
 
@@ -311,6 +312,7 @@ fn add(run: &mut Run, trial: Trial, attempt: u32, outcome: Outcome, facts: Optio
         trial,
         attempt,
         outcome,
+        host_time: Vec::new(),
     });
     run.facts.push(facts);
 }

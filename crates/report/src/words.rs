@@ -394,6 +394,7 @@ pub(crate) fn looks(run: &Run) -> Vec<String> {
             Event::Looked {
                 blocks: seen,
                 lines,
+                ..
             } => {
                 looks.push(format!("{}: {}", blocks(*seen), lines.join("; ")));
             }

@@ -111,6 +111,7 @@ impl Play {
             trial,
             attempt: 1,
             outcome,
+            host_time: Vec::new(),
         };
         self.0.attempts.push(record);
         self.0.facts.push(facts);

@@ -8,19 +8,21 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use machine::guest::{Boot, Guest, Happening};
+use machine::clock::Clock;
+use machine::guest::{Boot, Guest, Happening, Machine};
 use record::evidence::{Facts, Sample, Usage};
-use record::plan::{Arm, WorkloadPlan};
+use record::plan::{Arm, Plan, WorkloadPlan};
 use record::rundir::Evidence;
-use record::trial::{Measurement, Outcome, Trial, Void, VoidReason};
+use record::trial::{HostPhase, Measurement, Outcome, PhaseTime, Trial, Void, VoidReason};
 use record::units::show_duration;
-use record::wire::{FromAgent, Job, ToAgent, WorkloadJob, Yield, recognise};
+use record::wire::{FromAgent, Greeting, Job, ToAgent, WorkloadJob, Yield, recognise};
 
-use super::{Lab, News, Passing};
+use super::Passing;
 
 /// Longest wait in one go, so that Ctrl-C is noticed.
 const GLANCE: Duration = Duration::from_millis(200);
@@ -28,80 +30,166 @@ const GLANCE: Duration = Duration::from_millis(200);
 /// Lines of the console that a void trial keeps in its record.
 const LAST_LINES: usize = 20;
 
-/// Runs the attempt; `None` when the user interrupted it.
+/// What an attempt needs of the lab; threads share it.
+pub(crate) struct Bench<'b> {
+    pub(crate) plan: &'b Plan,
+    pub(crate) machine: &'b dyn Machine,
+    pub(crate) clock: &'b dyn Clock,
+    pub(crate) greeting: &'b Greeting,
+    /// The user wants to stop.
+    pub(crate) interrupted: &'b AtomicBool,
+    /// The lab does not want the figures any more.
+    pub(crate) cancelled: Arc<AtomicBool>,
+}
+
+impl Bench<'_> {
+    fn is_stopped(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed) || self.cancelled.load(Ordering::Relaxed)
+    }
+}
+
+/// An attempt that has ended.
+pub(crate) struct Attempted {
+    pub(crate) outcome: Outcome,
+    pub(crate) evidence: Evidence,
+    pub(crate) host_time: Vec<PhaseTime>,
+}
+
+impl Attempted {
+    pub(crate) fn skipped(why: String) -> Self {
+        Self::without_evidence(Outcome::Skipped(why))
+    }
+
+    fn without_evidence(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            evidence: Evidence::default(),
+            host_time: Vec::new(),
+        }
+    }
+}
+
+/// Runs the attempt; `None` when it was stopped.
 pub(crate) fn run(
-    lab: &Lab<'_>,
-    workload: &WorkloadPlan,
-    trial: &Trial,
+    bench: &Bench<'_>,
+    (workload, trial): (&WorkloadPlan, &Trial),
     dir: &Path,
-) -> Result<Option<(Outcome, Evidence)>> {
-    (lab.show)(News::Passing(trial, Passing::Booting));
-    let spin = Spin::begin(lab);
-    let start = lab.clock.now();
-    let mut guest = match lab.machine.boot(Boot {
+    tell: &dyn Fn(Passing),
+) -> Result<Option<Attempted>> {
+    tell(Passing::Booting);
+    let spin = Spin::begin(bench);
+    let start = bench.clock.now();
+    let mut guest = match bench.machine.boot(Boot {
         arm: &trial.arm,
         dir,
     }) {
         Ok(guest) => guest,
         Err(why) => {
             let outcome = void(VoidReason::StartFailed, format!("{why:#}"), vec![]);
-            return Ok(Some((outcome, Evidence::default())));
+            return Ok(Some(Attempted::without_evidence(outcome)));
         }
     };
     let mut talk = Talk {
-        lab,
-        trial,
+        bench,
+        tell,
         guest: guest.as_mut(),
         start,
         last_word: start,
         boot: None,
         samples: Vec::new(),
+        host_time: HostTime::begin(start),
     };
-    let arm = lab.plan.arms.iter().find(|arm| arm.name == trial.arm);
+    let arm = bench.plan.arms.iter().find(|arm| arm.name == trial.arm);
     let arm = arm.expect("trials are made of the plan's arms");
-    let end = talk.hold(&job(lab, arm, workload))?;
-    let samples = talk.samples;
+    let end = talk.hold(&job(bench, arm, workload))?;
+    let Talk {
+        samples,
+        mut host_time,
+        ..
+    } = talk;
     let (outcome, facts) = match end {
         End::Interrupted => return Ok(None),
         End::Void(reason, detail) => (void(reason, detail, guest.console(LAST_LINES)), None),
         End::Done(done, boot) => {
+            host_time.enter(HostPhase::Stopping, bench.clock.now());
             drop(guest);
-            measured(*done, Usage::over(&samples), (boot, spin.end(lab)))
+            measured(*done, Usage::over(&samples), (boot, spin.end(bench)))
         }
     };
-    Ok(Some((outcome, Evidence { samples, facts })))
+    Ok(Some(Attempted {
+        outcome,
+        evidence: Evidence { samples, facts },
+        host_time: host_time.end(bench.clock.now()),
+    }))
+}
+
+/// The host's time by phase, as it passes.
+struct HostTime {
+    phase: HostPhase,
+    since: Duration,
+    ended: Vec<PhaseTime>,
+}
+
+impl HostTime {
+    fn begin(now: Duration) -> Self {
+        Self {
+            phase: HostPhase::Booting,
+            since: now,
+            ended: Vec::new(),
+        }
+    }
+
+    fn enter(&mut self, phase: HostPhase, now: Duration) {
+        if phase != self.phase {
+            self.leave(now);
+            self.phase = phase;
+        }
+    }
+
+    fn leave(&mut self, now: Duration) {
+        self.ended.push(PhaseTime {
+            phase: self.phase,
+            host_ms: now.saturating_sub(self.since).as_millis() as u64,
+        });
+        self.since = now;
+    }
+
+    fn end(mut self, now: Duration) -> Vec<PhaseTime> {
+        self.leave(now);
+        self.ended
+    }
 }
 
 /// How fast the host is, which nothing within a guest should decide on: its kernel is what is compared.
 struct Spin(Duration);
 
 impl Spin {
-    fn begin(lab: &Lab<'_>) -> Self {
-        Self(Self::now(lab))
+    fn begin(bench: &Bench<'_>) -> Self {
+        Self(Self::now(bench))
     }
 
     /// The longer one of now and then.
-    fn end(self, lab: &Lab<'_>) -> Duration {
-        self.0.max(Self::now(lab))
+    fn end(self, bench: &Bench<'_>) -> Duration {
+        self.0.max(Self::now(bench))
     }
 
     /// Under counted instructions the host's speed does not matter.
-    fn now(lab: &Lab<'_>) -> Duration {
-        match lab.machine.ns_per_instruction() {
-            None => lab.clock.spin(),
+    fn now(bench: &Bench<'_>) -> Duration {
+        match bench.machine.ns_per_instruction() {
+            None => bench.clock.spin(),
             Some(_) => Duration::ZERO,
         }
     }
 }
 
-fn job(lab: &Lab<'_>, arm: &Arm, workload: &WorkloadPlan) -> Job {
+fn job(bench: &Bench<'_>, arm: &Arm, workload: &WorkloadPlan) -> Job {
     let WorkloadPlan { kind, options, .. } = workload.clone();
     Job {
         sysctl: arm.sysctl.clone(),
         tuning: arm.tuning.clone(),
         workload: WorkloadJob { kind, options },
-        seed: lab.plan.design.seed,
-        ns_per_instruction: lab.machine.ns_per_instruction(),
+        seed: bench.plan.design.seed,
+        ns_per_instruction: bench.machine.ns_per_instruction(),
     }
 }
 
@@ -169,20 +257,21 @@ enum End {
 
 /// The conversation with one guest.
 struct Talk<'t> {
-    lab: &'t Lab<'t>,
-    trial: &'t Trial,
+    bench: &'t Bench<'t>,
+    tell: &'t dyn Fn(Passing),
     guest: &'t mut dyn Guest,
     start: Duration,
     last_word: Duration,
     boot: Option<Duration>,
     samples: Vec<Sample>,
+    host_time: HostTime,
 }
 
 impl Talk<'_> {
     /// Listens and answers until the attempt has an end.
     fn hold(&mut self, job: &Job) -> Result<End> {
         loop {
-            if self.lab.interrupted.load(Ordering::Relaxed) {
+            if self.bench.is_stopped() {
                 return Ok(End::Interrupted);
             }
             let (left, late) = self.patience();
@@ -207,8 +296,8 @@ impl Talk<'_> {
 
     /// How long to wait still, and what it is called when that is over.
     fn patience(&self) -> (Duration, End) {
-        let machine = &self.lab.plan.machine;
-        let now = self.lab.clock.now();
+        let machine = &self.bench.plan.machine;
+        let now = self.bench.clock.now();
         let limit = |from: Duration, limit: Duration| (from + limit).saturating_sub(now);
         let boot = (
             limit(self.start, machine.boot_timeout),
@@ -237,13 +326,14 @@ impl Talk<'_> {
     }
 
     fn hear(&mut self, word: FromAgent, job: &Job) -> Result<Option<End>> {
-        self.last_word = self.lab.clock.now();
+        self.last_word = self.bench.clock.now();
         match (word, self.boot) {
             (FromAgent::Hello(theirs), None) => {
-                if let Err(why) = recognise(self.lab.greeting, &theirs) {
+                if let Err(why) = recognise(self.bench.greeting, &theirs) {
                     bail!("{why} (the cache holds an agent of another build: run bakeoff again)");
                 }
                 self.boot = Some(self.last_word.saturating_sub(self.start));
+                self.host_time.enter(HostPhase::SettingUp, self.last_word);
                 return Ok(self.give(job).err().map(|why| {
                     let detail = format!("the job could not be handed over: {why:#}");
                     End::Void(VoidReason::AgentFailed, detail)
@@ -253,9 +343,12 @@ impl Talk<'_> {
                 return Ok(Some(End::Void(reason, detail)));
             }
             (FromAgent::Done(done), Some(boot)) => return Ok(Some(End::Done(done, boot))),
-            (FromAgent::Phase(phase), Some(_)) => self.pass(Passing::Phase(phase)),
+            (FromAgent::Phase(phase), Some(_)) => {
+                self.host_time.enter(phase.into(), self.last_word);
+                (self.tell)(Passing::Phase(phase));
+            }
             (FromAgent::Progress { second, ok, .. }, Some(_)) => {
-                self.pass(Passing::Progress { second, ok });
+                (self.tell)(Passing::Progress { second, ok });
             }
             (FromAgent::Sample(sample), Some(_)) => self.samples.push(*sample),
             (FromAgent::Hello(_), Some(_))
@@ -275,12 +368,8 @@ impl Talk<'_> {
 
     fn give(&mut self, job: &Job) -> Result<()> {
         self.guest
-            .send(&ToAgent::Hello(self.lab.greeting.clone()))?;
+            .send(&ToAgent::Hello(self.bench.greeting.clone()))?;
         self.guest.send(&ToAgent::Run(Box::new(job.clone())))
-    }
-
-    fn pass(&self, passing: Passing) {
-        (self.lab.show)(News::Passing(self.trial, passing));
     }
 }
 

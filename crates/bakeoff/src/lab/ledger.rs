@@ -64,11 +64,6 @@ impl Ledger {
         self.looked = blocks;
     }
 
-    /// Whether any trial of a block has begun.
-    pub(crate) fn has_begun(&self, workload: &str, block: u32) -> bool {
-        self.of_block(workload, block).next().is_some() || self.redos(workload, block) > 0
-    }
-
     /// The block's trials that were not struck.
     pub(crate) fn of_block(&self, workload: &str, block: u32) -> impl Iterator<Item = &Trial> {
         let its = move |trial: &&Trial| trial.workload == workload && trial.block == block;

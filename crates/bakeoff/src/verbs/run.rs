@@ -1,6 +1,8 @@
 //! `run`: prepare the arms, run the lab, judge, report.
 
+mod jobs;
 mod rig;
+mod timings;
 
 use std::path::{Path, PathBuf};
 
@@ -31,6 +33,7 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     let show = Show::new(json);
     let interrupted = super::watch_signals()?;
     let prepared = prepare::prepare((&plan, &args.plan), args.refresh, &show, &interrupted)?;
+    let jobs = jobs::settle(args.jobs, &plan, &*prepared.machine)?;
     let lab = Lab {
         plan: &plan,
         dir: &dir,
@@ -38,6 +41,7 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
         clock: &HostClock::start(),
         greeting: &greeting::host(),
         interrupted: &interrupted,
+        jobs,
         show: &|news| show.tell(news),
     };
     let finish = lab::run(&lab, prepared.opening(&text))?;
@@ -50,6 +54,9 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     } else {
         print!("{}", ::report::terminal(&run, &judgement, report::width()));
         println!("report: {}", page.display());
+    }
+    if args.timings {
+        timings::tell(&run, json);
     }
     if args.a_a {
         rig::tell(&run, &judgement, json)?;

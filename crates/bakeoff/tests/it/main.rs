@@ -14,5 +14,6 @@ mod load_servers;
 mod local_machine;
 mod real_guests;
 mod servers;
+mod side_by_side;
 mod simulate_command;
 mod simulated_lab;

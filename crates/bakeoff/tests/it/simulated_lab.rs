@@ -1,10 +1,11 @@
 //! The real lab on a fake machine with a known truth, in simulated time.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirEntry};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bakeoff::lab::{self, Finish, Lab, News};
@@ -43,14 +44,16 @@ seed = 11
 "#;
 
 /// A world to run the plan in.
-struct World {
+pub(crate) struct World {
     plan: Plan,
     machine: FakeMachine,
+    /// Trials at a time.
+    pub(crate) jobs: usize,
 }
 
 impl World {
     /// `new` serves `ratio` times what `old` does; `boots` is what the boots of `new` do.
-    fn new(ratio: f64, noise: f64, boots: &[Behaviour]) -> Self {
+    pub(crate) fn new(ratio: f64, noise: f64, boots: &[Behaviour]) -> Self {
         let greeting = Greeting {
             protocol: PROTOCOL,
             build: "test".into(),
@@ -64,7 +67,7 @@ impl World {
             ("old".to_string(), arm(1000.0, &[])),
             ("new".to_string(), arm(1000.0 * ratio, boots)),
         ]);
-        let booted = RefCell::default();
+        let booted = Mutex::default();
         let machine = FakeMachine {
             robbed: BTreeSet::new(),
             arms,
@@ -80,7 +83,11 @@ impl World {
             Checks::of_the_past(&workload::check),
         )
         .unwrap();
-        Self { plan, machine }
+        Self {
+            plan,
+            machine,
+            jobs: 1,
+        }
     }
 
     fn opening() -> Opening {
@@ -95,7 +102,11 @@ impl World {
     }
 
     /// Runs in `dir`; `interrupt` is asked after each journal entry whether to stop.
-    fn run(&self, dir: &Path, interrupt: impl Fn(u32) -> bool) -> anyhow::Result<Finish> {
+    pub(crate) fn run(
+        &self,
+        dir: &Path,
+        interrupt: impl Fn(u32) -> bool,
+    ) -> anyhow::Result<Finish> {
         self.run_text(dir, PLAN, interrupt)
     }
 
@@ -122,13 +133,14 @@ impl World {
             clock: &self.machine.clock,
             greeting: &self.machine.greeting,
             interrupted: &interrupted,
+            jobs: self.jobs,
             show: &show,
         };
         lab::run(&lab, Self::opening())
     }
 }
 
-fn judged(dir: &Path) -> Judgement {
+pub(crate) fn judged(dir: &Path) -> Judgement {
     verdict::judge(&rundir::load(dir, &workload::check).unwrap())
 }
 

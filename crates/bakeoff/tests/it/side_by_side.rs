@@ -1,0 +1,128 @@
+//! Trials that run at a time give what they give one after the other.
+
+use std::fs;
+use std::path::Path;
+
+use bakeoff::lab::Finish;
+use record::journal::{Ending, Event};
+use record::rundir::{self, Run};
+use record::verdict::Verdict;
+
+use crate::simulated_lab::{World, judged};
+
+/// A world whose verdict takes several looks.
+fn world(jobs: usize) -> World {
+    let mut world = World::new(1.03, 0.01, &[]);
+    world.jobs = jobs;
+    world
+}
+
+fn finished(jobs: usize) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let finish = world(jobs).run(dir.path(), |_| false).unwrap();
+    assert_eq!(finish, Finish::Complete);
+    dir
+}
+
+fn load(dir: &Path) -> Run {
+    rundir::load(dir, &workload::check).unwrap()
+}
+
+/// The measured trials in the order of their numbers.
+fn trials(dir: &Path) -> Vec<String> {
+    let mut records = load(dir).attempts;
+    records.sort_by_key(|record| record.trial.number);
+    let texts = records
+        .iter()
+        .map(|one| serde_json::to_string(one).unwrap());
+    texts.collect()
+}
+
+fn looks(dir: &Path) -> Vec<Event> {
+    let entries = load(dir).entries.into_iter().map(|entry| entry.event);
+    entries
+        .filter(|event| matches!(event, Event::Looked { .. } | Event::Closed { .. }))
+        .collect()
+}
+
+#[test]
+fn any_number_of_jobs_gives_the_same_trials_looks_and_verdict() {
+    let alone = finished(1);
+    for jobs in [2, 3, 16] {
+        let dir = finished(jobs);
+        assert_eq!(trials(dir.path()), trials(alone.path()), "{jobs} jobs");
+        assert_eq!(looks(dir.path()), looks(alone.path()), "{jobs} jobs");
+        assert_eq!(judged(dir.path()), judged(alone.path()), "{jobs} jobs");
+    }
+}
+
+#[test]
+fn a_run_of_several_jobs_that_is_interrupted_anywhere_ends_as_if_it_had_not_been() {
+    let whole = finished(1);
+    for stop in 1..30 {
+        let dir = tempfile::tempdir().unwrap();
+        world(3).run(dir.path(), |entry| entry >= stop).unwrap();
+        let finish = world(2).run(dir.path(), |_| false).unwrap();
+        assert_eq!(finish, Finish::Complete, "stopped after {stop}");
+        assert_eq!(
+            trials(dir.path()),
+            trials(whole.path()),
+            "stopped after {stop}"
+        );
+        assert_eq!(
+            judged(dir.path()),
+            judged(whole.path()),
+            "stopped after {stop}"
+        );
+    }
+}
+
+#[test]
+fn an_error_in_one_trial_ends_those_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::new(1.0, 0.001, &[machine::fake::Behaviour::Foreign]);
+    world.jobs = 2;
+    let why = world.run(dir.path(), |_| false).unwrap_err().to_string();
+    assert!(why.contains("not of one build"), "{why}");
+}
+
+#[test]
+fn a_trial_that_ended_before_its_turn_does_not_count() {
+    let dir = finished(1);
+    let before = judged(dir.path());
+    assert_ne!(before.comparisons[0].verdict, Verdict::Undecided);
+    let run = load(dir.path());
+    let last_look = run
+        .entries
+        .iter()
+        .rposition(|entry| matches!(entry.event, Event::Looked { .. }));
+    let last_look = last_look.unwrap();
+
+    // A trial of the block after the one that decided, noted before that look.
+    let mut record = run.attempts[0].clone();
+    record.trial.number = run.attempts.len() as u32 + 1;
+    record.trial.block = run.attempts.last().unwrap().trial.block + 1;
+    let body = serde_json::to_vec_pretty(&record).unwrap();
+    let home = dir
+        .path()
+        .join(format!("trials/{:03}", record.trial.number));
+    fs::create_dir(&home).unwrap();
+    fs::write(home.join("trial.json"), &body).unwrap();
+    let mut early = run.entries[last_look].clone();
+    early.event = Event::Ended {
+        trial: record.trial,
+        attempt: 1,
+        ending: Ending::Measured,
+        record: rundir::sha256(&body),
+    };
+    let mut entries = run.entries.clone();
+    entries.insert(last_look, early);
+    let lines = entries
+        .iter()
+        .map(|one| serde_json::to_string(one).unwrap() + "\n");
+    fs::write(dir.path().join("journal.jsonl"), lines.collect::<String>()).unwrap();
+
+    assert_eq!(load(dir.path()).entries.len(), run.entries.len() + 1);
+    assert_eq!(load(dir.path()).attempts, run.attempts);
+    assert_eq!(judged(dir.path()), before);
+}

@@ -20,7 +20,7 @@ use record::trial::{Measurement, Outcome, Trial, Void, VoidReason};
 use record::units::show_duration;
 use record::wire::{FromAgent, Job, ToAgent, WorkloadJob, Yield, recognise};
 
-use super::{Lab, News, Passing};
+use super::{Lab, News, Passing, guest_cpu};
 
 /// Longest wait in one go, so that Ctrl-C is noticed.
 const GLANCE: Duration = Duration::from_millis(200);
@@ -64,9 +64,16 @@ pub(crate) fn run(
     let (outcome, facts) = match end {
         End::Interrupted => return Ok(None),
         End::Void(reason, detail) => (void(reason, detail, guest.console(LAST_LINES)), None),
-        End::Done(done, boot) => {
+        End::Done(mut done, boot) => {
             drop(guest);
-            measured(*done, Usage::over(&samples), (boot, spin.end(lab)))
+            guest_cpu::note(lab.machine, &mut done.facts);
+            match guest_cpu::obstacle(lab.machine, &done.facts) {
+                Some(why) => (
+                    void(VoidReason::WrongMachine, why, vec![]),
+                    Some(done.facts),
+                ),
+                None => measured(*done, Usage::over(&samples), (boot, spin.end(lab))),
+            }
         }
     };
     Ok(Some((outcome, Evidence { samples, facts })))

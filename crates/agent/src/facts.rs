@@ -12,6 +12,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
+use record::cpu::{FAST_STRING_FEATURES, Presence, fact_key};
 use record::evidence::Facts;
 use sha2::{Digest, Sha256};
 use workload::stage::command;
@@ -112,6 +113,7 @@ pub fn collect(wire: &Wire, services: &[Running], kernel_config: Option<&str>) -
     let mut values = BTreeMap::new();
     collect_files(&mut values);
     collect_cpu(&mut values);
+    collect_fast_strings(&mut values);
     collect_disks(&mut values);
     collect_network(&mut values, wire);
     collect_userland(&mut values);
@@ -230,6 +232,36 @@ fn collect_cpu(values: &mut Values) {
         {
             keep(values, format!("/proc/cpuinfo:{key}"), value);
         }
+    }
+}
+
+/// Whether the CPU says that it has fast string instructions. Not all of them have a name in `/proc/cpuinfo`.
+fn collect_fast_strings(values: &mut Values) {
+    use std::arch::x86_64::__cpuid_count;
+    // Intel's manual, volume 2A, CPUID: leaf 7, whose subleaf 0 says in EAX which subleaf is the last.
+    const LEAF: u32 = 7;
+    let highest = __cpuid_count(0, 0).eax;
+    let first = (LEAF <= highest).then(|| __cpuid_count(LEAF, 0));
+    let second = first
+        .filter(|first| first.eax >= 1)
+        .map(|_| __cpuid_count(LEAF, 1));
+    let has = |register: Option<u32>, bit: u32| register.is_some_and(|bits| bits >> bit & 1 == 1);
+    let (ebx, edx) = (first.map(|leaf| leaf.ebx), first.map(|leaf| leaf.edx));
+    let eax = second.map(|leaf| leaf.eax);
+    let found = [
+        has(ebx, 9),
+        has(edx, 4),
+        has(eax, 10),
+        has(eax, 11),
+        has(eax, 12),
+    ];
+    for (feature, found) in FAST_STRING_FEATURES.into_iter().zip(found) {
+        let presence = if found {
+            Presence::Present
+        } else {
+            Presence::Absent
+        };
+        keep(values, fact_key(feature), presence.word());
     }
 }
 
@@ -480,6 +512,23 @@ mod tests {
         ] {
             assert_eq!(short_version(program, line), version);
         }
+    }
+
+    #[test]
+    fn fast_strings_are_told_as_the_kernel_tells_those_that_it_names() {
+        let mut values = Values::new();
+        collect_fast_strings(&mut values);
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap();
+        let flags = cpuinfo
+            .lines()
+            .find(|line| line.starts_with("flags"))
+            .unwrap();
+        for feature in ["erms", "fsrm"] {
+            let is_named = flags.split_whitespace().any(|flag| flag == feature);
+            let want = if is_named { "present" } else { "absent" };
+            assert_eq!(values[&fact_key(feature)], want, "{feature}");
+        }
+        assert_eq!(values.len(), FAST_STRING_FEATURES.len());
     }
 
     #[test]

@@ -38,6 +38,9 @@ pub enum Verb {
         /// An earlier run: its noise and its trials' lengths say how many blocks and hours it will take
         #[arg(long)]
         from: Option<PathBuf>,
+        /// Which QEMU.
+        #[command(flatten)]
+        emulator: EmulatorArgs,
     },
     /// Simulate a plan: what it would find, how often, after how many blocks and hours
     #[command(after_help = simulate::examples())]
@@ -75,7 +78,11 @@ pub enum Verb {
     },
     /// Say what this machine can do and what is missing
     #[command(after_help = "Example:\n  bakeoff doctor")]
-    Doctor,
+    Doctor {
+        /// Which QEMU.
+        #[command(flatten)]
+        emulator: EmulatorArgs,
+    },
     /// Print shell completions
     #[command(after_help = "Example:\n  bakeoff completions bash > /etc/bash_completion.d/bakeoff")]
     Completions {
@@ -88,6 +95,21 @@ pub enum Verb {
         /// The directory
         dir: PathBuf,
     },
+}
+
+/// Which QEMU.
+#[derive(Debug, Args)]
+pub struct EmulatorArgs {
+    /// The QEMU that runs the guests, instead of $`BAKEOFF_QEMU`, the host's own or a fetched one
+    #[arg(long = "qemu", value_name = "PATH")]
+    path: Option<PathBuf>,
+}
+
+impl EmulatorArgs {
+    /// The user's choice, by option or by variable.
+    pub fn named(&self) -> Option<PathBuf> {
+        machine::emulator::named(self.path.as_deref())
+    }
 }
 
 /// `bakeoff run`.
@@ -113,6 +135,9 @@ pub struct RunArgs {
     /// Print the host time of each phase of a trial, by arm
     #[arg(long)]
     pub timings: bool,
+    /// Which QEMU.
+    #[command(flatten)]
+    pub emulator: EmulatorArgs,
 }
 
 /// Verdicts that a gate may trip on.

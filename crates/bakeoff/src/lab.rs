@@ -13,6 +13,7 @@
 //! ended are passed over, everything else follows from the plan's seed.
 
 mod attempt;
+mod guest_cpu;
 mod ledger;
 
 use std::fs;

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use agent::needs;
 use anyhow::{Context, Result, bail};
 use machine::cache::{self, Cache};
+use machine::emulator;
 use machine::guest::Machine;
 use machine::image::{self, Image};
 use machine::initramfs::{self, Content};
@@ -18,7 +19,7 @@ use machine::local::{self, Local};
 use machine::qemu::{self, BootFiles, Qemu};
 use machine::task::{Progress, Task};
 use record::VERSION;
-use record::journal::{self, Opening};
+use record::journal::{self, Accounting, Opening};
 use record::plan::{Clock, MachineKind, Plan, WorkloadPlan};
 use record::rundir::sha256;
 use record::wire::WorkloadJob;
@@ -44,14 +45,26 @@ impl Prepared {
             machine: self.machine.describe(),
             ns_per_instruction: self.machine.ns_per_instruction(),
             host_cpus: machine::host::cpus().ok().map(|own| own.len() as u32),
+            accounting: self
+                .machine
+                .ns_per_instruction()
+                .map(|_| Accounting::RepPer8Bytes),
         }
     }
+}
+
+/// What the command line says of where things come from.
+pub struct Sources {
+    /// Look for newer kernels and packages.
+    pub refresh: bool,
+    /// The QEMU that the user chose.
+    pub qemu: Option<PathBuf>,
 }
 
 /// Fetches, builds and probes what the plan needs; `file` is where the user finds it.
 pub fn prepare(
     (plan, file): (&Plan, &Path),
-    refresh: bool,
+    sources: &Sources,
     show: &Show,
     stop: &AtomicBool,
 ) -> Result<Prepared> {
@@ -59,7 +72,7 @@ pub fn prepare(
     let task = Task { tell: &tell, stop };
     let own = std::env::current_exe().context("cannot find bakeoff's own binary")?;
     match plan.machine.kind {
-        MachineKind::Qemu => prepare_qemu((plan, file), &own, refresh, (show, task)),
+        MachineKind::Qemu => prepare_qemu((plan, file), &own, sources, (show, task)),
         MachineKind::Local => prepare_local(plan, own, task),
     }
 }
@@ -84,11 +97,12 @@ fn prepare_local(plan: &Plan, own: PathBuf, task: Task<'_>) -> Result<Prepared> 
 fn prepare_qemu(
     (plan, file): (&Plan, &Path),
     init: &Path,
-    refresh: bool,
+    sources: &Sources,
     (show, task): (&Show, Task<'_>),
 ) -> Result<Prepared> {
     let cache = Cache::open(&Cache::of_user()?);
-    let program = qemu::find(task)?;
+    let refresh = sources.refresh;
+    let program = emulator::find(sources.qemu.as_deref(), task)?;
     let disk_bytes = disk_bytes(plan)?;
     let kernels = fetch_kernels((plan, file), &cache, refresh, show, task)?;
     let image = build_image(plan, &cache, refresh, show, task)?;
@@ -120,7 +134,7 @@ fn prepare_qemu(
             kvm::probe(&cache, &program, &arms[&plan.baseline], refresh, task)?
         }
     };
-    let hardware = qemu::settle(&plan.machine, disk_bytes, &program, &kvm);
+    let hardware = qemu::settle(&plan.machine, disk_bytes, &program, &kvm)?;
     let inputs = inputs(plan, &kernels, &image, init)?;
     Ok(Prepared {
         machine: Box::new(Qemu::new(hardware, Some(image.path), arms)),

@@ -19,7 +19,9 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
 use machine::cache::Cache;
+use machine::emulator;
 use machine::task::{Progress, Task};
+use record::cpu::CpuModel;
 use record::plan::{self, Checks, Plan};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -52,7 +54,11 @@ impl From<End> for ExitCode {
 pub fn run(cli: &Cli) -> Result<End> {
     match &cli.verb {
         Verb::Run(args) => run::run(args, cli.json),
-        Verb::Check { plan, from } => check::check(plan, from.as_deref(), cli.json),
+        Verb::Check {
+            plan,
+            from,
+            emulator,
+        } => check::check(plan, from.as_deref(), emulator, cli.json),
         Verb::Simulate(args) => simulate::simulate(args, cli.json),
         Verb::Judge(args) => judge::judge(args, cli.json),
         Verb::Report { dir } => report::report(dir, cli.json),
@@ -60,37 +66,52 @@ pub fn run(cli: &Cli) -> Result<End> {
         Verb::Kernel(verb) => kernel::run(verb, cli.json),
         Verb::Image(verb) => image::run(verb, cli.json),
         Verb::Agent { cgroup } => std::process::exit(agent::live(&greeting::build(), cgroup)),
-        Verb::Doctor => doctor::doctor(cli.json),
+        Verb::Doctor { emulator } => doctor::doctor(emulator, cli.json),
         Verb::Completions { shell } => Ok(shell::completions(*shell)),
         Verb::Man { dir } => shell::man(dir),
     }
 }
 
-/// A plan file as text and as a valid plan.
-fn read_plan(path: &Path) -> Result<(String, Plan)> {
+/// A plan file as text and as a valid plan. `qemu` is the user's choice, if any.
+fn read_plan(path: &Path, qemu: Option<&Path>) -> Result<(String, Plan)> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read plan: {}", path.display()))?;
-    check_plan(path, text)
+    check_plan(path, text, qemu)
 }
 
 /// The same, changed after it has been found right.
 fn read_plan_as(
     path: &Path,
+    qemu: Option<&Path>,
     change: impl Fn(&str) -> Result<String, toml::de::Error>,
 ) -> Result<(String, Plan)> {
-    let (text, _) = read_plan(path)?;
-    check_plan(path, change(&text)?)
+    let (text, _) = read_plan(path, qemu)?;
+    check_plan(path, change(&text)?, qemu)
 }
 
-fn check_plan(path: &Path, text: String) -> Result<(String, Plan)> {
+fn check_plan(path: &Path, text: String, qemu: Option<&Path>) -> Result<(String, Plan)> {
     let base = path.parent().unwrap_or(Path::new(""));
     let checks = Checks {
         workload: &workload::check,
         kernel: &|kernel| machine::kernel::check(kernel).map_err(|why| format!("{why:#}")),
         recipe: &|recipe| machine::image::check(recipe).map_err(|why| format!("{why:#}")),
+        cpu_model: &|model| check_cpu_model(model, qemu),
     };
     let plan = plan::read(&path.display().to_string(), &text, base, checks)?;
     Ok((text, plan))
+}
+
+/// Asks QEMU whether it knows a CPU model; without a QEMU the question is left to the run.
+fn check_cpu_model(model: &CpuModel, qemu: Option<&Path>) -> Result<(), String> {
+    let stop = AtomicBool::new(false);
+    let task = Task {
+        tell: &|_| {},
+        stop: &stop,
+    };
+    match emulator::find(qemu, task) {
+        Ok(program) => program.check_model(model),
+        Err(_) => Ok(()),
+    }
 }
 
 /// Does long work with a moving line, which Ctrl-C ends; the line is gone before the result is used.

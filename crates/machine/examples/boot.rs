@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use machine::cache::Cache;
+use machine::emulator;
 use machine::guest::{Boot, Happening, Machine};
 use machine::initramfs::{self, Content};
 use machine::qemu::{BootFiles, Qemu};
@@ -74,7 +75,7 @@ fn be_host(name: &str, clock: Clock, times: u32, refresh: bool) -> Result<()> {
     };
     let image = image::build(&cache, "web", refresh, task)?;
     eprintln!("\n{} after {:.1?}", image.path.display(), began.elapsed());
-    let program = qemu::find(task)?;
+    let program = emulator::find(emulator::named(None).as_deref(), task)?;
     let kvm = kvm::probe(&cache, &program, &files, false, task)?;
     eprintln!("\n{} after {:.1?}", kvm.words(), began.elapsed());
     let plan = MachinePlan {
@@ -86,8 +87,9 @@ fn be_host(name: &str, clock: Clock, times: u32, refresh: bool) -> Result<()> {
         silence: Duration::from_secs(60),
         trial_limit: Duration::from_secs(60),
         disk: DiskSpeed::default(),
+        cpu_model: None,
     };
-    let hardware = qemu::settle(&plan, 0, &program, &kvm);
+    let hardware = qemu::settle(&plan, 0, &program, &kvm)?;
     let arms = BTreeMap::from([("arm".to_string(), files)]);
     let machine = Qemu::new(hardware, Some(image.path), arms);
     println!("{}", machine.describe());

@@ -9,10 +9,10 @@ use rustix::process::geteuid;
 
 use crate::apt::KEYRING;
 use crate::cache::{self, Cache};
+use crate::emulator;
 use crate::host;
 use crate::kvm::{self, Kvm};
 use crate::program;
-use crate::qemu;
 use crate::task::Task;
 
 /// Disk that a first run of two kernels and one image takes, drafts included.
@@ -53,8 +53,8 @@ struct Tool {
 
 const TOOLS: [Tool; 6] = [
     Tool {
-        program: qemu::PROGRAM.0,
-        package: qemu::PROGRAM.1,
+        program: emulator::PROGRAM.0,
+        package: emulator::PROGRAM.1,
         version: "--version",
     },
     Tool {
@@ -92,13 +92,13 @@ pub fn packages() -> Vec<&'static str> {
 }
 
 /// Looks at everything. Nothing is changed and nothing is booted: KVM is told as an earlier run found it.
-pub fn examine(cache: &Cache, task: Task<'_>) -> Vec<Finding> {
+pub fn examine(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding> {
     let mut findings: Vec<_> = TOOLS.iter().map(tool).collect();
     findings.push(keyring());
     if !geteuid().is_root() {
         findings.push(subordinate_ids());
     }
-    findings.push(kvm(cache, task));
+    findings.push(kvm(cache, named, task));
     findings.push(disk(cache));
     findings.push(memory());
     findings.push(stock(cache));
@@ -161,12 +161,12 @@ fn subordinate_ids() -> Finding {
     }
 }
 
-fn kvm(cache: &Cache, task: Task<'_>) -> Finding {
+fn kvm(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Finding {
     let weak = "guests are emulated: figures count instructions, not time".to_string();
     if let Some(why) = kvm::obstacle() {
         return finding("KVM", &why, State::Weak(weak));
     }
-    let known = qemu::find(task)
+    let known = emulator::find(named, task)
         .ok()
         .and_then(|program| kvm::known(cache, &program));
     match known {
@@ -268,7 +268,7 @@ mod tests {
             tell: &|_| {},
             stop: &stop,
         };
-        let findings = examine(&Cache::open(&file), task);
+        let findings = examine(&Cache::open(&file), None, task);
         let cache = findings
             .iter()
             .find(|finding| finding.what == "cache")

@@ -23,6 +23,11 @@ pub trait Machine: Sync {
     /// Guest nanoseconds per executed instruction, when the clock counts instructions.
     fn ns_per_instruction(&self) -> Option<u32>;
 
+    /// The CPU that guests see, as the emulator was asked for it; `None` where nothing is emulated.
+    fn cpu_model(&self) -> Option<String> {
+        None
+    }
+
     /// Boots one arm. The guest is stopped when it is dropped.
     fn boot(&self, boot: Boot<'_>) -> Result<Box<dyn Guest>>;
 }

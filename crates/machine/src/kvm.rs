@@ -8,13 +8,15 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use record::cpu::CpuModel;
 use record::plan::Clock;
 use record::wire::FromAgent;
 use serde::{Deserialize, Serialize};
 
 use crate::cache::{self, Cache};
+use crate::emulator::Program;
 use crate::guest::{Boot, Guest, Happening, Machine};
-use crate::qemu::{Accel, BootFiles, Hardware, Program, Qemu};
+use crate::qemu::{Accel, BootFiles, Hardware, Qemu};
 use crate::task::Task;
 
 /// A guest under working KVM speaks within two seconds, on a busy host within a few.
@@ -86,6 +88,10 @@ fn try_boot(
         clock: Clock::Wall,
         why: String::new(),
         disk: None,
+        cpu: CpuModel::plain(match accel {
+            Accel::Kvm => "host",
+            Accel::Tcg => "max",
+        }),
     };
     let patience = match accel {
         Accel::Kvm => PATIENCE,

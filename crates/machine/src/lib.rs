@@ -13,6 +13,7 @@
 pub mod cache;
 pub mod clock;
 pub mod doctor;
+pub mod emulator;
 pub mod fake;
 pub mod guest;
 pub mod host;

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use record::cpu::{CpuModel, FAST_STRING_FEATURES, Presence};
 use record::plan::{Clock, DiskSpeed, MachinePlan};
 use record::units::show_bytes;
 use record::wire;
@@ -19,40 +20,15 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::attached::Attached;
+use crate::emulator::Program;
 use crate::guest::{Boot, Guest, Machine};
 use crate::kvm::Kvm;
-use crate::program::{self, command};
-use crate::task::Task;
-
-/// Name of the emulator, and the Debian package that brings it.
-pub(crate) const PROGRAM: (&str, &str) = ("qemu-system-x86_64", "qemu-system-x86");
 
 /// `-icount shift=1`: each instruction takes two nanoseconds of guest time.
 const ICOUNT_SHIFT: u32 = 1;
 
 /// Room that console and log of a trial need at the least.
 const CONSOLE_BYTES: u64 = 16 << 20;
-
-/// An installed QEMU.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program {
-    /// The binary.
-    pub path: PathBuf,
-    /// First line of `--version`, without what every version says.
-    pub version: String,
-}
-
-/// Finds QEMU; the error says what to install.
-pub fn find(task: Task<'_>) -> Result<Program> {
-    let mut qemu = command(PROGRAM.0, PROGRAM.1)?;
-    let path = PathBuf::from(qemu.get_program());
-    let said = program::run(qemu.arg("--version"), task)?;
-    let line = said.lines().next().unwrap_or_default();
-    Ok(Program {
-        path,
-        version: line.replace("emulator version ", ""),
-    })
-}
 
 /// What executes the guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +56,8 @@ pub struct Hardware {
     pub why: String,
     /// A disk for the workload alone, empty at each boot.
     pub disk: Option<Disk>,
+    /// The CPU that guests see.
+    pub cpu: CpuModel,
 }
 
 /// A disk for the workload alone.
@@ -92,7 +70,12 @@ pub struct Disk {
 }
 
 /// Decides what the plan leaves open. `disk_bytes` is the size of the disk that its workloads need, 0 for none.
-pub fn settle(plan: &MachinePlan, disk_bytes: u64, program: &Program, kvm: &Kvm) -> Hardware {
+pub fn settle(
+    plan: &MachinePlan,
+    disk_bytes: u64,
+    program: &Program,
+    kvm: &Kvm,
+) -> Result<Hardware> {
     // A disk takes the host's time, whatever the guest's clock says.
     let asked = match plan.clock {
         Clock::Auto if disk_bytes > 0 => Clock::Wall,
@@ -116,8 +99,9 @@ pub fn settle(plan: &MachinePlan, disk_bytes: u64, program: &Program, kvm: &Kvm)
         let _ = write!(why, "; 1 CPU instead of {cpus}, {note}");
         cpus = 1;
     }
-    Hardware {
+    Ok(Hardware {
         program: program.clone(),
+        cpu: settle_cpu(plan, program, accel)?,
         accel,
         cpus,
         memory_bytes: plan.memory_bytes,
@@ -127,7 +111,40 @@ pub fn settle(plan: &MachinePlan, disk_bytes: u64, program: &Program, kvm: &Kvm)
             bytes: disk_bytes,
             speed: plan.disk,
         }),
+    })
+}
+
+/// The CPU that guests see. Emulated ones lack what makes kernels copy with REP string instructions, unless a plan for
+/// the wall clock asks for it.
+fn settle_cpu(plan: &MachinePlan, program: &Program, accel: Accel) -> Result<CpuModel> {
+    // `max` has the fewest mitigations, as a server bought today has; others are "vulnerable" to what no such server is.
+    let usual = match accel {
+        Accel::Kvm => "host",
+        Accel::Tcg => "max",
+    };
+    let mut cpu = match &plan.cpu_model {
+        None => CpuModel::plain(usual),
+        Some(model) => {
+            program.check_model(model).map_err(anyhow::Error::msg)?;
+            model.clone()
+        }
+    };
+    if accel == Accel::Kvm {
+        return Ok(cpu);
     }
+    if cpu.name == "host" {
+        bail!(
+            "cpu_model \"host\" under emulation (KVM cannot be used here: name another model, or none)"
+        );
+    }
+    let unsaid = FAST_STRING_FEATURES
+        .into_iter()
+        .filter(|feature| program.features.contains(*feature) && cpu.asks_for(feature).is_none());
+    let absent: Vec<_> = unsaid
+        .map(|feature| (feature.to_string(), Presence::Absent))
+        .collect();
+    cpu.features.extend(absent);
+    Ok(cpu)
 }
 
 /// What one arm boots.
@@ -193,13 +210,17 @@ impl Machine for Qemu {
             "{}, {accel}, clock {clock}, CPUs {} ({}), memory {}",
             hardware.program.version,
             self.cpus(),
-            hardware.cpu_model(),
+            hardware.cpu,
             show_bytes(hardware.memory_bytes)
         );
         if !hardware.why.is_empty() {
             let _ = write!(text, " ({})", hardware.why);
         }
         text
+    }
+
+    fn cpu_model(&self) -> Option<String> {
+        Some(self.hardware.cpu.to_string())
     }
 
     fn ns_per_instruction(&self) -> Option<u32> {
@@ -235,7 +256,7 @@ impl Machine for Qemu {
                 show_bytes(free)
             );
         }
-        let mut qemu = Command::new(&self.hardware.program.path);
+        let mut qemu = self.hardware.program.command();
         qemu.args(
             self.hardware
                 .arguments(files, self.image.as_deref(), &console),
@@ -301,14 +322,6 @@ impl Disk {
 }
 
 impl Hardware {
-    fn cpu_model(&self) -> &'static str {
-        match self.accel {
-            Accel::Kvm => "host",
-            // With `max` some kernels fault now and then under emulation; this model never did.
-            Accel::Tcg => "Haswell-noTSX",
-        }
-    }
-
     fn accel_arguments(&self) -> Vec<String> {
         let text = match (self.accel, self.clock) {
             (Accel::Kvm, _) => "-accel kvm",
@@ -349,7 +362,7 @@ impl Hardware {
         let mut arguments: Vec<String> = Vec::new();
         let mut add = |name: &str, value: &str| arguments.extend([name.into(), value.into()]);
         add("-machine", "q35,usb=off,vmport=off");
-        add("-cpu", self.cpu_model());
+        add("-cpu", &self.cpu.to_string());
         add("-smp", &files.cpus.unwrap_or(self.cpus).to_string());
         add("-m", &format!("{}M", self.memory_bytes >> 20));
         add("-display", "none");
@@ -399,6 +412,7 @@ mod tests {
     use record::plan::MachineKind;
 
     use super::*;
+    use crate::emulator::{Launch, Release};
 
     fn plan(clock: Clock, cpus: u32) -> MachinePlan {
         MachinePlan {
@@ -410,15 +424,24 @@ mod tests {
             silence: Duration::from_secs(1),
             trial_limit: Duration::from_secs(1),
             disk: DiskSpeed::default(),
+            cpu_model: None,
+        }
+    }
+
+    fn program() -> Program {
+        let words = |text: &str| text.split(' ').map(String::from).collect();
+        Program {
+            path: "qemu".into(),
+            version: "QEMU 7.2.22".into(),
+            release: Release { major: 7, minor: 2 },
+            launch: Launch::Direct,
+            models: words("EPYC host max"),
+            features: words("avx2 erms fsrm"),
         }
     }
 
     fn machine(clock: Clock, cpus: u32, kvm: &Kvm) -> Qemu {
-        let program = Program {
-            path: "qemu".into(),
-            version: "QEMU 7.2.22".into(),
-        };
-        let hardware = settle(&plan(clock, cpus), 0, &program, kvm);
+        let hardware = settle(&plan(clock, cpus), 0, &program(), kvm).unwrap();
         Qemu::new(hardware, Some("image,1.ext4".into()), BTreeMap::new())
     }
 
@@ -449,9 +472,9 @@ mod tests {
             2,
             &broken(),
             &expect![[r#"
-                QEMU 7.2.22, emulation (TCG), clock instructions, CPUs 1 (Haswell-noTSX), memory 1.00 GiB (no /dev/kvm; emulating; 1 CPU instead of 2, as counting instructions needs)
+                QEMU 7.2.22, emulation (TCG), clock instructions, CPUs 1 (max,-erms,-fsrm), memory 1.00 GiB (no /dev/kvm; emulating; 1 CPU instead of 2, as counting instructions needs)
                 -machine q35,usb=off,vmport=off
-                -cpu Haswell-noTSX
+                -cpu max,-erms,-fsrm
                 -smp 1
                 -m 1024M
                 -display none
@@ -546,6 +569,31 @@ mod tests {
             "{}",
             machine.describe()
         );
+    }
+
+    fn cpu(clock: Clock, model: &str, kvm: &Kvm) -> Result<String> {
+        let plan = MachinePlan {
+            cpu_model: Some(CpuModel::parse(model).unwrap()),
+            ..plan(clock, 1)
+        };
+        settle(&plan, 0, &program(), kvm).map(|hardware| hardware.cpu.to_string())
+    }
+
+    #[test]
+    fn emulated_guests_lack_fast_strings_whatever_their_model() {
+        let counted = |model| cpu(Clock::Instructions, model, &Kvm::Works).unwrap();
+        assert_eq!(counted("EPYC,-avx2"), "EPYC,-avx2,-erms,-fsrm");
+        assert_eq!(counted("EPYC,-erms"), "EPYC,-erms,-fsrm");
+        let wall = cpu(Clock::Wall, "EPYC,+erms", &broken()).unwrap();
+        assert_eq!(wall, "EPYC,+erms,-fsrm");
+        assert_eq!(cpu(Clock::Wall, "EPYC", &Kvm::Works).unwrap(), "EPYC");
+    }
+
+    #[test]
+    fn a_model_that_cannot_be_had_is_refused() {
+        let why = |model| cpu(Clock::Wall, model, &broken()).unwrap_err().to_string();
+        assert!(why("host").starts_with("cpu_model \"host\" under emulation"));
+        assert!(why("EPIC").contains("CPU model that QEMU 7.2.22 does not know"));
     }
 
     #[test]

@@ -99,6 +99,29 @@ pub struct Opening {
     /// CPUs that bakeoff itself could run on; `None` in runs of earlier versions.
     #[serde(default)]
     pub host_cpus: Option<u32>,
+    /// What string instructions count for, when the clock counts instructions; `None` in runs of earlier versions.
+    #[serde(default)]
+    pub accounting: Option<Accounting>,
+}
+
+/// What a REP string instruction counts for: the emulator counts each of its iterations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Accounting {
+    /// Guests had `erms`, so kernels and C library moved one byte an iteration: 4096 for a page of 4 KiB.
+    #[serde(rename = "rep-per-byte")]
+    RepPerByte,
+    /// Guests have no fast string instructions, so that 8 bytes are moved an iteration or an instruction.
+    #[serde(rename = "rep-per-8-bytes")]
+    RepPer8Bytes,
+}
+
+impl Opening {
+    /// What string instructions count for; `None` where the clock counts no instructions.
+    pub fn accounting(&self) -> Option<Accounting> {
+        self.ns_per_instruction?;
+        // Before it was recorded, guests had `erms`.
+        Some(self.accounting.unwrap_or(Accounting::RepPerByte))
+    }
 }
 
 /// How an attempt ended, without its figures.
@@ -209,6 +232,7 @@ mod tests {
             machine: "fake".into(),
             ns_per_instruction: None,
             host_cpus: None,
+            accounting: None,
         };
         Entry {
             at: "2026-01-01T00:00:00Z".into(),
@@ -253,6 +277,24 @@ mod tests {
         let (_dir, path) = written(b"damage\n{}\n");
         let why = Journal::open(&path).unwrap_err().to_string();
         assert!(why.ends_with("line 3"), "{why}");
+    }
+
+    #[test]
+    fn a_run_from_before_the_accounting_counted_a_string_by_bytes() {
+        let json = |more: &str| {
+            format!(
+                r#"{{"version":2,"bakeoff":"0.1.0","inputs":{{}},"machine":"m","ns_per_instruction":2{more}}}"#
+            )
+        };
+        let read = |more| serde_json::from_str::<Opening>(&json(more)).unwrap();
+        assert_eq!(read("").accounting(), Some(Accounting::RepPerByte));
+        let new = read(r#","accounting":"rep-per-8-bytes""#);
+        assert_eq!(new.accounting(), Some(Accounting::RepPer8Bytes));
+        let wall = Opening {
+            ns_per_instruction: None,
+            ..new
+        };
+        assert_eq!(wall.accounting(), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! the run directory. Whatever is serialized here is a promise: a format has a version, and old files
 //! stay readable.
 
+pub mod cpu;
 pub mod curve;
 pub mod evidence;
 pub mod fields;

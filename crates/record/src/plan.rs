@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::cpu::CpuModel;
 use crate::fields::{Fields, Page, remedy_among};
 use crate::kernel::{self, KernelRef};
 use crate::problem::Problems;
@@ -79,6 +80,8 @@ pub struct MachinePlan {
     pub trial_limit: Duration,
     /// How slow the disk is that some workloads have to themselves.
     pub disk: DiskSpeed,
+    /// The CPU that guests see; `None` for the machine's own choice.
+    pub cpu_model: Option<CpuModel>,
 }
 
 /// How slow a disk is made; without limits it is as fast as the host's memory and file system.
@@ -227,6 +230,8 @@ pub struct Checks<'c> {
     pub kernel: &'c dyn Fn(&KernelRef) -> Result<(), String>,
     /// Says what is wrong with a recipe's name.
     pub recipe: &'c dyn Fn(&str) -> Result<(), String>,
+    /// Says what is wrong with a CPU model.
+    pub cpu_model: &'c dyn Fn(&CpuModel) -> Result<(), String>,
 }
 
 impl<'c> Checks<'c> {
@@ -236,6 +241,7 @@ impl<'c> Checks<'c> {
             workload,
             kernel: &|_| Ok(()),
             recipe: &|_| Ok(()),
+            cpu_model: &|_| Ok(()),
         }
     }
 }
@@ -261,7 +267,7 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
         ],
     );
     let machine = top.table("machine");
-    let mut machine = read_machine(machine.as_ref());
+    let mut machine = read_machine(machine.as_ref(), checks);
     let image = match machine.kind {
         MachineKind::Qemu => read_image(top, base, checks).map(Some),
         MachineKind::Local => refuse_image(top).then_some(None),
@@ -345,7 +351,7 @@ struct Kernels<'c> {
     checks: Checks<'c>,
 }
 
-fn read_machine(fields: Option<&Fields<'_>>) -> MachinePlan {
+fn read_machine(fields: Option<&Fields<'_>>, checks: Checks<'_>) -> MachinePlan {
     let mut machine = MachinePlan {
         kind: MachineKind::Qemu,
         cpus: 1,
@@ -355,6 +361,7 @@ fn read_machine(fields: Option<&Fields<'_>>) -> MachinePlan {
         silence: Duration::from_secs(120),
         trial_limit: Duration::from_secs(3600),
         disk: DiskSpeed::default(),
+        cpu_model: None,
     };
     let Some(fields) = fields else { return machine };
     let kinds = [("qemu", MachineKind::Qemu), ("local", MachineKind::Local)];
@@ -389,18 +396,59 @@ fn read_machine(fields: Option<&Fields<'_>>) -> MachinePlan {
         bytes_per_s: fields.read("disk_rate", units::bytes),
         requests_per_s: fields.count("disk_requests", 1..=10_000_000),
     };
+    machine.cpu_model = read_cpu_model(fields, &machine, checks);
     check_machine(fields, &machine);
     fields.finish();
     machine
 }
 
+fn read_cpu_model(
+    fields: &Fields<'_>,
+    machine: &MachinePlan,
+    checks: Checks<'_>,
+) -> Option<CpuModel> {
+    let text = fields.text("cpu_model")?;
+    if machine.kind == MachineKind::Local {
+        // Refused with the other keys that only an emulator has.
+        return None;
+    }
+    let model = match CpuModel::parse(text) {
+        Ok(model) => model,
+        Err(why) => {
+            fields.wrong("cpu_model", why, "");
+            return None;
+        }
+    };
+    let is_wall = machine.clock == Clock::Wall;
+    if model.name == "host" && !is_wall {
+        let what = "cpu_model \"host\" where instructions may be counted";
+        let remedy = "write clock = \"wall\": only KVM shows a guest the host's CPU";
+        fields.wrong("cpu_model", what, remedy);
+    }
+    let fast_strings = model.fast_strings();
+    if !fast_strings.is_empty() && !is_wall {
+        let what = format!(
+            "cpu_model with {} where instructions may be counted",
+            fast_strings.join(" and ")
+        );
+        let remedy = "remove it, or write clock = \"wall\": each iteration of a REP string instruction would count \
+                      as an instruction, 4096 of them for a page that a CPU fills in some 100 cycles";
+        fields.wrong("cpu_model", what, remedy);
+    }
+    if let Err(why) = (checks.cpu_model)(&model) {
+        fields.wrong("cpu_model", why, "");
+    }
+    Some(model)
+}
+
 fn check_machine(fields: &Fields<'_>, machine: &MachinePlan) {
     if machine.kind == MachineKind::Local {
-        let keys = ["cpus", "memory", "disk_rate", "disk_requests"];
+        let keys = ["cpus", "memory", "disk_rate", "disk_requests", "cpu_model"];
         for key in keys.into_iter().filter(|key| fields.has(key)) {
             let what = format!("{key} of a machine of kind \"local\"");
             let remedy = match key {
                 "cpus" => "write it in each arm that is not to have all of this host's",
+                "cpu_model" => "remove it: the CPU is this host's own",
                 _ => "remove it: all that this host has is used",
             };
             fields.wrong(key, what, remedy);
@@ -873,6 +921,43 @@ max_blocks = 3
     }
 
     #[test]
+    fn a_cpu_model_is_checked_by_its_form_its_clock_and_the_emulator() {
+        let wrong = |line: &str| [("cpus = 2", line.to_string())];
+        let check_line = |line: &str, want: &Expect| {
+            let edits = wrong(line);
+            check(&[(edits[0].0, edits[0].1.as_str())], want);
+        };
+        check_line("cpu_model = \"EPYC,-avx2\"", &expect!["2 arms"]);
+        check_line(
+            "clock = \"wall\"\ncpu_model = \"max,+erms\"",
+            &expect!["2 arms"],
+        );
+        check_line(
+            "cpu_model = \"max,+erms,+fsrm\"",
+            &expect![[
+                r#"plan.toml:5: cpu_model with erms and fsrm where instructions may be counted (remove it, or write clock = "wall": each iteration of a REP string instruction would count as an instruction, 4096 of them for a page that a CPU fills in some 100 cycles)"#
+            ]],
+        );
+        check_line(
+            "cpu_model = \"host\"",
+            &expect![[
+                r#"plan.toml:5: cpu_model "host" where instructions may be counted (write clock = "wall": only KVM shows a guest the host's CPU)"#
+            ]],
+        );
+        check_line(
+            "cpu_model = \"max,kvm=off\"",
+            &expect![[
+                r#"plan.toml:5: feature without + or -: "kvm=off" (write it like "EPYC" or "Haswell-noTSX,-avx2")"#
+            ]],
+        );
+        let text = GOOD.replacen("cpus = 2", "cpu_model = \"Hasswell\"", 1);
+        let mut checks = Checks::of_the_past(&toy);
+        checks.cpu_model = &|model| Err(format!("unknown CPU model: {}", model.name));
+        let why = read("plan.toml", &text, Path::new("/plans"), checks).unwrap_err();
+        assert_eq!(why.to_string(), "plan.toml:5: unknown CPU model: Hasswell");
+    }
+
+    #[test]
     fn counted_instructions_need_one_cpu_in_each_arm() {
         let arm = "kernel = \"debian:bookworm/6.1\"";
         check(
@@ -963,7 +1048,7 @@ max_blocks = 3
         check(
             &[(
                 "[machine]",
-                "[machine]\nkind = \"local\"\nclock = \"instructions\"",
+                "[machine]\nkind = \"local\"\nclock = \"instructions\"\ncpu_model = \"max\"",
             )],
             &expect![[r#"
                 plan.toml:6: clock "instructions" on a machine of kind "local" (write "wall": only an emulator counts them)

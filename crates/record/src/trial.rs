@@ -164,6 +164,8 @@ pub enum VoidReason {
     AgentFailed,
     /// Answers were wrong, or none was right.
     CheckFailed,
+    /// The guest's machine was not what the clock needs.
+    WrongMachine,
 }
 
 impl VoidReason {
@@ -179,6 +181,7 @@ impl VoidReason {
             Self::ServiceFailed => "service failed",
             Self::AgentFailed => "agent failed",
             Self::CheckFailed => "check failed",
+            Self::WrongMachine => "wrong machine",
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use record::curve::{Curve, Point};
 use record::evidence::{Facts, Usage};
-use record::journal::{Entry, Event, Opening};
+use record::journal::{Accounting, Entry, Event, Opening};
 use record::kernel::KernelRef;
 use record::latency::Latency;
 use record::load::{Fault, LoadResult, Second};
@@ -245,6 +245,7 @@ fn opening() -> Opening {
         machine: "QEMU 7.2.22, emulated, clock instructions, 1 CPU, 1 GiB".into(),
         ns_per_instruction: Some(2),
         host_cpus: Some(2),
+        accounting: Some(Accounting::RepPer8Bytes),
     }
 }
 
@@ -270,6 +271,7 @@ fn plan() -> Plan {
         silence: Duration::from_secs(120),
         trial_limit: Duration::from_secs(3600),
         disk: DiskSpeed::default(),
+        cpu_model: None,
     };
     let workload = WorkloadPlan {
         id: "web-static".into(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use record::evidence::{Facts, Usage};
-use record::journal::Opening;
+use record::journal::{Accounting, Opening};
 use record::kernel::KernelRef;
 use record::latency::Latency;
 use record::load::{LoadResult, Second};
@@ -30,6 +30,7 @@ impl Play {
             machine: "play".into(),
             ns_per_instruction: None,
             host_cpus: None,
+            accounting: Some(Accounting::RepPer8Bytes),
         };
         Self(Run {
             plan: plan(),
@@ -133,6 +134,7 @@ fn plan() -> Plan {
             silence: Duration::from_secs(120),
             trial_limit: Duration::from_secs(3600),
             disk: DiskSpeed::default(),
+            cpu_model: None,
         },
         image: Some("web".into()),
         arms: vec![arm("6.1"), arm("7.2")],

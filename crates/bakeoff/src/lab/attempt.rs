@@ -22,7 +22,7 @@ use record::trial::{HostPhase, Measurement, Outcome, PhaseTime, Trial, Void, Voi
 use record::units::show_duration;
 use record::wire::{FromAgent, Greeting, Job, ToAgent, WorkloadJob, Yield, recognise};
 
-use super::Passing;
+use super::{Passing, guest_cpu};
 
 /// Longest wait in one go, so that Ctrl-C is noticed.
 const GLANCE: Duration = Duration::from_millis(200);
@@ -110,10 +110,17 @@ pub(crate) fn run(
     let (outcome, facts) = match end {
         End::Interrupted => return Ok(None),
         End::Void(reason, detail) => (void(reason, detail, guest.console(LAST_LINES)), None),
-        End::Done(done, boot) => {
+        End::Done(mut done, boot) => {
             host_time.enter(HostPhase::Stopping, bench.clock.now());
             drop(guest);
-            measured(*done, Usage::over(&samples), (boot, spin.end(bench)))
+            guest_cpu::note(bench.machine, &mut done.facts);
+            match guest_cpu::obstacle(bench.machine, &done.facts) {
+                Some(why) => (
+                    void(VoidReason::WrongMachine, why, vec![]),
+                    Some(done.facts),
+                ),
+                None => measured(*done, Usage::over(&samples), (boot, spin.end(bench))),
+            }
         }
     };
     Ok(Some(Attempted {

@@ -9,12 +9,19 @@ use record::problem::{Problem, Problems};
 use record::units::{show_duration, significant};
 use serde_json::json;
 
+use crate::cli::EmulatorArgs;
+
 use super::forecast::{self, Forecast};
 use super::{End, print_json, read_plan};
 
 /// Checks a plan without booting anything; all mistakes are told at once.
-pub(super) fn check(path: &Path, from: Option<&Path>, as_json: bool) -> Result<End> {
-    match read_plan(path) {
+pub(super) fn check(
+    path: &Path,
+    from: Option<&Path>,
+    emulator: &EmulatorArgs,
+    as_json: bool,
+) -> Result<End> {
+    match read_plan(path, emulator.named().as_deref()) {
         Ok((_, plan)) => {
             let past = from.map(|dir| forecast::past(dir, &plan)).transpose()?;
             let past = past.unwrap_or_default();

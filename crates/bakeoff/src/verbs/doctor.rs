@@ -5,10 +5,14 @@ use machine::doctor::{self, Finding, State};
 use serde_json::json;
 
 use super::{End, at_work, print_json};
+use crate::cli::EmulatorArgs;
 
 /// Examines the host; refused when something is missing that bakeoff cannot run without.
-pub(super) fn doctor(json: bool) -> Result<End> {
-    let findings = at_work(json, |cache, task| Ok(doctor::examine(cache, task)))?;
+pub(super) fn doctor(emulator: &EmulatorArgs, json: bool) -> Result<End> {
+    let named = emulator.named();
+    let findings = at_work(json, |cache, task| {
+        Ok(doctor::examine(cache, named.as_deref(), task))
+    })?;
     if json {
         print_json(&findings.iter().map(told).collect::<Vec<_>>())?;
     } else {

@@ -16,23 +16,29 @@ use super::{End, judge, read_plan, report};
 use crate::cli::RunArgs;
 use crate::greeting;
 use crate::lab::{self, Finish, Lab};
-use crate::prepare;
+use crate::prepare::{self, Sources};
 use crate::show::Show;
 
 /// Runs a plan, or goes on with it; writes verdict and report.
 pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     let out = args.out.clone().unwrap_or_else(|| default_out(args));
+    let qemu = args.emulator.named();
     let (text, plan) = if args.a_a {
         let seed = rig::seed(&out);
-        super::read_plan_as(&args.plan, |text| plan::against_itself(text, seed))?
+        let change = |text: &str| plan::against_itself(text, seed);
+        super::read_plan_as(&args.plan, qemu.as_deref(), change)?
     } else {
-        read_plan(&args.plan)?
+        read_plan(&args.plan, qemu.as_deref())?
     };
     let dir = RunDir::open(&out, &text)?;
     refuse_another_plan(&dir, &text)?;
     let show = Show::new(json);
     let interrupted = super::watch_signals()?;
-    let prepared = prepare::prepare((&plan, &args.plan), args.refresh, &show, &interrupted)?;
+    let sources = Sources {
+        refresh: args.refresh,
+        qemu,
+    };
+    let prepared = prepare::prepare((&plan, &args.plan), &sources, &show, &interrupted)?;
     let jobs = jobs::settle(args.jobs, &plan, &*prepared.machine)?;
     let lab = Lab {
         plan: &plan,

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use machine::emulator;
 use record::plan::{Clock, Plan};
 use record::units::{show_change, show_duration, significant};
 use record::verdict::Verdict;
@@ -36,7 +37,7 @@ struct Scene {
 
 /// Plays the plan and prints what came of it.
 pub(super) fn simulate(args: &SimulateArgs, as_json: bool) -> Result<End> {
-    let (_, plan) = read_plan(&args.plan)?;
+    let (_, plan) = read_plan(&args.plan, emulator::named(None).as_deref())?;
     let (scenes, past) = match &args.from {
         Some(dir) => measured(&plan, dir)?,
         None => supposed(&plan, args.noise),

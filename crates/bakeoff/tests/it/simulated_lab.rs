@@ -98,6 +98,7 @@ impl World {
             machine: "fake".into(),
             ns_per_instruction: None,
             host_cpus: None,
+            accounting: None,
         }
     }
 

@@ -1,0 +1,365 @@
+//! Which QEMU runs the guests, what it knows, and where it is known to err.
+//!
+//! ```text
+//! --qemu PATH, else $BAKEOFF_QEMU          what the user names is taken, whatever it is
+//! else the host's own                      if it emulates rightly
+//! else the one fetched into the cache      (`fetched`)
+//! else the host's own, with its fault      told in one line
+//! ```
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use record::cpu::CpuModel;
+use record::fields::remedy_among;
+
+use crate::program;
+use crate::task::Task;
+
+/// Names the QEMU to use, where the command line names none.
+pub const VARIABLE: &str = "BAKEOFF_QEMU";
+
+/// Name of the emulator, and the Debian package that brings it.
+pub(crate) const PROGRAM: (&str, &str) = ("qemu-system-x86_64", "qemu-system-x86");
+
+/// The first release that emulates AVX: guests of an older one run other code than guests of all later ones.
+pub const LEAST: Release = Release { major: 7, minor: 2 };
+
+/// The first release whose `cmpxchg16b` leaves the right flags.
+///
+/// Up to 7.2 the instruction was a call of a helper that computed the flags from a condition-code state which the
+/// translator had not yet stored, so an interrupt that came right behind it could save a register's value as flags.
+/// 8.0 translates it inline.
+pub const CMPXCHG16B_MENDED: Release = Release { major: 8, minor: 0 };
+
+/// Major and minor number of a QEMU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Release {
+    /// 10 of 10.0.13.
+    pub major: u32,
+    /// 0 of 10.0.13.
+    pub minor: u32,
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+impl Release {
+    /// From `QEMU 7.2.22 (Debian ...)`.
+    fn of(version: &str) -> Option<Self> {
+        let mut numbers = version.strip_prefix("QEMU ")?.split(['.', ' ']);
+        let mut next = || numbers.next()?.parse().ok();
+        Some(Self {
+            major: next()?,
+            minor: next()?,
+        })
+    }
+}
+
+/// A QEMU that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// The binary.
+    pub path: PathBuf,
+    /// First line of `--version`, without what every version says.
+    pub version: String,
+    /// Its numbers.
+    pub release: Release,
+    /// How it is started.
+    pub launch: Launch,
+    /// CPU models that it knows.
+    pub models: BTreeSet<String>,
+    /// CPU features that it knows by name.
+    pub features: BTreeSet<String>,
+}
+
+/// How a QEMU is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Launch {
+    /// As the host's system starts it.
+    Direct,
+    /// From an unpacked tree, with the tree's own loader, libraries, modules and firmware.
+    Tree(PathBuf),
+}
+
+impl Launch {
+    /// The start of a command line that runs the binary at `path`.
+    fn command(&self, path: &Path) -> Command {
+        match self {
+            Self::Direct => Command::new(path),
+            Self::Tree(root) => {
+                let libraries = root.join("usr/lib/x86_64-linux-gnu");
+                let mut command = Command::new(libraries.join("ld-linux-x86-64.so.2"));
+                command
+                    // The host's list of libraries names none of the tree's.
+                    .args(["--inhibit-cache", "--library-path"])
+                    .arg(&libraries)
+                    .arg(path)
+                    .arg("-L")
+                    .arg(root.join("usr/share/qemu"))
+                    .arg("-L")
+                    .arg(root.join("usr/share/seabios"))
+                    .env("QEMU_MODULE_DIR", libraries.join("qemu"));
+                command
+            }
+        }
+    }
+}
+
+impl Program {
+    /// The start of its command line.
+    pub fn command(&self) -> Command {
+        self.launch.command(&self.path)
+    }
+
+    /// What is wrong with its emulation, in words, and the release that has it right.
+    pub fn fault(&self) -> Option<String> {
+        let is_faulty = self.release < CMPXCHG16B_MENDED;
+        is_faulty.then(|| {
+            format!(
+                "emulated cmpxchg16b corrupts flags now and then before QEMU {CMPXCHG16B_MENDED}, and guests panic"
+            )
+        })
+    }
+
+    /// Says what is wrong with a CPU model, by this QEMU's own lists.
+    pub fn check_model(&self, model: &CpuModel) -> Result<(), String> {
+        let words = |known: &BTreeSet<String>, wrong: &str| {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            remedy_among(wrong, &known)
+        };
+        if !self.models.contains(&model.name) {
+            return Err(format!(
+                "CPU model that {} does not know: {:?} ({})",
+                self.version,
+                model.name,
+                words(&self.models, &model.name)
+            ));
+        }
+        for (feature, _) in &model.features {
+            if !self.features.contains(feature) {
+                return Err(format!(
+                    "CPU feature that {} does not know: {feature:?} ({})",
+                    self.version,
+                    words(&self.features, feature)
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The QEMU that a user named by option or by variable; the option wins.
+pub fn named(option: Option<&Path>) -> Option<PathBuf> {
+    let variable = || std::env::var_os(VARIABLE).filter(|path| !path.is_empty());
+    option
+        .map(Path::to_owned)
+        .or_else(|| variable().map(PathBuf::from))
+}
+
+/// Finds QEMU; the error says what to install. `named` is the user's choice, if any.
+pub fn find(named: Option<&Path>, task: Task<'_>) -> Result<Program> {
+    if let Some(path) = named {
+        return open(path, Launch::Direct, task).with_context(|| {
+            format!(
+                "cannot use this QEMU: {} (see --qemu and {VARIABLE})",
+                path.display()
+            )
+        });
+    }
+    match program::find(PROGRAM.0) {
+        Some(path) => open(&path, Launch::Direct, task),
+        None => bail!(
+            "program not found: {} (install the Debian package {}, or run bakeoff qemu fetch)",
+            PROGRAM.0,
+            PROGRAM.1
+        ),
+    }
+}
+
+/// Asks a QEMU what it is; one that is too old is refused.
+pub(crate) fn open(path: &Path, launch: Launch, task: Task<'_>) -> Result<Program> {
+    let said = program::run(launch.command(path).arg("--version"), task)?;
+    let line = said.lines().next().unwrap_or_default();
+    let version = line.replace("emulator version ", "");
+    let Some(release) = Release::of(&version) else {
+        bail!(
+            "not a QEMU: {} (its --version says {line:?})",
+            path.display()
+        );
+    };
+    if release.cmp(&LEAST) == Ordering::Less {
+        bail!(
+            "QEMU too old: {release} at {} (the least is {LEAST}: older ones emulate no AVX, so that guests run other \
+             code and figures cannot be compared; run bakeoff qemu fetch, or name another with --qemu PATH)",
+            path.display()
+        );
+    }
+    let help = program::run(launch.command(path).args(["-cpu", "help"]), task)?;
+    let (models, features) = read_cpu_help(&help);
+    Ok(Program {
+        path: path.into(),
+        version,
+        release,
+        launch,
+        models,
+        features,
+    })
+}
+
+/// Models and features from `-cpu help`.
+fn read_cpu_help(help: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+    let (models, features) = help
+        .split_once("Recognized CPUID flags:")
+        .unwrap_or((help, ""));
+    let model = |line: &str| {
+        // Before 9.2 each line began with the architecture.
+        let line = line.strip_prefix("x86 ").unwrap_or(line);
+        line.split_whitespace().next().map(String::from)
+    };
+    let models = models
+        .lines()
+        .filter(|line| !line.ends_with(':'))
+        .filter_map(model);
+    let features = features.split_whitespace().map(String::from);
+    (models.collect(), features.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    const HELP: &str = "Available CPUs:\n\
+        x86 EPYC                  (alias configured by machine type)\n\
+        x86 Haswell-noTSX         (alias of Haswell-v2)\n\
+        x86 max                   Enables all features supported by the accelerator\n\n\
+        Recognized CPUID flags:\n  3dnow avx\n  avx2 erms fsrm\n";
+
+    fn program(version: &str) -> Program {
+        let (models, features) = read_cpu_help(HELP);
+        Program {
+            path: "qemu".into(),
+            version: version.into(),
+            release: Release::of(version).unwrap(),
+            launch: Launch::Direct,
+            models,
+            features,
+        }
+    }
+
+    /// A script in the place of QEMU, and what opening it says.
+    fn opened(script: &str) -> Result<Program> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("qemu");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let stop = AtomicBool::new(false);
+        let task = Task {
+            tell: &|_| {},
+            stop: &stop,
+        };
+        find(Some(&path), task)
+    }
+
+    #[test]
+    fn the_release_is_read_from_the_version() {
+        let release = |major, minor| Some(Release { major, minor });
+        assert_eq!(
+            Release::of("QEMU 7.2.22 (Debian 1:7.2+dfsg)"),
+            release(7, 2)
+        );
+        assert_eq!(Release::of("QEMU 10.0.13 (Debian 1:10.0)"), release(10, 0));
+        assert_eq!(Release::of("QEMU 9.1"), release(9, 1));
+        assert_eq!(Release::of("wine 9.1"), None);
+        assert!(LEAST < CMPXCHG16B_MENDED);
+    }
+
+    #[test]
+    fn the_fault_of_7_2_is_known_and_later_ones_are_free_of_it() {
+        assert!(program("QEMU 7.2.22").fault().is_some());
+        assert_eq!(program("QEMU 8.0.0").fault(), None);
+        assert_eq!(program("QEMU 10.0.13").fault(), None);
+    }
+
+    #[test]
+    fn models_and_features_are_checked_by_the_emulators_own_lists() {
+        let program = program("QEMU 7.2.22");
+        let check = |text| program.check_model(&CpuModel::parse(text).unwrap());
+        assert_eq!(check("EPYC,-avx2"), Ok(()));
+        assert_eq!(
+            check("EPIC").unwrap_err(),
+            "CPU model that QEMU 7.2.22 does not know: \"EPIC\" (known: EPYC, Haswell-noTSX, max)"
+        );
+        assert_eq!(
+            check("max,-avx3").unwrap_err(),
+            "CPU feature that QEMU 7.2.22 does not know: \"avx3\" (did you mean \"avx\"?)"
+        );
+    }
+
+    #[test]
+    fn the_list_of_later_releases_has_no_architecture() {
+        let (models, features) = read_cpu_help(
+            "Available CPUs:\n  486-v1\n  max   Enables\n\nRecognized CPUID flags:\n  erms\n",
+        );
+        assert_eq!(models.into_iter().collect::<Vec<_>>(), ["486-v1", "max"]);
+        assert_eq!(features.into_iter().collect::<Vec<_>>(), ["erms"]);
+    }
+
+    #[test]
+    fn an_emulator_that_is_too_old_is_refused_with_the_least_and_the_remedy() {
+        let why = opened("echo 'QEMU emulator version 5.2.0 (Debian 1:5.2+dfsg-11)'").unwrap_err();
+        let why = format!("{why:#}");
+        assert!(why.contains("QEMU too old: 5.2 at "), "{why}");
+        assert!(
+            why.contains("the least is 7.2") && why.contains("bakeoff qemu fetch"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_emulator_is_refused() {
+        let why = format!("{:#}", opened("echo true 1.0").unwrap_err());
+        assert!(
+            why.contains("not a QEMU") && why.contains("true 1.0"),
+            "{why}"
+        );
+        let why = format!("{:#}", opened("echo gone >&2; exit 3").unwrap_err());
+        assert!(
+            why.contains("cannot use this QEMU") && why.ends_with("gone"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn an_unpacked_tree_brings_its_own_loader_libraries_and_firmware() {
+        let launch = Launch::Tree("/cache/q".into());
+        let command = launch.command(Path::new("/cache/q/usr/bin/qemu-system-x86_64"));
+        assert!(
+            command
+                .get_program()
+                .to_string_lossy()
+                .starts_with("/cache/q/usr/lib/")
+        );
+        let words: Vec<_> = command
+            .get_args()
+            .map(|word| word.to_string_lossy())
+            .collect();
+        assert!(
+            words
+                .iter()
+                .any(|word| word == "/cache/q/usr/share/seabios"),
+            "{words:?}"
+        );
+    }
+}

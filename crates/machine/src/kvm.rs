@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use record::plan::Clock;
-use record::wire::FromAgent;
+use record::wire::{self, FromAgent};
 use serde::{Deserialize, Serialize};
 
 use crate::cache::{self, Cache};
@@ -99,6 +99,7 @@ fn try_boot(
     match machine.boot(Boot {
         arm: "probe",
         dir: &dir.path,
+        allowance_bytes: wire::allowance(patience),
     }) {
         Ok(guest) => watch(guest, patience, task),
         Err(why) => Ok(Outcome::Ended(format!("{why:#}"))),
@@ -146,7 +147,7 @@ fn watch(mut guest: Box<dyn Guest>, patience: Duration, task: Task<'_>) -> Resul
                     return Ok(Outcome::Ended(error));
                 }
             }
-            Happening::Panicked(why) | Happening::Exited(why) | Happening::Garbled(why) => {
+            Happening::Panicked(why) | Happening::Exited(why) | Happening::Refused(why) => {
                 return Ok(Outcome::Ended(why));
             }
         }

@@ -12,6 +12,7 @@
 
 pub mod cache;
 pub mod clock;
+pub mod console;
 pub mod doctor;
 pub mod fake;
 pub mod guest;

@@ -170,7 +170,7 @@ fn check_header(unpacked: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads counts as the format has them: ZigZag, seven bits a byte, a negative one for a row of zeros.
+/// Reads counts as the format has them: `ZigZag`, seven bits a byte, a negative one for a row of zeros.
 fn check_counts(bytes: &[u8]) -> Result<(), String> {
     let (mut total, mut at) = (0_u64, 0);
     while at < bytes.len() {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use record::trial::VoidReason;
+use record::validate;
 use record::wire::{self, FromAgent, Greeting, Job, PROTOCOL, ToAgent, Yield};
 use workload::Workload;
 
@@ -45,13 +46,26 @@ pub(crate) fn hold(port: Port, build: &str, end: fn() -> !, prepare: &Prepare<'_
         }
     };
     report_panics(&host);
-    let last_word = match converse(&host, (port, &mine), end, prepare) {
-        Ok(result) => FromAgent::Done(Box::new(result)),
-        Err(Failure { reason, detail }) => FromAgent::Failed { reason, detail },
-    };
-    host.say(&last_word);
+    match converse(&host, (port, &mine), end, prepare).and_then(believable) {
+        Ok(result) => wire::told(result).for_each(|message| host.say(&message)),
+        Err(Failure { reason, detail }) => {
+            let detail = validate::detail(&detail);
+            host.say(&FromAgent::Failed { reason, detail });
+        }
+    }
     host.wait_for_farewell();
     SAID
+}
+
+/// What the host would refuse is a failure of ours, and told as such: it knows no better reason.
+fn believable(mut result: Yield) -> Result<Yield, Failure> {
+    match validate::result(&mut result).and_then(|()| validate::facts(&mut result.facts)) {
+        Ok(()) => Ok(result),
+        Err(why) => Err(Failure {
+            reason: VoidReason::AgentFailed,
+            detail: why,
+        }),
+    }
 }
 
 /// Everything from the greeting to the yield.

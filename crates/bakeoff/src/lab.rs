@@ -181,7 +181,7 @@ struct Running {
 /// What the thread of an attempt tells the lab.
 enum Report {
     Passing(Passing),
-    Ended(Result<Option<Attempted>>),
+    Ended(Option<Attempted>),
 }
 
 /// Both ends of the line between the lab and the threads of its attempts: a trial's number, and what it reports.
@@ -487,7 +487,7 @@ impl<'l> Lab<'l> {
             }
             Report::Ended(end) => {
                 let Running { trial, attempt, .. } = progress.running.remove(place);
-                match end? {
+                match end {
                     Some(end) => self.record(&mut progress.book, (&trial, attempt), end),
                     None => Ok(()),
                 }

@@ -444,6 +444,25 @@ fn has_token(value: &[u8], token: &str) -> bool {
     tokens.any(|each| each.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }
 
+/// How bytes read that come in pieces of this size, as `crate::read_answer`.
+pub(crate) fn read_in_pieces(bytes: &[u8], piece: usize) -> Result<Option<(u64, usize)>, Fault> {
+    let expect = Expect::status(200);
+    let (mut answer, mut known) = (Answer::new(), KnownHead::new());
+    answer.restart(&expect, false);
+    let mut used = 0;
+    for piece in bytes.chunks(piece.max(1)) {
+        match answer.read(piece, &expect, &mut known) {
+            Reading::More => used += piece.len(),
+            Reading::Whole(length) => {
+                let body_bytes = answer.verify(&expect)?;
+                return Ok(Some((body_bytes, used + length)));
+            }
+            Reading::Malformed => return Err(Fault::Malformed),
+        }
+    }
+    Ok(None)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -39,7 +39,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use record::latency::Packed;
-use record::load::LoadResult;
+use record::load::{Fault, LoadResult};
 
 use crate::expect::Expect;
 use crate::schedule::{Schedule, Think};
@@ -95,6 +95,13 @@ pub struct Tick {
 /// Runs the load and returns what the clients saw in the window; see `drive::run`.
 pub fn run(load: &Load, stop: &AtomicBool, on_tick: &mut dyn FnMut(Tick)) -> Result<LoadResult> {
     drive::run(&load.traffic(), stop, on_tick)
+}
+
+/// How bytes read as an HTTP/1.1 answer when they come in pieces of this size: the length of the body and of the
+/// whole answer, `None` where more must come, or what is wrong. Clients read the same way; this is for those who
+/// try to confuse them.
+pub fn read_answer(bytes: &[u8], piece: usize) -> Result<Option<(u64, usize)>, Fault> {
+    answer::read_in_pieces(bytes, piece)
 }
 
 impl Load {

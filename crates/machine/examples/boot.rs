@@ -106,6 +106,7 @@ fn boot_once(machine: &dyn Machine) -> Result<()> {
     let mut guest = machine.boot(Boot {
         arm: "arm",
         dir: &dir,
+        allowance_bytes: wire::allowance(Duration::from_secs(60)),
     })?;
     loop {
         match guest.next(Duration::from_secs(60)) {

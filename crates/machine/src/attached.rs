@@ -7,27 +7,45 @@
 //! ```text
 //! start --> running --Said*--> Exited
 //!              +--> Panicked ---^        (QEMU ends by itself: -no-reboot, panic=-1)
+//!              +--> Refused              (no message, or too much of anything)
 //! ```
+//! Whatever the guest does, this side holds a few messages of it, ends of its texts, and a console that has a limit.
 
-use std::collections::VecDeque;
-use std::fs;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use record::wire::{self, FromAgent, ToAgent};
+use record::text;
+use record::units::show_bytes;
+use record::wire::{self, FromAgent, Inbox, ToAgent};
 
+use crate::console::{self, Console};
 use crate::guest::{Guest, Happening};
 use crate::program::{self, Scratch, last_words};
 
 /// How often console and process are looked at while nothing is said.
 const GLANCE: Duration = Duration::from_millis(100);
+
+/// Messages that wait to be heard; then the line waits, and the guest with it.
+const WAITING: usize = 4;
+
+/// Most that the program itself may write to its outputs, in bytes: they are kept in memory.
+const COMPLAINTS_BYTES: u64 = 16 << 20;
+
+/// What a guest may have of the host.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// What its agent may say in all.
+    pub(crate) allowance_bytes: u64,
+    /// The longest file that its program may write: the kernel ends it there.
+    pub(crate) file_bytes: Option<u64>,
+}
 
 /// What the line brings.
 enum Line {
@@ -57,16 +75,17 @@ impl Attached {
         name: &'static str,
         mut program: Command,
         console: PathBuf,
+        limits: Limits,
     ) -> Result<Self> {
         let (ours, theirs) = UnixStream::pair().context("cannot make a socket pair")?;
         let reading = ours.try_clone().context("cannot share a socket")?;
         let complaints = Scratch::new()?;
-        program::bind(&mut program);
+        program::bind(&mut program, limits.file_bytes);
         program
             .stdin(OwnedFd::from(theirs))
             .stdout(complaints.stdio()?)
             .stderr(complaints.stdio()?);
-        let (say, lines) = channel();
+        let (say, lines) = sync_channel(WAITING);
         let (started, child) = channel();
         let (release, released) = channel::<()>();
         let keeper = thread::Builder::new()
@@ -77,7 +96,7 @@ impl Attached {
                 drop(program);
                 let up = spawned.is_ok();
                 if started.send(spawned).is_ok() && up {
-                    read_line(reading, &say);
+                    read_line(Inbox::new(reading, limits.allowance_bytes), &say);
                     // Ends with an error when the guest is dropped: nothing is ever sent.
                     let _ = released.recv();
                 }
@@ -91,22 +110,31 @@ impl Attached {
             line: ours,
             lines,
             keeper: Some((release, keeper)),
-            console: Console {
-                path: console,
-                read: 0,
-                panicked: false,
-            },
+            console: Console::new(console),
             complaints,
             exited: None,
             closed: false,
         })
     }
 
+    /// Whether there is more of something than any guest has to say.
+    fn flood(&self) -> Option<Happening> {
+        let what = if self.console.is_flooded() {
+            format!("console longer than {}", show_bytes(console::LIMIT_BYTES))
+        } else if self.complaints.bytes().unwrap_or(0) > COMPLAINTS_BYTES {
+            let limit = show_bytes(COMPLAINTS_BYTES);
+            format!("error output of {} longer than {limit}", self.name)
+        } else {
+            return None;
+        };
+        Some(Happening::Refused(what))
+    }
+
     fn hear(&mut self, line: Line) -> Option<Happening> {
         self.closed = !matches!(line, Line::Said(_));
         match line {
             Line::Said(message) => Some(Happening::Said(message)),
-            Line::Garbled(why) => Some(Happening::Garbled(why)),
+            Line::Garbled(why) => Some(Happening::Refused(why)),
             Line::Closed => None,
         }
     }
@@ -151,7 +179,7 @@ impl Attached {
 
     /// The program's own words, without QEMU's warnings: emulation always lacks some CPU feature or other.
     fn complaints_told(&mut self) -> String {
-        let said = self.complaints.text().unwrap_or_default();
+        let said = text::clean(&self.complaints.ends().unwrap_or_default());
         let told: Vec<_> = said
             .lines()
             .filter(|line| !line.contains("warning:"))
@@ -169,6 +197,10 @@ impl Guest for Attached {
         let until = Instant::now() + patience;
         loop {
             let left = until.saturating_duration_since(Instant::now());
+            // Looked at first: an agent that never stops talking must not hide it.
+            if let Some(flood) = self.flood() {
+                return flood;
+            }
             match self.lines.recv_timeout(left.min(GLANCE)) {
                 Ok(line) => {
                     if let Some(happening) = self.hear(line) {
@@ -209,6 +241,8 @@ impl Guest for Attached {
 impl Drop for Attached {
     fn drop(&mut self) {
         program::kill(&mut self.child);
+        // The thread may wait to hand over a message that nobody wants any more.
+        drop(std::mem::replace(&mut self.lines, channel().1));
         if let Some((release, keeper)) = self.keeper.take() {
             drop(release);
             // A thread that panicked has nothing more to tell.
@@ -217,9 +251,9 @@ impl Drop for Attached {
     }
 }
 
-fn read_line(mut line: UnixStream, say: &Sender<Line>) {
+fn read_line(mut line: Inbox<UnixStream>, say: &SyncSender<Line>) {
     loop {
-        let heard = match wire::receive(&mut line) {
+        let heard = match line.receive() {
             Ok(message) => Line::Said(message),
             Err(end)
                 if matches!(
@@ -229,7 +263,7 @@ fn read_line(mut line: UnixStream, say: &Sender<Line>) {
             {
                 Line::Closed
             }
-            Err(why) => Line::Garbled(why.to_string()),
+            Err(why) => Line::Garbled(format!("the agent's line is garbled: {why}")),
         };
         let goes_on = matches!(heard, Line::Said(_));
         if say.send(heard).is_err() || !goes_on {
@@ -238,64 +272,9 @@ fn read_line(mut line: UnixStream, say: &Sender<Line>) {
     }
 }
 
-/// The console file, read as it grows.
-struct Console {
-    path: PathBuf,
-    read: usize,
-    panicked: bool,
-}
-
-impl Console {
-    /// The first line of a kernel panic, told once.
-    fn panic(&mut self) -> Option<String> {
-        let bytes = fs::read(&self.path).ok()?;
-        if self.panicked || bytes.len() == self.read {
-            return None;
-        }
-        // Only whole lines are looked at; the rest is for the next time.
-        let end = self.read + bytes[self.read..].iter().rposition(|byte| *byte == b'\n')? + 1;
-        let new = String::from_utf8_lossy(&bytes[self.read..end]).into_owned();
-        self.read = end;
-        let line = new
-            .lines()
-            .find(|line| line.contains("Kernel panic - not syncing"))?;
-        self.panicked = true;
-        Some(without_stamp(line).into())
-    }
-
-    fn tail(&self, lines: usize) -> Vec<String> {
-        let bytes = fs::read(&self.path).unwrap_or_default();
-        let text = String::from_utf8_lossy(&bytes);
-        let mut last = VecDeque::new();
-        for line in text
-            .lines()
-            .map(str::trim_end)
-            .filter(|line| !line.is_empty())
-        {
-            last.push_back(line.to_string());
-            if last.len() > lines {
-                last.pop_front();
-            }
-        }
-        last.into()
-    }
-}
-
-/// A kernel message without `[    0.123456] `.
-fn without_stamp(line: &str) -> &str {
-    let line = line.trim();
-    match line
-        .strip_prefix('[')
-        .and_then(|rest| rest.split_once("] "))
-    {
-        Some((_, text)) => text,
-        None => line,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::fs;
     use std::path::Path;
 
     use super::*;
@@ -310,6 +289,10 @@ mod tests {
                 shell
             },
             console.into(),
+            Limits {
+                allowance_bytes: 1 << 20,
+                file_bytes: None,
+            },
         )
         .unwrap()
     }
@@ -352,27 +335,7 @@ mod tests {
         let mut noisy = guest(r"printf '\377\377\377\377' >&0; sleep 60", &console);
         assert!(matches!(
             noisy.next(Duration::from_secs(5)),
-            Happening::Garbled(_)
+            Happening::Refused(_)
         ));
-    }
-
-    #[test]
-    fn half_a_line_of_console_is_no_panic_yet() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("console.log");
-        let mut file = fs::File::create(&path).unwrap();
-        let mut console = Console {
-            path,
-            read: 0,
-            panicked: false,
-        };
-        file.write_all(b"booting\nKernel panic - not").unwrap();
-        assert_eq!(console.panic(), None);
-        file.write_all(b" syncing: x\nmore\n").unwrap();
-        assert_eq!(
-            console.panic().as_deref(),
-            Some("Kernel panic - not syncing: x")
-        );
-        assert_eq!(console.panic(), None);
     }
 }

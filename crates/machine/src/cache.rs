@@ -224,7 +224,7 @@ fn remove(path: &Path) {
         return;
     }
     if let Ok(mut rm) = program::enclosed("rm".as_ref()) {
-        program::bind(&mut rm);
+        program::bind(&mut rm, None);
         let _ = rm.arg("-rf").arg(path).status();
     }
 }

@@ -15,7 +15,7 @@ use record::latency::Latency;
 use record::load::{LoadResult, Second};
 use record::metric::{Direction, Figure, MetricSpec, Role};
 use record::trial::VoidReason;
-use record::wire::{FromAgent, Greeting, Phase, ToAgent, Yield};
+use record::wire::{self, FromAgent, Greeting, Phase, ToAgent, Yield};
 
 use crate::clock::Clock;
 use crate::guest::{Boot, Guest, Happening, Machine};
@@ -75,6 +75,8 @@ pub enum Behaviour {
     ServiceFails,
     /// The agent's line carries noise.
     Garbles,
+    /// The agent tells of a latency below zero.
+    Lies,
     /// The agent is of another build.
     Foreign,
 }
@@ -227,7 +229,7 @@ fn script(
         Behaviour::Exits => served
             .chain([after(0, Happening::Exited("killed".into()))])
             .collect(),
-        Behaviour::Garbles => [hello, after(0, Happening::Garbled("not a message".into()))].into(),
+        Behaviour::Garbles => [hello, after(0, Happening::Refused("not a message".into()))].into(),
         Behaviour::ServiceFails => {
             let (reason, detail) = (
                 VoidReason::ServiceFailed,
@@ -246,10 +248,24 @@ fn script(
             };
             [said(2, FromAgent::Hello(foreign))].into()
         }
-        Behaviour::Measures => served
-            .chain([said(1, FromAgent::Done(Box::new(done(&truth))))])
-            .collect(),
+        Behaviour::Lies => served.chain(results(lie(&truth))).collect(),
+        Behaviour::Measures => served.chain(results(done(&truth))).collect(),
     }
+}
+
+/// The messages that tell a result, a second after what came before.
+fn results(result: Yield) -> impl Iterator<Item = (Duration, Happening)> {
+    let said = |word| (Duration::ZERO, Happening::Said(Box::new(word)));
+    let mut told: Vec<_> = wire::told(result).map(said).collect();
+    told[0].0 = Duration::from_secs(1);
+    told.into_iter()
+}
+
+/// A job that took less than no time.
+fn lie(truth: &Truth<'_>) -> Yield {
+    let mut result = done(truth);
+    result.figures[1].value = -1.0;
+    result
 }
 
 /// The system in the only second of a job.

@@ -13,6 +13,8 @@ pub struct Boot<'b> {
     pub arm: &'b str,
     /// The trial's directory; the console goes to `console.log` in it.
     pub dir: &'b Path,
+    /// How much the guest may say to the host in all; see `record::wire::allowance`.
+    pub allowance_bytes: u64,
 }
 
 /// A place where arms boot, several at a time.
@@ -52,7 +54,7 @@ pub trait Guest {
 /// What a guest may do next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Happening {
-    /// The agent said something.
+    /// The agent said something. A guest may say anything: it is to be checked (`record::session`).
     Said(Box<FromAgent>),
     /// Nothing within the time given.
     Quiet,
@@ -60,6 +62,6 @@ pub enum Happening {
     Panicked(String),
     /// The machine ended; its status in words.
     Exited(String),
-    /// The line to the agent carried something that is not a message.
-    Garbled(String),
+    /// The guest did what no guest may: what came on the agent's line is no message, or there was too much of it.
+    Refused(String),
 }

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use record::kernel::KernelRef;
+use record::text;
 use record::units::show_bytes;
 use serde::{Deserialize, Serialize};
 
@@ -187,8 +188,12 @@ fn from_packages(cache: &Cache, files: &[PathBuf], task: Task<'_>) -> Result<Ker
     unpack(files, &unpacked.path, task)?;
     let root = unpacked.path.join("root");
     let names: Vec<_> = files.iter().filter_map(|file| file.file_name()).collect();
+    let release = release_in(&root)?;
+    if !text::is_release(&release) {
+        bail!("not a kernel's release: {release:?} (in these packages)");
+    }
     let about = About {
-        release: release_in(&root)?,
+        release,
         package: names.join(OsStr::new(" ")).to_string_lossy().into_owned(),
     };
     stage(cache, &root, &entry, &about)?;
@@ -428,7 +433,7 @@ fn release_of(image: &[u8]) -> Option<String> {
     let text = image.get(0x200 + usize::from(pointer)..)?;
     let end = text.iter().position(|byte| *byte == 0 || *byte == b' ')?;
     let release = std::str::from_utf8(&text[..end]).ok()?;
-    (!release.is_empty() && !release.contains('/')).then(|| release.to_string())
+    text::is_release(release).then(|| release.to_string())
 }
 
 impl Offer {
@@ -476,7 +481,9 @@ mod tests {
         let image = bz_image("6.1.0-50-cloud-amd64 (builder) #1 SMP");
         assert_eq!(release_of(&image).as_deref(), Some("6.1.0-50-cloud-amd64"));
         assert_eq!(release_of(b"MZ"), None);
-        assert_eq!(release_of(&bz_image("../etc #1")), None);
+        for path in ["../etc #1", ".. #1", "6.1..x #1", "6.1/x #1"] {
+            assert_eq!(release_of(&bz_image(path)), None, "{path}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use record::cpu::CpuModel;
 use record::plan::Clock;
-use record::wire::FromAgent;
+use record::wire::{self, FromAgent};
 use serde::{Deserialize, Serialize};
 
 use crate::cache::{self, Cache};
@@ -105,6 +105,7 @@ fn try_boot(
     match machine.boot(Boot {
         arm: "probe",
         dir: &dir.path,
+        allowance_bytes: wire::allowance(patience),
     }) {
         Ok(guest) => watch(guest, patience, task),
         Err(why) => Ok(Outcome::Ended(format!("{why:#}"))),
@@ -152,7 +153,7 @@ fn watch(mut guest: Box<dyn Guest>, patience: Duration, task: Task<'_>) -> Resul
                     return Ok(Outcome::Ended(error));
                 }
             }
-            Happening::Panicked(why) | Happening::Exited(why) | Happening::Garbled(why) => {
+            Happening::Panicked(why) | Happening::Exited(why) | Happening::Refused(why) => {
                 return Ok(Outcome::Ended(why));
             }
         }

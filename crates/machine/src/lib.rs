@@ -12,6 +12,7 @@
 
 pub mod cache;
 pub mod clock;
+pub mod console;
 pub mod doctor;
 pub mod emulator;
 pub mod fake;

@@ -21,7 +21,7 @@ use record::plan::{Plan, sysctl_path};
 use record::wire::ToAgent;
 use rustix::process::geteuid;
 
-use crate::attached::Attached;
+use crate::attached::{Attached, Limits};
 use crate::guest::{Boot, Guest, Happening, Machine};
 use crate::host;
 use crate::program;
@@ -147,8 +147,13 @@ impl Machine for Local {
         if let Some(cpus) = self.bound.get(boot.arm) {
             host::keep_to(&mut command, cpus);
         }
+        let limits = Limits {
+            allowance_bytes: boot.allowance_bytes,
+            // Its servers write what their workload needs.
+            file_bytes: None,
+        };
         Ok(Box::new(LocalGuest {
-            attached: Attached::start("the agent", command, console)?,
+            attached: Attached::start("the agent", command, console, limits)?,
             _janitor: janitor,
         }))
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::MemfdFlags;
-use rustix::process::{self, Pid, Signal};
+use rustix::process::{self, Pid, Resource, Rlimit, Signal};
 
 use crate::task::Task;
 
@@ -64,10 +64,18 @@ pub(crate) fn enclosed(program: &OsStr) -> Result<Command> {
 
 /// Makes a command's process die with the thread that starts it, in a process group of its own.
 ///
-/// The kernel sends the signal when the *thread* ends: start it from one that outlives the process.
-pub(crate) fn bind(command: &mut Command) {
+/// The kernel sends the signal when the *thread* ends: start it from one that outlives the process. Where
+/// `file_bytes` is given, the kernel also ends a process that writes a longer file.
+pub(crate) fn bind(command: &mut Command, file_bytes: Option<u64>) {
     let us = process::getpid();
     let die_with_us = move || {
+        if file_bytes.is_some() {
+            let limit = Rlimit {
+                current: file_bytes,
+                maximum: file_bytes,
+            };
+            process::setrlimit(Resource::Fsize, limit)?;
+        }
         process::set_parent_process_death_signal(Some(Signal::KILL))?;
         // If bakeoff died before the line above, nobody would ever send the signal.
         if process::getppid() != Some(us) {
@@ -78,9 +86,9 @@ pub(crate) fn bind(command: &mut Command) {
     command.process_group(0);
     #[expect(
         unsafe_code,
-        reason = "the closure makes two system calls and allocates nothing"
+        reason = "the closure makes a few system calls and allocates nothing"
     )]
-    // SAFETY: between fork and exec only async-signal-safe calls are made: prctl and getppid.
+    // SAFETY: between fork and exec only async-signal-safe calls are made: prlimit, prctl and getppid.
     unsafe {
         command.pre_exec(die_with_us);
     }
@@ -100,7 +108,7 @@ pub(crate) fn run_with(
     let name = name_of(command);
     let mut out = Scratch::new()?;
     let mut err = Scratch::new()?;
-    bind(command);
+    bind(command, None);
     command
         .stdin(Stdio::null())
         .stdout(out.stdio()?)
@@ -192,6 +200,26 @@ impl Scratch {
             .open(path)
             .context("cannot open a file in memory")?;
         Ok(file.into())
+    }
+
+    /// How much was written so far.
+    pub(crate) fn bytes(&self) -> Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    /// Beginning and end of what was written so far; all of it where it is not much.
+    pub(crate) fn ends(&mut self) -> Result<String> {
+        const END_BYTES: u64 = 64 << 10;
+        let length = self.bytes()?;
+        let mut bytes = Vec::new();
+        self.0.seek(SeekFrom::Start(0))?;
+        (&self.0).take(END_BYTES).read_to_end(&mut bytes)?;
+        if length > END_BYTES {
+            self.0
+                .seek(SeekFrom::Start((length - END_BYTES).max(END_BYTES)))?;
+            (&self.0).take(END_BYTES).read_to_end(&mut bytes)?;
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// All that was written so far.

@@ -19,7 +19,8 @@ use record::wire;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use crate::attached::Attached;
+use crate::attached::{Attached, Limits};
+use crate::console;
 use crate::emulator::Program;
 use crate::guest::{Boot, Guest, Machine};
 use crate::kvm::Kvm;
@@ -27,8 +28,9 @@ use crate::kvm::Kvm;
 /// `-icount shift=1`: each instruction takes two nanoseconds of guest time.
 const ICOUNT_SHIFT: u32 = 1;
 
-/// Room that console and log of a trial need at the least.
-const CONSOLE_BYTES: u64 = 16 << 20;
+/// Longest file that QEMU itself may write, where it is given no disk: the kernel ends it there, should bakeoff be
+/// too late to see a flood on the console.
+const FILE_BYTES: u64 = 2 * console::LIMIT_BYTES;
 
 /// What executes the guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -249,7 +251,7 @@ impl Machine for Qemu {
         fs::write(&console, "").with_context(|| format!("cannot write {}", console.display()))?;
         let free = crate::cache::free_bytes(boot.dir)?;
         let disk_bytes = self.hardware.disk.map_or(0, |disk| disk.bytes);
-        if free < CONSOLE_BYTES + disk_bytes {
+        if free < console::LIMIT_BYTES + disk_bytes {
             bail!(
                 "not enough disk space at {}: {}",
                 boot.dir.display(),
@@ -264,7 +266,11 @@ impl Machine for Qemu {
         if let Some(disk) = self.hardware.disk {
             disk.attach(&mut qemu, boot.dir)?;
         }
-        let guest = Attached::start("QEMU", qemu, console)
+        let limits = Limits {
+            allowance_bytes: boot.allowance_bytes,
+            file_bytes: Some(FILE_BYTES.max(disk_bytes)),
+        };
+        let guest = Attached::start("QEMU", qemu, console, limits)
             .with_context(|| format!("cannot start QEMU for arm {}", boot.arm))?;
         Ok(Box::new(guest))
     }

@@ -159,8 +159,11 @@ impl Usage {
     /// Sums up the samples of the window; warm-up samples (`at_ms <= 0`) are left out.
     pub fn over(samples: &[Sample]) -> Self {
         let window: Vec<&Sample> = samples.iter().filter(|sample| sample.at_ms > 0).collect();
-        let sum =
-            |of: fn(&Sample) -> u64| window.iter().map(|sample| of(sample)).sum::<u64>() as f64;
+        // Of 128 bits: a guest says what it likes, and for days.
+        let sum = |of: fn(&Sample) -> u64| {
+            let each = window.iter().map(|sample| u128::from(of(sample)));
+            each.sum::<u128>() as f64
+        };
         let user_ms = sum(|s| s.cpu.user_ms);
         let own_ms = sum(|s| s.services.iter().map(|service| service.user_ms).sum());
         let system_ms = sum(|s| s.cpu.system_ms + s.cpu.irq_ms + s.cpu.softirq_ms);

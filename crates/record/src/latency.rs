@@ -1,15 +1,30 @@
 //! Latencies as a histogram that merges exactly and travels as text.
 
 use std::fmt;
+use std::io::Read as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use flate2::read::ZlibDecoder;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
 /// Highest latency told apart: one hour. Anything longer counts as one hour.
 const HIGHEST_NS: u64 = 3_600_000_000_000;
+
+/// Most latencies of one histogram: a million a second for eight years. Sums over any number of trials fit 64 bits.
+const COUNT_LIMIT: u64 = 1 << 48;
+
+/// Longest form of a histogram within our bounds, unpacked: at three digits 33,792 counts of at most nine bytes.
+const UNPACKED_LIMIT: u64 = 320 << 10;
+
+/// Bytes before the counts: cookie, length, offset, digits, lowest, highest, ratio.
+const HEADER_BYTES: usize = 40;
+
+/// First word of the V2 form, and of its compressed form.
+const V2: u32 = 0x1c84_9313;
+const V2_COMPRESSED: u32 = 0x1c84_9314;
 
 /// A histogram of nanoseconds with three significant digits (0.1 % relative error), or two where it is coarse.
 ///
@@ -34,11 +49,6 @@ impl Latency {
         Self(histogram.expect("one nanosecond to one hour at few digits are valid bounds"))
     }
 
-    /// Takes over a histogram that a client thread recorded.
-    pub fn from_histogram(histogram: Histogram<u64>) -> Self {
-        Self(histogram)
-    }
-
     /// Records one latency.
     pub fn record(&mut self, latency_ns: u64) {
         self.0.saturating_record(latency_ns);
@@ -48,7 +58,7 @@ impl Latency {
     pub fn merge(&mut self, other: &Self) {
         self.0
             .add(&other.0)
-            .expect("same bounds: all histograms go up to one hour");
+            .expect("same bounds: no other histogram can be made or read");
     }
 
     /// Forgets everything.
@@ -113,12 +123,90 @@ impl Latency {
         bytes
     }
 
-    fn decode(mut bytes: &[u8]) -> Result<Self, String> {
-        let histogram = Deserializer::new().deserialize(&mut bytes);
-        Ok(Self(
-            histogram.map_err(|why| format!("not an HdrHistogram: {why}"))?,
-        ))
+    /// Takes nothing but what `encode` writes: our bounds, and counts that can be added up.
+    ///
+    /// The bytes may come from a guest that lies. The library reserves what a header asks for, and negates what it
+    /// reads; so all of it is looked at first.
+    fn decode(bytes: &[u8]) -> Result<Self, String> {
+        let wrong = |what: String| format!("not an HdrHistogram of bakeoff: {what}");
+        let unpacked = inflate(bytes).map_err(wrong)?;
+        check_header(&unpacked).map_err(wrong)?;
+        check_counts(&unpacked[HEADER_BYTES..]).map_err(wrong)?;
+        let histogram = Deserializer::new().deserialize(&mut unpacked.as_slice());
+        Ok(Self(histogram.map_err(|why| wrong(why.to_string()))?))
     }
+}
+
+fn inflate(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    if word(bytes, 0) != Some(V2_COMPRESSED) {
+        return Err("other than the compressed V2 form".into());
+    }
+    let packed = bytes.get(8..).unwrap_or_default();
+    if word(bytes, 4).map(|length| length as usize) != Some(packed.len()) {
+        return Err("torn".into());
+    }
+    let mut unpacked = Vec::new();
+    ZlibDecoder::new(packed)
+        .take(UNPACKED_LIMIT + 1)
+        .read_to_end(&mut unpacked)
+        .map_err(|why| why.to_string())?;
+    if unpacked.len() as u64 > UNPACKED_LIMIT {
+        return Err(format!("longer than {UNPACKED_LIMIT} bytes unpacked"));
+    }
+    Ok(unpacked)
+}
+
+fn check_header(unpacked: &[u8]) -> Result<(), String> {
+    let long = |at: usize| unpacked.get(at..at + 8)?.try_into().ok();
+    let length = unpacked.len().checked_sub(HEADER_BYTES).ok_or("torn")?;
+    if word(unpacked, 0) != Some(V2) || word(unpacked, 4) != u32::try_from(length).ok() {
+        return Err("torn".into());
+    }
+    let digits = word(unpacked, 12);
+    let bounds = [16, 24].map(|at| long(at).map(u64::from_be_bytes));
+    if bounds != [Some(1), Some(HIGHEST_NS)] || !matches!(digits, Some(2 | 3)) {
+        return Err("bounds other than one nanosecond to one hour at two or three digits".into());
+    }
+    Ok(())
+}
+
+/// Reads counts as the format has them: `ZigZag`, seven bits a byte, a negative one for a row of zeros.
+fn check_counts(bytes: &[u8]) -> Result<(), String> {
+    let (mut total, mut at) = (0_u64, 0);
+    while at < bytes.len() {
+        let mut value = 0_u64;
+        let mut shift = 0;
+        loop {
+            let byte = *bytes.get(at).ok_or("torn")?;
+            at += 1;
+            // The ninth byte is a whole one.
+            let (bits, more) = if shift == 56 {
+                (byte, false)
+            } else {
+                (byte & 0x7f, byte & 0x80 != 0)
+            };
+            value |= u64::from(bits) << shift;
+            shift += 7;
+            if !more {
+                break;
+            }
+        }
+        let count = value >> 1;
+        let is_zeros = value & 1 == 1;
+        total = if is_zeros {
+            total
+        } else {
+            total.saturating_add(count)
+        };
+        if total > COUNT_LIMIT || (is_zeros && count > UNPACKED_LIMIT) {
+            return Err("counts beyond all measure".into());
+        }
+    }
+    Ok(())
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
 /// A histogram at rest: some hundred bytes where one at work takes tens of thousands. Has the same text form; an
@@ -154,6 +242,11 @@ impl Packed {
     /// As the logs of `HdrHistogram` have it: V2, compressed, in base 64.
     pub fn text(&self) -> String {
         STANDARD.encode(&self.0)
+    }
+
+    /// Length of that text.
+    pub(crate) fn text_bytes(&self) -> usize {
+        self.0.len().div_ceil(3) * 4
     }
 
     fn from_text(text: &str) -> Result<Self, String> {
@@ -262,6 +355,102 @@ mod tests {
             assert!(serde_json::from_str::<Latency>(text).is_err(), "{text}");
         }
         assert!(serde_json::from_str::<Packed>("\"HISTFAAA\"").is_err());
+    }
+
+    /// The text of a histogram that the library, but not bakeoff, could have written.
+    fn foreign(histogram: &Histogram<u64>) -> String {
+        let mut bytes = Vec::new();
+        let written = V2DeflateSerializer::new().serialize(histogram, &mut bytes);
+        written.unwrap();
+        format!("\"{}\"", STANDARD.encode(bytes))
+    }
+
+    /// The text of V2 bytes with this header, compressed as ours are.
+    fn forged(header: [u64; 4], counts: &[u8]) -> String {
+        let [length, digits, low, high] = header;
+        let mut bytes = Vec::new();
+        for word in [u64::from(V2), length, 0, digits] {
+            bytes.extend((word as u32).to_be_bytes());
+        }
+        bytes.extend([low, high].iter().flat_map(|bound| bound.to_be_bytes()));
+        bytes.extend(1_f64.to_be_bytes());
+        bytes.extend(counts);
+        let mut packed = flate2::read::ZlibEncoder::new(&*bytes, flate2::Compression::fast());
+        let mut body = Vec::new();
+        packed.read_to_end(&mut body).unwrap();
+        let mut all = V2_COMPRESSED.to_be_bytes().to_vec();
+        all.extend((body.len() as u32).to_be_bytes());
+        all.extend(body);
+        format!("\"{}\"", STANDARD.encode(all))
+    }
+
+    fn refused(text: &str, why: &str) {
+        for said in [
+            serde_json::from_str::<Latency>(text).unwrap_err(),
+            serde_json::from_str::<Packed>(text).unwrap_err(),
+        ] {
+            assert!(said.to_string().contains(why), "{said} is not {why}");
+        }
+    }
+
+    #[test]
+    fn a_histogram_of_other_bounds_is_refused() {
+        for (low, high, digits) in [
+            (1, HIGHEST_NS, 1),
+            (1, 2 * HIGHEST_NS, 3),
+            (2, HIGHEST_NS, 3),
+        ] {
+            let mut histogram = Histogram::new_with_bounds(low, high, digits).unwrap();
+            histogram.record(high - 1).unwrap();
+            refused(&foreign(&histogram), "bounds");
+        }
+    }
+
+    #[test]
+    fn a_forged_histogram_is_refused_before_anything_is_reserved() {
+        let ours = |length| [length, 3, 1, HIGHEST_NS];
+        let most = [0xff; 9];
+        assert!(serde_json::from_str::<Latency>(&forged(ours(1), &[2])).is_ok());
+        refused(&forged([1, 5, 1, u64::MAX], &[2]), "bounds");
+        refused(&forged(ours(u32::MAX.into()), &[2]), "torn");
+        refused(&forged(ours(1), &[0x80]), "torn");
+        // The lowest number of 64 bits has no positive one.
+        refused(&forged(ours(9), &most), "beyond all measure");
+        let mut count = most;
+        count[0] = 0xfe;
+        refused(&forged(ours(9), &count), "beyond all measure");
+        refused(
+            &forged(ours(40_000), &vec![2; 40_000]),
+            "longer than it should",
+        );
+    }
+
+    #[test]
+    fn a_histogram_that_unpacks_without_end_is_refused() {
+        let text = forged([64 << 20, 3, 1, HIGHEST_NS], &vec![0; 64 << 20]);
+        assert!(text.len() < 1 << 19);
+        refused(&text, "bytes unpacked");
+    }
+
+    #[test]
+    fn whatever_can_be_read_can_be_merged() {
+        // A one in the last count that there is, at two digits and at three.
+        let last = |digits, count: u64| {
+            let zeros = 2 * (count - 1) - 1;
+            let bytes = [
+                zeros as u8 | 0x80,
+                (zeros >> 7) as u8 | 0x80,
+                (zeros >> 14) as u8,
+                2,
+            ];
+            let text = forged([4, digits, 1, HIGHEST_NS], &bytes);
+            serde_json::from_str::<Latency>(&text).unwrap()
+        };
+        let (mut fine, mut coarse) = (last(3, 33 * 1024), last(2, 36 * 128));
+        let (one, other) = (fine.clone(), coarse.clone());
+        fine.merge(&other);
+        coarse.merge(&one);
+        assert_eq!((fine.count(), coarse.count()), (2, 2));
     }
 
     #[test]

@@ -16,8 +16,11 @@ pub mod metric;
 pub mod plan;
 pub mod problem;
 pub mod rundir;
+pub mod session;
+pub mod text;
 pub mod trial;
 pub mod units;
+pub mod validate;
 pub mod verdict;
 pub mod wire;
 

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -28,6 +28,7 @@ use crate::evidence::{Facts, Sample};
 use crate::journal::{self, Entry, Event, Opening};
 use crate::plan::{self, CheckWorkload, Checks, Plan};
 use crate::trial::{Outcome, PhaseTime, Trial};
+use crate::validate;
 
 /// Version of `trial.json`.
 pub const TRIAL_VERSION: u32 = 1;
@@ -349,7 +350,7 @@ fn load_trial(dir: &Path, sha: &str) -> Result<TrialRecord> {
             path.display()
         );
     }
-    let record: TrialRecord = serde_json::from_slice(&body)
+    let mut record: TrialRecord = serde_json::from_slice(&body)
         .with_context(|| format!("damaged record: {}", path.display()))?;
     if record.version > TRIAL_VERSION {
         bail!(
@@ -357,15 +358,23 @@ fn load_trial(dir: &Path, sha: &str) -> Result<TrialRecord> {
             path.display()
         );
     }
+    validate::outcome(&mut record.outcome)
+        .map_err(Error::msg)
+        .with_context(|| format!("damaged record: {}", path.display()))?;
     Ok(record)
 }
 
 fn load_facts(dir: &Path) -> Result<Option<Facts>> {
     let path = dir.join("facts.json");
     match fs::read(&path) {
-        Ok(body) => serde_json::from_slice(&body)
-            .with_context(|| format!("damaged facts: {}", path.display()))
-            .map(Some),
+        Ok(body) => {
+            let mut facts: Facts = serde_json::from_slice(&body)
+                .with_context(|| format!("damaged facts: {}", path.display()))?;
+            validate::facts(&mut facts)
+                .map_err(Error::msg)
+                .with_context(|| format!("damaged facts: {}", path.display()))?;
+            Ok(Some(facts))
+        }
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(why) => Err(why).with_context(|| format!("cannot read {}", path.display())),
     }

@@ -119,6 +119,8 @@ fn samples(told: &[FromAgent]) -> impl Iterator<Item = &Sample> {
         FromAgent::Hello(_)
         | FromAgent::Phase(_)
         | FromAgent::Progress { .. }
+        | FromAgent::Seconds(_)
+        | FromAgent::Facts(_)
         | FromAgent::Done(_)
         | FromAgent::Failed { .. } => None,
     })

@@ -88,8 +88,13 @@ fn content(source: &Source, sheet: &mut Sheet) -> Option<String> {
         return None;
     }
     match std::fs::read(&source.path).map(String::from_utf8) {
-        Ok(Ok(text)) if text.trim().is_empty() => sheet.wrong(0, "the file is empty", ACCEPTED),
-        Ok(Ok(text)) => return Some(text.trim_start_matches('\u{feff}').to_string()),
+        Ok(Ok(text)) => {
+            let text = text.trim_start_matches('\u{feff}');
+            if !text.trim().is_empty() {
+                return Some(text.to_string());
+            }
+            sheet.wrong(0, "the file is empty", ACCEPTED);
+        }
         Ok(Err(_)) => sheet.wrong(0, "not text in UTF-8", ACCEPTED),
         Err(why) => sheet.wrong(0, format!("cannot be read: {why}"), "give a readable file"),
     }

@@ -1,26 +1,27 @@
 //! One attempt at a trial: boot, greet, give the job, listen until the agent is done.
 //!
 //! ```text
-//! boot -> Hello? -> Run -> (Phase | Progress | Sample)* -> Done | Failed
+//! boot -> Hello? -> Run -> (Phase | Progress | Sample | Part)* -> Done | Failed
 //!           |                     |
-//!       boot time-out        silence, overrun, panic, exit: each its own Void
+//!       boot time-out        silence, overrun, panic, exit, refused: each its own Void
 //! ```
+//! Nothing that the guest says comes here unchecked: `record::session` stands before it.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use machine::clock::Clock;
 use machine::guest::{Boot, Guest, Happening, Machine};
 use record::evidence::{Facts, Sample, Usage};
 use record::plan::{Arm, Plan, WorkloadPlan};
 use record::rundir::Evidence;
+use record::session::{Session, Word};
 use record::trial::{HostPhase, Measurement, Outcome, PhaseTime, Trial, Void, VoidReason};
 use record::units::show_duration;
-use record::wire::{FromAgent, Greeting, Job, ToAgent, WorkloadJob, Yield, recognise};
+use record::wire::{self, FromAgent, Greeting, Job, ToAgent, WorkloadJob, Yield};
 
 use super::{Passing, guest_cpu};
 
@@ -75,24 +76,26 @@ pub(crate) fn run(
     (workload, trial): (&WorkloadPlan, &Trial),
     dir: &Path,
     tell: &dyn Fn(Passing),
-) -> Result<Option<Attempted>> {
+) -> Option<Attempted> {
     tell(Passing::Booting);
     let spin = Spin::begin(bench);
     let start = bench.clock.now();
     let mut guest = match bench.machine.boot(Boot {
         arm: &trial.arm,
         dir,
+        allowance_bytes: wire::allowance(bench.plan.machine.trial_limit),
     }) {
         Ok(guest) => guest,
         Err(why) => {
             let outcome = void(VoidReason::StartFailed, format!("{why:#}"), vec![]);
-            return Ok(Some(Attempted::without_evidence(outcome)));
+            return Some(Attempted::without_evidence(outcome));
         }
     };
     let mut talk = Talk {
         bench,
         tell,
         guest: guest.as_mut(),
+        session: Session::new(bench.greeting.clone()),
         start,
         last_word: start,
         boot: None,
@@ -101,14 +104,14 @@ pub(crate) fn run(
     };
     let arm = bench.plan.arms.iter().find(|arm| arm.name == trial.arm);
     let arm = arm.expect("trials are made of the plan's arms");
-    let end = talk.hold(&job(bench, arm, workload))?;
+    let end = talk.hold(&job(bench, arm, workload));
     let Talk {
         samples,
         mut host_time,
         ..
     } = talk;
     let (outcome, facts) = match end {
-        End::Interrupted => return Ok(None),
+        End::Interrupted => return None,
         End::Void(reason, detail) => (void(reason, detail, guest.console(LAST_LINES)), None),
         End::Done(mut done, boot) => {
             host_time.enter(HostPhase::Stopping, bench.clock.now());
@@ -123,11 +126,11 @@ pub(crate) fn run(
             }
         }
     };
-    Ok(Some(Attempted {
+    Some(Attempted {
         outcome,
         evidence: Evidence { samples, facts },
         host_time: host_time.end(bench.clock.now()),
-    }))
+    })
 }
 
 /// The host's time by phase, as it passes.
@@ -221,27 +224,6 @@ fn measured(
         kernel,
         server,
     } = done;
-    let odd_figure = figures
-        .iter()
-        .find(|figure| !figure.value.is_finite())
-        .map(|figure| &figure.spec.name);
-    let odd_curve = curves
-        .iter()
-        .find(|curve| curve.points.iter().any(|point| !point.value.is_finite()))
-        .map(|curve| &curve.name);
-    if let Some(odd) = odd_figure.or(odd_curve) {
-        let detail = format!("figure is not a number: {odd}");
-        return (void(VoidReason::AgentFailed, detail, vec![]), None);
-    }
-    // Figures are found by name: of two of one name the second would pass unseen.
-    let names: BTreeSet<&str> = figures
-        .iter()
-        .map(|figure| figure.spec.name.as_str())
-        .collect();
-    if names.len() < figures.len() {
-        let detail = "two figures have one name".to_string();
-        return (void(VoidReason::AgentFailed, detail, vec![]), None);
-    }
     let boot_ms = boot.as_millis() as u64;
     let measurement = Measurement {
         figures,
@@ -267,6 +249,7 @@ struct Talk<'t> {
     bench: &'t Bench<'t>,
     tell: &'t dyn Fn(Passing),
     guest: &'t mut dyn Guest,
+    session: Session,
     start: Duration,
     last_word: Duration,
     boot: Option<Duration>,
@@ -276,27 +259,24 @@ struct Talk<'t> {
 
 impl Talk<'_> {
     /// Listens and answers until the attempt has an end.
-    fn hold(&mut self, job: &Job) -> Result<End> {
+    fn hold(&mut self, job: &Job) -> End {
         loop {
             if self.bench.is_stopped() {
-                return Ok(End::Interrupted);
+                return End::Interrupted;
             }
             let (left, late) = self.patience();
             if left.is_zero() {
-                return Ok(late);
+                return late;
             }
             let end = match self.guest.next(left.min(GLANCE)) {
                 Happening::Quiet => None,
-                Happening::Said(word) => self.hear(*word, job)?,
+                Happening::Said(message) => self.hear(*message, job),
                 Happening::Panicked(line) => Some(End::Void(VoidReason::Panic, line)),
                 Happening::Exited(status) => Some(End::Void(VoidReason::MachineExit, status)),
-                Happening::Garbled(why) => {
-                    let detail = format!("the agent's line is garbled: {why}");
-                    Some(End::Void(VoidReason::AgentFailed, detail))
-                }
+                Happening::Refused(why) => Some(End::Void(VoidReason::AgentFailed, why)),
             };
             if let Some(end) = end {
-                return Ok(end);
+                return end;
             }
         }
     }
@@ -332,94 +312,45 @@ impl Talk<'_> {
         (left, End::Void(reason, detail))
     }
 
-    fn hear(&mut self, word: FromAgent, job: &Job) -> Result<Option<End>> {
+    fn hear(&mut self, message: FromAgent, job: &Job) -> Option<End> {
         self.last_word = self.bench.clock.now();
-        match (word, self.boot) {
-            (FromAgent::Hello(theirs), None) => {
-                if let Err(why) = recognise(self.bench.greeting, &theirs) {
-                    bail!("{why} (the cache holds an agent of another build: run bakeoff again)");
-                }
+        let word = match self.session.hear(message) {
+            Ok(word) => word,
+            Err(why) => {
+                let detail = format!("what the guest said is refused: {why}");
+                return Some(End::Void(VoidReason::AgentFailed, detail));
+            }
+        };
+        match word {
+            Word::Hello => {
                 self.boot = Some(self.last_word.saturating_sub(self.start));
                 self.host_time.enter(HostPhase::SettingUp, self.last_word);
-                return Ok(self.give(job).err().map(|why| {
+                return self.give(job).err().map(|why| {
                     let detail = format!("the job could not be handed over: {why:#}");
                     End::Void(VoidReason::AgentFailed, detail)
-                }));
+                });
             }
-            (FromAgent::Failed { reason, detail }, _) => {
-                return Ok(Some(End::Void(reason, detail)));
+            Word::Failed { reason, detail } => return Some(End::Void(reason, detail)),
+            Word::Done(done) => {
+                let boot = self
+                    .boot
+                    .expect("a session has a result only after its greeting");
+                return Some(End::Done(done, boot));
             }
-            (FromAgent::Done(done), Some(boot)) => return Ok(Some(End::Done(done, boot))),
-            (FromAgent::Phase(phase), Some(_)) => {
+            Word::Phase(phase) => {
                 self.host_time.enter(phase.into(), self.last_word);
                 (self.tell)(Passing::Phase(phase));
             }
-            (FromAgent::Progress { second, ok, .. }, Some(_)) => {
-                (self.tell)(Passing::Progress { second, ok });
-            }
-            (FromAgent::Sample(sample), Some(_)) => self.samples.push(*sample),
-            (FromAgent::Hello(_), Some(_))
-            | (
-                FromAgent::Done(_)
-                | FromAgent::Phase(_)
-                | FromAgent::Progress { .. }
-                | FromAgent::Sample(_),
-                None,
-            ) => {
-                let detail = "the agent spoke out of turn".to_string();
-                return Ok(Some(End::Void(VoidReason::AgentFailed, detail)));
-            }
+            Word::Progress { second, ok } => (self.tell)(Passing::Progress { second, ok }),
+            Word::Sample(sample) => self.samples.push(*sample),
+            Word::Part => {}
         }
-        Ok(None)
+        None
     }
 
     fn give(&mut self, job: &Job) -> Result<()> {
         self.guest
             .send(&ToAgent::Hello(self.bench.greeting.clone()))?;
         self.guest.send(&ToAgent::Run(Box::new(job.clone())))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use record::metric::{Direction, Figure, MetricSpec, Role};
-
-    fn outcome(named: &[(&str, f64)]) -> Outcome {
-        let figure = |(name, value): &(&str, f64)| Figure {
-            spec: MetricSpec {
-                name: name.to_string(),
-                unit: "s".into(),
-                direction: Direction::Lower,
-                role: Role::Primary,
-            },
-            value: *value,
-        };
-        let done = Yield {
-            figures: named.iter().map(figure).collect(),
-            curves: vec![],
-            load: None,
-            facts: Facts::default(),
-            kernel: "k".into(),
-            server: "s".into(),
-        };
-        measured(done, Usage::default(), (Duration::ZERO, Duration::ZERO)).0
-    }
-
-    #[test]
-    fn figures_that_cannot_be_compared_void_the_trial() {
-        for (figures, why) in [
-            (
-                &[("time", 1.0), ("time", 2.0)][..],
-                "two figures have one name",
-            ),
-            (&[("time", f64::NAN)], "figure is not a number: time"),
-        ] {
-            let Outcome::Void(void) = outcome(figures) else {
-                panic!("{why} is no reason");
-            };
-            assert_eq!(void.detail, why);
-        }
-        assert!(matches!(outcome(&[("time", 1.0)]), Outcome::Measured(_)));
     }
 }

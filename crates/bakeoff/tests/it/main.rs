@@ -5,8 +5,10 @@
     reason = "a test that cannot go on fails, helpers included"
 )]
 
+mod bad_guests;
 mod bad_input;
 mod crate_edges;
+mod fuzz;
 mod judge_command;
 mod load_command;
 mod load_hosts;

@@ -209,6 +209,8 @@ fn every_failed_boot_is_void_with_its_reason_and_tried_once_more() {
         (Behaviour::Exits, VoidReason::MachineExit),
         (Behaviour::ServiceFails, VoidReason::ServiceFailed),
         (Behaviour::Garbles, VoidReason::AgentFailed),
+        (Behaviour::Foreign, VoidReason::AgentFailed),
+        (Behaviour::Lies, VoidReason::AgentFailed),
     ];
     for (behaviour, reason) in cases {
         let dir = tempfile::tempdir().unwrap();
@@ -268,14 +270,6 @@ fn an_arm_that_never_boots_is_given_up_and_said_so() {
             .iter()
             .all(|one| one.verdict == Verdict::Undecided)
     );
-}
-
-#[test]
-fn an_agent_of_another_build_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let world = World::new(1.0, 0.001, &[Behaviour::Foreign]);
-    let why = world.run(dir.path(), |_| false).unwrap_err().to_string();
-    assert!(why.contains("not of one build"), "{why}");
 }
 
 /// A world in which the hypervisor steals from some trials.

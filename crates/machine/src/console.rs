@@ -1,0 +1,227 @@
+//! A guest's console: a file that somebody else appends to, read as it grows.
+//!
+//! QEMU writes it, and a guest may write what it likes and as much: so it is never read whole, a line has an end
+//! here even where it has none there, and what is shown of it has lost what a terminal would obey.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+
+use record::text;
+
+/// Longest console, in bytes; a trial that writes more is void. A boot writes some 50 KiB.
+pub const LIMIT_BYTES: u64 = 64 << 20;
+
+/// So much of a line is looked at.
+const LINE_BYTES: usize = 4 << 10;
+
+/// Read in one go.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Where the last lines are looked for.
+const TAIL_BYTES: u64 = 256 << 10;
+
+/// Longest line that a record keeps, in bytes.
+const KEPT_BYTES: usize = 1 << 10;
+
+/// What a kernel says that has given up.
+const PANIC: &str = "Kernel panic - not syncing";
+
+/// The file.
+#[derive(Debug)]
+pub(crate) struct Console {
+    path: PathBuf,
+    read_bytes: u64,
+    scan: Scan,
+}
+
+impl Console {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            read_bytes: 0,
+            scan: Scan::default(),
+        }
+    }
+
+    /// Whether more was written than a console may hold.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.path
+            .metadata()
+            .is_ok_and(|file| file.len() > LIMIT_BYTES)
+    }
+
+    /// The first line of a kernel panic, told once.
+    pub(crate) fn panic(&mut self) -> Option<String> {
+        // A console that cannot be read has nothing to tell; the agent's silence will.
+        self.read_new().ok().flatten()
+    }
+
+    fn read_new(&mut self) -> io::Result<Option<String>> {
+        let mut file = File::open(&self.path)?;
+        file.seek(SeekFrom::Start(self.read_bytes))?;
+        let mut new = file.take(LIMIT_BYTES.saturating_sub(self.read_bytes));
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            let length = new.read(&mut piece)?;
+            if length == 0 {
+                return Ok(None);
+            }
+            self.read_bytes += length as u64;
+            if let Some(panic) = self.scan.feed(&piece[..length]) {
+                return Ok(Some(panic));
+            }
+        }
+    }
+
+    /// The last lines, oldest first, without empty ones.
+    pub(crate) fn tail(&self, lines: usize) -> Vec<String> {
+        tail(&self.end().unwrap_or_default(), lines)
+    }
+
+    fn end(&self) -> io::Result<Vec<u8>> {
+        let mut file = File::open(&self.path)?;
+        let start = file.metadata()?.len().saturating_sub(TAIL_BYTES);
+        file.seek(SeekFrom::Start(start))?;
+        let mut end = Vec::new();
+        file.take(TAIL_BYTES).read_to_end(&mut end)?;
+        Ok(end)
+    }
+}
+
+/// The search for a panic in a console that comes in pieces.
+#[derive(Debug, Default)]
+pub struct Scan {
+    line: Vec<u8>,
+    panicked: bool,
+}
+
+impl Scan {
+    /// Takes the next piece; the first line of a kernel panic, once it is whole.
+    pub fn feed(&mut self, piece: &[u8]) -> Option<String> {
+        let mut found = None;
+        for part in piece.split_inclusive(|byte| *byte == b'\n') {
+            let (words, ends) = match part.strip_suffix(b"\n") {
+                Some(words) => (words, true),
+                None => (part, false),
+            };
+            let room = LINE_BYTES.saturating_sub(self.line.len());
+            self.line.extend_from_slice(&words[..words.len().min(room)]);
+            if ends {
+                found = found.or_else(|| self.panic_in_line());
+                self.line.clear();
+            }
+        }
+        found
+    }
+
+    fn panic_in_line(&mut self) -> Option<String> {
+        let line = String::from_utf8_lossy(&self.line);
+        if self.panicked || !line.contains(PANIC) {
+            return None;
+        }
+        self.panicked = true;
+        Some(text::clean_line(without_stamp(&line)))
+    }
+}
+
+/// The last lines of a console's end, oldest first, fit to be shown.
+pub fn tail(end: &[u8], lines: usize) -> Vec<String> {
+    let text = String::from_utf8_lossy(end);
+    let mut last = VecDeque::new();
+    for line in text.lines().rev() {
+        let line = text::clean_line(text::cut(line, KEPT_BYTES));
+        let line = line.trim_end();
+        if last.len() == lines {
+            break;
+        }
+        if !line.is_empty() {
+            last.push_front(line.to_string());
+        }
+    }
+    last.into()
+}
+
+/// A kernel message without `[    0.123456] `.
+fn without_stamp(line: &str) -> &str {
+    let line = line.trim();
+    match line
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("] "))
+    {
+        Some((_, text)) => text,
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write;
+
+    use super::*;
+
+    fn console() -> (tempfile::TempDir, File, Console) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("console.log");
+        let file = File::create(&path).unwrap();
+        (dir, file, Console::new(path))
+    }
+
+    #[test]
+    fn half_a_line_is_no_panic_yet() {
+        let (_dir, mut file, mut console) = console();
+        file.write_all(b"booting\nKernel panic - not").unwrap();
+        assert_eq!(console.panic(), None);
+        file.write_all(b" syncing: x\nmore\n").unwrap();
+        let panic = console.panic();
+        assert_eq!(panic.as_deref(), Some("Kernel panic - not syncing: x"));
+        file.write_all(b"Kernel panic - not syncing: y\n").unwrap();
+        assert_eq!(console.panic(), None);
+    }
+
+    #[test]
+    fn nothing_is_read_twice() {
+        let (_dir, mut file, mut console) = console();
+        for _ in 0..100 {
+            file.write_all(&[b'x'; 1000]).unwrap();
+            console.panic();
+        }
+        assert_eq!(console.read_bytes, 100_000);
+        // A line without an end costs what a line may.
+        assert_eq!(console.scan.line.len(), LINE_BYTES);
+    }
+
+    #[test]
+    fn a_flood_is_seen_and_read_no_further() {
+        let (_dir, file, mut console) = console();
+        file.set_len(LIMIT_BYTES).unwrap();
+        assert!(!console.is_flooded());
+        // Sparse: it takes no room, and read whole it would take 64 GiB.
+        file.set_len(LIMIT_BYTES << 10).unwrap();
+        assert!(console.is_flooded());
+        assert_eq!(console.panic(), None);
+        assert_eq!(console.read_bytes, LIMIT_BYTES);
+        assert_eq!(console.tail(20).len(), 0);
+    }
+
+    #[test]
+    fn the_last_lines_are_those_of_the_end() {
+        let (_dir, mut file, console) = console();
+        file.write_all(&b"early\n".repeat(100_000)).unwrap();
+        file.write_all(b"\x1b[32mlast but one\x1b[0m\r\n\nlast")
+            .unwrap();
+        assert_eq!(console.tail(2), ["last but one", "last"]);
+        assert_eq!(console.tail(3)[0], "early");
+    }
+
+    #[test]
+    fn a_console_that_is_not_there_says_nothing() {
+        let (dir, _file, mut console) = console();
+        fs::remove_dir_all(dir.path()).unwrap();
+        assert_eq!(console.panic(), None);
+        assert_eq!(console.tail(3), Vec::<String>::new());
+        assert!(!console.is_flooded());
+    }
+}

@@ -1,0 +1,171 @@
+//! Text that somebody else wrote: what may be shown of it, and what may be a name.
+
+use std::iter::Peekable;
+
+/// Longest name of a figure, a curve or a service, in bytes.
+const NAME_BYTES: usize = 100;
+
+/// Longest release of a kernel, in bytes: `uname` has room for 64.
+const RELEASE_BYTES: usize = 64;
+
+const ESCAPE: char = '\u{1b}';
+
+/// The text without terminal escapes and control characters; line breaks and tabs stay.
+pub fn clean(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(letter) = rest.next() {
+        match letter {
+            ESCAPE => skip_escape(&mut rest),
+            // Control sequence introducer in one character.
+            '\u{9b}' => skip_sequence(&mut rest),
+            '\n' | '\t' => clean.push(letter),
+            letter if letter.is_control() || turns(letter) => {}
+            letter => clean.push(letter),
+        }
+    }
+    clean
+}
+
+/// The same in one line.
+pub fn clean_line(text: &str) -> String {
+    clean(text).replace(['\n', '\t'], " ")
+}
+
+/// The beginning of a text: at most so many bytes, whole characters only.
+pub fn cut(text: &str, limit_bytes: usize) -> &str {
+    let mut end = limit_bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// Characters that turn the direction of writing, so that a text shows other than it reads.
+fn turns(letter: char) -> bool {
+    matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// What follows an escape (ECMA-48): a sequence, a string up to its end, or a character of its own.
+fn skip_escape(rest: &mut Peekable<impl Iterator<Item = char>>) {
+    match rest.next_if(|letter| !letter.is_control()) {
+        Some('[') => skip_sequence(rest),
+        Some(']' | 'P' | 'X' | '^' | '_') => skip_string(rest),
+        Some(' '..='/') => {
+            while rest
+                .next_if(|letter| (' '..='/').contains(letter))
+                .is_some()
+            {}
+            rest.next_if(|letter| !letter.is_control());
+        }
+        Some(_) | None => {}
+    }
+}
+
+/// Parameters, then one final character.
+fn skip_sequence(rest: &mut Peekable<impl Iterator<Item = char>>) {
+    while rest
+        .next_if(|letter| (' '..='?').contains(letter))
+        .is_some()
+    {}
+    rest.next_if(|letter| ('@'..='~').contains(letter));
+}
+
+/// Ends with a bell or a string terminator; one that does not end is left with its line.
+fn skip_string(rest: &mut Peekable<impl Iterator<Item = char>>) {
+    while rest.next_if(|letter| !letter.is_control()).is_some() {}
+    match rest.peek() {
+        Some('\u{7}' | '\u{9c}') => {
+            rest.next();
+        }
+        Some(&ESCAPE) => {
+            rest.next();
+            rest.next_if_eq(&'\\');
+        }
+        Some(_) | None => {}
+    }
+}
+
+/// Whether it can be the name of a figure, a curve or a service: printable ASCII without white space at its ends.
+pub fn is_name(text: &str) -> bool {
+    let printable = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
+    !text.is_empty()
+        && text.len() <= NAME_BYTES
+        && text.bytes().all(printable)
+        && text.trim() == text
+}
+
+/// Whether it can be a kernel's release, and so the name of a directory: `6.1.0-40-cloud-amd64`.
+pub fn is_release(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".+_~-".contains(&byte);
+    !text.is_empty()
+        && text.len() <= RELEASE_BYTES
+        && text.bytes().all(plain)
+        && !text.starts_with(['.', '-'])
+        && !text.contains("..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_go_and_words_stay() {
+        for (text, want) in [
+            ("\u{1b}[1;31mred\u{1b}[0m", "red"),
+            ("\u{1b}]0;title\u{7}text", "text"),
+            ("\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\", "link"),
+            ("\u{1b}]52;c;never ended\nnext", "\nnext"),
+            ("\u{1b}(0lqk", "lqk"),
+            ("\u{9b}2Jgone", "gone"),
+            ("\u{1b}c\u{1b}", ""),
+            ("a\rb\u{8}c\u{7f}", "abc"),
+            ("tab\tline\n", "tab\tline\n"),
+            ("\u{202e}txt.exe", "txt.exe"),
+            ("größer µs", "größer µs"),
+        ] {
+            assert_eq!(clean(text), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_release_leads_to_no_other_directory() {
+        for good in [
+            "6.1.0-40-cloud-amd64",
+            "7.2.3+deb14-amd64",
+            "6.9.1+",
+            "7.3~rc1",
+        ] {
+            assert!(is_release(good), "{good}");
+        }
+        for bad in [
+            "",
+            ".",
+            "..",
+            "6.1/../..",
+            "6..1",
+            "-x",
+            "6.1 x",
+            "6\u{1b}",
+            &"6".repeat(65),
+        ] {
+            assert!(!is_release(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_are_short_and_can_be_printed() {
+        for good in ["latency-p99", "kept-of-peak", "p 99"] {
+            assert!(is_name(good), "{good}");
+        }
+        for bad in ["", " x", "x\n", "µ", "\u{1b}[1m", &"x".repeat(101)] {
+            assert!(!is_name(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_cut_keeps_whole_characters() {
+        assert_eq!(cut("aµ", 2), "a");
+        assert_eq!(cut("aµ", 3), "aµ");
+    }
+}

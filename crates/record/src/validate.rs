@@ -1,0 +1,651 @@
+//! What a guest measured, checked once, so that nobody behind need ask again.
+//!
+//! Two borders use it: `session`, before anything is recorded, and `rundir`, because a directory may have been
+//! written by an earlier bakeoff, or by somebody else. JSON itself has no infinite numbers, and histograms are
+//! checked where they are read (`latency`).
+
+use std::collections::BTreeSet;
+
+use crate::curve::Curve;
+use crate::evidence::{Cpu, Disk, Facts, Memory, Pressure, Sample, ServiceUse};
+use crate::load::{LoadResult, Second};
+use crate::metric::{Figure, MetricSpec, Role};
+use crate::text;
+use crate::trial::Outcome;
+use crate::wire::Yield;
+
+/// Highest count, size or time in a record: what a JSON number holds in any reader. A thousand of them, and
+/// the 64 bits that sums have, do not overflow.
+const COUNT_LIMIT: u64 = 1 << 53;
+
+/// Highest figure. Products and squares of such figures are finite.
+const FIGURE_LIMIT: f64 = 1e100;
+
+/// Most figures of a trial, and most curves.
+const FIGURES: usize = 1000;
+
+/// Most points of a curve.
+const POINTS: usize = 10_000;
+
+/// Most client threads.
+const THREADS: usize = 65_536;
+
+/// Most services, and most names of a kind of counter, in one sample.
+const NAMES: usize = 1000;
+
+/// Longest word of a program about itself, in bytes: a version, a unit, why an engine is the slower one.
+const WORDS_BYTES: usize = 4 << 10;
+
+/// Longest key and value of a fact, in bytes.
+const KEY_BYTES: usize = 4 << 10;
+const VALUE_BYTES: usize = 256 << 10;
+
+/// Longest account of a failure, in bytes: it has the last lines of logs.
+pub const DETAIL_BYTES: usize = 64 << 10;
+
+/// What is wrong with it, value last.
+pub type Checked = Result<(), String>;
+
+/// Checks a job's result, and takes what a terminal would obey out of its texts.
+pub fn result(result: &mut Yield) -> Checked {
+    figures(&mut result.figures)?;
+    curves(&mut result.curves)?;
+    if let Some(result) = &mut result.load {
+        load(result)?;
+    }
+    words("kernel", &mut result.kernel)?;
+    words("server", &mut result.server)?;
+    let release = result.kernel.split(' ').next().unwrap_or_default();
+    if !text::is_release(release) {
+        return Err(format!("not a kernel's release: {}", quoted(release)));
+    }
+    Ok(())
+}
+
+fn figures(figures: &mut [Figure]) -> Checked {
+    most("figures", figures.len(), FIGURES)?;
+    let mut names = BTreeSet::new();
+    for (index, Figure { spec, value }) in figures.iter_mut().enumerate() {
+        // All by name: a new field must be thought of here.
+        let MetricSpec {
+            name,
+            unit,
+            direction: _,
+            role,
+        } = spec;
+        is_name("figure", name)?;
+        words("unit", unit)?;
+        is_measurable(name, *value)?;
+        // Figures are found by name: of two of one name the second would pass unseen.
+        if !names.insert(&*name) {
+            return Err(format!("two figures have one name: {name}"));
+        }
+        if index > 0 && *role == Role::Primary {
+            return Err(format!("primary figure that is not the first: {name}"));
+        }
+    }
+    Ok(())
+}
+
+fn curves(curves: &mut [Curve]) -> Checked {
+    most("curves", curves.len(), FIGURES)?;
+    let mut names = BTreeSet::new();
+    for curve in curves {
+        let Curve {
+            name,
+            unit,
+            direction: _,
+            axis,
+            points,
+        } = curve;
+        is_name("curve", name)?;
+        words("unit", unit)?;
+        words("axis", axis)?;
+        most(&format!("points of curve {name}"), points.len(), POINTS)?;
+        for point in points {
+            is_measurable(name, point.at)?;
+            is_measurable(name, point.value)?;
+        }
+        if !names.insert(&*name) {
+            return Err(format!("two curves have one name: {name}"));
+        }
+    }
+    Ok(())
+}
+
+/// What clients saw, its timeline included.
+fn load(load: &mut LoadResult) -> Checked {
+    let LoadResult {
+        window_ns,
+        planned,
+        ok,
+        unsent,
+        faults,
+        connections_asked,
+        connections_opened,
+        connections_held,
+        body_bytes,
+        // Histograms were checked when they were read.
+        latency: _,
+        service: _,
+        lateness: _,
+        client_delay: _,
+        speed_error_ppm: _,
+        repeated,
+        withdrawn,
+        sessions,
+        timeline,
+        client_cpu_ns,
+        client_cpus,
+        host_cpu_ns,
+        stolen_ns,
+        engine,
+        engine_note,
+    } = load;
+    if *window_ns == 0 {
+        return Err("window without a length: 0 ns".into());
+    }
+    counts(&[
+        ("window_ns", *window_ns),
+        ("planned", *planned),
+        ("ok", *ok),
+        ("unsent", *unsent),
+        ("connections_asked", *connections_asked),
+        ("connections_opened", *connections_opened),
+        ("connections_held", *connections_held),
+        ("body_bytes", *body_bytes),
+        ("repeated", *repeated),
+        ("withdrawn", *withdrawn),
+        ("sessions", *sessions),
+        ("host_cpu_ns", *host_cpu_ns),
+        ("stolen_ns", *stolen_ns),
+    ])?;
+    for (fault, number) in faults {
+        count(fault.name(), *number)?;
+    }
+    most("client threads", client_cpu_ns.len(), THREADS)?;
+    for cpu_ns in client_cpu_ns {
+        count("client_cpu_ns", *cpu_ns)?;
+    }
+    words("client_cpus", client_cpus)?;
+    words("engine", engine)?;
+    words("engine_note", engine_note)?;
+    let mut last_ms = 0;
+    for each in timeline {
+        second(each, last_ms)?;
+        last_ms = each.at_ms;
+    }
+    Ok(())
+}
+
+/// A second of what the clients saw, and that it does not come before the one before it.
+pub fn second(second: &Second, last_ms: u64) -> Checked {
+    let Second {
+        at_ms,
+        ok,
+        faults,
+        body_bytes,
+        latency: _,
+    } = second;
+    if *at_ms < last_ms {
+        return Err(format!("seconds go back: {at_ms} ms after {last_ms} ms"));
+    }
+    counts(&[
+        ("at_ms", *at_ms),
+        ("ok", *ok),
+        ("faults", *faults),
+        ("body_bytes", *body_bytes),
+    ])
+}
+
+/// The system over a second, and that it does not come before the one before it.
+pub fn sample(sample: &Sample, last_ms: i64) -> Checked {
+    let Sample {
+        at_ms,
+        interval_ms,
+        cpu,
+        memory,
+        context_switches,
+        interrupts,
+        forks,
+        runnable,
+        blocked,
+        softirqs,
+        pressure,
+        tcp,
+        disk,
+        services,
+        cost_us,
+    } = sample;
+    if *at_ms < last_ms {
+        return Err(format!("samples go back: {at_ms} ms after {last_ms} ms"));
+    }
+    counts(&[
+        ("at_ms", at_ms.unsigned_abs()),
+        ("interval_ms", *interval_ms),
+        ("context_switches", *context_switches),
+        ("interrupts", *interrupts),
+        ("forks", *forks),
+        ("runnable", *runnable),
+        ("blocked", *blocked),
+        ("cost_us", *cost_us),
+    ])?;
+    counts(&of_cpu(cpu))?;
+    counts(&of_memory(memory))?;
+    counts(&of_disk(disk))?;
+    counts(&pressure.iter().flat_map(of_pressure).collect::<Vec<_>>())?;
+    for (kind, counters) in [("softirqs", softirqs), ("tcp", tcp)] {
+        most(kind, counters.len(), NAMES)?;
+        for (name, number) in counters {
+            is_name(kind, name)?;
+            count(name, *number)?;
+        }
+    }
+    most("services", services.len(), NAMES)?;
+    services.iter().try_for_each(service)
+}
+
+fn service(service: &ServiceUse) -> Checked {
+    let ServiceUse {
+        service,
+        // Of 32 bits: no sum of them is too large.
+        processes: _,
+        threads: _,
+        user_ms,
+        system_ms,
+        rss_bytes,
+    } = service;
+    is_name("service", service)?;
+    counts(&[
+        ("user_ms", *user_ms),
+        ("system_ms", *system_ms),
+        ("rss_bytes", *rss_bytes),
+    ])
+}
+
+fn of_cpu(cpu: &Cpu) -> [(&'static str, u64); 7] {
+    let Cpu {
+        user_ms,
+        system_ms,
+        irq_ms,
+        softirq_ms,
+        iowait_ms,
+        idle_ms,
+        steal_ms,
+    } = *cpu;
+    [
+        ("user_ms", user_ms),
+        ("system_ms", system_ms),
+        ("irq_ms", irq_ms),
+        ("softirq_ms", softirq_ms),
+        ("iowait_ms", iowait_ms),
+        ("idle_ms", idle_ms),
+        ("steal_ms", steal_ms),
+    ]
+}
+
+fn of_memory(memory: &Memory) -> [(&'static str, u64); 8] {
+    let Memory {
+        total_bytes,
+        free_bytes,
+        available_bytes,
+        cached_bytes,
+        anon_bytes,
+        slab_bytes,
+        dirty_bytes,
+        swap_used_bytes,
+    } = *memory;
+    [
+        ("total_bytes", total_bytes),
+        ("free_bytes", free_bytes),
+        ("available_bytes", available_bytes),
+        ("cached_bytes", cached_bytes),
+        ("anon_bytes", anon_bytes),
+        ("slab_bytes", slab_bytes),
+        ("dirty_bytes", dirty_bytes),
+        ("swap_used_bytes", swap_used_bytes),
+    ]
+}
+
+fn of_disk(disk: &Disk) -> [(&'static str, u64); 5] {
+    let Disk {
+        reads,
+        writes,
+        read_bytes,
+        written_bytes,
+        busy_ms,
+    } = *disk;
+    [
+        ("reads", reads),
+        ("writes", writes),
+        ("read_bytes", read_bytes),
+        ("written_bytes", written_bytes),
+        ("busy_ms", busy_ms),
+    ]
+}
+
+fn of_pressure(pressure: &Pressure) -> [(&'static str, u64); 5] {
+    let Pressure {
+        cpu_some_us,
+        io_some_us,
+        io_full_us,
+        memory_some_us,
+        memory_full_us,
+    } = *pressure;
+    [
+        ("cpu_some_us", cpu_some_us),
+        ("io_some_us", io_some_us),
+        ("io_full_us", io_full_us),
+        ("memory_some_us", memory_some_us),
+        ("memory_full_us", memory_full_us),
+    ]
+}
+
+/// Checks facts, or a part of them, and cleans their values.
+pub fn facts(facts: &mut Facts) -> Checked {
+    let Facts {
+        version: _,
+        values,
+        sysctls,
+        kernel_config,
+        boot_log,
+    } = facts;
+    for (key, value) in values.iter_mut().chain(sysctls).chain(kernel_config) {
+        if key.len() > KEY_BYTES || text::clean_line(key) != *key {
+            return Err(format!("not the name of a fact: {}", quoted(key)));
+        }
+        long(key, value, VALUE_BYTES)?;
+        *value = text::clean(value);
+    }
+    for line in boot_log {
+        long("line of the boot log", line, VALUE_BYTES)?;
+        *line = text::clean_line(line);
+    }
+    Ok(())
+}
+
+/// An account of a failure as it may be shown: cut and cleaned.
+pub fn detail(said: &str) -> String {
+    text::clean(text::cut(said, DETAIL_BYTES))
+}
+
+/// What of an attempt's record the rest of the program relies on, whoever wrote it. Records of earlier versions may
+/// have figures of one name, and of less than zero.
+pub fn outcome(outcome: &mut Outcome) -> Checked {
+    match outcome {
+        Outcome::Measured(measurement) => {
+            for figure in &mut measurement.figures {
+                is_finite(&figure.spec.name, figure.value)?;
+                figure.spec.name = text::clean_line(&figure.spec.name);
+                figure.spec.unit = text::clean_line(&figure.spec.unit);
+            }
+            for point in measurement.curves.iter().flat_map(|curve| &curve.points) {
+                is_finite("point of a curve", point.at)?;
+                is_finite("point of a curve", point.value)?;
+            }
+            if let Some(result) = &mut measurement.load {
+                load(result)?;
+            }
+            count("boot_ms", measurement.boot_ms)?;
+            count("spin_ns", measurement.spin_ns)?;
+            words("kernel", &mut measurement.kernel)?;
+            words("server", &mut measurement.server)
+        }
+        Outcome::Void(void) => {
+            void.detail = text::clean(&void.detail);
+            for line in &mut void.console {
+                *line = text::clean_line(line);
+            }
+            Ok(())
+        }
+        Outcome::Skipped(why) => {
+            *why = text::clean(why);
+            Ok(())
+        }
+    }
+}
+
+fn is_measurable(name: &str, value: f64) -> Checked {
+    is_finite(name, value)?;
+    if value < 0.0 {
+        return Err(format!("figure below zero: {name} {value}"));
+    }
+    Ok(())
+}
+
+fn is_finite(name: &str, value: f64) -> Checked {
+    if value.is_nan() {
+        return Err(format!(
+            "figure is not a number: {}",
+            text::clean_line(name)
+        ));
+    }
+    if value.abs() > FIGURE_LIMIT {
+        let name = text::clean_line(name);
+        return Err(format!("figure beyond all measure: {name} {value}"));
+    }
+    Ok(())
+}
+
+fn counts(named: &[(&str, u64)]) -> Checked {
+    named
+        .iter()
+        .try_for_each(|(name, value)| count(name, *value))
+}
+
+fn count(name: &str, value: u64) -> Checked {
+    if value > COUNT_LIMIT {
+        return Err(format!("number beyond all measure: {name} {value}"));
+    }
+    Ok(())
+}
+
+fn most(what: &str, count: usize, limit: usize) -> Checked {
+    if count > limit {
+        return Err(format!("more than {limit} {what}: {count}"));
+    }
+    Ok(())
+}
+
+fn is_name(what: &str, name: &str) -> Checked {
+    if !text::is_name(name) {
+        return Err(format!("not a name of {what}: {}", quoted(name)));
+    }
+    Ok(())
+}
+
+/// Short text in one line.
+fn words(what: &str, said: &mut String) -> Checked {
+    long(what, said, WORDS_BYTES)?;
+    *said = text::clean_line(said);
+    Ok(())
+}
+
+fn long(what: &str, said: &str, limit_bytes: usize) -> Checked {
+    if said.len() > limit_bytes {
+        let bytes = said.len();
+        return Err(format!("longer than {limit_bytes} bytes: {what}, {bytes}"));
+    }
+    Ok(())
+}
+
+/// A text that is wrong, as it may stand in a message.
+fn quoted(wrong: &str) -> String {
+    format!("{:?}", text::clean_line(text::cut(wrong, 80)))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::curve::Point;
+    use crate::metric::Direction;
+
+    pub(crate) fn figure(name: &str, value: f64) -> Figure {
+        Figure {
+            spec: MetricSpec {
+                name: name.into(),
+                unit: "s".into(),
+                direction: Direction::Lower,
+                role: Role::Guard,
+            },
+            value,
+        }
+    }
+
+    pub(crate) fn good() -> Yield {
+        Yield {
+            figures: vec![figure("time", 1.0)],
+            curves: vec![],
+            load: Some(LoadResult {
+                window_ns: 1_000_000_000,
+                ..LoadResult::default()
+            }),
+            facts: Facts::default(),
+            kernel: "6.1.0-40-cloud-amd64 #1 SMP Debian".into(),
+            server: "nginx 1.22".into(),
+        }
+    }
+
+    fn curve(points: Vec<Point>) -> Curve {
+        Curve {
+            name: "ramp".into(),
+            unit: "1/s".into(),
+            direction: Direction::Higher,
+            axis: "s".into(),
+            points,
+        }
+    }
+
+    fn refused(change: impl Fn(&mut Yield), why: &str) {
+        let mut changed = good();
+        change(&mut changed);
+        assert_eq!(result(&mut changed), Err(why.into()));
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_refused() {
+        assert_eq!(result(&mut good()), Ok(()));
+        for (value, why) in [
+            (f64::NAN, "figure is not a number: time"),
+            (f64::INFINITY, "figure beyond all measure: time inf"),
+            (-1e-9, "figure below zero: time -0.000000001"),
+        ] {
+            refused(|result| result.figures[0].value = value, why);
+        }
+        refused(
+            |result| result.figures.push(figure("time", 2.0)),
+            "two figures have one name: time",
+        );
+        let odd = Point {
+            at: 1.0,
+            value: f64::NAN,
+        };
+        refused(
+            |result| result.curves = vec![curve(vec![odd])],
+            "figure is not a number: ramp",
+        );
+        refused(
+            |result| {
+                let mut second = figure("second", 1.0);
+                second.spec.role = Role::Primary;
+                result.figures.push(second);
+            },
+            "primary figure that is not the first: second",
+        );
+    }
+
+    #[test]
+    fn names_and_lists_have_an_end() {
+        refused(
+            |result| result.figures[0].spec.name = "\u{1b}[2Jtime".into(),
+            "not a name of figure: \"time\"",
+        );
+        refused(
+            |result| result.figures = (0..1001).map(|n| figure(&n.to_string(), 1.0)).collect(),
+            "more than 1000 figures: 1001",
+        );
+        refused(
+            |result| result.server = "x".repeat(5000),
+            "longer than 4096 bytes: server, 5000",
+        );
+        let points = vec![
+            Point {
+                at: 0.0,
+                value: 0.0
+            };
+            10_001
+        ];
+        refused(
+            |result| result.curves = vec![curve(points.clone())],
+            "more than 10000 points of curve ramp: 10001",
+        );
+    }
+
+    #[test]
+    fn a_release_is_no_path() {
+        for release in ["../../etc", "6.1..2", "", "6.1/x"] {
+            let why = format!("not a kernel's release: {release:?}");
+            refused(|result| result.kernel = format!("{release} #1"), &why);
+        }
+    }
+
+    #[test]
+    fn numbers_that_cannot_be_added_up_are_refused() {
+        fn load(result: &mut Yield) -> &mut LoadResult {
+            result.load.as_mut().unwrap()
+        }
+        let most = u64::MAX;
+        refused(
+            |result| load(result).ok = most,
+            "number beyond all measure: ok 18446744073709551615",
+        );
+        refused(
+            |result| load(result).window_ns = 0,
+            "window without a length: 0 ns",
+        );
+        let second = |at_ms| Second {
+            at_ms,
+            ..Second::default()
+        };
+        refused(
+            |result| load(result).timeline = vec![second(2000), second(1000)],
+            "seconds go back: 1000 ms after 2000 ms",
+        );
+    }
+
+    #[test]
+    fn a_sample_is_bounded_and_time_does_not_go_back() {
+        let at = |at_ms| Sample {
+            at_ms,
+            ..Sample::default()
+        };
+        assert_eq!(sample(&at(0), 0), Ok(()));
+        assert_eq!(
+            sample(&at(-1), 0),
+            Err("samples go back: -1 ms after 0 ms".into())
+        );
+        let mut greedy = at(0);
+        greedy.memory.total_bytes = 1 << 60;
+        assert!(sample(&greedy, 0).unwrap_err().contains("total_bytes"));
+        let mut named = at(0);
+        named.tcp.insert("\u{7}".into(), 1);
+        assert!(sample(&named, 0).unwrap_err().contains("name of tcp"));
+        assert!(sample(&at(i64::MIN), i64::MIN).is_err());
+    }
+
+    #[test]
+    fn texts_lose_what_a_terminal_would_obey() {
+        let mut result = good();
+        result.server = "\u{1b}]0;owned\u{7}nginx".into();
+        super::result(&mut result).unwrap();
+        assert_eq!(result.server, "nginx");
+        let mut facts = Facts::default();
+        facts
+            .values
+            .insert("/proc/version".into(), "a\tb\u{1b}[1m".into());
+        facts.boot_log.push("\u{9b}2Jbooting".into());
+        super::facts(&mut facts).unwrap();
+        assert_eq!(facts.values["/proc/version"], "a\tb");
+        assert_eq!(facts.boot_log, ["booting"]);
+    }
+}

@@ -1,7 +1,7 @@
 //! The real lab and the real line, and in QEMU's place a program that does what no guest should: the trial is void
 //! with the reason, the record can be read, and neither memory nor disk of the host fills up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,9 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use machine::clock::HostClock;
-use machine::qemu::{Accel, BootFiles, Hardware, Program, Qemu};
+use machine::emulator::{LEAST, Launch, Program};
+use machine::qemu::{Accel, BootFiles, Hardware, Qemu};
+use record::cpu::CpuModel;
 use record::evidence::{Facts, Sample};
 use record::journal::{self, Event, Opening};
 use record::load::{LoadResult, Second};
@@ -152,6 +154,10 @@ fn boot(dir: &Path, run: &Path, script: &str, line: &[u8]) {
         program: Program {
             path: qemu,
             version: "no QEMU".into(),
+            release: LEAST,
+            launch: Launch::Direct,
+            models: BTreeSet::new(),
+            features: BTreeSet::new(),
         },
         accel: Accel::Tcg,
         cpus: 1,
@@ -159,6 +165,7 @@ fn boot(dir: &Path, run: &Path, script: &str, line: &[u8]) {
         clock: Clock::Instructions,
         why: String::new(),
         disk: None,
+        cpu: CpuModel::plain("max"),
     };
     let arms = ["old", "new"].map(|arm| (arm.to_string(), files.clone()));
     let machine = Qemu::new(hardware, None, BTreeMap::from(arms));
@@ -182,6 +189,7 @@ fn run_lab(run: &Path, machine: &Qemu) {
         machine: "no QEMU".into(),
         ns_per_instruction: Some(2),
         host_cpus: None,
+        accounting: None,
     };
     let dir = RunDir::open(run, PLAN).unwrap();
     let lab = Lab {

@@ -1,5 +1,6 @@
 //! The verbs of the command line, one file each.
 
+mod cache;
 mod check;
 mod doctor;
 mod forecast;
@@ -59,6 +60,7 @@ pub fn run(cli: &Cli) -> Result<End> {
         Verb::Load(args) => load::load(args, cli.json),
         Verb::Kernel(verb) => kernel::run(verb, cli.json),
         Verb::Image(verb) => image::run(verb, cli.json),
+        Verb::Cache(verb) => cache::run(verb, cli.json),
         Verb::Agent { cgroup } => std::process::exit(agent::live(&greeting::build(), cgroup)),
         Verb::Doctor => doctor::doctor(cli.json),
         Verb::Completions { shell } => Ok(shell::completions(*shell)),

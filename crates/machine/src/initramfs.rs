@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use cpio::newc::{Builder, ModeFileType, trailer};
 
+use crate::cache::about::{About, Part};
 use crate::cache::{self, Cache};
 use crate::kernel::Kernel;
 use crate::modules::{self, Module, WANTED};
@@ -26,13 +27,9 @@ const LAYOUT: &str = "initramfs-2";
 
 /// The initramfs of a kernel with `init` as its first process; made when it is not in the cache.
 pub fn build(cache: &Cache, kernel: &Kernel, init: &Path, task: Task<'_>) -> Result<PathBuf> {
+    let own = Part::file(init, &cache::hash_file(init)?);
     let id = {
-        let parts = [
-            LAYOUT,
-            &kernel.sha256,
-            &cache::hash_file(init)?,
-            &WANTED.join(" "),
-        ];
+        let parts = [LAYOUT, &kernel.sha256, &own.sha256, &WANTED.join(" ")];
         cache::hash(parts.join("\n").as_bytes())
     };
     if let Some(entry) = cache.entry("initramfs", &id) {
@@ -50,6 +47,13 @@ pub fn build(cache: &Cache, kernel: &Kernel, init: &Path, task: Task<'_>) -> Res
     let draft = cache.draft(bytes)?;
     let body = archive(&files)?;
     cache::write(&draft.path.join(FILE), &body).map_err(|why| cache.cannot_write(&why))?;
+    let of_kernel = Part {
+        name: "kernel".into(),
+        version: kernel.release.clone(),
+        sha256: kernel.sha256.clone(),
+    };
+    let source = format!("bakeoff and modules of {}", kernel.release);
+    About::now(&kernel.release, source, vec![of_kernel, own]).write(cache, &draft)?;
     Ok(cache.keep(&draft, "initramfs", &id)?.join(FILE))
 }
 

@@ -31,6 +31,7 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     let show = Show::new(json);
     let interrupted = super::watch_signals()?;
     let prepared = prepare::prepare((&plan, &args.plan), args.refresh, &show, &interrupted)?;
+    prepared.note_run(dir.path())?;
     let lab = Lab {
         plan: &plan,
         dir: &dir,

@@ -44,9 +44,15 @@ impl Prepared {
     }
 
     /// The journal's first entry.
-    pub fn opening(&self, plan_text: &str) -> Opening {
+    pub fn opening(&self, plan: &Plan, plan_text: &str) -> Opening {
         let mut inputs = self.inputs.clone();
         inputs.insert("plan".into(), sha256(plan_text.as_bytes()));
+        for arm in &plan.arms {
+            for file in arm.tuning.config_files() {
+                let name = format!("{} of arm {}", file.path, arm.name);
+                inputs.insert(name, sha256(file.text.as_bytes()));
+            }
+        }
         Opening {
             version: journal::VERSION,
             bakeoff: VERSION.into(),

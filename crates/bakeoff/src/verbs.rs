@@ -90,6 +90,11 @@ fn check_plan(path: &Path, text: String) -> Result<(String, Plan)> {
         workload: &workload::check,
         kernel: &|kernel| machine::kernel::check(kernel).map_err(|why| format!("{why:#}")),
         recipe: &|recipe| machine::image::check(recipe).map_err(|why| format!("{why:#}")),
+        file: &|path| {
+            let read = std::fs::read_to_string(path);
+            read.map_err(|why| format!("cannot read {}: {why}", path.display()))
+        },
+        tuning: &workload::config::check_tuning,
     };
     let plan = plan::read(&path.display().to_string(), &text, base, checks)?;
     Ok((text, plan))

@@ -41,7 +41,7 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
         interrupted: &interrupted,
         show: &|news| show.tell(news),
     };
-    let finish = lab::run(&lab, prepared.opening(&text))?;
+    let finish = lab::run(&lab, prepared.opening(&plan, &text))?;
     show.close();
     let run = rundir::load(dir.path(), &workload::check)?;
     let judgement = verdict::judge(&run);

@@ -79,6 +79,7 @@ fn summary(plan: &Plan, forecasts: &[Forecast], warned: &[String]) -> serde_json
             json!({
                 "id": workload.id, "kind": workload.kind, "options": workload.options,
                 "length_s": workload.length.as_secs_f64(),
+                "expected_s": workload.expected.map(|expected| expected.as_secs_f64()),
             })
         })
         .collect();

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -329,9 +330,12 @@ fn remove(cache: &Cache, kind: &str, id: &str) -> Result<bool> {
     };
     let draft = cache.draft(0)?;
     // The draft goes with all that is in it when it is dropped.
-    fs::rename(&place, draft.path.join("entry"))
-        .map_err(|why| cache.cannot_write(&why))
-        .map(|()| true)
+    match fs::rename(&place, draft.path.join("entry")) {
+        Ok(()) => Ok(true),
+        // Somebody else has removed it just now.
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(why) => Err(cache.cannot_write(&why)),
+    }
 }
 
 impl Cache {

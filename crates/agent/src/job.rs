@@ -12,6 +12,7 @@ use record::plan::Tuning;
 use record::trial::VoidReason;
 use record::wire::{FromAgent, Job, Phase, Yield};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use workload::config::ArmConfig;
 use workload::figures::Seen;
 use workload::stage::Stage;
 use workload::{Driven, Timing, Watcher, Workload, Wrong};
@@ -168,7 +169,7 @@ fn stage(job: &Job, ground: &Ground, cpus: &Cpus) -> Result<Stage> {
         cpus: cpus.count,
         seed: job.seed,
         disk: ground.disk.clone(),
-        config: job.tuning.config.clone(),
+        config: ArmConfig::of(&job.tuning),
     })
 }
 

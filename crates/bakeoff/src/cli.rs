@@ -70,6 +70,9 @@ pub enum Verb {
     /// List and build guest images
     #[command(subcommand)]
     Image(ImageVerb),
+    /// List what the cache holds, and make it smaller
+    #[command(subcommand)]
+    Cache(CacheVerb),
     /// The agent of a trial on this host; started by bakeoff itself
     #[command(hide = true)]
     Agent {
@@ -152,11 +155,13 @@ pub enum FailOn {
 /// `bakeoff kernel ...`.
 #[derive(Debug, Subcommand)]
 pub enum KernelVerb {
-    /// List the kernels of a Debian suite
-    #[command(after_help = "Example:\n  bakeoff kernel list debian:trixie-backports")]
+    /// List the kernels of a Debian suite, or those in the cache
+    #[command(
+        after_help = "Examples:\n  bakeoff kernel list\n  bakeoff kernel list debian:trixie-backports"
+    )]
     List {
-        /// debian:SUITE
-        suite: String,
+        /// debian:SUITE [default: what is in the cache]
+        suite: Option<String>,
         /// Fetch the package lists anew
         #[arg(long)]
         refresh: bool,
@@ -172,6 +177,32 @@ pub enum KernelVerb {
         /// Look for a newer match
         #[arg(long)]
         refresh: bool,
+    },
+}
+
+/// `bakeoff cache ...`.
+#[derive(Debug, Subcommand)]
+pub enum CacheVerb {
+    /// List entries, the least recently used first: size, origin, and which run directories name them
+    #[command(after_help = "Example:\n  bakeoff cache list")]
+    List,
+    /// Remove the least recently used entries until the cache is small enough
+    #[command(
+        after_help = "Examples:\n  bakeoff cache prune --to 5GiB --dry-run\n  \
+        bakeoff cache prune --to 5GiB\n\n\
+        What a bakeoff uses now stays. What run directories name stays too, unless --named is given: a run whose\n\
+        kernels or image are gone can be judged again, but cannot go on."
+    )]
+    Prune {
+        /// What it may keep, such as 5GiB [default: $BAKEOFF_CACHE_LIMIT, else 20GiB]
+        #[arg(long, value_name = "SIZE", value_parser = record::units::bytes)]
+        to: Option<u64>,
+        /// Remove entries that run directories name as well
+        #[arg(long)]
+        named: bool,
+        /// Only say what would go
+        #[arg(long)]
+        dry_run: bool,
     },
 }
 

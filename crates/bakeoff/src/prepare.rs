@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use agent::needs;
 use anyhow::{Context, Result, bail};
+use machine::cache::eviction::{self, Mode, Named};
 use machine::cache::{self, Cache};
 use machine::emulator;
 use machine::guest::Machine;
@@ -31,13 +32,29 @@ pub struct Prepared {
     /// The machine.
     pub machine: Box<dyn Machine>,
     inputs: BTreeMap<String, String>,
+    /// Keeps what the run stands on from being evicted; none where nothing of the cache is used.
+    cache: Option<Cache>,
 }
 
 impl Prepared {
+    /// Notes in the cache what the run directory names, so that it stays there for the run to go on.
+    pub fn note_run(&self, dir: &Path) -> Result<()> {
+        match &self.cache {
+            Some(cache) => eviction::remember_run(cache, dir),
+            None => Ok(()),
+        }
+    }
+
     /// The journal's first entry.
-    pub fn opening(&self, plan_text: &str) -> Opening {
+    pub fn opening(&self, plan: &Plan, plan_text: &str) -> Opening {
         let mut inputs = self.inputs.clone();
         inputs.insert("plan".into(), sha256(plan_text.as_bytes()));
+        for arm in &plan.arms {
+            for file in arm.tuning.config_files() {
+                let name = format!("{} of arm {}", file.path, arm.name);
+                inputs.insert(name, sha256(file.text.as_bytes()));
+            }
+        }
         Opening {
             version: journal::VERSION,
             bakeoff: VERSION.into(),
@@ -91,6 +108,7 @@ fn prepare_local(plan: &Plan, own: PathBuf, task: Task<'_>) -> Result<Prepared> 
     Ok(Prepared {
         machine: Box::new(Local::open(own, plan)?),
         inputs,
+        cache: None,
     })
 }
 
@@ -136,9 +154,12 @@ fn prepare_qemu(
     };
     let hardware = qemu::settle(&plan.machine, disk_bytes, &program, &kvm)?;
     let inputs = inputs(plan, &kernels, &image, init)?;
+    let pruned = eviction::prune(&cache, eviction::limit()?, Named::Stay, Mode::Remove)?;
+    pruned.lines().iter().for_each(|line| show.line(line));
     Ok(Prepared {
         machine: Box::new(Qemu::new(hardware, Some(image.path), arms)),
         inputs,
+        cache: Some(cache),
     })
 }
 

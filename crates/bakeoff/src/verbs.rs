@@ -1,5 +1,6 @@
 //! The verbs of the command line, one file each.
 
+mod cache;
 mod check;
 mod doctor;
 mod forecast;
@@ -65,6 +66,7 @@ pub fn run(cli: &Cli) -> Result<End> {
         Verb::Load(args) => load::load(args, cli.json),
         Verb::Kernel(verb) => kernel::run(verb, cli.json),
         Verb::Image(verb) => image::run(verb, cli.json),
+        Verb::Cache(verb) => cache::run(verb, cli.json),
         Verb::Agent { cgroup } => std::process::exit(agent::live(&greeting::build(), cgroup)),
         Verb::Doctor { emulator } => doctor::doctor(emulator, cli.json),
         Verb::Completions { shell } => Ok(shell::completions(*shell)),
@@ -96,6 +98,11 @@ fn check_plan(path: &Path, text: String, qemu: Option<&Path>) -> Result<(String,
         kernel: &|kernel| machine::kernel::check(kernel).map_err(|why| format!("{why:#}")),
         recipe: &|recipe| machine::image::check(recipe).map_err(|why| format!("{why:#}")),
         cpu_model: &|model| check_cpu_model(model, qemu),
+        file: &|path| {
+            let read = std::fs::read_to_string(path);
+            read.map_err(|why| format!("cannot read {}: {why}", path.display()))
+        },
+        tuning: &workload::config::check_tuning,
     };
     let plan = plan::read(&path.display().to_string(), &text, base, checks)?;
     Ok((text, plan))

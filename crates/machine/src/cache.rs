@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! kernels/ID/    initramfs/ID/    images/ID/     finished entries, never changed
-//! names/ID.json                                  what a name such as debian:bookworm/6.1 stood for
+//! names/ID.json, ID.name                         what a name such as debian:bookworm/6.1 stood for
+//! used/, runs/                                   who needs which entry (`eviction`)
 //! apt/SUITE/                                     private apt roots
 //! drafts/                                        entries under construction, each under its maker's lock
 //! locks/                                         one maker at a time for what is shared
@@ -10,14 +11,19 @@
 //! An entry is made in `drafts` and renamed into its place, so that one that is there is whole. The lock
 //! on a draft falls with its maker, however that ends; whoever comes next clears the draft away.
 
+pub mod about;
+pub mod eviction;
+
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow, bail};
 use record::units::show_bytes;
@@ -39,6 +45,8 @@ static NEXT_DRAFT: AtomicU32 = AtomicU32::new(0);
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
+    /// Locks on the entries that this cache and its clones have given out: nobody evicts them.
+    held: Arc<Mutex<BTreeMap<(String, String), File>>>,
 }
 
 impl Cache {
@@ -60,7 +68,10 @@ impl Cache {
     ///
     /// A cache that cannot be written to is no error yet: what it holds can still be used.
     pub fn open(root: &Path) -> Self {
-        let cache = Self { root: root.into() };
+        let cache = Self {
+            root: root.into(),
+            held: Arc::default(),
+        };
         cache.sweep();
         cache
     }
@@ -75,10 +86,47 @@ impl Cache {
         size_of(&self.root)
     }
 
-    /// A finished entry, if it is there.
+    /// A finished entry, if it is there. It stays while this cache or a clone of it lives.
     pub(crate) fn entry(&self, kind: &str, id: &str) -> Option<PathBuf> {
+        // Held before it is looked for, or it may be evicted in between.
+        self.hold(kind, id);
+        let path = self.peek(kind, id);
+        if path.is_none() {
+            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            held.remove(&(kind.to_string(), id.to_string()));
+        }
+        path
+    }
+
+    /// The same for a look alone: it is not held, and does not count as used.
+    pub(crate) fn peek(&self, kind: &str, id: &str) -> Option<PathBuf> {
         let path = self.root.join(kind).join(id);
         path.is_dir().then_some(path)
+    }
+
+    /// Kinds and ids of all entries that are held.
+    fn held(&self) -> Vec<(String, String)> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.keys().cloned().collect()
+    }
+
+    /// A cache that cannot be written to is not evicted from either, so that nothing is lost without the lock.
+    fn hold(&self, kind: &str, id: &str) {
+        let path = self.use_file(kind, id);
+        let _ = path.parent().map(fs::create_dir_all);
+        let Ok(file) = File::options().append(true).create(true).open(path) else {
+            return;
+        };
+        if file.lock_shared().is_ok() {
+            let _ = file.set_modified(SystemTime::now());
+            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            held.insert((kind.into(), id.into()), file);
+        }
+    }
+
+    /// The file whose time says when an entry was last used.
+    fn use_file(&self, kind: &str, id: &str) -> PathBuf {
+        self.root.join("used").join(kind).join(id)
     }
 
     /// Begins an entry that will need about `need_bytes`.
@@ -107,6 +155,7 @@ impl Cache {
     /// Puts a finished draft into its place; if the entry came into being meanwhile, that one stays.
     pub(crate) fn keep(&self, draft: &Draft, kind: &str, id: &str) -> Result<PathBuf> {
         let place = self.dir(kind)?.join(id);
+        self.hold(kind, id);
         match fs::rename(&draft.path, &place) {
             Ok(()) => Ok(place),
             Err(_) if place.is_dir() => Ok(place),
@@ -126,7 +175,10 @@ impl Cache {
         let draft = self.draft(0)?;
         let file = draft.path.join("name.json");
         write(&file, &serde_json::to_vec_pretty(value)?).map_err(|why| self.cannot_write(&why))?;
-        fs::rename(&file, names.join(file_name(name))).map_err(|why| self.cannot_write(&why))
+        let place = names.join(file_name(name));
+        fs::write(place.with_extension("name"), name)
+            .and_then(|()| fs::rename(&file, place))
+            .map_err(|why| self.cannot_write(&why))
     }
 
     /// Waits for the lock called `name`, which is held until the result is dropped.

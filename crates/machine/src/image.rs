@@ -22,6 +22,7 @@ use record::units;
 use serde::{Deserialize, Serialize};
 
 use crate::apt::{SUITES, Source, Suite, check_suite};
+use crate::cache::about::{About as Origin, Part};
 use crate::cache::{self, Cache, Draft};
 use crate::program::{self, command};
 use crate::task::Task;
@@ -145,13 +146,20 @@ pub fn recipes() -> Vec<&'static str> {
 }
 
 /// All images in the cache, by recipe.
-pub fn list(cache: &Cache) -> Vec<Image> {
+pub fn list(cache: &Cache) -> Vec<(Image, Option<Origin>)> {
     let entries = fs::read_dir(cache.root().join("images"))
         .into_iter()
         .flatten();
     let ids = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut images: Vec<_> = ids.filter_map(|id| load(cache, &id)).collect();
-    images.sort_by(|one, other| (&one.recipe, &one.sha256).cmp(&(&other.recipe, &other.sha256)));
+    let mut images: Vec<_> = ids
+        .filter_map(|id| {
+            let place = cache.peek("images", &id)?;
+            Some((load_from(&place, &id)?, Origin::of(&place)))
+        })
+        .collect();
+    images.sort_by(|(one, _), (other, _)| {
+        (&one.recipe, &one.sha256).cmp(&(&other.recipe, &other.sha256))
+    });
     images
 }
 
@@ -345,16 +353,49 @@ fn make(
         fs::rename(work.path.join(from), entry.path.join(to))
             .map_err(|why| cache.cannot_write(&why))?;
     }
+    let suite = &recipe.suite;
     let recipe = Path::new(name)
         .file_stem()
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
+    let mut parts = installed(&manifest, &packages);
+    let copied = contents.iter();
+    parts.extend(copied.map(|one| Part::file(Path::new(&one.to), &cache::hash(&one.bytes))));
+    let source = format!("recipe {name} ({suite})");
+    Origin::now(&recipe, source, parts).write(cache, &entry)?;
     let about = serde_json::to_vec_pretty(&About { recipe, bytes })?;
     cache::write(&entry.path.join("image.json"), &about).map_err(|why| cache.cannot_write(&why))?;
     let id = identity(text, &manifest);
     cache.keep(&entry, "images", &id)?;
     load(cache, &id).with_context(|| format!("image is gone from the cache: {id}"))
+}
+
+/// The packages of a manifest, with the hashes of those files in `kept` that they were unpacked from.
+fn installed(manifest: &str, kept: &Path) -> Vec<Part> {
+    let files: Vec<PathBuf> = fs::read_dir(kept)
+        .into_iter()
+        .flatten()
+        .filter_map(|file| Some(file.ok()?.path()))
+        .collect();
+    let hash = |name: &str, version: &str| {
+        // As apt names the files that it downloads: an epoch's colon is escaped.
+        let start = format!("{name}_{}_", version.replace(':', "%3a"));
+        let is_it = |file: &&PathBuf| {
+            let name = file.file_name().unwrap_or_default();
+            name.to_string_lossy().starts_with(&start)
+        };
+        let file = files.iter().find(is_it)?;
+        cache::hash_file(file).ok()
+    };
+    let packages = manifest.lines().filter_map(|line| line.split_once('='));
+    packages
+        .map(|(name, version)| Part {
+            name: name.into(),
+            version: version.into(),
+            sha256: hash(name, version).unwrap_or_default(),
+        })
+        .collect()
 }
 
 /// Fills `root` below the draft with the packages of the recipe, and writes `manifest` and `size`.
@@ -506,7 +547,10 @@ fn discard(root: &Path, task: Task<'_>) -> Result<()> {
 }
 
 fn load(cache: &Cache, id: &str) -> Option<Image> {
-    let entry = cache.entry("images", id)?;
+    load_from(&cache.entry("images", id)?, id)
+}
+
+fn load_from(entry: &Path, id: &str) -> Option<Image> {
     let about: About = serde_json::from_slice(&fs::read(entry.join("image.json")).ok()?).ok()?;
     Some(Image {
         recipe: about.recipe,

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use cpio::newc::{Builder, ModeFileType, trailer};
 
+use crate::cache::about::{About, Part};
 use crate::cache::{self, Cache};
 use crate::kernel::Kernel;
 use crate::modules::{self, Module, Signed};
@@ -44,11 +45,12 @@ pub fn build(
 ) -> Result<PathBuf> {
     let Content { init, modules, .. } = content;
     let signed = signed(kernel, content.cmdline)?;
+    let own = Part::file(init, &cache::hash_file(init)?);
     let id = {
         let parts = [
             LAYOUT,
             &kernel.sha256,
-            &cache::hash_file(init)?,
+            &own.sha256,
             &format!("{signed:?}"),
             &modules.join(" "),
         ];
@@ -69,6 +71,13 @@ pub fn build(
     let draft = cache.draft(bytes)?;
     let body = archive(&files)?;
     cache::write(&draft.path.join(FILE), &body).map_err(|why| cache.cannot_write(&why))?;
+    let of_kernel = Part {
+        name: "kernel".into(),
+        version: kernel.release.clone(),
+        sha256: kernel.sha256.clone(),
+    };
+    let source = format!("bakeoff and modules of {}", kernel.release);
+    About::now(&kernel.release, source, vec![of_kernel, own]).write(cache, &draft)?;
     Ok(cache.keep(&draft, "initramfs", &id)?.join(FILE))
 }
 

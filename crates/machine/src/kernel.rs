@@ -19,6 +19,7 @@ use record::units::show_bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::apt::Suite;
+use crate::cache::about::{About as Origin, Part};
 use crate::cache::{self, Cache, Draft};
 use crate::debian::{self, Choice};
 use crate::program::{self, command};
@@ -42,6 +43,23 @@ pub struct Kernel {
     pub config: Option<PathBuf>,
     /// Identity of the kernel with all its parts.
     pub sha256: String,
+}
+
+/// Kernels in the cache with what they were made from, by release.
+pub fn cached(cache: &Cache) -> Vec<(Kernel, Option<Origin>)> {
+    let entries = fs::read_dir(cache.root().join("kernels"));
+    let ids = entries.into_iter().flatten();
+    let ids = ids.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut kernels: Vec<_> = ids
+        .filter_map(|id| {
+            let place = cache.peek("kernels", &id)?;
+            Some((load_from(&place, &id)?, Origin::of(&place)))
+        })
+        .collect();
+    kernels.sort_by(|(one, _), (other, _)| {
+        (&one.release, &one.sha256).cmp(&(&other.release, &other.sha256))
+    });
+    kernels
 }
 
 /// One kernel that could be fetched.
@@ -72,7 +90,7 @@ pub fn fetch(cache: &Cache, kernel: &KernelRef, refresh: bool, task: Task<'_>) -
         }
         KernelRef::Deb(files) => from_packages(cache, files, task),
         KernelRef::File { vmlinuz, modules } => {
-            from_files(cache, vmlinuz, modules.as_deref(), task)
+            from_files(cache, "file:".into(), (vmlinuz, modules.as_deref()), task)
         }
         KernelRef::Tree(dir) => from_tree(cache, dir, task),
         KernelRef::Running => bail!(
@@ -103,6 +121,31 @@ pub fn check(kernel: &KernelRef) -> Result<()> {
         KernelRef::Tree(dir) => exists(dir),
         KernelRef::Running => Ok(()),
     }
+}
+
+/// Says that the index in the cache has no such kernel. Nothing is fetched: without an index nothing is said.
+pub fn missing(cache: &Cache, kernel: &KernelRef, task: Task<'_>) -> Option<String> {
+    let KernelRef::Debian { suite, version } = kernel else {
+        return None;
+    };
+    let known = cache.recall::<String>(&format!("debian:{suite}/{version}"));
+    let is_cached = known.is_some_and(|id| cache.peek("kernels", &id).is_some());
+    let is_indexed = cache
+        .root()
+        .join("apt")
+        .join(suite)
+        .join("fetched")
+        .exists();
+    if is_cached || !is_indexed {
+        return None;
+    }
+    let _lock = cache.lock(&format!("apt {suite}"), task).ok()?;
+    let index = Suite::open(cache, suite, false, task).ok()?;
+    let packages = index.packages(&debian::PREFIXES, task).ok()?;
+    let why = debian::choose(&debian::kernels(&packages), suite, version).err()?;
+    Some(format!(
+        "{why:#}; the index may be old: bakeoff kernel list debian:{suite} --refresh fetches it anew"
+    ))
 }
 
 /// Kernels that a suite offers, newest first.
@@ -140,7 +183,7 @@ fn fetch_debian(
     let id = identity(choice.parts.iter().map(|part| part.sha256.as_str()));
     let kernel = match load(cache, &id) {
         Some(kernel) => kernel,
-        None => download(cache, &index, &choice, &id, task)?,
+        None => download(cache, (&index, suite), &choice, &id, task)?,
     };
     cache.remember(&name, &id)?;
     Ok(kernel)
@@ -148,7 +191,7 @@ fn fetch_debian(
 
 fn download(
     cache: &Cache,
-    index: &Suite,
+    (index, suite): (&Suite, &str),
     choice: &Choice,
     id: &str,
     task: Task<'_>,
@@ -169,6 +212,14 @@ fn download(
         package: format!("{} {}", choice.parts[0].name, choice.version()),
     };
     stage(cache, &packages.path.join("root"), &entry, &about)?;
+    let part = |package: &crate::apt::Package| Part {
+        name: package.name.clone(),
+        version: package.version.clone(),
+        sha256: package.sha256.clone(),
+    };
+    let parts = choice.parts.iter().map(part).collect();
+    let source = format!("debian:{suite}");
+    Origin::now(&about.release, source, parts).write(cache, &entry)?;
     keep(cache, &entry, id)
 }
 
@@ -197,6 +248,9 @@ fn from_packages(cache: &Cache, files: &[PathBuf], task: Task<'_>) -> Result<Ker
         package: names.join(OsStr::new(" ")).to_string_lossy().into_owned(),
     };
     stage(cache, &root, &entry, &about)?;
+    let parts = files.iter().zip(&sums);
+    let parts = parts.map(|(file, sum)| Part::file(file, sum)).collect();
+    Origin::now(&about.release, "deb:".into(), parts).write(cache, &entry)?;
     keep(cache, &entry, &id)
 }
 
@@ -274,8 +328,8 @@ fn stage(cache: &Cache, root: &Path, entry: &Draft, about: &About) -> Result<()>
 
 fn from_files(
     cache: &Cache,
-    vmlinuz: &Path,
-    modules: Option<&Path>,
+    source: String,
+    (vmlinuz, modules): (&Path, Option<&Path>),
     task: Task<'_>,
 ) -> Result<Kernel> {
     let image = fs::read(vmlinuz).with_context(|| format!("cannot read {}", vmlinuz.display()))?;
@@ -306,6 +360,11 @@ fn from_files(
             task,
         )?;
     }
+    let mut parts = vec![Part::file(vmlinuz, &sums[0])];
+    parts.extend(
+        modules.map(|dir| Part::file(dir, &identity(sums[1..].iter().map(String::as_str)))),
+    );
+    Origin::now(&release, source, parts).write(cache, &entry)?;
     let package = vmlinuz.display().to_string();
     describe(cache, &entry, &About { release, package })?;
     keep(cache, &entry, &id)
@@ -337,7 +396,8 @@ fn from_tree(cache: &Cache, tree: &Path, task: Task<'_>) -> Result<Kernel> {
         }
     }
     let modules = (!built.is_empty()).then_some(staged.path.as_path());
-    let mut kernel = from_files(cache, &vmlinuz, modules, task)?;
+    let source = format!("tree:{}", tree.display());
+    let mut kernel = from_files(cache, source, (&vmlinuz, modules), task)?;
     kernel.package = tree.display().to_string();
     Ok(kernel)
 }
@@ -396,7 +456,10 @@ fn keep(cache: &Cache, entry: &Draft, id: &str) -> Result<Kernel> {
 }
 
 fn load(cache: &Cache, id: &str) -> Option<Kernel> {
-    let place = cache.entry("kernels", id)?;
+    load_from(&cache.entry("kernels", id)?, id)
+}
+
+fn load_from(place: &Path, id: &str) -> Option<Kernel> {
     let about: About = serde_json::from_slice(&fs::read(place.join("kernel.json")).ok()?).ok()?;
     let modules = place.join("lib/modules").join(&about.release);
     let config = place.join("config");

@@ -117,6 +117,11 @@ pub fn known(cache: &Cache, program: &Program) -> Option<Kvm> {
     cache.recall(&key(program))
 }
 
+/// Whether it is known, without a boot, that guests are emulated here.
+pub fn is_known_to_emulate(cache: &Cache, program: &Program) -> bool {
+    obstacle().is_some() || matches!(known(cache, program), Some(Kvm::Unusable(_)))
+}
+
 /// Why KVM cannot even be tried.
 pub(crate) fn obstacle() -> Option<String> {
     let device = Path::new("/dev/kvm");

@@ -255,6 +255,27 @@ impl<'t> Fields<'t> {
         texts
     }
 
+    /// Lines: one text, or a list of texts.
+    pub fn lines(&self, key: &str) -> Option<String> {
+        match self.ask(key)? {
+            DeValue::String(text) => Some(text.to_string()),
+            DeValue::Array(_) => Some(self.texts(key)?.join("\n")),
+            other => self.mistyped(key, other, "a text, or a list of texts"),
+        }
+    }
+
+    /// Whether a key's value is a table.
+    pub fn is_table(&self, key: &str) -> bool {
+        let value = self.table.get(key).map(Spanned::get_ref);
+        matches!(value, Some(DeValue::Table(_)))
+    }
+
+    /// All keys, in the file's order.
+    pub fn keys(&self) -> Vec<&'t str> {
+        let keys = self.table.keys();
+        keys.map(|key| key.get_ref().as_ref()).collect()
+    }
+
     /// A sub-table.
     pub fn table(&self, key: &str) -> Option<Fields<'t>> {
         let DeValue::Table(table) = self.ask(key)? else {
@@ -312,6 +333,12 @@ impl<'t> Fields<'t> {
             match value.get_ref() {
                 DeValue::String(text) => scalars.push((name, text.to_string())),
                 DeValue::Integer(integer) => scalars.push((name, integer.as_str().into())),
+                DeValue::Table(table) => {
+                    let dotted = dotted(name, table);
+                    let what = format!("dotted name without quotes in {}: {dotted}", self.title);
+                    let remedy = format!("quote the dotted name: \"{dotted}\" = ...");
+                    self.page.note(&key.span(), what, remedy);
+                }
                 other => {
                     self.mistyped::<()>(name, other, "a number or a text");
                 }
@@ -365,6 +392,20 @@ impl<'t> Fields<'t> {
         );
         self.wrong(key, what, format!("write {wanted}"));
         None
+    }
+}
+
+/// The name that TOML took apart at its dots: `net.core.somaxconn`.
+fn dotted(name: &str, table: &DeTable<'_>) -> String {
+    match table.iter().next() {
+        Some((key, value)) => {
+            let name = format!("{name}.{}", key.get_ref());
+            match value.get_ref() {
+                DeValue::Table(inner) => dotted(&name, inner),
+                _ => name,
+            }
+        }
+        None => name.into(),
     }
 }
 

@@ -117,8 +117,14 @@ pub struct Arm {
 pub struct Tuning {
     /// Added to the environment of services.
     pub env: BTreeMap<String, String>,
-    /// Lines added to the configuration of services.
+    /// Directives for the configuration of a workload's first server; each takes the place of bakeoff's of that name.
     pub config: String,
+    /// A whole configuration for that server in place of bakeoff's.
+    #[serde(default)]
+    pub config_file: Option<ConfigFile>,
+    /// The same for servers that are named.
+    #[serde(default)]
+    pub server_config: BTreeMap<String, ConfigChange>,
     /// Absolute paths of programs to be started in place of a service's own, by the service's name.
     pub programs: BTreeMap<String, String>,
     /// Share of every CPU that is taken away while the load runs: a slow-down whose size is known.
@@ -126,6 +132,39 @@ pub struct Tuning {
     /// I/O scheduler of the workload's own disk; empty for the kernel's choice.
     #[serde(default)]
     pub io_scheduler: String,
+}
+
+impl Tuning {
+    /// Whether it changes the configuration of any server.
+    pub fn has_config(&self) -> bool {
+        !self.config.is_empty() || self.config_file.is_some() || !self.server_config.is_empty()
+    }
+
+    /// The texts of all files that it takes configurations from, by their paths.
+    pub fn config_files(&self) -> impl Iterator<Item = &ConfigFile> {
+        let named = self.server_config.values();
+        let named = named.filter_map(|change| change.file.as_ref());
+        self.config_file.iter().chain(named)
+    }
+}
+
+/// What an arm changes in the configuration of one server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigChange {
+    /// Directives; each takes the place of bakeoff's of that name, or is added.
+    pub directives: String,
+    /// A whole configuration in place of bakeoff's.
+    #[serde(default)]
+    pub file: Option<ConfigFile>,
+}
+
+/// A configuration file of the user's.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigFile {
+    /// Where it was found, for messages.
+    pub path: String,
+    /// Its text; empty in a plan that is read again after its run.
+    pub text: String,
 }
 
 /// A workload of a plan, checked by the workload itself.
@@ -137,8 +176,10 @@ pub struct WorkloadPlan {
     pub kind: String,
     /// Its validated options in its own form.
     pub options: serde_json::Value,
-    /// Guest time of warm-up and window together.
+    /// Guest time of warm-up and window together; the most that it may be, where a program runs to its end.
     pub length: Duration,
+    /// What a program that runs to its end is expected to take.
+    pub expected: Option<Duration>,
 }
 
 /// How the experiment is laid out and judged.
@@ -232,6 +273,10 @@ pub struct Checks<'c> {
     pub recipe: &'c dyn Fn(&str) -> Result<(), String>,
     /// Says what is wrong with a CPU model.
     pub cpu_model: &'c dyn Fn(&CpuModel) -> Result<(), String>,
+    /// Reads a configuration file.
+    pub file: &'c dyn Fn(&Path) -> Result<String, String>,
+    /// Says what is wrong with what an arm changes in the workloads' servers.
+    pub tuning: &'c dyn Fn(&Tuning, &[WorkloadPlan]) -> Result<(), String>,
 }
 
 impl<'c> Checks<'c> {
@@ -242,6 +287,8 @@ impl<'c> Checks<'c> {
             kernel: &|_| Ok(()),
             recipe: &|_| Ok(()),
             cpu_model: &|_| Ok(()),
+            file: &|_| Ok(String::new()),
+            tuning: &|_, _| Ok(()),
         }
     }
 }
@@ -281,6 +328,9 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
     let arms = read_arms(top, baseline.as_deref(), kernels);
     machine.clock = resolve_clock(&machine, arms.as_deref().unwrap_or_default());
     let workloads = read_workloads(top, machine.trial_limit, checks.workload);
+    if let (Some(arms), Some(workloads)) = (&arms, &workloads) {
+        check_tunings(top, arms, workloads, checks);
+    }
     let design = read_design(top.table("design").as_ref());
     top.finish();
     Some(Plan {
@@ -554,6 +604,23 @@ fn read_arms(top: &Fields<'_>, baseline: Option<&str>, kernels: Kernels<'_>) -> 
     Some(arms)
 }
 
+/// What an arm changes must fit the servers that the workloads have.
+fn check_tunings(top: &Fields<'_>, arms: &[Arm], workloads: &[WorkloadPlan], checks: Checks<'_>) {
+    let tables = top.table("arm").map(|table| table.named_tables());
+    for (name, fields) in tables.unwrap_or_default() {
+        let Some(arm) = arms.iter().find(|arm| arm.name == name) else {
+            continue;
+        };
+        if let Err(why) = (checks.tuning)(&arm.tuning, workloads) {
+            let key = match fields.has("config") {
+                true => "config",
+                false => "config_file",
+            };
+            fields.wrong(key, why, "");
+        }
+    }
+}
+
 fn read_arm(name: &str, fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<Arm> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     if name.is_empty() || name.len() > 40 || !name.chars().all(plain) {
@@ -581,7 +648,7 @@ fn read_arm(name: &str, fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<Arm
         .map(|table| read_sysctl(&table))
         .unwrap_or_default();
     let cpus = read_cpus(fields, kernels.machine);
-    let tuning = read_tuning(fields);
+    let tuning = read_tuning(fields, kernels);
     fields.finish();
     let line = fields.line_of("kernel");
     Some(Arm {
@@ -622,7 +689,7 @@ fn read_running(fields: &Fields<'_>) -> Option<KernelRef> {
     }
 }
 
-fn read_tuning(fields: &Fields<'_>) -> Tuning {
+fn read_tuning(fields: &Fields<'_>, kernels: Kernels<'_>) -> Tuning {
     let pairs = |key: &str| -> Vec<(String, String)> {
         let table = fields.table(key);
         let scalars = table.map(|table| table.scalars()).unwrap_or_default();
@@ -648,13 +715,74 @@ fn read_tuning(fields: &Fields<'_>) -> Tuning {
             );
         }
     }
+    let (config, named) = read_config(fields);
+    let (config_file, named_files) = read_config_files(fields, kernels);
+    let mut server_config: BTreeMap<String, ConfigChange> = BTreeMap::new();
+    for (service, directives) in named {
+        server_config.entry(service).or_default().directives = directives;
+    }
+    for (service, file) in named_files {
+        server_config.entry(service).or_default().file = Some(file);
+    }
     Tuning {
         env: env.into_iter().collect(),
-        config: fields.text("config").unwrap_or_default().into(),
+        config,
+        config_file,
+        server_config,
         programs: programs.into_iter().collect(),
         plant: fields.share("plant", 0.0, 0.5).unwrap_or(0.0),
         io_scheduler: read_io_scheduler(fields),
     }
+}
+
+/// `config`: lines for the first server of each workload, or a table of lines by the server's name.
+fn read_config(fields: &Fields<'_>) -> (String, Vec<(String, String)>) {
+    if !fields.is_table("config") {
+        return (fields.lines("config").unwrap_or_default(), Vec::new());
+    }
+    let table = fields.table("config").expect("config is a table");
+    let named = table.keys().into_iter().filter_map(|service| {
+        let lines = table.lines(service)?;
+        Some((service.to_string(), lines))
+    });
+    (String::new(), named.collect())
+}
+
+/// Longest configuration file: it travels to the guest with the job.
+const LONGEST_CONFIG: usize = 256 << 10;
+
+/// `config_file`: a path for the first server of each workload, or a table of paths by the server's name.
+fn read_config_files(
+    fields: &Fields<'_>,
+    kernels: Kernels<'_>,
+) -> (Option<ConfigFile>, Vec<(String, ConfigFile)>) {
+    let read = |fields: &Fields<'_>, key: &str| {
+        let path = fields.text(key)?;
+        let read = (kernels.checks.file)(&kernels.base.join(path));
+        let why = match read {
+            Ok(text) if text.len() <= LONGEST_CONFIG => {
+                let path = path.into();
+                return Some(ConfigFile { path, text });
+            }
+            Ok(text) => format!(
+                "configuration file of {}: {path} (at most {})",
+                units::show_bytes(text.len() as u64),
+                units::show_bytes(LONGEST_CONFIG as u64)
+            ),
+            Err(why) => why,
+        };
+        fields.wrong(key, why, "");
+        None
+    };
+    if !fields.is_table("config_file") {
+        return (read(fields, "config_file"), Vec::new());
+    }
+    let table = fields.table("config_file").expect("config_file is a table");
+    let named = table
+        .keys()
+        .into_iter()
+        .filter_map(|service| Some((service.to_string(), read(&table, service)?)));
+    (None, named.collect())
 }
 
 /// Kernels of today have these; which of them one has been built with shows when it is set.
@@ -759,6 +887,12 @@ fn read_workloads(
     whole.then_some(workloads)
 }
 
+/// Largest margin that may be asked for, as a share; it must be above zero.
+pub const MOST_MARGIN: f64 = 0.5;
+
+/// Largest error rate that may be asked for; it must be above zero.
+pub const MOST_ERROR_RATE: f64 = 0.2;
+
 fn read_design(fields: Option<&Fields<'_>>) -> Design {
     let mut design = Design {
         margin: 0.01,
@@ -768,8 +902,11 @@ fn read_design(fields: Option<&Fields<'_>>) -> Design {
         seed: 1,
     };
     let Some(fields) = fields else { return design };
-    set(&mut design.margin, fields.share("margin", 0.0, 0.5));
-    set(&mut design.error_rate, fields.share("error_rate", 0.0, 0.2));
+    set(&mut design.margin, fields.share("margin", 0.0, MOST_MARGIN));
+    set(
+        &mut design.error_rate,
+        fields.share("error_rate", 0.0, MOST_ERROR_RATE),
+    );
     set(
         &mut design.max_blocks,
         fields.count("max_blocks", 2..=10_000).map(|n| n as u32),
@@ -830,6 +967,7 @@ max_blocks = 3
             kind,
             options: serde_json::Value::Null,
             length,
+            expected: None,
         })
     }
 
@@ -1017,6 +1155,16 @@ max_blocks = 3
                 plan.toml:16: unknown kind: "tot" (did you mean "toy"?)
                 plan.toml:19: margin out of range: "200%" (write above 0 % to 50 %)
                 plan.toml:20: min_blocks above max_blocks: 9 (write at most 3)"#]],
+        );
+    }
+
+    #[test]
+    fn a_sysctl_without_quotes_is_told_to_have_some() {
+        check(
+            &[("\"net.core.somaxconn\" = 4096", "net.core.somaxconn = 3")],
+            &expect![[
+                r#"plan.toml:12: dotted name without quotes in [arm."7.2".sysctl]: net.core.somaxconn (quote the dotted name: "net.core.somaxconn" = ...)"#
+            ]],
         );
     }
 

@@ -285,6 +285,12 @@ fn repeat(run: &Run) -> Markup {
                         @for (name, value) in &arm.tuning.env { ", environment " code { (name) "=" (value) } }
                         @for (name, path) in &arm.tuning.programs { ", " (name) " is " code { (path) } }
                         @if !arm.tuning.config.is_empty() { ", configuration " code { (arm.tuning.config.trim()) } }
+                        @for (service, change) in &arm.tuning.server_config {
+                            @if !change.directives.is_empty() {
+                                ", configuration of " (service) " " code { (change.directives.trim()) }
+                            }
+                        }
+                        @for file in arm.tuning.config_files() { ", configuration file " code { (file.path) } }
                         @if arm.tuning.plant > 0.0 { ", planted: " (words::percent(arm.tuning.plant)) " % of every CPU taken away" }
                     } }
                 }

@@ -278,6 +278,7 @@ fn plan() -> Plan {
         kind: "web-static".into(),
         options: serde_json::Value::Null,
         length: Duration::from_secs(12),
+        expected: None,
     };
     let design = Design {
         margin: 0.01,

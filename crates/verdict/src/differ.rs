@@ -214,7 +214,7 @@ fn is_declared(plan: &Plan, fact: &str, values: &Values) -> bool {
         return has_own_cpus;
     }
     if fact.starts_with("hash:configuration:") {
-        return has_own_cpus || is_set(|arm| !arm.tuning.config.is_empty());
+        return has_own_cpus || is_set(|arm| arm.tuning.has_config());
     }
     if fact.starts_with("version:") || fact.starts_with("hash:server:") {
         return is_set(|arm| !arm.tuning.programs.is_empty());

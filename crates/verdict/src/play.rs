@@ -143,6 +143,7 @@ fn plan() -> Plan {
             kind: "web-static".into(),
             options: serde_json::Value::Null,
             length: Duration::from_secs(12),
+            expected: None,
         }],
         design: Design {
             margin: 0.01,

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use crate::config::{self, Target};
 use crate::probe::Probe;
 use crate::service::{PATIENCE, Service, words};
 use crate::stage::Stage;
@@ -48,6 +49,8 @@ pub struct Apache {
     pub root: PathBuf,
     /// A directory of CGI programs, served below `/cgi-bin/`.
     pub programs: Option<PathBuf>,
+    /// Lines of the workload's.
+    pub extra: String,
 }
 
 const PROGRAM: &str = "/usr/sbin/apache2";
@@ -59,7 +62,14 @@ const SPARE: u32 = 8;
 /// Writes the configuration; the service answers once `probe` is content.
 pub fn service(stage: &Stage, apache: &Apache, probe: Probe) -> Result<Service> {
     stage.make_dir("apache2")?;
-    let configuration = stage.write("apache2/apache2.conf", configure(stage, apache))?;
+    let target = Target {
+        service: "apache2",
+        address: stage.at(80),
+        dir: &stage.dir.join("apache2"),
+        places: vec![("{root}", apache.root.display().to_string())],
+    };
+    let text = config::settle(stage, &target, configure(stage, apache))?;
+    let configuration = stage.write("apache2/apache2.conf", text)?;
     let file = configuration.to_string_lossy();
     Ok(Service {
         name: "apache2".into(),
@@ -84,7 +94,7 @@ fn configure(stage: &Stage, apache: &Apache) -> String {
     let programs = programs.map_or_else(String::new, |dir| {
         configure_programs(stage, apache.mpm, dir)
     });
-    let config = &stage.config;
+    let extra = &apache.extra;
     // The backlog is asked for as large as can be, so that net.core.somaxconn alone decides.
     format!(
         "\
@@ -118,8 +128,7 @@ DocumentRoot {root}
 <Directory {root}>
     Require all granted
 </Directory>
-{programs}{config}
-"
+{programs}{extra}"
     )
 }
 

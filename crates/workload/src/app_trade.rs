@@ -114,6 +114,10 @@ impl Workload for Options {
         packages
     }
 
+    fn configurable(&self) -> Vec<&'static str> {
+        vec![Server::Mariadb.name(), tomcat::NAME]
+    }
+
     fn timing(&self) -> Timing {
         Timing {
             warmup: Duration::from_nanos(self.warmup_ns),
@@ -128,8 +132,8 @@ impl Workload for Options {
             heap_bytes: self.heap_bytes,
             jit: self.jit,
         };
-        let tomcat = tomcat.service(stage)?;
-        // What an arm adds to the configuration is the database's; Tomcat's virtual machine has its environment.
+        // What an arm changes without a server's name is the database's; Tomcat's virtual machine has its environment.
+        let tomcat = tomcat.service(&stage.with_named_config())?;
         Ok(vec![Server::Mariadb.service(stage)?, tomcat])
     }
 

@@ -22,8 +22,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Result;
-use record::fields::Fields;
+use record::fields::{Fields, remedy_among};
 use record::metric::{Direction, Figure, Role};
+use record::units;
 use serde::{Deserialize, Serialize};
 
 use crate::command::metric::Metric;
@@ -85,6 +86,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     let before = read_before(fields);
     let service = read_service(fields);
     let timing = options::limit(fields, Duration::from_secs(600));
+    let expected = read_expected(fields);
     let options = Options {
         command: command?,
         metrics: metrics?,
@@ -94,7 +96,18 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
         limit_ns: timing?.window.as_nanos() as u64,
     };
     adapter.ok()?;
-    Some(Checked::new(&options, options.timing()))
+    let mut checked = Checked::new(&options, options.timing());
+    checked.expected = expected;
+    Some(checked)
+}
+
+/// `expect`: what the program will take, for forecasts alone.
+fn read_expected(fields: &Fields<'_>) -> Option<Duration> {
+    let expected = fields.read("expect", units::duration)?;
+    if expected.is_zero() {
+        fields.wrong("expect", "expect of zero", "write expect = \"10s\"");
+    }
+    Some(expected)
 }
 
 fn read_command(fields: &Fields<'_>, key: &str) -> Option<Vec<String>> {
@@ -104,7 +117,35 @@ fn read_command(fields: &Fields<'_>, key: &str) -> Option<Vec<String>> {
         fields.wrong(key, what, format!("write {key} = [\"/usr/bin/fio\", ...]"));
         return None;
     }
+    for word in &words {
+        if let Some((name, known)) = misspelt(word) {
+            let what = format!("unknown placeholder in {key}: {name}");
+            fields.wrong(key, what, format!("did you mean {known}?"));
+        }
+    }
     Some(words.into_iter().map(String::from).collect())
+}
+
+/// What is filled into commands.
+const PLACEHOLDERS: [&str; 5] = ["dir", "server", "client", "cpus", "seed"];
+
+/// A word in braces that is almost one that is filled in. Other braces belong to the program: awk and JSON have them too.
+fn misspelt(word: &str) -> Option<(String, String)> {
+    let inside = word
+        .split('{')
+        .skip(1)
+        .filter_map(|rest| rest.split_once('}'));
+    for (name, _) in inside {
+        let is_plain = name.len() > 1 && name.bytes().all(|byte| byte.is_ascii_lowercase());
+        if is_plain && !PLACEHOLDERS.contains(&name) {
+            let remedy = remedy_among(name, &PLACEHOLDERS);
+            if let Some(known) = remedy.strip_prefix("did you mean \"") {
+                let known = known.trim_end_matches("\"?");
+                return Some((format!("{{{name}}}"), format!("{{{known}}}")));
+            }
+        }
+    }
+    None
 }
 
 /// `[[workload.before]]`: one command each.
@@ -316,6 +357,25 @@ mod tests {
             total-time 0.125 s Primary
         "]]
         .assert_eq(&drive(text).unwrap());
+    }
+
+    #[test]
+    fn a_misspelt_placeholder_is_refused_and_braces_of_programs_are_not() {
+        check_mistakes(
+            "kind = \"command\"\ncommand = [\"cat\", \"{dri}/said\", \"{clients}\"]",
+            &expect![[r"
+                plan.toml:2: unknown placeholder in command: {dri} (did you mean {dir}?)
+                plan.toml:2: unknown placeholder in command: {clients} (did you mean {client}?)"]],
+        );
+        read("kind = \"command\"\ncommand = [\"awk\", \"{print} {a,b} {} {x}\", \"{dir}\"]")
+            .unwrap();
+    }
+
+    #[test]
+    fn what_a_program_is_expected_to_take_is_not_its_limit() {
+        let plan = read("kind = \"command\"\ncommand = [\"true\"]\nexpect = \"10s\"").unwrap();
+        assert_eq!(plan.expected, Some(Duration::from_secs(10)));
+        assert_eq!(plan.length, Duration::from_secs(600));
     }
 
     #[test]

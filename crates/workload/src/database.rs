@@ -175,6 +175,10 @@ impl Workload for Options {
         self.server.packages()
     }
 
+    fn configurable(&self) -> Vec<&'static str> {
+        vec![self.server.name()]
+    }
+
     fn timing(&self) -> Timing {
         Timing {
             warmup: Duration::ZERO,

@@ -11,6 +11,7 @@ mod accept;
 pub mod apache;
 mod app_trade;
 mod command;
+pub mod config;
 pub mod data;
 mod database;
 mod disk;
@@ -91,12 +92,18 @@ pub(crate) struct Checked {
     pub(crate) options: serde_json::Value,
     /// How long it loads the server.
     pub(crate) timing: Timing,
+    /// How long it is expected to take, where `timing` is only what it may take.
+    pub(crate) expected: Option<Duration>,
 }
 
 impl Checked {
     fn new(options: &impl Serialize, timing: Timing) -> Self {
         let options = serde_json::to_value(options).expect("options are plain data");
-        Self { options, timing }
+        Self {
+            options,
+            timing,
+            expected: None,
+        }
     }
 }
 
@@ -149,6 +156,11 @@ pub trait Workload: Send + Sync {
     /// Debian packages that the image must have.
     fn packages(&self) -> Vec<&str>;
 
+    /// Servers whose configuration an arm may change; the first one is meant where none is named.
+    fn configurable(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// Kernel modules that it needs beyond the agent's own.
     fn modules(&self) -> Vec<&'static str> {
         Vec::new()
@@ -194,13 +206,33 @@ pub fn check(fields: &Fields<'_>) -> Option<WorkloadPlan> {
     let id = read_id(fields, kind.word);
     let checked = (kind.check)(fields);
     fields.finish();
-    let Checked { options, timing } = checked?;
+    let Checked {
+        options,
+        timing,
+        expected,
+    } = checked?;
     Some(WorkloadPlan {
         id: id?,
         kind: kind.word.into(),
         options,
         length: timing.warmup.saturating_add(timing.window),
+        expected,
     })
+}
+
+/// Whether a workload's length is only what it may take.
+pub fn runs_to_its_end(workload: &WorkloadPlan) -> bool {
+    workload.options.get("limit_ns").is_some()
+}
+
+/// The servers of a workload whose configuration an arm may change, the first one first.
+fn servers(workload: &WorkloadPlan) -> Vec<&'static str> {
+    let job = WorkloadJob {
+        kind: workload.kind.clone(),
+        options: workload.options.clone(),
+    };
+    // Options come from `check`, so that they always come to life.
+    revive(&job).map_or_else(|_| Vec::new(), |revived| revived.configurable())
 }
 
 /// The name that the reports use: `name` where there is one, the kind otherwise.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
+use crate::config::{self, Target};
 use crate::probe::Probe;
 use crate::service::{PATIENCE, Service, words};
 use crate::stage::Stage;
@@ -17,6 +18,8 @@ pub struct Nginx {
     pub keep_alive: bool,
     /// The files it serves.
     pub root: PathBuf,
+    /// Directives of the workload's for all that is served.
+    pub extra: String,
 }
 
 const PROGRAM: &str = "/usr/sbin/nginx";
@@ -27,7 +30,14 @@ const SPARE: u32 = 64;
 /// Writes the configuration; the service answers once `probe` is content.
 pub fn service(stage: &Stage, nginx: &Nginx, probe: Probe) -> Result<Service> {
     let place = stage.make_dir("nginx")?;
-    let configuration = stage.write("nginx/nginx.conf", configure(stage, nginx))?;
+    let target = Target {
+        service: "nginx",
+        address: stage.at(80),
+        dir: &place,
+        places: vec![("{root}", nginx.root.display().to_string())],
+    };
+    let text = config::settle(stage, &target, configure(stage, nginx))?;
+    let configuration = stage.write("nginx/nginx.conf", text)?;
     let (file, place) = (configuration.to_string_lossy(), place.to_string_lossy());
     let log = format!("{place}/error.log");
     Ok(Service {
@@ -46,7 +56,7 @@ pub fn service(stage: &Stage, nginx: &Nginx, probe: Probe) -> Result<Service> {
 fn configure(stage: &Stage, nginx: &Nginx) -> String {
     let place = stage.dir.join("nginx");
     let (place, root) = (place.display(), nginx.root.display());
-    let Stage { cpus, config, .. } = stage;
+    let (cpus, extra) = (stage.cpus, &nginx.extra);
     let address = stage.at(80);
     let seats = nginx.connections + SPARE;
     let files = 2 * seats;
@@ -79,7 +89,7 @@ http {{
         text/html html;
         image/jpeg jpg;
     }}
-    {config}
+    {extra}
     server {{
         listen {address} backlog=65535;
         server_name bakeoff;
@@ -95,14 +105,12 @@ mod tests {
     use super::*;
 
     fn configuration(keep_alive: bool) -> String {
-        let stage = Stage {
-            config: "gzip on;".into(),
-            ..Stage::example()
-        };
+        let stage = Stage::example();
         let nginx = Nginx {
             connections: 100,
             keep_alive,
             root: "/stage/site".into(),
+            extra: "gzip on;".into(),
         };
         configure(&stage, &nginx)
     }
@@ -116,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_arm_adds_stands_in_the_http_block() {
+    fn what_the_workload_adds_stands_in_the_http_block() {
         let text = configuration(true);
         let added = text.find("gzip on;").unwrap();
         assert!(text.find("http {").unwrap() < added && added < text.find("server {").unwrap());

@@ -11,7 +11,7 @@
 mod deposit;
 mod load_file;
 mod profile;
-mod samba;
+pub(crate) mod samba;
 mod torture;
 
 use std::sync::atomic::AtomicBool;
@@ -62,6 +62,10 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
 impl Workload for Options {
     fn packages(&self) -> Vec<&str> {
         PACKAGES.into()
+    }
+
+    fn configurable(&self) -> Vec<&'static str> {
+        vec![samba::SERVICE]
     }
 
     fn timing(&self) -> Timing {

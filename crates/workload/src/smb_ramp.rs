@@ -48,6 +48,10 @@ impl Workload for Options {
         PACKAGES.into()
     }
 
+    fn configurable(&self) -> Vec<&'static str> {
+        vec![crate::smb::samba::SERVICE]
+    }
+
     fn timing(&self) -> Timing {
         self.smb.timing(&self.clients)
     }

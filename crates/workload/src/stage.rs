@@ -8,6 +8,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::config::ArmConfig;
+
 /// The network of the clients' further addresses: 4094 of them, `SOURCES_PREFIX` bits long.
 pub const SOURCES: Ipv4Addr = Ipv4Addr::new(10, 77, 16, 0);
 /// Length of that network's prefix, in bits.
@@ -28,8 +30,8 @@ pub struct Stage {
     pub seed: u64,
     /// The block device of a workload that asks for a disk to itself.
     pub disk: Option<PathBuf>,
-    /// What the arm adds to the configuration of servers; a server that has none ignores it.
-    pub config: String,
+    /// What the arm changes in the configuration of servers.
+    pub config: ArmConfig,
 }
 
 impl Stage {
@@ -43,7 +45,15 @@ impl Stage {
             cpus: 2,
             seed: 7,
             disk: None,
-            config: String::new(),
+            config: ArmConfig::default(),
+        }
+    }
+
+    /// The same for a server that is not the workload's first: only changes that name it are meant for it.
+    pub(crate) fn with_named_config(&self) -> Self {
+        Self {
+            config: self.config.named_only(),
+            ..self.clone()
         }
     }
 

@@ -51,6 +51,8 @@ pub(crate) struct SetUp {
     pub(crate) root: PathBuf,
     /// CGI programs; nginx runs none.
     pub(crate) programs: Option<PathBuf>,
+    /// Lines of configuration that the workload adds.
+    pub(crate) extra: String,
     /// How to know that it serves.
     pub(crate) probe: Probe,
 }
@@ -136,6 +138,16 @@ impl Web {
 
     /// Writes the site and the server's configuration, with room for so many connections.
     pub(crate) fn service(&self, stage: &Stage, connections: u32) -> Result<Service> {
+        self.service_with(stage, connections, String::new())
+    }
+
+    /// The same with lines of configuration that the workload adds.
+    pub(crate) fn service_with(
+        &self,
+        stage: &Stage,
+        connections: u32,
+        extra: String,
+    ) -> Result<Service> {
         let root = stage.make_dir("site")?;
         let site = site(stage.seed);
         for (name, content) in &site {
@@ -150,6 +162,7 @@ impl Web {
             connections,
             root,
             programs: None,
+            extra,
             probe,
         };
         self.service_of(stage, set_up)
@@ -161,6 +174,7 @@ impl Web {
             connections,
             root,
             programs,
+            extra,
             probe,
         } = set_up;
         let keep_alive = self.keep_alive;
@@ -172,6 +186,7 @@ impl Web {
                     keep_alive,
                     root,
                     programs,
+                    extra,
                 };
                 apache::service(stage, &apache, probe)
             }
@@ -180,6 +195,7 @@ impl Web {
                     connections,
                     keep_alive,
                     root,
+                    extra,
                 };
                 nginx::service(stage, &nginx, probe)
             }

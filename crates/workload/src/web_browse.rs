@@ -76,6 +76,10 @@ impl Workload for Options {
         self.web.packages()
     }
 
+    fn configurable(&self) -> Vec<&'static str> {
+        vec![self.web.server.name()]
+    }
+
     fn timing(&self) -> Timing {
         self.web.timing()
     }
@@ -92,11 +96,8 @@ impl Workload for Options {
                  error_page 405 =200 $uri;\n"
             }
         };
-        let stage = Stage {
-            config: format!("{own}{}", stage.config),
-            ..stage.clone()
-        };
-        Ok(vec![self.web.service(&stage, self.connections)?])
+        let service = self.web.service_with(stage, self.connections, own.into())?;
+        Ok(vec![service])
     }
 
     fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {

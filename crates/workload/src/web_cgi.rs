@@ -66,6 +66,10 @@ impl Workload for Options {
         packages
     }
 
+    fn configurable(&self) -> Vec<&'static str> {
+        vec![self.web.server.name(), Server::Mariadb.name()]
+    }
+
     fn timing(&self) -> Timing {
         self.web.timing()
     }
@@ -73,13 +77,16 @@ impl Workload for Options {
     /// The table is filled when the database is up; so Apache is asked for a file, and the page is looked at by the
     /// first client.
     fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
-        let database = Server::Mariadb.service(stage)?;
+        // What an arm changes without a server's name is the web server's.
+        let others = stage.with_named_config();
+        let database = Server::Mariadb.service(&others)?;
         let root = stage.make_dir("site")?;
         stage.write("site/up.html", UP)?;
         let set_up = SetUp {
             connections: self.connections,
             root,
             programs: Some(write_program(stage)?),
+            extra: String::new(),
             probe: Probe::Http {
                 server: stage.at(80),
                 path: "/up.html".into(),

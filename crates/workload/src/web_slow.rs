@@ -121,6 +121,10 @@ impl Workload for Options {
         }
     }
 
+    fn configurable(&self) -> Vec<&'static str> {
+        vec![self.web.server.name()]
+    }
+
     fn timing(&self) -> Timing {
         self.web.timing()
     }
@@ -142,6 +146,7 @@ impl Workload for Options {
             connections: self.connections,
             root,
             programs,
+            extra: String::new(),
             probe: Probe::Http {
                 server: stage.at(80),
                 path: path(0),

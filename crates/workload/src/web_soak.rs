@@ -49,6 +49,10 @@ impl Workload for Options {
         self.web.packages()
     }
 
+    fn configurable(&self) -> Vec<&'static str> {
+        vec![self.web.server.name()]
+    }
+
     fn timing(&self) -> Timing {
         self.web.timing()
     }

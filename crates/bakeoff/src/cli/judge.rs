@@ -1,6 +1,7 @@
 //! `bakeoff judge ...`.
 
 use clap::Args;
+use record::plan::{MOST_ERROR_RATE, MOST_MARGIN};
 use record::units;
 
 use super::FailOn;
@@ -53,16 +54,20 @@ pub struct JudgeArgs {
 const FIGURES: &str = "Figures of other tools";
 
 fn margin(text: &str) -> Result<f64, String> {
-    within(text, 0.0001, 1.0, "0.01% to 100%")
+    within(text, MOST_MARGIN)
 }
 
 fn error_rate(text: &str) -> Result<f64, String> {
-    within(text, 0.000_01, 0.5, "0.001% to 50%")
+    within(text, MOST_ERROR_RATE)
 }
 
-fn within(text: &str, low: f64, high: f64, words: &str) -> Result<f64, String> {
+/// The limits are those of plans.
+fn within(text: &str, most: f64) -> Result<f64, String> {
     match units::share(text)? {
-        share if (low..=high).contains(&share) => Ok(share),
-        _ => Err(format!("out of range: {text:?}, write {words}")),
+        share if 0.0 < share && share <= most => Ok(share),
+        _ => Err(format!(
+            "out of range: {text:?}, write above 0 % to {} %",
+            most * 100.0
+        )),
     }
 }

@@ -17,7 +17,8 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "RUN", conflicts_with = "noise")]
     pub from: Option<PathBuf>,
     /// The machine's noise: a name from the list below, or the share by which a block's ratio scatters
-    /// [default: counted where the plan's clock counts instructions, else reference]
+    /// [default: counted where the plan counts instructions, as "auto" does on a host that is known to emulate;
+    /// else reference]
     #[arg(long, value_name = "NAME|SHARE", value_parser = noise)]
     pub noise: Option<Noise>,
     /// Simulated runs for each line of the table

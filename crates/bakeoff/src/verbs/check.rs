@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::cli::EmulatorArgs;
 
-use super::forecast::{self, Forecast};
+use super::forecast::{self, Forecast, Length};
 use super::{End, print_json, read_plan};
 
 /// Checks a plan without booting anything; all mistakes are told at once.
@@ -29,10 +29,17 @@ pub(super) fn check(
             let mut warned = warnings(&plan, &forecasts);
             warned.extend(past.warning);
             warned.extend(crowded(&plan, machine::host::cpus()?.len()));
+            warned.extend(identical(&plan));
+            warned.extend(missing_kernels(&plan)?);
             if as_json {
                 print_json(&summary(&plan, &forecasts, &warned))?;
             } else {
-                print!("{}{}", lines(&plan), outlook(&plan, &forecasts, &warned));
+                let lengths = forecast::lengths(&plan, path);
+                print!(
+                    "{}{}",
+                    lines(&plan, &lengths),
+                    outlook(&plan, &forecasts, &warned)
+                );
             }
         }
         Err(why) => match why.downcast::<Problems>() {
@@ -79,6 +86,7 @@ fn summary(plan: &Plan, forecasts: &[Forecast], warned: &[String]) -> serde_json
             json!({
                 "id": workload.id, "kind": workload.kind, "options": workload.options,
                 "length_s": workload.length.as_secs_f64(),
+                "expected_s": workload.expected.map(|expected| expected.as_secs_f64()),
             })
         })
         .collect();
@@ -91,7 +99,7 @@ fn summary(plan: &Plan, forecasts: &[Forecast], warned: &[String]) -> serde_json
     })
 }
 
-fn lines(plan: &Plan) -> String {
+fn lines(plan: &Plan, lengths: &[Length]) -> String {
     let arms: Vec<_> = plan
         .arms
         .iter()
@@ -104,15 +112,66 @@ fn lines(plan: &Plan) -> String {
         .collect();
     let least = trials(plan, plan.design.min_blocks);
     let most = trials(plan, plan.design.max_blocks);
-    let longest: Duration = plan.workloads.iter().map(|workload| workload.length).sum();
     format!(
-        "{}\n  arms       {} (baseline first)\n  workloads  {}\n  trials     {least} to {most}, \
-         {} of load for each arm and block, boots not counted\n",
+        "{}\n  arms       {} (baseline first)\n  workloads  {}\n  trials     {least} to {most}, {}\n",
         plan.title,
         arms.join(", "),
         workloads.join(", "),
-        show_duration(longest),
+        load(lengths),
     )
+}
+
+/// What the load of one arm and block takes, and how that is known.
+fn load(lengths: &[Length]) -> String {
+    let sum: Duration = lengths.iter().map(|length| length.time()).sum();
+    let sum = show_duration(Duration::from_secs_f64(
+        (sum.as_secs_f64() * 10.0).round() / 10.0,
+    ));
+    let is = |wanted: fn(&Length) -> bool| lengths.iter().any(wanted);
+    if is(|length| matches!(length, Length::AtMost(_))) {
+        format!(
+            "at most {sum} of load for each arm and block, boots not counted (a program that runs to its end has only \
+             its limit: write expect = \"10s\")"
+        )
+    } else if is(|length| matches!(length, Length::Measured(_))) {
+        format!("{sum} of load for each arm and block, as trials of this plan took so far")
+    } else {
+        format!("{sum} of load for each arm and block, boots not counted")
+    }
+}
+
+/// Arms that nothing tells apart.
+fn identical(plan: &Plan) -> Vec<String> {
+    let mut told = Vec::new();
+    for (number, arm) in plan.arms.iter().enumerate() {
+        let is_same = |other: &&Arm| {
+            let other = Arm {
+                name: arm.name.clone(),
+                line: arm.line,
+                ..(*other).clone()
+            };
+            other == *arm
+        };
+        let twin = plan.arms[..number].iter().find(is_same);
+        told.extend(twin.map(|twin| {
+            format!(
+                "two arms are the same: {} and {} (to see what this machine can show, take bakeoff run --a-a)",
+                twin.name, arm.name
+            )
+        }));
+    }
+    told
+}
+
+/// Kernels that the index in the cache does not have.
+fn missing_kernels(plan: &Plan) -> Result<Vec<String>> {
+    super::at_work(true, |cache, task| {
+        let told = |arm: &Arm| {
+            let why = machine::kernel::missing(cache, &arm.kernel, task)?;
+            Some(format!("arm {}: {why}", arm.name))
+        };
+        Ok(plan.arms.iter().filter_map(told).collect())
+    })
 }
 
 /// What it will take, and what will not come of it.
@@ -221,6 +280,29 @@ mod tests {
         );
         let checks = Checks::of_the_past(&workload::check);
         plan::read("plan.toml", &text, Path::new(""), checks).unwrap()
+    }
+
+    #[test]
+    fn arms_that_nothing_tells_apart_are_named() {
+        let mut twins = plan("qemu");
+        assert_eq!(identical(&twins), Vec::<String>::new());
+        twins.arms[1].cpus = twins.arms[0].cpus;
+        expect!["two arms are the same: one and four (to see what this machine can show, take bakeoff run --a-a)"]
+            .assert_eq(&identical(&twins).join("\n"));
+    }
+
+    #[test]
+    fn a_limit_is_not_taken_for_a_length() {
+        let (ten, minutes) = (Duration::from_secs(10), Duration::from_secs(600));
+        assert_eq!(
+            load(&[Length::Known(ten)]),
+            "10s of load for each arm and block, boots not counted"
+        );
+        assert!(
+            load(&[Length::Known(ten), Length::AtMost(minutes)]).starts_with("at most 10m 10s")
+        );
+        let measured = load(&[Length::Measured(Duration::from_millis(2345))]);
+        assert!(measured.starts_with("2s 300ms of load"), "{measured}");
     }
 
     #[test]

@@ -47,6 +47,48 @@ pub(super) struct Past {
     pub(super) warning: Option<String>,
 }
 
+/// How long the load of a trial takes, and how that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Length {
+    /// The plan says.
+    Known(Duration),
+    /// Trials of this plan took so long.
+    Measured(Duration),
+    /// A program runs to its end, and nothing but its limit is known.
+    AtMost(Duration),
+}
+
+impl Length {
+    pub(super) fn time(&self) -> Duration {
+        match self {
+            Self::Known(time) | Self::Measured(time) | Self::AtMost(time) => *time,
+        }
+    }
+}
+
+/// The lengths of a plan's workloads; what trials in its own run directory took stands in the place of a limit.
+pub(super) fn lengths(plan: &Plan, file: &Path) -> Vec<Length> {
+    let dir = Path::new("runs").join(file.file_stem().unwrap_or(file.as_os_str()));
+    let mut run = None;
+    let mut lengths = Vec::new();
+    for workload in &plan.workloads {
+        let length = match (workload.expected, workload::runs_to_its_end(workload)) {
+            (Some(expected), _) => Length::Known(expected),
+            (None, false) => Length::Known(workload.length),
+            (None, true) => {
+                let run = run.get_or_insert_with(|| rundir::load(&dir, &workload::check).ok());
+                let same = run
+                    .as_ref()
+                    .filter(|run| run.plan.workloads.contains(workload));
+                let measured = same.and_then(|run| mean_trial(&run.entries, &workload.id));
+                measured.map_or(Length::AtMost(workload.length), Length::Measured)
+            }
+        };
+        lengths.push(length);
+    }
+    lengths
+}
+
 /// Reads off an earlier run what is known of its workloads, and whether it holds for the plan.
 pub(super) fn past(dir: &Path, plan: &Plan) -> Result<Past> {
     let run = rundir::load(dir, &workload::check)?;

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use machine::cache::Cache;
+use machine::cache::about::About;
 use machine::image::{self, Image};
 use record::units::show_bytes;
 use serde_json::{Value, json};
@@ -20,13 +21,21 @@ pub(super) fn run(verb: &ImageVerb, json: bool) -> Result<End> {
 fn list(json: bool) -> Result<End> {
     let built = image::list(&Cache::open(&Cache::of_user()?));
     if json {
-        let built: Vec<_> = built.iter().map(told).collect();
+        let with_origin = |(image, about): &(Image, Option<About>)| {
+            let mut told = told(image);
+            told["about"] = json!(about);
+            told
+        };
+        let built: Vec<_> = built.iter().map(with_origin).collect();
         print_json(&json!({ "recipes": image::recipes(), "built": built }))?;
         return Ok(End::Done);
     }
     println!("recipes: {}", image::recipes().join(", "));
-    for image in &built {
+    for (image, about) in &built {
         print_image(image);
+        if let Some(about) = about {
+            println!("  from {}", about.line());
+        }
     }
     Ok(End::Done)
 }

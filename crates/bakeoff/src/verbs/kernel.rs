@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use machine::cache::about::About;
 use machine::kernel::{self, Kernel, Offer};
 use record::kernel::{FORMS, KernelRef, read};
 use record::units::show_bytes;
@@ -14,13 +15,42 @@ use crate::cli::KernelVerb;
 /// Lists or fetches kernels.
 pub(super) fn run(verb: &KernelVerb, json: bool) -> Result<End> {
     match verb {
-        KernelVerb::List { suite, refresh } => list(suite, *refresh, json),
+        KernelVerb::List {
+            suite: Some(suite),
+            refresh,
+        } => list(suite, *refresh, json),
+        KernelVerb::List { suite: None, .. } => list_cached(json),
         KernelVerb::Fetch {
             kernel,
             modules,
             refresh,
         } => fetch(kernel, modules.as_deref(), *refresh, json),
     }
+}
+
+/// Kernels in the cache, with what they were made from.
+fn list_cached(json: bool) -> Result<End> {
+    let kernels = at_work(json, |cache, _| Ok(kernel::cached(cache)))?;
+    if json {
+        let told = |(kernel, about): &(Kernel, Option<About>)| {
+            json!({
+                "release": kernel.release, "package": kernel.package, "vmlinuz": kernel.vmlinuz,
+                "sha256": kernel.sha256, "about": about,
+            })
+        };
+        print_json(&kernels.iter().map(told).collect::<Vec<_>>())?;
+        return Ok(End::Done);
+    }
+    for (kernel, about) in &kernels {
+        println!(
+            "{} {:.12} ({})",
+            kernel.release, kernel.sha256, kernel.package
+        );
+        if let Some(about) = about {
+            println!("  from {}", about.line());
+        }
+    }
+    Ok(End::Done)
 }
 
 fn list(suite: &str, refresh: bool, json: bool) -> Result<End> {

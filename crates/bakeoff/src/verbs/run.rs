@@ -40,6 +40,7 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     };
     let prepared = prepare::prepare((&plan, &args.plan), &sources, &show, &interrupted)?;
     let jobs = jobs::settle(args.jobs, &plan, &*prepared.machine)?;
+    prepared.note_run(dir.path())?;
     let lab = Lab {
         plan: &plan,
         dir: &dir,
@@ -50,7 +51,7 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
         jobs,
         show: &|news| show.tell(news),
     };
-    let finish = lab::run(&lab, prepared.opening(&text))?;
+    let finish = lab::run(&lab, prepared.opening(&plan, &text))?;
     show.close();
     let run = rundir::load(dir.path(), &workload::check)?;
     let judgement = verdict::judge(&run);

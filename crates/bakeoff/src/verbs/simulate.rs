@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use machine::emulator;
-use record::plan::{Clock, Plan};
+use record::plan::{Clock, MachineKind, Plan};
 use record::units::{show_change, show_duration, significant};
 use record::verdict::Verdict;
 use serde_json::json;
@@ -40,7 +40,7 @@ pub(super) fn simulate(args: &SimulateArgs, as_json: bool) -> Result<End> {
     let (_, plan) = read_plan(&args.plan, emulator::named(None).as_deref())?;
     let (scenes, past) = match &args.from {
         Some(dir) => measured(&plan, dir)?,
-        None => supposed(&plan, args.noise),
+        None => supposed((&plan, &args.plan), args.noise)?,
     };
     let terms: Vec<Terms> = scenes
         .iter()
@@ -106,18 +106,20 @@ fn measured(plan: &Plan, dir: &Path) -> Result<(Vec<Scene>, Past)> {
 }
 
 /// A machine that has been named, the same for all workloads.
-fn supposed(plan: &Plan, noise: Option<Noise>) -> (Vec<Scene>, Past) {
-    let noise = noise.unwrap_or(match plan.machine.clock {
-        Clock::Instructions => noise::COUNTED,
-        Clock::Auto | Clock::Wall => noise::REFERENCE,
-    });
+fn supposed((plan, file): (&Plan, &Path), noise: Option<Noise>) -> Result<(Vec<Scene>, Past)> {
+    let noise = match noise {
+        Some(noise) => noise,
+        None => noise_of(plan)?,
+    };
     let scale = noise.scale();
-    let known = plan.workloads.iter().map(|workload| Known {
+    let lengths = forecast::lengths(plan, file);
+    let known = plan.workloads.iter().zip(lengths);
+    let known = known.map(|(workload, length)| Known {
         workload: workload.id.clone(),
         noise: scale,
         slot: noise.second.exp_m1(),
         odd: noise.slow,
-        trial_s: workload.length.as_secs_f64(),
+        trial_s: length.time().as_secs_f64(),
     });
     let known: Vec<Known> = known.collect();
     let scene = Scene {
@@ -129,7 +131,24 @@ fn supposed(plan: &Plan, noise: Option<Noise>) -> (Vec<Scene>, Past) {
         known,
         warning: None,
     };
-    (vec![scene], past)
+    Ok((vec![scene], past))
+}
+
+/// The noise of the clock that the plan will have here.
+fn noise_of(plan: &Plan) -> Result<Noise> {
+    let is_counted = match plan.machine.clock {
+        Clock::Instructions => true,
+        Clock::Wall => false,
+        Clock::Auto if plan.machine.kind == MachineKind::Local => false,
+        Clock::Auto => super::at_work(true, |cache, task| {
+            let program = emulator::find(emulator::named(None).as_deref(), task);
+            Ok(program.is_ok_and(|program| machine::kvm::is_known_to_emulate(cache, &program)))
+        })?,
+    };
+    Ok(match is_counted {
+        true => noise::COUNTED,
+        false => noise::REFERENCE,
+    })
 }
 
 fn terms(plan: &Plan, scene: &Scene, margins: f64) -> Terms {

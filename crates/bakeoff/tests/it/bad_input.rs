@@ -142,3 +142,17 @@ fn a_run_directory_that_holds_other_things_is_left_alone() {
     assert!(said.contains("something other than a run"), "{said}");
     assert_eq!(dir.path().join("thesis").read_dir().unwrap().count(), 1);
 }
+
+#[test]
+fn a_cache_limit_that_is_no_size_is_refused_and_an_empty_cache_is_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = bakeoff(dir.path(), &["cache", "prune", "--to", "lots"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("not a size: \"lots\""), "{said}");
+    let output = bakeoff(dir.path(), &["cache", "list", "--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["entries"], serde_json::json!([]));
+    assert!(told["limit_bytes"].as_u64().unwrap() > 0);
+}

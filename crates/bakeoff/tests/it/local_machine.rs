@@ -32,7 +32,7 @@ kind = "local"
 [arm.tuned]
 sysctl = {{ "vm.swappiness" = 7 }}
 env = {{ BAKEOFF_TEST = "yes" }}
-config = "server_tokens off;"
+config = ["server_tokens off;", "sendfile off;"]
 [[workload]]
 kind = "web-static"
 server = "nginx"
@@ -149,6 +149,79 @@ fn a_run_on_this_host_measures_real_servers_and_puts_everything_back() {
         "{:?}",
         judgement.differences
     );
+}
+
+/// Apache's whole configuration, as a user would write it.
+const APACHE: &str = "\
+LoadModule mpm_event_module /usr/lib/apache2/modules/mod_mpm_event.so
+LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so
+PidFile {dir}/apache2.pid
+DefaultRuntimeDir {dir}
+ErrorLog {dir}/error.log
+ServerName whole
+User www-data
+Group www-data
+Listen {address}
+KeepAlive On
+DocumentRoot {root}
+<Directory {root}>
+    Require all granted
+</Directory>
+";
+
+#[test]
+fn apache_takes_directives_in_place_of_bakeoffs_and_a_whole_file() {
+    if !can_run() {
+        return;
+    }
+    if !Path::new("/usr/sbin/apache2").exists() {
+        eprintln!("SKIPPED: a whole configuration of Apache needs apache2 (make packages)");
+        return;
+    }
+    let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("whole.conf"), APACHE).unwrap();
+    let text = plan("1s");
+    let (head, rest) = text.split_once("[arm.plain]").unwrap();
+    let (_, rest) = rest.split_once("[[workload]]").unwrap();
+    let rest = rest.replace("nginx", "apache");
+    // A second Listen of the same address, or of a module, would end Apache.
+    let arms = "[arm.plain]\n[arm.changed]\n\
+                config = { apache2 = [\"Listen {address}\", \"MaxRequestWorkers 50\", \"KeepAliveTimeout 5\"] }\n\
+                [arm.whole]\nconfig_file = \"whole.conf\"\nconfig = \"KeepAlive Off\"\n";
+    let text = format!("{head}{arms}[[workload]]{rest}");
+    let end = run_plan(dir.path(), &text).wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&end.stderr).into_owned();
+    assert_eq!(end.status.code(), Some(0), "{said}");
+    let run = rundir::load(&dir.path().join("runs/plan"), &workload::check).unwrap();
+    let mut connects = BTreeMap::<&str, Vec<f64>>::new();
+    for attempt in &run.attempts {
+        if let Outcome::Measured(measurement) = &attempt.outcome {
+            let load = measurement.load.as_ref().unwrap();
+            assert!(load.ok > 0 && load.fault_count() == 0, "{:?}", load.faults);
+            let share = load.connections_opened as f64 / load.ok as f64;
+            connects.entry(&attempt.trial.arm).or_default().push(share);
+        }
+    }
+    assert_eq!(
+        connects.values().map(Vec::len).collect::<Vec<_>>(),
+        [2, 2, 2]
+    );
+    // KeepAlive Off of the arm's lines stands where its file said On.
+    assert!(
+        connects["whole"].iter().all(|share| *share > 0.9),
+        "{connects:?}"
+    );
+    assert!(
+        connects["changed"].iter().all(|share| *share < 0.1),
+        "{connects:?}"
+    );
+    let named = run
+        .opening
+        .inputs
+        .keys()
+        .any(|name| name == "whole.conf of arm whole");
+    assert!(named, "{:?}", run.opening.inputs);
 }
 
 #[test]

@@ -52,7 +52,11 @@ fn can_boot() -> bool {
 }
 
 fn run(dir: &Path) -> Child {
-    fs::write(dir.join("plan.toml"), PLAN).unwrap();
+    run_plan(dir, PLAN)
+}
+
+fn run_plan(dir: &Path, plan: &str) -> Child {
+    fs::write(dir.join("plan.toml"), plan).unwrap();
     let mut bakeoff = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
     bakeoff
         .args(["run", "plan.toml"])
@@ -119,6 +123,82 @@ fn a_real_comparison_survives_being_killed() {
     assert!(said.contains("going on with an interrupted run"), "{said}");
     assert_eq!(guests(&dir), 0);
     check_run(&dir.join("runs/plan"));
+}
+
+/// A kernel that was built in a tree, and one with modules that zstd packed: made of a Debian kernel's own files.
+#[test]
+fn kernels_of_a_tree_and_of_files_boot() {
+    if std::env::var_os("SLOW_TESTS").is_none() {
+        eprintln!("SKIPPED: kernels of a tree and of files need SLOW_TESTS=1");
+        return;
+    }
+    if !Path::new("/usr/bin/zstd").exists() {
+        eprintln!("SKIPPED: modules that zstd packed need zstd");
+        return;
+    }
+    if !can_boot() {
+        return;
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().canonicalize().unwrap();
+    make_kernels(&dir);
+    let (head, rest) = PLAN.split_once("baseline").unwrap();
+    let (_, rest) = rest.split_once("[machine]").unwrap();
+    let (machine, rest) = rest.split_once("[arm").unwrap();
+    let (_, rest) = rest.split_once("[[workload]]").unwrap();
+    let arms = "[arm.tree]\nkernel = \"tree:linux\"\n\
+                [arm.files]\nkernel = \"file:vmlinuz\"\nmodules = \"modules\"\n";
+    let plan = format!("{head}baseline = \"tree\"\n[machine]{machine}{arms}[[workload]]{rest}");
+    let end = run_plan(&dir, &plan).wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&end.stderr).into_owned();
+    assert_eq!(end.status.code(), Some(0), "{said}");
+    let run = rundir::load(&dir.join("runs/plan"), &workload::check).unwrap();
+    let mut rates = Vec::new();
+    for attempt in &run.attempts {
+        if let Outcome::Measured(measurement) = &attempt.outcome {
+            assert!(
+                measurement.kernel.starts_with("6.1."),
+                "{}",
+                measurement.kernel
+            );
+            rates.push(measurement.load.as_ref().unwrap().ok_per_s());
+        }
+    }
+    assert_eq!(rates.len(), 4, "{said}");
+    // It is one kernel.
+    let (low, high) = rates.iter().fold((f64::MAX, 0.0f64), |(low, high), rate| {
+        (low.min(*rate), high.max(*rate))
+    });
+    assert!(high / low < 1.05, "{rates:?}");
+}
+
+/// `linux`, as after `make bzImage modules`; `vmlinuz`; and `modules` with nothing but `.ko.zst`.
+fn make_kernels(dir: &Path) {
+    let mut fetch = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    fetch.args(["kernel", "fetch", "debian:bookworm/6.1", "--json"]);
+    let told = fetch.output().unwrap();
+    assert!(
+        told.status.success(),
+        "{}",
+        String::from_utf8_lossy(&told.stderr)
+    );
+    let kernel: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+    let script = r#"
+        mkdir -p linux/arch/x86/boot modules
+        cp "$0" linux/arch/x86/boot/bzImage
+        cp "$0" vmlinuz
+        cp -r "$1"/. modules/
+        cp -r "$1"/kernel/. linux/
+        cp "$1"/modules.builtin linux/
+        find linux modules -name '*.ko.xz' -exec xz --decompress {} +
+        (cd linux; find . -name '*.ko') | sed 's|^\./||; s|ko$|o|' > linux/modules.order
+        find modules -name '*.ko' -exec zstd --quiet --rm -1 {} +
+    "#;
+    let mut make = Command::new("sh");
+    make.args(["-euc", script, kernel["vmlinuz"].as_str().unwrap()])
+        .arg(kernel["modules"].as_str().unwrap())
+        .current_dir(dir);
+    assert!(make.status().unwrap().success());
 }
 
 fn said(child: &mut Child) -> String {

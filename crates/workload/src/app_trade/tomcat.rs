@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use crate::app_trade::Jit;
+use crate::config::{self, Target};
 use crate::database::server::{ACCOUNT, Server, as_user, own_dir};
 use crate::probe::Probe;
 use crate::service::{Service, words};
@@ -111,7 +112,16 @@ impl Tomcat {
         let base = own_dir(stage, "tomcat")?;
         stage.make_dir("tomcat/conf")?;
         let properties = stage.write("tomcat/conf/catalina.properties", PROPERTIES)?;
-        let server = self.configure(stage, &application);
+        let target = Target {
+            service: NAME,
+            address: stage.at(PORT),
+            dir: &base,
+            places: vec![
+                ("{application}", application.display().to_string()),
+                ("{database}", database_url(stage)),
+            ],
+        };
+        let server = config::settle(stage, &target, self.configure(stage, &application))?;
         let server = stage.write("tomcat/conf/server.xml", server)?;
         Ok(Service {
             name: NAME.into(),
@@ -173,7 +183,7 @@ impl Tomcat {
     /// there from the start, so that a trial does not measure how far Tomcat had come with making them. The backlog is
     /// asked for as large as can be, so that `net.core.somaxconn` alone decides.
     fn configure(&self, stage: &Stage, application: &Path) -> String {
-        let (web, database) = (stage.at(PORT), Server::Mariadb.address(stage));
+        let (web, database) = (stage.at(PORT), database_url(stage));
         let application = application.display();
         let threads = self.clients.min(THREADS) + 1;
         let (pool, connections) = (self.clients.min(POOL), self.clients + SPARE);
@@ -192,7 +202,7 @@ impl Tomcat {
           <Manager pathname=\"\"/>
           <Resource name=\"jdbc/trade\" type=\"javax.sql.DataSource\"
               factory=\"org.apache.tomcat.jdbc.pool.DataSourceFactory\"
-              driverClassName=\"org.mariadb.jdbc.Driver\" url=\"jdbc:mariadb://{database}/{ACCOUNT}\"
+              driverClassName=\"org.mariadb.jdbc.Driver\" url=\"{database}\"
               username=\"{ACCOUNT}\" password=\"{ACCOUNT}\" defaultAutoCommit=\"false\"
               defaultTransactionIsolation=\"READ_COMMITTED\"
               initialSize=\"{pool}\" maxActive=\"{pool}\" maxIdle=\"{pool}\" minIdle=\"{pool}\"/>
@@ -206,6 +216,14 @@ impl Tomcat {
             port = web.port(),
         )
     }
+}
+
+/// Where the application finds its database.
+fn database_url(stage: &Stage) -> String {
+    format!(
+        "jdbc:mariadb://{}/{ACCOUNT}",
+        Server::Mariadb.address(stage)
+    )
 }
 
 /// All classes are on the path that the virtual machine is given.

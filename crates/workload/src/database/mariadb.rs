@@ -4,6 +4,7 @@
 
 use anyhow::Result;
 
+use crate::config::{self, Target};
 use crate::database::client;
 use crate::database::server::{ACCOUNT, PATIENCE, Server, as_user, own_dir, set_up};
 use crate::probe::Probe;
@@ -18,7 +19,14 @@ const SYSTEM: &str = "/usr/share/mysql";
 /// Makes system tables and the account, and writes the configuration.
 pub(super) fn service(stage: &Stage) -> Result<Service> {
     let dir = own_dir(stage, "mariadb")?;
-    let configuration = stage.write("mariadb.cnf", configure(stage))?;
+    let target = Target {
+        service: Server::Mariadb.name(),
+        address: Server::Mariadb.address(stage),
+        dir: &dir,
+        places: Vec::new(),
+    };
+    let text = config::settle(stage, &target, configure(stage))?;
+    let configuration = stage.write("mariadb.cnf", text)?;
     let defaults = format!("--defaults-file={}", configuration.display());
     set_up(
         &["/bin/sh", "-euc", &script(), "sh", PROGRAM, &defaults],
@@ -57,7 +65,7 @@ exec \"$@\" --bootstrap --enforce-storage-engine= < set-up.sql
 /// The whole configuration. The log and the buffer fit a small guest, whose memory holds the data too.
 fn configure(stage: &Stage) -> String {
     let place = stage.dir.join("mariadb");
-    let (place, config) = (place.display(), &stage.config);
+    let place = place.display();
     let address = Server::Mariadb.address(stage);
     // The data are in memory, where O_DIRECT works on new kernels only, and io_uring is taken or not by the
     // kernel's version and sysctls: both are fixed, as arms must not differ in what their server does.
@@ -82,7 +90,6 @@ innodb_use_native_aio = off
 innodb_buffer_pool_dump_at_shutdown = off
 innodb_buffer_pool_load_at_startup = off
 innodb_stats_auto_recalc = off
-{config}
 ",
         ip = address.ip(),
         port = address.port(),

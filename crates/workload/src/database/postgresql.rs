@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 
+use crate::config::{self, Target};
 use crate::database::client;
 use crate::database::server::{ACCOUNT, PATIENCE, Server, as_user, own_dir, set_up};
 use crate::probe::Probe;
@@ -33,7 +34,14 @@ pub(super) fn service(stage: &Stage) -> Result<Service> {
     // The account's database is made by the server alone: a cluster that was just made has no other client.
     let create = format!("echo 'create database {ACCOUNT}' | \"$1\" --single -D \"$2\" postgres");
     set_up(&["/bin/sh", "-euc", &create, "sh", &program, place], &dir)?;
-    let configuration = stage.write("postgresql.conf", configure(stage))?;
+    let target = Target {
+        service: Server::Postgresql.name(),
+        address: Server::Postgresql.address(stage),
+        dir: &dir,
+        places: Vec::new(),
+    };
+    let text = config::settle(stage, &target, configure(stage))?;
+    let configuration = stage.write("postgresql.conf", text)?;
     let hosts = stage.write("postgresql.hosts", "host all all all trust\n")?;
     let file = format!("config_file={}", configuration.display());
     let hba = format!("hba_file={}", hosts.display());
@@ -55,7 +63,7 @@ pub(super) fn service(stage: &Stage) -> Result<Service> {
 /// the log is bounded, as it is in memory beside the data.
 fn configure(stage: &Stage) -> String {
     let place = stage.dir.join("postgresql");
-    let (place, config) = (place.display(), &stage.config);
+    let place = place.display();
     let address = Server::Postgresql.address(stage);
     format!(
         "\
@@ -70,7 +78,6 @@ min_wal_size = 32MB
 autovacuum = off
 logging_collector = off
 log_checkpoints = off
-{config}
 ",
         ip = address.ip(),
         port = address.port(),

@@ -3,12 +3,14 @@
 //! All that smbd writes is below the stage. `bench.nbench` speaks SMB1, which Samba no longer offers by itself.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use crate::config::{self, Target};
 use crate::probe::Probe;
 use crate::service::{Service, words};
 use crate::stage::Stage;
@@ -16,6 +18,9 @@ use crate::tool::Tool;
 
 /// The name of its service.
 pub(crate) const SERVICE: &str = "smbd";
+
+/// SMB without `NetBIOS`.
+const PORT: u16 = 445;
 
 /// smbd starts helpers and makes its databases before it listens: seconds of an emulated guest.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -53,7 +58,14 @@ pub(crate) fn service(stage: &Stage) -> Result<Service> {
     let account = stage.write("smb/private/smbpasswd", ACCOUNT)?;
     fs::set_permissions(&account, fs::Permissions::from_mode(0o600))
         .with_context(|| format!("close to others: {}", account.display()))?;
-    let configuration = stage.write("smb/smb.conf", configure(stage))?;
+    let target = Target {
+        service: SERVICE,
+        address: SocketAddr::from((stage.server, PORT)),
+        dir: &place(stage, ""),
+        places: Vec::new(),
+    };
+    let text = config::settle(stage, &target, configure(stage))?;
+    let configuration = stage.write("smb/smb.conf", text)?;
     let file = configuration.to_string_lossy();
     let program = "/usr/sbin/smbd";
     Ok(Service {
@@ -85,7 +97,7 @@ fn configure(stage: &Stage) -> String {
     let places = places.concat();
     let account = place(stage, "private/smbpasswd");
     let (account, share) = (account.display(), place(stage, "share"));
-    let (server, config, share) = (stage.server, &stage.config, share.display());
+    let (server, share) = (stage.server, share.display());
     format!(
         "\
 [global]
@@ -97,7 +109,7 @@ passdb backend = smbpasswd:{account}
 log level = 0
 interfaces = {server}
 bind interfaces only = yes
-smb ports = 445
+smb ports = {PORT}
 disable netbios = yes
 server min protocol = NT1
 load printers = no
@@ -105,7 +117,6 @@ printing = bsd
 printcap name = /dev/null
 disable spoolss = yes
 smbd profiling level = on
-{config}
 [share]
 path = {share}
 read only = no

@@ -1,0 +1,94 @@
+//! `cache list` and `cache prune`.
+
+use anyhow::Result;
+use machine::cache::Cache;
+use machine::cache::eviction::{self, Entry, Mode, Named, Pruned};
+use machine::task::Task;
+use record::units::show_bytes;
+use serde_json::json;
+
+use super::{End, at_work, print_json};
+use crate::cli::CacheVerb;
+
+/// Lists what the cache holds, or makes it smaller.
+pub(super) fn run(verb: &CacheVerb, json: bool) -> Result<End> {
+    let limit_bytes = eviction::limit()?;
+    match verb {
+        CacheVerb::List => at_work(json, |cache, _| list(cache, limit_bytes, json)),
+        CacheVerb::Prune { to, named, dry_run } => {
+            let named = match named {
+                true => Named::MayGo,
+                false => Named::Stay,
+            };
+            let mode = match dry_run {
+                true => Mode::Tell,
+                false => Mode::Remove,
+            };
+            let prune = |cache: &Cache, _: Task<'_>| {
+                eviction::prune(cache, to.unwrap_or(limit_bytes), named, mode)
+            };
+            tell(&at_work(json, prune)?, mode, json)
+        }
+    }
+}
+
+fn list(cache: &Cache, limit_bytes: u64, json: bool) -> Result<End> {
+    let entries = eviction::list(cache);
+    let bytes = cache.size_bytes();
+    if json {
+        print_json(&json!({
+            "root": cache.root(), "bytes": bytes, "limit_bytes": limit_bytes, "entries": entries,
+        }))?;
+        return Ok(End::Done);
+    }
+    for entry in &entries {
+        println!("{}", told(entry));
+    }
+    println!(
+        "{} in {} (limit {})",
+        show_bytes(bytes),
+        cache.root().display(),
+        show_bytes(limit_bytes)
+    );
+    Ok(End::Done)
+}
+
+/// An entry, what it was made from, and who names it.
+fn told(entry: &Entry) -> String {
+    let state = match entry.is_in_use {
+        true => ", in use",
+        false => "",
+    };
+    let mut text = format!("{}, last used {}{state}", entry.line(), entry.used_at);
+    if let Some(about) = &entry.about {
+        text += &format!("\n  from {}", about.line());
+    }
+    if !entry.names.is_empty() {
+        text += &format!("\n  called {}", entry.names.join(", "));
+    }
+    for run in &entry.runs {
+        text += &format!("\n  named by {}", run.display());
+    }
+    text
+}
+
+fn tell(pruned: &Pruned, mode: Mode, json: bool) -> Result<End> {
+    if json {
+        print_json(pruned)?;
+        return Ok(End::Done);
+    }
+    for line in pruned.lines() {
+        println!("{line}");
+    }
+    let verb = match mode {
+        Mode::Remove => "is",
+        Mode::Tell => "would be",
+    };
+    println!(
+        "the cache had {}, and {verb} {} now (limit {})",
+        show_bytes(pruned.before_bytes),
+        show_bytes(pruned.after_bytes),
+        show_bytes(pruned.limit_bytes)
+    );
+    Ok(End::Done)
+}

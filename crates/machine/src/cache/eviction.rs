@@ -1,0 +1,477 @@
+//! What the cache holds, who needs it, and what goes when it is too large.
+//!
+//! ```text
+//! used/KIND/ID    when an entry was last used (its time); whoever uses it holds a shared lock on it
+//! runs/HASH.json  a run directory and the entries that its journal names by hash
+//! ```
+//! The least recently used goes first. What somebody uses stays. What a run directory names stays too unless the
+//! caller says otherwise: such a run could not go on, as its inputs would be others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Context, Result, bail};
+use record::units::{self, show_bytes};
+use serde::{Deserialize, Serialize};
+
+use super::about::About;
+use super::{Cache, file_name, hash, size_of, write};
+
+/// What the cache may grow to where nobody says.
+const LIMIT_BYTES: u64 = 20 << 30;
+
+/// The variable that says otherwise.
+const VARIABLE: &str = "BAKEOFF_CACHE_LIMIT";
+
+/// Directories of the cache that hold no entries.
+const NO_KINDS: [&str; 5] = ["drafts", "locks", "names", "runs", "used"];
+
+/// The directory that is one entry as a whole.
+const PACKAGES: &str = "packages";
+
+/// An entry, and who needs it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    /// `kernels`, `images`, `initramfs`, `apt`, `packages`.
+    pub kind: String,
+    /// Its name within its kind.
+    pub id: String,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// When it was last used, in UTC.
+    pub used_at: String,
+    /// What it was made from, where that is known.
+    pub about: Option<About>,
+    /// What plans call it.
+    pub names: Vec<String>,
+    /// Run directories that name it.
+    pub runs: Vec<PathBuf>,
+    /// Whether a bakeoff uses it now.
+    pub is_in_use: bool,
+}
+
+/// Whether entries that run directories name may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Named {
+    /// They stay.
+    Stay,
+    /// They go as the others do.
+    MayGo,
+}
+
+/// Whether anything is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Entries are removed.
+    Remove,
+    /// It is only said which would be.
+    Tell,
+}
+
+/// What pruning came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Pruned {
+    /// Entries that are gone, or would be.
+    pub removed: Vec<Entry>,
+    /// Entries that would have had to go and stay, because they are in use or run directories name them.
+    pub kept: Vec<Entry>,
+    /// Bytes before.
+    pub before_bytes: u64,
+    /// Bytes after.
+    pub after_bytes: u64,
+    /// What was asked for.
+    pub limit_bytes: u64,
+}
+
+/// A run directory and what its journal names.
+#[derive(Debug, Serialize, Deserialize)]
+struct RunReference {
+    dir: PathBuf,
+    entries: Vec<(String, String)>,
+}
+
+/// What the cache may grow to: `$BAKEOFF_CACHE_LIMIT`, else 20 GiB.
+pub fn limit() -> Result<u64> {
+    match std::env::var(VARIABLE) {
+        Ok(text) => units::bytes(&text).map_err(|why| anyhow::anyhow!("{VARIABLE}: {why}")),
+        Err(std::env::VarError::NotPresent) => Ok(LIMIT_BYTES),
+        Err(std::env::VarError::NotUnicode(_)) => bail!("{VARIABLE} is not text"),
+    }
+}
+
+/// All that the cache holds, the least recently used first.
+pub fn list(cache: &Cache) -> Vec<Entry> {
+    let names = names(cache);
+    let runs = runs(cache);
+    let mut entries = Vec::new();
+    for (kind, id, path) in places(cache) {
+        let key = (kind, id);
+        let named = names.get(&key.1).cloned().unwrap_or_default();
+        let needed = runs.get(&key).cloned().unwrap_or_default();
+        let used = used_at(cache, &key.0, &key.1, &path);
+        let is_in_use = cache.lock_to_remove(&key.0, &key.1).is_none();
+        let (kind, id) = key;
+        entries.push((
+            used,
+            Entry {
+                kind,
+                id,
+                bytes: size_of(&path),
+                used_at: humantime::format_rfc3339_seconds(used).to_string(),
+                about: About::of(&path),
+                names: named,
+                runs: needed.into_iter().collect(),
+                is_in_use,
+            },
+        ));
+    }
+    entries.sort_by(|(one, a), (other, b)| (one, &a.kind, &a.id).cmp(&(other, &b.kind, &b.id)));
+    entries.into_iter().map(|(_, entry)| entry).collect()
+}
+
+/// Removes the least recently used entries until the cache has `limit_bytes` at the most, as far as they may go.
+pub fn prune(cache: &Cache, limit_bytes: u64, named: Named, mode: Mode) -> Result<Pruned> {
+    let before_bytes = cache.size_bytes();
+    let mut pruned = Pruned {
+        before_bytes,
+        after_bytes: before_bytes,
+        limit_bytes,
+        ..Pruned::default()
+    };
+    if before_bytes <= limit_bytes {
+        return Ok(pruned);
+    }
+    for entry in list(cache) {
+        if pruned.after_bytes <= limit_bytes {
+            break;
+        }
+        let is_needed = named == Named::Stay && !entry.runs.is_empty();
+        let goes = !entry.is_in_use
+            && !is_needed
+            && (mode == Mode::Tell || remove(cache, &entry.kind, &entry.id)?);
+        if goes {
+            pruned.after_bytes = pruned.after_bytes.saturating_sub(entry.bytes);
+            pruned.removed.push(entry);
+        } else {
+            pruned.kept.push(entry);
+        }
+    }
+    Ok(pruned)
+}
+
+impl Pruned {
+    /// What happened, a line each; nothing where nothing had to go.
+    pub fn lines(&self) -> Vec<String> {
+        let limit = show_bytes(self.limit_bytes);
+        let removed = self.removed.iter().map(|entry| {
+            let needed = match entry.runs.as_slice() {
+                [] => String::new(),
+                runs => format!("; named by {}, which cannot go on", paths(runs)),
+            };
+            format!(
+                "cache: removed {}, last used {}{needed}",
+                entry.line(),
+                entry.used_at
+            )
+        });
+        let mut lines: Vec<String> = removed.collect();
+        if self.after_bytes > self.limit_bytes {
+            let named = self.kept.iter().filter(|entry| !entry.runs.is_empty());
+            let (count, bytes) = named.fold((0, 0), |(count, bytes), entry| {
+                (count + 1, bytes + entry.bytes)
+            });
+            lines.push(format!(
+                "cache: {} are left, above the limit of {limit}: run directories name {count} entries of {} \
+                 (bakeoff cache list; bakeoff cache prune --named removes these too)",
+                show_bytes(self.after_bytes),
+                show_bytes(bytes),
+            ));
+        }
+        lines
+    }
+}
+
+impl Entry {
+    /// Kind, title and size.
+    pub fn line(&self) -> String {
+        let title = self.about.as_ref().map(|about| about.title.as_str());
+        let names = self.names.join(", ");
+        let title = title.or((!names.is_empty()).then_some(names.as_str()));
+        let id: String = self.id.chars().take(12).collect();
+        match title {
+            Some(title) => format!("{} {title} ({id}, {})", self.kind, show_bytes(self.bytes)),
+            None => format!("{} {id} ({})", self.kind, show_bytes(self.bytes)),
+        }
+    }
+}
+
+/// Some paths, as many as a line holds.
+fn paths(paths: &[PathBuf]) -> String {
+    let shown = paths.iter().take(3).map(|path| path.display().to_string());
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    match paths.len().saturating_sub(3) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// Notes that a run directory names the entries that are held now.
+pub fn remember_run(cache: &Cache, dir: &Path) -> Result<()> {
+    let dir = fs::canonicalize(dir).with_context(|| format!("cannot find {}", dir.display()))?;
+    let path = reference(cache, &dir)?;
+    let mut entries: BTreeSet<(String, String)> = cache.held().into_iter().collect();
+    // A run that goes on may stand on an older initramfs as well.
+    if let Some(before) = read_reference(&path) {
+        entries.extend(before.entries);
+    }
+    let reference = RunReference {
+        dir,
+        entries: entries.into_iter().collect(),
+    };
+    let draft = cache.draft(0)?;
+    let file = draft.path.join("run.json");
+    write(&file, &serde_json::to_vec_pretty(&reference)?)
+        .and_then(|()| fs::rename(&file, &path))
+        .map_err(|why| cache.cannot_write(&why))
+}
+
+fn reference(cache: &Cache, dir: &Path) -> Result<PathBuf> {
+    let name = hash(dir.as_os_str().as_encoded_bytes());
+    Ok(cache.dir("runs")?.join(format!("{name:.32}.json")))
+}
+
+fn read_reference(path: &Path) -> Option<RunReference> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// The run directories that are still there, by the entries that they name.
+fn runs(cache: &Cache) -> BTreeMap<(String, String), BTreeSet<PathBuf>> {
+    let mut runs: BTreeMap<_, BTreeSet<PathBuf>> = BTreeMap::new();
+    for file in files(&cache.root().join("runs")) {
+        let Some(RunReference { dir, entries }) = read_reference(&file) else {
+            continue;
+        };
+        if !dir.join("journal.jsonl").exists() {
+            continue;
+        }
+        for entry in entries {
+            runs.entry(entry).or_default().insert(dir.clone());
+        }
+    }
+    runs
+}
+
+/// What plans call entries: `debian:bookworm/6.1`, by the entry's id.
+fn names(cache: &Cache) -> BTreeMap<String, Vec<String>> {
+    let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in files(&cache.root().join("names")) {
+        let told = fs::read_to_string(file.with_extension("name"));
+        let id = fs::read(&file).ok();
+        let id = id.and_then(|text| serde_json::from_slice::<String>(&text).ok());
+        if let (Ok(name), Some(id)) = (told, id)
+            && file.extension().is_some_and(|ending| ending == "json")
+        {
+            names.entry(id).or_default().push(name);
+        }
+    }
+    names
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(dir).into_iter().flatten();
+    let mut files: Vec<_> = files.filter_map(|file| Some(file.ok()?.path())).collect();
+    files.sort();
+    files
+}
+
+/// Kind, id and place of every entry.
+fn places(cache: &Cache) -> Vec<(String, String, PathBuf)> {
+    let mut places = Vec::new();
+    for dir in files(cache.root()) {
+        let kind = last_name(&dir);
+        if !dir.is_dir() || NO_KINDS.contains(&kind.as_str()) {
+            continue;
+        }
+        if kind == PACKAGES {
+            places.push((kind.clone(), kind, dir));
+            continue;
+        }
+        let inside = files(&dir).into_iter().filter(|path| path.is_dir());
+        places.extend(inside.map(|path| (kind.clone(), last_name(&path), path)));
+    }
+    places
+}
+
+fn last_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// When an entry was last used; when it was made, where nobody has used it since.
+fn used_at(cache: &Cache, kind: &str, id: &str, path: &Path) -> SystemTime {
+    let times = [cache.use_file(kind, id), path.to_path_buf()];
+    let times = times
+        .iter()
+        .filter_map(|path| fs::metadata(path).ok()?.modified().ok());
+    times.max().unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// Removes an entry unless somebody uses it: moved aside first, so that nobody finds half of it.
+fn remove(cache: &Cache, kind: &str, id: &str) -> Result<bool> {
+    let Some(_lock) = cache.lock_to_remove(kind, id) else {
+        return Ok(false);
+    };
+    let place = match kind {
+        PACKAGES => cache.root().join(kind),
+        _ => cache.root().join(kind).join(id),
+    };
+    let draft = cache.draft(0)?;
+    // The draft goes with all that is in it when it is dropped.
+    match fs::rename(&place, draft.path.join("entry")) {
+        Ok(()) => Ok(true),
+        // Somebody else has removed it just now.
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(why) => Err(cache.cannot_write(&why)),
+    }
+}
+
+impl Cache {
+    /// A lock that nobody gets who uses the entry, or has it made. `None` where somebody does.
+    fn lock_to_remove(&self, kind: &str, id: &str) -> Option<File> {
+        let path = match kind {
+            // Whoever works in a private apt root holds this one.
+            "apt" => self
+                .root()
+                .join("locks")
+                .join(file_name(&format!("apt {id}"))),
+            _ => self.use_file(kind, id),
+        };
+        fs::create_dir_all(path.parent()?).ok()?;
+        let file = File::options().append(true).create(true).open(path).ok()?;
+        file.try_lock().ok()?;
+        Some(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use expect_test::expect;
+
+    use super::*;
+
+    /// A cache with three kernels of 1 MiB each, the first one used longest ago.
+    fn cache() -> (tempfile::TempDir, Cache) {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::open(&dir.path().join("cache"));
+        for (number, id) in ["old", "mid", "new"].into_iter().enumerate() {
+            let draft = cache.draft(0).unwrap();
+            fs::write(draft.path.join("vmlinuz"), vec![1; 1 << 20]).unwrap();
+            About::now(id, "debian:bookworm".into(), Vec::new())
+                .write(&cache, &draft)
+                .unwrap();
+            cache.keep(&draft, "kernels", id).unwrap();
+            set_used(&cache, id, 100 * (1 + number as u64));
+        }
+        // Another process: it holds nothing.
+        let cache = Cache::open(cache.root());
+        (dir, cache)
+    }
+
+    fn set_used(cache: &Cache, id: &str, seconds: u64) {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        for path in [
+            cache.use_file("kernels", id),
+            cache.root().join("kernels").join(id),
+        ] {
+            File::open(path).unwrap().set_modified(time).unwrap();
+        }
+    }
+
+    fn ids(entries: &[Entry]) -> Vec<&str> {
+        entries.iter().map(|entry| entry.id.as_str()).collect()
+    }
+
+    /// Room for two kernels and what the cache has beside them.
+    fn room(cache: &Cache) -> u64 {
+        cache.size_bytes() - (1 << 19)
+    }
+
+    #[test]
+    fn the_least_recently_used_goes_first_and_only_as_much_as_must() {
+        let (_dir, cache) = cache();
+        assert_eq!(ids(&list(&cache)), ["old", "mid", "new"]);
+        let told = prune(&cache, room(&cache), Named::Stay, Mode::Tell).unwrap();
+        assert_eq!(ids(&told.removed), ["old"]);
+        assert!(
+            cache.root().join("kernels/old").exists(),
+            "it was only told"
+        );
+        let pruned = prune(&cache, room(&cache), Named::Stay, Mode::Remove).unwrap();
+        assert_eq!(ids(&pruned.removed), ["old"]);
+        assert_eq!(ids(&list(&cache)), ["mid", "new"]);
+        assert!(
+            fs::read_dir(cache.root().join("drafts"))
+                .unwrap()
+                .next()
+                .is_none()
+        );
+        let again = prune(&cache, u64::MAX, Named::Stay, Mode::Remove).unwrap();
+        assert_eq!(again.removed, []);
+    }
+
+    #[test]
+    fn what_is_used_counts_as_new_and_stays_while_it_is_held() {
+        let (_dir, cache) = cache();
+        let other = Cache::open(cache.root());
+        other.entry("kernels", "old").unwrap();
+        assert_eq!(ids(&list(&cache)), ["mid", "new", "old"]);
+        let pruned = prune(&cache, 0, Named::MayGo, Mode::Remove).unwrap();
+        assert_eq!(ids(&pruned.removed), ["mid", "new"]);
+        assert_eq!(ids(&pruned.kept), ["old"]);
+        assert!(pruned.kept[0].is_in_use);
+        drop(other);
+        prune(&cache, 0, Named::MayGo, Mode::Remove).unwrap();
+        assert_eq!(list(&cache), []);
+        assert_eq!(cache.entry("kernels", "old"), None);
+    }
+
+    #[test]
+    fn what_a_run_directory_names_stays_until_it_is_said_or_the_run_is_gone() {
+        let (dir, cache) = cache();
+        let run = dir.path().join("run");
+        fs::create_dir(&run).unwrap();
+        fs::write(run.join("journal.jsonl"), "").unwrap();
+        let other = Cache::open(cache.root());
+        other.entry("kernels", "old").unwrap();
+        remember_run(&other, &run).unwrap();
+        drop(other);
+        set_used(&cache, "old", 1);
+        let pruned = prune(&cache, 0, Named::Stay, Mode::Remove).unwrap();
+        assert_eq!(
+            (ids(&pruned.removed), ids(&pruned.kept)),
+            (vec!["mid", "new"], vec!["old"])
+        );
+        let said = pruned.lines().join("\n");
+        assert!(said.contains("run directories name 1 entries"), "{said}");
+        let told = prune(&cache, 0, Named::MayGo, Mode::Tell).unwrap();
+        let said = told.lines().join("\n");
+        assert!(said.contains("/run, which cannot go on"), "{said}");
+        fs::remove_file(run.join("journal.jsonl")).unwrap();
+        let pruned = prune(&cache, 0, Named::Stay, Mode::Remove).unwrap();
+        assert_eq!(ids(&pruned.removed), ["old"]);
+    }
+
+    #[test]
+    fn an_entry_is_listed_with_what_plans_call_it() {
+        let (_dir, cache) = cache();
+        cache.remember("debian:bookworm/6.1", &"new").unwrap();
+        let entries = list(&cache);
+        assert_eq!(entries[2].names, ["debian:bookworm/6.1"]);
+        expect!["kernels new (new, 1.01 MiB)"].assert_eq(&entries[2].line());
+    }
+}

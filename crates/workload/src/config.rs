@@ -1,0 +1,439 @@
+//! What an arm changes in the configuration of a server: what it sets takes the place of what bakeoff sets.
+//!
+//! ```text
+//! bakeoff's own text, or the arm's `config_file`  --+
+//!                                                   +-- merged by directive --> the file that the server reads
+//! the arm's `config`                              --+
+//! ```
+//! Each server has a grammar of its own (one file each below). They share one rule: a directive of the arm's stands where
+//! bakeoff's of that name stood, or is added; directives that may be repeated by nature are added always. What
+//! bakeoff itself works by (address, documents, directories) is refused, when the plan is checked.
+
+mod apache;
+mod nginx;
+mod options;
+mod tomcat;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::Path;
+
+use anyhow::{Result, anyhow};
+use record::fields::remedy_among;
+use record::plan::{ConfigChange, Tuning, WorkloadPlan};
+
+use crate::stage::Stage;
+
+/// What an arm changes in the configuration of its servers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ArmConfig {
+    /// For a workload's first server.
+    first: ConfigChange,
+    /// For servers that are named.
+    named: BTreeMap<String, ConfigChange>,
+}
+
+impl ArmConfig {
+    /// The changes of an arm.
+    pub fn of(tuning: &Tuning) -> Self {
+        Self {
+            first: ConfigChange {
+                directives: tuning.config.clone(),
+                file: tuning.config_file.clone(),
+            },
+            named: tuning.server_config.clone(),
+        }
+    }
+
+    /// The same without what is meant for the first server.
+    pub(crate) fn named_only(&self) -> Self {
+        Self {
+            first: ConfigChange::default(),
+            named: self.named.clone(),
+        }
+    }
+
+    fn change(&self, service: &str) -> ConfigChange {
+        let named = self.named.get(service).cloned().unwrap_or_default();
+        ConfigChange {
+            directives: [self.first.directives.as_str(), &named.directives].join("\n"),
+            file: named.file.or_else(|| self.first.file.clone()),
+        }
+    }
+}
+
+/// How a server's configuration is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Grammar {
+    Apache,
+    Nginx,
+    Mariadb,
+    Postgresql,
+    Samba,
+    Tomcat,
+}
+
+impl Grammar {
+    /// Both texts as one; or what is wrong with `arm`.
+    fn merge(self, own: &str, arm: &str) -> Result<String, String> {
+        match self {
+            Self::Apache => apache::merge(own, arm),
+            Self::Nginx => nginx::merge(own, arm),
+            Self::Mariadb => options::MARIADB.merge(own, arm),
+            Self::Postgresql => options::POSTGRESQL.merge(own, arm),
+            Self::Samba => options::SAMBA.merge(own, arm),
+            Self::Tomcat => tomcat::merge(own, arm),
+        }
+    }
+}
+
+/// A server whose configuration an arm may change.
+struct Form {
+    service: &'static str,
+    grammar: Grammar,
+    /// A short configuration in the server's grammar, to find mistakes of an arm's before anything boots.
+    sample: &'static str,
+    /// What a whole file must name, or the server is not found or finds nothing.
+    needed: &'static [&'static str],
+}
+
+const FORMS: [Form; 6] = [
+    Form {
+        service: "apache2",
+        grammar: Grammar::Apache,
+        sample: "Listen {address}\nDocumentRoot {root}\n",
+        needed: &["{address}", "{root}"],
+    },
+    Form {
+        service: "nginx",
+        grammar: Grammar::Nginx,
+        sample: "events { } http { server { listen {address}; root {root}; } }",
+        needed: &["{address}", "{root}"],
+    },
+    Form {
+        service: "mariadbd",
+        grammar: Grammar::Mariadb,
+        sample: "[mariadbd]\ndatadir = {dir}\n",
+        needed: &["{dir}", "{ip}", "{port}"],
+    },
+    Form {
+        service: "postgres",
+        grammar: Grammar::Postgresql,
+        sample: "port = {port}\n",
+        needed: &["{dir}", "{ip}", "{port}"],
+    },
+    Form {
+        service: "smbd",
+        grammar: Grammar::Samba,
+        sample: "[global]\n[share]\n",
+        needed: &["{dir}", "{ip}"],
+    },
+    Form {
+        service: "tomcat",
+        grammar: Grammar::Tomcat,
+        sample: tomcat::SAMPLE,
+        needed: &["{ip}", "{port}", "{application}", "{database}"],
+    },
+];
+
+fn form(service: &str) -> &'static Form {
+    let found = FORMS.iter().find(|form| form.service == service);
+    found.expect("every server that writes a configuration is in FORMS")
+}
+
+/// Says what is wrong with an arm's change to a server, as far as can be told before the server runs.
+fn check(service: &str, change: &ConfigChange) -> Result<(), String> {
+    let form = form(service);
+    if let Some(file) = &change.file {
+        let lacks = form.needed.iter().find(|name| !file.text.contains(**name));
+        if let Some(name) = lacks {
+            return Err(format!(
+                "config_file of {service} without {name}: {} (bakeoff puts its own in the place of {})",
+                file.path,
+                form.needed.join(" ")
+            ));
+        }
+    }
+    let example = SocketAddr::from(([10, 77, 0, 1], 80));
+    let mut places = places(example, Path::new("/stage"));
+    let of_its_own = form.needed.iter();
+    places.extend(
+        of_its_own.map(|name| (*name, format!("/stage/{}", name.trim_matches(['{', '}'])))),
+    );
+    let base = match &change.file {
+        Some(file) => file.text.as_str(),
+        None => form.sample,
+    };
+    let (base, directives) = (fill(base, &places), fill(&change.directives, &places));
+    form.grammar
+        .merge(&base, &directives)
+        .map(|_| ())
+        .map_err(|why| format!("config of {service}: {why}"))
+}
+
+/// Says what is wrong with what an arm changes in the servers of its plan's workloads.
+pub fn check_tuning(tuning: &Tuning, workloads: &[WorkloadPlan]) -> Result<(), String> {
+    if !tuning.has_config() {
+        return Ok(());
+    }
+    let mut first: BTreeSet<&str> = BTreeSet::new();
+    let mut all: BTreeSet<&str> = BTreeSet::new();
+    for workload in workloads {
+        let servers = crate::servers(workload);
+        first.extend(servers.first().copied());
+        all.extend(servers);
+    }
+    let all: Vec<&str> = all.into_iter().collect();
+    if all.is_empty() {
+        return Err("config without a workload whose server has one (remove it)".into());
+    }
+    let config = ArmConfig::of(tuning);
+    let known = |service: &&String| !all.contains(&service.as_str());
+    if let Some(service) = config.named.keys().find(known) {
+        let remedy = remedy_among(service, &all);
+        return Err(format!(
+            "config of a server that no workload has: {service:?} ({remedy})"
+        ));
+    }
+    if config.first != ConfigChange::default() && first.len() > 1 {
+        let first: Vec<_> = first.into_iter().collect();
+        return Err(format!(
+            "config for several servers: {} (name the server: config = {{ {} = \"...\" }})",
+            first.join(", "),
+            first[0]
+        ));
+    }
+    for service in all {
+        let config = match first.contains(service) {
+            true => config.clone(),
+            false => config.named_only(),
+        };
+        check(service, &config.change(service))?;
+    }
+    Ok(())
+}
+
+/// A server that is about to be configured.
+pub(crate) struct Target<'t> {
+    pub(crate) service: &'static str,
+    pub(crate) address: SocketAddr,
+    /// The server's own directory.
+    pub(crate) dir: &'t Path,
+    /// Values of further names in braces, such as `{root}`.
+    pub(crate) places: Vec<(&'static str, String)>,
+}
+
+/// The text that a server reads: bakeoff's own, changed as the arm says.
+pub(crate) fn settle(stage: &Stage, target: &Target<'_>, own: String) -> Result<String> {
+    let change = stage.config.change(target.service);
+    if change.directives.trim().is_empty() && change.file.is_none() {
+        return Ok(own);
+    }
+    let mut names = places(target.address, target.dir);
+    names.extend(target.places.iter().cloned());
+    let base = match &change.file {
+        Some(file) => fill(&file.text, &names),
+        None => own,
+    };
+    let directives = fill(&change.directives, &names);
+    if directives.trim().is_empty() {
+        return Ok(base);
+    }
+    form(target.service)
+        .grammar
+        .merge(&base, &directives)
+        .map_err(|why| anyhow!("config of {}: {why}", target.service))
+}
+
+fn places(address: SocketAddr, dir: &Path) -> Vec<(&'static str, String)> {
+    vec![
+        ("{address}", address.to_string()),
+        ("{ip}", address.ip().to_string()),
+        ("{port}", address.port().to_string()),
+        ("{dir}", dir.display().to_string()),
+    ]
+}
+
+fn fill(text: &str, places: &[(&str, String)]) -> String {
+    places.iter().fold(text.to_string(), |text, (name, value)| {
+        text.replace(name, value)
+    })
+}
+
+/// A directive and what it is called when two are compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Directive {
+    key: String,
+    text: String,
+}
+
+/// Puts the arm's directives in the places of bakeoff's of the same names; the others go to the end.
+fn replace(
+    own: Vec<Directive>,
+    arm: &[Directive],
+    is_repeated: fn(&str) -> bool,
+) -> Vec<Directive> {
+    let mut merged = Vec::new();
+    let mut placed = BTreeSet::new();
+    for directive in own {
+        let same: Vec<_> = arm
+            .iter()
+            .filter(|other| other.key == directive.key)
+            .collect();
+        if is_repeated(&directive.key) || same.is_empty() {
+            merged.push(directive);
+        } else if placed.insert(directive.key) {
+            merged.extend(same.into_iter().cloned());
+        }
+    }
+    let added = arm.iter().filter(|other| !placed.contains(&other.key));
+    merged.extend(added.cloned());
+    merged
+}
+
+/// The message for a directive that bakeoff works by.
+fn refused(name: &str) -> String {
+    format!("{name}: bakeoff works by its own (remove it)")
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use record::plan::{self, Checks};
+
+    use super::*;
+
+    /// What a plan on this host says of `arm` beside workloads of those kinds.
+    fn check(arm: &str, workloads: &[&str], expected: &Expect) {
+        let tables = workloads.iter().enumerate().map(|(number, workload)| {
+            format!("[[workload]]\nname = \"w{number}\"\nwindow = \"1s\"\n{workload}\n")
+        });
+        let text = format!(
+            "title = \"t\"\nbaseline = \"one\"\n[machine]\nkind = \"local\"\n[arm.one]\n[arm.two]\n{arm}\n{}",
+            tables.collect::<String>()
+        );
+        let checks = Checks {
+            file: &|path| match path.ends_with("good.conf") {
+                true => Ok("listen {address}; root {root};".into()),
+                false => Ok("x".repeat(300 << 10)),
+            },
+            tuning: &check_tuning,
+            ..Checks::of_the_past(&crate::check)
+        };
+        let said = match plan::read("plan.toml", &text, Path::new(""), checks) {
+            Ok(plan) => format!("{:?}", plan.arms[1].tuning.config),
+            Err(problems) => problems.to_string(),
+        };
+        expected.assert_eq(&said);
+    }
+
+    const NGINX: &str = "kind = \"web-static\"\nserver = \"nginx\"\nconnections = 1";
+    const TRADE: &str = "kind = \"app-trade\"\nclients = 1";
+
+    #[test]
+    fn lines_may_be_a_list_and_servers_may_be_named() {
+        check(
+            "config = [\"gzip on;\", \"sendfile off;\"]",
+            &[NGINX],
+            &expect![[r#""gzip on;\nsendfile off;""#]],
+        );
+        check(
+            "config = { nginx = [\"gzip on;\"], tomcat = \"<Connector maxThreads='9'/>\" }",
+            &[NGINX, TRADE],
+            &expect![[r#""""#]],
+        );
+    }
+
+    #[test]
+    fn a_config_that_fits_no_server_is_refused_with_its_line() {
+        let cases = [
+            (
+                "config = \"gzip on;\"",
+                &[NGINX, TRADE][..],
+                expect![[
+                    r#"plan.toml:7: config for several servers: mariadbd, nginx (name the server: config = { mariadbd = "..." })"#
+                ]],
+            ),
+            (
+                "config = { ngnix = \"gzip on;\" }",
+                &[NGINX],
+                expect![[
+                    r#"plan.toml:7: config of a server that no workload has: "ngnix" (did you mean "nginx"?)"#
+                ]],
+            ),
+            (
+                "config = \"gzip on;\"",
+                &["kind = \"interactive\"\ntasks = [1]"],
+                expect!["plan.toml:7: config without a workload whose server has one (remove it)"],
+            ),
+            (
+                "config = \"root /srv;\"",
+                &[NGINX],
+                expect!["plan.toml:7: config of nginx: root: bakeoff works by its own (remove it)"],
+            ),
+            (
+                "config = 7",
+                &[NGINX],
+                expect![
+                    "plan.toml:7: wrong type for config in [arm.\"two\"]: integer (write a text, or a list of texts)"
+                ],
+            ),
+        ];
+        for (arm, workloads, expected) in cases {
+            check(arm, workloads, &expected);
+        }
+    }
+
+    #[test]
+    fn a_whole_file_must_name_what_bakeoff_fills_in() {
+        check("config_file = \"good.conf\"", &[NGINX], &expect![[r#""""#]]);
+        check(
+            "config_file = { tomcat = \"good.conf\" }",
+            &[TRADE],
+            &expect![
+                "plan.toml:7: config_file of tomcat without {ip}: good.conf (bakeoff puts its own in the place of {ip} {port} {application} {database})"
+            ],
+        );
+        check(
+            "config_file = \"long.conf\"",
+            &[NGINX],
+            &expect!["plan.toml:7: configuration file of 300 KiB: long.conf (at most 256 KiB)"],
+        );
+    }
+
+    #[test]
+    fn a_file_is_filled_in_and_then_changed_by_directives() {
+        let file = record::plan::ConfigFile {
+            path: "mine.conf".into(),
+            text: "http { sendfile on; server { listen {address}; root {root}; } }".into(),
+        };
+        let tuning = Tuning {
+            config: "sendfile off;".into(),
+            config_file: Some(file),
+            ..Tuning::default()
+        };
+        let stage = Stage {
+            config: ArmConfig::of(&tuning),
+            ..Stage::example()
+        };
+        let target = Target {
+            service: "nginx",
+            address: stage.at(80),
+            dir: Path::new("/stage/nginx"),
+            places: vec![("{root}", "/stage/site".into())],
+        };
+        let text = settle(&stage, &target, "bakeoff's own".into()).unwrap();
+        expect![[r"
+            http {
+                sendfile off;
+                server {
+                    listen 10.77.0.1:80;
+                    root /stage/site;
+                }
+            }
+        "]]
+        .assert_eq(&text);
+        let other = settle(&stage.with_named_config(), &target, "own".into()).unwrap();
+        assert_eq!(other, "own", "it is meant for the first server alone");
+    }
+}

@@ -1,0 +1,481 @@
+//! nginx: words up to a semicolon, blocks in braces.
+//!
+//! A directive of the arm's goes to the block where bakeoff sets it, and else where nginx allows it: to the top, to
+//! `events`, to bakeoff's one `server`, or to `http`, where most belong. The blocks `events`, `http` and `server` of the
+//! arm's are merged into bakeoff's; a `server` with an address of its own is another one.
+
+use std::fmt::Write as _;
+
+use super::refused;
+
+/// Directives that say where bakeoff's files are, or what it reads.
+const OWN: [&str; 4] = ["daemon", "pid", "root", "error_log"];
+
+/// Directives of which several say several things.
+const REPEATED: [&str; 14] = [
+    "add_header",
+    "add_trailer",
+    "allow",
+    "deny",
+    "env",
+    "error_page",
+    "fastcgi_param",
+    "include",
+    "load_module",
+    "proxy_set_header",
+    "rewrite",
+    "set",
+    "set_real_ip_from",
+    "sub_filter",
+];
+
+/// Directives that nginx allows at the top alone.
+const AT_TOP: [&str; 16] = [
+    "debug_points",
+    "env",
+    "load_module",
+    "lock_file",
+    "master_process",
+    "pcre_jit",
+    "ssl_engine",
+    "thread_pool",
+    "timer_resolution",
+    "user",
+    "worker_aio_requests",
+    "worker_cpu_affinity",
+    "worker_priority",
+    "worker_processes",
+    "worker_rlimit_core",
+    "worker_rlimit_nofile",
+];
+
+/// Directives of the block `events`.
+const IN_EVENTS: [&str; 6] = [
+    "accept_mutex",
+    "accept_mutex_delay",
+    "debug_connection",
+    "multi_accept",
+    "use",
+    "worker_connections",
+];
+
+/// Directives of a `server` that `http` does not take.
+const IN_SERVER: [&str; 8] = [
+    "break",
+    "if",
+    "listen",
+    "location",
+    "return",
+    "rewrite",
+    "set",
+    "try_files",
+];
+
+/// A directive; with its block, if it has one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Node {
+    words: Vec<String>,
+    block: Option<Vec<Node>>,
+}
+
+impl Node {
+    fn name(&self) -> &str {
+        &self.words[0]
+    }
+
+    fn is_block(&self, name: &str) -> bool {
+        self.name() == name && self.block.is_some()
+    }
+
+    /// Whether one of the two has to go where both would stand.
+    fn is_same(&self, other: &Self) -> bool {
+        match (&self.block, &other.block) {
+            // Blocks such as `location /a` and `location /b` are two.
+            (Some(_), Some(_)) => self.words == other.words,
+            (None, None) => self.name() == other.name() && !REPEATED.contains(&self.name()),
+            (Some(_), None) | (None, Some(_)) => false,
+        }
+    }
+}
+
+/// A block that both have one of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Top,
+    Events,
+    Http,
+    Server,
+}
+
+pub(super) fn merge(own: &str, arm: &str) -> Result<String, String> {
+    let mut tree = read(own)?;
+    let address = block(&mut tree, Place::Server)
+        .and_then(|server| server.iter().find(|node| node.name() == "listen"))
+        .and_then(|listen| listen.words.get(1).cloned());
+    place_all(&mut tree, Place::Top, read(arm)?, address.as_deref())?;
+    Ok(show(&tree, 0))
+}
+
+/// Puts the arm's directives where they belong; `named` is the block that the arm wrote them in.
+fn place_all(
+    tree: &mut Vec<Node>,
+    named: Place,
+    arm: Vec<Node>,
+    address: Option<&str>,
+) -> Result<(), String> {
+    let mut placed: Vec<(Place, Node)> = Vec::new();
+    for node in arm {
+        let inner = match node.name() {
+            "events" if node.block.is_some() => Some(Place::Events),
+            "http" if node.block.is_some() => Some(Place::Http),
+            "server" if node.block.is_some() && !listens(&node) => Some(Place::Server),
+            _ => None,
+        };
+        if let Some(inner) = inner {
+            place_all(tree, inner, node.block.unwrap_or_default(), address)?;
+            continue;
+        }
+        refuse(&node, address)?;
+        let place = match named {
+            Place::Top => place_of(tree, &node),
+            inner => inner,
+        };
+        let nodes = block(tree, place)
+            .ok_or_else(|| format!("{}: the file has no block for it", node.words.join(" ")))?;
+        let at = nodes.iter().position(|other| other.is_same(&node));
+        // A second one of the same name in the arm's own text is the arm's affair.
+        let is_first = placed
+            .iter()
+            .all(|(before, one)| *before != place || !one.is_same(&node));
+        placed.push((place, node.clone()));
+        match at {
+            Some(at) if is_first => nodes[at] = node,
+            Some(_) | None => insert(nodes, node),
+        }
+    }
+    Ok(())
+}
+
+/// Directives come before blocks, as they do in bakeoff's own text.
+fn insert(nodes: &mut Vec<Node>, node: Node) {
+    let end = nodes.len();
+    let blocks = nodes.iter().position(|other| other.block.is_some());
+    let at = match node.block {
+        Some(_) => end,
+        None => blocks.unwrap_or(end),
+    };
+    nodes.insert(at, node);
+}
+
+fn listens(server: &Node) -> bool {
+    let inside = server.block.iter().flatten();
+    inside.into_iter().any(|node| node.name() == "listen")
+}
+
+fn refuse(node: &Node, address: Option<&str>) -> Result<(), String> {
+    if OWN.contains(&node.name()) && node.block.is_none() {
+        return Err(refused(node.name()));
+    }
+    let other = node.words.get(1).map(String::as_str) != address;
+    if node.name() == "listen" && address.is_some() && other {
+        return Err(format!(
+            "{}: bakeoff has an address of its own (write listen {{address}} and what follows)",
+            node.words.join(" ")
+        ));
+    }
+    Ok(())
+}
+
+/// Where a directive belongs that stands in no block.
+fn place_of(tree: &mut Vec<Node>, node: &Node) -> Place {
+    let known = [Place::Top, Place::Events, Place::Http, Place::Server];
+    let has = |place: &Place| {
+        let nodes = block(tree, *place);
+        nodes.is_some_and(|nodes| nodes.iter().any(|other| other.is_same(node)))
+    };
+    if let Some(place) = known.into_iter().find(has) {
+        return place;
+    }
+    let name = node.name();
+    if AT_TOP.contains(&name) {
+        Place::Top
+    } else if IN_EVENTS.contains(&name) {
+        Place::Events
+    } else if IN_SERVER.contains(&name) {
+        Place::Server
+    } else {
+        Place::Http
+    }
+}
+
+/// The first block of that kind in bakeoff's text.
+fn block(tree: &mut Vec<Node>, place: Place) -> Option<&mut Vec<Node>> {
+    let inside = |nodes: &'_ mut Vec<Node>, name: &str| -> Option<usize> {
+        nodes.iter().position(|node| node.is_block(name))
+    };
+    match place {
+        Place::Top => Some(tree),
+        Place::Events => {
+            let at = inside(tree, "events")?;
+            tree[at].block.as_mut()
+        }
+        Place::Http => {
+            let at = inside(tree, "http")?;
+            tree[at].block.as_mut()
+        }
+        Place::Server => {
+            let http = block(tree, Place::Http)?;
+            let at = inside(http, "server")?;
+            http[at].block.as_mut()
+        }
+    }
+}
+
+fn show(nodes: &[Node], depth: usize) -> String {
+    let mut text = String::new();
+    for node in nodes {
+        let words = node.words.join(" ");
+        let indent = "    ".repeat(depth);
+        let written = match &node.block {
+            None => writeln!(text, "{indent}{words};"),
+            Some(inner) => {
+                let inner = show(inner, depth + 1);
+                writeln!(text, "{indent}{words} {{\n{inner}{indent}}}")
+            }
+        };
+        written.expect("a string takes all text");
+    }
+    text
+}
+
+/// What the text of a configuration is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Token {
+    Word(String),
+    End,
+    Open,
+    Close,
+}
+
+fn read(text: &str) -> Result<Vec<Node>, String> {
+    let tokens = tokens(text)?;
+    let mut at = 0;
+    let nodes = read_block(&tokens, &mut at)?;
+    if at < tokens.len() {
+        return Err("a } that closes nothing".into());
+    }
+    Ok(nodes)
+}
+
+/// Directives up to the block's end or the text's.
+fn read_block(tokens: &[Token], at: &mut usize) -> Result<Vec<Node>, String> {
+    let mut nodes = Vec::new();
+    let mut words: Vec<String> = Vec::new();
+    while let Some(token) = tokens.get(*at) {
+        match token {
+            Token::Word(word) => words.push(word.clone()),
+            Token::Close if words.is_empty() => return Ok(nodes),
+            Token::Close => break,
+            Token::End | Token::Open if words.is_empty() => {
+                return Err("a ; or { without a directive before it".into());
+            }
+            Token::End => nodes.push(Node {
+                words: std::mem::take(&mut words),
+                block: None,
+            }),
+            Token::Open => {
+                *at += 1;
+                let block = read_block(tokens, at)?;
+                if tokens.get(*at) != Some(&Token::Close) {
+                    return Err(format!("{}: a block without its }}", words.join(" ")));
+                }
+                nodes.push(Node {
+                    words: std::mem::take(&mut words),
+                    block: Some(block),
+                });
+            }
+        }
+        *at += 1;
+    }
+    if words.is_empty() {
+        Ok(nodes)
+    } else {
+        Err(format!("{}: no ; after it", words.join(" ")))
+    }
+}
+
+/// As nginx reads them: quotes hold words together, and the brace of `${name}` opens no block.
+fn tokens(text: &str) -> Result<Vec<Token>, String> {
+    let mut tokens = Vec::new();
+    let mut word = String::new();
+    let mut rest = text.chars().peekable();
+    let finish = |word: &mut String, tokens: &mut Vec<Token>| {
+        if !word.is_empty() {
+            tokens.push(Token::Word(std::mem::take(word)));
+        }
+    };
+    while let Some(c) = rest.next() {
+        match c {
+            '#' if word.is_empty() => while rest.next_if(|c| *c != '\n').is_some() {},
+            '"' | '\'' if word.is_empty() => {
+                word.push(c);
+                loop {
+                    let inner = rest
+                        .next()
+                        .ok_or_else(|| format!("a quote without its end: {word}"))?;
+                    word.push(inner);
+                    if inner == '\\' {
+                        word.extend(rest.next());
+                    } else if inner == c {
+                        break;
+                    }
+                }
+            }
+            '\\' => {
+                word.push(c);
+                word.extend(rest.next());
+            }
+            '{' if word.ends_with('$') => {
+                word.push(c);
+                while let Some(inner) = rest.next() {
+                    word.push(inner);
+                    if inner == '}' {
+                        break;
+                    }
+                }
+            }
+            ';' | '{' | '}' => {
+                finish(&mut word, &mut tokens);
+                tokens.push(match c {
+                    ';' => Token::End,
+                    '{' => Token::Open,
+                    _ => Token::Close,
+                });
+            }
+            c if c.is_whitespace() => finish(&mut word, &mut tokens),
+            c => word.push(c),
+        }
+    }
+    finish(&mut word, &mut tokens);
+    Ok(tokens)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    const OWN_TEXT: &str = "
+worker_processes 2;
+events { worker_connections 164; }
+http {
+    sendfile on;
+    types { text/html html; }
+    add_header Set-Cookie \"visitor=known; Path=/\";
+    server { listen 10.77.0.1:80 backlog=65535; root /stage/site; }
+}
+";
+
+    fn check(arm: &str, expected: &Expect) {
+        let merged = merge(OWN_TEXT, arm).unwrap_or_else(|why| format!("refused: {why}"));
+        expected.assert_eq(&merged);
+    }
+
+    #[test]
+    fn a_directive_stands_where_bakeoffs_stood_in_whatever_block() {
+        check(
+            "sendfile off; # not here\nworker_processes auto; worker_connections 9;\n\
+             listen 10.77.0.1:80 reuseport;\ntypes { text/html htm html; }",
+            &expect![[r#"
+                worker_processes auto;
+                events {
+                    worker_connections 9;
+                }
+                http {
+                    sendfile off;
+                    types {
+                        text/html htm html;
+                    }
+                    add_header Set-Cookie "visitor=known; Path=/";
+                    server {
+                        listen 10.77.0.1:80 reuseport;
+                        root /stage/site;
+                    }
+                }
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_bakeoff_does_not_set_goes_where_nginx_takes_it() {
+        check(
+            "gzip on; multi_accept on; pcre_jit on; add_header A \"b;{c\"; add_header D ${e}; \
+             location /a { return 404; } http { server { gzip off; } tcp_nopush off; }",
+            &expect![[r#"
+                worker_processes 2;
+                pcre_jit on;
+                events {
+                    worker_connections 164;
+                    multi_accept on;
+                }
+                http {
+                    sendfile on;
+                    gzip on;
+                    add_header A "b;{c";
+                    add_header D ${e};
+                    tcp_nopush off;
+                    types {
+                        text/html html;
+                    }
+                    add_header Set-Cookie "visitor=known; Path=/";
+                    server {
+                        listen 10.77.0.1:80 backlog=65535;
+                        root /stage/site;
+                        gzip off;
+                        location /a {
+                            return 404;
+                        }
+                    }
+                }
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_mistake_within_the_arms_own_lines_stays_nginxs_to_tell() {
+        let merged = merge(OWN_TEXT, "sendfile off; sendfile on;").unwrap();
+        assert_eq!(merged.matches("sendfile").count(), 2);
+    }
+
+    #[test]
+    fn what_bakeoff_works_by_and_broken_text_are_refused() {
+        for (arm, expected) in [
+            (
+                "root /srv;",
+                expect!["refused: root: bakeoff works by its own (remove it)"],
+            ),
+            (
+                "http { server { root /srv; } }",
+                expect!["refused: root: bakeoff works by its own (remove it)"],
+            ),
+            (
+                "listen 8080;",
+                expect![
+                    "refused: listen 8080: bakeoff has an address of its own (write listen {address} and what follows)"
+                ],
+            ),
+            ("gzip on", expect!["refused: gzip on: no ; after it"]),
+            (
+                "location / { gzip on;",
+                expect!["refused: location /: a block without its }"],
+            ),
+            ("gzip on; }", expect!["refused: a } that closes nothing"]),
+            (
+                "add_header A \"b;",
+                expect![[r#"refused: a quote without its end: "b;"#]],
+            ),
+        ] {
+            check(arm, &expected);
+        }
+    }
+}

@@ -13,6 +13,7 @@ use crate::cli::EmulatorArgs;
 
 use super::forecast::{self, Forecast};
 use super::{End, print_json, read_plan};
+use crate::out;
 
 /// Checks a plan without booting anything; all mistakes are told at once.
 pub(super) fn check(
@@ -32,7 +33,7 @@ pub(super) fn check(
             if as_json {
                 print_json(&summary(&plan, &forecasts, &warned))?;
             } else {
-                print!("{}{}", lines(&plan), outlook(&plan, &forecasts, &warned));
+                out::text(&(lines(&plan) + &outlook(&plan, &forecasts, &warned)));
             }
         }
         Err(why) => match why.downcast::<Problems>() {

@@ -588,12 +588,11 @@ pub(crate) fn state(run: &Run, judgement: &Judgement) -> String {
         judgement.primaries().count(),
         judgement.primaries().filter(is_open).count(),
     );
-    // Earlier versions called a run decided that had come to the end of its plan.
-    let after = ["decided ", "not all decided "]
-        .iter()
-        .find_map(|lead| reason.strip_prefix(lead));
-    match after {
+    // Earlier versions called a run decided, or not all decided, that had come to the end of its plan.
+    let after = ["ended ", "decided ", "not all decided "];
+    match after.iter().find_map(|lead| reason.strip_prefix(lead)) {
         Some(after) if open > 0 => format!("finished {after}: {}", undecided_of(open, all)),
+        Some(after) if all > 0 => format!("finished {after}: decided"),
         Some(_) | None => format!("finished: {reason}"),
     }
 }
@@ -814,7 +813,7 @@ mod tests {
                 *reason = "decided after 4 blocks, the most that the plan allows".into();
             }
         }
-        let decided = "finished: decided after 4 blocks, the most that the plan allows";
+        let decided = "finished after 4 blocks, the most that the plan allows: decided";
         assert_eq!(state(&early, &judgement), decided);
         judgement.comparisons[0].verdict = Verdict::Undecided;
         assert_eq!(

@@ -7,6 +7,8 @@
 
 mod bad_input;
 mod crate_edges;
+mod damaged_runs;
+mod gates;
 mod judge_command;
 mod load_command;
 mod load_hosts;

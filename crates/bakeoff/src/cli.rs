@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[derive(Debug, Parser)]
 #[command(name = "bakeoff", version, arg_required_else_help = true)]
 #[command(after_help = "Example:\n  bakeoff run plans/web-static.toml\n\n\
-    Exit status: 0 done, 1 the gate asked for with --fail-on tripped, 2 could not run.")]
+    Exit status: 0 done, 1 the gate asked for with --fail-on tripped, 2 could not run or could not tell.")]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -123,7 +123,7 @@ pub struct RunArgs {
     /// The run directory [default: runs/NAME, NAME being the plan file's name]
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Exit with status 1 when a primary metric of any arm has this verdict
+    /// Exit with status 1 when any arm has this verdict, with 2 when that cannot be told
     #[arg(long, value_enum)]
     pub fail_on: Option<FailOn>,
     /// Run the baseline against itself instead, and say what this machine can show [default directory: runs/NAME-a-a]
@@ -146,9 +146,11 @@ pub struct RunArgs {
 /// Verdicts that a gate may trip on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FailOn {
-    /// An arm is worse than the baseline
+    /// A primary metric is worse than the baseline's
     Worse,
-    /// An arm is not shown to be better or equivalent
+    /// Any metric is worse, secondary ones like a latency's tail too
+    AnyWorse,
+    /// A primary metric is not shown to be better or equivalent
     Undecided,
 }
 

@@ -15,6 +15,7 @@
 mod attempt;
 mod guest_cpu;
 mod ledger;
+pub mod repeat;
 
 use std::fs;
 use std::sync::Arc;
@@ -299,6 +300,7 @@ impl<'l> Lab<'l> {
             };
             self.note(&mut progress.book, event)?;
             progress.book.ledger.look(block);
+            repeat::refuse(&self.load()?.within(block))?;
             progress.block = block + 1;
             progress.incomplete.clone_from(&open);
             progress.open = open;
@@ -323,11 +325,9 @@ impl<'l> Lab<'l> {
         let before = progress.block - 1;
         match (progress.open.is_empty(), before < most) {
             (true, true) => Some(format!("decided after {before} blocks")),
-            (true, false) => Some(format!(
-                "decided after {most} blocks, the most that the plan allows"
-            )),
-            (false, false) => Some(format!(
-                "not all decided after {most} blocks, the most that the plan allows"
+            // Nothing is open any more, because the error rate is spent; that does not mean that all is decided.
+            (_, false) => Some(format!(
+                "ended after {most} blocks, the most that the plan allows"
             )),
             (false, true) => self.hopeless(&progress.book.ledger),
         }

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use bakeoff::cli::Cli;
+use bakeoff::out;
 use bakeoff::verbs;
 use clap::Parser;
 
@@ -14,7 +15,7 @@ fn main() -> ExitCode {
     match verbs::run(&cli) {
         Ok(end) => end.into(),
         Err(why) => {
-            eprintln!("bakeoff: {why:#}");
+            out::error_line(&format!("bakeoff: {why:#}"));
             ExitCode::from(2)
         }
     }

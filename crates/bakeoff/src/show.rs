@@ -13,6 +13,7 @@ use record::trial::{Outcome, Trial};
 use record::units::significant;
 
 use crate::lab::{News, Passing};
+use crate::out;
 
 /// How a run is shown.
 pub struct Show {
@@ -72,7 +73,7 @@ impl Show {
             return;
         }
         if self.bar.is_hidden() {
-            eprintln!("{line}");
+            out::error_line(line);
         } else {
             self.bar.println(line);
         }
@@ -88,7 +89,7 @@ impl Show {
             News::Passing(trial, passing) => self.pass(trial, passing_line(trial, passing)),
             News::Entry(entry) if self.form == Form::Json => {
                 let line = serde_json::to_string(entry);
-                println!("{}", line.expect("an entry always has a JSON form"));
+                out::line(&line.expect("an entry always has a JSON form"));
             }
             News::Entry(entry) => {
                 if let Some(line) = self.event_line(&entry.event) {

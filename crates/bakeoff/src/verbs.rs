@@ -4,6 +4,7 @@ mod cache;
 mod check;
 mod doctor;
 mod forecast;
+mod gate;
 mod image;
 mod judge;
 mod kernel;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use machine::cache::Cache;
 use machine::emulator;
 use machine::task::{Progress, Task};
@@ -28,6 +29,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::cli::{Cli, Verb};
 use crate::greeting;
+use crate::out;
 use crate::show::Show;
 
 /// How a verb ended when nothing went wrong.
@@ -69,9 +71,23 @@ pub fn run(cli: &Cli) -> Result<End> {
         Verb::Cache(verb) => cache::run(verb, cli.json),
         Verb::Agent { cgroup } => std::process::exit(agent::live(&greeting::build(), cgroup)),
         Verb::Doctor { emulator } => doctor::doctor(emulator, cli.json),
-        Verb::Completions { shell } => Ok(shell::completions(*shell)),
-        Verb::Man { dir } => shell::man(dir),
+        Verb::Completions { shell } => {
+            refuse_json(cli)?;
+            Ok(shell::completions(*shell))
+        }
+        Verb::Man { dir } => {
+            refuse_json(cli)?;
+            shell::man(dir)
+        }
     }
+}
+
+/// An option that does not apply is a mistake: who typed it expects something of it.
+fn refuse_json(cli: &Cli) -> Result<()> {
+    if cli.json {
+        bail!("--json does not apply: what is written has a format of its own (leave it out)");
+    }
+    Ok(())
 }
 
 /// A plan file as text and as a valid plan. `qemu` is the user's choice, if any.
@@ -149,6 +165,6 @@ fn watch_signals() -> Result<Arc<AtomicBool>> {
 
 /// Prints a value as JSON on standard output.
 fn print_json<T: serde::Serialize>(value: &T) -> Result<()> {
-    println!("{}", serde_json::to_string_pretty(value)?);
+    out::line(&serde_json::to_string_pretty(value)?);
     Ok(())
 }

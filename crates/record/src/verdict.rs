@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::curve::{Curve, Point, Shape};
 use crate::load::Fault;
-use crate::metric::MetricSpec;
+use crate::metric::{MetricSpec, Role};
 use crate::trial::VoidReason;
 
 /// Version of `verdict.json`.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// What can be said of an arm against the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +57,12 @@ pub struct Comparison {
     pub low: Option<f64>,
     /// Upper end of the interval.
     pub high: Option<f64>,
+    /// Arm minus baseline, where some figures are zero and so there is no ratio.
+    #[serde(default)]
+    pub difference: Option<Shift>,
+    /// Lowest and highest ratio of a single block.
+    #[serde(default)]
+    pub range: Option<(f64, f64)>,
     /// Blocks in which both arms were measured.
     pub blocks: u32,
     /// Blocks after which the verdict fell.
@@ -85,6 +91,99 @@ pub struct Comparison {
     pub reason: String,
     /// The pairs behind it, in block order.
     pub pairs: Vec<Pair>,
+}
+
+/// A difference in the metric's unit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Shift {
+    /// Typical over blocks.
+    pub typical: f64,
+    /// Lower end of its interval; `None` while every difference fits.
+    pub low: Option<f64>,
+    /// Upper end of its interval.
+    pub high: Option<f64>,
+}
+
+impl Comparison {
+    /// Whether the blocks exclude anything at all. If not, they are too few to show any difference, however large.
+    pub fn has_interval(&self) -> bool {
+        self.low.is_some() || self.difference.is_some_and(|shift| shift.low.is_some())
+    }
+}
+
+/// What the top of a report says of one arm on one workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Headline {
+    /// The workload's id.
+    pub workload: String,
+    /// The arm; the baseline only where it failed.
+    pub arm: String,
+    /// What is said.
+    pub conclusion: Conclusion,
+}
+
+/// What all metrics of one arm on one workload come to. `against` names the secondary metrics that are significantly
+/// worse by more than the margin (better, under a worse primary one), the largest change first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "badge", rename_all = "kebab-case")]
+pub enum Conclusion {
+    /// The primary metric is better.
+    Better,
+    /// The primary metric is worse.
+    Worse,
+    /// The primary metric is equivalent.
+    Equivalent,
+    /// The primary metric is undecided.
+    Undecided {
+        /// Secondary metrics that are worse.
+        against: Vec<String>,
+    },
+    /// The primary metric is decided, and others speak against it.
+    TradeOff {
+        /// What the primary metric says.
+        primary: Verdict,
+        /// Secondary metrics that say otherwise.
+        against: Vec<String>,
+    },
+    /// The arm gave no figure in any trial.
+    Failed(FailedArm),
+}
+
+impl Conclusion {
+    /// The conclusion as one word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Better => Verdict::Better.word(),
+            Self::Worse => Verdict::Worse.word(),
+            Self::Equivalent => Verdict::Equivalent.word(),
+            Self::Undecided { .. } => Verdict::Undecided.word(),
+            Self::TradeOff { .. } => "trade-off",
+            Self::Failed(_) => "failed",
+        }
+    }
+
+    /// Secondary metrics that speak against the primary one.
+    pub fn against(&self) -> &[String] {
+        match self {
+            Self::Undecided { against } | Self::TradeOff { against, .. } => against,
+            Self::Better | Self::Worse | Self::Equivalent | Self::Failed(_) => &[],
+        }
+    }
+}
+
+/// How an arm failed that gave no figure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FailedArm {
+    /// Trials that were tried; all of them failed.
+    pub trials: u32,
+    /// Attempts at them: a failed trial is tried once more.
+    pub attempts: u32,
+    /// Trials that were not tried after so many failures.
+    pub skipped: u32,
+    /// Failed attempts by reason.
+    pub reasons: BTreeMap<VoidReason, u32>,
+    /// What the last one said of itself.
+    pub last: String,
 }
 
 /// Blocks in which just one arm's trial was odd: far worse than the trials around it.
@@ -266,6 +365,9 @@ pub struct Judgement {
     pub version: u32,
     /// Name of the rule that decided.
     pub rule: String,
+    /// What is said first: by workload and arm.
+    #[serde(default)]
+    pub headlines: Vec<Headline>,
     /// Comparisons, by workload, arm and metric, primaries first.
     pub comparisons: Vec<Comparison>,
     /// Per workload and arm.
@@ -289,4 +391,12 @@ pub struct Judgement {
     /// Chance, at the most, that equal arms are called better or worse by any workload: error rates, added up.
     #[serde(default)]
     pub any_false: f64,
+}
+
+impl Judgement {
+    /// Comparisons on primary metrics: those that carry the verdict.
+    pub fn primaries(&self) -> impl Iterator<Item = &Comparison> {
+        let its = self.comparisons.iter();
+        its.filter(|comparison| comparison.spec.role == Role::Primary)
+    }
 }

@@ -58,3 +58,67 @@ pub fn table(rows: &[Vec<String>], left: usize, width: usize) -> Vec<String> {
 pub fn wrap(text: &str, lead: &str, width: usize) -> Vec<String> {
     terminal::wrap(text, lead, width)
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn a_trade_off_and_a_failed_arm_are_told_alike_in_all_forms() {
+        let (run, judgement) = play::torn();
+        let text = terminal(&run, &judgement, 100);
+        let (_, closing) = text.rsplit_once("\n\n").unwrap();
+        expect![[r#"
+            web-static: trade-off: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], but its p99
+            latency is 3.4 times as long [+234 %, +236 %], 9 blocks
+                equality was excluded after 9 blocks
+            web-static: 7.2-tuned failed: 10 of 10 trials (11 attempts), kernel panic
+                Kernel panic - not syncing: <init> killed & gone
+            web-nginx: trade-off: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], but its p99
+            latency is 3.4 times as long [+234 %, +236 %], 9 blocks
+                equality was excluded after 9 blocks
+            web-nginx: 7.2-tuned failed: 10 of 10 trials (11 attempts), kernel panic
+                Kernel panic - not syncing: <init> killed & gone
+            Each workload and arm has an error rate of its own, 5.0 %. With 2 workloads and 2 arms against the
+            baseline, the chance that at least one of 4 verdicts calls better or worse what is equal is up to 20
+            %.
+        "#]].assert_eq(closing);
+        let first_table: Vec<&str> = text.lines().skip(3).take(9).collect();
+        expect![[r#"
+            web-static
+              figure       throughput ↑
+              unit         requests/s
+              6.1          2 285.3
+              7.2          2 453.9
+              against 6.1  +7.36 % [+7.12 %, +7.82 %] trade-off: latency-p99 +235 %
+              7.2-tuned    -
+              against 6.1  failed
+            web-nginx"#]]
+        .assert_eq(&first_table.join("\n"));
+        let text = markdown(&run, &judgement);
+        let bold = text
+            .lines()
+            .filter(|line| line.starts_with("**trade-off**") || line.starts_with("**failed**"));
+        expect![[r#"
+            **trade-off** - web-static: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], but its p99 latency is 3.4 times as long [+234 %, +236 %], 9 blocks
+            **failed** - web-static: 7.2-tuned failed: 10 of 10 trials (11 attempts), kernel panic: Kernel panic - not syncing: &lt;init&gt; killed &amp; gone
+            **trade-off** - web-nginx: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], but its p99 latency is 3.4 times as long [+234 %, +236 %], 9 blocks
+            **failed** - web-nginx: 7.2-tuned failed: 10 of 10 trials (11 attempts), kernel panic: Kernel panic - not syncing: &lt;init&gt; killed &amp; gone"#]].assert_eq(&bold.collect::<Vec<_>>().join("\n"));
+        let page = html(&run, &judgement);
+        let (overview, rest) = page.split_once("</table>").unwrap();
+        assert_eq!(
+            overview.matches("pill trade-off").count(),
+            2,
+            "two workloads in the overview"
+        );
+        assert_eq!(overview.matches("pill failed").count(), 2);
+        assert_eq!(overview.matches("but latency-p99 +").count(), 2);
+        assert_eq!(rest.matches("headline trade-off").count(), 2);
+        assert_eq!(rest.matches("headline failed").count(), 2);
+        let conclusion = serde_json::to_value(&judgement.headlines[0].conclusion).unwrap();
+        expect![[r#"{"against":["latency-p99"],"badge":"trade-off","primary":"better"}"#]]
+            .assert_eq(&conclusion.to_string());
+    }
+}

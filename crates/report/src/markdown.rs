@@ -1,7 +1,7 @@
 //! The report for a mail or a pull request: short, and readable before it is rendered.
 
 use record::rundir::Run;
-use record::verdict::{Comparison, Judgement, Verdict};
+use record::verdict::{Comparison, Judgement};
 
 use crate::{curves, overview, scaling, words};
 
@@ -10,7 +10,8 @@ pub(crate) fn markdown(run: &Run, judgement: &Judgement) -> String {
     let mut parts = vec![format!("## {}\n", escape(&run.plan.title))];
     parts.extend(bullets("What went wrong", &judgement.setbacks));
     parts.extend(table(&overview::table(run, judgement)));
-    parts.extend(words::headlines(judgement).map(|comparison| headline(run, comparison)));
+    let headlines = words::headlines(run, judgement);
+    parts.extend(headlines.iter().map(|one| headline(run, one)));
     parts.extend(overview::multiplicity(run, judgement).map(|said| escape(&said) + "\n"));
     parts.extend(bullets("Know before reading", &judgement.warnings));
     for workload in &run.plan.workloads {
@@ -20,27 +21,29 @@ pub(crate) fn markdown(run: &Run, judgement: &Judgement) -> String {
         parts.extend(section(judgement, &workload.id));
     }
     parts.extend(bullets("Attempts without a figure", &failures(run)));
-    parts.push(repeat(run));
+    parts.push(repeat(run, judgement));
     parts.join("\n")
 }
 
-fn headline(run: &Run, comparison: &Comparison) -> String {
-    let word = comparison.verdict.word();
-    let mut said = words::headline(run, comparison);
+fn headline(run: &Run, headline: &words::Headline<'_>) -> String {
+    let mut said = headline.said.clone();
     if run.plan.workloads.len() > 1 {
-        said = format!("{}: {said}", comparison.workload);
+        said = format!("{}: {said}", headline.workload);
     }
     // What is open needs its reason more than what is decided.
-    if comparison.verdict == Verdict::Undecided {
-        said = format!("{said}: {}", comparison.reason);
+    if headline.is_open {
+        said = format!("{said}: {}", headline.reason);
     }
-    format!("**{word}** - {}\n", escape(&said))
+    format!("**{}** - {}\n", headline.word, escape(&said))
 }
 
 /// One workload: its metrics, its curves, and what each arm did.
 fn section(judgement: &Judgement, workload: &str) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(table(&words::metric_rows(judgement, workload)));
+    let its = judgement.comparisons.iter();
+    let its: Vec<&Comparison> = its.filter(|one| one.workload == workload).collect();
+    parts.extend(words::range_note(&its).map(|note| escape(&note) + "\n"));
     for family in curves::families(judgement, workload) {
         let title = escape(&curves::title(family));
         let rows = table(&curves::short_rows(family)).unwrap_or_default();
@@ -93,12 +96,12 @@ fn failures(run: &Run) -> Vec<String> {
     words::failed(run).into_iter().map(told).collect()
 }
 
-fn repeat(run: &Run) -> String {
+fn repeat(run: &Run, judgement: &Judgement) -> String {
     let opening = &run.opening;
     format!(
         "State: {}. Machine: {}. bakeoff {}, seed {}. {} To run it again: `bakeoff run plan.toml` \
          with the plan of the run directory.\n",
-        escape(&words::state(run)),
+        escape(&words::state(run, judgement)),
         escape(&opening.machine),
         escape(&opening.bakeoff),
         run.plan.design.seed,
@@ -158,7 +161,7 @@ mod tests {
             | latency-p50 ↓ | 7.2 | better | -6.85 % | [-7.25 %, -6.65 %] | 9 |
             | latency-p99 ↓ | 7.2 | better | -6.85 % | [-7.25 %, -6.65 %] | 9 |
             | server-cpu ↓ | 7.2 | equivalent | -0.74 % | [-0.75 %, -0.74 %] | 9 |
-            | failed ↓ | 7.2 | equivalent | - | - | 9 |
+            | failed ↓ | 7.2 | equivalent | both 0 | - | 9 |
 
             | web-static | 6.1 | 7.2 |
             |---|---|---|

@@ -3,7 +3,7 @@
 use record::metric::MetricSpec;
 use record::rundir::Run;
 use record::units::significant;
-use record::verdict::{Comparison, Judgement};
+use record::verdict::{Comparison, Headline, Judgement};
 
 use crate::curves::Unit;
 use crate::words;
@@ -16,8 +16,25 @@ pub(crate) struct Row<'j> {
     pub(crate) unit: String,
     /// The baseline's mean.
     pub(crate) baseline: String,
-    /// The other arms: mean and comparison.
-    pub(crate) others: Vec<(String, Option<&'j Comparison>)>,
+    /// The other arms: mean, and what is said of them.
+    pub(crate) others: Vec<(String, Option<Cell<'j>>)>,
+}
+
+/// One arm on one workload.
+pub(crate) struct Cell<'j> {
+    pub(crate) word: &'static str,
+    /// Its comparison on the primary metric; `None` where the arm failed everywhere.
+    pub(crate) primary: Option<&'j Comparison>,
+    /// Secondary metrics that speak against it, with their changes: `latency-p99 +259 %`.
+    pub(crate) against: Vec<String>,
+}
+
+impl Cell<'_> {
+    /// The change and its interval; empty where the arm failed.
+    pub(crate) fn change(&self) -> String {
+        let shown = self.primary.filter(|_| self.word != "failed");
+        shown.map_or(String::new(), words::change_of)
+    }
 }
 
 /// A row for each workload; nothing for a plan of one.
@@ -33,7 +50,8 @@ pub(crate) fn rows<'j>(run: &'j Run, judgement: &'j Judgement) -> Vec<Row<'j>> {
 
 fn row<'j>(run: &'j Run, judgement: &'j Judgement, workload: &'j str) -> Row<'j> {
     let tables = words::tables_of(judgement, workload);
-    let primary: Vec<&Comparison> = words::headlines(judgement)
+    let primary: Vec<&Comparison> = judgement
+        .primaries()
         .filter(|comparison| comparison.workload == workload)
         .collect();
     let spec = primary.first().map(|comparison| &comparison.spec);
@@ -50,7 +68,19 @@ fn row<'j>(run: &'j Run, judgement: &'j Judgement, workload: &'j str) -> Row<'j>
             words::figure(value * unit.factor)
         })
     };
-    let compared = |arm: &str| primary.iter().copied().find(|one| one.arm == arm);
+    let compared = |arm: &str| {
+        let its = |one: &&Headline| one.workload == workload && one.arm == arm;
+        let headline = judgement.headlines.iter().find(its)?;
+        let change = |one: &Comparison| format!("{} {}", one.spec.name, words::change_of(one));
+        Some(Cell {
+            word: headline.conclusion.word(),
+            primary: primary.iter().copied().find(|one| one.arm == arm),
+            against: words::against(judgement, headline)
+                .into_iter()
+                .map(change)
+                .collect(),
+        })
+    };
     let others = arms().filter(|arm| *arm != run.plan.baseline);
     Row {
         workload,
@@ -84,7 +114,10 @@ pub(crate) fn table(run: &Run, judgement: &Judgement) -> Vec<Vec<String>> {
     let cells = |row: Row<'_>| {
         let mut cells = vec![row.workload.to_string(), row.metric, row.unit, row.baseline];
         for (figure, comparison) in row.others {
-            cells.extend([figure, comparison.map_or(words::NONE.into(), said)]);
+            cells.extend([
+                figure,
+                comparison.map_or(words::NONE.into(), |cell| said(&cell)),
+            ]);
         }
         cells
     };
@@ -94,14 +127,19 @@ pub(crate) fn table(run: &Run, judgement: &Judgement) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// `+7.36 % [+7.17 %, +7.68 %] better`
-fn said(comparison: &Comparison) -> String {
-    let word = comparison.verdict.word();
-    let change = words::change(comparison.ratio);
-    match comparison.low {
-        Some(_) => format!("{change} {} {word}", words::interval(comparison)),
-        None => format!("{change} {word}"),
-    }
+/// `+7.36 % [+7.17 %, +7.68 %] better`; `+15.2 % [+14.8 %, +15.8 %] trade-off: latency-p99 +259 %`; `failed`.
+fn said(cell: &Cell<'_>) -> String {
+    let interval = match cell.primary.map(words::interval) {
+        Some(interval) if cell.word != "failed" && interval != words::NONE => interval,
+        Some(_) | None => String::new(),
+    };
+    let against = match cell.against.len() {
+        0 => String::new(),
+        _ => format!(": {}", cell.against.join(", ")),
+    };
+    let parts = [cell.change(), interval, format!("{}{against}", cell.word)];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(" ")
 }
 
 /// What several verdicts together may get wrong; nothing where there is only one.

@@ -2,7 +2,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use record::rundir::Run;
-use record::verdict::{Comparison, Difference, Judgement, Verdict};
+use record::verdict::{Difference, Judgement};
 
 use crate::chart::{self, Chart};
 use crate::{overview, section, words};
@@ -65,17 +65,17 @@ fn top(run: &Run, judgement: &Judgement) -> Markup {
             h1 { (run.plan.title) }
             p.sub {
                 (others.join(", ")) " against " (run.plan.baseline)
-                span.dot { "·" } (words::state(run))
+                span.dot { "·" } (words::state(run, judgement))
                 @if !began.is_empty() { span.dot { "·" } time datetime=(began) { (day(began)) } }
             }
             (boxed("setbacks", "What went wrong", &judgement.setbacks))
             @if run.plan.workloads.len() > 1 {
                 (overview(run, judgement))
             } @else {
-                @for comparison in words::headlines(judgement) { (headline(run, comparison)) }
+                @for one in words::headlines(run, judgement) { (headline(&one)) }
             }
             @if let Some(said) = overview::multiplicity(run, judgement) { p.sub { (said) } }
-            @if judgement.comparisons.is_empty() {
+            @if judgement.headlines.is_empty() {
                 div.headline.undecided { p { "Nothing measured yet, so nothing is compared." } }
             }
         }
@@ -87,12 +87,12 @@ fn day(at: &str) -> String {
     at.chars().take(16).collect::<String>().replace('T', " ") + " UTC"
 }
 
-pub(crate) fn headline(run: &Run, comparison: &Comparison) -> Markup {
+pub(crate) fn headline(headline: &words::Headline<'_>) -> Markup {
     html! {
-        div class={ "headline " (comparison.verdict.word()) } {
-            p { (pill(comparison.verdict)) }
-            p.said { (unbroken(&words::headline(run, comparison))) "." }
-            p.sub { (comparison.reason) }
+        div class={ "headline " (headline.word) } {
+            p { (pill(headline.word)) }
+            p.said { (unbroken(&headline.said)) "." }
+            p.sub { (headline.reason) }
         }
     }
 }
@@ -102,8 +102,9 @@ fn unbroken(text: &str) -> String {
     text.replace(" %", "\u{a0}%")
 }
 
-pub(crate) fn pill(verdict: Verdict) -> Markup {
-    html! { span class={ "pill " (verdict.word()) } { (verdict.word()) } }
+/// A verdict, or what several come to, as a badge.
+pub(crate) fn pill(word: &str) -> Markup {
+    html! { span class={ "pill " (word) } { (word) } }
 }
 
 fn warnings(judgement: &Judgement) -> Markup {
@@ -138,10 +139,10 @@ fn overview(run: &Run, judgement: &Judgement) -> Markup {
                 th scope="row" { a href={ "#workload-" (number) } { (row.workload) } }
                 td { (row.metric) " " span.sub { (row.unit) } }
                 td.n { (row.baseline) }
-                @for (figure, comparison) in row.others {
+                @for (figure, cell) in row.others {
                     td.n { (figure) }
-                    td { @match comparison {
-                        Some(one) => { (against(one)) }
+                    td { @match cell {
+                        Some(cell) => { (against(&cell)) }
                         None => { (words::NONE) }
                     } }
                 }
@@ -150,11 +151,16 @@ fn overview(run: &Run, judgement: &Judgement) -> Markup {
     }
 }
 
-/// A change with its verdict, the interval below.
-fn against(comparison: &Comparison) -> Markup {
+/// A change with its badge, below it the interval and what speaks against it.
+fn against(cell: &overview::Cell<'_>) -> Markup {
+    let interval = cell
+        .primary
+        .filter(|_| cell.word != "failed")
+        .map(words::interval);
     html! {
-        (words::change(comparison.ratio)) " " (pill(comparison.verdict))
-        @if comparison.low.is_some() { div.sub { (words::interval(comparison)) } }
+        (cell.change()) " " (pill(cell.word))
+        @if let Some(interval) = interval { @if interval != words::NONE { div.sub { (interval) } } }
+        @for one in &cell.against { div.sub { "but " (one) } }
     }
 }
 
@@ -349,9 +355,9 @@ mod tests {
     fn the_page_says_what_the_judgement_says() {
         let (run, judgement) = play::run();
         let page = text(&run, &judgement);
-        for comparison in words::headlines(&judgement) {
-            assert!(page.contains(&unbroken(&words::headline(&run, comparison))));
-        }
+        let headlines = words::headlines(&run, &judgement);
+        assert_eq!(headlines.len(), 1);
+        assert!(page.contains(&unbroken(&headlines[0].said)));
         for part in [
             "CONFIG_OPTION_119",
             "kernel panic",

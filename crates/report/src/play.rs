@@ -93,6 +93,25 @@ pub(crate) fn wide() -> (Run, Judgement) {
     (run, judgement)
 }
 
+/// Two arms and two workloads of which `wide` tells: `7.2` serves more with a longer tail, `7.2-tuned` never boots.
+pub(crate) fn torn() -> (Run, Judgement) {
+    let (mut run, _) = wide();
+    for record in &mut run.attempts {
+        let is_tuned = record.trial.arm == "7.2-tuned";
+        match &mut record.outcome {
+            outcome if is_tuned => *outcome = Outcome::Void(void()),
+            Outcome::Measured(measurement) if record.trial.arm == "7.2" => {
+                let mut figures = measurement.figures.iter_mut();
+                let tail = figures.find(|one| one.spec.name == "latency-p99");
+                tail.expect("the play has a tail").value *= 3.6;
+            }
+            Outcome::Measured(_) | Outcome::Void(_) | Outcome::Skipped(_) => {}
+        }
+    }
+    let judgement = verdict::judge(&run);
+    (run, judgement)
+}
+
 /// A workload without simulated clients, too short to be sampled, on a plan like the first.
 pub(crate) fn unserved() -> (Run, Judgement) {
     let (mut run, _) = run();

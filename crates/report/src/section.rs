@@ -52,7 +52,9 @@ pub(crate) fn section(run: &Run, judgement: &Judgement, number: usize) -> (Marku
         section id={ "workload-" (number) } {
             h2 { "Workload " (id) }
             @if plan.workloads.len() > 1 {
-                @for one in words::primaries(comparisons.iter().copied()) { (headline(run, one)) }
+                @for one in words::headlines(run, judgement) {
+                    @if one.workload == id.as_str() { (headline(&one)) }
+                }
             }
             (metrics(plan, &comparisons, &tables))
             (drawn)
@@ -163,8 +165,8 @@ fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmTable]) -> Ma
         html! { tr {
             th scope="row" { (words::directed(&one.spec)) }
             td { (one.arm) }
-            td { (pill(one.verdict)) }
-            td.n { (words::change(one.ratio)) }
+            td { (pill(one.verdict.word())) }
+            td.n { (words::change_of(one)) }
             td.n { (words::interval(one)) }
             td.n { (baseline) }
             td.n { (other) }
@@ -182,6 +184,7 @@ fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmTable]) -> Ma
                 } }
                 tbody { @for one in comparisons { (row(one)) } }
             } }
+            @if let Some(note) = words::range_note(comparisons) { p.sub { (note) } }
             (open_questions(comparisons))
             @let is_decided = |one: &&&Comparison| one.verdict != Verdict::Undecided;
             @let decided: Vec<_> = comparisons.iter().filter(is_decided).collect();

@@ -1,7 +1,7 @@
 //! The report on a terminal: warnings, a table, and the verdict last, where the eye is.
 
 use record::rundir::Run;
-use record::verdict::Judgement;
+use record::verdict::{Comparison, Judgement};
 
 use crate::{curves, overview, scaling, words};
 
@@ -12,7 +12,7 @@ const GAP: &str = "  ";
 pub(crate) fn terminal(run: &Run, judgement: &Judgement, width: usize) -> String {
     let mut lines = wrap(&run.plan.title, "", width);
     lines.extend(wrap(
-        &format!("{}; {}", run.opening.machine, words::state(run)),
+        &format!("{}; {}", run.opening.machine, words::state(run, judgement)),
         "",
         width,
     ));
@@ -68,15 +68,22 @@ fn section(judgement: &Judgement, workload: &str, width: usize) -> Vec<String> {
 /// The verdicts, and how sure they are together.
 fn closing(run: &Run, judgement: &Judgement, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
-    for comparison in words::headlines(judgement) {
-        let said = words::headline(run, comparison);
+    for headline in words::headlines(run, judgement) {
         let workload = match run.plan.workloads.len() {
             1 => String::new(),
-            _ => format!("{}: ", comparison.workload),
+            _ => format!("{}: ", headline.workload),
         };
-        let verdict = comparison.verdict.word();
-        lines.extend(wrap(&format!("{workload}{verdict}: {said}"), "", width));
-        lines.extend(wrap(&comparison.reason, "    ", width));
+        // "7.2 failed" needs no "failed" before it.
+        let word = match headline.word {
+            "failed" => String::new(),
+            word => format!("{word}: "),
+        };
+        lines.extend(wrap(
+            &format!("{workload}{word}{}", headline.said),
+            "",
+            width,
+        ));
+        lines.extend(wrap(&headline.reason, "    ", width));
     }
     if lines.is_empty() {
         lines.push("nothing measured yet, so nothing is compared".into());
@@ -88,11 +95,15 @@ fn closing(run: &Run, judgement: &Judgement, width: usize) -> Vec<String> {
 
 fn metrics(judgement: &Judgement, workload: &str, width: usize) -> Vec<String> {
     let rows = words::metric_rows(judgement, workload);
-    if rows.len() > 1 {
-        table(&rows, 3, width)
-    } else {
-        Vec::new()
+    if rows.len() < 2 {
+        return Vec::new();
     }
+    let its = judgement.comparisons.iter();
+    let its: Vec<&Comparison> = its.filter(|one| one.workload == workload).collect();
+    let mut lines = table(&rows, 3, width);
+    let note = words::range_note(&its);
+    lines.extend(note.iter().flat_map(|note| wrap(note, "", width)));
+    lines
 }
 
 fn arms(judgement: &Judgement, workload: &str, width: usize) -> Vec<String> {
@@ -217,7 +228,7 @@ mod tests {
             latency-p50 ↓  7.2  better      -6.85 %  [-7.25 %, -6.65 %]       9
             latency-p99 ↓  7.2  better      -6.85 %  [-7.25 %, -6.65 %]       9
             server-cpu ↓   7.2  equivalent  -0.74 %  [-0.75 %, -0.74 %]       9
-            failed ↓       7.2  equivalent        -                   -       9
+            failed ↓       7.2  equivalent   both 0                   -       9
 
             web-static                                    6.1                     7.2
             -------------------------  ----------------------  ----------------------

@@ -5,17 +5,15 @@ use record::load::Fault;
 use record::metric::{Direction, MetricSpec, Role};
 use record::plan::Mode;
 use record::rundir::Run;
-use record::trial::{Outcome, Trial};
+use record::trial::{Outcome, Trial, VoidReason};
 use record::units::{show_bytes, show_change, significant};
-use record::verdict::{ArmClients, ArmTable, ArmUsage, Comparison, Judgement, Verdict};
+use record::verdict::{
+    ArmClients, ArmTable, ArmUsage, Comparison, Conclusion, FailedArm, Headline as Conclude,
+    Judgement, Shift, Verdict,
+};
 
 /// What stands where there is no figure.
 pub(crate) const NONE: &str = "-";
-
-/// The comparisons that carry the verdict.
-pub(crate) fn headlines(judgement: &Judgement) -> impl Iterator<Item = &Comparison> {
-    primaries(judgement.comparisons.iter())
-}
 
 /// Those of some comparisons that are about a workload's primary metric.
 pub(crate) fn primaries<'j>(
@@ -24,9 +22,108 @@ pub(crate) fn primaries<'j>(
     comparisons.filter(|comparison| comparison.spec.role == Role::Primary)
 }
 
-/// A verdict in a sentence: `7.2 serves 7.30 % more requests/s than 6.1 [+7.07 %, +7.53 %], 4
-/// blocks`.
-pub(crate) fn headline(run: &Run, comparison: &Comparison) -> String {
+/// What stands at the top about one arm on one workload.
+pub(crate) struct Headline<'j> {
+    pub(crate) workload: &'j str,
+    /// The badge: `better`, `trade-off`, `failed`.
+    pub(crate) word: &'static str,
+    /// `7.2 serves 7.30 % more requests/s than 6.1 [+7.07 %, +7.53 %], 4 blocks`.
+    pub(crate) said: String,
+    /// Why it is so, and for what is open, what would settle it.
+    pub(crate) reason: String,
+    /// Whether the sentence needs its reason.
+    pub(crate) is_open: bool,
+}
+
+/// All headlines, in words.
+pub(crate) fn headlines<'j>(run: &Run, judgement: &'j Judgement) -> Vec<Headline<'j>> {
+    let said = |one: &'j Conclude| headline(run, judgement, one);
+    judgement.headlines.iter().filter_map(said).collect()
+}
+
+fn headline<'j>(
+    run: &Run,
+    judgement: &'j Judgement,
+    headline: &'j Conclude,
+) -> Option<Headline<'j>> {
+    let (said, reason, is_open) = match &headline.conclusion {
+        Conclusion::Failed(failed) => (
+            format!("{} {}", headline.arm, failure(failed)),
+            failed.last.clone(),
+            true,
+        ),
+        conclusion => {
+            let primary = primary_of(judgement, headline)?;
+            let against = against(judgement, headline);
+            let is_open = matches!(conclusion, Conclusion::Undecided { .. });
+            let said = sentence(run, primary, &against);
+            (said, primary.reason.clone(), is_open)
+        }
+    };
+    Some(Headline {
+        workload: &headline.workload,
+        word: headline.conclusion.word(),
+        said,
+        reason,
+        is_open,
+    })
+}
+
+/// The comparison that a headline is about first.
+fn primary_of<'j>(judgement: &'j Judgement, headline: &Conclude) -> Option<&'j Comparison> {
+    let its = |one: &&Comparison| one.workload == headline.workload && one.arm == headline.arm;
+    judgement.primaries().find(its)
+}
+
+/// The secondary metrics that speak against it, the largest change first.
+pub(crate) fn against<'j>(judgement: &'j Judgement, headline: &Conclude) -> Vec<&'j Comparison> {
+    let named = |name: &String| {
+        let its = |one: &&Comparison| {
+            (&one.workload, &one.arm, &one.spec.name) == (&headline.workload, &headline.arm, name)
+        };
+        judgement.comparisons.iter().find(its)
+    };
+    headline
+        .conclusion
+        .against()
+        .iter()
+        .filter_map(named)
+        .collect()
+}
+
+/// `failed: 3 of 3 trials (6 attempts), kernel panic`.
+fn failure(failed: &FailedArm) -> String {
+    let FailedArm {
+        trials,
+        attempts,
+        skipped,
+        reasons,
+        ..
+    } = failed;
+    let tried = format!("failed: {trials} of {}", counted(*trials, "trial"));
+    let again = if attempts > trials {
+        format!(" ({attempts} attempts)")
+    } else {
+        String::new()
+    };
+    let reason = |(reason, count): (&VoidReason, &u32)| match reasons.len() {
+        1 => reason.words().to_string(),
+        _ => format!("{} {count}", reason.words()),
+    };
+    let mut parts = vec![tried + &again];
+    parts.extend(reasons.iter().map(reason));
+    if *skipped > 0 {
+        parts.push(format!("{} not tried any more", counted(*skipped, "trial")));
+    }
+    parts.join(", ")
+}
+
+/// Secondary metrics that a headline names; the others are counted.
+const NAMED: usize = 2;
+
+/// A verdict in a sentence, with what speaks against it: `7.2 serves 7.30 % more requests/s than 6.1 [+7.07 %,
+/// +7.53 %], but its p99 latency is 3.6 times as long [+246 %, +275 %], 4 blocks`.
+fn sentence(run: &Run, comparison: &Comparison, against: &[&Comparison]) -> String {
     let (arm, baseline) = (&comparison.arm, &run.plan.baseline);
     let what = subject(comparison);
     let said = match comparison.verdict {
@@ -37,13 +134,61 @@ pub(crate) fn headline(run: &Run, comparison: &Comparison) -> String {
         ),
         Verdict::Undecided => format!("{arm} against {baseline} is undecided in {what}"),
     };
-    match comparison.low {
-        Some(_) => format!(
-            "{said} {}, {}",
-            interval(comparison),
-            blocks(comparison.blocks)
-        ),
-        None => said,
+    let mut parts = vec![with_interval(said, comparison)];
+    // "Its" is the arm's only where the arm is what the sentence is about.
+    let whose = match comparison.verdict {
+        Verdict::Equivalent | Verdict::Undecided => format!("{arm}'s"),
+        Verdict::Better | Verdict::Worse => "its".into(),
+    };
+    let named = against.iter().take(NAMED);
+    let named = named.map(|one| with_interval(format!("{whose} {}", contrary(one)), one));
+    let named: Vec<String> = named.collect();
+    if !named.is_empty() {
+        parts.push(format!("but {}", named.join(" and ")));
+    }
+    if against.len() > NAMED {
+        let more = counted((against.len() - NAMED) as u32, "more metric");
+        parts.push(format!("and {more} {}", against[0].verdict.word()));
+    }
+    if comparison.blocks > 0 {
+        parts.push(blocks(comparison.blocks));
+    }
+    parts.join(", ")
+}
+
+fn with_interval(said: String, comparison: &Comparison) -> String {
+    match interval(comparison) {
+        none if none == NONE => said,
+        interval => format!("{said} {interval}"),
+    }
+}
+
+/// `p99 latency is 3.6 times as long`, `server-cpu is 8.00 % higher`.
+fn contrary(comparison: &Comparison) -> String {
+    let name = &comparison.spec.name;
+    let (name, is_time) = match name.strip_prefix("latency-") {
+        Some(quantile) => (format!("{quantile} latency"), true),
+        None => (name.clone(), false),
+    };
+    let [more, less, times] = if is_time {
+        ["longer", "shorter", "as long"]
+    } else {
+        ["higher", "lower", "as high"]
+    };
+    match (comparison.ratio, comparison.difference) {
+        (Some(ratio), _) if ratio >= 2.0 => {
+            format!("{name} is {} times {times}", significant(ratio, 2))
+        }
+        (Some(ratio), _) => {
+            let way = if ratio > 1.0 { more } else { less };
+            format!("{name} is {:.2} % {way}", ((ratio - 1.0) * 100.0).abs())
+        }
+        (None, Some(shift)) => {
+            let way = if shift.typical > 0.0 { more } else { less };
+            let by = significant(shift.typical.abs(), 2);
+            format!("{name} is {way} by {by} {}", comparison.spec.unit)
+        }
+        (None, None) => format!("{name} is {}", comparison.verdict.word()),
     }
 }
 
@@ -61,29 +206,62 @@ fn is_rate(comparison: &Comparison) -> bool {
 }
 
 fn difference(run: &Run, comparison: &Comparison) -> String {
-    let change = (comparison.ratio.unwrap_or(1.0) - 1.0) * 100.0;
+    let change = match (comparison.ratio, comparison.difference) {
+        (Some(ratio), _) => (ratio - 1.0) * 100.0,
+        (None, Some(shift)) => shift.typical,
+        (None, None) => 0.0,
+    };
+    let by = match (comparison.ratio, comparison.difference) {
+        (None, Some(shift)) => significant(shift.typical.abs(), 3),
+        _ => format!("{:.2} %", change.abs()),
+    };
     let verb = if is_rate(comparison) { "serves" } else { "has" };
-    let way = if change > 0.0 { "more" } else { "fewer" };
     let way = match (is_rate(comparison), change > 0.0) {
-        (true, _) => way,
+        (true, true) => "more",
+        (true, false) => "fewer",
         (false, true) => "higher",
         (false, false) => "lower",
     };
     format!(
-        "{} {verb} {:.2} % {way} {} than {}",
+        "{} {verb} {by} {way} {} than {}",
         comparison.arm,
-        change.abs(),
         subject(comparison),
         run.plan.baseline
     )
 }
 
-/// `[+7.07 %, +7.53 %]`, or `NONE`.
+/// `[+7.07 %, +7.53 %]`; `(+6.90 %, +7.60 %)` where too few blocks have only a lowest and a highest one; or `NONE`.
 pub(crate) fn interval(comparison: &Comparison) -> String {
-    match (comparison.low, comparison.high) {
-        (Some(low), Some(high)) => format!("[{}, {}]", large_change(low), large_change(high)),
-        _ => NONE.into(),
+    match (comparison.low, comparison.high, comparison.difference) {
+        (Some(low), Some(high), _) => format!("[{}, {}]", large_change(low), large_change(high)),
+        (
+            _,
+            _,
+            Some(Shift {
+                low: Some(low),
+                high: Some(high),
+                ..
+            }),
+        ) => {
+            format!("[{}, {}]", signed(low), signed(high))
+        }
+        _ => match comparison.range {
+            Some((low, high)) if comparison.blocks > 1 => {
+                format!("({}, {})", large_change(low), large_change(high))
+            }
+            _ => NONE.into(),
+        },
     }
+}
+
+/// What round brackets mean, where a row has some.
+pub(crate) fn range_note(comparisons: &[&Comparison]) -> Option<String> {
+    let has_range = |one: &&&Comparison| !one.has_interval() && interval(one) != NONE;
+    comparisons.iter().find(has_range).map(|_| {
+        "(in round brackets: the lowest and the highest block, where there are too few blocks for a \
+         confidence interval)"
+            .into()
+    })
 }
 
 /// A metric's name with an arrow to the better side: `latency-p99 ↓`.
@@ -109,6 +287,27 @@ fn large_change(ratio: f64) -> String {
     }
 }
 
+/// The ratio as a change; where there is none, the difference in the metric's unit; or `NONE`.
+pub(crate) fn change_of(comparison: &Comparison) -> String {
+    match (comparison.ratio, comparison.difference) {
+        (Some(ratio), _) => large_change(ratio),
+        (None, Some(shift)) => format!("{} {}", signed(shift.typical), comparison.spec.unit),
+        (None, None) if is_zero(comparison) => "both 0".into(),
+        (None, None) => NONE.into(),
+    }
+}
+
+fn is_zero(comparison: &Comparison) -> bool {
+    let mut pairs = comparison.pairs.iter();
+    !comparison.pairs.is_empty() && pairs.all(|pair| pair.baseline == 0.0 && pair.arm == 0.0)
+}
+
+/// A number of three digits with its sign: `+0.00123`.
+fn signed(value: f64) -> String {
+    let sign = if value > 0.0 { "+" } else { "" };
+    format!("{sign}{}", significant(value, 3))
+}
+
 /// The ratio as a change, or `NONE`.
 pub(crate) fn change(ratio: Option<f64>) -> String {
     ratio.map_or(NONE.into(), large_change)
@@ -122,7 +321,7 @@ pub(crate) fn metric_rows(judgement: &Judgement, workload: &str) -> Vec<Vec<Stri
             directed(&comparison.spec),
             comparison.arm.clone(),
             comparison.verdict.word().into(),
-            change(comparison.ratio),
+            change_of(comparison),
             interval(comparison),
             comparison.blocks.to_string(),
         ]
@@ -213,7 +412,7 @@ pub(crate) fn figure(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1000.0 {
         return format!("{value:.0}");
     }
-    if value.abs() < 1000.0 || value.abs() > 1e18 {
+    if value.abs() < 1000.0 || value.abs() > 1e18 || value.is_nan() {
         return significant(value, 5);
     }
     let text = match value.abs() {
@@ -302,7 +501,8 @@ pub(crate) fn arm_rows(tables: &[&ArmTable]) -> Vec<(String, Vec<String>)> {
         format!("{} ms", figure(clients.mean_ms))
     });
     seen("unsuccessful connections", &|clients| {
-        count(clients.faults.values().sum())
+        let faults = clients.faults.values();
+        count(faults.fold(0, |sum, count| sum.saturating_add(*count)))
     });
     for class in fault_classes(tables) {
         let of_class = |clients: &ArmClients| clients.faults.get(&class).copied().unwrap_or(0);
@@ -366,13 +566,13 @@ pub(crate) fn failed(run: &Run) -> Vec<Failed<'_>> {
 }
 
 /// Whether the run is over, and why.
-pub(crate) fn state(run: &Run) -> String {
+pub(crate) fn state(run: &Run, judgement: &Judgement) -> String {
     let over = run
         .entries
         .iter()
         .rev()
         .find_map(|entry| match &entry.event {
-            Event::Closed { reason } => Some(reason),
+            Event::Closed { reason } => Some(reason.as_str()),
             Event::Opened(_)
             | Event::Resumed { .. }
             | Event::Started { .. }
@@ -380,9 +580,28 @@ pub(crate) fn state(run: &Run) -> String {
             | Event::Invalidated { .. }
             | Event::Looked { .. } => None,
         });
-    match over {
-        Some(reason) => format!("finished: {reason}"),
-        None => "not finished".into(),
+    let Some(reason) = over else {
+        return "not finished".into();
+    };
+    let is_open = |one: &&Comparison| one.verdict == Verdict::Undecided;
+    let (all, open) = (
+        judgement.primaries().count(),
+        judgement.primaries().filter(is_open).count(),
+    );
+    // Earlier versions called a run decided, or not all decided, that had come to the end of its plan.
+    let after = ["ended ", "decided ", "not all decided "];
+    match after.iter().find_map(|lead| reason.strip_prefix(lead)) {
+        Some(after) if open > 0 => format!("finished {after}: {}", undecided_of(open, all)),
+        Some(after) if all > 0 => format!("finished {after}: decided"),
+        Some(_) | None => format!("finished: {reason}"),
+    }
+}
+
+/// `undecided`, or how many of several verdicts are.
+fn undecided_of(open: usize, all: usize) -> String {
+    match (open, all) {
+        (1, 1) => "undecided".into(),
+        (open, all) => format!("{open} of {all} verdicts undecided"),
     }
 }
 
@@ -468,16 +687,32 @@ mod tests {
         assert_eq!(percent(0.39), "39.0 %");
     }
 
+    /// The sentence of the played run's primary metric, changed.
+    fn said(change: impl FnOnce(&mut Comparison), against: &[(&str, Option<f64>)]) -> String {
+        let (run, judgement) = play::run();
+        let mut primary = judgement.comparisons[0].clone();
+        change(&mut primary);
+        let other = |(name, ratio): &(&str, Option<f64>)| {
+            let mut other = judgement.comparisons[1].clone();
+            (other.spec.name, other.ratio, other.verdict) =
+                ((*name).into(), *ratio, Verdict::Worse);
+            (other.low, other.high) = (ratio.map(|r| r - 0.1), ratio.map(|r| r + 0.1));
+            other
+        };
+        let others: Vec<Comparison> = against.iter().map(other).collect();
+        sentence(&run, &primary, &others.iter().collect::<Vec<_>>())
+    }
+
+    fn with(verdict: Verdict, ratio: Option<f64>) -> impl FnOnce(&mut Comparison) {
+        move |one| {
+            (one.verdict, one.ratio) = (verdict, ratio);
+            (one.low, one.high) = (ratio.map(|r| r - 0.002), ratio.map(|r| r + 0.002));
+        }
+    }
+
     #[test]
     fn each_verdict_has_its_sentence() {
-        let (run, judgement) = play::run();
-        let mut comparison = judgement.comparisons[0].clone();
-        let mut check = |verdict, ratio: Option<f64>, want: &str| {
-            (comparison.verdict, comparison.ratio) = (verdict, ratio);
-            (comparison.low, comparison.high) =
-                (ratio.map(|r| r - 0.002), ratio.map(|r| r + 0.002));
-            assert_eq!(headline(&run, &comparison), want);
-        };
+        let check = |verdict, ratio, want: &str| assert_eq!(said(with(verdict, ratio), &[]), want);
         check(
             Verdict::Better,
             Some(1.073),
@@ -494,10 +729,96 @@ mod tests {
             "7.2 and 6.1 are equivalent in requests/s, to within 1.0 % [-0.20 %, +0.20 %], \
              9 blocks",
         );
-        check(
-            Verdict::Undecided,
-            None,
-            "7.2 against 6.1 is undecided in requests/s",
+    }
+
+    #[test]
+    fn what_speaks_against_a_verdict_stands_in_its_sentence() {
+        let p99 = ("latency-p99", Some(3.6));
+        assert_eq!(
+            said(with(Verdict::Better, Some(1.15)), &[p99]),
+            "7.2 serves 15.00 % more requests/s than 6.1 [+14.80 %, +15.20 %], but its p99 latency is 3.6 times as long \
+             [+250 %, +270 %], 9 blocks"
+        );
+        assert_eq!(
+            said(
+                with(Verdict::Equivalent, Some(1.0)),
+                &[("server-cpu", Some(1.3))]
+            ),
+            "7.2 and 6.1 are equivalent in requests/s, to within 1.0 % [-0.20 %, +0.20 %], but 7.2's server-cpu is \
+             30.00 % higher [+20.00 %, +40.00 %], 9 blocks"
+        );
+        let four = [
+            p99,
+            ("latency-p50", Some(1.5)),
+            ("a", None),
+            ("b", Some(0.5)),
+        ];
+        assert!(
+            said(with(Verdict::Better, Some(1.15)), &four)
+                .ends_with("and its p50 latency is 50.00 % longer [+40.00 %, +60.00 %], and 2 more metrics worse, 9 blocks")
+        );
+    }
+
+    #[test]
+    fn without_an_interval_the_lowest_and_the_highest_block_are_shown() {
+        let few = |one: &mut Comparison| {
+            with(Verdict::Undecided, None)(one);
+            (one.ratio, one.range, one.blocks) = (Some(1.07), Some((1.05, 1.09)), 3);
+        };
+        assert_eq!(
+            said(few, &[]),
+            "7.2 against 6.1 is undecided in requests/s (+5.00 %, +9.00 %), 3 blocks"
+        );
+        let alone = |one: &mut Comparison| {
+            few(one);
+            one.blocks = 1;
+        };
+        assert_eq!(
+            said(alone, &[]),
+            "7.2 against 6.1 is undecided in requests/s, 1 block"
+        );
+    }
+
+    #[test]
+    fn an_arm_that_failed_is_told_with_its_count_and_its_reason() {
+        let mut failed = FailedArm {
+            trials: 3,
+            attempts: 6,
+            skipped: 0,
+            reasons: [(VoidReason::Panic, 6)].into(),
+            last: "VFS".into(),
+        };
+        assert_eq!(
+            failure(&failed),
+            "failed: 3 of 3 trials (6 attempts), kernel panic"
+        );
+        failed.reasons = [(VoidReason::Panic, 4), (VoidReason::Silent, 2)].into();
+        failed.skipped = 5;
+        assert_eq!(
+            failure(&failed),
+            "failed: 3 of 3 trials (6 attempts), silent guest 2, kernel panic 4, 5 trials not tried any more"
+        );
+    }
+
+    #[test]
+    fn a_run_of_undecided_verdicts_is_not_called_decided() {
+        let (run, mut judgement) = play::run();
+        assert_eq!(
+            state(&run, &judgement),
+            "finished: all primary metrics decided"
+        );
+        let mut early = run.clone();
+        for entry in &mut early.entries {
+            if let Event::Closed { reason } = &mut entry.event {
+                *reason = "decided after 4 blocks, the most that the plan allows".into();
+            }
+        }
+        let decided = "finished after 4 blocks, the most that the plan allows: decided";
+        assert_eq!(state(&early, &judgement), decided);
+        judgement.comparisons[0].verdict = Verdict::Undecided;
+        assert_eq!(
+            state(&early, &judgement),
+            "finished after 4 blocks, the most that the plan allows: undecided"
         );
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct Coins {
 impl Coins {
     /// Coins for the first `blocks` of at most `cap` blocks, fixed by `key`.
     pub(crate) fn throw(key: &str, blocks: usize, cap: usize) -> Self {
+        // A run directory may hold more blocks than its plan allows; no look reaches beyond the plan's.
+        let blocks = blocks.min(cap);
         let is_whole = cap <= WHOLE;
         let rows = if is_whole { 1 << cap } else { ROWS };
         let column = |byte: usize| -> Vec<u8> {

@@ -8,6 +8,7 @@
 //!   coin       all that chance decided  boundary   how far chance goes            path   what was crossed when
 //! once       figures that others took: one look, less said where the order was not random
 //! stability  odd trials of one arm     gates      what makes an arm fail
+//! headline   what all metrics of an arm come to, in one word
 //! sentinel   blocks that something outside disturbed
 //! table      one arm's averages            curves     its figures against the load
 //! speedup    arms that differ in CPUs alone
@@ -40,6 +41,7 @@ mod design;
 mod differ;
 pub mod eprocess;
 mod gates;
+mod headline;
 pub mod noise;
 pub mod once;
 mod pair;
@@ -87,6 +89,7 @@ pub fn judge(run: &Run) -> Judgement {
         rule: rule::NAME.into(),
         setbacks: warnings::setbacks(run, &measured, &gates),
         warnings: warnings::of(run, &measured, &comparisons),
+        headlines: headline::of(run, &measured, &comparisons),
         any_false: (chances as f64 * run.plan.design.error_rate).min(1.0),
         gates,
         tables: table::of(run, &measured),
@@ -158,8 +161,10 @@ fn compare_arm(
             arm: arm.into(),
             verdict: finding.verdict,
             ratio: finding.ratio,
-            low: finding.interval.map(|(low, _)| low),
-            high: finding.interval.map(|(_, high)| high),
+            low: finding.shown_interval().map(|(low, _)| low),
+            high: finding.shown_interval().map(|(_, high)| high),
+            difference: finding.difference,
+            range: range(pairs),
             blocks: pairs.len() as u32,
             decided_at: finding.decided_at,
             noise: finding.noise,
@@ -176,6 +181,16 @@ fn compare_arm(
         primary.ripened = rule::ripen(*series, design, &key, specs.len() > 1);
     }
     comparisons
+}
+
+/// The lowest and the highest ratio of a block; `None` where some block has none.
+fn range(pairs: &[Pair]) -> Option<(f64, f64)> {
+    let ratio = |pair: &Pair| Some(pair.arm / pair.baseline).filter(|ratio| ratio.is_normal());
+    let ratios: Option<Vec<f64>> = pairs.iter().map(ratio).collect();
+    let ratios = ratios?;
+    let low = ratios.iter().copied().reduce(f64::min)?;
+    let high = ratios.iter().copied().reduce(f64::max)?;
+    Some((low, high))
 }
 
 #[cfg(test)]
@@ -270,5 +285,119 @@ mod tests {
         let judgement = judge(&Play::new().blocks(&[[1.0, 2.0]]).void(2, "7.2").run());
         let text = serde_json::to_string(&judgement).unwrap();
         assert_eq!(serde_json::from_str::<Judgement>(&text).unwrap(), judgement);
+    }
+
+    /// What an arm's trial of one block can be.
+    const ENDINGS: [fn(Play, u32, &str) -> Play; 4] = [
+        |play, _, _| play,
+        |play, block, arm| play.measured(block, arm, 100.0 + f64::from(block)),
+        Play::void,
+        |play, block, arm| {
+            play.void(block, arm).with(|run| {
+                let last = run.attempts.last_mut().expect("an attempt was just added");
+                last.outcome = record::trial::Outcome::Skipped("given up".into());
+            })
+        },
+    ];
+
+    /// What a record may hold where a figure belongs.
+    const FIGURES: [f64; 8] = [
+        1.0,
+        0.0,
+        -0.0,
+        -1.0,
+        f64::NAN,
+        f64::INFINITY,
+        f64::MAX,
+        f64::from_bits(1),
+    ];
+
+    fn all_that_is_said(run: &Run) {
+        let judgement = judge(run);
+        let last = run.attempts.iter().map(|one| one.trial.number);
+        let numbers: Vec<u32> = last.collect();
+        for workload in ["web", "no such workload"] {
+            is_decided(&judgement, workload);
+            for trials in [&numbers[..], &[], &[99]] {
+                disturbance(run, workload, trials);
+            }
+        }
+        serde_json::to_vec(&judgement).unwrap();
+    }
+
+    /// Two blocks of two arms, ended in every way: none, one and two measured trials of each arm, mixed.
+    fn every_mixture(change: impl Fn(&mut Run)) {
+        let ways = ENDINGS.len();
+        for way in 0..ways.pow(4) {
+            let ending = |place: u32| ENDINGS[way / ways.pow(place) % ways];
+            let mut play = Play::new().with(|run| {
+                (run.plan.design.min_blocks, run.plan.design.max_blocks) = (1, 2);
+            });
+            for block in 1..=2 {
+                play = ending(2 * block - 2)(play, block, "6.1");
+                play = ending(2 * block - 1)(play, block, "7.2");
+            }
+            all_that_is_said(&play.with(&change).run());
+        }
+    }
+
+    #[test]
+    fn no_mixture_of_few_trials_panics() {
+        every_mixture(|_| {});
+        every_mixture(|run| run.plan.machine.kind = record::plan::MachineKind::Local);
+        every_mixture(|run| run.opening.ns_per_instruction = Some(2));
+        every_mixture(|run| run.plan.design.min_blocks = 2);
+        // What was measured of a block that was disturbed.
+        every_mixture(|run| {
+            let is_measured = |one: &record::rundir::TrialRecord| {
+                matches!(one.outcome, record::trial::Outcome::Measured(_))
+            };
+            let (struck, kept) = run.attempts.drain(..).partition(is_measured);
+            (run.struck, run.attempts) = (struck, kept);
+            run.facts.truncate(run.attempts.len());
+        });
+    }
+
+    #[test]
+    fn no_figure_panics() {
+        for figure in FIGURES {
+            every_mixture(|run| {
+                for record in run.attempts.iter_mut().filter(|one| one.trial.block == 2) {
+                    if let record::trial::Outcome::Measured(measurement) = &mut record.outcome {
+                        for one in &mut measurement.figures {
+                            one.value = figure;
+                        }
+                    }
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn no_set_of_metrics_panics() {
+        let metrics: [fn(&mut record::trial::Measurement); 5] = [
+            |one| one.figures.clear(),
+            |one| one.figures.truncate(1),
+            |one| one.load = None,
+            |one| one.figures[1].spec.role = Role::Guard,
+            |one| one.figures[0].spec.role = Role::Primary,
+        ];
+        for change in metrics {
+            for arm in ["6.1", "7.2"] {
+                every_mixture(|run| {
+                    for record in run.attempts.iter_mut().filter(|one| one.trial.arm == arm) {
+                        if let record::trial::Outcome::Measured(measurement) = &mut record.outcome {
+                            change(measurement);
+                        }
+                    }
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn more_blocks_than_the_plan_has_are_judged_too() {
+        let few = |run: &mut Run| (run.plan.design.min_blocks, run.plan.design.max_blocks) = (2, 3);
+        all_that_is_said(&Play::new().blocks(&[[100.0, 107.0]; 70]).with(few).run());
     }
 }

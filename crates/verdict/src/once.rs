@@ -76,8 +76,10 @@ pub fn paired(pairs: &[Pair], is_random: bool, direction: Direction, terms: Term
     if is_random && least <= pairs.len() {
         return by_the_rule(pairs, direction, terms);
     }
-    let contrasts = Contrasts::of(pairs, direction, terms.margin)
-        .expect("figures that are not all the same are not all zero");
+    let Some(contrasts) = Contrasts::of(pairs, direction, terms.margin) else {
+        let figures = pairs.iter().map(|pair| pair.arm);
+        return same(figures, (least, pairs.len()), "blocks");
+    };
     let coins = Coins::throw(&format!("once\n{}", terms.seed), pairs.len(), pairs.len());
     let typical = hodges_lehmann(&contrasts.values);
     let spread: Vec<f64> = contrasts
@@ -117,10 +119,18 @@ fn by_the_rule(pairs: &[Pair], direction: Direction, terms: Terms) -> Finding {
         seed: terms.seed,
     };
     let found = rule::decide(&[Series { pairs, direction }], &design, "once").remove(0);
-    let change = |typical| Change {
-        is_ratio: true,
-        typical,
-        interval: found.interval,
+    let change = match (found.ratio, found.difference) {
+        (Some(typical), _) => Some(Change {
+            is_ratio: true,
+            typical,
+            interval: found.interval.or(found.equal_interval),
+        }),
+        (None, Some(shift)) => Some(Change {
+            is_ratio: false,
+            typical: shift.typical,
+            interval: shift.low.zip(shift.high),
+        }),
+        (None, None) => None,
     };
     // The rule's own remedies are those of a plan, which these figures do not have.
     let reason = match (found.verdict, found.noise) {
@@ -132,7 +142,7 @@ fn by_the_rule(pairs: &[Pair], direction: Direction, terms: Terms) -> Finding {
     };
     Finding {
         verdict: found.verdict,
-        change: found.ratio.map(change),
+        change,
         reason,
     }
 }
@@ -156,8 +166,9 @@ pub fn unpaired(baseline: &[f64], arm: &[f64], direction: Direction, terms: Term
         .iter()
         .flat_map(|one| arm.iter().map(move |other| pair(one, other)));
     let crossed: Vec<Pair> = crossed.collect();
-    let contrasts = Contrasts::of(&crossed, direction, terms.margin)
-        .expect("figures that are not all the same are not all zero");
+    let Some(contrasts) = Contrasts::of(&crossed, direction, terms.margin) else {
+        return same(all(), (least, fewer), "runs of each arm");
+    };
     let mut shifts = contrasts.values.clone();
     shifts.sort_by(f64::total_cmp);
     let outside = outside(baseline.len(), arm.len(), terms.error_rate);

@@ -7,7 +7,8 @@
 //! - The primary metric of a workload has half of the plan's error rate, all other metrics share the other half; a
 //!   metric that is alone has all of it. "Equivalent" is a claim of its own and may be wrong as often as the plan says.
 //! - The interval is valid however often was looked. That of the primary metric excludes "no difference" just when
-//!   the metric is better or worse; those of other metrics hold each by itself.
+//!   the metric is better or worse; those of other metrics hold each by itself. An equivalent metric has the interval of
+//!   its own claim instead, which lies within the margin and needs fewer blocks.
 //! - The error rate is one workload's and one arm's. A plan of many has as many chances to be wrong.
 //!
 //! What it assumes: the order in a block was drawn by a fair coin. What it does not do: heed the slow trial among
@@ -16,7 +17,7 @@
 use record::metric::Direction;
 use record::plan::Design;
 use record::units::{show_change, significant};
-use record::verdict::{Pair, Verdict};
+use record::verdict::{Pair, Shift, Verdict};
 
 use crate::coin::Coins;
 use crate::contrast::{Contrasts, Kind};
@@ -45,8 +46,12 @@ pub struct Finding {
     pub decided_at: Option<u32>,
     /// Arm over baseline, typical over blocks; `None` where figures are zero.
     pub ratio: Option<f64>,
-    /// The ratio's interval; `None` while every ratio fits.
+    /// The ratio's interval at the error rate of "better" and "worse"; `None` while every ratio fits.
     pub interval: Option<(f64, f64)>,
+    /// The ratio's interval that "equivalent" stands on: at that claim's own error rate, and within the margin.
+    pub equal_interval: Option<(f64, f64)>,
+    /// The difference in the metric's unit with the interval of its verdict, where some figures are zero.
+    pub difference: Option<Shift>,
     /// Scale of the contrasts of a block around the estimate: paired log-ratios, where there are ratios.
     pub noise: Option<f64>,
     /// What being second in a block does to a trial, as a share.
@@ -66,11 +71,21 @@ impl Finding {
             decided_at: None,
             ratio: None,
             interval: None,
+            equal_interval: None,
+            difference: None,
             noise: None,
             slot: None,
             spent: 0.0,
             more: None,
             reason,
+        }
+    }
+
+    /// The interval that belongs to the verdict.
+    pub fn shown_interval(&self) -> Option<(f64, f64)> {
+        match self.verdict {
+            Verdict::Equivalent => self.equal_interval,
+            Verdict::Better | Verdict::Worse | Verdict::Undecided => self.interval,
         }
     }
 }
@@ -229,15 +244,29 @@ fn find(contrasts: &Contrasts, fallen: Fallen, design: &Design, route: &Route) -
     let (values, slot) = centred(&contrasts.values, &route.second);
     let centre = hodges_lehmann(&values);
     let around: Vec<f64> = values.iter().map(|value| value - centre).collect();
-    let interval = path::interval(contrasts, centre, route.course());
-    let shown = interval.map(|interval| contrasts.shown_interval(interval));
+    let verdict = fallen.map_or(Verdict::Undecided, |(verdict, _)| verdict);
+    let show = |interval: Option<(f64, f64)>| interval.map(|its| contrasts.shown_interval(its));
+    let shown = show(path::interval(contrasts, centre, route.course()));
+    let equal = match verdict {
+        Verdict::Equivalent => show(Some(equal_interval(contrasts, centre, route))),
+        Verdict::Better | Verdict::Worse | Verdict::Undecided => None,
+    };
     let is_ratio = contrasts.kind == Kind::Ratio;
     let spent = route.looks.last().map_or(0.0, |look| look.information);
     let mut finding = Finding {
-        verdict: fallen.map_or(Verdict::Undecided, |(verdict, _)| verdict),
+        verdict,
         decided_at: fallen.map(|(_, blocks)| blocks as u32),
         ratio: is_ratio.then(|| contrasts.shown(centre)),
         interval: shown.filter(|_| is_ratio),
+        equal_interval: equal.filter(|_| is_ratio),
+        difference: (!is_ratio).then(|| {
+            let its = equal.or(shown);
+            Shift {
+                typical: contrasts.shown(centre),
+                low: its.map(|(low, _)| low),
+                high: its.map(|(_, high)| high),
+            }
+        }),
         noise: Some(scale(&around)),
         slot: Some(slot.exp_m1()),
         spent,
@@ -249,14 +278,27 @@ fn find(contrasts: &Contrasts, fallen: Fallen, design: &Design, route: &Route) -
         finding.more = outlook(contrasts, centre, (design, route)).more(values.len() as u32);
     }
     finding.reason = explain(&finding, contrasts, centre, (design, route));
-    if !is_ratio {
-        let difference = significant(contrasts.shown(centre), 3);
-        let within = shown.map_or(String::new(), |(low, high)| {
+    if let Some(shift) = finding.difference {
+        let difference = significant(shift.typical, 3);
+        let within = shift.low.zip(shift.high);
+        let within = within.map_or(String::new(), |(low, high)| {
             format!(" [{}, {}]", significant(low, 3), significant(high, 3))
         });
         finding.reason = format!("difference {difference}{within}: {}", finding.reason);
     }
     finding
+}
+
+/// The shifts that the test behind "equivalent" never excluded. It excluded both margins, so none lies beyond them.
+fn equal_interval(contrasts: &Contrasts, centre: f64, route: &Route) -> (f64, f64) {
+    let course = Course {
+        error_rate: 2.0 * route.equal_rate,
+        ..route.course()
+    };
+    let margin = contrasts.margin;
+    let found = path::interval(contrasts, centre, course);
+    let (low, high) = found.unwrap_or((-margin, margin));
+    (low.clamp(-margin, margin), high.clamp(-margin, margin))
 }
 
 fn explain(
@@ -458,6 +500,29 @@ mod tests {
                 "undecided 0.9863 [0.7856, 1.1615]: anything from -21.44 % to +16.15 % fits the blocks: more blocks of this noise would not settle it (make the window longer)"
             ],
         );
+    }
+
+    #[test]
+    fn an_equivalent_metric_has_its_interval_as_soon_as_it_is_equivalent() {
+        let finding = alone(&pairs(&around(1.0, 0.002, 7)), Direction::Higher, &DESIGN);
+        assert_eq!(finding.verdict, Verdict::Equivalent);
+        assert_eq!(
+            finding.interval, None,
+            "too few blocks to tell a difference"
+        );
+        let (low, high) = finding.shown_interval().unwrap();
+        let margin = 1.0 / 1.01..=1.01;
+        assert!(margin.contains(&low) && margin.contains(&high) && low < 1.0 && 1.0 < high);
+        let zeros: Vec<[f64; 2]> = (0..12)
+            .map(|block| [f64::from(block % 2), f64::from(block % 2)])
+            .collect();
+        let finding = alone(&pairs(&zeros), Direction::Lower, &DESIGN);
+        let shift = finding.difference.unwrap();
+        assert_eq!(
+            (finding.verdict, finding.ratio),
+            (Verdict::Equivalent, None)
+        );
+        assert!(shift.low.unwrap() <= shift.typical && shift.typical <= shift.high.unwrap());
     }
 
     #[test]

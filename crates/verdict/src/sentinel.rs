@@ -109,9 +109,9 @@ fn robbed(all: &[Taken], block: &[u32]) -> Option<String> {
 /// The host itself was slow.
 fn slowed(all: &[Taken], block: &[u32]) -> Option<String> {
     let spin = |taken: &Taken| taken.spin_ns as f64;
-    let usual = median(&all.iter().map(spin).collect::<Vec<f64>>());
     let mine = all.iter().filter(|taken| block.contains(&taken.number));
     let worst = mine.max_by_key(|taken| taken.spin_ns)?;
+    let usual = median(&all.iter().map(spin).collect::<Vec<f64>>());
     (spin(worst) > usual * (1.0 + SLOWER)).then(|| {
         format!(
             "the host was {:.0} % slower than usual beside trial {:03}: a fixed piece of work took {:.2} ms instead of {:.2}",
@@ -184,6 +184,19 @@ mod tests {
             }
         });
         assert_eq!(disturbance(&run, "web", &[5, 6]), None);
+    }
+
+    #[test]
+    fn a_block_without_a_measured_trial_is_not_disturbed() {
+        let none = Play::new().void(1, "6.1").void(1, "7.2").run();
+        assert_eq!(disturbance(&none, "web", &[1, 2]), None);
+        let earlier = Play::new()
+            .blocks(&[[100.0, 100.0]])
+            .void(2, "6.1")
+            .void(2, "7.2")
+            .run();
+        assert_eq!(disturbance(&earlier, "web", &[3, 4]), None);
+        assert_eq!(disturbance(&none, "web", &[]), None);
     }
 
     #[test]

@@ -62,9 +62,15 @@ pub(crate) fn faults(trials: &[&Measurement]) -> BTreeMap<Fault, u64> {
     let mut faults = BTreeMap::new();
     let loads = trials.iter().filter_map(|trial| trial.load.as_ref());
     for (fault, count) in loads.flat_map(|load| &load.faults) {
-        *faults.entry(*fault).or_default() += count;
+        let sum = faults.entry(*fault).or_default();
+        *sum = u64::saturating_add(*sum, *count);
     }
     faults
+}
+
+/// A sum that a damaged record cannot make overflow.
+pub(crate) fn total(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
 }
 
 /// The mean of what `of` says of each; 0 of none.
@@ -119,7 +125,7 @@ fn clients(trials: &[&Measurement]) -> Option<ArmClients> {
         latency.merge(&load.latency);
     }
     (!loads.is_empty()).then(|| ArmClients {
-        served: loads.iter().map(|load| load.ok).sum(),
+        served: total(loads.iter().map(|load| load.ok)),
         served_per_s: mean(&loads, |load| load.ok_per_s()),
         mean_ms: latency.mean_ns() / 1e6,
         faults: faults(trials),

@@ -18,7 +18,7 @@ use record::verdict::{Comparison, Gate, Verdict};
 use crate::differ;
 use crate::pair::Measured;
 use crate::speedup;
-use crate::table::{faults, mean, voids};
+use crate::table::{faults, mean, total, voids};
 
 /// Share of CPU time that may be idle before the server counts as not stressed.
 const IDLE: f64 = 0.1;
@@ -189,7 +189,7 @@ fn unserved(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String> {
             .into_iter()
             .partition(|(fault, _)| fault.is_clients_own());
         let mut warn = |what: &str, faults: &[(_, u64)], meaning: &str| {
-            let count: u64 = faults.iter().map(|(_, count)| count).sum();
+            let count = total(faults.iter().map(|(_, count)| *count));
             if count > 0 {
                 let name = &arm.name;
                 warnings.push(format!(
@@ -203,10 +203,10 @@ fn unserved(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<String> {
             &clients,
             "the clients were the limit, not the arm",
         );
-        let unsent: u64 = trials
+        let unsent = trials
             .iter()
-            .filter_map(|trial| Some(trial.load.as_ref()?.unsent))
-            .sum();
+            .filter_map(|trial| Some(trial.load.as_ref()?.unsent));
+        let unsent = total(unsent);
         if unsent > 0 {
             let name = &arm.name;
             warnings.push(format!(

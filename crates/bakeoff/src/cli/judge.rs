@@ -16,7 +16,7 @@ pub struct JudgeArgs {
     /// A run directory; or files and directories of figures, `ARM=PATH` where the arm is not in them
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<String>,
-    /// Exit with status 1 when any arm has this verdict; on a primary metric, in a run directory
+    /// Exit with status 1 when any arm has this verdict, with 2 when that cannot be told
     #[arg(long, value_enum)]
     pub fail_on: Option<FailOn>,
 
@@ -32,24 +32,31 @@ pub struct JudgeArgs {
     /// Less is better, for all metrics
     #[arg(long, help_heading = FIGURES)]
     pub lower_is_better: bool,
-    /// Differences below this are called equivalent
-    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = margin)]
-    #[arg(help_heading = FIGURES)]
-    pub margin: f64,
-    /// Chance of any wrong verdict, all metrics and arms together
-    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = error_rate)]
-    #[arg(help_heading = FIGURES)]
-    pub error_rate: f64,
+    /// Differences below this are called equivalent [default: 2%]
+    #[arg(long, value_name = "SHARE", value_parser = margin, help_heading = FIGURES)]
+    pub margin: Option<f64>,
+    /// Chance of any wrong verdict, all metrics and arms together [default: 1%]
+    #[arg(long, value_name = "SHARE", value_parser = error_rate, help_heading = FIGURES)]
+    pub error_rate: Option<f64>,
     /// Take each sample inside a run as a run of its own; your word that they are as different
     #[arg(long, help_heading = FIGURES)]
     pub samples_are_runs: bool,
-    /// Seed of the resampling
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = FIGURES)]
-    pub seed: u64,
+    /// Seed of the resampling [default: 1]
+    #[arg(long, value_name = "N", help_heading = FIGURES)]
+    pub seed: Option<u64>,
     /// Print Markdown for a pull request
     #[arg(long, conflicts_with = "json")]
     pub markdown: bool,
 }
+
+/// The margin where none is typed.
+pub(crate) const MARGIN: f64 = 0.02;
+
+/// The error rate where none is typed.
+pub(crate) const ERROR_RATE: f64 = 0.01;
+
+/// The seed where none is typed.
+pub(crate) const SEED: u64 = 1;
 
 const FIGURES: &str = "Figures of other tools";
 

@@ -90,13 +90,8 @@ pub(super) fn compare(sheets: Vec<Sheet>, asked: &Asked) -> Result<Figures, Vec<
         notes.remarks.append(&mut sheet.remarks);
         readings.append(&mut sheet.readings);
     }
-    if asked.samples_are_runs && readings.iter().any(|one| one.run != Run::Own) {
-        notes
-            .remarks
-            .insert("each sample is taken as a run of its own, on your word".into());
-        for reading in &mut readings {
-            reading.run = Run::Own;
-        }
+    if asked.samples_are_runs {
+        take_samples_for_runs(&mut readings, &file, &mut notes);
     }
     let arms = in_order(readings.iter().map(|reading| reading.arm.as_str()));
     let (baseline, baseline_why) = baseline(&arms, asked, &file, &mut notes);
@@ -145,6 +140,18 @@ pub(super) fn compare(sheets: Vec<Sheet>, asked: &Asked) -> Result<Figures, Vec<
         baseline_why,
         questions,
     })
+}
+
+fn take_samples_for_runs(readings: &mut [Reading], file: &str, notes: &mut Notes) {
+    if readings.iter().all(|one| one.run == Run::Own) {
+        let what = "--samples-are-runs does not apply: each figure is a run of its own".into();
+        notes.wrong((file, 0), what, "leave it out");
+    }
+    let remark = "each sample is taken as a run of its own, on your word";
+    notes.remarks.insert(remark.into());
+    for reading in readings {
+        reading.run = Run::Own;
+    }
 }
 
 fn in_order<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {

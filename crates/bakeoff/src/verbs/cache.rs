@@ -7,6 +7,8 @@ use machine::task::Task;
 use record::units::show_bytes;
 use serde_json::json;
 
+use crate::out;
+
 use super::{End, at_work, print_json};
 use crate::cli::CacheVerb;
 
@@ -42,14 +44,14 @@ fn list(cache: &Cache, limit_bytes: u64, json: bool) -> Result<End> {
         return Ok(End::Done);
     }
     for entry in &entries {
-        println!("{}", told(entry));
+        out::line(&told(entry));
     }
-    println!(
+    out::line(&format!(
         "{} in {} (limit {})",
         show_bytes(bytes),
         cache.root().display(),
         show_bytes(limit_bytes)
-    );
+    ));
     Ok(End::Done)
 }
 
@@ -78,17 +80,17 @@ fn tell(pruned: &Pruned, mode: Mode, json: bool) -> Result<End> {
         return Ok(End::Done);
     }
     for line in pruned.lines() {
-        println!("{line}");
+        out::line(&line);
     }
     let verb = match mode {
         Mode::Remove => "is",
         Mode::Tell => "would be",
     };
-    println!(
+    out::line(&format!(
         "the cache had {}, and {verb} {} now (limit {})",
         show_bytes(pruned.before_bytes),
         show_bytes(pruned.after_bytes),
         show_bytes(pruned.limit_bytes)
-    );
+    ));
     Ok(End::Done)
 }

@@ -13,6 +13,7 @@ use crate::cli::EmulatorArgs;
 
 use super::forecast::{self, Forecast, Length};
 use super::{End, print_json, read_plan};
+use crate::out;
 
 /// Checks a plan without booting anything; all mistakes are told at once.
 pub(super) fn check(
@@ -35,11 +36,7 @@ pub(super) fn check(
                 print_json(&summary(&plan, &forecasts, &warned))?;
             } else {
                 let lengths = forecast::lengths(&plan, path);
-                print!(
-                    "{}{}",
-                    lines(&plan, &lengths),
-                    outlook(&plan, &forecasts, &warned)
-                );
+                out::text(&(lines(&plan, &lengths) + &outlook(&plan, &forecasts, &warned)));
             }
         }
         Err(why) => match why.downcast::<Problems>() {

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{End, at_work, print_json};
 use crate::cli::EmulatorArgs;
+use crate::out;
 
 /// Examines the host; refused when something is missing that bakeoff cannot run without.
 pub(super) fn doctor(emulator: &EmulatorArgs, json: bool) -> Result<End> {
@@ -41,8 +42,8 @@ fn told(finding: &Finding) -> serde_json::Value {
 
 fn print(finding: &Finding) {
     let (state, remedy) = parts(finding);
-    println!("{state:8} {:22} {}", finding.what, finding.found);
+    out::line(&format!("{state:8} {:22} {}", finding.what, finding.found));
     if !remedy.is_empty() {
-        println!("         {remedy}");
+        out::line(&format!("         {remedy}"));
     }
 }

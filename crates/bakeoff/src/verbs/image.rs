@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{End, at_work, print_json};
 use crate::cli::ImageVerb;
+use crate::out;
 
 /// Lists or builds images.
 pub(super) fn run(verb: &ImageVerb, json: bool) -> Result<End> {
@@ -30,11 +31,11 @@ fn list(json: bool) -> Result<End> {
         print_json(&json!({ "recipes": image::recipes(), "built": built }))?;
         return Ok(End::Done);
     }
-    println!("recipes: {}", image::recipes().join(", "));
+    out::line(&format!("recipes: {}", image::recipes().join(", ")));
     for (image, about) in &built {
         print_image(image);
         if let Some(about) = about {
-            println!("  from {}", about.line());
+            out::line(&format!("  from {}", about.line()));
         }
     }
     Ok(End::Done)
@@ -73,9 +74,9 @@ fn print_image(image: &Image) {
         bytes,
         ..
     } = image;
-    println!(
+    out::line(&format!(
         "{recipe} {sha256:.12} {}\n  {}",
         show_bytes(*bytes),
         path.display()
-    );
+    ));
 }

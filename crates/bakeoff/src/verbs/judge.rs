@@ -7,14 +7,12 @@ mod words;
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use record::metric::Role;
 use record::rundir;
-use record::verdict::{Judgement, Verdict};
 
 use super::{End, print_json};
-use crate::cli::FailOn;
 use crate::cli::judge::JudgeArgs;
 use crate::foreign;
+use crate::out;
 
 /// Judges; nothing that is judged is changed.
 pub(super) fn judge(args: &JudgeArgs, json: bool) -> Result<End> {
@@ -25,17 +23,28 @@ pub(super) fn judge(args: &JudgeArgs, json: bool) -> Result<End> {
     figures::judge(args, json)
 }
 
-/// A run has its plan, which says all that figures of other tools do not.
+/// A run has its plan, which says all that figures of other tools do not. A margin that was chosen after the figures
+/// were seen has no error rate.
 fn refuse_options(args: &JudgeArgs) -> Result<()> {
-    let typed = args.baseline.is_some()
-        || !args.metric.is_empty()
-        || args.higher_is_better
-        || args.lower_is_better
-        || args.samples_are_runs;
-    if typed {
+    let typed = [
+        (args.baseline.is_some(), "--baseline"),
+        (!args.metric.is_empty(), "--metric"),
+        (args.higher_is_better, "--higher-is-better"),
+        (args.lower_is_better, "--lower-is-better"),
+        (args.margin.is_some(), "--margin"),
+        (args.error_rate.is_some(), "--error-rate"),
+        (args.samples_are_runs, "--samples-are-runs"),
+        (args.seed.is_some(), "--seed"),
+    ];
+    let typed: Vec<&str> = typed
+        .into_iter()
+        .filter_map(|(is_typed, name)| is_typed.then_some(name))
+        .collect();
+    if !typed.is_empty() {
         bail!(
-            "a run directory is judged by its own plan: {} (leave out --baseline, --metric and the \
-             directions)",
+            "a run is judged by the plan that it was made by, because what is chosen after the figures are seen has no \
+             error rate: {} with {} (leave it out, or run a plan that says so)",
+            typed.join(", "),
             args.paths[0]
         );
     }
@@ -48,38 +57,10 @@ fn own_run(dir: &Path, args: &JudgeArgs, json: bool) -> Result<End> {
     if json {
         print_json(&judgement)?;
     } else if args.markdown {
-        print!("{}", report::markdown(&run, &judgement));
+        out::text(&report::markdown(&run, &judgement));
     } else {
-        print!(
-            "{}",
-            report::terminal(&run, &judgement, super::report::width())
-        );
+        let width = super::report::width();
+        out::text(&report::terminal(&run, &judgement, width));
     }
-    Ok(gate(&judgement, args.fail_on))
-}
-
-/// Whether the gate trips: on an arm that fails, and on primary metrics, because they alone decide.
-pub(super) fn gate(judgement: &Judgement, fail_on: Option<FailOn>) -> End {
-    if fail_on.is_some() && !judgement.gates.is_empty() {
-        return End::Tripped;
-    }
-    let primary = judgement
-        .comparisons
-        .iter()
-        .filter(|one| one.spec.role == Role::Primary);
-    end(primary.map(|one| one.verdict), fail_on)
-}
-
-/// How a command ends that has found these verdicts.
-fn end(mut verdicts: impl Iterator<Item = Verdict>, fail_on: Option<FailOn>) -> End {
-    let trips = |verdict: Verdict| match (fail_on, verdict) {
-        (None, _) | (_, Verdict::Better | Verdict::Equivalent) => false,
-        (Some(FailOn::Worse), verdict) => verdict == Verdict::Worse,
-        (Some(FailOn::Undecided), Verdict::Worse | Verdict::Undecided) => true,
-    };
-    if verdicts.any(trips) {
-        End::Tripped
-    } else {
-        End::Done
-    }
+    super::gate::gate(&run, &judgement, args.fail_on)
 }

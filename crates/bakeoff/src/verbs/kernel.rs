@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::{End, at_work, print_json};
 use crate::cli::KernelVerb;
+use crate::out;
 
 /// Lists or fetches kernels.
 pub(super) fn run(verb: &KernelVerb, json: bool) -> Result<End> {
@@ -42,12 +43,12 @@ fn list_cached(json: bool) -> Result<End> {
         return Ok(End::Done);
     }
     for (kernel, about) in &kernels {
-        println!(
+        out::line(&format!(
             "{} {:.12} ({})",
             kernel.release, kernel.sha256, kernel.package
-        );
+        ));
         if let Some(about) = about {
-            println!("  from {}", about.line());
+            out::line(&format!("  from {}", about.line()));
         }
     }
     Ok(End::Done)
@@ -68,7 +69,10 @@ fn list(suite: &str, refresh: bool, json: bool) -> Result<End> {
             bytes,
         } in &offers
         {
-            println!("{release:36} {version:28} {:>9}", show_bytes(*bytes));
+            out::line(&format!(
+                "{release:36} {version:28} {:>9}",
+                show_bytes(*bytes)
+            ));
         }
     }
     Ok(End::Done)
@@ -97,10 +101,10 @@ fn fetch(name: &str, modules: Option<&Path>, refresh: bool, json: bool) -> Resul
             "modules": modules, "sha256": sha256,
         }))?;
     } else {
-        println!(
+        out::line(&format!(
             "{release} ({package})\n  {}\n  sha256 {sha256}",
             vmlinuz.display()
-        );
+        ));
     }
     Ok(End::Done)
 }

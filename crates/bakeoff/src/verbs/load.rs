@@ -27,6 +27,7 @@ use anyhow::{Result, ensure};
 
 use super::{End, print_json};
 use crate::cli::load::LoadArgs;
+use crate::out;
 use live::Live;
 use order::{Course, Order};
 use outcome::{Outcome, Run, Search};
@@ -51,7 +52,7 @@ pub(super) fn load(args: &LoadArgs, json: bool) -> Result<End> {
     if json {
         print_json(&json::value(&order, &outcome))?;
     } else {
-        print!("{}", summary::text(&order, &outcome));
+        out::text(&summary::text(&order, &outcome));
     }
     if let Some(path) = &args.hdr {
         files::write_hdr(path, &outcome, began)?;

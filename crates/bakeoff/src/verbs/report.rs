@@ -8,6 +8,7 @@ use record::verdict::Judgement;
 use serde_json::json;
 
 use super::{End, print_json};
+use crate::out;
 
 /// Writes verdict.json, report.html and report.md again.
 pub(super) fn report(dir: &Path, json: bool) -> Result<End> {
@@ -17,7 +18,7 @@ pub(super) fn report(dir: &Path, json: bool) -> Result<End> {
     if json {
         print_json(&json!({ "html": page, "markdown": page.with_extension("md") }))?;
     } else {
-        println!("{}", page.display());
+        out::line(&page.display().to_string());
     }
     Ok(End::Done)
 }

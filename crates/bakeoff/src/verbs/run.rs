@@ -8,14 +8,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use machine::clock::HostClock;
-use record::plan;
-use record::rundir::{self, RunDir};
+use record::plan::{self, MachineKind};
+use record::rundir::{self, Run, RunDir};
+use record::verdict::Judgement;
 use serde_json::json;
 
-use super::{End, judge, read_plan, report};
+use super::{End, gate, read_plan, report};
 use crate::cli::RunArgs;
 use crate::greeting;
+use crate::lab::repeat::Repeated;
 use crate::lab::{self, Finish, Lab};
+use crate::out;
 use crate::prepare::{self, Sources};
 use crate::show::Show;
 
@@ -30,6 +33,11 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     } else {
         read_plan(&args.plan, qemu.as_deref())?
     };
+    if args.refresh && plan.machine.kind == MachineKind::Local {
+        bail!(
+            "--refresh does not apply to a machine of kind \"local\": nothing is fetched for it (leave it out)"
+        );
+    }
     let dir = RunDir::open(&out, &text)?;
     refuse_another_plan(&dir, &text)?;
     let show = Show::new(json);
@@ -51,16 +59,25 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
         jobs,
         show: &|news| show.tell(news),
     };
-    let finish = lab::run(&lab, prepared.opening(&plan, &text))?;
+    let ended = lab::run(&lab, prepared.opening(&plan, &text));
     show.close();
+    let finish = match ended {
+        // What failed is in the report; it is written before it is said that the run stopped.
+        Err(why) if why.is::<Repeated>() => {
+            let run = rundir::load(dir.path(), &workload::check)?;
+            report::write(&dir, &run, &verdict::judge(&run))?;
+            return Err(why);
+        }
+        ended => ended?,
+    };
     let run = rundir::load(dir.path(), &workload::check)?;
     let judgement = verdict::judge(&run);
     let page = report::write(&dir, &run, &judgement)?;
     if json {
-        println!("{}", json!({ "judgement": judgement, "report": page }));
+        out::line(&json!({ "judgement": judgement, "report": page }).to_string());
     } else {
-        print!("{}", ::report::terminal(&run, &judgement, report::width()));
-        println!("report: {}", page.display());
+        out::text(&::report::terminal(&run, &judgement, report::width()));
+        out::line(&format!("report: {}", page.display()));
     }
     if args.timings {
         timings::tell(&run, json);
@@ -69,12 +86,21 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
         rig::tell(&run, &judgement, json)?;
     }
     match finish {
-        Finish::Complete => Ok(judge::gate(&judgement, args.fail_on)),
+        Finish::Complete => end(&run, &judgement, args),
         Finish::Interrupted => bail!(
             "interrupted; nothing is lost: go on with bakeoff run {}",
             again(args).join(" ")
         ),
     }
+}
+
+/// A run whose baseline never gave a figure has no answer, with a gate or without.
+fn end(run: &Run, judgement: &Judgement, args: &RunArgs) -> Result<End> {
+    let failed = gate::baseline_failed(run, judgement);
+    if !failed.is_empty() && failed.len() == run.plan.workloads.len() {
+        bail!("nothing to compare: {}", failed.join("; "));
+    }
+    gate::gate(run, judgement, args.fail_on)
 }
 
 /// `runs/NAME` below the working directory, `runs/NAME-a-a` for a baseline against itself.

@@ -7,15 +7,13 @@ use clap::CommandFactory;
 
 use super::End;
 use crate::cli::Cli;
+use crate::out;
 
 /// Prints completions for a shell.
 pub(super) fn completions(shell: clap_complete::Shell) -> End {
-    clap_complete::generate(
-        shell,
-        &mut Cli::command(),
-        "bakeoff",
-        &mut std::io::stdout(),
-    );
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "bakeoff", &mut script);
+    out::text(&String::from_utf8_lossy(&script));
     End::Done
 }
 
@@ -23,6 +21,6 @@ pub(super) fn completions(shell: clap_complete::Shell) -> End {
 pub(super) fn man(dir: &Path) -> Result<End> {
     clap_mangen::generate_to(Cli::command(), dir)
         .with_context(|| format!("cannot write man pages: {}", dir.display()))?;
-    println!("{}", dir.display());
+    out::line(&dir.display().to_string());
     Ok(End::Done)
 }

@@ -22,6 +22,7 @@ use self::play::Tally;
 use super::forecast::{self, Known, Past};
 use super::{End, check, print_json, read_plan, watch_signals};
 use crate::cli::simulate::SimulateArgs;
+use crate::out;
 use crate::show::Show;
 
 /// Truths, in margins by which every arm is worse than the baseline. Gains are found as often as losses.
@@ -64,11 +65,11 @@ pub(super) fn simulate(args: &SimulateArgs, as_json: bool) -> Result<End> {
             &json!({ "scenes": scenes, "boots_counted": boots_counted, "warnings": warnings }),
         )?;
     } else {
-        print!("{}", head(&plan, args));
+        out::text(&head(&plan, args));
         for (scene, tallies) in scenes.iter().zip(tallies.chunks(TRUTHS.len())) {
-            print!("{}", table(&plan, scene, tallies));
+            out::text(&table(&plan, scene, tallies));
         }
-        print!("{}", foot(&warnings, boots_counted));
+        out::text(&foot(&warnings, boots_counted));
     }
     let played = tallies.iter().map(|tally| tally.blocks.len()).min();
     if played < Some(args.runs as usize) {

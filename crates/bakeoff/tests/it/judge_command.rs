@@ -842,7 +842,7 @@ fn a_run_directory_has_its_own_terms() {
         &[("run/plan.toml", "")],
         &["run", "--metric", "throughput"],
         &expect![[r#"
-            bakeoff: a run directory is judged by its own plan: run (leave out --baseline, --metric and the directions)
+            bakeoff: a run is judged by the plan that it was made by, because what is chosen after the figures are seen has no error rate: --metric with run (leave it out, or run a plan that says so)
         "#]],
     );
 }

@@ -303,3 +303,40 @@ fn a_run_that_is_killed_leaves_no_process_cgroup_or_sysctl_behind() {
     // A cgroup can be removed only when no process is left in it.
     wait_for("the janitor", || !cgroup(pid) && swappiness() == before);
 }
+
+#[test]
+fn a_pattern_that_matches_on_no_arm_stops_the_run_after_its_first_block() {
+    if !can_run() {
+        return;
+    }
+    let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = tempfile::tempdir().unwrap();
+    let text = plan("1s");
+    let (head, rest) = text.split_once("[[workload]]").unwrap();
+    let (_, design) = rest.split_once("[design]").unwrap();
+    let workload = "[[workload]]\nkind = \"command\"\ncommand = [\"sh\", \"-c\", \"echo first; echo speed 12\"]\n\
+                    [[workload.metric]]\nname = \"rate\"\nunit = \"IO/s\"\nbetter = \"higher\"\n\
+                    pattern = \"rate: ([0-9.]+)\"\n[design]";
+    let head = head.replace("config = \"server_tokens off;\"\n", "");
+    let text = format!("{head}{workload}{design}");
+    let said = || {
+        let end = run_plan(dir.path(), &text).wait_with_output().unwrap();
+        assert_eq!(end.status.code(), Some(2));
+        String::from_utf8(end.stderr).unwrap()
+    };
+    let first = said();
+    let (_, last) = first.split_once("bakeoff: ").unwrap();
+    expect_test::expect![[r#"
+        block 1: no figure on any arm of command, each attempt failed the same way: check failed: drive the load: metric rate: nothing was said that matches rate: ([0-9.]+)
+          first
+          speed 12
+        (mend the plan and begin a new run with --out DIR; or mend the machine, and the same command goes on)
+    "#]].assert_eq(last);
+    assert!(dir.path().join("runs/plan/report.html").exists());
+    // The same command tries once more, in case the machine was mended.
+    let second = said();
+    assert!(
+        second.contains("bakeoff: blocks 1 to 2: no figure on any arm of command"),
+        "{second}"
+    );
+}

@@ -8,7 +8,9 @@
 mod bad_guests;
 mod bad_input;
 mod crate_edges;
+mod damaged_runs;
 mod fuzz;
+mod gates;
 mod judge_command;
 mod load_command;
 mod load_hosts;

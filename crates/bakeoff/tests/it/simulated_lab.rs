@@ -18,7 +18,7 @@ use record::verdict::{Judgement, Verdict};
 use record::wire::{Greeting, PROTOCOL};
 use serde_json::Value;
 
-const PLAN: &str = r#"
+pub(crate) const PLAN: &str = r#"
 title = "a simulated comparison"
 baseline = "old"
 [machine]
@@ -45,7 +45,7 @@ seed = 11
 
 /// A world to run the plan in.
 pub(crate) struct World {
-    plan: Plan,
+    pub(crate) plan: Plan,
     machine: FakeMachine,
     /// Trials at a time.
     pub(crate) jobs: usize,
@@ -102,6 +102,11 @@ impl World {
         }
     }
 
+    /// The boots of one arm end so, one after the other.
+    pub(crate) fn fail(&mut self, arm: &str, boots: &[Behaviour]) {
+        self.machine.arms.get_mut(arm).unwrap().boots = boots.into();
+    }
+
     /// Runs in `dir`; `interrupt` is asked after each journal entry whether to stop.
     pub(crate) fn run(
         &self,
@@ -112,7 +117,7 @@ impl World {
     }
 
     /// The same with another text of the plan.
-    fn run_text(
+    pub(crate) fn run_text(
         &self,
         dir: &Path,
         text: &str,

@@ -7,11 +7,13 @@ use serde_json::json;
 use verdict::once::{self, Finding, Terms};
 
 use super::words;
-use crate::cli::judge::JudgeArgs;
+use crate::cli::FailOn;
+use crate::cli::judge::{ERROR_RATE, JudgeArgs, MARGIN, SEED};
+use crate::foreign;
 use crate::foreign::compare::{Asked, Question};
 use crate::foreign::layout::{Layout, Order};
-use crate::foreign::{self, Figures};
-use crate::verbs::{End, check, print_json};
+use crate::out;
+use crate::verbs::{End, check, gate, print_json};
 
 /// One question and what is said to it.
 pub(super) struct Answer<'q> {
@@ -30,27 +32,28 @@ pub(super) fn judge(args: &JudgeArgs, json: bool) -> Result<End> {
         }
         read => read?,
     };
-    let terms = terms(args, &figures);
+    let terms = terms(args);
+    let share = Terms {
+        error_rate: terms.error_rate / figures.questions.len() as f64,
+        ..terms
+    };
     let answers: Vec<Answer<'_>> = figures
         .questions
         .iter()
         .map(|question| Answer {
             question,
-            finding: answer(question, terms),
+            finding: answer(question, share),
         })
         .collect();
     if json {
-        print_json(&words::json(&figures, &answers, args))?;
+        print_json(&words::json(&figures, &answers, terms))?;
     } else if args.markdown {
-        print!("{}", words::markdown(&figures, &answers, args));
+        out::text(&words::markdown(&figures, &answers, terms));
     } else {
         let width = crate::verbs::report::width();
-        print!("{}", words::terminal(&figures, &answers, args, width));
+        out::text(&words::terminal(&figures, &answers, terms, width));
     }
-    Ok(super::end(
-        answers.iter().map(|one| one.finding.verdict),
-        args.fail_on,
-    ))
+    gate(&answers, args.fail_on)
 }
 
 fn asked(args: &JudgeArgs) -> Asked {
@@ -67,14 +70,44 @@ fn asked(args: &JudgeArgs) -> Asked {
     }
 }
 
-/// All comparisons share the error rate in equal parts, so that it holds for any wrong verdict among
-/// them, however they hang together (Bonferroni).
-fn terms(args: &JudgeArgs, figures: &Figures) -> Terms {
+/// What was typed, or its default. All comparisons share the error rate in equal parts, so that it holds for any wrong
+/// verdict among them, however they hang together (Bonferroni).
+fn terms(args: &JudgeArgs) -> Terms {
     Terms {
-        margin: args.margin,
-        error_rate: args.error_rate / figures.questions.len() as f64,
-        seed: args.seed,
+        margin: args.margin.unwrap_or(MARGIN),
+        error_rate: args.error_rate.unwrap_or(ERROR_RATE),
+        seed: args.seed.unwrap_or(SEED),
     }
+}
+
+/// Every metric of such figures is a primary one.
+fn gate(answers: &[Answer<'_>], fail_on: Option<FailOn>) -> Result<End> {
+    let Some(fail_on) = fail_on else {
+        return Ok(End::Done);
+    };
+    let told = |answer: &Answer<'_>, what: &str| {
+        format!(
+            "{} of {} {what}",
+            answer.question.metric, answer.question.arm
+        )
+    };
+    let has_interval = |finding: &Finding| finding.change.is_some_and(|one| one.interval.is_some());
+    let trips = |answer: &&Answer<'_>| match (fail_on, answer.finding.verdict) {
+        (_, Verdict::Worse) => true,
+        (FailOn::Undecided, Verdict::Undecided) => has_interval(&answer.finding),
+        (FailOn::Worse | FailOn::AnyWorse, Verdict::Undecided)
+        | (_, Verdict::Better | Verdict::Equivalent) => false,
+    };
+    let is_open = |answer: &&Answer<'_>| {
+        answer.finding.verdict == Verdict::Undecided && !has_interval(&answer.finding)
+    };
+    let found = answers.iter().filter(trips);
+    let found = found.map(|one| told(one, &format!("is {}", one.finding.verdict.word())));
+    gate::answer(fail_on, &found.collect::<Vec<_>>(), || {
+        let open = answers.iter().filter(is_open);
+        open.map(|one| told(one, &format!("is undecided: {}", one.finding.reason)))
+            .collect()
+    })
 }
 
 fn answer(question: &Question, terms: Terms) -> Finding {

@@ -6,10 +6,9 @@ use record::metric::Direction;
 use record::units::{show_change, significant};
 use record::verdict::Verdict;
 use serde_json::{Value, json};
-use verdict::once::Change;
+use verdict::once::{Change, Terms};
 
 use super::figures::Answer;
-use crate::cli::judge::JudgeArgs;
 use crate::foreign::Figures;
 use crate::foreign::layout::Layout;
 
@@ -19,14 +18,14 @@ const HEAD: [&str; 6] = ["metric", "arm", "verdict", "change", "interval", "from
 pub(super) fn terminal(
     figures: &Figures,
     answers: &[Answer<'_>],
-    args: &JudgeArgs,
+    terms: Terms,
     width: usize,
 ) -> String {
     let mut lines = figures.files.clone();
     lines.push(baseline(figures));
     lines.push(String::new());
     lines.push("know before reading:".into());
-    for remark in remarks(figures, answers, args) {
+    for remark in remarks(figures, answers, terms) {
         lines.extend(report::wrap(&remark, "- ", width));
     }
     lines.push(String::new());
@@ -49,7 +48,7 @@ pub(super) fn terminal(
 }
 
 /// For a pull request: a short table and the words.
-pub(super) fn markdown(figures: &Figures, answers: &[Answer<'_>], args: &JudgeArgs) -> String {
+pub(super) fn markdown(figures: &Figures, answers: &[Answer<'_>], terms: Terms) -> String {
     let line = |cells: &[String]| {
         let cells: Vec<String> = cells.iter().map(|cell| escape(cell)).collect();
         format!("| {} |", cells.join(" | "))
@@ -78,14 +77,14 @@ pub(super) fn markdown(figures: &Figures, answers: &[Answer<'_>], args: &JudgeAr
         .files
         .iter()
         .cloned()
-        .chain(remarks(figures, answers, args));
+        .chain(remarks(figures, answers, terms));
     lines.extend(told.map(|remark| format!("- {}", escape(&remark))));
     lines.push("\n</details>".into());
     lines.join("\n") + "\n"
 }
 
 /// For machines.
-pub(super) fn json(figures: &Figures, answers: &[Answer<'_>], args: &JudgeArgs) -> Value {
+pub(super) fn json(figures: &Figures, answers: &[Answer<'_>], terms: Terms) -> Value {
     let comparison = |answer: &Answer<'_>| {
         let (question, finding) = (answer.question, &answer.finding);
         let change = finding.change;
@@ -109,8 +108,8 @@ pub(super) fn json(figures: &Figures, answers: &[Answer<'_>], args: &JudgeArgs) 
     };
     json!({
         "version": 1, "files": figures.files, "baseline": figures.baseline,
-        "margin": args.margin, "error_rate": args.error_rate, "seed": args.seed,
-        "remarks": remarks(figures, answers, args),
+        "margin": terms.margin, "error_rate": terms.error_rate, "seed": terms.seed,
+        "remarks": remarks(figures, answers, terms),
         "comparisons": answers.iter().map(comparison).collect::<Vec<_>>(),
     })
 }
@@ -123,7 +122,7 @@ fn baseline(figures: &Figures) -> String {
 }
 
 /// Design, directions, errors: each thing once.
-fn remarks(figures: &Figures, answers: &[Answer<'_>], args: &JudgeArgs) -> Vec<String> {
+fn remarks(figures: &Figures, answers: &[Answer<'_>], terms: Terms) -> Vec<String> {
     let mut remarks = Vec::new();
     let designs: BTreeSet<String> = answers
         .iter()
@@ -140,7 +139,7 @@ fn remarks(figures: &Figures, answers: &[Answer<'_>], args: &JudgeArgs) -> Vec<S
     let all = directions.into_iter();
     remarks.extend(all.map(|(direction, metrics)| format!("{direction}: {}", metrics.join(", "))));
     remarks.extend(figures.remarks.iter().cloned());
-    let (count, rate) = (answers.len(), percent(args.error_rate));
+    let (count, rate) = (answers.len(), percent(terms.error_rate));
     remarks.push(match count {
         1 => format!("the chance of a wrong verdict is at most {rate}, if nobody looked before"),
         _ => {

@@ -13,6 +13,7 @@ use record::load::LoadResult;
 use super::ports::Ports;
 use super::wire::{self, LONG_BYTES, Secret, Side, ToFollower, ToLeader, Wire};
 use crate::greeting;
+use crate::out;
 
 /// How often a follower that waits looks whether it is to stop.
 const NAP: Duration = Duration::from_millis(50);
@@ -23,18 +24,18 @@ pub(super) fn follow(at: SocketAddr, secret: &Secret, stop: &AtomicBool) -> Resu
     listener
         .set_nonblocking(true)
         .context("cannot look for a leader now and then")?;
-    eprintln!("waiting for a leader: {}", listener.local_addr()?);
+    out::error_line(&format!("waiting for a leader: {}", listener.local_addr()?));
     while !stop.load(Ordering::Relaxed) {
         let Ok((stream, leader)) = listener.accept() else {
             std::thread::sleep(NAP);
             continue;
         };
         match serve(stream, secret, stop) {
-            Ok(result) => eprintln!(
+            Ok(result) => out::error_line(&format!(
                 "{leader}: done: {} planned, {} ok",
                 result.planned, result.ok
-            ),
-            Err(why) => eprintln!("{leader}: {why:#}"),
+            )),
+            Err(why) => out::error_line(&format!("{leader}: {why:#}")),
         }
     }
     Ok(())

@@ -10,6 +10,7 @@ use load::Tick;
 use record::latency::Packed;
 
 use super::summary::{show_count, show_ns};
+use crate::out;
 
 /// Seconds that the small curve shows.
 const CURVE_S: usize = 60;
@@ -58,7 +59,7 @@ impl Live {
                 bar.set_message(line);
                 bar.set_prefix(self.curve());
             }
-            Form::Lines => eprintln!("{line}"),
+            Form::Lines => out::error_line(&line),
             Form::Silent => {}
         }
     }

@@ -19,6 +19,8 @@ use serde_json::json;
 use verdict::eprocess::{self, Rig};
 use verdict::plan;
 
+use crate::out;
+
 /// Numbers of blocks for which the smallest difference is told.
 const BLOCKS: [u32; 3] = [10, 30, 100];
 
@@ -54,29 +56,31 @@ pub(super) fn tell(run: &Run, judgement: &Judgement, json: bool) -> Result<()> {
             .iter()
             .map(|one| as_json(one, error_rate))
             .collect();
-        println!("{}", json!({ "rig": evidence, "metrics": metrics }));
+        out::line(&json!({ "rig": evidence, "metrics": metrics }).to_string());
         return Ok(());
     }
-    println!("\nwhat this machine can show (found in 95 of 100 runs, error rate {error_rate}):");
-    println!(
+    out::line(&format!(
+        "\nwhat this machine can show (found in 95 of 100 runs, error rate {error_rate}):"
+    ));
+    out::line(&format!(
         "{:12} {:14} {:>9} {:>9} {:>10} {:>9} {:>9} {:>9}",
         "workload", "metric", "noise", "slot", "odd trials", "10 blocks", "30", "100"
-    );
+    ));
     for comparison in &judgement.comparisons {
-        println!("{}", line(comparison, error_rate));
+        out::line(&line(comparison, error_rate));
     }
-    match rig {
-        Rig::Sound(evidence) => println!(
+    out::line(&match rig {
+        Rig::Sound(evidence) => format!(
             "the rig is sound so far: {} blocks of {} A/A runs on this machine, evidence against it {} (100 breaks it)",
             contrasts.len(),
             life.runs.len(),
             significant(evidence, 2)
         ),
-        Rig::Broken(blocks) => println!(
+        Rig::Broken(blocks) => format!(
             "THE RIG IS BROKEN: an arm was told apart from itself after {blocks} blocks of A/A runs on this machine; no \
              verdict of it is worth anything (find out what favours a side, then remove the file in the cache's rig folder)"
         ),
-    }
+    });
     Ok(())
 }
 

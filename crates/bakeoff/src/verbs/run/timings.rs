@@ -6,6 +6,8 @@ use record::rundir::Run;
 use record::trial::{HostPhase, Outcome};
 use serde_json::json;
 
+use crate::out;
+
 /// Medians over the measured trials of an arm, in host seconds.
 struct Row<'r> {
     phase: HostPhase,
@@ -18,9 +20,9 @@ pub(super) fn tell(run: &Run, json: bool) {
         let rows = rows(run, &workload.id);
         if json {
             let phases: Vec<_> = rows.iter().map(as_json).collect();
-            println!("{}", json!({ "timings": workload.id, "phases": phases }));
+            out::line(&json!({ "timings": workload.id, "phases": phases }).to_string());
         } else {
-            print!("{}", text(run, &workload.id, &rows));
+            out::text(&text(run, &workload.id, &rows));
         }
     }
 }

@@ -1,0 +1,206 @@
+//! Mistakes that repeat exactly: a pattern that finds nothing, a value that a kernel refuses. The next block would say the
+//! same, so the run stops.
+
+use std::fmt;
+
+use record::rundir::Run;
+use record::trial::{Outcome, Void};
+
+/// Every attempt of every arm failed in the same way, in all blocks so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repeated {
+    /// The workload's id.
+    pub workload: String,
+    /// Blocks that were tried.
+    pub blocks: u32,
+    /// The failure of all.
+    pub failure: Void,
+}
+
+impl fmt::Display for Repeated {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let blocks = match self.blocks {
+            1 => "block 1".into(),
+            blocks => format!("blocks 1 to {blocks}"),
+        };
+        write!(
+            out,
+            "{blocks}: no figure on any arm of {}, each attempt failed the same way: {}",
+            self.workload, self.failure
+        )?;
+        let said = self
+            .failure
+            .console
+            .iter()
+            .filter(|line| !self.failure.detail.contains(line.trim()));
+        for line in said {
+            write!(out, "\n  {line}")?;
+        }
+        write!(
+            out,
+            "\n(mend the plan and begin a new run with --out DIR; or mend the machine, and the same command goes on)"
+        )
+    }
+}
+
+impl std::error::Error for Repeated {}
+
+/// Refuses to go on with a run whose every attempt at a workload failed in the same way.
+///
+/// # Errors
+/// The workload and its failure.
+pub fn refuse(run: &Run) -> Result<(), Repeated> {
+    let mut ids = run.plan.workloads.iter().map(|workload| &workload.id);
+    ids.find_map(|id| repeated(run, id)).map_or(Ok(()), Err)
+}
+
+fn repeated(run: &Run, workload: &str) -> Option<Repeated> {
+    let its = |records: &[record::rundir::TrialRecord]| {
+        let its = records.iter().filter(|one| one.trial.workload == workload);
+        its.cloned().collect::<Vec<_>>()
+    };
+    // What was measured and struck is a figure too.
+    if !its(&run.struck).is_empty() {
+        return None;
+    }
+    let attempts = its(&run.attempts);
+    let void = |outcome: &Outcome| match outcome {
+        Outcome::Void(void) => Some(void.clone()),
+        Outcome::Measured(_) | Outcome::Skipped(_) => None,
+    };
+    let failures: Option<Vec<Void>> = attempts.iter().map(|one| void(&one.outcome)).collect();
+    let failures = failures?;
+    let first = failures.first()?;
+    let was_tried = |arm: &str| attempts.iter().any(|one| one.trial.arm == arm);
+    let is_whole = run.plan.arms.iter().all(|arm| was_tried(&arm.name));
+    let is_same =
+        |one: &Void| one.reason == first.reason && blot(&one.detail) == blot(&first.detail);
+    (is_whole && failures.iter().all(is_same)).then(|| Repeated {
+        workload: workload.into(),
+        blocks: attempts
+            .iter()
+            .map(|one| one.trial.block)
+            .max()
+            .unwrap_or(1),
+        failure: failures[failures.len() - 1].clone(),
+    })
+}
+
+/// Text without its numbers: process numbers, ports and times change from attempt to attempt.
+fn blot(text: &str) -> String {
+    text.chars()
+        .filter(|letter| !letter.is_ascii_digit())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use record::journal::Opening;
+    use record::plan::{self, Checks};
+    use record::rundir::{TRIAL_VERSION, TrialRecord};
+    use record::trial::{Trial, VoidReason};
+
+    use super::*;
+
+    const PLAN: &str = r#"
+title = "t"
+baseline = "old"
+[machine]
+kind = "local"
+[arm.old]
+[arm.new]
+[[workload]]
+kind = "web-static"
+server = "nginx"
+connections = 4
+window = "1s"
+"#;
+
+    /// A run whose attempts ended so: block, arm, what was said (nothing where it was skipped).
+    fn run(attempts: &[(u32, &str, &str)]) -> Run {
+        let checks = Checks::of_the_past(&workload::check);
+        let plan = plan::read("plan.toml", PLAN, Path::new(""), checks).unwrap();
+        let record = |(block, arm, detail): &(u32, &str, &str)| TrialRecord {
+            version: TRIAL_VERSION,
+            trial: Trial {
+                number: block * 2,
+                block: *block,
+                slot: 1,
+                arm: (*arm).into(),
+                workload: "web-static".into(),
+            },
+            attempt: 1,
+            host_time: Vec::new(),
+            outcome: match *detail {
+                "" => Outcome::Skipped("not tried".into()),
+                detail => Outcome::Void(Void {
+                    reason: VoidReason::CheckFailed,
+                    detail: detail.into(),
+                    console: vec!["last words".into()],
+                }),
+            },
+        };
+        Run {
+            plan,
+            plan_text: PLAN.into(),
+            opening: Opening {
+                version: 1,
+                bakeoff: "test".into(),
+                inputs: std::collections::BTreeMap::new(),
+                machine: "fake".into(),
+                ns_per_instruction: None,
+                accounting: None,
+                host_cpus: None,
+            },
+            entries: Vec::new(),
+            attempts: attempts.iter().map(record).collect(),
+            struck: Vec::new(),
+            facts: attempts.iter().map(|_| None).collect(),
+        }
+    }
+
+    #[test]
+    fn a_failure_that_repeats_in_every_attempt_stops_the_run() {
+        let why = "metric rate: the pattern is not there (process 17)";
+        let other = "metric rate: the pattern is not there (process 4711)";
+        let all = [
+            (1, "old", why),
+            (1, "old", other),
+            (1, "new", other),
+            (1, "new", why),
+        ];
+        let said = refuse(&run(&all)).unwrap_err().to_string();
+        expect_test::expect![[r#"
+            block 1: no figure on any arm of web-static, each attempt failed the same way: check failed: metric rate: the pattern is not there (process 17)
+              last words
+            (mend the plan and begin a new run with --out DIR; or mend the machine, and the same command goes on)"#]]
+        .assert_eq(&said);
+        let later = [all.as_slice(), &[(2, "new", why), (2, "old", why)]].concat();
+        let said = refuse(&run(&later)).unwrap_err().to_string();
+        assert!(
+            said.starts_with("blocks 1 to 2: no figure on any arm"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn another_failure_or_an_arm_that_was_not_tried_lets_it_go_on() {
+        let why = "the pattern is not there";
+        for attempts in [
+            &[][..],
+            &[(1, "old", why)],
+            &[
+                (1, "old", why),
+                (1, "new", "the program ended with status 1"),
+            ],
+            &[(1, "old", why), (1, "new", "")],
+        ] {
+            assert_eq!(refuse(&run(attempts)), Ok(()), "{attempts:?}");
+        }
+        let mut struck = run(&[(1, "old", why), (1, "new", why)]);
+        struck.struck = struck.attempts.clone();
+        assert_eq!(refuse(&struck), Ok(()));
+    }
+}

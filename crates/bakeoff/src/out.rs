@@ -1,0 +1,46 @@
+//! Standard output and standard error of a Unix filter: who closes the pipe ends the program, quietly.
+//!
+//! Rust's runtime ignores SIGPIPE, which is right for sockets, whose peers come and go; but `println!` panics where it
+//! cannot write. So all text goes through here. A reader that is gone ends bakeoff by SIGPIPE, as it ends `cat`. A run
+//! that ends so can be gone on with, and its guests end with it by their parent-death signal.
+
+use std::io::{self, ErrorKind, Write};
+
+use signal_hook::consts::SIGPIPE;
+
+/// What a shell reports of a program that ended by SIGPIPE.
+const ENDED_BY_SIGPIPE: i32 = 128 + SIGPIPE;
+
+/// Prints text on standard output.
+pub fn text(text: &str) {
+    write(io::stdout().lock(), text);
+}
+
+/// Prints a line on standard output.
+pub fn line(line: &str) {
+    text(&format!("{line}\n"));
+}
+
+/// Prints a line on standard error.
+pub fn error_line(line: &str) {
+    write(io::stderr().lock(), &format!("{line}\n"));
+}
+
+fn write(mut to: impl Write, text: &str) {
+    match to.write_all(text.as_bytes()).and_then(|()| to.flush()) {
+        Ok(()) => {}
+        Err(why) if why.kind() == ErrorKind::BrokenPipe => end(),
+        Err(why) => {
+            // If this fails too, there is nobody left to tell.
+            let _ = writeln!(io::stderr(), "bakeoff: cannot write what was found: {why}");
+            std::process::exit(2);
+        }
+    }
+}
+
+/// Ends as a program does that does not ignore SIGPIPE.
+fn end() -> ! {
+    // It returns only where the signal could not be raised.
+    let _ = signal_hook::low_level::emulate_default_handler(SIGPIPE);
+    std::process::exit(ENDED_BY_SIGPIPE);
+}

@@ -1,0 +1,323 @@
+//! Run directories that something damaged, or that somebody edited: judged, or refused in words, never a panic.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+
+use machine::fake::Behaviour;
+use record::rundir::{self, sha256};
+use serde_json::Value;
+
+use crate::simulated_lab::World;
+
+/// Cases; each changes one or two things of a whole run.
+const CASES: u64 = 480;
+
+/// What stands where a number stood.
+const ODD: [&str; 16] = [
+    "0",
+    "-0.0",
+    "-1",
+    "1",
+    "0.5",
+    "1e308",
+    "-1e308",
+    "1e999",
+    "5e-324",
+    "NaN",
+    "18446744073709551615",
+    "4294967296",
+    "null",
+    "\"text\"",
+    "[]",
+    "{}",
+];
+
+/// A run directory in memory: path within it, content.
+type Files = BTreeMap<PathBuf, Vec<u8>>;
+
+/// `SplitMix64`: the same cases every time.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % bound.max(1) as u64) as usize
+    }
+
+    fn one_of<T: Clone>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())].clone()
+    }
+}
+
+fn read(dir: &Path, below: &Path, files: &mut Files) {
+    for entry in dir.join(below).read_dir().unwrap().flatten() {
+        let path = below.join(entry.file_name());
+        if entry.path().is_dir() {
+            read(dir, &path, files);
+        } else {
+            files.insert(path.clone(), fs::read(dir.join(&path)).unwrap());
+        }
+    }
+}
+
+/// Puts the journal's hashes right, so that what was changed in a record is believed.
+fn rehash(files: &mut Files) {
+    let journal = Path::new("journal.jsonl");
+    let Some(text) = files.get(journal).cloned() else {
+        return;
+    };
+    let line = |line: &[u8]| -> Vec<u8> {
+        let Ok(mut entry) = serde_json::from_slice::<Value>(line) else {
+            return line.to_vec();
+        };
+        let Some(ended) = entry.pointer_mut("/event/ended") else {
+            return line.to_vec();
+        };
+        let number = ended["trial"]["number"].as_u64().unwrap_or(0);
+        let name = match ended["attempt"].as_u64() {
+            Some(1) | None => format!("trials/{number:03}/trial.json"),
+            Some(more) => format!("trials/{number:03}.{more}/trial.json"),
+        };
+        if let Some(body) = files.get(Path::new(&name)) {
+            ended["record"] = sha256(body).into();
+        }
+        serde_json::to_vec(&entry).unwrap()
+    };
+    let lines: Vec<Vec<u8>> = text.split(|byte| *byte == b'\n').map(line).collect();
+    files.insert(journal.into(), lines.join(&b'\n'));
+}
+
+/// Where numbers and texts stand in JSON or TOML: after a colon, an equals sign, a comma or a bracket.
+fn values(text: &str) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    let mut begin = None;
+    for (at, letter) in text.char_indices() {
+        match (letter, begin) {
+            (':' | '=' | ',' | '[', _) => begin = Some(at + 1),
+            ('}' | ']' | '\n', Some(from)) => {
+                found.push((from, at));
+                begin = None;
+            }
+            _ => {}
+        }
+    }
+    found.retain(|(from, to)| from < to && !text[*from..*to].trim().is_empty());
+    found
+}
+
+fn text_of(files: &Files, path: &Path) -> String {
+    String::from_utf8_lossy(&files[path]).into_owned()
+}
+
+/// One change of one kind.
+fn damage(files: &mut Files, dice: &mut Dice) {
+    let all: Vec<PathBuf> = files.keys().cloned().collect();
+    let is_record = |path: &&PathBuf| path.ends_with("trial.json");
+    let records: Vec<PathBuf> = all.iter().filter(is_record).cloned().collect();
+    let kind = dice.below(14);
+    let path = match kind {
+        0..=2 => dice.one_of(&all),
+        3 | 4 => dice.one_of(&["plan.toml", "journal.jsonl"].map(PathBuf::from)),
+        _ => dice.one_of(&records),
+    };
+    let Some(body) = files.get_mut(&path) else {
+        return;
+    };
+    match kind {
+        0 => {
+            for _ in 0..=dice.below(8) {
+                let at = dice.below(body.len());
+                if let Some(byte) = body.get_mut(at) {
+                    *byte = dice.below(256) as u8;
+                }
+            }
+        }
+        1 => body.truncate(dice.below(body.len())),
+        2 => {
+            files.remove(&path);
+        }
+        3 => lines(body, dice),
+        5 => {
+            let (mine, other) = (body.clone(), dice.one_of(&records));
+            if let Some(its) = files.insert(other, mine) {
+                files.insert(path, its);
+            }
+        }
+        6 => swap(files, &path, dice),
+        7 => remove(files, &path, dice),
+        8..=10 => figures(files, &records, dice),
+        // 4 too: in the plan or the journal.
+        _ => replace(files, &path, dice),
+    }
+}
+
+/// A line twice, gone, or in another place.
+fn lines(body: &mut Vec<u8>, dice: &mut Dice) {
+    let mut lines: Vec<Vec<u8>> = body
+        .split(|byte| *byte == b'\n')
+        .map(<[u8]>::to_vec)
+        .collect();
+    let (one, other) = (dice.below(lines.len()), dice.below(lines.len()));
+    match dice.below(3) {
+        0 => lines.insert(one, lines[other].clone()),
+        1 => {
+            lines.remove(one);
+        }
+        _ => lines.swap(one, other),
+    }
+    *body = lines.join(&b'\n');
+}
+
+/// An odd value in the place of another.
+fn replace(files: &mut Files, path: &Path, dice: &mut Dice) {
+    let mut text = text_of(files, path);
+    let places = values(&text);
+    if !places.is_empty() {
+        let (from, to) = dice.one_of(&places);
+        text.replace_range(from..to, dice.one_of(&ODD));
+    }
+    files.insert(path.into(), text.into_bytes());
+}
+
+/// Two values in each other's place.
+fn swap(files: &mut Files, path: &Path, dice: &mut Dice) {
+    let mut text = text_of(files, path);
+    let places = values(&text);
+    if places.len() > 1 {
+        let (one, other) = (dice.one_of(&places), dice.one_of(&places));
+        let (first, second) = (one.min(other), one.max(other));
+        if first.1 <= second.0 {
+            let (early, late) = (
+                text[first.0..first.1].to_owned(),
+                text[second.0..second.1].to_owned(),
+            );
+            text.replace_range(second.0..second.1, &early);
+            text.replace_range(first.0..first.1, &late);
+        }
+    }
+    files.insert(path.into(), text.into_bytes());
+}
+
+/// A key of a record, or an element of a list, is gone.
+fn remove(files: &mut Files, path: &Path, dice: &mut Dice) {
+    let Ok(mut record) = serde_json::from_slice::<Value>(&files[path]) else {
+        return;
+    };
+    let mut value = &mut record;
+    for _ in 0..=dice.below(5) {
+        let is_leaf = |value: &Value| !value.is_object() && !value.is_array();
+        let next = match value {
+            Value::Object(map) => {
+                let keys: Vec<String> = map.keys().cloned().collect();
+                let Some(key) = (!keys.is_empty()).then(|| dice.one_of(&keys)) else {
+                    break;
+                };
+                if is_leaf(&map[&key]) {
+                    map.remove(&key);
+                    break;
+                }
+                &mut map[&key]
+            }
+            Value::Array(list) if !list.is_empty() => {
+                let at = dice.below(list.len());
+                if is_leaf(&list[at]) || dice.below(2) == 0 {
+                    list.remove(at);
+                    break;
+                }
+                &mut list[at]
+            }
+            _ => break,
+        };
+        value = next;
+    }
+    files.insert(path.into(), serde_json::to_vec(&record).unwrap());
+}
+
+/// Figures of many records at once: the same odd value, or none at all.
+fn figures(files: &mut Files, records: &[PathBuf], dice: &mut Dice) {
+    let odd = [0.0, -1.0, 1e308, -1e308, 5e-324, 1e-300, 7.0];
+    let (value, rest, at) = (dice.one_of(&odd), dice.below(3), dice.below(4));
+    for path in records.iter().skip(rest).step_by(1 + rest) {
+        let Ok(mut record) = serde_json::from_slice::<Value>(&files[path]) else {
+            continue;
+        };
+        let Some(Value::Array(figures)) = record.pointer_mut("/outcome/measured/figures") else {
+            continue;
+        };
+        match figures.get_mut(at) {
+            Some(figure) => figure["value"] = value.into(),
+            None => figures.clear(),
+        }
+        files.insert(path.clone(), serde_json::to_vec(&record).unwrap());
+    }
+}
+
+/// Judges and reports, as the commands do.
+fn drive(dir: &Path) -> Result<(), String> {
+    let run = rundir::load(dir, &workload::check).map_err(|why| format!("{why:#}"))?;
+    let judgement = verdict::judge(&run);
+    for workload in &run.plan.workloads {
+        let trials: Vec<u32> = run.attempts.iter().map(|one| one.trial.number).collect();
+        verdict::disturbance(&run, &workload.id, &trials);
+    }
+    let said = [
+        report::terminal(&run, &judgement, 80),
+        report::markdown(&run, &judgement),
+        report::html(&run, &judgement),
+    ];
+    assert!(said.iter().all(|text| !text.is_empty()));
+    serde_json::to_vec(&judgement).map_err(|why| why.to_string())?;
+    Ok(())
+}
+
+#[test]
+fn a_damaged_run_is_judged_or_refused_and_nothing_panics() {
+    let whole = tempfile::tempdir().unwrap();
+    let world = World::new(1.03, 0.01, &[Behaviour::Panics]);
+    world.run(whole.path(), |_| false).unwrap();
+    let mut files = Files::new();
+    read(whole.path(), Path::new(""), &mut files);
+    assert_eq!(drive(whole.path()), Ok(()));
+
+    let dir = tempfile::tempdir().unwrap();
+    let (mut judged, mut refused, mut panicked) = (0, 0, Vec::new());
+    for case in 0..CASES {
+        let mut dice = Dice(case);
+        let mut damaged = files.clone();
+        for _ in 0..=dice.below(2) {
+            damage(&mut damaged, &mut dice);
+        }
+        // One in eight keeps its wrong hashes.
+        if dice.below(8) > 0 {
+            rehash(&mut damaged);
+        }
+        fs::remove_dir_all(dir.path()).unwrap();
+        for (path, body) in &damaged {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, body).unwrap();
+        }
+        fs::create_dir_all(dir.path()).unwrap();
+        match panic::catch_unwind(AssertUnwindSafe(|| drive(dir.path()))) {
+            Ok(Ok(())) => judged += 1,
+            Ok(Err(why)) => {
+                assert!(
+                    !why.trim().is_empty(),
+                    "case {case} is refused without a word"
+                );
+                refused += 1;
+            }
+            Err(_) => panicked.push(case),
+        }
+    }
+    assert_eq!(panicked, Vec::<u64>::new(), "cases that panicked");
+    // A test that refuses everything at the door shows nothing.
+    assert!(
+        judged > 100 && refused > 100,
+        "judged {judged}, refused {refused}"
+    );
+}

@@ -115,7 +115,7 @@ impl Corpus {
                 let to = from + noise.below((other.len() - from).min(256) + 1);
                 insert(input, at, &other[from..to]);
             }
-            7 if noise.next() % 8 == 0 => input.truncate(at),
+            7 if noise.next().is_multiple_of(8) => input.truncate(at),
             _ => {}
         }
     }

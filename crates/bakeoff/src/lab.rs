@@ -388,11 +388,10 @@ impl<'l> Lab<'l> {
             .collect();
         let most = self.plan.design.max_blocks;
         let blocks = progress.block..=most.min(progress.block + 1);
-        let places = blocks.flat_map(|block| progress.open.iter().map(move |one| (block, *one)));
+        let mut places =
+            blocks.flat_map(|block| progress.open.iter().map(move |one| (block, *one)));
         let book = &mut progress.book;
-        places
-            .filter_map(|(block, workload)| self.next_of_block(book, workload, block, &busy))
-            .next()
+        places.find_map(|(block, workload)| self.next_of_block(book, workload, block, &busy))
     }
 
     /// The next attempt of one block of one workload, other than those of the `busy` trials.

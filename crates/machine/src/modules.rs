@@ -62,7 +62,7 @@ pub(crate) enum Signed {
 /// What stands at the end of a signed module.
 const SIGNATURE_MARK: &[u8] = b"~Module signature appended~\n";
 
-/// `struct module_signature` of include/linux/module_signature.h; its last four bytes are the signature's length, big endian.
+/// `struct module_signature` of `include/linux/module_signature.h`; its last four bytes are the signature's length, big endian.
 const SIGNATURE_HEAD_BYTES: usize = 12;
 
 /// Length of a module without the signature that may be appended to it.

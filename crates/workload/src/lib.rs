@@ -146,7 +146,7 @@ pub trait Watcher {
 ///
 /// Everything it does is decided by its options and the stage's seed, so two arms get the same.
 pub trait Workload: Send + Sync {
-    /// Debian packages that the image must have.
+    /// Debian packages that the image must have; `one|other` is content with either.
     fn packages(&self) -> Vec<&str>;
 
     /// Kernel modules that it needs beyond the agent's own.

@@ -1,16 +1,17 @@
-//! Ready metrics for well-known programs, as their releases in Debian 12 print them.
+//! Ready metrics for well-known programs, as their releases in Debian 12 and 13 print them.
 
 use record::fields::Fields;
 use record::metric::Direction::{self, Higher, Lower};
 
 use crate::command::metric::{Metric, Place};
+use crate::database::server::POSTGRESQL;
 
 /// What is known of a program.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Adapter {
     /// Its name in plans.
     word: &'static str,
-    /// The Debian package that brings it.
+    /// The Debian package that brings it, or several names of it.
     pub(crate) package: &'static str,
     /// Where its numbers stand, the deciding one first.
     places: &'static [Known],
@@ -50,7 +51,7 @@ const ADAPTERS: [Adapter; 6] = [
     },
     Adapter {
         word: "pgbench",
-        package: "postgresql-15",
+        package: POSTGRESQL,
         places: &[
             (
                 "throughput",

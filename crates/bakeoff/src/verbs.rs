@@ -96,6 +96,7 @@ fn check_plan(path: &Path, text: String, qemu: Option<&Path>) -> Result<(String,
         kernel: &|kernel| machine::kernel::check(kernel).map_err(|why| format!("{why:#}")),
         recipe: &|recipe| machine::image::check(recipe).map_err(|why| format!("{why:#}")),
         cpu_model: &|model| check_cpu_model(model, qemu),
+        suite: &|suite| machine::image::check_suite(suite).map_err(|why| format!("{why:#}")),
     };
     let plan = plan::read(&path.display().to_string(), &text, base, checks)?;
     Ok((text, plan))

@@ -120,6 +120,17 @@ fn an_unknown_recipe_is_named_with_the_known_ones() {
 }
 
 #[test]
+fn a_suite_that_no_image_can_be_made_of_is_named() {
+    check(
+        "check",
+        &[("recipe = \"web\"", "recipe = \"web\"\nsuite = \"trixy\"")],
+        &expect![[r#"
+            bakeoff: plan.toml:7: not a Debian suite for an image: "trixy" (did you mean "trixie"?)
+        "#]],
+    );
+}
+
+#[test]
 fn a_directory_that_is_no_run_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     for verb in ["judge", "report"] {

@@ -52,13 +52,31 @@ fn check_refused(os_release: &str, programs: &[(&str, &str)], want: &Expect) {
 
 #[test]
 fn a_system_without_dpkg_is_told_what_is_needed() {
-    check_refused(FEDORA, &[], &expect![[r#""#]]);
+    check_refused(
+        FEDORA,
+        &[],
+        &expect![[r#"
+            bakeoff's set-up knows Debian 12 and 13; this system is Fedora Linux 42 (Server Edition)
+            missing, by Debian's names: gcc libc6-dev make apt debian-archive-keyring dpkg e2fsprogs mmdebstrap qemu-system-x86 uidmap util-linux
+            Install what brings the same here and say so with PACKAGES=present (PACKAGES=present make build),
+            or use Debian 12 or 13, in a container if need be.
+        "#]],
+    );
 }
 
 #[test]
 fn a_relative_of_debian_is_told_what_is_needed() {
     let has = [("dpkg-query", ABSENT), ("apt-get", "echo never >&2")];
-    check_refused(UBUNTU, &has, &expect![[r#""#]]);
+    check_refused(
+        UBUNTU,
+        &has,
+        &expect![[r#"
+            bakeoff's set-up knows Debian 12 and 13; this system is Ubuntu 24.04.3 LTS
+            missing, by Debian's names: gcc libc6-dev make apt debian-archive-keyring dpkg e2fsprogs mmdebstrap qemu-system-x86 uidmap util-linux
+            Install what brings the same here and say so with PACKAGES=present (PACKAGES=present make build),
+            or use Debian 12 or 13, in a container if need be.
+        "#]],
+    );
 }
 
 #[test]

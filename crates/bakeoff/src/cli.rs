@@ -215,10 +215,15 @@ pub enum ImageVerb {
     #[command(after_help = "Example:\n  bakeoff image list")]
     List,
     /// Build an image into the cache
-    #[command(after_help = "Example:\n  bakeoff image build web")]
+    #[command(
+        after_help = "Examples:\n  bakeoff image build web\n  bakeoff image build web --suite trixie"
+    )]
     Build {
         /// Name of a recipe, or the path of a recipe file
         recipe: String,
+        /// Debian suite of its packages, in place of the recipe's
+        #[arg(long)]
+        suite: Option<String>,
         /// Build again with newer packages if there are any
         #[arg(long)]
         refresh: bool,

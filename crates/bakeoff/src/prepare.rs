@@ -10,9 +10,10 @@ use agent::needs;
 use anyhow::{Context, Result, bail};
 use machine::cache::eviction::{self, Mode, Named};
 use machine::cache::{self, Cache};
+use machine::doctor;
 use machine::emulator;
 use machine::guest::Machine;
-use machine::image::{self, Image};
+use machine::image::{self, Image, Request};
 use machine::initramfs::{self, Content};
 use machine::kernel::{self, Kernel};
 use machine::kvm::{self, Kvm};
@@ -120,7 +121,12 @@ fn prepare_qemu(
 ) -> Result<Prepared> {
     let cache = Cache::open(&Cache::of_user()?);
     let refresh = sources.refresh;
-    let program = emulator::find(sources.qemu.as_deref(), task)?;
+    let qemu = sources.qemu.as_deref();
+    if refresh || image::find_built(&cache, request(plan, refresh))?.is_none() {
+        // Before the first kernel is fetched, not after the last.
+        doctor::refuse_lacks(qemu, task)?;
+    }
+    let program = emulator::find(qemu, task)?;
     let disk_bytes = disk_bytes(plan)?;
     let kernels = fetch_kernels((plan, file), &cache, refresh, show, task)?;
     let image = build_image(plan, &cache, refresh, show, task)?;
@@ -190,18 +196,16 @@ fn build_image(
     show: &Show,
     task: Task<'_>,
 ) -> Result<Image> {
-    let recipe = plan.image.as_deref();
-    let recipe = recipe.expect("plan is validated: an emulated machine has an image");
-    let image = image::build(cache, recipe, refresh, task)?;
+    let image = image::build(cache, request(plan, refresh), task)?;
+    let whose = format!("image {:?}", image.title());
     for workload in &plan.workloads {
-        refuse_lacks(&format!("image {recipe:?}"), workload, &|package| {
-            image.has(package)
-        })?;
+        refuse_lacks(&whose, workload, &|package| image.has(package))?;
     }
     let size = record::units::show_bytes(image.bytes);
     show.line(&format!(
         "image {}: {size}, {:.12}",
-        image.recipe, image.sha256
+        image.title(),
+        image.sha256
     ));
     Ok(image)
 }
@@ -216,6 +220,16 @@ fn modules(plan: &Plan) -> Result<Vec<String>> {
         }
     }
     Ok(names.into_iter().collect())
+}
+
+fn request(plan: &Plan, refresh: bool) -> Request<'_> {
+    let image = plan.image.as_ref();
+    let image = image.expect("plan is validated: an emulated machine has an image");
+    Request {
+        recipe: &image.recipe,
+        suite: image.suite.as_deref(),
+        refresh,
+    }
 }
 
 /// Size of the disk that the plan's workloads need to themselves, 0 for none.
@@ -261,8 +275,12 @@ fn refuse_lacks(
     let mut lacking = Vec::new();
     let revived = revive(workload)?;
     for package in revived.packages() {
-        if !has(package)? {
-            lacking.push(package);
+        let mut is_there = false;
+        for name in package.split('|') {
+            is_there = is_there || has(name)?;
+        }
+        if !is_there {
+            lacking.push(package.replace('|', " or "));
         }
     }
     if !lacking.is_empty() {

@@ -119,6 +119,7 @@ fn check_plan(path: &Path, text: String, qemu: Option<&Path>) -> Result<(String,
             read.map_err(|why| format!("cannot read {}: {why}", path.display()))
         },
         tuning: &workload::config::check_tuning,
+        suite: &|suite| machine::image::check_suite(suite).map_err(|why| format!("{why:#}")),
     };
     let plan = plan::read(&path.display().to_string(), &text, base, checks)?;
     Ok((text, plan))

@@ -16,6 +16,7 @@ use anyhow::{Context, Result, bail};
 use machine::cache::Cache;
 use machine::emulator;
 use machine::guest::{Boot, Happening, Machine};
+use machine::image::Request;
 use machine::initramfs::{self, Content};
 use machine::qemu::{BootFiles, Qemu};
 use machine::task::Task;
@@ -73,7 +74,12 @@ fn be_host(name: &str, clock: Clock, times: u32, refresh: bool) -> Result<()> {
         cmdline: String::new(),
         cpus: None,
     };
-    let image = image::build(&cache, "web", refresh, task)?;
+    let request = Request {
+        recipe: "web",
+        suite: None,
+        refresh,
+    };
+    let image = image::build(&cache, request, task)?;
     eprintln!("\n{} after {:.1?}", image.path.display(), began.elapsed());
     let program = emulator::find(emulator::named(None).as_deref(), task)?;
     let kvm = kvm::probe(&cache, &program, &files, false, task)?;

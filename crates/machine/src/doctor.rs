@@ -4,10 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use anyhow::{Result, bail};
 use record::units::show_bytes;
 use rustix::process::geteuid;
 
-use crate::apt::KEYRING;
+use crate::apt::{KEYRING, Source};
 use crate::cache::{self, Cache};
 use crate::emulator;
 use crate::host;
@@ -84,20 +85,10 @@ const TOOLS: [Tool; 6] = [
     },
 ];
 
-/// Debian packages that bakeoff needs on the host, `uidmap` only for ordinary users.
-pub fn packages() -> Vec<&'static str> {
-    let mut packages: Vec<_> = TOOLS.iter().map(|tool| tool.package).collect();
-    packages.extend(["debian-archive-keyring", "uidmap"]);
-    packages
-}
-
 /// Looks at everything. Nothing is changed and nothing is booted: KVM is told as an earlier run found it.
 pub fn examine(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding> {
-    let mut findings: Vec<_> = TOOLS.iter().map(tool).collect();
-    findings.push(keyring());
-    if !geteuid().is_root() {
-        findings.push(subordinate_ids());
-    }
+    let mut findings = vec![system(&os_release())];
+    findings.extend(needs(named, task));
     findings.push(kvm(cache, named, task));
     findings.push(disk(cache));
     findings.push(memory());
@@ -105,10 +96,93 @@ pub fn examine(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Findi
     findings
 }
 
+/// Refuses a host that cannot fetch a kernel, build an image and boot, and says all that it lacks. `named` is the
+/// QEMU that the user names.
+pub fn refuse_lacks(named: Option<&Path>, task: Task<'_>) -> Result<()> {
+    let mut findings = vec![system(&os_release())];
+    findings.extend(needs(named, task));
+    let lacks = lacks(&findings);
+    if !lacks.is_empty() {
+        bail!(
+            "this host lacks what bakeoff needs:\n    {}",
+            lacks.join("\n    ")
+        );
+    }
+    Ok(())
+}
+
+/// What is missing, and what is said of the system where something is.
+fn lacks(findings: &[Finding]) -> Vec<String> {
+    let is_missing = |finding: &Finding| matches!(finding.state, State::Missing(_));
+    if !findings.iter().any(is_missing) {
+        return Vec::new();
+    }
+    let told = findings.iter().filter_map(|finding| match &finding.state {
+        State::Good => None,
+        State::Weak(remedy) | State::Missing(remedy) => {
+            let Finding { what, found, .. } = finding;
+            Some(format!("{what}: {found} ({remedy})"))
+        }
+    });
+    told.collect()
+}
+
+/// What fetching kernels, building images and booting takes.
+fn needs(named: Option<&Path>, task: Task<'_>) -> Vec<Finding> {
+    // Whoever names a QEMU need not have Debian's.
+    let is_needed = |tool: &&Tool| named.is_none() || tool.program != emulator::PROGRAM.0;
+    let mut findings: Vec<_> = TOOLS.iter().filter(is_needed).map(tool).collect();
+    findings.push(keyring());
+    if !geteuid().is_root() {
+        findings.push(subordinate_ids());
+    }
+    if findings.iter().all(|finding| finding.state == State::Good) {
+        findings.push(mirror(task));
+    }
+    findings
+}
+
+fn os_release() -> String {
+    // os-release(5): the first is the administrator's, the second comes with the system.
+    let read = |path| fs::read_to_string(path).ok();
+    let text = read("/etc/os-release").or_else(|| read("/usr/lib/os-release"));
+    text.unwrap_or_default()
+}
+
+/// Which distribution this is, from its `os-release`.
+fn system(os_release: &str) -> Finding {
+    let field = |name: &str| {
+        let mut lines = os_release.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
+        Some(value.trim_matches(['"', '\'']))
+    };
+    let name = field("PRETTY_NAME").or(field("ID"));
+    let state = match (field("ID"), field("VERSION_ID")) {
+        (Some("debian"), Some("12" | "13")) => State::Good,
+        (Some("debian"), _) => State::Weak("tested on Debian 12 and 13".into()),
+        _ => State::Weak(
+            "made for Debian 12 and 13: packages are named as there; use one of them, or a container of one".into(),
+        ),
+    };
+    finding("system", name.unwrap_or("unknown"), state)
+}
+
+/// How to get a package, on this system.
+fn remedy(package: &str, has_apt: bool) -> String {
+    if has_apt {
+        format!("apt-get install {package}")
+    } else {
+        format!("install what brings it here; on Debian the package {package} does")
+    }
+}
+
+fn install(package: &str) -> State {
+    State::Missing(remedy(package, program::find("apt-get").is_some()))
+}
+
 fn tool(tool: &Tool) -> Finding {
     let Some(path) = program::find(tool.program) else {
-        let remedy = format!("apt-get install {}", tool.package);
-        return finding(tool.program, "not found", State::Missing(remedy));
+        return finding(tool.program, "not found", install(tool.package));
     };
     // Some tell their version on standard output, some on standard error.
     let said = Command::new(&path).arg(tool.version).output();
@@ -137,16 +211,32 @@ fn keyring() -> Finding {
     if Path::new(KEYRING).exists() {
         return finding("Debian's archive keys", KEYRING, State::Good);
     }
-    let remedy = "apt-get install debian-archive-keyring".into();
-    finding("Debian's archive keys", "not found", State::Missing(remedy))
+    finding(
+        "Debian's archive keys",
+        "not found",
+        install("debian-archive-keyring"),
+    )
+}
+
+/// Where kernels and images come from; asked when apt and the keys are there.
+fn mirror(task: Task<'_>) -> Finding {
+    let what = "Debian mirror";
+    match Source::of_host(task) {
+        Ok(source) => finding(what, &source.mirror, State::Good),
+        Err(why) => {
+            let remedy = "run apt-get update, or set BAKEOFF_DEBIAN_MIRROR to the URI of one";
+            let found = why.to_string();
+            let found = found.split(" (").next().unwrap_or_default();
+            finding(what, found, State::Missing(remedy.into()))
+        }
+    }
 }
 
 /// Without root, an image is built in a user namespace that needs a range of ids.
 fn subordinate_ids() -> Finding {
     let what = "ids for building images without root";
     if program::find("newuidmap").is_none() {
-        let remedy = "apt-get install uidmap".into();
-        return finding(what, "newuidmap not found", State::Missing(remedy));
+        return finding(what, "newuidmap not found", install("uidmap"));
     }
     let trial = program::enclosed("true".as_ref()).map(|mut command| command.output());
     match trial {
@@ -254,8 +344,71 @@ mod tests {
             package: "such",
             version: "-V",
         };
-        let want = State::Missing("apt-get install such".into());
-        assert_eq!(tool(&missing), finding("no-such", "not found", want));
+        let want = finding("no-such", "not found", install("such"));
+        assert_eq!(tool(&missing), want);
+        assert_eq!(remedy("such", true), "apt-get install such");
+        let elsewhere = "install what brings it here; on Debian the package such does";
+        assert_eq!(remedy("such", false), elsewhere);
+    }
+
+    #[test]
+    fn the_system_is_told_and_what_bakeoff_is_made_for() {
+        let bookworm =
+            "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nVERSION_ID=\"12\"\nID=debian\n";
+        let want = finding("system", "Debian GNU/Linux 12 (bookworm)", State::Good);
+        assert_eq!(system(bookworm), want);
+        let trixie = bookworm.replace("12", "13");
+        assert_eq!(system(&trixie).state, State::Good);
+        let sid = "PRETTY_NAME=\"Debian GNU/Linux forky/sid\"\nID=debian\n";
+        let want = State::Weak("tested on Debian 12 and 13".into());
+        assert_eq!(system(sid).state, want);
+        let others = [
+            (
+                "PRETTY_NAME='Ubuntu 24.04.3 LTS'\nID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n",
+                "Ubuntu 24.04.3 LTS",
+            ),
+            ("ID=fedora\nVERSION_ID=42\n", "fedora"),
+            ("", "unknown"),
+        ];
+        for (os_release, name) in others {
+            let told = system(os_release);
+            assert_eq!(told.found, name);
+            assert!(
+                matches!(&told.state, State::Weak(why) if why.starts_with("made for Debian 12 and 13")),
+                "{told:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn all_lacks_are_told_at_once_and_the_system_with_them() {
+        let fedora = system("ID=fedora\n");
+        let there = finding("mke2fs", "1.47", State::Good);
+        assert_eq!(lacks(&[fedora.clone(), there.clone()]), [""; 0]);
+        let missing = |what| finding(what, "not found", State::Missing("get it".into()));
+        let findings = [fedora, there, missing("apt-get"), missing("dpkg-deb")];
+        let lacks = lacks(&findings);
+        assert!(lacks[0].starts_with("system: fedora (made for Debian"));
+        assert_eq!(
+            lacks[1..],
+            [
+                "apt-get: not found (get it)",
+                "dpkg-deb: not found (get it)"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_list_of_packages_has_what_is_needed() {
+        let list = include_str!("../../../packages.txt");
+        let run: Vec<_> = list
+            .lines()
+            .filter_map(|line| Some(line.strip_prefix("run ")?.trim()))
+            .collect();
+        let tools = TOOLS.iter().map(|tool| tool.package);
+        for package in tools.chain(["debian-archive-keyring", "uidmap"]) {
+            assert!(run.contains(&package), "{package} in {run:?}");
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ use record::problem::Problems;
 use record::units;
 use serde::{Deserialize, Serialize};
 
-use crate::apt::{SUITES, Source, Suite, check_suite};
+use crate::apt::{SUITES, Source, Suite};
 use crate::cache::about::{About as Origin, Part};
 use crate::cache::{self, Cache, Draft};
 use crate::program::{self, command};
@@ -83,6 +83,8 @@ const BUILD_BYTES: u64 = 1500 << 20;
 pub struct Image {
     /// Name of its recipe.
     pub recipe: String,
+    /// Debian suite of its packages; none in an image that was built before this was kept.
+    pub suite: Option<String>,
     /// The ext4 file system.
     pub path: PathBuf,
     /// Lists what is installed, one `name=version` a line.
@@ -91,6 +93,17 @@ pub struct Image {
     pub sha256: String,
     /// Size of the file system in bytes.
     pub bytes: u64,
+}
+
+/// Which image is wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'r> {
+    /// A known name, or the path of a `.toml` file.
+    pub recipe: &'r str,
+    /// Debian suite in place of the recipe's.
+    pub suite: Option<&'r str>,
+    /// Whether to build anew when the mirror has other versions of its packages.
+    pub refresh: bool,
 }
 
 /// What an image is made of.
@@ -127,10 +140,20 @@ struct Content {
 #[derive(Serialize, Deserialize)]
 struct About {
     recipe: String,
+    #[serde(default)]
+    suite: Option<String>,
     bytes: u64,
 }
 
 impl Image {
+    /// Recipe and suite, for people.
+    pub fn title(&self) -> String {
+        let suite = self.suite.as_deref();
+        suite.map_or(self.recipe.clone(), |suite| {
+            format!("{} ({suite})", self.recipe)
+        })
+    }
+
     /// Whether a package is installed in it.
     pub fn has(&self, package: &str) -> Result<bool> {
         let manifest = fs::read_to_string(&self.manifest)
@@ -163,31 +186,63 @@ pub fn list(cache: &Cache) -> Vec<(Image, Option<Origin>)> {
     images
 }
 
-/// Brings the image of a recipe into the cache. `recipe` is a known name or the path of a `.toml` file.
-///
-/// Once built it stays as it is, and no network is needed; `refresh` builds anew when the mirror has other
-/// versions of its packages.
-pub fn build(cache: &Cache, recipe: &str, refresh: bool, task: Task<'_>) -> Result<Image> {
-    let (file, text) = find(recipe)?;
-    let parsed = read(&file, &text)?;
-    let contents = contents(recipe, &parsed)?;
-    let text = signature(&text, &contents);
-    let name = format!("image {}", identity(&text, ""));
-    let known = cache
-        .recall::<String>(&name)
-        .and_then(|id| load(cache, &id));
-    if let (Some(image), false) = (&known, refresh) {
+/// An image to build: its recipe as read, and by what it is known.
+struct Job {
+    recipe: Recipe,
+    contents: Vec<Content>,
+    /// All that decides what is in it, but for the versions of its packages.
+    signature: String,
+}
+
+impl Job {
+    fn read(request: Request<'_>) -> Result<Self> {
+        let (file, text) = find(request.recipe)?;
+        let mut recipe = read(&file, &text)?;
+        let contents = contents(request.recipe, &recipe)?;
+        let mut signature = signature(&text, &contents);
+        if let Some(suite) = request.suite.filter(|suite| *suite != recipe.suite) {
+            check_suite(suite)?;
+            recipe.suite = suite.into();
+            signature += &format!("\nsuite {suite}");
+        }
+        Ok(Self {
+            recipe,
+            contents,
+            signature,
+        })
+    }
+
+    /// What the cache remembers it by.
+    fn name(&self) -> String {
+        format!("image {}", identity(&self.signature, ""))
+    }
+
+    fn built(&self, cache: &Cache) -> Option<Image> {
+        load(cache, &cache.recall::<String>(&self.name())?)
+    }
+}
+
+/// The image, if the cache has it.
+pub fn find_built(cache: &Cache, request: Request<'_>) -> Result<Option<Image>> {
+    Ok(Job::read(request)?.built(cache))
+}
+
+/// Brings the image of a recipe into the cache. Once built it stays as it is, and no network is needed.
+pub fn build(cache: &Cache, request: Request<'_>, task: Task<'_>) -> Result<Image> {
+    let job = Job::read(request)?;
+    let known = job.built(cache);
+    if let (Some(image), false) = (&known, request.refresh) {
         return Ok(image.clone());
     }
-    let _lock = cache.lock(&name, task)?;
+    let _lock = cache.lock(&job.name(), task)?;
     if let Some(image) = known
-        && !is_outdated(cache, &image, &parsed, task)?
+        && !is_outdated(cache, &image, &job.recipe, task)?
     {
         return Ok(image);
     }
-    let image = make(cache, recipe, (&parsed, &text, &contents), task)
-        .with_context(|| format!("cannot build image {recipe:?}"))?;
-    cache.remember(&name, &image.sha256)?;
+    let image = make(cache, request.recipe, &job, task)
+        .with_context(|| format!("cannot build image {:?}", request.recipe))?;
+    cache.remember(&job.name(), &image.sha256)?;
     Ok(image)
 }
 
@@ -196,6 +251,23 @@ pub fn check(recipe: &str) -> Result<()> {
     let (file, text) = find(recipe)?;
     read(&file, &text)?;
     Ok(())
+}
+
+/// Suites that an image can be made of: backports are no whole system.
+fn suites() -> Vec<&'static str> {
+    let is_whole = |suite: &&str| !suite.ends_with("-backports");
+    SUITES.into_iter().filter(is_whole).collect()
+}
+
+/// Refuses a suite that no image can be made of.
+pub fn check_suite(suite: &str) -> Result<()> {
+    if suites().contains(&suite) {
+        return Ok(());
+    }
+    bail!(
+        "not a Debian suite for an image: {suite:?} ({})",
+        remedy_among(suite, &suites())
+    )
 }
 
 /// The files that a recipe copies.
@@ -261,7 +333,9 @@ pub fn read(file: &str, text: &str) -> Result<Recipe, Problems> {
             top.missing(key, example);
         }
     }
-    let suite = top.choice("suite", &SUITES.map(|suite| (suite, suite.to_string())));
+    let suites = suites().into_iter();
+    let suites: Vec<_> = suites.map(|suite| (suite, suite.to_string())).collect();
+    let suite = top.choice("suite", &suites);
     let packages = top.texts("packages").unwrap_or_default();
     for package in &packages {
         if !is_package(package) {
@@ -325,16 +399,11 @@ fn is_outdated(cache: &Cache, image: &Image, recipe: &Recipe, task: Task<'_>) ->
     Ok(would != has)
 }
 
-fn make(
-    cache: &Cache,
-    name: &str,
-    (recipe, text, contents): (&Recipe, &str, &[Content]),
-    task: Task<'_>,
-) -> Result<Image> {
-    check_suite(&recipe.suite)?;
+fn make(cache: &Cache, name: &str, job: &Job, task: Task<'_>) -> Result<Image> {
+    let recipe = &job.recipe;
     let source = Source::of_host(task)?;
     let work = cache.draft(BUILD_BYTES)?;
-    for content in contents {
+    for content in &job.contents {
         let path = work
             .path
             .join("files")
@@ -353,20 +422,24 @@ fn make(
         fs::rename(work.path.join(from), entry.path.join(to))
             .map_err(|why| cache.cannot_write(&why))?;
     }
-    let suite = &recipe.suite;
-    let recipe = Path::new(name)
+    let name = Path::new(name)
         .file_stem()
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
     let mut parts = installed(&manifest, &packages);
-    let copied = contents.iter();
+    let copied = job.contents.iter();
     parts.extend(copied.map(|one| Part::file(Path::new(&one.to), &cache::hash(&one.bytes))));
-    let source = format!("recipe {name} ({suite})");
-    Origin::now(&recipe, source, parts).write(cache, &entry)?;
-    let about = serde_json::to_vec_pretty(&About { recipe, bytes })?;
+    let source = format!("recipe {name} ({})", recipe.suite);
+    Origin::now(&name, source, parts).write(cache, &entry)?;
+    let about = About {
+        recipe: name,
+        suite: Some(recipe.suite.clone()),
+        bytes,
+    };
+    let about = serde_json::to_vec_pretty(&about)?;
     cache::write(&entry.path.join("image.json"), &about).map_err(|why| cache.cannot_write(&why))?;
-    let id = identity(text, &manifest);
+    let id = identity(&job.signature, &manifest);
     cache.keep(&entry, "images", &id)?;
     load(cache, &id).with_context(|| format!("image is gone from the cache: {id}"))
 }
@@ -554,6 +627,7 @@ fn load_from(entry: &Path, id: &str) -> Option<Image> {
     let about: About = serde_json::from_slice(&fs::read(entry.join("image.json")).ok()?).ok()?;
     Some(Image {
         recipe: about.recipe,
+        suite: about.suite,
         path: entry.join("image.ext4"),
         manifest: entry.join("manifest.txt"),
         sha256: id.into(),
@@ -615,6 +689,48 @@ mod tests {
                 r#"Recipe { suite: "trixie", packages: ["nginx=1.26.3-3+deb13u1"], copies: [], run: "", spare_bytes: 1048576 }"#
             ]],
         );
+    }
+
+    #[test]
+    fn an_image_may_be_of_another_suite_than_its_recipe_names() {
+        let job = |suite| {
+            Job::read(Request {
+                recipe: "web",
+                suite,
+                refresh: false,
+            })
+        };
+        let own = job(None).unwrap();
+        assert_eq!(own.recipe.suite, "bookworm");
+        assert_eq!(job(Some("bookworm")).unwrap().name(), own.name());
+        let other = job(Some("trixie")).unwrap();
+        assert_eq!(other.recipe.suite, "trixie");
+        assert_eq!(other.recipe.packages, own.recipe.packages);
+        assert_ne!(other.name(), own.name());
+        let told = |suite| job(Some(suite)).map(|_| ()).unwrap_err().to_string();
+        assert_eq!(
+            told("trixi"),
+            "not a Debian suite for an image: \"trixi\" (did you mean \"trixie\"?)"
+        );
+        assert_eq!(
+            told("jammy-and-jelly"),
+            "not a Debian suite for an image: \"jammy-and-jelly\" (known: bullseye, bookworm, trixie, forky, sid)"
+        );
+    }
+
+    #[test]
+    fn an_image_is_told_with_its_suite() {
+        let mut image = Image {
+            recipe: "web".into(),
+            suite: Some("trixie".into()),
+            path: PathBuf::new(),
+            manifest: PathBuf::new(),
+            sha256: String::new(),
+            bytes: 0,
+        };
+        assert_eq!(image.title(), "web (trixie)");
+        image.suite = None;
+        assert_eq!(image.title(), "web");
     }
 
     #[test]

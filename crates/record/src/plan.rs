@@ -22,14 +22,23 @@ pub struct Plan {
     pub mode: Mode,
     /// Where arms boot.
     pub machine: MachinePlan,
-    /// Name or path of the image recipe; none where the machine has a user land of its own.
-    pub image: Option<String>,
+    /// The user land of emulated machines; none where the machine has its own.
+    pub image: Option<ImagePlan>,
     /// The arms, baseline first, the others in the file's order.
     pub arms: Vec<Arm>,
     /// The workloads in the file's order.
     pub workloads: Vec<WorkloadPlan>,
     /// How many blocks, and when a difference counts.
     pub design: Design,
+}
+
+/// The guests' root file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImagePlan {
+    /// Name or path of its recipe.
+    pub recipe: String,
+    /// Debian suite of its packages, where not the recipe's own.
+    pub suite: Option<String>,
 }
 
 /// What question the plan asks.
@@ -277,6 +286,8 @@ pub struct Checks<'c> {
     pub file: &'c dyn Fn(&Path) -> Result<String, String>,
     /// Says what is wrong with what an arm changes in the workloads' servers.
     pub tuning: &'c dyn Fn(&Tuning, &[WorkloadPlan]) -> Result<(), String>,
+    /// Says what is wrong with the suite of an image.
+    pub suite: &'c dyn Fn(&str) -> Result<(), String>,
 }
 
 impl<'c> Checks<'c> {
@@ -289,6 +300,7 @@ impl<'c> Checks<'c> {
             cpu_model: &|_| Ok(()),
             file: &|_| Ok(String::new()),
             tuning: &|_, _| Ok(()),
+            suite: &|_| Ok(()),
         }
     }
 }
@@ -361,19 +373,23 @@ fn required_text(fields: &Fields<'_>, key: &str, example: &str) -> Option<String
     Some(text.into())
 }
 
-fn read_image(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<String> {
+fn read_image(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<ImagePlan> {
     let Some(image) = top.table("image") else {
         top.missing("image", "{ recipe = \"web\" }");
         return None;
     };
     let recipe = required_text(&image, "recipe", "\"web\"");
+    let suite = image.text("suite").map(String::from);
+    if let Some(Err(why)) = suite.as_deref().map(checks.suite) {
+        image.wrong("suite", why, "");
+    }
     image.finish();
     let recipe = recipe.map(|recipe| match Path::new(&recipe).extension() {
         Some(ending) if ending == "toml" => base.join(&recipe).display().to_string(),
         _ => recipe,
     })?;
     match (checks.recipe)(&recipe) {
-        Ok(()) => Some(recipe),
+        Ok(()) => Some(ImagePlan { recipe, suite }),
         Err(why) => {
             image.wrong("recipe", why, "");
             None

@@ -12,7 +12,8 @@ use record::latency::Latency;
 use record::load::{Fault, LoadResult, Second};
 use record::metric::{Direction, Figure, MetricSpec, Role};
 use record::plan::{
-    Arm, Clock, Design, DiskSpeed, MachineKind, MachinePlan, Mode, Plan, Tuning, WorkloadPlan,
+    Arm, Clock, Design, DiskSpeed, ImagePlan, MachineKind, MachinePlan, Mode, Plan, Tuning,
+    WorkloadPlan,
 };
 use record::rundir::{Run, TRIAL_VERSION, TrialRecord};
 use record::trial::{Measurement, Outcome, Trial, Void, VoidReason};
@@ -311,7 +312,10 @@ fn plan() -> Plan {
         baseline: "6.1".into(),
         mode: Mode::Controlled,
         machine,
-        image: Some("web".into()),
+        image: Some(ImagePlan {
+            recipe: "web".into(),
+            suite: None,
+        }),
         arms: vec![arm("6.1", "bookworm"), arm("7.2", "trixie-backports")],
         workloads: vec![workload],
         design,

@@ -10,7 +10,8 @@ use record::latency::Latency;
 use record::load::{LoadResult, Second};
 use record::metric::{Direction, Figure, MetricSpec, Role};
 use record::plan::{
-    Arm, Clock, Design, DiskSpeed, MachineKind, MachinePlan, Mode, Plan, Tuning, WorkloadPlan,
+    Arm, Clock, Design, DiskSpeed, ImagePlan, MachineKind, MachinePlan, Mode, Plan, Tuning,
+    WorkloadPlan,
 };
 use record::rundir::{Run, TRIAL_VERSION, TrialRecord};
 use record::trial::{Measurement, Outcome, Trial, Void, VoidReason};
@@ -136,7 +137,10 @@ fn plan() -> Plan {
             disk: DiskSpeed::default(),
             cpu_model: None,
         },
-        image: Some("web".into()),
+        image: Some(ImagePlan {
+            recipe: "web".into(),
+            suite: None,
+        }),
         arms: vec![arm("6.1"), arm("7.2")],
         workloads: vec![WorkloadPlan {
             id: "web".into(),

@@ -153,7 +153,7 @@ pub trait Watcher {
 ///
 /// Everything it does is decided by its options and the stage's seed, so two arms get the same.
 pub trait Workload: Send + Sync {
-    /// Debian packages that the image must have.
+    /// Debian packages that the image must have; `one|other` is content with either.
     fn packages(&self) -> Vec<&str>;
 
     /// Servers whose configuration an arm may change; the first one is meant where none is named.

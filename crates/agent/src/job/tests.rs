@@ -8,6 +8,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use workload::probe::Probe;
 use workload::service::Service;
@@ -285,10 +286,12 @@ fn slow_lines_conform_with_files_and_programs_of_both_kinds_of_worker() {
 
 #[test]
 fn programs_make_pages_of_what_the_database_says() {
-    if !Path::new("/usr/sbin/mariadbd").exists()
-        || !Path::new("/usr/share/perl5/DBD/MariaDB.pm").exists()
-            && !Path::new("/usr/lib/x86_64-linux-gnu/perl5/5.36/DBD/MariaDB.pm").exists()
-    {
+    let driver = Command::new("perl")
+        .arg("-MDBD::MariaDB")
+        .arg("-e1")
+        .output();
+    let has_driver = driver.is_ok_and(|said| said.status.success());
+    if !Path::new("/usr/sbin/mariadbd").exists() || !has_driver {
         println!("skipped: no MariaDB, or no DBD::MariaDB for Perl");
         return;
     }
@@ -595,11 +598,14 @@ fn a_job_that_is_stopped_says_so_and_leaves_nothing() {
 /// A short job of the database workload; `None` where this host has no such server.
 fn database(
     server: &str,
-    program: &str,
+    program: &Path,
     config: &str,
 ) -> Option<Result<(Yield, Vec<FromAgent>), Failure>> {
-    if !Path::new(program).exists() {
-        println!("skipped: a real database on this host: no {program}");
+    if !program.exists() {
+        println!(
+            "skipped: a real database on this host: no {}",
+            program.display()
+        );
         return None;
     }
     let procedures = "[\"alter-table\", \"connect\", \"select\"]";
@@ -610,20 +616,27 @@ fn database(
     try_on_this_host(&job)
 }
 
-const DATABASES: [(&str, &str, &str); 2] = [
-    ("mariadb", "/usr/sbin/mariadbd", "mariadbd"),
-    (
-        "postgresql",
-        "/usr/lib/postgresql/15/bin/postgres",
-        "postgres",
-    ),
-];
+/// Each server's name in plans, its program, and the name of its service.
+fn databases() -> [(&'static str, PathBuf, &'static str); 2] {
+    // Debian has a directory for each major version; clients alone have one too.
+    let versions = Path::new("/usr/lib/postgresql").read_dir();
+    let programs = versions
+        .into_iter()
+        .flatten()
+        .map(|version| version.unwrap().path().join("bin/postgres"));
+    let postgres = programs.into_iter().find(|program| program.exists());
+    let postgres = postgres.unwrap_or("/usr/lib/postgresql/*/bin/postgres".into());
+    [
+        ("mariadb", "/usr/sbin/mariadbd".into(), "mariadbd"),
+        ("postgresql", postgres, "postgres"),
+    ]
+}
 
 #[test]
 fn databases_do_a_real_job_that_ends_before_its_limit() {
-    for (server, program, service) in DATABASES {
+    for (server, program, service) in databases() {
         // Both servers have this one, and bakeoff sets it too.
-        let Some(result) = database(server, program, "max_connections = 90") else {
+        let Some(result) = database(server, &program, "max_connections = 90") else {
             continue;
         };
         let (result, told) = result.map_err(|failure| failure.detail).unwrap();
@@ -664,8 +677,8 @@ fn databases_do_a_real_job_that_ends_before_its_limit() {
 
 #[test]
 fn a_database_that_does_not_start_is_told_with_its_log() {
-    for (server, program, _) in DATABASES {
-        let Some(result) = database(server, program, "no_such_setting = 1") else {
+    for (server, program, _) in databases() {
+        let Some(result) = database(server, &program, "no_such_setting = 1") else {
             continue;
         };
         let failure = result.unwrap_err();
@@ -688,9 +701,12 @@ fn a_full_disk_under_a_database_voids_the_trial() {
         }
         Phase::Starting | Phase::Settling | Phase::Measuring | Phase::Collecting => {}
     };
-    for (server, program, _) in DATABASES {
-        if !Path::new(program).exists() {
-            println!("skipped: a real database on this host: no {program}");
+    for (server, program, _) in databases() {
+        if !program.exists() {
+            println!(
+                "skipped: a real database on this host: no {}",
+                program.display()
+            );
             continue;
         }
         let options = format!("server = {server:?}\nscale = 0.01\nprocedures = [\"insert\"]");

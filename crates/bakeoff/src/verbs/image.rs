@@ -3,7 +3,7 @@
 use anyhow::Result;
 use machine::cache::Cache;
 use machine::cache::about::About;
-use machine::image::{self, Image};
+use machine::image::{self, Image, Request};
 use record::units::show_bytes;
 use serde_json::{Value, json};
 
@@ -15,7 +15,18 @@ use crate::out;
 pub(super) fn run(verb: &ImageVerb, json: bool) -> Result<End> {
     match verb {
         ImageVerb::List => list(json),
-        ImageVerb::Build { recipe, refresh } => build(recipe, *refresh, json),
+        ImageVerb::Build {
+            recipe,
+            suite,
+            refresh,
+        } => {
+            let request = Request {
+                recipe,
+                suite: suite.as_deref(),
+                refresh: *refresh,
+            };
+            build(request, json)
+        }
     }
 }
 
@@ -41,10 +52,8 @@ fn list(json: bool) -> Result<End> {
     Ok(End::Done)
 }
 
-fn build(recipe: &str, refresh: bool, json: bool) -> Result<End> {
-    let image = at_work(json, |cache, task| {
-        image::build(cache, recipe, refresh, task)
-    })?;
+fn build(request: Request<'_>, json: bool) -> Result<End> {
+    let image = at_work(json, |cache, task| image::build(cache, request, task))?;
     if json {
         print_json(&told(&image))?;
     } else {
@@ -56,27 +65,24 @@ fn build(recipe: &str, refresh: bool, json: bool) -> Result<End> {
 fn told(image: &Image) -> Value {
     let Image {
         recipe,
+        suite,
         path,
         manifest,
         sha256,
         bytes,
     } = image;
     json!({
-        "recipe": recipe, "path": path, "manifest": manifest, "sha256": sha256, "bytes": bytes,
+        "recipe": recipe, "suite": suite, "path": path, "manifest": manifest, "sha256": sha256,
+        "bytes": bytes,
     })
 }
 
 fn print_image(image: &Image) {
-    let Image {
-        recipe,
-        path,
-        sha256,
-        bytes,
-        ..
-    } = image;
     out::line(&format!(
-        "{recipe} {sha256:.12} {}\n  {}",
-        show_bytes(*bytes),
-        path.display()
+        "{} {:.12} {}\n  {}",
+        image.title(),
+        image.sha256,
+        show_bytes(image.bytes),
+        image.path.display()
     ));
 }

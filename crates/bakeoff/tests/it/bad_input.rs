@@ -120,6 +120,42 @@ fn an_unknown_recipe_is_named_with_the_known_ones() {
 }
 
 #[test]
+fn a_suite_that_no_image_can_be_made_of_is_named() {
+    check(
+        "check",
+        &[("recipe = \"web\"", "recipe = \"web\"\nsuite = \"trixy\"")],
+        &expect![[r#"
+            bakeoff: plan.toml:7: not a Debian suite for an image: "trixy" (did you mean "trixie"?)
+        "#]],
+    );
+}
+
+#[test]
+fn all_that_a_host_lacks_is_told_before_anything_is_fetched() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
+    for verb in [&["run", "plan.toml"][..], &["doctor"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
+            .args(verb)
+            .current_dir(dir.path())
+            .env("XDG_CACHE_HOME", dir.path().join("cache"))
+            .env("PATH", "/nowhere")
+            .env_remove("BAKEOFF_QEMU")
+            .output()
+            .unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        for lack in ["qemu-system-x86_64", "mmdebstrap", "apt-get", "unshare"] {
+            assert!(said.contains(lack), "{lack} in {said}");
+        }
+        // No apt-get, so it is not what is advised.
+        let remedy = "on Debian the package mmdebstrap does";
+        assert!(said.contains(remedy), "{said}");
+    }
+    assert!(!dir.path().join("cache/bakeoff/kernels").exists());
+}
+
+#[test]
 fn a_directory_that_is_no_run_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     for verb in ["judge", "report"] {

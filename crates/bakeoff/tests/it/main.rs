@@ -18,6 +18,7 @@ mod load_servers;
 mod local_machine;
 mod real_guests;
 mod servers;
+mod set_up;
 mod side_by_side;
 mod simulate_command;
 mod simulated_lab;

@@ -60,7 +60,12 @@ const SOURCES: [(&str, &str); 5] = [
 /// Debian's own Java, whatever else is installed.
 const JAVA: &str = "/usr/lib/jvm/default-java/bin/java";
 
-const COMPILER: &str = "/usr/share/java/eclipse-jdt-core.jar";
+/// The compiler that Tomcat brings for its own pages: Debian 13 has it in an archive of its own. Java passes over
+/// what is not there.
+const COMPILER: [&str; 2] = [
+    "/usr/share/java/eclipse-jdt-core.jar",
+    "/usr/share/java/eclipse-jdt-core-compiler-batch.jar",
+];
 const SERVLETS: &str = "/usr/share/tomcat10/lib/servlet-api.jar";
 const CATALINA: &str = "/usr/share/tomcat10/lib/catalina.jar";
 
@@ -262,9 +267,10 @@ fn application(stage: &Stage) -> Result<PathBuf> {
 }
 
 fn compile(stage: &Stage) -> Result<PathBuf> {
-    if !Path::new(COMPILER).exists() {
+    if !COMPILER.iter().any(|part| Path::new(part).exists()) {
         bail!(
-            "no compiler for the application: {COMPILER} (install libeclipse-jdt-core-java, or take image recipe \"app\")"
+            "no compiler for the application: {} (install libeclipse-jdt-core-java, or take image recipe \"app\")",
+            COMPILER[0]
         );
     }
     let root = stage.make_dir("trade")?;
@@ -280,11 +286,12 @@ fn compile(stage: &Stage) -> Result<PathBuf> {
     }
     let place = |name: &str| root.join(name).to_string_lossy().into_owned();
     let (source, classes) = (place("WEB-INF/src"), place("WEB-INF/classes"));
+    let compiler = COMPILER.join(":");
     let command = [
         &[
             JAVA,
             "-cp",
-            COMPILER,
+            &compiler,
             "org.eclipse.jdt.internal.compiler.batch.Main",
         ][..],
         &[

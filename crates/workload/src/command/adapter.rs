@@ -1,16 +1,17 @@
-//! Ready metrics for well-known programs, as their releases in Debian 12 print them.
+//! Ready metrics for well-known programs, as their releases in Debian 12 and 13 print them.
 
 use record::fields::Fields;
 use record::metric::Direction::{self, Higher, Lower};
 
 use crate::command::metric::{Metric, Place};
+use crate::database::server::POSTGRESQL;
 
 /// What is known of a program.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Adapter {
     /// Its name in plans.
     word: &'static str,
-    /// The Debian package that brings it.
+    /// The Debian package that brings it, or several names of it.
     pub(crate) package: &'static str,
     /// Where its numbers stand, the deciding one first.
     places: &'static [Known],
@@ -50,7 +51,7 @@ const ADAPTERS: [Adapter; 6] = [
     },
     Adapter {
         word: "pgbench",
-        package: "postgresql-15",
+        package: POSTGRESQL,
         places: &[
             (
                 "throughput",
@@ -138,5 +139,56 @@ impl Adapter {
                 Metric::new(name, unit, *better, place).ready(*factor)
             });
         metrics.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers that an adapter finds in what a program said.
+    fn numbers(word: &str, said: &str) -> Vec<f64> {
+        let adapter = ADAPTERS.iter().find(|adapter| adapter.word == word);
+        let metrics = adapter.unwrap().metrics();
+        let found = metrics
+            .iter()
+            .filter_map(|metric| metric.find(said, "").unwrap());
+        found.map(|figure| figure.value).collect()
+    }
+
+    #[test]
+    fn programs_of_debian_13_are_read() {
+        let hackbench = "Running in process mode with 2 groups using 40 file descriptors each (== 80 tasks)\n\
+            Each sender will pass 20 messages of 100 bytes\nTime: 0.040\n";
+        assert_eq!(numbers("hackbench", hackbench), [0.04]);
+        let stress = "\
+stress-ng: info:  [95] dispatching hogs: 1 switch
+stress-ng: metrc: [95] stressor       bogo ops real time  usr time  sys time   bogo ops/s     bogo ops/s
+stress-ng: metrc: [95]                           (secs)    (secs)    (secs)   (real time) (usr+sys time)
+stress-ng: metrc: [95] switch            20000      0.13      0.06      0.00    149174.04      335840.95
+stress-ng: info:  [95] metrics untrustworthy: 0
+";
+        assert_eq!(numbers("stress-ng", stress), [149_174.04]);
+        let sysbench = "\
+CPU speed:
+    events per second:   293.23
+
+Latency (ms):
+         avg:                                    3.39
+         95th percentile:                       28.16
+Threads fairness:
+    events (avg/stddev):           296.0000/0.00
+";
+        assert_eq!(numbers("sysbench", sysbench), [293.23, 3390.0, 28160.0]);
+        let pgbench = "\
+pgbench (17.11 (Debian 17.11-0+deb13u1))
+number of failed transactions: 0 (0.000%)
+latency average = 58.603 ms
+initial connection time = 3.833 ms
+tps = 17.063870 (without initial connection time)
+";
+        assert_eq!(numbers("pgbench", pgbench), [17.063_87, 58_603.0]);
+        let wrk = "    Req/Sec     6.89k     3.01k   12.54k    80.00%\nRequests/sec:   6935.54\nTransfer/sec:     72.34MB\n";
+        assert_eq!(numbers("wrk", wrk), [6935.54]);
     }
 }

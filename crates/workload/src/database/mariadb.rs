@@ -2,7 +2,9 @@
 //!
 //! `InnoDB`, the server's default, stands in the place of 2004's `MyISAM`: each statement is a transaction.
 
-use anyhow::Result;
+use std::path::Path;
+
+use anyhow::{Context, Result};
 
 use crate::config::{self, Target};
 use crate::database::client;
@@ -13,8 +15,11 @@ use crate::stage::Stage;
 
 const PROGRAM: &str = "/usr/sbin/mariadbd";
 
-/// Where the package keeps the statements that make the system tables.
-const SYSTEM: &str = "/usr/share/mysql";
+/// Where packages keep the statements that make the system tables, without the ending: Debian 13's, and 12's.
+const SYSTEM: [&str; 2] = [
+    "/usr/share/mariadb/mariadb_system_tables",
+    "/usr/share/mysql/mysql_system_tables",
+];
 
 /// Makes system tables and the account, and writes the configuration.
 pub(super) fn service(stage: &Stage) -> Result<Service> {
@@ -29,7 +34,7 @@ pub(super) fn service(stage: &Stage) -> Result<Service> {
     let configuration = stage.write("mariadb.cnf", text)?;
     let defaults = format!("--defaults-file={}", configuration.display());
     set_up(
-        &["/bin/sh", "-euc", &script(), "sh", PROGRAM, &defaults],
+        &["/bin/sh", "-euc", &script()?, "sh", PROGRAM, &defaults],
         &dir,
     )?;
     Ok(Service {
@@ -48,18 +53,25 @@ pub(super) fn service(stage: &Stage) -> Result<Service> {
 
 /// What `mariadb-install-db` does, but for the help texts and the `sys` schema: nobody asks for them here, and they
 /// are nine tenths of the statements. The script itself also wants a package of client programs.
-fn script() -> String {
-    format!(
+fn script() -> Result<String> {
+    let is_there = |system: &&str| Path::new(&format!("{system}.sql")).exists();
+    let system = SYSTEM.into_iter().find(is_there).with_context(|| {
+        format!(
+            "MariaDB's system tables not found: {}.sql (install mariadb-server-core)",
+            SYSTEM.join(".sql, ")
+        )
+    })?;
+    Ok(format!(
         "\
 {{
     printf 'create database mysql;\\nuse mysql;\\nset @auth_root_socket = null;\\n'
-    cat {SYSTEM}/mysql_system_tables.sql {SYSTEM}/mysql_system_tables_data.sql
+    cat {system}.sql {system}_data.sql
     printf \"flush privileges;\\ncreate user {ACCOUNT} identified by '{ACCOUNT}';\\n\"
     printf 'grant all on *.* to {ACCOUNT};\\ncreate database {ACCOUNT};\\n'
 }} > set-up.sql
 exec \"$@\" --bootstrap --enforce-storage-engine= < set-up.sql
 "
-    )
+    ))
 }
 
 /// The whole configuration. The log and the buffer fit a small guest, whose memory holds the data too.

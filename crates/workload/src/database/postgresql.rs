@@ -1,5 +1,8 @@
 //! `PostgreSQL` with a configuration of its own: nothing of Debian's.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use anyhow::{Context, Result};
 
 use crate::config::{self, Target};
@@ -9,17 +12,39 @@ use crate::probe::Probe;
 use crate::service::{Service, words};
 use crate::stage::Stage;
 
-const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
+/// Where Debian has a directory of programs for each major version.
+const VERSIONS: &str = "/usr/lib/postgresql";
+
+/// The programs of the newest version whose server is installed; clients alone have a directory too.
+pub(super) fn programs() -> Result<PathBuf> {
+    newest(Path::new(VERSIONS)).with_context(|| {
+        format!(
+            "no PostgreSQL server found: {VERSIONS}/*/bin (install the Debian package postgresql)"
+        )
+    })
+}
+
+fn newest(versions: &Path) -> Option<PathBuf> {
+    let version = |name: &str| name.parse::<u32>().ok();
+    let entries = fs::read_dir(versions).ok()?.flatten();
+    let numbers = entries.filter_map(|entry| version(entry.file_name().to_str()?));
+    let bins = numbers.map(|number| (number, versions.join(format!("{number}/bin"))));
+    let with_server =
+        bins.filter(|(_, bin)| bin.join("postgres").exists() && bin.join("initdb").exists());
+    with_server.max().map(|(_, bin)| bin)
+}
 
 /// Makes the data directory and the account's database, and writes the configuration.
 pub(super) fn service(stage: &Stage) -> Result<Service> {
     let dir = own_dir(stage, "postgresql")?;
     let data = dir.join("data");
     let place = data.to_str().context("a stage whose path is text")?;
-    let program = format!("{PROGRAMS}/postgres");
+    let programs = programs()?;
+    let programs = programs.display();
+    let program = format!("{programs}/postgres");
     set_up(
         &[
-            &format!("{PROGRAMS}/initdb"),
+            &format!("{programs}/initdb"),
             "--no-locale",
             "--encoding=UTF8",
             "--auth=trust",
@@ -82,4 +107,29 @@ log_checkpoints = off
         ip = address.ip(),
         port = address.port(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_version_with_a_server_is_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |version: &str, programs: &[&str]| {
+            let bin = dir.path().join(version).join("bin");
+            fs::create_dir_all(&bin).unwrap();
+            for program in programs {
+                fs::write(bin.join(program), "").unwrap();
+            }
+        };
+        assert_eq!(newest(dir.path()), None);
+        put("9", &["initdb", "postgres"]);
+        put("15", &["initdb", "postgres", "psql"]);
+        put("17", &["psql"]);
+        put("common", &["initdb", "postgres"]);
+        assert_eq!(newest(dir.path()), Some(dir.path().join("15/bin")));
+        put("17", &["initdb", "postgres"]);
+        assert_eq!(newest(dir.path()), Some(dir.path().join("17/bin")));
+    }
 }

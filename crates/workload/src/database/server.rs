@@ -35,6 +35,9 @@ pub(crate) enum Server {
     Postgresql,
 }
 
+/// The server with its initdb and pgbench: any suite's by the first name, Debian 12's and 13's by the others.
+pub(crate) const POSTGRESQL: &str = "postgresql|postgresql-15|postgresql-17";
+
 impl Server {
     /// The name of its service.
     pub(crate) fn name(self) -> &'static str {
@@ -47,7 +50,7 @@ impl Server {
     pub(crate) fn packages(self) -> Vec<&'static str> {
         match self {
             Self::Mariadb => vec!["mariadb-server-core"],
-            Self::Postgresql => vec!["postgresql-15"],
+            Self::Postgresql => vec![POSTGRESQL],
         }
     }
 

@@ -69,14 +69,13 @@ struct Host {
 impl Host {
     /// `None` where this host lacks something, which is told.
     fn start(server: Server, place: u8) -> Option<Self> {
-        let program = match server {
-            Server::Mariadb => "/usr/sbin/mariadbd",
-            Server::Postgresql => "/usr/lib/postgresql/15/bin/postgres",
+        let is_there = match server {
+            Server::Mariadb => Path::new("/usr/sbin/mariadbd").exists(),
+            Server::Postgresql => postgresql::programs().is_ok(),
         };
-        let root = rustix::process::geteuid().is_root();
-        if !root || !Path::new(program).exists() {
+        if !rustix::process::geteuid().is_root() || !is_there {
             println!(
-                "skipped: a real {}: not root or no {program}",
+                "skipped: a real {}: not root, or not installed",
                 server.name()
             );
             return None;

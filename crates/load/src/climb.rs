@@ -64,12 +64,22 @@ pub fn climb(
     stop: &AtomicBool,
     on_tick: &mut dyn FnMut(Tick),
 ) -> Result<Vec<Rung>> {
+    climb_with(levels, stop, |level| {
+        let rung = at(traffic, level)?;
+        drive::run(&rung, stop, on_tick)
+    })
+}
+
+/// As `climb`, with any way to run a level.
+fn climb_with(
+    levels: &[Level],
+    stop: &AtomicBool,
+    mut run: impl FnMut(Level) -> Result<LoadResult>,
+) -> Result<Vec<Rung>> {
     let mut rungs = Vec::new();
-    for level in levels {
-        match (
-            step(traffic, *level, stop, on_tick),
-            stop.load(Ordering::Relaxed),
-        ) {
+    for &level in levels {
+        let rung = run(level).map(|result| Rung { level, result });
+        match (rung, stop.load(Ordering::Relaxed)) {
             (Ok(rung), _) => rungs.push(rung),
             (Err(_), true) if !rungs.is_empty() => break,
             (Err(error), _) => return Err(error),
@@ -94,6 +104,19 @@ pub fn capacity(
     let Schedule::Open { rate_per_s, .. } = traffic.schedule else {
         anyhow::bail!("a closed loop has no rate to search (give a rate to begin with)");
     };
+    capacity_with(rate_per_s, limit, stop, |rate_per_s| {
+        let rung = at(traffic, Level::RatePerS(rate_per_s))?;
+        drive::run(&rung, stop, on_tick)
+    })
+}
+
+/// As `capacity`, with any way to run a rate.
+fn capacity_with(
+    first_per_s: f64,
+    limit: Limit,
+    stop: &AtomicBool,
+    mut run: impl FnMut(f64) -> Result<LoadResult>,
+) -> Result<Capacity> {
     ensure!(
         0.0 < limit.quantile && limit.quantile < 1.0,
         "quantile out of range: {}",
@@ -102,8 +125,9 @@ pub fn capacity(
     let mut rungs = Vec::new();
     let (mut broken, mut broken_by_client) = (0, 0);
     let mut ended_early = false;
-    let rate_per_s = search(rate_per_s, |rate_per_s| {
-        let rung = step(traffic, Level::RatePerS(rate_per_s), stop, on_tick);
+    let rate_per_s = search(first_per_s, |rate_per_s| {
+        let level = Level::RatePerS(rate_per_s);
+        let rung = run(rate_per_s).map(|result| Rung { level, result });
         ended_early = stop.load(Ordering::Relaxed);
         match rung {
             Err(_) if ended_early && !rungs.is_empty() => return Ok(Held::Unknown),
@@ -130,12 +154,8 @@ pub fn capacity(
     })
 }
 
-fn step(
-    traffic: &Traffic,
-    level: Level,
-    stop: &AtomicBool,
-    on_tick: &mut dyn FnMut(Tick),
-) -> Result<Rung> {
+/// The traffic of one level.
+fn at(traffic: &Traffic, level: Level) -> Result<Traffic> {
     let mut traffic = traffic.clone();
     match (level, &mut traffic.schedule) {
         (Level::Connections(connections), _) => traffic.connections = connections,
@@ -144,8 +164,7 @@ fn step(
             anyhow::bail!("a closed loop has no rate: {wanted} (ramp its connections)")
         }
     }
-    let result = drive::run(&traffic, stop, on_tick)?;
-    Ok(Rung { level, result })
+    Ok(traffic)
 }
 
 impl Limit {
@@ -198,6 +217,71 @@ fn search(start: f64, mut holds: impl FnMut(f64) -> Result<Held>) -> Result<Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drive::simulated::{self, Server, traffic};
+    use crate::schedule::{Arrivals, Think};
+    use crate::traffic::End;
+
+    /// Four connections, 20 ms for each request: 200 requests per second and not one more.
+    fn server() -> Server {
+        Server::of(4, Duration::from_millis(20))
+    }
+
+    #[test]
+    fn a_capacity_is_found() {
+        let limit = Limit {
+            quantile: 0.9,
+            latency: Duration::from_millis(60),
+            faults: 0.0,
+        };
+        let open = Traffic {
+            schedule: Schedule::Open {
+                rate_per_s: 80.0,
+                arrivals: Arrivals::Constant,
+            },
+            end: End::After(Duration::from_secs(20)),
+            ..traffic()
+        };
+        let stop = AtomicBool::new(false);
+        let run = |rate_per_s| {
+            let rung = at(&open, Level::RatePerS(rate_per_s))?;
+            Ok(simulated::run(&rung, &server()))
+        };
+        let found = capacity_with(80.0, limit, &stop, run).unwrap();
+        let rate_per_s = found.rate_per_s.unwrap();
+        assert!(
+            190.0 < rate_per_s && rate_per_s <= 200.0,
+            "{rate_per_s} requests per second"
+        );
+        assert!(!found.client_was_limit);
+        assert!(found.rungs.len() >= 4);
+    }
+
+    #[test]
+    fn a_ramp_shows_the_knee() {
+        let closed = Traffic {
+            schedule: Schedule::Closed { think: Think::NONE },
+            end: End::After(Duration::from_secs(10)),
+            ..traffic()
+        };
+        let levels = [1, 2, 4, 8].map(Level::Connections);
+        let stop = AtomicBool::new(false);
+        let rungs = climb_with(&levels, &stop, |level| {
+            Ok(simulated::run(&at(&closed, level)?, &server()))
+        });
+        let rungs = rungs.unwrap();
+        let rates = rungs.iter().map(|rung| rung.result.ok_per_s().round());
+        assert_eq!(rates.collect::<Vec<_>>(), [50.0, 100.0, 200.0, 200.0]);
+    }
+
+    #[test]
+    fn a_closed_loop_has_no_rate_to_climb() {
+        let why = at(&traffic(), Level::RatePerS(2.0)).map(|_| ());
+        assert!(
+            why.unwrap_err()
+                .to_string()
+                .starts_with("a closed loop has no rate: 2")
+        );
+    }
 
     fn find(start: f64, truth: f64) -> (Option<f64>, u32) {
         let mut runs = 0;

@@ -1,5 +1,8 @@
 //! One run: threads are made, watched and merged.
 
+#[cfg(test)]
+pub(crate) mod simulated;
+
 use std::num::NonZero;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -20,7 +23,7 @@ use crate::schedule::Pacer;
 use crate::sys;
 use crate::tally::{self, Tally, Window};
 use crate::target::Target;
-use crate::thread::{self, Engine, Watch};
+use crate::thread::{self, Sockets as _, Watch};
 use crate::timeline::{self, Timeline};
 use crate::tls::Suite;
 use crate::traffic::{Cpus, End, EngineChoice, Mix, Protocol, Traffic};

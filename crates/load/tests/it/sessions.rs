@@ -12,7 +12,7 @@ use load::schedule::{Arrivals, Schedule, Think};
 use load::script::Script;
 use load::traffic::{Cpus, End, EngineChoice, Mix, Protocol, Traffic};
 
-use crate::server::Server;
+use crate::server::{PATIENCE, Server};
 
 /// What each connection asked for, one line per request.
 static SEEN: Mutex<Vec<Vec<String>>> = Mutex::new(Vec::new());
@@ -58,7 +58,7 @@ fn traffic_on(server: &Server, script: Script) -> Traffic {
         sources: Vec::new(),
         bits_per_s: Vec::new(),
         threads: 1,
-        deadline: Duration::from_secs(5),
+        deadline: PATIENCE,
         warmup: Duration::ZERO,
         end: End::Count(8),
         seed: 7,

@@ -126,7 +126,9 @@ impl Host {
             "/usr/share/java/mariadb-java-client.jar",
         ];
         if !root || !parts.iter().all(|part| Path::new(part).exists()) {
-            println!("skipped: a real Tomcat: not root or none of {parts:?}");
+            skip::skip(&format!(
+                "no Tomcat with a database, or not root: {parts:?}"
+            ));
             return None;
         }
         // In memory, as in a guest: a disk would make each commit wait.

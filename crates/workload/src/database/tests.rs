@@ -75,10 +75,7 @@ impl Host {
         };
         let root = rustix::process::geteuid().is_root();
         if !root || !Path::new(program).exists() {
-            println!(
-                "skipped: a real {}: not root or no {program}",
-                server.name()
-            );
+            skip::skip(&format!("program not installed, or not root: {program}"));
             return None;
         }
         // In memory, as in a guest: a disk would make each commit wait.

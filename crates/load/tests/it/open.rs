@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use load::drive;
 use load::expect::Expect;
 use load::schedule::{Arrivals, Schedule, Think};
 use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
+use load::{blame, clock, drive};
 use record::load::LoadResult;
 
 use crate::server::{BODY, PATIENCE, Server, answer, serve_rightly, wait_for_request, wait_until};
@@ -115,6 +115,45 @@ fn a_server_that_stalls_pays_for_every_request_that_it_kept_waiting() {
     // have seen four slow ones. How long they wait exactly is told in simulated time.
     assert!(result.latency.quantile_ns(1.0 - 100.0 / 250.0) >= 100_000_000);
     assert!(result.latency.max_ns() >= 290_000_000);
+}
+
+#[test]
+fn answers_after_the_window_are_no_throughput_of_it() {
+    static ASKED: AtomicU64 = AtomicU64::new(0);
+    static STALLS: AtomicBool = AtomicBool::new(true);
+    // Two hundred requests are answered at once, all others when the window is over.
+    let server = Server::start(|mut stream| {
+        while wait_for_request(&mut stream) {
+            let number = ASKED.fetch_add(1, Ordering::SeqCst);
+            while number >= 200 && STALLS.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            answer(&mut stream, BODY);
+        }
+    });
+    let traffic = Traffic {
+        warmup: Duration::ZERO,
+        end: End::After(Duration::from_millis(500)),
+        ..traffic_on(&server, 1000.0)
+    };
+    let start_ns = clock::now_ns();
+    let result = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            wait_until(|| clock::now_ns() > start_ns + 500_000_000);
+            STALLS.store(false, Ordering::SeqCst);
+        });
+        let stop = AtomicBool::new(false);
+        drive::run_at(&traffic, start_ns, &stop, &mut |_| {}).unwrap()
+    });
+    assert_eq!((result.planned, result.ok), (500, 500));
+    let in_window = result.ok_in_window.unwrap();
+    assert!(in_window <= 200, "{in_window}");
+    assert_eq!(
+        (result.backlog_open, result.backlog_close),
+        (0, 500 - in_window)
+    );
+    assert!(result.ok_per_s() <= 400.0);
+    assert!(blame::falls_behind(&result, &traffic));
 }
 
 #[test]

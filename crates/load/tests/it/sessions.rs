@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use load::drive;
 use load::expect::Expect;
-use load::schedule::{Arrivals, Schedule, Think};
+use load::schedule::{Schedule, Think};
 use load::script::Script;
 use load::traffic::{Cpus, End, EngineChoice, Mix, Protocol, Traffic};
 
@@ -92,19 +92,4 @@ fn visitors_come_one_after_the_other_each_with_cookies_of_its_own() {
     ];
     assert_eq!(*SEEN.lock().unwrap(), [visit, visit]);
     assert_eq!(server.stop(), 2);
-}
-
-#[test]
-fn sessions_at_a_rate_are_refused() {
-    let server = Server::start(|_| {});
-    let script = Script::read("shop.txt", "visit /").unwrap();
-    let traffic = Traffic {
-        schedule: Schedule::Open {
-            rate_per_s: 10.0,
-            arrivals: Arrivals::Poisson,
-        },
-        ..traffic_on(&server, script)
-    };
-    let error = drive::run(&traffic, &AtomicBool::new(false), &mut |_| {}).unwrap_err();
-    assert!(error.to_string().starts_with("sessions need a closed loop"));
 }

@@ -381,7 +381,8 @@ mod tests {
                 assert_eq!(fast.skip_to(until_ns), count, "{arrivals:?} {until_ns}");
                 for _ in 0..3 {
                     assert_eq!(fast.next_ns, slow.next_ns, "{arrivals:?} {until_ns}");
-                    (fast.advance(), slow.advance());
+                    fast.advance();
+                    slow.advance();
                 }
             }
         }

@@ -196,8 +196,8 @@ fn throughput_past_saturation_is_what_the_server_does_and_the_rest_waits() {
     let (result, is_behind) = at_rate_for(280.0, 10, Arrivals::Constant);
     // All are answered in the end, 4 s after the window.
     assert_eq!((result.planned, result.ok), (2800, 2800));
-    assert_eq!(result.ok_per_s().round(), 200.0);
-    assert_eq!(result.backlog_growth_per_s().round(), 80.0);
+    assert_eq!(result.ok_per_s().round() as u64, 200);
+    assert_eq!(result.backlog_growth_per_s().round() as u64, 80);
     assert!(result.backlog_open.abs_diff(80) <= 4, "{result:?}");
     assert!(is_behind);
     // Latency is from the planned instant: the last request of the window waits for 880 others.

@@ -592,6 +592,7 @@ mod tests {
     use super::*;
     use expect_test::{Expect, expect};
     use load::traffic::Exchange;
+    use record::load::Second;
 
     fn order(course: Course) -> Order {
         let load = load::Load {
@@ -630,6 +631,10 @@ mod tests {
             connections_opened: 3,
             connections_held: 64,
             body_bytes: 21_500_000,
+            timeline: vec![Second {
+                body_bytes: 21_500_000,
+                ..Second::default()
+            }],
             client_cpu_ns: vec![600_000_000, 1_500_000_000],
             client_cpus: "0-1 of 4".into(),
             host_cpu_ns: 12_000_000_000,
@@ -734,8 +739,8 @@ mod tests {
                 http://a.org/  closed loop, 64 connections kept alive, 2 client threads
                 checked: GET /: status 200 alone
 
-                                            ok/s       p50       p99     p99.9       max    not ok client
-                     1235 requests/s         500   2.50 ms   9.81 ms   9.99 ms   10.0 ms         4   75 %
+                                            ok/s       p50       p99     p99.9       max    not ok   backlog client
+                     1235 requests/s         500   2.50 ms   9.81 ms   9.99 ms   10.0 ms         4         0   75 %
 
                 most right answers: 500/s at 1235 requests/s
                 at 1235 requests/s: 1,004 planned = 1,000 ok + 2 reset + 1 with a wrong status + 1 unsent

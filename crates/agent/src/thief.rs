@@ -100,17 +100,23 @@ mod tests {
     fn the_share_that_is_asked_for_is_taken() {
         let share = 0.2;
         let Ok(thief) = Thief::begin(share) else {
-            println!("skipped: a planted slow-down: no right to real-time scheduling");
+            skip::skip("no right to real-time scheduling");
             return;
         };
         let used = || Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap();
         let (before, since) = (used(), Instant::now());
-        thread::sleep(Duration::from_millis(500));
-        let (cpu, wall) = (used().saturating_sub(before), since.elapsed());
         let cpus = thief.hands.len() as f64;
+        let taken = || {
+            let cpu = used().saturating_sub(before);
+            cpu.as_secs_f64() / since.elapsed().as_secs_f64() / cpus
+        };
+        // Late periods are made up for, so a host that was busy gets there too. Other tests of this process may use
+        // CPU time as well: there is no upper bound to hold.
+        thread::sleep(Duration::from_millis(500));
+        while taken() <= 0.9 * share {
+            assert!(since.elapsed() < Duration::from_secs(60), "{}", taken());
+            thread::sleep(Duration::from_millis(20));
+        }
         drop(thief);
-        let taken = cpu.as_secs_f64() / wall.as_secs_f64() / cpus;
-        // Other tests of this process may use CPU time too, so there is no upper bound to hold.
-        assert!(taken > 0.9 * share, "{taken}");
     }
 }

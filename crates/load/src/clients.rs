@@ -30,6 +30,9 @@ const BACK_OFF_NS: u64 = 100_000_000;
 /// queue of new connections, which is the kernel's affair and takes seconds to heal.
 const OPENING_GAP_NS: u64 = 50_000;
 
+/// Arrivals that the client itself was too late for, counted at once: then the thread looks up, however many there are.
+const EXPIRED: usize = 4096;
+
 /// How long a server may take to close a connection whose last answer has come. The side that closes first
 /// keeps the port for a minute, so it should be the server; but a server that forgets must not hold a client.
 const PARTING_NS: u64 = 100_000_000;
@@ -113,6 +116,10 @@ struct Slot {
     free_ns: u64,
     /// The client rests until then.
     rests_until_ns: u64,
+    /// Nobody is there: the next request, or the next visitor, has not come yet.
+    is_vacant: bool,
+    /// How long the next visitor thinks before anything else, in an open loop.
+    first_think_ns: u64,
 }
 
 /// All clients of one thread. A slot is one connection at a time.
@@ -227,6 +234,9 @@ impl<'o> Clients<'o> {
         let mut slots: Vec<Slot> = numbers.clone().map(|_| Slot::new()).collect();
         for (slot, number) in slots.iter_mut().zip(numbers) {
             picker.first(slot, number, orders.len());
+            if let Pacer::Open(_) = pacer {
+                slot.first_think_ns = std::mem::take(&mut slot.rests_until_ns);
+            }
         }
         let all = 0..slots.len() as u32;
         let (mut wakes, mut free) = (BinaryHeap::with_capacity(slots.len()), VecDeque::new());
@@ -283,7 +293,7 @@ impl<'o> Clients<'o> {
         let planned_ns = self.arrival(now_ns)?;
         let slot = self.free.pop_front()?;
         self.advance();
-        Some((slot, self.begin_planned(slot, planned_ns, now_ns)))
+        Some((slot, self.arrive(slot, planned_ns, now_ns)))
     }
 
     /// When to look again.
@@ -325,14 +335,10 @@ impl<'o> Clients<'o> {
 
     /// The user ends the run: the window closes and nothing more is begun.
     pub(crate) fn stop(&mut self, now_ns: u64) {
-        while self.arrival(now_ns).is_some_and(|at_ns| at_ns < now_ns) {
-            let Pacer::Open(stream) = &self.pacer else {
-                break;
-            };
-            self.tally.leave_unsent(stream.next_ns);
-            self.advance();
-        }
         self.tally.close(now_ns);
+        if let Pacer::Open(stream) = &mut self.pacer {
+            self.tally.leave_all_unsent(stream, now_ns, now_ns);
+        }
         self.stopped = true;
     }
 
@@ -539,24 +545,47 @@ impl<'o> Clients<'o> {
     fn go_on(&mut self, slot: u32, now_ns: u64) -> Step {
         let rests_until_ns = self.slots[slot as usize].rests_until_ns;
         self.slots[slot as usize].free_ns = now_ns;
-        if let Pacer::Closed(_) = self.pacer {
-            if rests_until_ns <= now_ns {
-                return self.begin(slot, now_ns, now_ns);
+        let is_open = matches!(self.pacer, Pacer::Open(_));
+        // Somebody who is in the middle of a visit goes on with it, whoever else may come.
+        let waits_for_arrival = is_open && self.slots[slot as usize].is_vacant;
+        if rests_until_ns > now_ns {
+            if waits_for_arrival {
+                // No connection was to be had. Whoever is due next tries as well, but not before the thread has looked up.
+                self.free.push_back(slot);
+            } else {
+                self.wakes.push(Reverse((rests_until_ns, slot)));
             }
-            self.wakes.push(Reverse((rests_until_ns, slot)));
             return Step::Wait;
+        }
+        if !waits_for_arrival {
+            return self.begin(slot, now_ns, now_ns);
         }
         let Some(planned_ns) = self.arrival(now_ns) else {
             self.free.push_back(slot);
             return Step::Wait;
         };
         self.advance();
-        self.begin_planned(slot, planned_ns, now_ns)
+        self.arrive(slot, planned_ns, now_ns)
+    }
+
+    /// Somebody who was due at an instant comes: one request, or a visitor who makes several.
+    fn arrive(&mut self, slot: u32, planned_ns: u64, now_ns: u64) -> Step {
+        if !matches!(self.picker, Picker::Sessions { .. }) {
+            return self.begin_planned(slot, planned_ns, now_ns);
+        }
+        let place = &mut self.slots[slot as usize];
+        place.is_vacant = false;
+        let first_ns = planned_ns + std::mem::take(&mut place.first_think_ns);
+        if first_ns <= now_ns {
+            return self.begin_planned(slot, first_ns, now_ns);
+        }
+        self.wakes.push(Reverse((first_ns, slot)));
+        Step::Wait
     }
 
     /// The arrival that is due, if any. Those that nobody could serve within their deadline are counted.
     fn arrival(&mut self, now_ns: u64) -> Option<u64> {
-        loop {
+        for _ in 0..EXPIRED {
             let Pacer::Open(stream) = &mut self.pacer else {
                 return None;
             };
@@ -567,14 +596,16 @@ impl<'o> Clients<'o> {
             if now_ns < planned_ns.saturating_add(self.rules.deadline_ns) {
                 return Some(planned_ns);
             }
-            stream.advance();
             if self.free.is_empty() {
-                self.tally.leave_unsent(planned_ns);
+                let until_ns = now_ns - self.rules.deadline_ns + 1;
+                self.tally.leave_all_unsent(stream, until_ns, now_ns);
             } else {
+                stream.advance();
                 let begun = self.tally.plan(planned_ns);
                 self.tally.end(begun, now_ns, Err(Fault::ClientLate));
             }
         }
+        None
     }
 
     /// The arrival that was due is taken care of.
@@ -709,10 +740,14 @@ impl<'o> Clients<'o> {
         );
         slot.begun = Begun::NONE;
         let session_ns = self.picker.next(slot, self.orders.len());
-        if let Pacer::Closed(rests) = &mut self.pacer {
-            slot.rests_until_ns = now_ns + rests.next_ns() + session_ns;
+        match &mut self.pacer {
+            Pacer::Closed(rests) => slot.rests_until_ns = now_ns + rests.next_ns() + session_ns,
+            // The next visitor thinks when there is one.
+            Pacer::Open(_) if slot.is_leaving => slot.first_think_ns = session_ns,
+            Pacer::Open(_) => slot.rests_until_ns = now_ns + session_ns,
         }
         if slot.is_leaving {
+            slot.is_vacant = true;
             self.tally.end_session(now_ns);
             slot.answer.jar().into_iter().for_each(Jar::clear);
         }
@@ -736,6 +771,8 @@ impl Slot {
             repeats: false,
             free_ns: 0,
             rests_until_ns: 0,
+            is_vacant: true,
+            first_think_ns: 0,
         }
     }
 }

@@ -1,5 +1,8 @@
 //! One run: threads are made, watched and merged.
 
+#[cfg(test)]
+pub(crate) mod simulated;
+
 use std::num::NonZero;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -20,7 +23,7 @@ use crate::schedule::Pacer;
 use crate::sys;
 use crate::tally::{self, Tally, Window};
 use crate::target::Target;
-use crate::thread::{self, Engine, Watch};
+use crate::thread::{self, Sockets as _, Watch};
 use crate::timeline::{self, Timeline};
 use crate::tls::Suite;
 use crate::traffic::{Cpus, End, EngineChoice, Mix, Protocol, Traffic};
@@ -34,6 +37,8 @@ const SETTLE_NS: u64 = 60_000_000;
 
 /// Methods of requests that may be sent twice (RFC 9110, section 9.2.2).
 pub(crate) const IDEMPOTENT: [&str; 6] = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"];
+
+const SECOND_NS: u64 = 1_000_000_000;
 
 /// Descriptors for all but connections.
 const OTHER_DESCRIPTORS: u64 = 64;
@@ -323,7 +328,7 @@ fn work_all<C: Send>(
                 ok: timeline.ok,
                 faults: timeline.faults,
                 latency: timeline.latency(at_ns - 1, rest.span.window.open_ns),
-                counting: rest.span.window.contains(at_ns),
+                counting: rest.span.window.meets(at_ns - SECOND_NS, at_ns),
             });
         });
         threads
@@ -346,7 +351,7 @@ fn spin_ns(cpus: Cpus, threads: usize) -> u64 {
 /// Tells of each second that has passed until the channel is closed.
 fn watch(all_done: &mpsc::Receiver<()>, span: Span, mut on_second: impl FnMut(u32, u64)) {
     for second in 1.. {
-        let at_ns = span.start_ns + u64::from(second) * 1_000_000_000;
+        let at_ns = span.start_ns + u64::from(second) * SECOND_NS;
         let patience_ns = (at_ns + SETTLE_NS).saturating_sub(now_ns());
         let heard = all_done.recv_timeout(Duration::from_nanos(patience_ns));
         let is_over = heard == Err(RecvTimeoutError::Disconnected);

@@ -16,7 +16,7 @@ use crate::clock::now_ns;
 use crate::line::Line;
 use crate::sys::{self, Event, Poll};
 use crate::target::Target;
-use crate::thread::Engine;
+use crate::thread::{Engine, Sockets};
 use crate::wheel::Wheel;
 
 /// Most events taken at once: enough to share the wait, few enough that timers are looked at often.
@@ -219,7 +219,7 @@ impl Epoll {
     }
 }
 
-impl Engine for Epoll {
+impl Sockets for Epoll {
     const NAME: &'static str = "epoll";
 
     fn new(target: Target, slots: usize) -> Result<Self> {
@@ -239,7 +239,9 @@ impl Engine for Epoll {
             line_timers: Wheel::new(slots, now_ns()),
         })
     }
+}
 
+impl Engine for Epoll {
     fn perform(&mut self, clients: &mut Clients<'_>, slot: u32, mut step: Step) {
         loop {
             step = match step {

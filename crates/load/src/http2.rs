@@ -39,7 +39,7 @@ pub(crate) const NAME: &str = "h2";
 /// Longest time in which the thread does not look whether it is to stop.
 const NAP_NS: u64 = 10_000_000;
 /// Time that requests under way get when the user ends the run.
-const GRACE_NS: u64 = 500_000_000;
+const GRACE_NS: u64 = 50_000_000;
 /// How long a seat waits after a connection that could not be made, so that it does not spin.
 const BACK_OFF_NS: u64 = 100_000_000;
 /// Connections of a closed loop begin so long one after the other; see `clients`.
@@ -227,13 +227,10 @@ impl Room {
     /// The user ends the run: what was due and not begun stays unsent, and nothing more is begun.
     fn stop(&self, now_ns: u64) {
         let mut tally = self.tally.borrow_mut();
-        if let Pacer::Open(stream) = &mut *self.pacer.borrow_mut() {
-            while stream.next_ns < now_ns && !tally.is_spent() {
-                tally.leave_unsent(stream.next_ns);
-                stream.advance();
-            }
-        }
         tally.close(now_ns);
+        if let Pacer::Open(stream) = &mut *self.pacer.borrow_mut() {
+            tally.leave_all_unsent(stream, now_ns, now_ns);
+        }
         self.stopped.set(true);
         self.alarm.ring_all();
     }
@@ -289,7 +286,7 @@ impl Room {
                 return None;
             }
             if self.stopped.get() {
-                tally.leave_unsent(planned_ns);
+                tally.leave_unsent(planned_ns, now_ns());
                 return None;
             }
             if now_ns() < planned_ns.saturating_add(self.deadline_ns) {
@@ -310,15 +307,17 @@ impl Room {
             return None;
         };
         let now_ns = now_ns();
-        while !self.is_closed() {
-            let planned_ns = stream.next_ns;
-            stream.advance();
-            if now_ns < planned_ns.saturating_add(self.deadline_ns) {
-                return Some(planned_ns);
-            }
-            self.tally.borrow_mut().leave_unsent(planned_ns);
+        if stream.next_ns.saturating_add(self.deadline_ns) <= now_ns && !self.is_closed() {
+            let until_ns = now_ns - self.deadline_ns + 1;
+            let mut tally = self.tally.borrow_mut();
+            tally.leave_all_unsent(stream, until_ns, now_ns);
         }
-        None
+        if self.is_closed() {
+            return None;
+        }
+        let planned_ns = stream.next_ns;
+        stream.advance();
+        Some(planned_ns)
     }
 
     fn begin(&self, seat: u32, turn: Turn) -> Begun {

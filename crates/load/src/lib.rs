@@ -88,7 +88,7 @@ pub struct Tick {
     pub faults: u64,
     /// Latencies from the planned instant of the right answers of this second alone.
     pub latency: Packed,
-    /// Whether the window is open.
+    /// Whether some of this second is in the window.
     pub counting: bool,
 }
 

@@ -84,6 +84,9 @@ fn add(all: &mut LoadResult, result: &LoadResult) {
         window_ns,
         planned,
         ok,
+        ok_in_window,
+        backlog_open,
+        backlog_close,
         unsent,
         faults,
         connections_asked,
@@ -109,6 +112,9 @@ fn add(all: &mut LoadResult, result: &LoadResult) {
     all.window_ns = all.window_ns.max(*window_ns);
     all.planned += planned;
     all.ok += ok;
+    all.ok_in_window = Some(all.ok_in_window.unwrap_or(0) + ok_in_window.unwrap_or(*ok));
+    all.backlog_open += backlog_open;
+    all.backlog_close += backlog_close;
     all.unsent += unsent;
     for (fault, count) in faults {
         *all.faults.entry(*fault).or_default() += count;
@@ -224,6 +230,7 @@ mod tests {
             let mut result = LoadResult {
                 planned: high - low + 1,
                 ok: high - low,
+                ok_in_window: (low == 1).then_some(500),
                 faults: [(Fault::Reset, 1)].into(),
                 engine: "epoll".into(),
                 timeline: vec![Second::default(); low as usize % 3],
@@ -247,5 +254,7 @@ mod tests {
             (merged.engine.as_str(), merged.timeline.len()),
             ("epoll", 1)
         );
+        // A record of an older version has all answers of its window for those that came in it.
+        assert_eq!(merged.ok_in_window, Some(600));
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use anyhow::{Result, ensure};
+
 use crate::clock;
 use crate::dice::Dice;
 
@@ -56,6 +58,29 @@ impl Think {
     pub fn is_none(self) -> bool {
         self.most.is_zero()
     }
+}
+
+/// No client thread sends more requests per second than this: the kernel alone needs a microsecond for each.
+pub const THREAD_RATE_PER_S: u32 = 1_000_000;
+
+/// Refuses rates that nobody can send, for so many client threads.
+pub fn check_rate(rate_per_s: f64, threads: u32) -> Result<()> {
+    ensure!(
+        rate_per_s.is_finite() && rate_per_s > 0.0,
+        "rate out of range: {rate_per_s} (ask for more than 0 requests per second)"
+    );
+    let most = most_per_s(threads);
+    ensure!(
+        rate_per_s <= most,
+        "rate out of range: {rate_per_s} (at most {most} requests per second: {THREAD_RATE_PER_S} for each of {threads} \
+         client threads, which is more than one can send)"
+    );
+    Ok(())
+}
+
+/// The highest rate that so many client threads may be asked for.
+pub(crate) fn most_per_s(threads: u32) -> f64 {
+    f64::from(THREAD_RATE_PER_S) * f64::from(threads)
 }
 
 /// How arrivals are spaced.
@@ -153,6 +178,9 @@ impl Rests {
     }
 }
 
+/// Random arrivals that are drawn one by one when many are passed over.
+const DRAWN: u64 = 1_000_000;
+
 /// An endless sequence of planned instants.
 ///
 /// It needs no queue: arrivals that wait for a connection are those between `next_ns` and now.
@@ -206,6 +234,42 @@ impl Stream {
         };
         stream.advance();
         stream
+    }
+
+    /// Passes over the arrivals before an instant; how many there were.
+    ///
+    /// Equally spaced ones are counted at once. Random ones are drawn one by one, and of more than a million the rest
+    /// by their mean, which is right to a part in a thousand: who ends a run must not wait for them.
+    pub(crate) fn skip_to(&mut self, until_ns: u64) -> u64 {
+        let mut count = 0;
+        let until = until_ns.saturating_sub(self.start_ns) as f64;
+        if let Spacing::Constant {
+            gap_ns,
+            step,
+            number,
+        } = &mut self.spacing
+        {
+            // `number` is that of the arrival after the next one. One fewer than there are, for rounding.
+            let next = *number - *step;
+            count = ((until / *gap_ns) as u64).saturating_sub(next) / *step;
+            count = count.saturating_sub(1);
+            *number = next + count * *step;
+            self.advance();
+        }
+        while self.next_ns < until_ns && count < DRAWN {
+            self.advance();
+            count += 1;
+        }
+        if let Spacing::Poisson {
+            mean_ns, after_ns, ..
+        } = &mut self.spacing
+            && self.next_ns < until_ns
+        {
+            count += ((until_ns - self.next_ns) as f64 / *mean_ns).ceil() as u64;
+            *after_ns = (until_ns - self.start_ns) as f64;
+            self.advance();
+        }
+        count
     }
 
     /// Goes on to the arrival after the next one.
@@ -283,6 +347,74 @@ mod tests {
     fn threads_together_are_spaced_equally() {
         let expected: Vec<u64> = (0..12).map(|index| index * 1_000_000).collect();
         assert_eq!(arrivals(1000.0, Arrivals::Constant, 3, 4), expected);
+    }
+
+    fn stream(arrivals: Arrivals, turn: (u32, u32)) -> Stream {
+        let schedule = Schedule::Open {
+            rate_per_s: 1000.0 / 3.0,
+            arrivals,
+        };
+        match Pacer::new(schedule, 1000, turn, 7) {
+            Pacer::Open(stream) => stream,
+            Pacer::Closed(_) => unreachable!("an open schedule has an open pacer"),
+        }
+    }
+
+    #[test]
+    fn arrivals_that_are_passed_over_are_those_that_would_have_come() {
+        for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
+            for until_ns in [
+                0,
+                1000,
+                1001,
+                3_001_000,
+                3_001_001,
+                999_999_937,
+                60_000_001_000,
+            ] {
+                let (mut slow, mut fast) = (stream(arrivals, (1, 2)), stream(arrivals, (1, 2)));
+                let mut count = 0;
+                while slow.next_ns < until_ns {
+                    slow.advance();
+                    count += 1;
+                }
+                assert_eq!(fast.skip_to(until_ns), count, "{arrivals:?} {until_ns}");
+                for _ in 0..3 {
+                    assert_eq!(fast.next_ns, slow.next_ns, "{arrivals:?} {until_ns}");
+                    fast.advance();
+                    slow.advance();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn more_than_anybody_would_draw_are_passed_over_by_their_mean() {
+        let mut stream = stream(Arrivals::Poisson, (0, 1));
+        let day_ns = 86_400_000_000_000 + 1000;
+        let count = stream.skip_to(day_ns) as f64;
+        assert!((count / 28_800_000.0 - 1.0).abs() < 1e-3, "{count}");
+        assert!(stream.next_ns >= day_ns);
+    }
+
+    #[test]
+    fn rates_that_nobody_can_send_are_refused() {
+        let said = |rate_per_s, threads| {
+            check_rate(rate_per_s, threads)
+                .err()
+                .map(|why| why.to_string())
+        };
+        assert_eq!(said(2e6, 2), None);
+        assert_eq!(
+            said(1e12, 2).as_deref(),
+            Some(
+                "rate out of range: 1000000000000 (at most 2000000 requests per second: 1000000 for each of 2 client \
+                 threads, which is more than one can send)"
+            )
+        );
+        for wrong in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(said(wrong, 1).is_some(), "{wrong}");
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ use crate::clock;
 use crate::dice::Dice;
 use crate::expect::Expect;
 use crate::traffic::Exchange;
+use crate::url;
 
 /// What a visitor does.
 #[derive(Debug, Clone, PartialEq)]
@@ -229,7 +230,11 @@ impl<'t> Reader<'t> {
                 self.note(*path, "not a path", "begin it with /");
             }
             self.acts.push(Act::Ask(self.exchanges.len()));
-            let mut exchange = Exchange::get(path.text, Expect::status(200));
+            let Ok(encoded) = url::encode(path.text) else {
+                self.note(*path, "control character in a path", "remove it");
+                continue;
+            };
+            let mut exchange = Exchange::get(encoded, Expect::status(200));
             exchange.method = method.into();
             exchange.body = form.as_bytes().to_vec();
             if !form.is_empty() {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use record::latency::Latency;
 use record::load::{Fault, LoadResult};
 
+use crate::schedule::Stream;
 use crate::timeline::{Diary, Timeline};
 
 /// The part of a run that counts, in nanoseconds of the engine's clock; `close_ns` is not part of it.
@@ -17,6 +18,11 @@ pub(crate) struct Window {
 impl Window {
     pub(crate) fn contains(self, at_ns: u64) -> bool {
         self.open_ns <= at_ns && at_ns < self.close_ns
+    }
+
+    /// Whether some of it lies between two instants.
+    pub(crate) fn meets(self, from_ns: u64, to_ns: u64) -> bool {
+        self.open_ns < to_ns && from_ns < self.close_ns
     }
 
     pub(crate) fn length_ns(self) -> u64 {
@@ -59,6 +65,10 @@ pub(crate) struct Tally {
     repeated: u64,
     planned: u64,
     ok: u64,
+    /// Right answers that came in the window, whenever they were due.
+    ok_in_window: u64,
+    /// Requests due and without an outcome when the window opened, and when it closed.
+    backlog: (u64, u64),
     unsent: u64,
     faults: BTreeMap<Fault, u64>,
     withdrawn: u64,
@@ -87,6 +97,8 @@ impl Tally {
             repeated: 0,
             planned: 0,
             ok: 0,
+            ok_in_window: 0,
+            backlog: (0, 0),
             unsent: 0,
             faults: BTreeMap::new(),
             withdrawn: 0,
@@ -164,12 +176,37 @@ impl Tally {
         self.speed_error_ppm.record(error_ppm);
     }
 
-    /// A request was due and nobody could begin it within its deadline.
-    pub(crate) fn leave_unsent(&mut self, planned_ns: u64) {
+    /// A request was due and nobody began it.
+    pub(crate) fn leave_unsent(&mut self, planned_ns: u64, now_ns: u64) {
         let counts = self.window.contains(planned_ns);
         self.planned += u64::from(counts);
         self.unsent += u64::from(counts);
         self.budget -= u64::from(counts);
+        self.waited(planned_ns, now_ns);
+    }
+
+    /// All requests that were due before an instant, and that nobody can begin any more.
+    pub(crate) fn leave_all_unsent(&mut self, stream: &mut Stream, until_ns: u64, now_ns: u64) {
+        let Window { open_ns, close_ns } = self.window;
+        let before = stream.skip_to(until_ns.min(open_ns));
+        let counted = stream.skip_to(until_ns.min(close_ns)).min(self.budget);
+        stream.skip_to(until_ns);
+        self.planned += counted;
+        self.unsent += counted;
+        self.budget -= counted;
+        if open_ns <= now_ns {
+            self.backlog.0 += before;
+        }
+        if close_ns <= now_ns {
+            self.backlog.1 += before + counted;
+        }
+    }
+
+    /// A request that was due had no outcome until now.
+    fn waited(&mut self, planned_ns: u64, now_ns: u64) {
+        let Window { open_ns, close_ns } = self.window;
+        self.backlog.0 += u64::from(planned_ns < open_ns && open_ns <= now_ns);
+        self.backlog.1 += u64::from(planned_ns < close_ns && close_ns <= now_ns);
     }
 
     /// A request ended.
@@ -185,10 +222,14 @@ impl Tally {
             page.ok += ok;
             page.faults += faults;
             page.body_bytes += body_bytes;
+            self.ok_in_window += ok;
         }
         // Those of the warm-up are only shown.
         if ok > 0 && (begun.counts || now_ns < self.window.open_ns) {
             page.latency.record(now_ns.saturating_sub(begun.planned_ns));
+        }
+        if begun != Begun::NONE {
+            self.waited(begun.planned_ns, now_ns);
         }
         if !begun.counts {
             return;
@@ -215,6 +256,7 @@ impl Tally {
         self.pending -= u64::from(begun.counts);
         self.planned -= u64::from(begun.counts);
         self.withdrawn += u64::from(begun.counts);
+        self.backlog.1 += u64::from(begun != Begun::NONE);
     }
 }
 
@@ -227,6 +269,7 @@ pub(crate) fn merge(tallies: &[Tally], timeline: Timeline) -> LoadResult {
         .unwrap_or(0);
     let mut result = LoadResult {
         window_ns,
+        ok_in_window: Some(tallies.iter().map(|tally| tally.ok_in_window).sum()),
         client_cpu_ns: tallies.iter().map(|tally| tally.cpu_ns).collect(),
         timeline: timeline.end(tallies.iter().map(|tally| &tally.diary), window_ns),
         ..LoadResult::default()
@@ -252,6 +295,8 @@ fn add(result: &mut LoadResult, tally: &Tally) {
     result.planned += tally.planned;
     result.ok += tally.ok;
     result.unsent += tally.unsent;
+    result.backlog_open += tally.backlog.0;
+    result.backlog_close += tally.backlog.1;
     result.withdrawn += tally.withdrawn;
     result.connections_opened += tally.opened;
     result.connections_held += tally.held;
@@ -283,6 +328,14 @@ mod tests {
         served_ns: 1,
     });
 
+    #[test]
+    fn seconds_of_the_window_count_and_those_around_it_do_not() {
+        let counts = |at_s: u64| WINDOW.meets(at_s * SECOND_NS, (at_s + 1) * SECOND_NS);
+        let seen: Vec<_> = (8..14).map(counts).collect();
+        // The window ends in the middle of the twelfth second.
+        assert_eq!(seen, [false, false, true, true, true, false]);
+    }
+
     /// What a thread's requests come to.
     fn check(work: impl FnOnce(&mut Tally)) -> LoadResult {
         let (mut diaries, timeline) = timeline::begin(1, WINDOW.open_ns);
@@ -308,6 +361,27 @@ mod tests {
         assert_eq!((result.planned, result.ok, result.fault_count()), (2, 1, 1));
         assert_eq!(result.latency.count(), 1);
         assert_eq!(result.window_ns, 2_500_000_000);
+    }
+
+    #[test]
+    fn throughput_is_of_answers_that_came_in_the_window() {
+        let result = check(|tally| {
+            // Due before the window: answered before, in and after it.
+            for took in [0.05, 0.2, 5.0] {
+                ended(9.9, took, RIGHT, tally);
+            }
+            // Due in the window: answered in it and after it, failed after it, never sent.
+            for took in [0.1, 5.0] {
+                ended(11.0, took, RIGHT, tally);
+            }
+            ended(11.0, 5.0, Err(Fault::FirstByteTimeout), tally);
+            tally.leave_unsent(12 * SECOND_NS, 20 * SECOND_NS);
+        });
+        assert_eq!((result.planned, result.ok), (4, 2));
+        assert_eq!(result.ok_in_window, Some(2));
+        assert!((result.ok_per_s() - 2.0 / 2.5).abs() < 1e-9);
+        // What waited at the opening: the second and the third; at the close: the third, and three of the window.
+        assert_eq!((result.backlog_open, result.backlog_close), (2, 4));
     }
 
     #[test]

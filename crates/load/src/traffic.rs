@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 
 use crate::expect::Expect;
-use crate::schedule::Schedule;
+use crate::schedule::{self, Schedule};
 use crate::script::Script;
 use crate::tls::Tls;
 
@@ -164,30 +164,48 @@ impl Exchange {
 
     fn check(&self) -> Result<()> {
         let Self { method, path, .. } = self;
-        let token = !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase());
-        ensure!(
-            token,
-            "not a method: {method:?} (write it like GET or POST)"
-        );
+        check_method(method)?;
         let right = path.starts_with('/') && is_graphic(path);
         ensure!(
             right,
             "not a path: {path:?} (begin it with / and escape blanks as %20)"
         );
         for (name, value) in &self.headers {
-            let right = !name.is_empty() && is_graphic(name) && !name.contains(':');
-            ensure!(
-                right,
-                "not the name of a header field: {name:?} (write it like Accept-Language)"
-            );
-            let right = value.bytes().all(|byte| byte >= b' ' || byte == b'\t');
-            ensure!(
-                right,
-                "control characters in header field {name}: {value:?} (remove them)"
-            );
+            check_field(name, value)?;
         }
         Ok(())
     }
+}
+
+/// Refuses what is no method of a request.
+pub fn check_method(method: &str) -> Result<()> {
+    ensure!(
+        is_token(method),
+        "not a method: {method:?} (write it like GET or POST)"
+    );
+    Ok(())
+}
+
+/// Refuses what is no header field.
+pub fn check_field(name: &str, value: &str) -> Result<()> {
+    ensure!(
+        is_token(name),
+        "not the name of a header field: {name:?} (write it like Accept-Language)"
+    );
+    let right = value
+        .bytes()
+        .all(|byte| (byte >= b' ' && byte != 0x7f) || byte == b'\t');
+    ensure!(
+        right,
+        "control characters in header field {name}: {value:?} (remove them)"
+    );
+    Ok(())
+}
+
+/// Letters, digits and a few signs: RFC 9110, section 5.6.2.
+fn is_token(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_part)
 }
 
 impl Traffic {
@@ -233,17 +251,8 @@ impl Traffic {
             End::After(_) | End::Count(_) => {}
         }
         self.check_protocol()?;
-        if let (Schedule::Open { .. }, Mix::Sessions(_)) = (self.schedule, &self.mix) {
-            bail!(
-                "sessions need a closed loop: a visitor's requests follow from one another (leave the rate out)"
-            );
-        }
         if let Schedule::Open { rate_per_s, .. } = self.schedule {
-            let right = rate_per_s.is_finite() && rate_per_s > 0.0;
-            ensure!(
-                right,
-                "rate out of range: {rate_per_s} (ask for more than 0 requests per second)"
-            );
+            schedule::check_rate(rate_per_s, self.threads)?;
         }
         if let Some(speed) = self.bits_per_s.iter().find(|speed| **speed < 100) {
             bail!("line too slow: {speed} bit/s (give it at least 100)");

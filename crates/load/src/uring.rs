@@ -24,7 +24,7 @@ use crate::clients::{Clients, Step, Tail};
 use crate::clock::now_ns;
 use crate::sys::{self, Address, Mapping};
 use crate::target::Target;
-use crate::thread::Engine;
+use crate::thread::{Engine, Sockets};
 
 /// Submissions that are collected before the kernel is called.
 const SUBMISSIONS: u32 = 1024;
@@ -251,7 +251,7 @@ impl Uring {
     }
 }
 
-impl Engine for Uring {
+impl Sockets for Uring {
     const NAME: &'static str = "io_uring";
 
     fn new(target: Target, slots: usize) -> Result<Self> {
@@ -270,7 +270,9 @@ impl Engine for Uring {
             batch: Vec::with_capacity(COMPLETIONS as usize),
         })
     }
+}
 
+impl Engine for Uring {
     fn perform(&mut self, clients: &mut Clients<'_>, slot: u32, mut step: Step) {
         loop {
             step = match step {

@@ -1,5 +1,6 @@
 //! Web addresses as people type them.
 
+use std::fmt::Write as _;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -91,6 +92,25 @@ impl Url {
     }
 }
 
+/// A path and query as they go on the wire: what is no visible ASCII character is written as `%XX`, byte by byte (RFC
+/// 3986, section 2.1). What is escaped already stays as it is; a control character is a mistake.
+pub fn encode(path: &str) -> Result<String, String> {
+    if path.chars().any(char::is_control) {
+        return Err(format!(
+            "control character in the path: {path:?} (remove it)"
+        ));
+    }
+    let mut text = String::new();
+    for byte in path.bytes() {
+        if byte.is_ascii_graphic() {
+            text.push(byte.into());
+        } else {
+            _ = write!(text, "%{byte:02X}");
+        }
+    }
+    Ok(text)
+}
+
 fn split_port(server: &str) -> (&str, Option<&str>) {
     if let Some(bracketed) = server.strip_prefix('[')
         && let Some((host, rest)) = bracketed.split_once(']')
@@ -131,6 +151,16 @@ mod tests {
             &expect!["false 127.0.0.1:8080 8080 /?q"],
         );
         check("https://[::1]:443/x", &expect!["true [::1] 443 /x"]);
+    }
+
+    #[test]
+    fn a_path_goes_out_in_ascii() {
+        assert_eq!(encode("/ü b?x=%20&y"), Ok("/%C3%BC%20b?x=%20&y".into()));
+        assert!(
+            encode("/a\nb")
+                .unwrap_err()
+                .starts_with("control character")
+        );
     }
 
     #[test]

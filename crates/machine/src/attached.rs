@@ -304,12 +304,12 @@ mod tests {
         // The length, then the message, on the line that is standard input.
         let script = r#"printf '\026\0\0\0{"phase":"measuring"}\n' >&0; echo broken >&2; exit 3"#;
         let mut guest = guest(script, &console);
-        let first = guest.next(Duration::from_secs(5));
+        let first = guest.next(Duration::from_secs(60));
         let said = FromAgent::Phase(record::wire::Phase::Measuring);
         assert_eq!(first, Happening::Said(Box::new(said)));
         let end = Happening::Exited("QEMU ended: exit status: 3: broken".into());
-        assert_eq!(guest.next(Duration::from_secs(5)), end);
-        assert_eq!(guest.next(Duration::from_secs(5)), end);
+        assert_eq!(guest.next(Duration::from_secs(60)), end);
+        assert_eq!(guest.next(Duration::from_secs(60)), end);
     }
 
     #[test]
@@ -319,9 +319,9 @@ mod tests {
         let script = r#"echo '[    1.2] Kernel panic - not syncing: no init' > "$CONSOLE"; exit 0"#;
         let mut guest = guest(script, &console);
         let panic = Happening::Panicked("Kernel panic - not syncing: no init".into());
-        assert_eq!(guest.next(Duration::from_secs(5)), panic);
+        assert_eq!(guest.next(Duration::from_secs(60)), panic);
         let end = Happening::Exited("QEMU ended: exit status: 0".into());
-        assert_eq!(guest.next(Duration::from_secs(5)), end);
+        assert_eq!(guest.next(Duration::from_secs(60)), end);
         assert_eq!(guest.console(5).len(), 1);
     }
 
@@ -329,12 +329,12 @@ mod tests {
     fn silence_and_garbage_are_told_apart() {
         let dir = tempfile::tempdir().unwrap();
         let console = dir.path().join("console.log");
-        let mut silent = guest("sleep 60", &console);
+        let mut silent = guest("sleep 600", &console);
         assert_eq!(silent.next(Duration::from_millis(50)), Happening::Quiet);
         drop(silent);
-        let mut noisy = guest(r"printf '\377\377\377\377' >&0; sleep 60", &console);
+        let mut noisy = guest(r"printf '\377\377\377\377' >&0; sleep 600", &console);
         assert!(matches!(
-            noisy.next(Duration::from_secs(5)),
+            noisy.next(Duration::from_secs(60)),
             Happening::Refused(_)
         ));
     }

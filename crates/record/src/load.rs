@@ -102,6 +102,16 @@ pub struct LoadResult {
     pub planned: u64,
     /// Requests answered with the right status, length and content.
     pub ok: u64,
+    /// Right answers that came within the window, whenever they were due: what the server did in it. `None` in records
+    /// that older versions wrote.
+    #[serde(default)]
+    pub ok_in_window: Option<u64>,
+    /// Requests that were due and had no outcome yet when the window opened.
+    #[serde(default)]
+    pub backlog_open: u64,
+    /// Requests that were due and had no outcome yet when the window closed.
+    #[serde(default)]
+    pub backlog_close: u64,
     /// Requests that were due and never sent.
     pub unsent: u64,
     /// Faults by class; a class that did not occur is absent.
@@ -176,8 +186,24 @@ impl LoadResult {
         self.stolen_ns as f64 / self.host_cpu_ns.max(1) as f64
     }
 
-    /// Right answers per second.
+    /// Right answers that came within the window: what the server did in it, and what its costs are shared by.
+    pub fn served(&self) -> u64 {
+        self.ok_in_window.unwrap_or(self.ok)
+    }
+
+    /// Right answers per second: those that came within the window. One that came later is late, and no part of what the
+    /// server did in the window. Records of older versions know only how many requests of the window were answered.
     pub fn ok_per_s(&self) -> f64 {
-        self.ok as f64 / (self.window_ns as f64 / 1e9)
+        self.served() as f64 / self.seconds()
+    }
+
+    /// Requests per second by which those that waited became more between the window's two ends; negative when they
+    /// became fewer.
+    pub fn backlog_growth_per_s(&self) -> f64 {
+        (self.backlog_close as f64 - self.backlog_open as f64) / self.seconds()
+    }
+
+    fn seconds(&self) -> f64 {
+        self.window_ns as f64 / 1e9
     }
 }

@@ -76,6 +76,12 @@ fn show_faults(load: &LoadResult) -> String {
 /// The figures of every web workload in a closed loop, throughput first.
 pub fn web(seen: &Seen<'_>, server: &str) -> Result<Vec<Figure>, String> {
     let load = believe(seen)?;
+    if load.served() == 0 {
+        return Err(format!(
+            "no right answer came within the window: {} came later (measure for longer)",
+            load.ok
+        ));
+    }
     let us = |ns: f64| ns / 1e3;
     let guard = |name, unit, value| guard(name, unit, Direction::Lower, value);
     let latency = |quantile| us(load.latency.quantile_ns(quantile) as f64);
@@ -94,7 +100,7 @@ pub fn web(seen: &Seen<'_>, server: &str) -> Result<Vec<Figure>, String> {
     if let Some(cpu) = seen.meter.services.get(server) {
         // The server's processes only. What the kernel does in the clients' context, such as delivering
         // to the server's socket, is in instructions per request.
-        let per_request = cpu.as_nanos() as f64 / load.ok as f64;
+        let per_request = cpu.as_nanos() as f64 / load.served() as f64;
         figures.push(guard("server-cpu", "us/request", us(per_request)));
     }
     figures.extend(instructions(seen, load));
@@ -148,7 +154,7 @@ fn instructions(seen: &Seen<'_>, load: &LoadResult) -> Option<Figure> {
     let per_instruction = f64::from(seen.ns_per_instruction?);
     let executed = seen.meter.busy.as_nanos() as f64 / per_instruction;
     // Both sides per nanosecond: the clients' window and the meter's may differ by a thread's start.
-    let per_ns = load.ok as f64 / load.window_ns as f64;
+    let per_ns = load.served() as f64 / load.window_ns as f64;
     let per_request = executed / (per_ns * seen.meter.window.as_nanos() as f64);
     let unit = "instructions/request";
     Some(figure(
@@ -242,6 +248,23 @@ mod tests {
     fn no_right_answer_voids_a_trial_and_says_what_came_instead() {
         let text = show(load(0, &[(Fault::BadStatus, 3)]), None);
         expect!["no answer was right: BadStatus 3"].assert_eq(&text);
+    }
+
+    #[test]
+    fn answers_after_the_window_are_no_throughput() {
+        let late = LoadResult {
+            ok_in_window: Some(40),
+            ..load(100, &[])
+        };
+        let text = show(late, None);
+        assert!(text.starts_with("throughput 20.00 requests/s\n"), "{text}");
+        assert!(text.contains("server-cpu 12500.00 us/request"), "{text}");
+        let later = LoadResult {
+            ok_in_window: Some(0),
+            ..load(100, &[])
+        };
+        expect!["no right answer came within the window: 100 came later (measure for longer)"]
+            .assert_eq(&show(later, None));
     }
 
     #[test]

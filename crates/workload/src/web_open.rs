@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use load::climb::Level;
-use load::schedule::{Arrivals, Schedule};
+use load::schedule::{Arrivals, Schedule, THREAD_RATE_PER_S};
 use record::fields::Fields;
 use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
@@ -36,8 +36,8 @@ struct Options {
     is_constant: bool,
 }
 
-/// Highest rate of a plan, in requests per second.
-const RATE: u64 = 10_000_000;
+/// Highest rate of a plan, in requests per second: what one client thread can be asked for.
+const RATE: u64 = THREAD_RATE_PER_S as u64;
 
 fn check(fields: &Fields<'_>) -> Option<Checked> {
     let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "64");
@@ -101,6 +101,13 @@ impl Workload for Options {
                 web::curve(higher("throughput", "requests/s"), axis, &rungs, |step| {
                     step.ok_per_s()
                 }),
+                // Above zero the server does not keep up: the longer the step, the longer requests wait.
+                web::curve(
+                    lower("backlog-growth", "requests/s"),
+                    axis,
+                    &rungs,
+                    |step| step.backlog_growth_per_s().max(0.0),
+                ),
                 web::curve(lower("failed", "share"), axis, &rungs, |step| {
                     (step.planned - step.ok) as f64 / step.planned.max(1) as f64
                 }),

@@ -15,8 +15,8 @@ use record::units;
 )]
 pub struct LoadArgs {
     /// `http://HOST[:PORT]/PATH` or `https://HOST[:PORT]/PATH`
-    #[arg(required_unless_present = "follow", default_value = "")]
-    pub url: String,
+    #[arg(required_unless_present = "follow")]
+    pub url: Option<String>,
 
     /// Connections open at once, each with one request under way
     #[arg(short, long, value_name = "N", default_value_t = 10, help_heading = LOAD)]
@@ -34,8 +34,9 @@ pub struct LoadArgs {
     /// Load before the measurement, not counted [default: 1s; with -n none]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = LOAD)]
     pub warmup: Option<Duration>,
-    /// Requests per second, all connections together, whatever the server does
-    #[arg(short, long, value_name = "R", help_heading = LOAD)]
+    /// Requests per second (`2k` is 2000), all connections together, whatever the server does; with --script visitors
+    /// per second
+    #[arg(short, long, value_name = "R", value_parser = rate, help_heading = LOAD)]
     pub rate: Option<f64>,
     /// Space the requests of --rate at random, like those of many users, instead of equally
     #[arg(long, help_heading = LOAD)]
@@ -48,7 +49,7 @@ pub struct LoadArgs {
     #[arg(long, value_name = "WHAT=FROM..TO/STEP", help_heading = LOAD)]
     #[arg(conflicts_with_all = ["capacity", "requests"])]
     pub ramp: Option<String>,
-    /// Search the highest rate that keeps a limit: `p99<5ms`, or `p99.9<20ms,faults<1%`;
+    /// Search the highest rate that keeps a limit: `p99<5ms`, `max<20ms`, or `p99.9<20ms,faults<1%`;
     /// begins at --rate [default: 1000]
     #[arg(long, value_name = "LIMIT", conflicts_with = "requests", help_heading = LOAD)]
     pub capacity: Option<String>,
@@ -90,7 +91,7 @@ pub struct LoadArgs {
     pub url_list: Option<PathBuf>,
     /// Visitors that follow a script: pages, images, think times, forms, chance
     #[arg(long, value_name = "FILE", help_heading = ASKED)]
-    #[arg(conflicts_with_all = ["rate", "think", "capacity"])]
+    #[arg(conflicts_with_all = ["think", "capacity"])]
     pub script: Option<PathBuf>,
 
     /// Status of a right answer [default: 200]
@@ -191,6 +192,20 @@ const NOT_FOLLOWING: [&str; 28] = [
     "hdr",
     "timeline",
 ];
+
+/// Reads `500`, `2k` or `1.5M`.
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
+    let (number, scale) = match text.strip_suffix(['k', 'K']) {
+        Some(number) => (number, 1e3),
+        None => text
+            .strip_suffix('M')
+            .map_or((text, 1.0), |number| (number, 1e6)),
+    };
+    let number: Result<f64, _> = number.parse();
+    number
+        .map(|number| number * scale)
+        .map_err(|_| format!("not a rate: {text:?}, write it like 500, 2k or 1.5M"))
+}
 
 /// How sockets are waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -28,6 +28,7 @@ use anyhow::{Result, ensure};
 use super::{End, print_json};
 use crate::cli::load::LoadArgs;
 use crate::out;
+use leader::Ready;
 use live::Live;
 use order::{Course, Order};
 use outcome::{Outcome, Run, Search};
@@ -39,12 +40,20 @@ pub(super) fn load(args: &LoadArgs, json: bool) -> Result<End> {
         follower::follow(at, &secret, super::watch_signals()?.as_ref())?;
         return Ok(End::Done);
     }
-    let order = order::read(args)?;
+    let mut order = order::read(args)?;
+    // Until here a signal ends bakeoff as it ends any program: nothing is there to be kept.
+    let ready = match &order.course {
+        Course::Hosts(addresses) => {
+            let secret = order::secret(args)?;
+            leader::prepare_all(addresses, &secret, &order)?
+        }
+        Course::Once | Course::Ramp(_) | Course::Capacity(_) => Vec::new(),
+    };
     let stop = super::watch_signals()?;
     let began = SystemTime::now();
     let mut live = Live::new(json);
     let outcome = match &order.course {
-        Course::Hosts(addresses) => hosts(args, addresses, &order, &stop, &mut live),
+        Course::Hosts(_) => hosts(ready, &order, &stop, &mut live),
         Course::Once | Course::Ramp(_) | Course::Capacity(_) => run(&order, &stop, &mut live),
     };
     live.close();
@@ -54,11 +63,11 @@ pub(super) fn load(args: &LoadArgs, json: bool) -> Result<End> {
     } else {
         out::text(&summary::text(&order, &outcome));
     }
-    if let Some(path) = &args.hdr {
-        files::write_hdr(path, &outcome, began)?;
+    if let Some(output) = order.hdr.take() {
+        files::write_hdr(output, &outcome, began)?;
     }
-    if let Some(path) = &args.timeline {
-        files::write_timeline(path, &outcome)?;
+    if let Some(output) = order.timeline.take() {
+        files::write_timeline(output, &outcome)?;
     }
     if outcome.is_whole() {
         Ok(End::Done)
@@ -68,16 +77,9 @@ pub(super) fn load(args: &LoadArgs, json: bool) -> Result<End> {
 }
 
 /// The load from other hosts, as one run.
-fn hosts(
-    args: &LoadArgs,
-    addresses: &[String],
-    order: &Order,
-    stop: &AtomicBool,
-    live: &mut Live,
-) -> Result<Outcome> {
-    let secret = order::secret(args)?;
+fn hosts(ready: Vec<Ready>, order: &Order, stop: &AtomicBool, live: &mut Live) -> Result<Outcome> {
     let on_tick = &mut |tick| live.tick(&tick);
-    let followers = leader::lead(addresses, &secret, order, stop, on_tick)?;
+    let followers = leader::lead(ready, stop, on_tick)?;
     let results: Vec<_> = followers
         .iter()
         .filter_map(|follower| follower.result.as_ref().ok().cloned())

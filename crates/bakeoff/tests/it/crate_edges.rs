@@ -2,12 +2,19 @@
 
 use std::path::Path;
 
-/// What tests may use beyond that: the golden page shows a real judgement.
-const TEST_ARROWS: [(&str, &str); 1] = [("report", "verdict")];
+/// What tests may use beyond that: the golden page shows a real judgement, and skips are one helper's.
+const TEST_ARROWS: [(&str, &str); 5] = [
+    ("report", "verdict"),
+    ("agent", "skip"),
+    ("workload", "skip"),
+    ("report", "skip"),
+    ("bakeoff", "skip"),
+];
 
 /// What each room may use; a room that is missing here may not exist.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("record", &[]),
+    ("skip", &[]),
     ("load", &["record"]),
     ("workload", &["record", "load"]),
     ("agent", &["record", "load", "workload"]),

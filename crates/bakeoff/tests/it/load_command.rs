@@ -130,7 +130,7 @@ fn a_counted_run_adds_up_in_json_and_in_files() {
     let json = json(&words);
     assert_eq!(
         (&json["format"], &json["ended_early"]),
-        (&1.into(), &false.into())
+        (&2.into(), &false.into())
     );
     let run = &json["runs"][0];
     assert_eq!(run["result"]["planned"], 40);
@@ -278,7 +278,40 @@ fn a_run_that_is_interrupted_has_a_result() {
         &text,
         "ended early: the figures are those of the time until then",
     );
-    line(&text, "measured     1.");
+    let measured = line(&text, "measured").split_whitespace().nth(1).unwrap();
+    assert!(
+        (1.0..60.0).contains(&measured.parse::<f64>().unwrap()),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_first_signal_ends_a_flood() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    let url = server();
+    let words = ["-r", "1M", "-c", "4", "-d", "60s", "--warmup", "0s"];
+    command.args(["load", &url]).args(words);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.starts_with("  1 s"), "{first}");
+    let status = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status();
+    assert!(status.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    line(&text, "ended early");
+    let measured = line(&text, "measured").split_whitespace().nth(1).unwrap();
+    assert!(measured.parse::<f64>().unwrap() < 60.0, "{text}");
+    // Nothing that was due is forgotten, and the server is said not to keep up.
+    assert!(line(&text, "requests").contains(" unsent"), "{text}");
+    line(&text, "WARNING: the server does not keep up");
 }
 
 #[test]
@@ -392,6 +425,75 @@ fn amounts_of_nothing_are_refused_together_before_anything_is_contacted() {
 }
 
 #[test]
+fn what_cannot_be_sent_or_written_is_refused_before_anything_is_contacted() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().to_str().unwrap();
+    let missing = format!("{place}/none/x");
+    let cases: [&[&str]; 3] = [
+        &[NOBODY, "-r", "1e12", "-d", "1s"],
+        &[NOBODY, "--timeline", &missing, "--hdr", place],
+        &["http://a b/", "-X", "GE T", "-H", "A B: c"],
+    ];
+    check_refused(
+        &cases,
+        place,
+        &expect![[r#"
+            bakeoff: --rate: rate out of range: 1000000000000 (at most 1000000 requests per second: 1000000 for each of 1 client threads, which is more than one can send)
+            bakeoff: --hdr: cannot write HIDDEN: Is a directory (os error 21)
+            --timeline: cannot write HIDDEN/none/x: No such file or directory (os error 2)
+            bakeoff: URL: not a host name: "a b" (write a name of other letters in its ASCII form, xn--...)
+            --header: not the name of a header field: "A B" (write it like Accept-Language)
+        "#]],
+    );
+    check_refused(
+        &[&[NOBODY, "-X", "GE T"]],
+        NOTHING,
+        &expect![[r#"
+            bakeoff: -X: not a method: "GE T" (write it like GET or POST)
+        "#]],
+    );
+}
+
+#[test]
+fn a_load_that_fails_leaves_files_as_they_were() {
+    let dir = tempfile::tempdir().unwrap();
+    let (old, new) = (dir.path().join("old"), dir.path().join("new"));
+    std::fs::write(&old, "of yesterday").unwrap();
+    let [old_name, new_name] = [&old, &new].map(|path| path.to_str().unwrap());
+    let output = load(&[NOBODY, "--hdr", old_name, "--timeline", new_name]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(std::fs::read_to_string(&old).unwrap(), "of yesterday");
+    assert!(!new.exists());
+    // A shorter text leaves nothing of a longer one.
+    std::fs::write(&old, "z".repeat(1 << 20)).unwrap();
+    said(&[&server(), "-n", "4", "--timeline", old_name]);
+    let text = std::fs::read_to_string(&old).unwrap();
+    assert!(text.starts_with("run,") && !text.contains('z'), "{text}");
+}
+
+#[test]
+fn a_path_of_other_letters_goes_out_encoded() {
+    let text = said(&[&format!("{}/ü b", server()), "-n", "4"]);
+    line(&text, "checked: GET /%C3%BC%20b: status 200");
+}
+
+#[test]
+fn visitors_come_at_a_rate() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = dir.path().join("script");
+    std::fs::write(&script, "visit /\nfetch /a /b\n").unwrap();
+    let script = ["--script", script.to_str().unwrap()];
+    let rate = ["-r", "0.05k", "-d", "1s", "--warmup", "0s"];
+    let json = json(&[&[&*server()][..], &script, &rate].concat());
+    let run = &json["runs"][0];
+    assert_eq!(run["rate_per_s"], 50.0);
+    let (planned, ok) = (&run["result"]["planned"], &run["result"]["ok"]);
+    // Fifty visitors of three requests each; the last ones may go on after the window.
+    assert!((50..=150).contains(&planned.as_u64().unwrap()), "{json}");
+    assert_eq!(planned, ok);
+}
+
+#[test]
 fn options_that_do_not_go_together_are_refused_before_anything_is_contacted() {
     let cases: [&[&str]; 4] = [
         &[
@@ -427,6 +529,7 @@ fn options_that_do_not_go_together_are_refused_before_anything_is_contacted() {
         bakeoff: --rate: think time beside a rate: --think (leave one of them out)
         bakeoff: --source: not an address of this machine: 192.0.2.1: Cannot assign requested address (os error 99) (add it with: ip address add)
         --expect-status: not a status: 7 (100 to 599)
+        --rate: rate out of range: 1000000000 (at most 1000000 requests per second: 1000000 for each of 1 client threads, which is more than one can send)
     "#]],
     );
 }

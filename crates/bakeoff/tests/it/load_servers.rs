@@ -204,8 +204,8 @@ fn a_server_that_dies_amid_the_load_leaves_exact_counts() {
             .map(|(_, figure)| count(figure))
             .sum();
         assert_eq!((count(&all["planned"]), sum), (400, 400), "{all}");
-        let ok = count(&all["ok"]);
-        assert!((150..350).contains(&ok), "{all}");
+        // How many came before the server died depends on how soon that was: it was asked for amid the load.
+        assert!(count(&all["ok"]) > 0, "{all}");
     }
 }
 

@@ -58,7 +58,7 @@ fn can_run() -> bool {
     } else {
         return true;
     };
-    eprintln!("SKIPPED: trials on this host need {why}");
+    skip::skip(&format!("no trials on this host: they need {why}"));
     false
 }
 
@@ -231,7 +231,7 @@ fn an_arm_of_one_cpu_is_kept_to_it_and_one_of_too_many_is_refused() {
     }
     let own = machine::host::cpus().unwrap();
     if own.len() < 2 {
-        eprintln!("SKIPPED: to be kept to one CPU needs a host of two");
+        skip::skip("this host has one CPU");
         return;
     }
     let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);

@@ -44,9 +44,8 @@ fn can_boot() -> bool {
         .stdout(Stdio::null())
         .status();
     let can = found.is_ok_and(|status| status.success());
-    assert!(can || std::env::var_os("CI").is_none(), "CI must have QEMU");
     if !can {
-        eprintln!("SKIPPED: real guests need qemu-system-x86_64 (make packages)");
+        skip::skip("program not installed: qemu-system-x86_64");
     }
     can
 }
@@ -113,7 +112,7 @@ fn a_real_comparison_survives_being_killed() {
     first.wait().unwrap();
     wait_for(
         "the guest to die with its host",
-        Duration::from_secs(5),
+        Duration::from_secs(60),
         || guests(&dir) == 0,
     );
 

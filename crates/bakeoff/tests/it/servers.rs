@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// How long a server may take to listen.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A port that was free may be taken a moment later; another is tried so often.
 const TRIES: u32 = 5;
@@ -132,7 +132,7 @@ fn start(
     configure: impl Fn(&str, SocketAddr) -> String,
 ) -> Option<Server> {
     if !Path::new(program).exists() {
-        eprintln!("SKIPPED: {program} is not installed (make packages)");
+        skip::skip(&format!("program not installed: {program}"));
         return None;
     }
     let mut last = String::new();

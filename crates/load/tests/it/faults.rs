@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use load::expect::Expect;
@@ -12,7 +12,8 @@ use load::{Load, Request, drive};
 use record::load::{Fault, LoadResult};
 
 use crate::server::{
-    self, BODY, Server, answer, last_answer, reset_after, serve_rightly, wait_for_request,
+    self, BODY, PATIENCE, Server, answer, last_answer, reset_after, serve_rightly,
+    wait_for_request, wait_until,
 };
 
 const ENGINES: [EngineChoice; 2] = [EngineChoice::Fastest, EngineChoice::Epoll];
@@ -29,7 +30,7 @@ fn traffic_on(server: SocketAddr) -> Traffic {
         connections: 4,
         keep_alive: true,
         threads: 1,
-        deadline: Duration::from_secs(5),
+        deadline: PATIENCE,
         warmup: Duration::ZERO,
         window: Duration::from_secs(1),
     };
@@ -54,27 +55,41 @@ fn run(traffic: &Traffic) -> LoadResult {
 /// Every request fails in the same way, and the server sees each of them on a connection of its own.
 fn check(serve: fn(TcpStream), fault: Fault) {
     for engine in ENGINES {
-        check_with(engine, serve, fault);
+        let server = Server::start(serve);
+        let traffic = Traffic {
+            engine,
+            ..traffic_on(server.address)
+        };
+        let result = run(&traffic);
+        assert_eq!(result.faults, BTreeMap::from([(fault, 40)]));
+        assert_eq!(
+            (result.ok, result.connections_opened, server.stop()),
+            (0, 40, 40)
+        );
     }
 }
 
-fn check_with(engine: EngineChoice, serve: fn(TcpStream), fault: Fault) {
-    let server = Server::start(serve);
-    let traffic = Traffic {
-        engine,
-        // A server that answers at all does so in 5 s, however busy the machine is.
-        deadline: match fault {
-            Fault::FirstByteTimeout | Fault::WholeTimeout => Duration::from_millis(100),
-            _ => Duration::from_secs(5),
-        },
-        ..traffic_on(server.address)
-    };
-    let result = run(&traffic);
-    assert_eq!(result.faults, BTreeMap::from([(fault, 40)]));
-    assert_eq!(
-        (result.ok, result.connections_opened, server.stop()),
-        (0, 40, 40)
-    );
+/// Every request is given up at its deadline. How far it has come by then depends on how busy the machine is; that a
+/// deadline is called by that is shown in simulated time.
+fn check_time_out(serve: fn(TcpStream)) {
+    for engine in ENGINES {
+        let server = Server::start(serve);
+        let traffic = Traffic {
+            engine,
+            deadline: Duration::from_millis(100),
+            ..traffic_on(server.address)
+        };
+        let result = run(&traffic);
+        let of = |fault| result.faults.get(&fault).copied().unwrap_or(0);
+        let timed_out = [
+            Fault::ConnectTimeout,
+            Fault::FirstByteTimeout,
+            Fault::WholeTimeout,
+        ];
+        assert_eq!(timed_out.map(of).iter().sum::<u64>(), 40, "{result:?}");
+        // Four at a time, ten times, and none of them sooner.
+        assert!(result.window_ns >= 1_000_000_000, "{result:?}");
+    }
 }
 
 fn head(length: usize) -> String {
@@ -153,39 +168,30 @@ fn a_short_body_is_counted() {
 
 #[test]
 fn a_server_that_hangs_after_connecting_is_counted() {
-    check(
-        |mut stream| while wait_for_request(&mut stream) {},
-        Fault::FirstByteTimeout,
-    );
+    check_time_out(|mut stream| while wait_for_request(&mut stream) {});
 }
 
 #[test]
 fn a_server_that_hangs_amid_the_body_is_counted() {
-    check(
-        |mut stream| {
-            wait_for_request(&mut stream);
-            stream.write_all(head(BODY.len()).as_bytes()).unwrap();
-            stream.write_all(&BODY[..5]).unwrap();
-            wait_for_request(&mut stream);
-        },
-        Fault::WholeTimeout,
-    );
+    check_time_out(|mut stream| {
+        wait_for_request(&mut stream);
+        stream.write_all(head(BODY.len()).as_bytes()).unwrap();
+        stream.write_all(&BODY[..5]).unwrap();
+        wait_for_request(&mut stream);
+    });
 }
 
 #[test]
 fn a_server_that_drips_its_head_is_counted() {
-    check(
-        |mut stream| {
-            wait_for_request(&mut stream);
-            for byte in head(BODY.len()).bytes().cycle() {
-                if stream.write_all(&[byte]).is_err() {
-                    return;
-                }
-                std::thread::sleep(Duration::from_millis(10));
+    check_time_out(|mut stream| {
+        wait_for_request(&mut stream);
+        for byte in head(BODY.len()).bytes().cycle() {
+            if stream.write_all(&[byte]).is_err() {
+                return;
             }
-        },
-        Fault::WholeTimeout,
-    );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
 }
 
 #[test]
@@ -291,25 +297,6 @@ fn a_server_that_closes_kept_connections_is_asked_again() {
 }
 
 #[test]
-fn a_stalled_server_times_out_every_client_once() {
-    let server = Server::start(|mut stream| {
-        wait_for_request(&mut stream);
-        std::thread::sleep(Duration::from_secs(1));
-        let _ = stream.write_all(BODY);
-    });
-    let traffic = Traffic {
-        deadline: Duration::from_millis(100),
-        end: End::After(Duration::from_millis(50)),
-        ..traffic_on(server.address)
-    };
-    let result = run(&traffic);
-    assert_eq!(
-        result.faults,
-        BTreeMap::from([(Fault::FirstByteTimeout, 4)])
-    );
-}
-
-#[test]
 fn a_full_backlog_times_out_in_connecting() {
     let (listener, _fillers) = server::full_backlog();
     for engine in ENGINES {
@@ -337,23 +324,35 @@ fn clients_that_run_out_of_ports_blame_themselves() {
     assert_eq!(server.stop(), 0);
 }
 
-#[test]
-fn a_run_that_the_user_ends_is_right_for_its_time() {
-    let server = Server::start(serve_rightly);
-    let traffic = Traffic {
-        end: End::After(Duration::from_secs(60)),
-        ..traffic_on(server.address)
-    };
+/// Ends a run as soon as something holds.
+fn run_until(traffic: &Traffic, holds: impl FnMut() -> bool + Send) -> LoadResult {
     let stop = AtomicBool::new(false);
-    let result = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         scope.spawn(|| {
-            std::thread::sleep(Duration::from_millis(300));
+            wait_until(holds);
             stop.store(true, Ordering::SeqCst);
         });
-        drive::run(&traffic, &stop, &mut |_| {}).unwrap()
+        drive::run(traffic, &stop, &mut |_| {}).unwrap()
+    })
+}
+
+#[test]
+fn a_run_that_the_user_ends_is_right_for_its_time() {
+    static ANSWERED: AtomicU64 = AtomicU64::new(0);
+    let server = Server::start(|mut stream| {
+        while wait_for_request(&mut stream) {
+            answer(&mut stream, BODY);
+            ANSWERED.fetch_add(1, Ordering::SeqCst);
+        }
     });
-    assert!((300_000_000..400_000_000).contains(&result.window_ns));
-    assert_eq!((result.planned, result.withdrawn), (result.ok, 0));
+    let traffic = Traffic {
+        end: End::After(PATIENCE),
+        ..traffic_on(server.address)
+    };
+    let result = run_until(&traffic, || ANSWERED.load(Ordering::SeqCst) >= 100);
+    assert!(result.window_ns < PATIENCE.as_nanos() as u64);
+    assert_eq!(result.planned, result.ok);
+    assert!(result.ok + result.withdrawn >= 96, "{result:?}");
     // The answers to the last four requests came when the window was closed.
     let shown: u64 = result.timeline.iter().map(|second| second.ok).sum();
     assert!(result.ok - 4 <= shown && shown <= result.ok);
@@ -361,19 +360,16 @@ fn a_run_that_the_user_ends_is_right_for_its_time() {
 
 #[test]
 fn a_hanging_request_is_withdrawn_when_the_user_ends_the_run() {
-    let server = Server::start(|mut stream| while wait_for_request(&mut stream) {});
+    static ASKED: AtomicU64 = AtomicU64::new(0);
+    let server = Server::start(|mut stream| {
+        while wait_for_request(&mut stream) {
+            ASKED.fetch_add(1, Ordering::SeqCst);
+        }
+    });
     let traffic = Traffic {
-        deadline: Duration::from_secs(60),
-        end: End::After(Duration::from_secs(60)),
+        end: End::After(PATIENCE),
         ..traffic_on(server.address)
     };
-    let stop = AtomicBool::new(false);
-    let result = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            std::thread::sleep(Duration::from_millis(100));
-            stop.store(true, Ordering::SeqCst);
-        });
-        drive::run(&traffic, &stop, &mut |_| {}).unwrap()
-    });
+    let result = run_until(&traffic, || ASKED.load(Ordering::SeqCst) == 4);
     assert_eq!((result.planned, result.withdrawn), (0, 4));
 }

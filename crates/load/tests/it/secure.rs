@@ -105,7 +105,7 @@ fn run(server: &Secure, keep_alive: bool, tls: Tls) -> LoadResult {
         sources: Vec::new(),
         bits_per_s: Vec::new(),
         threads: 1,
-        deadline: Duration::from_secs(10),
+        deadline: Duration::from_secs(60),
         warmup: Duration::ZERO,
         end: End::Count(12),
         seed: 7,

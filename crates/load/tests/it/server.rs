@@ -5,10 +5,22 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a right answer holds.
 pub const BODY: &[u8] = b"twenty bytes of text";
+
+/// Deadlines and waits that only end a hang: no answer takes so long, however busy the machine is.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits for something that is sure to come.
+pub fn wait_until(mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "waited in vain");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
 
 /// A server under test.
 pub struct Server {

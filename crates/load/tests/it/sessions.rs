@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use load::drive;
 use load::expect::Expect;
-use load::schedule::{Arrivals, Schedule, Think};
+use load::schedule::{Schedule, Think};
 use load::script::Script;
 use load::traffic::{Cpus, End, EngineChoice, Mix, Protocol, Traffic};
 
-use crate::server::Server;
+use crate::server::{PATIENCE, Server};
 
 /// What each connection asked for, one line per request.
 static SEEN: Mutex<Vec<Vec<String>>> = Mutex::new(Vec::new());
@@ -58,7 +58,7 @@ fn traffic_on(server: &Server, script: Script) -> Traffic {
         sources: Vec::new(),
         bits_per_s: Vec::new(),
         threads: 1,
-        deadline: Duration::from_secs(5),
+        deadline: PATIENCE,
         warmup: Duration::ZERO,
         end: End::Count(8),
         seed: 7,
@@ -92,19 +92,4 @@ fn visitors_come_one_after_the_other_each_with_cookies_of_its_own() {
     ];
     assert_eq!(*SEEN.lock().unwrap(), [visit, visit]);
     assert_eq!(server.stop(), 2);
-}
-
-#[test]
-fn sessions_at_a_rate_are_refused() {
-    let server = Server::start(|_| {});
-    let script = Script::read("shop.txt", "visit /").unwrap();
-    let traffic = Traffic {
-        schedule: Schedule::Open {
-            rate_per_s: 10.0,
-            arrivals: Arrivals::Poisson,
-        },
-        ..traffic_on(&server, script)
-    };
-    let error = drive::run(&traffic, &AtomicBool::new(false), &mut |_| {}).unwrap_err();
-    assert!(error.to_string().starts_with("sessions need a closed loop"));
 }

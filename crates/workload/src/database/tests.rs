@@ -74,10 +74,8 @@ impl Host {
             Server::Postgresql => postgresql::programs().is_ok(),
         };
         if !rustix::process::geteuid().is_root() || !is_there {
-            println!(
-                "skipped: a real {}: not root, or not installed",
-                server.name()
-            );
+            let name = server.name();
+            skip::skip(&format!("program not installed, or not root: {name}"));
             return None;
         }
         // In memory, as in a guest: a disk would make each commit wait.

@@ -1,7 +1,9 @@
 //! The files that a load leaves: an HDR histogram log and a timeline.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
@@ -10,11 +12,61 @@ use record::load::Second;
 
 use super::outcome::{Outcome, Run};
 
+/// A file that a load will leave, opened before the load: one that cannot be written is no surprise after an hour. What
+/// was there before stays until there is something to write.
+pub(super) struct Output {
+    path: PathBuf,
+    file: File,
+    /// Made here, and nothing was written yet.
+    is_empty: bool,
+}
+
+impl Output {
+    /// Opens the file, or says why it cannot be written.
+    pub(super) fn open(path: &Path) -> Result<Self, String> {
+        let is_empty = !path.exists();
+        let open = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path);
+        let file = open.map_err(|why| format!("cannot write {}: {why}", path.display()))?;
+        Ok(Self {
+            path: path.into(),
+            file,
+            is_empty,
+        })
+    }
+
+    fn write(mut self, text: &str) -> Result<()> {
+        self.is_empty = false;
+        // A pipe or a terminal has no length to take back.
+        if self.file.metadata().is_ok_and(|file| file.is_file()) {
+            self.file.set_len(0).with_context(|| self.place())?;
+        }
+        let written = self.file.write_all(text.as_bytes());
+        written.with_context(|| self.place())
+    }
+
+    fn place(&self) -> String {
+        format!("cannot write {}", self.path.display())
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if self.is_empty {
+            // A load that gave nothing leaves nothing.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
 /// An `HdrHistogram` log, version 1.3 with histograms in V2. Latencies have one interval for each second, to two
 /// digits and without a tag; and as all others one for each run, with a tag. Values are nanoseconds, the maximum is in
 /// milliseconds, as the usual viewers expect.
-pub(super) fn write_hdr(path: &Path, outcome: &Outcome, began: SystemTime) -> Result<()> {
-    write(path, &hdr(outcome, began))
+pub(super) fn write_hdr(output: Output, outcome: &Outcome, began: SystemTime) -> Result<()> {
+    output.write(&hdr(outcome, began))
 }
 
 fn hdr(outcome: &Outcome, began: SystemTime) -> String {
@@ -55,8 +107,8 @@ fn hdr(outcome: &Outcome, began: SystemTime) -> String {
 
 /// What happened in each second, as CSV; the rate is empty in a closed loop, and so are the latencies of a second
 /// without right answers.
-pub(super) fn write_timeline(path: &Path, outcome: &Outcome) -> Result<()> {
-    write(path, &timeline(outcome))
+pub(super) fn write_timeline(output: Output, outcome: &Outcome) -> Result<()> {
+    output.write(&timeline(outcome))
 }
 
 fn timeline(outcome: &Outcome) -> String {
@@ -94,8 +146,4 @@ fn latencies(latency: &Packed) -> String {
     let latency = latency.unpack();
     let (p50, p99) = (latency.quantile_ns(0.5), latency.quantile_ns(0.99));
     format!("{p50},{p99},{}", latency.max_ns())
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }

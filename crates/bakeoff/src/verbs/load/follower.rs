@@ -1,6 +1,6 @@
 //! A client host: waits for a leader, does its part of a load, and hands back what it saw.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,8 +15,8 @@ use super::wire::{self, LONG_BYTES, Secret, Side, ToFollower, ToLeader, Wire};
 use crate::greeting;
 use crate::out;
 
-/// How often a follower that waits looks whether it is to stop.
-const NAP: Duration = Duration::from_millis(50);
+/// How often a follower looks whether its user ends it.
+const NAP: Duration = Duration::from_millis(20);
 
 /// Serves one leader after the other until the user ends it.
 pub(super) fn follow(at: SocketAddr, secret: &Secret, stop: &AtomicBool) -> Result<()> {
@@ -48,7 +48,14 @@ fn serve(stream: TcpStream, secret: &Secret, stop: &AtomicBool) -> Result<LoadRe
         .set_nonblocking(false)
         .context("cannot wait for the leader")?;
     let mut wire = Wire::new(stream)?;
-    let done = obey(&mut wire, secret, stop);
+    let closer = wire.speaker()?;
+    let is_done = AtomicBool::new(false);
+    let done = std::thread::scope(|scope| {
+        scope.spawn(|| close_when_stopped(&closer, stop, &is_done));
+        let done = obey(&mut wire, secret, stop);
+        is_done.store(true, Ordering::Relaxed);
+        done
+    });
     if let Err(why) = &done {
         // The leader may be gone; then nobody needs to know.
         let _ = wire.say(&ToLeader::Refused {
@@ -56,6 +63,18 @@ fn serve(stream: TcpStream, secret: &Secret, stop: &AtomicBool) -> Result<LoadRe
         });
     }
     done
+}
+
+/// Ends the conversation when the user ends this follower: whoever waits for a word of the leader then goes on.
+fn close_when_stopped(closer: &TcpStream, stop: &AtomicBool, is_done: &AtomicBool) {
+    while !is_done.load(Ordering::Relaxed) {
+        if stop.load(Ordering::Relaxed) {
+            // The leader may have gone first.
+            let _ = closer.shutdown(Shutdown::Both);
+            return;
+        }
+        std::thread::sleep(NAP);
+    }
 }
 
 fn obey(wire: &mut Wire, secret: &Secret, stop: &AtomicBool) -> Result<LoadResult> {
@@ -135,9 +154,6 @@ fn run(
             flag.store(true, Ordering::Relaxed);
         });
         let on_tick = &mut |tick: Tick| {
-            if user_stops.load(Ordering::Relaxed) {
-                stop.store(true, Ordering::Relaxed);
-            }
             tell(&mut speaker, tick, &stop);
         };
         let result = drive::run_at(traffic, at_ns, &stop, on_tick);
@@ -147,7 +163,7 @@ fn run(
             Err(_) => Ok(()),
         };
         // The listener would wait for a leader that has nothing more to say.
-        let _ = closer.shutdown(std::net::Shutdown::Read);
+        let _ = closer.shutdown(Shutdown::Read);
         said?;
         ensure!(!user_stops.load(Ordering::Relaxed), "ended by its own user");
         result

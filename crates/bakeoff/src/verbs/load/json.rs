@@ -12,7 +12,7 @@ use super::outcome::{Outcome, Run, Search, busy};
 use super::summary::{QUANTILES, limit_words};
 
 /// Version of the form.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// The whole result.
 pub(super) fn value(order: &Order, outcome: &Outcome) -> Value {
@@ -63,6 +63,8 @@ fn run(run: &Run) -> Value {
         "rate_per_s": run.rate_per_s,
         "warnings": run.warnings,
         "ok_per_s": result.ok_per_s(),
+        "backlog_growth_per_s": result.backlog_growth_per_s(),
+        "keeps_up": run.keeps_up,
         "latency_ns": quantiles(&result.latency),
         "service_ns": quantiles(&result.service),
         "lateness_ns": quantiles(&result.lateness),

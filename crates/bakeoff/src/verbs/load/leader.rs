@@ -24,7 +24,7 @@ const PINGS: u32 = 32;
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// How often the leader looks whether it is to stop.
-const NAP: Duration = Duration::from_millis(50);
+const NAP: Duration = Duration::from_millis(20);
 
 /// What became of a follower.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +49,7 @@ pub(super) fn losses(followers: &[Follower]) -> Vec<String> {
 }
 
 /// A follower that is ready.
-struct Ready {
+pub(super) struct Ready {
     address: String,
     wire: Wire,
     /// Its clock less this one's.
@@ -61,20 +61,27 @@ struct Ready {
 /// What a follower says, by its number.
 type News = (usize, Result<ToLeader>);
 
-/// Runs the load on all followers; errors are those of the preparation, before any load.
-pub(super) fn lead(
+/// Makes all followers ready, before any load.
+pub(super) fn prepare_all(
     addresses: &[String],
     secret: &Secret,
     order: &Order,
-    stop: &AtomicBool,
-    on_tick: &mut dyn FnMut(Tick),
-) -> Result<Vec<Follower>> {
+) -> Result<Vec<Ready>> {
     let mut followers = Vec::new();
     for (number, address) in addresses.iter().enumerate() {
         let turn = (number as u32, addresses.len() as u32);
         let ready = prepare(address, secret, order, turn);
         followers.push(ready.with_context(|| format!("follower {address}"))?);
     }
+    Ok(followers)
+}
+
+/// Runs the load on all followers.
+pub(super) fn lead(
+    mut followers: Vec<Ready>,
+    stop: &AtomicBool,
+    on_tick: &mut dyn FnMut(Tick),
+) -> Result<Vec<Follower>> {
     let start_ns = clock::now_ns() + LEAD_NS;
     for follower in &mut followers {
         let delay_ns = follower.delay.as_nanos() as u64;

@@ -8,6 +8,7 @@
 //! Without any weight, connections go round the list. With some, requests are drawn at random; a
 //! line without one weighs 1.
 
+use load::url::encode;
 use record::problem::{Problem, Problems};
 
 use super::url::Url;
@@ -68,10 +69,8 @@ fn entry(line: &str, site: &Url) -> Result<Entry, (String, &'static str)> {
         }
     };
     if place.starts_with('/') {
-        return Ok(Entry {
-            weight,
-            path: place.into(),
-        });
+        let path = encode(place).map_err(|why| (why, ""))?;
+        return Ok(Entry { weight, path });
     }
     if !place.contains("://") {
         return Err((
@@ -104,9 +103,12 @@ mod tests {
 
     #[test]
     fn lines_have_a_path_and_may_have_a_weight() {
-        let entries = list("# all\n/a\n\n 3 /b?c \n2 http://a.org:80/d\n").unwrap();
+        let entries = list("# all\n/ä\n\n 3 /b?c \n2 http://a.org:80/d\n").unwrap();
         let seen: Vec<_> = entries.iter().map(|one| (one.weight, &*one.path)).collect();
-        assert_eq!(seen, [(None, "/a"), (Some(3), "/b?c"), (Some(2), "/d")]);
+        assert_eq!(
+            seen,
+            [(None, "/%C3%A4"), (Some(3), "/b?c"), (Some(2), "/d")]
+        );
     }
 
     #[test]

@@ -2,18 +2,19 @@
 //! connected to.
 
 use std::net::{IpAddr, UdpSocket};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use load::climb::{Level, Limit};
 use load::expect::Expect;
-use load::schedule::{Arrivals, Schedule, Think};
+use load::schedule::{self, Arrivals, Schedule, Think};
 use load::script::Script;
 use load::tls::{Tls, Trust};
-use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
+use load::traffic::{self, Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
 use record::problem::{Problem, Problems};
 
+use super::files::Output;
 use super::first::{self, Wanted};
 use super::list::{self, Entry};
 use super::ports::Ports;
@@ -38,6 +39,10 @@ pub(super) struct Order {
     pub(super) checks: Vec<String>,
     /// Text of the script, where there is one.
     pub(super) script: Option<String>,
+    /// Where latencies are to be written.
+    pub(super) hdr: Option<Output>,
+    /// Where seconds are to be written.
+    pub(super) timeline: Option<Output>,
 }
 
 /// One run or several.
@@ -59,6 +64,8 @@ struct Typed {
     bits_per_s: Vec<u32>,
     wanted: Wanted,
     asked: Asked,
+    hdr: Option<Output>,
+    timeline: Option<Output>,
 }
 
 /// What is asked for, before anything is known of the answers.
@@ -111,11 +118,13 @@ pub(super) fn read(args: &LoadArgs) -> Result<Order> {
         },
     };
     Ok(Order {
-        url: args.url.clone(),
+        url: args.url.clone().unwrap_or_default(),
         traffic,
         course: typed.course,
         checks,
         script,
+        hdr: typed.hdr,
+        timeline: typed.timeline,
     })
 }
 
@@ -137,7 +146,7 @@ fn protocol(args: &LoadArgs) -> Protocol {
 impl Typed {
     fn read(args: &LoadArgs) -> Result<Self, Problems> {
         let mut notes = Notes(Vec::new());
-        let url = notes.keep("URL", Url::read(&args.url));
+        let url = notes.keep("URL", Url::read(args.url.as_deref().unwrap_or_default()));
         let sources = args
             .source
             .as_deref()
@@ -148,11 +157,14 @@ impl Typed {
         let course = course(args, &mut notes);
         let wanted = wanted(args, &mut notes);
         let asked = asked(args, url.as_ref(), &mut notes);
+        let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
+        let hdr = notes.keep("--hdr", open(&args.hdr));
+        let timeline = notes.keep("--timeline", open(&args.timeline));
         notes.amounts(args);
         notes.contradictions(args, url.as_ref());
         let schedule = course
             .as_ref()
-            .and_then(|course| notes.keep("--rate", schedule(args, course)));
+            .and_then(|course| notes.keep("--rate", read_schedule(args, course)));
         if let (Some(course), Some(schedule), Some(sources)) = (&course, schedule, &sources) {
             match course {
                 Course::Hosts(hosts) => notes.hosts(args, hosts),
@@ -161,25 +173,22 @@ impl Typed {
                 }
             }
         }
-        match (url, sources, bits_per_s, course, schedule, wanted, asked) {
-            (
-                Some(url),
-                Some(sources),
-                Some(bits_per_s),
-                Some(course),
-                Some(schedule),
-                Some(wanted),
-                Some(asked),
-            ) if notes.0.is_empty() => Ok(Self {
-                url,
-                course,
-                schedule,
-                sources,
-                bits_per_s,
-                wanted,
-                asked,
-            }),
-            _ => Err(Problems(notes.0)),
+        let typed = || {
+            Some(Self {
+                url: url?,
+                course: course?,
+                schedule: schedule?,
+                sources: sources?,
+                bits_per_s: bits_per_s?,
+                wanted: wanted?,
+                asked: asked?,
+                hdr: hdr?,
+                timeline: timeline?,
+            })
+        };
+        match typed() {
+            Some(typed) if notes.0.is_empty() => Ok(typed),
+            Some(_) | None => Err(Problems(notes.0)),
         }
     }
 }
@@ -335,7 +344,10 @@ fn asked(args: &LoadArgs, url: Option<&Url>, notes: &mut Notes) -> Option<Asked>
     }
     let mut headers = Vec::new();
     for field in &args.headers {
-        headers.extend(notes.keep("--header", typed::field(field)));
+        let field = typed::field(field).and_then(|(name, value)| {
+            checked(traffic::check_field(&name, &value)).map(|()| (name, value))
+        });
+        headers.extend(notes.keep("--header", field));
     }
     let body = match (&args.body, &args.body_file) {
         (Some(text), _) => Some(text.clone().into_bytes()),
@@ -355,6 +367,10 @@ fn asked(args: &LoadArgs, url: Option<&Url>, notes: &mut Notes) -> Option<Asked>
     };
     let method = if body.is_empty() { "GET" } else { "POST" };
     let method = args.method.clone().unwrap_or(method.into());
+    let method = notes.keep(
+        "-X",
+        checked(traffic::check_method(&method)).map(|()| method),
+    )?;
     let exchange = |entry: Entry| Exchange {
         method: method.clone(),
         headers: headers.clone(),
@@ -367,6 +383,10 @@ fn asked(args: &LoadArgs, url: Option<&Url>, notes: &mut Notes) -> Option<Asked>
     Some(Asked::Listed(listed.collect()))
 }
 
+fn checked(result: Result<()>) -> Result<(), String> {
+    result.map_err(|why| why.to_string())
+}
+
 fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|why| format!("cannot read {}: {why}", path.display()))
 }
@@ -375,7 +395,7 @@ fn read_text(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|why| format!("cannot read {}: {why}", path.display()))
 }
 
-fn schedule(args: &LoadArgs, course: &Course) -> Result<Schedule, String> {
+fn read_schedule(args: &LoadArgs, course: &Course) -> Result<Schedule, String> {
     let ramped = match course {
         Course::Ramp(levels) => levels.iter().find_map(|level| match level {
             Level::RatePerS(rate) => Some(*rate),
@@ -397,13 +417,18 @@ fn schedule(args: &LoadArgs, course: &Course) -> Result<Schedule, String> {
     if args.think.is_some() {
         return Err("think time beside a rate: --think (leave one of them out)".into());
     }
-    if args.script.is_some() {
-        return Err("sessions have no rate: --script (ramp its connections)".into());
-    }
-    if !rate_per_s.is_finite() || rate_per_s <= 0.0 {
-        let remedy = "ask for more than 0 requests per second";
-        return Err(format!("rate out of range: {rate_per_s} ({remedy})"));
-    }
+    let hardest = match course {
+        Course::Ramp(levels) => levels.iter().fold(rate_per_s, |most, level| match level {
+            Level::RatePerS(rate) => most.max(*rate),
+            Level::Connections(_) => most,
+        }),
+        Course::Capacity(_) | Course::Once | Course::Hosts(_) => rate_per_s,
+    };
+    let hosts = args.coordinate.len().max(1) as u32;
+    checked(schedule::check_rate(
+        hardest,
+        args.threads.saturating_mul(hosts),
+    ))?;
     let arrivals = if args.poisson {
         Arrivals::Poisson
     } else {

@@ -1,6 +1,7 @@
 //! What came of an order, and whether it may be believed: a client that was the limit says so
 //! first.
 
+use load::blame;
 use load::climb::{Capacity, Level, Limit};
 use load::schedule::Schedule;
 use load::traffic::{End, Mix, Traffic};
@@ -8,7 +9,7 @@ use record::load::{Fault, LoadResult};
 use record::units::significant;
 
 use super::leader::Follower;
-use super::summary::show_ns;
+use super::summary::{show_count, show_ns, show_rate};
 
 /// A client thread that is busier cannot be sure to keep up.
 const BUSY_LIMIT: f64 = 0.7;
@@ -45,7 +46,9 @@ pub(super) struct Run {
     pub(super) result: LoadResult,
     /// Whether client threads spend time before an instant on watching the clock.
     pub(super) waits_actively: bool,
-    /// Why its figures say more of the client than of the server.
+    /// Whether the server kept up with the rate; none in a closed loop, which has no rate to keep up with.
+    pub(super) keeps_up: Option<bool>,
+    /// Why its figures say more of the client than of the server, or are of a server that does not keep up.
     pub(super) warnings: Vec<String>,
 }
 
@@ -67,12 +70,15 @@ impl Run {
             Some(Level::RatePerS(rate_per_s)) => Some(rate_per_s),
             Some(Level::Connections(_)) | None => planned,
         };
-        let warnings = warnings(&result, traffic);
+        let keeps_up = rate_per_s.map(|_| !blame::falls_behind(&result, traffic));
+        let mut warnings = warnings(&result, traffic);
+        warnings.extend(behind_warning(&result, rate_per_s, keeps_up));
         Self {
             level,
             rate_per_s,
             result,
             waits_actively: waits_actively(traffic),
+            keeps_up,
             warnings,
         }
     }
@@ -201,6 +207,28 @@ fn stolen_warning(result: &LoadResult, _: &Traffic) -> Option<String> {
     })
 }
 
+/// A server that does less than is asked of it.
+fn behind_warning(
+    result: &LoadResult,
+    rate_per_s: Option<f64>,
+    keeps_up: Option<bool>,
+) -> Option<String> {
+    let rate_per_s = rate_per_s.filter(|_| keeps_up == Some(false))?;
+    let backlog = if result.backlog_close > result.backlog_open {
+        let growth = show_rate(result.backlog_growth_per_s());
+        format!("requests that wait became more by {growth}/s")
+    } else {
+        let late = show_count(blame::late_count(result));
+        format!("{late} requests were not answered by their deadline")
+    };
+    Some(format!(
+        "the server does not keep up: {}/s right answers of {}/s asked for, {backlog} (latencies are those of this \
+         window; a longer one would show longer ones)",
+        show_rate(result.ok_per_s()),
+        show_rate(rate_per_s)
+    ))
+}
+
 /// Connections that could not be held. With a rate, or one connection per request, they open on
 /// demand.
 fn held_warning(result: &LoadResult, traffic: &Traffic) -> Option<String> {
@@ -235,6 +263,16 @@ mod tests {
 
     /// A run of 64 connections that is fine, but for what `spoil` does to it.
     fn check(schedule: Schedule, spoil: impl Fn(&mut LoadResult), want: &Expect) {
+        let mut result = sound();
+        spoil(&mut result);
+        let traffic = Traffic {
+            schedule,
+            ..traffic()
+        };
+        want.assert_eq(&warnings(&result, &traffic).join("\n"));
+    }
+
+    fn sound() -> LoadResult {
         let mut result = LoadResult {
             window_ns: 1_000_000_000,
             connections_asked: 64,
@@ -243,8 +281,11 @@ mod tests {
             ..LoadResult::default()
         };
         result.latency.record(2_000_000);
-        spoil(&mut result);
-        let traffic = load::Load {
+        result
+    }
+
+    fn traffic() -> Traffic {
+        let load = load::Load {
             server: ([127, 0, 0, 1], 80).into(),
             host: String::new(),
             requests: Vec::new(),
@@ -255,11 +296,7 @@ mod tests {
             warmup: Duration::ZERO,
             window: Duration::ZERO,
         };
-        let traffic = Traffic {
-            schedule,
-            ..traffic.traffic()
-        };
-        want.assert_eq(&warnings(&result, &traffic).join("\n"));
+        load.traffic()
     }
 
     #[test]
@@ -301,6 +338,24 @@ mod tests {
                 "the client was late: p99 250 us of a latency of 2.00 ms (ask for a lower rate, more threads with -t, or use another machine)"
             ],
         );
+        let spoil = |result: &mut LoadResult| {
+            (result.planned, result.ok) = (70_000, 70_000);
+            result.ok_in_window = Some(50_010);
+            (result.backlog_open, result.backlog_close) = (20_010, 40_000);
+        };
+        let traffic = Traffic {
+            schedule: Schedule::Open {
+                rate_per_s: 70_000.0,
+                arrivals: Arrivals::Constant,
+            },
+            ..traffic()
+        };
+        let mut result = sound();
+        spoil(&mut result);
+        let run = Run::new(None, result, &traffic);
+        assert_eq!(run.keeps_up, Some(false));
+        expect!["the server does not keep up: 50,010/s right answers of 70,000/s asked for, requests that wait became more by 19,990/s (latencies are those of this window; a longer one would show longer ones)"]
+            .assert_eq(&run.warnings.join("\n"));
         let spoil = |result: &mut LoadResult| {
             result.faults.insert(Fault::ClientNoPort, 3);
         };

@@ -165,14 +165,16 @@ fn schedule_words(order: &Order) -> String {
 fn one(run: &Run) -> String {
     let result = &run.result;
     let seconds = result.window_ns as f64 / 1e9;
-    let transfer = show_bytes((result.body_bytes as f64 / seconds) as u64);
+    let in_window = result
+        .timeline
+        .iter()
+        .map(|second| second.body_bytes)
+        .sum::<u64>();
+    let transfer = show_bytes((in_window as f64 / seconds) as u64);
     let mut lines = vec![
         ("measured", format!("{} s", significant(seconds, 4))),
         ("requests", accounting(result)),
-        (
-            "rate",
-            format!("{}/s right answers", show_rate(result.ok_per_s())),
-        ),
+        ("rate", rate(run)),
         (
             "transfer",
             format!(
@@ -185,6 +187,9 @@ fn one(run: &Run) -> String {
         ("client host", client_host(result)),
         ("engine", engine(result)),
     ];
+    if run.keeps_up.is_some() {
+        lines.insert(3, ("backlog", backlog(result)));
+    }
     if result.client_delay.count() == 0 {
         lines.push(("client delay", no_delay(result).into()));
     }
@@ -205,6 +210,27 @@ fn one(run: &Run) -> String {
         "{text}\n{}\n{}",
         quantiles(result),
         histogram(&result.latency)
+    )
+}
+
+/// Right answers that came in the window, beside what was asked for.
+fn rate(run: &Run) -> String {
+    let right = format!("{}/s right answers", show_rate(run.result.ok_per_s()));
+    match run.rate_per_s {
+        Some(asked) => format!("{right}, {}/s asked for", show_rate(asked)),
+        None => right,
+    }
+}
+
+/// Requests that were due and not answered at the window's two ends.
+fn backlog(result: &LoadResult) -> String {
+    let growth = result.backlog_growth_per_s();
+    let sign = if growth < 0.0 { "-" } else { "+" };
+    format!(
+        "{} requests at the end, {} at the beginning ({sign}{}/s)",
+        show_count(result.backlog_close),
+        show_count(result.backlog_open),
+        show_rate(growth.abs())
     )
 }
 
@@ -402,10 +428,16 @@ fn bars(values: &[(u64, u64)], marks: &[f64]) -> Vec<(u64, u64)> {
 /// One line per run of a ramp or a search.
 fn table(runs: &[Run]) -> String {
     let mut text = format!(
-        "{:>20} {:>11} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}\n",
-        "", "ok/s", "p50", "p99", "p99.9", "max", "not ok", "client"
+        "{:>20} {:>11} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}\n",
+        "", "ok/s", "p50", "p99", "p99.9", "max", "not ok", "backlog", "client"
     );
-    for Run { level, result, .. } in runs {
+    for Run {
+        level,
+        result,
+        keeps_up,
+        ..
+    } in runs
+    {
         let level = level.map(level_words).unwrap_or_default();
         let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|q| show_ns(result.latency.quantile_ns(q)));
         let busiest = busy(result).into_iter().fold(0.0, f64::max) * 100.0;
@@ -414,9 +446,13 @@ fn table(runs: &[Run]) -> String {
             show_ns(result.latency.max_ns()),
         );
         let failed = show_count(result.planned - result.ok);
+        let backlog = match keeps_up {
+            Some(_) => show_count(result.backlog_close),
+            None => "-".into(),
+        };
         _ = writeln!(
             text,
-            "{level:>20} {rate:>11} {p50:>9} {p99:>9} {p999:>9} {max:>9} {failed:>9} {busiest:>4.0} %"
+            "{level:>20} {rate:>11} {p50:>9} {p99:>9} {p999:>9} {max:>9} {failed:>9} {backlog:>9} {busiest:>4.0} %"
         );
     }
     let best = runs
@@ -482,7 +518,11 @@ pub(super) fn limit_words(search: &Search) -> String {
         String::new()
     };
     // Six digits: 99.9 has no exact form as a fraction.
-    format!("p{}<{time}{faults}", (percent * 1e6).round() / 1e6)
+    let quantile = match (percent * 1e6).round() / 1e6 {
+        100.0.. => "max".into(),
+        percent => format!("p{percent}"),
+    };
+    format!("{quantile}<{time}{faults}")
 }
 
 fn level_words(level: Level) -> String {
@@ -539,7 +579,7 @@ pub(super) fn show_count(count: u64) -> String {
 }
 
 /// A rate: whole above a hundred, else with three significant digits.
-fn show_rate(per_s: f64) -> String {
+pub(super) fn show_rate(per_s: f64) -> String {
     if per_s >= 100.0 {
         show_count(per_s.round() as u64)
     } else {
@@ -552,6 +592,7 @@ mod tests {
     use super::*;
     use expect_test::{Expect, expect};
     use load::traffic::Exchange;
+    use record::load::Second;
 
     fn order(course: Course) -> Order {
         let load = load::Load {
@@ -574,6 +615,8 @@ mod tests {
             course,
             checks: vec!["GET /: status 200 alone".into()],
             script: None,
+            hdr: None,
+            timeline: None,
         }
     }
 
@@ -588,6 +631,10 @@ mod tests {
             connections_opened: 3,
             connections_held: 64,
             body_bytes: 21_500_000,
+            timeline: vec![Second {
+                body_bytes: 21_500_000,
+                ..Second::default()
+            }],
             client_cpu_ns: vec![600_000_000, 1_500_000_000],
             client_cpus: "0-1 of 4".into(),
             host_cpu_ns: 12_000_000_000,
@@ -692,8 +739,8 @@ mod tests {
                 http://a.org/  closed loop, 64 connections kept alive, 2 client threads
                 checked: GET /: status 200 alone
 
-                                            ok/s       p50       p99     p99.9       max    not ok client
-                     1235 requests/s         500   2.50 ms   9.81 ms   9.99 ms   10.0 ms         4   75 %
+                                            ok/s       p50       p99     p99.9       max    not ok   backlog client
+                     1235 requests/s         500   2.50 ms   9.81 ms   9.99 ms   10.0 ms         4         0   75 %
 
                 most right answers: 500/s at 1235 requests/s
                 at 1235 requests/s: 1,004 planned = 1,000 ok + 2 reset + 1 with a wrong status + 1 unsent

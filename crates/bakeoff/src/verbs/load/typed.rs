@@ -6,6 +6,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use load::climb::{Level, Limit};
 use record::units;
 
+use crate::cli::load::rate;
+
 /// Most source addresses: each costs a check that this machine has it.
 const SOURCE_LIMIT: usize = 65_536;
 
@@ -111,7 +113,7 @@ pub(super) fn ramp(text: &str) -> Result<Vec<Level>, String> {
         Some(factor) => ("0", factor),
         None => (step, "1"),
     };
-    let number = |text: &str| text.parse::<f64>().map_err(|_| wrong());
+    let number = |text: &str| rate(text).map_err(|_| wrong());
     let (from, to, step, factor) = (number(from)?, number(to)?, number(step)?, number(factor)?);
     let rises = (step > 0.0 || factor > 1.0) && step.is_finite() && factor.is_finite();
     let in_order = 0.0 < from && from <= to && to.is_finite();
@@ -137,10 +139,11 @@ pub(super) fn ramp(text: &str) -> Result<Vec<Level>, String> {
     Ok(levels)
 }
 
-/// Reads `p99<5ms` or `p99.9<20ms,faults<1%` as a limit; no fault is allowed if nothing is said of
+/// Reads `p99<5ms`, `max<20ms` or `p99.9<20ms,faults<1%` as a limit; no fault is allowed if nothing is said of
 /// them.
 pub(super) fn limit(text: &str) -> Result<Limit, String> {
-    let wrong = || format!("not a limit: {text:?} (write p99<5ms, or p99.9<20ms,faults<1%)");
+    let wrong =
+        || format!("not a limit: {text:?} (write p99<5ms, max<20ms, or p99.9<20ms,faults<1%)");
     let (latency, faults) = match text.split_once(',') {
         Some((latency, faults)) => (
             latency,
@@ -149,13 +152,19 @@ pub(super) fn limit(text: &str) -> Result<Limit, String> {
         None => (text, "0"),
     };
     let (quantile, time) = latency.trim().split_once('<').ok_or_else(wrong)?;
-    let percent = quantile.strip_prefix('p').ok_or_else(wrong)?;
-    let percent: f64 = percent.trim().parse().map_err(|_| wrong())?;
-    if !(0.0 < percent && percent < 100.0) {
-        return Err(format!(
-            "quantile out of range: {quantile} (above p0 and below p100)"
-        ));
-    }
+    let percent = match quantile.trim() {
+        "max" => 100.0,
+        quantile => {
+            let percent = quantile.strip_prefix('p').ok_or_else(wrong)?;
+            let percent: f64 = percent.trim().parse().map_err(|_| wrong())?;
+            if !(0.0 < percent && percent < 100.0) {
+                return Err(format!(
+                    "quantile out of range: {quantile} (above p0 and below p100, or max)"
+                ));
+            }
+            percent
+        }
+    };
     let latency = units::duration(time.trim()).map_err(|_| wrong())?;
     let faults = units::share(faults).map_err(|_| wrong())?;
     if !(0.0..=1.0).contains(&faults) {
@@ -242,6 +251,7 @@ mod tests {
     fn a_ramp_adds_or_multiplies() {
         let rates = [1000.0, 1500.0, 2000.0].map(Level::RatePerS);
         assert_eq!(ramp("rate=1000..2000/500").unwrap(), rates);
+        assert_eq!(ramp("rate=1k..2k/0.5k").unwrap(), rates);
         let connections = [1, 2, 4, 8].map(Level::Connections);
         assert_eq!(ramp("connections=1..8/x2").unwrap(), connections);
         assert_eq!(ramp("rate=0.1..0.3/0.1").unwrap().len(), 3);
@@ -279,6 +289,7 @@ mod tests {
         let strict = limit("p99.9<5ms").unwrap();
         assert!((strict.quantile - 0.999).abs() < 1e-12);
         assert_eq!((strict.latency.as_millis(), strict.faults), (5, 0.0));
+        assert!((limit("max<20ms").unwrap().quantile - 1.0).abs() < 1e-12);
         assert!((limit("p50 < 1s, faults<2.5%").unwrap().faults - 0.025).abs() < 1e-12);
         for wrong in ["99<5ms", "p99", "p99<5", "p99<5ms,errors<1%"] {
             assert!(

@@ -1,5 +1,7 @@
 //! The URL on the command line: where the server is, and what is asked for first.
 
+use load::url::encode;
+
 /// A URL in its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Url {
@@ -62,8 +64,13 @@ impl Url {
                 Ok(_) | Err(_) => return Err(format!("not a port: {port} (1 to 65535)")),
             },
         };
+        if !host.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let remedy = "write a name of other letters in its ASCII form, xn--...";
+            return Err(format!("not a host name: {host:?} ({remedy})"));
+        }
         let slash = if path.starts_with('/') { "" } else { "/" };
-        let (host, path) = (host.into(), format!("{slash}{path}"));
+        let path = encode(&format!("{slash}{path}"))?;
+        let host = host.into();
         Ok(Self {
             scheme,
             host,
@@ -127,6 +134,10 @@ mod tests {
             read("http://a.org:81/b/c"),
             "Http a.org:81 port 81 asks /b/c"
         );
+        assert_eq!(
+            read("http://a.org/ü b?c=%20 d"),
+            "Http a.org port 80 asks /%C3%BC%20b?c=%20%20d"
+        );
         assert_eq!(read("http://[::1]:81/"), "Http [::1]:81 port 81 asks /");
         assert_eq!(read("https://[::1]/"), "Https [::1] port 443 asks /");
     }
@@ -147,6 +158,14 @@ mod tests {
         );
         assert_eq!(read("http://a.org:0/"), "not a port: 0 (1 to 65535)");
         assert_eq!(read("http://a.org:http/"), "not a port: http (1 to 65535)");
+        assert_eq!(
+            read("http://a.org/a\nb"),
+            "control character in the path: \"/a\\nb\" (remove it)"
+        );
+        assert_eq!(
+            read("http://a b/"),
+            "not a host name: \"a b\" (write a name of other letters in its ASCII form, xn--...)"
+        );
         assert!(read("http://me:pw@a.org/").starts_with("name and password in the URL"));
     }
 }

@@ -1,0 +1,299 @@
+//! The clients' own loop against a server of known behaviour, in simulated time: no socket, no clock, no chance.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+use record::load::{Fault, LoadResult};
+
+use super::{Span, budget, crew, orders, threads};
+use crate::clients::{Clients, Step, Tail};
+use crate::clock;
+use crate::expect::Expect;
+use crate::tally::{self, Tally};
+use crate::thread::{self, Engine, Watch};
+use crate::timeline::{self, Timeline};
+use crate::traffic::{End, Traffic};
+use crate::{Load, Request};
+
+/// What a right answer holds.
+pub(crate) const BODY: &[u8] = b"twenty bytes of text";
+
+/// When runs begin: not at zero, so that a wrong difference shows.
+const START_NS: u64 = 1_000_000_000_000;
+
+/// Time between two bytes of a head without end.
+const DROP_NS: u64 = 10_000_000;
+
+/// What a server does.
+#[derive(Debug, Clone)]
+pub(crate) struct Server {
+    /// Requests that are served at once; others wait, first come, first served.
+    pub(crate) workers: usize,
+    /// Time that a request takes when it is served.
+    pub(crate) service: Duration,
+    /// The server is frozen between these two, counted from the start: what would be answered then is answered
+    /// at the end.
+    pub(crate) stall: Range<Duration>,
+    pub(crate) manner: Manner,
+}
+
+/// How a server answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    Rightly,
+    /// Nobody listens.
+    Refuses,
+    /// The queue of new connections is full.
+    NeverAccepts,
+    /// It takes requests and says nothing.
+    Silent,
+    /// It stops in the middle of the body.
+    Half,
+    /// A byte of the head every 10 ms, for ever.
+    Drips,
+}
+
+impl Server {
+    /// A server that answers `workers / service` requests per second and not one more.
+    pub(crate) fn of(workers: usize, service: Duration) -> Self {
+        Self {
+            workers,
+            service,
+            stall: Duration::ZERO..Duration::ZERO,
+            manner: Manner::Rightly,
+        }
+    }
+
+    pub(crate) fn that(manner: Manner) -> Self {
+        Self {
+            manner,
+            ..Self::of(usize::MAX, Duration::from_micros(100))
+        }
+    }
+}
+
+/// Four clients of a closed loop, forty requests and not one more.
+pub(crate) fn traffic() -> Traffic {
+    let load = Load {
+        server: ([127, 0, 0, 1], 1).into(),
+        host: "test".into(),
+        requests: vec![Request {
+            path: "/page".into(),
+            expect: Expect::body(BODY),
+        }],
+        connections: 4,
+        keep_alive: true,
+        threads: 1,
+        deadline: Duration::from_secs(5),
+        warmup: Duration::ZERO,
+        window: Duration::from_secs(1),
+    };
+    Traffic {
+        end: End::Count(40),
+        ..load.traffic()
+    }
+}
+
+/// A run that ends by itself.
+pub(crate) fn run(traffic: &Traffic, server: &Server) -> LoadResult {
+    run_until(traffic, server, Duration::MAX).0
+}
+
+/// A run that the user ends at an instant; also how long after the start it was over.
+pub(crate) fn run_until(
+    traffic: &Traffic,
+    server: &Server,
+    stop_at: Duration,
+) -> (LoadResult, Duration) {
+    traffic.check().unwrap();
+    assert_eq!(threads(traffic), 1, "one thread is simulated");
+    let span = Span::new(traffic, START_NS);
+    let orders = orders(traffic);
+    let (mut diaries, timeline) = timeline::begin(1, span.window.open_ns);
+    let tally = Tally::new(span.window, budget(traffic.end, (0, 1)), diaries.remove(0));
+    let (clients, _) = crew(traffic, &orders, (span, (0, 1)), tally).unwrap();
+    let stop = AtomicBool::new(false);
+    let mut world = World {
+        now_ns: START_NS,
+        stop: &stop,
+        stop_ns: START_NS.saturating_add(clock::ns(stop_at)),
+        timeline,
+        news: BinaryHeap::new(),
+        number: 0,
+        lives: vec![0; clients.slots()],
+        free_ns: Vec::new(),
+        server,
+    };
+    let watch = Watch {
+        stop: &stop,
+        spin_ns: 0,
+    };
+    let tally = thread::run(&mut world, clients, &watch).unwrap();
+    let took = Duration::from_nanos(world.now_ns - START_NS);
+    let result = tally::merge(&[tally], world.timeline);
+    assert_eq!(
+        result.planned,
+        result.ok + result.unsent + result.fault_count()
+    );
+    (result, took)
+}
+
+fn head() -> String {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", BODY.len())
+}
+
+/// Network and server of the simulation.
+struct World<'w> {
+    now_ns: u64,
+    stop: &'w AtomicBool,
+    /// When the user ends the run.
+    stop_ns: u64,
+    timeline: Timeline,
+    /// What will happen, the earliest on top; of two at the same instant the one that was planned first.
+    news: BinaryHeap<Reverse<(u64, u64, News)>>,
+    number: u64,
+    /// Connections that each slot has had, so that news of an earlier one is not taken for its own.
+    lives: Vec<u32>,
+    /// When each worker is free again.
+    free_ns: Vec<u64>,
+    server: &'w Server,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct News {
+    slot: u32,
+    life: u32,
+    what: What,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    Connected,
+    Bytes(Vec<u8>),
+    /// The byte of that number of a head without end.
+    Drop(usize),
+}
+
+impl World<'_> {
+    fn plan(&mut self, at_ns: u64, slot: u32, what: What) {
+        let life = self.lives[slot as usize];
+        self.number += 1;
+        let news = News { slot, life, what };
+        self.news.push(Reverse((at_ns, self.number, news)));
+    }
+
+    /// A request has come to the server.
+    fn serve(&mut self, slot: u32) {
+        let at_ns = self.served_ns();
+        let head = head();
+        let answer = match self.server.manner {
+            Manner::Refuses | Manner::NeverAccepts | Manner::Silent => return,
+            Manner::Drips => return self.plan(at_ns, slot, What::Drop(0)),
+            Manner::Rightly => [head.as_bytes(), BODY].concat(),
+            Manner::Half => [head.as_bytes(), &BODY[..5]].concat(),
+        };
+        self.plan(at_ns, slot, What::Bytes(answer));
+    }
+
+    /// When a request that comes now is answered.
+    fn served_ns(&mut self) -> u64 {
+        let earliest = self
+            .free_ns
+            .iter()
+            .enumerate()
+            .min_by_key(|(_, at_ns)| **at_ns);
+        let worker = match earliest {
+            Some((worker, at_ns)) if *at_ns <= self.now_ns => worker,
+            Some((worker, _)) if self.free_ns.len() >= self.server.workers => worker,
+            Some(_) | None => {
+                self.free_ns.push(0);
+                self.free_ns.len() - 1
+            }
+        };
+        let begins_ns = self.free_ns[worker].max(self.now_ns);
+        let mut ends_ns = begins_ns + clock::ns(self.server.service);
+        let stall = &self.server.stall;
+        let [from_ns, to_ns] = [stall.start, stall.end].map(|at| START_NS + clock::ns(at));
+        if from_ns <= ends_ns && ends_ns < to_ns {
+            ends_ns = to_ns;
+        }
+        self.free_ns[worker] = ends_ns;
+        ends_ns
+    }
+
+    fn happen(&mut self, clients: &mut Clients<'_>, news: News) {
+        let News { slot, life, what } = news;
+        if self.lives[slot as usize] != life {
+            return;
+        }
+        let step = match what {
+            What::Connected => clients.connected(slot, self.now_ns),
+            What::Bytes(bytes) => clients.received(slot, &bytes, Tail::Open, self.now_ns),
+            What::Drop(number) => {
+                self.plan(self.now_ns + DROP_NS, slot, What::Drop(number + 1));
+                let byte = head().as_bytes()[number % head().len()];
+                clients.received(slot, &[byte], Tail::Open, self.now_ns)
+            }
+        };
+        self.perform(clients, slot, step);
+    }
+}
+
+impl Engine for World<'_> {
+    fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    fn perform(&mut self, clients: &mut Clients<'_>, slot: u32, mut step: Step) {
+        loop {
+            step = match step {
+                Step::Wait => return,
+                Step::Open => match self.server.manner {
+                    Manner::Refuses => clients.failed(slot, Fault::ConnectFailed, self.now_ns),
+                    Manner::NeverAccepts => return,
+                    Manner::Rightly | Manner::Silent | Manner::Half | Manner::Drips => {
+                        return self.plan(self.now_ns, slot, What::Connected);
+                    }
+                },
+                Step::Send => {
+                    let bytes = clients.output(slot).len();
+                    self.serve(slot);
+                    clients.wrote(slot, bytes)
+                }
+                Step::Close => {
+                    self.lives[slot as usize] += 1;
+                    clients.closed(slot, self.now_ns)
+                }
+            };
+        }
+    }
+
+    fn wait(&mut self, clients: &mut Clients<'_>, patience: Duration) -> Result<()> {
+        let next_ns = self
+            .news
+            .peek()
+            .map_or(u64::MAX, |Reverse((at_ns, ..))| *at_ns);
+        let wake_ns = self.now_ns.saturating_add(clock::ns(patience));
+        self.now_ns = self
+            .now_ns
+            .max(next_ns.min(wake_ns).min(self.stop_ns.max(self.now_ns)));
+        if self.stop_ns <= self.now_ns {
+            self.stop.store(true, Ordering::Relaxed);
+            self.stop_ns = u64::MAX;
+        }
+        self.timeline.gather();
+        while let Some(Reverse((at_ns, ..))) = self.news.peek()
+            && *at_ns <= self.now_ns
+            && let Some(Reverse((.., news))) = self.news.pop()
+        {
+            self.happen(clients, news);
+        }
+        Ok(())
+    }
+}
+
+mod tests;

@@ -196,7 +196,7 @@ pub enum CacheVerb {
         kernels or image are gone can be judged again, but cannot go on."
     )]
     Prune {
-        /// What it may keep, such as 5GiB [default: $BAKEOFF_CACHE_LIMIT, else 20GiB]
+        /// What it may keep, such as 5GiB [default: `BAKEOFF_CACHE_LIMIT`, else 20GiB]
         #[arg(long, value_name = "SIZE", value_parser = record::units::bytes)]
         to: Option<u64>,
         /// Remove entries that run directories name as well

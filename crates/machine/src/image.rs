@@ -203,7 +203,8 @@ impl Job {
         if let Some(suite) = request.suite.filter(|suite| *suite != recipe.suite) {
             check_suite(suite)?;
             recipe.suite = suite.into();
-            signature += &format!("\nsuite {suite}");
+            signature.push_str("\nsuite ");
+            signature.push_str(suite);
         }
         Ok(Self {
             recipe,

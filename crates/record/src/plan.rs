@@ -271,6 +271,9 @@ pub fn sysctl_path(name: &str) -> PathBuf {
 /// Checks one `[[workload]]` table; notes its mistakes and returns `None` if there were any.
 pub type CheckWorkload<'c> = dyn Fn(&Fields<'_>) -> Option<WorkloadPlan> + 'c;
 
+/// Says what is wrong with what an arm changes in the servers of these workloads.
+pub type CheckTuning<'c> = dyn Fn(&Tuning, &[WorkloadPlan]) -> Result<(), String> + 'c;
+
 /// What reading a plan cannot know by itself.
 #[derive(Clone, Copy)]
 pub struct Checks<'c> {
@@ -285,7 +288,7 @@ pub struct Checks<'c> {
     /// Reads a configuration file.
     pub file: &'c dyn Fn(&Path) -> Result<String, String>,
     /// Says what is wrong with what an arm changes in the workloads' servers.
-    pub tuning: &'c dyn Fn(&Tuning, &[WorkloadPlan]) -> Result<(), String>,
+    pub tuning: &'c CheckTuning<'c>,
     /// Says what is wrong with the suite of an image.
     pub suite: &'c dyn Fn(&str) -> Result<(), String>,
 }
@@ -628,9 +631,10 @@ fn check_tunings(top: &Fields<'_>, arms: &[Arm], workloads: &[WorkloadPlan], che
             continue;
         };
         if let Err(why) = (checks.tuning)(&arm.tuning, workloads) {
-            let key = match fields.has("config") {
-                true => "config",
-                false => "config_file",
+            let key = if fields.has("config") {
+                "config"
+            } else {
+                "config_file"
             };
             fields.wrong(key, why, "");
         }

@@ -204,9 +204,10 @@ pub fn check_tuning(tuning: &Tuning, workloads: &[WorkloadPlan]) -> Result<(), S
         ));
     }
     for service in all {
-        let config = match first.contains(service) {
-            true => config.clone(),
-            false => config.named_only(),
+        let config = if first.contains(service) {
+            config.clone()
+        } else {
+            config.named_only()
         };
         check(service, &config.change(service))?;
     }
@@ -313,9 +314,14 @@ mod tests {
             tables.collect::<String>()
         );
         let checks = Checks {
-            file: &|path| match path.ends_with("good.conf") {
-                true => Ok("listen {address}; root {root};".into()),
-                false => Ok("x".repeat(300 << 10)),
+            file: &|path| {
+                let good = path.ends_with("good.conf");
+                let text = "listen {address}; root {root};";
+                Ok(if good {
+                    text.into()
+                } else {
+                    "x".repeat(300 << 10)
+                })
             },
             tuning: &check_tuning,
             ..Checks::of_the_past(&crate::check)

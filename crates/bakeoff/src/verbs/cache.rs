@@ -57,21 +57,21 @@ fn list(cache: &Cache, limit_bytes: u64, json: bool) -> Result<End> {
 
 /// An entry, what it was made from, and who names it.
 fn told(entry: &Entry) -> String {
-    let state = match entry.is_in_use {
-        true => ", in use",
-        false => "",
-    };
-    let mut text = format!("{}, last used {}{state}", entry.line(), entry.used_at);
+    let state = if entry.is_in_use { ", in use" } else { "" };
+    let mut lines = vec![format!(
+        "{}, last used {}{state}",
+        entry.line(),
+        entry.used_at
+    )];
     if let Some(about) = &entry.about {
-        text += &format!("\n  from {}", about.line());
+        lines.push(format!("from {}", about.line()));
     }
     if !entry.names.is_empty() {
-        text += &format!("\n  called {}", entry.names.join(", "));
+        lines.push(format!("called {}", entry.names.join(", ")));
     }
-    for run in &entry.runs {
-        text += &format!("\n  named by {}", run.display());
-    }
-    text
+    let runs = entry.runs.iter();
+    lines.extend(runs.map(|run| format!("named by {}", run.display())));
+    lines.join("\n  ")
 }
 
 fn tell(pruned: &Pruned, mode: Mode, json: bool) -> Result<End> {

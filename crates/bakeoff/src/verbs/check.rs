@@ -120,7 +120,7 @@ fn lines(plan: &Plan, lengths: &[Length]) -> String {
 
 /// What the load of one arm and block takes, and how that is known.
 fn load(lengths: &[Length]) -> String {
-    let sum: Duration = lengths.iter().map(|length| length.time()).sum();
+    let sum: Duration = lengths.iter().map(Length::time).sum();
     let sum = show_duration(Duration::from_secs_f64(
         (sum.as_secs_f64() * 10.0).round() / 10.0,
     ));

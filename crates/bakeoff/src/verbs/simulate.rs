@@ -146,9 +146,10 @@ fn noise_of(plan: &Plan) -> Result<Noise> {
             Ok(program.is_ok_and(|program| machine::kvm::is_known_to_emulate(cache, &program)))
         })?,
     };
-    Ok(match is_counted {
-        true => noise::COUNTED,
-        false => noise::REFERENCE,
+    Ok(if is_counted {
+        noise::COUNTED
+    } else {
+        noise::REFERENCE
     })
 }
 

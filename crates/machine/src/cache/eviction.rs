@@ -104,12 +104,12 @@ pub fn limit() -> Result<u64> {
 
 /// All that the cache holds, the least recently used first.
 pub fn list(cache: &Cache) -> Vec<Entry> {
-    let names = names(cache);
+    let names_by_id = names(cache);
     let runs = runs(cache);
     let mut entries = Vec::new();
     for (kind, id, path) in places(cache) {
         let key = (kind, id);
-        let named = names.get(&key.1).cloned().unwrap_or_default();
+        let named = names_by_id.get(&key.1).cloned().unwrap_or_default();
         let needed = runs.get(&key).cloned().unwrap_or_default();
         let used = used_at(cache, &key.0, &key.1, &path);
         let is_in_use = cache.lock_to_remove(&key.0, &key.1).is_none();

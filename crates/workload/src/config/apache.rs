@@ -57,10 +57,10 @@ pub(super) fn merge(own: &str, arm: &str) -> Result<String, String> {
         }
     }
     let merged = replace(own, &arm, |key| REPEATED.contains(&key));
-    Ok(merged
+    let lines = merged
         .iter()
-        .map(|directive| format!("{}\n", directive.text))
-        .collect())
+        .flat_map(|directive| [directive.text.as_str(), "\n"]);
+    Ok(lines.collect())
 }
 
 /// Directives and whole sections at the top.

@@ -337,7 +337,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
             }
             '{' if word.ends_with('$') => {
                 word.push(c);
-                while let Some(inner) = rest.next() {
+                for inner in rest.by_ref() {
                     word.push(inner);
                     if inner == '}' {
                         break;

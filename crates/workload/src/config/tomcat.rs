@@ -58,9 +58,8 @@ struct Element {
 
 pub(super) fn merge(own: &str, arm: &str) -> Result<String, String> {
     let mut roots = read(own)?;
-    let root = match roots.as_mut_slice() {
-        [root] => root,
-        _ => return Err("not one Server element in the file".into()),
+    let [root] = roots.as_mut_slice() else {
+        return Err("not one Server element in the file".into());
     };
     // A declaration stands at the start of a file; within the arm's elements it has no place.
     for element in read(arm)? {

@@ -175,7 +175,7 @@ fn apache_takes_directives_in_place_of_bakeoffs_and_a_whole_file() {
         return;
     }
     if !Path::new("/usr/sbin/apache2").exists() {
-        eprintln!("SKIPPED: a whole configuration of Apache needs apache2 (make packages)");
+        skip::skip("program not installed: apache2");
         return;
     }
     let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);

@@ -128,11 +128,11 @@ fn a_real_comparison_survives_being_killed() {
 #[test]
 fn kernels_of_a_tree_and_of_files_boot() {
     if std::env::var_os("SLOW_TESTS").is_none() {
-        eprintln!("SKIPPED: kernels of a tree and of files need SLOW_TESTS=1");
+        skip::skip("slow tests were not asked for: SLOW_TESTS=1");
         return;
     }
     if !Path::new("/usr/bin/zstd").exists() {
-        eprintln!("SKIPPED: modules that zstd packed need zstd");
+        skip::skip("program not installed: zstd");
         return;
     }
     if !can_boot() {

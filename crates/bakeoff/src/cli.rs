@@ -73,6 +73,9 @@ pub enum Verb {
     /// List what the cache holds, and make it smaller
     #[command(subcommand)]
     Cache(CacheVerb),
+    /// List the QEMUs at hand, and fetch one that emulates rightly
+    #[command(subcommand)]
+    Qemu(QemuVerb),
     /// The agent of a trial on this host; started by bakeoff itself
     #[command(hide = true)]
     Agent {
@@ -80,12 +83,8 @@ pub enum Verb {
         cgroup: PathBuf,
     },
     /// Say what this machine can do and what is missing
-    #[command(after_help = "Example:\n  bakeoff doctor")]
-    Doctor {
-        /// Which QEMU.
-        #[command(flatten)]
-        emulator: EmulatorArgs,
-    },
+    #[command(after_help = "Examples:\n  bakeoff doctor\n  bakeoff doctor -v")]
+    Doctor(DoctorArgs),
     /// Print shell completions
     #[command(after_help = "Example:\n  bakeoff completions bash > /etc/bash_completion.d/bakeoff")]
     Completions {
@@ -97,6 +96,36 @@ pub enum Verb {
     Man {
         /// The directory
         dir: PathBuf,
+    },
+}
+
+/// `bakeoff doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print all that is known, such as what QEMU said when KVM failed
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Which QEMU.
+    #[command(flatten)]
+    pub emulator: EmulatorArgs,
+}
+
+/// `bakeoff qemu ...`.
+#[derive(Debug, Subcommand)]
+pub enum QemuVerb {
+    /// Say which QEMU runs guests, and which others there are
+    #[command(after_help = "Example:\n  bakeoff qemu list")]
+    List {
+        /// Which QEMU.
+        #[command(flatten)]
+        emulator: EmulatorArgs,
+    },
+    /// Fetch Debian 13's QEMU into the cache; nothing is installed
+    #[command(after_help = "Example:\n  bakeoff qemu fetch")]
+    Fetch {
+        /// Look for a newer one
+        #[arg(long)]
+        refresh: bool,
     },
 }
 

@@ -49,6 +49,7 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     let prepared = prepare::prepare((&plan, &args.plan), &sources, &show, &interrupted)?;
     let jobs = jobs::settle(args.jobs, &plan, &*prepared.machine)?;
     prepared.note_run(dir.path())?;
+    prepared.keep_details(dir.path())?;
     let lab = Lab {
         plan: &plan,
         dir: &dir,

@@ -7,6 +7,7 @@ pub mod simulate;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use record::cpu::CpuModel;
 
 /// A bake-off for operating-system kernels and server configurations.
 #[derive(Debug, Parser)]
@@ -144,6 +145,9 @@ impl EmulatorArgs {
     }
 }
 
+/// The model beside the default one: another vendor's server, with other mitigations.
+const SECOND_MODEL: &str = "EPYC-Milan";
+
 /// `bakeoff run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -158,6 +162,10 @@ pub struct RunArgs {
     /// Run the baseline against itself instead, and say what this machine can show [default directory: runs/NAME-a-a]
     #[arg(long)]
     pub a_a: bool,
+    /// Then repeat a few blocks on another emulated CPU and without mitigations, and say how far the verdict moves
+    #[arg(long, value_name = "MODEL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = SECOND_MODEL, value_parser = CpuModel::parse, conflicts_with = "a_a")]
+    pub models: Option<CpuModel>,
     /// Look for newer kernels and packages instead of using the cached ones
     #[arg(long)]
     pub refresh: bool,

@@ -5,6 +5,7 @@
 //! themselves from boot to boot (counters, random ids, addresses) are left out, or every comparison would
 //! drown in them.
 
+use std::arch::x86_64::CpuidResult;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -237,14 +238,11 @@ fn collect_cpu(values: &mut Values) {
 
 /// Whether the CPU says that it has fast string instructions. Not all of them have a name in `/proc/cpuinfo`.
 fn collect_fast_strings(values: &mut Values) {
-    use std::arch::x86_64::__cpuid_count;
     // Intel's manual, volume 2A, CPUID: leaf 7, whose subleaf 0 says in EAX which subleaf is the last.
     const LEAF: u32 = 7;
-    let highest = __cpuid_count(0, 0).eax;
-    let first = (LEAF <= highest).then(|| __cpuid_count(LEAF, 0));
-    let second = first
-        .filter(|first| first.eax >= 1)
-        .map(|_| __cpuid_count(LEAF, 1));
+    let highest = cpuid(0, 0).eax;
+    let first = (LEAF <= highest).then(|| cpuid(LEAF, 0));
+    let second = first.filter(|first| first.eax >= 1).map(|_| cpuid(LEAF, 1));
     let has = |register: Option<u32>, bit: u32| register.is_some_and(|bits| bits >> bit & 1 == 1);
     let (ebx, edx) = (first.map(|leaf| leaf.ebx), first.map(|leaf| leaf.edx));
     let eax = second.map(|leaf| leaf.eax);
@@ -263,6 +261,26 @@ fn collect_fast_strings(values: &mut Values) {
         };
         keep(values, fact_key(feature), presence.word());
     }
+}
+
+/// What the CPU says of itself. The standard library's own function is unsafe up to Rust 1.93 and safe since.
+#[expect(unsafe_code, reason = "one instruction, which every x86-64 CPU has")]
+fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
+    let (eax, ebx, ecx, edx);
+    // SAFETY: CPUID only writes the four registers, and RBX, which the compiler keeps for itself, is put back.
+    unsafe {
+        std::arch::asm!(
+            "mov {rbx:r}, rbx",
+            "cpuid",
+            "xchg {rbx:r}, rbx",
+            rbx = out(reg) ebx,
+            inlateout("eax") leaf => eax,
+            inlateout("ecx") subleaf => ecx,
+            lateout("edx") edx,
+            options(nostack, preserves_flags),
+        );
+    }
+    CpuidResult { eax, ebx, ecx, edx }
 }
 
 fn collect_disks(values: &mut Values) {

@@ -7,6 +7,7 @@ pub mod simulate;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use record::cpu::CpuModel;
 
 /// A bake-off for operating-system kernels and server configurations.
 #[derive(Debug, Parser)]
@@ -73,6 +74,9 @@ pub enum Verb {
     /// List what the cache holds, and make it smaller
     #[command(subcommand)]
     Cache(CacheVerb),
+    /// List the QEMUs at hand, and fetch one that emulates rightly
+    #[command(subcommand)]
+    Qemu(QemuVerb),
     /// The agent of a trial on this host; started by bakeoff itself
     #[command(hide = true)]
     Agent {
@@ -80,12 +84,8 @@ pub enum Verb {
         cgroup: PathBuf,
     },
     /// Say what this machine can do and what is missing
-    #[command(after_help = "Example:\n  bakeoff doctor")]
-    Doctor {
-        /// Which QEMU.
-        #[command(flatten)]
-        emulator: EmulatorArgs,
-    },
+    #[command(after_help = "Examples:\n  bakeoff doctor\n  bakeoff doctor -v")]
+    Doctor(DoctorArgs),
     /// Print shell completions
     #[command(after_help = "Example:\n  bakeoff completions bash > /etc/bash_completion.d/bakeoff")]
     Completions {
@@ -97,6 +97,36 @@ pub enum Verb {
     Man {
         /// The directory
         dir: PathBuf,
+    },
+}
+
+/// `bakeoff doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print all that is known, such as what QEMU said when KVM failed
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Which QEMU.
+    #[command(flatten)]
+    pub emulator: EmulatorArgs,
+}
+
+/// `bakeoff qemu ...`.
+#[derive(Debug, Subcommand)]
+pub enum QemuVerb {
+    /// Say which QEMU runs guests, and which others there are
+    #[command(after_help = "Example:\n  bakeoff qemu list")]
+    List {
+        /// Which QEMU.
+        #[command(flatten)]
+        emulator: EmulatorArgs,
+    },
+    /// Fetch Debian 13's QEMU into the cache; nothing is installed
+    #[command(after_help = "Example:\n  bakeoff qemu fetch")]
+    Fetch {
+        /// Look for a newer one
+        #[arg(long)]
+        refresh: bool,
     },
 }
 
@@ -115,6 +145,9 @@ impl EmulatorArgs {
     }
 }
 
+/// The model beside the default one: another vendor's server, with other mitigations.
+const SECOND_MODEL: &str = "EPYC-Milan";
+
 /// `bakeoff run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -129,6 +162,10 @@ pub struct RunArgs {
     /// Run the baseline against itself instead, and say what this machine can show [default directory: runs/NAME-a-a]
     #[arg(long)]
     pub a_a: bool,
+    /// Then repeat a few blocks on another emulated CPU and without mitigations, and say how far the verdict moves
+    #[arg(long, value_name = "MODEL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = SECOND_MODEL, value_parser = CpuModel::parse, conflicts_with = "a_a")]
+    pub models: Option<CpuModel>,
     /// Look for newer kernels and packages instead of using the cached ones
     #[arg(long)]
     pub refresh: bool,

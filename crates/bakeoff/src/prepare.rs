@@ -28,6 +28,9 @@ use record::wire::WorkloadJob;
 
 use crate::show::Show;
 
+/// What QEMU said when KVM failed, in the run directory.
+const KVM_LOG: &str = "kvm.log";
+
 /// A machine ready to boot, and what the run stands on.
 pub struct Prepared {
     /// The machine.
@@ -35,6 +38,7 @@ pub struct Prepared {
     inputs: BTreeMap<String, String>,
     /// Keeps what the run stands on from being evicted; none where nothing of the cache is used.
     cache: Option<Cache>,
+    kvm_failure: Option<String>,
 }
 
 impl Prepared {
@@ -44,6 +48,16 @@ impl Prepared {
             Some(cache) => eviction::remember_run(cache, dir),
             None => Ok(()),
         }
+    }
+
+    /// Keeps in the run directory what is too long for the journal's line about the machine.
+    pub fn keep_details(&self, dir: &Path) -> Result<()> {
+        let Some(said) = &self.kvm_failure else {
+            return Ok(());
+        };
+        let path = dir.join(KVM_LOG);
+        std::fs::write(&path, format!("{said}\n"))
+            .with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// The journal's first entry.
@@ -110,6 +124,7 @@ fn prepare_local(plan: &Plan, own: PathBuf, task: Task<'_>) -> Result<Prepared> 
         machine: Box::new(Local::open(own, plan)?),
         inputs,
         cache: None,
+        kvm_failure: None,
     })
 }
 
@@ -121,12 +136,10 @@ fn prepare_qemu(
 ) -> Result<Prepared> {
     let cache = Cache::open(&Cache::of_user()?);
     let refresh = sources.refresh;
-    let qemu = sources.qemu.as_deref();
     if refresh || image::find_built(&cache, request(plan, refresh))?.is_none() {
         // Before the first kernel is fetched, not after the last.
-        doctor::refuse_lacks(qemu, task)?;
+        doctor::refuse_lacks(task)?;
     }
-    let program = emulator::find(qemu, task)?;
     let disk_bytes = disk_bytes(plan)?;
     let kernels = fetch_kernels((plan, file), &cache, refresh, show, task)?;
     let image = build_image(plan, &cache, refresh, show, task)?;
@@ -151,11 +164,16 @@ fn prepare_qemu(
             },
         );
     }
-    // Every kernel must come up under KVM for KVM to be of use; the baseline stands for all of them.
-    let kvm = match plan.machine.clock {
-        Clock::Instructions => Kvm::Unusable("counting instructions needs emulation".into()),
-        Clock::Auto | Clock::Wall => {
-            kvm::probe(&cache, &program, &arms[&plan.baseline], refresh, task)?
+    let named = sources.qemu.as_deref();
+    let kvm = probe_kvm(plan, &arms, (&cache, sources), task)?;
+    let program = match kvm {
+        Kvm::Works => emulator::for_kvm(named, &cache, task)?,
+        Kvm::Absent(_) | Kvm::Broken(_) | Kvm::Unwanted(_) => {
+            let choice = emulator::for_emulation(named, &cache, task)?;
+            if let Some(words) = choice.words() {
+                show.line(&words);
+            }
+            choice.program().clone()
         }
     };
     let hardware = qemu::settle(&plan.machine, disk_bytes, &program, &kvm)?;
@@ -166,7 +184,29 @@ fn prepare_qemu(
         machine: Box::new(Qemu::new(hardware, Some(image.path), arms)),
         inputs,
         cache: Some(cache),
+        kvm_failure: kvm.detail().map(String::from),
     })
+}
+
+/// Every kernel must come up under KVM for KVM to be of use; the baseline stands for all of them.
+fn probe_kvm(
+    plan: &Plan,
+    arms: &BTreeMap<String, BootFiles>,
+    (cache, sources): (&Cache, &Sources),
+    task: Task<'_>,
+) -> Result<Kvm> {
+    if plan.machine.clock == Clock::Instructions {
+        let why = "counting instructions needs emulation";
+        return Ok(Kvm::Unwanted(why.into()));
+    }
+    match emulator::for_kvm(sources.qemu.as_deref(), cache, task) {
+        Ok(program) => {
+            let baseline = &arms[&plan.baseline];
+            kvm::probe(cache, &program, baseline, sources.refresh, task)
+        }
+        // What is wrong with it is told where a QEMU is chosen for emulation.
+        Err(_) => Ok(Kvm::Absent("no QEMU to try KVM with".into())),
+    }
 }
 
 fn fetch_kernels(

@@ -9,6 +9,7 @@ mod image;
 mod judge;
 mod kernel;
 mod load;
+mod qemu;
 mod report;
 mod run;
 mod shell;
@@ -70,7 +71,8 @@ pub fn run(cli: &Cli) -> Result<End> {
         Verb::Image(verb) => image::run(verb, cli.json),
         Verb::Cache(verb) => cache::run(verb, cli.json),
         Verb::Agent { cgroup } => std::process::exit(agent::live(&greeting::build(), cgroup)),
-        Verb::Doctor { emulator } => doctor::doctor(emulator, cli.json),
+        Verb::Qemu(verb) => qemu::run(verb, cli.json),
+        Verb::Doctor(args) => doctor::doctor(args, cli.json),
         Verb::Completions { shell } => {
             refuse_json(cli)?;
             Ok(shell::completions(*shell))
@@ -125,16 +127,18 @@ fn check_plan(path: &Path, text: String, qemu: Option<&Path>) -> Result<(String,
     Ok((text, plan))
 }
 
-/// Asks QEMU whether it knows a CPU model; without a QEMU the question is left to the run.
+/// Asks QEMU whether it knows a CPU model. Where the run may yet fetch another QEMU, the question is left to the run.
 fn check_cpu_model(model: &CpuModel, qemu: Option<&Path>) -> Result<(), String> {
     let stop = AtomicBool::new(false);
     let task = Task {
         tell: &|_| {},
         stop: &stop,
     };
-    match emulator::find(qemu, task) {
-        Ok(program) => program.check_model(model),
-        Err(_) => Ok(()),
+    let cache = Cache::of_user().map(|root| Cache::open(&root));
+    let found = cache.and_then(|cache| emulator::find(qemu, &cache, task));
+    match found {
+        Ok(program) if qemu.is_some() || program.fault().is_none() => program.check_model(model),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

@@ -81,7 +81,7 @@ fn be_host(name: &str, clock: Clock, times: u32, refresh: bool) -> Result<()> {
     };
     let image = image::build(&cache, request, task)?;
     eprintln!("\n{} after {:.1?}", image.path.display(), began.elapsed());
-    let program = emulator::find(emulator::named(None).as_deref(), task)?;
+    let program = emulator::find(emulator::named(None).as_deref(), &cache, task)?;
     let kvm = kvm::probe(&cache, &program, &files, false, task)?;
     eprintln!("\n{} after {:.1?}", kvm.words(), began.elapsed());
     let plan = MachinePlan {

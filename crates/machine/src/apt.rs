@@ -121,16 +121,21 @@ impl Suite {
 
     /// What installing `packages` beside a minimal system would bring: `name=version`, sorted.
     pub(crate) fn resolve(&self, packages: &[String], task: Task<'_>) -> Result<Vec<String>> {
-        let required = required_in(&self.index(task)?);
+        let mut names = vec!["?essential".to_string(), "apt".into()];
+        names.extend(required_in(&self.index(task)?));
+        names.extend_from_slice(packages);
+        self.simulate(&names, task)
+    }
+
+    /// A package and all that it depends on, where nothing is installed yet: `name=version`, sorted.
+    pub(crate) fn closure(&self, package: &str, task: Task<'_>) -> Result<Vec<String>> {
+        self.simulate(&[package.into()], task)
+    }
+
+    fn simulate(&self, names: &[String], task: Task<'_>) -> Result<Vec<String>> {
         let mut install = self.command("apt-get")?;
-        install.args([
-            "install",
-            "--simulate",
-            "--no-install-recommends",
-            "?essential",
-            "apt",
-        ]);
-        let plan = program::run(install.args(required).args(packages), task)?;
+        install.args(["install", "--simulate", "--no-install-recommends"]);
+        let plan = program::run(install.args(names), task)?;
         let mut chosen: Vec<_> = plan.lines().filter_map(read_install).collect();
         chosen.sort();
         Ok(chosen)

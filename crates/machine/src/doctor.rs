@@ -10,7 +10,7 @@ use rustix::process::geteuid;
 
 use crate::apt::{KEYRING, Source};
 use crate::cache::{self, Cache};
-use crate::emulator;
+use crate::emulator::{self, Program};
 use crate::host;
 use crate::kvm::{self, Kvm};
 use crate::program;
@@ -31,6 +31,8 @@ pub struct Finding {
     pub found: String,
     /// How it stands.
     pub state: State,
+    /// All that is known, where that is more than fits a line.
+    pub detail: Option<String>,
 }
 
 /// How a finding stands.
@@ -52,12 +54,7 @@ struct Tool {
     version: &'static str,
 }
 
-const TOOLS: [Tool; 6] = [
-    Tool {
-        program: emulator::PROGRAM.0,
-        package: emulator::PROGRAM.1,
-        version: "--version",
-    },
+const TOOLS: [Tool; 5] = [
     Tool {
         program: "mmdebstrap",
         package: "mmdebstrap",
@@ -88,7 +85,8 @@ const TOOLS: [Tool; 6] = [
 /// Looks at everything. Nothing is changed and nothing is booted: KVM is told as an earlier run found it.
 pub fn examine(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding> {
     let mut findings = vec![system(&os_release())];
-    findings.extend(needs(named, task));
+    findings.extend(emulators(cache, named, task));
+    findings.extend(needs(task));
     findings.push(kvm(cache, named, task));
     findings.push(disk(cache));
     findings.push(memory());
@@ -98,9 +96,9 @@ pub fn examine(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Findi
 
 /// Refuses a host that cannot fetch a kernel, build an image and boot, and says all that it lacks. `named` is the
 /// QEMU that the user names.
-pub fn refuse_lacks(named: Option<&Path>, task: Task<'_>) -> Result<()> {
+pub fn refuse_lacks(task: Task<'_>) -> Result<()> {
     let mut findings = vec![system(&os_release())];
-    findings.extend(needs(named, task));
+    findings.extend(needs(task));
     let lacks = lacks(&findings);
     if !lacks.is_empty() {
         bail!(
@@ -128,10 +126,9 @@ fn lacks(findings: &[Finding]) -> Vec<String> {
 }
 
 /// What fetching kernels, building images and booting takes.
-fn needs(named: Option<&Path>, task: Task<'_>) -> Vec<Finding> {
-    // Whoever names a QEMU need not have Debian's.
-    let is_needed = |tool: &&Tool| named.is_none() || tool.program != emulator::PROGRAM.0;
-    let mut findings: Vec<_> = TOOLS.iter().filter(is_needed).map(tool).collect();
+fn needs(task: Task<'_>) -> Vec<Finding> {
+    // A QEMU that is missing is fetched.
+    let mut findings: Vec<_> = TOOLS.iter().map(tool).collect();
     findings.push(keyring());
     if !geteuid().is_root() {
         findings.push(subordinate_ids());
@@ -207,6 +204,38 @@ fn tool(tool: &Tool) -> Finding {
     }
 }
 
+/// The QEMU that would run guests, and the host's own where that is another.
+fn emulators(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding> {
+    let what = emulator::PROGRAM.0;
+    let chosen = match emulator::find(named, cache, task) {
+        Ok(chosen) => chosen,
+        Err(why) => {
+            let remedy = format!(
+                "apt-get install {}, or bakeoff qemu fetch",
+                emulator::PROGRAM.1
+            );
+            return vec![finding(what, &format!("{why:#}"), State::Missing(remedy))];
+        }
+    };
+    let told = |program: &Program| format!("{} at {}", program.version, program.path.display());
+    let state = match chosen.fault() {
+        None => State::Good,
+        Some(fault) => State::Weak(format!(
+            "{fault}: bakeoff qemu fetch brings a release without the fault (`run` does so too, unless --qemu names one)"
+        )),
+    };
+    let mut findings = vec![finding(what, &told(&chosen), state)];
+    if named.is_none()
+        && let Ok(host) = emulator::of_host(task)
+        && host.path != chosen.path
+    {
+        let fault = host.fault().unwrap_or_default();
+        let found = format!("{}: not used, {fault}", told(&host));
+        findings.push(finding("the host's own QEMU", &found, State::Good));
+    }
+    findings
+}
+
 fn keyring() -> Finding {
     if Path::new(KEYRING).exists() {
         return finding("Debian's archive keys", KEYRING, State::Good);
@@ -256,12 +285,15 @@ fn kvm(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Finding {
     if let Some(why) = kvm::obstacle() {
         return finding("KVM", &why, State::Weak(weak));
     }
-    let known = emulator::find(named, task)
+    let known = emulator::for_kvm(named, cache, task)
         .ok()
         .and_then(|program| kvm::known(cache, &program));
     match known {
         Some(Kvm::Works) => finding("KVM", "works", State::Good),
-        Some(Kvm::Unusable(why)) => finding("KVM", &why, State::Weak(weak)),
+        Some(kvm @ (Kvm::Absent(_) | Kvm::Broken(_) | Kvm::Unwanted(_))) => Finding {
+            detail: kvm.detail().map(String::from),
+            ..finding("KVM", &kvm.words(), State::Weak(weak))
+        },
         None => {
             let remedy = "the first run tries a short boot".into();
             finding(
@@ -328,6 +360,7 @@ fn finding(what: &str, found: &str, state: State) -> Finding {
         what: what.into(),
         found: found.into(),
         state,
+        detail: None,
     }
 }
 

@@ -17,6 +17,8 @@ use anyhow::{Context, Result, bail};
 use record::cpu::CpuModel;
 use record::fields::remedy_among;
 
+use crate::cache::Cache;
+use crate::fetched;
 use crate::program;
 use crate::task::Task;
 
@@ -35,6 +37,9 @@ pub const LEAST: Release = Release { major: 7, minor: 2 };
 /// translator had not yet stored, so an interrupt that came right behind it could save a register's value as flags.
 /// 8.0 translates it inline.
 pub const CMPXCHG16B_MENDED: Release = Release { major: 8, minor: 0 };
+
+/// More names than a message should list.
+const MANY_NAMES: usize = 20;
 
 /// Major and minor number of a QEMU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,6 +85,10 @@ pub struct Program {
     pub features: BTreeSet<String>,
 }
 
+/// Where an unpacked tree has its libraries, and their loader's name.
+const TREE_LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+const LOADER: &str = "ld-linux-x86-64.so.2";
+
 /// How a QEMU is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Launch {
@@ -90,13 +99,25 @@ pub enum Launch {
 }
 
 impl Launch {
+    /// How a binary that the user names is started: one that lies in an unpacked tree needs the tree's own loader.
+    fn of(path: &Path) -> Self {
+        let is_unpacked = |root: &&Path| {
+            root.parent().is_some() && root.join(TREE_LIBRARIES).join(LOADER).exists()
+        };
+        // usr, bin and the binary itself lie above the root.
+        match path.ancestors().nth(3).filter(is_unpacked) {
+            Some(root) if path == root.join("usr/bin").join(PROGRAM.0) => Self::Tree(root.into()),
+            Some(_) | None => Self::Direct,
+        }
+    }
+
     /// The start of a command line that runs the binary at `path`.
     fn command(&self, path: &Path) -> Command {
         match self {
             Self::Direct => Command::new(path),
             Self::Tree(root) => {
-                let libraries = root.join("usr/lib/x86_64-linux-gnu");
-                let mut command = Command::new(libraries.join("ld-linux-x86-64.so.2"));
+                let libraries = root.join(TREE_LIBRARIES);
+                let mut command = Command::new(libraries.join(LOADER));
                 command
                     // The host's list of libraries names none of the tree's.
                     .args(["--inhibit-cache", "--library-path"])
@@ -133,7 +154,12 @@ impl Program {
     pub fn check_model(&self, model: &CpuModel) -> Result<(), String> {
         let words = |known: &BTreeSet<String>, wrong: &str| {
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
-            remedy_among(wrong, &known)
+            let remedy = remedy_among(wrong, &known);
+            // Hundreds of names help nobody.
+            if known.len() > MANY_NAMES && !remedy.starts_with("did you mean") {
+                return format!("{} -cpu help lists what it knows", PROGRAM.0);
+            }
+            remedy
         };
         if !self.models.contains(&model.name) {
             return Err(format!(
@@ -164,16 +190,96 @@ pub fn named(option: Option<&Path>) -> Option<PathBuf> {
         .or_else(|| variable().map(PathBuf::from))
 }
 
-/// Finds QEMU; the error says what to install. `named` is the user's choice, if any.
-pub fn find(named: Option<&Path>, task: Task<'_>) -> Result<Program> {
+/// Finds QEMU; the error says what to install. `named` is the user's choice, if any; without one a fetched QEMU is
+/// preferred to a host's own that is missing, too old or known to err.
+pub fn find(named: Option<&Path>, cache: &Cache, task: Task<'_>) -> Result<Program> {
     if let Some(path) = named {
-        return open(path, Launch::Direct, task).with_context(|| {
+        return open(path, Launch::of(path), task).with_context(|| {
             format!(
                 "cannot use this QEMU: {} (see --qemu and {VARIABLE})",
                 path.display()
             )
         });
     }
+    match of_host(task) {
+        Ok(program) if program.fault().is_none() => Ok(program),
+        host => fetched::known(cache, task).map_or(host, Ok),
+    }
+}
+
+/// The QEMU that KVM is tried with: its emulation does not matter there, so the host's own will do.
+pub fn for_kvm(named: Option<&Path>, cache: &Cache, task: Task<'_>) -> Result<Program> {
+    match named {
+        Some(_) => find(named, cache, task),
+        None => of_host(task).or_else(|host| fetched::known(cache, task).ok_or(host)),
+    }
+}
+
+/// What is known of the QEMU that will emulate guests.
+#[derive(Debug)]
+pub enum Choice {
+    /// It emulates rightly.
+    Sound(Program),
+    /// A better one than the host's own is used; what is wrong with the host's.
+    Better(Program, String),
+    /// It has a fault; which one, and why no better one is used.
+    Faulty(Program, String),
+}
+
+impl Choice {
+    /// The QEMU itself.
+    pub fn program(&self) -> &Program {
+        match self {
+            Self::Sound(program) | Self::Better(program, _) | Self::Faulty(program, _) => program,
+        }
+    }
+
+    /// What the user should know of the choice.
+    pub fn words(&self) -> Option<String> {
+        match self {
+            Self::Sound(_) => None,
+            Self::Better(program, why) => Some(format!("using {}: {why}", program.version)),
+            Self::Faulty(program, why) => {
+                Some(format!("using {} all the same: {why}", program.version))
+            }
+        }
+    }
+}
+
+/// Chooses the QEMU that emulates guests. Where the user names none and the host's own is missing or known to err, one is
+/// fetched; where that cannot be done, the host's own has to do.
+pub fn for_emulation(named: Option<&Path>, cache: &Cache, task: Task<'_>) -> Result<Choice> {
+    if named.is_some() {
+        let program = find(named, cache, task)?;
+        return Ok(match program.fault() {
+            None => Choice::Sound(program),
+            Some(fault) => Choice::Faulty(program, fault),
+        });
+    }
+    let host = of_host(task);
+    let fault = match &host {
+        Ok(program) => program
+            .fault()
+            .map(|fault| format!("{}: {fault}", program.version)),
+        Err(why) => Some(format!("{why:#}")),
+    };
+    match (host, fault) {
+        (Ok(program), None) => Ok(Choice::Sound(program)),
+        (host, fault) => {
+            let fault = fault.unwrap_or_default();
+            match fetched::fetch(cache, false, task) {
+                Ok(program) => Ok(Choice::Better(program, fault)),
+                Err(why) if task.is_stopped() => Err(why),
+                Err(why) => host.map(|program| {
+                    Choice::Faulty(program, format!("{fault}; and a better one: {why:#}"))
+                }),
+            }
+        }
+    }
+}
+
+/// The host's own QEMU.
+pub fn of_host(task: Task<'_>) -> Result<Program> {
     match program::find(PROGRAM.0) {
         Some(path) => open(&path, Launch::Direct, task),
         None => bail!(
@@ -269,7 +375,7 @@ mod tests {
             tell: &|_| {},
             stop: &stop,
         };
-        find(Some(&path), task)
+        find(Some(&path), &Cache::open(dir.path()), task)
     }
 
     #[test]
@@ -299,8 +405,10 @@ mod tests {
         assert_eq!(check("EPYC,-avx2"), Ok(()));
         assert_eq!(
             check("EPIC").unwrap_err(),
-            "CPU model that QEMU 7.2.22 does not know: \"EPIC\" (known: EPYC, Haswell-noTSX, max)"
+            "CPU model that QEMU 7.2.22 does not know: \"EPIC\" (did you mean \"EPYC\"?)"
         );
+        let why = check("Pentium").unwrap_err();
+        assert!(why.ends_with("(known: EPYC, Haswell-noTSX, max)"), "{why}");
         assert_eq!(
             check("max,-avx3").unwrap_err(),
             "CPU feature that QEMU 7.2.22 does not know: \"avx3\" (did you mean \"avx\"?)"
@@ -339,6 +447,21 @@ mod tests {
             why.contains("cannot use this QEMU") && why.ends_with("gone"),
             "{why}"
         );
+    }
+
+    #[test]
+    fn a_binary_in_an_unpacked_tree_is_known_by_the_trees_loader() {
+        let dir = tempfile::tempdir().unwrap();
+        let binary = dir.path().join("usr/bin").join(PROGRAM.0);
+        assert_eq!(Launch::of(&binary), Launch::Direct);
+        fs::create_dir_all(dir.path().join(TREE_LIBRARIES)).unwrap();
+        fs::write(dir.path().join(TREE_LIBRARIES).join(LOADER), "").unwrap();
+        assert_eq!(Launch::of(&binary), Launch::Tree(dir.path().into()));
+        assert_eq!(
+            Launch::of(Path::new("/usr/bin/qemu-system-x86_64")),
+            Launch::Direct
+        );
+        assert_eq!(Launch::of(Path::new("qemu")), Launch::Direct);
     }
 
     #[test]

@@ -254,7 +254,7 @@ fn from_packages(cache: &Cache, files: &[PathBuf], task: Task<'_>) -> Result<Ker
     keep(cache, &entry, &id)
 }
 
-fn unpack(files: &[PathBuf], place: &Path, task: Task<'_>) -> Result<()> {
+pub(crate) fn unpack(files: &[PathBuf], place: &Path, task: Task<'_>) -> Result<()> {
     task.tell("unpacking packages", None);
     for file in files {
         let mut dpkg = command("dpkg-deb", "dpkg")?;
@@ -473,12 +473,12 @@ fn load_from(place: &Path, id: &str) -> Option<Kernel> {
     })
 }
 
-fn identity<'s>(sums: impl Iterator<Item = &'s str>) -> String {
+pub(crate) fn identity<'s>(sums: impl Iterator<Item = &'s str>) -> String {
     let parts: Vec<_> = std::iter::once(LAYOUT).chain(sums).collect();
     cache::hash(parts.join("\n").as_bytes())
 }
 
-fn files_in(dir: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn files_in(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir)? {
         files.push(entry?.path());

@@ -28,16 +28,30 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub enum Kvm {
     /// A stock kernel came up.
     Works,
-    /// It cannot be used; why, in words.
-    Unusable(String),
+    /// It cannot even be tried; why, and what would help.
+    Absent(String),
+    /// A stock kernel does not come up under it; all that QEMU or the guest said.
+    Broken(String),
+    /// It was not asked for, and why.
+    Unwanted(String),
 }
 
 impl Kvm {
-    /// The finding in words.
+    /// The finding in one line.
     pub fn words(&self) -> String {
         match self {
             Self::Works => "KVM works".into(),
-            Self::Unusable(why) => format!("{why}; emulating"),
+            Self::Absent(why) => format!("{why}; emulating"),
+            Self::Broken(_) => "KVM cannot run a stock kernel here: emulating".into(),
+            Self::Unwanted(why) => why.clone(),
+        }
+    }
+
+    /// What QEMU or the guest said when it failed, where there is more than the one line.
+    pub fn detail(&self) -> Option<&str> {
+        match self {
+            Self::Broken(said) => Some(said),
+            Self::Works | Self::Absent(_) | Self::Unwanted(_) => None,
         }
     }
 }
@@ -53,7 +67,7 @@ pub fn probe(
     task: Task<'_>,
 ) -> Result<Kvm> {
     if let Some(why) = obstacle() {
-        return Ok(Kvm::Unusable(why));
+        return Ok(Kvm::Absent(why));
     }
     if let (Some(known), false) = (known(cache, program), refresh) {
         return Ok(known);
@@ -119,7 +133,7 @@ pub fn known(cache: &Cache, program: &Program) -> Option<Kvm> {
 
 /// Whether it is known, without a boot, that guests are emulated here.
 pub fn is_known_to_emulate(cache: &Cache, program: &Program) -> bool {
-    obstacle().is_some() || matches!(known(cache, program), Some(Kvm::Unusable(_)))
+    obstacle().is_some() || matches!(known(cache, program), Some(Kvm::Broken(_)))
 }
 
 /// Why KVM cannot even be tried.
@@ -182,7 +196,7 @@ fn blame(outcome: &Outcome) -> Kvm {
         Outcome::Ended(why) => why.clone(),
         Outcome::Silent => format!("the guest said nothing in {} s", PATIENCE.as_secs()),
     };
-    Kvm::Unusable(format!("KVM present but cannot run a stock kernel: {why}"))
+    Kvm::Broken(why)
 }
 
 fn is_kvm_error(line: &str) -> bool {
@@ -209,10 +223,9 @@ mod tests {
     #[test]
     fn what_kvm_itself_complains_of_settles_it() {
         let hang = Outcome::Ended("KVM internal error. Suberror: 1".into());
-        assert_eq!(
-            conclude(&hang).unwrap().words(),
-            "KVM present but cannot run a stock kernel: KVM internal error. Suberror: 1; emulating"
-        );
+        let kvm = conclude(&hang).unwrap();
+        assert_eq!(kvm.words(), "KVM cannot run a stock kernel here: emulating");
+        assert_eq!(kvm.detail(), Some("KVM internal error. Suberror: 1"));
         assert_eq!(conclude(&Outcome::Spoke), Some(Kvm::Works));
     }
 
@@ -223,8 +236,8 @@ mod tests {
         assert_eq!(conclude(&panic), None);
         assert!(
             blame(&Outcome::Silent)
-                .words()
-                .contains("said nothing in 10 s")
+                .detail()
+                .is_some_and(|said| said.contains("said nothing in 10 s"))
         );
     }
 }

@@ -16,6 +16,7 @@ pub mod console;
 pub mod doctor;
 pub mod emulator;
 pub mod fake;
+pub mod fetched;
 pub mod guest;
 pub mod host;
 pub mod image;

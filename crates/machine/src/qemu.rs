@@ -85,14 +85,12 @@ pub fn settle(
     };
     let (accel, clock) = match (asked, kvm) {
         (Clock::Auto | Clock::Wall, Kvm::Works) => (Accel::Kvm, Clock::Wall),
-        (Clock::Wall, Kvm::Unusable(_)) => (Accel::Tcg, Clock::Wall),
-        (Clock::Auto, Kvm::Unusable(_)) | (Clock::Instructions, _) => {
-            (Accel::Tcg, Clock::Instructions)
-        }
+        (Clock::Wall, _) => (Accel::Tcg, Clock::Wall),
+        (Clock::Auto | Clock::Instructions, _) => (Accel::Tcg, Clock::Instructions),
     };
     let mut why = match kvm {
         Kvm::Works => String::new(),
-        Kvm::Unusable(_) => kvm.words(),
+        Kvm::Absent(_) | Kvm::Broken(_) | Kvm::Unwanted(_) => kvm.words(),
     };
     let mut cpus = plan.cpus;
     // Two virtual CPUs under -icount hang.
@@ -468,7 +466,7 @@ mod tests {
     }
 
     fn broken() -> Kvm {
-        Kvm::Unusable("no /dev/kvm".into())
+        Kvm::Absent("no /dev/kvm".into())
     }
 
     #[test]

@@ -27,9 +27,14 @@ impl Task<'_> {
         (self.tell)(Progress { what, share });
     }
 
+    /// Whether it was asked to stop.
+    pub(crate) fn is_stopped(self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
     /// Ends the work with an error when it was asked to stop.
     pub(crate) fn go_on(self) -> Result<()> {
-        if self.stop.load(Ordering::Relaxed) {
+        if self.is_stopped() {
             bail!("interrupted (run the same command again to go on)");
         }
         Ok(())

@@ -13,6 +13,7 @@ pub mod kernel;
 pub mod latency;
 pub mod load;
 pub mod metric;
+pub mod models;
 pub mod plan;
 pub mod problem;
 pub mod rundir;

@@ -246,6 +246,66 @@ pub fn against_itself(text: &str, seed: i64) -> Result<String, toml::de::Error> 
     Ok(plan.to_string())
 }
 
+/// What a plan is varied by, to see how far its verdicts hang on the emulated CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Variation {
+    /// Another CPU model.
+    Model(CpuModel),
+    /// The plan's own model, without mitigations in any arm.
+    NoMitigations,
+}
+
+impl Variation {
+    /// `EPYC-Milan`, `mitigations=off`.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Model(model) => model.to_string(),
+            Self::NoMitigations => NO_MITIGATIONS.into(),
+        }
+    }
+}
+
+/// The kernel parameter that turns all of them off.
+const NO_MITIGATIONS: &str = "mitigations=off";
+
+/// The plan with a variation and `blocks` blocks at the most. Comments are lost.
+pub fn varied(text: &str, variation: &Variation, blocks: u32) -> Result<String, toml::de::Error> {
+    let mut plan: toml::Table = text.parse()?;
+    match variation {
+        Variation::Model(model) => {
+            let model = model.to_string();
+            table_in(&mut plan, "machine").insert("cpu_model".into(), model.into());
+        }
+        Variation::NoMitigations => {
+            let arms = plan.get_mut("arm").and_then(toml::Value::as_table_mut);
+            for (_, arm) in arms.into_iter().flatten() {
+                if let Some(arm) = arm.as_table_mut() {
+                    let own = arm.get("cmdline").and_then(toml::Value::as_str);
+                    let cmdline = format!("{} {NO_MITIGATIONS}", own.unwrap_or_default());
+                    arm.insert("cmdline".into(), cmdline.trim().into());
+                }
+            }
+        }
+    }
+    let design = table_in(&mut plan, "design");
+    design.insert("max_blocks".into(), i64::from(blocks).into());
+    let least = design.get("min_blocks").and_then(toml::Value::as_integer);
+    if least.is_some_and(|least| least > i64::from(blocks)) {
+        design.insert("min_blocks".into(), i64::from(blocks).into());
+    }
+    Ok(plan.to_string())
+}
+
+/// A table of the plan, made where there is none.
+fn table_in<'p>(plan: &'p mut toml::Table, name: &str) -> &'p mut toml::Table {
+    let entry = plan
+        .entry(name)
+        .or_insert_with(|| toml::Table::new().into());
+    entry
+        .as_table_mut()
+        .expect("plan is validated: machine and design are tables")
+}
+
 /// The seed that a plan's text names, if it is a plan.
 pub fn seed_of(text: &str) -> Option<i64> {
     let plan: toml::Table = text.parse().ok()?;
@@ -1212,6 +1272,26 @@ max_blocks = 3
     }
 
     #[test]
+    fn a_plan_is_varied_by_its_model_or_by_its_mitigations() {
+        let read_varied = |variation: &Variation| {
+            let text = varied(GOOD, variation, 2).unwrap();
+            let checks = Checks::of_the_past(&toy);
+            read("plan.toml", &text, Path::new("/plans"), checks).unwrap()
+        };
+        let model = CpuModel::parse("EPYC-Milan,-avx2").unwrap();
+        let plan = read_varied(&Variation::Model(model.clone()));
+        assert_eq!(plan.machine.cpu_model, Some(model));
+        assert_eq!((plan.design.min_blocks, plan.design.max_blocks), (2, 2));
+        let plan = read_varied(&Variation::NoMitigations);
+        assert_eq!(plan.machine.cpu_model, None);
+        let cmdlines: Vec<_> = plan.arms.iter().map(|arm| arm.cmdline.as_str()).collect();
+        assert_eq!(
+            cmdlines,
+            ["mitigations=off", "mitigations=off mitigations=off"]
+        );
+    }
+
+    #[test]
     fn a_live_host_brings_kernel_image_and_size_itself() {
         check(
             &[(
@@ -1220,13 +1300,14 @@ max_blocks = 3
             )],
             &expect![[r#"
                 plan.toml:6: clock "instructions" on a machine of kind "local" (write "wall": only an emulator counts them)
-                plan.toml:7: cpus of a machine of kind "local" (write it in each arm that is not to have all of this host's)
-                plan.toml:7: clock "instructions" with more than one CPU: 2 (write cpus = 1: counted instructions need one CPU)
-                plan.toml:8: memory of a machine of kind "local" (remove it: all that this host has is used)
-                plan.toml:9: [image] on a machine of kind "local" (remove it: servers are this host's own)
-                plan.toml:12: kernel of a machine of kind "local": "debian:trixie-backports/7.2" (remove it: the kernel is the one that runs)
-                plan.toml:13: cmdline on a machine of kind "local" (remove it: the kernel is the one that runs)
-                plan.toml:16: kernel of a machine of kind "local": "debian:bookworm/6.1" (remove it: the kernel is the one that runs)"#]],
+                plan.toml:7: cpu_model of a machine of kind "local" (remove it: the CPU is this host's own)
+                plan.toml:8: cpus of a machine of kind "local" (write it in each arm that is not to have all of this host's)
+                plan.toml:8: clock "instructions" with more than one CPU: 2 (write cpus = 1: counted instructions need one CPU)
+                plan.toml:9: memory of a machine of kind "local" (remove it: all that this host has is used)
+                plan.toml:10: [image] on a machine of kind "local" (remove it: servers are this host's own)
+                plan.toml:13: kernel of a machine of kind "local": "debian:trixie-backports/7.2" (remove it: the kernel is the one that runs)
+                plan.toml:14: cmdline on a machine of kind "local" (remove it: the kernel is the one that runs)
+                plan.toml:17: kernel of a machine of kind "local": "debian:bookworm/6.1" (remove it: the kernel is the one that runs)"#]],
         );
     }
 

@@ -9,6 +9,7 @@
 //!   facts.json         what fairness checks compare (`evidence::Facts`)
 //!   console.log        the guest's console
 //! verdict.json         `verdict::Judgement`
+//! models.json          what other emulated CPUs say (`models::Models`), their runs in models/NAME/
 //! report.html, report.md
 //! ```
 //! It names no absolute path and no host, so it can be moved and judged again elsewhere.
@@ -26,6 +27,7 @@ use sha2::{Digest, Sha256};
 
 use crate::evidence::{Facts, Sample};
 use crate::journal::{self, Entry, Event, Opening};
+use crate::models::{self, Models};
 use crate::plan::{self, CheckWorkload, Checks, Plan};
 use crate::trial::{Outcome, PhaseTime, Trial};
 use crate::validate;
@@ -66,6 +68,8 @@ pub struct Run {
     pub struck: Vec<TrialRecord>,
     /// Facts of measured attempts, by the same index as `attempts`; `None` where there are none.
     pub facts: Vec<Option<Facts>>,
+    /// What other emulated CPUs say, where that was asked.
+    pub models: Option<Models>,
 }
 
 impl Run {
@@ -85,6 +89,9 @@ impl Run {
         self.struck.retain(|one| wanted(&one.trial));
     }
 }
+
+/// Where a run keeps what other emulated CPUs say.
+pub const MODELS: &str = "models.json";
 
 /// How long to wait for another process to let go of a run.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
@@ -281,6 +288,7 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
         attempts,
         struck,
         facts,
+        models: load_models(path)?,
     };
     run.keep(|trial| turn.has_come(trial));
     Ok(run)
@@ -325,6 +333,28 @@ impl Turn {
         let decided = self.decided.get(&trial.workload).copied();
         trial.block <= decided.unwrap_or(self.looked + 1)
     }
+}
+
+fn load_models(dir: &Path) -> Result<Option<Models>> {
+    let path = dir.join(MODELS);
+    let body = match fs::read(&path) {
+        Ok(body) => body,
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(why) => return Err(why).with_context(|| format!("cannot read {}", path.display())),
+    };
+    let models: Models = serde_json::from_slice(&body).with_context(|| {
+        format!(
+            "damaged file: {} (remove it, and run with --models)",
+            path.display()
+        )
+    })?;
+    if models.version > models::VERSION {
+        bail!(
+            "file of a newer bakeoff: {} (use that version)",
+            path.display()
+        );
+    }
+    Ok(Some(models))
 }
 
 /// Numbers of the trials of invalidated blocks.

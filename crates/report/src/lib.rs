@@ -8,6 +8,7 @@
 //! overview   workload by arm, the first table of a plan with several
 //! curves     figures against the load, in words and numbers
 //! scaling    figures against CPUs, likewise
+//! mitigations, models   which CPU the arms ran on, and what another one says
 //! markdown   for a mail or a pull request
 //! terminal   for a terminal
 //! ```
@@ -23,6 +24,8 @@ mod browser;
 mod chart;
 mod curves;
 mod markdown;
+mod mitigations;
+mod models;
 mod overview;
 mod page;
 #[cfg(test)]

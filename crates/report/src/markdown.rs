@@ -3,7 +3,7 @@
 use record::rundir::Run;
 use record::verdict::{Comparison, Judgement};
 
-use crate::{curves, overview, scaling, words};
+use crate::{curves, models, overview, scaling, words};
 
 /// What went wrong, verdicts in sentences, warnings, a section for each workload, failures, how to repeat it.
 pub(crate) fn markdown(run: &Run, judgement: &Judgement) -> String {
@@ -13,12 +13,17 @@ pub(crate) fn markdown(run: &Run, judgement: &Judgement) -> String {
     let headlines = words::headlines(run, judgement);
     parts.extend(headlines.iter().map(|one| headline(run, one)));
     parts.extend(overview::multiplicity(run, judgement).map(|said| escape(&said) + "\n"));
+    let footing = words::footing(run).into_iter();
+    parts.extend(footing.map(|said| escape(&said) + "\n"));
     parts.extend(bullets("Know before reading", &judgement.warnings));
     for workload in &run.plan.workloads {
         if run.plan.workloads.len() > 1 {
             parts.push(format!("### {}\n", escape(&workload.id)));
         }
         parts.extend(section(judgement, &workload.id));
+    }
+    if let Some(rows) = table(&models::rows(run)) {
+        parts.push(format!("{}:\n\n{rows}", models::TITLE));
     }
     parts.extend(bullets("Attempts without a figure", &failures(run)));
     parts.push(repeat(run, judgement));

@@ -5,7 +5,7 @@ use record::rundir::Run;
 use record::verdict::{Difference, Judgement};
 
 use crate::chart::{self, Chart};
-use crate::{overview, section, words};
+use crate::{models, overview, section, words};
 
 /// What the page may load: nothing. Its own style and script stand in it.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
@@ -38,6 +38,7 @@ pub(crate) fn page(run: &Run, judgement: &Judgement) -> String {
                     (warnings(judgement))
                     (contents(run))
                     @for section in &sections { (section) }
+                    (other_models(run))
                     (differences(judgement))
                     (failures(run))
                     (repeat(run))
@@ -75,6 +76,7 @@ fn top(run: &Run, judgement: &Judgement) -> Markup {
                 @for one in words::headlines(run, judgement) { (headline(&one)) }
             }
             @if let Some(said) = overview::multiplicity(run, judgement) { p.sub { (said) } }
+            @for said in words::footing(run) { p.sub { (said) } }
             @if judgement.headlines.is_empty() {
                 div.headline.undecided { p { "Nothing measured yet, so nothing is compared." } }
             }
@@ -247,6 +249,24 @@ fn facts(differences: &[&Difference]) -> Markup {
                 } }
             } } }
         } }
+    }
+}
+
+/// What other emulated CPUs say, where they were asked.
+fn other_models(run: &Run) -> Markup {
+    let rows = models::rows(run);
+    html! {
+        @if let Some((head, rows)) = rows.split_first() {
+            section aria-label=(models::TITLE) {
+                h2 { (models::TITLE) }
+                div.scroll {
+                    table {
+                        thead { tr { @for cell in head { th scope="col" { (cell) } } } }
+                        tbody { @for row in rows { tr { @for cell in row { td { (cell) } } } } }
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use record::rundir::Run;
 use record::verdict::{Comparison, Judgement};
 
-use crate::{curves, overview, scaling, words};
+use crate::{curves, models, overview, scaling, words};
 
 /// Space between two columns.
 const GAP: &str = "  ";
@@ -25,6 +25,11 @@ pub(crate) fn terminal(run: &Run, judgement: &Judgement, width: usize) -> String
     lines.extend(list("know before reading:", &judgement.warnings, width));
     for workload in &run.plan.workloads {
         lines.extend(section(judgement, &workload.id, width));
+    }
+    let models = models::rows(run);
+    if !models.is_empty() {
+        lines.extend([String::new(), format!("{}:", models::TITLE)]);
+        lines.extend(table(&models, 4, width));
     }
     lines.push(String::new());
     lines.extend(closing(run, judgement, width));
@@ -88,6 +93,9 @@ fn closing(run: &Run, judgement: &Judgement, width: usize) -> Vec<String> {
     if lines.is_empty() {
         lines.push("nothing measured yet, so nothing is compared".into());
     } else if let Some(said) = overview::multiplicity(run, judgement) {
+        lines.extend(wrap(&said, "", width));
+    }
+    for said in words::footing(run) {
         lines.extend(wrap(&said, "", width));
     }
     lines

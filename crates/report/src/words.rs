@@ -12,6 +12,8 @@ use record::verdict::{
     Judgement, Shift, Verdict,
 };
 
+use crate::{mitigations, models};
+
 /// What stands where there is no figure.
 pub(crate) const NONE: &str = "-";
 
@@ -626,6 +628,13 @@ pub(crate) fn looks(run: &Run) -> Vec<String> {
         }
     }
     looks
+}
+
+/// What belongs under the verdicts: which CPU they were found on, and whether they stand on another.
+pub(crate) fn footing(run: &Run) -> Vec<String> {
+    let mut said = models::sentences(run);
+    said.extend(mitigations::line(run));
+    said
 }
 
 /// What the plan asks.

@@ -13,6 +13,7 @@
 //! table      one arm's averages            curves     its figures against the load
 //! speedup    arms that differ in CPUs alone
 //! differ     which facts are not the same in all arms
+//! models     whether verdicts stand on another emulated CPU
 //! warnings   what a reader must know before the figures
 //! noise      machines with a known truth     campaign   how often the rule is right on them
 //! rehearsal  what a plan would find on them
@@ -42,6 +43,7 @@ mod differ;
 pub mod eprocess;
 mod gates;
 mod headline;
+pub mod models;
 pub mod noise;
 pub mod once;
 mod pair;

@@ -41,6 +41,7 @@ impl Play {
             attempts: Vec::new(),
             struck: Vec::new(),
             facts: Vec::new(),
+            models: None,
         })
     }
 

@@ -5,19 +5,21 @@ use machine::doctor::{self, Finding, State};
 use serde_json::json;
 
 use super::{End, at_work, print_json};
-use crate::cli::EmulatorArgs;
+use crate::cli::DoctorArgs;
 use crate::out;
 
 /// Examines the host; refused when something is missing that bakeoff cannot run without.
-pub(super) fn doctor(emulator: &EmulatorArgs, json: bool) -> Result<End> {
-    let named = emulator.named();
+pub(super) fn doctor(args: &DoctorArgs, json: bool) -> Result<End> {
+    let named = args.emulator.named();
     let findings = at_work(json, |cache, task| {
         Ok(doctor::examine(cache, named.as_deref(), task))
     })?;
     if json {
         print_json(&findings.iter().map(told).collect::<Vec<_>>())?;
     } else {
-        findings.iter().for_each(print);
+        for finding in &findings {
+            print(finding, args.verbose);
+        }
     }
     let missing = |finding: &Finding| matches!(finding.state, State::Missing(_));
     Ok(if findings.iter().any(missing) {
@@ -37,13 +39,17 @@ fn parts(finding: &Finding) -> (&'static str, &str) {
 
 fn told(finding: &Finding) -> serde_json::Value {
     let (state, remedy) = parts(finding);
-    json!({ "what": finding.what, "found": finding.found, "state": state, "remedy": remedy })
+    json!({ "what": finding.what, "found": finding.found, "state": state, "remedy": remedy, "detail": finding.detail })
 }
 
-fn print(finding: &Finding) {
+fn print(finding: &Finding, is_verbose: bool) {
     let (state, remedy) = parts(finding);
     out::line(&format!("{state:8} {:22} {}", finding.what, finding.found));
     if !remedy.is_empty() {
         out::line(&format!("         {remedy}"));
+    }
+    let detail = finding.detail.as_deref().filter(|_| is_verbose);
+    for line in detail.unwrap_or_default().lines() {
+        out::line(&format!("         | {line}"));
     }
 }

@@ -1,14 +1,17 @@
 //! `run`: prepare the arms, run the lab, judge, report.
 
 mod jobs;
+mod models;
 mod rig;
 mod timings;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
 use machine::clock::HostClock;
-use record::plan::{self, MachineKind};
+use record::plan::{self, MachineKind, Plan};
 use record::rundir::{self, Run, RunDir};
 use record::verdict::Judgement;
 use serde_json::json;
@@ -38,43 +41,31 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
             "--refresh does not apply to a machine of kind \"local\": nothing is fetched for it (leave it out)"
         );
     }
+    if let Some(model) = &args.models {
+        models::refuse(&plan, model)?;
+    }
+    let setting = Setting {
+        file: &args.plan,
+        sources: Sources {
+            refresh: args.refresh,
+            qemu,
+        },
+        interrupted: super::watch_signals()?,
+        jobs: args.jobs,
+        json,
+    };
     let dir = RunDir::open(&out, &text)?;
-    refuse_another_plan(&dir, &text)?;
-    let show = Show::new(json);
-    let interrupted = super::watch_signals()?;
-    let sources = Sources {
-        refresh: args.refresh,
-        qemu,
-    };
-    let prepared = prepare::prepare((&plan, &args.plan), &sources, &show, &interrupted)?;
-    let jobs = jobs::settle(args.jobs, &plan, &*prepared.machine)?;
-    prepared.note_run(dir.path())?;
-    let lab = Lab {
-        plan: &plan,
-        dir: &dir,
-        machine: &*prepared.machine,
-        clock: &HostClock::start(),
-        greeting: &greeting::host(),
-        interrupted: &interrupted,
-        jobs,
-        show: &|news| show.tell(news),
-    };
-    let ended = lab::run(&lab, prepared.opening(&plan, &text));
-    show.close();
-    let finish = match ended {
-        // What failed is in the report; it is written before it is said that the run stopped.
-        Err(why) if why.is::<Repeated>() => {
-            let run = rundir::load(dir.path(), &workload::check)?;
-            report::write(&dir, &run, &verdict::judge(&run))?;
-            return Err(why);
-        }
-        ended => ended?,
+    let finish = carry_out(&setting, &plan, &text, &dir)?;
+    let finish = match (finish, &args.models) {
+        (Finish::Complete, Some(model)) => models::vary(&setting, (&plan, &text), &dir, model)?,
+        (finish, _) => finish,
     };
     let run = rundir::load(dir.path(), &workload::check)?;
     let judgement = verdict::judge(&run);
     let page = report::write(&dir, &run, &judgement)?;
     if json {
-        out::line(&json!({ "judgement": judgement, "report": page }).to_string());
+        let all = json!({ "judgement": judgement, "models": run.models, "report": page });
+        out::line(&all.to_string());
     } else {
         out::text(&::report::terminal(&run, &judgement, report::width()));
         out::line(&format!("report: {}", page.display()));
@@ -103,6 +94,46 @@ fn end(run: &Run, judgement: &Judgement, args: &RunArgs) -> Result<End> {
     gate::gate(run, judgement, args.fail_on)
 }
 
+/// What all runs of one call share.
+struct Setting<'s> {
+    /// The plan file, for paths and messages.
+    file: &'s Path,
+    sources: Sources,
+    interrupted: Arc<AtomicBool>,
+    /// Trials at a time, where the user says so.
+    jobs: Option<u16>,
+    json: bool,
+}
+
+/// Prepares a plan's machine, and runs what is left of it in its directory.
+fn carry_out(setting: &Setting<'_>, plan: &Plan, text: &str, dir: &RunDir) -> Result<Finish> {
+    refuse_another_plan(dir, text)?;
+    let show = Show::new(setting.json);
+    let (sources, interrupted) = (&setting.sources, &*setting.interrupted);
+    let prepared = prepare::prepare((plan, setting.file), sources, &show, interrupted)?;
+    let jobs = jobs::settle(setting.jobs, plan, &*prepared.machine)?;
+    prepared.note_run(dir.path())?;
+    prepared.keep_details(dir.path())?;
+    let lab = Lab {
+        plan,
+        dir,
+        machine: &*prepared.machine,
+        clock: &HostClock::start(),
+        greeting: &greeting::host(),
+        interrupted,
+        jobs,
+        show: &|news| show.tell(news),
+    };
+    let ended = lab::run(&lab, prepared.opening(plan, text));
+    show.close();
+    // What failed is in the report; it is written before it is said that the run stopped.
+    if ended.as_ref().is_err_and(|why| why.is::<Repeated>()) {
+        let run = rundir::load(dir.path(), &workload::check)?;
+        report::write(dir, &run, &verdict::judge(&run))?;
+    }
+    ended
+}
+
 /// `runs/NAME` below the working directory, `runs/NAME-a-a` for a baseline against itself.
 fn default_out(args: &RunArgs) -> PathBuf {
     let plan = &args.plan;
@@ -116,6 +147,9 @@ fn default_out(args: &RunArgs) -> PathBuf {
 fn again(args: &RunArgs) -> Vec<String> {
     let mut words = vec![args.plan.display().to_string()];
     words.extend(args.a_a.then(|| "--a-a".into()));
+    if let Some(model) = &args.models {
+        words.push(format!("--models={model}"));
+    }
     if let Some(out) = &args.out {
         words.extend(["--out".into(), out.display().to_string()]);
     }

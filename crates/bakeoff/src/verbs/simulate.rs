@@ -142,7 +142,7 @@ fn noise_of(plan: &Plan) -> Result<Noise> {
         Clock::Wall => false,
         Clock::Auto if plan.machine.kind == MachineKind::Local => false,
         Clock::Auto => super::at_work(true, |cache, task| {
-            let program = emulator::find(emulator::named(None).as_deref(), task);
+            let program = emulator::for_kvm(emulator::named(None).as_deref(), cache, task);
             Ok(program.is_ok_and(|program| machine::kvm::is_known_to_emulate(cache, &program)))
         })?,
     };

@@ -1,0 +1,171 @@
+//! A QEMU of the Debian release that has a good one, brought into the cache by apt and run from there.
+//!
+//! ```text
+//! signed index -> qemu-system-x86 and all that it depends on -> packages -> qemu/ID/usr/...
+//! ```
+//! Nothing is installed: the tree brings the loader and the C library that it was built for, so it runs on any host whose
+//! kernel is not older than they are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::apt::{Package, Suite};
+use crate::cache::{self, Cache};
+use crate::emulator::{self, Launch, PROGRAM, Program};
+use crate::kernel;
+use crate::task::Task;
+
+/// The suite that it is taken from: stable, so that it is mended, and that Debian 13 hosts have the same.
+pub const SUITE: &str = "trixie";
+
+/// Under what its identity is remembered.
+const NAME: &str = "qemu";
+
+/// Kind of the cache's entries.
+const KIND: &str = "qemu";
+
+/// What is kept of the packages; documentation, translations and tools of other packages are not.
+const KEPT: [&str; 4] = [
+    "usr/bin/qemu-system-x86_64",
+    "usr/lib/x86_64-linux-gnu",
+    "usr/share/qemu",
+    "usr/share/seabios",
+];
+
+/// What an entry was made from.
+#[derive(Debug, Serialize, Deserialize)]
+struct Origin {
+    suite: String,
+    /// `name=version`, sorted.
+    packages: Vec<String>,
+}
+
+/// The fetched QEMU, if there is one.
+pub fn known(cache: &Cache, task: Task<'_>) -> Option<Program> {
+    let id: String = cache.recall(NAME)?;
+    let root = cache.entry(KIND, &id)?;
+    open(&root, task).ok()
+}
+
+/// Brings QEMU into the cache unless it is there; `refresh` looks for a newer one.
+pub fn fetch(cache: &Cache, refresh: bool, task: Task<'_>) -> Result<Program> {
+    if let (Some(program), false) = (known(cache, task), refresh) {
+        return Ok(program);
+    }
+    let _lock = cache.lock(&format!("apt {SUITE}"), task)?;
+    let root = match bring(cache, refresh, task) {
+        // An index of last month names packages that the mirror has replaced since.
+        Err(_) if !refresh && !task.is_stopped() => bring(cache, true, task),
+        brought => brought,
+    }
+    .with_context(|| format!("cannot fetch QEMU from Debian {SUITE}"))?;
+    open(&root, task)
+}
+
+fn open(root: &Path, task: Task<'_>) -> Result<Program> {
+    emulator::open(&root.join(KEPT[0]), Launch::Tree(root.into()), task)
+}
+
+fn bring(cache: &Cache, refresh: bool, task: Task<'_>) -> Result<PathBuf> {
+    let index = Suite::open(cache, SUITE, refresh, task)?;
+    task.tell("looking for QEMU", None);
+    let names = index.closure(PROGRAM.1, task)?;
+    let packages = select(&index.packages(&[""], task)?, &names)?;
+    let id = kernel::identity(packages.iter().map(|package| package.sha256.as_str()));
+    let root = match cache.entry(KIND, &id) {
+        Some(root) => root,
+        None => download(cache, &index, (&packages, &names), &id, task)?,
+    };
+    cache.remember(NAME, &id)?;
+    Ok(root)
+}
+
+/// The packages of these names and versions, in the same order.
+fn select(index: &[Package], names: &[String]) -> Result<Vec<Package>> {
+    let find = |name: &String| {
+        let is_it = |package: &&Package| format!("{}={}", package.name, package.version) == *name;
+        index.iter().find(is_it).cloned()
+    };
+    let mut packages = Vec::new();
+    for name in names {
+        match find(name) {
+            Some(package) => packages.push(package),
+            None => bail!("package is not in the index: {name} (use --refresh)"),
+        }
+    }
+    Ok(packages)
+}
+
+fn download(
+    cache: &Cache,
+    index: &Suite,
+    (packages, names): (&[Package], &[String]),
+    id: &str,
+    task: Task<'_>,
+) -> Result<PathBuf> {
+    let bytes = packages
+        .iter()
+        .map(|package| package.bytes + package.installed_bytes)
+        .sum();
+    let fetched = cache.draft(bytes)?;
+    let entry = cache.draft(0)?;
+    index.download(packages, &fetched.path, task)?;
+    kernel::unpack(&kernel::files_in(&fetched.path)?, &fetched.path, task)?;
+    for name in KEPT {
+        let (from, to) = (fetched.path.join("root").join(name), entry.path.join(name));
+        let parent = to.parent().expect("what is kept lies in a directory");
+        fs::create_dir_all(parent)
+            .and_then(|()| fs::rename(&from, &to))
+            .map_err(|why| cache.cannot_write(&why))?;
+    }
+    let origin = Origin {
+        suite: SUITE.into(),
+        packages: names.into(),
+    };
+    cache::write(
+        &entry.path.join("origin.json"),
+        &serde_json::to_vec_pretty(&origin)?,
+    )
+    .map_err(|why| cache.cannot_write(&why))?;
+    // What does not start is not kept.
+    open(&entry.path, task)?;
+    cache.keep(&entry, KIND, id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(name: &str, version: &str) -> Package {
+        Package {
+            name: name.into(),
+            version: version.into(),
+            depends: String::new(),
+            sha256: format!("{name}{version}"),
+            bytes: 1,
+            installed_bytes: 1,
+        }
+    }
+
+    #[test]
+    fn packages_are_taken_in_the_version_that_apt_chose() {
+        let index = [
+            package("libc6", "2.41-12"),
+            package("libc6", "2.36-9"),
+            package("seabios", "1"),
+        ];
+        let chosen = select(&index, &["seabios=1".into(), "libc6=2.36-9".into()]).unwrap();
+        assert_eq!(
+            chosen,
+            [package("seabios", "1"), package("libc6", "2.36-9")]
+        );
+        let why = select(&index, &["libc6=3".into()]).unwrap_err().to_string();
+        assert!(
+            why.starts_with("package is not in the index: libc6=3"),
+            "{why}"
+        );
+    }
+}

@@ -127,7 +127,7 @@ fn carry_out(setting: &Setting<'_>, plan: &Plan, text: &str, dir: &RunDir) -> Re
     let ended = lab::run(&lab, prepared.opening(plan, text));
     show.close();
     // What failed is in the report; it is written before it is said that the run stopped.
-    if ended.as_ref().is_err_and(|why| why.is::<Repeated>()) {
+    if ended.as_ref().is_err_and(anyhow::Error::is::<Repeated>) {
         let run = rundir::load(dir.path(), &workload::check)?;
         report::write(dir, &run, &verdict::judge(&run))?;
     }

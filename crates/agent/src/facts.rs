@@ -13,7 +13,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use record::cpu::{FAST_STRING_FEATURES, Presence, fact_key};
+use record::cpu::{FAST_STRING_FEATURES, Presence, REP_GOOD, fact_key};
 use record::evidence::Facts;
 use sha2::{Digest, Sha256};
 use workload::stage::command;
@@ -233,6 +233,18 @@ fn collect_cpu(values: &mut Values) {
         {
             keep(values, format!("/proc/cpuinfo:{key}"), value);
         }
+        if key == "flags" {
+            let is_good = value.split_whitespace().any(|flag| flag == REP_GOOD);
+            keep(values, fact_key(REP_GOOD), presence(is_good).word());
+        }
+    }
+}
+
+fn presence(found: bool) -> Presence {
+    if found {
+        Presence::Present
+    } else {
+        Presence::Absent
     }
 }
 
@@ -254,12 +266,7 @@ fn collect_fast_strings(values: &mut Values) {
         has(eax, 12),
     ];
     for (feature, found) in FAST_STRING_FEATURES.into_iter().zip(found) {
-        let presence = if found {
-            Presence::Present
-        } else {
-            Presence::Absent
-        };
-        keep(values, fact_key(feature), presence.word());
+        keep(values, fact_key(feature), presence(found).word());
     }
 }
 

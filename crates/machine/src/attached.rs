@@ -141,6 +141,10 @@ impl Attached {
 
     /// What was said before the end, then a panic, then the end itself.
     fn last_happening(&mut self) -> Option<Happening> {
+        // The kernel ends who writes on and on, maybe before anybody looked.
+        if let Some(flood) = self.flood() {
+            return Some(flood);
+        }
         // The thread may still be reading what lies in the socket.
         if !self.closed
             && let Ok(line) = self.lines.recv_timeout(GLANCE * 10)

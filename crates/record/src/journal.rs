@@ -110,7 +110,8 @@ pub enum Accounting {
     /// Guests had `erms`, so kernels and C library moved one byte an iteration: 4096 for a page of 4 KiB.
     #[serde(rename = "rep-per-byte")]
     RepPerByte,
-    /// Guests have no fast string instructions, so that 8 bytes are moved an iteration or an instruction.
+    /// Guests have no fast string instructions and no `rep_good`: kernels and C library copy in loops of plain moves, of 8
+    /// bytes or more each.
     #[serde(rename = "rep-per-8-bytes")]
     RepPer8Bytes,
 }

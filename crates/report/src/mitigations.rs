@@ -10,9 +10,10 @@ const PLACE: &str = "/sys/devices/system/cpu/vulnerabilities/";
 
 /// What a mitigation is called here: the vulnerability, a part of what the kernel says of it, and the words.
 /// Those that cost nothing unless a program asks for them are left out.
-const NAMES: [(&str, &str, &str); 10] = [
+const NAMES: [(&str, &str, &str); 11] = [
     ("spectre_v2", "Retpoline", "retpolines"),
-    ("spectre_v2", "IBRS", "IBRS"),
+    ("spectre_v2", "Mitigation: IBRS", "IBRS"),
+    ("spectre_v2", "Mitigation: Enhanced", "enhanced IBRS"),
     ("spectre_v2", "BHI: SW loop", "branch history clearing"),
     ("retbleed", "untrained return thunk", "untrained returns"),
     ("spec_rstack_overflow", "Safe RET", "safe returns"),
@@ -81,7 +82,7 @@ mod tests {
         ("meltdown", "Not affected"),
         (
             "spectre_v2",
-            "Mitigation: Retpolines; STIBP: disabled; RSB filling",
+            "Mitigation: Retpolines; STIBP: disabled; RSB filling; PBRSB-eIBRS: Not affected; BHI: Not affected",
         ),
         ("mds", "Not affected"),
         ("spec_store_bypass", "Vulnerable"),

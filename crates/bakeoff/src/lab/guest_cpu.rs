@@ -1,7 +1,7 @@
 //! The CPU that a guest saw: noted in its facts, and refused where its figures would mislead.
 
 use machine::guest::Machine;
-use record::cpu::{FAST_STRING_FEATURES, Presence, fact_key};
+use record::cpu::{MISLEADING_FEATURES, Presence, fact_key};
 use record::evidence::Facts;
 
 /// The key of the fact that says which CPU the emulator was asked for.
@@ -15,19 +15,19 @@ pub(super) fn note(machine: &dyn Machine, facts: &mut Facts) {
 }
 
 /// Why a trial's figures cannot stand: under counted instructions its guest must lack the CPU features that make
-/// kernels copy with REP string instructions, of which each iteration counts as an instruction.
+/// some kernels copy with REP string instructions, of which each iteration counts as an instruction.
 pub(super) fn obstacle(machine: &dyn Machine, facts: &Facts) -> Option<String> {
     machine.ns_per_instruction()?;
     let said = |feature: &str| facts.values.get(&fact_key(feature)).map(String::as_str);
     let is_absent = |feature: &str| said(feature) == Some(Presence::Absent.word());
-    let wrong: Vec<String> = FAST_STRING_FEATURES
+    let wrong: Vec<String> = MISLEADING_FEATURES
         .into_iter()
         .filter(|feature| !is_absent(feature))
         .map(|feature| format!("{feature} {}", said(feature).unwrap_or("unknown")))
         .collect();
     (!wrong.is_empty()).then(|| {
         format!(
-            "guest with fast string instructions under counted instructions, which charge each iteration: {}",
+            "guest that copies with string instructions, of which each iteration counts: {}",
             wrong.join(", ")
         )
     })
@@ -64,7 +64,7 @@ mod tests {
 
     fn facts(erms: &str) -> Facts {
         let mut facts = Facts::default();
-        for feature in FAST_STRING_FEATURES {
+        for feature in MISLEADING_FEATURES {
             facts.values.insert(fact_key(feature), "absent".into());
         }
         facts.values.insert(fact_key("erms"), erms.into());
@@ -77,6 +77,12 @@ mod tests {
         assert_eq!(obstacle(&counted, &facts("absent")), None);
         let why = obstacle(&counted, &facts("present")).unwrap();
         assert!(why.ends_with(": erms present"), "{why}");
+        let mut old_kernel = facts("absent");
+        old_kernel
+            .values
+            .insert("cpu:rep_good".into(), "present".into());
+        let why = obstacle(&counted, &old_kernel).unwrap();
+        assert!(why.ends_with(": rep_good present"), "{why}");
         assert_eq!(obstacle(&Emulator(None), &facts("present")), None);
     }
 

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use record::cpu::{FAST_STRING_FEATURES, fact_key};
+use record::cpu::{MISLEADING_FEATURES, fact_key};
 use record::journal::Accounting;
 use record::rundir::{self, Run};
 use record::trial::Outcome;
@@ -108,7 +108,7 @@ fn a_real_comparison_survives_being_killed() {
             "ended early: {}",
             said(&mut first)
         );
-        measured(&dir) == 1 && guests(&dir) == 1
+        measured(&dir) >= 1 && guests(&dir) >= 1
     });
     first.kill().unwrap();
     first.wait().unwrap();
@@ -247,7 +247,7 @@ fn check_cpu(run: &Run) {
     for facts in run.facts.iter().flatten() {
         let asked = &facts.values["machine:cpu"];
         assert!(machine.contains(asked), "{asked}");
-        for feature in FAST_STRING_FEATURES {
+        for feature in MISLEADING_FEATURES {
             assert_eq!(facts.values[&fact_key(feature)], "absent", "{feature}");
         }
     }

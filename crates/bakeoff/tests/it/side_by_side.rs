@@ -78,15 +78,6 @@ fn a_run_of_several_jobs_that_is_interrupted_anywhere_ends_as_if_it_had_not_been
 }
 
 #[test]
-fn an_error_in_one_trial_ends_those_beside_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut world = World::new(1.0, 0.001, &[machine::fake::Behaviour::Foreign]);
-    world.jobs = 2;
-    let why = world.run(dir.path(), |_| false).unwrap_err().to_string();
-    assert!(why.contains("not of one build"), "{why}");
-}
-
-#[test]
 fn a_trial_that_ended_before_its_turn_does_not_count() {
     let dir = finished(1);
     let before = judged(dir.path());

@@ -91,7 +91,7 @@ fn result() -> Yield {
             window_ns: 1_000_000_000,
             ..LoadResult::default()
         }),
-        facts: facts(),
+        facts: Facts::default(),
         kernel: "6.1.0-40-cloud-amd64 #1".into(),
         server: "nginx".into(),
     }
@@ -110,6 +110,7 @@ fn facts() -> Facts {
 fn with_result(change: impl FnOnce(String) -> String) -> Vec<u8> {
     let done = FromAgent::Done(Box::new(result()));
     let mut line = begun();
+    line.extend(said(&[FromAgent::Facts(Box::new(facts()))]));
     line.extend(framed(&change(serde_json::to_string(&done).unwrap())));
     line
 }

@@ -145,7 +145,8 @@ fn all_that_a_host_lacks_is_told_before_anything_is_fetched() {
             .unwrap();
         let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         assert_eq!(output.status.code(), Some(2), "{said}");
-        for lack in ["qemu-system-x86_64", "mmdebstrap", "apt-get", "unshare"] {
+        // Not QEMU: a run fetches one.
+        for lack in ["mmdebstrap", "apt-get", "unshare"] {
             assert!(said.contains(lack), "{lack} in {said}");
         }
         // No apt-get, so it is not what is advised.

@@ -179,7 +179,10 @@ fn prepare_qemu(
     let hardware = qemu::settle(&plan.machine, disk_bytes, &program, &kvm)?;
     let inputs = inputs(plan, &kernels, &image, init)?;
     let pruned = eviction::prune(&cache, eviction::limit()?, Named::Stay, Mode::Remove)?;
-    pruned.lines().iter().for_each(|line| show.line(line));
+    pruned
+        .lines(Mode::Remove)
+        .iter()
+        .for_each(|line| show.line(line));
     Ok(Prepared {
         machine: Box::new(Qemu::new(hardware, Some(image.path), arms)),
         inputs,

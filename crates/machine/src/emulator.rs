@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use record::cpu::CpuModel;
@@ -37,6 +38,9 @@ pub const LEAST: Release = Release { major: 7, minor: 2 };
 /// translator had not yet stored, so an interrupt that came right behind it could save a register's value as flags.
 /// 8.0 translates it inline.
 pub const CMPXCHG16B_MENDED: Release = Release { major: 8, minor: 0 };
+
+/// How long a QEMU may take to say which one it is, on the busiest of hosts.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// More names than a message should list.
 const MANY_NAMES: usize = 20;
@@ -292,7 +296,7 @@ pub fn of_host(task: Task<'_>) -> Result<Program> {
 
 /// Asks a QEMU what it is; one that is too old is refused.
 pub(crate) fn open(path: &Path, launch: Launch, task: Task<'_>) -> Result<Program> {
-    let said = program::run(launch.command(path).arg("--version"), task)?;
+    let said = program::run_within(PATIENCE, launch.command(path).arg("--version"), task)?;
     let line = said.lines().next().unwrap_or_default();
     let version = line.replace("emulator version ", "");
     let Some(release) = Release::of(&version) else {

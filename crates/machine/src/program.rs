@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::MemfdFlags;
@@ -99,12 +99,27 @@ pub(crate) fn run(command: &mut Command, task: Task<'_>) -> Result<String> {
     run_with(command, task, &mut |_| {})
 }
 
+/// The same for a program that anybody may have named; one that has not ended by `limit` is no such program.
+pub(crate) fn run_within(limit: Duration, command: &mut Command, task: Task<'_>) -> Result<String> {
+    run_to(Some(limit), command, task, &mut |_| {})
+}
+
 /// The same; `pulse` is called while it runs with what it has said on its error output so far.
 pub(crate) fn run_with(
     command: &mut Command,
     task: Task<'_>,
     pulse: &mut dyn FnMut(&str),
 ) -> Result<String> {
+    run_to(None, command, task, pulse)
+}
+
+fn run_to(
+    limit: Option<Duration>,
+    command: &mut Command,
+    task: Task<'_>,
+    pulse: &mut dyn FnMut(&str),
+) -> Result<String> {
+    let began = Instant::now();
     let name = name_of(command);
     let mut out = Scratch::new()?;
     let mut err = Scratch::new()?;
@@ -122,6 +137,9 @@ pub(crate) fn run_with(
             break status;
         }
         task.go_on()?;
+        if let Some(limit) = limit.filter(|limit| began.elapsed() > *limit) {
+            bail!("{name} did not end within {} s", limit.as_secs());
+        }
         pulse(&err.text()?);
         thread::sleep(PULSE);
     };
@@ -234,7 +252,6 @@ impl Scratch {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicBool;
-    use std::time::Instant;
 
     use super::*;
 
@@ -269,6 +286,19 @@ mod tests {
         let failure = shell("sleep 600 & sleep 600", true).unwrap_err();
         assert!(failure.to_string().starts_with("interrupted"));
         assert!(began.elapsed() < Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_program_that_does_not_end_is_ended() {
+        let stop = AtomicBool::new(false);
+        let task = Task {
+            tell: &|_| {},
+            stop: &stop,
+        };
+        let mut sleep = Command::new("/bin/sh");
+        sleep.args(["-c", "sleep 600"]);
+        let why = run_within(Duration::ZERO, &mut sleep, task).unwrap_err();
+        assert_eq!(why.to_string(), "sh did not end within 0 s");
     }
 
     #[test]

@@ -79,7 +79,7 @@ fn tell(pruned: &Pruned, mode: Mode, json: bool) -> Result<End> {
         print_json(pruned)?;
         return Ok(End::Done);
     }
-    for line in pruned.lines() {
+    for line in pruned.lines(mode) {
         out::line(&line);
     }
     let verb = match mode {

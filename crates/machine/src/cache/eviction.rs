@@ -112,7 +112,7 @@ pub fn list(cache: &Cache) -> Vec<Entry> {
         let named = names_by_id.get(&key.1).cloned().unwrap_or_default();
         let needed = runs.get(&key).cloned().unwrap_or_default();
         let used = used_at(cache, &key.0, &key.1, &path);
-        let is_in_use = cache.lock_to_remove(&key.0, &key.1).is_none();
+        let is_in_use = cache.is_in_use(&key.0, &key.1);
         let (kind, id) = key;
         entries.push((
             used,
@@ -164,7 +164,11 @@ pub fn prune(cache: &Cache, limit_bytes: u64, named: Named, mode: Mode) -> Resul
 
 impl Pruned {
     /// What happened, a line each; nothing where nothing had to go.
-    pub fn lines(&self) -> Vec<String> {
+    pub fn lines(&self, mode: Mode) -> Vec<String> {
+        let removed_as = match mode {
+            Mode::Remove => "removed",
+            Mode::Tell => "would remove",
+        };
         let limit = show_bytes(self.limit_bytes);
         let removed = self.removed.iter().map(|entry| {
             let needed = match entry.runs.as_slice() {
@@ -172,7 +176,7 @@ impl Pruned {
                 runs => format!("; named by {}, which cannot go on", paths(runs)),
             };
             format!(
-                "cache: removed {}, last used {}{needed}",
+                "cache: {removed_as} {}, last used {}{needed}",
                 entry.line(),
                 entry.used_at
             )
@@ -339,16 +343,27 @@ fn remove(cache: &Cache, kind: &str, id: &str) -> Result<bool> {
 }
 
 impl Cache {
-    /// A lock that nobody gets who uses the entry, or has it made. `None` where somebody does.
-    fn lock_to_remove(&self, kind: &str, id: &str) -> Option<File> {
-        let path = match kind {
+    /// The file that is locked by whoever uses the entry.
+    fn lock_file(&self, kind: &str, id: &str) -> PathBuf {
+        match kind {
             // Whoever works in a private apt root holds this one.
             "apt" => self
                 .root()
                 .join("locks")
                 .join(file_name(&format!("apt {id}"))),
             _ => self.use_file(kind, id),
-        };
+        }
+    }
+
+    /// Whether somebody uses the entry now. Looking is no use, so nothing is written.
+    fn is_in_use(&self, kind: &str, id: &str) -> bool {
+        let file = File::open(self.lock_file(kind, id));
+        file.is_ok_and(|file| file.try_lock().is_err())
+    }
+
+    /// A lock that nobody gets who uses the entry, or has it made. `None` where somebody does.
+    fn lock_to_remove(&self, kind: &str, id: &str) -> Option<File> {
+        let path = self.lock_file(kind, id);
         fs::create_dir_all(path.parent()?).ok()?;
         let file = File::options().append(true).create(true).open(path).ok()?;
         file.try_lock().ok()?;
@@ -441,6 +456,15 @@ mod tests {
     }
 
     #[test]
+    fn to_look_at_the_cache_is_not_to_use_it() {
+        let (_dir, cache) = cache();
+        let file = cache.use_file("kernels", "never-used");
+        fs::create_dir_all(cache.root().join("kernels/never-used")).unwrap();
+        assert_eq!(list(&cache).len(), 4);
+        assert!(!file.exists());
+    }
+
+    #[test]
     fn what_a_run_directory_names_stays_until_it_is_said_or_the_run_is_gone() {
         let (dir, cache) = cache();
         let run = dir.path().join("run");
@@ -456,10 +480,11 @@ mod tests {
             (ids(&pruned.removed), ids(&pruned.kept)),
             (vec!["mid", "new"], vec!["old"])
         );
-        let said = pruned.lines().join("\n");
+        let said = pruned.lines(Mode::Remove).join("\n");
         assert!(said.contains("run directories name 1 entries"), "{said}");
         let told = prune(&cache, 0, Named::MayGo, Mode::Tell).unwrap();
-        let said = told.lines().join("\n");
+        let said = told.lines(Mode::Tell).join("\n");
+        assert!(said.starts_with("cache: would remove "), "{said}");
         assert!(said.contains("/run, which cannot go on"), "{said}");
         fs::remove_file(run.join("journal.jsonl")).unwrap();
         let pruned = prune(&cache, 0, Named::Stay, Mode::Remove).unwrap();

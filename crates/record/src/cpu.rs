@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 /// CPU features that make kernels and the C library use REP string instructions for most copies and fills.
 ///
 /// An emulator that counts instructions charges every iteration of such an instruction, mostly one per byte,
-/// where a CPU moves 32 bytes or more a cycle. Without the features, copies move 8 bytes an instruction.
+/// where a CPU moves 32 bytes or more a cycle.
 pub const FAST_STRING_FEATURES: [&str; 5] = ["erms", "fsrm", "fzrm", "fsrs", "fsrc"];
 
 /// What kernels before 6.4 call a CPU on which they copy and fill with `rep movsq` and `rep stosq` where it has no fast
 /// strings; later ones copy in a loop of plain moves there. It is the kernel's own flag, not the CPU's.
 pub const REP_GOOD: &str = "rep_good";
 
-/// What a guest under counted instructions must lack: with it kernels of different versions copy by instructions that
-/// count differently, although no CPU of today has them run either way.
+/// What a guest under counted instructions must lack: with any of these, kernels of different versions copy with
+/// different instructions, and the count compares those.
 pub const MISLEADING_FEATURES: [&str; 6] = ["erms", "fsrm", "fzrm", "fsrs", "fsrc", REP_GOOD];
 
 /// The key of the fact that says whether a guest's CPU has a feature; its value is a [`Presence`]'s word.

@@ -61,7 +61,9 @@ fn read_all(place: &Path, nowhere: &File, room_bytes: &mut u64) {
         };
         if kind.is_dir() && !UNREAD.iter().any(|place| entry.path().ends_with(place)) {
             read_all(&entry.path(), nowhere, room_bytes);
-        } else if kind.is_file() && let Ok(file) = File::open(entry.path()) {
+        } else if kind.is_file()
+            && let Ok(file) = File::open(entry.path())
+        {
             // The disk is asked for all files of a folder before the first is waited for.
             let _ = fadvise(&file, 0, None, Advice::WillNeed);
             files.push(file);

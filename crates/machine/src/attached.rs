@@ -234,6 +234,10 @@ impl Guest for Attached {
         self.console.tail(lines)
     }
 
+    fn starved(&self) -> Duration {
+        program::starved(self.child.id())
+    }
+
     fn complaint(&mut self) -> Option<String> {
         let said = self.complaints_told();
         said.lines()

@@ -67,6 +67,8 @@ pub enum Behaviour {
     NeverSpeaks,
     /// The kernel panics while it boots.
     Panics,
+    /// It measures, but waits ten minutes for a CPU before each of its first words.
+    Starves,
     /// The agent greets, begins and falls silent.
     FallsSilent,
     /// The machine ends in the middle of the load.
@@ -138,6 +140,8 @@ impl Machine for FakeMachine {
         Ok(Box::new(FakeGuest {
             script,
             clock: self.clock.clone(),
+            is_starving: behaviour == Behaviour::Starves,
+            starved: Duration::ZERO,
         }))
     }
 }
@@ -155,6 +159,17 @@ struct FakeGuest {
     /// What happens, and after how long.
     script: VecDeque<(Duration, Happening)>,
     clock: FakeClock,
+    is_starving: bool,
+    starved: Duration,
+}
+
+impl FakeGuest {
+    fn pass(&mut self, time: Duration) {
+        self.clock.pass(time);
+        if self.is_starving {
+            self.starved += time;
+        }
+    }
 }
 
 impl Guest for FakeGuest {
@@ -163,21 +178,23 @@ impl Guest for FakeGuest {
     }
 
     fn next(&mut self, patience: Duration) -> Happening {
-        match self.script.front_mut() {
-            Some((delay, _)) if *delay <= patience => {
-                self.clock.pass(*delay);
-                self.script.pop_front().expect("the front was just seen").1
+        match self.script.pop_front() {
+            Some((delay, happening)) if delay <= patience => {
+                self.pass(delay);
+                happening
             }
-            Some((delay, _)) => {
-                *delay -= patience;
-                self.clock.pass(patience);
-                Happening::Quiet
-            }
-            None => {
-                self.clock.pass(patience);
+            waited => {
+                if let Some((delay, happening)) = waited {
+                    self.script.push_front((delay - patience, happening));
+                }
+                self.pass(patience);
                 Happening::Quiet
             }
         }
+    }
+
+    fn starved(&self) -> Duration {
+        self.starved
     }
 
     fn console(&self, lines: usize) -> Vec<String> {
@@ -250,6 +267,14 @@ fn script(
         }
         Behaviour::Lies => served.chain(results(lie(&truth))).collect(),
         Behaviour::Measures => served.chain(results(done(&truth))).collect(),
+        Behaviour::Starves => {
+            let rest = results(done(&truth));
+            let late = |(at, (delay, happening))| match at {
+                0..3 => (delay + Duration::from_secs(600), happening),
+                _ => (delay, happening),
+            };
+            served.enumerate().map(late).chain(rest).collect()
+        }
     }
 }
 

@@ -45,6 +45,11 @@ pub trait Guest {
     /// The last lines of the console, oldest first.
     fn console(&self, lines: usize) -> Vec<String>;
 
+    /// How long it has waited so far for a CPU of the host that others had: no silence of its own.
+    fn starved(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// What the machine itself, not the guest, complains of; its first line.
     fn complaint(&mut self) -> Option<String> {
         None

@@ -199,6 +199,24 @@ pub(crate) fn kill(child: &mut Child) {
     let _ = child.wait();
 }
 
+/// How long the one of a process's threads that waited most has waited for a CPU that others had; nothing where the
+/// kernel does not say.
+pub(crate) fn starved(process: u32) -> Duration {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task"));
+    let threads = threads.into_iter().flatten().flatten();
+    let waits = threads.filter_map(|thread| {
+        let account = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        run_delay(&account)
+    });
+    waits.max().unwrap_or_default()
+}
+
+/// The second field of a `schedstat`: nanoseconds on a run queue, ready and not running.
+fn run_delay(schedstat: &str) -> Option<Duration> {
+    let field = schedstat.split_whitespace().nth(1)?;
+    field.parse().ok().map(Duration::from_nanos)
+}
+
 /// A file in memory that a program writes to and we read: no path, no disk, no pipe to fill up.
 pub(crate) struct Scratch(File);
 
@@ -299,6 +317,21 @@ mod tests {
         sleep.args(["-c", "sleep 600"]);
         let why = run_within(Duration::ZERO, &mut sleep, task).unwrap_err();
         assert_eq!(why.to_string(), "sh did not end within 0 s");
+    }
+
+    #[test]
+    fn the_wait_for_a_cpu_is_told_apart() {
+        let account = "1035000000 72000000 4711\n";
+        assert_eq!(run_delay(account), Some(Duration::from_millis(72)));
+        assert_eq!(run_delay(""), None);
+        // Nobody can have waited longer than the process is old, and nobody is a process of this number.
+        let began = Instant::now();
+        let mut sleep = Command::new("sleep").arg("600").spawn().unwrap();
+        let waited = starved(sleep.id());
+        sleep.kill().unwrap();
+        sleep.wait().unwrap();
+        assert!(waited < began.elapsed());
+        assert_eq!(starved(u32::MAX), Duration::ZERO);
     }
 
     #[test]

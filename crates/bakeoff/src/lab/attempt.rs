@@ -98,6 +98,7 @@ pub(crate) fn run(
         session: Session::new(bench.greeting.clone()),
         start,
         last_word: start,
+        starved: Duration::ZERO,
         boot: None,
         samples: Vec::new(),
         host_time: HostTime::begin(start),
@@ -252,6 +253,8 @@ struct Talk<'t> {
     session: Session,
     start: Duration,
     last_word: Duration,
+    /// What the guest had waited for the host's CPUs when it spoke last.
+    starved: Duration,
     boot: Option<Duration>,
     samples: Vec<Sample>,
     host_time: HostTime,
@@ -286,8 +289,10 @@ impl Talk<'_> {
         let machine = &self.bench.plan.machine;
         let now = self.bench.clock.now();
         let limit = |from: Duration, limit: Duration| (from + limit).saturating_sub(now);
+        // On a host that is busy with others a guest has no time to speak in.
+        let starved = self.guest.starved().saturating_sub(self.starved);
         let boot = (
-            limit(self.start, machine.boot_timeout),
+            limit(self.start + starved, machine.boot_timeout),
             VoidReason::BootTimeout,
             format!(
                 "no word from the agent in {}",
@@ -295,7 +300,7 @@ impl Talk<'_> {
             ),
         );
         let silence = (
-            limit(self.last_word, machine.silence),
+            limit(self.last_word + starved, machine.silence),
             VoidReason::Silent,
             format!("agent silent for {}", show_duration(machine.silence)),
         );
@@ -314,6 +319,7 @@ impl Talk<'_> {
 
     fn hear(&mut self, message: FromAgent, job: &Job) -> Option<End> {
         self.last_word = self.bench.clock.now();
+        self.starved = self.guest.starved();
         let word = match self.session.hear(message) {
             Ok(word) => word,
             Err(why) => {

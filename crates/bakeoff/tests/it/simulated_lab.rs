@@ -236,6 +236,15 @@ fn every_failed_boot_is_void_with_its_reason_and_tried_once_more() {
 }
 
 #[test]
+fn a_guest_that_waits_for_a_busy_host_is_not_taken_for_silent() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::new(1.10, 0.001, &[Behaviour::Starves]);
+    world.run(dir.path(), |_| false).unwrap();
+    assert_eq!(voids(dir.path()), []);
+    assert_eq!(primary(dir.path()).0, Verdict::Better);
+}
+
+#[test]
 fn a_guest_that_dies_under_load_leaves_its_samples() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::new(1.10, 0.001, &[Behaviour::Exits]);

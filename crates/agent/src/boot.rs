@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! pid 1: mounts, fork, reaps whatever ends ------------------ agent has ended --> power off
-//!          \-- agent: modules, port, hello, job, image ... done or failed --/
+//!          \-- agent: modules, channel, hello, job, image ... done or failed --/
 //! ```
 //! The work is done in a child, so that the first process can do its duty, reaping orphans, with one
 //! plain loop that never takes a status away from who waits for it; and so that even an agent that is
@@ -18,20 +18,20 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use record::protocol::{self, FromAgent, Job};
 use record::trial::VoidReason;
-use record::wire::{self, FromAgent, Job};
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 use rustix::system::{RebootCommand, reboot};
 use workload::Workload;
 
 use crate::boot::modules::Modules;
-use crate::job::Ground;
+use crate::channel::Channel;
+use crate::job::Environment;
 use crate::needs::{self, GROUND_MODULES, LINE_MODULES};
-use crate::port::Port;
-use crate::talk::{self, SAID, UNSAID};
+use crate::session::{self, SAID, UNSAID};
 
 /// Guest time that a kernel has to finish setting itself up; 7.2 takes 3 s of it.
-const SETTLING: Duration = Duration::from_secs(60);
+const MAX_IDLE_WAIT: Duration = Duration::from_secs(60);
 
 /// As `crate::init`.
 pub(crate) fn init(build: &str) -> ! {
@@ -77,9 +77,9 @@ fn report_end(status: WaitStatus) {
         (None, code) => format!("agent ended with status {}", code.unwrap_or(-1)),
     };
     eprintln!("bakeoff agent: {end} (see the console above)");
-    if let Ok(mut port) = Port::open_now() {
+    if let Ok(mut channel) = Channel::open_now() {
         let (reason, detail) = (VoidReason::AgentFailed, end);
-        let _ = wire::send(&mut port, &FromAgent::Failed { reason, detail });
+        let _ = protocol::send(&mut channel, &FromAgent::Failed { reason, detail });
     }
 }
 
@@ -95,21 +95,21 @@ fn power_off() -> ! {
 /// The agent's life; its exit status.
 fn agent(build: &str) -> i32 {
     let modules = Modules::of_this_kernel();
-    let port = match reach_host(&modules) {
-        Ok(port) => port,
+    let channel = match reach_host(&modules) {
+        Ok(channel) => channel,
         Err(why) => {
             eprintln!("bakeoff agent: {why:#}");
             return UNSAID;
         }
     };
-    talk::hold(port, build, power_off, &|job, workload| {
-        prepare_ground(&modules, job, workload)
+    session::hold(channel, build, power_off, &|job, workload| {
+        prepare_environment(&modules, job, workload)
     })
 }
 
-fn reach_host(modules: &Modules) -> Result<Port> {
+fn reach_host(modules: &Modules) -> Result<Channel> {
     let missing = modules.load_all(LINE_MODULES)?;
-    Port::open().with_context(|| missing_words(&missing))
+    Channel::open().with_context(|| missing_words(&missing))
 }
 
 /// What to add to an error that modules may explain.
@@ -125,7 +125,11 @@ fn missing_words(missing: &[String]) -> String {
 
 /// Loads what the job needs, and makes the image the root: modules are in the initramfs, out of reach
 /// from then on.
-fn prepare_ground(modules: &Modules, job: &Job, workload: &dyn Workload) -> Result<Ground> {
+fn prepare_environment(
+    modules: &Modules,
+    job: &Job,
+    workload: &dyn Workload,
+) -> Result<Environment> {
     let mut missing = modules.load_all(GROUND_MODULES)?;
     missing.extend(modules.load_all(&workload.modules())?);
     for module in needs::of_sysctls(&job.sysctl) {
@@ -137,14 +141,14 @@ fn prepare_ground(modules: &Modules, job: &Job, workload: &dyn Workload) -> Resu
     let kernel_config = modules.kernel_config();
     root::switch().with_context(|| missing_words(&missing))?;
     preload::programs();
-    Ok(Ground {
+    Ok(Environment {
         dir: PathBuf::from(root::STAGE),
         cgroup: PathBuf::from("/sys/fs/cgroup/bakeoff"),
         kernel_config,
         disk: Path::new(root::SECOND_DISK)
             .exists()
             .then(|| root::SECOND_DISK.into()),
-        settling: SETTLING,
+        max_idle_wait: MAX_IDLE_WAIT,
     })
 }
 

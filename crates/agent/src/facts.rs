@@ -19,9 +19,9 @@ use sha2::{Digest, Sha256};
 use workload::stage::command;
 
 use crate::cpus;
+use crate::netns::NetnsPair;
 use crate::sampler::whole_disks;
 use crate::services::Running;
-use crate::wire::Wire;
 
 /// Version of the collection.
 const VERSION: u32 = 1;
@@ -110,19 +110,19 @@ const STATES: &[&str] = &[
 
 /// Collects them all. `kernel_config` is the configuration where it was found before the image was
 /// mounted; `/proc/config.gz` goes before it.
-pub fn collect(wire: &Wire, services: &[Running], kernel_config: Option<&str>) -> Facts {
+pub fn collect(netns: &NetnsPair, services: &[Running], kernel_config: Option<&str>) -> Facts {
     let mut values = BTreeMap::new();
     collect_files(&mut values);
     collect_cpu(&mut values);
     collect_fast_strings(&mut values);
     collect_disks(&mut values);
-    collect_network(&mut values, wire);
+    collect_network(&mut values, netns);
     collect_userland(&mut values);
     for running in services {
         collect_service(&mut values, running);
     }
     // From the server's namespace: `net.*` there is what the server met, the rest is the whole kernel's.
-    let sysctls = wire.server.within(|| {
+    let sysctls = netns.server.within(|| {
         let mut sysctls = BTreeMap::new();
         collect_sysctls(Path::new("/proc/sys"), &mut sysctls);
         sysctls
@@ -304,9 +304,9 @@ fn collect_disks(values: &mut Values) {
     }
 }
 
-/// What ip(8) says of both ends of the wire, without addresses, which are random.
-fn collect_network(values: &mut Values, wire: &Wire) {
-    for (name, side) in [("server", &wire.server), ("client", &wire.client)] {
+/// What ip(8) says of both network namespaces, without addresses, which are random.
+fn collect_network(values: &mut Values, netns: &NetnsPair) {
+    for (name, side) in [("server", &netns.server), ("client", &netns.client)] {
         let output = side.within(|| command("ip").args(["-details", "link", "show"]).output());
         if let Ok(Ok(output)) = output {
             let text = String::from_utf8_lossy(&output.stdout);
@@ -364,7 +364,7 @@ fn collect_service(values: &mut Values, running: &Running) {
     keep(
         values,
         format!("workers:{name}"),
-        &running.cell.processes().len().to_string(),
+        &running.cgroup.processes().len().to_string(),
     );
 }
 

@@ -1,4 +1,4 @@
-//! One job from its sysctls to its yield. Nothing in here knows what machine it is on.
+//! One job from its sysctls to its result. Nothing in here knows what machine it is on.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,39 +9,39 @@ use anyhow::{Context, Result};
 use load::Tick;
 use record::evidence::Sample;
 use record::plan::Tuning;
+use record::protocol::{FromAgent, Job, JobResult, Phase};
 use record::trial::VoidReason;
-use record::wire::{FromAgent, Job, Phase, Yield};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use workload::config::ArmConfig;
 use workload::figures::Seen;
 use workload::stage::Stage;
 use workload::{Driven, Timing, Watcher, Workload, Wrong};
 
-use crate::cells::{CLIENTS, Cells};
+use crate::cgroup::{CLIENTS, Cgroups};
+use crate::cpu_hog::CpuHog;
 use crate::cpus::{self, Cpus};
 use crate::disk;
 use crate::facts;
+use crate::netns::{CLIENT, NetnsPair, SERVER};
 use crate::sampler::Sampler;
 use crate::services::{self, Running};
-use crate::settle;
 use crate::sysctl;
-use crate::thief::Thief;
+use crate::wait_idle;
 use crate::watch::{self, Watch, Watched};
-use crate::wire::{CLIENT, SERVER, Wire};
 
-/// Where a job is done.
+/// Where a job runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ground {
+pub struct Environment {
     /// Empty directory for the workload's data, in memory.
     pub dir: PathBuf,
     /// Directory of a cgroup2 file system that may be made.
     pub cgroup: PathBuf,
-    /// The kernel's configuration, where the ground knows better than `/proc/config.gz`.
+    /// The kernel's configuration, where the machine knows better than `/proc/config.gz`.
     pub kernel_config: Option<String>,
     /// The workload's own disk, if the machine has one.
     pub disk: Option<PathBuf>,
-    /// Longest wait for the system to become quiet.
-    pub settling: Duration,
+    /// Longest wait for the system to become idle.
+    pub max_idle_wait: Duration,
 }
 
 /// Why a job gave no figure.
@@ -81,41 +81,41 @@ const OPEN_FILES: u64 = 1 << 20;
 /// Does a job. `stop` ends it early, with a failure.
 pub fn perform(
     job: &Job,
-    ground: &Ground,
+    environment: &Environment,
     stop: &AtomicBool,
     tell: &Tell<'_>,
-) -> Result<Yield, Failure> {
+) -> Result<JobResult, Failure> {
     tell(FromAgent::Phase(Phase::SettingUp));
     let workload = workload::revive(&job.workload)?;
     raise_open_files().context("raise the limit of open files")?;
-    let cells = Cells::make(&ground.cgroup)?;
-    let clients = cells.cell(CLIENTS)?;
+    let cgroups = Cgroups::make(&environment.cgroup)?;
+    let clients = cgroups.child(CLIENTS)?;
     let _joined = clients.join()?;
-    let wire = Wire::lay()?;
-    sysctl::set(&job.sysctl, &wire)?;
-    disk::schedule(ground.disk.as_deref(), &job.tuning.io_scheduler)?;
+    let netns = NetnsPair::create()?;
+    sysctl::set(&job.sysctl, &netns)?;
+    disk::schedule(environment.disk.as_deref(), &job.tuning.io_scheduler)?;
     let cpus = cpus::own()?;
-    let stage = stage(job, ground, &cpus)?;
+    let stage = stage(job, environment, &cpus)?;
 
     tell(FromAgent::Phase(Phase::Starting));
-    let play = Play {
+    let context = TrialContext {
         workload: &*workload,
         stage: &stage,
-        wire: &wire,
+        netns: &netns,
         tuning: &job.tuning,
     };
-    let mut services = start_all(&play, &cells, stop)?;
+    let mut services = start_all(&context, &cgroups, stop)?;
     let mut counted = vec![&clients];
-    counted.extend(services.iter().map(|running| &running.cell));
-    let sampler = Sampler::open(&wire.server, &counted, cpus.clone())?;
+    counted.extend(services.iter().map(|running| &running.cgroup));
+    let sampler = Sampler::open(&netns.server, &counted, cpus.clone())?;
 
     tell(FromAgent::Phase(Phase::Settling));
-    let settled = settle::wait(&cpus, ground.settling, stop)?;
-    let thief = (job.tuning.plant > 0.0).then(|| Thief::begin(job.tuning.plant));
-    let thief = thief.transpose()?;
-    let loaded = load(&play, sampler, stop, tell);
+    let settled = wait_idle::wait_idle(&cpus, environment.max_idle_wait, stop)?;
+    let hog = (job.tuning.plant > 0.0).then(|| CpuHog::begin(job.tuning.plant));
+    let hog = hog.transpose()?;
+    let loaded = load(&context, sampler, stop, tell);
     let (driven, watched) = loaded.map_err(|failure| explain(failure, &mut services))?;
-    drop(thief);
+    drop(hog);
 
     tell(FromAgent::Phase(Phase::Collecting));
     for running in &mut services {
@@ -131,11 +131,11 @@ pub fn perform(
     };
     let figures = workload.figures(&seen);
     let figures = figures.map_err(|why| Failure::of(VoidReason::CheckFailed, why))?;
-    let mut facts = facts::collect(&wire, &services, ground.kernel_config.as_deref());
+    let mut facts = facts::collect(&netns, &services, environment.kernel_config.as_deref());
     facts
         .values
         .insert("agent:settled".into(), settled.to_string());
-    Ok(Yield {
+    Ok(JobResult {
         figures,
         curves: driven.curves,
         load: driven.load,
@@ -160,34 +160,39 @@ fn raise_open_files() -> Result<()> {
     Ok(())
 }
 
-fn stage(job: &Job, ground: &Ground, cpus: &Cpus) -> Result<Stage> {
-    fs::create_dir_all(&ground.dir).with_context(|| format!("make {}", ground.dir.display()))?;
+fn stage(job: &Job, environment: &Environment, cpus: &Cpus) -> Result<Stage> {
+    fs::create_dir_all(&environment.dir)
+        .with_context(|| format!("make {}", environment.dir.display()))?;
     Ok(Stage {
-        dir: ground.dir.clone(),
+        dir: environment.dir.clone(),
         server: SERVER,
         client: CLIENT,
         cpus: cpus.count,
         seed: job.seed,
-        disk: ground.disk.clone(),
+        disk: environment.disk.clone(),
         config: ArmConfig::of(&job.tuning),
     })
 }
 
-/// What is played, and where.
-struct Play<'p> {
+/// A workload and where it runs.
+struct TrialContext<'p> {
     workload: &'p dyn Workload,
     stage: &'p Stage,
-    wire: &'p Wire,
+    netns: &'p NetnsPair,
     tuning: &'p Tuning,
 }
 
-fn start_all(play: &Play<'_>, cells: &Cells, stop: &AtomicBool) -> Result<Vec<Running>, Failure> {
-    let Play {
+fn start_all(
+    context: &TrialContext<'_>,
+    cgroups: &Cgroups,
+    stop: &AtomicBool,
+) -> Result<Vec<Running>, Failure> {
+    let TrialContext {
         workload,
         stage,
-        wire,
+        netns,
         tuning,
-    } = play;
+    } = context;
     let failed = |why: String| Failure::of(VoidReason::ServiceFailed, why);
     // What a tool finds wrong while it sets a server up is the server's: nothing has been served yet.
     let prepared = workload.prepare(stage).map_err(|why| {
@@ -200,9 +205,9 @@ fn start_all(play: &Play<'_>, cells: &Cells, stop: &AtomicBool) -> Result<Vec<Ru
     let mut services = Vec::new();
     for mut service in prepared? {
         services::exchange(&mut service, &tuning.programs);
-        let started = services::start(service, &tuning.env, (wire, cells), &stage.dir);
+        let started = services::start(service, &tuning.env, (netns, cgroups), &stage.dir);
         let mut running = started.map_err(|why| failed(format!("{why:#}")))?;
-        running.wait_until_it_answers(wire, stop).map_err(failed)?;
+        running.wait_until_it_answers(netns, stop).map_err(failed)?;
         services.push(running);
     }
     Ok(services)
@@ -210,23 +215,23 @@ fn start_all(play: &Play<'_>, cells: &Cells, stop: &AtomicBool) -> Result<Vec<Ru
 
 /// Drives the load from the clients' side while the sampler watches.
 fn load(
-    play: &Play<'_>,
+    context: &TrialContext<'_>,
     sampler: Sampler,
     stop: &AtomicBool,
     tell: &Tell<'_>,
 ) -> Result<(Driven, Watched), Failure> {
-    let mut gallery = Gallery {
-        timing: play.workload.timing(),
+    let mut observer = LoadObserver {
+        timing: context.workload.timing(),
         tell,
         sampler: Some(sampler),
         watch: None,
         measuring: false,
     };
-    let driven = play
-        .wire
+    let driven = context
+        .netns
         .client
-        .within(|| play.workload.drive(play.stage, stop, &mut gallery))?;
-    let watched = gallery.watch.map(|watch| {
+        .within(|| context.workload.drive(context.stage, stop, &mut observer))?;
+    let watched = observer.watch.map(|watch| {
         let (watched, fresh) = watch.end();
         tell_samples(tell, fresh);
         watched
@@ -256,7 +261,7 @@ fn explain(failure: Failure, services: &mut [Running]) -> Failure {
 }
 
 /// Watches the drive: has the sampler begin with it, and tells the host.
-struct Gallery<'g> {
+struct LoadObserver<'g> {
     timing: Timing,
     tell: &'g Tell<'g>,
     sampler: Option<Sampler>,
@@ -264,7 +269,7 @@ struct Gallery<'g> {
     measuring: bool,
 }
 
-impl Watcher for Gallery<'_> {
+impl Watcher for LoadObserver<'_> {
     fn begins(&mut self) {
         let sampler = self.sampler.take().expect("a drive begins once");
         self.watch = Some(watch::begin(sampler, self.timing));

@@ -9,23 +9,23 @@
 //! and a cgroup of its own, on a copy of the file system that keeps nothing. The agent does one job and never learns that there is another arm.
 
 mod boot;
-pub mod cells;
+pub mod cgroup;
+mod channel;
+mod cpu_hog;
 mod cpus;
 mod disk;
 pub mod facts;
 pub mod job;
-mod live;
+mod local;
 pub mod needs;
-mod port;
+pub mod netns;
 pub mod proc;
 pub mod sampler;
 pub mod services;
-pub mod settle;
+mod session;
 pub mod sysctl;
-mod talk;
-mod thief;
+pub mod wait_idle;
 pub mod watch;
-pub mod wire;
 
 /// Whether this process is the first of a guest: the kernel starts `/init` of an initramfs as pid 1.
 pub fn is_first_process() -> bool {
@@ -38,7 +38,7 @@ pub fn is_first_process() -> bool {
 /// Does one job on a live host, for the host's side of this program at the other end of standard input, and
 /// returns the exit status. `cgroup` is the one that this process is in. To be called in PID and mount namespaces made for it, as root.
 pub fn live(build: &str, cgroup: &std::path::Path) -> i32 {
-    live::serve(build, cgroup)
+    local::serve(build, cgroup)
 }
 
 /// Runs a guest from its first to its last moment, in place of everything else that this program does.

@@ -16,10 +16,10 @@ use record::evidence::{Cpu, Disk, Memory, Pressure, Sample, ServiceUse};
 use rustix::time::{ClockId, clock_gettime};
 use workload::figures::Meter;
 
-use crate::cells::Cell;
+use crate::cgroup::Cgroup;
 use crate::cpus::Cpus;
+use crate::netns::Netns;
 use crate::proc::{self, CellTime, Stat};
-use crate::wire::Side;
 
 /// Processes of one service whose memory is read in one sample.
 const RSS_READS: usize = 32;
@@ -35,7 +35,7 @@ pub struct Sampler {
     /// `snmp` and `netstat` of the server's namespace, and which of their TCP values are counters.
     tcp: [(File, Vec<bool>); 2],
     diskstats: Option<File>,
-    cells: Vec<CellFiles>,
+    cgroups: Vec<CellFiles>,
     softirq_names: Vec<String>,
     tcp_names: Vec<String>,
     disks: Vec<String>,
@@ -69,7 +69,7 @@ pub struct Reading {
     pressure: Option<Pressure>,
     tcp: Vec<u64>,
     disk: Disk,
-    cells: Vec<CellReading>,
+    cgroups: Vec<CellReading>,
     cost: Duration,
 }
 
@@ -82,9 +82,9 @@ struct CellReading {
 }
 
 impl Sampler {
-    /// Opens all files. TCP counters are those of `server`, services are `cells`, and CPU
+    /// Opens all files. TCP counters are those of `server`, services are `cgroups`, and CPU
     /// time is that of `cpus`.
-    pub fn open(server: &Side, cells: &[&Cell], cpus: Cpus) -> Result<Self> {
+    pub fn open(server: &Netns, cgroups: &[&Cgroup], cpus: Cpus) -> Result<Self> {
         let mut buffer = vec![0; 64 << 10];
         let softirqs = File::open("/proc/softirqs").ok();
         let text = softirqs.as_ref().map(|file| slurp(file, &mut buffer));
@@ -102,9 +102,9 @@ impl Sampler {
             pressure: open_pressure(&mut buffer),
             tcp: [(snmp, keep_snmp), (netstat, keep_netstat)],
             diskstats: File::open("/proc/diskstats").ok(),
-            cells: cells
+            cgroups: cgroups
                 .iter()
-                .map(|cell| CellFiles::open(cell))
+                .map(|cgroup| CellFiles::open(cgroup))
                 .collect::<Result<_>>()?,
             softirq_names,
             tcp_names,
@@ -126,9 +126,9 @@ impl Sampler {
         let bound = &self.cpus.bound;
         let run_time_ns = run_time_ns.and_then(|text| proc::run_time_ns(text, bound));
         let stat = proc::stat(slurp(&self.stat, buffer), bound);
-        let cells = self.cells.iter_mut();
-        let cells = cells
-            .map(|cell| cell.read(self.page_bytes, buffer))
+        let cgroups = self.cgroups.iter_mut();
+        let cgroups = cgroups
+            .map(|cgroup| cgroup.read(self.page_bytes, buffer))
             .collect();
         let memory = proc::memory(slurp(&self.meminfo, buffer));
         let softirqs = self
@@ -158,7 +158,7 @@ impl Sampler {
             pressure,
             tcp,
             disk,
-            cells,
+            cgroups,
             cost: thread_time().saturating_sub(begun),
         }
     }
@@ -199,10 +199,13 @@ impl Sampler {
     /// What the system used between the two ends of the window.
     pub fn meter(&self, open: &Reading, close: &Reading) -> Meter {
         let window = close.at - open.at;
-        let cells = self.cells.iter().zip(open.cells.iter().zip(&close.cells));
-        let services = cells.map(|(cell, (old, new))| {
+        let cgroups = self
+            .cgroups
+            .iter()
+            .zip(open.cgroups.iter().zip(&close.cgroups));
+        let services = cgroups.map(|(cgroup, (old, new))| {
             let used_us = since(old.time.usage_us, new.time.usage_us);
-            (cell.name.clone(), Duration::from_micros(used_us))
+            (cgroup.name.clone(), Duration::from_micros(used_us))
         });
         Meter {
             window,
@@ -243,9 +246,12 @@ impl Sampler {
     }
 
     fn services(&self, old: &Reading, new: &Reading) -> Vec<ServiceUse> {
-        let cells = self.cells.iter().zip(old.cells.iter().zip(&new.cells));
-        let uses = cells.map(|(cell, (old, new))| ServiceUse {
-            service: cell.name.clone(),
+        let cgroups = self
+            .cgroups
+            .iter()
+            .zip(old.cgroups.iter().zip(&new.cgroups));
+        let uses = cgroups.map(|(cgroup, (old, new))| ServiceUse {
+            service: cgroup.name.clone(),
             processes: new.processes,
             threads: new.threads,
             user_ms: since(old.time.user_us, new.time.user_us) / 1000,
@@ -257,10 +263,10 @@ impl Sampler {
 }
 
 impl CellFiles {
-    fn open(cell: &Cell) -> Result<Self> {
-        let file = |name| open(cell.dir.join(name));
+    fn open(cgroup: &Cgroup) -> Result<Self> {
+        let file = |name| open(cgroup.dir.join(name));
         Ok(Self {
-            name: cell.name.clone(),
+            name: cgroup.name.clone(),
             time: file("cpu.stat")?,
             processes: file("cgroup.procs")?,
             threads: file("cgroup.threads")?,

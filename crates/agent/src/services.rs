@@ -1,4 +1,4 @@
-//! Services at work: started in the server's namespace and a cell of their own, waited for until they
+//! Services at work: started in the server's namespace and a cgroup of their own, waited for until they
 //! answer, ended with everything they started.
 
 use std::collections::BTreeMap;
@@ -16,8 +16,8 @@ use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal
 use workload::service::Service;
 use workload::stage::command;
 
-use crate::cells::{Cell, Cells};
-use crate::wire::Wire;
+use crate::cgroup::{Cgroup, Cgroups};
+use crate::netns::NetnsPair;
 
 /// Lines of each log that an error shows.
 const LOG_LINES: usize = 20;
@@ -34,7 +34,7 @@ pub struct Running {
     /// What it is.
     pub service: Service,
     /// Where its processes are counted.
-    pub cell: Cell,
+    pub cgroup: Cgroup,
     leader: Child,
     output: PathBuf,
 }
@@ -60,16 +60,16 @@ pub fn exchange(service: &mut Service, programs: &BTreeMap<String, String>) {
 pub fn start(
     service: Service,
     env: &BTreeMap<String, String>,
-    (wire, cells): (&Wire, &Cells),
+    (netns, cgroups): (&NetnsPair, &Cgroups),
     logs: &Path,
 ) -> Result<Running> {
-    let cell = cells.cell(&service.name)?;
+    let cgroup = cgroups.child(&service.name)?;
     let output = logs.join(format!("{}.log", service.name));
-    let leader = spawn(&service, env, (wire, &cell), &output);
+    let leader = spawn(&service, env, (netns, &cgroup), &output);
     let leader = leader.with_context(|| format!("start {}", service.command.join(" ")))?;
     Ok(Running {
         service,
-        cell,
+        cgroup,
         leader,
         output,
     })
@@ -82,7 +82,7 @@ pub fn start(
 fn spawn(
     service: &Service,
     env: &BTreeMap<String, String>,
-    (wire, cell): (&Wire, &Cell),
+    (netns, cgroup): (&NetnsPair, &Cgroup),
     output: &Path,
 ) -> Result<Child> {
     let (program, arguments) = service
@@ -90,8 +90,8 @@ fn spawn(
         .split_first()
         .context("a service without a command")?;
     let log = File::create(output).with_context(|| format!("make {}", output.display()))?;
-    let door = cell.door()?;
-    let network = wire.server.try_clone()?;
+    let door = cgroup.procs_file()?;
+    let network = netns.server.try_clone()?;
     let mut command = command(program);
     command
         .args(arguments)
@@ -116,11 +116,15 @@ fn spawn(
 impl Running {
     /// Asks from the clients' side until the answer is right. Says why not: ended, or out of patience,
     /// with the last lines of the logs.
-    pub fn wait_until_it_answers(&mut self, wire: &Wire, stop: &AtomicBool) -> Result<(), String> {
+    pub fn wait_until_it_answers(
+        &mut self,
+        netns: &NetnsPair,
+        stop: &AtomicBool,
+    ) -> Result<(), String> {
         let patience_ends = Instant::now() + self.service.patience;
         loop {
             self.check_alive()?;
-            let answer = wire.client.within(|| self.service.probe.ask());
+            let answer = netns.client.within(|| self.service.probe.ask());
             let Err(why) = answer.unwrap_or_else(|why| Err(format!("{why:#}"))) else {
                 return Ok(());
             };
@@ -174,7 +178,7 @@ impl Drop for Running {
         // A process may fork while the list is read, so the list is read until it is empty.
         let end = Instant::now() + GRACE;
         while Instant::now() < end {
-            let left = self.cell.processes();
+            let left = self.cgroup.processes();
             if left.is_empty() {
                 break;
             }

@@ -12,15 +12,15 @@ use std::io;
 use anyhow::{Result, bail};
 use record::plan;
 
-use crate::wire::Wire;
+use crate::netns::NetnsPair;
 
 /// Sets all of them, in the order of their names.
-pub fn set(sysctls: &BTreeMap<String, String>, wire: &Wire) -> Result<()> {
+pub fn set(sysctls: &BTreeMap<String, String>, netns: &NetnsPair) -> Result<()> {
     for (name, value) in sysctls {
         let here = write(name, value);
         // Sysctls of the whole kernel are missing in a namespace or read-only there.
         let there = if name.starts_with("net.") || name.starts_with("net/") {
-            wire.server.within(|| write(name, value))?
+            netns.server.within(|| write(name, value))?
         } else {
             Err(io::ErrorKind::NotFound.into())
         };

@@ -1,7 +1,7 @@
 //! Who we are, for the other side of the wire.
 
 use record::VERSION;
-use record::wire::{Greeting, PROTOCOL};
+use record::protocol::{Greeting, PROTOCOL};
 
 /// Version and build of this binary; host and agent must be of one build.
 pub fn build() -> String {

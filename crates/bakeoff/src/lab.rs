@@ -29,10 +29,10 @@ use machine::guest::Machine;
 use record::journal::{Ending, Entry, Event, Journal, Opening};
 use record::metric::Role;
 use record::plan::{Design, Plan, WorkloadPlan};
+use record::protocol::Greeting;
 use record::rundir::{self, Run, RunDir, TRIAL_VERSION, TrialRecord};
 use record::trial::{Outcome, Trial};
 use record::verdict::{Comparison, Judgement, Verdict};
-use record::wire::Greeting;
 
 use attempt::{Attempted, Bench};
 use ledger::Ledger;
@@ -83,7 +83,7 @@ pub enum Passing {
     /// Waiting for the agent's first word.
     Booting,
     /// The agent's phase.
-    Phase(record::wire::Phase),
+    Phase(record::protocol::Phase),
     /// Right answers so far, and seconds of load.
     Progress {
         /// Seconds since the load began.

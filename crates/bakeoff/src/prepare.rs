@@ -23,8 +23,8 @@ use machine::task::{Progress, Task};
 use record::VERSION;
 use record::journal::{self, Accounting, Opening};
 use record::plan::{Clock, MachineKind, Plan, WorkloadPlan};
+use record::protocol::WorkloadJob;
 use record::rundir::sha256;
-use record::wire::WorkloadJob;
 
 use crate::show::Show;
 

@@ -22,7 +22,7 @@ use machine::qemu::{BootFiles, Qemu};
 use machine::task::Task;
 use machine::{image, kernel, kvm, qemu};
 use record::plan::{Clock, DiskSpeed, MachineKind, MachinePlan};
-use record::wire::{self, FromAgent, Greeting, ToAgent};
+use record::protocol::{self, FromAgent, Greeting, ToAgent};
 use rustix::system::RebootCommand;
 
 /// What the guest loads.
@@ -112,7 +112,7 @@ fn boot_once(machine: &dyn Machine) -> Result<()> {
     let mut guest = machine.boot(Boot {
         arm: "arm",
         dir: &dir,
-        allowance_bytes: wire::allowance(Duration::from_secs(60)),
+        allowance_bytes: protocol::allowance(Duration::from_secs(60)),
     })?;
     loop {
         match guest.next(Duration::from_secs(60)) {
@@ -153,14 +153,14 @@ fn be_guest() -> Result<()> {
     }
     let mut line = open_line()?;
     let build = format!("{} {}", release.trim(), block_device());
-    wire::send(
+    protocol::send(
         &mut line,
         &FromAgent::Hello(Greeting {
-            protocol: wire::PROTOCOL,
+            protocol: protocol::PROTOCOL,
             build,
         }),
     )?;
-    let ToAgent::Stop = wire::receive::<ToAgent>(&mut line)? else {
+    let ToAgent::Stop = protocol::receive::<ToAgent>(&mut line)? else {
         bail!("expected to be stopped");
     };
     Ok(())
@@ -194,12 +194,12 @@ fn open_line() -> Result<File> {
     for _ in 0..200 {
         for port in fs::read_dir("/sys/class/virtio-ports")?.flatten() {
             let name = fs::read_to_string(port.path().join("name")).unwrap_or_default();
-            if name.trim() == wire::PORT {
+            if name.trim() == protocol::PORT {
                 let path = Path::new("/dev").join(port.file_name());
                 return Ok(File::options().read(true).write(true).open(path)?);
             }
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    bail!("no port called {}", wire::PORT)
+    bail!("no port called {}", protocol::PORT)
 }

@@ -21,9 +21,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
+use record::protocol::{self, FromAgent, Inbox, ToAgent};
 use record::text;
 use record::units::show_bytes;
-use record::wire::{self, FromAgent, Inbox, ToAgent};
 
 use crate::console::{self, Console};
 use crate::guest::{Guest, Happening};
@@ -194,7 +194,7 @@ impl Attached {
 
 impl Guest for Attached {
     fn send(&mut self, message: &ToAgent) -> Result<()> {
-        wire::send(&mut self.line, message).context("cannot speak to the agent")
+        protocol::send(&mut self.line, message).context("cannot speak to the agent")
     }
 
     fn next(&mut self, patience: Duration) -> Happening {
@@ -313,7 +313,7 @@ mod tests {
         let script = r#"printf '\026\0\0\0{"phase":"measuring"}\n' >&0; echo broken >&2; exit 3"#;
         let mut guest = guest(script, &console);
         let first = guest.next(Duration::from_secs(60));
-        let said = FromAgent::Phase(record::wire::Phase::Measuring);
+        let said = FromAgent::Phase(record::protocol::Phase::Measuring);
         assert_eq!(first, Happening::Said(Box::new(said)));
         let end = Happening::Exited("QEMU ended: exit status: 3: broken".into());
         assert_eq!(guest.next(Duration::from_secs(60)), end);

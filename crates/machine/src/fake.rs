@@ -14,8 +14,8 @@ use record::evidence::{Cpu, Facts, Memory, Sample};
 use record::latency::Latency;
 use record::load::{LoadResult, Second};
 use record::metric::{Direction, Figure, MetricSpec, Role};
+use record::protocol::{self, FromAgent, Greeting, JobResult, Phase, ToAgent};
 use record::trial::VoidReason;
-use record::wire::{self, FromAgent, Greeting, Phase, ToAgent, Yield};
 
 use crate::clock::Clock;
 use crate::guest::{Boot, Guest, Happening, Machine};
@@ -185,7 +185,8 @@ impl Guest for FakeGuest {
             }
             waited => {
                 if let Some((delay, happening)) = waited {
-                    self.script.push_front((delay - patience, happening));
+                    self.script
+                        .push_front((delay.saturating_sub(patience), happening));
                 }
                 self.pass(patience);
                 Happening::Quiet
@@ -279,15 +280,15 @@ fn script(
 }
 
 /// The messages that tell a result, a second after what came before.
-fn results(result: Yield) -> impl Iterator<Item = (Duration, Happening)> {
+fn results(result: JobResult) -> impl Iterator<Item = (Duration, Happening)> {
     let said = |word| (Duration::ZERO, Happening::Said(Box::new(word)));
-    let mut told: Vec<_> = wire::told(result).map(said).collect();
+    let mut told: Vec<_> = protocol::told(result).map(said).collect();
     told[0].0 = Duration::from_secs(1);
     told.into_iter()
 }
 
 /// A job that took less than no time.
-fn lie(truth: &Truth<'_>) -> Yield {
+fn lie(truth: &Truth<'_>) -> JobResult {
     let mut result = done(truth);
     result.figures[1].value = -1.0;
     result
@@ -317,13 +318,13 @@ fn sample(steal_ms: u64) -> Sample {
 }
 
 /// What a job of one second yields.
-fn done(truth: &Truth<'_>) -> Yield {
+fn done(truth: &Truth<'_>) -> JobResult {
     let Truth {
         arm, rate_per_s, ..
     } = *truth;
     let mean_us = 1e6 / rate_per_s;
     let facts = BTreeMap::from([("/proc/version".to_string(), format!("fake kernel {arm}"))]);
-    Yield {
+    JobResult {
         figures: vec![
             figure(
                 ("throughput", "requests/s"),

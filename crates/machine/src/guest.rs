@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use record::wire::{FromAgent, ToAgent};
+use record::protocol::{FromAgent, ToAgent};
 
 /// What to boot. Nothing in it says which workload will run.
 #[derive(Debug, Clone, Copy)]
@@ -13,7 +13,7 @@ pub struct Boot<'b> {
     pub arm: &'b str,
     /// The trial's directory; the console goes to `console.log` in it.
     pub dir: &'b Path,
-    /// How much the guest may say to the host in all; see `record::wire::allowance`.
+    /// How much the guest may say to the host in all; see `record::protocol::allowance`.
     pub allowance_bytes: u64,
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use record::cpu::CpuModel;
 use record::plan::Clock;
-use record::wire::{self, FromAgent};
+use record::protocol::{self, FromAgent};
 use serde::{Deserialize, Serialize};
 
 use crate::cache::{self, Cache};
@@ -119,7 +119,7 @@ fn try_boot(
     match machine.boot(Boot {
         arm: "probe",
         dir: &dir.path,
-        allowance_bytes: wire::allowance(patience),
+        allowance_bytes: protocol::allowance(patience),
     }) {
         Ok(guest) => watch(guest, patience, task),
         Err(why) => Ok(Outcome::Ended(format!("{why:#}"))),

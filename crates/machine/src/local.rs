@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use record::plan::{Plan, sysctl_path};
-use record::wire::ToAgent;
+use record::protocol::ToAgent;
 use rustix::process::geteuid;
 
 use crate::attached::{Attached, Limits};

@@ -14,8 +14,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use record::cpu::{CpuModel, FAST_STRING_FEATURES, Presence};
 use record::plan::{Clock, DiskSpeed, MachinePlan};
+use record::protocol;
 use record::units::show_bytes;
-use record::wire;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{FdFlags, fcntl_setfd};
 
@@ -391,7 +391,7 @@ impl Hardware {
         add("-device", "virtio-serial-pci");
         add(
             "-device",
-            &format!("virtserialport,chardev=agent,name={}", wire::PORT),
+            &format!("virtserialport,chardev=agent,name={}", protocol::PORT),
         );
         if let Some(image) = image {
             let image = escaped(image);

@@ -16,6 +16,7 @@ pub mod metric;
 pub mod models;
 pub mod plan;
 pub mod problem;
+pub mod protocol;
 pub mod rundir;
 pub mod session;
 pub mod text;
@@ -23,7 +24,6 @@ pub mod trial;
 pub mod units;
 pub mod validate;
 pub mod verdict;
-pub mod wire;
 
 /// Version of bakeoff that wrote a record; host and agent must carry the same one.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

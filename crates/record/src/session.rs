@@ -10,9 +10,9 @@
 
 use crate::evidence::{Facts, Sample};
 use crate::load::Second;
+use crate::protocol::{self, FromAgent, Greeting, JobResult, Phase};
 use crate::trial::VoidReason;
 use crate::validate;
-use crate::wire::{self, FromAgent, Greeting, Phase, Yield};
 
 /// What a guest said, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,7 +33,7 @@ pub enum Word {
     /// A part of the result, kept here until all of it has come.
     Part,
     /// The job is done; the result with all its parts.
-    Done(Box<Yield>),
+    Done(Box<JobResult>),
     /// The job failed.
     Failed {
         /// What kind of failure: one that an agent can know of.
@@ -90,7 +90,7 @@ impl Session {
         self.is_its_turn(&message)?;
         match message {
             FromAgent::Hello(theirs) => {
-                wire::recognise(&self.ours, &theirs)?;
+                protocol::recognise(&self.ours, &theirs)?;
                 self.stage = Stage::Greeted;
                 Ok(Word::Hello)
             }
@@ -174,7 +174,7 @@ impl Session {
         Ok(Word::Part)
     }
 
-    fn complete(&mut self, mut result: Box<Yield>) -> Result<Word, String> {
+    fn complete(&mut self, mut result: Box<JobResult>) -> Result<Word, String> {
         let whole = result.load.as_ref().map(|load| &load.timeline);
         if result.facts != Facts::default() || whole.is_some_and(|timeline| !timeline.is_empty()) {
             return Err("a result with what belongs into its parts".into());
@@ -229,7 +229,7 @@ mod tests {
 
     fn greeting(build: &str) -> Greeting {
         Greeting {
-            protocol: wire::PROTOCOL,
+            protocol: protocol::PROTOCOL,
             build: build.into(),
         }
     }

@@ -8,7 +8,7 @@ use crate::curve::Curve;
 use crate::evidence::Usage;
 use crate::load::LoadResult;
 use crate::metric::Figure;
-use crate::wire::Phase;
+use crate::protocol::Phase;
 
 /// Which trial: its place in the schedule. One boot more of the same trial has the next `attempt`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

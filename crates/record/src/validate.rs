@@ -10,9 +10,9 @@ use crate::curve::Curve;
 use crate::evidence::{Cpu, Disk, Facts, Memory, Pressure, Sample, ServiceUse};
 use crate::load::{LoadResult, Second};
 use crate::metric::{Figure, MetricSpec, Role};
+use crate::protocol::JobResult;
 use crate::text;
 use crate::trial::Outcome;
-use crate::wire::Yield;
 
 /// Highest count, size or time in a record: what a JSON number holds in any reader. A thousand of them, and
 /// the 64 bits that sums have, do not overflow.
@@ -47,7 +47,7 @@ pub const DETAIL_BYTES: usize = 64 << 10;
 pub type Checked = Result<(), String>;
 
 /// Checks a job's result, and takes what a terminal would obey out of its texts.
-pub fn result(result: &mut Yield) -> Checked {
+pub fn result(result: &mut JobResult) -> Checked {
     figures(&mut result.figures)?;
     curves(&mut result.curves)?;
     if let Some(result) = &mut result.load {
@@ -498,8 +498,8 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn good() -> Yield {
-        Yield {
+    pub(crate) fn good() -> JobResult {
+        JobResult {
             figures: vec![figure("time", 1.0)],
             curves: vec![],
             load: Some(LoadResult {
@@ -522,7 +522,7 @@ pub(crate) mod tests {
         }
     }
 
-    fn refused(change: impl Fn(&mut Yield), why: &str) {
+    fn refused(change: impl Fn(&mut JobResult), why: &str) {
         let mut changed = good();
         change(&mut changed);
         assert_eq!(result(&mut changed), Err(why.into()));
@@ -597,7 +597,7 @@ pub(crate) mod tests {
 
     #[test]
     fn numbers_that_cannot_be_added_up_are_refused() {
-        fn load(result: &mut Yield) -> &mut LoadResult {
+        fn load(result: &mut JobResult) -> &mut LoadResult {
             result.load.as_mut().unwrap()
         }
         let most = u64::MAX;

@@ -48,7 +48,7 @@ use record::fields::{Fields, remedy_among};
 use record::load::LoadResult;
 use record::metric::Figure;
 use record::plan::WorkloadPlan;
-use record::wire::WorkloadJob;
+use record::protocol::WorkloadJob;
 use serde::Serialize;
 
 use crate::figures::Seen;

@@ -255,7 +255,7 @@ mod tests {
             r#"{"applications":["EXCEL"],"clients":12,"limit_s":600,"warmup_s":2,"window_s":40}"#
         ]]
         .assert_eq(&plan.options.to_string());
-        let job = record::wire::WorkloadJob {
+        let job = record::protocol::WorkloadJob {
             kind: plan.kind,
             options: plan.options,
         };

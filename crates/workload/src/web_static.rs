@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use expect_test::{Expect as Snapshot, expect};
     use record::fields::Page;
-    use record::wire::WorkloadJob;
+    use record::protocol::WorkloadJob;
     use std::time::Duration;
 
     const GOOD: &str =

@@ -12,7 +12,7 @@ use rustix::mount::{MountFlags, mount, mount_move};
 use rustix::process::{chdir, chroot};
 use rustix::system::sethostname;
 
-/// Where workloads play. In memory and outside the overlay, so that serving a file does not measure
+/// Where workloads context. In memory and outside the overlay, so that serving a file does not measure
 /// overlayfs.
 pub(crate) const STAGE: &str = "/srv/bakeoff";
 

@@ -1,7 +1,7 @@
 use super::*;
 use expect_test::expect;
 use record::fields::{Fields, Page};
-use record::wire::WorkloadJob;
+use record::protocol::WorkloadJob;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -62,18 +62,18 @@ fn job_of(kind: &str, options: &str) -> Job {
 /// One job at a time: they share addresses, a cgroup and this process.
 static HOST: Mutex<()> = Mutex::new(());
 
-fn try_on_this_host(job: &Job) -> Option<Result<(Yield, Vec<FromAgent>), Failure>> {
+fn try_on_this_host(job: &Job) -> Option<Result<(JobResult, Vec<FromAgent>), Failure>> {
     try_disturbed(job, &|_, _| {})
 }
 
-fn ground(dir: &Path) -> Ground {
-    Ground {
+fn environment(dir: &Path) -> Environment {
+    Environment {
         dir: dir.join("stage"),
         cgroup: cgroup2().unwrap().join("bakeoff-test"),
         kernel_config: None,
         disk: None,
         // Other tests keep this host busy.
-        settling: Duration::ZERO,
+        max_idle_wait: Duration::ZERO,
     }
 }
 
@@ -83,7 +83,7 @@ type Disturb<'d> = &'d (dyn Fn(Phase, &Path) + Sync);
 fn try_disturbed(
     job: &Job,
     disturb: Disturb<'_>,
-) -> Option<Result<(Yield, Vec<FromAgent>), Failure>> {
+) -> Option<Result<(JobResult, Vec<FromAgent>), Failure>> {
     if let Some(why) = obstacle() {
         skip::skip(&format!("no real job on this host: {why}"));
         return None;
@@ -92,19 +92,19 @@ fn try_disturbed(
     let dir = tempfile::tempdir().unwrap();
     // Servers' own users go through it to their files.
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let ground = ground(dir.path());
-    fs::create_dir(&ground.dir).unwrap();
+    let environment = environment(dir.path());
+    fs::create_dir(&environment.dir).unwrap();
     let told = Mutex::new(Vec::new());
     let tell = |message| {
         if let FromAgent::Phase(phase) = message {
-            disturb(phase, &ground.dir);
+            disturb(phase, &environment.dir);
         }
         told.lock().unwrap().push(message);
     };
-    let result = perform(job, &ground, &AtomicBool::new(false), &tell);
-    assert!(!ground.cgroup.exists(), "no cgroup is left behind");
+    let result = perform(job, &environment, &AtomicBool::new(false), &tell);
+    assert!(!environment.cgroup.exists(), "no cgroup is left behind");
     // A disk that the test put there.
-    let _ = unmount(&ground.dir, UnmountFlags::DETACH);
+    let _ = unmount(&environment.dir, UnmountFlags::DETACH);
     Some(result.map(|result| (result, told.into_inner().unwrap())))
 }
 
@@ -185,7 +185,7 @@ fn nginx_serves_a_real_job() {
 }
 
 /// The figures and curves of a short job, as text.
-fn figures_of(kind: &str, options: &str) -> Option<Yield> {
+fn figures_of(kind: &str, options: &str) -> Option<JobResult> {
     let text = format!("warmup = \"200ms\"\nwindow = \"1s\"\n{options}");
     let result = try_on_this_host(&job_of(kind, &text))?;
     let (result, _) = result.map_err(|failure| failure.detail).unwrap();
@@ -312,7 +312,7 @@ fn programs_make_pages_of_what_the_database_says() {
 }
 
 /// A short job of the brokerage; `None` where this host has no Tomcat or no database.
-fn brokerage(env: &[(&str, &str)]) -> Option<Result<Yield, Failure>> {
+fn brokerage(env: &[(&str, &str)]) -> Option<Result<JobResult, Failure>> {
     let parts = [
         "/usr/sbin/mariadbd",
         "/usr/share/tomcat10/lib/catalina.jar",
@@ -376,7 +376,7 @@ fn a_soak_has_the_table_of_2004() {
     assert!(value("cpu-user") + value("cpu-system") > 0.0);
 }
 
-fn value(result: &Yield, name: &str) -> f64 {
+fn value(result: &JobResult, name: &str) -> f64 {
     let figure = result
         .figures
         .iter()
@@ -438,7 +438,7 @@ fn tasks_in_epoll_are_woken_all_and_those_in_accept_one_by_one() {
 const SMB: &str = "applications = [\"EXCEL\"]\nwarmup = \"1s\"\nwindow = \"3s\"";
 
 /// A job with Samba on this host, if it has Samba.
-fn try_samba(job: &Job, disturb: Disturb<'_>) -> Option<Result<Yield, Failure>> {
+fn try_samba(job: &Job, disturb: Disturb<'_>) -> Option<Result<JobResult, Failure>> {
     let parts = [
         "sbin/smbd",
         "bin/smbtorture",
@@ -562,8 +562,8 @@ fn a_service_that_ends_is_told_with_its_log() {
     }
     let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
-    let cells = Cells::make(&cgroup2().unwrap().join("bakeoff-test")).unwrap();
-    let wire = Wire::lay().unwrap();
+    let cgroups = Cgroups::make(&cgroup2().unwrap().join("bakeoff-test")).unwrap();
+    let netns = NetnsPair::create().unwrap();
     let command = ["/bin/sh", "-c", "echo no such module >&2; exit 3"];
     let service = Service {
         name: "doomed".into(),
@@ -579,9 +579,9 @@ fn a_service_that_ends_is_told_with_its_log() {
         version: Vec::new(),
     };
     let mut running =
-        services::start(service, &BTreeMap::new(), (&wire, &cells), dir.path()).unwrap();
+        services::start(service, &BTreeMap::new(), (&netns, &cgroups), dir.path()).unwrap();
     let stop = AtomicBool::new(false);
-    let why = running.wait_until_it_answers(&wire, &stop).unwrap_err();
+    let why = running.wait_until_it_answers(&netns, &stop).unwrap_err();
     expect![[r#"
         doomed ended with exit status: 3
         doomed.log:
@@ -597,7 +597,7 @@ fn a_job_that_is_stopped_says_so_and_leaves_nothing() {
     }
     let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
-    let ground = ground(dir.path());
+    let environment = environment(dir.path());
     let stop = AtomicBool::new(false);
     // The host's word comes in the middle of a window of an hour.
     let tell = |message| {
@@ -606,9 +606,9 @@ fn a_job_that_is_stopped_says_so_and_leaves_nothing() {
         }
     };
     let job = job("server = \"nginx\"\nconnections = 2\nwarmup = \"1s\"\nwindow = \"1h\"");
-    let failure = perform(&job, &ground, &stop, &tell).unwrap_err();
+    let failure = perform(&job, &environment, &stop, &tell).unwrap_err();
     assert_eq!(failure.detail, "stopped by the host");
-    assert!(!ground.cgroup.exists(), "no cgroup is left behind");
+    assert!(!environment.cgroup.exists(), "no cgroup is left behind");
 }
 
 /// A short job of the database workload; `None` where this host has no such server.
@@ -616,7 +616,7 @@ fn database(
     server: &str,
     program: &Path,
     config: &str,
-) -> Option<Result<(Yield, Vec<FromAgent>), Failure>> {
+) -> Option<Result<(JobResult, Vec<FromAgent>), Failure>> {
     if !program.exists() {
         skip::skip(&format!("program not installed: {}", program.display()));
         return None;

@@ -17,11 +17,11 @@ use machine::clock::Clock;
 use machine::guest::{Boot, Guest, Happening, Machine};
 use record::evidence::{Facts, Sample, Usage};
 use record::plan::{Arm, Plan, WorkloadPlan};
+use record::protocol::{self, FromAgent, Greeting, Job, JobResult, ToAgent, WorkloadJob};
 use record::rundir::Evidence;
 use record::session::{Session, Word};
 use record::trial::{HostPhase, Measurement, Outcome, PhaseTime, Trial, Void, VoidReason};
 use record::units::show_duration;
-use record::wire::{self, FromAgent, Greeting, Job, ToAgent, WorkloadJob, Yield};
 
 use super::{Passing, guest_cpu};
 
@@ -83,7 +83,7 @@ pub(crate) fn run(
     let mut guest = match bench.machine.boot(Boot {
         arm: &trial.arm,
         dir,
-        allowance_bytes: wire::allowance(bench.plan.machine.trial_limit),
+        allowance_bytes: protocol::allowance(bench.plan.machine.trial_limit),
     }) {
         Ok(guest) => guest,
         Err(why) => {
@@ -213,11 +213,11 @@ fn void(reason: VoidReason, detail: String, console: Vec<String>) -> Outcome {
 }
 
 fn measured(
-    done: Yield,
+    done: JobResult,
     usage: Usage,
     (boot, spin): (Duration, Duration),
 ) -> (Outcome, Option<Facts>) {
-    let Yield {
+    let JobResult {
         figures,
         curves,
         load,
@@ -240,7 +240,7 @@ fn measured(
 }
 
 enum End {
-    Done(Box<Yield>, Duration),
+    Done(Box<JobResult>, Duration),
     Void(VoidReason, String),
     Interrupted,
 }

@@ -21,9 +21,9 @@ use record::journal::{self, Event, Opening};
 use record::load::{LoadResult, Second};
 use record::metric::{Direction, Figure, MetricSpec, Role};
 use record::plan::{self, Checks, Clock};
+use record::protocol::{self, FromAgent, Greeting, JobResult, PROTOCOL, Phase};
 use record::rundir::{self, RunDir};
 use record::trial::{Outcome, Void, VoidReason};
-use record::wire::{self, FromAgent, Greeting, PROTOCOL, Phase, Yield};
 use serde_json::{Value, json};
 
 const PLAN: &str = r#"
@@ -57,7 +57,7 @@ fn greeting() -> Greeting {
 fn said(messages: &[FromAgent]) -> Vec<u8> {
     let mut line = Vec::new();
     for message in messages {
-        wire::send(&mut line, message).unwrap();
+        protocol::send(&mut line, message).unwrap();
     }
     line
 }
@@ -77,14 +77,14 @@ fn begun() -> Vec<u8> {
     ])
 }
 
-fn result() -> Yield {
+fn result() -> JobResult {
     let spec = MetricSpec {
         name: "throughput".into(),
         unit: "requests/s".into(),
         direction: Direction::Higher,
         role: Role::Primary,
     };
-    Yield {
+    JobResult {
         figures: vec![Figure { spec, value: 12.5 }],
         curves: vec![],
         load: Some(LoadResult {

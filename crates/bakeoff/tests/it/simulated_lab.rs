@@ -12,10 +12,10 @@ use bakeoff::lab::{self, Finish, Lab, News};
 use machine::fake::{Behaviour, FakeArm, FakeClock, FakeMachine};
 use record::journal::{self, Ending, Entry, Event, Opening};
 use record::plan::{self, Checks, Plan};
+use record::protocol::{Greeting, PROTOCOL};
 use record::rundir::{self, RunDir};
 use record::trial::{Outcome, VoidReason};
 use record::verdict::{Judgement, Verdict};
-use record::wire::{Greeting, PROTOCOL};
 use serde_json::Value;
 
 pub(crate) const PLAN: &str = r#"

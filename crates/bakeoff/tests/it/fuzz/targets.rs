@@ -15,12 +15,12 @@ use record::latency::{Latency, Packed};
 use record::load::{LoadResult, Second};
 use record::metric::{Direction, Figure, MetricSpec, Role};
 use record::plan::{self, Checks};
+use record::protocol::{self, FromAgent, Greeting, Inbox, JobResult, PROTOCOL, Phase};
 use record::rundir::{TRIAL_VERSION, TrialRecord};
 use record::session::{Session, Word};
 use record::text;
 use record::trial::{Measurement, Outcome, Trial};
 use record::validate;
-use record::wire::{self, FromAgent, Greeting, Inbox, PROTOCOL, Phase, Yield};
 use verdict::once::{self, Terms};
 
 use super::{Corpus, fuzz};
@@ -79,7 +79,7 @@ fn conversation() -> Vec<u8> {
             ..Sample::default()
         }))
     };
-    let result = Yield {
+    let result = JobResult {
         figures: vec![figure()],
         curves: vec![],
         load: Some(load()),
@@ -100,10 +100,10 @@ fn conversation() -> Vec<u8> {
         FromAgent::Phase(Phase::Measuring),
         sample(1000),
     ];
-    messages.extend(wire::told(result));
+    messages.extend(protocol::told(result));
     let mut line = Vec::new();
     for message in messages {
-        wire::send(&mut line, &message).unwrap();
+        protocol::send(&mut line, &message).unwrap();
     }
     line
 }
@@ -137,7 +137,7 @@ fn listen(line: &[u8]) {
     }
 }
 
-fn recorded(done: Yield) {
+fn recorded(done: JobResult) {
     for figure in &done.figures {
         assert!(figure.value.is_finite() && 0.0 <= figure.value);
         assert!(text::is_name(&figure.spec.name));
@@ -214,7 +214,7 @@ fn the_agents_line() {
 fn the_agents_messages() {
     let mut bodies = Vec::new();
     let mut line = &conversation()[..];
-    while let Ok(message) = wire::receive::<serde_json::Value>(&mut line) {
+    while let Ok(message) = protocol::receive::<serde_json::Value>(&mut line) {
         bodies.push(serde_json::to_vec(&message).unwrap());
     }
     assert!(bodies.len() > 8);
@@ -241,7 +241,7 @@ fn the_agents_messages() {
             FromAgent::Hello(greeting()),
             FromAgent::Phase(Phase::WarmingUp),
         ] {
-            wire::send(&mut line, &message).unwrap();
+            protocol::send(&mut line, &message).unwrap();
         }
         line.extend((body.len() as u32).to_le_bytes());
         line.extend(body);

@@ -1,4 +1,4 @@
-//! Waiting until the system is quiet before it is loaded.
+//! Waiting until the system is idle before it is loaded.
 //!
 //! A kernel goes on with work of its own after its first process has started: deferred set-up, self-tests,
 //! caches. Newer kernels have more of it. Measured here before there was this wait: 7.2 served 1,100 pages in
@@ -15,35 +15,31 @@ use anyhow::{Context, Result};
 use crate::cpus::Cpus;
 use crate::proc;
 
-/// How long the system must be quiet. `/proc/stat` counts hundredths, so a second tells one percent.
-const CALM: Duration = Duration::from_secs(1);
+/// How long the system must be idle. `/proc/stat` counts hundredths, so a second tells one percent.
+const IDLE_FOR: Duration = Duration::from_secs(1);
 
-/// Share of CPU time that may be busy while it counts as quiet.
-const QUIET: f64 = 0.03;
+/// Share of CPU time that may be busy while it counts as idle.
+const BUSY_LIMIT: f64 = 0.03;
 
 /// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settled {
+pub struct IdleWait {
     /// Time waited.
     pub waited: Duration,
     /// Share of CPU time that was busy in the last second of it.
     pub busy: f64,
 }
 
-impl Settled {
-    /// Whether the system was quiet in the end.
-    pub fn is_quiet(&self) -> bool {
-        self.busy <= QUIET
+impl IdleWait {
+    /// Whether the system was idle in the end.
+    pub fn is_idle(&self) -> bool {
+        self.busy <= BUSY_LIMIT
     }
 }
 
-impl fmt::Display for Settled {
+impl fmt::Display for IdleWait {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let end = if self.is_quiet() {
-            "quiet"
-        } else {
-            "not quiet"
-        };
+        let end = if self.is_idle() { "quiet" } else { "not quiet" };
         let (seconds, busy) = (self.waited.as_secs(), self.busy * 100.0);
         write!(out, "{end} after {seconds} s ({busy:.0} % busy)")
     }
@@ -51,19 +47,19 @@ impl fmt::Display for Settled {
 
 /// Waits until a second passes in which these CPUs have next to nothing to do, or `patience` is over: a
 /// live host may have other work that never ends.
-pub fn wait(cpus: &Cpus, patience: Duration, stop: &AtomicBool) -> Result<Settled> {
+pub fn wait_idle(cpus: &Cpus, patience: Duration, stop: &AtomicBool) -> Result<IdleWait> {
     let begin = Instant::now();
     loop {
         let (before, idle_before) = (Instant::now(), idle_seconds(cpus)?);
-        thread::sleep(CALM);
+        thread::sleep(IDLE_FOR);
         let idle = idle_seconds(cpus)? - idle_before;
         let busy = busy_share(idle, before.elapsed(), cpus.count);
-        let settled = Settled {
+        let waited = IdleWait {
             waited: begin.elapsed(),
             busy,
         };
-        if settled.is_quiet() || settled.waited > patience || stop.load(Ordering::Relaxed) {
-            return Ok(settled);
+        if waited.is_idle() || waited.waited > patience || stop.load(Ordering::Relaxed) {
+            return Ok(waited);
         }
     }
 }
@@ -92,13 +88,13 @@ mod tests {
     }
 
     #[test]
-    fn a_settled_system_says_so() {
-        let quiet = Settled {
+    fn a_wait_says_how_it_ended() {
+        let quiet = IdleWait {
             waited: Duration::from_secs(3),
             busy: 0.01,
         };
         assert_eq!(quiet.to_string(), "quiet after 3 s (1 % busy)");
-        let loud = Settled {
+        let loud = IdleWait {
             waited: Duration::from_secs(60),
             busy: 0.5,
         };

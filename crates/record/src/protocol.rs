@@ -83,7 +83,7 @@ pub enum FromAgent {
     /// Some of the facts.
     Facts(Box<Facts>),
     /// The job is done. All of the timeline and the facts has been sent before, in parts, and is left out here.
-    Done(Box<Yield>),
+    Done(Box<JobResult>),
     /// The job failed.
     Failed {
         /// What kind of failure.
@@ -151,7 +151,7 @@ pub struct WorkloadJob {
 
 /// What a finished job yields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Yield {
+pub struct JobResult {
     /// Figures, the primary one first.
     pub figures: Vec<Figure>,
     /// Figures against the load, of workloads that climb.
@@ -167,7 +167,7 @@ pub struct Yield {
 }
 
 /// What a job yields, as the messages that tell it: parts first, `Done` last.
-pub fn told(mut result: Yield) -> impl Iterator<Item = FromAgent> {
+pub fn told(mut result: JobResult) -> impl Iterator<Item = FromAgent> {
     let facts = std::mem::take(&mut result.facts);
     let load = result.load.as_mut();
     let timeline = load.map(|load| std::mem::take(&mut load.timeline));
@@ -465,7 +465,7 @@ mod tests {
             boot_log: vec!["line".into(); 10_000],
             ..Facts::default()
         };
-        let result = Yield {
+        let result = JobResult {
             figures: vec![],
             curves: vec![],
             load: Some(load.clone()),

@@ -1,4 +1,4 @@
-//! The wire between server and clients: two network namespaces joined by a pair of virtual devices.
+//! The network between server and clients: two namespaces joined by a pair of virtual devices (veth).
 //!
 //! The namespaces have no names; they live as long as a descriptor or a process holds them, so that
 //! nothing is left behind on a live host, however the agent ends.
@@ -21,48 +21,48 @@ pub const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
 /// Two namespaces, joined.
 #[derive(Debug)]
-pub struct Wire {
+pub struct NetnsPair {
     /// Where services listen.
-    pub server: Side,
+    pub server: Netns,
     /// Where clients are.
-    pub client: Side,
+    pub client: Netns,
 }
 
 /// A network namespace.
 #[derive(Debug)]
-pub struct Side(File);
+pub struct Netns(File);
 
-impl Wire {
+impl NetnsPair {
     /// Makes both namespaces and joins them.
-    pub fn lay() -> Result<Self> {
-        let wire = Self {
-            server: Side::make().context("network namespace of the server")?,
-            client: Side::make().context("network namespace of the clients")?,
+    pub fn create() -> Result<Self> {
+        let netns = Self {
+            server: Netns::make().context("network namespace of the server")?,
+            client: Netns::make().context("network namespace of the clients")?,
         };
         // `ip` takes a path for a namespace's name, and this process shows its descriptors as paths.
         let server = format!(
             "/proc/{}/fd/{}",
             std::process::id(),
-            wire.server.0.as_raw_fd()
+            netns.server.0.as_raw_fd()
         );
-        wire.client.ip(&format!(
+        netns.client.ip(&format!(
             "link set lo up\n\
              link add client type veth peer name server netns {server}\n\
              addr add {CLIENT}/24 dev client\n\
              link set client up\n\
              route add local {SOURCES}/{SOURCES_PREFIX} dev lo\n"
         ))?;
-        wire.server.ip(&format!(
+        netns.server.ip(&format!(
             "link set lo up\n\
              addr add {SERVER}/24 dev server\n\
              link set server up\n\
              route add {SOURCES}/{SOURCES_PREFIX} via {CLIENT}\n"
         ))?;
-        Ok(wire)
+        Ok(netns)
     }
 }
 
-impl Side {
+impl Netns {
     #[expect(
         unsafe_code,
         reason = "rustix marks unshare for its file tables; only NEWNET is used"

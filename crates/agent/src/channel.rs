@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use record::wire::PORT;
+use record::protocol::PORT;
 
 /// Guest time for the device to appear after its driver is loaded.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -19,16 +19,16 @@ const PACE: Duration = Duration::from_millis(20);
 
 /// An open port; reading and writing do not hinder each other.
 #[derive(Debug)]
-pub(crate) struct Port(File);
+pub(crate) struct Channel(File);
 
 /// A port whose host may not be there yet: reading then ends at once instead of waiting.
 #[derive(Debug)]
 pub(crate) struct Patient<'p> {
-    port: &'p mut Port,
+    port: &'p mut Channel,
     until: Instant,
 }
 
-impl Port {
+impl Channel {
     /// Waits for the port and opens it.
     pub(crate) fn open() -> Result<Self> {
         let patience_ends = Instant::now() + PATIENCE;
@@ -88,13 +88,13 @@ fn find() -> Result<PathBuf> {
     )
 }
 
-impl Read for Port {
+impl Read for Channel {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer)
     }
 }
 
-impl Write for Port {
+impl Write for Channel {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes)
     }

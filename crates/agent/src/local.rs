@@ -13,41 +13,41 @@ use anyhow::{Context, Result};
 use rustix::mount::{MountFlags, mount, mount_bind_recursive};
 use rustix::process::{chdir, chroot};
 
-use crate::job::Ground;
-use crate::port::Port;
-use crate::talk::{self, UNSAID};
+use crate::channel::Channel;
+use crate::job::Environment;
+use crate::session::{self, UNSAID};
 
-/// Where workloads play: in memory, outside the layer.
+/// Where workloads run: in memory, outside the layer.
 const STAGE: &str = "/run/bakeoff";
 
 /// What the kernel shows of itself; taken along as it is.
 const KERNEL: [&str; 3] = ["/dev", "/proc", "/sys"];
 
 /// A live host may have work of its own that never ends.
-const SETTLING: Duration = Duration::from_secs(10);
+const MAX_IDLE_WAIT: Duration = Duration::from_secs(10);
 
-/// As `crate::live`.
+/// As `crate::local`.
 pub(crate) fn serve(build: &str, cgroup: &Path) -> i32 {
-    let port = match Port::given() {
-        Ok(port) => port,
+    let channel = match Channel::given() {
+        Ok(channel) => channel,
         Err(why) => {
             eprintln!("bakeoff agent: {why:#}");
             return UNSAID;
         }
     };
-    talk::hold(port, build, || std::process::exit(UNSAID), &|_, _| {
+    session::hold(channel, build, || std::process::exit(UNSAID), &|_, _| {
         prepare(cgroup)
     })
 }
 
-fn prepare(cgroup: &Path) -> Result<Ground> {
+fn prepare(cgroup: &Path) -> Result<Environment> {
     cover_root().context("cover the root with a layer in memory (is overlayfs there?)")?;
-    Ok(Ground {
+    Ok(Environment {
         dir: STAGE.into(),
         cgroup: cgroup.join("trial"),
         kernel_config: None,
         disk: None,
-        settling: SETTLING,
+        max_idle_wait: MAX_IDLE_WAIT,
     })
 }
 

@@ -1,7 +1,7 @@
-//! Cells: one cgroup per service, so that its processes are counted whole, ended ones included.
+//! One cgroup per service, so that its processes are counted whole, ended ones included.
 //!
 //! Only what every cgroup has without a controller is used (processes, threads, CPU time), so nothing is
-//! switched on that would cost the system under test. Reading a cell is a few small files, however many
+//! switched on that would cost the system under test. Reading one is a few small files, however many
 //! processes a service has; summing `/proc/PID/stat` would miss every process that ended.
 
 use std::fs::{self, File, OpenOptions};
@@ -9,31 +9,31 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// The cell of the agent itself and of the clients that it runs.
+/// The cgroup of the agent itself and of the clients that it runs.
 pub const CLIENTS: &str = "clients";
 
-/// Where cells are made: a directory of a cgroup2 file system. Removed when dropped, if empty by then.
+/// The parent of the services' cgroups: a directory of a cgroup2 file system. Removed when dropped, if empty by then.
 #[derive(Debug)]
-pub struct Cells {
+pub struct Cgroups {
     base: PathBuf,
 }
 
 /// A cgroup of one service.
 #[derive(Debug)]
-pub struct Cell {
+pub struct Cgroup {
     /// The service's name.
     pub name: String,
     /// Its directory.
     pub dir: PathBuf,
 }
 
-/// The calling process in a cell.
+/// The calling process in a cgroup; it leaves when this is dropped.
 #[derive(Debug)]
-pub struct Joined {
-    door: PathBuf,
+pub struct Membership {
+    outside: PathBuf,
 }
 
-impl Cells {
+impl Cgroups {
     /// Makes the base directory, such as `/sys/fs/cgroup/bakeoff`.
     pub fn make(base: &Path) -> Result<Self> {
         fs::create_dir_all(base)
@@ -41,38 +41,38 @@ impl Cells {
         Ok(Self { base: base.into() })
     }
 
-    /// A cell of this name.
-    pub fn cell(&self, name: &str) -> Result<Cell> {
+    /// A cgroup of this name.
+    pub fn child(&self, name: &str) -> Result<Cgroup> {
         let dir = self.base.join(name);
         fs::create_dir_all(&dir).with_context(|| format!("make a cgroup: {}", dir.display()))?;
-        Ok(Cell {
+        Ok(Cgroup {
             name: name.into(),
             dir,
         })
     }
 }
 
-impl Drop for Cells {
+impl Drop for Cgroups {
     fn drop(&mut self) {
-        // Fails while a cell is left, and then the cell is what to look at.
+        // Fails while a cgroup is left, and then the cgroup is what to look at.
         let _ = fs::remove_dir(&self.base);
     }
 }
 
-impl Cell {
+impl Cgroup {
     /// Moves the calling process in, all its threads with it, until what it returns is dropped.
-    pub fn join(&self) -> Result<Joined> {
+    pub fn join(&self) -> Result<Membership> {
         let file = self.dir.join("cgroup.procs");
         fs::write(&file, "0").with_context(|| format!("join a cgroup: {}", file.display()))?;
         // Beside the base directory: where it was before is none of the agent's business to restore.
         let outside = self.dir.ancestors().nth(2).unwrap_or(&self.dir);
-        Ok(Joined {
-            door: outside.join("cgroup.procs"),
+        Ok(Membership {
+            outside: outside.join("cgroup.procs"),
         })
     }
 
     /// The file that a process writes `0` to in order to join.
-    pub(crate) fn door(&self) -> Result<File> {
+    pub(crate) fn procs_file(&self) -> Result<File> {
         let file = self.dir.join("cgroup.procs");
         OpenOptions::new()
             .write(true)
@@ -87,14 +87,14 @@ impl Cell {
     }
 }
 
-impl Drop for Joined {
+impl Drop for Membership {
     fn drop(&mut self) {
-        // Who cannot leave stays counted; the cell is left behind then, which is what to look at.
-        let _ = fs::write(&self.door, "0");
+        // Who cannot leave stays counted; the cgroup is left behind then, which is what to look at.
+        let _ = fs::write(&self.outside, "0");
     }
 }
 
-impl Drop for Cell {
+impl Drop for Cgroup {
     fn drop(&mut self) {
         // A cgroup with processes cannot be removed.
         let _ = fs::remove_dir(&self.dir);

@@ -1,8 +1,8 @@
-//! A slow-down whose size is known: a share of every CPU is taken away while the load runs.
+//! An injected slowdown of known size: a share of every CPU is taken away while the load runs.
 //!
-//! A rig that is to find one percent must be shown to find one percent. The thief is a real-time thread on
-//! each CPU that is busy for its share of each period, so that work which needs all of the CPUs gets so much
-//! less of them. It says nothing where the CPUs are not the limit.
+//! A set-up that is to detect one percent must be shown to detect one percent. The CPU hog is a real-time
+//! thread on each CPU that is busy for its share of each period, so that work which needs all of the CPUs gets
+//! so much less of them. It has no effect where the CPUs are not the limit.
 //!
 //! The period is long against a switch between threads (a few microseconds, twice a period) and short against
 //! a trial.
@@ -17,45 +17,45 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::cpus;
 
-/// Time between the beginnings of two thefts.
+/// Time from the beginning of one busy stretch to the next.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// Takes its share until it is dropped.
+/// Busy threads, until it is dropped.
 #[derive(Debug)]
-pub struct Thief {
+pub struct CpuHog {
     ends: Arc<AtomicBool>,
-    hands: Vec<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
-impl Thief {
-    /// Begins to take `share` of each CPU that this process may use. Needs the right to real-time scheduling.
+impl CpuHog {
+    /// Begins to use `share` of each CPU that this process may use. Needs the right to real-time scheduling.
     pub fn begin(share: f64) -> Result<Self> {
         assert!((0.0..1.0).contains(&share), "plan is validated: a share");
-        let mut thief = Self {
+        let mut hog = Self {
             ends: Arc::new(AtomicBool::new(false)),
-            hands: Vec::new(),
+            threads: Vec::new(),
         };
         for cpu in cpus::numbers()? {
-            let (ends, (ready, is_ready)) = (Arc::clone(&thief.ends), std::sync::mpsc::channel());
-            thief.hands.push(thread::spawn(move || {
+            let (ends, (ready, is_ready)) = (Arc::clone(&hog.ends), std::sync::mpsc::channel());
+            hog.threads.push(thread::spawn(move || {
                 let prepared = prepare(cpu);
                 let goes_on = prepared.is_ok();
                 if ready.send(prepared).is_ok() && goes_on {
-                    take(PERIOD.mul_f64(share), &ends);
+                    stay_busy(PERIOD.mul_f64(share), &ends);
                 }
             }));
-            let prepared = is_ready.recv().context("a planted thread ended")?;
-            prepared.with_context(|| format!("plant a slow-down on CPU {cpu}"))?;
+            let prepared = is_ready.recv().context("a thread of the CPU hog ended")?;
+            prepared.with_context(|| format!("inject a slowdown on CPU {cpu}"))?;
         }
-        Ok(thief)
+        Ok(hog)
     }
 }
 
-impl Drop for Thief {
+impl Drop for CpuHog {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
-        for hand in self.hands.drain(..) {
-            hand.join().expect("taking time does not panic");
+        for thread in self.threads.drain(..) {
+            thread.join().expect("a busy loop does not panic");
         }
     }
 }
@@ -65,11 +65,11 @@ fn prepare(cpu: u32) -> Result<()> {
     let mut only = CpuSet::new();
     only.set(cpu as usize);
     sched_setaffinity(None, &only).context("bind a thread to a CPU")?;
-    go_first().context("schedule a thread in real time")
+    run_in_real_time().context("schedule a thread in real time")
 }
 
 #[expect(unsafe_code, reason = "rustix has no sched_setscheduler")]
-fn go_first() -> std::io::Result<()> {
+fn run_in_real_time() -> std::io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 1 };
     // SAFETY: the calling thread's own policy is set from a structure that outlives the call.
     match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) } {
@@ -79,7 +79,7 @@ fn go_first() -> std::io::Result<()> {
 }
 
 /// Is busy for `share` of each period. Periods are counted from the first, so a late one is made up for.
-fn take(share: Duration, ends: &AtomicBool) {
+fn stay_busy(share: Duration, ends: &AtomicBool) {
     let mut next = Instant::now();
     while !ends.load(Ordering::Relaxed) {
         next += PERIOD;
@@ -99,13 +99,13 @@ mod tests {
     #[test]
     fn the_share_that_is_asked_for_is_taken() {
         let share = 0.2;
-        let Ok(thief) = Thief::begin(share) else {
+        let Ok(hog) = CpuHog::begin(share) else {
             skip::skip("no right to real-time scheduling");
             return;
         };
         let used = || Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap();
         let (before, since) = (used(), Instant::now());
-        let cpus = thief.hands.len() as f64;
+        let cpus = hog.threads.len() as f64;
         let taken = || {
             let cpu = used().saturating_sub(before);
             cpu.as_secs_f64() / since.elapsed().as_secs_f64() / cpus
@@ -117,6 +117,6 @@ mod tests {
             assert!(since.elapsed() < Duration::from_secs(60), "{}", taken());
             thread::sleep(Duration::from_millis(20));
         }
-        drop(thief);
+        drop(hog);
     }
 }

@@ -601,7 +601,7 @@ fn left(comparison: &Comparison, design: &Design) -> Option<String> {
         return None;
     }
     if comparison.blocks < *min_blocks {
-        return Some(format!("first look after {min_blocks}"));
+        return Some(format!("first test after block {min_blocks}"));
     }
     let more = comparison.more?;
     let beyond = if comparison.blocks + more > *max_blocks {

@@ -142,7 +142,8 @@ pub struct Usage {
     pub cpu_steal: f64,
     /// Share of CPU time in programs that are not the trial's, 0 to 1: its agent, and on a live host all others.
     #[serde(default)]
-    pub cpu_strangers: f64,
+    #[serde(alias = "cpu_strangers")]
+    pub cpu_other: f64,
     /// Mean of memory not available, in bytes.
     pub memory_used_bytes: u64,
     /// Highest swap in use, in bytes.
@@ -185,7 +186,7 @@ impl Usage {
             cpu_idle: idle_ms / all_ms,
             cpu_waiting: waiting_ms / all_ms,
             cpu_steal: steal_ms / all_ms,
-            cpu_strangers: (user_ms - own_ms).max(0.0) / all_ms,
+            cpu_other: (user_ms - own_ms).max(0.0) / all_ms,
             memory_used_bytes: (used / count) as u64,
             swap_used_bytes: window
                 .iter()
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_service_used_was_used_by_strangers() {
+    fn what_no_service_used_was_used_by_others() {
         let service = |user_ms| ServiceUse {
             user_ms,
             ..ServiceUse::default()
@@ -267,7 +268,7 @@ mod tests {
             services: vec![service(100), service(50)],
             ..second(1000, 200, 300)
         };
-        assert!((Usage::over(&[sample]).cpu_strangers - 0.05).abs() < 1e-12);
+        assert!((Usage::over(&[sample]).cpu_other - 0.05).abs() < 1e-12);
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub struct Comparison {
     /// Odd trials of both arms; `None` where they cannot be told.
     #[serde(default)]
     pub stability: Option<Stability>,
-    /// How the verdict ripened: blocks, ratio, and the interval's ends; the primary metric only.
+    /// Estimate after each block: blocks, ratio, and the interval's ends; the primary metric only.
     #[serde(default)]
     pub ripened: Vec<(u32, f64, f64, f64)>,
     /// Why it is so, in a sentence; for `undecided`, what would settle it.
@@ -383,7 +383,7 @@ pub struct Judgement {
     /// What makes an arm fail, however fast it is.
     #[serde(default)]
     pub gates: Vec<Gate>,
-    /// What went wrong in the run: gates, attempts without a figure, blocks that were lost or had to be run again.
+    /// What went wrong in the run: gates, failed trials, blocks that were lost or had to be run again.
     #[serde(default)]
     pub setbacks: Vec<String>,
     /// Things a reader must know before the figures: a saturated client, few blocks, what the figures are by nature.

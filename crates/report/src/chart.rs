@@ -209,7 +209,7 @@ impl Bar {
     }
 }
 
-/// How the verdict ripened: the change in each block, and estimate and interval after so many blocks; `None` before
+/// Estimate after each block: the change in each block, and estimate and interval after so many blocks; `None` before
 /// there are two.
 pub(crate) fn ripening(run: &Run, comparisons: &[&Comparison], number: usize) -> Option<Chart> {
     let primaries = words::primaries(comparisons.iter().copied());
@@ -332,11 +332,11 @@ pub(crate) fn over_time(run: &Run, tables: &[&ArmTable], number: usize) -> Optio
     };
     let layout = json!({
         "xaxis": { "title": { "text": "seconds since the window opened" } },
-        "yaxis": { "title": { "text": "pages per second" }, "rangemode": "tozero" },
+        "yaxis": { "title": { "text": "requests per second" }, "rangemode": "tozero" },
         "hovermode": "x unified",
     });
     let data = lines(run, tables, |clients| clients.over_time.len() > 1, line);
-    let label = "Pages served per second over the window, mean over trials".into();
+    let label = "Requests served per second over the window, mean over trials".into();
     (!data.is_empty()).then(|| Chart {
         id: format!("time-{number}"),
         label,

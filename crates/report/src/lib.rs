@@ -76,12 +76,12 @@ mod tests {
         expect![[r#"
             web-static: trade-off: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], but its p99
             latency is 3.4 times as long [+234 %, +236 %], 9 blocks
-                equality was excluded after 9 blocks
+                significant after 9 blocks
             web-static: 7.2-tuned failed: 10 of 10 trials (11 attempts), kernel panic
                 Kernel panic - not syncing: <init> killed & gone
             web-nginx: trade-off: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], but its p99
             latency is 3.4 times as long [+234 %, +236 %], 9 blocks
-                equality was excluded after 9 blocks
+                significant after 9 blocks
             web-nginx: 7.2-tuned failed: 10 of 10 trials (11 attempts), kernel panic
                 Kernel panic - not syncing: <init> killed & gone
             Each workload and arm has an error rate of its own, 5.0 %. With 2 workloads and 2 arms against the

@@ -15,7 +15,7 @@ pub(crate) fn markdown(run: &Run, judgement: &Judgement) -> String {
     parts.extend(overview::multiplicity(run, judgement).map(|said| escape(&said) + "\n"));
     let footing = words::footing(run).into_iter();
     parts.extend(footing.map(|said| escape(&said) + "\n"));
-    parts.extend(bullets("Know before reading", &judgement.warnings));
+    parts.extend(bullets("Warnings", &judgement.warnings));
     for workload in &run.plan.workloads {
         if run.plan.workloads.len() > 1 {
             parts.push(format!("### {}\n", escape(&workload.id)));
@@ -25,7 +25,7 @@ pub(crate) fn markdown(run: &Run, judgement: &Judgement) -> String {
     if let Some(rows) = table(&models::rows(run)) {
         parts.push(format!("{}:\n\n{rows}", models::TITLE));
     }
-    parts.extend(bullets("Attempts without a figure", &failures(run)));
+    parts.extend(bullets("Failed trials", &failures(run)));
     parts.push(repeat(run, judgement));
     parts.join("\n")
 }
@@ -148,16 +148,16 @@ mod tests {
             **What went wrong**
 
             - web-static: arm 7.2 FAILS: no figure in block 10, and 6.1 gave one in every block
-            - web-static: attempts without a figure on arm 7.2: 2 of 11: kernel panic 2
+            - web-static: failed trials on arm 7.2: 2 of 11: kernel panic 2
             - web-static: attempts fail more often on one arm: 6.1 0, 7.2 2 (what makes them fail may also bend the figures of those that do not)
             - web-static: blocks without a figure of every arm: 1 of 10, number 10 (not compared where an arm is missing)
 
             **better** - 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
 
-            **Know before reading**
+            **Warnings**
 
             - web-static: unsuccessful requests on arm 6.1: 3 (never counted as served)
-            - time is counted in executed instructions (figures compare the length of the code's path: caches, memory and devices cost nothing in them)
+            - time is counted in executed instructions (caches, memory and devices cost nothing)
             - the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)
 
             | web-static | arm | verdict | change | interval | blocks |
@@ -178,14 +178,14 @@ mod tests {
             | memory in use | 180 MiB | 200 MiB |
             | swap in use, peak | 0 B | 0 B |
             | CPU spent on sampling | 0.2 % | 0.2 % |
-            | pages served | 228 528 | 220 853 |
-            | pages per second | 2 285.3 | 2 453.9 |
-            | mean time of a page | 33.390 ms | 33.448 ms |
-            | unsuccessful connections | 3 | 0 |
+            | requests served | 228 528 | 220 853 |
+            | requests per second | 2 285.3 | 2 453.9 |
+            | mean request time | 33.390 ms | 33.448 ms |
+            | failed requests | 3 | 0 |
             | connection reset | 3 | 0 |
-            | attempts without a figure | 0 | 2 |
+            | failed trials | 0 | 2 |
 
-            **Attempts without a figure**
+            **Failed trials**
 
             - trial 006 (arm 7.2, web-static, block 3), attempt 1: kernel panic: Kernel panic - not syncing: &lt;init&gt; killed &amp; gone
             - trial 019 (arm 7.2, web-static, block 10), attempt 1: kernel panic: Kernel panic - not syncing: &lt;init&gt; killed &amp; gone

@@ -110,7 +110,7 @@ pub(crate) fn pill(word: &str) -> Markup {
 }
 
 fn warnings(judgement: &Judgement) -> Markup {
-    boxed("warnings", "Know before reading", &judgement.warnings)
+    boxed("warnings", "Warnings", &judgement.warnings)
 }
 
 /// A box of sentences, where there are any.
@@ -178,7 +178,7 @@ fn contents(run: &Run) -> Markup {
                     }
                     li { a href="#differences" { "What differed between the arms" } }
                     @if !words::failed(run).is_empty() {
-                        li { a href="#failures" { "Attempts without a figure" } }
+                        li { a href="#failures" { "Failed trials" } }
                     }
                     li { a href="#repeat" { "Run it again" } }
                     li { a href="#reading" { "How to read this" } }
@@ -275,7 +275,7 @@ fn failures(run: &Run) -> Markup {
     html! {
         @if !failed.is_empty() {
             section #failures {
-                h2 { "Attempts without a figure" }
+                h2 { "Failed trials" }
                 @for one in failed {
                     details {
                         summary {

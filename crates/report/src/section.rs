@@ -35,7 +35,7 @@ pub(crate) fn section(run: &Run, judgement: &Judgement, number: usize) -> (Marku
     let latencies = chart::latency(run, &tables, number);
     let drawn = html! {
         (part("Against the margin", margins, Markup::default()))
-        (part("How the verdict ripened", ripening, quiet(&comparisons)))
+        (part("Estimate after each block", ripening, quiet(&comparisons)))
         @for (place, family) in curves::families(judgement, id).into_iter().enumerate() {
             @let chart = chart::curve(run, family, format!("curve-{number}-{place}"));
             @let name = words::arrowed(&family[0].typical.name, family[0].typical.direction);
@@ -44,7 +44,7 @@ pub(crate) fn section(run: &Run, judgement: &Judgement, number: usize) -> (Marku
         (part("Scaling", chart::cpus(run, &groups, format!("cpus-{number}")), scaled(&groups)))
         h3 { "What each arm did" }
         (arms(plan, &tables))
-        (part("Pages served over time", pages, over_time(&tables)))
+        (part("Requests served over time", pages, over_time(&tables)))
         (part("Block by block", each_block, blocks(plan, &comparisons)))
         (part("Latency", latencies, latency(&tables)))
     };
@@ -80,12 +80,12 @@ fn quiet(comparisons: &[&Comparison]) -> Markup {
     html! {
         @if !rows.is_empty() {
             details {
-                summary { "How quiet the machine was" }
+                summary { "Measurement noise" }
                 div.scroll { table {
                     thead { tr {
                         th { "metric" } th { "arm" } th.n { "noise of a block" }
-                        th.n { "effect of being second" } th.n { "odd trials, arm and baseline" }
-                        th.n { "chance of that" }
+                        th.n { "order effect" } th.n { "outliers, arm and baseline" }
+                        th.n { "p of the outliers" }
                     } }
                     tbody { @for [metric, arm, noise, slot, odd, chance] in rows { tr {
                         th scope="row" { (metric) } td { (arm) } td.n { (noise) } td.n { (slot) }

@@ -22,7 +22,7 @@ pub(crate) fn terminal(run: &Run, judgement: &Judgement, width: usize) -> String
         lines.extend(table(&overview, 3, width));
     }
     lines.extend(list("what went wrong:", &judgement.setbacks, width));
-    lines.extend(list("know before reading:", &judgement.warnings, width));
+    lines.extend(list("warnings:", &judgement.warnings, width));
     for workload in &run.plan.workloads {
         lines.extend(section(judgement, &workload.id, width));
     }
@@ -217,16 +217,15 @@ mod tests {
 
             what went wrong:
             - web-static: arm 7.2 FAILS: no figure in block 10, and 6.1 gave one in every block
-            - web-static: attempts without a figure on arm 7.2: 2 of 11: kernel panic 2
+            - web-static: failed trials on arm 7.2: 2 of 11: kernel panic 2
             - web-static: attempts fail more often on one arm: 6.1 0, 7.2 2 (what makes them fail may also bend
               the figures of those that do not)
             - web-static: blocks without a figure of every arm: 1 of 10, number 10 (not compared where an arm is
               missing)
 
-            know before reading:
+            warnings:
             - web-static: unsuccessful requests on arm 6.1: 3 (never counted as served)
-            - time is counted in executed instructions (figures compare the length of the code's path: caches,
-              memory and devices cost nothing in them)
+            - time is counted in executed instructions (caches, memory and devices cost nothing)
             - the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and
               no network)
 
@@ -238,25 +237,25 @@ mod tests {
             server-cpu ↓   7.2  equivalent  -0.74 %  [-0.75 %, -0.74 %]       9
             failed ↓       7.2  equivalent   both 0                   -       9
 
-            web-static                                    6.1                     7.2
-            -------------------------  ----------------------  ----------------------
-            kernel                       6.1.0-40-cloud-amd64       7.2.3-cloud-amd64
-            server                     Apache/2.4.65 (Debian)  Apache/2.4.65 (Debian)
-            trials measured                                10                       9
-            average CPU, user                           7.0 %                  39.0 %
-            average CPU, system                        93.0 %                  60.0 %
-            memory in use                             180 MiB                 200 MiB
-            swap in use, peak                             0 B                     0 B
-            CPU spent on sampling                       0.2 %                   0.2 %
-            pages served                              228 528                 220 853
-            pages per second                          2 285.3                 2 453.9
-            mean time of a page                     33.390 ms               33.448 ms
-            unsuccessful connections                        3                       0
-              connection reset                              3                       0
-            attempts without a figure                       0                       2
+            web-static                                6.1                     7.2
+            ---------------------  ----------------------  ----------------------
+            kernel                   6.1.0-40-cloud-amd64       7.2.3-cloud-amd64
+            server                 Apache/2.4.65 (Debian)  Apache/2.4.65 (Debian)
+            trials measured                            10                       9
+            average CPU, user                       7.0 %                  39.0 %
+            average CPU, system                    93.0 %                  60.0 %
+            memory in use                         180 MiB                 200 MiB
+            swap in use, peak                         0 B                     0 B
+            CPU spent on sampling                   0.2 %                   0.2 %
+            requests served                       228 528                 220 853
+            requests per second                   2 285.3                 2 453.9
+            mean request time                   33.390 ms               33.448 ms
+            failed requests                             3                       0
+              connection reset                          3                       0
+            failed trials                               0                       2
 
             better: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
-                equality was excluded after 9 blocks
+                significant after 9 blocks
         "#]].assert_eq(&terminal(&run, &judgement, 100));
     }
 
@@ -267,11 +266,11 @@ mod tests {
         let (_, table) = text.rsplit_once("\n\nweb-static ").unwrap();
         let (table, _) = table.split_once("\n\n").unwrap();
         expect![[r#"
-                                             6.1                7.2
-            -------------------------  --------------------  -----------------
-            kernel                     6.1.0-40-cloud-amd64  7.2.3-cloud-amd64
-            trials measured                              10                  9
-            attempts without a figure                     0                  2"#]]
+                                   6.1                7.2
+            ---------------  --------------------  -----------------
+            kernel           6.1.0-40-cloud-amd64  7.2.3-cloud-amd64
+            trials measured                    10                  9
+            failed trials                       0                  2"#]]
         .assert_eq(table);
     }
 

@@ -357,7 +357,7 @@ pub(crate) fn undecided(comparisons: &[&Comparison]) -> Vec<(String, String)> {
     groups.into_iter().map(told).collect()
 }
 
-/// How quiet the machine was: metric, arm, noise of a block, effect of the slot, odd trials of arm and baseline, and
+/// Measurement noise: metric, arm, noise of a block, effect of the slot, odd trials of arm and baseline, and
 /// the chance that they fall so; nothing for metrics of fewer than two blocks.
 pub(crate) fn quiet_rows(comparisons: &[&Comparison]) -> Vec<[String; 6]> {
     let row = |one: &&Comparison| {
@@ -497,12 +497,14 @@ pub(crate) fn arm_rows(tables: &[&ArmTable]) -> Vec<(String, Vec<String>)> {
             table.clients.as_ref().map_or(NONE.into(), cell)
         });
     };
-    seen("pages served", &|clients| count(clients.served));
-    seen("pages per second", &|clients| figure(clients.served_per_s));
-    seen("mean time of a page", &|clients| {
+    seen("requests served", &|clients| count(clients.served));
+    seen("requests per second", &|clients| {
+        figure(clients.served_per_s)
+    });
+    seen("mean request time", &|clients| {
         format!("{} ms", figure(clients.mean_ms))
     });
-    seen("unsuccessful connections", &|clients| {
+    seen("failed requests", &|clients| {
         let faults = clients.faults.values();
         count(faults.fold(0, |sum, count| sum.saturating_add(*count)))
     });
@@ -512,7 +514,7 @@ pub(crate) fn arm_rows(tables: &[&ArmTable]) -> Vec<(String, Vec<String>)> {
             count(of_class(clients))
         });
     }
-    row("attempts without a figure", &|table| {
+    row("failed trials", &|table| {
         table.voids.values().sum::<u32>().to_string()
     });
     // A row in which no arm has anything says nothing.

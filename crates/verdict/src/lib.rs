@@ -9,7 +9,7 @@
 //! once       figures that others took: one look, less said where the order was not random
 //! stability  odd trials of one arm     gates      what makes an arm fail
 //! headline   what all metrics of an arm come to, in one word
-//! sentinel   blocks that something outside disturbed
+//! disturbance   blocks that something outside disturbed
 //! table      one arm's averages            curves     its figures against the load
 //! speedup    arms that differ in CPUs alone
 //! differ     which facts are not the same in all arms
@@ -40,6 +40,7 @@ mod contrast;
 mod curves;
 mod design;
 mod differ;
+mod disturbance;
 pub mod eprocess;
 mod gates;
 mod headline;
@@ -56,7 +57,6 @@ pub mod rehearsal;
 pub mod rule;
 pub mod scaling;
 mod score;
-mod sentinel;
 mod speedup;
 mod stability;
 mod table;
@@ -74,7 +74,7 @@ pub fn order(plan: &Plan, workload: &str, block: u32, redo: u32) -> Vec<String> 
 ///
 /// Neither arms nor figures are looked at, and no trial that began after those of the block.
 pub fn disturbance(run: &Run, workload: &str, trials: &[u32]) -> Option<String> {
-    sentinel::disturbance(run, workload, trials)
+    disturbance::disturbance(run, workload, trials)
 }
 
 /// All that can be said about a run, finished or not.

@@ -183,7 +183,7 @@ pub fn unpaired(baseline: &[f64], arm: &[f64], direction: Direction, terms: Term
         settle,
         unit: "runs of each arm",
     };
-    let why = "a machine that changed between the arms would look the same (run them in pairs, in random order)";
+    let why = "confounded with drift of the machine (run them in pairs, in random order)";
     let said = few(
         seen.beyond_margin(terms, why),
         least,
@@ -300,11 +300,15 @@ impl Seen {
         match self.interval {
             Some((low, _)) if low > self.margin => (
                 Verdict::Better,
-                format!("the whole interval lies beyond the margin of {margin}; {doubt}"),
+                format!(
+                    "the whole confidence interval lies beyond the margin of {margin}; {doubt}"
+                ),
             ),
             Some((_, high)) if high < -self.margin => (
                 Verdict::Worse,
-                format!("the whole interval lies beyond the margin of {margin}; {doubt}"),
+                format!(
+                    "the whole confidence interval lies beyond the margin of {margin}; {doubt}"
+                ),
             ),
             Some((low, high)) if low > 0.0 || high < 0.0 => {
                 let reason = format!(
@@ -332,7 +336,7 @@ fn open(terms: Terms, settle: u32, unit: &str) -> String {
             "a margin of {margin} needs more than {MOST} {unit}: measure longer, or more quietly"
         )
     };
-    format!("the noise leaves room for a difference and for none ({remedy})")
+    format!("inconclusive ({remedy})")
 }
 
 fn show_share(share: f64) -> String {

@@ -311,15 +311,17 @@ fn explain(
     let at = finding.decided_at.unwrap_or(0);
     match finding.verdict {
         Verdict::Better | Verdict::Worse => {
-            format!("equality was excluded after {at} blocks")
+            format!("significant after {at} blocks")
         }
         Verdict::Equivalent => {
-            format!("a difference beyond the margin of {margin} was excluded after {at} blocks")
+            format!(
+                "equivalent after {at} blocks: the whole confidence interval lies within the margin of {margin}"
+            )
         }
         Verdict::Undecided if contrasts.values.len() < design.min_blocks as usize => {
             let so_far = contrasts.values.len();
             format!(
-                "first look comes after {} blocks: {so_far} so far",
+                "first test after block {}: {so_far} so far",
                 design.min_blocks
             )
         }
@@ -476,16 +478,16 @@ mod tests {
     fn verdicts_follow_the_blocks() {
         check(
             &around(1.073, 0.002, 10),
-            &expect!["better 1.0730 [1.0711, 1.0745]: equality was excluded after 8 blocks"],
+            &expect!["better 1.0730 [1.0711, 1.0745]: significant after 8 blocks"],
         );
         check(
             &around(0.93, 0.004, 10),
-            &expect!["worse 0.9300 [0.9267, 0.9326]: equality was excluded after 8 blocks"],
+            &expect!["worse 0.9300 [0.9267, 0.9326]: significant after 8 blocks"],
         );
         check(
             &around(1.0, 0.002, 10),
             &expect![
-                "equivalent 0.9999 [0.9982, 1.0014]: a difference beyond the margin of 1.0 % was excluded after 7 blocks"
+                "equivalent 0.9999 [0.9982, 1.0014]: equivalent after 7 blocks: the whole confidence interval lies within the margin of 1.0 %"
             ],
         );
         check(
@@ -530,12 +532,12 @@ mod tests {
         check(
             &[[100.0, 100.0]; 10],
             &expect![
-                "equivalent 1.0000 [1.0000, 1.0000]: a difference beyond the margin of 1.0 % was excluded after 7 blocks"
+                "equivalent 1.0000 [1.0000, 1.0000]: equivalent after 7 blocks: the whole confidence interval lies within the margin of 1.0 %"
             ],
         );
         check(
             &[[100.3, 103.7]; 10],
-            &expect!["better 1.0339 [1.0339, 1.0339]: equality was excluded after 8 blocks"],
+            &expect!["better 1.0339 [1.0339, 1.0339]: significant after 8 blocks"],
         );
     }
 
@@ -547,7 +549,7 @@ mod tests {
         );
         check(
             &[[100.0, 107.0]],
-            &expect!["undecided 1.0700 none: first look comes after 4 blocks: 1 so far"],
+            &expect!["undecided 1.0700 none: first test after block 4: 1 so far"],
         );
         check(
             &around(1.07, 0.002, 4),
@@ -579,9 +581,7 @@ mod tests {
         );
         check(
             &[[0.0, 40.0]; 10],
-            &expect![
-                "better none none: difference 40.0 [40.0, 40.0]: equality was excluded after 8 blocks"
-            ],
+            &expect!["better none none: difference 40.0 [40.0, 40.0]: significant after 8 blocks"],
         );
         check(
             &[[f64::NAN, 2.0]; 4],

@@ -80,7 +80,7 @@ fn listed<K: Display, V: Display>(items: impl IntoIterator<Item = (K, V)>) -> St
     items.collect::<Vec<_>>().join(", ")
 }
 
-/// Attempts without a figure, and whether they fall on one arm.
+/// Failed trials, and whether they fall on one arm.
 fn failed_attempts(run: &Run, workload: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut failed = BTreeMap::new();
@@ -95,7 +95,7 @@ fn failed_attempts(run: &Run, workload: &str) -> Vec<String> {
                 .filter(|record| record.trial.workload == workload && record.trial.arm == arm.name);
             let reasons = listed(voids.iter().map(|(reason, count)| (reason.words(), count)));
             warnings.push(format!(
-                "{workload}: attempts without a figure on arm {}: {count} of {}: {reasons}",
+                "{workload}: failed trials on arm {}: {count} of {}: {reasons}",
                 arm.name,
                 tried.count()
             ));
@@ -363,7 +363,7 @@ fn unstable(run: &Run, comparisons: &[Comparison]) -> Vec<String> {
         (stability.chance < run.plan.design.error_rate).then(|| {
             let name = &comparison.spec.name;
             format!(
-                "{}: {name} was far off in single trials: {} of arm {}, {} of the baseline (chance {}; the verdict is \
+                "{}: {name} has outliers: {} of arm {}, {} of the baseline (p = {}; the verdict is \
                  about typical trials)",
                 comparison.workload,
                 stability.arm,
@@ -468,8 +468,8 @@ fn nature(run: &Run) -> Vec<String> {
     let mut warnings = Vec::new();
     if run.opening.ns_per_instruction.is_some() {
         warnings.push(
-            "time is counted in executed instructions (figures compare the length of the code's \
-             path: caches, memory and devices cost nothing in them)"
+            "time is counted in executed instructions (caches, memory and \
+             devices cost nothing)"
                 .into(),
         );
     }
@@ -570,7 +570,7 @@ mod tests {
                 .measured(5, "6.1", 100.0),
             &expect![[r#"
                 web: arm 7.2 FAILS: no figure in block 5, and 6.1 gave one in every block
-                web: attempts without a figure on arm 7.2: 2 of 6: kernel panic 2
+                web: failed trials on arm 7.2: 2 of 6: kernel panic 2
                 web: attempts fail more often on one arm: 6.1 0, 7.2 2 (what makes them fail may also bend the figures of those that do not)
                 web: blocks without a figure of every arm: 1 of 5, number 5 (not compared where an arm is missing)
                 the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
@@ -729,7 +729,7 @@ mod tests {
         check(
             whole().with(|run| run.opening.ns_per_instruction = Some(2)),
             &expect![[r#"
-                time is counted in executed instructions (figures compare the length of the code's path: caches, memory and devices cost nothing in them)
+                time is counted in executed instructions (caches, memory and devices cost nothing)
                 the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
         );
     }
@@ -744,7 +744,7 @@ mod tests {
             old,
             &expect![[r#"
                 an earlier bakeoff measured this and charged REP string instructions per byte (a page cleared or copied counted as 4096 instructions, where a CPU needs some 100 cycles: run it again)
-                time is counted in executed instructions (figures compare the length of the code's path: caches, memory and devices cost nothing in them)
+                time is counted in executed instructions (caches, memory and devices cost nothing)
                 the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
         );
         // Without counted instructions there is nothing to charge.
@@ -770,7 +770,7 @@ mod tests {
             &expect![[r#"
                 web: CPU time idle on arm 7.2: 25 % (the load, not the arm, may have set the figures: add connections)
                 web: CPU time idle while the disk was read on arm 7.2: 25 % (the guest's clock runs on meanwhile, as far as chance has it: use clock = "wall", or read beforehand)
-                time is counted in executed instructions (figures compare the length of the code's path: caches, memory and devices cost nothing in them)
+                time is counted in executed instructions (caches, memory and devices cost nothing)
                 the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
         );
         // Measured in time, the disk's is as real as any.

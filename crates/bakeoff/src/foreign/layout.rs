@@ -134,7 +134,7 @@ impl Layout {
                 )
             }
             Self::Loose { baseline, arm } => format!(
-                "unpaired: {} and {} runs; a machine that changed between them would look the same, \
+                "unpaired: {} and {} runs; confounded with machine drift, \
                  so only differences beyond the margin are told, and never that arms are equivalent",
                 baseline.len(),
                 arm.len()

@@ -207,7 +207,7 @@ fn a_verdict_comes_with_the_design_and_every_guess() {
             data.csv: CSV, 80 figures of new, old
             baseline: old (by its name; --baseline chooses another)
 
-            know before reading:
+            warnings:
             - paired in random order: 40 blocks, both orders, as by a coin; drift and order pass for a
               difference no more often than the error rate says
             - higher is better, guessed from the unit requests/s: throughput (requests/s)
@@ -218,7 +218,7 @@ fn a_verdict_comes_with_the_design_and_every_guess() {
             throughput ↑  new  worse    -2.07 %  [-2.85 %, -1.63 %]  40 blocks
 
             worse: new than old in throughput (requests/s), -2.07 % [-2.85 %, -1.63 %]
-                equality was excluded after 40 blocks
+                significant after 40 blocks
         "#]],
     );
 }
@@ -233,7 +233,7 @@ fn a_pull_request_gets_a_table_and_the_words() {
         |---|---|---|---|---|---|
         | throughput ↑ | new | worse | -10.49 % | \[-11.45 %, -9.43 %\] | 24 blocks |
 
-        - **worse**: new than old in throughput (requests/s), -10.49 % \[-11.45 %, -9.43 %\] - the whole interval lies beyond the margin of 2 %; what ran second may differ by that alone (let a coin decide the order)
+        - **worse**: new than old in throughput (requests/s), -10.49 % \[-11.45 %, -9.43 %\] - the whole confidence interval lies beyond the margin of 2 %; what ran second may differ by that alone (let a coin decide the order)
 
         <details><summary>baseline: old (by its name; --baseline chooses another)</summary>
 

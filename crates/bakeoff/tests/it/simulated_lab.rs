@@ -553,7 +553,10 @@ fn each_look_says_how_far_it_is() {
         })
         .collect();
     assert!(looks[0].contains("1 block, "), "{looks:?}");
-    assert!(looks[0].ends_with(", first look after 6"), "{looks:?}");
+    assert!(
+        looks[0].ends_with(", first test after block 6"),
+        "{looks:?}"
+    );
     assert!(looks[5].contains("undecided, 6 blocks, "), "{looks:?}");
     assert!(
         looks[5].ends_with(" more for a 2 % margin (the plan ends at 8)"),

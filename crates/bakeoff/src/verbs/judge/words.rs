@@ -24,7 +24,7 @@ pub(super) fn terminal(
     let mut lines = figures.files.clone();
     lines.push(baseline(figures));
     lines.push(String::new());
-    lines.push("know before reading:".into());
+    lines.push("warnings:".into());
     for remark in remarks(figures, answers, terms) {
         lines.extend(report::wrap(&remark, "- ", width));
     }

@@ -1,14 +1,14 @@
-//! Sentinels: whether something outside disturbed a block, so that it has to be run again.
+//! Disturbances: whether something outside disturbed a block, so that it has to be run again.
 //!
 //! ```text
 //! steal       CPU time that the hypervisor gave to others
-//! strangers   CPU time in programs that are not the trial's; only on a live host, where there can be some
+//! other_cpu   CPU time in programs that are not the trial's; only on a live host, where there can be some
 //! spin        what a fixed piece of work took on the host before and after the trial: a lowered clock, a busy sibling
 //! tripped     above the median of all trials of the workload so far, by a fixed share: of all CPU time, or of the spin
 //! ```
 //! A block that is thrown away for its figures, or for its arm, would bend the verdict. So the rule is given neither:
 //! it sees numbered trials, all arms alike, and of them only what others took. For the same reason pressure stall times
-//! are no sentinel: they are the trial's own, and an arm that stalls more would be excused for it. Under counted
+//! are no disturbance: they are the trial's own, and an arm that stalls more would be excused for it. Under counted
 //! instructions nobody outside can disturb anything but what waits for the disk, and of that there is a warning.
 
 use record::plan::MachineKind;
@@ -21,7 +21,7 @@ use crate::score::median;
 const STEAL: f64 = 0.05;
 
 /// The same for other programs.
-const STRANGERS: f64 = 0.10;
+const OTHER_CPU: f64 = 0.10;
 
 /// The share by which the host may be slower than is usual.
 const SLOWER: f64 = 0.10;
@@ -33,7 +33,7 @@ struct Taken {
     /// Share of CPU time.
     steal: f64,
     /// Share of CPU time.
-    strangers: f64,
+    other_cpu: f64,
     spin_ns: u64,
 }
 
@@ -46,15 +46,15 @@ pub(crate) fn disturbance(run: &Run, workload: &str, trials: &[u32]) -> Option<S
     // A run that is taken up again must decide as it would have at that time.
     let so_far =
         records.filter(|record| record.trial.workload == workload && record.trial.number <= *last);
-    let strangers_show = can_have_strangers(run);
+    let others_show = can_have_other_processes(run);
     let taken: Vec<Taken> = so_far
-        .filter_map(|record| taken(record, strangers_show))
+        .filter_map(|record| taken(record, others_show))
         .collect();
     robbed(&taken, trials).or_else(|| slowed(&taken, trials))
 }
 
-/// A plant is a stranger that the plan itself asked for.
-fn can_have_strangers(run: &Run) -> bool {
+/// An injected slowdown is another process that the plan itself asked for.
+fn can_have_other_processes(run: &Run) -> bool {
     let is_live = match run.plan.machine.kind {
         MachineKind::Local => true,
         MachineKind::Qemu => false,
@@ -62,7 +62,7 @@ fn can_have_strangers(run: &Run) -> bool {
     is_live && run.plan.arms.iter().all(|arm| arm.tuning.plant == 0.0)
 }
 
-fn taken(record: &TrialRecord, strangers_show: bool) -> Option<Taken> {
+fn taken(record: &TrialRecord, others_show: bool) -> Option<Taken> {
     let measurement = match &record.outcome {
         Outcome::Measured(measurement) => measurement,
         Outcome::Void(_) | Outcome::Skipped(_) => return None,
@@ -71,11 +71,7 @@ fn taken(record: &TrialRecord, strangers_show: bool) -> Option<Taken> {
     Some(Taken {
         number: record.trial.number,
         steal: usage.cpu_steal,
-        strangers: if strangers_show {
-            usage.cpu_strangers
-        } else {
-            0.0
-        },
+        other_cpu: if others_show { usage.cpu_other } else { 0.0 },
         spin_ns: measurement.spin_ns,
     })
 }
@@ -88,7 +84,7 @@ fn robbed(all: &[Taken], block: &[u32]) -> Option<String> {
             "the hypervisor",
             (|taken| taken.steal) as fn(&Taken) -> f64,
         ),
-        (STRANGERS, "other programs", |taken| taken.strangers),
+        (OTHER_CPU, "other processes", |taken| taken.other_cpu),
     ];
     let shares = |of: fn(&Taken) -> f64| all.iter().map(of).collect::<Vec<f64>>();
     whom.into_iter().find_map(|(most, who, of)| {
@@ -137,7 +133,7 @@ mod tests {
                 panic!("all are measured");
             };
             measurement.usage.cpu_steal = *steal;
-            measurement.usage.cpu_strangers = 0.4;
+            measurement.usage.cpu_other = 0.4;
         }
         run
     }
@@ -218,11 +214,11 @@ mod tests {
         let Outcome::Measured(measurement) = &mut run.attempts[5].outcome else {
             panic!("all are measured");
         };
-        measurement.usage.cpu_strangers = 0.6;
+        measurement.usage.cpu_other = 0.6;
         assert_eq!(disturbance(&run, "web", &[5, 6]), None);
         run.plan.machine.kind = MachineKind::Local;
         let why = disturbance(&run, "web", &[5, 6]).unwrap();
-        assert!(why.starts_with("other programs took 60.0 %"), "{why}");
+        assert!(why.starts_with("other processes took 60.0 %"), "{why}");
         run.plan.arms[1].tuning.plant = 0.05;
         assert_eq!(disturbance(&run, "web", &[5, 6]), None);
     }

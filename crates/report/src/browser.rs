@@ -194,25 +194,40 @@ fn a_page_that_fetches_or_complains_is_noticed() {
     );
 }
 
-#[test]
-fn the_page_fits_a_phone_and_scrolls_only_downwards() {
+/// Opens the page in a window of that width, with all that is folded laid open: the page scrolls only downwards, and
+/// the tables of metrics do not scroll at all.
+#[track_caller]
+fn fits(width: u32, (run, judgement): &(Run, Judgement)) {
     let Some(browser) = browser() else { return };
-    let (run, judgement) = play::run();
-    let phone =
-        "<iframe src='report.html' style='width:390px;height:800px;border:0'></iframe><p></p>
-        <script>onload = () => {
+    let frame = format!(
+        "<iframe src='report.html' style='width:{width}px;height:800px;border:0'></iframe><p></p>
+        <script>onload = () => {{
             const page = frames[0].document;
             for (const fold of page.querySelectorAll('details')) fold.open = true;
-            const { scrollWidth: needs, clientWidth: has } = page.documentElement;
-            document.querySelector('p').textContent =
-                `${needs} of ${has}: ${needs <= has && has <= 390 ? 'fits' : 'too wide'}`;
-        }</script>";
-    let report = crate::html(&run, &judgement);
-    let seen = open(&browser, &[("report.html", &report), ("phone.html", phone)]);
-    assert!(
-        seen.dom.contains(": fits</p>"),
-        "{} {:?}",
-        seen.dom,
-        seen.console
+            const tables = [...page.querySelectorAll('table.metrics')].map(table => table.parentElement);
+            const wide = [page.documentElement, ...tables].filter(one => one.scrollWidth > one.clientWidth);
+            const sizes = wide.map(one => `${{one.tagName}} ${{one.scrollWidth}} in ${{one.clientWidth}}`);
+            document.querySelector('p').textContent = `tables ${{tables.length}}, too wide [${{sizes}}]`;
+        }}</script>"
     );
+    let report = crate::html(run, judgement);
+    let seen = open(
+        &browser,
+        &[("report.html", &report), ("frame.html", &frame)],
+    );
+    let want = format!("tables {}, too wide []</p>", run.plan.workloads.len());
+    let (dom, console) = (&seen.dom, &seen.console);
+    assert!(dom.contains(&want), "{width} px: {dom} {console:?}");
+}
+
+#[test]
+fn the_page_fits_a_phone_and_scrolls_only_downwards() {
+    fits(390, &play::run());
+    fits(390, &play::wide());
+}
+
+#[test]
+fn tables_of_metrics_are_not_cut_in_a_window_of_1000_pixels() {
+    fits(1000, &play::run());
+    fits(1000, &play::wide());
 }

@@ -162,25 +162,24 @@ fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmTable]) -> Ma
         );
         let shown = |mean: f64| words::figure(mean * unit.factor);
         let [baseline, other] = means.map(|mean| mean.map_or(words::NONE.into(), shown));
+        // On a narrow screen a row is a card, and each cell says what it is.
         html! { tr {
-            th scope="row" { (words::directed(&one.spec)) }
-            td { (one.arm) }
+            th scope="row" { (words::directed(&one.spec)) " " span.unit { (unit.name) } }
             td { (pill(one.verdict.word())) }
-            td.n { (words::change_of(one)) }
-            td.n { (words::interval(one)) }
-            td.n { (baseline) }
-            td.n { (other) }
-            td { (unit.name) }
-            td.n { (one.blocks) }
+            td data-name="arm" { (one.arm) }
+            td.n data-name="blocks" { (one.blocks) }
+            td.n data-name="change" { (words::change_of(one)) }
+            td.n data-name="interval" { (words::interval(one)) }
+            td.n data-name="baseline" { (baseline) }
+            td.n data-name="this arm" { (other) }
         } }
     };
     html! {
         @if !comparisons.is_empty() {
-            div.scroll { table {
+            div.scroll { table.metrics {
                 thead { tr {
-                    th { "metric" } th { "arm" } th { "verdict" }
-                    th.n { "change" } th.n { "interval" }
-                    th.n { "baseline" } th.n { "this arm" } th { "unit" } th.n { "blocks" }
+                    th { "metric" } th { "verdict" } th { "arm" } th.n { "blocks" }
+                    th.n { "change" } th.n { "interval" } th.n { "baseline" } th.n { "this arm" }
                 } }
                 tbody { @for one in comparisons { (row(one)) } }
             } }

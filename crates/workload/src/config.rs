@@ -378,6 +378,13 @@ mod tests {
                 expect!["plan.toml:7: config of nginx: root: bakeoff works by its own (remove it)"],
             ),
             (
+                "config = [\"sendfile off;\", \"sendfile on;\"]",
+                &[NGINX],
+                expect![
+                    "plan.toml:7: config of nginx: sendfile off and sendfile on: nginx takes one of them in http (remove the other)"
+                ],
+            ),
+            (
                 "config = 7",
                 &[NGINX],
                 expect![

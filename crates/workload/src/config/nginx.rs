@@ -29,6 +29,31 @@ const REPEATED: [&str; 14] = [
     "sub_filter",
 ];
 
+/// Directives that nginx calls duplicate when a block has two of them. Not all that there are: of others it is left to
+/// nginx to say so.
+const ONCE: &str = "\
+accept_mutex accept_mutex_delay aio aio_write autoindex autoindex_exact_size autoindex_format \
+autoindex_localtime charset chunked_transfer_encoding client_body_buffer_size \
+client_body_in_file_only client_body_in_single_buffer client_body_timeout \
+client_header_buffer_size client_header_timeout client_max_body_size connection_pool_size \
+default_type directio directio_alignment disable_symlinks etag expires gunzip gzip gzip_buffers \
+gzip_comp_level gzip_http_version gzip_min_length gzip_static gzip_vary if_modified_since \
+ignore_invalid_headers keepalive_disable keepalive_requests keepalive_time keepalive_timeout \
+large_client_header_buffers limit_rate limit_rate_after lingering_close lingering_time \
+lingering_timeout lock_file log_not_found log_subrequest master_process max_ranges merge_slashes \
+msie_padding msie_refresh multi_accept open_file_cache open_file_cache_errors \
+open_file_cache_min_uses open_file_cache_valid open_log_file_cache output_buffers pcre_jit \
+port_in_redirect postpone_output proxy_buffer_size proxy_buffering proxy_buffers \
+proxy_connect_timeout proxy_http_version proxy_read_timeout proxy_send_timeout read_ahead \
+recursive_error_pages request_pool_size reset_timedout_connection resolver_timeout satisfy \
+send_lowat send_timeout sendfile sendfile_max_chunk server_name_in_redirect \
+server_names_hash_bucket_size server_names_hash_max_size server_tokens \
+subrequest_output_buffer_size tcp_nodelay tcp_nopush timer_resolution try_files \
+types_hash_bucket_size types_hash_max_size underscores_in_headers use user \
+variables_hash_bucket_size variables_hash_max_size worker_aio_requests worker_connections \
+worker_cpu_affinity worker_priority worker_processes worker_rlimit_core worker_rlimit_nofile \
+worker_shutdown_timeout";
+
 /// Directives that nginx allows at the top alone.
 const AT_TOP: [&str; 16] = [
     "debug_points",
@@ -96,6 +121,20 @@ impl Node {
             (Some(_), None) | (None, Some(_)) => false,
         }
     }
+
+    /// Whether nginx refuses `later` beside it.
+    fn is_repeated_by(&self, later: &Self) -> bool {
+        let name = self.name();
+        if self.block.is_some() != later.block.is_some() || name != later.name() {
+            return false;
+        }
+        match name {
+            "location" => self.words == later.words,
+            // Options of the same address belong into one directive.
+            "listen" => self.words.get(1) == later.words.get(1),
+            _ => ONCE.split_whitespace().any(|once| once == name),
+        }
+    }
 }
 
 /// A block that both have one of.
@@ -113,7 +152,28 @@ pub(super) fn merge(own: &str, arm: &str) -> Result<String, String> {
         .and_then(|server| server.iter().find(|node| node.name() == "listen"))
         .and_then(|listen| listen.words.get(1).cloned());
     place_all(&mut tree, Place::Top, read(arm)?, address.as_deref())?;
+    refuse_repeated(&tree, "the file")?;
     Ok(show(&tree, 0))
+}
+
+/// Finds directives of which `block`, or a block in it, has more than nginx takes.
+fn refuse_repeated(nodes: &[Node], block: &str) -> Result<(), String> {
+    for (at, node) in nodes.iter().enumerate() {
+        let twin = nodes[..at]
+            .iter()
+            .find(|before| before.is_repeated_by(node));
+        if let Some(twin) = twin {
+            return Err(format!(
+                "{} and {}: nginx takes one of them in {block} (remove the other)",
+                twin.words.join(" "),
+                node.words.join(" ")
+            ));
+        }
+        if let Some(inner) = &node.block {
+            refuse_repeated(inner, &node.words.join(" "))?;
+        }
+    }
+    Ok(())
 }
 
 /// Puts the arm's directives where they belong; `named` is the block that the arm wrote them in.
@@ -143,7 +203,7 @@ fn place_all(
         let nodes = block(tree, place)
             .ok_or_else(|| format!("{}: the file has no block for it", node.words.join(" ")))?;
         let at = nodes.iter().position(|other| other.is_same(&node));
-        // A second one of the same name in the arm's own text is the arm's affair.
+        // A second one of the same name in the arm's own text is not what takes the first one's place.
         let is_first = placed
             .iter()
             .all(|(before, one)| *before != place || !one.is_same(&node));
@@ -442,9 +502,54 @@ http {
     }
 
     #[test]
-    fn a_mistake_within_the_arms_own_lines_stays_nginxs_to_tell() {
-        let merged = merge(OWN_TEXT, "sendfile off; sendfile on;").unwrap();
-        assert_eq!(merged.matches("sendfile").count(), 2);
+    fn a_directive_that_the_arm_itself_repeats_is_refused_where_nginx_refuses_it() {
+        for (arm, expected) in [
+            (
+                "sendfile off;\nsendfile on;",
+                expect![
+                    "refused: sendfile off and sendfile on: nginx takes one of them in http (remove the other)"
+                ],
+            ),
+            (
+                "gzip on; http { gzip off; }",
+                expect![
+                    "refused: gzip on and gzip off: nginx takes one of them in http (remove the other)"
+                ],
+            ),
+            (
+                "worker_processes 1; worker_processes 2;",
+                expect![
+                    "refused: worker_processes 1 and worker_processes 2: nginx takes one of them in the file (remove the other)"
+                ],
+            ),
+            (
+                "location /a { gzip on; gzip off; }",
+                expect![
+                    "refused: gzip on and gzip off: nginx takes one of them in location /a (remove the other)"
+                ],
+            ),
+            (
+                "location /a { } location /a { }",
+                expect![
+                    "refused: location /a and location /a: nginx takes one of them in server (remove the other)"
+                ],
+            ),
+            (
+                "listen 10.77.0.1:80 reuseport; listen 10.77.0.1:80 fastopen=9;",
+                expect![
+                    "refused: listen 10.77.0.1:80 reuseport and listen 10.77.0.1:80 fastopen=9: nginx takes one of them in server (remove the other)"
+                ],
+            ),
+        ] {
+            check(arm, &expected);
+        }
+        // These may be repeated, and a block in a block has directives of its own.
+        let arm = "gzip_types a/b; gzip_types c/d; access_log /a; access_log /b; gzip on; server { gzip off; } \
+                   log_format a $uri; log_format b $host;";
+        let merged = merge(OWN_TEXT, arm).unwrap();
+        for (name, count) in [("gzip_types", 2), ("access_log", 2), ("log_format", 2)] {
+            assert_eq!(merged.matches(name).count(), count, "{name}");
+        }
     }
 
     #[test]

@@ -33,16 +33,7 @@ pub enum Verb {
     /// Check a plan without booting anything
     #[command(after_help = "Examples:\n  bakeoff check plans/web-static.toml\n  \
         bakeoff check plans/web-static.toml --from runs/web-static")]
-    Check {
-        /// The plan file
-        plan: PathBuf,
-        /// An earlier run: its noise and its trials' lengths say how many blocks and hours it will take
-        #[arg(long)]
-        from: Option<PathBuf>,
-        /// Which QEMU.
-        #[command(flatten)]
-        emulator: EmulatorArgs,
-    },
+    Check(CheckArgs),
     /// Simulate a plan: what it would find, how often, after how many blocks and hours
     #[command(after_help = simulate::examples())]
     Simulate(simulate::SimulateArgs),
@@ -133,7 +124,8 @@ pub enum QemuVerb {
 /// Which QEMU.
 #[derive(Debug, Args)]
 pub struct EmulatorArgs {
-    /// The QEMU that runs the guests, instead of $`BAKEOFF_QEMU`, the host's own or a fetched one
+    /// The QEMU that runs the guests [default: that of the variable `BAKEOFF_QEMU`, else the host's own, else a fetched
+    /// one]
     #[arg(long = "qemu", value_name = "PATH")]
     path: Option<PathBuf>,
 }
@@ -143,6 +135,28 @@ impl EmulatorArgs {
     pub fn named(&self) -> Option<PathBuf> {
         machine::emulator::named(self.path.as_deref())
     }
+
+    /// Whether the option was typed. The variable holds for all that a user does, so it may name what is not needed.
+    pub fn is_typed(&self) -> bool {
+        self.path.is_some()
+    }
+}
+
+/// `bakeoff check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The plan file
+    pub plan: PathBuf,
+    /// An earlier run: its noise and its trials' lengths say how many blocks and hours it will take
+    #[arg(long)]
+    pub from: Option<PathBuf>,
+    /// Trials at a time for which hours are told [default: as many as run would take]
+    #[arg(long, value_name = "N", requires = "from")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Which QEMU.
+    #[command(flatten)]
+    pub emulator: EmulatorArgs,
 }
 
 /// The model beside the default one: another vendor's server, with other mitigations.

@@ -25,10 +25,11 @@ use machine::cache::Cache;
 use machine::emulator;
 use machine::task::{Progress, Task};
 use record::cpu::CpuModel;
-use record::plan::{self, Checks, Plan};
+use record::file;
+use record::plan::{self, Checks, MachineKind, Plan};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::cli::{Cli, Verb};
+use crate::cli::{Cli, EmulatorArgs, Verb};
 use crate::greeting;
 use crate::out;
 use crate::show::Show;
@@ -58,11 +59,7 @@ impl From<End> for ExitCode {
 pub fn run(cli: &Cli) -> Result<End> {
     match &cli.verb {
         Verb::Run(args) => run::run(args, cli.json),
-        Verb::Check {
-            plan,
-            from,
-            emulator,
-        } => check::check(plan, from.as_deref(), emulator, cli.json),
+        Verb::Check(args) => check::check(args, cli.json),
         Verb::Simulate(args) => simulate::simulate(args, cli.json),
         Verb::Judge(args) => judge::judge(args, cli.json),
         Verb::Report { dir } => report::report(dir, cli.json),
@@ -94,7 +91,7 @@ fn refuse_json(cli: &Cli) -> Result<()> {
 
 /// A plan file as text and as a valid plan. `qemu` is the user's choice, if any.
 fn read_plan(path: &Path, qemu: Option<&Path>) -> Result<(String, Plan)> {
-    let text = std::fs::read_to_string(path)
+    let text = file::read_to_string(path)
         .with_context(|| format!("cannot read plan: {}", path.display()))?;
     check_plan(path, text, qemu)
 }
@@ -115,9 +112,10 @@ fn check_plan(path: &Path, text: String, qemu: Option<&Path>) -> Result<(String,
         workload: &workload::check,
         kernel: &|kernel| machine::kernel::check(kernel).map_err(|why| format!("{why:#}")),
         recipe: &|recipe| machine::image::check(recipe).map_err(|why| format!("{why:#}")),
+        memory: &machine::host::check_memory,
         cpu_model: &|model| check_cpu_model(model, qemu),
         file: &|path| {
-            let read = std::fs::read_to_string(path);
+            let read = file::read_to_string(path);
             read.map_err(|why| format!("cannot read {}: {why}", path.display()))
         },
         tuning: &workload::config::check_tuning,
@@ -125,6 +123,24 @@ fn check_plan(path: &Path, text: String, qemu: Option<&Path>) -> Result<(String,
     };
     let plan = plan::read(&path.display().to_string(), &text, base, checks)?;
     Ok((text, plan))
+}
+
+/// Refuses a QEMU that the plan's machine has no use for, or that is none, before anything is fetched.
+fn refuse_emulator(args: &EmulatorArgs, plan: &Plan) -> Result<()> {
+    if plan.machine.kind == MachineKind::Local {
+        if args.is_typed() {
+            bail!(
+                "--qemu does not apply to a machine of kind \"local\": nothing is emulated (leave it out)"
+            );
+        }
+        return Ok(());
+    }
+    match args.named() {
+        Some(named) => at_work(true, |cache, task| {
+            emulator::find(Some(&named), cache, task).map(|_| ())
+        }),
+        None => Ok(()),
+    }
 }
 
 /// Asks QEMU whether it knows a CPU model. Where the run may yet fetch another QEMU, the question is left to the run.

@@ -198,6 +198,7 @@ pub fn named(option: Option<&Path>) -> Option<PathBuf> {
 /// preferred to a host's own that is missing, too old or known to err.
 pub fn find(named: Option<&Path>, cache: &Cache, task: Task<'_>) -> Result<Program> {
     if let Some(path) = named {
+        let path = &in_path(path);
         return open(path, Launch::of(path), task).with_context(|| {
             format!(
                 "cannot use this QEMU: {} (see --qemu and {VARIABLE})",
@@ -209,6 +210,15 @@ pub fn find(named: Option<&Path>, cache: &Cache, task: Task<'_>) -> Result<Progr
         Ok(program) if program.fault().is_none() => Ok(program),
         host => fetched::known(cache, task).map_or(host, Ok),
     }
+}
+
+/// A name without a directory is looked for where programs lie, so that one binary has one path.
+fn in_path(named: &Path) -> PathBuf {
+    let name = named
+        .to_str()
+        .filter(|_| named.parent() == Some(Path::new("")));
+    name.and_then(program::find)
+        .unwrap_or_else(|| named.to_owned())
 }
 
 /// The QEMU that KVM is tried with: its emulation does not matter there, so the host's own will do.

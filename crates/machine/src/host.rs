@@ -5,6 +5,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use record::units::show_bytes;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Numbers of the CPUs that bakeoff itself may run on, lowest first.
@@ -17,13 +18,35 @@ pub fn cpus() -> Result<Vec<usize>> {
 
 /// Memory that programs could still get, in bytes; 0 where the kernel does not say.
 pub fn available_bytes() -> u64 {
-    available_in(&fs::read_to_string("/proc/meminfo").unwrap_or_default())
+    bytes_in(&meminfo(), "MemAvailable:")
 }
 
-fn available_in(meminfo: &str) -> u64 {
-    let line = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"));
+/// Says that a guest would have more memory than this host has.
+///
+/// # Errors
+/// Names both.
+pub fn check_memory(guest_bytes: u64) -> Result<(), String> {
+    check_memory_of(bytes_in(&meminfo(), "MemTotal:"), guest_bytes)
+}
+
+fn check_memory_of(host_bytes: u64, guest_bytes: u64) -> Result<(), String> {
+    // Where the kernel does not say, nothing can be refused.
+    if host_bytes == 0 || guest_bytes <= host_bytes {
+        return Ok(());
+    }
+    Err(format!(
+        "memory beyond what this host has: {} of {} (lower it, or run on a larger host)",
+        show_bytes(guest_bytes),
+        show_bytes(host_bytes)
+    ))
+}
+
+fn meminfo() -> String {
+    fs::read_to_string("/proc/meminfo").unwrap_or_default()
+}
+
+fn bytes_in(meminfo: &str, name: &str) -> u64 {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(name));
     let number = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
     number.unwrap_or(0) * 1024
 }
@@ -49,9 +72,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn available_memory_is_read_in_bytes() {
+    fn memory_is_read_in_bytes() {
         let meminfo = "MemTotal: 9 kB\nMemAvailable:   2048 kB\n";
-        assert_eq!(available_in(meminfo), 2 << 20);
-        assert_eq!(available_in(""), 0);
+        assert_eq!(bytes_in(meminfo, "MemAvailable:"), 2 << 20);
+        assert_eq!(bytes_in(meminfo, "MemTotal:"), 9 << 10);
+        assert_eq!(bytes_in("", "MemTotal:"), 0);
+    }
+
+    #[test]
+    fn a_guest_has_no_more_memory_than_its_host() {
+        assert_eq!(check_memory_of(8 << 30, 8 << 30), Ok(()));
+        assert_eq!(check_memory_of(0, 8 << 30), Ok(()), "nothing is known");
+        assert_eq!(
+            check_memory_of(8 << 30, 64 << 30).unwrap_err(),
+            "memory beyond what this host has: 64.0 GiB of 8.00 GiB (lower it, or run on a larger host)"
+        );
     }
 }

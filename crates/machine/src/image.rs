@@ -311,7 +311,7 @@ fn find(recipe: &str) -> Result<(String, String)> {
         .extension()
         .is_some_and(|ending| ending == "toml")
     {
-        let text = fs::read_to_string(recipe)
+        let text = record::file::read_to_string(Path::new(recipe))
             .with_context(|| format!("cannot read image recipe: {recipe}"))?;
         return Ok((recipe.into(), text));
     }

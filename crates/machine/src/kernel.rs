@@ -10,9 +10,11 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use record::file;
 use record::kernel::KernelRef;
 use record::text;
 use record::units::show_bytes;
@@ -101,26 +103,88 @@ pub fn fetch(cache: &Cache, kernel: &KernelRef, refresh: bool, task: Task<'_>) -
     .with_context(|| format!("cannot have kernel {kernel}"))
 }
 
-/// Says what is wrong with a kernel's name as far as can be told without the network.
+/// Says what is wrong with a kernel's name as far as can be told without the network and without reading whole files.
 pub fn check(kernel: &KernelRef) -> Result<()> {
-    let exists = |path: &Path| match path.try_exists() {
+    match kernel {
+        KernelRef::Debian { suite, .. } => crate::apt::check_suite(suite),
+        KernelRef::Deb(files) => files.iter().try_for_each(|file| check_package(file)),
+        KernelRef::File { vmlinuz, modules } => {
+            check_image(vmlinuz)?;
+            modules.as_deref().map_or(Ok(()), check_directory)
+        }
+        KernelRef::Tree(dir) => {
+            check_directory(dir)?;
+            check_image(&image_in(dir)?)
+        }
+        KernelRef::Running => Ok(()),
+    }
+}
+
+fn check_directory(path: &Path) -> Result<()> {
+    exists(path)?;
+    if !path.is_dir() {
+        bail!("not a directory: {}", path.display());
+    }
+    Ok(())
+}
+
+fn exists(path: &Path) -> Result<()> {
+    match path.try_exists() {
         Ok(true) => Ok(()),
         Ok(false) => bail!(
             "no such file: {} (paths are taken from the plan's directory)",
             path.display()
         ),
         Err(why) => Err(why).with_context(|| format!("cannot read {}", path.display())),
-    };
-    match kernel {
-        KernelRef::Debian { suite, .. } => crate::apt::check_suite(suite),
-        KernelRef::Deb(files) => files.iter().try_for_each(|file| exists(file)),
-        KernelRef::File { vmlinuz, modules } => {
-            exists(vmlinuz)?;
-            modules.as_deref().map_or(Ok(()), exists)
-        }
-        KernelRef::Tree(dir) => exists(dir),
-        KernelRef::Running => Ok(()),
     }
+}
+
+fn check_package(path: &Path) -> Result<()> {
+    // As `ar` writes it, with the first member of deb(5).
+    const HEAD: &[u8] = b"!<arch>\ndebian-binary";
+    if !head(path, HEAD.len())?.starts_with(HEAD) {
+        bail!("not a Debian package: {} (name .deb files)", path.display());
+    }
+    Ok(())
+}
+
+fn check_image(path: &Path) -> Result<()> {
+    // The header's pointer to the release is of 16 bits.
+    let head = head(path, (1 << 16) + (1 << 10))?;
+    release_of(&head).map(|_| ()).ok_or_else(|| no_kernel(path))
+}
+
+fn no_kernel(path: &Path) -> anyhow::Error {
+    anyhow!(
+        "not a bootable x86 kernel: {} (name a bzImage or vmlinuz)",
+        path.display()
+    )
+}
+
+/// The image of a tree in which it has been built.
+fn image_in(tree: &Path) -> Result<PathBuf> {
+    let vmlinuz = tree.join("arch/x86/boot/bzImage");
+    if !vmlinuz.exists() {
+        bail!(
+            "no built kernel: {} (run make bzImage modules in it)",
+            vmlinuz.display()
+        );
+    }
+    Ok(vmlinuz)
+}
+
+/// The first bytes of a regular file.
+fn head(path: &Path, bytes: usize) -> Result<Vec<u8>> {
+    exists(path)?;
+    let read = || -> std::io::Result<Vec<u8>> {
+        file::metadata(path)?;
+        let mut head = Vec::new();
+        fs::File::open(path)?
+            .take(bytes as u64)
+            .read_to_end(&mut head)?;
+        Ok(head)
+    };
+    read().with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// Says that the index in the cache has no such kernel. Nothing is fetched: without an index nothing is said.
@@ -332,13 +396,9 @@ fn from_files(
     (vmlinuz, modules): (&Path, Option<&Path>),
     task: Task<'_>,
 ) -> Result<Kernel> {
-    let image = fs::read(vmlinuz).with_context(|| format!("cannot read {}", vmlinuz.display()))?;
-    let Some(release) = release_of(&image) else {
-        bail!(
-            "not a bootable x86 kernel: {} (name a bzImage or vmlinuz)",
-            vmlinuz.display()
-        );
-    };
+    let image =
+        file::read(vmlinuz).with_context(|| format!("cannot read {}", vmlinuz.display()))?;
+    let release = release_of(&image).ok_or_else(|| no_kernel(vmlinuz))?;
     let mut sums = vec![cache::hash(&image)];
     for file in modules.map(module_files).transpose()?.unwrap_or_default() {
         task.go_on()?;
@@ -373,13 +433,7 @@ fn from_files(
 /// Takes the image of a built tree, and its modules from where they were built: each line of
 /// `modules.order` names one. Nothing is run in the tree, so no `make modules_install` is needed.
 fn from_tree(cache: &Cache, tree: &Path, task: Task<'_>) -> Result<Kernel> {
-    let vmlinuz = tree.join("arch/x86/boot/bzImage");
-    if !vmlinuz.exists() {
-        bail!(
-            "no built kernel: {} (run make bzImage modules in it)",
-            vmlinuz.display()
-        );
-    }
+    let vmlinuz = image_in(tree)?;
     let built = fs::read_to_string(tree.join("modules.order")).unwrap_or_default();
     let staged = cache.draft(cache::size_of(&vmlinuz) * 4)?;
     for line in built.lines() {
@@ -600,6 +654,51 @@ mod tests {
             format!("{why:#}").contains("run make bzImage modules"),
             "{why:#}"
         );
+    }
+
+    #[test]
+    fn what_is_no_kernel_is_told_before_anything_is_fetched() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let said = |kernel: &str, modules: Option<PathBuf>| {
+            let kernel = record::kernel::read(kernel, modules).unwrap();
+            let said = check(&kernel).map_or_else(|why| format!("{why:#}"), |()| "good".into());
+            said.replace(&*dir.path().to_string_lossy(), "DIR")
+        };
+        fs::create_dir_all(dir.path().join("built/arch/x86/boot")).unwrap();
+        fs::write(path("built/arch/x86/boot/bzImage"), bz_image("6.9.1 #1")).unwrap();
+        fs::write(path("passwd"), "root:x:0:0::/root:/bin/sh\n").unwrap();
+        fs::create_dir(path("etc")).unwrap();
+        let image = format!("file:{}", path("built/arch/x86/boot/bzImage"));
+        let cases = [
+            (format!("tree:{}", path("built")), "good"),
+            (image.clone(), "good"),
+            (
+                format!("tree:{}", path("etc")),
+                "no built kernel: DIR/etc/arch/x86/boot/bzImage (run make bzImage modules in it)",
+            ),
+            (
+                format!("tree:{}", path("passwd")),
+                "not a directory: DIR/passwd",
+            ),
+            (
+                format!("file:{}", path("passwd")),
+                "not a bootable x86 kernel: DIR/passwd (name a bzImage or vmlinuz)",
+            ),
+            (
+                format!("file:{}", path("etc")),
+                "cannot read DIR/etc: not a regular file: it is a directory",
+            ),
+            (
+                format!("deb:{}", path("passwd")),
+                "not a Debian package: DIR/passwd (name .deb files)",
+            ),
+        ];
+        for (kernel, want) in cases {
+            assert_eq!(said(&kernel, None), want);
+        }
+        let modules = Some(PathBuf::from(path("passwd")));
+        assert_eq!(said(&image, modules), "not a directory: DIR/passwd");
     }
 
     #[test]

@@ -16,7 +16,15 @@ pub const REP_GOOD: &str = "rep_good";
 
 /// What a guest under counted instructions must lack: with any of these, kernels of different versions copy with
 /// different instructions, and the count compares those.
-pub const MISLEADING_FEATURES: [&str; 6] = ["erms", "fsrm", "fzrm", "fsrs", "fsrc", REP_GOOD];
+pub fn misleading_features() -> impl Iterator<Item = &'static str> {
+    FAST_STRING_FEATURES.into_iter().chain([REP_GOOD])
+}
+
+/// Models of QEMU whose CPUs have no 64-bit mode, without which no kernel of a plan starts.
+const MODELS_OF_32_BITS: [&str; 10] = [
+    "486", "athlon", "base", "coreduo", "kvm32", "n270", "pentium", "pentium2", "pentium3",
+    "qemu32",
+];
 
 /// The key of the fact that says whether a guest's CPU has a feature; its value is a [`Presence`]'s word.
 pub fn fact_key(feature: &str) -> String {
@@ -97,6 +105,18 @@ impl CpuModel {
         said.map(|(_, presence)| *presence)
     }
 
+    /// Whether guests with it can run 64-bit kernels, as far as its name and its features say.
+    pub fn has_64_bits(&self) -> bool {
+        // QEMU knows `486` as `486-v1` too.
+        let (name, version) = self.name.rsplit_once("-v").unwrap_or((&self.name, "0"));
+        let is_version = version.bytes().all(|digit| digit.is_ascii_digit());
+        let name = if is_version { name } else { &self.name };
+        match self.asks_for("lm") {
+            Some(presence) => presence == Presence::Present,
+            None => !MODELS_OF_32_BITS.contains(&name),
+        }
+    }
+
     /// The features asked for that counted instructions cannot price.
     pub fn fast_strings(&self) -> Vec<&'static str> {
         let is_asked = |feature: &&str| self.asks_for(feature) == Some(Presence::Present);
@@ -147,6 +167,24 @@ mod tests {
         ] {
             let said = CpuModel::parse(text).unwrap_err();
             assert!(said.starts_with(why), "{text:?}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_model_without_64_bits_is_known_by_its_name_and_features() {
+        let has = |text| CpuModel::parse(text).unwrap().has_64_bits();
+        for old in ["486", "486-v1", "pentium3", "qemu32", "max,-lm"] {
+            assert!(!has(old), "{old}");
+        }
+        for new in [
+            "max",
+            "qemu64",
+            "kvm64",
+            "EPYC-v3",
+            "Haswell-noTSX",
+            "athlon,+lm",
+        ] {
+            assert!(has(new), "{new}");
         }
     }
 

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
+use crate::file;
 use crate::trial::{Trial, VoidReason};
 
 /// Version of the journal's format.
@@ -147,6 +148,8 @@ pub struct Journal {
 impl Journal {
     /// Opens or creates a journal, and returns what it holds. A torn last line is cut off.
     pub fn open(path: &Path) -> Result<(Self, Vec<Entry>)> {
+        file::refuse_special(path)
+            .with_context(|| format!("cannot open journal: {}", path.display()))?;
         let file = OpenOptions::new()
             .read(true)
             .append(true)
@@ -189,7 +192,7 @@ impl Journal {
 /// Reads a journal without changing it; a torn last line is passed over.
 pub fn read(path: &Path) -> Result<Vec<Entry>> {
     let text =
-        std::fs::read(path).with_context(|| format!("cannot read journal: {}", path.display()))?;
+        file::read(path).with_context(|| format!("cannot read journal: {}", path.display()))?;
     let whole = text
         .iter()
         .rposition(|byte| *byte == b'\n')

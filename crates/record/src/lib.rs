@@ -1,13 +1,14 @@
 //! The nouns of the lab: plan, arm, trial, sample, verdict, and the files they live in.
 //!
 //! Every other room speaks in these types, so this one uses none of the others and opens nothing but
-//! the run directory. Whatever is serialized here is a promise: a format has a version, and old files
+//! the run directory, and in `file` what others hand it a path of. Whatever is serialized here is a promise: a format has a version, and old files
 //! stay readable.
 
 pub mod cpu;
 pub mod curve;
 pub mod evidence;
 pub mod fields;
+pub mod file;
 pub mod journal;
 pub mod kernel;
 pub mod latency;

@@ -343,6 +343,8 @@ pub struct Checks<'c> {
     pub kernel: &'c dyn Fn(&KernelRef) -> Result<(), String>,
     /// Says what is wrong with a recipe's name.
     pub recipe: &'c dyn Fn(&str) -> Result<(), String>,
+    /// Says what is wrong with a guest's memory, in bytes.
+    pub memory: &'c dyn Fn(u64) -> Result<(), String>,
     /// Says what is wrong with a CPU model.
     pub cpu_model: &'c dyn Fn(&CpuModel) -> Result<(), String>,
     /// Reads a configuration file.
@@ -360,6 +362,7 @@ impl<'c> Checks<'c> {
             workload,
             kernel: &|_| Ok(()),
             recipe: &|_| Ok(()),
+            memory: &|_| Ok(()),
             cpu_model: &|_| Ok(()),
             file: &|_| Ok(String::new()),
             tuning: &|_, _| Ok(()),
@@ -527,6 +530,7 @@ fn read_machine(fields: Option<&Fields<'_>>, checks: Checks<'_>) -> MachinePlan 
     };
     machine.cpu_model = read_cpu_model(fields, &machine, checks);
     check_machine(fields, &machine);
+    check_memory(fields, &machine, checks);
     fields.finish();
     machine
 }
@@ -564,6 +568,14 @@ fn read_cpu_model(
                       as an instruction, 4096 of them for a page that a CPU fills in some 100 cycles";
         fields.wrong("cpu_model", what, remedy);
     }
+    if !model.has_64_bits() {
+        let what = format!("cpu_model without 64-bit mode: {model}");
+        fields.wrong(
+            "cpu_model",
+            what,
+            "name another, such as \"qemu64\" or \"EPYC\"",
+        );
+    }
     if let Err(why) = (checks.cpu_model)(&model) {
         fields.wrong("cpu_model", why, "");
     }
@@ -590,14 +602,6 @@ fn check_machine(fields: &Fields<'_>, machine: &MachinePlan) {
                 "write \"wall\": only an emulator counts them",
             );
         }
-    }
-    if !(256 << 20..=1 << 40).contains(&machine.memory_bytes) {
-        let size = units::show_bytes(machine.memory_bytes);
-        fields.wrong(
-            "memory",
-            format!("memory out of range: {size}"),
-            "write 256MiB to 1TiB",
-        );
     }
     if machine.disk.bytes_per_s.is_some_and(|rate| rate < 1 << 20) {
         let what = "disk_rate below 1 MiB per second";
@@ -632,6 +636,21 @@ fn check_machine(fields: &Fields<'_>, machine: &MachinePlan) {
             "trial_limit above 15 days",
             "write at most \"15d\"",
         );
+    }
+}
+
+fn check_memory(fields: &Fields<'_>, machine: &MachinePlan, checks: Checks<'_>) {
+    if !(256 << 20..=1 << 40).contains(&machine.memory_bytes) {
+        let size = units::show_bytes(machine.memory_bytes);
+        fields.wrong(
+            "memory",
+            format!("memory out of range: {size}"),
+            "write 256MiB to 1TiB",
+        );
+    } else if machine.kind == MachineKind::Qemu
+        && let Err(why) = (checks.memory)(machine.memory_bytes)
+    {
+        fields.wrong("memory", why, "");
     }
 }
 
@@ -1163,6 +1182,12 @@ max_blocks = 3
             ]],
         );
         check_line(
+            "cpu_model = \"486\"",
+            &expect![[
+                r#"plan.toml:5: cpu_model without 64-bit mode: 486 (name another, such as "qemu64" or "EPYC")"#
+            ]],
+        );
+        check_line(
             "cpu_model = \"max,kvm=off\"",
             &expect![[
                 r#"plan.toml:5: feature without + or -: "kvm=off" (write it like "EPYC" or "Haswell-noTSX,-avx2")"#
@@ -1173,6 +1198,25 @@ max_blocks = 3
         checks.cpu_model = &|model| Err(format!("unknown CPU model: {}", model.name));
         let why = read("plan.toml", &text, Path::new("/plans"), checks).unwrap_err();
         assert_eq!(why.to_string(), "plan.toml:5: unknown CPU model: Hasswell");
+    }
+
+    #[test]
+    fn memory_is_checked_by_what_the_host_has() {
+        let mut checks = Checks::of_the_past(&toy);
+        let host = |bytes| match bytes {
+            0..=0x8000_0000 => Ok(()),
+            more => Err(format!("too much: {more}")),
+        };
+        checks.memory = &host;
+        let said = |text: &str| match read("plan.toml", text, Path::new("/plans"), checks) {
+            Ok(plan) => plan.machine.memory_bytes.to_string(),
+            Err(problems) => problems.to_string(),
+        };
+        assert_eq!(said(GOOD), "2147483648");
+        let greedy = GOOD.replacen("2GiB", "3GiB", 1);
+        assert_eq!(said(&greedy), "plan.toml:6: too much: 3221225472");
+        let none = GOOD.replacen("2GiB", "2TiB", 1);
+        assert!(said(&none).contains("memory out of range"));
     }
 
     #[test]

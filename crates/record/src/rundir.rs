@@ -16,7 +16,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, TryLockError};
-use std::io::Write;
+use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,10 +26,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::evidence::{Facts, Sample};
+use crate::file;
 use crate::journal::{self, Entry, Event, Opening};
 use crate::models::{self, Models};
 use crate::plan::{self, CheckWorkload, Checks, Plan};
-use crate::trial::{Outcome, PhaseTime, Trial};
+use crate::trial::{Measurement, Outcome, PhaseTime, Trial};
 use crate::validate;
 
 /// Version of `trial.json`.
@@ -68,6 +69,8 @@ pub struct Run {
     pub struck: Vec<TrialRecord>,
     /// Facts of measured attempts, by the same index as `attempts`; `None` where there are none.
     pub facts: Vec<Option<Facts>>,
+    /// Evidence of measured attempts that is lost or damaged, in the order of `attempts`.
+    pub missing: Vec<MissingEvidence>,
     /// What other emulated CPUs say, where that was asked.
     pub models: Option<Models>,
 }
@@ -87,6 +90,72 @@ impl Run {
         let mut kept = keep.iter().copied();
         self.facts.retain(|_| kept.next() == Some(true));
         self.struck.retain(|one| wanted(&one.trial));
+        self.missing.retain(|one| wanted(&one.trial));
+    }
+}
+
+/// A file that a measured attempt must have beside its record, and that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingEvidence {
+    /// Which trial.
+    pub trial: Trial,
+    /// Which attempt, counted from 1.
+    pub attempt: u32,
+    /// Its file.
+    pub file: EvidenceFile,
+    /// What became of it.
+    pub damage: Damage,
+}
+
+impl MissingEvidence {
+    /// The name of its attempt's directory: `007`, or `007.2`.
+    pub fn attempt_name(&self) -> String {
+        attempt_name(&self.trial, self.attempt)
+    }
+}
+
+/// What lies beside a trial's record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EvidenceFile {
+    /// `facts.json`.
+    Facts,
+    /// `samples.jsonl`.
+    Samples,
+}
+
+impl EvidenceFile {
+    /// Its name in the directory of an attempt.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Facts => "facts.json",
+            Self::Samples => "samples.jsonl",
+        }
+    }
+}
+
+/// What became of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Damage {
+    /// It is not there.
+    Lost,
+    /// It is cut off, changed, or cannot be read.
+    Damaged,
+}
+
+impl Damage {
+    /// `lost` or `damaged`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Damaged => "damaged",
+        }
+    }
+
+    fn of(why: &std::io::Error) -> Self {
+        match why.kind() {
+            ErrorKind::NotFound => Self::Lost,
+            _ => Self::Damaged,
+        }
     }
 }
 
@@ -120,7 +189,12 @@ impl RunDir {
         }
         fs::create_dir_all(path.join("trials"))
             .with_context(|| format!("cannot create run directory: {}", path.display()))?;
-        let lock = File::create(path.join("lock"))
+        // Before anything is fetched for the run.
+        let journal = path.join("journal.jsonl");
+        file::refuse_special(&journal)
+            .with_context(|| format!("cannot open journal: {}", journal.display()))?;
+        let lock = file::refuse_special(&path.join("lock"))
+            .and_then(|()| File::create(path.join("lock")))
             .with_context(|| format!("cannot write to run directory: {}", path.display()))?;
         take(&lock, path)?;
         let dir = Self {
@@ -239,12 +313,14 @@ pub fn hex(bytes: &[u8]) -> String {
 /// Loads a run; it need not be finished. Nothing is changed.
 pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
     let plan_path = path.join("plan.toml");
-    let plan_text = fs::read_to_string(&plan_path).with_context(|| {
-        format!(
+    if !plan_path.exists() {
+        bail!(
             "not a run directory: {} (no plan.toml in it)",
             path.display()
-        )
-    })?;
+        );
+    }
+    let plan_text = file::read_to_string(&plan_path)
+        .with_context(|| format!("cannot read plan: {}", plan_path.display()))?;
     let plan = plan::read(
         &plan_path.display().to_string(),
         &plan_text,
@@ -260,6 +336,7 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
     };
     let invalid = invalidated(&entries);
     let (mut attempts, mut facts, mut struck) = (Vec::new(), Vec::new(), Vec::new());
+    let mut missing = Vec::new();
     for entry in &entries {
         if let Event::Ended {
             trial,
@@ -274,8 +351,8 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
             if invalid.contains(&trial.number) && matches!(record.outcome, Outcome::Measured(_)) {
                 struck.push(record);
             } else {
+                facts.push(load_evidence(&dir, &record, &mut missing));
                 attempts.push(record);
-                facts.push(load_facts(&dir)?);
             }
         }
     }
@@ -288,6 +365,7 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
         attempts,
         struck,
         facts,
+        missing,
         models: load_models(path)?,
     };
     run.keep(|trial| turn.has_come(trial));
@@ -337,9 +415,9 @@ impl Turn {
 
 fn load_models(dir: &Path) -> Result<Option<Models>> {
     let path = dir.join(MODELS);
-    let body = match fs::read(&path) {
+    let body = match file::read(&path) {
         Ok(body) => body,
-        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(why) if why.kind() == ErrorKind::NotFound => return Ok(None),
         Err(why) => return Err(why).with_context(|| format!("cannot read {}", path.display())),
     };
     let models: Models = serde_json::from_slice(&body).with_context(|| {
@@ -373,7 +451,7 @@ fn invalidated(entries: &[Entry]) -> BTreeSet<u32> {
 
 fn load_trial(dir: &Path, sha: &str) -> Result<TrialRecord> {
     let path = dir.join("trial.json");
-    let body = fs::read(&path).with_context(|| format!("lost record: {}", path.display()))?;
+    let body = file::read(&path).with_context(|| format!("lost record: {}", path.display()))?;
     if sha256(&body) != sha {
         bail!(
             "record is not the one that the journal names: {}",
@@ -394,18 +472,61 @@ fn load_trial(dir: &Path, sha: &str) -> Result<TrialRecord> {
     Ok(record)
 }
 
-fn load_facts(dir: &Path) -> Result<Option<Facts>> {
-    let path = dir.join("facts.json");
-    match fs::read(&path) {
-        Ok(body) => {
-            let mut facts: Facts = serde_json::from_slice(&body)
-                .with_context(|| format!("damaged facts: {}", path.display()))?;
-            validate::facts(&mut facts)
-                .map_err(Error::msg)
-                .with_context(|| format!("damaged facts: {}", path.display()))?;
-            Ok(Some(facts))
+/// An attempt's facts; what of its evidence cannot be used is noted. Its figures stand in its record, so that a verdict
+/// needs none of it.
+fn load_evidence(
+    dir: &Path,
+    record: &TrialRecord,
+    missing: &mut Vec<MissingEvidence>,
+) -> Option<Facts> {
+    let mut note = |file, damage| {
+        missing.push(MissingEvidence {
+            trial: record.trial.clone(),
+            attempt: record.attempt,
+            file,
+            damage,
+        });
+    };
+    let facts = load_facts(dir);
+    if let Outcome::Measured(measurement) = &record.outcome {
+        if let Err(damage) = &facts {
+            note(EvidenceFile::Facts, *damage);
         }
-        Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(why) => Err(why).with_context(|| format!("cannot read {}", path.display())),
+        if has_samples(measurement)
+            && let Err(damage) = check_samples(&dir.join(EvidenceFile::Samples.name()))
+        {
+            note(EvidenceFile::Samples, damage);
+        }
     }
+    facts.ok()
+}
+
+/// Whether a trial was sampled: one that was shorter than the sampler's second was not.
+fn has_samples(measurement: &Measurement) -> bool {
+    measurement.usage.memory_used_bytes > 0
+}
+
+/// A file that was written whole ends in a line's end.
+fn check_samples(path: &Path) -> Result<(), Damage> {
+    let last_byte = || -> std::io::Result<u8> {
+        file::metadata(path)?;
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::End(-1))?;
+        let mut last = [0];
+        file.read_exact(&mut last)?;
+        Ok(last[0])
+    };
+    match last_byte() {
+        Ok(b'\n') => Ok(()),
+        Ok(_) => Err(Damage::Damaged),
+        Err(why) => Err(Damage::of(&why)),
+    }
+}
+
+fn load_facts(dir: &Path) -> Result<Facts, Damage> {
+    let body = file::read(&dir.join(EvidenceFile::Facts.name()));
+    let body = body.map_err(|why| Damage::of(&why))?;
+    let mut facts: Facts = serde_json::from_slice(&body).map_err(|_| Damage::Damaged)?;
+    validate::facts(&mut facts).map_err(|_| Damage::Damaged)?;
+    Ok(facts)
 }

@@ -230,6 +230,7 @@ pub(crate) fn empty() -> (Run, Judgement) {
         attempts: Vec::new(),
         struck: Vec::new(),
         facts: Vec::new(),
+        missing: Vec::new(),
         models: None,
     };
     let judgement = verdict::judge(&run);

@@ -41,6 +41,7 @@ impl Play {
             attempts: Vec::new(),
             struck: Vec::new(),
             facts: Vec::new(),
+            missing: Vec::new(),
             models: None,
         })
     }

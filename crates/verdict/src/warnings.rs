@@ -10,7 +10,7 @@ use record::journal::{Accounting, Event};
 use record::load::{LoadResult, Second};
 use record::metric::{Direction, Role};
 use record::plan::{Arm, MachineKind};
-use record::rundir::{Run, TrialRecord};
+use record::rundir::{Damage, EvidenceFile, Run, TrialRecord};
 use record::trial::{Measurement, Outcome};
 use record::units::{show_bytes, show_change, significant};
 use record::verdict::{Comparison, Gate, Verdict};
@@ -45,6 +45,7 @@ pub(crate) fn setbacks(run: &Run, measured: &Measured<'_>, gates: &[Gate]) -> Ve
 pub(crate) fn of(run: &Run, measured: &Measured<'_>, comparisons: &[Comparison]) -> Vec<String> {
     let mut warnings = Vec::new();
     warnings.extend(charged_per_byte(run));
+    warnings.extend(missing_evidence(run));
     for workload in workloads(run) {
         warnings.extend(few_blocks(run, measured, workload));
         warnings.extend(unserved(run, measured, workload));
@@ -60,6 +61,31 @@ pub(crate) fn of(run: &Run, measured: &Measured<'_>, comparisons: &[Comparison])
     warnings.extend(missing_cpus(run));
     warnings.extend(nature(run));
     warnings
+}
+
+/// Files beside the records of trials that are lost or damaged, all in one warning.
+fn missing_evidence(run: &Run) -> Option<String> {
+    let mut places = BTreeMap::<(EvidenceFile, Damage), Vec<String>>::new();
+    for one in &run.missing {
+        let names = places.entry((one.file, one.damage)).or_default();
+        names.push(one.attempt_name());
+    }
+    let told = places.iter().map(|((file, damage), names)| {
+        let trials = match names.len() {
+            1 => "trial",
+            _ => "trials",
+        };
+        let (file, damage, names) = (file.name(), damage.word(), names.join(", "));
+        format!("{file} of {trials} {names} is {damage}")
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| {
+        format!(
+            "evidence is missing: {} (figures and verdict stand on trial.json, which is whole; what only these files \
+             say, such as differences between the arms, is not checked for those trials)",
+            told.join("; ")
+        )
+    })
 }
 
 fn workloads(run: &Run) -> impl Iterator<Item = &str> {

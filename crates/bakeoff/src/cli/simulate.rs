@@ -25,6 +25,9 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "N", default_value_t = 200)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub runs: u32,
+    /// Trials at a time for which times are told [default: as many as run would take]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
 }
 
 /// Examples, and the machines that can be named.

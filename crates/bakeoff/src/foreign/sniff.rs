@@ -87,7 +87,7 @@ fn content(source: &Source, sheet: &mut Sheet) -> Option<String> {
         sheet.wrong(0, what, "give one figure per run instead of every request");
         return None;
     }
-    match std::fs::read(&source.path).map(String::from_utf8) {
+    match record::file::read(&source.path).map(String::from_utf8) {
         Ok(Ok(text)) => {
             let text = text.trim_start_matches('\u{feff}');
             if !text.trim().is_empty() {

@@ -1,7 +1,7 @@
 //! The CPU that a guest saw: noted in its facts, and refused where its figures would mislead.
 
 use machine::guest::Machine;
-use record::cpu::{MISLEADING_FEATURES, Presence, fact_key};
+use record::cpu::{Presence, fact_key, misleading_features};
 use record::evidence::Facts;
 
 /// The key of the fact that says which CPU the emulator was asked for.
@@ -20,8 +20,7 @@ pub(super) fn obstacle(machine: &dyn Machine, facts: &Facts) -> Option<String> {
     machine.ns_per_instruction()?;
     let said = |feature: &str| facts.values.get(&fact_key(feature)).map(String::as_str);
     let is_absent = |feature: &str| said(feature) == Some(Presence::Absent.word());
-    let wrong: Vec<String> = MISLEADING_FEATURES
-        .into_iter()
+    let wrong: Vec<String> = misleading_features()
         .filter(|feature| !is_absent(feature))
         .map(|feature| format!("{feature} {}", said(feature).unwrap_or("unknown")))
         .collect();
@@ -64,7 +63,7 @@ mod tests {
 
     fn facts(erms: &str) -> Facts {
         let mut facts = Facts::default();
-        for feature in MISLEADING_FEATURES {
+        for feature in misleading_features() {
             facts.values.insert(fact_key(feature), "absent".into());
         }
         facts.values.insert(fact_key("erms"), erms.into());

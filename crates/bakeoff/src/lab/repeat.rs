@@ -158,6 +158,7 @@ window = "1s"
             attempts: attempts.iter().map(record).collect(),
             struck: Vec::new(),
             facts: attempts.iter().map(|_| None).collect(),
+            missing: Vec::new(),
             models: None,
         }
     }

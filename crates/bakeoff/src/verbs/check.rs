@@ -1,6 +1,5 @@
 //! `check`: is the plan right, and what would it take?
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -9,24 +8,26 @@ use record::problem::{Problem, Problems};
 use record::units::{show_duration, significant};
 use serde_json::json;
 
-use crate::cli::EmulatorArgs;
+use crate::cli::CheckArgs;
 
 use super::forecast::{self, Forecast, Length};
+use super::run::jobs;
 use super::{End, print_json, read_plan};
 use crate::out;
 
 /// Checks a plan without booting anything; all mistakes are told at once.
-pub(super) fn check(
-    path: &Path,
-    from: Option<&Path>,
-    emulator: &EmulatorArgs,
-    as_json: bool,
-) -> Result<End> {
-    match read_plan(path, emulator.named().as_deref()) {
+pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
+    let path = &args.plan;
+    let qemu = args.emulator.named();
+    match read_plan(path, qemu.as_deref()) {
         Ok((_, plan)) => {
+            super::refuse_emulator(&args.emulator, &plan)?;
+            let from = args.from.as_deref();
             let past = from.map(|dir| forecast::past(dir, &plan)).transpose()?;
             let past = past.unwrap_or_default();
-            let forecasts = forecast::of(&plan, &past.known);
+            let counted = forecast::counts_instructions(&plan, qemu.as_deref())?;
+            let jobs = jobs::of_plan(args.jobs, &plan, counted)?;
+            let forecasts = forecast::of(&plan, &past.known, jobs);
             let mut warned = warnings(&plan, &forecasts);
             warned.extend(past.warning);
             warned.extend(crowded(&plan, machine::host::cpus()?.len()));
@@ -192,12 +193,14 @@ fn outlook(plan: &Plan, forecasts: &[Forecast], warned: &[String]) -> String {
             known,
             blocks,
             hours,
+            jobs,
         } = forecast;
         format!(
-            "  forecast   {}: {blocks} blocks show a difference of {margin} % in 95 of 100 runs, {} h \
+            "  forecast   {}: {blocks} blocks show a difference of {margin} % in 95 of 100 runs, {} h {} \
              (noise {} %, {} s for a trial)\n",
             known.workload,
             significant(*hours, 2),
+            at_a_time(*jobs),
             significant(known.noise * 100.0, 2),
             significant(known.trial_s, 2),
         )
@@ -205,6 +208,14 @@ fn outlook(plan: &Plan, forecasts: &[Forecast], warned: &[String]) -> String {
     let line = |warning: &String| format!("  warning    {warning}\n");
     let told = forecasts.iter().map(told);
     told.chain(warned.iter().map(line)).collect()
+}
+
+/// For how many trials at a time a length of host time holds.
+pub(super) fn at_a_time(jobs: usize) -> String {
+    match jobs {
+        1 => "one trial at a time".into(),
+        jobs => format!("{jobs} trials at a time"),
+    }
 }
 
 /// What will not come of it.

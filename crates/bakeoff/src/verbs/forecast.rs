@@ -1,13 +1,14 @@
 //! What an earlier run says of the next one: its noise, and how long its trials took.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Result, bail};
+use machine::emulator;
 use record::journal::{Entry, Event};
 use record::metric::Role;
-use record::plan::{Clock, Design, Plan};
+use record::plan::{Clock, Design, MachineKind, Plan};
 use record::rundir::{self, Run};
 use record::units::show_bytes;
 use serde::Serialize;
@@ -36,6 +37,8 @@ pub(super) struct Forecast {
     pub(super) blocks: u32,
     /// Host time of so many blocks, all arms together.
     pub(super) hours: f64,
+    /// Trials that run at a time in these hours.
+    pub(super) jobs: usize,
 }
 
 /// An earlier run, as far as a plan can learn from it.
@@ -175,21 +178,40 @@ fn cpus(plan: &Plan) -> String {
 }
 
 /// What the plan takes, for each of its workloads that is known.
-pub(super) fn of(plan: &Plan, known: &[Known]) -> Vec<Forecast> {
+pub(super) fn of(plan: &Plan, known: &[Known], jobs: usize) -> Vec<Forecast> {
     let fewest = enough(&plan.design);
     let forecast = |id: &String| {
         let known = known.iter().find(|known| known.workload == *id)?.clone();
         let needed = verdict::plan::needed(known.noise, plan.design.margin, plan.design.error_rate);
         let blocks = needed.max(fewest);
-        let hours = f64::from(blocks) * plan.arms.len() as f64 * known.trial_s / 3600.0;
+        let hours = f64::from(blocks) * hours_of_block(plan, known.trial_s, jobs);
         Some(Forecast {
             known,
             blocks,
             hours,
+            jobs,
         })
     };
     let ids = plan.workloads.iter().map(|workload| &workload.id);
     ids.filter_map(forecast).collect()
+}
+
+/// Host time of one block, all arms together, where `jobs` trials run at a time.
+pub(super) fn hours_of_block(plan: &Plan, trial_s: f64, jobs: usize) -> f64 {
+    plan.arms.len() as f64 * trial_s / jobs as f64 / 3600.0
+}
+
+/// Whether a run of this plan would count instructions here, as far as that is known before it.
+pub(super) fn counts_instructions(plan: &Plan, qemu: Option<&Path>) -> Result<bool> {
+    match plan.machine.clock {
+        Clock::Instructions => Ok(true),
+        Clock::Wall => Ok(false),
+        Clock::Auto if plan.machine.kind == MachineKind::Local => Ok(false),
+        Clock::Auto => super::at_work(true, |cache, task| {
+            let program = emulator::for_kvm(qemu, cache, task);
+            Ok(program.is_ok_and(|program| machine::kvm::is_known_to_emulate(cache, &program)))
+        }),
+    }
 }
 
 /// The fewest blocks after which the plan can tell a difference; `None` when its most is too few.
@@ -206,19 +228,21 @@ pub(super) fn enough(design: &Design) -> u32 {
 
 /// Mean host time from the start of a trial's attempt to its end.
 fn mean_trial(entries: &[Entry], workload: &str) -> Option<Duration> {
-    let (mut sum, mut count, mut began) = (Duration::ZERO, 0, None);
+    let (mut sum, mut count, mut began) = (Duration::ZERO, 0, BTreeMap::new());
     for entry in entries {
         match &entry.event {
-            Event::Started { trial, .. } if trial.workload == workload => began = at(entry),
+            Event::Started { trial, .. } if trial.workload == workload => {
+                began.insert(trial.number, at(entry));
+            }
             Event::Ended { trial, .. } if trial.workload == workload => {
-                let end = began.take().zip(at(entry));
+                let end = began.remove(&trial.number).flatten().zip(at(entry));
                 if let Some(length) = end.and_then(|(from, to)| to.duration_since(from).ok()) {
                     sum += length;
                     count += 1;
                 }
             }
             // Time between two sessions is not a trial's.
-            Event::Resumed { .. } => began = None,
+            Event::Resumed { .. } => began.clear(),
             Event::Started { .. }
             | Event::Ended { .. }
             | Event::Opened(_)
@@ -261,9 +285,9 @@ mod tests {
         }
     }
 
-    fn trial() -> Trial {
+    fn trial(number: u32) -> Trial {
         Trial {
-            number: 1,
+            number,
             block: 1,
             slot: 1,
             arm: "a".into(),
@@ -271,21 +295,21 @@ mod tests {
         }
     }
 
-    fn started(at: &str) -> Entry {
+    fn started(number: u32, at: &str) -> Entry {
         entry(
             at,
             Event::Started {
-                trial: trial(),
+                trial: trial(number),
                 attempt: 1,
             },
         )
     }
 
-    fn ended(at: &str) -> Entry {
+    fn ended(number: u32, at: &str) -> Entry {
         entry(
             at,
             Event::Ended {
-                trial: trial(),
+                trial: trial(number),
                 attempt: 1,
                 ending: Ending::Measured,
                 record: String::new(),
@@ -297,14 +321,27 @@ mod tests {
     fn an_interrupted_trial_does_not_lengthen_the_mean() {
         let bakeoff = "0.1.0".to_string();
         let entries = [
-            started("2026-01-01T00:00:00Z"),
-            ended("2026-01-01T00:00:10Z"),
-            started("2026-01-01T00:00:10Z"),
+            started(1, "2026-01-01T00:00:00Z"),
+            ended(1, "2026-01-01T00:00:10Z"),
+            started(2, "2026-01-01T00:00:10Z"),
             entry("2026-01-02T00:00:00Z", Event::Resumed { bakeoff }),
-            started("2026-01-02T00:00:00Z"),
-            ended("2026-01-02T00:00:20Z"),
+            started(2, "2026-01-02T00:00:00Z"),
+            ended(2, "2026-01-02T00:00:20Z"),
         ];
         assert_eq!(mean_trial(&entries, "web"), Some(Duration::from_secs(15)));
         assert_eq!(mean_trial(&entries, "other"), None);
+    }
+
+    #[test]
+    fn each_of_several_trials_at_a_time_has_its_own_length() {
+        let entries = [
+            started(1, "2026-01-01T00:00:00Z"),
+            started(2, "2026-01-01T00:00:05Z"),
+            ended(1, "2026-01-01T00:00:20Z"),
+            started(3, "2026-01-01T00:00:20Z"),
+            ended(2, "2026-01-01T00:00:25Z"),
+            ended(3, "2026-01-01T00:00:40Z"),
+        ];
+        assert_eq!(mean_trial(&entries, "web"), Some(Duration::from_secs(20)));
     }
 }

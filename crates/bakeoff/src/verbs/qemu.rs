@@ -24,7 +24,7 @@ fn list(args: &EmulatorArgs, json: bool) -> Result<End> {
         let mut programs = vec![emulator::find(named.as_deref(), cache, task)?];
         let others = emulator::of_host(task).ok().into_iter();
         for other in others.chain(fetched::known(cache, task)) {
-            if programs.iter().all(|program| program.path != other.path) {
+            if programs.iter().all(|program| !is_same(program, &other)) {
                 programs.push(other);
             }
         }
@@ -38,6 +38,15 @@ fn list(args: &EmulatorArgs, json: bool) -> Result<End> {
         out::line(&format!("{word:5} {}", line(program)));
     }
     Ok(End::Done)
+}
+
+/// Whether two paths lead to one binary: on Debian /bin is /usr/bin.
+fn is_same(one: &Program, other: &Program) -> bool {
+    let place = |program: &Program| {
+        let found = program.path.canonicalize();
+        found.unwrap_or_else(|_| program.path.clone())
+    };
+    place(one) == place(other)
 }
 
 fn fetch(refresh: bool, json: bool) -> Result<End> {

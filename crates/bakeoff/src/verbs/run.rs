@@ -1,6 +1,6 @@
 //! `run`: prepare the arms, run the lab, judge, report.
 
-mod jobs;
+pub(super) mod jobs;
 mod models;
 mod rig;
 mod timings;
@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
 use machine::clock::HostClock;
+use record::file;
 use record::plan::{self, MachineKind, Plan};
 use record::rundir::{self, Run, RunDir};
 use record::verdict::Judgement;
@@ -41,6 +42,7 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
             "--refresh does not apply to a machine of kind \"local\": nothing is fetched for it (leave it out)"
         );
     }
+    super::refuse_emulator(&args.emulator, &plan)?;
     if let Some(model) = &args.models {
         models::refuse(&plan, model)?;
     }
@@ -159,8 +161,8 @@ fn again(args: &RunArgs) -> Vec<String> {
 /// A run directory belongs to one plan; the first line that differs says what changed.
 fn refuse_another_plan(dir: &RunDir, text: &str) -> Result<()> {
     let path = dir.path().join("plan.toml");
-    let before = std::fs::read_to_string(&path)
-        .with_context(|| format!("cannot read {}", path.display()))?;
+    let before =
+        file::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     if before == text {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use machine::emulator;
-use record::plan::{Clock, MachineKind, Plan};
+use record::plan::Plan;
 use record::units::{show_change, show_duration, significant};
 use record::verdict::Verdict;
 use serde_json::json;
@@ -20,6 +20,7 @@ use verdict::rehearsal::Terms;
 
 use self::play::Tally;
 use super::forecast::{self, Known, Past};
+use super::run::jobs;
 use super::{End, check, print_json, read_plan, watch_signals};
 use crate::cli::simulate::SimulateArgs;
 use crate::out;
@@ -38,10 +39,13 @@ struct Scene {
 
 /// Plays the plan and prints what came of it.
 pub(super) fn simulate(args: &SimulateArgs, as_json: bool) -> Result<End> {
-    let (_, plan) = read_plan(&args.plan, emulator::named(None).as_deref())?;
+    let qemu = emulator::named(None);
+    let (_, plan) = read_plan(&args.plan, qemu.as_deref())?;
+    let counted = forecast::counts_instructions(&plan, qemu.as_deref())?;
+    let jobs = jobs::of_plan(args.jobs, &plan, counted)?;
     let (scenes, past) = match &args.from {
         Some(dir) => measured(&plan, dir)?,
-        None => supposed((&plan, &args.plan), args.noise)?,
+        None => supposed((&plan, &args.plan), args.noise.unwrap_or(usual(counted))),
     };
     let terms: Vec<Terms> = scenes
         .iter()
@@ -52,24 +56,24 @@ pub(super) fn simulate(args: &SimulateArgs, as_json: bool) -> Result<End> {
     let tell = |share| show.step("simulating", Some(share));
     let tallies = play::all(terms, (plan.design.seed, args.runs), &tell, &interrupted);
     show.close();
-    let mut warnings = check::warnings(&plan, &forecast::of(&plan, &past.known));
+    let mut warnings = check::warnings(&plan, &forecast::of(&plan, &past.known, jobs));
     warnings.extend(past.warning);
     let boots_counted = args.from.is_some();
     if as_json {
         let scenes: Vec<_> = scenes
             .iter()
             .zip(tallies.chunks(TRUTHS.len()))
-            .map(|(scene, tallies)| scene_json(&plan, scene, tallies))
+            .map(|(scene, tallies)| scene_json(&plan, scene, jobs, tallies))
             .collect();
-        print_json(
-            &json!({ "scenes": scenes, "boots_counted": boots_counted, "warnings": warnings }),
-        )?;
+        print_json(&json!({
+            "scenes": scenes, "jobs": jobs, "boots_counted": boots_counted, "warnings": warnings,
+        }))?;
     } else {
         out::text(&head(&plan, args));
         for (scene, tallies) in scenes.iter().zip(tallies.chunks(TRUTHS.len())) {
-            out::text(&table(&plan, scene, tallies));
+            out::text(&table(&plan, scene, jobs, tallies));
         }
-        out::text(&foot(&warnings, boots_counted));
+        out::text(&foot(&warnings, boots_counted, jobs));
     }
     let played = tallies.iter().map(|tally| tally.blocks.len()).min();
     if played < Some(args.runs as usize) {
@@ -107,11 +111,7 @@ fn measured(plan: &Plan, dir: &Path) -> Result<(Vec<Scene>, Past)> {
 }
 
 /// A machine that has been named, the same for all workloads.
-fn supposed((plan, file): (&Plan, &Path), noise: Option<Noise>) -> Result<(Vec<Scene>, Past)> {
-    let noise = match noise {
-        Some(noise) => noise,
-        None => noise_of(plan)?,
-    };
+fn supposed((plan, file): (&Plan, &Path), noise: Noise) -> (Vec<Scene>, Past) {
     let scale = noise.scale();
     let lengths = forecast::lengths(plan, file);
     let known = plan.workloads.iter().zip(lengths);
@@ -132,25 +132,16 @@ fn supposed((plan, file): (&Plan, &Path), noise: Option<Noise>) -> Result<(Vec<S
         known,
         warning: None,
     };
-    Ok((vec![scene], past))
+    (vec![scene], past)
 }
 
 /// The noise of the clock that the plan will have here.
-fn noise_of(plan: &Plan) -> Result<Noise> {
-    let is_counted = match plan.machine.clock {
-        Clock::Instructions => true,
-        Clock::Wall => false,
-        Clock::Auto if plan.machine.kind == MachineKind::Local => false,
-        Clock::Auto => super::at_work(true, |cache, task| {
-            let program = emulator::for_kvm(emulator::named(None).as_deref(), cache, task);
-            Ok(program.is_ok_and(|program| machine::kvm::is_known_to_emulate(cache, &program)))
-        })?,
-    };
-    Ok(if is_counted {
+fn usual(is_counted: bool) -> Noise {
+    if is_counted {
         noise::COUNTED
     } else {
         noise::REFERENCE
-    })
+    }
 }
 
 fn terms(plan: &Plan, scene: &Scene, margins: f64) -> Terms {
@@ -184,7 +175,7 @@ fn head(plan: &Plan, args: &SimulateArgs) -> String {
     )
 }
 
-fn table(plan: &Plan, scene: &Scene, tallies: &[Tally]) -> String {
+fn table(plan: &Plan, scene: &Scene, jobs: usize, tallies: &[Tally]) -> String {
     let percent = |share: f64| significant(share * 100.0, 2);
     let mut text = format!(
         "\n{}: noise {}, {} % from block to block\n{:14} {:>7} {:>7} {:>11} {:>10} {:>8} {:>12} {:>9}\n",
@@ -219,7 +210,7 @@ fn table(plan: &Plan, scene: &Scene, tallies: &[Tally]) -> String {
             share(Verdict::Undecided),
             significant(tally.mean(), 2),
             tally.most_of(0.9),
-            show_length(hours(plan, scene, tally.mean())),
+            show_length(tally.mean() * forecast::hours_of_block(plan, scene.trials_s, jobs)),
         )
         .expect("a string takes all text");
     }
@@ -237,18 +228,22 @@ fn show_length(hours: f64) -> String {
     show_duration(Duration::from_secs(shown))
 }
 
-fn foot(warnings: &[String], boots_counted: bool) -> String {
-    let mut text = String::new();
-    if !boots_counted {
-        text.push_str("\ntimes are of load alone, boots not counted (--from RUN knows them)\n");
-    }
+fn foot(warnings: &[String], boots_counted: bool, jobs: usize) -> String {
+    let at_a_time = check::at_a_time(jobs);
+    let mut text = if boots_counted {
+        format!("\ntimes are of {at_a_time}\n")
+    } else {
+        format!(
+            "\ntimes are of {at_a_time} and of load alone, boots not counted (--from RUN knows them)\n"
+        )
+    };
     for warning in warnings {
         writeln!(text, "warning: {warning}").expect("a string takes all text");
     }
     text
 }
 
-fn scene_json(plan: &Plan, scene: &Scene, tallies: &[Tally]) -> serde_json::Value {
+fn scene_json(plan: &Plan, scene: &Scene, jobs: usize, tallies: &[Tally]) -> serde_json::Value {
     let line = |(tally, margins): (&Tally, f64)| {
         json!({
             "ratio": ratio(plan, margins), "runs": tally.blocks.len(),
@@ -256,15 +251,11 @@ fn scene_json(plan: &Plan, scene: &Scene, tallies: &[Tally]) -> serde_json::Valu
             "equivalent": tally.share(Verdict::Equivalent),
             "undecided": tally.share(Verdict::Undecided),
             "blocks": tally.mean(), "blocks_of_90_percent": tally.most_of(0.9),
-            "hours": hours(plan, scene, tally.mean()),
+            "hours": tally.mean() * forecast::hours_of_block(plan, scene.trials_s, jobs),
         })
     };
     json!({
         "workloads": scene.workloads, "noise": scene.noise.word, "scale": scene.noise.scale(),
         "lines": tallies.iter().zip(TRUTHS).map(line).collect::<Vec<_>>(),
     })
-}
-
-fn hours(plan: &Plan, scene: &Scene, blocks: f64) -> f64 {
-    blocks * plan.arms.len() as f64 * scene.trials_s / 3600.0
 }

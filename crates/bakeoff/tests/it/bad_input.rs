@@ -5,23 +5,7 @@ use std::process::{Command, Output};
 
 use expect_test::{Expect, expect};
 
-/// A plan that needs nothing of the network to be refused.
-const PLAN: &str = r#"title = "two kernels"
-baseline = "old"
-[machine]
-memory = "1GiB"
-[image]
-recipe = "web"
-[arm.old]
-kernel = "debian:bookworm/6.1"
-[arm.new]
-kernel = "debian:trixie-backports/7.2"
-[[workload]]
-kind = "web-static"
-server = "apache"
-connections = 4
-window = "2s"
-"#;
+use crate::simulated_lab::PLAN;
 
 fn bakeoff(dir: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
@@ -54,14 +38,14 @@ fn several_mistakes_in_a_plan_are_listed_together() {
         &[
             ("connections = 4", "conections = 4"),
             ("baseline = \"old\"", "baseline = \"oldd\""),
-            ("\"2s\"", "\"2h\""),
+            ("window = \"1s\"", "window = \"2h\""),
             ("[machine]\n", "[machine]\nmemmory = \"1GiB\"\n"),
         ],
         &expect![[r#"
-            bakeoff: plan.toml:2: baseline is not an arm: "oldd" (did you mean "old"?)
-            plan.toml:4: unknown key in [machine]: memmory (did you mean "memory"?)
-            plan.toml:12: missing key in [[workload]]: connections (add connections = 60)
-            plan.toml:15: unknown key in [[workload]]: conections (did you mean "connections"?)
+            bakeoff: plan.toml:3: baseline is not an arm: "oldd" (did you mean "old"?)
+            plan.toml:5: unknown key in [machine]: memmory (did you mean "memory"?)
+            plan.toml:14: missing key in [[workload]]: connections (add connections = 60)
+            plan.toml:17: unknown key in [[workload]]: conections (did you mean "connections"?)
         "#]],
     );
 }
@@ -72,7 +56,7 @@ fn zero_connections_are_refused() {
         "check",
         &[("connections = 4", "connections = 0")],
         &expect![[r#"
-            bakeoff: plan.toml:14: connections out of range: 0 (write 1 to 10000)
+            bakeoff: plan.toml:16: connections out of range: 0 (write 1 to 10000)
         "#]],
     );
 }
@@ -92,9 +76,193 @@ fn a_kernel_file_that_is_not_there_is_named() {
         "run",
         &[("debian:bookworm/6.1", "file:no-such-vmlinuz")],
         &expect![[r#"
-            bakeoff: plan.toml:8: no such file: no-such-vmlinuz (paths are taken from the plan's directory)
+            bakeoff: plan.toml:10: no such file: no-such-vmlinuz (paths are taken from the plan's directory)
         "#]],
     );
+}
+
+#[test]
+fn what_no_guest_can_boot_is_told_before_anything_is_fetched() {
+    for verb in ["check", "run"] {
+        check(
+            verb,
+            &[
+                ("debian:bookworm/6.1", "tree:/etc"),
+                ("debian:trixie-backports/7.2", "file:/etc/passwd"),
+                ("[machine]\n", "[machine]\ncpu_model = \"486\"\n"),
+            ],
+            &expect![[r#"
+                bakeoff: plan.toml:5: cpu_model without 64-bit mode: 486 (name another, such as "qemu64" or "EPYC")
+                plan.toml:11: no built kernel: /etc/arch/x86/boot/bzImage (run make bzImage modules in it)
+                plan.toml:13: not a bootable x86 kernel: /etc/passwd (name a bzImage or vmlinuz)
+            "#]],
+        );
+    }
+}
+
+#[test]
+fn more_memory_than_the_host_has_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = PLAN.replacen("[machine]\n", "[machine]\nmemory = \"1TiB\"\n", 1);
+    std::fs::write(dir.path().join("plan.toml"), plan).unwrap();
+    for verb in ["check", "run"] {
+        let output = bakeoff(dir.path(), &[verb, "plan.toml"]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let start = "bakeoff: plan.toml:5: memory beyond what this host has: 1.00 TiB of ";
+        assert!(said.starts_with(start), "{said}");
+    }
+    assert!(!dir.path().join("cache/bakeoff/kernels").exists());
+}
+
+#[test]
+fn a_qemu_that_is_none_is_refused_without_a_cpu_model_too() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
+    for (qemu, why) in [
+        ("/bin/true", "not a QEMU: /bin/true"),
+        ("/etc/passwd", "cannot use this QEMU: /etc/passwd"),
+        ("nowhere/qemu", "cannot use this QEMU: nowhere/qemu"),
+    ] {
+        for verb in ["check", "run"] {
+            let output = bakeoff(dir.path(), &[verb, "plan.toml", "--qemu", qemu]);
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{qemu}: {said}");
+            assert!(said.contains(why), "{said}");
+        }
+    }
+    assert!(!dir.path().join("cache/bakeoff/kernels").exists());
+    assert!(!dir.path().join("runs").exists());
+}
+
+#[test]
+fn a_qemu_for_a_plan_that_emulates_nothing_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = "title = \"t\"\nbaseline = \"one\"\n[machine]\nkind = \"local\"\n[arm.one]\n[arm.two]\n\
+                [[workload]]\nkind = \"web-static\"\nserver = \"nginx\"\nconnections = 4\nwindow = \"1s\"\n";
+    std::fs::write(dir.path().join("plan.toml"), plan).unwrap();
+    for verb in ["check", "run"] {
+        let output = bakeoff(dir.path(), &[verb, "plan.toml", "--qemu", "/usr/bin/qemu"]);
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(
+            String::from_utf8(output.stderr).unwrap(),
+            "bakeoff: --qemu does not apply to a machine of kind \"local\": nothing is emulated (leave it out)\n"
+        );
+    }
+    // The variable holds for every plan.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    command.args(["check", "plan.toml"]).current_dir(dir.path());
+    let status = command.env("BAKEOFF_QEMU", "/bin/true").output().unwrap();
+    assert_eq!(status.status.code(), Some(0));
+}
+
+/// Runs a shell command; one that waits for whom nobody writes to is ended.
+fn shell(dir: &Path, command: &str) -> (Option<i32>, String) {
+    let output = Command::new("timeout")
+        .args(["60", "bash", "-c", command])
+        .current_dir(dir)
+        .env("BAKEOFF", env!("CARGO_BIN_EXE_bakeoff"))
+        .env("XDG_CACHE_HOME", dir.join("cache"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    (output.status.code(), said)
+}
+
+#[test]
+fn only_regular_files_are_read_in_the_place_of_files() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
+    let setting = "mkdir -p run other dir && cp plan.toml run && mkfifo fifo run/journal.jsonl other/plan.toml";
+    assert_eq!(shell(dir.path(), setting).0, Some(0));
+    for (command, why) in [
+        (
+            "check fifo",
+            "cannot read plan: fifo: not a regular file: it is a FIFO",
+        ),
+        (
+            "run dir",
+            "cannot read plan: dir: not a regular file: it is a directory",
+        ),
+        (
+            "check /dev/zero",
+            "cannot read plan: /dev/zero: not a regular file: it is a device",
+        ),
+        (
+            "judge run",
+            "cannot read journal: run/journal.jsonl: not a regular file: it is a FIFO",
+        ),
+        (
+            "report run",
+            "cannot read journal: run/journal.jsonl: not a regular file: it is a FIFO",
+        ),
+        (
+            "report other",
+            "cannot read plan: other/plan.toml: not a regular file: it is a FIFO",
+        ),
+        (
+            "judge fifo",
+            "fifo: cannot be read: not a regular file: it is a FIFO",
+        ),
+        (
+            "load http://127.0.0.1:1/ --script fifo",
+            "--script: cannot read fifo: not a regular file: it is a FIFO",
+        ),
+    ] {
+        let (status, said) = shell(dir.path(), &format!("\"$BAKEOFF\" {command}"));
+        assert_eq!(status, Some(2), "{command}: {said}");
+        assert!(said.contains(why), "{command}: {said}");
+    }
+}
+
+#[test]
+fn a_plan_and_figures_may_come_through_a_pipe() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
+    for command in [
+        "cat plan.toml | \"$BAKEOFF\" check /dev/stdin",
+        "\"$BAKEOFF\" check /dev/stdin < plan.toml",
+        "\"$BAKEOFF\" check <(cat plan.toml)",
+    ] {
+        let (status, said) = shell(dir.path(), command);
+        assert_eq!(status, Some(0), "{command}: {said}");
+        assert!(said.contains("a simulated comparison"), "{said}");
+    }
+    let figures = "\"$BAKEOFF\" judge --lower-is-better old=<(seq 100 109) new=<(seq 200 209)";
+    let (status, said) = shell(dir.path(), figures);
+    assert_eq!(status, Some(0), "{said}");
+}
+
+#[test]
+fn help_names_the_variable_without_stray_signs() {
+    let dir = tempfile::tempdir().unwrap();
+    for verb in ["check", "run", "doctor"] {
+        let said = String::from_utf8(bakeoff(dir.path(), &[verb, "--help"]).stdout).unwrap();
+        assert!(
+            said.contains("BAKEOFF_QEMU") && !said.contains("$`"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn one_qemu_by_two_names_is_listed_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let qemu = "#!/bin/sh\ncase $1 in\n--version) echo 'QEMU emulator version 10.0.1';;\n\
+                *) echo 'Available CPUs:\n  max  all\n\nRecognized CPUID flags:\n  erms';;\nesac\n";
+    let setting = format!(
+        "mkdir bin && printf '%s' \"$0\" > bin/qemu-system-x86_64 && chmod 755 bin/* && ln -s bin link; \
+         PATH=$PWD/bin:$PATH; for name in qemu-system-x86_64 bin/qemu-system-x86_64 link/qemu-system-x86_64; do \
+         {} qemu list --qemu $name; done",
+        env!("CARGO_BIN_EXE_bakeoff")
+    );
+    let mut command = Command::new("bash");
+    let command = command.args(["-c", &setting, qemu]).current_dir(dir.path());
+    let output = command.env("XDG_CACHE_HOME", dir.path().join("cache"));
+    let output = output.output().unwrap();
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert_eq!(said.matches("QEMU 10.0.1").count(), 3, "{said}");
+    assert_eq!(said.matches("used").count(), 3, "{said}");
 }
 
 #[test]
@@ -103,7 +271,7 @@ fn an_unknown_suite_is_named_with_the_known_ones() {
         "check",
         &[("debian:bookworm/6.1", "debian:bokworm/6.1")],
         &expect![[r#"
-            bakeoff: plan.toml:8: unknown Debian suite: "bokworm" (did you mean "bookworm"?)
+            bakeoff: plan.toml:10: unknown Debian suite: "bokworm" (did you mean "bookworm"?)
         "#]],
     );
 }
@@ -114,7 +282,7 @@ fn an_unknown_recipe_is_named_with_the_known_ones() {
         "check",
         &[("\"web\"", "\"wbe\"")],
         &expect![[r#"
-            bakeoff: plan.toml:6: no such image recipe: "wbe" (did you mean "web"?; a path ending in .toml names one of your own)
+            bakeoff: plan.toml:8: no such image recipe: "wbe" (did you mean "web"?; a path ending in .toml names one of your own)
         "#]],
     );
 }
@@ -125,7 +293,7 @@ fn a_suite_that_no_image_can_be_made_of_is_named() {
         "check",
         &[("recipe = \"web\"", "recipe = \"web\"\nsuite = \"trixy\"")],
         &expect![[r#"
-            bakeoff: plan.toml:7: not a Debian suite for an image: "trixy" (did you mean "trixie"?)
+            bakeoff: plan.toml:9: not a Debian suite for an image: "trixy" (did you mean "trixie"?)
         "#]],
     );
 }

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
+use bakeoff::lab::Finish;
 use machine::fake::Behaviour;
 use record::rundir::{self, sha256};
+use record::verdict::Verdict;
 use serde_json::Value;
 
-use crate::simulated_lab::World;
+use crate::simulated_lab::{World, judged};
 
 /// Cases; each changes one or two things of a whole run.
 const CASES: u64 = 480;
@@ -320,4 +323,77 @@ fn a_damaged_run_is_judged_or_refused_and_nothing_panics() {
         judged > 100 && refused > 100,
         "judged {judged}, refused {refused}"
     );
+}
+
+/// Runs `bakeoff VERB DIR` and returns all that it printed; the status must be 0.
+fn bakeoff(dir: &Path, words: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    let output = command.args(words).arg(dir).output().unwrap();
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    said
+}
+
+/// Cuts the last byte off a file.
+fn cut(path: &Path) {
+    let body = fs::read(path).unwrap();
+    fs::write(path, &body[..body.len() - 1]).unwrap();
+}
+
+#[test]
+fn lost_and_damaged_evidence_is_told_once_and_the_verdict_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::new(1.10, 0.001, &[]);
+    world.run(dir.path(), |_| false).unwrap();
+    let trials = dir.path().join("trials");
+    let before = judged(dir.path());
+    assert!(!bakeoff(dir.path(), &["judge"]).contains("evidence"));
+    fs::remove_file(trials.join("003/facts.json")).unwrap();
+    fs::remove_file(trials.join("005/facts.json")).unwrap();
+    cut(&trials.join("006/facts.json"));
+    cut(&trials.join("004/samples.jsonl"));
+    fs::write(trials.join("007/samples.jsonl"), "").unwrap();
+    fs::remove_file(trials.join("008/samples.jsonl")).unwrap();
+    let want = "evidence is missing: facts.json of trials 003, 005 is lost; facts.json of trial 006 is damaged; \
+                samples.jsonl of trial 008 is lost; samples.jsonl of trials 004, 007 is damaged (figures and verdict \
+                stand on trial.json, which is whole; what only these files say, such as differences between the arms, \
+                is not checked for those trials)";
+    let after = judged(dir.path());
+    assert_eq!(after.comparisons, before.comparisons);
+    let told: Vec<_> = after
+        .warnings
+        .iter()
+        .filter(|one| one.contains("evidence"))
+        .collect();
+    assert_eq!(told, [want]);
+    for words in [
+        &["judge"][..],
+        &["judge", "--json"],
+        &["judge", "--markdown"],
+    ] {
+        let said = bakeoff(dir.path(), words);
+        assert_eq!(said.matches("evidence is missing").count(), 1, "{said}");
+    }
+    bakeoff(dir.path(), &["report"]);
+    let page = fs::read_to_string(dir.path().join("report.html")).unwrap();
+    assert_eq!(page.matches("evidence is missing").count(), 1);
+}
+
+#[test]
+fn a_run_goes_on_without_the_evidence_of_earlier_trials() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::new(1.10, 0.001, &[]);
+    world.run(dir.path(), |entry| entry >= 12).unwrap();
+    for file in ["001/facts.json", "002/samples.jsonl"] {
+        fs::remove_file(dir.path().join("trials").join(file)).unwrap();
+    }
+    let finish = world.run(dir.path(), |_| false).unwrap();
+    assert_eq!(finish, Finish::Complete);
+    let judgement = judged(dir.path());
+    assert_eq!(judgement.comparisons[0].verdict, Verdict::Better);
+    let told = judgement
+        .warnings
+        .iter()
+        .filter(|one| one.contains("evidence is missing"));
+    assert_eq!(told.count(), 1);
 }

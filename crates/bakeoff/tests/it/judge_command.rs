@@ -66,6 +66,37 @@ fn short(files: Files<'_>, words: &[&str], want: &Expect) {
     want.assert_eq(&lines);
 }
 
+/// Spreadsheets and some editors put one before a text.
+const BYTE_ORDER_MARK: &str = "\u{feff}";
+
+#[test]
+fn a_byte_order_mark_before_figures_is_passed_over() {
+    let csv = "arm,block,metric,value\nold,1,s,10\nnew,1,s,11\nold,2,s,10.5\nnew,2,s,11.5\n";
+    let json = "{\"arm\":\"old\",\"block\":1,\"metric\":\"s\",\"value\":10}\n\
+                {\"arm\":\"new\",\"block\":1,\"metric\":\"s\",\"value\":11}\n";
+    let hyperfine = "{\"results\":[{\"command\":\"old\",\"times\":[1.0,1.1]},\
+                     {\"command\":\"new\",\"times\":[1.2,1.3]}]}";
+    for (name, text) in [("a.csv", csv), ("a.jsonl", json), ("a.json", hyperfine)] {
+        let words = [name, "--lower-is-better", "--json"];
+        let plain = said(&[(name, text)], &words);
+        for marks in 1..=2 {
+            let marked = BYTE_ORDER_MARK.repeat(marks) + text;
+            assert_eq!(said(&[(name, &marked)], &words), plain, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_file_of_nothing_but_a_byte_order_mark_is_empty() {
+    for text in ["\u{feff}", "\u{feff}\n", "\u{feff}\u{feff}", "\u{feff} \n"] {
+        let dir = tempfile::tempdir().unwrap();
+        let output = judge(dir.path(), &[("a.csv", text)], &["a.csv"]);
+        let why = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{why}");
+        assert!(why.contains("a.csv: the file is empty"), "{why}");
+    }
+}
+
 // ---- the reference ----
 //
 // Figures below were drawn by `trials` of the simulation that accompanies the rule's design, and judged by its

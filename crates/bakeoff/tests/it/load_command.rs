@@ -416,8 +416,8 @@ fn amounts_of_nothing_are_refused_together_before_anything_is_contacted() {
         bakeoff: -c: too few connections: 0 (ask for at least 1)
         -t: too few client threads: 0 (ask for at least 1)
         --streams: too few streams: 0 (ask for at least 1)
-        -d: window too short: 0 s (measure for at least 1ms)
-        --deadline: deadline too short: 0 s (allow at least 1ms)
+        -d: window too short: 0s (measure for at least 1ms)
+        --deadline: deadline too short: 0s (allow at least 1ms: below that the client's own timers decide what is late)
         --rate: rate out of range: 0 (ask for more than 0 requests per second)
         bakeoff: -n: too few requests: 0 (ask for at least 1)
     "#]],

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use record::cpu::{MISLEADING_FEATURES, fact_key};
+use record::cpu::{fact_key, misleading_features};
 use record::journal::Accounting;
 use record::rundir::{self, Run};
 use record::trial::Outcome;
@@ -246,7 +246,7 @@ fn check_cpu(run: &Run) {
     for facts in run.facts.iter().flatten() {
         let asked = &facts.values["machine:cpu"];
         assert!(machine.contains(asked), "{asked}");
-        for feature in MISLEADING_FEATURES {
+        for feature in misleading_features() {
             assert_eq!(facts.values[&fact_key(feature)], "absent", "{feature}");
         }
     }

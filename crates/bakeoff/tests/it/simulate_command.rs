@@ -45,7 +45,7 @@ fn simulate(dir: &Path, plan: &str, words: &[&str]) -> Command {
 fn a_plan_says_what_it_would_find_and_says_the_same_again() {
     let dir = tempfile::tempdir().unwrap();
     let once = || {
-        let output = simulate(dir.path(), PLAN, &["--runs", "40"])
+        let output = simulate(dir.path(), PLAN, &["--runs", "40", "--jobs", "1"])
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(0));
@@ -65,7 +65,7 @@ fn a_plan_says_what_it_would_find_and_says_the_same_again() {
         -1.97 %          0.0 % 100.0 %       0.0 %      0.0 %      7.0            7       21m
         -2.94 %          0.0 % 100.0 %       0.0 %      0.0 %      7.0            7       21m
 
-        times are of load alone, boots not counted (--from RUN knows them)
+        times are of one trial at a time and of load alone, boots not counted (--from RUN knows them)
     "#]]
     .assert_eq(&said);
     assert_eq!(once(), said);
@@ -74,7 +74,7 @@ fn a_plan_says_what_it_would_find_and_says_the_same_again() {
 #[test]
 fn what_machines_read_adds_up() {
     let dir = tempfile::tempdir().unwrap();
-    let words = ["--noise", "0.5%", "--runs", "20", "--json"];
+    let words = ["--noise", "0.5%", "--runs", "20", "--jobs", "1", "--json"];
     let output = simulate(dir.path(), PLAN, &words).output().unwrap();
     let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let lines = said["scenes"][0]["lines"].as_array().unwrap();
@@ -90,6 +90,7 @@ fn what_machines_read_adds_up() {
             "{line}"
         );
     }
+    assert_eq!(said["jobs"], 1);
     assert!(lines[4]["worse"].as_f64() > lines[0]["worse"].as_f64());
 }
 

@@ -578,6 +578,8 @@ fn an_earlier_run_foretells_what_its_plan_would_find() {
         ".",
         "--runs",
         "20",
+        "--jobs",
+        "1",
         "--json",
     ]);
     let said: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();

@@ -12,7 +12,9 @@ use load::schedule::{self, Arrivals, Schedule, Think};
 use load::script::Script;
 use load::tls::{Tls, Trust};
 use load::traffic::{self, Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
+use record::file;
 use record::problem::{Problem, Problems};
+use record::units::show_duration;
 
 use super::files::Output;
 use super::first::{self, Wanted};
@@ -27,6 +29,8 @@ use crate::cli::load::{Engine, LoadArgs};
 /// What is measured when nothing is said.
 const WINDOW: Duration = Duration::from_secs(10);
 const WARMUP: Duration = Duration::from_secs(1);
+/// The shortest window and the shortest deadline.
+const SHORTEST: Duration = Duration::from_millis(1);
 /// Where a search for the capacity begins, in requests per second.
 const SEARCH_PER_S: f64 = 1000.0;
 
@@ -222,13 +226,11 @@ impl Notes {
             ("--streams", args.streams == 0, least("streams", one)),
             (
                 "-d",
-                args.duration.is_some_and(|time| time.is_zero()),
-                "window too short: 0 s (measure for at least 1ms)".into(),
-            ),
-            (
-                "--deadline",
-                args.deadline.is_zero(),
-                "deadline too short: 0 s (allow at least 1ms)".into(),
+                args.duration.is_some_and(|time| time < SHORTEST),
+                format!(
+                    "window too short: {} (measure for at least 1ms)",
+                    show_duration(args.duration.unwrap_or_default())
+                ),
             ),
         ];
         for (option, is_wrong, what) in amounts {
@@ -236,6 +238,7 @@ impl Notes {
                 self.keep::<()>(option, Err(what));
             }
         }
+        self.keep("--deadline", check_deadline(args.deadline));
     }
 
     /// Options that do not go together, as far as the command line's own rules cannot tell.
@@ -304,6 +307,21 @@ impl Notes {
     /// As `keep`, for a file with mistakes of its own.
     fn keep_file<T>(&mut self, read: Result<T, Problems>) -> Option<T> {
         read.map_err(|problems| self.0.extend(problems.0)).ok()
+    }
+}
+
+fn check_deadline(deadline: Duration) -> Result<(), String> {
+    let shown = show_duration(deadline);
+    if deadline < SHORTEST {
+        Err(format!(
+            "deadline too short: {shown} (allow at least 1ms: below that the client's own timers decide what is late)"
+        ))
+    } else if typed::LONGEST < deadline {
+        Err(format!(
+            "deadline too long: {shown} (allow at most 1h: longer latencies are not told apart)"
+        ))
+    } else {
+        Ok(())
     }
 }
 
@@ -388,11 +406,11 @@ fn checked(result: Result<()>) -> Result<(), String> {
 }
 
 fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|why| format!("cannot read {}: {why}", path.display()))
+    file::read(path).map_err(|why| format!("cannot read {}: {why}", path.display()))
 }
 
 fn read_text(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|why| format!("cannot read {}: {why}", path.display()))
+    file::read_to_string(path).map_err(|why| format!("cannot read {}: {why}", path.display()))
 }
 
 fn read_schedule(args: &LoadArgs, course: &Course) -> Result<Schedule, String> {

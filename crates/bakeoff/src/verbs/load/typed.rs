@@ -2,6 +2,7 @@
 //! generator takes.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use load::climb::{Level, Limit};
 use record::units;
@@ -10,6 +11,10 @@ use crate::cli::load::rate;
 
 /// Most source addresses: each costs a check that this machine has it.
 const SOURCE_LIMIT: usize = 65_536;
+
+/// Shortest and longest latency that a limit may name. The longest one is the histograms' end.
+const SHORTEST: Duration = Duration::from_micros(1);
+pub(super) const LONGEST: Duration = Duration::from_secs(3600);
 
 /// Most steps of a ramp: each is a run.
 const STEP_LIMIT: usize = 1000;
@@ -166,6 +171,13 @@ pub(super) fn limit(text: &str) -> Result<Limit, String> {
         }
     };
     let latency = units::duration(time.trim()).map_err(|_| wrong())?;
+    if !(SHORTEST..=LONGEST).contains(&latency) {
+        return Err(format!(
+            "latency of a limit out of range: {} (write 1us to 1h: no answer comes in less, and longer latencies are \
+             not told apart)",
+            time.trim()
+        ));
+    }
     let faults = units::share(faults).map_err(|_| wrong())?;
     if !(0.0..=1.0).contains(&faults) {
         return Err(format!("share of faults out of range: {text} (0% to 100%)"));
@@ -296,6 +308,10 @@ mod tests {
                 limit(wrong).unwrap_err().starts_with("not a limit"),
                 "{wrong}"
             );
+        }
+        for wrong in ["p99<0ms", "max<500ns", "p50<2h", "p99<0s,faults<1%"] {
+            let why = limit(wrong).unwrap_err();
+            assert!(why.starts_with("latency of a limit out of range"), "{why}");
         }
         assert!(
             limit("p100<5ms")

@@ -146,7 +146,7 @@ const LEAST_BYTES: usize = 16;
 impl Secret {
     /// The secret of a file, without blanks around it.
     pub(super) fn read(path: &std::path::Path) -> Result<Self, String> {
-        let text = std::fs::read_to_string(path)
+        let text = record::file::read_to_string(path)
             .map_err(|why| format!("cannot read {}: {why}", path.display()))?;
         let text = text.trim();
         if text.len() < LEAST_BYTES {

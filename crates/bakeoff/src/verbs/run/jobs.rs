@@ -13,7 +13,12 @@ const OVERHEAD_BYTES: u64 = 512 << 20;
 
 /// The number of trials to run at a time; `asked` is what the user typed.
 pub(super) fn settle(asked: Option<u16>, plan: &Plan, machine: &dyn Machine) -> Result<usize> {
-    let counted = machine.ns_per_instruction().is_some();
+    of_plan(asked, plan, machine.ns_per_instruction().is_some())
+}
+
+/// The number that a run of this plan would take, for forecasts of its hours; `counted` says whether instructions would
+/// be counted.
+pub(in crate::verbs) fn of_plan(asked: Option<u16>, plan: &Plan, counted: bool) -> Result<usize> {
     let cpus = host::cpus()?.len();
     let memory = Memory {
         available_bytes: host::available_bytes(),

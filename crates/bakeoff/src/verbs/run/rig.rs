@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use machine::cache::Cache;
+use record::file;
 use record::metric::Role;
 use record::rundir::{Run, sha256};
 use record::units::significant;
@@ -33,7 +34,7 @@ struct Life {
 /// The seed of an A/A run: that of the run that is gone on with, else a new one. With the plan's own, each repeat of a plan
 /// would have the same coins, and a lucky throw would be counted against the rig again and again.
 pub(super) fn seed(out: &Path) -> i64 {
-    let before = fs::read_to_string(out.join("plan.toml")).ok();
+    let before = file::read_to_string(&out.join("plan.toml")).ok();
     let now = || SystemTime::now().duration_since(UNIX_EPOCH);
     before
         .and_then(|text| record::plan::seed_of(&text))

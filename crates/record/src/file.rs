@@ -1,0 +1,97 @@
+//! Reading files that a user names, or that lie where a run directory should have its own.
+//!
+//! A FIFO in the place of a file would be waited for until somebody writes to it, and a device may never end: only
+//! regular files are read. What is open already is another matter: `/dev/stdin` and a shell's `<(command)` have
+//! somebody at the other end.
+
+use std::fs::{self, FileType, Metadata};
+use std::io::{Error, Result};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
+
+/// Where the descriptors that are open already have their names.
+const OPEN_ALREADY: [&str; 4] = [
+    "/dev/stdin",
+    "/dev/fd",
+    "/proc/self/fd",
+    "/proc/thread-self/fd",
+];
+
+/// The content of a regular file.
+///
+/// # Errors
+/// As `fs::read`, and for what is no regular file.
+pub fn read(path: &Path) -> Result<Vec<u8>> {
+    refuse_special(path)?;
+    fs::read(path)
+}
+
+/// The text of a regular file.
+///
+/// # Errors
+/// As `fs::read_to_string`, and for what is no regular file.
+pub fn read_to_string(path: &Path) -> Result<String> {
+    refuse_special(path)?;
+    fs::read_to_string(path)
+}
+
+/// What is known of a regular file without reading it.
+///
+/// # Errors
+/// As `fs::metadata`, and for what is no regular file.
+pub fn metadata(path: &Path) -> Result<Metadata> {
+    let metadata = fs::metadata(path)?;
+    match kind(metadata.file_type()) {
+        None => Ok(metadata),
+        Some(kind) => Err(Error::other(format!("not a regular file: it is {kind}"))),
+    }
+}
+
+/// Says what is wrong with a path that no regular file is at; a file that is not there is none of its business.
+///
+/// # Errors
+/// Names what is in the place of a file.
+pub fn refuse_special(path: &Path) -> Result<()> {
+    if OPEN_ALREADY.iter().any(|open| path.starts_with(open)) || !path.exists() {
+        return Ok(());
+    }
+    metadata(path).map(|_| ())
+}
+
+fn kind(of: FileType) -> Option<&'static str> {
+    if of.is_file() {
+        None
+    } else if of.is_dir() {
+        Some("a directory")
+    } else if of.is_fifo() {
+        Some("a FIFO")
+    } else if of.is_socket() {
+        Some("a socket")
+    } else {
+        Some("a device")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(path: &str) -> String {
+        match read(Path::new(path)) {
+            Ok(bytes) => format!("{} bytes", bytes.len()),
+            Err(why) => why.to_string(),
+        }
+    }
+
+    #[test]
+    fn only_regular_files_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "four").unwrap();
+        assert_eq!(said(&file.display().to_string()), "4 bytes");
+        assert_eq!(read_to_string(&file).unwrap(), "four");
+        assert_eq!(said("/"), "not a regular file: it is a directory");
+        assert_eq!(said("/dev/zero"), "not a regular file: it is a device");
+        assert!(said("/nowhere/file").contains("No such file"));
+    }
+}

@@ -15,6 +15,7 @@ pub mod load;
 pub mod metric;
 pub mod models;
 pub mod plan;
+pub mod prng;
 pub mod problem;
 pub mod rundir;
 pub mod session;

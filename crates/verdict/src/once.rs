@@ -419,7 +419,7 @@ fn rank_sums(base: usize, arm: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::design::Dice;
+    use crate::design::keyed;
 
     const TERMS: Terms = Terms {
         margin: 0.02,
@@ -452,8 +452,8 @@ mod tests {
 
     /// Of 1000 comparisons of one system with itself, how many intervals leave "no difference" out.
     fn misses(judge: impl Fn(&[f64], &[f64]) -> Finding) -> usize {
-        let mut dice = Dice::keyed("misses");
-        let mut figure = || 100.0 * (0.03 * (dice.next() as f64 / u64::MAX as f64)).exp();
+        let mut dice = keyed("misses");
+        let mut figure = || 100.0 * (0.03 * (dice.bits() as f64 / u64::MAX as f64)).exp();
         let misses = |_: &usize| {
             let base: Vec<f64> = (0..10).map(|_| figure()).collect();
             let arm: Vec<f64> = (0..10).map(|_| figure()).collect();

@@ -178,7 +178,7 @@ mod tests {
     use record::verdict::Pair;
 
     use super::*;
-    use crate::design::Dice;
+    use crate::design::keyed;
     use crate::plan;
 
     fn design(max_blocks: u32) -> Design {
@@ -193,8 +193,8 @@ mod tests {
 
     /// Blocks of an arm that is faster by `effect`, with even noise of up to `noise`.
     fn blocks(effect: f64, noise: f64, count: u32) -> (Contrasts, Vec<f64>) {
-        let mut dice = Dice::keyed(&format!("{effect} {noise}"));
-        let mut even = || dice.next() as f64 / u64::MAX as f64 * 2.0 - 1.0;
+        let mut dice = keyed(&format!("{effect} {noise}"));
+        let mut even = || dice.bits() as f64 / u64::MAX as f64 * 2.0 - 1.0;
         let pair = |block| Pair {
             block,
             baseline: 100.0,
@@ -202,7 +202,7 @@ mod tests {
             arm_first: false,
         };
         let pairs: Vec<Pair> = (1..=count).map(pair).collect();
-        let second = (0..count).map(|_| if dice.next() & 1 == 0 { 1.0 } else { -1.0 });
+        let second = (0..count).map(|_| if dice.bits() & 1 == 0 { 1.0 } else { -1.0 });
         let second = second.collect();
         (
             Contrasts::of(&pairs, Direction::Higher, 0.02).unwrap(),

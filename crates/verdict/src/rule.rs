@@ -427,7 +427,7 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
-    use crate::design::Dice;
+    use crate::design::keyed;
 
     const DESIGN: Design = Design {
         margin: 0.01,
@@ -439,12 +439,12 @@ mod tests {
 
     /// Blocks whose order was drawn by coin.
     fn pairs(figures: &[[f64; 2]]) -> Vec<Pair> {
-        let mut dice = Dice::keyed("order");
+        let mut dice = keyed("order");
         let pair = |(index, [baseline, arm]): (usize, &[f64; 2])| Pair {
             block: index as u32 + 1,
             baseline: *baseline,
             arm: *arm,
-            arm_first: dice.next() & 1 == 0,
+            arm_first: dice.bits() & 1 == 0,
         };
         figures.iter().enumerate().map(pair).collect()
     }

@@ -20,11 +20,12 @@ use load::script::Script;
 use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
 use record::fields::Fields;
 use record::metric::{Direction, Figure};
+use record::prng::SplitMix64;
 use serde::{Deserialize, Serialize};
 
 use crate::app_trade::ledger::{Bell, Opening};
 use crate::app_trade::tomcat::{NAME, PORT, Tomcat};
-use crate::data::Stream;
+use crate::data::stream;
 use crate::database::client::Client;
 use crate::database::server::Server;
 use crate::figures::{self, Seen, guard};
@@ -190,7 +191,7 @@ fn database(stage: &Stage) -> Result<Client> {
 impl Options {
     fn traffic(&self, stage: &Stage, opening: &Opening) -> Traffic {
         let Timing { warmup, window } = self.timing();
-        let mut stream = Stream::new(stage.seed, "app-trade visits");
+        let mut stream = stream(stage.seed, "app-trade visits");
         let visits = opening
             .accounts
             .iter()
@@ -225,15 +226,15 @@ impl Options {
 /// sells what it has bought, so that visits can go on for days.
 ///
 /// Every page is known by its title. Those that hold nothing but what the request says are known to the last byte.
-fn visit(account: u32, password: &str, symbols: u32, stream: &mut Stream) -> Vec<Exchange> {
+fn visit(account: u32, password: &str, symbols: u32, stream: &mut SplitMix64) -> Vec<Exchange> {
     let begins = |title: &str| Expect::begins(head(title).into_bytes());
-    let symbol = |stream: &mut Stream| 1 + stream.below(symbols.into());
+    let symbol = |stream: &mut SplitMix64| 1 + stream.below(symbols.into());
     let quote = |symbols: &[u64]| {
         let words: Vec<_> = symbols.iter().map(ToString::to_string).collect();
         let path = format!("/quote?symbols={}", words.join(","));
         Exchange::get(path, begins(&format!("quotes of {}", words.join(" "))))
     };
-    let browse = |stream: &mut Stream| {
+    let browse = |stream: &mut SplitMix64| {
         let more = stream.below(3);
         quote(&(0..=more).map(|_| symbol(stream)).collect::<Vec<_>>())
     };

@@ -17,7 +17,7 @@ use anyhow::{Context, Result};
 use load::expect::Expect;
 use load::schedule::Schedule;
 use load::script::Script;
-use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
+use load::traffic::{End, Exchange, Mix, Traffic};
 use record::fields::Fields;
 use record::metric::{Direction, Figure};
 use record::prng::SplitMix64;
@@ -196,28 +196,19 @@ impl Options {
             .accounts
             .iter()
             .map(|account| visit(account.id, &account.password, self.symbols, &mut stream));
+        let visits = Mix::Sessions(Script::among(visits.collect()));
         Traffic {
-            server: stage.at(PORT),
             host: "bakeoff".into(),
-            protocol: Protocol::Http1,
-            tls: None,
-            mix: Mix::Sessions(Script::among(visits.collect())),
             schedule: Schedule::Closed {
                 think: self.rest.think(),
             },
             connections: self.clients,
-            keep_alive: true,
-            sources: Vec::new(),
-            bits_per_s: Vec::new(),
             threads: stage.cpus.min(self.clients),
             deadline: Duration::from_nanos(self.deadline_ns),
             warmup,
             end: End::After(window),
             seed: stage.seed,
-            // The same on every kernel: arms must not differ in their clients.
-            engine: EngineChoice::Epoll,
-            stamps: false,
-            cpus: Cpus::Shared,
+            ..Traffic::plain(stage.at(PORT), visits)
         }
     }
 }

@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use record::cpu::{FAST_STRING_FEATURES, Presence, REP_GOOD, fact_key};
 use record::evidence::Facts;
-use sha2::{Digest, Sha256};
+use record::plan;
+use record::rundir;
 use workload::stage::command;
 
 use crate::cpus;
@@ -416,7 +417,7 @@ fn collect_sysctls(directory: &Path, into: &mut Values) {
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => collect_sysctls(&path, into),
             Ok(kind) if kind.is_file() => {
-                let name = sysctl_name(&path);
+                let name = plan::sysctl_name(&path);
                 if STATES.iter().any(|state| name.starts_with(state)) {
                     continue;
                 }
@@ -427,16 +428,6 @@ fn collect_sysctls(directory: &Path, into: &mut Values) {
             _ => {}
         }
     }
-}
-
-fn sysctl_name(path: &Path) -> String {
-    let below = path.strip_prefix("/proc/sys").unwrap_or(path);
-    let swap = |c| match c {
-        '.' => '/',
-        '/' => '.',
-        other => other,
-    };
-    below.to_string_lossy().chars().map(swap).collect()
 }
 
 fn read_gzip(path: &Path) -> io::Result<String> {
@@ -490,20 +481,7 @@ fn parse_record(record: &str) -> Option<String> {
 }
 
 fn hash_file(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    let mut hash = Sha256::new();
-    let mut piece = [0; 16 << 10];
-    loop {
-        let length = file.read(&mut piece)?;
-        if length == 0 {
-            break;
-        }
-        hash.update(&piece[..length]);
-    }
-    let digest = hash.finalize();
-    Ok(digest
-        .iter()
-        .fold(String::new(), |text, byte| text + &format!("{byte:02x}")))
+    rundir::sha256_of(File::open(path)?)
 }
 
 #[cfg(test)]
@@ -595,11 +573,5 @@ mod tests {
         let mut values = Values::new();
         keep(&mut values, "long", &"ä".repeat(VALUE_LIMIT));
         assert_eq!(values["long"].len(), VALUE_LIMIT);
-    }
-
-    #[test]
-    fn a_device_with_a_dot_keeps_its_name_apart() {
-        let name = sysctl_name(Path::new("/proc/sys/net/ipv4/conf/eth0.1/rp_filter"));
-        assert_eq!(name, "net.ipv4.conf.eth0/1.rp_filter");
     }
 }

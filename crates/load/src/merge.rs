@@ -176,31 +176,20 @@ fn add_word(all: &mut String, word: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Load, Request, expect::Expect};
+    use crate::expect::Expect;
+    use crate::traffic::{Exchange, Mix};
     use record::load::Fault;
 
     fn traffic() -> Traffic {
-        let load = Load {
-            server: ([127, 0, 0, 1], 80).into(),
-            host: "a".into(),
-            requests: vec![Request {
-                path: "/".into(),
-                expect: Expect::status(200),
-            }],
-            connections: 10,
-            keep_alive: true,
-            threads: 1,
-            deadline: Duration::from_secs(1),
-            warmup: Duration::ZERO,
-            window: Duration::from_secs(1),
-        };
+        let get = Exchange::get("/", Expect::status(200));
         Traffic {
             schedule: Schedule::Open {
                 rate_per_s: 300.0,
                 arrivals: Arrivals::Constant,
             },
+            connections: 10,
             end: End::Count(100),
-            ..load.traffic()
+            ..Traffic::plain(([127, 0, 0, 1], 80).into(), Mix::Round(vec![get]))
         }
     }
 

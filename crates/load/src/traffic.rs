@@ -6,11 +6,11 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 
 use crate::expect::Expect;
-use crate::schedule::{self, Schedule};
+use crate::schedule::{self, Schedule, Think};
 use crate::script::Script;
 use crate::tls::Tls;
 
-/// A load run in full. `Load` is its everyday form.
+/// A load run in full.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Traffic {
     /// The server.
@@ -209,6 +209,31 @@ fn is_token(text: &str) -> bool {
 }
 
 impl Traffic {
+    /// One client in a closed loop over HTTP/1.1 for a second, without warm-up: for those who change a few fields.
+    pub fn plain(server: SocketAddr, mix: Mix) -> Self {
+        Self {
+            server,
+            host: server.to_string(),
+            protocol: Protocol::Http1,
+            tls: None,
+            mix,
+            schedule: Schedule::Closed { think: Think::NONE },
+            connections: 1,
+            keep_alive: true,
+            sources: Vec::new(),
+            bits_per_s: Vec::new(),
+            threads: 1,
+            deadline: Duration::from_secs(60),
+            warmup: Duration::ZERO,
+            end: End::After(Duration::from_secs(1)),
+            seed: 0,
+            // The same on every kernel: arms must not differ in their clients.
+            engine: EngineChoice::Epoll,
+            stamps: false,
+            cpus: Cpus::Shared,
+        }
+    }
+
     /// Refuses what cannot be run: the first mistake found.
     pub(crate) fn check(&self) -> Result<()> {
         let exchanges: Vec<&Exchange> = self.mix.exchanges().collect();

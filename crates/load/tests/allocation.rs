@@ -6,11 +6,10 @@ use std::cell::Cell;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
+use load::drive;
 use load::expect::Expect;
-use load::traffic::{End, EngineChoice, Traffic};
-use load::{Load, Request, drive};
+use load::traffic::{End, EngineChoice, Exchange, Mix, Traffic};
 
 /// Counts what client threads allocate; the servers of this test do not matter.
 struct Counting;
@@ -51,24 +50,12 @@ const BODY: &[u8] = b"twenty bytes of text";
 
 /// Runs so many requests; the seconds that it took, begun ones included, and the allocations.
 fn run(server: SocketAddr, engine: EngineChoice, count: u64) -> (u64, u64) {
-    let load = Load {
-        server,
-        host: "test".into(),
-        requests: vec![Request {
-            path: "/page".into(),
-            expect: Expect::body(BODY),
-        }],
-        connections: 8,
-        keep_alive: true,
-        threads: 1,
-        deadline: Duration::from_secs(60),
-        warmup: Duration::ZERO,
-        window: Duration::from_secs(1),
-    };
+    let page = Exchange::get("/page", Expect::body(BODY));
     let traffic = Traffic {
+        connections: 8,
         engine,
         end: End::Count(count),
-        ..load.traffic()
+        ..Traffic::plain(server, Mix::Round(vec![page]))
     };
     let before = ALLOCATIONS.load(Ordering::SeqCst);
     let result =

@@ -15,9 +15,8 @@ pub mod about;
 pub mod eviction;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,11 +25,11 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow, bail};
+use record::rundir;
 use record::units::show_bytes;
 use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sha2::{Digest, Sha256};
 
 use crate::program;
 use crate::task::Task;
@@ -325,32 +324,14 @@ pub(crate) fn write(path: &Path, body: &[u8]) -> io::Result<()> {
 
 /// SHA-256 of bytes, in hexadecimal.
 pub(crate) fn hash(bytes: &[u8]) -> String {
-    record::rundir::sha256(bytes)
+    rundir::sha256(bytes)
 }
 
 /// SHA-256 of a file's content, in hexadecimal.
 pub fn hash_file(path: &Path) -> Result<String> {
-    let read = || -> io::Result<String> {
-        let mut file = File::open(path)?;
-        let mut sum = Sha256::new();
-        let mut buffer = vec![0; 1 << 20];
-        loop {
-            match file.read(&mut buffer)? {
-                0 => break,
-                count => sum.update(&buffer[..count]),
-            }
-        }
-        Ok(hex(&sum.finalize()))
-    };
-    read().with_context(|| format!("cannot read {}", path.display()))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    File::open(path)
+        .and_then(rundir::sha256_of)
+        .with_context(|| format!("cannot read {}", path.display()))
 }
 
 #[cfg(test)]

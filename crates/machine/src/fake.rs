@@ -14,6 +14,7 @@ use record::evidence::{Cpu, Facts, Memory, Sample};
 use record::latency::Latency;
 use record::load::{LoadResult, Second};
 use record::metric::{Direction, Figure, MetricSpec, Role};
+use record::prng::{SplitMix64, fnv1a};
 use record::protocol::{self, FromAgent, Greeting, JobResult, Phase, ToAgent};
 use record::trial::VoidReason;
 
@@ -128,12 +129,12 @@ impl Machine for FakeMachine {
             bail!("the fake machine does not start");
         }
         // A trial's noise hangs on its place alone, so that a resumed run sees the same world.
-        let mut noise = Noise(self.seed ^ hash(place(boot.dir).as_bytes()));
+        let mut noise = SplitMix64::new(self.seed ^ fnv1a(place(boot.dir).as_bytes()));
         let is_robbed = self.robbed.contains(&place(boot.dir));
         let left = if is_robbed { 0.5 } else { 1.0 };
         let truth = Truth {
             arm: boot.arm,
-            rate_per_s: left * arm.rate_per_s * (arm.noise * noise.normal()).exp(),
+            rate_per_s: left * arm.rate_per_s * (arm.noise * normal(&mut noise)).exp(),
             steal_ms: if is_robbed { 450 } else { 0 },
         };
         let script = script(behaviour, &self.greeting, truth);
@@ -389,28 +390,10 @@ fn load(rate_per_s: f64) -> LoadResult {
     }
 }
 
-/// `SplitMix64` (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
-struct Noise(u64);
-
-impl Noise {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform in (0, 1].
-    fn uniform(&mut self) -> f64 {
-        ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Standard normal (Box and Muller 1958).
-    fn normal(&mut self) -> f64 {
-        let (radius, angle) = (self.uniform(), self.uniform());
-        (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
-    }
+/// Standard normal (Box and Muller 1958).
+fn normal(prng: &mut SplitMix64) -> f64 {
+    let (radius, angle) = (prng.unit(), prng.unit());
+    (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
 }
 
 /// The attempt's name: the run directory may lie anywhere.
@@ -418,11 +401,4 @@ fn place(dir: &Path) -> String {
     dir.file_name()
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default()
-}
-
-/// FNV-1a, enough to turn a place into a seed.
-fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }

@@ -16,6 +16,7 @@ pub mod load;
 pub mod metric;
 pub mod models;
 pub mod plan;
+pub mod prng;
 pub mod problem;
 pub mod protocol;
 pub mod rundir;

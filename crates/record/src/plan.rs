@@ -316,16 +316,29 @@ pub fn seed_of(text: &str) -> Option<i64> {
 /// `net.ipv4.conf.eth0/1.rp_filter` is the device `eth0.1`.
 pub fn sysctl_path(name: &str) -> PathBuf {
     let first = name.find(['.', '/']).map(|at| name.as_bytes()[at]);
+    let path = match first {
+        Some(b'/') => name.to_owned(),
+        Some(_) | None => swap_dots_and_slashes(name),
+    };
+    Path::new(SYSCTLS).join(path)
+}
+
+/// The name of a sysctl's file, with dots first.
+pub fn sysctl_name(path: &Path) -> String {
+    let below = path.strip_prefix(SYSCTLS).unwrap_or(path);
+    swap_dots_and_slashes(&below.to_string_lossy())
+}
+
+/// Where the kernel shows its sysctls.
+const SYSCTLS: &str = "/proc/sys";
+
+fn swap_dots_and_slashes(text: &str) -> String {
     let swap = |c| match c {
         '.' => '/',
         '/' => '.',
         other => other,
     };
-    let path = match first {
-        Some(b'/') => name.to_owned(),
-        Some(_) | None => name.chars().map(swap).collect(),
-    };
-    Path::new("/proc/sys").join(path)
+    text.chars().map(swap).collect()
 }
 
 /// Checks one `[[workload]]` table; notes its mistakes and returns `None` if there were any.
@@ -1301,6 +1314,9 @@ max_blocks = 3
             "/proc/sys/net/ipv4/conf/eth0.1/rp_filter"
         );
         assert_eq!(path("kernel/pid_max"), "/proc/sys/kernel/pid_max");
+        for name in ["net.core.somaxconn", "net.ipv4.conf.eth0/1.rp_filter"] {
+            assert_eq!(sysctl_name(&sysctl_path(name)), name);
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, TryLockError};
-use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write};
+use std::io::{self, ErrorKind, Read, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -299,6 +299,20 @@ fn attempt_name(trial: &Trial, attempt: u32) -> String {
 /// SHA-256 in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
+}
+
+/// SHA-256 of all that is read, in hexadecimal.
+pub fn sha256_of(mut from: impl Read) -> io::Result<String> {
+    let mut sum = Sha256::new();
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        match from.read(&mut piece) {
+            Ok(0) => return Ok(hex(&sum.finalize())),
+            Ok(length) => sum.update(&piece[..length]),
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            Err(why) => return Err(why),
+        }
+    }
 }
 
 /// Bytes in hexadecimal.

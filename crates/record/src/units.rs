@@ -80,6 +80,16 @@ pub fn significant(value: f64, digits: u8) -> String {
     format!("{rounded:.*}", places(rounded).max(0) as usize)
 }
 
+/// A share in percent with `digits` significant digits at the most: `0.025` is `2.5 %`.
+pub fn show_share(share: f64, digits: u8) -> String {
+    let percent = significant(share * 100.0, digits);
+    let short = match percent.split_once('.') {
+        Some(_) => percent.trim_end_matches('0').trim_end_matches('.'),
+        None => &percent,
+    };
+    format!("{short} %")
+}
+
 /// A ratio as a signed change: `1.018` is `+1.80 %`.
 pub fn show_change(ratio: f64) -> String {
     format!("{:+.2} %", (ratio - 1.0) * 100.0)
@@ -107,6 +117,10 @@ mod tests {
 
     #[test]
     fn sizes_and_changes_read_well() {
+        assert_eq!(show_share(0.025, 3), "2.5 %");
+        assert_eq!(show_share(0.1, 2), "10 %");
+        assert_eq!(show_share(1.0, 3), "100 %");
+        assert_eq!(show_share(0.0, 3), "0 %");
         assert_eq!(show_bytes(806 << 20), "806 MiB");
         assert_eq!(show_bytes(512), "512 B");
         assert_eq!(show_change(0.982), "-1.80 %");

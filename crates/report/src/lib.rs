@@ -16,6 +16,7 @@
 //! security policy forbids it every network request. Whatever comes from a plan, a server or a
 //! console is text to it, never markup.
 
+use record::load::Fault;
 use record::rundir::Run;
 use record::verdict::Judgement;
 
@@ -55,6 +56,16 @@ pub fn terminal(run: &Run, judgement: &Judgement, width: usize) -> String {
 /// Where it is too wide, every row becomes a few lines of `name value`.
 pub fn table(rows: &[Vec<String>], left: usize, width: usize) -> Vec<String> {
     terminal::table(rows, left, width)
+}
+
+/// Text of others as GitHub's Markdown takes it for text: no markup, no HTML, one line.
+pub fn markdown_text(text: &str) -> String {
+    markdown::text(text)
+}
+
+/// A class of fault in words.
+pub fn fault(fault: Fault) -> &'static str {
+    words::fault(fault)
 }
 
 /// Lines of at most `width` columns, the first after `lead`, the others as far in.

@@ -7,18 +7,18 @@ use crate::{curves, models, overview, scaling, words};
 
 /// What went wrong, verdicts in sentences, warnings, a section for each workload, failures, how to repeat it.
 pub(crate) fn markdown(run: &Run, judgement: &Judgement) -> String {
-    let mut parts = vec![format!("## {}\n", escape(&run.plan.title))];
+    let mut parts = vec![format!("## {}\n", text(&run.plan.title))];
     parts.extend(bullets("What went wrong", &judgement.setbacks));
     parts.extend(table(&overview::table(run, judgement)));
     let headlines = words::headlines(run, judgement);
     parts.extend(headlines.iter().map(|one| headline(run, one)));
-    parts.extend(overview::multiplicity(run, judgement).map(|said| escape(&said) + "\n"));
+    parts.extend(overview::multiplicity(run, judgement).map(|said| text(&said) + "\n"));
     let footing = words::footing(run).into_iter();
-    parts.extend(footing.map(|said| escape(&said) + "\n"));
+    parts.extend(footing.map(|said| text(&said) + "\n"));
     parts.extend(bullets("Warnings", &judgement.warnings));
     for workload in &run.plan.workloads {
         if run.plan.workloads.len() > 1 {
-            parts.push(format!("### {}\n", escape(&workload.id)));
+            parts.push(format!("### {}\n", text(&workload.id)));
         }
         parts.extend(section(judgement, &workload.id));
     }
@@ -39,7 +39,7 @@ fn headline(run: &Run, headline: &words::Headline<'_>) -> String {
     if headline.is_open {
         said = format!("{said}: {}", headline.reason);
     }
-    format!("**{}** - {}\n", headline.word, escape(&said))
+    format!("**{}** - {}\n", headline.word, text(&said))
 }
 
 /// One workload: its metrics, its curves, and what each arm did.
@@ -48,23 +48,23 @@ fn section(judgement: &Judgement, workload: &str) -> Vec<String> {
     parts.extend(table(&words::metric_rows(judgement, workload)));
     let its = judgement.comparisons.iter();
     let its: Vec<&Comparison> = its.filter(|one| one.workload == workload).collect();
-    parts.extend(words::range_note(&its).map(|note| escape(&note) + "\n"));
+    parts.extend(words::range_note(&its).map(|note| text(&note) + "\n"));
     for family in curves::families(judgement, workload) {
-        let title = escape(&curves::title(family));
+        let title = text(&curves::title(family));
         let rows = table(&curves::short_rows(family)).unwrap_or_default();
         parts.push(format!("{title}:\n\n{rows}"));
         let sentences = curves::sentences(family).into_iter();
         let items: Vec<String> = sentences
-            .map(|said| format!("- {}\n", escape(&said)))
+            .map(|said| format!("- {}\n", text(&said)))
             .collect();
         parts.extend((!items.is_empty()).then(|| items.concat()));
     }
     let groups = scaling::groups(judgement, workload);
     if !groups.is_empty() {
         let rows = table(&scaling::rows(&groups)).unwrap_or_default();
-        parts.push(format!("{}:\n\n{rows}", escape(&scaling::title(&groups))));
+        parts.push(format!("{}:\n\n{rows}", text(&scaling::title(&groups))));
         let sentences = scaling::sentences(&groups).into_iter();
-        let items = sentences.map(|said| format!("- {}\n", escape(&said)));
+        let items = sentences.map(|said| format!("- {}\n", text(&said)));
         parts.push(items.collect());
     }
     parts.extend(table(&words::arm_table(judgement, workload)));
@@ -74,7 +74,7 @@ fn section(judgement: &Judgement, workload: &str) -> Vec<String> {
 fn bullets(title: &str, items: &[String]) -> Option<String> {
     let items: Vec<String> = items
         .iter()
-        .map(|item| format!("- {}", escape(item)))
+        .map(|item| format!("- {}", text(item)))
         .collect();
     (!items.is_empty()).then(|| format!("**{title}**\n\n{}\n", items.join("\n")))
 }
@@ -82,7 +82,7 @@ fn bullets(title: &str, items: &[String]) -> Option<String> {
 /// A table, the first row its head, or nothing without others.
 fn table(rows: &[Vec<String>]) -> Option<String> {
     let line = |cells: &Vec<String>| {
-        let cells: Vec<String> = cells.iter().map(|cell| escape(cell.trim())).collect();
+        let cells: Vec<String> = cells.iter().map(|cell| text(cell.trim())).collect();
         format!("| {} |", cells.join(" | "))
     };
     let (head, rest) = rows.split_first()?;
@@ -106,17 +106,17 @@ fn repeat(run: &Run, judgement: &Judgement) -> String {
     format!(
         "State: {}. Machine: {}. bakeoff {}, seed {}. {} To run it again: `bakeoff run plan.toml` \
          with the plan of the run directory.\n",
-        escape(&words::state(run, judgement)),
-        escape(&opening.machine),
-        escape(&opening.bakeoff),
+        text(&words::state(run, judgement)),
+        text(&opening.machine),
+        text(&opening.bakeoff),
         run.plan.design.seed,
-        escape(&words::clock(run))
+        text(&words::clock(run))
     )
 }
 
 /// Text that Markdown leaves alone: no markup, no HTML, one line. A bracket is harmless until
 /// something follows it that makes it a link, so that intervals stay readable.
-fn escape(text: &str) -> String {
+pub(crate) fn text(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn text_stays_text() {
-        let got = escape("<b>*x*</b> | [a](b)\n`c` @team");
+        let got = text("<b>*x*</b> | [a](b)\n`c` @team");
         expect![[r#"&lt;b&gt;\*x\*&lt;/b&gt; \| [a]\(b) \`c\` @team"#]].assert_eq(&got);
     }
 }

@@ -1,7 +1,7 @@
 //! Campaigns: how often the rule is right where the truth is known.
 //!
 //! A campaign is one comparison from its first block to its verdict, on a machine of `noise`, with a known effect.
-//! It goes the way of `rule::decide`, without the estimate and the interval, which cost most of the time.
+//! It ends as a run does (`rule::ends`): nothing of the rule is written here a second time.
 
 use std::ops::Range;
 
@@ -9,11 +9,9 @@ use record::metric::Direction;
 use record::plan::Design;
 use record::verdict::{Pair, Verdict};
 
-use crate::coin::Coins;
-use crate::contrast::Contrasts;
 use crate::noise::{Noise, pairs};
-use crate::path::{Course, Fallen, follow};
-use crate::plan;
+use crate::path::Fallen;
+use crate::rule::{self, Series};
 
 /// What is tried.
 #[derive(Debug, Clone, Copy)]
@@ -90,41 +88,15 @@ fn play(terms: Terms<'_>, seed: u64) -> (Vec<Fallen>, usize) {
     let all: Vec<Vec<Pair>> = (0..terms.metrics)
         .map(|metric| measured(terms, seed, metric))
         .collect();
-    let second = |pair: &Pair| if pair.arm_first { -1.0 } else { 1.0 };
-    let second: Vec<f64> = all[0].iter().map(second).collect();
-    let contrasts: Vec<Contrasts> = all
+    let series: Vec<Series<'_>> = all
         .iter()
-        .map(|pairs| {
-            Contrasts::of(pairs, Direction::Higher, design.margin).expect("values are above zero")
+        .map(|pairs| Series {
+            pairs,
+            direction: Direction::Higher,
         })
         .collect();
-    let looks = plan::looks(&second, &design);
-    let coins = Coins::throw(
-        &format!("signs\n{seed}\n"),
-        all[0].len(),
-        design.max_blocks as usize,
-    );
-    let share = if terms.metrics > 1 { 0.5 } else { 1.0 };
-    let course = Course {
-        coins: &coins,
-        second: &second,
-        looks: &looks,
-        error_rate: share * design.error_rate,
-        equal_rate: plan::equal_rate(&design),
-    };
-    let mut ends = follow(&[&contrasts[0]], course);
-    let last = looks.last().map_or(0, |look| look.blocks);
-    let blocks = ends[0].map_or(last, |(_, blocks)| blocks);
-    // A run stops on its primary metric: the others are not looked at any more.
-    let until = looks.partition_point(|look| look.blocks <= blocks);
-    let guards: Vec<&Contrasts> = contrasts[1..].iter().collect();
-    ends.extend(follow(
-        &guards,
-        Course {
-            looks: &looks[..until],
-            ..course
-        },
-    ));
+    let ends = rule::ends(&series, &design, "");
+    let blocks = ends[0].map_or(all[0].len(), |(_, blocks)| blocks);
     (ends, blocks)
 }
 
@@ -158,7 +130,7 @@ fn measured(terms: Terms<'_>, seed: u64, metric: u32) -> Vec<Pair> {
 mod tests {
     use super::*;
     use crate::noise::{QUIET, REFERENCE};
-    use crate::rule::{Series, decide};
+    use crate::rule::decide;
 
     fn design(error_rate: f64, max_blocks: u32) -> Design {
         Design {
@@ -180,26 +152,31 @@ mod tests {
     }
 
     #[test]
-    fn campaigns_end_as_the_rule_itself_ends() {
-        let design = design(0.01, 40);
+    fn campaigns_end_as_a_run_that_stops_on_its_primary_metric() {
         for (seed, effect) in [(1, 0.0), (2, -0.05), (3, 0.03)] {
-            let terms = terms(QUIET, effect, &design);
-            let (ends, blocks) = play(terms, seed);
-            let pairs = &measured(terms, seed, 0);
-            let series = [Series {
-                pairs,
-                direction: Direction::Higher,
-            }];
-            let finding = &decide(
-                &series,
-                &Design {
-                    seed,
-                    ..design.clone()
-                },
-                "",
-            )[0];
-            assert_eq!(ends[0].map(|end| end.0), Some(finding.verdict));
-            assert_eq!(finding.decided_at, Some(blocks as u32));
+            let design = Design {
+                seed,
+                ..design(0.01, 40)
+            };
+            let terms = Terms {
+                metrics: 3,
+                ..terms(QUIET, effect, &design)
+            };
+            let (ends, stopped) = play(terms, seed);
+            let all = [0, 1, 2].map(|metric| measured(terms, seed, metric));
+            let judged = |blocks: usize| {
+                let series = [0, 1, 2].map(|metric: usize| Series {
+                    pairs: &all[metric][..blocks],
+                    direction: Direction::Higher,
+                });
+                decide(&series, &design, "")
+            };
+            assert_eq!(judged(40)[0].decided_at, Some(stopped as u32));
+            for (end, finding) in ends.iter().zip(judged(stopped)) {
+                let verdict = end.map_or(Verdict::Undecided, |(verdict, _)| verdict);
+                assert_eq!(verdict, finding.verdict);
+                assert_eq!(end.map(|(_, blocks)| blocks as u32), finding.decided_at);
+            }
         }
     }
 

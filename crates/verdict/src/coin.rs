@@ -3,7 +3,7 @@
 //! Under "no difference" the order is all that chance decided, so the coins of the design are the null
 //! distribution: whatever a machine does to its trials, a verdict is wrong as often as the coins say.
 
-use crate::design::Dice;
+use crate::design::keyed;
 
 /// Rows of resampled coins where there are too many for all of them.
 pub(crate) const ROWS: usize = 20_000;
@@ -38,10 +38,10 @@ impl Coins {
             if is_whole {
                 return (0..rows).map(|row| (row >> (byte * BYTE)) as u8).collect();
             }
-            let mut dice = Dice::keyed(&format!("{key}\n{byte}"));
+            let mut dice = keyed(&format!("{key}\n{byte}"));
             let mut thrown = Vec::with_capacity(rows + BYTE);
             while thrown.len() < rows {
-                thrown.extend(dice.next().to_le_bytes());
+                thrown.extend(dice.bits().to_le_bytes());
             }
             thrown.truncate(rows);
             thrown

@@ -5,50 +5,25 @@
 //! block to block: each block's draw is keyed by seed, workload and block alone.
 
 use record::plan::Plan;
+use record::prng::SplitMix64;
 use record::rundir::sha256;
 
-/// A random permutation of the arms' names (Fisher and Yates), anew for each time that a block is run again.
+/// A random permutation of the arms' names anew for each time that a block is run again.
 pub(crate) fn order(plan: &Plan, workload: &str, block: u32, redo: u32) -> Vec<String> {
     let mut names: Vec<String> = plan.arms.iter().map(|arm| arm.name.clone()).collect();
     let mut key = format!("order\n{}\n{workload}\n{block}", plan.design.seed);
     if redo > 0 {
         key = format!("{key}\nredo {redo}");
     }
-    let mut dice = Dice::keyed(&key);
-    for last in (1..names.len()).rev() {
-        names.swap(last, dice.below(last as u64 + 1) as usize);
-    }
+    keyed(&key).shuffle(&mut names);
     names
 }
 
-/// `SplitMix64`: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
-/// 2014.
-///
-/// Five lines of our own rather than a crate, because a run must be laid out the same way by every
-/// later version, and crates reserve the right to change what a seed or a shuffle yields.
-#[derive(Debug)]
-pub(crate) struct Dice(u64);
-
-impl Dice {
-    /// Dice whose throws depend on the text alone; SHA-256 keeps the throws of near keys unrelated.
-    pub(crate) fn keyed(key: &str) -> Self {
-        let digest = sha256(key.as_bytes());
-        let state = u64::from_str_radix(&digest[..16], 16);
-        Self(state.expect("a SHA-256 begins with sixteen hexadecimal digits"))
-    }
-
-    /// The next 64 bits.
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `bound`; uneven by less than `bound` in 2^64.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
-    }
+/// Chance that depends on the text alone; SHA-256 keeps the numbers of near keys unrelated.
+pub(crate) fn keyed(key: &str) -> SplitMix64 {
+    let digest = sha256(key.as_bytes());
+    let seed = u64::from_str_radix(&digest[..16], 16);
+    SplitMix64::new(seed.expect("a SHA-256 begins with sixteen hexadecimal digits"))
 }
 
 #[cfg(test)]
@@ -59,18 +34,6 @@ mod tests {
 
     use super::*;
     use crate::play::Play;
-
-    #[test]
-    fn splitmix_yields_its_published_sequence() {
-        let mut dice = Dice(1_234_567);
-        let got: Vec<u64> = (0..3).map(|_| dice.next()).collect();
-        let published = [
-            6_457_827_717_110_365_317,
-            3_203_168_211_198_807_973,
-            9_817_491_932_198_370_423,
-        ];
-        assert_eq!(got, published);
-    }
 
     #[test]
     fn a_seed_lays_out_the_same_blocks_for_ever() {

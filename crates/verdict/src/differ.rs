@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use record::evidence::Facts;
-use record::plan::{Arm, Plan};
+use record::plan::{self, Arm, Plan};
 use record::rundir::Run;
 use record::trial::Outcome;
 use record::verdict::Difference;
@@ -232,7 +232,7 @@ fn is_declared(plan: &Plan, fact: &str, values: &Values) -> bool {
 
 /// Sysctls may be written with slashes as well as with dots.
 fn same_sysctl(set: &str, name: &str) -> bool {
-    set.replace('/', ".") == name.replace('/', ".")
+    plan::sysctl_path(set) == plan::sysctl_path(name)
 }
 
 /// The words of a command line without those that the plan adds for this arm.

@@ -5,6 +5,7 @@
 //! pair       measured trials side by side, block by block
 //! rule       what may be said of the pairs
 //!   contrast   a block as one number    score      what it says, however wild     plan   when to look
+//!   inversion  the interval of a test
 //!   coin       all that chance decided  boundary   how far chance goes            path   what was crossed when
 //! once       figures that others took: one look, less said where the order was not random
 //! stability  odd trials of one arm     gates      what makes an arm fail
@@ -17,8 +18,9 @@
 //! warnings   what a reader must know before the figures
 //! noise      machines with a known truth     campaign   how often the rule is right on them
 //! rehearsal  what a plan would find on them
-//! beside the rule, for what has no coin or no end, and to compare with:
-//!   eprocess  bounds  classic  adjust        trend  scaling  quantile
+//! eprocess   whether the rig itself favours an arm
+//! scaling    the universal scalability law
+//! beside the rule, for what has no end: bounds  trend  quantile
 //! ```
 //! The same run gives the same bytes: nothing here asks for the time, the machine or chance.
 
@@ -30,11 +32,9 @@ use record::verdict::{Comparison, Judgement, Pair, VERSION, Verdict};
 use crate::pair::Measured;
 use crate::rule::Series;
 
-pub mod adjust;
 mod boundary;
 pub mod bounds;
 pub mod campaign;
-pub mod classic;
 mod coin;
 mod contrast;
 mod curves;
@@ -44,6 +44,7 @@ mod disturbance;
 pub mod eprocess;
 mod gates;
 mod headline;
+mod inversion;
 pub mod models;
 pub mod noise;
 pub mod once;

@@ -12,9 +12,10 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, TAU};
 
+use record::prng::SplitMix64;
 use record::verdict::Pair;
 
-use crate::design::Dice;
+use crate::design::keyed;
 use crate::score::scale;
 
 /// How deep a slow trial is, at the least and at the most: shares of the value.
@@ -152,8 +153,8 @@ pub struct Trials {
     noise: Noise,
     /// Of the arms beside the baseline, on the logarithm.
     effects: Vec<f64>,
-    coins: Dice,
-    chance: Dice,
+    coins: SplitMix64,
+    chance: SplitMix64,
     /// Trials so far.
     ran: u32,
     /// Arms of this block that are still to run, the next one last.
@@ -167,12 +168,12 @@ impl Trials {
     /// Trials of arms that are each better than the baseline by a share of `effects`, above -1. Streams of one seed have
     /// the same order and unrelated noise, as the metrics of one run do.
     pub fn new(noise: Noise, effects: &[f64], seed: u64, stream: u32) -> Self {
-        let mut chance = Dice::keyed(&format!("noise\n{}\n{seed}\n{stream}", noise.name));
+        let mut chance = keyed(&format!("noise\n{}\n{seed}\n{stream}", noise.name));
         Self {
             last: deviation(&mut chance, noise.tails),
             noise,
             effects: effects.iter().map(|effect| effect.ln_1p()).collect(),
-            coins: Dice::keyed(&format!("coins\n{}\n{seed}", noise.name)),
+            coins: keyed(&format!("coins\n{}\n{seed}", noise.name)),
             chance,
             ran: 0,
             left: Vec::new(),
@@ -181,13 +182,10 @@ impl Trials {
         }
     }
 
-    /// Draws a block's order and takes its first arm (Fisher and Yates).
+    /// Draws a block's order and takes its first arm.
     fn draw(&mut self) -> usize {
         self.left = (0..=self.effects.len()).collect();
-        for last in (1..self.left.len()).rev() {
-            let other = self.coins.below(last as u64 + 1) as usize;
-            self.left.swap(last, other);
-        }
+        self.coins.shuffle(&mut self.left);
         self.left.pop().expect("there is a baseline")
     }
 
@@ -275,24 +273,24 @@ pub fn sides(
 }
 
 /// Evenly between 0 and 1, neither of them: 53 bits.
-fn even(dice: &mut Dice) -> f64 {
-    ((dice.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+fn even(prng: &mut SplitMix64) -> f64 {
+    ((prng.bits() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
 }
 
-fn deviation(dice: &mut Dice, tails: Tails) -> f64 {
+fn deviation(prng: &mut SplitMix64, tails: Tails) -> f64 {
     match tails {
-        Tails::Normal => normal(dice),
+        Tails::Normal => normal(prng),
         Tails::Heavy => {
-            let squares: f64 = (0..3).map(|_| normal(dice).powi(2)).sum();
-            normal(dice) / (squares / 3.0).sqrt()
+            let squares: f64 = (0..3).map(|_| normal(prng).powi(2)).sum();
+            normal(prng) / (squares / 3.0).sqrt()
         }
     }
 }
 
 /// Box and Muller, "A note on the generation of random normal deviates", 1958.
-fn normal(dice: &mut Dice) -> f64 {
-    let radius = (-2.0 * even(dice).ln()).sqrt();
-    radius * (TAU * even(dice)).cos()
+fn normal(prng: &mut SplitMix64) -> f64 {
+    let radius = (-2.0 * even(prng).ln()).sqrt();
+    radius * (TAU * even(prng)).cos()
 }
 
 #[cfg(test)]

@@ -11,21 +11,22 @@
 
 use record::metric::Direction;
 use record::plan::Design;
-use record::units::significant;
+use record::units::show_share;
 use record::verdict::{Pair, Verdict};
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::coin::Coins;
 use crate::contrast::{Contrasts, Kind};
+use crate::inversion::{Search, interval};
 use crate::plan;
 use crate::rule::{self, Series};
 use crate::score::{hodges_lehmann, median, scale, tukey};
 
-/// Halvings of the search for an end of an interval, once it is bracketed.
-const STEPS: u32 = 24;
-
-/// An end that is farther than so many doublings of the standard error is not an end.
-const DOUBLINGS: u32 = 16;
+/// How the interval is searched for: one test costs little.
+const SEARCH: Search = Search {
+    tries: 17,
+    halvings: 24,
+};
 
 /// Whole numbers up to here are exact in `f64`: ways of mixing two samples are counted as such.
 const EXACT: f64 = 9.0e15;
@@ -88,7 +89,7 @@ pub fn paired(pairs: &[Pair], is_random: bool, direction: Direction, terms: Term
         .map(|value| value - typical)
         .collect();
     let step = scale(&spread) / (pairs.len() as f64).sqrt();
-    let interval = interval(typical, step, |shift| {
+    let interval = interval(typical, step, SEARCH, |shift| {
         is_refuted(&contrasts.values, shift, &coins, terms.error_rate)
     });
     let settle = plan::needed(scale(&spread), contrasts.margin, terms.error_rate);
@@ -296,7 +297,7 @@ struct Seen {
 impl Seen {
     /// The verdict where something besides the arms may have made a difference as large as the margin.
     fn beyond_margin(&self, terms: Terms, doubt: &str) -> (Verdict, String) {
-        let margin = show_share(terms.margin);
+        let margin = show_share(terms.margin, 3);
         match self.interval {
             Some((low, _)) if low > self.margin => (
                 Verdict::Better,
@@ -328,7 +329,7 @@ impl Seen {
 
 /// Why nothing is decided, and what would.
 fn open(terms: Terms, settle: u32, unit: &str) -> String {
-    let margin = show_share(terms.margin);
+    let margin = show_share(terms.margin, 3);
     let remedy = if settle <= MOST {
         format!("about {settle} {unit} would settle a margin of {margin}")
     } else {
@@ -337,40 +338,6 @@ fn open(terms: Terms, settle: u32, unit: &str) -> String {
         )
     };
     format!("inconclusive ({remedy})")
-}
-
-fn show_share(share: f64) -> String {
-    format!(
-        "{} %",
-        significant(share * 100.0, 3)
-            .trim_end_matches('0')
-            .trim_end_matches('.')
-    )
-}
-
-/// The shifts that are not refuted. `None` while no shift, however large, would be.
-fn interval(centre: f64, step: f64, is_refuted: impl Fn(f64) -> bool) -> Option<(f64, f64)> {
-    let end = |way: f64| {
-        let (mut inside, mut outside) = (0.0, step);
-        let mut doublings = 0;
-        while !is_refuted(centre + way * outside) {
-            doublings += 1;
-            if doublings > DOUBLINGS {
-                return None;
-            }
-            (inside, outside) = (outside, 2.0 * outside);
-        }
-        for _ in 0..STEPS {
-            let middle = f64::midpoint(inside, outside);
-            if is_refuted(centre + way * middle) {
-                outside = middle;
-            } else {
-                inside = middle;
-            }
-        }
-        Some(centre + way * outside)
-    };
-    Some((end(-1.0)?, end(1.0)?))
 }
 
 /// How many of the sorted differences of all runs lie outside the interval on either side: the largest k with
@@ -423,7 +390,7 @@ fn rank_sums(base: usize, arm: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::design::Dice;
+    use crate::design::keyed;
 
     const TERMS: Terms = Terms {
         margin: 0.02,
@@ -456,8 +423,8 @@ mod tests {
 
     /// Of 1000 comparisons of one system with itself, how many intervals leave "no difference" out.
     fn misses(judge: impl Fn(&[f64], &[f64]) -> Finding) -> usize {
-        let mut dice = Dice::keyed("misses");
-        let mut figure = || 100.0 * (0.03 * (dice.next() as f64 / u64::MAX as f64)).exp();
+        let mut dice = keyed("misses");
+        let mut figure = || 100.0 * (0.03 * (dice.bits() as f64 / u64::MAX as f64)).exp();
         let misses = |_: &usize| {
             let base: Vec<f64> = (0..10).map(|_| figure()).collect();
             let arm: Vec<f64> = (0..10).map(|_| figure()).collect();

@@ -13,14 +13,15 @@ use record::verdict::Verdict;
 use crate::boundary::Boundary;
 use crate::coin::Coins;
 use crate::contrast::Contrasts;
+use crate::inversion::{self, Search};
 use crate::plan::Look;
 use crate::score::{centred, scale, tukey};
 
-/// Steps of a search for an end of an interval, after it has been bracketed.
-const STEPS: u32 = 9;
-
-/// An end that is farther than so many doublings of the standard error is not an end.
-const DOUBLINGS: u32 = 12;
+/// How the interval is searched for: one test follows all looks.
+const SEARCH: Search = Search {
+    tries: 12,
+    halvings: 9,
+};
 
 /// What all metrics of a comparison share.
 #[derive(Debug, Clone, Copy)]
@@ -140,26 +141,9 @@ pub(crate) fn interval(
         .collect();
     // Figures that repeat exactly have no scale of their own.
     let step = (2.0 * scale(&spread) / (blocks as f64).sqrt()).max(contrasts.margin / 64.0);
-    let end = |way: f64| {
-        let crosses = |distance: f64| is_crossed(contrasts, centre + way * distance, course);
-        let (mut inside, mut outside) = (0.0, step);
-        for _ in 0..DOUBLINGS {
-            if crosses(outside) {
-                for _ in 0..STEPS {
-                    let middle = f64::midpoint(inside, outside);
-                    if crosses(middle) {
-                        outside = middle;
-                    } else {
-                        inside = middle;
-                    }
-                }
-                return Some(centre + way * outside);
-            }
-            (inside, outside) = (outside, 2.0 * outside);
-        }
-        None
-    };
-    Some((end(-1.0)?, end(1.0)?))
+    inversion::interval(centre, step, SEARCH, |shift| {
+        is_crossed(contrasts, shift, course)
+    })
 }
 
 fn is_crossed(contrasts: &Contrasts, shift: f64, course: Course<'_>) -> bool {
@@ -178,7 +162,7 @@ mod tests {
     use record::verdict::Pair;
 
     use super::*;
-    use crate::design::Dice;
+    use crate::design::keyed;
     use crate::plan;
 
     fn design(max_blocks: u32) -> Design {
@@ -193,8 +177,8 @@ mod tests {
 
     /// Blocks of an arm that is faster by `effect`, with even noise of up to `noise`.
     fn blocks(effect: f64, noise: f64, count: u32) -> (Contrasts, Vec<f64>) {
-        let mut dice = Dice::keyed(&format!("{effect} {noise}"));
-        let mut even = || dice.next() as f64 / u64::MAX as f64 * 2.0 - 1.0;
+        let mut dice = keyed(&format!("{effect} {noise}"));
+        let mut even = || dice.bits() as f64 / u64::MAX as f64 * 2.0 - 1.0;
         let pair = |block| Pair {
             block,
             baseline: 100.0,
@@ -202,7 +186,7 @@ mod tests {
             arm_first: false,
         };
         let pairs: Vec<Pair> = (1..=count).map(pair).collect();
-        let second = (0..count).map(|_| if dice.next() & 1 == 0 { 1.0 } else { -1.0 });
+        let second = (0..count).map(|_| if dice.bits() & 1 == 0 { 1.0 } else { -1.0 });
         let second = second.collect();
         (
             Contrasts::of(&pairs, Direction::Higher, 0.02).unwrap(),

@@ -118,6 +118,26 @@ pub(crate) fn fall(
     Some((verdict, blocks as u32))
 }
 
+/// How the metrics of a run end that stops on its primary one, and after how many blocks; without estimates and intervals,
+/// which cost most of the time. The first is the primary one, as for `decide`.
+pub(crate) fn ends(series: &[Series<'_>], design: &Design, key: &str) -> Vec<Fallen> {
+    let Some((primary, others)) = series.split_first() else {
+        return Vec::new();
+    };
+    let shared = !others.is_empty();
+    let route = Route::lay(primary, design, key, shared);
+    let mut ends = vec![follow(&[*primary], design, &route).remove(0).1];
+    let stopped = ends[0].map_or(primary.pairs.len(), |(_, blocks)| blocks);
+    let mut until_then = series.to_vec();
+    for series in &mut until_then {
+        series.pairs = &series.pairs[..stopped.min(series.pairs.len())];
+    }
+    let route = Route::lay(&until_then[0], design, key, shared);
+    let others = follow(&until_then[1..], design, &route);
+    ends.extend(others.into_iter().map(|(_, fallen)| fallen));
+    ends
+}
+
 /// The primary metric alone after each of some numbers of blocks: ratio and interval, for the picture of how a verdict
 /// ripened.
 pub fn ripen(
@@ -188,9 +208,24 @@ impl Route {
     }
 }
 
+/// The contrasts of a metric, or what is said where there are none.
+type Checked = Result<Contrasts, Box<Finding>>;
+
 /// Decides on metrics that share one error rate.
 fn family(series: &[Series<'_>], design: &Design, route: &Route) -> Vec<Finding> {
-    let checked: Vec<Result<Contrasts, Box<Finding>>> = series
+    let find = |(checked, fallen): (Checked, Fallen)| match checked {
+        Ok(contrasts) => find(&contrasts, fallen, design, route),
+        Err(finding) => *finding,
+    };
+    follow(series, design, route)
+        .into_iter()
+        .map(find)
+        .collect()
+}
+
+/// The contrasts of metrics that share one error rate, or why there are none, and how each metric ends.
+fn follow(series: &[Series<'_>], design: &Design, route: &Route) -> Vec<(Checked, Fallen)> {
+    let checked: Vec<Checked> = series
         .iter()
         .map(|each| check(each, route, design))
         .collect();
@@ -199,18 +234,18 @@ fn family(series: &[Series<'_>], design: &Design, route: &Route) -> Vec<Finding>
         .filter_map(|each| each.as_ref().ok())
         .collect();
     let mut fallen = path::follow(&known, route.course()).into_iter();
-    let tell = |each: Result<Contrasts, Box<Finding>>| match each {
-        Ok(contrasts) => {
-            let fallen = fallen.next().expect("each metric has its own end");
-            find(&contrasts, fallen, design, route)
-        }
-        Err(finding) => *finding,
+    let end = |each: Checked| {
+        let fallen = match each {
+            Ok(_) => fallen.next().expect("each metric has its own end"),
+            Err(_) => None,
+        };
+        (each, fallen)
     };
-    checked.into_iter().map(tell).collect()
+    checked.into_iter().map(end).collect()
 }
 
 /// The contrasts of a metric, or why there are none.
-fn check(series: &Series<'_>, route: &Route, design: &Design) -> Result<Contrasts, Box<Finding>> {
+fn check(series: &Series<'_>, route: &Route, design: &Design) -> Checked {
     let pairs = series.pairs;
     let silent = |reason: &str| Err(Box::new(Finding::silent(reason.into())));
     if pairs.is_empty() {
@@ -429,7 +464,7 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
-    use crate::design::Dice;
+    use crate::design::keyed;
 
     const DESIGN: Design = Design {
         margin: 0.01,
@@ -441,12 +476,12 @@ mod tests {
 
     /// Blocks whose order was drawn by coin.
     fn pairs(figures: &[[f64; 2]]) -> Vec<Pair> {
-        let mut dice = Dice::keyed("order");
+        let mut dice = keyed("order");
         let pair = |(index, [baseline, arm]): (usize, &[f64; 2])| Pair {
             block: index as u32 + 1,
             baseline: *baseline,
             arm: *arm,
-            arm_first: dice.next() & 1 == 0,
+            arm_first: dice.bits() & 1 == 0,
         };
         figures.iter().enumerate().map(pair).collect()
     }

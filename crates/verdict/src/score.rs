@@ -151,6 +151,24 @@ pub(crate) mod tests {
         }
     }
 
+    /// The sum of scores over the root of the sum of squares.
+    fn z(scores: &[f64]) -> f64 {
+        scores.iter().sum::<f64>() / scores.iter().map(|score| score * score).sum::<f64>().sqrt()
+    }
+
+    #[test]
+    fn standardised_scores_are_those_of_the_reference() {
+        close(z(&tukey(&D)), -2.272_009_463_8, 10);
+        for (shift, want) in [
+            (0.02, -0.180_207_94),
+            (-0.02, -2.945_979_24),
+            (0.05, 2.802_947_55),
+            (-0.05, -3.324_688_78),
+        ] {
+            close(z(&tukey(&D.map(|value| value + shift))), want, 8);
+        }
+    }
+
     #[test]
     fn the_slot_effect_is_taken_off_as_in_the_reference() {
         let second = [

@@ -17,14 +17,15 @@ use anyhow::{Context, Result};
 use load::expect::Expect;
 use load::schedule::Schedule;
 use load::script::Script;
-use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
+use load::traffic::{End, Exchange, Mix, Traffic};
 use record::fields::Fields;
 use record::metric::{Direction, Figure};
+use record::prng::SplitMix64;
 use serde::{Deserialize, Serialize};
 
 use crate::app_trade::ledger::{Bell, Opening};
 use crate::app_trade::tomcat::{NAME, PORT, Tomcat};
-use crate::data::Stream;
+use crate::data::stream;
 use crate::database::client::Client;
 use crate::database::server::Server;
 use crate::figures::{self, Seen, guard};
@@ -190,33 +191,24 @@ fn database(stage: &Stage) -> Result<Client> {
 impl Options {
     fn traffic(&self, stage: &Stage, opening: &Opening) -> Traffic {
         let Timing { warmup, window } = self.timing();
-        let mut stream = Stream::new(stage.seed, "app-trade visits");
+        let mut stream = stream(stage.seed, "app-trade visits");
         let visits = opening
             .accounts
             .iter()
             .map(|account| visit(account.id, &account.password, self.symbols, &mut stream));
+        let visits = Mix::Sessions(Script::among(visits.collect()));
         Traffic {
-            server: stage.at(PORT),
             host: "bakeoff".into(),
-            protocol: Protocol::Http1,
-            tls: None,
-            mix: Mix::Sessions(Script::among(visits.collect())),
             schedule: Schedule::Closed {
                 think: self.rest.think(),
             },
             connections: self.clients,
-            keep_alive: true,
-            sources: Vec::new(),
-            bits_per_s: Vec::new(),
             threads: stage.cpus.min(self.clients),
             deadline: Duration::from_nanos(self.deadline_ns),
             warmup,
             end: End::After(window),
             seed: stage.seed,
-            // The same on every kernel: arms must not differ in their clients.
-            engine: EngineChoice::Epoll,
-            stamps: false,
-            cpus: Cpus::Shared,
+            ..Traffic::plain(stage.at(PORT), visits)
         }
     }
 }
@@ -225,15 +217,15 @@ impl Options {
 /// sells what it has bought, so that visits can go on for days.
 ///
 /// Every page is known by its title. Those that hold nothing but what the request says are known to the last byte.
-fn visit(account: u32, password: &str, symbols: u32, stream: &mut Stream) -> Vec<Exchange> {
+fn visit(account: u32, password: &str, symbols: u32, stream: &mut SplitMix64) -> Vec<Exchange> {
     let begins = |title: &str| Expect::begins(head(title).into_bytes());
-    let symbol = |stream: &mut Stream| 1 + stream.below(symbols.into());
+    let symbol = |stream: &mut SplitMix64| 1 + stream.below(symbols.into());
     let quote = |symbols: &[u64]| {
         let words: Vec<_> = symbols.iter().map(ToString::to_string).collect();
         let path = format!("/quote?symbols={}", words.join(","));
         Exchange::get(path, begins(&format!("quotes of {}", words.join(" "))))
     };
-    let browse = |stream: &mut Stream| {
+    let browse = |stream: &mut SplitMix64| {
         let more = stream.below(3);
         quote(&(0..=more).map(|_| symbol(stream)).collect::<Vec<_>>())
     };

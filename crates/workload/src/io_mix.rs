@@ -15,7 +15,7 @@ use record::fields::Fields;
 use record::metric::{Direction, Figure, Role};
 use serde::{Deserialize, Serialize};
 
-use crate::data::Stream;
+use crate::data::stream;
 use crate::disk;
 use crate::figures::{Seen, figure, guard};
 use crate::options;
@@ -144,7 +144,7 @@ struct Pattern(Vec<u8>);
 
 impl Pattern {
     fn new(seed: u64) -> Self {
-        let mut stream = Stream::new(seed, "io-mix");
+        let mut stream = stream(seed, "io-mix");
         let words = std::iter::repeat_with(|| stream.bits().to_le_bytes());
         Self(words.take(BLOCK / 8).flatten().collect())
     }

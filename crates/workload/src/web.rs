@@ -14,8 +14,7 @@ use anyhow::Result;
 use load::Tick;
 use load::climb::{Level, Rung};
 use load::expect::Expect;
-use load::schedule::{Schedule, Think};
-use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
+use load::traffic::{End, Exchange, Mix, Traffic};
 use record::curve::{Curve, Point};
 use record::fields::Fields;
 use record::load::LoadResult;
@@ -209,25 +208,16 @@ impl Web {
             .map(|(name, content)| Exchange::get(format!("/{name}"), Expect::body(content)));
         let Timing { warmup, window } = self.timing();
         Traffic {
-            server: stage.at(80),
             host: "bakeoff".into(),
-            protocol: Protocol::Http1,
-            tls: None,
-            mix: Mix::Round(exchanges.collect()),
-            schedule: Schedule::Closed { think: Think::NONE },
             connections,
             keep_alive: self.keep_alive,
             sources: stage.sources(self.addresses),
-            bits_per_s: Vec::new(),
             threads: self.threads.unwrap_or(stage.cpus.min(connections)),
             deadline: Duration::from_nanos(self.deadline_ns),
             warmup,
             end: End::After(window),
             seed: stage.seed,
-            // The same on every kernel: arms must not differ in their clients.
-            engine: EngineChoice::Epoll,
-            stamps: false,
-            cpus: Cpus::Shared,
+            ..Traffic::plain(stage.at(80), Mix::Round(exchanges.collect()))
         }
     }
 }

@@ -19,7 +19,7 @@ use record::fields::Fields;
 use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
 
-use crate::data::{self, Stream};
+use crate::data::{self, stream};
 use crate::database::client::Client;
 use crate::database::server::{ACCOUNT, Server};
 use crate::figures::{self, Seen, guard};
@@ -132,7 +132,7 @@ struct Good {
 }
 
 fn goods(seed: u64) -> Vec<Good> {
-    let mut stream = Stream::new(seed, "web-cgi");
+    let mut stream = stream(seed, "web-cgi");
     let mut good = |number: u64| {
         let cells = [
             number.to_string(),

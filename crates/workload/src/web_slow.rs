@@ -18,7 +18,7 @@ use record::metric::{Direction, Figure, Role};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::data::Stream;
+use crate::data::stream;
 use crate::figures::{self, Seen, figure, guard};
 use crate::options;
 use crate::probe::Probe;
@@ -248,7 +248,7 @@ struct Files(Vec<u8>);
 
 impl Files {
     fn new(seed: u64) -> Self {
-        let mut stream = Stream::new(seed, "web-slow");
+        let mut stream = stream(seed, "web-slow");
         let words = iter::repeat_with(|| stream.bits().to_le_bytes());
         Self(words.take(FILE_BYTES as usize / 8).flatten().collect())
     }

@@ -1,23 +1,17 @@
-//! Kernel modules from the initramfs: dependencies first, as `modules.dep` says, unpacked if need be.
+//! Kernel modules from the initramfs: dependencies first, as `modules.dep` says. The host has unpacked them.
 //!
 //! Nobody else loads modules in a guest: there is no modprobe for the kernel to call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use flate2::read::GzDecoder;
-use lzma_rust2::XzReader;
 use rustix::io::Errno;
-use rustix::system::{finit_module, init_module};
-use ruzstd::decoding::StreamingDecoder;
+use rustix::system::finit_module;
 
 use crate::boot::{release, text_of};
-
-/// Endings of a module's file; the host may have unpacked what `modules.dep` still names packed.
-const ENDINGS: [&str; 4] = [".ko", ".ko.xz", ".ko.zst", ".ko.gz"];
 
 /// The modules of one kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,8 +23,8 @@ pub(crate) struct Modules {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Module {
-    /// Below the directory, without its ending.
-    stem: String,
+    /// Below the directory.
+    path: String,
     /// Names of the modules that must be there before it.
     needs: Vec<String>,
 }
@@ -47,17 +41,16 @@ impl Modules {
     fn parse(dir: PathBuf, dep: &str, built_in: &str) -> Self {
         let known = dep.lines().filter_map(|line| {
             let (file, needs) = line.split_once(':')?;
-            let needs = needs.split_ascii_whitespace().map(|file| name(stem(file)));
             let module = Module {
-                stem: stem(file).into(),
-                needs: needs.collect(),
+                path: file.into(),
+                needs: needs.split_ascii_whitespace().map(name).collect(),
             };
-            Some((name(stem(file)), module))
+            Some((name(file), module))
         });
         Self {
             dir,
             known: known.collect(),
-            built_in: built_in.lines().map(|file| name(stem(file))).collect(),
+            built_in: built_in.lines().map(name).collect(),
         }
     }
 
@@ -119,22 +112,20 @@ impl Modules {
     }
 
     fn load(&self, module: &Module) -> Result<()> {
-        let endings = ENDINGS
-            .iter()
-            .map(|ending| self.dir.join(format!("{}{ending}", module.stem)));
-        for path in endings {
-            match File::open(&path) {
-                Ok(file) => {
-                    return insert(&file, &path).with_context(|| path.display().to_string());
-                }
-                Err(why) if why.kind() == ErrorKind::NotFound => {}
-                Err(why) => return Err(why).with_context(|| format!("open {}", path.display())),
-            }
+        let path = self.dir.join(&module.path);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(why) if why.kind() == ErrorKind::NotFound => bail!(
+                "module is in modules.dep but not in the initramfs: {}",
+                module.path
+            ),
+            Err(why) => return Err(why).with_context(|| format!("open {}", path.display())),
+        };
+        match finit_module(&file, c"", 0) {
+            // NODEV: a driver for hardware that is not here, such as a CPU's own checksum instruction.
+            Ok(()) | Err(Errno::EXIST | Errno::NODEV) => Ok(()),
+            Err(why) => Err(why).with_context(|| path.display().to_string()),
         }
-        bail!(
-            "module is in modules.dep but not in the initramfs: {}",
-            module.stem
-        )
     }
 
     /// The configuration that some distributions, or the host, put beside the modules.
@@ -146,45 +137,11 @@ impl Modules {
     }
 }
 
-/// Gives a module to the kernel, unpacked here: kernels before 5.17 do not unpack, and later ones only
-/// the one format that they were configured for.
-fn insert(file: &File, path: &Path) -> Result<()> {
-    let mut image = Vec::new();
-    let done = match path.extension().and_then(|ending| ending.to_str()) {
-        Some("xz") => {
-            XzReader::new(file, true).read_to_end(&mut image)?;
-            init_module(&image, c"")
-        }
-        Some("zst") => {
-            let mut reader = StreamingDecoder::new(file).context("not a zstd file")?;
-            reader.read_to_end(&mut image)?;
-            init_module(&image, c"")
-        }
-        Some("gz") => {
-            GzDecoder::new(file).read_to_end(&mut image)?;
-            init_module(&image, c"")
-        }
-        _ => finit_module(file, c"", 0),
-    };
-    match done {
-        // NODEV: a driver for hardware that is not here, such as a CPU's own checksum instruction.
-        Ok(()) | Err(Errno::EXIST | Errno::NODEV) => Ok(()),
-        Err(why) => Err(why.into()),
-    }
-}
-
-/// A path without its ending.
-fn stem(path: &str) -> &str {
-    let path = path.trim();
-    let endings = ENDINGS
-        .iter()
-        .filter_map(|ending| path.strip_suffix(ending));
-    endings.min_by_key(|stem| stem.len()).unwrap_or(path)
-}
-
 /// A module's name from its path; the kernel does not tell `-` from `_`.
 fn name(path: &str) -> String {
-    path.rsplit('/').next().unwrap_or(path).replace('-', "_")
+    let path = path.trim();
+    let file = path.rsplit('/').next().unwrap_or(path);
+    file.strip_suffix(".ko").unwrap_or(file).replace('-', "_")
 }
 
 #[cfg(test)]
@@ -194,12 +151,12 @@ mod tests {
 
     // Shortened from Debian's 5.10, where each line names the whole closure, nearest first.
     const DEP: &str = "\
-kernel/drivers/virtio/virtio.ko.xz: kernel/drivers/virtio/virtio_ring.ko.xz
-kernel/drivers/virtio/virtio_ring.ko.xz:
-kernel/drivers/virtio/virtio_pci.ko.xz: kernel/drivers/virtio/virtio.ko.xz kernel/drivers/virtio/virtio_ring.ko.xz
+kernel/drivers/virtio/virtio.ko: kernel/drivers/virtio/virtio_ring.ko
+kernel/drivers/virtio/virtio_ring.ko:
+kernel/drivers/virtio/virtio_pci.ko: kernel/drivers/virtio/virtio.ko kernel/drivers/virtio/virtio_ring.ko
 kernel/fs/ext4/ext4.ko: kernel/lib/crc16.ko kernel/fs/mbcache.ko kernel/fs/jbd2/jbd2.ko
 kernel/fs/jbd2/jbd2.ko:
-kernel/fs/mbcache.ko.zst:
+kernel/fs/mbcache.ko:
 kernel/lib/crc16.ko:
 kernel/a/left-hand.ko: kernel/a/right_hand.ko
 kernel/a/right_hand.ko: kernel/a/left-hand.ko
@@ -210,7 +167,7 @@ kernel/a/right_hand.ko: kernel/a/left-hand.ko
         let order = match modules.order(wanted) {
             Ok(order) => order
                 .iter()
-                .map(|module| module.stem.as_str())
+                .map(|module| module.path.as_str())
                 .collect::<Vec<_>>()
                 .join(" "),
             Err(why) => why.to_string(),
@@ -223,14 +180,19 @@ kernel/a/right_hand.ko: kernel/a/left-hand.ko
         check(
             "virtio_pci",
             &expect![
-                "kernel/drivers/virtio/virtio_ring kernel/drivers/virtio/virtio kernel/drivers/virtio/virtio_pci"
+                "kernel/drivers/virtio/virtio_ring.ko kernel/drivers/virtio/virtio.ko kernel/drivers/virtio/virtio_pci.ko"
             ],
         );
         check(
             "ext4",
-            &expect!["kernel/lib/crc16 kernel/fs/mbcache kernel/fs/jbd2/jbd2 kernel/fs/ext4/ext4"],
+            &expect![
+                "kernel/lib/crc16.ko kernel/fs/mbcache.ko kernel/fs/jbd2/jbd2.ko kernel/fs/ext4/ext4.ko"
+            ],
         );
-        check("virtio-ring", &expect!["kernel/drivers/virtio/virtio_ring"]);
+        check(
+            "virtio-ring",
+            &expect!["kernel/drivers/virtio/virtio_ring.ko"],
+        );
     }
 
     #[test]
@@ -262,7 +224,7 @@ kernel/a/right_hand.ko: kernel/a/left-hand.ko
         let modules = Modules::parse("/m".into(), DEP, "");
         let why = format!("{:#}", modules.load_all(&["crc16"]).unwrap_err());
         expect![
-            "load module crc16: module is in modules.dep but not in the initramfs: kernel/lib/crc16"
+            "load module crc16: module is in modules.dep but not in the initramfs: kernel/lib/crc16.ko"
         ]
         .assert_eq(&why);
     }

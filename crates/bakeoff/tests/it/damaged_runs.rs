@@ -8,6 +8,7 @@ use std::process::Command;
 
 use bakeoff::lab::Finish;
 use machine::fake::Behaviour;
+use record::prng::SplitMix64;
 use record::rundir::{self, sha256};
 use record::verdict::Verdict;
 use serde_json::Value;
@@ -40,15 +41,12 @@ const ODD: [&str; 16] = [
 /// A run directory in memory: path within it, content.
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-/// `SplitMix64`: the same cases every time.
-struct Dice(u64);
+/// The same cases every time.
+struct Dice(SplitMix64);
 
 impl Dice {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % bound.max(1) as u64) as usize
+        (self.0.bits() % bound.max(1) as u64) as usize
     }
 
     fn one_of<T: Clone>(&mut self, all: &[T]) -> T {
@@ -289,7 +287,7 @@ fn a_damaged_run_is_judged_or_refused_and_nothing_panics() {
     let dir = tempfile::tempdir().unwrap();
     let (mut judged, mut refused, mut panicked) = (0, 0, Vec::new());
     for case in 0..CASES {
-        let mut dice = Dice(case);
+        let mut dice = Dice(SplitMix64::new(case));
         let mut damaged = files.clone();
         for _ in 0..=dice.below(2) {
             damage(&mut damaged, &mut dice);

@@ -172,7 +172,7 @@ fn answers_that_become_wrong_are_faults() {
     let text = said(&[&format!("{}/liar", server()), "-n", "20", "-c", "2"]);
     assert_eq!(
         line(&text, "requests"),
-        "requests     20 planned = 0 ok + 20 with a wrong content + 0 unsent"
+        "requests     20 planned = 0 ok + 20 wrong content + 0 unsent"
     );
     line(&text, "no right answer");
 }
@@ -342,7 +342,7 @@ fn servers_that_are_not_there_or_not_right_are_refused() {
         NOTHING,
         &expect![[r#"
             bakeoff: URL: unknown scheme: ftp (write http:// or https://)
-            bakeoff: URL: not a port: 0 (1 to 65535)
+            bakeoff: URL: not a port: a.org:0 (1 to 65535)
         "#]],
     );
     let wrong = [&url, "--expect-length", "6"];
@@ -441,7 +441,7 @@ fn what_cannot_be_sent_or_written_is_refused_before_anything_is_contacted() {
             bakeoff: --rate: rate out of range: 1000000000000 (at most 1000000 requests per second: 1000000 for each of 1 client threads, which is more than one can send)
             bakeoff: --hdr: cannot write HIDDEN: Is a directory (os error 21)
             --timeline: cannot write HIDDEN/none/x: No such file or directory (os error 2)
-            bakeoff: URL: not a host name: "a b" (write a name of other letters in its ASCII form, xn--...)
+            bakeoff: URL: not a host and port: "a b" (write HOST or HOST:PORT)
             --header: not the name of a header field: "A B" (write it like Accept-Language)
         "#]],
     );

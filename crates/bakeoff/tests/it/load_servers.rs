@@ -136,14 +136,14 @@ fn a_real_answer_that_is_not_the_expected_one_is_found() {
     let (hash, length) = ("0".repeat(64), PAGE.len().to_string());
     let common = [&*url, "-n", "50", "--expect-sha256", &hash];
     let text = said(&[&common[..], &["--expect-length", &length]].concat());
-    let expected = "requests     50 planned = 0 ok + 50 with a wrong content + 0 unsent";
+    let expected = "requests     50 planned = 0 ok + 50 wrong content + 0 unsent";
     assert_eq!(line(&text, "requests"), expected);
     let text = said(&[&common[..], &["--expect-length", "9"]].concat());
-    let expected = "requests     50 planned = 0 ok + 50 with a wrong length + 0 unsent";
+    let expected = "requests     50 planned = 0 ok + 50 wrong length + 0 unsent";
     assert_eq!(line(&text, "requests"), expected);
     let missing = server.url("/missing.html");
     let text = said(&[&[&*missing][..], &common[1..], &["--expect-length", "9"]].concat());
-    let expected = "requests     50 planned = 0 ok + 50 with a wrong status + 0 unsent";
+    let expected = "requests     50 planned = 0 ok + 50 wrong status + 0 unsent";
     assert_eq!(line(&text, "requests"), expected);
 }
 

@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use record::prng::SplitMix64;
 
 use crate::child::Cage;
 use crate::contest::{Contest, Entry, SCENES, Scene};
@@ -30,7 +31,7 @@ impl Effort {
 }
 
 pub(crate) fn run_all(cage: &Cage, field: &Field, effort: Effort) -> Result<Vec<Contest>> {
-    let mut dice = Dice(1);
+    let mut prng = SplitMix64::new(1);
     let mut contests = Vec::new();
     for (number, scene) in SCENES.iter().enumerate() {
         eprintln!(
@@ -40,7 +41,7 @@ pub(crate) fn run_all(cage: &Cage, field: &Field, effort: Effort) -> Result<Vec<
             scene.title,
             effort.rounds
         );
-        let mut contest = hold(cage, field, scene, (effort.rounds, &mut dice))?;
+        let mut contest = hold(cage, field, scene, (effort.rounds, &mut prng))?;
         for entry in &mut contest.entries {
             entry.calls = count_calls(cage, field, scene, entry.tool)?;
             if effort.long && number == 0 {
@@ -56,7 +57,7 @@ fn hold(
     cage: &Cage,
     field: &Field,
     scene: &Scene,
-    (rounds, dice): (u32, &mut Dice),
+    (rounds, prng): (u32, &mut SplitMix64),
 ) -> Result<Contest> {
     let here = scene
         .tools
@@ -65,7 +66,7 @@ fn hold(
     let mut entries: Vec<Entry> = here.map(|tool| Entry::new(*tool)).collect();
     for _ in 0..rounds {
         let mut order: Vec<usize> = (0..entries.len()).collect();
-        dice.shuffle(&mut order);
+        prng.shuffle(&mut order);
         for index in order {
             let entry = &mut entries[index];
             let words = field
@@ -200,24 +201,4 @@ fn count_instructions(
         unreachable!("two runs give two points");
     };
     Ok((many > few).then(|| (more - less) / (many - few)))
-}
-
-/// Chance that can be repeated (`SplitMix64`, Steele et al. 2014).
-pub(crate) struct Dice(pub(crate) u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Every order is as likely as any other (Fisher and Yates).
-    pub(crate) fn shuffle(&mut self, places: &mut [usize]) {
-        for last in (1..places.len()).rev() {
-            let chosen = self.roll() % (last as u64 + 1);
-            places.swap(last, chosen as usize);
-        }
-    }
 }

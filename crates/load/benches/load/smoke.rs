@@ -6,6 +6,7 @@ use std::thread;
 
 use anyhow::{Result, ensure};
 use expect_test::expect;
+use record::prng::SplitMix64;
 
 use crate::bar;
 use crate::child::Cage;
@@ -14,7 +15,7 @@ use crate::contest::{Contest, Entry, SCENES};
 use crate::page;
 use crate::peers::{Count, Tool};
 use crate::ratio;
-use crate::rounds::{self, Dice};
+use crate::rounds;
 
 type Test = (&'static str, fn() -> Result<()>);
 
@@ -223,11 +224,11 @@ fn ratios_are_taken_within_a_round() -> Result<()> {
 }
 
 fn an_order_is_a_permutation_and_changes() -> Result<()> {
-    let mut dice = Dice(1);
+    let mut prng = SplitMix64::new(1);
     let mut firsts = [0; 4];
     for _ in 0..400 {
         let mut places = [0, 1, 2, 3];
-        dice.shuffle(&mut places);
+        prng.shuffle(&mut places);
         firsts[places[0]] += 1;
         places.sort_unstable();
         ensure!(places == [0, 1, 2, 3]);

@@ -16,8 +16,7 @@ use crate::expect::Expect;
 use crate::tally::{self, Tally};
 use crate::thread::{self, Engine, Watch};
 use crate::timeline::{self, Timeline};
-use crate::traffic::{End, Traffic};
-use crate::{Load, Request};
+use crate::traffic::{End, Exchange, Mix, Traffic};
 
 /// What a right answer holds.
 pub(crate) const BODY: &[u8] = b"twenty bytes of text";
@@ -78,23 +77,13 @@ impl Server {
 
 /// Four clients of a closed loop, forty requests and not one more.
 pub(crate) fn traffic() -> Traffic {
-    let load = Load {
-        server: ([127, 0, 0, 1], 1).into(),
-        host: "test".into(),
-        requests: vec![Request {
-            path: "/page".into(),
-            expect: Expect::body(BODY),
-        }],
-        connections: 4,
-        keep_alive: true,
-        threads: 1,
-        deadline: Duration::from_secs(5),
-        warmup: Duration::ZERO,
-        window: Duration::from_secs(1),
-    };
+    let page = Exchange::get("/page", Expect::body(BODY));
+    let server = ([127, 0, 0, 1], 1).into();
     Traffic {
+        connections: 4,
+        deadline: Duration::from_secs(5),
         end: End::Count(40),
-        ..load.traffic()
+        ..Traffic::plain(server, Mix::Round(vec![page]))
     }
 }
 

@@ -6,9 +6,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use load::drive;
 use load::expect::Expect;
 use load::traffic::{End, EngineChoice, Exchange, Mix, Traffic};
-use load::{Load, Request, drive};
 use record::load::{Fault, LoadResult};
 
 use crate::server::{
@@ -20,25 +20,13 @@ const ENGINES: [EngineChoice; 2] = [EngineChoice::Fastest, EngineChoice::Epoll];
 
 /// Four clients, forty requests and not one more.
 fn traffic_on(server: SocketAddr) -> Traffic {
-    let load = Load {
-        server,
-        host: "test".into(),
-        requests: vec![Request {
-            path: "/page".into(),
-            expect: Expect::body(BODY),
-        }],
-        connections: 4,
-        keep_alive: true,
-        threads: 1,
-        deadline: PATIENCE,
-        warmup: Duration::ZERO,
-        window: Duration::from_secs(1),
-    };
+    let page = Exchange::get("/page", Expect::body(BODY));
     Traffic {
+        connections: 4,
+        deadline: PATIENCE,
         end: End::Count(40),
         engine: EngineChoice::Fastest,
-        stamps: false,
-        ..load.traffic()
+        ..Traffic::plain(server, Mix::Round(vec![page]))
     }
 }
 

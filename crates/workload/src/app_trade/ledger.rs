@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::app_trade::tomcat::PORT;
-use crate::data::Stream;
+use crate::data::stream;
 use crate::database::client::{self, Client};
 use crate::stage::Stage;
 use crate::{Wrong, probe};
@@ -52,7 +52,7 @@ const TABLES: [&str; 5] = [
 impl Opening {
     /// Up to seven holdings for each account, and cash for a hundred times what a visitor spends.
     pub(super) fn new(accounts: u32, symbols: u32, seed: u64) -> Self {
-        let mut stream = Stream::new(seed, "app-trade books");
+        let mut stream = stream(seed, "app-trade books");
         let account = |id| Account {
             id,
             password: format!("{:08x}", stream.bits() >> 32),

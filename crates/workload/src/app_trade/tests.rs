@@ -89,7 +89,7 @@ fn the_seed_decides_the_books_and_the_visits() {
 
 #[test]
 fn every_visitor_buys_sells_as_much_and_leaves() {
-    let mut stream = Stream::new(7, "visits");
+    let mut stream = stream(7, "visits");
     let mut lengths: Vec<_> = (1..=200)
         .map(|account| {
             let visit = visit(account, "secret", 9, &mut stream);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 
-use crate::data::Stream;
+use crate::data::stream;
 use crate::database::client::{Client, insert};
 use crate::database::{Procedure, Scale};
 
@@ -41,7 +41,7 @@ const STOPS: u64 = 4;
 
 impl Atis {
     pub(super) fn new(scale: Scale, seed: u64) -> Self {
-        let mut stream = Stream::new(seed, "database/atis");
+        let mut stream = stream(seed, "database/atis");
         let count = scale.of(3126, 60);
         let flights = (0..count).map(|_| Flight {
             from: stream.below(AIRPORTS),

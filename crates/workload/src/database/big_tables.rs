@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::data::Stream;
+use crate::data::stream;
 use crate::database::client::{Client, insert};
 use crate::database::{Procedure, Scale};
 
@@ -17,7 +17,7 @@ pub(super) struct BigTables {
 
 impl BigTables {
     pub(super) fn new(scale: Scale, seed: u64) -> Self {
-        let mut stream = Stream::new(seed, "database/big-tables");
+        let mut stream = stream(seed, "database/big-tables");
         Self {
             loops: scale.of(1000, 5),
             row: (0..COLUMNS).map(|_| stream.below(1_000_000)).collect(),

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::data::Stream;
+use crate::data::stream;
 use crate::database::client::{Client, insert};
 use crate::database::{Procedure, Scale};
 
@@ -18,7 +18,7 @@ pub(super) struct Connect {
 
 impl Connect {
     pub(super) fn new(scale: Scale, seed: u64) -> Self {
-        let mut stream = Stream::new(seed, "database/connect");
+        let mut stream = stream(seed, "database/connect");
         let letter = |_| char::from(b'a' + stream.below(26) as u8);
         let big = (0..BIG).map(letter).collect();
         Self {

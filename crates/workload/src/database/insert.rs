@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::data::Stream;
+use crate::data::stream;
 use crate::database::client::{Client, insert};
 use crate::database::{Procedure, Scale};
 
@@ -23,7 +23,7 @@ const KEYS: u64 = 16;
 impl Insert {
     pub(super) fn new(scale: Scale, seed: u64) -> Self {
         let third = scale.of(100_000, 24);
-        let mut stream = Stream::new(seed, "database/insert");
+        let mut stream = stream(seed, "database/insert");
         let mut mixed: Vec<_> = (2 * third..3 * third).collect();
         stream.shuffle(&mut mixed);
         Self {

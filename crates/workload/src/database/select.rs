@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 
-use crate::data::Stream;
+use crate::data::stream;
 use crate::database::client::{Client, insert};
 use crate::database::{Procedure, Scale};
 
@@ -28,7 +28,7 @@ const GROUPS: u64 = 100;
 
 impl Select {
     pub(super) fn new(scale: Scale, seed: u64) -> Self {
-        let mut stream = Stream::new(seed, "database/select");
+        let mut stream = stream(seed, "database/select");
         let count = scale.of(10_000, 100);
         let rows = (0..count).map(|_| Place {
             region: char::from(b'a' + stream.below(REGIONS) as u8),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 
-use crate::data::Stream;
+use crate::data::stream;
 use crate::database::client::{Client, insert};
 use crate::database::{Procedure, Scale};
 
@@ -30,7 +30,7 @@ impl Wisconsin {
         let small = scale.of(1000, 20);
         let relation = |name: &'static str, rows: u64| {
             let mut unique: Vec<_> = (0..rows).collect();
-            Stream::new(seed, name).shuffle(&mut unique);
+            stream(seed, name).shuffle(&mut unique);
             (name, unique)
         };
         Self {

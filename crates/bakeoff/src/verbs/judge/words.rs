@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use record::metric::Direction;
-use record::units::{show_change, significant};
+use record::units::{show_change, show_share, significant};
 use record::verdict::Verdict;
+use report::markdown_text;
 use serde_json::{Value, json};
 use verdict::once::{Change, Terms};
 
@@ -50,7 +51,7 @@ pub(super) fn terminal(
 /// For a pull request: a short table and the words.
 pub(super) fn markdown(figures: &Figures, answers: &[Answer<'_>], terms: Terms) -> String {
     let line = |cells: &[String]| {
-        let cells: Vec<String> = cells.iter().map(|cell| escape(cell)).collect();
+        let cells: Vec<String> = cells.iter().map(|cell| markdown_text(cell)).collect();
         format!("| {} |", cells.join(" | "))
     };
     let mut lines = vec![
@@ -64,21 +65,21 @@ pub(super) fn markdown(figures: &Figures, answers: &[Answer<'_>], terms: Terms) 
         let (verdict, said) = said.split_once(": ").unwrap_or_default();
         lines.push(format!(
             "- **{verdict}**: {} - {}",
-            escape(said),
-            escape(why)
+            markdown_text(said),
+            markdown_text(why)
         ));
     }
     lines.push(String::new());
     lines.push(format!(
         "<details><summary>{}</summary>\n",
-        escape(&baseline(figures))
+        markdown_text(&baseline(figures))
     ));
     let told = figures
         .files
         .iter()
         .cloned()
         .chain(remarks(figures, answers, terms));
-    lines.extend(told.map(|remark| format!("- {}", escape(&remark))));
+    lines.extend(told.map(|remark| format!("- {}", markdown_text(&remark))));
     lines.push("\n</details>".into());
     lines.join("\n") + "\n"
 }
@@ -139,7 +140,7 @@ fn remarks(figures: &Figures, answers: &[Answer<'_>], terms: Terms) -> Vec<Strin
     let all = directions.into_iter();
     remarks.extend(all.map(|(direction, metrics)| format!("{direction}: {}", metrics.join(", "))));
     remarks.extend(figures.remarks.iter().cloned());
-    let (count, rate) = (answers.len(), percent(terms.error_rate));
+    let (count, rate) = (answers.len(), show_share(terms.error_rate, 2));
     remarks.push(match count {
         1 => format!("the chance of a wrong verdict is at most {rate}, if nobody looked before"),
         _ => {
@@ -231,28 +232,4 @@ fn sentence(figures: &Figures, answer: &Answer<'_>) -> String {
         Verdict::Equivalent => format!("equivalent: {arm} and {baseline} in {metric}, {size}"),
         Verdict::Undecided => format!("undecided: {arm} against {baseline} in {metric}, {size}"),
     }
-}
-
-fn percent(share: f64) -> String {
-    format!(
-        "{} %",
-        significant(share * 100.0, 2)
-            .trim_end_matches('0')
-            .trim_end_matches('.')
-    )
-}
-
-/// Text that Markdown takes for text.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if matches!(
-            letter,
-            '\\' | '`' | '*' | '_' | '|' | '<' | '>' | '&' | '[' | ']' | '#' | '~'
-        ) {
-            escaped.push('\\');
-        }
-        escaped.push(if letter.is_control() { ' ' } else { letter });
-    }
-    escaped
 }

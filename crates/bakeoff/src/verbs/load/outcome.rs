@@ -253,7 +253,6 @@ mod tests {
     use super::*;
     use expect_test::{Expect, expect};
     use load::schedule::{Arrivals, Think};
-    use std::time::Duration;
 
     const RATE: Schedule = Schedule::Open {
         rate_per_s: 1.0,
@@ -285,18 +284,11 @@ mod tests {
     }
 
     fn traffic() -> Traffic {
-        let load = load::Load {
-            server: ([127, 0, 0, 1], 80).into(),
-            host: String::new(),
-            requests: Vec::new(),
+        Traffic {
             connections: 64,
-            keep_alive: true,
             threads: 2,
-            deadline: Duration::ZERO,
-            warmup: Duration::ZERO,
-            window: Duration::ZERO,
-        };
-        load.traffic()
+            ..Traffic::plain(([127, 0, 0, 1], 80).into(), Mix::Round(Vec::new()))
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use load::climb::Level;
 use load::schedule::{Arrivals, Schedule};
 use load::traffic::{Mix, Protocol, Traffic};
 use record::latency::Latency;
-use record::load::{Fault, LoadResult};
+use record::load::LoadResult;
 use record::units::{self, show_bytes, significant};
 
 use super::leader::Follower;
@@ -242,7 +242,7 @@ fn accounting(result: &LoadResult) -> String {
         show_count(result.ok)
     );
     for (fault, count) in &result.faults {
-        _ = write!(text, " + {} {}", show_count(*count), fault_words(*fault));
+        _ = write!(text, " + {} {}", show_count(*count), report::fault(*fault));
     }
     _ = write!(text, " + {} unsent", show_count(result.unsent));
     if result.repeated > 0 {
@@ -533,27 +533,6 @@ fn level_words(level: Level) -> String {
     }
 }
 
-/// A fault as it is told.
-fn fault_words(fault: Fault) -> &'static str {
-    match fault {
-        Fault::ConnectFailed => "not connected",
-        Fault::Reset => "reset",
-        Fault::EarlyClose => "closed early",
-        Fault::WriteFailed => "not written",
-        Fault::ConnectTimeout => "timed out connecting",
-        Fault::FirstByteTimeout => "timed out before the first byte",
-        Fault::WholeTimeout => "timed out amid the answer",
-        Fault::BadStatus => "with a wrong status",
-        Fault::BadLength => "with a wrong length",
-        Fault::BadContent => "with a wrong content",
-        Fault::Malformed => "malformed",
-        Fault::ClientNoPort => "without a port (client)",
-        Fault::ClientNoDescriptor => "without a descriptor (client)",
-        Fault::ClientNoMemory => "without memory (client)",
-        Fault::ClientLate => "sent too late (client)",
-    }
-}
-
 /// A time with three significant digits: `64.3 us`, `1.25 ms`.
 pub(super) fn show_ns(ns: u64) -> String {
     let (value, unit) = match ns {
@@ -591,24 +570,21 @@ pub(super) fn show_rate(per_s: f64) -> String {
 mod tests {
     use super::*;
     use expect_test::{Expect, expect};
-    use load::traffic::Exchange;
-    use record::load::Second;
+    use load::traffic::{End, Exchange};
+    use record::load::{Fault, Second};
+    use std::time::Duration;
 
     fn order(course: Course) -> Order {
-        let load = load::Load {
-            server: ([127, 0, 0, 1], 80).into(),
-            host: "a.org".into(),
-            requests: Vec::new(),
-            connections: 64,
-            keep_alive: true,
-            threads: 2,
-            deadline: std::time::Duration::from_secs(1),
-            warmup: std::time::Duration::ZERO,
-            window: std::time::Duration::from_secs(2),
-        };
         let get = Exchange::get("/", load::expect::Expect::status(200));
-        let mut traffic = load.traffic();
-        traffic.mix = Mix::Round(vec![get]);
+        let server = ([127, 0, 0, 1], 80).into();
+        let traffic = Traffic {
+            host: "a.org".into(),
+            connections: 64,
+            threads: 2,
+            deadline: Duration::from_secs(1),
+            end: End::After(Duration::from_secs(2)),
+            ..Traffic::plain(server, Mix::Round(vec![get]))
+        };
         Order {
             url: "http://a.org/".into(),
             traffic,
@@ -675,7 +651,7 @@ mod tests {
             checked: GET /: status 200 alone
 
             measured     2.000 s
-            requests     1,004 planned = 1,000 ok + 2 reset + 1 with a wrong status + 1 unsent
+            requests     1,004 planned = 1,000 ok + 2 connection reset + 1 wrong status + 1 unsent
             rate         500/s right answers
             transfer     10.3 MiB/s of bodies, 20.5 MiB in all
             connections  64 asked for, at most 64 held, 3 opened while measuring
@@ -743,7 +719,7 @@ mod tests {
                      1235 requests/s         500   2.50 ms   9.81 ms   9.99 ms   10.0 ms         4         0   75 %
 
                 most right answers: 500/s at 1235 requests/s
-                at 1235 requests/s: 1,004 planned = 1,000 ok + 2 reset + 1 with a wrong status + 1 unsent
+                at 1235 requests/s: 1,004 planned = 1,000 ok + 2 connection reset + 1 wrong status + 1 unsent
                 engine: epoll (epoll was asked for)
                 capacity: 1235 requests/s keep p99.9<5ms,faults<0.5%, to within 5 %; the client gave out first, so the server may have more
             "#]],

@@ -19,15 +19,6 @@ pub(super) enum Scheme {
     Https,
 }
 
-impl Scheme {
-    fn port(self) -> u16 {
-        match self {
-            Self::Http => 80,
-            Self::Https => 443,
-        }
-    }
-}
-
 impl Url {
     /// Reads a URL; what is wrong with it, if something is.
     pub(super) fn read(text: &str) -> Result<Self, String> {
@@ -45,32 +36,12 @@ impl Url {
                 ));
             }
         };
-        let rest = rest.split('#').next().unwrap_or_default();
-        let (site, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-        if site.contains('@') {
-            let remedy = "send it with -H \"Authorization: ...\"";
-            return Err(format!("name and password in the URL: {text} ({remedy})"));
-        }
-        let (host, port) = split_site(site);
-        if host.is_empty() {
-            return Err(format!(
-                "no host in the URL: {text} (write http://HOST/PATH)"
-            ));
-        }
-        let port = match port {
-            None | Some("") => scheme.port(),
-            Some(port) => match port.parse() {
-                Ok(port) if port > 0 => port,
-                Ok(_) | Err(_) => return Err(format!("not a port: {port} (1 to 65535)")),
-            },
-        };
-        if !host.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let remedy = "write a name of other letters in its ASCII form, xn--...";
-            return Err(format!("not a host name: {host:?} ({remedy})"));
-        }
+        let (site, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        let (host, port) = scheme.split_site(site, text)?;
+        // The path is left as it was typed but for what cannot be sent: who asks for /a/../b means it.
+        let path = path.split('#').next().unwrap_or_default();
         let slash = if path.starts_with('/') { "" } else { "/" };
         let path = encode(&format!("{slash}{path}"))?;
-        let host = host.into();
         Ok(Self {
             scheme,
             host,
@@ -87,7 +58,7 @@ impl Url {
         } else {
             self.host.clone()
         };
-        if self.port == self.scheme.port() {
+        if self.port == self.scheme.default_port() {
             host
         } else {
             format!("{host}:{}", self.port)
@@ -95,14 +66,47 @@ impl Url {
     }
 }
 
-/// Host and port, with `[::1]` in brackets.
-fn split_site(site: &str) -> (&str, Option<&str>) {
-    if let Some((host, rest)) = site.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        return (host, rest.strip_prefix(':'));
+impl Scheme {
+    fn default_port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
     }
-    match site.split_once(':') {
-        Some((host, port)) => (host, Some(port)),
-        None => (site, None),
+
+    /// Host and port of what stands between the scheme and the path.
+    fn split_site(self, site: &str, text: &str) -> Result<(String, u16), String> {
+        if site.contains('@') {
+            let remedy = "send it with -H \"Authorization: ...\"";
+            return Err(format!("name and password in the URL: {text} ({remedy})"));
+        }
+        if site.is_empty() || site.starts_with(':') {
+            return Err(format!(
+                "no host in the URL: {text} (write http://HOST/PATH)"
+            ));
+        }
+        let not_a_host = || format!("not a host and port: {site:?} (write HOST or HOST:PORT)");
+        let scheme = match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        };
+        let parsed = url::Url::parse(&format!("{scheme}://{site}"));
+        let url = match parsed {
+            Ok(url) if url.path() == "/" => url,
+            Err(url::ParseError::InvalidPort) => {
+                return Err(format!("not a port: {site} (1 to 65535)"));
+            }
+            Ok(_) | Err(_) => return Err(not_a_host()),
+        };
+        let host = match url.host().ok_or_else(not_a_host)? {
+            url::Host::Ipv6(address) => address.to_string(),
+            url::Host::Ipv4(address) => address.to_string(),
+            url::Host::Domain(name) => name.into(),
+        };
+        match url.port_or_known_default() {
+            Some(port) if port > 0 => Ok((host, port)),
+            Some(_) | None => Err(format!("not a port: {site} (1 to 65535)")),
+        }
     }
 }
 
@@ -140,6 +144,10 @@ mod tests {
         );
         assert_eq!(read("http://[::1]:81/"), "Http [::1]:81 port 81 asks /");
         assert_eq!(read("https://[::1]/"), "Https [::1] port 443 asks /");
+        assert_eq!(
+            read("http://bücher.example:80/a/../b"),
+            "Http xn--bcher-kva.example port 80 asks /a/../b"
+        );
     }
 
     #[test]
@@ -156,16 +164,21 @@ mod tests {
             read("http:///x"),
             "no host in the URL: http:///x (write http://HOST/PATH)"
         );
-        assert_eq!(read("http://a.org:0/"), "not a port: 0 (1 to 65535)");
-        assert_eq!(read("http://a.org:http/"), "not a port: http (1 to 65535)");
+        assert_eq!(read("http://a.org:0/"), "not a port: a.org:0 (1 to 65535)");
+        assert_eq!(
+            read("http://a.org:http/"),
+            "not a port: a.org:http (1 to 65535)"
+        );
         assert_eq!(
             read("http://a.org/a\nb"),
             "control character in the path: \"/a\\nb\" (remove it)"
         );
         assert_eq!(
             read("http://a b/"),
-            "not a host name: \"a b\" (write a name of other letters in its ASCII form, xn--...)"
+            "not a host and port: \"a b\" (write HOST or HOST:PORT)"
         );
+        assert!(read("http://[::1/").starts_with("not a host and port"));
+        assert!(read("http://a\\b/").starts_with("not a host and port"));
         assert!(read("http://me:pw@a.org/").starts_with("name and password in the URL"));
     }
 }

@@ -13,6 +13,8 @@ mod targets;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use record::prng::SplitMix64;
+
 /// Changes to one input at the most.
 const CHANGES: u64 = 6;
 
@@ -49,7 +51,7 @@ struct Corpus {
 fn fuzz(name: &str, rounds: u64, corpus: &Corpus, target: impl Fn(&[u8])) {
     let rounds = asked("BAKEOFF_FUZZ_ROUNDS").unwrap_or(rounds);
     let seed = asked("BAKEOFF_FUZZ_SEED").unwrap_or(1);
-    let mut noise = Noise(seed);
+    let mut noise = Noise(SplitMix64::new(seed));
     for input in &corpus.inputs {
         run(name, input, &target);
     }
@@ -139,16 +141,12 @@ fn replace_number(input: &mut Vec<u8>, at: usize, number: &str) {
     input.splice(start..start + length, number.bytes());
 }
 
-/// `SplitMix64` (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
-struct Noise(u64);
+/// The same changes for the same seed.
+struct Noise(SplitMix64);
 
 impl Noise {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.bits()
     }
 
     /// One of the numbers from 0 up to this one, which is left out.

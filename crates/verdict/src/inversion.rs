@@ -54,10 +54,10 @@ mod tests {
 
     #[test]
     fn both_ends_are_found() {
-        let is_refuted = |shift: f64| !(-3.0..=1.5).contains(&shift);
+        let is_refuted = |shift: f64| !(-2.0..=1.5).contains(&shift);
         let (low, high) = interval(1.0, 0.5, SEARCH, is_refuted).unwrap();
         assert!(
-            (low + 3.0).abs() < 1e-6 && (high - 1.5).abs() < 1e-6,
+            (low + 2.0).abs() < 1e-6 && (high - 1.5).abs() < 1e-6,
             "{low} {high}"
         );
         assert!(is_refuted(low) && is_refuted(high));

@@ -262,9 +262,9 @@ fn a_pull_request_gets_a_table_and_the_words() {
         &expect![[r#"
         | metric | arm | verdict | change | interval | from |
         |---|---|---|---|---|---|
-        | throughput ↑ | new | worse | -10.49 % | \[-11.45 %, -9.43 %\] | 24 blocks |
+        | throughput ↑ | new | worse | -10.49 % | [-11.45 %, -9.43 %] | 24 blocks |
 
-        - **worse**: new than old in throughput (requests/s), -10.49 % \[-11.45 %, -9.43 %\] - the whole confidence interval lies beyond the margin of 2 %; what ran second may differ by that alone (let a coin decide the order)
+        - **worse**: new than old in throughput (requests/s), -10.49 % [-11.45 %, -9.43 %] - the whole confidence interval lies beyond the margin of 2 %; what ran second may differ by that alone (let a coin decide the order)
 
         <details><summary>baseline: old (by its name; --baseline chooses another)</summary>
 

@@ -287,7 +287,7 @@ fn an_arm_that_never_boots_is_given_up_and_said_so() {
 }
 
 /// A world in which the hypervisor steals from some trials.
-fn robbed(trials: &[u32]) -> World {
+pub(crate) fn robbed(trials: &[u32]) -> World {
     let mut world = World::new(0.95, 0.002, &[]);
     world.machine.robbed = trials.iter().map(|number| format!("{number:03}")).collect();
     world

@@ -1,0 +1,131 @@
+//! Stored run directories, judged as they were judged before: the same terminal text, Markdown and JSON.
+//!
+//! Each folder of `tests/golden` holds a run (plan, journal, records, facts) and beside it, in `expected`, what `judge` says of
+//! it. `UPDATE_EXPECT=1 cargo test --workspace golden` writes what is said now; the difference is then looked at. It
+//! also makes a simulated run that is missing. Runs that are there are never made anew, so that directories of earlier
+//! versions stay readable. `real` is a run of two kernels. Most facts and second-by-second figures were taken out of all.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use expect_test::expect_file;
+use machine::fake::Behaviour;
+use record::plan::{self, Checks};
+use record::rundir::{self, TrialRecord, sha256};
+use serde_json::Value;
+
+use crate::simulated_lab::{PLAN, World, robbed};
+
+/// Columns of the terminal text.
+const WIDTH: usize = 100;
+
+/// Digits of numbers in JSON: fewer than differ between CPUs, whose C libraries round logarithms in different ways.
+const DIGITS: u32 = 9;
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name)
+}
+
+/// Judges the stored run `name` and compares; `make` made it.
+#[track_caller]
+fn check(name: &str, make: impl Fn(&Path)) {
+    let dir = golden(name);
+    if !dir.exists() && std::env::var_os("UPDATE_EXPECT").is_some() {
+        make(&dir);
+        keep_what_is_judged(&dir);
+    }
+    let run = rundir::load(&dir, &workload::check).unwrap();
+    let judgement = verdict::judge(&run);
+    let mut json = serde_json::to_value(&judgement).unwrap();
+    round(&mut json);
+    let json = serde_json::to_string_pretty(&json).unwrap() + "\n";
+    let expected = dir.join("expected");
+    fs::create_dir_all(&expected).unwrap();
+    expect_file![expected.join("verdict.json")].assert_eq(&json);
+    expect_file![expected.join("terminal.txt")]
+        .assert_eq(&report::terminal(&run, &judgement, WIDTH));
+    expect_file![expected.join("report.md")].assert_eq(&report::markdown(&run, &judgement));
+}
+
+/// Rounds all numbers that are not whole.
+fn round(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let Some(float) = number.as_f64().filter(|_| number.is_f64()) {
+                let rounded = format!("{float:.*e}", DIGITS as usize - 1);
+                *value = Value::from(rounded.parse::<f64>().unwrap());
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(round),
+        Value::Object(fields) => fields.values_mut().for_each(round),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+/// Takes out of a run what neither `judge` nor `report` reads, and blanks that only people read.
+fn keep_what_is_judged(dir: &Path) {
+    fs::remove_file(dir.join("lock")).unwrap();
+    let journal = dir.join("journal.jsonl");
+    let mut entries = fs::read_to_string(&journal).unwrap();
+    for trial in dir.join("trials").read_dir().unwrap() {
+        let trial = trial.unwrap().path();
+        for name in ["samples.jsonl", "console.log"] {
+            let path = trial.join(name);
+            if path.exists() {
+                fs::remove_file(path).unwrap();
+            }
+        }
+        let record = fs::read(trial.join("trial.json")).unwrap();
+        let short = serde_json::to_vec(&serde_json::from_slice::<TrialRecord>(&record).unwrap());
+        let short = short.unwrap();
+        fs::write(trial.join("trial.json"), &short).unwrap();
+        entries = entries.replace(&sha256(&record), &sha256(&short));
+    }
+    fs::write(journal, entries).unwrap();
+}
+
+/// Makes a run of another plan than the usual one.
+fn run(dir: &Path, text: &str, mut world: World) {
+    let checks = Checks::of_the_past(&workload::check);
+    world.plan = plan::read("plan.toml", text, Path::new(""), checks).unwrap();
+    world.run_text(dir, text, |_| false).unwrap();
+}
+
+#[test]
+fn a_loss_with_a_disturbed_block() {
+    check("worse", |dir| run(dir, PLAN, robbed(&[4])));
+}
+
+#[test]
+fn noise_that_leaves_all_open() {
+    check("undecided", |dir| {
+        run(dir, PLAN, World::new(1.02, 0.20, &[]))
+    });
+}
+
+#[test]
+fn an_arm_that_never_boots() {
+    let dead = [Behaviour::Panics; 100];
+    check("failed", |dir| {
+        run(dir, PLAN, World::new(1.0, 0.001, &dead))
+    });
+}
+
+#[test]
+fn two_workloads_and_a_service_that_fails_once() {
+    check("workloads", |dir| {
+        let (plan, design) = PLAN.split_once("[design]").unwrap();
+        let workload = plan.split_once("[[workload]]").unwrap().1;
+        let second = workload.replace("apache", "nginx");
+        let text = format!("{plan}[[workload]]\nname = \"nginx\"{second}[design]{design}");
+        let boots = [Behaviour::Measures, Behaviour::ServiceFails];
+        run(dir, &text, World::new(1.0, 0.001, &boots));
+    });
+}
+
+#[test]
+fn two_kernels_measured_in_earnest() {
+    check("real", |_| panic!("a real run is not made by a test"));
+}

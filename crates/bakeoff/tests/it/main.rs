@@ -11,6 +11,7 @@ mod crate_edges;
 mod damaged_runs;
 mod fuzz;
 mod gates;
+mod json_schema;
 mod judge_command;
 mod load_command;
 mod load_hosts;

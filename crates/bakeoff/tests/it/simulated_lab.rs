@@ -304,7 +304,7 @@ pub(crate) fn undecided(dir: &Path) -> World {
                 fs::rename(trial.join(name), dir.join(name)).unwrap();
             }
             fs::remove_dir_all(&trial).unwrap();
-            world.more_blocks = Some(40);
+            world.more_blocks = Some(12);
             return world;
         }
         fs::remove_dir_all(&trial).unwrap();
@@ -331,8 +331,8 @@ fn a_run_that_ended_undecided_goes_on_with_more_blocks_and_says_the_price() {
         } => Some((*from, *to, undecided.clone(), (error_rate * 1e6).round())),
         _ => None,
     });
-    // 0.05 (2 - 8 / 48)
-    let want = (8, 48, vec!["web-static".to_string()], 91_667.0);
+    // 0.05 (2 - 8 / 20)
+    let want = (8, 20, vec!["web-static".to_string()], 80_000.0);
     assert_eq!(given, Some(want));
     let after = verdict::judge(&run);
     let (first, then) = (&before.comparisons[0], &after.comparisons[0]);
@@ -342,17 +342,17 @@ fn a_run_that_ended_undecided_goes_on_with_more_blocks_and_says_the_price() {
     );
     let end = match then.decided_at {
         Some(at) => format!("decided after {at} blocks"),
-        None => "ended after 48 blocks, the most that it was given".into(),
+        None => "ended after 20 blocks, the most that it was given".into(),
     };
     assert_eq!(run.closed(), Some(&*end));
     assert_eq!(then.pairs[..8], first.pairs, "what was measured stays");
     let priced = |one: &String| {
         one.contains(
-            "48 where the plan has 8 (a wrong verdict has a chance of at most 9.2 %, where",
+            "20 where the plan has 8 (a wrong verdict has a chance of at most 8.0 %, where",
         )
     };
     assert!(after.warnings.iter().any(priced), "{:?}", after.warnings);
-    assert!((after.any_false - 0.091_667).abs() < 1e-6);
+    assert!((after.any_false - 0.08).abs() < 1e-6);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use record::cpu::CpuModel;
+use record::plan::MOST_BLOCKS;
 
 /// A bake-off for operating-system kernels and server configurations.
 #[derive(Debug, Parser)]
@@ -28,7 +29,8 @@ pub struct Cli {
 pub enum Verb {
     /// Run a plan, or go on with a run that was interrupted
     #[command(after_help = "Examples:\n  bakeoff run plans/web-static.toml\n  \
-        bakeoff run plans/web-static.toml --out /data/runs/monday --fail-on worse")]
+        bakeoff run plans/web-static.toml --out /data/runs/monday --fail-on worse\n  \
+        bakeoff run plans/web-static.toml --more-blocks 20")]
     Run(RunArgs),
     /// Check a plan without booting anything
     #[command(after_help = "Examples:\n  bakeoff check plans/web-static.toml\n  \
@@ -37,7 +39,7 @@ pub enum Verb {
     /// Simulate a plan: what it would find, how often, after how many blocks and hours
     #[command(after_help = simulate::examples())]
     Simulate(simulate::SimulateArgs),
-    /// Judge a run directory again, or figures that another tool measured
+    /// Judge a run directory again, several against one another, or figures that another tool measured
     #[command(
         after_help = "Examples:\n  bakeoff judge runs/web-static --fail-on worse\n  \
         bakeoff judge figures.csv --margin 1%\n  bakeoff judge old.txt new.txt --markdown\n  \
@@ -180,6 +182,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "MODEL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = SECOND_MODEL, value_parser = CpuModel::parse, conflicts_with = "a_a")]
     pub models: Option<CpuModel>,
+    /// Give a run that ended undecided N blocks more; a wrong verdict then has a greater chance, which is told
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_BLOCKS)))]
+    pub more_blocks: Option<u32>,
     /// Look for newer kernels and packages instead of using the cached ones
     #[arg(long)]
     pub refresh: bool,

@@ -13,6 +13,7 @@
 //! problems of all files are told at once. A single one ends the judging.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use record::problem::{Problem, Problems};
 
@@ -59,13 +60,27 @@ pub struct Figures {
     pub questions: Vec<Question>,
 }
 
-/// Whether the paths are one run directory of ours.
-pub fn is_own_run(paths: &[String]) -> bool {
-    let [path] = paths else { return false };
-    let dir = std::path::Path::new(path);
-    ["journal.jsonl", "plan.toml"]
-        .iter()
-        .any(|file| dir.join(file).is_file())
+/// A run directory of ours that was typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnRun {
+    /// What the user calls it; its directory's name where he does not.
+    pub name: String,
+    /// The directory.
+    pub dir: PathBuf,
+}
+
+/// Those of the paths that are run directories of ours, `NAME=DIR` or plain.
+pub fn own_runs(paths: &[String]) -> Vec<OwnRun> {
+    let files = ["journal.jsonl", "plan.toml"];
+    let own = |typed: &String| {
+        let (name, dir) = source::split(typed);
+        let is_run = files.iter().any(|file| dir.join(file).is_file());
+        is_run.then(|| OwnRun {
+            name: name.map_or_else(|| source::name(&dir), String::from),
+            dir,
+        })
+    };
+    paths.iter().filter_map(own).collect()
 }
 
 /// Reads all files.

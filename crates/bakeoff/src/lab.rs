@@ -13,6 +13,7 @@
 //! ended are passed over, everything else follows from the plan's seed.
 
 mod attempt;
+pub mod extend;
 mod guest_cpu;
 mod ledger;
 pub mod repeat;
@@ -35,6 +36,7 @@ use record::trial::{Outcome, Trial};
 use record::verdict::{Comparison, Judgement, Verdict};
 
 use attempt::{Attempted, Bench};
+use extend::Extension;
 use ledger::Ledger;
 
 /// Attempts at one trial: emulators fail now and then, so one more is tried.
@@ -62,6 +64,8 @@ pub struct Lab<'l> {
     pub interrupted: &'l AtomicBool,
     /// Attempts that may run at a time, 1 at the least.
     pub jobs: usize,
+    /// More blocks for a run that has ended undecided.
+    pub extension: Option<Extension>,
     /// Told of everything, after it is on disk.
     pub show: &'l dyn Fn(News<'_>),
 }
@@ -120,15 +124,20 @@ pub fn run(lab: &Lab<'_>, opening: Opening) -> Result<Finish> {
     for entry in &entries {
         (lab.show)(News::Entry(entry));
     }
-    if book.ledger.is_closed() {
+    if book.ledger.is_closed() && lab.extension.is_none() {
         return Ok(Finish::Complete);
     }
-    match book.ledger.opening() {
-        None => lab.note(&mut book, Event::Opened(opening))?,
-        Some(before) => {
+    match (book.ledger.opening(), &lab.extension) {
+        (None, _) => lab.note(&mut book, Event::Opened(opening))?,
+        (Some(before), None) => {
             refuse_changes(before, &opening)?;
             let bakeoff = opening.bakeoff;
             lab.note(&mut book, Event::Resumed { bakeoff })?;
+        }
+        (Some(before), Some(extension)) => {
+            refuse_changes(before, &opening)?;
+            lab.note(&mut book, extension.event(opening.bakeoff))?;
+            book.ledger.extend(extension.to);
         }
     }
     match lab.run_blocks(book)? {
@@ -295,7 +304,7 @@ impl<'l> Lab<'l> {
             let open = self.undecided(&judgement);
             let event = Event::Looked {
                 blocks: block,
-                lines: look_lines(&judgement, &self.plan.design),
+                lines: look_lines(&judgement, &self.design(&progress.book.ledger)),
                 undecided: Some(open.iter().map(|workload| workload.id.clone()).collect()),
             };
             self.note(&mut progress.book, event)?;
@@ -321,15 +330,28 @@ impl<'l> Lab<'l> {
 
     /// Why the next block is not run.
     fn obstacle(&self, progress: &Progress<'_>) -> Option<String> {
-        let most = self.plan.design.max_blocks;
+        let given = progress.book.ledger.most();
+        let most = given.unwrap_or(self.plan.design.max_blocks);
         let before = progress.block - 1;
         match (progress.open.is_empty(), before < most) {
-            (true, true) => Some(format!("decided after {before} blocks")),
-            // Nothing is open any more, because the error rate is spent; that does not mean that all is decided.
-            (_, false) => Some(format!(
+            (true, _) => Some(format!("decided after {before} blocks")),
+            (false, false) if given.is_some() => Some(format!(
+                "ended after {most} blocks, the most that it was given"
+            )),
+            (false, false) => Some(format!(
                 "ended after {most} blocks, the most that the plan allows"
             )),
             (false, true) => self.hopeless(&progress.book.ledger),
+        }
+    }
+
+    /// The plan's design, with the blocks that the run was given later.
+    fn design(&self, ledger: &Ledger) -> Design {
+        let design = &self.plan.design;
+        let most = ledger.most().unwrap_or(design.max_blocks);
+        Design {
+            more_blocks: most.saturating_sub(design.max_blocks),
+            ..design.clone()
         }
     }
 
@@ -386,7 +408,8 @@ impl<'l> Lab<'l> {
             .iter()
             .map(|one| one.trial.number)
             .collect();
-        let most = self.plan.design.max_blocks;
+        let given = progress.book.ledger.most();
+        let most = given.unwrap_or(self.plan.design.max_blocks);
         let blocks = progress.block..=most.min(progress.block + 1);
         let mut places =
             blocks.flat_map(|block| progress.open.iter().map(move |one| (block, *one)));
@@ -590,11 +613,9 @@ fn look_line(comparison: &Comparison, design: &Design) -> String {
 /// How far it is to a verdict.
 fn left(comparison: &Comparison, design: &Design) -> Option<String> {
     let Design {
-        min_blocks,
-        max_blocks,
-        margin,
-        ..
+        min_blocks, margin, ..
     } = design;
+    let most = design.most_blocks();
     // Two places at the most: `2`, `0.25`.
     let margin = (margin * 1e4).round() / 1e2;
     if comparison.verdict != Verdict::Undecided {
@@ -604,8 +625,8 @@ fn left(comparison: &Comparison, design: &Design) -> Option<String> {
         return Some(format!("first test after block {min_blocks}"));
     }
     let more = comparison.more?;
-    let beyond = if comparison.blocks + more > *max_blocks {
-        format!(" (the plan ends at {max_blocks})")
+    let beyond = if comparison.blocks + more > most {
+        format!(" (the run ends at {most})")
     } else {
         String::new()
     };

@@ -8,6 +8,7 @@
 pub mod cli;
 pub mod foreign;
 pub mod greeting;
+pub mod json_lines;
 pub mod lab;
 pub mod out;
 pub mod prepare;

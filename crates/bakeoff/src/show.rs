@@ -1,4 +1,5 @@
-//! What is shown while a run goes on: one line per event, and on a terminal one moving line below.
+//! What is shown while a run goes on: one line per event, and on a terminal one moving line below. All of it is on standard error;
+//! with `--json` the events are on standard output as well, as JSON lines.
 //!
 //! The lines are made from the journal's entries, so that an old run replays as it was shown.
 
@@ -12,12 +13,15 @@ use record::rundir::TrialRecord;
 use record::trial::{Outcome, Trial};
 use record::units::significant;
 
+use crate::json_lines;
 use crate::lab::{News, Passing};
 use crate::out;
 
 /// How a run is shown.
 pub struct Show {
     form: Form,
+    /// The emulated CPU, where it is not the run's own.
+    model: Option<String>,
     bar: ProgressBar,
     /// The record of the attempt that ends next: its figures belong on the line.
     record: RefCell<Option<TrialRecord>>,
@@ -34,19 +38,21 @@ enum Form {
 }
 
 impl Show {
-    /// Text on standard error, or JSON lines on standard output.
+    /// Text on standard error, and where it is asked for JSON lines on standard output.
     pub fn new(json: bool) -> Self {
+        Self::of_model(json, None)
+    }
+
+    /// The same of a run on another emulated CPU.
+    pub fn of_model(json: bool, model: Option<&str>) -> Self {
         let form = if json { Form::Json } else { Form::Text };
-        let bar = if json {
-            ProgressBar::hidden()
-        } else {
-            ProgressBar::new_spinner()
-        };
+        let bar = ProgressBar::new_spinner();
         let style = ProgressStyle::with_template("{spinner} {elapsed_precise} {msg}");
         bar.set_style(style.expect("the template is a constant of known form"));
         bar.enable_steady_tick(Duration::from_millis(250));
         Self {
             form,
+            model: model.map(String::from),
             bar,
             record: RefCell::default(),
             step: RefCell::default(),
@@ -69,9 +75,6 @@ impl Show {
 
     /// A line that stays.
     pub fn line(&self, line: &str) {
-        if self.form == Form::Json {
-            return;
-        }
         if self.bar.is_hidden() {
             out::error_line(line);
         } else {
@@ -87,11 +90,11 @@ impl Show {
                 self.pass(&record.trial, None);
             }
             News::Passing(trial, passing) => self.pass(trial, passing_line(trial, passing)),
-            News::Entry(entry) if self.form == Form::Json => {
-                let line = serde_json::to_string(entry);
-                out::line(&line.expect("an entry always has a JSON form"));
-            }
             News::Entry(entry) => {
+                if self.form == Form::Json {
+                    let line = json_lines::event(entry, self.model.as_deref());
+                    self.bar.suspend(|| out::line(&line.to_string()));
+                }
                 if let Some(line) = self.event_line(&entry.event) {
                     self.line(&line);
                 }
@@ -137,6 +140,12 @@ impl Show {
                 Some(format!("after block {blocks}:{}", lines.concat()))
             }
             Event::Closed { reason } => Some(reason.clone()),
+            Event::Extended {
+                from,
+                to,
+                error_rate,
+                ..
+            } => Some(extended_line((*from, *to), *error_rate)),
         }
     }
 }
@@ -145,6 +154,18 @@ impl Drop for Show {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// What more blocks cost.
+fn extended_line((from, to): (u32, u32), error_rate: f64) -> String {
+    let more = match to.saturating_sub(from) {
+        1 => "1 block".to_owned(),
+        more => format!("{more} blocks"),
+    };
+    format!(
+        "{more} more for an undecided run, {to} at the most: a wrong verdict now has a chance of at most {} %",
+        significant(error_rate * 100.0, 2)
+    )
 }
 
 fn passing_line(trial: &Trial, passing: Passing) -> Option<String> {

@@ -16,7 +16,7 @@ use crate::file;
 use crate::trial::{Trial, VoidReason};
 
 /// Version of the journal's format.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -81,6 +81,19 @@ pub enum Event {
     Closed {
         /// Why no more blocks are run.
         reason: String,
+    },
+    /// A run that had ended undecided was given more blocks, and goes on.
+    Extended {
+        /// Version of bakeoff that goes on.
+        bakeoff: String,
+        /// Blocks that it had run.
+        from: u32,
+        /// Blocks that it may run in all.
+        to: u32,
+        /// Ids of the workloads that go on.
+        undecided: Vec<String>,
+        /// Chance of a wrong verdict that is accepted now; a fraction.
+        error_rate: f64,
     },
 }
 
@@ -304,10 +317,11 @@ mod tests {
     #[test]
     fn a_newer_journal_is_refused() {
         let (_dir, path) = written(b"");
-        let text =
-            std::fs::read_to_string(&path)
-                .unwrap()
-                .replacen("\"version\":2", "\"version\":9", 1);
+        let text = std::fs::read_to_string(&path).unwrap().replacen(
+            &format!("\"version\":{VERSION}"),
+            "\"version\":9",
+            1,
+        );
         std::fs::write(&path, text).unwrap();
         assert!(
             read(&path)

@@ -202,8 +202,17 @@ pub struct Design {
     pub min_blocks: u32,
     /// Blocks after which it ends undecided.
     pub max_blocks: u32,
+    /// Blocks that a run was given beyond those, when it had ended undecided. The journal says so, never a plan file.
+    pub more_blocks: u32,
     /// Seed of order, data and schedules.
     pub seed: u64,
+}
+
+impl Design {
+    /// Blocks at the most, those among them that the run was given later.
+    pub fn most_blocks(&self) -> u32 {
+        self.max_blocks.saturating_add(self.more_blocks)
+    }
 }
 
 impl Plan {
@@ -1005,12 +1014,16 @@ pub const MOST_MARGIN: f64 = 0.5;
 /// Largest error rate that may be asked for; it must be above zero.
 pub const MOST_ERROR_RATE: f64 = 0.2;
 
+/// Most blocks that a run may have.
+pub const MOST_BLOCKS: u32 = 10_000;
+
 fn read_design(fields: Option<&Fields<'_>>) -> Design {
     let mut design = Design {
         margin: 0.01,
         error_rate: 0.05,
         min_blocks: 4,
         max_blocks: 30,
+        more_blocks: 0,
         seed: 1,
     };
     let Some(fields) = fields else { return design };
@@ -1021,13 +1034,17 @@ fn read_design(fields: Option<&Fields<'_>>) -> Design {
     );
     set(
         &mut design.max_blocks,
-        fields.count("max_blocks", 2..=10_000).map(|n| n as u32),
+        fields
+            .count("max_blocks", 2..=u64::from(MOST_BLOCKS))
+            .map(|n| n as u32),
     );
     // A plan that lowers max_blocks below the default of min_blocks means both.
     design.min_blocks = design.min_blocks.min(design.max_blocks);
     set(
         &mut design.min_blocks,
-        fields.count("min_blocks", 2..=10_000).map(|n| n as u32),
+        fields
+            .count("min_blocks", 2..=u64::from(MOST_BLOCKS))
+            .map(|n| n as u32),
     );
     set(&mut design.seed, fields.count("seed", 0..=i64::MAX as u64));
     if design.min_blocks > design.max_blocks {

@@ -76,6 +76,40 @@ pub struct Run {
 }
 
 impl Run {
+    /// Why the run is over; `None` while it is not.
+    pub fn closed(&self) -> Option<&str> {
+        let mut last = None;
+        for entry in &self.entries {
+            match &entry.event {
+                Event::Closed { reason } => last = Some(reason.as_str()),
+                Event::Extended { .. } => last = None,
+                Event::Opened(_)
+                | Event::Resumed { .. }
+                | Event::Started { .. }
+                | Event::Ended { .. }
+                | Event::Invalidated { .. }
+                | Event::Looked { .. } => {}
+            }
+        }
+        last
+    }
+
+    /// The chance of a wrong verdict that the run accepts: its plan's, or what it came to when it was given more blocks.
+    pub fn error_rate(&self) -> f64 {
+        let given = |entry: &Entry| match &entry.event {
+            Event::Extended { error_rate, .. } => Some(*error_rate),
+            Event::Opened(_)
+            | Event::Resumed { .. }
+            | Event::Started { .. }
+            | Event::Ended { .. }
+            | Event::Invalidated { .. }
+            | Event::Looked { .. }
+            | Event::Closed { .. } => None,
+        };
+        let given = self.entries.iter().rev().find_map(given);
+        given.unwrap_or(self.plan.design.error_rate)
+    }
+
     /// The run as it was when its first `blocks` blocks had ended.
     #[must_use]
     pub fn within(mut self, blocks: u32) -> Self {
@@ -335,7 +369,7 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
     }
     let plan_text = file::read_to_string(&plan_path)
         .with_context(|| format!("cannot read plan: {}", plan_path.display()))?;
-    let plan = plan::read(
+    let mut plan = plan::read(
         &plan_path.display().to_string(),
         &plan_text,
         path,
@@ -348,6 +382,7 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
             path.display()
         );
     };
+    plan.design.more_blocks = more_blocks(&entries, plan.design.max_blocks);
     let invalid = invalidated(&entries);
     let (mut attempts, mut facts, mut struck) = (Vec::new(), Vec::new(), Vec::new());
     let mut missing = Vec::new();
@@ -402,6 +437,11 @@ impl Turn {
             decided: BTreeMap::new(),
         };
         for entry in entries {
+            if let Event::Extended { undecided, .. } = &entry.event {
+                // Those workloads were ended by the plan, and go on.
+                turn.decided
+                    .retain(|workload, _| !undecided.contains(workload));
+            }
             let Event::Looked {
                 blocks, undecided, ..
             } = &entry.event
@@ -449,6 +489,21 @@ fn load_models(dir: &Path) -> Result<Option<Models>> {
     Ok(Some(models))
 }
 
+/// Blocks that a run was given beyond its plan's.
+pub fn more_blocks(entries: &[Entry], max_blocks: u32) -> u32 {
+    let to = entries.iter().rev().find_map(|entry| match &entry.event {
+        Event::Extended { to, .. } => Some(*to),
+        Event::Opened(_)
+        | Event::Resumed { .. }
+        | Event::Started { .. }
+        | Event::Ended { .. }
+        | Event::Invalidated { .. }
+        | Event::Looked { .. }
+        | Event::Closed { .. } => None,
+    });
+    to.map_or(0, |to| to.saturating_sub(max_blocks))
+}
+
 /// Numbers of the trials of invalidated blocks.
 fn invalidated(entries: &[Entry]) -> BTreeSet<u32> {
     let trials = |entry: &Entry| match &entry.event {
@@ -458,7 +513,8 @@ fn invalidated(entries: &[Entry]) -> BTreeSet<u32> {
         | Event::Started { .. }
         | Event::Ended { .. }
         | Event::Looked { .. }
-        | Event::Closed { .. } => Vec::new(),
+        | Event::Closed { .. }
+        | Event::Extended { .. } => Vec::new(),
     };
     entries.iter().flat_map(trials).collect()
 }

@@ -74,7 +74,7 @@ pub struct Comparison {
     /// What being second in a block does to a trial, as a share; above zero where the second is better.
     #[serde(default)]
     pub slot: Option<f64>,
-    /// Share of the error rate that has been spent; at 1 no more blocks can decide.
+    /// Share of the plan's error rate that has been spent; above 1 where the run was given more blocks than the plan's.
     #[serde(default)]
     pub spent: f64,
     /// Blocks more that would settle an undecided one at this noise; `None` where it is decided, before the first look, or

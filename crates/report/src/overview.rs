@@ -151,7 +151,7 @@ pub(crate) fn multiplicity(run: &Run, judgement: &Judgement) -> Option<String> {
             "Each workload and arm has an error rate of its own, {}. With {} and {} against the \
              baseline, the chance that at least one of {} calls better or worse what is equal is \
              up to {}.",
-            percent(run.plan.design.error_rate),
+            percent(run.error_rate()),
             words::counted(workloads as u32, "workload"),
             words::counted(others as u32, "arm"),
             words::counted((workloads * others) as u32, "verdict"),

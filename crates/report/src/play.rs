@@ -307,6 +307,7 @@ fn plan() -> Plan {
         error_rate: 0.05,
         min_blocks: 4,
         max_blocks: 30,
+        more_blocks: 0,
         seed: 7,
     };
     Plan {

@@ -571,20 +571,7 @@ pub(crate) fn failed(run: &Run) -> Vec<Failed<'_>> {
 
 /// Whether the run is over, and why.
 pub(crate) fn state(run: &Run, judgement: &Judgement) -> String {
-    let over = run
-        .entries
-        .iter()
-        .rev()
-        .find_map(|entry| match &entry.event {
-            Event::Closed { reason } => Some(reason.as_str()),
-            Event::Opened(_)
-            | Event::Resumed { .. }
-            | Event::Started { .. }
-            | Event::Ended { .. }
-            | Event::Invalidated { .. }
-            | Event::Looked { .. } => None,
-        });
-    let Some(reason) = over else {
+    let Some(reason) = run.closed() else {
         return "not finished".into();
     };
     let is_open = |one: &&Comparison| one.verdict == Verdict::Undecided;
@@ -626,7 +613,8 @@ pub(crate) fn looks(run: &Run) -> Vec<String> {
             | Event::Started { .. }
             | Event::Ended { .. }
             | Event::Invalidated { .. }
-            | Event::Closed { .. } => {}
+            | Event::Closed { .. }
+            | Event::Extended { .. } => {}
         }
     }
     looks
@@ -674,7 +662,7 @@ pub(crate) fn reading(run: &Run) -> String {
          after every block. Of equal arms, at most {} % of such runs call one better or worse: half \
          of that is the primary metric's, the other half all others' together. Nothing is assumed \
          of the noise, because the drawn order alone decides how far chance goes.",
-        significant(design.error_rate * 100.0, 2)
+        significant(run.error_rate() * 100.0, 2)
     )
 }
 

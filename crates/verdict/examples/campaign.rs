@@ -106,6 +106,7 @@ impl Row {
             error_rate: 0.005,
             min_blocks: 8,
             max_blocks: self.max_blocks,
+            more_blocks: 0,
             seed: 0,
         };
         let terms = Terms {

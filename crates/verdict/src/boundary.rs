@@ -23,10 +23,10 @@ impl Boundary {
     }
 
     /// Whether each of the `observed` statistics crosses, where `paths` are those of all rows and `spent` is the
-    /// error that may be spent by now. Several statistics share one distribution, that of the largest of them.
+    /// error that may be spent by now; `beside` paths count that are not among the rows. Several statistics share one distribution, that of the largest of them.
     pub(crate) fn look(
         &mut self,
-        coins: &Coins,
+        beside: usize,
         paths: &[f64],
         observed: &[f64],
         spent: f64,
@@ -36,12 +36,10 @@ impl Boundary {
         if quota == 0 {
             return vec![false; observed.len()];
         }
-        // The path that the coins took is one of all paths, and is counted where it is not among the rows.
-        let itself = usize::from(!coins.is_whole);
         let crosses = |value: &f64| {
             let least = value - tolerance(*value);
             let as_far = paths.iter().zip(&self.alive);
-            itself
+            beside
                 + as_far
                     .filter(|(path, alive)| **alive && **path >= least)
                     .count()
@@ -112,7 +110,7 @@ mod tests {
                 as_far,
                 "at {n}"
             );
-            let crossed = boundary.look(&coins, &paths, &[total.abs()], spent);
+            let crossed = boundary.look(coins.beside(n), &paths, &[total.abs()], spent);
             if crossed[0] {
                 return Some(n);
             }
@@ -148,7 +146,12 @@ mod tests {
         for n in 8..=60 {
             let scores: Vec<f64> = (0..n).map(|block| 1.0 + f64::from(block % 3)).collect();
             let paths: Vec<f64> = coins.sums(&scores).iter().map(|sum| sum.abs()).collect();
-            boundary.look(&coins, &paths, &[0.0], 0.01 * f64::from(n) / 60.0);
+            boundary.look(
+                coins.beside(n as usize),
+                &paths,
+                &[0.0],
+                0.01 * f64::from(n) / 60.0,
+            );
         }
         assert!(
             boundary.used <= 200 && boundary.used > 150,

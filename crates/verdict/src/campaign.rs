@@ -106,7 +106,7 @@ fn measured(terms: Terms<'_>, seed: u64, metric: u32) -> Vec<Pair> {
         pairs(
             terms.noise,
             terms.effect,
-            terms.design.max_blocks,
+            terms.design.most_blocks(),
             (seed, stream),
         )
     };
@@ -138,6 +138,7 @@ mod tests {
             error_rate,
             min_blocks: 8,
             max_blocks,
+            more_blocks: 0,
             seed: 0,
         }
     }
@@ -195,6 +196,54 @@ mod tests {
         assert!(tally.worse >= 90 && tally.better == 0, "{tally:?}");
         let tally = run(terms(REFERENCE, -0.2, &design), 0..30);
         assert!(tally.worse >= 29 && tally.mean_blocks() < 20.0, "{tally:?}");
+    }
+
+    /// A run that is given more blocks whenever it is undecided, however often: `blocks` are the plan's, to `most` it goes on.
+    fn extended(error_rate: f64, blocks: u32, most: u32) -> Design {
+        Design {
+            margin: 1e-6,
+            more_blocks: most - blocks,
+            min_blocks: 4,
+            ..design(error_rate, blocks)
+        }
+    }
+
+    /// At 20 % and with three times the plan's blocks, (2 - 1/3) 20 % may be spent: 40 of 120 are expected, give or take 5. Plans up
+    /// to 14 blocks count all ways of their coins, longer ones throw them.
+    #[test]
+    fn more_blocks_whenever_undecided_spend_what_they_are_said_to() {
+        for blocks in [10, 16] {
+            let design = extended(0.2, blocks, 3 * blocks);
+            let rate = crate::plan::error_rate(&design);
+            assert!((rate - 0.2 * (2.0 - 1.0 / 3.0)).abs() < 1e-9);
+            let tally = run(terms(QUIET, 0.0, &design), 0..120);
+            let wrong = tally.better + tally.worse;
+            println!(
+                "a plan of {blocks} blocks, extended to {}: {tally:?}",
+                3 * blocks
+            );
+            assert!((25..=55).contains(&wrong), "{blocks}: {tally:?}");
+        }
+    }
+
+    #[test]
+    fn more_blocks_take_no_verdict_back_and_find_what_the_plan_did_not() {
+        for blocks in [10, 16] {
+            let (longer, planned) = (extended(0.05, blocks, 40), extended(0.05, blocks, blocks));
+            let end = |design: &Design, seed| play(terms(REFERENCE, -0.04, design), seed).0[0];
+            let (mut kept, mut found) = (0, 0);
+            for seed in 0..25 {
+                let more = end(&longer, seed);
+                match end(&planned, seed) {
+                    Some(fell) => {
+                        assert_eq!(more, Some(fell), "seed {seed}");
+                        kept += 1;
+                    }
+                    None => found += u32::from(more.is_some_and(|fell| fell.1 as u32 > blocks)),
+                }
+            }
+            assert!(kept > 0 && found > 0, "{blocks}: {kept} {found}");
+        }
     }
 
     /// Were the error not spent, or spent twice, this would tell: 24 of 120 are expected, give or take 4.

@@ -7,6 +7,7 @@
 //!   contrast   a block as one number    score      what it says, however wild     plan   when to look
 //!   inversion  the interval of a test
 //!   coin       all that chance decided  boundary   how far chance goes            path   what was crossed when
+//! apart      two runs of the same arms, not interleaved
 //! once       figures that others took: one look, less said where the order was not random
 //! stability  odd trials of one arm     gates      what makes an arm fail
 //! headline   what all metrics of an arm come to, in one word
@@ -32,6 +33,7 @@ use record::verdict::{Comparison, Judgement, Pair, VERSION, Verdict};
 use crate::pair::Measured;
 use crate::rule::Series;
 
+pub mod apart;
 mod boundary;
 pub mod bounds;
 pub mod campaign;
@@ -93,7 +95,7 @@ pub fn judge(run: &Run) -> Judgement {
         setbacks: warnings::setbacks(run, &measured, &gates),
         warnings: warnings::of(run, &measured, &comparisons),
         headlines: headline::of(run, &measured, &comparisons),
-        any_false: (chances as f64 * run.plan.design.error_rate).min(1.0),
+        any_false: (chances as f64 * plan::error_rate(&run.plan.design)).min(1.0),
         gates,
         tables: table::of(run, &measured),
         curves: curves::of(run, &measured),
@@ -103,7 +105,7 @@ pub fn judge(run: &Run) -> Judgement {
     }
 }
 
-/// Whether a workload's primary metric is decided for all arms, or never will be, so that it needs no more blocks.
+/// Whether a workload's primary metric is decided for all arms, so that it needs no more blocks.
 ///
 /// Never so before the plan's `min_blocks`, because the rule does not decide before its first look.
 pub fn is_decided(judgement: &Judgement, workload: &str) -> bool {
@@ -111,8 +113,7 @@ pub fn is_decided(judgement: &Judgement, workload: &str) -> bool {
         comparison.workload == workload && comparison.spec.role == Role::Primary
     };
     let mut primaries = judgement.comparisons.iter().filter(primary).peekable();
-    primaries.peek().is_some()
-        && primaries.all(|primary| primary.verdict != Verdict::Undecided || primary.spent >= 1.0)
+    primaries.peek().is_some() && primaries.all(|primary| primary.verdict != Verdict::Undecided)
 }
 
 fn compare(run: &Run, measured: &Measured<'_>) -> Vec<Comparison> {

@@ -117,6 +117,7 @@ fn by_the_rule(pairs: &[Pair], direction: Direction, terms: Terms) -> Finding {
         error_rate: terms.error_rate,
         min_blocks: blocks,
         max_blocks: blocks,
+        more_blocks: 0,
         seed: terms.seed,
     };
     let found = rule::decide(&[Series { pairs, direction }], &design, "once").remove(0);
@@ -280,7 +281,7 @@ fn is_refuted(values: &[f64], shift: f64, coins: &Coins, rate: f64) -> bool {
         .filter(|other| other.abs() >= least)
         .count();
     // The signs that really fell are one of all ways, and are counted where they are not among the rows.
-    let itself = usize::from(!coins.is_whole);
+    let itself = coins.beside(values.len());
     let allowed = (rate * coins.rows() as f64 + 1e-9).floor() as usize;
     sum != 0.0 && itself + as_far <= allowed
 }

@@ -103,7 +103,9 @@ impl Watch {
             observed.push(sum);
         }
         let sizes: Vec<f64> = observed.iter().map(|sum| sum.abs()).collect();
-        let crossed = self.boundary.look(course.coins, &paths, &sizes, spent);
+        let crossed = self
+            .boundary
+            .look(course.coins.beside(look.blocks), &paths, &sizes, spent);
         for ((before, crosses), sum) in self.crossed.iter_mut().zip(crossed).zip(observed) {
             if crosses && before.is_none() && sum != 0.0 {
                 *before = Some(sum.signum());
@@ -151,7 +153,13 @@ fn is_crossed(contrasts: &Contrasts, shift: f64, course: Course<'_>) -> bool {
     course.looks.iter().any(|look| {
         let (paths, sum) = standardised(&contrasts.values, shift, course, look.blocks);
         let spent = course.error_rate * look.information;
-        sum != 0.0 && boundary.look(course.coins, &paths, &[sum.abs()], spent)[0]
+        sum != 0.0
+            && boundary.look(
+                course.coins.beside(look.blocks),
+                &paths,
+                &[sum.abs()],
+                spent,
+            )[0]
     })
 }
 
@@ -171,6 +179,7 @@ mod tests {
             error_rate: 0.01,
             min_blocks: 8,
             max_blocks,
+            more_blocks: 0,
             seed: 1,
         }
     }

@@ -4,10 +4,15 @@
 //! looks   every block from the plan's min_blocks to 24, then every second one, and the last;
 //!         none before both orders of the arms have occurred
 //! spent   a(n) = error rate * (n / max_blocks)^1.25
+//!         of a run that ended undecided and was given more blocks: error rate * (2 - max_blocks / n) from there on
 //! ```
 //! The error is spent by counts alone, and so cannot favour an arm. Spending it sooner where noise is small saves a few blocks
 //! on quiet machines and costs power on all others: with the pace of its source, (margin / noise)^2 / 28 a block, 1872 of 2000
 //! differences of one margin were found after 85 blocks on average; evenly 1906 after 81; a little late, as here, 1924 after 81.
+//!
+//! More blocks cannot be had for nothing: at the plan's last block the error rate is spent. Whoever gives a run more has seen that it
+//! is undecided, and may choose the number by what he saw; so neither looks nor spending beyond the plan's end depend on that number.
+//! It only says where they stop. The whole, however often a run is given more, spends less than twice the error rate.
 
 use record::plan::{Design, Plan};
 
@@ -66,21 +71,45 @@ pub fn never_swapped(plan: &Plan) -> Vec<(&str, &str)> {
 
 fn due(blocks: u32, design: &Design) -> impl Iterator<Item = u32> {
     let (first, last) = (design.min_blocks.max(1), design.max_blocks);
-    let is_due = move |n: &u32| *n <= EACH || (*n - EACH).is_multiple_of(2) || *n == last;
-    (first..=blocks.min(last)).filter(is_due)
+    let is_due = move |n: &u32| match n.checked_sub(last) {
+        Some(beyond) => beyond <= EACH || beyond.is_multiple_of(2),
+        None => *n <= EACH || (*n - EACH).is_multiple_of(2),
+    };
+    (first..=blocks.min(design.most_blocks())).filter(is_due)
 }
 
+/// The share of the plan's error rate that is spent by so many blocks.
 fn information(blocks: u32, design: &Design) -> f64 {
-    (f64::from(blocks) / f64::from(design.max_blocks)).powf(LATE)
+    let (blocks, planned) = (f64::from(blocks), f64::from(design.max_blocks));
+    if blocks <= planned {
+        (blocks / planned).powf(LATE)
+    } else {
+        2.0 - planned / blocks
+    }
+}
+
+/// The chance of a wrong "better" or "worse" that a run accepts: the plan's, and what the blocks cost that it was given later.
+pub fn error_rate(design: &Design) -> f64 {
+    design.error_rate * information(design.most_blocks(), design)
+}
+
+/// The block at which a run ends that is given blocks up to `wanted`: one after which is looked.
+pub fn last_look(design: &Design, wanted: u32) -> u32 {
+    let endless = Design {
+        more_blocks: wanted,
+        ..design.clone()
+    };
+    let mut due = due(wanted.saturating_add(1), &endless);
+    due.find(|look| wanted <= *look).unwrap_or(wanted)
 }
 
 /// The fewest blocks after which a difference can be told at all: by then the coins must have fallen in more ways
-/// than may be mistaken for one. `None` when the plan's most is too few.
+/// than may be mistaken for one. `None` when the run's most is too few.
 pub fn smallest(error_rate: f64, design: &Design) -> Option<u32> {
     let first = design.min_blocks.max(1);
     // All coins one way, or all the other.
     let chance = |blocks: u32| (-f64::from(blocks - 1)).exp2();
-    (first..=design.max_blocks)
+    (first..=design.most_blocks())
         .find(|blocks| chance(*blocks) <= error_rate * information(*blocks, design))
 }
 
@@ -136,6 +165,7 @@ mod tests {
             error_rate: 0.01,
             min_blocks,
             max_blocks,
+            more_blocks: 0,
             seed: 1,
         }
     }
@@ -154,6 +184,32 @@ mod tests {
         let spent = |index: usize| (looks[index].blocks, looks[index].information);
         assert_eq!(spent(0), (8, (8.0f64 / 60.0).powf(1.25)));
         assert_eq!(spent(looks.len() - 1), (60, 1.0));
+    }
+
+    /// Whoever chooses the number of more blocks may have seen all figures, so that nothing else may depend on it.
+    #[test]
+    fn how_many_more_blocks_there_are_changes_no_look_and_no_spending() {
+        let with = |more_blocks| Design {
+            more_blocks,
+            ..design(4, 10)
+        };
+        let second: Vec<f64> = (0..80).map(|n| f64::from(n % 2 * 2 - 1)).collect();
+        let long = looks(&second, &with(70));
+        for more in [0, 1, 7, 30] {
+            let some = looks(&second, &with(more));
+            assert_eq!(some, long[..some.len()], "{more} more");
+            assert_eq!(some.last().unwrap().blocks as u32, 10 + more);
+        }
+        let spent: Vec<f64> = long.iter().map(|look| look.information).collect();
+        assert!(spent.is_sorted() && spent.iter().all(|share| *share < 2.0));
+        let rate = |more| (error_rate(&with(more)) * 1e6).round() / 1e4;
+        assert_eq!([rate(0), rate(10), rate(10_000)], [1.0, 1.5, 1.999]);
+    }
+
+    #[test]
+    fn a_longer_run_ends_with_a_look() {
+        let ends = |more: u32| last_look(&design(4, 10), 10 + more) - 10;
+        assert_eq!([1u32, 24, 25, 26].map(ends), [1, 24, 26, 26]);
     }
 
     #[test]

@@ -64,6 +64,7 @@ mod tests {
             error_rate: 0.05,
             min_blocks: 4,
             max_blocks,
+            more_blocks: 0,
             seed: 0,
         };
         let terms = Terms {

@@ -15,7 +15,7 @@
 //! ten; that is `stability`'s.
 
 use record::metric::Direction;
-use record::plan::Design;
+use record::plan::{Design, MOST_BLOCKS};
 use record::units::{show_change, significant};
 use record::verdict::{Pair, Shift, Verdict};
 
@@ -56,7 +56,7 @@ pub struct Finding {
     pub noise: Option<f64>,
     /// What being second in a block does to a trial, as a share.
     pub slot: Option<f64>,
-    /// Share of the error rate that has been spent; at 1 no more blocks can decide.
+    /// Share of the plan's error rate that has been spent; above 1 where the run was given more blocks than the plan's.
     pub spent: f64,
     /// Blocks more that would settle an undecided one; `None` where it is not undecided, or nothing would.
     pub more: Option<u32>,
@@ -185,10 +185,10 @@ impl Route {
         let second: Vec<f64> = primary.pairs.iter().map(second).collect();
         let share = if shared { 0.5 } else { 1.0 };
         Route {
-            coins: Coins::throw(
+            coins: Coins::throw_on(
                 &format!("signs\n{}\n{key}", design.seed),
                 blocks,
-                design.max_blocks as usize,
+                (design.max_blocks as usize, design.most_blocks() as usize),
             ),
             looks: plan::looks(&second, design),
             second,
@@ -385,19 +385,20 @@ fn explain(
             };
             let outlook = outlook(contrasts, centre, (design, route));
             let so_far = contrasts.values.len() as u32;
-            format!("{reach}{}", outlook.words(so_far, design.max_blocks))
+            format!("{reach}{}", outlook.words(so_far, design.most_blocks()))
         }
     }
 }
 
+/// So many blocks nobody would run.
+const HOPELESS: u32 = MOST_BLOCKS / 2;
+
 /// What would settle it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outlook {
-    /// The error rate is spent: nothing in this run.
-    Spent,
-    /// So many blocks in all, which the plan allows.
+    /// So many blocks in all, which the run may have.
     Within(u32),
-    /// So many blocks in all, more than the plan allows.
+    /// So many blocks in all, more than the run may have.
     Beyond(u32),
     /// No number of blocks that anyone would run.
     Never,
@@ -409,23 +410,20 @@ impl Outlook {
             Self::Within(blocks) | Self::Beyond(blocks) => {
                 Some(blocks.saturating_sub(so_far).max(1))
             }
-            Self::Spent | Self::Never => None,
+            Self::Never => None,
         }
     }
 
     fn words(self, so_far: u32, most: u32) -> String {
         match self {
-            Self::Spent => {
-                "the error rate is spent (begin a new run with another seed to go on)".into()
-            }
             Self::Within(blocks) => format!(
                 "about {} blocks more would settle it at this noise",
                 blocks.saturating_sub(so_far).max(1)
             ),
             Self::Beyond(blocks) => format!(
-                "about {} blocks would settle it at this noise (raise max_blocks from {most}, or \
-                 make the window longer)",
-                blocks.max(so_far + 1),
+                "about {blocks} blocks would settle it at this noise, and it ends at {most} (bakeoff run PLAN \
+                 --more-blocks {}, or make the window longer)",
+                blocks - most,
             ),
             Self::Never => {
                 "more blocks of this noise would not settle it (make the window longer)".into()
@@ -442,19 +440,18 @@ fn outlook(contrasts: &Contrasts, centre: f64, (design, route): (&Design, &Route
         .collect();
     let noise = scale(&around).max(planning_scale(&around));
     let so_far = contrasts.values.len() as u32;
-    let fewest = plan::smallest(route.error_rate, design)
-        .unwrap_or_else(|| plan::shortest(route.error_rate));
-    let wanted = plan::expected(noise, centre, contrasts.margin, design.error_rate).max(fewest);
-    let spent = route
-        .looks
-        .last()
-        .is_some_and(|look| look.information >= 1.0);
+    // As if it might have any number of blocks: those beyond the plan's spend a little more.
+    let endless = Design {
+        more_blocks: MOST_BLOCKS,
+        ..design.clone()
+    };
+    let fewest = plan::smallest(route.error_rate, &endless).unwrap_or(u32::MAX);
+    let wanted = plan::expected(noise, centre, contrasts.margin, design.error_rate)
+        .max(fewest)
+        .max(so_far + 1);
     match wanted {
-        _ if spent && so_far < design.max_blocks => Outlook::Spent,
-        blocks if blocks <= design.max_blocks && so_far < design.max_blocks => {
-            Outlook::Within(blocks)
-        }
-        blocks if blocks < 5000 => Outlook::Beyond(blocks),
+        blocks if blocks <= design.most_blocks() => Outlook::Within(blocks),
+        blocks if blocks < HOPELESS => Outlook::Beyond(blocks),
         _ => Outlook::Never,
     }
 }
@@ -471,6 +468,7 @@ mod tests {
         error_rate: 0.05,
         min_blocks: 4,
         max_blocks: 30,
+        more_blocks: 0,
         seed: 7,
     };
 
@@ -528,7 +526,7 @@ mod tests {
         check(
             &around(1.01, 0.03, 20),
             &expect![
-                "undecided 1.0096 [0.9951, 1.0252]: anything from -0.49 % to +2.52 % fits the blocks: about 80 blocks would settle it at this noise (raise max_blocks from 30, or make the window longer)"
+                "undecided 1.0096 [0.9951, 1.0252]: anything from -0.49 % to +2.52 % fits the blocks: about 80 blocks would settle it at this noise, and it ends at 30 (bakeoff run PLAN --more-blocks 50, or make the window longer)"
             ],
         );
         check(

@@ -17,6 +17,7 @@ use record::verdict::{Comparison, Gate, Verdict};
 
 use crate::differ;
 use crate::pair::Measured;
+use crate::plan;
 use crate::speedup;
 use crate::table::{faults, mean, total, voids};
 
@@ -46,6 +47,7 @@ pub(crate) fn of(run: &Run, measured: &Measured<'_>, comparisons: &[Comparison])
     let mut warnings = Vec::new();
     warnings.extend(charged_per_byte(run));
     warnings.extend(missing_evidence(run));
+    warnings.extend(extended(run));
     for workload in workloads(run) {
         warnings.extend(few_blocks(run, measured, workload));
         warnings.extend(unserved(run, measured, workload));
@@ -155,6 +157,22 @@ fn missing_blocks(run: &Run, measured: &Measured<'_>, workload: &str) -> Option<
     })
 }
 
+/// What it cost that the run was given more blocks.
+fn extended(run: &Run) -> Option<String> {
+    let design = &run.plan.design;
+    let percent = |share: f64| significant(share * 100.0, 2);
+    (design.more_blocks > 0).then(|| {
+        format!(
+            "the run was given more blocks after it had ended undecided: {} where the plan has {} (a wrong verdict has a chance of \
+             at most {} %, where the plan says {} %)",
+            design.most_blocks(),
+            design.max_blocks,
+            percent(plan::error_rate(design)),
+            percent(design.error_rate),
+        )
+    })
+}
+
 /// Fewer whole blocks than the plan wants at least.
 fn few_blocks(run: &Run, measured: &Measured<'_>, workload: &str) -> Option<String> {
     let (begun, incomplete) = measured.begun_and_incomplete(run, workload);
@@ -185,7 +203,8 @@ fn invalidated(run: &Run, workload: &str) -> Option<String> {
             | Event::Started { .. }
             | Event::Ended { .. }
             | Event::Looked { .. }
-            | Event::Closed { .. } => {}
+            | Event::Closed { .. }
+            | Event::Extended { .. } => {}
         }
     }
     let told = |(block, reasons): (&u32, &Vec<&str>)| {

@@ -13,7 +13,7 @@ use super::FailOn;
     reason = "each is a flag of the command line, and they are free of one another"
 )]
 pub struct JudgeArgs {
-    /// A run directory; or files and directories of figures, `ARM=PATH` where the arm is not in them
+    /// A run directory, or several, `NAME=DIR`; or files and directories of figures, `ARM=PATH` where the arm is not in them
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<String>,
     /// Exit with status 1 when any arm has this verdict, with 2 when that cannot be told

@@ -19,7 +19,7 @@ const METRICS: usize = 100;
 const FIGURES: usize = 2000;
 
 /// Names that a baseline is likely to have.
-const BASELINES: [&str; 7] = [
+pub(crate) const BASELINES: [&str; 7] = [
     "baseline", "base", "before", "old", "control", "main", "master",
 ];
 

@@ -77,7 +77,7 @@ pub(super) fn find(paths: &[String], problems: &mut Vec<Problem>) -> Vec<Source>
 }
 
 /// `ARM=FILE`, unless a file has that very name.
-fn split(typed: &str) -> (Option<&str>, PathBuf) {
+pub(super) fn split(typed: &str) -> (Option<&str>, PathBuf) {
     match typed.split_once('=') {
         Some((arm, path)) if !arm.is_empty() && !Path::new(typed).exists() => {
             (Some(arm), PathBuf::from(path))
@@ -187,7 +187,7 @@ fn without_copies(mut sources: Vec<Source>) -> Vec<Source> {
     sources
 }
 
-fn name(path: &Path) -> String {
+pub(super) fn name(path: &Path) -> String {
     let name = path.file_name().or_else(|| path.parent()?.file_name());
     name.map_or_else(
         || path.display().to_string(),

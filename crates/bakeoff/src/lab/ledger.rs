@@ -10,6 +10,8 @@ use record::trial::Trial;
 pub(crate) struct Ledger {
     opening: Option<Opening>,
     closed: bool,
+    /// Blocks that the run may have in all, where it was given more than its plan's.
+    most: Option<u32>,
     looked: u32,
     trials: Vec<Trial>,
     ended: BTreeMap<u32, Vec<Ending>>,
@@ -41,6 +43,7 @@ impl Ledger {
                 } => ledger.strike(workload, *block, trials),
                 Event::Looked { blocks, .. } => ledger.look(*blocks),
                 Event::Closed { .. } => ledger.closed = true,
+                Event::Extended { to, .. } => ledger.extend(*to),
                 Event::Resumed { .. } => {}
             }
         }
@@ -53,6 +56,16 @@ impl Ledger {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
+    }
+
+    /// Blocks that the run may have in all, where it was given more than its plan's.
+    pub(crate) fn most(&self) -> Option<u32> {
+        self.most
+    }
+
+    /// Notes that the run goes on, to a later block.
+    pub(crate) fn extend(&mut self, most: u32) {
+        (self.most, self.closed) = (Some(most), false);
     }
 
     /// Blocks that the last look covered.

@@ -242,7 +242,7 @@ fn mean_trial(entries: &[Entry], workload: &str) -> Option<Duration> {
                 }
             }
             // Time between two sessions is not a trial's.
-            Event::Resumed { .. } => began.clear(),
+            Event::Resumed { .. } | Event::Extended { .. } => began.clear(),
             Event::Started { .. }
             | Event::Ended { .. }
             | Event::Opened(_)
@@ -271,6 +271,7 @@ mod tests {
             error_rate: 0.01,
             min_blocks: 2,
             max_blocks,
+            more_blocks: 0,
             seed: 1,
         };
         assert_eq!((smallest(&design(5)), enough(&design(5))), (None, 9));

@@ -10,7 +10,6 @@
 //! Status 0 is an answer: what was looked for could have been found, and was not.
 
 use anyhow::{Result, bail};
-use record::journal::Event;
 use record::metric::Role;
 use record::rundir::Run;
 use record::verdict::{Comparison, Conclusion, Judgement, Verdict};
@@ -151,8 +150,7 @@ fn watched(judgement: &Judgement, fail_on: FailOn) -> impl Iterator<Item = &Comp
 }
 
 fn is_over(run: &Run) -> bool {
-    let mut events = run.entries.iter().map(|entry| &entry.event);
-    events.any(|event| matches!(event, Event::Closed { .. }))
+    run.closed().is_some()
 }
 
 /// Workloads on which the baseline gave no figure, so that nothing is known of the others.

@@ -1,7 +1,8 @@
-//! `judge`: the verdict of a run directory, computed again from its records, or of figures that
-//! another tool measured.
+//! `judge`: the verdict of a run directory, computed again from its records; of several run directories, one against the other; or of
+//! figures that another tool measured.
 
 mod figures;
+mod runs;
 mod words;
 
 use std::path::Path;
@@ -16,36 +17,58 @@ use crate::out;
 
 /// Judges; nothing that is judged is changed.
 pub(super) fn judge(args: &JudgeArgs, json: bool) -> Result<End> {
-    if foreign::is_own_run(&args.paths) {
-        refuse_options(args)?;
-        return own_run(Path::new(&args.paths[0]), args, json);
+    let own = foreign::own_runs(&args.paths);
+    match &own[..] {
+        [] => figures::judge(args, json),
+        _ if own.len() < args.paths.len() => bail!(
+            "run directories and figures of other tools in one question: {} (give either)",
+            args.paths.join(" ")
+        ),
+        [run] => {
+            refuse_options(&[alone(args), chosen(args)].concat(), &args.paths)?;
+            own_run(&run.dir, args, json)
+        }
+        runs => {
+            refuse_options(&chosen(args), &args.paths)?;
+            runs::judge(runs, args, json)
+        }
     }
-    figures::judge(args, json)
 }
 
-/// A run has its plan, which says all that figures of other tools do not. A margin that was chosen after the figures
-/// were seen has no error rate.
-fn refuse_options(args: &JudgeArgs) -> Result<()> {
-    let typed = [
+/// Options that ask a run nothing which its plan has not answered, but may choose among the figures of several.
+fn alone(args: &JudgeArgs) -> Vec<(bool, &'static str)> {
+    vec![
         (args.baseline.is_some(), "--baseline"),
         (!args.metric.is_empty(), "--metric"),
+        (args.seed.is_some(), "--seed"),
+    ]
+}
+
+/// Options that a run's plan has answered before there were figures.
+fn chosen(args: &JudgeArgs) -> Vec<(bool, &'static str)> {
+    vec![
         (args.higher_is_better, "--higher-is-better"),
         (args.lower_is_better, "--lower-is-better"),
         (args.margin.is_some(), "--margin"),
         (args.error_rate.is_some(), "--error-rate"),
         (args.samples_are_runs, "--samples-are-runs"),
-        (args.seed.is_some(), "--seed"),
-    ];
+    ]
+}
+
+/// A run has its plan, which says all that figures of other tools do not. A margin that was chosen after the figures
+/// were seen has no error rate.
+fn refuse_options(options: &[(bool, &str)], paths: &[String]) -> Result<()> {
+    let typed = options.iter();
     let typed: Vec<&str> = typed
         .into_iter()
-        .filter_map(|(is_typed, name)| is_typed.then_some(name))
+        .filter_map(|(is_typed, name)| is_typed.then_some(*name))
         .collect();
     if !typed.is_empty() {
         bail!(
             "a run is judged by the plan that it was made by, because what is chosen after the figures are seen has no \
              error rate: {} with {} (leave it out, or run a plan that says so)",
             typed.join(", "),
-            args.paths[0]
+            paths.join(" ")
         );
     }
     Ok(())

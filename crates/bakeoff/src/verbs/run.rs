@@ -15,11 +15,12 @@ use record::file;
 use record::plan::{self, MachineKind, Plan};
 use record::rundir::{self, Run, RunDir};
 use record::verdict::Judgement;
-use serde_json::json;
 
 use super::{End, gate, read_plan, report};
 use crate::cli::RunArgs;
 use crate::greeting;
+use crate::json_lines;
+use crate::lab::extend::Extension;
 use crate::lab::repeat::Repeated;
 use crate::lab::{self, Finish, Lab};
 use crate::out;
@@ -56,17 +57,45 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
         jobs: args.jobs,
         json,
     };
+    if args.more_blocks.is_some() && !out.join("plan.toml").exists() {
+        bail!(
+            "--more-blocks without a run: {} (leave it out, or name the run's directory with --out DIR)",
+            out.display()
+        );
+    }
     let dir = RunDir::open(&out, &text)?;
-    let finish = carry_out(&setting, &plan, &text, &dir)?;
+    refuse_another_plan(&dir, &text)?;
+    let extension = match args.more_blocks {
+        Some(more) => Some(extend(&dir, more)?),
+        None => None,
+    };
+    let place = Place {
+        dir: &dir,
+        extension,
+        model: None,
+    };
+    let finish = carry_out(&setting, &plan, &text, place)?;
     let finish = match (finish, &args.models) {
         (Finish::Complete, Some(model)) => models::vary(&setting, (&plan, &text), &dir, model)?,
         (finish, _) => finish,
     };
+    let (run, judgement) = tell(&dir, args, json)?;
+    match finish {
+        Finish::Complete => end(&run, &judgement, args),
+        Finish::Interrupted => bail!(
+            "interrupted; nothing is lost: go on with bakeoff run {}",
+            again(args).join(" ")
+        ),
+    }
+}
+
+/// Judges what is there, writes the reports and prints what was asked for.
+fn tell(dir: &RunDir, args: &RunArgs, json: bool) -> Result<(Run, Judgement)> {
     let run = rundir::load(dir.path(), &workload::check)?;
     let judgement = verdict::judge(&run);
-    let page = report::write(&dir, &run, &judgement)?;
+    let page = report::write(dir, &run, &judgement)?;
     if json {
-        let all = json!({ "judgement": judgement, "models": run.models, "report": page });
+        let all = json_lines::verdict(&judgement, run.models.as_ref(), &page);
         out::line(&all.to_string());
     } else {
         out::text(&::report::terminal(&run, &judgement, report::width()));
@@ -78,13 +107,7 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     if args.a_a {
         rig::tell(&run, &judgement, json)?;
     }
-    match finish {
-        Finish::Complete => end(&run, &judgement, args),
-        Finish::Interrupted => bail!(
-            "interrupted; nothing is lost: go on with bakeoff run {}",
-            again(args).join(" ")
-        ),
-    }
+    Ok((run, judgement))
 }
 
 /// A run whose baseline never gave a figure has no answer, with a gate or without.
@@ -94,6 +117,13 @@ fn end(run: &Run, judgement: &Judgement, args: &RunArgs) -> Result<End> {
         bail!("nothing to compare: {}", failed.join("; "));
     }
     gate::gate(run, judgement, args.fail_on)
+}
+
+/// More blocks for the run in a directory.
+fn extend(dir: &RunDir, more: u32) -> Result<Extension> {
+    let run = rundir::load(dir.path(), &workload::check)?;
+    lab::extend::extend(&run, &verdict::judge(&run), more)
+        .with_context(|| format!("run in {}", dir.path().display()))
 }
 
 /// What all runs of one call share.
@@ -107,10 +137,19 @@ struct Setting<'s> {
     json: bool,
 }
 
+/// One run of a call.
+struct Place<'p> {
+    dir: &'p RunDir,
+    extension: Option<Extension>,
+    /// The emulated CPU, where it is not the run's own.
+    model: Option<&'p str>,
+}
+
 /// Prepares a plan's machine, and runs what is left of it in its directory.
-fn carry_out(setting: &Setting<'_>, plan: &Plan, text: &str, dir: &RunDir) -> Result<Finish> {
+fn carry_out(setting: &Setting<'_>, plan: &Plan, text: &str, place: Place<'_>) -> Result<Finish> {
+    let dir = place.dir;
     refuse_another_plan(dir, text)?;
-    let show = Show::new(setting.json);
+    let show = Show::of_model(setting.json, place.model);
     let (sources, interrupted) = (&setting.sources, &*setting.interrupted);
     let prepared = prepare::prepare((plan, setting.file), sources, &show, interrupted)?;
     let jobs = jobs::settle(setting.jobs, plan, &*prepared.machine)?;
@@ -124,6 +163,7 @@ fn carry_out(setting: &Setting<'_>, plan: &Plan, text: &str, dir: &RunDir) -> Re
         greeting: &greeting::host(),
         interrupted,
         jobs,
+        extension: place.extension,
         show: &|news| show.tell(news),
     };
     let ended = lab::run(&lab, prepared.opening(plan, text));
@@ -174,9 +214,19 @@ fn refuse_another_plan(dir: &RunDir, text: &str) -> Result<()> {
             .get(line)
             .map_or("nothing".into(), |line| format!("`{line}`"))
     };
+    let is_limit = |lines: &[&str]| {
+        lines
+            .get(line)
+            .is_some_and(|one| one.contains("max_blocks"))
+    };
+    let remedy = if is_limit(&old) {
+        ", and use --more-blocks once it has ended undecided"
+    } else {
+        ""
+    };
     bail!(
         "the plan changed since this run began, line {}: was {}, is {} \
-         (put it back, or begin a new run with --out DIR; the run is in {})",
+         (put it back{remedy}, or begin a new run with --out DIR; the run is in {})",
         line + 1,
         show(&old),
         show(&new),

@@ -201,6 +201,7 @@ fn run_lab(run: &Path, machine: &Qemu) {
         greeting: &greeting(),
         interrupted: &interrupted,
         jobs: 1,
+        extension: None,
         show: &show,
     };
     lab::run(&lab, opening).unwrap();

@@ -100,17 +100,15 @@ fn a_loss_with_a_disturbed_block() {
 
 #[test]
 fn noise_that_leaves_all_open() {
-    check("undecided", |dir| {
-        run(dir, PLAN, World::new(1.02, 0.20, &[]))
-    });
+    let noisy = || World::new(1.02, 0.20, &[]);
+    check("undecided", |dir| run(dir, PLAN, noisy()));
 }
 
 #[test]
 fn an_arm_that_never_boots() {
     let dead = [Behaviour::Panics; 100];
-    check("failed", |dir| {
-        run(dir, PLAN, World::new(1.0, 0.001, &dead))
-    });
+    let dying = || World::new(1.0, 0.001, &dead);
+    check("failed", |dir| run(dir, PLAN, dying()));
 }
 
 #[test]

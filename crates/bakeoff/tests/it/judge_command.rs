@@ -7,6 +7,8 @@ use std::process::{Command, Output};
 use expect_test::{Expect, expect};
 use serde_json::Value;
 
+use crate::simulated_lab::World;
+
 type Files<'f> = &'f [(&'f str, &'f str)];
 
 fn judge(dir: &Path, files: Files<'_>, words: &[&str]) -> Output {
@@ -875,5 +877,104 @@ fn a_run_directory_has_its_own_terms() {
         &expect![[r#"
             bakeoff: a run is judged by the plan that it was made by, because what is chosen after the figures are seen has no error rate: --metric with run (leave it out, or run a plan that says so)
         "#]],
+    );
+}
+
+// ---- run directories ----
+
+/// Runs of the same two arms, `new` faster by one ratio before and by another after.
+fn two_runs(dir: &Path, change: impl FnOnce(&mut World)) {
+    let before = World::new(1.0, 0.002, &[]);
+    before.run(&dir.join("runs/a"), |_| false).unwrap();
+    let mut after = World::new(1.2, 0.002, &[]);
+    change(&mut after);
+    after.run(&dir.join("runs/b"), |_| false).unwrap();
+}
+
+#[test]
+fn two_run_directories_are_compared_arm_by_arm_and_told_apart_from_pairs() {
+    let dir = tempfile::tempdir().unwrap();
+    two_runs(dir.path(), |_| {});
+    let output = judge(dir.path(), &[], &["before=runs/a", "after=runs/b"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    let why = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{why}");
+    for line in [
+        "measured trials: 7 of old, 7 of new",
+        "baseline: before (by its name; --baseline chooses another)",
+        "- not interleaved: whatever changed on the machine",
+        "- before and after are the same as far as their directories tell",
+        "better: after than before in web-static throughput of new",
+        "undecided: after against before in web-static throughput of old",
+    ] {
+        assert!(said.contains(line), "{line}\n{said}");
+    }
+    let json = judge(
+        dir.path(),
+        &[],
+        &["runs/b", "runs/a", "--json", "--baseline", "a"],
+    );
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(
+        (&json["baseline"], &json["margin"]),
+        (&"a".into(), &0.02.into())
+    );
+    assert_eq!(json["comparisons"][1]["arm"], "b");
+    let some = judge(
+        dir.path(),
+        &[],
+        &["runs/a", "runs/b", "--metric", "throughp", "--json"],
+    );
+    let some: Value = serde_json::from_slice(&some.stdout).unwrap();
+    assert_eq!(
+        some["comparisons"][0]["metric"],
+        "web-static throughput of old"
+    );
+    let gate = judge(
+        dir.path(),
+        &[],
+        &[
+            "b=runs/b",
+            "a=runs/a",
+            "--baseline",
+            "b",
+            "--fail-on",
+            "worse",
+        ],
+    );
+    assert_eq!(gate.status.code(), Some(1));
+}
+
+#[test]
+fn runs_that_do_not_measure_the_same_are_refused_in_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    two_runs(dir.path(), |_| {});
+    let journal = dir.path().join("runs/b/journal.jsonl");
+    let text = std::fs::read_to_string(&journal).unwrap();
+    std::fs::write(&journal, text.replacen("\"fake\"", "\"another\"", 1)).unwrap();
+    let refused = |words: &[&str]| {
+        let output = judge(dir.path(), &[], words);
+        assert_eq!(
+            (output.status.code(), &output.stdout[..]),
+            (Some(2), &b""[..])
+        );
+        String::from_utf8(output.stderr).unwrap()
+    };
+    expect![[r#"
+        bakeoff: runs that do not measure the same: runs/a and runs/b: machine was fake, is another (run both as arms of one plan)
+    "#]]
+    .assert_eq(&refused(&["before=runs/a", "after=runs/b"]));
+    expect![[r#"
+        bakeoff: run directories and figures of other tools in one question: runs/a figures.csv (give either)
+    "#]]
+    .assert_eq(&refused(&["runs/a", "figures.csv"]));
+    expect![[r#"
+        bakeoff: two runs of one name: a (write NAME=runs/a)
+    "#]]
+    .assert_eq(&refused(&["a=runs/b", "runs/a"]));
+    let said = refused(&["runs/a", "runs/b", "--margin", "5%"]);
+    assert!(
+        said.contains("--margin with runs/a runs/b (leave it out"),
+        "{said}"
     );
 }

@@ -341,3 +341,55 @@ fn a_pattern_that_matches_on_no_arm_stops_the_run_after_its_first_block() {
         "{second}"
     );
 }
+
+/// What `bakeoff run plan.toml --json` and `words` print: the lines of standard output, and standard error.
+fn json_lines(dir: &Path, words: &[&str]) -> (Vec<serde_json::Value>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
+        .args(["run", "plan.toml", "--a-a", "--json"])
+        .args(words)
+        .env("XDG_CACHE_HOME", dir.join("cache"))
+        .current_dir(dir)
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let lines = lines.lines().map(serde_json::from_str);
+    (lines.collect::<Result<_, _>>().unwrap(), error)
+}
+
+#[test]
+fn with_json_standard_output_has_documented_lines_alone_and_progress_is_on_standard_error() {
+    if !can_run() {
+        return;
+    }
+    let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("plan.toml"), plan("1s")).unwrap();
+    let mut seen = BTreeSet::new();
+    let mut kinds = |lines: &[serde_json::Value]| -> BTreeSet<String> {
+        let kinds = lines.iter();
+        kinds
+            .map(|line| crate::json_schema::check_line(line, &mut seen))
+            .collect()
+    };
+    let (lines, error) = json_lines(dir.path(), &["--timings"]);
+    let all = ["event", "rig", "timings", "verdict"].map(String::from);
+    assert_eq!(kinds(&lines), BTreeSet::from(all));
+    assert!(
+        error.contains("  block  1  trial 001  web-static"),
+        "{error}"
+    );
+    assert!(error.contains("after block 2:"), "{error}");
+
+    let (lines, error) = json_lines(dir.path(), &["--more-blocks", "1"]);
+    assert!(kinds(&lines).contains("verdict"));
+    let extended = lines
+        .iter()
+        .find(|line| line["event"]["extended"]["to"] == 3);
+    assert!(extended.is_some(), "{lines:?}");
+    assert!(
+        error.contains("1 block more for an undecided run, 3 at the most"),
+        "{error}"
+    );
+}

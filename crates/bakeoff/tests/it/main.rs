@@ -12,6 +12,7 @@ mod damaged_runs;
 mod fuzz;
 mod gates;
 mod golden;
+mod json_schema;
 mod judge_command;
 mod load_command;
 mod load_hosts;

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bakeoff::lab::{self, Finish, Lab, News};
+use bakeoff::lab::{self, Finish, Lab, News, extend};
 use machine::fake::{Behaviour, FakeArm, FakeClock, FakeMachine};
 use record::journal::{self, Ending, Entry, Event, Opening};
 use record::plan::{self, Checks, Plan};
@@ -49,6 +49,8 @@ pub(crate) struct World {
     machine: FakeMachine,
     /// Trials at a time.
     pub(crate) jobs: usize,
+    /// More blocks for the run in the directory.
+    pub(crate) more_blocks: Option<u32>,
 }
 
 impl World {
@@ -87,6 +89,7 @@ impl World {
             plan,
             machine,
             jobs: 1,
+            more_blocks: None,
         }
     }
 
@@ -132,6 +135,10 @@ impl World {
             }
         };
         let dir = RunDir::open(dir, text)?;
+        let extend = |more| {
+            let run = rundir::load(dir.path(), &workload::check)?;
+            extend::extend(&run, &verdict::judge(&run), more)
+        };
         let lab = Lab {
             plan: &self.plan,
             dir: &dir,
@@ -140,6 +147,7 @@ impl World {
             greeting: &self.machine.greeting,
             interrupted: &interrupted,
             jobs: self.jobs,
+            extension: self.more_blocks.map(extend).transpose()?,
             show: &show,
         };
         lab::run(&lab, Self::opening())
@@ -286,6 +294,122 @@ fn an_arm_that_never_boots_is_given_up_and_said_so() {
     );
 }
 
+/// A world whose first 8 blocks do not suffice: the least noise of some that hides its difference.
+pub(crate) fn undecided(dir: &Path) -> World {
+    for (place, noise) in [0.06, 0.09, 0.13, 0.2].into_iter().enumerate() {
+        let (mut world, trial) = (World::new(1.05, noise, &[]), dir.join(format!("{place}")));
+        assert_eq!(world.run(&trial, |_| false).unwrap(), Finish::Complete);
+        if primary(&trial).0 == Verdict::Undecided {
+            for name in ["plan.toml", "journal.jsonl", "trials", "lock"] {
+                fs::rename(trial.join(name), dir.join(name)).unwrap();
+            }
+            fs::remove_dir_all(&trial).unwrap();
+            world.more_blocks = Some(12);
+            return world;
+        }
+        fs::remove_dir_all(&trial).unwrap();
+    }
+    panic!("each noise was too little");
+}
+
+#[test]
+fn a_run_that_ended_undecided_goes_on_with_more_blocks_and_says_the_price() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = undecided(dir.path());
+    let before = judged(dir.path());
+    let said = &before.comparisons[0].reason;
+    assert!(said.contains("bakeoff run PLAN --more-blocks "), "{said}");
+    assert_eq!(world.run(dir.path(), |_| false).unwrap(), Finish::Complete);
+    let run = rundir::load(dir.path(), &workload::check).unwrap();
+    let given = run.entries.iter().find_map(|entry| match &entry.event {
+        Event::Extended {
+            from,
+            to,
+            undecided,
+            error_rate,
+            ..
+        } => Some((*from, *to, undecided.clone(), (error_rate * 1e6).round())),
+        _ => None,
+    });
+    // 0.05 (2 - 8 / 20)
+    let want = (8, 20, vec!["web-static".to_string()], 80_000.0);
+    assert_eq!(given, Some(want));
+    let after = verdict::judge(&run);
+    let (first, then) = (&before.comparisons[0], &after.comparisons[0]);
+    assert!(
+        8 < then.blocks && then.decided_at.is_none_or(|at| 8 < at),
+        "{then:?}"
+    );
+    let end = match then.decided_at {
+        Some(at) => format!("decided after {at} blocks"),
+        None => "ended after 20 blocks, the most that it was given".into(),
+    };
+    assert_eq!(run.closed(), Some(&*end));
+    assert_eq!(then.pairs[..8], first.pairs, "what was measured stays");
+    let priced = |one: &String| {
+        one.contains(
+            "20 where the plan has 8 (a wrong verdict has a chance of at most 8.0 %, where",
+        )
+    };
+    assert!(after.warnings.iter().any(priced), "{:?}", after.warnings);
+    assert!((after.any_false - 0.08).abs() < 1e-6);
+}
+
+#[test]
+fn more_blocks_that_were_interrupted_go_on_without_being_asked_for_again() {
+    let (whole, broken) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    undecided(whole.path())
+        .run(whole.path(), |_| false)
+        .unwrap();
+    let mut world = undecided(broken.path());
+    let told = journal::read(&broken.path().join("journal.jsonl"))
+        .unwrap()
+        .len() as u32;
+    let finish = world
+        .run(broken.path(), |entries| entries == told + 8)
+        .unwrap();
+    assert_eq!(finish, Finish::Interrupted);
+    let why = world.run(broken.path(), |_| false).unwrap_err().to_string();
+    assert!(why.contains("not finished (leave it out"), "{why}");
+    world.more_blocks = None;
+    assert_eq!(
+        world.run(broken.path(), |_| false).unwrap(),
+        Finish::Complete
+    );
+    assert_eq!(primary(broken.path()), primary(whole.path()));
+    assert_eq!(judged(broken.path()), judged(whole.path()));
+}
+
+#[test]
+fn a_run_that_needs_no_more_blocks_gets_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::new(1.10, 0.002, &[]);
+    world.run(dir.path(), |_| false).unwrap();
+    world.more_blocks = Some(4);
+    let why = world.run(dir.path(), |_| false).unwrap_err().to_string();
+    assert_eq!(
+        why,
+        "--more-blocks for a run that is decided: 7 blocks (nothing is left to find out)"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = undecided(dir.path());
+    world.more_blocks = Some(9_999);
+    let why = world.run(dir.path(), |_| false).unwrap_err().to_string();
+    assert!(
+        why.starts_with("more than 10000 blocks in all: 10008 (at the most --more-blocks 9992)"),
+        "{why}"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::new(1.0, 0.001, &[Behaviour::Panics; 100]);
+    world.run(dir.path(), |_| false).unwrap();
+    world.more_blocks = Some(4);
+    let why = world.run(dir.path(), |_| false).unwrap_err().to_string();
+    assert!(
+        why.contains("did not end for want of blocks: no arm but the baseline"),
+        "{why}"
+    );
+}
+
 /// A world in which the hypervisor steals from some trials.
 pub(crate) fn robbed(trials: &[u32]) -> World {
     let mut world = World::new(0.95, 0.002, &[]);
@@ -382,7 +506,8 @@ fn a_disturbed_run_that_is_interrupted_anywhere_ends_as_if_it_had_not_been() {
             Event::Ended { .. }
             | Event::Looked { .. }
             | Event::Invalidated { .. }
-            | Event::Closed { .. } => true,
+            | Event::Closed { .. }
+            | Event::Extended { .. } => true,
             Event::Opened(_) | Event::Resumed { .. } | Event::Started { .. } => false,
         };
         let events = entries.into_iter().map(|entry| entry.event);
@@ -559,7 +684,7 @@ fn each_look_says_how_far_it_is() {
     );
     assert!(looks[5].contains("undecided, 6 blocks, "), "{looks:?}");
     assert!(
-        looks[5].ends_with(" more for a 2 % margin (the plan ends at 8)"),
+        looks[5].ends_with(" more for a 2 % margin (the run ends at 8)"),
         "{looks:?}"
     );
 }

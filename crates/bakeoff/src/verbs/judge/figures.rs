@@ -9,9 +9,9 @@ use verdict::once::{self, Finding, Terms};
 use super::words;
 use crate::cli::FailOn;
 use crate::cli::judge::{ERROR_RATE, JudgeArgs, MARGIN, SEED};
-use crate::foreign;
 use crate::foreign::compare::{Asked, Question};
 use crate::foreign::layout::{Layout, Order};
+use crate::foreign::{self, Figures};
 use crate::out;
 use crate::verbs::{End, check, gate, print_json};
 
@@ -27,12 +27,21 @@ pub(super) struct Answer<'q> {
 pub(super) fn judge(args: &JudgeArgs, json: bool) -> Result<End> {
     let figures = match foreign::read(&args.paths, &asked(args)) {
         Err(problems) if json => {
-            print_json(&json!({ "problems": check::told(&problems) }))?;
+            print_json(&json!({ "version": words::VERSION, "problems": check::told(&problems) }))?;
             return Ok(End::Refused);
         }
         read => read?,
     };
-    let terms = terms(args);
+    conclude(&figures, terms(args), args, json)
+}
+
+/// Answers all questions, and says so.
+pub(super) fn conclude(
+    figures: &Figures,
+    terms: Terms,
+    args: &JudgeArgs,
+    json: bool,
+) -> Result<End> {
     let share = Terms {
         error_rate: terms.error_rate / figures.questions.len() as f64,
         ..terms
@@ -46,12 +55,12 @@ pub(super) fn judge(args: &JudgeArgs, json: bool) -> Result<End> {
         })
         .collect();
     if json {
-        print_json(&words::json(&figures, &answers, terms))?;
+        print_json(&words::json(figures, &answers, terms))?;
     } else if args.markdown {
-        out::text(&words::markdown(&figures, &answers, terms));
+        out::text(&words::markdown(figures, &answers, terms));
     } else {
         let width = crate::verbs::report::width();
-        out::text(&words::terminal(&figures, &answers, terms, width));
+        out::text(&words::terminal(figures, &answers, terms, width));
     }
     gate(&answers, args.fail_on)
 }

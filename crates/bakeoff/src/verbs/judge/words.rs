@@ -13,6 +13,9 @@ use super::figures::Answer;
 use crate::foreign::Figures;
 use crate::foreign::layout::Layout;
 
+/// Version of the JSON; docs/json.md is its schema.
+pub(super) const VERSION: u32 = 1;
+
 const HEAD: [&str; 6] = ["metric", "arm", "verdict", "change", "interval", "from"];
 
 /// For a terminal of `width` columns.
@@ -108,7 +111,7 @@ pub(super) fn json(figures: &Figures, answers: &[Answer<'_>], terms: Terms) -> V
         })
     };
     json!({
-        "version": 1, "files": figures.files, "baseline": figures.baseline,
+        "version": VERSION, "files": figures.files, "baseline": figures.baseline,
         "margin": terms.margin, "error_rate": terms.error_rate, "seed": terms.seed,
         "remarks": remarks(figures, answers, terms),
         "comparisons": answers.iter().map(comparison).collect::<Vec<_>>(),

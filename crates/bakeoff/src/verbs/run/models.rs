@@ -14,7 +14,7 @@ use record::rundir::{self, MODELS, RunDir};
 use record::verdict::Judgement;
 
 use super::super::forecast;
-use super::{Setting, carry_out};
+use super::{Place, Setting, carry_out};
 use crate::lab::Finish;
 use crate::out;
 
@@ -29,16 +29,23 @@ pub(super) fn vary(
     let mut rows = Vec::new();
     for variation in [Variation::Model(model.clone()), Variation::NoMitigations] {
         let name = variation.name();
-        if !setting.json {
-            out::error_line(&format!("the same on another CPU: {name}"));
-        }
+        out::error_line(&format!("the same on another CPU: {name}"));
         let blocks = forecast::enough(&plan.design).min(plan.design.max_blocks);
         let text = plan::varied(text, &variation, blocks)?;
         let qemu = setting.sources.qemu.as_deref();
         let (text, plan) = super::super::check_plan(setting.file, text, qemu)?;
         let place = dir.path().join("models").join(folder(&name));
         let other = RunDir::open(&place, &text)?;
-        let finish = carry_out(setting, &plan, &text, &other)?;
+        let finish = carry_out(
+            setting,
+            &plan,
+            &text,
+            Place {
+                dir: &other,
+                extension: None,
+                model: Some(&name),
+            },
+        )?;
         if finish == Finish::Interrupted {
             return Ok(finish);
         }

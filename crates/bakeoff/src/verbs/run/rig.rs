@@ -20,6 +20,7 @@ use serde_json::json;
 use verdict::eprocess::{self, Rig};
 use verdict::plan;
 
+use crate::json_lines;
 use crate::out;
 
 /// Numbers of blocks for which the smallest difference is told.
@@ -57,7 +58,7 @@ pub(super) fn tell(run: &Run, judgement: &Judgement, json: bool) -> Result<()> {
             .iter()
             .map(|one| as_json(one, error_rate))
             .collect();
-        out::line(&json!({ "rig": evidence, "metrics": metrics }).to_string());
+        out::line(&json_lines::rig(&evidence, &metrics).to_string());
         return Ok(());
     }
     out::line(&format!(

@@ -6,6 +6,7 @@ use record::rundir::Run;
 use record::trial::{HostPhase, Outcome};
 use serde_json::json;
 
+use crate::json_lines;
 use crate::out;
 
 /// Medians over the measured trials of an arm, in host seconds.
@@ -20,7 +21,7 @@ pub(super) fn tell(run: &Run, json: bool) {
         let rows = rows(run, &workload.id);
         if json {
             let phases: Vec<_> = rows.iter().map(as_json).collect();
-            out::line(&json!({ "timings": workload.id, "phases": phases }).to_string());
+            out::line(&json_lines::timings(&workload.id, &phases).to_string());
         } else {
             out::text(&text(run, &workload.id, &rows));
         }

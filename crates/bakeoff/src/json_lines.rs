@@ -1,0 +1,34 @@
+//! The lines that `run --json` prints, one JSON object each: docs/json.md is their schema.
+
+use record::journal::Entry;
+use record::models::Models;
+use record::verdict::Judgement;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Version of the lines: a key that goes or means something else makes a new one; a key that comes does not.
+pub const VERSION: u32 = 1;
+
+/// An entry of the journal, of the run itself or of one on another emulated CPU.
+pub fn event(entry: &Entry, model: Option<&str>) -> Value {
+    json!({
+        "version": VERSION, "kind": "event", "model": model, "at": entry.at, "event": entry.event,
+    })
+}
+
+/// What was found: the last line, unless `--timings` or `--a-a` asked for more.
+pub fn verdict(judgement: &Judgement, models: Option<&Models>, page: &Path) -> Value {
+    json!({
+        "version": VERSION, "kind": "verdict", "judgement": judgement, "models": models, "report": page,
+    })
+}
+
+/// Where the host's time of a workload's trials goes.
+pub fn timings(workload: &str, phases: &[Value]) -> Value {
+    json!({ "version": VERSION, "kind": "timings", "workload": workload, "phases": phases })
+}
+
+/// What an A/A run says of its machine.
+pub fn rig(rig: &Value, metrics: &[Value]) -> Value {
+    json!({ "version": VERSION, "kind": "rig", "rig": rig, "metrics": metrics })
+}

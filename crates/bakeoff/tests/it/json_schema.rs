@@ -1,0 +1,256 @@
+//! docs/json.md against what is printed: every key that comes out stands there.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use bakeoff::json_lines;
+use machine::fake::Behaviour;
+use record::curve::{Curve, Point, Shape};
+use record::journal;
+use record::metric::Direction;
+use record::models::{Finding, ModelRow, Models, Standing};
+use record::verdict::{ArmCurve, Judgement, Scaling, ScalingLaw, ScalingStep, Spread, Verdict};
+use serde_json::{Value, json};
+
+use crate::simulated_lab::{World, judged, robbed, undecided};
+
+const RUN: &str = "## `bakeoff run --json`";
+const RUN_DIRECTORY: &str = "## `bakeoff judge DIR --json`";
+const FIGURES: &str = "## `bakeoff judge FILE... --json`";
+
+/// The keys that a section documents.
+fn documented(section: &str) -> BTreeSet<String> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/json.md");
+    let page = fs::read_to_string(page).unwrap();
+    let lines = page.lines().skip_while(|line| *line != section).skip(1);
+    let lines = lines.take_while(|line| !line.starts_with("## "));
+    let keys = lines.filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let keys: BTreeSet<String> = keys.map(String::from).collect();
+    assert!(keys.len() > 10, "docs/json.md has no section {section}");
+    keys
+}
+
+/// Whether a documented key is that of a value: `*` stands for a name, and at the end for all below it.
+fn covers(key: &str, path: &[String]) -> bool {
+    let key: Vec<&str> = key.split('.').collect();
+    let is_same = key
+        .iter()
+        .zip(path)
+        .all(|(one, other)| *one == "*" || one == other);
+    let is_open = key.last() == Some(&"*") && key.len() <= path.len();
+    is_same && (key.len() == path.len() || is_open)
+}
+
+/// The paths of all values: names, `[]` for elements.
+fn paths(value: &Value, path: &[String], found: &mut BTreeSet<Vec<String>>) {
+    match value {
+        Value::Object(object) => {
+            for (name, value) in object {
+                paths(value, &[path, std::slice::from_ref(name)].concat(), found);
+            }
+        }
+        Value::Array(elements) => {
+            let mut path = path.to_vec();
+            path.last_mut().unwrap().push_str("[]");
+            for element in elements {
+                paths(element, &path, found);
+            }
+        }
+        _ => drop(found.insert(path.to_vec())),
+    }
+}
+
+/// All keys of a value must stand in a section of the page; those of `seen` are noted.
+fn check(value: &Value, section: &str, seen: &mut BTreeSet<String>) {
+    let keys = documented(section);
+    let mut found = BTreeSet::new();
+    paths(value, &[], &mut found);
+    for path in found {
+        let mut its = keys.iter().filter(|key| covers(key, &path)).peekable();
+        assert!(
+            its.peek().is_some(),
+            "not in docs/json.md under {section}: {}",
+            path.join(".")
+        );
+        seen.extend(its.cloned());
+    }
+}
+
+/// Checks a line of `run --json`, and returns its kind.
+pub(crate) fn check_line(line: &Value, seen: &mut BTreeSet<String>) -> String {
+    assert_eq!(line["version"], json_lines::VERSION, "{line}");
+    let mut line = line.clone();
+    if let Some(judgement) = line.get_mut("judgement") {
+        assert_eq!(judgement["version"], record::verdict::VERSION);
+        check(&judgement.take(), RUN_DIRECTORY, &mut BTreeSet::new());
+    }
+    check(&line, RUN, seen);
+    line["kind"].as_str().unwrap().into()
+}
+
+/// The runs of a lab in which everything happens that a journal can tell.
+fn eventful() -> Vec<tempfile::TempDir> {
+    let dir = || tempfile::tempdir().unwrap();
+    let (extended, disturbed, failed, broken) = (dir(), dir(), dir(), dir());
+    undecided(extended.path())
+        .run(extended.path(), |_| false)
+        .unwrap();
+    robbed(&[4]).run(disturbed.path(), |_| false).unwrap();
+    let world = World::new(1.0, 0.001, &[Behaviour::Panics; 100]);
+    world.run(failed.path(), |_| false).unwrap();
+    let world = World::new(1.1, 0.002, &[]);
+    world.run(broken.path(), |entries| entries == 5).unwrap();
+    world.run(broken.path(), |_| false).unwrap();
+    vec![extended, disturbed, failed, broken]
+}
+
+#[test]
+fn every_key_of_an_event_is_documented_and_every_documented_event_happens() {
+    let mut seen = BTreeSet::new();
+    for dir in eventful() {
+        for entry in journal::read(&dir.path().join("journal.jsonl")).unwrap() {
+            assert_eq!(
+                check_line(&json_lines::event(&entry, None), &mut seen),
+                "event"
+            );
+        }
+    }
+    let events = documented(RUN)
+        .into_iter()
+        .filter(|key| key.starts_with("event."));
+    let never: Vec<String> = events.filter(|key| !seen.contains(key)).collect();
+    assert_eq!(never, Vec::<String>::new(), "documented, and never printed");
+}
+
+/// A judgement with what no simulated run has.
+fn with_curves(mut judgement: Judgement) -> Judgement {
+    let point = Point {
+        at: 1.0,
+        value: 2.0,
+    };
+    let spread = Spread {
+        typical: 1.0,
+        lowest: 0.5,
+        highest: 2.0,
+    };
+    let curve = ArmCurve {
+        workload: "web".into(),
+        arm: "old".into(),
+        trials: 1,
+        typical: Curve {
+            name: "throughput".into(),
+            unit: "requests/s".into(),
+            direction: Direction::Higher,
+            axis: "connections".into(),
+            points: vec![point],
+        },
+        lowest: vec![2.0],
+        highest: vec![2.0],
+        shape: Some(Shape {
+            peak: point,
+            knee: 1.0,
+            kept: 1.0,
+        }),
+    };
+    judgement.curves.push(curve.clone());
+    judgement.scaling.push(Scaling {
+        curve,
+        steps: vec![ScalingStep {
+            cpus: 1,
+            arm: "old".into(),
+            trials: 1,
+            speed_up: Some(spread),
+            efficiency: Some(1.0),
+        }],
+        law: Some(ScalingLaw {
+            contention: spread,
+            coherence: spread,
+            peak: Some(8.0),
+            blocks: 1,
+            line: vec![point],
+        }),
+    });
+    judgement
+}
+
+fn models() -> Models {
+    let finding = Finding {
+        verdict: Verdict::Better,
+        ratio: Some(1.1),
+        low: Some(1.0),
+        high: Some(1.2),
+        blocks: 8,
+    };
+    Models {
+        version: record::models::VERSION,
+        rows: vec![ModelRow {
+            model: "EPYC-Milan".into(),
+            dir: "EPYC-Milan".into(),
+            workload: "web".into(),
+            metric: "throughput".into(),
+            arm: "new".into(),
+            own: finding.clone(),
+            other: finding,
+            moved: Some(0.1),
+            standing: Standing::Holds,
+        }],
+    }
+}
+
+#[test]
+fn every_key_of_a_verdict_is_documented() {
+    let models = models();
+    for dir in eventful() {
+        let judgement = with_curves(judged(dir.path()));
+        let page = Path::new("runs/x/report.html");
+        for models in [None, Some(&models)] {
+            let line = json_lines::verdict(&judgement, models, page);
+            assert_eq!(check_line(&line, &mut BTreeSet::new()), "verdict");
+        }
+    }
+}
+
+/// What `judge --json` prints.
+fn judge(dir: &Path, words: &[&str]) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
+        .arg("judge")
+        .args(words)
+        .arg("--json")
+        .current_dir(dir)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    serde_json::from_str(&said)
+        .unwrap_or_else(|why| panic!("{why}: {said} {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+#[test]
+fn every_key_of_judged_figures_is_documented() {
+    let dir = tempfile::tempdir().unwrap();
+    let pairs = "arm,block,metric,value\na,1,t,1\nb,1,t,2\na,2,t,1.1\nb,2,t,2.1\n";
+    fs::write(dir.path().join("pairs.csv"), pairs).unwrap();
+    fs::write(dir.path().join("old.txt"), "1\n2\n3\n4\n").unwrap();
+    fs::write(dir.path().join("new.txt"), "2\n3\n4\n5\n").unwrap();
+    for (name, ratio) in [("before", 1.0), ("after", 1.1)] {
+        let world = World::new(ratio, 0.002, &[]);
+        world.run(&dir.path().join(name), |_| false).unwrap();
+    }
+    let mut seen = BTreeSet::new();
+    let questions: [&[&str]; 4] = [
+        &["pairs.csv", "--lower-is-better"],
+        &["old.txt", "new.txt", "--lower-is-better"],
+        &["before", "after"],
+        &["none.csv"],
+    ];
+    for words in questions {
+        let judged = judge(dir.path(), words);
+        assert_eq!(judged["version"], json!(1));
+        check(&judged, FIGURES, &mut seen);
+    }
+    assert_eq!(seen, documented(FIGURES), "documented, and never printed");
+    let judged = judge(dir.path(), &["before"]);
+    assert_eq!(judged["version"], json!(record::verdict::VERSION));
+    check(&judged, RUN_DIRECTORY, &mut BTreeSet::new());
+}

@@ -77,7 +77,7 @@ fn missing_evidence(run: &Run) -> Option<String> {
             1 => "trial",
             _ => "trials",
         };
-        let (file, damage, names) = (file.name(), damage.word(), names.join(", "));
+        let (file, damage, names) = (file.name(), damage.word(), first_few(names));
         format!("{file} of {trials} {names} is {damage}")
     });
     let told: Vec<String> = told.collect();
@@ -88,6 +88,19 @@ fn missing_evidence(run: &Run) -> Option<String> {
             told.join("; ")
         )
     })
+}
+
+/// Names in their order; of many only the first, and how many more there are.
+fn first_few(names: &[String]) -> String {
+    const FEW: usize = 6;
+    let mut names = names.to_vec();
+    names.sort_unstable();
+    let more = names.len().saturating_sub(FEW);
+    names.truncate(FEW);
+    match more {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
+    }
 }
 
 fn workloads(run: &Run) -> impl Iterator<Item = &str> {

@@ -75,7 +75,9 @@ const BYTE_ORDER_MARK: &str = "\u{feff}";
 fn a_byte_order_mark_before_figures_is_passed_over() {
     let csv = "arm,block,metric,value\nold,1,s,10\nnew,1,s,11\nold,2,s,10.5\nnew,2,s,11.5\n";
     let json = "{\"arm\":\"old\",\"block\":1,\"metric\":\"s\",\"value\":10}\n\
-                {\"arm\":\"new\",\"block\":1,\"metric\":\"s\",\"value\":11}\n";
+                {\"arm\":\"new\",\"block\":1,\"metric\":\"s\",\"value\":11}\n\
+                {\"arm\":\"old\",\"block\":2,\"metric\":\"s\",\"value\":10}\n\
+                {\"arm\":\"new\",\"block\":2,\"metric\":\"s\",\"value\":12}\n";
     let hyperfine = "{\"results\":[{\"command\":\"old\",\"times\":[1.0,1.1]},\
                      {\"command\":\"new\",\"times\":[1.2,1.3]}]}";
     for (name, text) in [("a.csv", csv), ("a.jsonl", json), ("a.json", hyperfine)] {

@@ -511,12 +511,6 @@ http {
                 ],
             ),
             (
-                "gzip on; http { gzip off; }",
-                expect![
-                    "refused: gzip on and gzip off: nginx takes one of them in http (remove the other)"
-                ],
-            ),
-            (
                 "worker_processes 1; worker_processes 2;",
                 expect![
                     "refused: worker_processes 1 and worker_processes 2: nginx takes one of them in the file (remove the other)"

@@ -2,7 +2,7 @@
 BAKEOFF := target/x86_64-unknown-linux-gnu/release/bakeoff
 PLAN ?= plans/web-static.toml
 
-.PHONY: demo build test check packages bench-load fuzz verdict-campaign clean
+.PHONY: demo build test check packages bench-load fuzz verdict-calibration verdict-campaign clean
 
 demo: build
 	$(BAKEOFF) run $(PLAN)
@@ -32,15 +32,18 @@ bench-load:
 	@tools/packages run bench
 	[ -x target/bench-peers/bin/oha ] || nice -n 19 cargo install oha --root target/bench-peers --locked \
 		|| echo "oha cannot be built here: going on without it"
-	cargo bench -p load --bench load
+	cargo bench -p bakeoff-load --bench load
 
 # The fuzz targets for longer than the seconds that they take in `make test`; another seed finds other things.
 fuzz:
 	BAKEOFF_FUZZ_ROUNDS=$${ROUNDS:-300000} BAKEOFF_FUZZ_SEED=$${SEED:-1} cargo test -p bakeoff --test it fuzz::
 
 # How often the rule is right on simulated machines, about ten minutes on two cores; writes the table in docs/statistics.md.
-verdict-campaign:
-	cargo run --release -p verdict --example campaign
+verdict-calibration:
+	cargo run --release -p bakeoff-verdict --example calibration
+
+# Its earlier name.
+verdict-campaign: verdict-calibration
 
 clean:
 	cargo clean

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use record::protocol::{self, FromAgent, Job};
+use protocol::{FromAgent, Job};
 use record::trial::VoidReason;
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 use rustix::system::{RebootCommand, reboot};

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use record::protocol::PORT;
+use protocol::PORT;
 
 /// Guest time for the device to appear after its driver is loaded.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -17,14 +17,14 @@ const GREETING: Duration = Duration::from_secs(60);
 
 const PACE: Duration = Duration::from_millis(20);
 
-/// An open port; reading and writing do not hinder each other.
+/// An open channel to the host; reading and writing do not hinder each other.
 #[derive(Debug)]
 pub(crate) struct Channel(File);
 
-/// A port whose host may not be there yet: reading then ends at once instead of waiting.
+/// A channel whose host may not be there yet: reading then ends at once instead of waiting.
 #[derive(Debug)]
-pub(crate) struct Patient<'p> {
-    port: &'p mut Channel,
+pub(crate) struct UntilGreeted<'p> {
+    channel: &'p mut Channel,
     until: Instant,
 }
 
@@ -60,9 +60,9 @@ impl Channel {
         Ok(Self(self.0.try_clone().context("hold the port twice")?))
     }
 
-    pub(crate) fn patient(&mut self) -> Patient<'_> {
-        Patient {
-            port: self,
+    pub(crate) fn until_greeted(&mut self) -> UntilGreeted<'_> {
+        UntilGreeted {
+            channel: self,
             until: Instant::now() + GREETING,
         }
     }
@@ -104,10 +104,10 @@ impl Write for Channel {
     }
 }
 
-impl Read for Patient<'_> {
+impl Read for UntilGreeted<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            match self.port.read(buffer)? {
+            match self.channel.read(buffer)? {
                 0 if Instant::now() < self.until => thread::sleep(PACE),
                 length => return Ok(length),
             }

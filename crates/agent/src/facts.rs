@@ -13,11 +13,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use record::cpu::{FAST_STRING_FEATURES, Presence, REP_GOOD, fact_key};
+use plan::cpu::{FAST_STRING_FEATURES, Presence, REP_GOOD, fact_key};
 use record::evidence::Facts;
-use record::plan;
 use record::rundir;
-use workload::stage::command;
+use workload::context::command;
 
 use crate::cpus;
 use crate::netns::NetnsPair;
@@ -307,8 +306,8 @@ fn collect_disks(values: &mut Values) {
 
 /// What ip(8) says of both network namespaces, without addresses, which are random.
 fn collect_network(values: &mut Values, netns: &NetnsPair) {
-    for (name, side) in [("server", &netns.server), ("client", &netns.client)] {
-        let output = side.within(|| command("ip").args(["-details", "link", "show"]).output());
+    for (name, netns) in [("server", &netns.server), ("client", &netns.client)] {
+        let output = netns.within(|| command("ip").args(["-details", "link", "show"]).output());
         if let Ok(Ok(output)) = output {
             let text = String::from_utf8_lossy(&output.stdout);
             let lines: Vec<_> = text.lines().map(without_addresses).collect();

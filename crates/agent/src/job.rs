@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use load::Tick;
+use plan::Tuning;
+use protocol::{FromAgent, Job};
 use record::evidence::Sample;
-use record::plan::Tuning;
-use record::protocol::{FromAgent, Job, JobResult, Phase};
 use record::trial::VoidReason;
+use record::trial::{JobResult, Phase};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use workload::config::ArmConfig;
+use workload::context::WorkloadContext;
 use workload::figures::Seen;
-use workload::stage::Stage;
 use workload::{Driven, Timing, Watcher, Workload, Wrong};
 
 use crate::cgroup::{CLIENTS, Cgroups};
@@ -86,21 +87,21 @@ pub fn perform(
     tell: &Tell<'_>,
 ) -> Result<JobResult, Failure> {
     tell(FromAgent::Phase(Phase::SettingUp));
-    let workload = workload::revive(&job.workload)?;
+    let workload = workload::from_options(&job.workload)?;
     raise_open_files().context("raise the limit of open files")?;
     let cgroups = Cgroups::make(&environment.cgroup)?;
     let clients = cgroups.child(CLIENTS)?;
-    let _joined = clients.join()?;
+    let _membership = clients.join()?;
     let netns = NetnsPair::create()?;
     sysctl::set(&job.sysctl, &netns)?;
     disk::schedule(environment.disk.as_deref(), &job.tuning.io_scheduler)?;
     let cpus = cpus::own()?;
-    let stage = stage(job, environment, &cpus)?;
+    let workload_context = workload_context(job, environment, &cpus)?;
 
     tell(FromAgent::Phase(Phase::Starting));
     let context = TrialContext {
         workload: &*workload,
-        stage: &stage,
+        workload_context: &workload_context,
         netns: &netns,
         tuning: &job.tuning,
     };
@@ -110,8 +111,9 @@ pub fn perform(
     let sampler = Sampler::open(&netns.server, &counted, cpus.clone())?;
 
     tell(FromAgent::Phase(Phase::Settling));
-    let settled = wait_idle::wait_idle(&cpus, environment.max_idle_wait, stop)?;
-    let hog = (job.tuning.plant > 0.0).then(|| CpuHog::begin(job.tuning.plant));
+    let idle = wait_idle::wait_idle(&cpus, environment.max_idle_wait, stop)?;
+    let hog =
+        (job.tuning.injected_slowdown > 0.0).then(|| CpuHog::begin(job.tuning.injected_slowdown));
     let hog = hog.transpose()?;
     let loaded = load(&context, sampler, stop, tell);
     let (driven, watched) = loaded.map_err(|failure| explain(failure, &mut services))?;
@@ -134,7 +136,7 @@ pub fn perform(
     let mut facts = facts::collect(&netns, &services, environment.kernel_config.as_deref());
     facts
         .values
-        .insert("agent:settled".into(), settled.to_string());
+        .insert("agent:settled".into(), idle.to_string());
     Ok(JobResult {
         figures,
         curves: driven.curves,
@@ -160,10 +162,10 @@ fn raise_open_files() -> Result<()> {
     Ok(())
 }
 
-fn stage(job: &Job, environment: &Environment, cpus: &Cpus) -> Result<Stage> {
+fn workload_context(job: &Job, environment: &Environment, cpus: &Cpus) -> Result<WorkloadContext> {
     fs::create_dir_all(&environment.dir)
         .with_context(|| format!("make {}", environment.dir.display()))?;
-    Ok(Stage {
+    Ok(WorkloadContext {
         dir: environment.dir.clone(),
         server: SERVER,
         client: CLIENT,
@@ -177,7 +179,7 @@ fn stage(job: &Job, environment: &Environment, cpus: &Cpus) -> Result<Stage> {
 /// A workload and where it runs.
 struct TrialContext<'p> {
     workload: &'p dyn Workload,
-    stage: &'p Stage,
+    workload_context: &'p WorkloadContext,
     netns: &'p NetnsPair,
     tuning: &'p Tuning,
 }
@@ -189,13 +191,13 @@ fn start_all(
 ) -> Result<Vec<Running>, Failure> {
     let TrialContext {
         workload,
-        stage,
+        workload_context,
         netns,
         tuning,
     } = context;
     let failed = |why: String| Failure::of(VoidReason::ServiceFailed, why);
     // What a tool finds wrong while it sets a server up is the server's: nothing has been served yet.
-    let prepared = workload.prepare(stage).map_err(|why| {
+    let prepared = workload.prepare(workload_context).map_err(|why| {
         if why.is::<Wrong>() {
             failed(format!("{why:#}"))
         } else {
@@ -205,7 +207,12 @@ fn start_all(
     let mut services = Vec::new();
     for mut service in prepared? {
         services::exchange(&mut service, &tuning.programs);
-        let started = services::start(service, &tuning.env, (netns, cgroups), &stage.dir);
+        let started = services::start(
+            service,
+            &tuning.env,
+            (netns, cgroups),
+            &workload_context.dir,
+        );
         let mut running = started.map_err(|why| failed(format!("{why:#}")))?;
         running.wait_until_it_answers(netns, stop).map_err(failed)?;
         services.push(running);
@@ -227,10 +234,11 @@ fn load(
         watch: None,
         measuring: false,
     };
-    let driven = context
-        .netns
-        .client
-        .within(|| context.workload.drive(context.stage, stop, &mut observer))?;
+    let driven = context.netns.client.within(|| {
+        context
+            .workload
+            .drive(context.workload_context, stop, &mut observer)
+    })?;
     let watched = observer.watch.map(|watch| {
         let (watched, fresh) = watch.end();
         tell_samples(tell, fresh);

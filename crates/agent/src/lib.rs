@@ -37,8 +37,9 @@ pub fn is_first_process() -> bool {
 
 /// Does one job on a live host, for the host's side of this program at the other end of standard input, and
 /// returns the exit status. `cgroup` is the one that this process is in. To be called in PID and mount namespaces made for it, as root.
-pub fn live(build: &str, cgroup: &std::path::Path) -> i32 {
-    local::serve(build, cgroup)
+/// `files` are the plan's own, for the workload.
+pub fn live(build: &str, cgroup: &std::path::Path, files: &[std::path::PathBuf]) -> i32 {
+    local::serve(build, cgroup, files)
 }
 
 /// Runs a guest from its first to its last moment, in place of everything else that this program does.

@@ -5,7 +5,9 @@
 //! covered by a layer in memory, which goes with the namespace. What is not a file - sysctls of the whole
 //! kernel, the cgroup - the starter puts back.
 
-use std::fs;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,8 +28,8 @@ const KERNEL: [&str; 3] = ["/dev", "/proc", "/sys"];
 /// A live host may have work of its own that never ends.
 const MAX_IDLE_WAIT: Duration = Duration::from_secs(10);
 
-/// As `crate::local`.
-pub(crate) fn serve(build: &str, cgroup: &Path) -> i32 {
+/// As `crate::live`.
+pub(crate) fn serve(build: &str, cgroup: &Path, files: &[PathBuf]) -> i32 {
     let channel = match Channel::given() {
         Ok(channel) => channel,
         Err(why) => {
@@ -36,12 +38,15 @@ pub(crate) fn serve(build: &str, cgroup: &Path) -> i32 {
         }
     };
     session::hold(channel, build, || std::process::exit(UNSAID), &|_, _| {
-        prepare(cgroup)
+        prepare(cgroup, files)
     })
 }
 
-fn prepare(cgroup: &Path) -> Result<Environment> {
+fn prepare(cgroup: &Path, files: &[PathBuf]) -> Result<Environment> {
+    // They may lie in a directory that is about to be covered.
+    let opened: Vec<_> = files.iter().map(|path| open(path)).collect::<Result<_>>()?;
     cover_root().context("cover the root with a layer in memory (is overlayfs there?)")?;
+    bring_files(opened)?;
     Ok(Environment {
         dir: STAGE.into(),
         cgroup: cgroup.join("trial"),
@@ -49,6 +54,28 @@ fn prepare(cgroup: &Path) -> Result<Environment> {
         disk: None,
         max_idle_wait: MAX_IDLE_WAIT,
     })
+}
+
+/// A file of the plan's own, by its name.
+fn open(path: &Path) -> Result<(OsString, File)> {
+    let file = File::open(path).with_context(|| format!("open {}", path.display()))?;
+    Ok((path.file_name().unwrap_or_default().into(), file))
+}
+
+/// Copies the plan's own files to the workload's directory.
+fn bring_files(files: Vec<(OsString, File)>) -> Result<()> {
+    let dir = Path::new(STAGE).join(workload::context::FILES);
+    fs::create_dir_all(&dir).with_context(|| format!("make {}", dir.display()))?;
+    for (name, mut from) in files {
+        let path = dir.join(name);
+        let mut copy = || -> io::Result<()> {
+            let mode = from.metadata()?.permissions();
+            io::copy(&mut from, &mut File::create(&path)?)?;
+            fs::set_permissions(&path, mode)
+        };
+        copy().with_context(|| format!("bring {}", path.display()))?;
+    }
+    Ok(())
 }
 
 /// Makes the root, under a writable layer in memory, the root of this process and of all that it starts.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use record::plan::Tuning;
+use plan::Tuning;
 use workload::Workload;
 
 /// Modules without which the host cannot be reached.

@@ -12,7 +12,7 @@ use std::thread;
 
 use anyhow::{Context, Result, bail};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
-use workload::stage::{SOURCES, SOURCES_PREFIX, command};
+use workload::context::{SOURCES, SOURCES_PREFIX, command};
 
 /// The server's address.
 pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);

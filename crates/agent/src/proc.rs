@@ -195,7 +195,7 @@ pub fn disks(text: &str, disks: &[String]) -> Disk {
 
 /// A cgroup's `cpu.stat`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CellTime {
+pub struct CgroupTime {
     /// All of it, exact.
     pub usage_us: u64,
     /// In programs, scaled from ticks.
@@ -205,12 +205,12 @@ pub struct CellTime {
 }
 
 /// Parses a cgroup's `cpu.stat`.
-pub fn cell_time(text: &str) -> CellTime {
+pub fn cgroup_time(text: &str) -> CgroupTime {
     let value = |key: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once(' '));
         lines.find(|(name, _)| *name == key)?.1.parse().ok()
     };
-    CellTime {
+    CgroupTime {
         usage_us: value("usage_usec").unwrap_or(0),
         user_us: value("user_usec").unwrap_or(0),
         system_us: value("system_usec").unwrap_or(0),
@@ -333,11 +333,11 @@ TcpExt: 5 6
     #[test]
     fn a_cgroups_time_is_found_by_name() {
         let text = "usage_usec 300\nuser_usec 100\nsystem_usec 200\nnice_usec 0\nnr_periods 0\n";
-        let time = cell_time(text);
+        let time = cgroup_time(text);
         assert_eq!(
             (time.usage_us, time.user_us, time.system_us),
             (300, 100, 200)
         );
-        assert_eq!(cell_time(""), CellTime::default());
+        assert_eq!(cgroup_time(""), CgroupTime::default());
     }
 }

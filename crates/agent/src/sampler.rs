@@ -19,7 +19,7 @@ use workload::figures::Meter;
 use crate::cgroup::Cgroup;
 use crate::cpus::Cpus;
 use crate::netns::Netns;
-use crate::proc::{self, CellTime, Stat};
+use crate::proc::{self, CgroupTime, Stat};
 
 /// Processes of one service whose memory is read in one sample.
 const RSS_READS: usize = 32;
@@ -35,7 +35,7 @@ pub struct Sampler {
     /// `snmp` and `netstat` of the server's namespace, and which of their TCP values are counters.
     tcp: [(File, Vec<bool>); 2],
     diskstats: Option<File>,
-    cgroups: Vec<CellFiles>,
+    cgroups: Vec<CgroupFiles>,
     softirq_names: Vec<String>,
     tcp_names: Vec<String>,
     disks: Vec<String>,
@@ -46,7 +46,7 @@ pub struct Sampler {
 }
 
 #[derive(Debug)]
-struct CellFiles {
+struct CgroupFiles {
     name: String,
     time: File,
     processes: File,
@@ -69,13 +69,13 @@ pub struct Reading {
     pressure: Option<Pressure>,
     tcp: Vec<u64>,
     disk: Disk,
-    cgroups: Vec<CellReading>,
+    cgroups: Vec<CgroupReading>,
     cost: Duration,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct CellReading {
-    time: CellTime,
+struct CgroupReading {
+    time: CgroupTime,
     processes: u32,
     threads: u32,
     rss_bytes: u64,
@@ -104,7 +104,7 @@ impl Sampler {
             diskstats: File::open("/proc/diskstats").ok(),
             cgroups: cgroups
                 .iter()
-                .map(|cgroup| CellFiles::open(cgroup))
+                .map(|cgroup| CgroupFiles::open(cgroup))
                 .collect::<Result<_>>()?,
             softirq_names,
             tcp_names,
@@ -262,7 +262,7 @@ impl Sampler {
     }
 }
 
-impl CellFiles {
+impl CgroupFiles {
     fn open(cgroup: &Cgroup) -> Result<Self> {
         let file = |name| open(cgroup.dir.join(name));
         Ok(Self {
@@ -275,13 +275,13 @@ impl CellFiles {
         })
     }
 
-    fn read(&mut self, page_bytes: u64, buffer: &mut Vec<u8>) -> CellReading {
-        let time = proc::cell_time(slurp(&self.time, buffer));
+    fn read(&mut self, page_bytes: u64, buffer: &mut Vec<u8>) -> CgroupReading {
+        let time = proc::cgroup_time(slurp(&self.time, buffer));
         let threads = slurp(&self.threads, buffer).lines().count() as u32;
         let processes = slurp(&self.processes, buffer).lines();
         let processes: Vec<i32> = processes.filter_map(|line| line.parse().ok()).collect();
         self.look_at_memory(&processes, page_bytes, buffer);
-        CellReading {
+        CgroupReading {
             time,
             processes: processes.len() as u32,
             threads,

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal, setsid};
+use workload::context::command;
 use workload::service::Service;
-use workload::stage::command;
 
 use crate::cgroup::{Cgroup, Cgroups};
 use crate::netns::NetnsPair;
@@ -90,7 +90,7 @@ fn spawn(
         .split_first()
         .context("a service without a command")?;
     let log = File::create(output).with_context(|| format!("make {}", output.display()))?;
-    let door = cgroup.procs_file()?;
+    let cgroup_procs = cgroup.procs_file()?;
     let network = netns.server.try_clone()?;
     let mut command = command(program);
     command
@@ -103,7 +103,7 @@ fn spawn(
     // another thread could have held locked at the fork.
     unsafe {
         command.pre_exec(move || {
-            (&door).write_all(b"0")?;
+            (&cgroup_procs).write_all(b"0")?;
             network.enter()?;
             setsid()?;
             set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -132,7 +132,7 @@ impl Running {
                 return Err("stopped by the host".into());
             }
             if Instant::now() >= patience_ends {
-                let limit = record::units::show_duration(self.service.patience);
+                let limit = input::units::show_duration(self.service.patience);
                 let name = &self.service.name;
                 return Err(
                     self.with_logs(&format!("{name} gave no right answer in {limit}: {why}"))

@@ -8,7 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use record::protocol::{self, FromAgent, Greeting, Job, JobResult, PROTOCOL, ToAgent};
+use protocol::{FromAgent, Greeting, Job, PROTOCOL, ToAgent};
+use record::trial::JobResult;
 use record::trial::VoidReason;
 use record::validate;
 use workload::Workload;
@@ -80,14 +81,14 @@ fn converse(
     host.say(&FromAgent::Hello(mine.clone()));
     let job = receive_job(&mut channel, mine)?;
     listen(channel, host, end);
-    let workload = workload::revive(&job.workload)?;
+    let workload = workload::from_options(&job.workload)?;
     let environment = prepare(&job, &*workload)?;
     let tell = |message| host.say(&message);
     job::perform(&job, &environment, &host.stop, &tell)
 }
 
 fn receive_job(channel: &mut Channel, mine: &Greeting) -> Result<Job> {
-    match protocol::receive(&mut channel.patient()).context("wait for the host's greeting")? {
+    match protocol::receive(&mut channel.until_greeted()).context("wait for the host's greeting")? {
         ToAgent::Hello(theirs) => protocol::recognise(&theirs, mine).map_err(anyhow::Error::msg)?,
         other @ (ToAgent::Run(_) | ToAgent::Stop) => bail!("the host did not greet: {other:?}"),
     }

@@ -10,7 +10,6 @@ use std::fs;
 use std::io;
 
 use anyhow::{Result, bail};
-use record::plan;
 
 use crate::netns::NetnsPair;
 

@@ -1,14 +1,14 @@
-//! What can be typed: verbs, options, examples. Completions and man pages come from here too.
+//! What can be typed: commands, options, examples. Completions and man pages come from here too.
 
+pub mod compare;
 pub mod judge;
-pub mod load;
 pub mod simulate;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use record::cpu::CpuModel;
-use record::plan::MOST_BLOCKS;
+use plan::MOST_BLOCKS;
+use plan::cpu::CpuModel;
 
 /// A bake-off for operating-system kernels and server configurations.
 #[derive(Debug, Parser)]
@@ -18,15 +18,29 @@ use record::plan::MOST_BLOCKS;
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
-    pub verb: Verb,
+    pub command: Command,
     /// Print JSON for machines instead of text
     #[arg(long, global = true)]
     pub json: bool,
 }
 
-/// The verbs.
+/// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum Command {
+    /// Compare kernels, sysctls or kernel command lines without a plan file; the plan is written for you
+    #[command(after_help = "Examples:\n  bakeoff compare 6.1 7.2\n  \
+        bakeoff compare debian:bookworm/6.1 debian:trixie-backports/7.2 --workload web-static,smb\n  \
+        bakeoff compare 6.1 ./linux -- ./my-benchmark --threads 4\n  \
+        bakeoff compare --sysctl net.core.somaxconn=128,4096\n  \
+        bakeoff compare --kernel 6.1 --cmdline '' mitigations=off -w threads\n\n\
+        The plan is put beside the run directory, runs/compare-6.1-7.2.toml: edit it and go on with bakeoff run.")]
+    Compare(Box<compare::CompareArgs>),
+    /// List workloads, or write a commented plan for one
+    #[command(after_help = "Examples:\n  bakeoff new\n  bakeoff new web-static --out plan.toml")]
+    New(compare::NewArgs),
+    /// List runs with their verdicts
+    #[command(after_help = "Examples:\n  bakeoff list\n  bakeoff list /data/runs --json")]
+    List(compare::ListArgs),
     /// Run a plan, or go on with a run that was interrupted
     #[command(after_help = "Examples:\n  bakeoff run plans/web-static.toml\n  \
         bakeoff run plans/web-static.toml --out /data/runs/monday --fail-on worse\n  \
@@ -52,29 +66,31 @@ pub enum Verb {
         /// The run directory
         dir: PathBuf,
     },
-    /// Load a server with simulated clients that check every answer
+    /// Load a server with simulated clients that check every response
     #[command(
         after_help = "Examples:\n  bakeoff load http://127.0.0.1:8080/ -c 64 -d 10s\n  \
         bakeoff load http://127.0.0.1:8080/ --capacity 'p99<5ms'"
     )]
-    Load(Box<load::LoadArgs>),
+    Load(Box<load_cli::LoadArgs>),
     /// List and fetch kernels
     #[command(subcommand)]
-    Kernel(KernelVerb),
+    Kernel(KernelCommand),
     /// List and build guest images
     #[command(subcommand)]
-    Image(ImageVerb),
+    Image(ImageCommand),
     /// List what the cache holds, and make it smaller
     #[command(subcommand)]
-    Cache(CacheVerb),
+    Cache(CacheCommand),
     /// List the QEMUs at hand, and fetch one that emulates rightly
     #[command(subcommand)]
-    Qemu(QemuVerb),
+    Qemu(QemuCommand),
     /// The agent of a trial on this host; started by bakeoff itself
     #[command(hide = true)]
     Agent {
         /// The trial's cgroup
         cgroup: PathBuf,
+        /// Files of the plan's own
+        files: Vec<PathBuf>,
     },
     /// Say what this machine can do and what is missing
     #[command(after_help = "Examples:\n  bakeoff doctor\n  bakeoff doctor -v")]
@@ -106,7 +122,7 @@ pub struct DoctorArgs {
 
 /// `bakeoff qemu ...`.
 #[derive(Debug, Subcommand)]
-pub enum QemuVerb {
+pub enum QemuCommand {
     /// Say which QEMU runs guests, and which others there are
     #[command(after_help = "Example:\n  bakeoff qemu list")]
     List {
@@ -124,7 +140,7 @@ pub enum QemuVerb {
 }
 
 /// Which QEMU.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct EmulatorArgs {
     /// The QEMU that runs the guests [default: that of the variable `BAKEOFF_QEMU`, else the host's own, else a fetched
     /// one]
@@ -169,6 +185,14 @@ const SECOND_MODEL: &str = "EPYC-Milan";
 pub struct RunArgs {
     /// The plan file
     pub plan: PathBuf,
+    /// How it is run.
+    #[command(flatten)]
+    pub options: RunOptions,
+}
+
+/// What `bakeoff run` and `bakeoff compare` share.
+#[derive(Debug, Clone, Args)]
+pub struct RunOptions {
     /// The run directory [default: runs/NAME, NAME being the plan file's name]
     #[arg(long)]
     pub out: Option<PathBuf>,
@@ -212,7 +236,7 @@ pub enum FailOn {
 
 /// `bakeoff kernel ...`.
 #[derive(Debug, Subcommand)]
-pub enum KernelVerb {
+pub enum KernelCommand {
     /// List the kernels of a Debian suite, or those in the cache
     #[command(
         after_help = "Examples:\n  bakeoff kernel list\n  bakeoff kernel list debian:trixie-backports"
@@ -240,7 +264,7 @@ pub enum KernelVerb {
 
 /// `bakeoff cache ...`.
 #[derive(Debug, Subcommand)]
-pub enum CacheVerb {
+pub enum CacheCommand {
     /// List entries, the least recently used first: size, origin, and which run directories name them
     #[command(after_help = "Example:\n  bakeoff cache list")]
     List,
@@ -253,7 +277,7 @@ pub enum CacheVerb {
     )]
     Prune {
         /// What it may keep, such as 5GiB [default: `BAKEOFF_CACHE_LIMIT`, else 20GiB]
-        #[arg(long, value_name = "SIZE", value_parser = record::units::bytes)]
+        #[arg(long, value_name = "SIZE", value_parser = input::units::bytes)]
         to: Option<u64>,
         /// Remove entries that run directories name as well
         #[arg(long)]
@@ -266,7 +290,7 @@ pub enum CacheVerb {
 
 /// `bakeoff image ...`.
 #[derive(Debug, Subcommand)]
-pub enum ImageVerb {
+pub enum ImageCommand {
     /// List recipes and built images
     #[command(after_help = "Example:\n  bakeoff image list")]
     List,

@@ -1,13 +1,14 @@
 //! The lines that `run --json` prints, one JSON object each: docs/json.md is their schema.
 
+use std::path::Path;
+
 use record::journal::Entry;
 use record::models::Models;
 use record::verdict::Judgement;
 use serde_json::{Value, json};
-use std::path::Path;
 
 /// Version of the lines: a key that goes or means something else makes a new one; a key that comes does not.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// An entry of the journal, of the run itself or of one on another emulated CPU.
 pub fn event(entry: &Entry, model: Option<&str>) -> Value {
@@ -19,7 +20,7 @@ pub fn event(entry: &Entry, model: Option<&str>) -> Value {
 /// What was found: the last line, unless `--timings` or `--a-a` asked for more.
 pub fn verdict(judgement: &Judgement, models: Option<&Models>, page: &Path) -> Value {
     json!({
-        "version": VERSION, "kind": "verdict", "judgement": judgement, "models": models, "report": page,
+        "version": VERSION, "kind": "verdict", "judgement": report::json(judgement), "models": models, "report": page,
     })
 }
 
@@ -28,7 +29,7 @@ pub fn timings(workload: &str, phases: &[Value]) -> Value {
     json!({ "version": VERSION, "kind": "timings", "workload": workload, "phases": phases })
 }
 
-/// What an A/A run says of its machine.
-pub fn rig(rig: &Value, metrics: &[Value]) -> Value {
-    json!({ "version": VERSION, "kind": "rig", "rig": rig, "metrics": metrics })
+/// What the A/A runs of a machine say of it.
+pub fn calibration(outcome: &Value, metrics: &[Value]) -> Value {
+    json!({ "version": VERSION, "kind": "calibration", "calibration": outcome, "metrics": metrics })
 }

@@ -15,8 +15,8 @@
 mod attempt;
 pub mod extend;
 mod guest_cpu;
-mod ledger;
 pub mod repeat;
+mod run_state;
 
 use std::fs;
 use std::sync::Arc;
@@ -27,17 +27,17 @@ use std::thread::{self, Scope};
 use anyhow::{Result, bail};
 use machine::clock::Clock;
 use machine::guest::Machine;
+use plan::{Design, Plan, WorkloadPlan};
+use protocol::Greeting;
 use record::journal::{Ending, Entry, Event, Journal, Opening};
-use record::metric::Role;
-use record::plan::{Design, Plan, WorkloadPlan};
-use record::protocol::Greeting;
 use record::rundir::{self, Run, RunDir, TRIAL_VERSION, TrialRecord};
 use record::trial::{Outcome, Trial};
+use record::verdict::look::{Look, MetricLook, Remaining};
 use record::verdict::{Comparison, Judgement, Verdict};
 
 use attempt::{Attempted, Bench};
 use extend::Extension;
-use ledger::Ledger;
+use run_state::RunState;
 
 /// Attempts at one trial: emulators fail now and then, so one more is tried.
 const ATTEMPTS: u32 = 2;
@@ -67,27 +67,27 @@ pub struct Lab<'l> {
     /// More blocks for a run that has ended undecided.
     pub extension: Option<Extension>,
     /// Told of everything, after it is on disk.
-    pub show: &'l dyn Fn(News<'_>),
+    pub show: &'l dyn Fn(LabEvent<'_>),
 }
 
 /// What is shown live.
 #[derive(Debug, Clone, Copy)]
-pub enum News<'n> {
+pub enum LabEvent<'n> {
     /// An entry of the journal; those of an earlier session come first.
     Entry(&'n Entry),
     /// The record of the attempt whose `Ended` entry comes next.
     Record(&'n TrialRecord),
-    /// Something passing within a trial.
-    Passing(&'n Trial, Passing),
+    /// Something activity within a trial.
+    Activity(&'n Trial, Activity),
 }
 
-/// Something passing: shown, never recorded.
+/// Something activity: shown, never recorded.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Passing {
+pub enum Activity {
     /// Waiting for the agent's first word.
     Booting,
     /// The agent's phase.
-    Phase(record::protocol::Phase),
+    Phase(record::trial::Phase),
     /// Right answers so far, and seconds of load.
     Progress {
         /// Seconds since the load began.
@@ -111,7 +111,7 @@ pub enum Finish {
 /// The journal, and what it says so far.
 struct Book {
     journal: Journal,
-    ledger: Ledger,
+    run_state: RunState,
 }
 
 /// Runs the plan, or goes on where an interrupted run stopped.
@@ -119,15 +119,15 @@ pub fn run(lab: &Lab<'_>, opening: Opening) -> Result<Finish> {
     let (journal, entries) = Journal::open(&lab.dir.journal())?;
     let mut book = Book {
         journal,
-        ledger: Ledger::of(&entries),
+        run_state: RunState::of(&entries),
     };
     for entry in &entries {
-        (lab.show)(News::Entry(entry));
+        (lab.show)(LabEvent::Entry(entry));
     }
-    if book.ledger.is_closed() && lab.extension.is_none() {
+    if book.run_state.is_closed() && lab.extension.is_none() {
         return Ok(Finish::Complete);
     }
-    match (book.ledger.opening(), &lab.extension) {
+    match (book.run_state.opening(), &lab.extension) {
         (None, _) => lab.note(&mut book, Event::Opened(opening))?,
         (Some(before), None) => {
             refuse_changes(before, &opening)?;
@@ -137,7 +137,7 @@ pub fn run(lab: &Lab<'_>, opening: Opening) -> Result<Finish> {
         (Some(before), Some(extension)) => {
             refuse_changes(before, &opening)?;
             lab.note(&mut book, extension.event(opening.bakeoff))?;
-            book.ledger.extend(extension.to);
+            book.run_state.extend(extension.to);
         }
     }
     match lab.run_blocks(book)? {
@@ -190,7 +190,7 @@ struct Running {
 
 /// What the thread of an attempt tells the lab.
 enum Report {
-    Passing(Passing),
+    Activity(Activity),
     Ended(Option<Attempted>),
 }
 
@@ -237,7 +237,7 @@ impl<'l> Lab<'l> {
     /// Attempts begin in the order of the schedule, `jobs` at a time. While the last ones of a block run, those of the
     /// next block begin: they are recorded, but judged only when their block's turn comes.
     fn run_blocks(&self, book: Book) -> Result<(Book, Option<String>)> {
-        let looked = book.ledger.looked();
+        let looked = book.run_state.looked();
         let open = self.undecided(&self.judge(looked)?);
         let mut progress = Progress {
             book,
@@ -304,11 +304,11 @@ impl<'l> Lab<'l> {
             let open = self.undecided(&judgement);
             let event = Event::Looked {
                 blocks: block,
-                lines: look_lines(&judgement, &self.design(&progress.book.ledger)),
+                looks: looks(&judgement, &self.design(&progress.book.run_state)),
                 undecided: Some(open.iter().map(|workload| workload.id.clone()).collect()),
             };
             self.note(&mut progress.book, event)?;
-            progress.book.ledger.look(block);
+            progress.book.run_state.look(block);
             repeat::refuse(&self.load()?.within(block))?;
             progress.block = block + 1;
             progress.incomplete.clone_from(&open);
@@ -324,13 +324,13 @@ impl<'l> Lab<'l> {
 
     fn cancel(&self, progress: &mut Progress<'l>, unwanted: impl Fn(&Trial) -> bool) {
         for trial in progress.cancel(unwanted) {
-            (self.show)(News::Passing(&trial, Passing::Cancelled));
+            (self.show)(LabEvent::Activity(&trial, Activity::Cancelled));
         }
     }
 
     /// Why the next block is not run.
     fn obstacle(&self, progress: &Progress<'_>) -> Option<String> {
-        let given = progress.book.ledger.most();
+        let given = progress.book.run_state.most();
         let most = given.unwrap_or(self.plan.design.max_blocks);
         let before = progress.block - 1;
         match (progress.open.is_empty(), before < most) {
@@ -341,14 +341,14 @@ impl<'l> Lab<'l> {
             (false, false) => Some(format!(
                 "ended after {most} blocks, the most that the plan allows"
             )),
-            (false, true) => self.hopeless(&progress.book.ledger),
+            (false, true) => self.hopeless(&progress.book.run_state),
         }
     }
 
     /// The plan's design, with the blocks that the run was given later.
-    fn design(&self, ledger: &Ledger) -> Design {
+    fn design(&self, run_state: &RunState) -> Design {
         let design = &self.plan.design;
-        let most = ledger.most().unwrap_or(design.max_blocks);
+        let most = run_state.most().unwrap_or(design.max_blocks);
         Design {
             more_blocks: most.saturating_sub(design.max_blocks),
             ..design.clone()
@@ -361,8 +361,8 @@ impl<'l> Lab<'l> {
     }
 
     /// Why no block can be completed any more.
-    fn hopeless(&self, ledger: &Ledger) -> Option<String> {
-        let alive = |arm: &str| ledger.misses_in_a_row(arm) < PATIENCE;
+    fn hopeless(&self, run_state: &RunState) -> Option<String> {
+        let alive = |arm: &str| run_state.misses_in_a_row(arm) < PATIENCE;
         let (baseline, others) = self
             .plan
             .arms
@@ -384,18 +384,19 @@ impl<'l> Lab<'l> {
         if self.next_of_block(book, workload, block, &[]).is_some() {
             return Ok(false);
         }
-        let of_block = book.ledger.of_block(id, block);
+        let of_block = book.run_state.of_block(id, block);
         let trials: Vec<u32> = of_block.map(|trial| trial.number).collect();
         let disturbance = verdict::disturbance(&self.load()?, id, &trials);
-        let Some(reason) = disturbance.filter(|_| book.ledger.redos(id, block) < REDOS) else {
+        let Some(disturbance) = disturbance.filter(|_| book.run_state.redos(id, block) < REDOS)
+        else {
             return Ok(true);
         };
-        book.ledger.strike(id, block, &trials);
+        book.run_state.strike(id, block, &trials);
         let event = Event::Invalidated {
             workload: id.clone(),
             block,
             trials,
-            reason,
+            disturbance,
         };
         self.note(book, event)?;
         Ok(false)
@@ -408,7 +409,7 @@ impl<'l> Lab<'l> {
             .iter()
             .map(|one| one.trial.number)
             .collect();
-        let given = progress.book.ledger.most();
+        let given = progress.book.run_state.most();
         let most = given.unwrap_or(self.plan.design.max_blocks);
         let blocks = progress.block..=most.min(progress.block + 1);
         let mut places =
@@ -425,11 +426,11 @@ impl<'l> Lab<'l> {
         block: u32,
         busy: &[u32],
     ) -> Option<Next<'l>> {
-        let redo = book.ledger.redos(&workload.id, block);
+        let redo = book.run_state.redos(&workload.id, block);
         let order = verdict::order(self.plan, &workload.id, block, redo);
         order.into_iter().zip(1..).find_map(|(arm, slot)| {
-            let trial = book.ledger.trial(&workload.id, block, slot, &arm);
-            let attempt = book.ledger.next_attempt(&trial, ATTEMPTS)?;
+            let trial = book.run_state.trial(&workload.id, block, slot, &arm);
+            let attempt = book.run_state.next_attempt(&trial, ATTEMPTS)?;
             (!busy.contains(&trial.number)).then_some(Next {
                 workload,
                 trial,
@@ -459,7 +460,7 @@ impl<'l> Lab<'l> {
             attempt,
         };
         self.note(book, event)?;
-        let misses = book.ledger.misses_in_a_row(&trial.arm);
+        let misses = book.run_state.misses_in_a_row(&trial.arm);
         let dir = self.dir.trial_dir(&trial, attempt)?;
         if attempt == 1 && misses >= PATIENCE {
             let arm = &trial.arm;
@@ -484,8 +485,8 @@ impl<'l> Lab<'l> {
         scope.spawn(move || {
             // The lab hears nothing more once it cancelled the attempt.
             let tell = |report| drop(say.send((trial.number, report)));
-            let passing = |passing| tell(Report::Passing(passing));
-            let end = attempt::run(&bench, (workload, &trial), &dir, &passing);
+            let activity = |activity| tell(Report::Activity(activity));
+            let end = attempt::run(&bench, (workload, &trial), &dir, &activity);
             if bench.cancelled.load(Ordering::Relaxed) {
                 let _ = fs::remove_dir_all(&dir);
             }
@@ -503,8 +504,8 @@ impl<'l> Lab<'l> {
             return Ok(());
         };
         match report {
-            Report::Passing(passing) => {
-                (self.show)(News::Passing(&progress.running[place].trial, passing));
+            Report::Activity(activity) => {
+                (self.show)(LabEvent::Activity(&progress.running[place].trial, activity));
                 Ok(())
             }
             Report::Ended(end) => {
@@ -532,7 +533,7 @@ impl<'l> Lab<'l> {
             host_time: end.host_time,
         };
         let sha = self.dir.write_trial(&record, &end.evidence)?;
-        (self.show)(News::Record(&record));
+        (self.show)(LabEvent::Record(&record));
         let ending = match &record.outcome {
             Outcome::Measured(_) => Ending::Measured,
             Outcome::Void(void) => Ending::Void(void.reason),
@@ -545,7 +546,7 @@ impl<'l> Lab<'l> {
             record: sha,
         };
         self.note(book, event)?;
-        book.ledger.end(trial, attempt, ending);
+        book.run_state.end(trial, attempt, ending);
         Ok(())
     }
 
@@ -565,70 +566,44 @@ impl<'l> Lab<'l> {
             event,
         };
         book.journal.append(&entry)?;
-        (self.show)(News::Entry(&entry));
+        (self.show)(LabEvent::Entry(&entry));
         Ok(())
     }
 }
 
-/// One line per primary metric: how far the run is.
-fn look_lines(judgement: &Judgement, design: &Design) -> Vec<String> {
-    let primary = |comparison: &&Comparison| comparison.spec.role == Role::Primary;
-    judgement
-        .comparisons
-        .iter()
-        .filter(primary)
-        .map(|comparison| look_line(comparison, design))
-        .collect()
-}
-
-/// `web throughput: 7.2 undecided, 9 blocks, -1.8 % [-4.1, +0.6], about 20 more for a 2 % margin`.
-fn look_line(comparison: &Comparison, design: &Design) -> String {
-    let percent = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0);
-    let mut parts = vec![format!(
-        "{} {}: {} {}",
-        comparison.workload,
-        comparison.spec.name,
-        comparison.arm,
-        comparison.verdict.word()
-    )];
-    match comparison.blocks {
-        0 => parts.push("no whole block".into()),
-        1 => parts.push("1 block".into()),
-        blocks => parts.push(format!("{blocks} blocks")),
-    }
-    match (comparison.ratio, comparison.low, comparison.high) {
-        (Some(ratio), Some(low), Some(high)) => parts.push(format!(
-            "{} % [{}, {}]",
-            percent(ratio),
-            percent(low),
-            percent(high)
-        )),
-        (Some(ratio), _, _) => parts.push(format!("{} %", percent(ratio))),
-        (None, _, _) => {}
-    }
-    parts.extend(left(comparison, design));
-    parts.join(", ")
+/// How far the run is, by primary metric.
+fn looks(judgement: &Judgement, design: &Design) -> Vec<Look> {
+    let look = |comparison: &Comparison| {
+        Look::Metric(MetricLook {
+            workload: comparison.workload.clone(),
+            metric: comparison.spec.name.clone(),
+            arm: comparison.arm.clone(),
+            verdict: comparison.verdict,
+            blocks: comparison.blocks,
+            ratio: comparison.ratio,
+            low: comparison.low,
+            high: comparison.high,
+            remaining: remaining(comparison, design),
+        })
+    };
+    judgement.primaries().map(look).collect()
 }
 
 /// How far it is to a verdict.
-fn left(comparison: &Comparison, design: &Design) -> Option<String> {
-    let Design {
-        min_blocks, margin, ..
-    } = design;
-    let most = design.most_blocks();
-    // Two places at the most: `2`, `0.25`.
-    let margin = (margin * 1e4).round() / 1e2;
+fn remaining(comparison: &Comparison, design: &Design) -> Remaining {
     if comparison.verdict != Verdict::Undecided {
-        return None;
+        return Remaining::Decided;
     }
-    if comparison.blocks < *min_blocks {
-        return Some(format!("first test after block {min_blocks}"));
+    if comparison.blocks < design.min_blocks {
+        return Remaining::FirstTest {
+            block: design.min_blocks,
+        };
     }
-    let more = comparison.more?;
-    let beyond = if comparison.blocks + more > most {
-        format!(" (the run ends at {most})")
-    } else {
-        String::new()
-    };
-    Some(format!("about {more} more for a {margin} % margin{beyond}"))
+    comparison
+        .more
+        .map_or(Remaining::Unknown, |more| Remaining::Blocks {
+            more,
+            margin: design.margin,
+            most: design.most_blocks(),
+        })
 }

@@ -5,12 +5,12 @@
 // They panic where nobody reads: `out` is there instead.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod build_id;
 pub mod cli;
-pub mod foreign;
-pub mod greeting;
+pub mod commands;
 pub mod json_lines;
 pub mod lab;
 pub mod out;
+pub mod plan_text;
 pub mod prepare;
-pub mod show;
-pub mod verbs;
+pub mod reporter;

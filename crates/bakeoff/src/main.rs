@@ -3,16 +3,16 @@
 use std::process::ExitCode;
 
 use bakeoff::cli::Cli;
+use bakeoff::commands;
 use bakeoff::out;
-use bakeoff::verbs;
 use clap::Parser;
 
 fn main() -> ExitCode {
     if agent::is_first_process() {
-        agent::init(&bakeoff::greeting::build());
+        agent::init(&bakeoff::build_id::build());
     }
     let cli = Cli::parse();
-    match verbs::run(&cli) {
+    match commands::run(&cli) {
         Ok(end) => end.into(),
         Err(why) => {
             out::error_line(&format!("bakeoff: {why:#}"));

@@ -3,11 +3,14 @@
 //! Everything is taken from the cache where it is there, so a second run needs no network.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use agent::needs;
 use anyhow::{Context, Result, bail};
+use input::file;
+use input::units::show_bytes;
 use machine::cache::eviction::{self, Mode, Named};
 use machine::cache::{self, Cache};
 use machine::doctor;
@@ -20,13 +23,13 @@ use machine::kvm::{self, Kvm};
 use machine::local::{self, Local};
 use machine::qemu::{self, BootFiles, Qemu};
 use machine::task::{Progress, Task};
+use plan::{Clock, MachineKind, Plan, WorkloadPlan};
+use protocol::WorkloadJob;
 use record::VERSION;
 use record::journal::{self, Accounting, Opening};
-use record::plan::{Clock, MachineKind, Plan, WorkloadPlan};
-use record::protocol::WorkloadJob;
 use record::rundir::sha256;
 
-use crate::show::Show;
+use crate::reporter::Reporter;
 
 /// What QEMU said when KVM failed, in the run directory.
 const KVM_LOG: &str = "kvm.log";
@@ -97,20 +100,20 @@ pub struct Sources {
 pub fn prepare(
     (plan, file): (&Plan, &Path),
     sources: &Sources,
-    show: &Show,
+    reporter: &Reporter,
     stop: &AtomicBool,
 ) -> Result<Prepared> {
-    let tell = |progress: Progress<'_>| show.step(progress.what, progress.share);
+    let tell = |progress: Progress<'_>| reporter.step(progress.what, progress.share);
     let task = Task { tell: &tell, stop };
     let own = std::env::current_exe().context("cannot find bakeoff's own binary")?;
     match plan.machine.kind {
-        MachineKind::Qemu => prepare_qemu((plan, file), &own, sources, (show, task)),
-        MachineKind::Local => prepare_local(plan, own, task),
+        MachineKind::Qemu => prepare_qemu((plan, file), &own, sources, (reporter, task)),
+        MachineKind::Local => prepare_local((plan, file), own, task),
     }
 }
 
 /// Nothing is fetched: kernel and servers are the host's own.
-fn prepare_local(plan: &Plan, own: PathBuf, task: Task<'_>) -> Result<Prepared> {
+fn prepare_local((plan, file): (&Plan, &Path), own: PathBuf, task: Task<'_>) -> Result<Prepared> {
     if disk_bytes(plan)? > 0 {
         bail!(
             "a workload that has a disk to itself on a machine of kind \"local\" (write kind = \"qemu\")"
@@ -119,9 +122,11 @@ fn prepare_local(plan: &Plan, own: PathBuf, task: Task<'_>) -> Result<Prepared> 
     for workload in &plan.workloads {
         refuse_lacks("this host", workload, &|package| local::has(package, task))?;
     }
-    let inputs = BTreeMap::from([("bakeoff's binary".into(), cache::hash_file(&own)?)]);
+    let files = own_files(plan, file)?;
+    let mut inputs = BTreeMap::from([("bakeoff's binary".into(), cache::hash_file(&own)?)]);
+    inputs.extend(hashes(&files)?);
     Ok(Prepared {
-        machine: Box::new(Local::open(own, plan)?),
+        machine: Box::new(Local::open(own, plan, files)?),
         inputs,
         cache: None,
         kvm_failure: None,
@@ -132,7 +137,7 @@ fn prepare_qemu(
     (plan, file): (&Plan, &Path),
     init: &Path,
     sources: &Sources,
-    (show, task): (&Show, Task<'_>),
+    (reporter, task): (&Reporter, Task<'_>),
 ) -> Result<Prepared> {
     let cache = Cache::open(&Cache::of_user()?);
     let refresh = sources.refresh;
@@ -141,14 +146,16 @@ fn prepare_qemu(
         doctor::refuse_lacks(task)?;
     }
     let disk_bytes = disk_bytes(plan)?;
-    let kernels = fetch_kernels((plan, file), &cache, refresh, show, task)?;
-    let image = build_image(plan, &cache, refresh, show, task)?;
+    let files = own_files(plan, file)?;
+    let kernels = fetch_kernels((plan, file), &cache, refresh, reporter, task)?;
+    let image = build_image(plan, &cache, refresh, reporter, task)?;
     let modules = modules(plan)?;
     let mut arms = BTreeMap::new();
     for (arm, kernel) in plan.arms.iter().zip(&kernels) {
         let content = Content {
             init,
             modules: &modules,
+            files: &files,
             cmdline: &arm.cmdline,
         };
         let initramfs = initramfs::build(&cache, kernel, content, task)?;
@@ -171,18 +178,19 @@ fn prepare_qemu(
         Kvm::Absent(_) | Kvm::Broken(_) | Kvm::Unwanted(_) => {
             let choice = emulator::for_emulation(named, &cache, task)?;
             if let Some(words) = choice.words() {
-                show.line(&words);
+                reporter.line(&words);
             }
             choice.program().clone()
         }
     };
     let hardware = qemu::settle(&plan.machine, disk_bytes, &program, &kvm)?;
-    let inputs = inputs(plan, &kernels, &image, init)?;
+    let mut inputs = inputs(plan, &kernels, &image, init)?;
+    inputs.extend(hashes(&files)?);
     let pruned = eviction::prune(&cache, eviction::limit()?, Named::Stay, Mode::Remove)?;
     pruned
         .lines(Mode::Remove)
         .iter()
-        .for_each(|line| show.line(line));
+        .for_each(|line| reporter.line(line));
     Ok(Prepared {
         machine: Box::new(Qemu::new(hardware, Some(image.path), arms)),
         inputs,
@@ -216,14 +224,14 @@ fn fetch_kernels(
     (plan, file): (&Plan, &Path),
     cache: &Cache,
     refresh: bool,
-    show: &Show,
+    reporter: &Reporter,
     task: Task<'_>,
 ) -> Result<Vec<Kernel>> {
     let mut kernels = Vec::new();
     for arm in &plan.arms {
         let kernel = kernel::fetch(cache, &arm.kernel, refresh, task)
             .with_context(|| format!("{}:{}: arm {}", file.display(), arm.line, arm.name))?;
-        show.line(&format!(
+        reporter.line(&format!(
             "arm {}: {} ({})",
             arm.name, kernel.release, kernel.package
         ));
@@ -236,7 +244,7 @@ fn build_image(
     plan: &Plan,
     cache: &Cache,
     refresh: bool,
-    show: &Show,
+    reporter: &Reporter,
     task: Task<'_>,
 ) -> Result<Image> {
     let image = image::build(cache, request(plan, refresh), task)?;
@@ -244,8 +252,8 @@ fn build_image(
     for workload in &plan.workloads {
         refuse_lacks(&whose, workload, &|package| image.has(package))?;
     }
-    let size = record::units::show_bytes(image.bytes);
-    show.line(&format!(
+    let size = input::units::show_bytes(image.bytes);
+    reporter.line(&format!(
         "image {}: {size}, {:.12}",
         image.title(),
         image.sha256
@@ -257,7 +265,7 @@ fn build_image(
 fn modules(plan: &Plan) -> Result<Vec<String>> {
     let mut names = BTreeSet::new();
     for workload in &plan.workloads {
-        let workload = revive(workload)?;
+        let workload = from_plan(workload)?;
         for arm in &plan.arms {
             names.extend(needs::modules(&arm.sysctl, &arm.tuning, &*workload));
         }
@@ -275,11 +283,57 @@ fn request(plan: &Plan, refresh: bool) -> Request<'_> {
     }
 }
 
+/// The most that a plan's own files may have together: they travel in memory.
+const OWN_FILES_BYTES: u64 = 256 << 20;
+
+/// The plan's own files; their paths begin where `plan_file` lies.
+fn own_files(plan: &Plan, plan_file: &Path) -> Result<Vec<PathBuf>> {
+    let base = plan_file.parent().unwrap_or(Path::new(""));
+    let mut files: BTreeMap<OsString, PathBuf> = BTreeMap::new();
+    for workload in &plan.workloads {
+        for named in from_plan(workload)?.files() {
+            let path = base.join(named);
+            let name = path.file_name().unwrap_or_default().to_owned();
+            match files.insert(name, path.clone()) {
+                Some(other) if other != path => bail!(
+                    "two files of one name in the plan: {} and {} (rename one of them)",
+                    other.display(),
+                    path.display()
+                ),
+                Some(_) | None => {}
+            }
+        }
+    }
+    let mut bytes = 0;
+    for path in files.values() {
+        bytes += file::metadata(path)
+            .with_context(|| format!("cannot read {}", path.display()))?
+            .len();
+    }
+    if bytes > OWN_FILES_BYTES {
+        bail!(
+            "files of workloads too large: {} (at most {}; larger ones belong in an image, with [[copy]] in its recipe)",
+            show_bytes(bytes),
+            show_bytes(OWN_FILES_BYTES)
+        );
+    }
+    Ok(files.into_values().collect())
+}
+
+/// What a run that goes on must find unchanged.
+fn hashes(files: &[PathBuf]) -> Result<Vec<(String, String)>> {
+    let hash = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        Ok((format!("file {name}"), cache::hash_file(path)?))
+    };
+    files.iter().map(hash).collect()
+}
+
 /// Size of the disk that the plan's workloads need to themselves, 0 for none.
 fn disk_bytes(plan: &Plan) -> Result<u64> {
     let mut most = 0;
     for workload in &plan.workloads {
-        let bytes = revive(workload)?.disk_bytes();
+        let bytes = from_plan(workload)?.disk_bytes();
         if bytes > 0 && plan.machine.clock == Clock::Instructions {
             bail!(
                 "clock \"instructions\" with a workload that has a disk to itself: {} (write clock = \"wall\": a disk \
@@ -302,8 +356,8 @@ fn disk_bytes(plan: &Plan) -> Result<u64> {
     Ok(most)
 }
 
-fn revive(workload: &WorkloadPlan) -> Result<Box<dyn workload::Workload>> {
-    workload::revive(&WorkloadJob {
+fn from_plan(workload: &WorkloadPlan) -> Result<Box<dyn workload::Workload>> {
+    workload::from_options(&WorkloadJob {
         kind: workload.kind.clone(),
         options: workload.options.clone(),
     })
@@ -316,8 +370,8 @@ fn refuse_lacks(
     has: &dyn Fn(&str) -> Result<bool>,
 ) -> Result<()> {
     let mut lacking = Vec::new();
-    let revived = revive(workload)?;
-    for package in revived.packages() {
+    let own = from_plan(workload)?;
+    for package in own.packages() {
         let mut is_there = false;
         for name in package.split('|') {
             is_there = is_there || has(name)?;

@@ -1,12 +1,14 @@
 //! The simulated clients of one thread: what each does next. Touches no socket and reads no clock.
 //!
-//! An engine owns the sockets. It tells what happened to a connection and does the `Step` that it is told:
+//! An engine owns the sockets. It tells what happened to a connection and does the `Action` that it
+//! is told:
 //! ```text
-//! Resting --Open--> Connecting --Send--> Sending --> Awaiting --> Reading --+--> Idle --Send--> ...
-//!    ^                                                                      |
-//!    +---------------------------------Close------------- Parting <---------+
+//! Disconnected --Open--> Connecting --Send--> Sending --> Awaiting --> Reading --+--> Idle --Send--> ...
+//!    ^                                                                           |
+//!    +------------------------------------Close------------- Closing <-----------+
 //! ```
-//! Resting and Idle have no request under way; every other state but Parting has one, and a deadline.
+//! Disconnected and Idle have no request under way; every other state but Closing has one, and a
+//! deadline.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -14,45 +16,47 @@ use std::ops::Range;
 
 use record::load::Fault;
 
-use crate::answer::{Answer, KnownHead, Reading};
-use crate::dice::Dice;
+use crate::counters::{Counters, InFlight, Success};
 use crate::expect::Expect;
+use crate::prng::{Prng, WeightedChoice};
+use crate::response::{KnownHead, Progress, ResponseReader};
 use crate::schedule::Pacer;
-use crate::script::{Jar, Script};
-use crate::tally::{Begun, Served, Tally};
-use crate::tls::{Session, Suite};
-use crate::wheel::Wheel;
+use crate::script::{CookieJar, Script};
+use crate::timer_wheel::TimerWheel;
+use crate::tls::{ClientTls, Session};
 
 /// How long a client waits after a connection that could not be made, so that it does not spin.
 const BACK_OFF_NS: u64 = 100_000_000;
 
-/// Clients of a closed loop begin so long one after the other. Ten thousand at once would overflow the server's
-/// queue of new connections, which is the kernel's affair and takes seconds to heal.
+/// Clients of a closed loop begin so long one after the other. Ten thousand at once would overflow
+/// the server's queue of new connections, which is the kernel's affair and takes seconds to heal.
 const OPENING_GAP_NS: u64 = 50_000;
 
-/// Arrivals that the client itself was too late for, counted at once: then the thread looks up, however many there are.
-const EXPIRED: usize = 4096;
+/// Arrivals that the client itself was too late for, counted at once: then the thread looks at its
+/// sockets, however many there are.
+const EXPIRED_BATCH: usize = 4096;
 
-/// How long a server may take to close a connection whose last answer has come. The side that closes first
-/// keeps the port for a minute, so it should be the server; but a server that forgets must not hold a client.
-const PARTING_NS: u64 = 100_000_000;
+/// How long a server may take to close a connection whose last response has come. The side that
+/// closes first keeps the port for a minute, so it should be the server; but a server that forgets
+/// must not hold a client.
+const CLOSING_NS: u64 = 100_000_000;
 
 /// What the engine must do with a connection now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum Action {
     /// Nothing until something happens.
     Wait,
     /// Connect.
     Open,
     /// Send what `output` holds.
     Send,
-    /// Close, and then ask `closed` for the next step.
+    /// Close, and then ask `closed` for the next action.
     Close,
 }
 
 /// What the server does after the bytes that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tail {
+pub(crate) enum PeerState {
     /// It may send more.
     Open,
     /// It has closed.
@@ -61,61 +65,63 @@ pub(crate) enum Tail {
     Reset,
 }
 
-/// One request as it goes on the wire, and its answer.
+/// One request as it goes on the wire, and its response.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub(crate) struct PreparedRequest {
     pub(crate) bytes: Vec<u8>,
     pub(crate) expect: Expect,
     /// Bytes of its body, which come last.
     pub(crate) body_bytes: usize,
     /// It may be sent twice.
     pub(crate) is_repeatable: bool,
-    /// Its answer has no body, whatever the head says: `HEAD`.
+    /// Its response has no body, whatever the head says: `HEAD`.
     pub(crate) is_bodiless: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    Resting,
+    Disconnected,
     Idle,
     Connecting,
     Sending,
     Awaiting,
     Reading,
-    Parting,
+    Closing,
 }
 
 /// A slot's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Link {
+enum ConnectionUse {
     None,
     /// It has served no request before this one.
-    Fresh,
-    Kept,
+    New,
+    Reused,
 }
 
 struct Slot {
     state: State,
     /// The request under way, or the next one.
-    order: usize,
-    /// Where the visitor is in the script, and whether the next request is another visitor's.
-    act: usize,
+    request: usize,
+    /// Where the visitor is in the script.
+    position: usize,
+    /// The next request is another visitor's.
     is_leaving: bool,
+    /// Bytes of the request, or of `output`, that have been sent.
     sent: usize,
-    begun: Begun,
+    in_flight: InFlight,
     sent_ns: u64,
-    answer: Answer,
+    response: ResponseReader,
     /// Where connections are encrypted.
     session: Option<Box<Session>>,
-    /// What is to be sent, where that is not the order as it stands: encrypted, or with cookies.
+    /// What is to be sent, where that is not the request as it stands: encrypted, or with cookies.
     output: Vec<u8>,
-    link: Link,
+    connection: ConnectionUse,
     /// Whether the request under way is to be sent again on a new connection.
-    repeats: bool,
+    retries: bool,
     /// Since when the client has no request.
     free_ns: u64,
-    /// The client rests until then.
-    rests_until_ns: u64,
+    /// The client thinks, or waits after a failure, until then.
+    idle_until_ns: u64,
     /// Nobody is there: the next request, or the next visitor, has not come yet.
     is_vacant: bool,
     /// How long the next visitor thinks before anything else, in an open loop.
@@ -124,23 +130,23 @@ struct Slot {
 
 /// All clients of one thread. A slot is one connection at a time.
 pub(crate) struct Clients<'o> {
-    pub(crate) tally: Tally,
-    orders: &'o [Order],
+    pub(crate) counters: Counters,
+    requests: &'o [PreparedRequest],
     picker: Picker<'o>,
     known_heads: Vec<KnownHead>,
     slots: Vec<Slot>,
-    deadlines: Wheel,
+    deadlines: TimerWheel,
     pacer: Pacer,
     /// Slots that begin at an instant, the earliest on top; a slot is in it at most once.
-    wakes: BinaryHeap<Reverse<(u64, u32)>>,
+    wake_ups: BinaryHeap<Reverse<(u64, u32)>>,
     /// Slots that wait for an arrival, the one that waits longest in front.
-    free: VecDeque<u32>,
-    rules: Rules,
-    suite: Option<Suite>,
+    free_slots: VecDeque<u32>,
+    config: Config,
+    tls: Option<ClientTls>,
     /// What was decrypted last.
     plain: Vec<u8>,
     /// What was composed last.
-    request: Vec<u8>,
+    composed: Vec<u8>,
     stopped: bool,
 }
 
@@ -148,38 +154,35 @@ pub(crate) struct Clients<'o> {
 pub(crate) enum Picker<'o> {
     /// Round and round.
     Round,
-    /// By chance; each order's weight and those before it, summed up.
-    Weighted { sums: Vec<u64>, dice: Dice },
+    /// By chance.
+    Weighted(WeightedChoice),
     /// As a script says.
-    Sessions { script: &'o Script, dice: Dice },
+    Sessions { script: &'o Script, prng: Prng },
 }
 
 impl Picker<'_> {
     /// Chooses the first request of a slot, the `number`th of all threads.
-    fn first(&mut self, slot: &mut Slot, number: u32, orders: usize) {
+    fn first(&mut self, slot: &mut Slot, number: u32, requests: usize) {
         match self {
-            Self::Round => slot.order = number as usize % orders,
-            Self::Weighted { .. } => _ = self.next(slot, orders),
+            Self::Round => slot.request = number as usize % requests,
+            Self::Weighted(_) => _ = self.next(slot, requests),
             Self::Sessions { .. } => {
-                slot.answer.keep_cookies();
-                slot.rests_until_ns = self.next(slot, orders);
+                slot.response.keep_cookies();
+                slot.idle_until_ns = self.next(slot, requests);
             }
         }
     }
 
     /// Chooses the request after the one that has ended; the time to think before it.
-    fn next(&mut self, slot: &mut Slot, orders: usize) -> u64 {
+    fn next(&mut self, slot: &mut Slot, requests: usize) -> u64 {
         match self {
-            Self::Round => slot.order = (slot.order + 1) % orders,
-            Self::Weighted { sums, dice } => {
-                let total = sums.last().expect("a mix is checked: it has an exchange");
-                let drawn = dice.below(*total);
-                slot.order = sums.partition_point(|sum| *sum <= drawn);
-            }
-            Self::Sessions { script, dice } => {
-                let next = script.next(slot.act, dice);
-                (slot.order, slot.act, slot.is_leaving) =
-                    (next.order, next.next_act, next.is_new_session);
+            Self::Round => slot.request = (slot.request + 1) % requests,
+            Self::Weighted(choice) => slot.request = choice.draw(),
+            Self::Sessions { script, prng } => {
+                let next = script.next(slot.position, prng);
+                slot.request = next.request;
+                slot.position = next.next_position;
+                slot.is_leaving = next.is_new_session;
                 return next.think_ns;
             }
         }
@@ -191,14 +194,14 @@ impl Picker<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Due {
     /// A request begins: to be met as closely as the system can.
-    pub(crate) sharp_ns: u64,
+    pub(crate) send_ns: u64,
     /// A deadline: a millisecond matters little.
-    pub(crate) blunt_ns: u64,
+    pub(crate) timer_ns: u64,
 }
 
 /// What holds for every client.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Rules {
+pub(crate) struct Config {
     /// Whether a connection serves more than one request.
     pub(crate) keep_alive: bool,
     /// Time that a request may take, connecting included.
@@ -208,61 +211,62 @@ pub(crate) struct Rules {
 }
 
 /// What the clients of one thread are to do.
-pub(crate) struct Plan<'o> {
-    pub(crate) tally: Tally,
+pub(crate) struct Setup<'o> {
+    pub(crate) counters: Counters,
     pub(crate) pacer: Pacer,
     pub(crate) picker: Picker<'o>,
     /// How connections are encrypted, if they are.
-    pub(crate) suite: Option<Suite>,
+    pub(crate) tls: Option<ClientTls>,
 }
 
 impl<'o> Clients<'o> {
     /// Clients of the slots `numbers` among those of all threads.
     pub(crate) fn new(
-        orders: &'o [Order],
+        requests: &'o [PreparedRequest],
         numbers: Range<u32>,
-        rules: Rules,
-        plan: Plan<'o>,
+        config: Config,
+        setup: Setup<'o>,
     ) -> Self {
-        let Plan {
-            tally,
+        let Setup {
+            counters,
             mut pacer,
             mut picker,
-            suite,
-        } = plan;
+            tls,
+        } = setup;
         let first = numbers.start;
         let mut slots: Vec<Slot> = numbers.clone().map(|_| Slot::new()).collect();
         for (slot, number) in slots.iter_mut().zip(numbers) {
-            picker.first(slot, number, orders.len());
+            picker.first(slot, number, requests.len());
             if let Pacer::Open(_) = pacer {
-                slot.first_think_ns = std::mem::take(&mut slot.rests_until_ns);
+                slot.first_think_ns = std::mem::take(&mut slot.idle_until_ns);
             }
         }
-        let all = 0..slots.len() as u32;
-        let (mut wakes, mut free) = (BinaryHeap::with_capacity(slots.len()), VecDeque::new());
-        match &mut pacer {
-            Pacer::Closed(rests) => wakes.extend(all.map(|slot| {
-                let wait_ns = u64::from(first + slot) * OPENING_GAP_NS;
-                let think_ns = slots[slot as usize].rests_until_ns;
-                let first_ns = rests.first_ns() + think_ns;
-                Reverse((rules.start_ns + wait_ns + first_ns, slot))
-            })),
-            Pacer::Open(_) => free.extend(all),
+        let mut wake_ups = BinaryHeap::with_capacity(slots.len());
+        let mut free_slots = VecDeque::new();
+        for (number, slot) in (0..).zip(&slots) {
+            match &mut pacer {
+                Pacer::Closed(think_times) => {
+                    let wait_ns = u64::from(first + number) * OPENING_GAP_NS;
+                    let think_ns = think_times.first_ns() + slot.idle_until_ns;
+                    wake_ups.push(Reverse((config.start_ns + wait_ns + think_ns, number)));
+                }
+                Pacer::Open(_) => free_slots.push_back(number),
+            }
         }
         Self {
-            tally,
-            orders,
+            counters,
+            requests,
             picker,
-            known_heads: orders.iter().map(|_| KnownHead::new()).collect(),
-            deadlines: Wheel::new(slots.len(), rules.start_ns),
+            known_heads: requests.iter().map(|_| KnownHead::new()).collect(),
+            deadlines: TimerWheel::new(slots.len(), config.start_ns),
             slots,
             pacer,
-            wakes,
-            free,
-            rules,
-            suite,
+            wake_ups,
+            free_slots,
+            config,
+            tls,
             plain: Vec::new(),
-            request: Vec::new(),
+            composed: Vec::new(),
             stopped: false,
         }
     }
@@ -273,71 +277,71 @@ impl<'o> Clients<'o> {
     }
 
     /// Something that is due by now; to be asked until there is nothing.
-    pub(crate) fn due(&mut self, now_ns: u64) -> Option<(u32, Step)> {
-        if let Some(slot) = self.deadlines.ring(now_ns) {
+    pub(crate) fn due(&mut self, now_ns: u64) -> Option<(u32, Action)> {
+        if let Some(slot) = self.deadlines.expire(now_ns) {
             return Some((slot, self.time_out(slot, now_ns)));
         }
-        if let Some(Reverse((at_ns, slot))) = self.wakes.peek().copied()
+        if let Some(Reverse((at_ns, slot))) = self.wake_ups.peek().copied()
             && at_ns <= now_ns
         {
-            self.wakes.pop();
-            let step = match &self.pacer {
+            self.wake_ups.pop();
+            let action = match &self.pacer {
                 // Such a client was not due: it was held back.
-                Pacer::Closed(rests) if rests.are_none() && !self.composes() => {
+                Pacer::Closed(think_times) if think_times.are_none() && !self.composes() => {
                     self.begin(slot, now_ns, now_ns)
                 }
-                Pacer::Closed(_) | Pacer::Open(_) => self.begin_planned(slot, at_ns, now_ns),
+                Pacer::Closed(_) | Pacer::Open(_) => self.begin_scheduled(slot, at_ns, now_ns),
             };
-            return Some((slot, step));
+            return Some((slot, action));
         }
-        let planned_ns = self.arrival(now_ns)?;
-        let slot = self.free.pop_front()?;
+        let scheduled_ns = self.arrival(now_ns)?;
+        let slot = self.free_slots.pop_front()?;
         self.advance();
-        Some((slot, self.arrive(slot, planned_ns, now_ns)))
+        Some((slot, self.begin_visit(slot, scheduled_ns, now_ns)))
     }
 
     /// When to look again.
     pub(crate) fn next_due(&self) -> Due {
         let wake_ns = self
-            .wakes
+            .wake_ups
             .peek()
             .map_or(u64::MAX, |Reverse((at_ns, _))| *at_ns);
         let deadline_ns = self.deadlines.next_ns();
         let (arrival_ns, expiry_ns) = match &self.pacer {
             Pacer::Closed(_) => (u64::MAX, u64::MAX),
-            Pacer::Open(stream) if self.free.is_empty() => (
+            Pacer::Open(arrivals) if self.free_slots.is_empty() => (
                 u64::MAX,
-                stream.next_ns.saturating_add(self.rules.deadline_ns),
+                arrivals.next_ns.saturating_add(self.config.deadline_ns),
             ),
-            Pacer::Open(stream) => (stream.next_ns, u64::MAX),
+            Pacer::Open(arrivals) => (arrivals.next_ns, u64::MAX),
         };
         Due {
-            sharp_ns: wake_ns.min(arrival_ns),
-            blunt_ns: deadline_ns.min(expiry_ns),
+            send_ns: wake_ns.min(arrival_ns),
+            timer_ns: deadline_ns.min(expiry_ns),
         }
     }
 
     /// Whether all that counts has ended. Closes the window when it ends by count.
     pub(crate) fn is_over(&mut self, now_ns: u64) -> bool {
-        if self.tally.pending > 0 {
+        if self.counters.pending > 0 {
             return false;
         }
-        if self.tally.is_spent() {
-            self.tally.close(now_ns);
+        if self.counters.is_spent() {
+            self.counters.close(now_ns);
         }
-        let close_ns = self.tally.window.close_ns;
+        let close_ns = self.counters.window.close_ns;
         let owes = match &self.pacer {
             Pacer::Closed(_) => false,
-            Pacer::Open(stream) => !self.tally.is_spent() && stream.next_ns < close_ns,
+            Pacer::Open(arrivals) => !self.counters.is_spent() && arrivals.next_ns < close_ns,
         };
         close_ns <= now_ns && !owes
     }
 
     /// The user ends the run: the window closes and nothing more is begun.
     pub(crate) fn stop(&mut self, now_ns: u64) {
-        self.tally.close(now_ns);
-        if let Pacer::Open(stream) = &mut self.pacer {
-            self.tally.leave_all_unsent(stream, now_ns, now_ns);
+        self.counters.close(now_ns);
+        if let Pacer::Open(arrivals) = &mut self.pacer {
+            self.counters.leave_all_unsent(arrivals, now_ns, now_ns);
         }
         self.stopped = true;
     }
@@ -349,8 +353,8 @@ impl<'o> Clients<'o> {
             .iter_mut()
             .filter(|slot| slot.state.has_request())
         {
-            self.tally.withdraw(slot.begun);
-            slot.begun = Begun::NONE;
+            self.counters.withdraw(slot.in_flight);
+            slot.in_flight = InFlight::NONE;
         }
     }
 
@@ -360,7 +364,7 @@ impl<'o> Clients<'o> {
         if self.composes() {
             &slot.output[slot.sent..]
         } else {
-            &self.orders[slot.order].bytes[slot.sent..]
+            &self.requests[slot.request].bytes[slot.sent..]
         }
     }
 
@@ -375,7 +379,7 @@ impl<'o> Clients<'o> {
         slot.state == State::Sending || slot.sent < slot.output.len()
     }
 
-    /// Whether the slot is amid an answer.
+    /// Whether the slot is amid a response.
     pub(crate) fn is_reading(&self, slot: u32) -> bool {
         self.slots[slot as usize].state == State::Reading
     }
@@ -384,32 +388,32 @@ impl<'o> Clients<'o> {
     pub(crate) fn left(&self, slot: u32) -> u64 {
         let slot = &self.slots[slot as usize];
         match slot.state {
-            State::Reading => slot.answer.left(),
+            State::Reading => slot.response.left(),
             _ => u64::MAX,
         }
     }
 
     /// The connection is open.
-    pub(crate) fn connected(&mut self, slot_number: u32, now_ns: u64) -> Step {
-        self.tally.open(now_ns);
+    pub(crate) fn connected(&mut self, slot_number: u32, now_ns: u64) -> Action {
+        self.counters.connection_opened(now_ns);
         let slot = &mut self.slots[slot_number as usize];
-        slot.link = Link::Fresh;
+        slot.connection = ConnectionUse::New;
         slot.sent_ns = now_ns;
         slot.state = State::Sending;
-        if let Some(suite) = &self.suite {
-            slot.session = Some(Box::new(suite.connect(&mut slot.output)));
+        if let Some(tls) = &self.tls {
+            slot.session = Some(Box::new(tls.connect(&mut slot.output)));
         }
         self.compose(slot_number);
-        Step::Send
+        Action::Send
     }
 
     /// So many bytes of the output were taken.
-    pub(crate) fn wrote(&mut self, slot: u32, bytes: usize) -> Step {
+    pub(crate) fn wrote(&mut self, slot: u32, bytes: usize) -> Action {
         let (more, composes) = (self.output(slot).len() > bytes, self.composes());
         let slot = &mut self.slots[slot as usize];
         slot.sent += bytes;
         if more {
-            return Step::Send;
+            return Action::Send;
         }
         if composes {
             slot.output.clear();
@@ -418,122 +422,134 @@ impl<'o> Clients<'o> {
         if slot.state == State::Sending {
             slot.state = State::Awaiting;
         }
-        Step::Wait
+        Action::Wait
     }
 
     /// Bytes came.
-    pub(crate) fn received(&mut self, slot: u32, bytes: &[u8], tail: Tail, now_ns: u64) -> Step {
+    pub(crate) fn received(
+        &mut self,
+        slot: u32,
+        bytes: &[u8],
+        peer: PeerState,
+        now_ns: u64,
+    ) -> Action {
         match self.slots[slot as usize].session.take() {
-            Some(session) => self.decrypt(slot, session, (bytes, tail), now_ns),
-            None => self.take(slot, bytes, tail, now_ns),
+            Some(session) => self.decrypt(slot, session, bytes, peer, now_ns),
+            None => self.take(slot, bytes, peer, now_ns),
         }
     }
 
     /// Bytes came on an encrypted connection.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a read has five parts, and a struct for one caller says no more"
+    )]
     fn decrypt(
         &mut self,
         slot: u32,
         mut session: Box<Session>,
-        (bytes, tail): (&[u8], Tail),
+        bytes: &[u8],
+        peer: PeerState,
         now_ns: u64,
-    ) -> Step {
+    ) -> Action {
         let mut plain = std::mem::take(&mut self.plain);
         plain.clear();
         let place = &mut self.slots[slot as usize];
         let shook_hands = session.is_shaking_hands();
-        let heard = session.hear(bytes, &mut plain, &mut place.output);
+        let decrypted = session.decrypt(bytes, &mut plain, &mut place.output);
         if shook_hands && !session.is_shaking_hands() {
             place.sent_ns = now_ns;
         }
         place.session = Some(session);
-        let step = match (heard, tail) {
+        let action = match (decrypted, peer) {
             (Err(_), _) if shook_hands => self.failed(slot, Fault::ConnectFailed, now_ns),
             (Err(_), _) => self.failed(slot, Fault::Malformed, now_ns),
-            (Ok(true), Tail::Open) => self.take(slot, &plain, Tail::Closed, now_ns),
-            (Ok(false), Tail::Open) if plain.is_empty() => Step::Wait,
-            (Ok(_), tail) => self.take(slot, &plain, tail, now_ns),
+            (Ok(true), PeerState::Open) => self.take(slot, &plain, PeerState::Closed, now_ns),
+            (Ok(false), PeerState::Open) if plain.is_empty() => Action::Wait,
+            (Ok(_), peer) => self.take(slot, &plain, peer, now_ns),
         };
         self.plain = plain;
-        // The two sides may have something to say of their own.
-        match step {
-            Step::Wait if !self.slots[slot as usize].output.is_empty() => Step::Send,
-            step => step,
+        // TLS may have something to send of its own.
+        match action {
+            Action::Wait if !self.slots[slot as usize].output.is_empty() => Action::Send,
+            action => action,
         }
     }
 
-    /// Whether a request whose connection broke is sent again: only if the server had kept the connection and
-    /// has answered nothing, so that it may have closed before it saw the request.
-    fn repeats(&mut self, slot: u32) -> bool {
+    /// Whether a request whose connection broke is sent again: only if the server had kept the
+    /// connection and has answered nothing, so that it may have closed before it saw the request.
+    fn retries(&mut self, slot: u32) -> bool {
         let slot = &mut self.slots[slot as usize];
         let is_unanswered = matches!(slot.state, State::Sending | State::Awaiting);
-        let repeats =
-            is_unanswered && slot.link == Link::Kept && self.orders[slot.order].is_repeatable;
-        if repeats {
-            self.tally.repeat(slot.begun);
-            slot.repeats = true;
+        let retries = is_unanswered
+            && slot.connection == ConnectionUse::Reused
+            && self.requests[slot.request].is_repeatable;
+        if retries {
+            self.counters.retry(slot.in_flight);
+            slot.retries = true;
         }
-        repeats
+        retries
     }
 
-    fn take(&mut self, slot: u32, bytes: &[u8], tail: Tail, now_ns: u64) -> Step {
+    fn take(&mut self, slot: u32, bytes: &[u8], peer: PeerState, now_ns: u64) -> Action {
         match self.slots[slot as usize].state {
-            State::Resting | State::Connecting => Step::Wait,
+            State::Disconnected | State::Connecting => Action::Wait,
             State::Sending | State::Awaiting | State::Reading => {
-                self.read(slot, bytes, tail, now_ns)
+                self.read(slot, bytes, peer, now_ns)
             }
-            State::Parting if tail == Tail::Open => Step::Wait,
+            State::Closing if peer == PeerState::Open => Action::Wait,
             // Bytes that nobody asked for: some servers say why they close an idle connection.
-            State::Parting | State::Idle => Step::Close,
+            State::Closing | State::Idle => Action::Close,
         }
     }
 
     /// Something failed: connecting, writing or reading.
-    pub(crate) fn failed(&mut self, slot: u32, fault: Fault, now_ns: u64) -> Step {
-        if matches!(fault, Fault::Reset | Fault::WriteFailed) && self.repeats(slot) {
-            return Step::Close;
+    pub(crate) fn failed(&mut self, slot: u32, fault: Fault, now_ns: u64) -> Action {
+        if matches!(fault, Fault::Reset | Fault::WriteFailed) && self.retries(slot) {
+            return Action::Close;
         }
         if self.slots[slot as usize].state.has_request() {
             self.end(slot, Err(fault), now_ns);
         }
         if fault == Fault::ConnectFailed || fault.is_clients_own() {
             let slot = &mut self.slots[slot as usize];
-            slot.rests_until_ns = slot.rests_until_ns.max(now_ns + BACK_OFF_NS);
+            slot.idle_until_ns = slot.idle_until_ns.max(now_ns + BACK_OFF_NS);
         }
-        Step::Close
+        Action::Close
     }
 
     /// The engine has closed the connection.
-    pub(crate) fn closed(&mut self, slot: u32, now_ns: u64) -> Step {
+    pub(crate) fn closed(&mut self, slot: u32, now_ns: u64) -> Action {
         let place = &mut self.slots[slot as usize];
         let had_client = place.state != State::Idle;
-        if std::mem::replace(&mut place.link, Link::None) != Link::None {
-            self.tally.shut();
+        if std::mem::replace(&mut place.connection, ConnectionUse::None) != ConnectionUse::None {
+            self.counters.connection_closed();
         }
         place.is_leaving = false;
         place.session = None;
         place.output.clear();
         place.sent = 0;
-        if std::mem::replace(&mut place.repeats, false) {
+        if std::mem::replace(&mut place.retries, false) {
             place.state = State::Connecting;
-            return Step::Open;
+            return Action::Open;
         }
-        place.state = State::Resting;
+        place.state = State::Disconnected;
         self.deadlines.clear(slot);
         // A server may close a connection that nobody uses; its client is waiting already.
         if had_client {
-            self.go_on(slot, now_ns)
+            self.next_request(slot, now_ns)
         } else {
-            Step::Wait
+            Action::Wait
         }
     }
 
-    fn time_out(&mut self, slot: u32, now_ns: u64) -> Step {
+    fn time_out(&mut self, slot: u32, now_ns: u64) -> Action {
         let place = &self.slots[slot as usize];
         let session = place.session.as_ref();
         let fault = match place.state {
             _ if session.is_some_and(|session| session.is_shaking_hands()) => Fault::ConnectTimeout,
-            State::Resting | State::Idle => return Step::Wait,
-            State::Parting => return Step::Close,
+            State::Disconnected | State::Idle => return Action::Wait,
+            State::Closing => return Action::Close,
             State::Connecting => Fault::ConnectTimeout,
             State::Sending | State::Awaiting => Fault::FirstByteTimeout,
             State::Reading => Fault::WholeTimeout,
@@ -542,67 +558,70 @@ impl<'o> Clients<'o> {
     }
 
     /// A client that has just ended a request: begins the next one now or later.
-    fn go_on(&mut self, slot: u32, now_ns: u64) -> Step {
-        let rests_until_ns = self.slots[slot as usize].rests_until_ns;
+    fn next_request(&mut self, slot: u32, now_ns: u64) -> Action {
+        let idle_until_ns = self.slots[slot as usize].idle_until_ns;
         self.slots[slot as usize].free_ns = now_ns;
         let is_open = matches!(self.pacer, Pacer::Open(_));
         // Somebody who is in the middle of a visit goes on with it, whoever else may come.
         let waits_for_arrival = is_open && self.slots[slot as usize].is_vacant;
-        if rests_until_ns > now_ns {
+        if idle_until_ns > now_ns {
             if waits_for_arrival {
-                // No connection was to be had. Whoever is due next tries as well, but not before the thread has looked up.
-                self.free.push_back(slot);
+                // No connection was to be had. Whoever is due next tries as well, but not before
+                // the thread has looked at its sockets.
+                self.free_slots.push_back(slot);
             } else {
-                self.wakes.push(Reverse((rests_until_ns, slot)));
+                self.wake_ups.push(Reverse((idle_until_ns, slot)));
             }
-            return Step::Wait;
+            return Action::Wait;
         }
         if !waits_for_arrival {
             return self.begin(slot, now_ns, now_ns);
         }
-        let Some(planned_ns) = self.arrival(now_ns) else {
-            self.free.push_back(slot);
-            return Step::Wait;
+        let Some(scheduled_ns) = self.arrival(now_ns) else {
+            self.free_slots.push_back(slot);
+            return Action::Wait;
         };
         self.advance();
-        self.arrive(slot, planned_ns, now_ns)
+        self.begin_visit(slot, scheduled_ns, now_ns)
     }
 
     /// Somebody who was due at an instant comes: one request, or a visitor who makes several.
-    fn arrive(&mut self, slot: u32, planned_ns: u64, now_ns: u64) -> Step {
+    fn begin_visit(&mut self, slot: u32, scheduled_ns: u64, now_ns: u64) -> Action {
         if !matches!(self.picker, Picker::Sessions { .. }) {
-            return self.begin_planned(slot, planned_ns, now_ns);
+            return self.begin_scheduled(slot, scheduled_ns, now_ns);
         }
+        self.counters.begin_session(now_ns);
         let place = &mut self.slots[slot as usize];
         place.is_vacant = false;
-        let first_ns = planned_ns + std::mem::take(&mut place.first_think_ns);
+        let first_ns = scheduled_ns + std::mem::take(&mut place.first_think_ns);
         if first_ns <= now_ns {
-            return self.begin_planned(slot, first_ns, now_ns);
+            return self.begin_scheduled(slot, first_ns, now_ns);
         }
-        self.wakes.push(Reverse((first_ns, slot)));
-        Step::Wait
+        self.wake_ups.push(Reverse((first_ns, slot)));
+        Action::Wait
     }
 
-    /// The arrival that is due, if any. Those that nobody could serve within their deadline are counted.
+    /// The arrival that is due, if any. Those that nobody could serve within their deadline are
+    /// counted.
     fn arrival(&mut self, now_ns: u64) -> Option<u64> {
-        for _ in 0..EXPIRED {
-            let Pacer::Open(stream) = &mut self.pacer else {
+        for _ in 0..EXPIRED_BATCH {
+            let Pacer::Open(arrivals) = &mut self.pacer else {
                 return None;
             };
-            if self.stopped || self.tally.is_spent() || now_ns < stream.next_ns {
+            if self.stopped || self.counters.is_spent() || now_ns < arrivals.next_ns {
                 return None;
             }
-            let planned_ns = stream.next_ns;
-            if now_ns < planned_ns.saturating_add(self.rules.deadline_ns) {
-                return Some(planned_ns);
+            let scheduled_ns = arrivals.next_ns;
+            if now_ns < scheduled_ns.saturating_add(self.config.deadline_ns) {
+                return Some(scheduled_ns);
             }
-            if self.free.is_empty() {
-                let until_ns = now_ns - self.rules.deadline_ns + 1;
-                self.tally.leave_all_unsent(stream, until_ns, now_ns);
+            if self.free_slots.is_empty() {
+                let until_ns = now_ns - self.config.deadline_ns + 1;
+                self.counters.leave_all_unsent(arrivals, until_ns, now_ns);
             } else {
-                stream.advance();
-                let begun = self.tally.plan(planned_ns);
-                self.tally.end(begun, now_ns, Err(Fault::ClientLate));
+                arrivals.advance();
+                let in_flight = self.counters.begin(scheduled_ns);
+                self.counters.end(in_flight, now_ns, Err(Fault::ClientLate));
             }
         }
         None
@@ -610,48 +629,48 @@ impl<'o> Clients<'o> {
 
     /// The arrival that was due is taken care of.
     fn advance(&mut self) {
-        if let Pacer::Open(stream) = &mut self.pacer {
-            stream.advance();
+        if let Pacer::Open(arrivals) = &mut self.pacer {
+            arrivals.advance();
         }
     }
 
-    /// Begins a request that was due at an instant, and notes how late that is. A client that was busy then
-    /// is not late: it waited for the server.
-    fn begin_planned(&mut self, slot: u32, planned_ns: u64, now_ns: u64) -> Step {
-        let due_ns = planned_ns.max(self.slots[slot as usize].free_ns);
-        let step = self.begin(slot, planned_ns, now_ns);
-        self.tally.late(
-            self.slots[slot as usize].begun,
+    /// Begins a request that was due at an instant, and notes how late that is. A client that was
+    /// busy then is not late: it waited for the server.
+    fn begin_scheduled(&mut self, slot: u32, scheduled_ns: u64, now_ns: u64) -> Action {
+        let due_ns = scheduled_ns.max(self.slots[slot as usize].free_ns);
+        let action = self.begin(slot, scheduled_ns, now_ns);
+        self.counters.record_send_delay(
+            self.slots[slot as usize].in_flight,
             now_ns.saturating_sub(due_ns),
         );
-        step
+        action
     }
 
-    fn begin(&mut self, slot_number: u32, planned_ns: u64, now_ns: u64) -> Step {
-        if self.stopped || self.tally.is_spent() {
-            return Step::Wait;
+    fn begin(&mut self, slot_number: u32, scheduled_ns: u64, now_ns: u64) -> Action {
+        if self.stopped || self.counters.is_spent() {
+            return Action::Wait;
         }
         self.deadlines
-            .set(slot_number, planned_ns + self.rules.deadline_ns);
+            .set(slot_number, scheduled_ns + self.config.deadline_ns);
         let slot = &mut self.slots[slot_number as usize];
-        slot.begun = self.tally.plan(planned_ns);
+        slot.in_flight = self.counters.begin(scheduled_ns);
         slot.sent = 0;
         slot.sent_ns = now_ns;
-        let order = &self.orders[slot.order];
-        slot.answer.restart(&order.expect, order.is_bodiless);
+        let request = &self.requests[slot.request];
+        slot.response.restart(&request.expect, request.is_bodiless);
         if slot.state == State::Idle {
             slot.state = State::Sending;
-            slot.link = Link::Kept;
+            slot.connection = ConnectionUse::Reused;
             self.compose(slot_number);
-            return Step::Send;
+            return Action::Send;
         }
         slot.state = State::Connecting;
-        Step::Open
+        Action::Open
     }
 
     /// Whether requests are not sent as they stand.
     fn composes(&self) -> bool {
-        self.suite.is_some() || matches!(self.picker, Picker::Sessions { .. })
+        self.tls.is_some() || matches!(self.picker, Picker::Sessions { .. })
     }
 
     /// Puts the request where it is sent from, if that is not where it stands.
@@ -660,96 +679,108 @@ impl<'o> Clients<'o> {
             return;
         }
         let slot = &mut self.slots[slot as usize];
-        let order = &self.orders[slot.order];
-        self.request.clear();
-        let bytes = match slot.answer.jar() {
-            Some(jar) => {
-                let head_bytes = order.bytes.len() - order.body_bytes;
-                jar.write(&order.bytes, head_bytes, &mut self.request);
-                &self.request
+        let request = &self.requests[slot.request];
+        self.composed.clear();
+        let bytes = match slot.response.cookies() {
+            Some(cookies) => {
+                let head_bytes = request.bytes.len() - request.body_bytes;
+                cookies.write(&request.bytes, head_bytes, &mut self.composed);
+                &self.composed
             }
-            None => &order.bytes,
+            None => &request.bytes,
         };
         match &mut slot.session {
-            Some(session) => session.say(bytes, &mut slot.output),
+            Some(session) => session.encrypt(bytes, &mut slot.output),
             None => slot.output.extend_from_slice(bytes),
         }
     }
 
-    fn read(&mut self, slot: u32, bytes: &[u8], tail: Tail, now_ns: u64) -> Step {
-        if bytes.is_empty() && tail != Tail::Open && self.repeats(slot) {
-            return Step::Close;
+    fn read(&mut self, slot: u32, bytes: &[u8], peer: PeerState, now_ns: u64) -> Action {
+        if bytes.is_empty() && peer != PeerState::Open && self.retries(slot) {
+            return Action::Close;
         }
-        let Slot { order, answer, .. } = &mut self.slots[slot as usize];
-        let (expect, known) = (&self.orders[*order].expect, &mut self.known_heads[*order]);
-        let reading = match bytes {
-            [] => Reading::More,
-            _ => answer.read(bytes, expect, known),
+        let Slot {
+            request, response, ..
+        } = &mut self.slots[slot as usize];
+        let (expect, known) = (
+            &self.requests[*request].expect,
+            &mut self.known_heads[*request],
+        );
+        let progress = match bytes {
+            [] => Progress::More,
+            _ => response.read(bytes, expect, known),
         };
-        let outcome = match (reading, tail) {
-            (Reading::Whole(used), _) if used == bytes.len() => answer.verify(expect),
-            // More than was announced: the two sides no longer agree where an answer begins.
-            (Reading::Whole(_) | Reading::Malformed, _) => Err(Fault::Malformed),
-            (Reading::More, Tail::Closed) if answer.is_whole_at_close() => answer.verify(expect),
-            (Reading::More, Tail::Closed) => Err(Fault::EarlyClose),
-            (Reading::More, Tail::Reset) => Err(Fault::Reset),
-            (Reading::More, Tail::Open) => {
+        let outcome = match (progress, peer) {
+            (Progress::Whole(used), _) if used == bytes.len() => response.verify(expect),
+            // More than was announced: the two sides no longer agree where a response begins.
+            (Progress::Whole(_) | Progress::Malformed, _) => Err(Fault::Malformed),
+            (Progress::More, PeerState::Closed) if response.is_whole_at_close() => {
+                response.verify(expect)
+            }
+            (Progress::More, PeerState::Closed) => Err(Fault::EarlyClose),
+            (Progress::More, PeerState::Reset) => Err(Fault::Reset),
+            (Progress::More, PeerState::Open) => {
                 let state = &mut self.slots[slot as usize].state;
                 if *state == State::Awaiting {
                     *state = State::Reading;
                 }
-                return Step::Wait;
+                return Action::Wait;
             }
         };
-        let whole = matches!(reading, Reading::Whole(used) if used == bytes.len());
+        let whole = matches!(progress, Progress::Whole(used) if used == bytes.len());
         self.end(slot, outcome, now_ns);
-        self.part(slot, whole && tail == Tail::Open, now_ns)
+        self.after_response(slot, whole && peer == PeerState::Open, now_ns)
     }
 
-    /// After an answer: keeps the connection, waits for the server to close it, or closes it.
-    fn part(&mut self, slot: u32, whole: bool, now_ns: u64) -> Step {
+    /// After a response: keeps the connection, waits for the server to close it, or closes it.
+    fn after_response(&mut self, slot: u32, may_reuse: bool, now_ns: u64) -> Action {
         let Slot {
             state,
-            answer,
+            response,
             is_leaving,
             ..
         } = &mut self.slots[slot as usize];
-        if !whole || *state == State::Sending || *is_leaving {
-            return Step::Close;
+        if !may_reuse || *state == State::Sending || *is_leaving {
+            return Action::Close;
         }
-        if self.rules.keep_alive && answer.keeps_alive() {
+        if self.config.keep_alive && response.keeps_alive() {
             *state = State::Idle;
-            return self.go_on(slot, now_ns);
+            return self.next_request(slot, now_ns);
         }
-        *state = State::Parting;
-        self.deadlines.set(slot, now_ns + PARTING_NS);
-        Step::Wait
+        *state = State::Closing;
+        self.deadlines.set(slot, now_ns + CLOSING_NS);
+        Action::Wait
     }
 
     fn end(&mut self, slot: u32, outcome: Result<u64, Fault>, now_ns: u64) {
         self.deadlines.clear(slot);
         let slot = &mut self.slots[slot as usize];
-        let served_ns = now_ns.saturating_sub(slot.sent_ns);
-        self.tally.end(
-            slot.begun,
+        let service_ns = now_ns.saturating_sub(slot.sent_ns);
+        self.counters.end(
+            slot.in_flight,
             now_ns,
-            outcome.map(|body_bytes| Served {
+            outcome.map(|body_bytes| Success {
                 body_bytes,
-                served_ns,
+                service_ns,
             }),
         );
-        slot.begun = Begun::NONE;
-        let session_ns = self.picker.next(slot, self.orders.len());
+        slot.in_flight = InFlight::NONE;
+        let session_ns = self.picker.next(slot, self.requests.len());
         match &mut self.pacer {
-            Pacer::Closed(rests) => slot.rests_until_ns = now_ns + rests.next_ns() + session_ns,
+            Pacer::Closed(think_times) => {
+                slot.idle_until_ns = now_ns + think_times.next_ns() + session_ns;
+            }
             // The next visitor thinks when there is one.
             Pacer::Open(_) if slot.is_leaving => slot.first_think_ns = session_ns,
-            Pacer::Open(_) => slot.rests_until_ns = now_ns + session_ns,
+            Pacer::Open(_) => slot.idle_until_ns = now_ns + session_ns,
         }
         if slot.is_leaving {
             slot.is_vacant = true;
-            self.tally.end_session(now_ns);
-            slot.answer.jar().into_iter().for_each(Jar::clear);
+            self.counters.end_session(now_ns);
+            slot.response
+                .cookies()
+                .into_iter()
+                .for_each(CookieJar::clear);
         }
     }
 }
@@ -757,20 +788,20 @@ impl<'o> Clients<'o> {
 impl Slot {
     fn new() -> Self {
         Self {
-            state: State::Resting,
-            order: 0,
-            act: 0,
+            state: State::Disconnected,
+            request: 0,
+            position: 0,
             is_leaving: false,
             sent: 0,
-            begun: Begun::NONE,
+            in_flight: InFlight::NONE,
             sent_ns: 0,
-            answer: Answer::new(),
+            response: ResponseReader::new(),
             session: None,
             output: Vec::new(),
-            link: Link::None,
-            repeats: false,
+            connection: ConnectionUse::None,
+            retries: false,
             free_ns: 0,
-            rests_until_ns: 0,
+            idle_until_ns: 0,
             is_vacant: true,
             first_think_ns: 0,
         }
@@ -780,7 +811,7 @@ impl Slot {
 impl State {
     fn has_request(self) -> bool {
         match self {
-            Self::Resting | Self::Idle | Self::Parting => false,
+            Self::Disconnected | Self::Idle | Self::Closing => false,
             Self::Connecting | Self::Sending | Self::Awaiting | Self::Reading => true,
         }
     }

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// Nanoseconds of `CLOCK_MONOTONIC_RAW`.
 pub fn now_ns() -> u64 {
-    read_ns(libc::CLOCK_MONOTONIC_RAW)
+    read_ns(ClockId::MonotonicRaw)
 }
 
 /// CPU time that the calling thread has used, in nanoseconds.
 pub(crate) fn thread_cpu_ns() -> u64 {
-    read_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+    read_ns(ClockId::ThreadCPUTime)
 }
 
 /// A duration in nanoseconds; 584 years are the limit.
@@ -17,17 +19,7 @@ pub(crate) fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-#[expect(
-    unsafe_code,
-    reason = "std offers neither the raw clock nor a thread's CPU time"
-)]
-fn read_ns(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is a valid place for the one structure that the call writes.
-    let status = unsafe { libc::clock_gettime(clock, &raw mut time) };
-    assert_eq!(status, 0, "both clocks exist since Linux 2.6.28");
+fn read_ns(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -1,11 +1,11 @@
-//! What a right answer looks like, and the check of a body while it arrives.
+//! What a successful response looks like, and the check of a body while it arrives.
 
 use std::sync::Arc;
 
 use record::load::Fault;
 use sha2::{Digest as _, Sha256};
 
-/// What a right answer looks like.
+/// What a successful response looks like.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expect {
     /// HTTP status.
@@ -14,7 +14,7 @@ pub struct Expect {
     pub content: Content,
 }
 
-/// What is known of a right body.
+/// What is known of an expected body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// Nothing: any body will do.

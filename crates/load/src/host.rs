@@ -1,4 +1,5 @@
-//! The machine that the clients run on: where they may run, and what the hypervisor took of it meanwhile.
+//! The machine that the clients run on: where they may run, and what the hypervisor took of it
+//! meanwhile.
 
 use std::fs;
 
@@ -13,12 +14,12 @@ const TICK_NS: u64 = 10_000_000;
 const STEAL: usize = 8;
 
 /// The host as it was at an instant.
-pub(crate) struct Host {
+pub(crate) struct HostUsage {
     at_ns: u64,
     stolen_ns: u64,
 }
 
-impl Host {
+impl HostUsage {
     pub(crate) fn now() -> Self {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         Self {

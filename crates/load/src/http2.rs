@@ -1,17 +1,19 @@
-//! HTTP/2: many requests at once on one connection, through `h2` on a small runtime of each thread's own.
+//! HTTP/2: many requests at once on one connection, through `h2` on a small runtime of each
+//! thread's own.
 //!
-//! Apart from the engines, whose loop knows one request per connection. What a request is, when it is due, how its
-//! answer is checked and where it is counted are the same; the way there is slower and simpler:
+//! Apart from the engines, whose loop knows one request per connection. What a request is, when it
+//! is due, how its response is checked and where it is counted are the same; the way there is
+//! slower and simpler:
 //! ```text
-//! seat (one request at a time) --+
-//! seat                           +--> line (one connection, opened when first needed) --> server
-//! seat --------------------------+
+//! slot (one request at a time) --+
+//! slot                           +--> connection (opened when first needed) --> server
+//! slot --------------------------+
 //! ```
 
-mod alarm;
-pub mod ask;
-mod line;
-mod order;
+mod connection;
+pub mod probe;
+mod request;
+mod timers;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -22,55 +24,56 @@ use record::load::Fault;
 use tokio::task::LocalSet;
 
 use crate::clock::{self, now_ns};
-use crate::dice::Dice;
+use crate::counters::{Counters, InFlight, Success, Window};
+use crate::prng::WeightedChoice;
+use crate::run::mix_prng;
 use crate::schedule::Pacer;
-use crate::tally::{Begun, Served, Tally, Window};
 use crate::target::Target;
-use crate::thread::{Meter, Watch};
+use crate::thread::{Control, CpuMeter};
 use crate::timeline;
 use crate::traffic::{Mix, Traffic};
-use alarm::Alarm;
-use line::{Line, Phase, Way};
-use order::Order;
+use connection::{Connection, Connector, Phase};
+use request::PreparedRequest;
+use timers::Timers;
 
 /// Its name in results.
 pub(crate) const NAME: &str = "h2";
 
 /// Longest time in which the thread does not look whether it is to stop.
-const NAP_NS: u64 = 10_000_000;
+const POLL_NS: u64 = 10_000_000;
 /// Time that requests under way get when the user ends the run.
 const GRACE_NS: u64 = 50_000_000;
-/// How long a seat waits after a connection that could not be made, so that it does not spin.
+/// How long a slot waits after a connection that could not be made, so that it does not spin.
 const BACK_OFF_NS: u64 = 100_000_000;
 /// Connections of a closed loop begin so long one after the other; see `clients`.
 const OPENING_GAP_NS: u64 = 50_000;
 
 /// One thread's part of a load.
-pub(crate) struct Crew<'t> {
+pub(crate) struct ThreadPart<'t> {
     pub(crate) traffic: &'t Traffic,
     /// Requests under way on one connection.
     pub(crate) streams: u32,
     pub(crate) target: Target,
     /// Connections of this thread.
     pub(crate) connections: u32,
-    pub(crate) tally: Tally,
+    pub(crate) counters: Counters,
     pub(crate) pacer: Pacer,
     /// Number of this thread.
     pub(crate) thread: u32,
     pub(crate) start_ns: u64,
 }
 
-/// Runs the crew until all that counts has ended.
-pub(crate) fn work(crew: Crew<'_>, watch: &Watch<'_>) -> Result<Tally> {
+/// Runs one thread's part until all that counts has ended.
+pub(crate) fn work(part: ThreadPart<'_>, control: Control<'_>) -> Result<Counters> {
     let runtime = runtime()?;
     LocalSet::new().block_on(&runtime, async {
-        let alarm = Rc::new(Alarm::new()?);
-        let room = Rc::new(Room::new(crew, Rc::clone(&alarm))?);
-        tokio::task::spawn_local(alarm.run());
-        for seat in 0..room.seats.borrow().len() {
-            tokio::task::spawn_local(sit(Rc::clone(&room), seat as u32));
+        let timers = Rc::new(Timers::new()?);
+        let state = Rc::new(ThreadState::new(part, Rc::clone(&timers))?);
+        tokio::task::spawn_local(timers.run());
+        for slot in 0..state.slots.borrow().len() {
+            tokio::task::spawn_local(run_slot(Rc::clone(&state), slot as u32));
         }
-        Ok(conduct(&room, watch).await)
+        Ok(supervise(&state, control).await)
     })
 }
 
@@ -81,35 +84,36 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
         .context("cannot make a runtime for HTTP/2")
 }
 
-/// Watches over the seats from outside.
-async fn conduct(room: &Room, watch: &Watch<'_>) -> Tally {
-    let mut meter = Meter::default();
+/// Watches over the slots from outside.
+async fn supervise(state: &ThreadState, control: Control<'_>) -> Counters {
+    let mut meter = CpuMeter::default();
     let mut stopped_ns = None;
     loop {
         let now = now_ns();
-        if stopped_ns.is_none() && watch.stop.load(Ordering::Relaxed) {
+        if stopped_ns.is_none() && control.stop.load(Ordering::Relaxed) {
             stopped_ns = Some(now);
-            room.stop(now);
+            state.stop(now);
         }
-        let window = room.tally.borrow().window;
-        meter.look(window, now);
-        room.tally.borrow_mut().diary.turn(now);
+        let window = state.counters.borrow().window;
+        meter.update(window, now);
+        state.counters.borrow_mut().recorder.rotate(now);
         if stopped_ns.is_some_and(|stopped_ns| stopped_ns + GRACE_NS <= now) {
-            room.give_up();
+            state.give_up();
         }
-        if room.is_over(now) {
-            meter.look(room.tally.borrow().window, now_ns());
+        if state.is_over(now) {
+            meter.update(state.counters.borrow().window, now_ns());
             break;
         }
-        let look_ns = meter.next_ns(window).max(now).min(now + NAP_NS);
-        room.alarm.until(look_ns, u32::MAX).await;
+        let look_ns = meter.next_ns(window).max(now).min(now + POLL_NS);
+        state.timers.until(look_ns, u32::MAX).await;
     }
-    // Seats and connections may outlive the load by a moment; what they count then is not looked at.
-    let mut tally = room
-        .tally
-        .replace(Tally::new(NO_WINDOW, 0, timeline::unread()));
-    tally.cpu_ns = meter.cpu_ns();
-    tally
+    // Slots and connections may outlive the load by a moment; what they count then is not looked
+    // at.
+    let mut counters = state
+        .counters
+        .replace(Counters::new(NO_WINDOW, 0, timeline::discarded()));
+    counters.cpu_ns = meter.cpu_ns();
+    counters
 }
 
 const NO_WINDOW: Window = Window {
@@ -117,90 +121,90 @@ const NO_WINDOW: Window = Window {
     close_ns: 0,
 };
 
-/// What the seats of a thread share. There is one thread, so nothing is locked.
-struct Room {
-    tally: RefCell<Tally>,
+/// What the slots of a thread share. There is one thread, so nothing is locked.
+struct ThreadState {
+    counters: RefCell<Counters>,
     pacer: RefCell<Pacer>,
-    draw: RefCell<Draw>,
-    orders: Vec<Order>,
-    alarm: Rc<Alarm>,
-    lines: Vec<Line>,
-    seats: RefCell<Vec<Seat>>,
+    picker: RefCell<Picker>,
+    requests: Vec<PreparedRequest>,
+    timers: Rc<Timers>,
+    connections: Vec<Connection>,
+    slots: RefCell<Vec<Slot>>,
     streams: u32,
     deadline_ns: u64,
-    /// Arrivals in the window that a seat waits for.
+    /// Arrivals in the window that a slot waits for.
     reserved: Cell<u64>,
     stopped: Cell<bool>,
 }
 
 /// A place for one request at a time.
 #[derive(Debug, Clone, Copy)]
-struct Seat {
+struct Slot {
     /// The next request.
-    order: usize,
-    begun: Begun,
+    request: usize,
+    in_flight: InFlight,
     /// Since when it has no request.
     free_ns: u64,
-    /// It rests until then.
-    rests_until_ns: u64,
+    /// It thinks, or waits after a failure, until then.
+    idle_until_ns: u64,
 }
 
 /// Which request follows.
-enum Draw {
+enum Picker {
     Round,
-    /// By chance; each order's weight and those before it, summed up.
-    Weighted {
-        sums: Vec<u64>,
-        dice: Dice,
-    },
+    /// By chance.
+    Weighted(WeightedChoice),
 }
 
 /// When a request begins, and whether that instant was planned.
 #[derive(Debug, Clone, Copy)]
-struct Turn {
-    planned_ns: u64,
-    is_planned: bool,
+struct Due {
+    scheduled_ns: u64,
+    is_scheduled: bool,
 }
 
-impl Room {
-    fn new(crew: Crew<'_>, alarm: Rc<Alarm>) -> Result<Self> {
-        let Crew {
+impl ThreadState {
+    fn new(part: ThreadPart<'_>, timers: Rc<Timers>) -> Result<Self> {
+        let ThreadPart {
             traffic,
             streams,
             target,
             connections,
             ..
-        } = crew;
-        let exchanges: Vec<_> = traffic.mix.exchanges().collect();
-        let orders: Result<Vec<_>> = exchanges
-            .iter()
-            .map(|exchange| Order::new(exchange, &traffic.host, traffic.tls.is_some()))
-            .collect();
-        let mut pacer = crew.pacer;
+        } = part;
+        let mut requests = Vec::new();
+        for exchange in traffic.mix.exchanges() {
+            let is_encrypted = traffic.tls.is_some();
+            requests.push(PreparedRequest::new(exchange, &traffic.host, is_encrypted)?);
+        }
+        let mut pacer = part.pacer;
+        let mut slots = Vec::new();
         let first = target.first * streams;
-        let seat = |seat: u32| Seat {
-            order: (first + seat) as usize % exchanges.len(),
-            begun: Begun::NONE,
-            free_ns: crew.start_ns,
-            rests_until_ns: match &mut pacer {
-                Pacer::Closed(rests) => {
-                    let wait_ns = u64::from(first + seat) / u64::from(streams) * OPENING_GAP_NS;
-                    crew.start_ns + wait_ns + rests.first_ns()
+        for number in first..first + connections * streams {
+            let idle_until_ns = match &mut pacer {
+                Pacer::Closed(think_times) => {
+                    let wait_ns = u64::from(number / streams) * OPENING_GAP_NS;
+                    part.start_ns + wait_ns + think_times.first_ns()
                 }
                 Pacer::Open(_) => 0,
-            },
-        };
-        let seats = (0..connections * streams).map(seat).collect();
-        let way = Rc::new(Way::new(target, traffic.tls.as_ref())?);
-        let line = |number| Line::new(number, Rc::clone(&way));
+            };
+            slots.push(Slot {
+                request: number as usize % requests.len(),
+                in_flight: InFlight::NONE,
+                free_ns: part.start_ns,
+                idle_until_ns,
+            });
+        }
+        let connector = Rc::new(Connector::new(target, traffic.tls.as_ref())?);
+        let connection = |number| Connection::new(number, Rc::clone(&connector));
         Ok(Self {
-            draw: RefCell::new(Draw::new(traffic, crew.thread)),
-            tally: RefCell::new(crew.tally),
+            picker: RefCell::new(Picker::new(traffic, part.thread)),
+            counters: RefCell::new(part.counters),
             pacer: RefCell::new(pacer),
-            orders: orders?,
-            alarm,
-            lines: (0..connections).map(line).collect(),
-            seats: RefCell::new(seats),
+            requests,
+            timers,
+            connections: (0..connections).map(connection).collect(),
+            slots: RefCell::new(slots),
             streams,
             deadline_ns: clock::ns(traffic.deadline),
             reserved: Cell::new(0),
@@ -210,214 +214,192 @@ impl Room {
 
     /// Nothing more is begun.
     fn is_closed(&self) -> bool {
-        self.stopped.get() || self.tally.borrow().is_spent()
+        self.stopped.get() || self.counters.borrow().is_spent()
     }
 
     /// Whether all that counts has ended.
     fn is_over(&self, now_ns: u64) -> bool {
-        let tally = self.tally.borrow();
+        let counters = self.counters.borrow();
         let owes = match &*self.pacer.borrow() {
             Pacer::Closed { .. } => false,
-            Pacer::Open(stream) => !self.is_closed() && stream.next_ns < tally.window.close_ns,
+            Pacer::Open(arrivals) => {
+                !self.is_closed() && arrivals.next_ns < counters.window.close_ns
+            }
         };
-        let waits = !tally.is_spent() && self.reserved.get() > 0;
-        tally.pending == 0 && tally.window.close_ns <= now_ns && !owes && !waits
+        let waits = !counters.is_spent() && self.reserved.get() > 0;
+        counters.pending == 0 && counters.window.close_ns <= now_ns && !owes && !waits
     }
 
     /// The user ends the run: what was due and not begun stays unsent, and nothing more is begun.
     fn stop(&self, now_ns: u64) {
-        let mut tally = self.tally.borrow_mut();
-        tally.close(now_ns);
-        if let Pacer::Open(stream) = &mut *self.pacer.borrow_mut() {
-            tally.leave_all_unsent(stream, now_ns, now_ns);
+        let mut counters = self.counters.borrow_mut();
+        counters.close(now_ns);
+        if let Pacer::Open(arrivals) = &mut *self.pacer.borrow_mut() {
+            counters.leave_all_unsent(arrivals, now_ns, now_ns);
         }
         self.stopped.set(true);
-        self.alarm.ring_all();
+        self.timers.wake_all();
     }
 
     /// Gives up all requests under way.
     fn give_up(&self) {
-        let mut tally = self.tally.borrow_mut();
-        for seat in self.seats.borrow_mut().iter_mut() {
-            tally.withdraw(std::mem::replace(&mut seat.begun, Begun::NONE));
+        let mut counters = self.counters.borrow_mut();
+        for slot in self.slots.borrow_mut().iter_mut() {
+            counters.withdraw(std::mem::replace(&mut slot.in_flight, InFlight::NONE));
         }
     }
 
-    /// Waits until the seat's next request is due; nothing if there is none.
-    async fn turn(&self, seat: u32) -> Option<Turn> {
-        let is_planned = match &*self.pacer.borrow() {
-            Pacer::Closed(rests) => Some(!rests.are_none()),
+    /// Waits until the slot's next request is due; nothing if there is none.
+    async fn due(&self, slot: u32) -> Option<Due> {
+        let is_scheduled = match &*self.pacer.borrow() {
+            Pacer::Closed(think_times) => Some(!think_times.are_none()),
             Pacer::Open(_) => None,
         };
-        match is_planned {
-            Some(is_planned) => self.rest(seat, is_planned).await,
-            None => self.arrival(seat).await,
+        match is_scheduled {
+            Some(is_scheduled) => self.think(slot, is_scheduled).await,
+            None => self.arrival(slot).await,
         }
     }
 
-    /// Rests between two requests of a closed loop. A client that does not think is never late.
-    async fn rest(&self, seat: u32, is_planned: bool) -> Option<Turn> {
-        let rests_until_ns = self.seats.borrow()[seat as usize].rests_until_ns;
-        if now_ns() < rests_until_ns {
-            self.alarm.until(rests_until_ns, seat).await;
+    /// Thinks between two requests of a closed loop. A client that does not think is never late.
+    async fn think(&self, slot: u32, is_scheduled: bool) -> Option<Due> {
+        let idle_until_ns = self.slots.borrow()[slot as usize].idle_until_ns;
+        if now_ns() < idle_until_ns {
+            self.timers.until(idle_until_ns, slot).await;
         }
-        let planned_ns = if is_planned { rests_until_ns } else { now_ns() };
-        (!self.is_closed()).then_some(Turn {
-            planned_ns,
-            is_planned,
+        let scheduled_ns = if is_scheduled {
+            idle_until_ns
+        } else {
+            now_ns()
+        };
+        (!self.is_closed()).then_some(Due {
+            scheduled_ns,
+            is_scheduled,
         })
     }
 
     /// Takes the next arrival of an open loop and waits for it.
-    async fn arrival(&self, seat: u32) -> Option<Turn> {
-        // After a connection that could not be made: arrivals wait, as they would for a busy connection.
-        let rests_until_ns = self.seats.borrow()[seat as usize].rests_until_ns;
-        if now_ns() < rests_until_ns {
-            self.alarm.until(rests_until_ns, seat).await;
+    async fn arrival(&self, slot: u32) -> Option<Due> {
+        // After a connection that could not be made: arrivals wait, as they would for a busy
+        // connection.
+        let idle_until_ns = self.slots.borrow()[slot as usize].idle_until_ns;
+        if now_ns() < idle_until_ns {
+            self.timers.until(idle_until_ns, slot).await;
         }
         loop {
-            let planned_ns = self.next_arrival()?;
-            let counts = self.tally.borrow().window.contains(planned_ns);
+            let scheduled_ns = self.next_arrival()?;
+            let counts = self.counters.borrow().window.contains(scheduled_ns);
             self.reserved.update(|count| count + u64::from(counts));
-            self.alarm.until(planned_ns, seat).await;
+            self.timers.until(scheduled_ns, slot).await;
             self.reserved.update(|count| count - u64::from(counts));
-            let mut tally = self.tally.borrow_mut();
-            if tally.is_spent() {
+            let mut counters = self.counters.borrow_mut();
+            if counters.is_spent() {
                 return None;
             }
             if self.stopped.get() {
-                tally.leave_unsent(planned_ns, now_ns());
+                counters.leave_unsent(scheduled_ns, now_ns());
                 return None;
             }
-            if now_ns() < planned_ns.saturating_add(self.deadline_ns) {
-                return Some(Turn {
-                    planned_ns,
-                    is_planned: true,
+            if now_ns() < scheduled_ns.saturating_add(self.deadline_ns) {
+                return Some(Due {
+                    scheduled_ns,
+                    is_scheduled: true,
                 });
             }
-            let begun = tally.plan(planned_ns);
-            tally.end(begun, now_ns(), Err(Fault::ClientLate));
+            let in_flight = counters.begin(scheduled_ns);
+            counters.end(in_flight, now_ns(), Err(Fault::ClientLate));
         }
     }
 
-    /// The next arrival that can still be served. Those that nobody could serve in time are counted.
+    /// The next arrival that can still be served. Those that nobody could serve in time are
+    /// counted.
     fn next_arrival(&self) -> Option<u64> {
         let mut pacer = self.pacer.borrow_mut();
-        let Pacer::Open(stream) = &mut *pacer else {
+        let Pacer::Open(arrivals) = &mut *pacer else {
             return None;
         };
         let now_ns = now_ns();
-        if stream.next_ns.saturating_add(self.deadline_ns) <= now_ns && !self.is_closed() {
+        if arrivals.next_ns.saturating_add(self.deadline_ns) <= now_ns && !self.is_closed() {
             let until_ns = now_ns - self.deadline_ns + 1;
-            let mut tally = self.tally.borrow_mut();
-            tally.leave_all_unsent(stream, until_ns, now_ns);
+            let mut counters = self.counters.borrow_mut();
+            counters.leave_all_unsent(arrivals, until_ns, now_ns);
         }
         if self.is_closed() {
             return None;
         }
-        let planned_ns = stream.next_ns;
-        stream.advance();
-        Some(planned_ns)
+        let scheduled_ns = arrivals.next_ns;
+        arrivals.advance();
+        Some(scheduled_ns)
     }
 
-    fn begin(&self, seat: u32, turn: Turn) -> Begun {
+    fn begin(&self, slot: u32, due: Due) -> InFlight {
         let now_ns = now_ns();
-        let mut tally = self.tally.borrow_mut();
-        let seat = &mut self.seats.borrow_mut()[seat as usize];
-        seat.begun = tally.plan(turn.planned_ns);
-        if turn.is_planned {
-            let due_ns = turn.planned_ns.max(seat.free_ns);
-            tally.late(seat.begun, now_ns.saturating_sub(due_ns));
+        let mut counters = self.counters.borrow_mut();
+        let slot = &mut self.slots.borrow_mut()[slot as usize];
+        slot.in_flight = counters.begin(due.scheduled_ns);
+        if due.is_scheduled {
+            let due_ns = due.scheduled_ns.max(slot.free_ns);
+            counters.record_send_delay(slot.in_flight, now_ns.saturating_sub(due_ns));
         }
-        seat.begun
+        slot.in_flight
     }
 
-    fn end(&self, seat: u32, outcome: Result<Served, Fault>) {
+    fn end(&self, slot: u32, outcome: Result<Success, Fault>) {
         let now_ns = now_ns();
         let think_ns = match &mut *self.pacer.borrow_mut() {
-            Pacer::Closed(rests) => rests.next_ns(),
+            Pacer::Closed(think_times) => think_times.next_ns(),
             Pacer::Open(_) => 0,
         };
         let failed =
             outcome.is_err_and(|fault| fault == Fault::ConnectFailed || fault.is_clients_own());
-        let mut tally = self.tally.borrow_mut();
-        let seat = &mut self.seats.borrow_mut()[seat as usize];
+        let mut counters = self.counters.borrow_mut();
+        let slot = &mut self.slots.borrow_mut()[slot as usize];
         // Given up already, when a run is ended early.
-        if seat.begun != Begun::NONE || !self.stopped.get() {
-            tally.end(seat.begun, now_ns, outcome);
+        if slot.in_flight != InFlight::NONE || !self.stopped.get() {
+            counters.end(slot.in_flight, now_ns, outcome);
         }
-        seat.begun = Begun::NONE;
-        seat.free_ns = now_ns;
+        slot.in_flight = InFlight::NONE;
+        slot.free_ns = now_ns;
         let back_off_ns = if failed { BACK_OFF_NS } else { 0 };
-        seat.rests_until_ns = now_ns + think_ns.max(back_off_ns);
-        self.draw
-            .borrow_mut()
-            .next(&mut seat.order, self.orders.len());
-        if tally.is_spent() && tally.pending == 0 {
-            tally.close(now_ns);
+        slot.idle_until_ns = now_ns + think_ns.max(back_off_ns);
+        let mut picker = self.picker.borrow_mut();
+        slot.request = picker.next(slot.request, self.requests.len());
+        if counters.is_spent() && counters.pending == 0 {
+            counters.close(now_ns);
         }
     }
 }
 
-/// A seat's life: one request after the other.
-async fn sit(room: Rc<Room>, seat: u32) {
-    while let Some(turn) = room.turn(seat).await {
-        let begun = room.begin(seat, turn);
-        let order = &room.orders[room.seats.borrow()[seat as usize].order];
-        let line = &room.lines[(seat / room.streams) as usize];
+/// What a slot does: one request after the other.
+async fn run_slot(state: Rc<ThreadState>, slot: u32) {
+    while let Some(due) = state.due(slot).await {
+        let in_flight = state.begin(slot, due);
+        let request = &state.requests[state.slots.borrow()[slot as usize].request];
+        let connection = &state.connections[(slot / state.streams) as usize];
         let phase = Cell::new(Phase::Connecting);
-        let exchange = line.exchange(order, &phase, &room.tally, begun);
-        let deadline_ns = turn.planned_ns.saturating_add(room.deadline_ns);
-        let outcome = room.alarm.within(deadline_ns, seat, exchange).await;
-        room.end(seat, outcome.unwrap_or_else(|| Err(phase.get().time_out())));
+        let exchange = connection.exchange(request, &phase, &state.counters, in_flight);
+        let deadline_ns = due.scheduled_ns.saturating_add(state.deadline_ns);
+        let outcome = state.timers.within(deadline_ns, slot, exchange).await;
+        state.end(slot, outcome.unwrap_or_else(|| Err(phase.get().time_out())));
     }
 }
 
-impl Draw {
+impl Picker {
     fn new(traffic: &Traffic, thread: u32) -> Self {
         match &traffic.mix {
             Mix::Round(_) | Mix::Sessions(_) => Self::Round,
-            Mix::Weighted(weighted) => {
-                let sums = weighted.iter().scan(0, |sum, (weight, _)| {
-                    *sum += u64::from(*weight);
-                    Some(*sum)
-                });
-                Self::Weighted {
-                    sums: sums.collect(),
-                    dice: Dice::new(traffic.seed, (1 << 32) | u64::from(thread)),
-                }
-            }
+            Mix::Weighted(weighted) => Self::Weighted(WeightedChoice::new(
+                weighted,
+                mix_prng(traffic.seed, thread),
+            )),
         }
     }
 
-    fn next(&mut self, order: &mut usize, orders: usize) {
+    /// The request after `request` of `requests`.
+    fn next(&mut self, request: usize, requests: usize) -> usize {
         match self {
-            Self::Round => *order = (*order + 1) % orders,
-            Self::Weighted { sums, dice } => {
-                let total = sums.last().expect("a mix is checked: it has an exchange");
-                let drawn = dice.below(*total);
-                *order = sums.partition_point(|sum| *sum <= drawn);
-            }
+            Self::Round => (request + 1) % requests,
+            Self::Weighted(choice) => choice.draw(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_weighted_draw_keeps_its_weights() {
-        let mut draw = Draw::Weighted {
-            sums: vec![1, 1, 4],
-            dice: Dice::new(1, 1),
-        };
-        let (mut order, mut seen) = (0, [0; 3]);
-        for _ in 0..40_000 {
-            draw.next(&mut order, 3);
-            seen[order] += 1;
-        }
-        assert_eq!(seen[1], 0, "{seen:?}");
-        assert!((9_500..10_500).contains(&seen[0]), "{seen:?}");
     }
 }

@@ -1,37 +1,39 @@
-//! The load generator: simulated clients that check every answer. Knows no kernels.
+//! The load generator: simulated clients that check every response. Knows no kernels.
 //!
-//! One thread per core, nothing shared while they run but a page of figures handed over each second, merged at the end:
+//! One thread per core, nothing shared while they run but a bucket of figures handed over each
+//! second, merged at the end:
 //! ```text
-//! Traffic --> thread: engine (sockets) <--> clients (what is next) --> tally --+
+//! Traffic --> thread: engine (sockets) <--> clients (what is next) --> counters --+
 //!         --> thread: ...                                                      +--> LoadResult
 //! ```
 //! Threads take over the caller's network namespace.
 
-mod answer;
-pub mod blame;
+mod bandwidth;
+pub mod client_limits;
 mod clients;
-pub mod climb;
 pub mod clock;
-mod dice;
-pub mod drive;
+mod counters;
 mod epoll;
 pub mod expect;
 mod host;
 pub mod http2;
-mod line;
 pub mod merge;
+pub mod part;
+mod prng;
+pub mod ramp;
+mod response;
+pub mod run;
 pub mod schedule;
 pub mod script;
 mod sys;
-mod tally;
 mod target;
 mod thread;
 mod timeline;
+mod timer_wheel;
 pub mod tls;
 pub mod traffic;
 mod uring;
 pub mod url;
-mod wheel;
 
 use record::latency::Packed;
 use record::load::Fault;
@@ -41,19 +43,19 @@ use record::load::Fault;
 pub struct Tick {
     /// Seconds since the load began, warm-up included.
     pub second: u32,
-    /// Right answers so far, warm-up included.
+    /// Successful responses so far, warm-up included.
     pub ok: u64,
     /// Faults so far, warm-up included.
     pub faults: u64,
-    /// Latencies from the planned instant of the right answers of this second alone.
+    /// Latencies from the scheduled send time of the successful responses of this second alone.
     pub latency: Packed,
     /// Whether some of this second is in the window.
     pub counting: bool,
 }
 
-/// How bytes read as an HTTP/1.1 answer when they come in pieces of this size: the length of the body and of the
-/// whole answer, `None` where more must come, or what is wrong. Clients read the same way; this is for those who
-/// try to confuse them.
-pub fn read_answer(bytes: &[u8], piece: usize) -> Result<Option<(u64, usize)>, Fault> {
-    answer::read_in_pieces(bytes, piece)
+/// How bytes read as an HTTP/1.1 response when they come in pieces of this size: the length of the
+/// body and of the whole response, `None` where more must come, or what is wrong. Clients read the
+/// same way; this is for those who try to confuse them.
+pub fn read_response(bytes: &[u8], piece: usize) -> Result<Option<(u64, usize)>, Fault> {
+    response::read_in_pieces(bytes, piece)
 }

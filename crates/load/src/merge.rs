@@ -3,42 +3,40 @@
 use std::time::Duration;
 
 use record::load::{LoadResult, Second};
+use record::trend::Trend;
 
-use crate::drive;
+use crate::part::Part;
 use crate::schedule::{Arrivals, Schedule};
 use crate::traffic::{End, Traffic};
 
-/// The part of host `turn.0` of `turn.1`, and how long after the common start it begins.
+/// One host's part of a load, and how long after the common start it begins.
 ///
-/// Connections, requests and the rate are shared out. Hosts whose arrivals are equally spaced begin one gap after
-/// the other, so that all arrivals together are equally spaced too; all that is left to chance differs.
-pub fn part(traffic: &Traffic, turn: (u32, u32)) -> (Traffic, Duration) {
-    let of = |total: u64| {
-        let range = drive::share(total, turn);
-        range.end - range.start
-    };
-    let mut part = traffic.clone();
+/// Connections, requests and the rate are shared out. Hosts whose arrivals are equally spaced begin
+/// one gap after the other, so that all arrivals together are equally spaced too; all that is left
+/// to chance differs.
+pub fn host_part(traffic: &Traffic, part: Part) -> (Traffic, Duration) {
+    let mut own = traffic.clone();
     let mut delay = Duration::ZERO;
-    part.connections = of(traffic.connections.into()) as u32;
+    own.connections = part.size(traffic.connections.into()) as u32;
     // The seed of a stream is not that of another host's, however many threads each has.
-    part.seed = traffic.seed.wrapping_add(u64::from(turn.0) << 40);
+    own.seed = traffic.seed.wrapping_add(u64::from(part.index) << 40);
     if let End::Count(count) = traffic.end {
-        part.end = End::Count(of(count));
+        own.end = End::Count(part.size(count));
     }
     if let Schedule::Open {
         rate_per_s,
         arrivals,
     } = traffic.schedule
     {
-        part.schedule = Schedule::Open {
-            rate_per_s: rate_per_s / f64::from(turn.1),
+        own.schedule = Schedule::Open {
+            rate_per_s: rate_per_s / f64::from(part.count),
             arrivals,
         };
         if arrivals == Arrivals::Constant {
-            delay = Duration::from_secs_f64(f64::from(turn.0) / rate_per_s);
+            delay = Duration::from_secs_f64(f64::from(part.index) / rate_per_s);
         }
     }
-    (part, delay)
+    (own, delay)
 }
 
 /// Sums up results: counts are added and histograms merged; percentiles never are averaged.
@@ -50,25 +48,32 @@ pub fn merge(results: &[LoadResult]) -> LoadResult {
     all
 }
 
-/// Sums up runs that came one after the other, as the steps of a ramp: their windows follow upon each other, and
-/// connections are the most that one of them had.
+/// Sums up runs that came one after the other, as the steps of a ramp: their windows follow upon
+/// each other, and connections are the most that one of them had.
 pub fn chain(results: &[LoadResult]) -> LoadResult {
     let mut all = LoadResult::default();
     for result in results {
         let mut part = result.clone();
         let seconds = std::mem::take(&mut part.timeline);
         let cpu_ns = std::mem::take(&mut part.client_cpu_ns);
-        let before = (all.window_ns, all.connections_asked, all.connections_held);
+        let LoadResult {
+            window_ns,
+            connections_asked,
+            connections_held,
+            ..
+        } = all;
         add(&mut all, &part);
-        all.window_ns = before.0 + part.window_ns;
-        all.connections_asked = before.1.max(part.connections_asked);
-        all.connections_held = before.2.max(part.connections_held);
-        let shift_ms = before.0 / 1_000_000;
-        all.timeline
-            .extend(seconds.into_iter().map(|second| Second {
-                at_ms: second.at_ms + shift_ms,
+        all.window_ns = window_ns + part.window_ns;
+        // Each run has a line of its own, from its own beginning.
+        all.trend = Trend::default();
+        all.connections_asked = connections_asked.max(part.connections_asked);
+        all.connections_held = connections_held.max(part.connections_held);
+        for second in seconds {
+            all.timeline.push(Second {
+                at_ms: second.at_ms + window_ns / 1_000_000,
                 ..second
-            }));
+            });
+        }
         let threads = all.client_cpu_ns.len().max(cpu_ns.len());
         all.client_cpu_ns.resize(threads, 0);
         for (sum, ns) in all.client_cpu_ns.iter_mut().zip(cpu_ns) {
@@ -101,6 +106,8 @@ fn add(all: &mut LoadResult, result: &LoadResult) {
         repeated,
         withdrawn,
         sessions,
+        sessions_begun,
+        trend,
         timeline,
         client_cpu_ns,
         client_cpus,
@@ -131,6 +138,8 @@ fn add(all: &mut LoadResult, result: &LoadResult) {
     all.repeated += repeated;
     all.withdrawn += withdrawn;
     all.sessions += sessions;
+    all.sessions_begun += sessions_begun;
+    all.trend.merge(trend);
     add_seconds(&mut all.timeline, timeline);
     all.client_cpu_ns.extend(client_cpu_ns);
     add_word(&mut all.client_cpus, client_cpus);
@@ -195,7 +204,8 @@ mod tests {
 
     #[test]
     fn parts_add_up_to_the_whole() {
-        let parts: Vec<_> = (0..3).map(|host| part(&traffic(), (host, 3))).collect();
+        let host_part = |index| host_part(&traffic(), Part { index, count: 3 });
+        let parts: Vec<_> = (0..3).map(host_part).collect();
         let connections: Vec<_> = parts.iter().map(|(part, _)| part.connections).collect();
         assert_eq!(connections, [3, 3, 4]);
         let ends: Vec<_> = parts.iter().map(|(part, _)| part.end).collect();
@@ -232,7 +242,7 @@ mod tests {
         let mut expected = record::latency::Latency::new();
         (1..1001).for_each(|value| expected.record(value * 1000));
         assert_eq!(merged.latency, expected);
-        // The mean of the two medians would be 700 us.
+        // The mean of the two medians would be 700 µs.
         let p50 = merged.latency.quantile_ns(0.5) as f64;
         assert!((p50 / 500_000.0 - 1.0).abs() < 0.01, "{p50}");
         assert_eq!(
@@ -243,7 +253,7 @@ mod tests {
             (merged.engine.as_str(), merged.timeline.len()),
             ("epoll", 1)
         );
-        // A record of an older version has all answers of its window for those that came in it.
+        // A record of an older version has all responses of its window for those that came in it.
         assert_eq!(merged.ok_in_window, Some(600));
     }
 }

@@ -5,21 +5,23 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use crate::clock;
-use crate::dice::Dice;
+use crate::part::Part;
+use crate::prng::Prng;
 
-/// Stream of the dice for rests, apart from those of arrivals.
-const RESTS: u64 = 1 << 32;
+/// Random stream of think times, apart from those of arrivals.
+const THINK_STREAM: u64 = 1 << 32;
 
 /// When requests are due.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Schedule {
-    /// Each connection has one request under way, and rests between two. A slow server gets less to do.
+    /// Each connection has one request under way, and thinks between two. A slow server gets less
+    /// to do.
     Closed {
-        /// Rest between an answer and the next request.
+        /// Time between a response and the next request.
         think: Think,
     },
-    /// Requests are due at a rate, whatever the server does: an arrival that finds all connections busy waits
-    /// for one, and its latency runs.
+    /// Requests are due at a rate, whatever the server does: an arrival that finds all connections
+    /// busy waits for one, and its latency runs.
     Open {
         /// Requests per second, all connections together.
         rate_per_s: f64,
@@ -28,51 +30,74 @@ pub enum Schedule {
     },
 }
 
-/// How long a client rests: at random between two times, all equally likely. Clients begin spread over the longer one.
+impl Schedule {
+    /// Requests per second asked for, in an open loop.
+    #[must_use]
+    pub fn rate_per_s(self) -> Option<f64> {
+        match self {
+            Self::Open { rate_per_s, .. } => Some(rate_per_s),
+            Self::Closed { .. } => None,
+        }
+    }
+}
+
+/// How long a client thinks: at random between two times, all equally likely. Clients begin spread
+/// over the longer one.
 ///
-/// Clients that all rest for the same time may fall into step and ask as a crowd: whether they do is the kernel's
-/// timers' doing, and no property of users.
+/// Clients that all think for the same time may fall into step and ask as a crowd: whether they do
+/// is the kernel's timers' doing, and no property of users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Think {
-    /// The shortest rest.
+    /// The shortest time.
     pub least: Duration,
-    /// The longest rest; not below `least`.
+    /// The longest time; not below `least`.
     pub most: Duration,
 }
 
 impl Think {
-    /// No rest at all.
+    /// No think time at all.
     pub const NONE: Self = Self::always(Duration::ZERO);
 
-    /// The same rest every time.
+    /// The same time every time.
     #[must_use]
-    pub const fn always(rest: Duration) -> Self {
+    pub const fn always(time: Duration) -> Self {
         Self {
-            least: rest,
-            most: rest,
+            least: time,
+            most: time,
         }
     }
 
-    /// Whether clients never rest.
+    /// Whether clients never think.
     #[must_use]
     pub fn is_none(self) -> bool {
         self.most.is_zero()
     }
 }
 
-/// No client thread sends more requests per second than this: the kernel alone needs a microsecond for each.
+/// No client thread sends more requests per second than this: the kernel alone needs a microsecond
+/// for each.
 pub const THREAD_RATE_PER_S: u32 = 1_000_000;
 
-/// Refuses rates that nobody can send, for so many client threads.
+/// No load comes at a lower rate than this: one in 1000 s is a monitor, and a count of them would
+/// never end.
+pub const LEAST_RATE_PER_S: f64 = 0.001;
+
+/// Refuses rates that nobody can send, for so many client threads, or that nobody can wait for.
 pub fn check_rate(rate_per_s: f64, threads: u32) -> Result<()> {
+    // Whole digits would be hundreds of zeros.
+    let shown = if rate_per_s != 0.0 && rate_per_s.abs() < LEAST_RATE_PER_S {
+        format!("{rate_per_s:e}")
+    } else {
+        rate_per_s.to_string()
+    };
     ensure!(
-        rate_per_s.is_finite() && rate_per_s > 0.0,
-        "rate out of range: {rate_per_s} (ask for more than 0 requests per second)"
+        rate_per_s.is_finite() && rate_per_s >= LEAST_RATE_PER_S,
+        "rate out of range: {shown} (at least {LEAST_RATE_PER_S} per second, which is one in 1000 s)"
     );
     let most = most_per_s(threads);
     ensure!(
         rate_per_s <= most,
-        "rate out of range: {rate_per_s} (at most {most} requests per second: {THREAD_RATE_PER_S} for each of {threads} \
+        "rate out of range: {shown} (at most {most} requests per second: {THREAD_RATE_PER_S} for each of {threads} \
          client threads, which is more than one can send)"
     );
     Ok(())
@@ -94,22 +119,17 @@ pub enum Arrivals {
 
 /// One thread's part of a schedule.
 pub(crate) enum Pacer {
-    Closed(Rests),
-    Open(Stream),
+    Closed(ThinkTimes),
+    Open(ArrivalSequence),
 }
 
 impl Pacer {
-    /// The part of thread `thread` of `threads`.
-    pub(crate) fn new(
-        schedule: Schedule,
-        start_ns: u64,
-        (thread, threads): (u32, u32),
-        seed: u64,
-    ) -> Self {
+    /// The part of one thread.
+    pub(crate) fn new(schedule: Schedule, start_ns: u64, part: Part, seed: u64) -> Self {
         match schedule {
-            Schedule::Closed { think } => Self::Closed(Rests::new(
+            Schedule::Closed { think } => Self::Closed(ThinkTimes::new(
                 think,
-                Dice::new(seed, RESTS ^ u64::from(thread)),
+                Prng::new(seed, THINK_STREAM ^ u64::from(part.index)),
             )),
             Schedule::Open {
                 rate_per_s,
@@ -117,10 +137,10 @@ impl Pacer {
             } => {
                 let gap_ns = 1e9 / rate_per_s;
                 Self::Open(match arrivals {
-                    Arrivals::Constant => Stream::constant(start_ns, gap_ns, thread, threads),
+                    Arrivals::Constant => ArrivalSequence::constant(start_ns, gap_ns, part),
                     Arrivals::Poisson => {
-                        let dice = Dice::new(seed, thread.into());
-                        Stream::poisson(start_ns, gap_ns * f64::from(threads), dice)
+                        let prng = Prng::new(seed, part.index.into());
+                        ArrivalSequence::poisson(start_ns, gap_ns * f64::from(part.count), prng)
                     }
                 })
             }
@@ -129,29 +149,29 @@ impl Pacer {
 
     /// Spreads the beginnings of a closed loop over at least this time.
     pub(crate) fn opening(mut self, time: Duration) -> Self {
-        if let Self::Closed(rests) = &mut self {
-            rests.opening_ns = rests.opening_ns.max(clock::ns(time));
+        if let Self::Closed(think_times) = &mut self {
+            think_times.opening_ns = think_times.opening_ns.max(clock::ns(time));
         }
         self
     }
 }
 
-/// The rests of one thread's clients.
-pub(crate) struct Rests {
+/// The think times of one thread's clients.
+pub(crate) struct ThinkTimes {
     least_ns: u64,
     most_ns: u64,
     /// Clients begin spread over this time.
     opening_ns: u64,
-    dice: Dice,
+    prng: Prng,
 }
 
-impl Rests {
-    fn new(think: Think, dice: Dice) -> Self {
+impl ThinkTimes {
+    fn new(think: Think, prng: Prng) -> Self {
         Self {
             least_ns: clock::ns(think.least),
             most_ns: clock::ns(think.most),
             opening_ns: clock::ns(think.most),
-            dice,
+            prng,
         }
     }
 
@@ -164,27 +184,27 @@ impl Rests {
         self.between(0, self.opening_ns)
     }
 
-    /// How long a client rests now.
+    /// How long a client thinks now.
     pub(crate) fn next_ns(&mut self) -> u64 {
         self.between(self.least_ns, self.most_ns)
     }
 
-    /// Most clients never rest, or always as long: these draw nothing.
+    /// Most clients never think, or always as long: these draw nothing.
     fn between(&mut self, least_ns: u64, most_ns: u64) -> u64 {
         if least_ns == most_ns {
             return least_ns;
         }
-        self.dice.between(least_ns, most_ns)
+        self.prng.between(least_ns, most_ns)
     }
 }
 
 /// Random arrivals that are drawn one by one when many are passed over.
-const DRAWN: u64 = 1_000_000;
+const MAX_DRAWN: u64 = 1_000_000;
 
-/// An endless sequence of planned instants.
+/// An endless sequence of scheduled send times.
 ///
 /// It needs no queue: arrivals that wait for a connection are those between `next_ns` and now.
-pub(crate) struct Stream {
+pub(crate) struct ArrivalSequence {
     /// The next arrival.
     pub(crate) next_ns: u64,
     start_ns: u64,
@@ -197,14 +217,14 @@ enum Spacing {
     Poisson {
         mean_ns: f64,
         after_ns: f64,
-        dice: Dice,
+        prng: Prng,
     },
 }
 
-impl Stream {
+impl ArrivalSequence {
     /// Threads take turns, so that all their arrivals together are spaced equally.
-    fn constant(start_ns: u64, gap_ns: f64, thread: u32, threads: u32) -> Self {
-        let (step, number) = (threads.into(), thread.into());
+    fn constant(start_ns: u64, gap_ns: f64, part: Part) -> Self {
+        let (step, number) = (part.count.into(), part.index.into());
         Self::first(
             start_ns,
             Spacing::Constant {
@@ -215,31 +235,32 @@ impl Stream {
         )
     }
 
-    fn poisson(start_ns: u64, mean_ns: f64, dice: Dice) -> Self {
+    fn poisson(start_ns: u64, mean_ns: f64, prng: Prng) -> Self {
         Self::first(
             start_ns,
             Spacing::Poisson {
                 mean_ns,
                 after_ns: 0.0,
-                dice,
+                prng,
             },
         )
     }
 
     fn first(start_ns: u64, spacing: Spacing) -> Self {
-        let mut stream = Self {
+        let mut arrivals = Self {
             next_ns: start_ns,
             start_ns,
             spacing,
         };
-        stream.advance();
-        stream
+        arrivals.advance();
+        arrivals
     }
 
     /// Passes over the arrivals before an instant; how many there were.
     ///
-    /// Equally spaced ones are counted at once. Random ones are drawn one by one, and of more than a million the rest
-    /// by their mean, which is right to a part in a thousand: who ends a run must not wait for them.
+    /// Equally spaced ones are counted at once. Random ones are drawn one by one, and of more than
+    /// a million the rest by their mean, which is right to a part in a thousand: who ends a run
+    /// must not wait for them.
     pub(crate) fn skip_to(&mut self, until_ns: u64) -> u64 {
         let mut count = 0;
         let until = until_ns.saturating_sub(self.start_ns) as f64;
@@ -249,14 +270,15 @@ impl Stream {
             number,
         } = &mut self.spacing
         {
-            // `number` is that of the arrival after the next one. One fewer than there are, for rounding.
+            // `number` is that of the arrival after the next one. One fewer than there are, for
+            // rounding.
             let next = *number - *step;
             count = ((until / *gap_ns) as u64).saturating_sub(next) / *step;
             count = count.saturating_sub(1);
             *number = next + count * *step;
             self.advance();
         }
-        while self.next_ns < until_ns && count < DRAWN {
+        while self.next_ns < until_ns && count < MAX_DRAWN {
             self.advance();
             count += 1;
         }
@@ -287,9 +309,9 @@ impl Stream {
             Spacing::Poisson {
                 mean_ns,
                 after_ns,
-                dice,
+                prng,
             } => {
-                *after_ns -= dice.share().ln() * *mean_ns;
+                *after_ns -= prng.unit().ln() * *mean_ns;
                 *after_ns
             }
         };
@@ -307,21 +329,21 @@ mod tests {
             least: Duration::from_nanos(100),
             most: Duration::from_nanos(300),
         };
-        let rests = |opening| {
-            let pacer = Pacer::new(Schedule::Closed { think }, 0, (0, 1), 7);
-            let Pacer::Closed(rests) = pacer.opening(Duration::from_nanos(opening)) else {
+        let think_times = |opening| {
+            let pacer = Pacer::new(Schedule::Closed { think }, 0, Part::WHOLE, 7);
+            let Pacer::Closed(think_times) = pacer.opening(Duration::from_nanos(opening)) else {
                 unreachable!("a closed schedule has a closed pacer");
             };
-            rests
+            think_times
         };
-        let mean = |mut rests: Rests, rest: fn(&mut Rests) -> u64, least, most| {
-            let all: Vec<_> = (0..10_000).map(|_| rest(&mut rests)).collect();
+        let mean = |mut think_times: ThinkTimes, rest: fn(&mut ThinkTimes) -> u64, least, most| {
+            let all: Vec<_> = (0..10_000).map(|_| rest(&mut think_times)).collect();
             assert!(all.iter().all(|rest| (least..=most).contains(rest)));
             all.iter().sum::<u64>() / 10_000
         };
-        assert!((198..=202).contains(&mean(rests(0), Rests::next_ns, 100, 300)));
-        assert!((146..=154).contains(&mean(rests(0), Rests::first_ns, 0, 300)));
-        assert!((490..=510).contains(&mean(rests(1000), Rests::first_ns, 0, 1000)));
+        assert!((198..=202).contains(&mean(think_times(0), ThinkTimes::next_ns, 100, 300)));
+        assert!((146..=154).contains(&mean(think_times(0), ThinkTimes::first_ns, 0, 300)));
+        assert!((490..=510).contains(&mean(think_times(1000), ThinkTimes::first_ns, 0, 1000)));
     }
 
     fn arrivals(rate_per_s: f64, arrivals: Arrivals, threads: u32, count: usize) -> Vec<u64> {
@@ -330,13 +352,17 @@ mod tests {
             arrivals,
         };
         let mut all = Vec::new();
-        for thread in 0..threads {
-            let Pacer::Open(mut stream) = Pacer::new(schedule, 1000, (thread, threads), 7) else {
+        for index in 0..threads {
+            let part = Part {
+                index,
+                count: threads,
+            };
+            let Pacer::Open(mut arrivals) = Pacer::new(schedule, 1000, part, 7) else {
                 unreachable!("an open schedule has an open pacer");
             };
             for _ in 0..count {
-                all.push(stream.next_ns - 1000);
-                stream.advance();
+                all.push(arrivals.next_ns - 1000);
+                arrivals.advance();
             }
         }
         all.sort_unstable();
@@ -349,13 +375,13 @@ mod tests {
         assert_eq!(arrivals(1000.0, Arrivals::Constant, 3, 4), expected);
     }
 
-    fn stream(arrivals: Arrivals, turn: (u32, u32)) -> Stream {
+    fn sequence(arrivals: Arrivals, part: Part) -> ArrivalSequence {
         let schedule = Schedule::Open {
             rate_per_s: 1000.0 / 3.0,
             arrivals,
         };
-        match Pacer::new(schedule, 1000, turn, 7) {
-            Pacer::Open(stream) => stream,
+        match Pacer::new(schedule, 1000, part, 7) {
+            Pacer::Open(arrivals) => arrivals,
             Pacer::Closed(_) => unreachable!("an open schedule has an open pacer"),
         }
     }
@@ -372,7 +398,9 @@ mod tests {
                 999_999_937,
                 60_000_001_000,
             ] {
-                let (mut slow, mut fast) = (stream(arrivals, (1, 2)), stream(arrivals, (1, 2)));
+                let part = Part { index: 1, count: 2 };
+                let mut slow = sequence(arrivals, part);
+                let mut fast = sequence(arrivals, part);
                 let mut count = 0;
                 while slow.next_ns < until_ns {
                     slow.advance();
@@ -390,11 +418,11 @@ mod tests {
 
     #[test]
     fn more_than_anybody_would_draw_are_passed_over_by_their_mean() {
-        let mut stream = stream(Arrivals::Poisson, (0, 1));
+        let mut arrivals = sequence(Arrivals::Poisson, Part::WHOLE);
         let day_ns = 86_400_000_000_000 + 1000;
-        let count = stream.skip_to(day_ns) as f64;
+        let count = arrivals.skip_to(day_ns) as f64;
         assert!((count / 28_800_000.0 - 1.0).abs() < 1e-3, "{count}");
-        assert!(stream.next_ns >= day_ns);
+        assert!(arrivals.next_ns >= day_ns);
     }
 
     #[test]
@@ -412,7 +440,13 @@ mod tests {
                  threads, which is more than one can send)"
             )
         );
-        for wrong in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let least = "(at least 0.001 per second, which is one in 1000 s)";
+        for (wrong, shown) in [(-5.0, "-5"), (0.0, "0"), (1e-9, "1e-9"), (1e-300, "1e-300")] {
+            let expected = format!("rate out of range: {shown} {least}");
+            assert_eq!(said(wrong, 1), Some(expected));
+        }
+        assert_eq!(said(0.001, 1), None);
+        for wrong in [f64::NAN, f64::INFINITY] {
             assert!(said(wrong, 1).is_some(), "{wrong}");
         }
     }
@@ -424,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn random_arrivals_have_the_rate_and_the_spread_of_their_law() {
+    fn random_arrivalshave_the_rate_and_the_spread_of_their_law() {
         let all = arrivals(1000.0, Arrivals::Poisson, 2, 50_000);
         // Of both threads, up to where the shorter one ends.
         let all = &all[..95_000];

@@ -12,50 +12,51 @@
 //! visit /thanks
 //! go shop                     # go on at a place
 //! ```
-//! A session ends at `leave` or at the end of the script. The next one is another visitor: a new connection and
-//! no cookies. Within a session cookies are kept and sent back, whatever their path; there is one connection.
+//! A session ends at `leave` or at the end of the script. The next one is another visitor: a new
+//! connection and no cookies. Within a session cookies are kept and sent back, whatever their path;
+//! there is one connection.
 
-use record::problem::{Problem, Problems};
-use record::units;
+use input::problem::{Problem, Problems};
+use input::units;
 
 use crate::clock;
-use crate::dice::Dice;
 use crate::expect::Expect;
+use crate::prng::Prng;
 use crate::traffic::Exchange;
 use crate::url;
 
 /// What a visitor does.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Script {
-    acts: Vec<Act>,
+    instructions: Vec<Instruction>,
     exchanges: Vec<Exchange>,
-    /// Where the visits begin of which `Act::Draw` takes one.
+    /// Where the visits begin of which `Instruction::Draw` takes one.
     starts: Vec<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Act {
+enum Instruction {
     /// Goes on where one of the visits begins, each as likely as the others.
     Draw,
     /// Sends the exchange of that number.
-    Ask(usize),
+    Request(usize),
     /// Waits, between the two in nanoseconds.
     Think(u64, u64),
-    /// Goes on at an act with a probability.
-    Maybe(f64, usize),
-    /// Goes on at an act.
-    Go(usize),
+    /// Goes on at an instruction with a probability.
+    Branch(f64, usize),
+    /// Goes on at an instruction.
+    Jump(usize),
     /// Ends the session.
-    Leave,
+    End,
 }
 
 /// What a visitor does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Move {
+pub(crate) struct NextRequest {
     /// Number of the exchange.
-    pub(crate) order: usize,
-    /// The act after it.
-    pub(crate) next_act: usize,
+    pub(crate) request: usize,
+    /// The instruction after it.
+    pub(crate) next_position: usize,
     /// Time to think first.
     pub(crate) think_ns: u64,
     /// Whether another visitor comes first.
@@ -65,37 +66,39 @@ pub(crate) struct Move {
 impl Script {
     /// Reads a script, known to the user as `file`; all mistakes at once, with line and column.
     pub fn read(file: &str, text: &str) -> Result<Self, Problems> {
-        let mut reader = Reader::new(file);
+        let mut parser = Parser::new(file);
         for (index, line) in text.lines().enumerate() {
-            reader.line(index + 1, line);
+            parser.line(index + 1, line);
         }
-        reader.close()
+        parser.close()
     }
 
-    /// Visitors of whom each makes one of these visits, drawn at random: for more of them than anybody would
-    /// write down. Every visit asks for something.
+    /// Visitors of whom each makes one of these visits, drawn at random: for more of them than
+    /// anybody would write down. Every visit asks for something.
     pub fn among(visits: Vec<Vec<Exchange>>) -> Self {
         assert!(
             !visits.is_empty() && visits.iter().all(|visit| !visit.is_empty()),
             "a visitor who may ask for nothing would go round for ever"
         );
         let mut script = Self {
-            acts: vec![Act::Draw],
+            instructions: vec![Instruction::Draw],
             exchanges: Vec::new(),
             starts: Vec::new(),
         };
         for visit in visits {
-            script.starts.push(script.acts.len());
+            script.starts.push(script.instructions.len());
             for exchange in visit {
-                script.acts.push(Act::Ask(script.exchanges.len()));
+                script
+                    .instructions
+                    .push(Instruction::Request(script.exchanges.len()));
                 script.exchanges.push(exchange);
             }
-            script.acts.push(Act::Leave);
+            script.instructions.push(Instruction::End);
         }
         script
     }
 
-    /// Says what a right answer looks like for every request of a path.
+    /// Says what a successful response looks like for every request of a path.
     pub fn expect(&mut self, path: &str, expect: &Expect) {
         for exchange in self
             .exchanges
@@ -110,30 +113,32 @@ impl Script {
         &self.exchanges
     }
 
-    /// The next request of a visitor who is at `act`.
-    pub(crate) fn next(&self, act: usize, dice: &mut Dice) -> Move {
-        let (mut act, mut think_ns, mut is_new_session) = (act, 0, false);
+    /// The next request of a visitor who is at `position`.
+    pub(crate) fn next(&self, position: usize, prng: &mut Prng) -> NextRequest {
+        let (mut position, mut think_ns, mut is_new_session) = (position, 0, false);
         loop {
-            let next_act = act + 1;
-            act = match self.acts.get(act) {
-                Some(Act::Draw) => self.starts[dice.below(self.starts.len() as u64) as usize],
-                Some(Act::Ask(order)) => {
-                    let order = *order;
-                    return Move {
-                        order,
-                        next_act,
+            let next_position = position + 1;
+            position = match self.instructions.get(position) {
+                Some(Instruction::Draw) => {
+                    self.starts[prng.below(self.starts.len() as u64) as usize]
+                }
+                Some(Instruction::Request(request)) => {
+                    let request = *request;
+                    return NextRequest {
+                        request,
+                        next_position,
                         think_ns,
                         is_new_session,
                     };
                 }
-                Some(Act::Think(low_ns, high_ns)) => {
-                    think_ns += dice.between(*low_ns, *high_ns);
-                    next_act
+                Some(Instruction::Think(low_ns, high_ns)) => {
+                    think_ns += prng.between(*low_ns, *high_ns);
+                    next_position
                 }
-                Some(Act::Maybe(share, place)) if dice.share() <= *share => *place,
-                Some(Act::Maybe(..)) => next_act,
-                Some(Act::Go(place)) => *place,
-                Some(Act::Leave) | None => {
+                Some(Instruction::Branch(share, place)) if prng.unit() <= *share => *place,
+                Some(Instruction::Branch(..)) => next_position,
+                Some(Instruction::Jump(place)) => *place,
+                Some(Instruction::End) | None => {
                     is_new_session = true;
                     0
                 }
@@ -143,14 +148,14 @@ impl Script {
 }
 
 /// A script under reading.
-struct Reader<'t> {
+struct Parser<'t> {
     file: &'t str,
-    acts: Vec<Act>,
+    instructions: Vec<Instruction>,
     exchanges: Vec<Exchange>,
     /// Exchanges that the line before asked for.
     last: std::ops::Range<usize>,
     places: Vec<(&'t str, usize)>,
-    /// Acts that go to a place not known yet: act, place, line, column.
+    /// Instructions that go to a place not known yet.
     jumps: Vec<(usize, Word<'t>)>,
     problems: Vec<Problem>,
 }
@@ -163,7 +168,7 @@ struct Word<'t> {
     column: usize,
 }
 
-const VERBS: &str = "write visit, fetch, post, expect, think, maybe, go, place or leave";
+const COMMANDS: &str = "write visit, fetch, post, expect, think, maybe, go, place or leave";
 
 const FORMS: [&str; 9] = [
     "visit /page",
@@ -177,11 +182,11 @@ const FORMS: [&str; 9] = [
     "leave",
 ];
 
-impl<'t> Reader<'t> {
+impl<'t> Parser<'t> {
     fn new(file: &'t str) -> Self {
         Self {
             file,
-            acts: Vec::new(),
+            instructions: Vec::new(),
             exchanges: Vec::new(),
             last: 0..0,
             places: Vec::new(),
@@ -193,10 +198,10 @@ impl<'t> Reader<'t> {
     fn line(&mut self, number: usize, line: &'t str) {
         let line = line.find(" #").map_or(line, |end| &line[..end]);
         let words = words(number, line);
-        let Some((verb, rest)) = words.split_first() else {
+        let Some((command, rest)) = words.split_first() else {
             return;
         };
-        match (verb.text, rest) {
+        match (command.text, rest) {
             (comment, _) if comment.starts_with('#') => {}
             ("visit", [path]) => self.ask(&[*path], "GET", ""),
             ("fetch", [_, ..]) => self.ask(rest, "GET", ""),
@@ -207,18 +212,18 @@ impl<'t> Reader<'t> {
             ("think", [time]) => self.think(*time, *time),
             ("think", [low, Word { text: "to", .. }, high]) => self.think(*low, *high),
             ("maybe", [share, place]) => self.maybe(*share, *place),
-            ("go", [place]) => self.jump(Act::Go(0), *place),
+            ("go", [place]) => self.jump(Instruction::Jump(0), *place),
             ("place", [name]) => self.place(*name),
-            ("leave", []) => self.acts.push(Act::Leave),
+            ("leave", []) => self.instructions.push(Instruction::End),
             (known, _) => match FORMS
                 .iter()
                 .find(|form| form.split(' ').next() == Some(known))
             {
                 Some(form) => {
                     let remedy = format!("write it like: {form}");
-                    self.note(*verb, "wrong number of words after", &remedy);
+                    self.note(*command, "wrong number of words after", &remedy);
                 }
-                None => self.note(*verb, "unknown word", VERBS),
+                None => self.note(*command, "unknown word", COMMANDS),
             },
         }
     }
@@ -229,7 +234,8 @@ impl<'t> Reader<'t> {
             if !path.text.starts_with('/') {
                 self.note(*path, "not a path", "begin it with /");
             }
-            self.acts.push(Act::Ask(self.exchanges.len()));
+            self.instructions
+                .push(Instruction::Request(self.exchanges.len()));
             let Ok(encoded) = url::encode(path.text) else {
                 self.note(*path, "control character in a path", "remove it");
                 continue;
@@ -281,7 +287,8 @@ impl<'t> Reader<'t> {
         let (low_time, high_time) = (units::duration(low.text), units::duration(high.text));
         match (low_time, high_time) {
             (Ok(from), Ok(to)) if from <= to => {
-                self.acts.push(Act::Think(clock::ns(from), clock::ns(to)));
+                self.instructions
+                    .push(Instruction::Think(clock::ns(from), clock::ns(to)));
             }
             (Ok(_), Ok(_)) => self.note(
                 high,
@@ -295,21 +302,23 @@ impl<'t> Reader<'t> {
 
     fn maybe(&mut self, share: Word<'t>, place: Word<'t>) {
         match units::share(share.text) {
-            Ok(chance) if (0.0..=1.0).contains(&chance) => self.jump(Act::Maybe(chance, 0), place),
+            Ok(chance) if (0.0..=1.0).contains(&chance) => {
+                self.jump(Instruction::Branch(chance, 0), place);
+            }
             Ok(_) | Err(_) => self.note(share, "not a share", "write it like 30%"),
         }
     }
 
-    fn jump(&mut self, act: Act, place: Word<'t>) {
-        self.jumps.push((self.acts.len(), place));
-        self.acts.push(act);
+    fn jump(&mut self, position: Instruction, place: Word<'t>) {
+        self.jumps.push((self.instructions.len(), place));
+        self.instructions.push(position);
     }
 
     fn place(&mut self, name: Word<'t>) {
         if self.places.iter().any(|(known, _)| *known == name.text) {
             self.note(name, "place named twice", "give one of them another name");
         }
-        self.places.push((name.text, self.acts.len()));
+        self.places.push((name.text, self.instructions.len()));
     }
 
     fn note(&mut self, word: Word<'_>, what: &str, remedy: &str) {
@@ -322,19 +331,22 @@ impl<'t> Reader<'t> {
     }
 
     fn close(mut self) -> Result<Script, Problems> {
-        for (act, place) in std::mem::take(&mut self.jumps) {
+        for (position, place) in std::mem::take(&mut self.jumps) {
             let known = self.places.iter().find(|(name, _)| *name == place.text);
             let Some((_, target)) = known.copied() else {
                 self.note(place, "unknown place", "write a line like: place buy");
                 continue;
             };
-            match &mut self.acts[act] {
-                Act::Maybe(_, to) | Act::Go(to) => *to = target,
-                Act::Draw | Act::Ask(_) | Act::Think(..) | Act::Leave => {
+            match &mut self.instructions[position] {
+                Instruction::Branch(_, to) | Instruction::Jump(to) => *to = target,
+                Instruction::Draw
+                | Instruction::Request(_)
+                | Instruction::Think(..)
+                | Instruction::End => {
                     unreachable!("only jumps are noted")
                 }
             }
-            if self.runs_idle(act) {
+            if self.runs_idle(position) {
                 self.note(
                     place,
                     "goes round without a request",
@@ -342,7 +354,7 @@ impl<'t> Reader<'t> {
                 );
             }
         }
-        let is_idle = || (0..=self.acts.len()).any(|act| self.runs_idle(act));
+        let is_idle = || (0..=self.instructions.len()).any(|position| self.runs_idle(position));
         if self.problems.is_empty() && is_idle() {
             let start = Word {
                 text: "nothing",
@@ -360,24 +372,24 @@ impl<'t> Reader<'t> {
             return Err(Problems(self.problems));
         }
         Ok(Script {
-            acts: self.acts,
+            instructions: self.instructions,
             exchanges: self.exchanges,
             starts: Vec::new(),
         })
     }
 
-    /// Whether a visitor can come back to an act without having asked for anything.
+    /// Whether a visitor can come back to an instruction without having asked for anything.
     fn runs_idle(&self, start: usize) -> bool {
-        let (mut seen, mut ways) = (vec![false; self.acts.len() + 1], vec![start]);
-        while let Some(act) = ways.pop() {
-            let next: &[usize] = match self.acts.get(act) {
+        let (mut seen, mut ways) = (vec![false; self.instructions.len() + 1], vec![start]);
+        while let Some(position) = ways.pop() {
+            let next: &[usize] = match self.instructions.get(position) {
                 // Only visits made without a script are drawn, and each of them asks.
-                Some(Act::Ask(_) | Act::Draw) => &[],
-                Some(Act::Think(..)) => &[act + 1],
-                Some(Act::Maybe(_, place)) => &[act + 1, *place],
-                Some(Act::Go(place)) => &[*place],
+                Some(Instruction::Request(_) | Instruction::Draw) => &[],
+                Some(Instruction::Think(..)) => &[position + 1],
+                Some(Instruction::Branch(_, place)) => &[position + 1, *place],
+                Some(Instruction::Jump(place)) => &[*place],
                 // The next visitor begins in front.
-                Some(Act::Leave) | None => &[0],
+                Some(Instruction::End) | None => &[0],
             };
             for way in next {
                 if *way == start {
@@ -416,11 +428,11 @@ fn parse_hash(text: &str) -> Option<[u8; 32]> {
 
 /// The cookies of one visitor.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Jar {
+pub(crate) struct CookieJar {
     cookies: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-impl Jar {
+impl CookieJar {
     /// Takes what a server says in `Set-Cookie`.
     pub(crate) fn set(&mut self, field: &[u8]) {
         let mut parts = field.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
@@ -473,12 +485,12 @@ mod tests {
     }
 
     fn follow(script: &Script, requests: usize) -> String {
-        let (mut act, mut dice, mut path) = (0, Dice::new(7, 7), String::new());
+        let (mut position, mut prng, mut path) = (0, Prng::new(7, 7), String::new());
         for _ in 0..requests {
-            let next = script.next(act, &mut dice);
-            act = next.next_act;
+            let next = script.next(position, &mut prng);
+            position = next.next_position;
             path += if next.is_new_session { " | " } else { " " };
-            path += &script.exchanges[next.order].path;
+            path += &script.exchanges[next.request].path;
         }
         path.trim_matches([' ', '|']).into()
     }
@@ -519,7 +531,7 @@ mod tests {
     fn places_can_be_gone_to_and_thinking_adds_up() {
         assert_eq!(walk("visit /a\nplace x\nvisit /b\ngo x", 4), "/a /b /b /b");
         let script = Script::read("s", "visit /a\nthink 1s\nthink 1s to 2s\nvisit /b").unwrap();
-        let think_ns = script.next(1, &mut Dice::new(1, 1)).think_ns;
+        let think_ns = script.next(1, &mut Prng::new(1, 1)).think_ns;
         assert!(
             (2_000_000_000..=3_000_000_000).contains(&think_ns),
             "{think_ns}"
@@ -557,7 +569,7 @@ mod tests {
 
     #[test]
     fn cookies_are_kept_replaced_and_dropped() {
-        let mut jar = Jar::default();
+        let mut jar = CookieJar::default();
         let mut sent = |fields: &[&str]| {
             for field in fields {
                 jar.set(field.as_bytes());

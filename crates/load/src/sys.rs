@@ -1,12 +1,20 @@
-//! System calls that std does not offer: epoll, and connecting without waiting.
+//! System calls that std does not offer: epoll, connecting without waiting, receive stamps, memory
+//! shared with the kernel. Through rustix, which checks what is passed; by libc only what rustix
+//! has not.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::num::NonZeroU64;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::ptr::NonNull;
 use std::time::{Duration, SystemTime};
 
 use record::load::Fault;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::mm::{MapFlags, ProtFlags};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::process::{Resource, Rlimit};
 
 /// Payload of an Ethernet frame.
 const SEGMENT_BYTES: u32 = 1460;
@@ -22,22 +30,12 @@ pub(crate) fn connect_fault(error: &io::Error) -> Fault {
     }
 }
 
-/// Asks for a small receive buffer, so that a server feels how slowly its answer is read, and for segments of
-/// Ethernet's size: with loopback's 64 KiB the window would open in leaps, with stalls between. To be asked
-/// before connecting; the kernel doubles the buffer for its own needs.
+/// Asks for a small receive buffer, so that a server feels how slowly its response is read, and for
+/// segments of Ethernet's size: with loopback's 64 KiB the window would open in leaps, with stalls
+/// between. To be asked before connecting; the kernel doubles the buffer for its own needs.
 pub(crate) fn set_window(stream: &TcpStream, bytes: u32) -> io::Result<()> {
     set_option(stream, libc::IPPROTO_TCP, libc::TCP_MAXSEG, SEGMENT_BYTES)?;
-    set_option(stream, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes)
-}
-
-#[expect(unsafe_code, reason = "std sets few options of sockets")]
-fn set_option(stream: &TcpStream, level: i32, option: i32, value: u32) -> io::Result<()> {
-    let (place, length) = (
-        std::ptr::from_ref(&value).cast(),
-        size_of_val(&value) as u32,
-    );
-    // SAFETY: `place` holds an integer of `length` bytes.
-    check(unsafe { libc::setsockopt(stream.as_raw_fd(), level, option, place, length) })?;
+    rustix::net::sockopt::set_socket_recv_buffer_size(stream, bytes as usize)?;
     Ok(())
 }
 
@@ -47,9 +45,29 @@ pub(crate) fn stamp(stream: &TcpStream) -> io::Result<()> {
     set_option(stream, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags)
 }
 
-/// Reads as `read(2)` does; also how long the last of the bytes had waited, where the kernel has stamped them
-/// (`socket(7)`, `SO_TIMESTAMPING`).
-#[expect(unsafe_code, reason = "std reads no control messages")]
+/// Sets an option that rustix does not know.
+#[expect(unsafe_code, reason = "rustix knows not all options of sockets")]
+fn set_option(stream: &TcpStream, level: i32, option: i32, value: u32) -> io::Result<()> {
+    let place = std::ptr::from_ref(&value).cast();
+    let length = size_of_val(&value) as u32;
+    // SAFETY: `place` holds an integer of `length` bytes.
+    check(unsafe { libc::setsockopt(stream.as_raw_fd(), level, option, place, length) })?;
+    Ok(())
+}
+
+/// The first control message of a read: its head, and the time stamp that it begins with if it is a
+/// stamp. Room for the two other stamps that come with it.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+struct Control {
+    head: libc::cmsghdr,
+    stamp: libc::timespec,
+    rest: [u64; 28],
+}
+
+/// Reads as `read(2)` does; also how long the last of the bytes had waited, where the kernel has
+/// stamped them (`socket(7)`, `SO_TIMESTAMPING`).
+#[expect(unsafe_code, reason = "rustix knows no control messages with stamps")]
 pub(crate) fn read_stamped(
     stream: &TcpStream,
     buffer: &mut [u8],
@@ -58,62 +76,54 @@ pub(crate) fn read_stamped(
         iov_base: buffer.as_mut_ptr().cast(),
         iov_len: buffer.len(),
     };
-    // Aligned as control messages must be; three time stamps and their head need 64 bytes.
-    let mut control = [0u64; 32];
-    // SAFETY: an all-zero msghdr is a valid one without name, pieces and control messages.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    (message.msg_iov, message.msg_iovlen) = (&raw mut piece, 1);
-    message.msg_control = control.as_mut_ptr().cast();
-    message.msg_controllen = size_of_val(&control);
+    let mut control = Control {
+        head: libc::cmsghdr {
+            cmsg_len: 0,
+            cmsg_level: 0,
+            cmsg_type: 0,
+        },
+        stamp: libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        },
+        rest: [0; 28],
+    };
+    let mut message = libc::msghdr {
+        msg_name: std::ptr::null_mut(),
+        msg_namelen: 0,
+        msg_iov: &raw mut piece,
+        msg_iovlen: 1,
+        msg_control: (&raw mut control).cast(),
+        msg_controllen: size_of::<Control>(),
+        msg_flags: 0,
+    };
     // SAFETY: all that the message points to outlives the call and is as long as it says.
     let length = unsafe { libc::recvmsg(stream.as_raw_fd(), &raw mut message, 0) };
     let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
-    // SAFETY: the kernel has filled in the message, and `control` lives.
-    let head = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
-    if head.is_null() {
+    // Without a control message the head is as it was.
+    let Control { head, stamp, .. } = control;
+    if head.cmsg_level != libc::SOL_SOCKET || head.cmsg_type != libc::SCM_TIMESTAMPING {
         return Ok((length, None));
     }
-    // SAFETY: the head lies within `control`; a message of this type begins with a `timespec`.
-    let stamp = unsafe {
-        let is_stamp =
-            (*head).cmsg_level == libc::SOL_SOCKET && (*head).cmsg_type == libc::SCM_TIMESTAMPING;
-        is_stamp.then(|| {
-            libc::CMSG_DATA(head)
-                .cast::<libc::timespec>()
-                .read_unaligned()
-        })
-    };
-    let waited = stamp.and_then(|stamp| {
-        let since_epoch = Duration::new(stamp.tv_sec as u64, stamp.tv_nsec as u32);
-        let came = SystemTime::UNIX_EPOCH + since_epoch;
-        // The kernel stamps with the clock on the wall, which may be set back in between.
-        SystemTime::now().duration_since(came).ok()
-    });
-    Ok((length, waited.map(|waited| waited.as_nanos() as u64)))
+    let since_epoch = Duration::new(stamp.tv_sec as u64, stamp.tv_nsec as u32);
+    // The kernel stamps with the wall clock, which may be set back in between.
+    let waited = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + since_epoch);
+    Ok((length, waited.ok().map(|waited| waited.as_nanos() as u64)))
 }
 
 /// Starts to connect; the socket becomes writable once it has.
-#[expect(unsafe_code, reason = "std connects only by waiting for it")]
 pub(crate) fn connect(stream: &TcpStream, server: SocketAddr) -> io::Result<()> {
-    let fd = stream.as_raw_fd();
-    let address = Address::from(server);
-    let (place, length) = address.as_raw();
-    // SAFETY: `place` holds an address of `length` bytes for as long as `address` lives.
-    match check(unsafe { libc::connect(fd, place, length) }) {
-        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(()),
-        Err(error) => Err(error),
-        Ok(_) => Ok(()),
+    match rustix::net::connect(stream, &server) {
+        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// A socket for connections to a server, that never waits.
-#[expect(unsafe_code, reason = "std makes no socket that is not connected")]
 pub(crate) fn socket(server: SocketAddr, source: Option<IpAddr>) -> io::Result<TcpStream> {
-    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: no memory is passed.
-    let fd = check(unsafe { libc::socket(family(server), kind, 0) })?;
-    // SAFETY: the descriptor is new and belongs to nobody else.
-    let stream = unsafe { TcpStream::from_raw_fd(fd) };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family(server), SocketType::STREAM, flags, None)?;
+    let stream = TcpStream::from(socket);
     if let Some(source) = source {
         bind(&stream, source)?;
     }
@@ -121,64 +131,20 @@ pub(crate) fn socket(server: SocketAddr, source: Option<IpAddr>) -> io::Result<T
 }
 
 /// The address family of a server.
-pub(crate) fn family(server: SocketAddr) -> libc::c_int {
+pub(crate) fn family(server: SocketAddr) -> AddressFamily {
     match server {
-        SocketAddr::V4(_) => libc::AF_INET,
-        SocketAddr::V6(_) => libc::AF_INET6,
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
     }
 }
 
-/// Gives a socket its source address and leaves the port to `connect`, which knows the server's and so can
-/// use a port once for each server and source. Bound here, a port could be used only once in all.
-#[expect(unsafe_code, reason = "std binds only sockets that listen")]
+/// Gives a socket its source address and leaves the port to `connect`, which knows the server's and
+/// so can use a port once for each server and source. Bound here, a port could be used only once in
+/// all.
 fn bind(stream: &TcpStream, source: IpAddr) -> io::Result<()> {
     set_option(stream, libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
-    let fd = stream.as_raw_fd();
-    let address = Address::from(SocketAddr::new(source, 0));
-    let (place, length) = address.as_raw();
-    // SAFETY: `place` holds an address of `length` bytes for as long as `address` lives.
-    check(unsafe { libc::bind(fd, place, length) })?;
+    rustix::net::bind(stream, &SocketAddr::new(source, 0))?;
     Ok(())
-}
-
-/// A socket address as the kernel wants it.
-pub(crate) enum Address {
-    V4(libc::sockaddr_in),
-    V6(libc::sockaddr_in6),
-}
-
-impl From<SocketAddr> for Address {
-    fn from(address: SocketAddr) -> Self {
-        match address {
-            SocketAddr::V4(v4) => Self::V4(libc::sockaddr_in {
-                sin_family: libc::AF_INET as libc::sa_family_t,
-                sin_port: v4.port().to_be(),
-                sin_addr: libc::in_addr {
-                    s_addr: u32::from_ne_bytes(v4.ip().octets()),
-                },
-                sin_zero: [0; 8],
-            }),
-            SocketAddr::V6(v6) => Self::V6(libc::sockaddr_in6 {
-                sin6_family: libc::AF_INET6 as libc::sa_family_t,
-                sin6_port: v6.port().to_be(),
-                sin6_flowinfo: v6.flowinfo(),
-                sin6_addr: libc::in6_addr {
-                    s6_addr: v6.ip().octets(),
-                },
-                sin6_scope_id: v6.scope_id(),
-            }),
-        }
-    }
-}
-
-impl Address {
-    /// Place and length; valid as long as the address stays where it is.
-    pub(crate) fn as_raw(&self) -> (*const libc::sockaddr, libc::socklen_t) {
-        match self {
-            Self::V4(v4) => (std::ptr::from_ref(v4).cast(), size_of_val(v4) as u32),
-            Self::V6(v6) => (std::ptr::from_ref(v6).cast(), size_of_val(v6) as u32),
-        }
-    }
 }
 
 /// Memory of its own pages, shared with the kernel.
@@ -196,17 +162,12 @@ unsafe impl Send for Mapping {}
 
 impl Mapping {
     /// Zeroes.
-    #[expect(unsafe_code, reason = "std maps no memory")]
+    #[expect(unsafe_code, reason = "what is mapped is not owned by Rust")]
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
-        let (access, kind) = (
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-        );
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let place = std::ptr::null_mut();
         // SAFETY: the kernel chooses a place where nothing is.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+        let start = unsafe { rustix::mm::mmap_anonymous(place, bytes, access, MapFlags::PRIVATE) }?;
         let start = NonNull::new(start.cast()).expect("a mapping without a place is never at zero");
         Ok(Self { start, bytes })
     }
@@ -217,42 +178,36 @@ impl Mapping {
 }
 
 impl Drop for Mapping {
-    #[expect(unsafe_code, reason = "std maps no memory")]
+    #[expect(unsafe_code, reason = "what is mapped is not owned by Rust")]
     fn drop(&mut self) {
         // SAFETY: the mapping is whole and nobody else holds it.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+        let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.bytes) };
+        unmapped.expect("a whole mapping can be unmapped");
     }
 }
 
 /// Makes room for so many descriptors; the limit that stands in the way, if it cannot be raised.
-#[expect(unsafe_code, reason = "std does not offer limits")]
 pub(crate) fn allow_descriptors(count: u64) -> Result<(), u64> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: `limit` is a valid place for the one structure that the call writes.
-    let status = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    assert_eq!(status, 0, "the limit of descriptors can be read");
-    if count <= limit.rlim_cur {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    // No limit where there is none.
+    let (current, maximum) = (
+        limit.current.unwrap_or(u64::MAX),
+        limit.maximum.unwrap_or(u64::MAX),
+    );
+    if count <= current {
         return Ok(());
     }
-    let wanted = libc::rlimit {
-        rlim_cur: count,
-        rlim_max: limit.rlim_max.max(count),
+    let wanted = Rlimit {
+        current: Some(count),
+        maximum: limit.maximum.map(|maximum| maximum.max(count)),
     };
-    // SAFETY: the structure is read during the call.
-    match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const wanted) } {
-        0 => Ok(()),
-        _ => Err(limit.rlim_max),
-    }
+    rustix::process::setrlimit(Resource::Nofile, wanted).map_err(|_| maximum)
 }
 
 /// An epoll instance, edge-triggered throughout.
-pub(crate) struct Poll {
+pub(crate) struct Poller {
     fd: OwnedFd,
-    events: Vec<libc::epoll_event>,
-    room: i32,
+    events: Vec<epoll::Event>,
     /// The kernel has no `epoll_pwait2`.
     is_coarse: bool,
 }
@@ -261,71 +216,63 @@ pub(crate) struct Poll {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Event {
     pub(crate) key: u64,
-    flags: u32,
+    flags: EventFlags,
 }
 
 impl Event {
     pub(crate) fn is_readable(self) -> bool {
-        self.flags & (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLERR | libc::EPOLLHUP) as u32
-            != 0
+        let readable = EventFlags::IN | EventFlags::RDHUP | EventFlags::ERR | EventFlags::HUP;
+        self.flags.intersects(readable)
     }
 
     pub(crate) fn is_writable(self) -> bool {
-        self.flags & libc::EPOLLOUT as u32 != 0
+        self.flags.contains(EventFlags::OUT)
     }
 
     /// The peer will send no more than what is already here.
     pub(crate) fn is_ended(self) -> bool {
-        self.flags & libc::EPOLLRDHUP as u32 != 0
+        self.flags.contains(EventFlags::RDHUP)
     }
 
     pub(crate) fn is_broken(self) -> bool {
-        self.flags & (libc::EPOLLERR | libc::EPOLLHUP) as u32 != 0
+        self.flags.intersects(EventFlags::ERR | EventFlags::HUP)
     }
 }
 
-impl Poll {
+impl Poller {
     /// At most `events` events are taken at once.
-    #[expect(unsafe_code, reason = "std does not offer epoll")]
     pub(crate) fn new(events: u16) -> io::Result<Self> {
-        // SAFETY: no memory is passed, and the descriptor is new.
-        let fd = unsafe { OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
-        let buffer = vec![libc::epoll_event { events: 0, u64: 0 }; events.into()];
+        let none = epoll::Event {
+            flags: EventFlags::empty(),
+            data: EventData::new_u64(0),
+        };
         Ok(Self {
-            fd,
-            events: buffer,
-            room: events.into(),
+            fd: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            events: vec![none; events.into()],
             is_coarse: false,
         })
     }
 
     /// Watches a socket until it is closed; once is enough for all that happens to it.
-    #[expect(unsafe_code, reason = "std does not offer epoll")]
     pub(crate) fn add(&self, stream: &TcpStream, key: u64) -> io::Result<()> {
-        let flags = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
-        let mut event = libc::epoll_event {
-            events: flags as u32,
-            u64: key,
-        };
-        let (poll, socket) = (self.fd.as_raw_fd(), stream.as_raw_fd());
-        // SAFETY: `event` is valid during the call, and the kernel keeps a copy.
-        check(unsafe { libc::epoll_ctl(poll, libc::EPOLL_CTL_ADD, socket, &raw mut event) })?;
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        epoll::add(&self.fd, stream, EventData::new_u64(key), flags)?;
         Ok(())
     }
 
     /// Waits for events, at most as long as `patience`; how many there are. May return early.
     ///
-    /// A wait that is long does with milliseconds, which every kernel counts in the same way; only the last two
-    /// of them are worth the newer calls.
+    /// A wait that is long does with milliseconds, which every kernel counts in the same way; only
+    /// the last two of them are worth the newer calls.
     pub(crate) fn wait(&mut self, patience: Duration) -> io::Result<usize> {
         let waited = match patience.as_millis() {
-            0 if patience.is_zero() => self.take(0),
+            0 if patience.is_zero() => self.take(patience),
             0 | 1 if self.is_coarse => self.wait_otherwise(patience),
             0 | 1 => self.wait_precisely(patience),
-            long_ms => self.take(long_ms.min(1 << 30) as i32),
+            long_ms => self.take(Duration::from_millis(long_ms.min(1 << 30) as u64)),
         };
         match waited {
-            Ok(count) => Ok(count as usize),
+            Ok(count) => Ok(count),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
             Err(error) if error.raw_os_error() == Some(libc::ENOSYS) && !self.is_coarse => {
                 self.is_coarse = true;
@@ -335,71 +282,67 @@ impl Poll {
         }
     }
 
-    /// Takes the events that are there or come within some milliseconds.
-    #[expect(unsafe_code, reason = "std does not offer epoll")]
-    fn take(&mut self, patience_ms: i32) -> io::Result<libc::c_int> {
-        let (place, room) = (self.events.as_mut_ptr(), self.room);
-        // SAFETY: the kernel writes at most `room` events to a place of that size.
-        check(unsafe { libc::epoll_wait(self.fd.as_raw_fd(), place, room, patience_ms) })
+    /// Takes the events that are there or come within a whole number of milliseconds.
+    fn take(&mut self, patience: Duration) -> io::Result<usize> {
+        let time = timespec(patience);
+        Ok(epoll::wait(&self.fd, &mut self.events[..], Some(&time))?)
     }
 
-    /// Waits to the nanosecond; since Linux 5.11.
-    #[expect(unsafe_code, reason = "std does not offer epoll")]
-    fn wait_precisely(&mut self, patience: Duration) -> io::Result<libc::c_int> {
-        let (place, room) = (self.events.as_mut_ptr(), self.room);
-        let time = timespec(patience);
-        let (fd, no_mask) = (self.fd.as_raw_fd(), std::ptr::null::<libc::sigset_t>());
-        // SAFETY: the kernel writes at most `room` events to a place of that size and reads the time.
+    /// Waits to the nanosecond; since Linux 5.11. rustix would round to milliseconds, for older
+    /// kernels' sake.
+    #[expect(
+        unsafe_code,
+        reason = "rustix calls it only where no older kernel is to be served"
+    )]
+    fn wait_precisely(&mut self, patience: Duration) -> io::Result<usize> {
+        let time = libc::timespec {
+            tv_sec: patience.as_secs().cast_signed(),
+            tv_nsec: patience.subsec_nanos().into(),
+        };
+        let no_mask = std::ptr::null::<libc::sigset_t>();
+        // SAFETY: the kernel writes at most as many events as there is room for, whose layout
+        // rustix has from the kernel, and reads the time.
         let count = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
-                fd,
-                place,
-                room,
+                self.fd.as_raw_fd(),
+                self.events.as_mut_ptr(),
+                libc::c_int::try_from(self.events.len()).unwrap_or(libc::c_int::MAX),
                 &raw const time,
                 no_mask,
                 0,
             )
         };
-        check(count as libc::c_int)
+        Ok(check(count as libc::c_int)? as usize)
     }
 
     /// As `wait_precisely`, for older kernels: an epoll instance can itself be polled.
-    #[expect(unsafe_code, reason = "std does not offer poll")]
-    fn wait_otherwise(&mut self, patience: Duration) -> io::Result<libc::c_int> {
-        let mut poll = libc::pollfd {
-            fd: self.fd.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let time = timespec(patience);
-        // SAFETY: one descriptor is passed, as said, and a time to read.
-        check(unsafe { libc::ppoll(&raw mut poll, 1, &raw const time, std::ptr::null()) })?;
-        self.take(0)
+    fn wait_otherwise(&mut self, patience: Duration) -> io::Result<usize> {
+        let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
+        rustix::event::poll(&mut fds, Some(&timespec(patience)))?;
+        self.take(Duration::ZERO)
     }
 
     /// One of the events of the last wait.
     pub(crate) fn event(&self, index: usize) -> Event {
-        let libc::epoll_event { events, u64 } = self.events[index];
-        Event {
-            key: u64,
-            flags: events,
-        }
+        let epoll::Event { flags, data } = self.events[index];
+        let key = data.u64();
+        Event { key, flags }
     }
 }
 
-fn timespec(time: Duration) -> libc::timespec {
-    libc::timespec {
+fn timespec(time: Duration) -> Timespec {
+    Timespec {
         tv_sec: time.as_secs().cast_signed(),
         tv_nsec: time.subsec_nanos().into(),
     }
 }
 
-/// Asks the kernel to wake the calling thread as close to its time as it can, instead of 50 us around it.
-#[expect(unsafe_code, reason = "std does not offer prctl")]
+/// Asks the kernel to wake the calling thread as close to its time as it can, instead of 50 µs
+/// around it.
 pub(crate) fn wake_sharply() {
-    // SAFETY: no memory is passed. A refusal costs precision, which the lateness shows.
-    let _ = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    // A refusal costs precision, which the send delay shows.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
 fn check(status: libc::c_int) -> io::Result<libc::c_int> {
@@ -417,7 +360,7 @@ mod tests {
     #[test]
     fn every_way_of_waiting_waits() {
         for (is_coarse, patience_us) in [(false, 0), (false, 1500), (true, 1500), (true, 5000)] {
-            let mut poll = Poll::new(8).unwrap();
+            let mut poll = Poller::new(8).unwrap();
             poll.is_coarse = is_coarse;
             let start = Instant::now();
             assert_eq!(poll.wait(Duration::from_micros(patience_us)).unwrap(), 0);

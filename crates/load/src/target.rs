@@ -19,15 +19,15 @@ pub(crate) struct Target {
 impl Target {
     /// The address that a slot connects from: slots take turns, so that ports are used evenly.
     pub(crate) fn source(&self, slot: u32) -> Option<IpAddr> {
-        self.turn(&self.sources, slot)
+        self.round_robin(&self.sources, slot)
     }
 
     /// The speed of a slot's line.
     pub(crate) fn bits_per_s(&self, slot: u32) -> Option<u32> {
-        self.turn(&self.bits_per_s, slot)
+        self.round_robin(&self.bits_per_s, slot)
     }
 
-    fn turn<T: Copy>(&self, of: &[T], slot: u32) -> Option<T> {
+    fn round_robin<T: Copy>(&self, of: &[T], slot: u32) -> Option<T> {
         let number = self.first as usize + slot as usize;
         (!of.is_empty()).then(|| of[number % of.len()])
     }

@@ -5,18 +5,19 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::clients::{Clients, Due, Step};
+use crate::clients::{Action, Clients};
 use crate::clock::{now_ns, thread_cpu_ns};
+use crate::counters::{Counters, Window};
 use crate::sys;
-use crate::tally::{Tally, Window};
 use crate::target::Target;
 
-/// Longest sleep: after it the thread looks whether it is to stop. With the grace below, a run that the user ends is
-/// over within 100 ms.
-const NAP_NS: u64 = 20_000_000;
+/// Longest sleep: after it the thread looks whether it is to stop. With the grace below, a run that
+/// the user ends is over within 100 ms.
+const POLL_NS: u64 = 20_000_000;
 /// Time that requests under way get when the user ends the run.
 const GRACE_NS: u64 = 50_000_000;
-/// Requests begun at once: then the thread looks at its sockets and whether it is to stop, however many are due.
+/// Requests begun at once: then the thread looks at its sockets and whether it is to stop, however
+/// many are due.
 const BATCH: usize = 256;
 
 /// Something that does what clients want, and tells the time. In tests both are made up.
@@ -26,8 +27,8 @@ pub(crate) trait Engine {
         now_ns()
     }
 
-    /// Does a step, and the steps that follow from it.
-    fn perform(&mut self, clients: &mut Clients<'_>, slot: u32, step: Step);
+    /// Does an action, and the actions that follow from it.
+    fn perform(&mut self, clients: &mut Clients<'_>, slot: u32, action: Action);
 
     /// Waits for something to happen and tells the clients of it.
     fn wait(&mut self, clients: &mut Clients<'_>, patience: Duration) -> Result<()>;
@@ -42,33 +43,40 @@ pub(crate) trait Sockets: Engine + Sized {
     fn new(target: Target, slots: usize) -> Result<Self>;
 }
 
-/// What ties a thread to the rest.
+/// What a thread is told from outside.
 #[derive(Clone, Copy)]
-pub(crate) struct Watch<'w> {
+pub(crate) struct Control<'r> {
     /// The user ends the run.
-    pub(crate) stop: &'w AtomicBool,
-    /// How long before a request is due the thread stops sleeping; 0 where it would take the CPU from the server.
+    pub(crate) stop: &'r AtomicBool,
+    /// How long before a request is due the thread stops sleeping; 0 where it would take the CPU
+    /// from the server.
     pub(crate) spin_ns: u64,
+}
+
+/// The clients of one thread, and the two ends of their connections.
+pub(crate) struct ClientThread<'r> {
+    pub(crate) clients: Clients<'r>,
+    pub(crate) target: Target,
 }
 
 /// Runs the clients over sockets until all that counts has ended.
 pub(crate) fn work<E: Sockets>(
-    (clients, target): (Clients<'_>, Target),
-    watch: &Watch<'_>,
-) -> Result<Tally> {
+    ClientThread { clients, target }: ClientThread<'_>,
+    control: Control<'_>,
+) -> Result<Counters> {
     let mut engine = E::new(target, clients.slots())?;
     sys::wake_sharply();
-    run(&mut engine, clients, watch)
+    run(&mut engine, clients, control)
 }
 
 /// Runs the clients until all that counts has ended, by the engine's clock.
 pub(crate) fn run(
     engine: &mut impl Engine,
     mut clients: Clients<'_>,
-    watch: &Watch<'_>,
-) -> Result<Tally> {
-    let Watch { stop, spin_ns } = *watch;
-    let mut meter = Meter::default();
+    control: Control<'_>,
+) -> Result<Counters> {
+    let Control { stop, spin_ns } = control;
+    let mut meter = CpuMeter::default();
     let mut stopped_ns = None;
     loop {
         let now = engine.now_ns();
@@ -76,53 +84,47 @@ pub(crate) fn run(
             stopped_ns = Some(now);
             clients.stop(now);
         }
-        meter.look(clients.tally.window, now);
-        // The clock is read anew each time: doing a step takes microseconds, and they count.
+        meter.update(clients.counters.window, now);
+        // The clock is read anew each time: doing an action takes microseconds, and they count.
         for _ in 0..BATCH {
-            let Some((slot, step)) = clients.due(engine.now_ns()) else {
+            let Some((slot, action)) = clients.due(engine.now_ns()) else {
                 break;
             };
-            engine.perform(&mut clients, slot, step);
+            engine.perform(&mut clients, slot, action);
         }
-        clients.tally.diary.turn(now);
+        clients.counters.recorder.rotate(now);
         if stopped_ns.is_some_and(|stopped_ns| stopped_ns + GRACE_NS <= now) {
             clients.give_up();
         }
         if clients.is_over(now) {
             // A run that ends by count has closed its window only now.
-            meter.look(clients.tally.window, now);
+            meter.update(clients.counters.window, now);
             break;
         }
-        let until_ns = wake_ns(
-            clients.next_due(),
-            meter.next_ns(clients.tally.window),
-            spin_ns,
-        );
-        let patience_ns = until_ns.saturating_sub(engine.now_ns()).min(NAP_NS);
+        let due = clients.next_due();
+        let meter_ns = meter.next_ns(clients.counters.window);
+        let until_ns = due
+            .send_ns
+            .saturating_sub(spin_ns)
+            .min(due.timer_ns)
+            .min(meter_ns);
+        let patience_ns = until_ns.saturating_sub(engine.now_ns()).min(POLL_NS);
         engine.wait(&mut clients, Duration::from_nanos(patience_ns))?;
     }
-    let mut tally = clients.tally;
-    tally.cpu_ns = meter.cpu_ns();
-    Ok(tally)
-}
-
-/// Until when a thread may sleep.
-fn wake_ns(due: Due, meter_ns: u64, spin_ns: u64) -> u64 {
-    due.sharp_ns
-        .saturating_sub(spin_ns)
-        .min(due.blunt_ns)
-        .min(meter_ns)
+    let mut counters = clients.counters;
+    counters.cpu_ns = meter.cpu_ns();
+    Ok(counters)
 }
 
 /// CPU time of the calling thread between the window's ends.
 #[derive(Debug, Default)]
-pub(crate) struct Meter {
+pub(crate) struct CpuMeter {
     open_cpu_ns: Option<u64>,
     close_cpu_ns: Option<u64>,
 }
 
-impl Meter {
-    pub(crate) fn look(&mut self, window: Window, now_ns: u64) {
+impl CpuMeter {
+    pub(crate) fn update(&mut self, window: Window, now_ns: u64) {
         if self.open_cpu_ns.is_none() && window.open_ns <= now_ns {
             self.open_cpu_ns = Some(thread_cpu_ns());
         }
@@ -131,7 +133,7 @@ impl Meter {
         }
     }
 
-    /// When it must look next.
+    /// When it must be updated next.
     pub(crate) fn next_ns(&self, window: Window) -> u64 {
         match (self.open_cpu_ns, self.close_cpu_ns) {
             (None, _) => window.open_ns,

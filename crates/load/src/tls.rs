@@ -29,7 +29,7 @@ pub struct Tls {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
     /// Nobody's: any certificate will do.
-    Anything,
+    Any,
     /// These authorities, each in DER.
     Roots(Vec<Vec<u8>>),
 }
@@ -48,15 +48,17 @@ impl Trust {
     }
 }
 
-/// What the connections of one thread have in common. Threads share no sessions, so they need no lock.
+/// What the connections of one thread have in common. Threads share no sessions, so they need no
+/// lock.
 #[derive(Debug, Clone)]
-pub(crate) struct Suite {
+pub(crate) struct ClientTls {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
 }
 
 /// What connections with one secret have in common, and the name that the server must prove.
-/// `protocol` is the name of what is spoken inside, such as `h2`. Errors are names and certificates that are none.
+/// `protocol` is the name of what is spoken inside, such as `h2`. Errors are names and certificates
+/// that are none.
 pub fn configure(tls: &Tls, protocol: &[u8]) -> Result<(Arc<ClientConfig>, ServerName<'static>)> {
     let name = ServerName::try_from(tls.name.clone());
     let name = name.with_context(|| format!("not a server's name: {:?}", tls.name))?;
@@ -75,7 +77,7 @@ pub fn configure(tls: &Tls, protocol: &[u8]) -> Result<(Arc<ClientConfig>, Serve
     Ok((Arc::new(config), name))
 }
 
-impl Suite {
+impl ClientTls {
     pub(crate) fn new(tls: &Tls) -> Result<Self> {
         let (config, name) = configure(tls, b"http/1.1")?;
         Ok(Self { config, name })
@@ -85,7 +87,7 @@ impl Suite {
     pub(crate) fn connect(&self, out: &mut Vec<u8>) -> Session {
         let session = ClientConnection::new(Arc::clone(&self.config), self.name.clone());
         let mut session =
-            session.expect("name and configuration were checked when the suite was made");
+            session.expect("name and configuration were checked when the tls was made");
         session.set_buffer_limit(None);
         let mut session = Session(session);
         session.flush(out);
@@ -95,7 +97,7 @@ impl Suite {
 
 fn verifier(trust: &Trust, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>> {
     let Trust::Roots(roots) = trust else {
-        return Ok(Arc::new(Gullible(Arc::clone(provider))));
+        return Ok(Arc::new(AcceptAny(Arc::clone(provider))));
     };
     let mut store = RootCertStore::empty();
     for root in roots {
@@ -120,7 +122,7 @@ impl Session {
     }
 
     /// Encrypts; before the handshake has ended the words wait for it.
-    pub(crate) fn say(&mut self, plain: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn encrypt(&mut self, plain: &[u8], out: &mut Vec<u8>) {
         self.0
             .writer()
             .write_all(plain)
@@ -129,7 +131,7 @@ impl Session {
     }
 
     /// Decrypts; whether the server has said that it will say no more.
-    pub(crate) fn hear(
+    pub(crate) fn decrypt(
         &mut self,
         mut cipher: &[u8],
         plain: &mut Vec<u8>,
@@ -167,9 +169,9 @@ impl Session {
 
 /// Believes every certificate, but not a server that does not hold its key.
 #[derive(Debug)]
-struct Gullible(Arc<CryptoProvider>);
+struct AcceptAny(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Gullible {
+impl ServerCertVerifier for AcceptAny {
     fn verify_server_cert(
         &self,
         _certificate: &CertificateDer<'_>,

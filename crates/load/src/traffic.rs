@@ -31,12 +31,12 @@ pub struct Traffic {
     pub keep_alive: bool,
     /// Addresses that connections come from, in turn; with none the kernel chooses.
     pub sources: Vec<IpAddr>,
-    /// Speeds in bits per second at which connections read, in turn, as if behind a modem; with none they read
-    /// as fast as they can.
+    /// Speeds in bits per second at which connections read, in turn, as if behind a modem; with
+    /// none they read as fast as they can.
     pub bits_per_s: Vec<u32>,
     /// Client threads; never more than connections.
     pub threads: u32,
-    /// Time that a request may take from its planned instant on, connecting included.
+    /// Time that a request may take from its scheduled send time on, connecting included.
     pub deadline: Duration,
     /// Load that is not counted.
     pub warmup: Duration,
@@ -46,15 +46,15 @@ pub struct Traffic {
     pub seed: u64,
     /// How sockets are waited for.
     pub engine: EngineChoice,
-    /// Whether the kernel stamps what comes, so that a sample tells how long the client let it wait. Stamps cost
-    /// every socket of the kernel a little. The epoll engine takes them.
+    /// Whether the kernel stamps what comes, so that a sample tells how long the client let it
+    /// wait. Stamps cost every socket of the kernel a little. The epoll engine takes them.
     pub stamps: bool,
     /// Who else uses the CPUs that the client may run on.
     pub cpus: Cpus,
 }
 
-/// Who else uses the CPUs that the client may run on. Sleeps end late, so a thread that has an instant to keep
-/// watches the clock before it, if that takes nothing from the server.
+/// Who else uses the CPUs that the client may run on. Sleeps end late, so a thread that has an
+/// instant to keep watches the clock before it, if that takes nothing from the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cpus {
     /// Perhaps the server: one CPU more than client threads is needed to watch the clock.
@@ -66,7 +66,8 @@ pub enum Cpus {
 /// When a load ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// After so much counted time. The load goes on, uncounted, until all that counts has an outcome.
+    /// After so much counted time. The load goes on, uncounted, until all that counts has an
+    /// outcome.
     After(Duration),
     /// After so many counted requests; not one more is sent.
     Count(u64),
@@ -104,19 +105,20 @@ pub enum Mix {
     Sessions(Script),
 }
 
-/// A request, and what a right answer to it looks like.
+/// A request, and what a successful response to it looks like.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exchange {
     /// `GET`, `POST`, ...
     pub method: String,
     /// Path and query.
     pub path: String,
-    /// Header fields beside those that the generator sends: `Host`, `User-Agent`, `Accept`, `Connection` and
-    /// `Content-Length`. A field of the same name takes the place of the generator's.
+    /// Header fields beside those that the generator sends: `Host`, `User-Agent`, `Accept`,
+    /// `Connection` and `Content-Length`. A field of the same name takes the place of the
+    /// generator's.
     pub headers: Vec<(String, String)>,
     /// Body; no `Content-Length` is sent for an empty one.
     pub body: Vec<u8>,
-    /// What a right answer looks like.
+    /// What a successful response looks like.
     pub expect: Expect,
 }
 
@@ -209,7 +211,8 @@ fn is_token(text: &str) -> bool {
 }
 
 impl Traffic {
-    /// One client in a closed loop over HTTP/1.1 for a second, without warm-up: for those who change a few fields.
+    /// One client in a closed loop over HTTP/1.1 for a second, without warm-up: for those who
+    /// change a few fields.
     pub fn plain(server: SocketAddr, mix: Mix) -> Self {
         Self {
             server,
@@ -293,7 +296,7 @@ impl Traffic {
     }
 
     /// Requests that can be under way at once.
-    pub fn seats(&self) -> u32 {
+    pub fn max_in_flight(&self) -> u32 {
         match self.protocol {
             Protocol::Http1 => self.connections,
             Protocol::Http2 { streams } => self.connections.saturating_mul(streams),
@@ -321,7 +324,34 @@ impl Traffic {
     }
 }
 
+/// What comes at the rate of an open loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RateUnit {
+    /// Single requests.
+    Requests,
+    /// Visitors that make several requests each.
+    Visitors,
+}
+
+impl RateUnit {
+    /// Its name in messages.
+    pub fn per_s(self) -> &'static str {
+        match self {
+            Self::Requests => "requests/s",
+            Self::Visitors => "visitors/s",
+        }
+    }
+}
+
 impl Mix {
+    /// What comes at the rate of an open loop.
+    pub fn rate_unit(&self) -> RateUnit {
+        match self {
+            Self::Round(_) | Self::Weighted(_) => RateUnit::Requests,
+            Self::Sessions(_) => RateUnit::Visitors,
+        }
+    }
+
     /// All exchanges in their order.
     pub(crate) fn exchanges(&self) -> Box<dyn Iterator<Item = &Exchange> + '_> {
         match self {

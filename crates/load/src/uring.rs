@@ -1,9 +1,9 @@
 //! The fast engine: `io_uring` with one system call for many requests. Needs Linux 6.1.
 //!
-//! Budget per keep-alive request: one submitted send, one received completion, a share of one system call.
-//! Sockets live in the ring's own file table, so nothing looks up a descriptor. A receive is armed once per
-//! connection and brings each answer in a buffer that the kernel took from a common ring. A send that succeeds
-//! says nothing; only a failed one has a completion.
+//! Budget per keep-alive request: one submitted send, one received completion, a share of one
+//! system call. Sockets live in the ring's own file table, so nothing looks up a descriptor. A
+//! receive is armed once per connection and brings each response in a buffer that the kernel took
+//! from a common ring. A send that succeeds says nothing; only a failed one has a completion.
 //! ```text
 //! Open:  SOCKET -> CONNECT          (linked; with a source address the socket is made and bound before)
 //! Send:  SEND, and the first time RECV (multishot)
@@ -11,6 +11,7 @@
 //! ```
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd as _;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
@@ -20,9 +21,9 @@ use io_uring::types::{BufRingEntry, CancelBuilder, DestinationSlot, Fixed, Submi
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use record::load::Fault;
 
-use crate::clients::{Clients, Step, Tail};
+use crate::clients::{Action, Clients, PeerState};
 use crate::clock::now_ns;
-use crate::sys::{self, Address, Mapping};
+use crate::sys::{self, Mapping};
 use crate::target::Target;
 use crate::thread::{Engine, Sockets};
 
@@ -32,10 +33,10 @@ const SUBMISSIONS: u32 = 1024;
 const COMPLETIONS: u32 = 8192;
 /// Most receive buffers; a power of two.
 const BUFFERS: u16 = 1024;
-/// Receive buffers at the start, and those that are added when they run out. The kernel takes them in turn, so
-/// few of them stay in the caches: 32 instead of 256 make a request 6 % cheaper.
+/// Receive buffers at the start, and those that are added when they run out. The kernel takes them
+/// in turn, so few of them stay in the caches: 32 instead of 256 make a request 6 % cheaper.
 const FEW_BUFFERS: u16 = 32;
-/// Size of a receive buffer. Most answers fit; what is not used is not touched.
+/// Size of a receive buffer. Most responses fit; what is not used is not touched.
 const BUFFER_BYTES: usize = 32 << 10;
 /// The only group of buffers.
 const GROUP: u16 = 0;
@@ -50,15 +51,16 @@ pub(crate) struct Uring {
     batch: Vec<cqueue::Entry>,
 }
 
-/// A slot's connection. `life` counts its connections, so that news of an earlier one is not mistaken for its own.
+/// A slot's connection. `generation` counts its connections, so that a completion of an earlier one
+/// is not mistaken for its own.
 #[derive(Debug, Clone, Copy, Default)]
 struct Socket {
-    life: u32,
+    generation: u32,
     /// Whether connecting is under way.
     connects: bool,
     /// Whether a receive is armed.
     receives: bool,
-    /// Whether anything was submitted for this life.
+    /// Whether anything was submitted for this generation.
     is_used: bool,
 }
 
@@ -107,16 +109,16 @@ fn make_ring() -> io::Result<IoUring> {
 }
 
 impl Uring {
-    fn happened(&mut self, clients: &mut Clients<'_>, entry: &cqueue::Entry) {
-        let (slot, life, kind) = unpack(entry.user_data());
+    fn handle(&mut self, clients: &mut Clients<'_>, entry: &cqueue::Entry) {
+        let (slot, generation, kind) = unpack(entry.user_data());
         if kind == Kind::Receive {
-            return self.received(clients, (slot, life), entry);
+            return self.received(clients, slot, generation, entry);
         }
-        if self.sockets[slot as usize].life != life {
+        if self.sockets[slot as usize].generation != generation {
             return;
         }
         let error = (entry.result() < 0).then(|| io::Error::from_raw_os_error(-entry.result()));
-        let step = match (kind, error) {
+        let action = match (kind, error) {
             (Kind::Connect, None) => {
                 self.sockets[slot as usize].connects = false;
                 clients.connected(slot, now_ns())
@@ -129,35 +131,36 @@ impl Uring {
             (Kind::Send, _) => clients.failed(slot, Fault::WriteFailed, now_ns()),
             (Kind::Receive, _) => unreachable!("receives are told apart above"),
         };
-        self.perform(clients, slot, step);
+        self.perform(clients, slot, action);
     }
 
     /// A receive brought bytes, the end of the connection, or an error.
     fn received(
         &mut self,
         clients: &mut Clients<'_>,
-        (slot, life): (u32, u32),
+        slot: u32,
+        generation: u32,
         entry: &cqueue::Entry,
     ) {
         let buffer = cqueue::buffer_select(entry.flags());
         let socket = &mut self.sockets[slot as usize];
-        if socket.life == life {
+        if socket.generation == generation {
             socket.receives = cqueue::more(entry.flags());
-            let step = match (entry.result(), buffer) {
+            let action = match (entry.result(), buffer) {
                 (1.., Some(buffer)) => {
                     let bytes = self.buffers.bytes(buffer, entry.result() as usize);
-                    clients.received(slot, bytes, Tail::Open, now_ns())
+                    clients.received(slot, bytes, PeerState::Open, now_ns())
                 }
-                (0, _) => clients.received(slot, &[], Tail::Closed, now_ns()),
+                (0, _) => clients.received(slot, &[], PeerState::Closed, now_ns()),
                 (result, _) if result == -libc::ENOBUFS => {
                     self.buffers.give_more();
-                    Step::Wait
+                    Action::Wait
                 }
                 (_, _) => clients.failed(slot, Fault::Reset, now_ns()),
             };
-            self.perform(clients, slot, step);
+            self.perform(clients, slot, action);
             let socket = self.sockets[slot as usize];
-            if socket.life == life && !socket.receives && socket.is_used {
+            if socket.generation == generation && !socket.receives && socket.is_used {
                 self.receive(slot);
             }
         }
@@ -168,9 +171,11 @@ impl Uring {
 
     fn open(&mut self, slot: u32) -> io::Result<()> {
         let socket = &mut self.sockets[slot as usize];
-        socket.life = socket.life.wrapping_add(1);
-        (socket.connects, socket.receives, socket.is_used) = (true, false, true);
-        let life = socket.life;
+        socket.generation = socket.generation.wrapping_add(1);
+        socket.connects = true;
+        socket.receives = false;
+        socket.is_used = true;
+        let generation = socket.generation;
         if let Some(source) = self.target.source(slot) {
             // The place in the table is taken at once, so what is to leave it must have left.
             self.ring.submit()?;
@@ -180,28 +185,28 @@ impl Uring {
                 .submitter()
                 .register_files_update(slot, &[stream.as_raw_fd()])?;
         } else {
-            let family = sys::family(self.target.server);
+            let family = sys::family(self.target.server).as_raw().into();
             let place = DestinationSlot::try_from_slot_target(slot);
             let entry = opcode::Socket::new(family, libc::SOCK_STREAM, 0)
                 .file_index(Some(place.expect("slots are far fewer than the limit")))
                 .build()
                 .flags(squeue::Flags::IO_LINK | squeue::Flags::SKIP_SUCCESS);
-            self.push(&entry.user_data(pack(slot, life, Kind::Socket)));
+            self.push(&entry.user_data(pack(slot, generation, Kind::Socket)));
         }
         let (place, length) = self.server.as_raw();
         let entry = opcode::Connect::new(Fixed(slot), place, length).build();
-        self.push(&entry.user_data(pack(slot, life, Kind::Connect)));
+        self.push(&entry.user_data(pack(slot, generation, Kind::Connect)));
         Ok(())
     }
 
-    fn send(&mut self, clients: &mut Clients<'_>, slot: u32) -> Step {
+    fn send(&mut self, clients: &mut Clients<'_>, slot: u32) -> Action {
         let bytes = clients.output(slot);
-        let (length, life) = (bytes.len(), self.sockets[slot as usize].life);
+        let (length, generation) = (bytes.len(), self.sockets[slot as usize].generation);
         let entry = opcode::Send::new(Fixed(slot), bytes.as_ptr(), length as u32)
             .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
             .build()
             .flags(squeue::Flags::SKIP_SUCCESS);
-        self.push(&entry.user_data(pack(slot, life, Kind::Send)));
+        self.push(&entry.user_data(pack(slot, generation, Kind::Send)));
         if !self.sockets[slot as usize].receives {
             self.receive(slot);
         }
@@ -211,7 +216,7 @@ impl Uring {
     fn receive(&mut self, slot: u32) {
         let socket = &mut self.sockets[slot as usize];
         socket.receives = true;
-        let key = pack(slot, socket.life, Kind::Receive);
+        let key = pack(slot, socket.generation, Kind::Receive);
         let entry = opcode::RecvMulti::new(Fixed(slot), GROUP).build();
         self.push(&entry.user_data(key));
     }
@@ -221,9 +226,10 @@ impl Uring {
         if !std::mem::replace(&mut socket.is_used, false) {
             return;
         }
-        // What is under way holds the socket open, and would be news of an earlier life.
-        let key = pack(slot, socket.life, Kind::Last);
-        socket.life = socket.life.wrapping_add(1);
+        // What is under way holds the socket open, and would have completions of an earlier
+        // generation.
+        let key = pack(slot, socket.generation, Kind::Last);
+        socket.generation = socket.generation.wrapping_add(1);
         if socket.receives || socket.connects {
             let all = CancelBuilder::fd(Fixed(slot)).all();
             let entry = opcode::AsyncCancel2::new(all).build();
@@ -239,8 +245,8 @@ impl Uring {
     )]
     fn push(&mut self, entry: &squeue::Entry) {
         loop {
-            // SAFETY: entries point to the server's address, which lives as long as the ring, and to requests,
-            // which outlive the thread; `Drop` waits until nothing is under way.
+            // SAFETY: entries point to the server's address, which lives as long as the ring, and
+            // to requests, which outlive the thread; `Drop` waits until nothing is under way.
             if unsafe { self.ring.submission().push(entry) }.is_ok() {
                 return;
             }
@@ -273,16 +279,16 @@ impl Sockets for Uring {
 }
 
 impl Engine for Uring {
-    fn perform(&mut self, clients: &mut Clients<'_>, slot: u32, mut step: Step) {
+    fn perform(&mut self, clients: &mut Clients<'_>, slot: u32, mut action: Action) {
         loop {
-            step = match step {
-                Step::Wait => return,
-                Step::Open => match self.open(slot) {
+            action = match action {
+                Action::Wait => return,
+                Action::Open => match self.open(slot) {
                     Ok(()) => return,
                     Err(error) => clients.failed(slot, sys::connect_fault(&error), now_ns()),
                 },
-                Step::Send => self.send(clients, slot),
-                Step::Close => {
+                Action::Send => self.send(clients, slot),
+                Action::Close => {
                     self.close(slot);
                     clients.closed(slot, now_ns())
                 }
@@ -303,7 +309,7 @@ impl Engine for Uring {
         let mut batch = std::mem::take(&mut self.batch);
         batch.extend(self.ring.completion());
         for entry in &batch {
-            self.happened(clients, entry);
+            self.handle(clients, entry);
         }
         batch.clear();
         self.batch = batch;
@@ -318,6 +324,46 @@ impl Drop for Uring {
         let submitter = self.ring.submitter();
         let _ = submitter.register_sync_cancel(None, CancelBuilder::any());
         let _ = submitter.unregister_buf_ring(GROUP);
+    }
+}
+
+/// A socket address as the kernel wants it.
+enum Address {
+    V4(libc::sockaddr_in),
+    V6(libc::sockaddr_in6),
+}
+
+impl From<SocketAddr> for Address {
+    fn from(address: SocketAddr) -> Self {
+        match address {
+            SocketAddr::V4(v4) => Self::V4(libc::sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: v4.port().to_be(),
+                sin_addr: libc::in_addr {
+                    s_addr: u32::from_ne_bytes(v4.ip().octets()),
+                },
+                sin_zero: [0; 8],
+            }),
+            SocketAddr::V6(v6) => Self::V6(libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: v6.port().to_be(),
+                sin6_flowinfo: v6.flowinfo(),
+                sin6_addr: libc::in6_addr {
+                    s6_addr: v6.ip().octets(),
+                },
+                sin6_scope_id: v6.scope_id(),
+            }),
+        }
+    }
+}
+
+impl Address {
+    /// Place and length; valid as long as the address stays where it is.
+    fn as_raw(&self) -> (*const libc::sockaddr, libc::socklen_t) {
+        match self {
+            Self::V4(v4) => (std::ptr::from_ref(v4).cast(), size_of_val(v4) as u32),
+            Self::V6(v6) => (std::ptr::from_ref(v6).cast(), size_of_val(v6) as u32),
+        }
     }
 }
 
@@ -343,8 +389,8 @@ impl Buffers {
             given: 0,
         };
         let place = buffers.ring.start().as_ptr() as u64;
-        // SAFETY: the mapping has room for the entries, begins at a page, and is unmapped only after the ring
-        // has been unregistered or closed.
+        // SAFETY: the mapping has room for the entries, begins at a page, and is unmapped only
+        // after the ring has been unregistered or closed.
         unsafe {
             ring.submitter()
                 .register_buf_ring_with_flags(place, BUFFERS, GROUP, 0)
@@ -367,8 +413,8 @@ impl Buffers {
             buffer < BUFFERS && length <= BUFFER_BYTES,
             "the kernel keeps to the buffers it got"
         );
-        // SAFETY: the range lies within the mapping, and the kernel does not write to a buffer between its
-        // completion and `give_back`, which needs `&mut self`.
+        // SAFETY: the range lies within the mapping, and the kernel does not write to a buffer
+        // between its completion and `give_back`, which needs `&mut self`.
         unsafe {
             let start = self.memory.start().add(usize::from(buffer) * BUFFER_BYTES);
             std::slice::from_raw_parts(start.as_ptr(), length)
@@ -380,8 +426,8 @@ impl Buffers {
     fn give_back(&mut self, buffer: u16) {
         assert!(buffer < BUFFERS, "the kernel keeps to the buffers it got");
         let base = self.ring.start().cast::<BufRingEntry>();
-        // SAFETY: both places lie within their mappings; the kernel reads an entry only once the tail has
-        // passed it, and the tail is written last.
+        // SAFETY: both places lie within their mappings; the kernel reads an entry only once the
+        // tail has passed it, and the tail is written last.
         unsafe {
             let start = self.memory.start().add(usize::from(buffer) * BUFFER_BYTES);
             let entry = base.add(usize::from(self.tail % BUFFERS)).as_mut();
@@ -395,9 +441,9 @@ impl Buffers {
     }
 }
 
-/// Slot (24 bits), kind (8 bits) and life of a connection in one number.
-fn pack(slot: u32, life: u32, kind: Kind) -> u64 {
-    u64::from(life) << 32 | u64::from(slot) << 8 | kind as u64
+/// Slot (24 bits), kind (8 bits) and generation of a connection in one number.
+fn pack(slot: u32, generation: u32, kind: Kind) -> u64 {
+    u64::from(generation) << 32 | u64::from(slot) << 8 | kind as u64
 }
 
 fn unpack(key: u64) -> (u32, u32, Kind) {

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-/// A path and query as they go on the wire: what is no visible ASCII character is written as `%XX`, byte by byte (RFC
-/// 3986, section 2.1). What is escaped already stays as it is; a control character is a mistake.
+/// A path and query as they go on the wire: what is no visible ASCII character is written as `%XX`,
+/// byte by byte (RFC 3986, section 2.1). What is escaped already stays as it is; a control
+/// character is a mistake.
 pub fn encode(path: &str) -> Result<String, String> {
     if path.chars().any(char::is_control) {
         return Err(format!(

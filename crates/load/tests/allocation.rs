@@ -1,5 +1,5 @@
-//! Nothing is allocated for a request: a load of ten times the requests allocates as often. A second costs a few
-//! allocations, beside the threads that send.
+//! Nothing is allocated for a request: a load of ten times the requests allocates as often. A
+//! second costs a few allocations, beside the threads that send.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -7,8 +7,8 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use load::drive;
 use load::expect::Expect;
+use load::run;
 use load::traffic::{End, EngineChoice, Exchange, Mix, Traffic};
 
 /// Counts what client threads allocate; the servers of this test do not matter.
@@ -59,7 +59,7 @@ fn run(server: SocketAddr, engine: EngineChoice, count: u64) -> (u64, u64) {
     };
     let before = ALLOCATIONS.load(Ordering::SeqCst);
     let result =
-        drive::run(&traffic, &AtomicBool::new(false), &mut |_| {}).expect("the load is valid");
+        run::run(&traffic, &AtomicBool::new(false), &mut |_| {}).expect("the load is valid");
     let after = ALLOCATIONS.load(Ordering::SeqCst);
     assert_eq!((result.ok, result.planned), (count, count));
     (result.timeline.len() as u64, after - before)

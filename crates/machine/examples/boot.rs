@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use machine::cache::Cache;
 use machine::emulator;
-use machine::guest::{Boot, Happening, Machine};
+use machine::guest::{Boot, GuestEvent, Machine};
 use machine::image::Request;
 use machine::initramfs::{self, Content};
 use machine::qemu::{BootFiles, Qemu};
 use machine::task::Task;
 use machine::{image, kernel, kvm, qemu};
-use record::plan::{Clock, DiskSpeed, MachineKind, MachinePlan};
-use record::protocol::{self, FromAgent, Greeting, ToAgent};
+use plan::{Clock, DiskSpeed, MachineKind, MachinePlan};
+use protocol::{FromAgent, Greeting, ToAgent};
 use rustix::system::RebootCommand;
 
 /// What the guest loads.
@@ -38,7 +38,7 @@ fn main() -> Result<()> {
     }
     let words: Vec<String> = std::env::args().skip(1).collect();
     let Some(name) = words.first() else {
-        bail!("no kernel named ({})", record::kernel::FORMS);
+        bail!("no kernel named ({})", plan::kernel::FORMS);
     };
     let clock = match words.get(1).map(String::as_str) {
         None | Some("auto") => Clock::Auto,
@@ -59,11 +59,12 @@ fn be_host(name: &str, clock: Clock, times: u32, refresh: bool) -> Result<()> {
     };
     let cache = Cache::open(&Cache::of_user()?);
     let began = Instant::now();
-    let wanted = record::kernel::read(name, None).map_err(anyhow::Error::msg)?;
+    let wanted = plan::kernel::read(name, None).map_err(anyhow::Error::msg)?;
     let kernel = kernel::fetch(&cache, &wanted, refresh, task)?;
     eprintln!("\n{} after {:.1?}", kernel.package, began.elapsed());
     let modules = MODULES.map(String::from);
     let content = Content {
+        files: &[],
         init: &std::env::current_exe()?,
         modules: &modules,
         cmdline: "",
@@ -116,14 +117,14 @@ fn boot_once(machine: &dyn Machine) -> Result<()> {
     })?;
     loop {
         match guest.next(Duration::from_secs(60)) {
-            Happening::Said(message) => match *message {
+            GuestEvent::Said(message) => match *message {
                 FromAgent::Hello(greeting) => {
                     println!("{} after {:.2?}", greeting.build, began.elapsed());
                     guest.send(&ToAgent::Stop)?;
                 }
                 other => println!("{other:?}"),
             },
-            Happening::Exited(how) => {
+            GuestEvent::Exited(how) => {
                 println!("{how} after {:.2?}", began.elapsed());
                 break;
             }

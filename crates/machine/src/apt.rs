@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use record::fields::remedy_among;
+use input::problem::remedy_among;
 
 use crate::cache::{self, Cache};
 use crate::program::{self, command};

@@ -5,11 +5,11 @@
 //! names/ID.json, ID.name                         what a name such as debian:bookworm/6.1 stood for
 //! used/, runs/                                   who needs which entry (`eviction`)
 //! apt/SUITE/                                     private apt roots
-//! drafts/                                        entries under construction, each under its maker's lock
+//! staging/                                       entries under construction, each under its maker's lock
 //! locks/                                         one maker at a time for what is shared
 //! ```
-//! An entry is made in `drafts` and renamed into its place, so that one that is there is whole. The lock
-//! on a draft falls with its maker, however that ends; whoever comes next clears the draft away.
+//! An entry is made in `staging` and renamed into its place, so that one that is there is whole. The lock
+//! on a staging falls with its maker, however that ends; whoever comes next clears the staging away.
 
 pub mod about;
 pub mod eviction;
@@ -25,8 +25,8 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow, bail};
+use input::units::show_bytes;
 use record::rundir;
-use record::units::show_bytes;
 use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -37,8 +37,14 @@ use crate::task::Task;
 /// Free space that must remain when something is made: a disk filled to the brim hurts others.
 const SPARE_BYTES: u64 = 64 << 20;
 
-/// Tells the drafts of one process apart.
-static NEXT_DRAFT: AtomicU32 = AtomicU32::new(0);
+/// Entries under construction.
+const STAGING: &str = "staging";
+
+/// What earlier versions called it.
+const STAGING_BEFORE: &str = "drafts";
+
+/// Tells the staging directories of one process apart.
+static NEXT_STAGING: AtomicU32 = AtomicU32::new(0);
 
 /// A cache directory.
 #[derive(Debug, Clone)]
@@ -129,12 +135,12 @@ impl Cache {
     }
 
     /// Begins an entry that will need about `need_bytes`.
-    pub(crate) fn draft(&self, need_bytes: u64) -> Result<Draft> {
+    pub(crate) fn staging(&self, need_bytes: u64) -> Result<Staging> {
         self.expect_space(need_bytes)?;
-        let drafts = self.dir("drafts")?;
+        let parent = self.dir(STAGING)?;
         loop {
-            let number = NEXT_DRAFT.fetch_add(1, Ordering::Relaxed);
-            let path = drafts.join(format!("{}-{number}", std::process::id()));
+            let number = NEXT_STAGING.fetch_add(1, Ordering::Relaxed);
+            let path = parent.join(format!("{}-{number}", std::process::id()));
             let lock_path = path.with_extension("lock");
             let lock = File::create(&lock_path).map_err(|why| self.cannot_write(&why))?;
             // A sweeper may have taken the lock file between its making and our locking it.
@@ -142,7 +148,7 @@ impl Cache {
                 && fs::metadata(&lock_path)
                     .is_ok_and(|named| lock.metadata().is_ok_and(|held| named.ino() == held.ino()));
             if ours && fs::create_dir(&path).is_ok() {
-                return Ok(Draft {
+                return Ok(Staging {
                     path,
                     lock_path,
                     _lock: lock,
@@ -151,11 +157,11 @@ impl Cache {
         }
     }
 
-    /// Puts a finished draft into its place; if the entry came into being meanwhile, that one stays.
-    pub(crate) fn keep(&self, draft: &Draft, kind: &str, id: &str) -> Result<PathBuf> {
+    /// Puts a finished staging into its place; if the entry came into being meanwhile, that one stays.
+    pub(crate) fn keep(&self, staging: &Staging, kind: &str, id: &str) -> Result<PathBuf> {
         let place = self.dir(kind)?.join(id);
         self.hold(kind, id);
-        match fs::rename(&draft.path, &place) {
+        match fs::rename(&staging.path, &place) {
             Ok(()) => Ok(place),
             Err(_) if place.is_dir() => Ok(place),
             Err(why) => Err(self.cannot_write(&why)),
@@ -171,8 +177,8 @@ impl Cache {
     /// Notes what a name stands for.
     pub(crate) fn remember<T: Serialize>(&self, name: &str, value: &T) -> Result<()> {
         let names = self.dir("names")?;
-        let draft = self.draft(0)?;
-        let file = draft.path.join("name.json");
+        let staging = self.staging(0)?;
+        let file = staging.path.join("name.json");
         write(&file, &serde_json::to_vec_pretty(value)?).map_err(|why| self.cannot_write(&why))?;
         let place = names.join(file_name(name));
         fs::write(place.with_extension("name"), name)
@@ -232,11 +238,13 @@ impl Cache {
         )
     }
 
-    /// Clears away drafts whose makers are gone.
+    /// Clears away staging directories whose makers are gone.
     fn sweep(&self) {
-        let Ok(files) = fs::read_dir(self.root.join("drafts")) else {
-            return;
-        };
+        let folders = [STAGING, STAGING_BEFORE].map(|name| self.root.join(name));
+        let files = folders
+            .iter()
+            .filter_map(|folder| fs::read_dir(folder).ok())
+            .flatten();
         for file in files.flatten() {
             let lock_path = file.path();
             if lock_path.extension().is_none_or(|ending| ending != "lock") {
@@ -253,7 +261,7 @@ impl Cache {
 
 /// An entry under construction; cleared away when dropped.
 #[derive(Debug)]
-pub(crate) struct Draft {
+pub(crate) struct Staging {
     /// The directory to fill.
     pub(crate) path: PathBuf,
     lock_path: PathBuf,
@@ -261,7 +269,7 @@ pub(crate) struct Draft {
     _lock: File,
 }
 
-impl Drop for Draft {
+impl Drop for Staging {
     fn drop(&mut self) {
         remove(&self.path);
         let _ = fs::remove_file(&self.lock_path);
@@ -347,35 +355,32 @@ mod tests {
     #[test]
     fn an_entry_is_there_whole_or_not_at_all() {
         let (_dir, cache) = cache();
-        let draft = cache.draft(0).unwrap();
-        fs::write(draft.path.join("file"), "content").unwrap();
+        let staging = cache.staging(0).unwrap();
+        fs::write(staging.path.join("file"), "content").unwrap();
         assert_eq!(cache.entry("kernels", "abc"), None);
-        let place = cache.keep(&draft, "kernels", "abc").unwrap();
-        drop(draft);
+        let place = cache.keep(&staging, "kernels", "abc").unwrap();
+        drop(staging);
         assert_eq!(cache.entry("kernels", "abc"), Some(place.clone()));
         assert_eq!(fs::read_to_string(place.join("file")).unwrap(), "content");
-        assert_eq!(
-            fs::read_dir(cache.root().join("drafts")).unwrap().count(),
-            0
-        );
+        assert_eq!(fs::read_dir(cache.root().join(STAGING)).unwrap().count(), 0);
     }
 
     #[test]
     fn the_first_of_two_makers_wins() {
         let (_dir, cache) = cache();
         for content in ["first", "second"] {
-            let draft = cache.draft(0).unwrap();
-            fs::write(draft.path.join("file"), content).unwrap();
-            cache.keep(&draft, "kernels", "abc").unwrap();
+            let staging = cache.staging(0).unwrap();
+            fs::write(staging.path.join("file"), content).unwrap();
+            cache.keep(&staging, "kernels", "abc").unwrap();
         }
         let file = cache.entry("kernels", "abc").unwrap().join("file");
         assert_eq!(fs::read_to_string(file).unwrap(), "first");
     }
 
     #[test]
-    fn drafts_of_the_dead_are_swept_and_those_of_the_living_stay() {
+    fn staging_of_the_dead_are_swept_and_those_of_the_living_stay() {
         let (_dir, cache) = cache();
-        let living = cache.draft(0).unwrap();
+        let living = cache.staging(0).unwrap();
         let dead = cache.root().join("drafts/99-0");
         fs::create_dir_all(dead.join("half")).unwrap();
         fs::write(dead.with_extension("lock"), "").unwrap();
@@ -398,7 +403,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_told_before_anything_is_made() {
         let (_dir, cache) = cache();
-        let why = cache.draft(u64::MAX / 2).unwrap_err().to_string();
+        let why = cache.staging(u64::MAX / 2).unwrap_err().to_string();
         assert!(why.contains("not enough disk space"), "{why}");
         assert!(why.contains("XDG_CACHE_HOME"), "{why}");
     }
@@ -408,7 +413,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
-        let why = Cache::open(&file).draft(0).unwrap_err().to_string();
+        let why = Cache::open(&file).staging(0).unwrap_err().to_string();
         assert!(why.starts_with("cannot write to the cache"), "{why}");
     }
 }

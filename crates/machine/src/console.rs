@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
-use record::text;
+use input::text;
 
 /// Longest console, in bytes; a trial that writes more is void. A boot writes some 50 KiB.
 pub const LIMIT_BYTES: u64 = 64 << 20;

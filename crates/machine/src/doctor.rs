@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, bail};
-use record::units::show_bytes;
+use input::units::show_bytes;
 use rustix::process::geteuid;
 
 use crate::apt::{KEYRING, Source};
@@ -13,10 +13,11 @@ use crate::cache::{self, Cache};
 use crate::emulator::{self, Program};
 use crate::host;
 use crate::kvm::{self, Kvm};
+use crate::os_release::OsRelease;
 use crate::program;
 use crate::task::Task;
 
-/// Disk that a first run of two kernels and one image takes, drafts included.
+/// Disk that a first run of two kernels and one image takes, staging included.
 const WANTED_DISK_BYTES: u64 = 3 << 30;
 
 /// Memory that a guest of 1 GiB and its host need.
@@ -84,7 +85,7 @@ const TOOLS: [Tool; 5] = [
 
 /// Looks at everything. Nothing is changed and nothing is booted: KVM is told as an earlier run found it.
 pub fn examine(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding> {
-    let mut findings = vec![system(&os_release())];
+    let mut findings = vec![system(&OsRelease::read())];
     findings.extend(emulators(cache, named, task));
     findings.extend(needs(task));
     findings.push(kvm(cache, named, task));
@@ -97,7 +98,7 @@ pub fn examine(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Findi
 /// Refuses a host that cannot fetch a kernel, build an image and boot, and says all that it lacks. `named` is the
 /// QEMU that the user names.
 pub fn refuse_lacks(task: Task<'_>) -> Result<()> {
-    let mut findings = vec![system(&os_release())];
+    let mut findings = vec![system(&OsRelease::read())];
     findings.extend(needs(task));
     let lacks = lacks(&findings);
     if !lacks.is_empty() {
@@ -139,20 +140,9 @@ fn needs(task: Task<'_>) -> Vec<Finding> {
     findings
 }
 
-fn os_release() -> String {
-    // os-release(5): the first is the administrator's, the second comes with the system.
-    let read = |path| fs::read_to_string(path).ok();
-    let text = read("/etc/os-release").or_else(|| read("/usr/lib/os-release"));
-    text.unwrap_or_default()
-}
-
-/// Which distribution this is, from its `os-release`.
-fn system(os_release: &str) -> Finding {
-    let field = |name: &str| {
-        let mut lines = os_release.lines();
-        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
-        Some(value.trim_matches(['"', '\'']))
-    };
+/// Which distribution this is.
+fn system(os_release: &OsRelease) -> Finding {
+    let field = |name| os_release.field(name);
     let name = field("PRETTY_NAME").or(field("ID"));
     let state = match (field("ID"), field("VERSION_ID")) {
         (Some("debian"), Some("12" | "13")) => State::Good,
@@ -349,7 +339,7 @@ fn stock(cache: &Cache) -> Finding {
         count("images"),
         show_bytes(cache.size_bytes())
     );
-    match cache.draft(0) {
+    match cache.staging(0) {
         Ok(_) => finding("cache", &found, State::Good),
         Err(why) => finding("cache", &found, State::Missing(format!("{why:#}"))),
     }
@@ -384,17 +374,21 @@ mod tests {
         assert_eq!(remedy("such", false), elsewhere);
     }
 
+    fn system_of(os_release: &str) -> Finding {
+        system(&OsRelease(os_release.into()))
+    }
+
     #[test]
     fn the_system_is_told_and_what_bakeoff_is_made_for() {
         let bookworm =
             "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nVERSION_ID=\"12\"\nID=debian\n";
         let want = finding("system", "Debian GNU/Linux 12 (bookworm)", State::Good);
-        assert_eq!(system(bookworm), want);
+        assert_eq!(system_of(bookworm), want);
         let trixie = bookworm.replace("12", "13");
-        assert_eq!(system(&trixie).state, State::Good);
+        assert_eq!(system_of(&trixie).state, State::Good);
         let sid = "PRETTY_NAME=\"Debian GNU/Linux forky/sid\"\nID=debian\n";
         let want = State::Weak("tested on Debian 12 and 13".into());
-        assert_eq!(system(sid).state, want);
+        assert_eq!(system_of(sid).state, want);
         let others = [
             (
                 "PRETTY_NAME='Ubuntu 24.04.3 LTS'\nID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n",
@@ -404,7 +398,7 @@ mod tests {
             ("", "unknown"),
         ];
         for (os_release, name) in others {
-            let told = system(os_release);
+            let told = system_of(os_release);
             assert_eq!(told.found, name);
             assert!(
                 matches!(&told.state, State::Weak(why) if why.starts_with("made for Debian 12 and 13")),
@@ -415,7 +409,7 @@ mod tests {
 
     #[test]
     fn all_lacks_are_told_at_once_and_the_system_with_them() {
-        let fedora = system("ID=fedora\n");
+        let fedora = system_of("ID=fedora\n");
         let there = finding("mke2fs", "1.47", State::Good);
         assert_eq!(lacks(&[fedora.clone(), there.clone()]), [""; 0]);
         let missing = |what| finding(what, "not found", State::Missing("get it".into()));

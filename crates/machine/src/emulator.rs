@@ -15,8 +15,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use record::cpu::CpuModel;
-use record::fields::remedy_among;
+use input::problem::remedy_among;
+use plan::cpu::CpuModel;
 
 use crate::cache::Cache;
 use crate::fetched;

@@ -10,16 +10,17 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use protocol::{FromAgent, Greeting, ToAgent};
 use record::evidence::{Cpu, Facts, Memory, Sample};
 use record::latency::Latency;
 use record::load::{LoadResult, Second};
 use record::metric::{Direction, Figure, MetricSpec, Role};
 use record::prng::{SplitMix64, fnv1a};
-use record::protocol::{self, FromAgent, Greeting, JobResult, Phase, ToAgent};
 use record::trial::VoidReason;
+use record::trial::{JobResult, Phase};
 
 use crate::clock::Clock;
-use crate::guest::{Boot, Guest, Happening, Machine};
+use crate::guest::{Boot, Guest, GuestEvent, Machine};
 
 /// Simulated time: moves only when somebody waits. Each thread has its own, so that guests that run side by side take as
 /// long as they would alone.
@@ -158,7 +159,7 @@ impl FakeMachine {
 
 struct FakeGuest {
     /// What happens, and after how long.
-    script: VecDeque<(Duration, Happening)>,
+    script: VecDeque<(Duration, GuestEvent)>,
     clock: FakeClock,
     is_starving: bool,
     starved: Duration,
@@ -178,7 +179,7 @@ impl Guest for FakeGuest {
         Ok(())
     }
 
-    fn next(&mut self, patience: Duration) -> Happening {
+    fn next(&mut self, patience: Duration) -> GuestEvent {
         match self.script.pop_front() {
             Some((delay, happening)) if delay <= patience => {
                 self.pass(delay);
@@ -190,7 +191,7 @@ impl Guest for FakeGuest {
                         .push_front((delay.saturating_sub(patience), happening));
                 }
                 self.pass(patience);
-                Happening::Quiet
+                GuestEvent::Quiet
             }
         }
     }
@@ -216,9 +217,9 @@ fn script(
     behaviour: Behaviour,
     greeting: &Greeting,
     truth: Truth<'_>,
-) -> VecDeque<(Duration, Happening)> {
+) -> VecDeque<(Duration, GuestEvent)> {
     let after = |seconds, happening| (Duration::from_secs(seconds), happening);
-    let said = |seconds, word| after(seconds, Happening::Said(Box::new(word)));
+    let said = |seconds, word| after(seconds, GuestEvent::Said(Box::new(word)));
     let hello = said(2, FromAgent::Hello(greeting.clone()));
     let begin = [
         said(0, FromAgent::Phase(Phase::SettingUp)),
@@ -241,14 +242,14 @@ fn script(
         Behaviour::StartFails | Behaviour::NeverSpeaks => VecDeque::new(),
         Behaviour::Panics => [after(
             1,
-            Happening::Panicked("Kernel panic - not syncing".into()),
+            GuestEvent::Panicked("Kernel panic - not syncing".into()),
         )]
         .into(),
         Behaviour::FallsSilent => [hello].into_iter().chain(begin).collect(),
         Behaviour::Exits => served
-            .chain([after(0, Happening::Exited("killed".into()))])
+            .chain([after(0, GuestEvent::Exited("killed".into()))])
             .collect(),
-        Behaviour::Garbles => [hello, after(0, Happening::Refused("not a message".into()))].into(),
+        Behaviour::Garbles => [hello, after(0, GuestEvent::Refused("not a message".into()))].into(),
         Behaviour::ServiceFails => {
             let (reason, detail) = (
                 VoidReason::ServiceFailed,
@@ -281,8 +282,8 @@ fn script(
 }
 
 /// The messages that tell a result, a second after what came before.
-fn results(result: JobResult) -> impl Iterator<Item = (Duration, Happening)> {
-    let said = |word| (Duration::ZERO, Happening::Said(Box::new(word)));
+fn results(result: JobResult) -> impl Iterator<Item = (Duration, GuestEvent)> {
+    let said = |word| (Duration::ZERO, GuestEvent::Said(Box::new(word)));
     let mut told: Vec<_> = protocol::told(result).map(said).collect();
     told[0].0 = Duration::from_secs(1);
     told.into_iter()

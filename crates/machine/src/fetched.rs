@@ -110,8 +110,8 @@ fn download(
         .iter()
         .map(|package| package.bytes + package.installed_bytes)
         .sum();
-    let fetched = cache.draft(bytes)?;
-    let entry = cache.draft(0)?;
+    let fetched = cache.staging(bytes)?;
+    let entry = cache.staging(0)?;
     index.download(packages, &fetched.path, task)?;
     kernel::unpack(&kernel::files_in(&fetched.path)?, &fetched.path, task)?;
     for name in KEPT {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use record::protocol::{FromAgent, ToAgent};
+use protocol::{FromAgent, ToAgent};
 
 /// What to boot. Nothing in it says which workload will run.
 #[derive(Debug, Clone, Copy)]
@@ -13,7 +13,7 @@ pub struct Boot<'b> {
     pub arm: &'b str,
     /// The trial's directory; the console goes to `console.log` in it.
     pub dir: &'b Path,
-    /// How much the guest may say to the host in all; see `record::protocol::allowance`.
+    /// How much the guest may say to the host in all; see `protocol::allowance`.
     pub allowance_bytes: u64,
 }
 
@@ -40,7 +40,7 @@ pub trait Guest {
     fn send(&mut self, message: &ToAgent) -> Result<()>;
 
     /// Waits up to `patience` for the next thing that happens.
-    fn next(&mut self, patience: Duration) -> Happening;
+    fn next(&mut self, patience: Duration) -> GuestEvent;
 
     /// The last lines of the console, oldest first.
     fn console(&self, lines: usize) -> Vec<String>;
@@ -51,15 +51,15 @@ pub trait Guest {
     }
 
     /// What the machine itself, not the guest, complains of; its first line.
-    fn complaint(&mut self) -> Option<String> {
+    fn stderr_line(&mut self) -> Option<String> {
         None
     }
 }
 
 /// What a guest may do next.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Happening {
-    /// The agent said something. A guest may say anything: it is to be checked (`record::session`).
+pub enum GuestEvent {
+    /// The agent said something. A guest may say anything: it is to be checked (`protocol::session`).
     Said(Box<FromAgent>),
     /// Nothing within the time given.
     Quiet,

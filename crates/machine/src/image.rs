@@ -9,6 +9,7 @@
 //! The identity of an image is its recipe and the versions of its packages. Building runs inside PID and
 //! mount namespaces of its own, so whatever ends the builder ends its children and its mounts too.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,14 +17,14 @@ use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use record::fields::{Fields, Page, remedy_among};
-use record::problem::Problems;
-use record::units;
+use input::problem::{Problems, remedy_among};
+use input::units;
+use plan::fields::{Fields, Page};
 use serde::{Deserialize, Serialize};
 
 use crate::apt::{SUITES, Source, Suite};
 use crate::cache::about::{About as Origin, Part};
-use crate::cache::{self, Cache, Draft};
+use crate::cache::{self, Cache, Staging};
 use crate::program::{self, command};
 use crate::task::Task;
 
@@ -196,21 +197,49 @@ struct Job {
 
 impl Job {
     fn read(request: Request<'_>) -> Result<Self> {
-        let (file, text) = find(request.recipe)?;
-        let mut recipe = read(&file, &text)?;
-        let contents = contents(request.recipe, &recipe)?;
-        let mut signature = signature(&text, &contents);
-        if let Some(suite) = request.suite.filter(|suite| *suite != recipe.suite) {
-            check_suite(suite)?;
-            recipe.suite = suite.into();
-            signature.push_str("\nsuite ");
-            signature.push_str(suite);
+        let mut parts = parts(request.recipe)?.into_iter();
+        let mut job = Self::of_part(&parts.next().expect("a recipe has at least one part"))?;
+        for part in parts {
+            job.join(Self::of_part(&part)?);
         }
+        let suite = request.suite.filter(|suite| *suite != job.recipe.suite);
+        if let Some(suite) = suite {
+            check_suite(suite)?;
+            job.recipe.suite = suite.into();
+            job.signature.push_str("\nsuite ");
+            job.signature.push_str(suite);
+        }
+        Ok(job)
+    }
+
+    fn of_part(part: &RecipeText) -> Result<Self> {
+        let recipe = read(&part.file, &part.text)?;
+        let contents = contents(&part.name, &recipe)?;
+        let signature = signature(&part.text, &contents);
         Ok(Self {
             recipe,
             contents,
             signature,
         })
+    }
+
+    /// Adds what another recipe of bakeoff's has; all of those are made of one suite.
+    fn join(&mut self, other: Self) {
+        let Recipe {
+            packages,
+            copies,
+            run,
+            spare_bytes,
+            suite: _,
+        } = other.recipe;
+        let new = |package: &String| !self.recipe.packages.contains(package);
+        let packages: Vec<String> = packages.into_iter().filter(new).collect();
+        self.recipe.packages.extend(packages);
+        self.recipe.copies.extend(copies);
+        self.recipe.run = [self.recipe.run.as_str(), &run].join("\n");
+        self.recipe.spare_bytes = self.recipe.spare_bytes.max(spare_bytes);
+        self.contents.extend(other.contents);
+        self.signature = [self.signature.as_str(), &other.signature].join("\n");
     }
 
     /// What the cache remembers it by.
@@ -249,9 +278,50 @@ pub fn build(cache: &Cache, request: Request<'_>, task: Task<'_>) -> Result<Imag
 
 /// Says what is wrong with a recipe: unknown, unreadable, or with mistakes in it.
 pub fn check(recipe: &str) -> Result<()> {
-    let (file, text) = find(recipe)?;
-    read(&file, &text)?;
+    for part in parts(recipe)? {
+        read(&part.file, &part.text)?;
+    }
     Ok(())
+}
+
+/// Packages that workloads ask for and that every Debian system has.
+const IN_EVERY_IMAGE: [&str; 3] = ["e2fsprogs", "mount", "perl-base"];
+
+/// The recipe of what needs nothing beyond that.
+const SMALLEST: &str = "web";
+
+/// The recipe of bakeoff's that has all these packages (`one|other` is content with either): the smallest one, else
+/// several as one, `smb+web`. `None` where a package is in no recipe.
+pub fn covering(packages: &[&str]) -> Option<String> {
+    let recipes = RECIPES.map(|(name, text)| {
+        let recipe = read(name, text).expect("recipes of bakeoff's own are valid");
+        (name, recipe.packages)
+    });
+    let has = |packages: &[String], wanted: &str| {
+        let mut names = packages.iter().filter_map(|one| one.split('=').next());
+        names.any(|name| wanted.split('|').any(|one| one == name))
+    };
+    let wanted: Vec<&str> = packages
+        .iter()
+        .copied()
+        .filter(|package| !IN_EVERY_IMAGE.contains(package))
+        .collect();
+    let smallest = |wanted: &[&str]| {
+        let whole = recipes
+            .iter()
+            .filter(|(_, packages)| wanted.iter().all(|one| has(packages, one)));
+        whole
+            .min_by_key(|(_, packages)| packages.len())
+            .map(|(name, _)| *name)
+    };
+    if wanted.is_empty() {
+        return Some(SMALLEST.into());
+    }
+    if let Some(name) = smallest(&wanted) {
+        return Some(name.into());
+    }
+    let names: Option<BTreeSet<&str>> = wanted.iter().map(|one| smallest(&[one])).collect();
+    Some(names?.into_iter().collect::<Vec<_>>().join("+"))
 }
 
 /// Suites that an image can be made of: backports are no whole system.
@@ -305,23 +375,43 @@ fn signature(text: &str, contents: &[Content]) -> String {
     })
 }
 
-/// The text of a recipe and the name to show with mistakes in it.
-fn find(recipe: &str) -> Result<(String, String)> {
+/// A recipe, unread.
+struct RecipeText {
+    name: String,
+    /// What mistakes in it are told of.
+    file: String,
+    text: String,
+}
+
+/// The recipes that a plan names: a file, or one or several of bakeoff's own, `smb+web`.
+fn parts(recipe: &str) -> Result<Vec<RecipeText>> {
     if Path::new(recipe)
         .extension()
         .is_some_and(|ending| ending == "toml")
     {
-        let text = record::file::read_to_string(Path::new(recipe))
+        let text = input::file::read_to_string(Path::new(recipe))
             .with_context(|| format!("cannot read image recipe: {recipe}"))?;
-        return Ok((recipe.into(), text));
+        return Ok(vec![RecipeText {
+            name: recipe.into(),
+            file: recipe.into(),
+            text,
+        }]);
     }
-    if let Some((name, text)) = RECIPES.iter().find(|(name, _)| *name == recipe) {
-        return Ok((format!("images/{name}.toml"), (*text).into()));
-    }
-    let remedy = remedy_among(recipe, &recipes());
-    bail!(
-        "no such image recipe: {recipe:?} ({remedy}; a path ending in .toml names one of your own)"
-    )
+    recipe.split('+').map(own_recipe).collect()
+}
+
+fn own_recipe(wanted: &str) -> Result<RecipeText> {
+    let Some((name, text)) = RECIPES.iter().find(|(name, _)| *name == wanted) else {
+        let remedy = remedy_among(wanted, &recipes());
+        bail!(
+            "no such image recipe: {wanted:?} ({remedy}; a path ending in .toml names one of your own)"
+        )
+    };
+    Ok(RecipeText {
+        name: (*name).into(),
+        file: format!("images/{name}.toml"),
+        text: (*text).into(),
+    })
 }
 
 /// Reads a recipe; all mistakes are told at once.
@@ -403,7 +493,7 @@ fn is_outdated(cache: &Cache, image: &Image, recipe: &Recipe, task: Task<'_>) ->
 fn make(cache: &Cache, name: &str, job: &Job, task: Task<'_>) -> Result<Image> {
     let recipe = &job.recipe;
     let source = Source::of_host(task)?;
-    let work = cache.draft(BUILD_BYTES)?;
+    let work = cache.staging(BUILD_BYTES)?;
     for content in &job.contents {
         let path = work
             .path
@@ -418,7 +508,7 @@ fn make(cache: &Cache, name: &str, job: &Job, task: Task<'_>) -> Result<Image> {
     install(recipe, &source, (&work, &packages), task)?;
     let manifest = read_manifest(&work.path)?;
     let bytes = pack(recipe, &work, task)?;
-    let entry = cache.draft(0)?;
+    let entry = cache.staging(0)?;
     for (from, to) in [("image.ext4", "image.ext4"), ("manifest", "manifest.txt")] {
         fs::rename(work.path.join(from), entry.path.join(to))
             .map_err(|why| cache.cannot_write(&why))?;
@@ -472,13 +562,13 @@ fn installed(manifest: &str, kept: &Path) -> Vec<Part> {
         .collect()
 }
 
-/// Fills `root` below the draft with the packages of the recipe, and writes `manifest` and `size`.
+/// Fills `root` below the staging directory with the packages of the recipe, and writes `manifest` and `size`.
 ///
 /// Packages are kept in `packages`, so that the next image downloads only what it alone has.
 fn install(
     recipe: &Recipe,
     source: &Source,
-    (work, packages): (&Draft, &Path),
+    (work, packages): (&Staging, &Path),
     task: Task<'_>,
 ) -> Result<()> {
     let script = work.path.join("build.sh");
@@ -555,7 +645,7 @@ fn read_manifest(work: &Path) -> Result<String> {
 }
 
 /// Makes `image.ext4` of the installed files and returns its size.
-fn pack(recipe: &Recipe, work: &Draft, task: Task<'_>) -> Result<u64> {
+fn pack(recipe: &Recipe, work: &Staging, task: Task<'_>) -> Result<u64> {
     task.tell("packing the image", None);
     let size = fs::read_to_string(work.path.join("size"))?;
     let mut numbers = size.lines().filter_map(|line| line.parse::<u64>().ok());
@@ -594,7 +684,7 @@ fn pack(recipe: &Recipe, work: &Draft, task: Task<'_>) -> Result<u64> {
 
 /// Sets all times that nobody can set in a directory tree: mke2fs before 1.47.1 copies when a file was last
 /// read and when its inode changed, and the same packages would give other bytes each time.
-fn level_times(files: u64, work: &Draft, task: Task<'_>) -> Result<()> {
+fn level_times(files: u64, work: &Staging, task: Task<'_>) -> Result<()> {
     let mut script = String::new();
     // The root is inode 2; what a user put there begins at 11 (ext4's EXT2_GOOD_OLD_FIRST_INO).
     for inode in std::iter::once(2).chain(11..=files + 10) {
@@ -657,11 +747,53 @@ mod tests {
     #[test]
     fn the_recipes_that_come_with_bakeoff_are_sound() {
         for name in recipes() {
-            let (file, text) = find(name).unwrap();
-            let recipe = read(&file, &text).unwrap();
+            let text = own_recipe(name).unwrap();
+            let recipe = read(&text.file, &text.text).unwrap();
+            assert_eq!(recipe.suite, "bookworm", "they are joined");
             // Without a file on this host: all that they copy comes along too.
             assert_eq!(contents(name, &recipe).unwrap().len(), recipe.copies.len());
         }
+    }
+
+    #[test]
+    fn the_smallest_recipe_that_has_all_packages_is_found_or_several_are_joined() {
+        let found = |packages: &[&str]| covering(packages).unwrap_or_default();
+        assert_eq!(found(&["nginx"]), "web");
+        assert_eq!(found(&["fio"]), "tools");
+        assert_eq!(found(&["mount", "e2fsprogs"]), "web");
+        assert_eq!(found(&["postgresql|postgresql-15"]), "database");
+        assert_eq!(found(&["samba", "nginx", "apache2"]), "smb+web");
+        assert_eq!(found(&["libmariadb-java", "samba"]), "app+smb");
+        assert_eq!(covering(&["no-such-package"]), None);
+    }
+
+    #[test]
+    fn recipes_that_are_joined_have_all_packages_once_and_all_files() {
+        let job = |recipe| {
+            Job::read(Request {
+                recipe,
+                suite: Some("trixie"),
+                refresh: false,
+            })
+            .unwrap()
+        };
+        let (app, both) = (job("app"), job("app+web"));
+        assert_eq!(both.contents.len(), app.contents.len());
+        assert_eq!(both.recipe.suite, "trixie");
+        let named = |name: &str| {
+            both.recipe
+                .packages
+                .iter()
+                .filter(|one| *one == name)
+                .count()
+        };
+        assert_eq!(
+            (named("iproute2"), named("nginx"), named("tomcat10-common")),
+            (1, 1, 1)
+        );
+        assert_ne!(both.name(), app.name());
+        expect![[r#"no such image recipe: "wb" (did you mean "web"?; a path ending in .toml names one of your own)"#]]
+            .assert_eq(&super::check("smb+wb").unwrap_err().to_string());
     }
 
     #[test]
@@ -736,8 +868,8 @@ mod tests {
 
     #[test]
     fn an_unknown_recipe_is_told_with_the_known_ones() {
-        expect![[r#"no such image recipe: "wb" (did you mean "web"?; a path ending in .toml names one of your own)"#]].assert_eq(&find("wb").unwrap_err().to_string());
-        expect![[r#"no such image recipe: "mail-and-news" (known: app, database, smb, tools, web, web-cgi; a path ending in .toml names one of your own)"#]].assert_eq(&find("mail-and-news").unwrap_err().to_string());
+        expect![[r#"no such image recipe: "wb" (did you mean "web"?; a path ending in .toml names one of your own)"#]].assert_eq(&super::check("wb").unwrap_err().to_string());
+        expect![[r#"no such image recipe: "mail-and-news" (known: app, database, smb, tools, web, web-cgi; a path ending in .toml names one of your own)"#]].assert_eq(&super::check("mail-and-news").unwrap_err().to_string());
     }
 
     #[test]

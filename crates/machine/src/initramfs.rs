@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! /init                                the binary
+//! /files/...                           files of the plan's own, for the workload
 //! /lib/modules/RELEASE/kernel/...      modules, decompressed
 //! /lib/modules/RELEASE/modules.dep     rewritten for what is there
 //! /lib/modules/RELEASE/modules.builtin as the kernel came with it
@@ -11,6 +12,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -32,6 +34,8 @@ pub struct Content<'c> {
     pub init: &'c Path,
     /// Names of the modules that a guest may load.
     pub modules: &'c [String],
+    /// Files of the plan's own; no two have one name.
+    pub files: &'c [PathBuf],
     /// The arm's own part of the kernel's command line: it may ask for signed modules.
     pub cmdline: &'c str,
 }
@@ -43,7 +47,12 @@ pub fn build(
     content: Content<'_>,
     task: Task<'_>,
 ) -> Result<PathBuf> {
-    let Content { init, modules, .. } = content;
+    let Content {
+        init,
+        modules,
+        files: own_files,
+        ..
+    } = content;
     let signed = signed(kernel, content.cmdline)?;
     let own = Part::file(init, &cache::hash_file(init)?);
     let id = {
@@ -53,6 +62,11 @@ pub fn build(
             &own.sha256,
             &format!("{signed:?}"),
             &modules.join(" "),
+            &own_files
+                .iter()
+                .map(|file| signature(file))
+                .collect::<Result<Vec<_>>>()?
+                .join(" "),
         ];
         cache::hash(parts.join("\n").as_bytes())
     };
@@ -66,19 +80,22 @@ pub fn build(
         None => Vec::new(),
     };
     let mut files = vec![("init".to_string(), 0o755, init)];
+    for file in own_files {
+        files.push(own_file(file)?);
+    }
     files.extend(module_tree(kernel, modules)?);
     let bytes: u64 = files.iter().map(|(_, _, body)| body.len() as u64).sum();
-    let draft = cache.draft(bytes)?;
+    let staging = cache.staging(bytes)?;
     let body = archive(&files)?;
-    cache::write(&draft.path.join(FILE), &body).map_err(|why| cache.cannot_write(&why))?;
+    cache::write(&staging.path.join(FILE), &body).map_err(|why| cache.cannot_write(&why))?;
     let of_kernel = Part {
         name: "kernel".into(),
         version: kernel.release.clone(),
         sha256: kernel.sha256.clone(),
     };
     let source = format!("bakeoff and modules of {}", kernel.release);
-    About::now(&kernel.release, source, vec![of_kernel, own]).write(cache, &draft)?;
-    Ok(cache.keep(&draft, "initramfs", &id)?.join(FILE))
+    About::now(&kernel.release, source, vec![of_kernel, own]).write(cache, &staging)?;
+    Ok(cache.keep(&staging, "initramfs", &id)?.join(FILE))
 }
 
 const FILE: &str = "initramfs.cpio";
@@ -110,6 +127,28 @@ fn signed(kernel: &Kernel, cmdline: &str) -> Result<Signed> {
 }
 
 type Entry = (String, u32, Vec<u8>);
+
+/// What tells one file of the plan's from another: name, mode, content.
+fn signature(file: &Path) -> Result<String> {
+    let mode = fs::metadata(file)
+        .with_context(|| format!("cannot read {}", file.display()))?
+        .permissions()
+        .mode();
+    Ok(format!(
+        "{:?} {mode:o} {}",
+        file.file_name(),
+        cache::hash_file(file)?
+    ))
+}
+
+fn own_file(file: &Path) -> Result<Entry> {
+    let read = || -> io::Result<Entry> {
+        let mode = fs::metadata(file)?.permissions().mode() & 0o777;
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        Ok((format!("files/{name}"), mode, fs::read(file)?))
+    };
+    read().with_context(|| format!("cannot read {}", file.display()))
+}
 
 fn module_tree(kernel: &Kernel, modules: Vec<Module>) -> Result<Vec<Entry>> {
     let Some(dir) = &kernel.modules else {
@@ -260,6 +299,7 @@ mod tests {
         let build = |content: &str| {
             fs::write(&init, content).unwrap();
             let content = Content {
+                files: &[],
                 init: &init,
                 modules: &[],
                 cmdline: "",

@@ -14,15 +14,15 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use record::file;
-use record::kernel::KernelRef;
-use record::text;
-use record::units::show_bytes;
+use input::file;
+use input::text;
+use input::units::show_bytes;
+use plan::kernel::KernelRef;
 use serde::{Deserialize, Serialize};
 
 use crate::apt::Suite;
 use crate::cache::about::{About as Origin, Part};
-use crate::cache::{self, Cache, Draft};
+use crate::cache::{self, Cache, Staging};
 use crate::debian::{self, Choice};
 use crate::program::{self, command};
 use crate::task::Task;
@@ -97,7 +97,7 @@ pub fn fetch(cache: &Cache, kernel: &KernelRef, refresh: bool, task: Task<'_>) -
         KernelRef::Tree(dir) => from_tree(cache, dir, task),
         KernelRef::Running => bail!(
             "kernel \"running\" cannot be booted ({})",
-            record::kernel::FORMS
+            plan::kernel::FORMS
         ),
     }
     .with_context(|| format!("cannot have kernel {kernel}"))
@@ -194,13 +194,7 @@ pub fn missing(cache: &Cache, kernel: &KernelRef, task: Task<'_>) -> Option<Stri
     };
     let known = cache.recall::<String>(&format!("debian:{suite}/{version}"));
     let is_cached = known.is_some_and(|id| cache.peek("kernels", &id).is_some());
-    let is_indexed = cache
-        .root()
-        .join("apt")
-        .join(suite)
-        .join("fetched")
-        .exists();
-    if is_cached || !is_indexed {
+    if is_cached || !is_indexed(cache, suite) {
         return None;
     }
     let _lock = cache.lock(&format!("apt {suite}"), task).ok()?;
@@ -210,6 +204,60 @@ pub fn missing(cache: &Cache, kernel: &KernelRef, task: Task<'_>) -> Option<Stri
     Some(format!(
         "{why:#}; the index may be old: bakeoff kernel list debian:{suite} --refresh fetches it anew"
     ))
+}
+
+/// A kernel that was named by its version alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located {
+    /// The suite that has it.
+    pub suite: &'static str,
+    /// What `uname -r` will say.
+    pub release: String,
+}
+
+/// Where a version is looked for: releases, the newest first, then their backports, then what is being prepared.
+const LOOKUP_ORDER: [&str; 7] = [
+    "trixie",
+    "bookworm",
+    "bullseye",
+    "trixie-backports",
+    "bookworm-backports",
+    "forky",
+    "sid",
+];
+
+/// The suite of Debian's that has a kernel of this version. Indexes in the cache are asked first, and the others are
+/// fetched only if none of those has it; `refresh` fetches them all anew.
+pub fn locate(cache: &Cache, version: &str, refresh: bool, task: Task<'_>) -> Result<Located> {
+    let is_cached = |suite: &&str| !refresh && is_indexed(cache, suite);
+    let (cached, others): (Vec<_>, Vec<_>) = LOOKUP_ORDER.into_iter().partition(is_cached);
+    let mut newest = Vec::new();
+    for suite in cached.into_iter().chain(others) {
+        let _lock = cache.lock(&format!("apt {suite}"), task)?;
+        let index = Suite::open(cache, suite, refresh, task)?;
+        task.tell("looking for a kernel", None);
+        let kernels = debian::kernels(&index.packages(&debian::PREFIXES, task)?);
+        match debian::choose(&kernels, suite, version) {
+            Ok(choice) => {
+                let release = choice.release;
+                return Ok(Located { suite, release });
+            }
+            Err(_) => newest.extend(
+                kernels
+                    .first()
+                    .map(|one| format!("{suite} {}", one.version())),
+            ),
+        }
+    }
+    bail!(
+        "no Debian suite has a kernel {version:?} (the newest are: {})",
+        newest.join(", ")
+    )
+}
+
+fn is_indexed(cache: &Cache, suite: &str) -> bool {
+    let root = cache.root().join("apt").join(suite);
+    root.join("fetched").exists()
 }
 
 /// Kernels that a suite offers, newest first.
@@ -266,8 +314,8 @@ fn download(
         .map(|part| part.bytes + part.installed_bytes)
         .sum();
     // Packages and what is unpacked from them lie side by side for a while.
-    let packages = cache.draft(bytes)?;
-    let entry = cache.draft(0)?;
+    let packages = cache.staging(bytes)?;
+    let entry = cache.staging(0)?;
     index.download(&choice.parts, &packages.path, task)?;
     let files = files_in(&packages.path)?;
     unpack(&files, &packages.path, task)?;
@@ -298,8 +346,8 @@ fn from_packages(cache: &Cache, files: &[PathBuf], task: Task<'_>) -> Result<Ker
     }
     let bytes: u64 = files.iter().map(|file| cache::size_of(file)).sum();
     // Kernel packages of the past were packed five to one.
-    let unpacked = cache.draft(bytes * 5)?;
-    let entry = cache.draft(0)?;
+    let unpacked = cache.staging(bytes * 5)?;
+    let entry = cache.staging(0)?;
     unpack(files, &unpacked.path, task)?;
     let root = unpacked.path.join("root");
     let names: Vec<_> = files.iter().filter_map(|file| file.file_name()).collect();
@@ -359,7 +407,7 @@ fn release_in(root: &Path) -> Result<String> {
 const MODULE_PLACES: [&str; 2] = ["lib/modules", "usr/lib/modules"];
 
 /// Moves the kernel out of unpacked packages into an entry.
-fn stage(cache: &Cache, root: &Path, entry: &Draft, about: &About) -> Result<()> {
+fn stage(cache: &Cache, root: &Path, entry: &Staging, about: &About) -> Result<()> {
     let release = &about.release;
     let first = |names: &[String]| {
         names
@@ -409,7 +457,7 @@ fn from_files(
         return Ok(kernel);
     }
     let bytes = image.len() as u64 + modules.map_or(0, cache::size_of);
-    let entry = cache.draft(bytes)?;
+    let entry = cache.staging(bytes)?;
     fs::write(entry.path.join("vmlinuz"), &image).map_err(|why| cache.cannot_write(&why))?;
     if let Some(modules) = modules {
         task.tell("copying modules", None);
@@ -435,7 +483,7 @@ fn from_files(
 fn from_tree(cache: &Cache, tree: &Path, task: Task<'_>) -> Result<Kernel> {
     let vmlinuz = image_in(tree)?;
     let built = fs::read_to_string(tree.join("modules.order")).unwrap_or_default();
-    let staged = cache.draft(cache::size_of(&vmlinuz) * 4)?;
+    let staged = cache.staging(cache::size_of(&vmlinuz) * 4)?;
     for line in built.lines() {
         task.go_on()?;
         // Kernels before 6.2 list .ko files, later ones .o files.
@@ -470,7 +518,7 @@ fn copy_modules(cache: &Cache, from: &Path, to: &Path, task: Task<'_>) -> Result
 fn copy(cache: &Cache, from: &Path, to: &Path) -> Result<()> {
     // A file that cannot be read is not the cache's fault.
     fs::metadata(from).with_context(|| format!("cannot read {}", from.display()))?;
-    let parent = to.parent().expect("the target lies in a draft");
+    let parent = to.parent().expect("the target lies in a staging");
     fs::create_dir_all(parent).map_err(|why| cache.cannot_write(&why))?;
     fs::copy(from, to).map_err(|why| cache.cannot_write(&why))?;
     Ok(())
@@ -499,12 +547,12 @@ pub(crate) fn module_files(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn describe(cache: &Cache, entry: &Draft, about: &About) -> Result<()> {
+fn describe(cache: &Cache, entry: &Staging, about: &About) -> Result<()> {
     let text = serde_json::to_vec_pretty(about)?;
     cache::write(&entry.path.join("kernel.json"), &text).map_err(|why| cache.cannot_write(&why))
 }
 
-fn keep(cache: &Cache, entry: &Draft, id: &str) -> Result<Kernel> {
+fn keep(cache: &Cache, entry: &Staging, id: &str) -> Result<Kernel> {
     cache.keep(entry, "kernels", id)?;
     load(cache, id).with_context(|| format!("kernel is gone from the cache: {id}"))
 }
@@ -580,7 +628,7 @@ mod tests {
     }
 
     fn fetch(cache: &Cache, text: &str, modules: Option<PathBuf>) -> Result<Kernel> {
-        let kernel = record::kernel::read(text, modules).unwrap();
+        let kernel = plan::kernel::read(text, modules).unwrap();
         let stop = AtomicBool::new(false);
         super::fetch(
             cache,
@@ -661,7 +709,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name).display().to_string();
         let said = |kernel: &str, modules: Option<PathBuf>| {
-            let kernel = record::kernel::read(kernel, modules).unwrap();
+            let kernel = plan::kernel::read(kernel, modules).unwrap();
             let said = check(&kernel).map_or_else(|why| format!("{why:#}"), |()| "good".into());
             said.replace(&*dir.path().to_string_lossy(), "DIR")
         };

@@ -8,14 +8,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use record::cpu::CpuModel;
-use record::plan::Clock;
-use record::protocol::{self, FromAgent};
+use plan::Clock;
+use plan::cpu::CpuModel;
+use protocol::FromAgent;
 use serde::{Deserialize, Serialize};
 
 use crate::cache::{self, Cache};
 use crate::emulator::Program;
-use crate::guest::{Boot, Guest, Happening, Machine};
+use crate::guest::{Boot, Guest, GuestEvent, Machine};
 use crate::qemu::{Accel, BootFiles, Hardware, Qemu};
 use crate::task::Task;
 
@@ -93,7 +93,7 @@ fn try_boot(
     accel: Accel,
     task: Task<'_>,
 ) -> Result<Outcome> {
-    let dir = cache.draft(1 << 20)?;
+    let dir = cache.staging(1 << 20)?;
     let hardware = Hardware {
         program: program.clone(),
         accel,
@@ -164,15 +164,15 @@ fn watch(mut guest: Box<dyn Guest>, patience: Duration, task: Task<'_>) -> Resul
     while began.elapsed() < patience {
         task.go_on()?;
         match guest.next(Duration::from_millis(200)) {
-            Happening::Said(message) if matches!(*message, FromAgent::Hello(_)) => {
+            GuestEvent::Said(message) if matches!(*message, FromAgent::Hello(_)) => {
                 return Ok(Outcome::Spoke);
             }
-            Happening::Said(_) | Happening::Quiet => {
-                if let Some(error) = guest.complaint().filter(|line| is_kvm_error(line)) {
+            GuestEvent::Said(_) | GuestEvent::Quiet => {
+                if let Some(error) = guest.stderr_line().filter(|line| is_kvm_error(line)) {
                     return Ok(Outcome::Ended(error));
                 }
             }
-            Happening::Panicked(why) | Happening::Exited(why) | Happening::Refused(why) => {
+            GuestEvent::Panicked(why) | GuestEvent::Exited(why) | GuestEvent::Refused(why) => {
                 return Ok(Outcome::Ended(why));
             }
         }

@@ -24,11 +24,12 @@ pub mod initramfs;
 pub mod kernel;
 pub mod kvm;
 pub mod local;
+pub mod os_release;
 pub mod qemu;
 pub mod task;
 
 mod apt;
-mod attached;
 mod debian;
 mod modules;
+mod process_guest;
 mod program;

@@ -17,13 +17,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use record::plan::{Plan, sysctl_path};
-use record::protocol::ToAgent;
+use plan::{Plan, sysctl_path};
+use protocol::ToAgent;
 use rustix::process::geteuid;
 
-use crate::attached::{Attached, Limits};
-use crate::guest::{Boot, Guest, Happening, Machine};
+use crate::guest::{Boot, Guest, GuestEvent, Machine};
 use crate::host;
+use crate::process_guest::{Limits, ProcessGuest};
 use crate::program;
 use crate::task::Task;
 
@@ -56,17 +56,19 @@ pub struct Local {
     sysctls: BTreeMap<String, Vec<PathBuf>>,
     /// All that bakeoff may run on.
     cpus: Vec<usize>,
+    /// The plan's own, for the workload.
+    files: Vec<PathBuf>,
     /// CPUs that each arm is kept to; all, for an arm that is not in here.
     bound: BTreeMap<String, Vec<usize>>,
 }
 
 impl Local {
     /// Finds out whether arms can run here. `program` is bakeoff's own binary; called as `bakeoff agent
-    /// CGROUP` it is the agent.
+    /// CGROUP FILE...` it is the agent. `files` are put where the workload finds them.
     ///
     /// # Errors
     /// Says what this host lacks: rights, cgroup2, a sysctl or the CPUs that an arm names.
-    pub fn open(program: PathBuf, plan: &Plan) -> Result<Self> {
+    pub fn open(program: PathBuf, plan: &Plan, files: Vec<PathBuf>) -> Result<Self> {
         if !geteuid().is_root() {
             bail!(
                 "machine \"local\" needs root, for namespaces, cgroups and sysctls (run bakeoff as root, \
@@ -104,6 +106,7 @@ impl Local {
             cgroups,
             sysctls,
             cpus,
+            files,
             bound,
         })
     }
@@ -138,7 +141,7 @@ impl Machine for Local {
         fs::create_dir(&cgroup).with_context(|| format!("make a cgroup: {}", cgroup.display()))?;
         let janitor = Janitor::engage(&cgroup, &self.sysctls[boot.arm], log)?;
         let mut enclosed = program::enclosed(self.program.as_os_str())?;
-        enclosed.arg("agent").arg(&cgroup);
+        enclosed.arg("agent").arg(&cgroup).args(&self.files);
         let mut command = Command::new("/bin/sh");
         command.args(["-c", ENTER]).arg(&cgroup);
         command
@@ -153,7 +156,7 @@ impl Machine for Local {
             file_bytes: None,
         };
         Ok(Box::new(LocalGuest {
-            attached: Attached::start("the agent", command, console, limits)?,
+            attached: ProcessGuest::start("the agent", command, console, limits)?,
             _janitor: janitor,
         }))
     }
@@ -161,7 +164,7 @@ impl Machine for Local {
 
 /// Fields are dropped in their order: first the agent ends, then the janitor cleans up.
 struct LocalGuest {
-    attached: Attached,
+    attached: ProcessGuest,
     _janitor: Janitor,
 }
 
@@ -170,7 +173,7 @@ impl Guest for LocalGuest {
         self.attached.send(message)
     }
 
-    fn next(&mut self, patience: Duration) -> Happening {
+    fn next(&mut self, patience: Duration) -> GuestEvent {
         self.attached.next(patience)
     }
 
@@ -178,8 +181,8 @@ impl Guest for LocalGuest {
         self.attached.console(lines)
     }
 
-    fn complaint(&mut self) -> Option<String> {
-        self.attached.complaint()
+    fn stderr_line(&mut self) -> Option<String> {
+        self.attached.stderr_line()
     }
 }
 

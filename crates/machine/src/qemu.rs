@@ -1,7 +1,7 @@
 //! Arms that boot in QEMU.
 //!
 //! One guest is one QEMU process with a console that goes to a file and a line to the agent that is standard
-//! input (`attached`).
+//! input (`process_guest`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,18 +12,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use record::cpu::{CpuModel, FAST_STRING_FEATURES, Presence};
-use record::plan::{Clock, DiskSpeed, MachinePlan};
-use record::protocol;
-use record::units::show_bytes;
+use input::units::show_bytes;
+use plan::cpu::{CpuModel, FAST_STRING_FEATURES, Presence};
+use plan::{Clock, DiskSpeed, MachinePlan};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use crate::attached::{Attached, Limits};
 use crate::console;
 use crate::emulator::Program;
 use crate::guest::{Boot, Guest, Machine};
 use crate::kvm::Kvm;
+use crate::process_guest::{Limits, ProcessGuest};
 
 /// `-icount shift=1`: each instruction takes two nanoseconds of guest time.
 const ICOUNT_SHIFT: u32 = 1;
@@ -271,7 +270,7 @@ impl Machine for Qemu {
             allowance_bytes: boot.allowance_bytes,
             file_bytes: Some(FILE_BYTES.max(disk_bytes)),
         };
-        let guest = Attached::start("QEMU", qemu, console, limits)
+        let guest = ProcessGuest::start("QEMU", qemu, console, limits)
             .with_context(|| format!("cannot start QEMU for arm {}", boot.arm))?;
         Ok(Box::new(guest))
     }
@@ -420,7 +419,7 @@ mod tests {
     use std::time::Duration;
 
     use expect_test::{Expect, expect};
-    use record::plan::MachineKind;
+    use plan::MachineKind;
 
     use super::*;
     use crate::emulator::{Launch, Release};

@@ -141,8 +141,7 @@ pub struct Usage {
     /// Share of CPU time stolen by the hypervisor, 0 to 1.
     pub cpu_steal: f64,
     /// Share of CPU time in programs that are not the trial's, 0 to 1: its agent, and on a live host all others.
-    #[serde(default)]
-    #[serde(alias = "cpu_strangers")]
+    #[serde(default, alias = "cpu_strangers")]
     pub cpu_other: f64,
     /// Mean of memory not available, in bytes.
     pub memory_used_bytes: u64,

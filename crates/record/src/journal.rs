@@ -4,19 +4,23 @@
 //! leaves a torn last line, which the next opening cuts off. Damage anywhere else is an error, because
 //! then something other than an interruption touched the file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
+use input::file;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
-use crate::file;
 use crate::trial::{Trial, VoidReason};
+use crate::verdict::look::Look;
+use crate::verdict::warning::Disturbance;
 
 /// Version of the journal's format.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -64,15 +68,17 @@ pub enum Event {
         block: u32,
         /// Numbers of its trials.
         trials: Vec<u32>,
-        /// What disturbed it, in words.
-        reason: String,
+        /// What disturbed it. Journals before version 4 have a sentence in its place, `reason`.
+        #[serde(alias = "reason", deserialize_with = "disturbance_or_sentence")]
+        disturbance: Disturbance,
     },
     /// The verdict was looked at after a block.
     Looked {
         /// Blocks complete.
         blocks: u32,
-        /// One line per primary metric and arm.
-        lines: Vec<String>,
+        /// How far each primary metric of each arm is. Journals before version 4 have sentences in their place, `lines`.
+        #[serde(alias = "lines", deserialize_with = "looks_or_sentences")]
+        looks: Vec<Look>,
         /// Ids of the workloads that go on; `None` in runs of earlier versions.
         #[serde(default)]
         undecided: Option<Vec<String>>,
@@ -95,6 +101,30 @@ pub enum Event {
         /// Chance of a wrong verdict that is accepted now; a fraction.
         error_rate: f64,
     },
+}
+
+/// Data, or the sentence that an earlier version recorded in its place.
+fn data_or_sentence<T: DeserializeOwned>(
+    value: Value,
+    told: impl Fn(String) -> T,
+) -> serde_json::Result<T> {
+    match value {
+        Value::String(text) => Ok(told(text)),
+        value => serde_json::from_value(value),
+    }
+}
+
+fn disturbance_or_sentence<'de, D: Deserializer<'de>>(from: D) -> Result<Disturbance, D::Error> {
+    data_or_sentence(Value::deserialize(from)?, |text| Disturbance::Told { text })
+        .map_err(serde::de::Error::custom)
+}
+
+fn looks_or_sentences<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Look>, D::Error> {
+    let values = Vec::<Value>::deserialize(from)?.into_iter();
+    values
+        .map(|value| data_or_sentence(value, |text| Look::Told { text }))
+        .collect::<serde_json::Result<_>>()
+        .map_err(serde::de::Error::custom)
 }
 
 /// What a run was opened with; a resumed run must have the same.
@@ -237,9 +267,73 @@ fn parse(path: &Path, text: &[u8]) -> Result<Vec<Entry>> {
     }
 }
 
+/// Whether lines are missing or doubled, as far as the others show it. What is lost at the end is an interruption.
+pub fn check_whole(entries: &[Entry]) -> Result<(), String> {
+    // Attempts under way, ended ones, and which trial measured an arm in a block.
+    let mut begun: BTreeMap<(u32, u32), &Trial> = BTreeMap::new();
+    let mut ended = BTreeSet::new();
+    let mut measured: BTreeMap<(&str, u32, &str), u32> = BTreeMap::new();
+    for (index, entry) in entries.iter().enumerate() {
+        let line = index + 1;
+        match &entry.event {
+            Event::Opened(_) if index > 0 => return Err(format!("opened twice: line {line}")),
+            Event::Opened(_) | Event::Closed { .. } | Event::Extended { .. } => {}
+            // What was under way when the run was interrupted is begun anew.
+            Event::Resumed { .. } => begun.clear(),
+            Event::Started { trial, attempt } => {
+                begun.insert((trial.number, *attempt), trial);
+            }
+            Event::Ended {
+                trial,
+                attempt,
+                ending,
+                ..
+            } => {
+                let id = (trial.number, *attempt);
+                begun.remove(&id);
+                if !ended.insert(id) {
+                    return Err(format!(
+                        "{trial}, attempt {attempt} ended twice: line {line}"
+                    ));
+                }
+                let place = (&*trial.workload, trial.block, &*trial.arm);
+                if *ending == Ending::Measured
+                    && let Some(other) = measured.insert(place, trial.number)
+                {
+                    return Err(format!(
+                        "{trial} was measured as trial {other:03} already, and no line says that that one does not count: \
+                         line {line}"
+                    ));
+                }
+            }
+            Event::Invalidated { trials, .. } => {
+                measured.retain(|_, number| !trials.contains(number));
+            }
+            Event::Looked {
+                blocks, undecided, ..
+            } => {
+                let lost = begun.iter().find(|(_, trial)| trial.block <= *blocks);
+                if let Some(((_, attempt), trial)) = lost {
+                    return Err(format!(
+                        "the end of {trial}, attempt {attempt} is missing before line {line}"
+                    ));
+                }
+                // Trials of later blocks are given up where their workload is decided now.
+                if let Some(undecided) = undecided {
+                    begun.retain(|_, trial| undecided.contains(&trial.workload));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verdict::Verdict;
+    use crate::verdict::look::{MetricLook, Remaining};
+    use crate::verdict::warning::CpuTaken;
 
     fn opened() -> Entry {
         let opening = Opening {
@@ -262,7 +356,7 @@ mod tests {
             at: String::new(),
             event: Event::Looked {
                 blocks,
-                lines: vec![],
+                looks: vec![],
                 undecided: None,
             },
         }
@@ -314,6 +408,47 @@ mod tests {
         assert_eq!(wall.accounting(), None);
     }
 
+    fn started(number: u32, workload: &str, block: u32) -> Entry {
+        let trial = Trial {
+            number,
+            block,
+            slot: 1,
+            arm: "a".into(),
+            workload: workload.into(),
+        };
+        let event = Event::Started { trial, attempt: 1 };
+        Entry {
+            at: String::new(),
+            event,
+        }
+    }
+
+    fn looked_at(blocks: u32, undecided: &[&str]) -> Entry {
+        let mut entry = looked(blocks);
+        if let Event::Looked { undecided: ids, .. } = &mut entry.event {
+            *ids = Some(undecided.iter().map(|id| (*id).to_owned()).collect());
+        }
+        entry
+    }
+
+    #[test]
+    fn a_trial_that_was_given_up_when_its_workload_was_decided_has_no_end() {
+        let given_up = [
+            opened(),
+            started(1, "web", 2),
+            looked_at(1, &["smb"]),
+            looked_at(2, &["smb"]),
+        ];
+        assert_eq!(check_whole(&given_up), Ok(()));
+        let lost = [
+            opened(),
+            started(1, "web", 2),
+            looked_at(1, &["smb", "web"]),
+            looked_at(2, &["smb"]),
+        ];
+        assert!(check_whole(&lost).unwrap_err().contains("line 4"));
+    }
+
     #[test]
     fn a_newer_journal_is_refused() {
         let (_dir, path) = written(b"");
@@ -329,5 +464,63 @@ mod tests {
                 .to_string()
                 .contains("newer bakeoff")
         );
+    }
+
+    #[test]
+    fn sentences_of_journals_before_version_4_are_read() {
+        let event = |text: &str| serde_json::from_str::<Event>(text).unwrap();
+        let invalidated =
+            r#"{"invalidated":{"workload":"web","block":2,"trials":[3],"reason":"steal"}}"#;
+        let Event::Invalidated { disturbance, .. } = event(invalidated) else {
+            panic!("another event")
+        };
+        let text = "steal".to_string();
+        assert_eq!(disturbance, Disturbance::Told { text });
+        let Event::Looked { looks, .. } = event(r#"{"looked":{"blocks":2,"lines":["a","b"]}}"#)
+        else {
+            panic!("another event")
+        };
+        let told = |text: &str| Look::Told { text: text.into() };
+        assert_eq!(looks, [told("a"), told("b")]);
+    }
+
+    #[test]
+    fn looks_and_disturbances_come_back_as_they_were() {
+        let taken = CpuTaken {
+            trial: 3,
+            share: 0.45,
+            usual: 0.1 + 0.2,
+        };
+        let look = MetricLook {
+            workload: "web".into(),
+            metric: "throughput".into(),
+            arm: "new".into(),
+            verdict: Verdict::Undecided,
+            blocks: 9,
+            ratio: Some(0.1 + 0.2),
+            low: None,
+            high: None,
+            remaining: Remaining::Blocks {
+                more: 20,
+                margin: 0.02,
+                most: 30,
+            },
+        };
+        for event in [
+            Event::Invalidated {
+                workload: "web".into(),
+                block: 2,
+                trials: vec![3],
+                disturbance: Disturbance::Steal(taken),
+            },
+            Event::Looked {
+                blocks: 9,
+                looks: vec![Look::Metric(look)],
+                undecided: None,
+            },
+        ] {
+            let text = serde_json::to_string(&event).unwrap();
+            assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event);
+        }
     }
 }

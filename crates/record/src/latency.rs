@@ -245,7 +245,7 @@ impl Packed {
     }
 
     /// Length of that text.
-    pub(crate) fn text_bytes(&self) -> usize {
+    pub fn text_bytes(&self) -> usize {
         self.0.len().div_ceil(3) * 4
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::latency::{Latency, Packed};
+use crate::trend::Trend;
 
 /// Why a request did not count as served. The client's own faults stand apart from the server's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -14,7 +15,7 @@ pub enum Fault {
     ConnectFailed,
     /// The connection was reset.
     Reset,
-    /// The server closed before the answer was whole.
+    /// The server closed before the response was whole.
     EarlyClose,
     /// The request could not be written.
     WriteFailed,
@@ -22,7 +23,7 @@ pub enum Fault {
     ConnectTimeout,
     /// No first byte within the deadline.
     FirstByteTimeout,
-    /// The answer was not whole within the deadline.
+    /// The response was not whole within the deadline.
     WholeTimeout,
     /// A status other than the expected one.
     BadStatus,
@@ -78,14 +79,14 @@ impl Fault {
 pub struct Second {
     /// Start of the second, in milliseconds since the window opened.
     pub at_ms: u64,
-    /// Requests answered rightly in this second.
+    /// Requests with the expected response in this second.
     pub ok: u64,
     /// Requests that ended in a fault.
     pub faults: u64,
-    /// Body bytes of right answers.
+    /// Body bytes of successful requests.
     pub body_bytes: u64,
-    /// Latencies of right answers that came in this second, to two significant digits. All seconds together have
-    /// those of the run: answers that come after the window are in its last second.
+    /// Latencies of successful requests whose response came in this second, whenever they were due,
+    /// to two significant digits. Those that come after the window are in no second.
     #[serde(default, skip_serializing_if = "Packed::is_empty")]
     pub latency: Packed,
 }
@@ -102,7 +103,7 @@ pub struct LoadResult {
     pub planned: u64,
     /// Requests answered with the right status, length and content.
     pub ok: u64,
-    /// Right answers that came within the window, whenever they were due: what the server did in it. `None` in records
+    /// Successful requests that came within the window, whenever they were due: what the server did in it. `None` in records
     /// that older versions wrote.
     #[serde(default)]
     pub ok_in_window: Option<u64>,
@@ -123,14 +124,14 @@ pub struct LoadResult {
     /// Most connections open at once since the load began; less than asked tells of a limit.
     #[serde(default)]
     pub connections_held: u64,
-    /// Body bytes of right answers.
+    /// Body bytes of successful requests.
     pub body_bytes: u64,
-    /// Latency from the planned instant to the last byte, in nanoseconds, right answers only.
+    /// Latency from the scheduled send time (so corrected for coordinated omission) to the last byte, in nanoseconds, successful requests only.
     pub latency: Latency,
-    /// Time from sending a request, connecting left out, to the last byte, in nanoseconds, right answers only.
+    /// Time from sending a request, connecting left out, to the last byte, in nanoseconds, successful requests only.
     #[serde(default)]
     pub service: Latency,
-    /// How late the client itself was to begin requests that were due, in nanoseconds; empty for clients
+    /// Send delay: how late the client itself was to begin requests that were due, in nanoseconds; empty for clients
     /// that go on at once. Waiting for a free connection is the server's doing and not part of it.
     #[serde(default)]
     pub lateness: Latency,
@@ -139,9 +140,9 @@ pub struct LoadResult {
     /// taken: in trials, with `io_uring` and HTTP/2, and where the kernel refuses.
     #[serde(default)]
     pub client_delay: Latency,
-    /// Relative error of the speed of slow lines, in millionths, one for each right answer read over one: how far
+    /// Relative error of the speed of slow links, in millionths, one for each successful response read over one: how far
     /// the time from its first byte to its last is from what its bytes take at the speed asked for. Shorter and
-    /// longer count alike. Empty where lines are not slow.
+    /// longer count alike. Empty where links are not slow.
     #[serde(default)]
     pub speed_error_ppm: Latency,
     /// Requests sent again on a new connection because the server closed a kept one before it had answered
@@ -154,6 +155,14 @@ pub struct LoadResult {
     /// Sessions that ended in the window, where clients play sessions.
     #[serde(default)]
     pub sessions: u64,
+    /// Visitors who got a connection in the window, whenever they were due, where they arrive at a
+    /// rate.
+    #[serde(default)]
+    pub sessions_begun: u64,
+    /// Whether latencies rose while the window lasted, of an open loop: a queue that grows shows in
+    /// them, and requests that merely take long do not.
+    #[serde(default, skip_serializing_if = "Trend::is_empty")]
+    pub trend: Trend,
     /// The window second by second.
     pub timeline: Vec<Second>,
     /// CPU time of each client thread in the window, in nanoseconds.
@@ -186,15 +195,25 @@ impl LoadResult {
         self.stolen_ns as f64 / self.host_cpu_ns.max(1) as f64
     }
 
-    /// Right answers that came within the window: what the server did in it, and what its costs are shared by.
+    /// Successful requests that came within the window: what the server did in it, and what its costs are shared by.
     pub fn served(&self) -> u64 {
         self.ok_in_window.unwrap_or(self.ok)
     }
 
-    /// Right answers per second: those that came within the window. One that came later is late, and no part of what the
+    /// Successful requests per second: those that came within the window. One that came later is late, and no part of what the
     /// server did in the window. Records of older versions know only how many requests of the window were answered.
     pub fn ok_per_s(&self) -> f64 {
         self.served() as f64 / self.seconds()
+    }
+
+    /// Visitors who got a connection, per second of the window.
+    pub fn sessions_begun_per_s(&self) -> f64 {
+        self.sessions_begun as f64 / self.seconds()
+    }
+
+    /// Visitors who left, per second of the window.
+    pub fn sessions_ended_per_s(&self) -> f64 {
+        self.sessions as f64 / self.seconds()
     }
 
     /// Requests per second by which those that waited became more between the window's two ends; negative when they

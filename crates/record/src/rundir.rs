@@ -26,12 +26,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::evidence::{Facts, Sample};
-use crate::file;
 use crate::journal::{self, Entry, Event, Opening};
 use crate::models::{self, Models};
-use crate::plan::{self, CheckWorkload, Checks, Plan};
 use crate::trial::{Measurement, Outcome, PhaseTime, Trial};
 use crate::validate;
+use input::file;
+use plan::{self, CheckWorkload, Checks, Plan};
 
 /// Version of `trial.json`.
 pub const TRIAL_VERSION: u32 = 1;
@@ -96,18 +96,8 @@ impl Run {
 
     /// The chance of a wrong verdict that the run accepts: its plan's, or what it came to when it was given more blocks.
     pub fn error_rate(&self) -> f64 {
-        let given = |entry: &Entry| match &entry.event {
-            Event::Extended { error_rate, .. } => Some(*error_rate),
-            Event::Opened(_)
-            | Event::Resumed { .. }
-            | Event::Started { .. }
-            | Event::Ended { .. }
-            | Event::Invalidated { .. }
-            | Event::Looked { .. }
-            | Event::Closed { .. } => None,
-        };
-        let given = self.entries.iter().rev().find_map(given);
-        given.unwrap_or(self.plan.design.error_rate)
+        let extension = last_extension(&self.entries);
+        extension.map_or(self.plan.design.error_rate, |(_, error_rate)| error_rate)
     }
 
     /// The run as it was when its first `blocks` blocks had ended.
@@ -149,7 +139,8 @@ impl MissingEvidence {
 }
 
 /// What lies beside a trial's record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum EvidenceFile {
     /// `facts.json`.
     Facts,
@@ -168,7 +159,8 @@ impl EvidenceFile {
 }
 
 /// What became of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Damage {
     /// It is not there.
     Lost,
@@ -358,6 +350,14 @@ pub fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
+/// Whether a directory holds a run, whole or damaged.
+#[must_use]
+pub fn is_run(dir: &Path) -> bool {
+    ["journal.jsonl", "plan.toml"]
+        .iter()
+        .any(|file| dir.join(file).is_file())
+}
+
 /// Loads a run; it need not be finished. Nothing is changed.
 pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
     let plan_path = path.join("plan.toml");
@@ -382,6 +382,14 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
             path.display()
         );
     };
+    if let Err(why) = journal::check_whole(&entries) {
+        let journal = path.join("journal.jsonl");
+        bail!(
+            "damaged journal: {}: {why} (restore it from a copy, or begin a new run with --out DIR)",
+            journal.display()
+        );
+    }
+    refuse_changed_plan(&plan_path, &plan_text, &opening)?;
     plan.design.more_blocks = more_blocks(&entries, plan.design.max_blocks);
     let invalid = invalidated(&entries);
     let (mut attempts, mut facts, mut struck) = (Vec::new(), Vec::new(), Vec::new());
@@ -419,6 +427,26 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
     };
     run.keep(|trial| turn.has_come(trial));
     Ok(run)
+}
+
+/// A margin or an error rate that is chosen after the figures were seen holds nothing.
+fn refuse_changed_plan(path: &Path, text: &str, opening: &Opening) -> Result<()> {
+    let now = sha256(text.as_bytes());
+    match opening.inputs.get("plan") {
+        Some(then) if *then != now => bail!(
+            "the plan was changed after the run began: {} (its SHA-256 was {}, is {}: put it back, or run the changed plan with \
+             --out DIR)",
+            path.display(),
+            short(then),
+            short(&now)
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// The first digits of a hash, for people.
+fn short(hash: &str) -> &str {
+    hash.get(..12).unwrap_or(hash)
 }
 
 /// Which blocks' turn has come. Where several trials run at a time, some of the next block may have ended before their
@@ -491,8 +519,13 @@ fn load_models(dir: &Path) -> Result<Option<Models>> {
 
 /// Blocks that a run was given beyond its plan's.
 pub fn more_blocks(entries: &[Entry], max_blocks: u32) -> u32 {
-    let to = entries.iter().rev().find_map(|entry| match &entry.event {
-        Event::Extended { to, .. } => Some(*to),
+    last_extension(entries).map_or(0, |(to, _)| to.saturating_sub(max_blocks))
+}
+
+/// The last block that the run was given later, and the error rate that it then had.
+fn last_extension(entries: &[Entry]) -> Option<(u32, f64)> {
+    entries.iter().rev().find_map(|entry| match &entry.event {
+        Event::Extended { to, error_rate, .. } => Some((*to, *error_rate)),
         Event::Opened(_)
         | Event::Resumed { .. }
         | Event::Started { .. }
@@ -500,8 +533,7 @@ pub fn more_blocks(entries: &[Entry], max_blocks: u32) -> u32 {
         | Event::Invalidated { .. }
         | Event::Looked { .. }
         | Event::Closed { .. } => None,
-    });
-    to.map_or(0, |to| to.saturating_sub(max_blocks))
+    })
 }
 
 /// Numbers of the trials of invalidated blocks.

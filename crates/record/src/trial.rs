@@ -5,10 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::curve::Curve;
-use crate::evidence::Usage;
+use crate::evidence::{Facts, Usage};
 use crate::load::LoadResult;
 use crate::metric::Figure;
-use crate::protocol::Phase;
 
 /// Which trial: its place in the schedule. One boot more of the same trial has the next `attempt`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -33,6 +32,55 @@ impl fmt::Display for Trial {
             self.number, self.arm, self.workload, self.block
         )
     }
+}
+
+/// Steps of a job, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Modules, file systems, sysctls, namespaces.
+    SettingUp,
+    /// Data is made and services are started.
+    Starting,
+    /// The system is left alone until it is quiet.
+    Settling,
+    /// The load runs, not counted.
+    WarmingUp,
+    /// The load runs and counts.
+    Measuring,
+    /// Facts are collected and answers verified.
+    Collecting,
+}
+
+impl Phase {
+    /// The phase in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::SettingUp => "setting up",
+            Self::Starting => "starting services",
+            Self::Settling => "waiting until the system is quiet",
+            Self::WarmingUp => "warming up",
+            Self::Measuring => "measuring",
+            Self::Collecting => "collecting",
+        }
+    }
+}
+
+/// What a finished job yields.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobResult {
+    /// Figures, the primary one first.
+    pub figures: Vec<Figure>,
+    /// Figures against the load, of workloads that climb.
+    pub curves: Vec<Curve>,
+    /// What the clients saw.
+    pub load: Option<LoadResult>,
+    /// What fairness checks compare.
+    pub facts: Facts,
+    /// `uname -r` and `-v`.
+    pub kernel: String,
+    /// Version string of the server.
+    pub server: String,
 }
 
 /// A phase of an attempt, as the host sees it.

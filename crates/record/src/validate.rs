@@ -10,9 +10,9 @@ use crate::curve::Curve;
 use crate::evidence::{Cpu, Disk, Facts, Memory, Pressure, Sample, ServiceUse};
 use crate::load::{LoadResult, Second};
 use crate::metric::{Figure, MetricSpec, Role};
-use crate::protocol::JobResult;
-use crate::text;
+use crate::trial::JobResult;
 use crate::trial::Outcome;
+use input::text;
 
 /// Highest count, size or time in a record: what a JSON number holds in any reader. A thousand of them, and
 /// the 64 bits that sums have, do not overflow.
@@ -137,6 +137,8 @@ fn load(load: &mut LoadResult) -> Checked {
         repeated,
         withdrawn,
         sessions,
+        sessions_begun,
+        trend,
         timeline,
         client_cpu_ns,
         client_cpus,
@@ -163,6 +165,8 @@ fn load(load: &mut LoadResult) -> Checked {
         ("repeated", *repeated),
         ("withdrawn", *withdrawn),
         ("sessions", *sessions),
+        ("sessions_begun", *sessions_begun),
+        ("trend", trend.count),
         ("host_cpu_ns", *host_cpu_ns),
         ("stolen_ns", *stolen_ns),
     ])?;
@@ -481,12 +485,12 @@ fn quoted(wrong: &str) -> String {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::curve::Point;
     use crate::metric::Direction;
 
-    pub(crate) fn figure(name: &str, value: f64) -> Figure {
+    fn figure(name: &str, value: f64) -> Figure {
         Figure {
             spec: MetricSpec {
                 name: name.into(),
@@ -498,7 +502,7 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn good() -> JobResult {
+    fn good() -> JobResult {
         JobResult {
             figures: vec![figure("time", 1.0)],
             curves: vec![],

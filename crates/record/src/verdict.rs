@@ -10,9 +10,15 @@ use crate::curve::{Curve, Point, Shape};
 use crate::load::Fault;
 use crate::metric::{MetricSpec, Role};
 use crate::trial::VoidReason;
+use crate::verdict::reason::Reason;
+use crate::verdict::warning::{Gate, Setback, Warning};
+
+pub mod look;
+pub mod reason;
+pub mod warning;
 
 /// Version of `verdict.json`.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// What can be said of an arm against the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,10 +59,13 @@ pub struct Comparison {
     pub verdict: Verdict,
     /// Arm over baseline, typical over blocks; 1 means no difference. `None` without a whole block.
     pub ratio: Option<f64>,
-    /// Interval of the ratio at the plan's error rate.
+    /// Lower end of the ratio's confidence interval, which is valid at every look.
     pub low: Option<f64>,
     /// Upper end of the interval.
     pub high: Option<f64>,
+    /// Level of that interval, or of the one of `difference`; a fraction. An equivalent metric has another than the others.
+    #[serde(default)]
+    pub confidence: Option<f64>,
     /// Arm minus baseline, where some figures are zero and so there is no ratio.
     #[serde(default)]
     pub difference: Option<Shift>,
@@ -65,15 +74,15 @@ pub struct Comparison {
     pub range: Option<(f64, f64)>,
     /// Blocks in which both arms were measured.
     pub blocks: u32,
-    /// Blocks after which the verdict fell.
+    /// Blocks after which the verdict was reached.
     #[serde(default)]
     pub decided_at: Option<u32>,
     /// Noise of a block: scale of the paired log-ratios around their centre.
     #[serde(default)]
     pub noise: Option<f64>,
     /// What being second in a block does to a trial, as a share; above zero where the second is better.
-    #[serde(default)]
-    pub slot: Option<f64>,
+    #[serde(default, alias = "slot")]
+    pub order_effect: Option<f64>,
     /// Share of the plan's error rate that has been spent; above 1 where the run was given more blocks than the plan's.
     #[serde(default)]
     pub spent: f64,
@@ -81,16 +90,29 @@ pub struct Comparison {
     /// where nothing would.
     #[serde(default)]
     pub more: Option<u32>,
-    /// Odd trials of both arms; `None` where they cannot be told.
-    #[serde(default)]
-    pub stability: Option<Stability>,
-    /// Estimate after each block: blocks, ratio, and the interval's ends; the primary metric only.
-    #[serde(default)]
-    pub ripened: Vec<(u32, f64, f64, f64)>,
-    /// Why it is so, in a sentence; for `undecided`, what would settle it.
-    pub reason: String,
+    /// Outliers of both arms; `None` where they cannot be told.
+    #[serde(default, alias = "stability")]
+    pub outliers: Option<Outliers>,
+    /// The estimate after each block, or after some of many; the primary metric only.
+    #[serde(default, alias = "ripened")]
+    pub estimate_history: Vec<Estimate>,
+    /// Why it is so; for `undecided`, what would settle it.
+    pub reason: Reason,
     /// The pairs behind it, in block order.
     pub pairs: Vec<Pair>,
+}
+
+/// The estimate after some number of blocks. Earlier versions wrote it as a list, which is read too.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Blocks so far.
+    pub blocks: u32,
+    /// Arm over baseline.
+    pub ratio: f64,
+    /// Lower end of its interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
 }
 
 /// A difference in the metric's unit.
@@ -186,26 +208,16 @@ pub struct FailedArm {
     pub last: String,
 }
 
-/// Blocks in which just one arm's trial was odd: far worse than the trials around it.
+/// Blocks in which just one arm's trial was an outlier: far worse than the trials around it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Stability {
+pub struct Outliers {
     /// The arm's.
     pub arm: u32,
     /// The baseline's.
     pub baseline: u32,
-    /// The chance that they fall so unevenly by themselves.
-    pub chance: f64,
-}
-
-/// What makes an arm fail, however fast it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gate {
-    /// The workload's id.
-    pub workload: String,
-    /// The arm.
-    pub arm: String,
-    /// What happened, in words.
-    pub what: String,
+    /// The probability of so uneven a split of them where the arms are equal.
+    #[serde(alias = "chance")]
+    pub p_value: f64,
 }
 
 /// One block of a comparison.
@@ -221,9 +233,9 @@ pub struct Pair {
     pub arm_first: bool,
 }
 
-/// One arm on one workload: the table of the reports of 2004, averaged over trials.
+/// One arm on one workload, averaged over trials: a column of the table of the reports of 2004.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ArmTable {
+pub struct ArmSummary {
     /// The workload's id.
     pub workload: String,
     /// The arm's name.
@@ -370,8 +382,9 @@ pub struct Judgement {
     pub headlines: Vec<Headline>,
     /// Comparisons, by workload, arm and metric, primaries first.
     pub comparisons: Vec<Comparison>,
-    /// Per workload and arm.
-    pub tables: Vec<ArmTable>,
+    /// Averages of each workload and arm.
+    #[serde(alias = "tables")]
+    pub arm_summaries: Vec<ArmSummary>,
     /// Figures against the load, by workload, curve and arm.
     #[serde(default)]
     pub curves: Vec<ArmCurve>,
@@ -383,17 +396,24 @@ pub struct Judgement {
     /// What makes an arm fail, however fast it is.
     #[serde(default)]
     pub gates: Vec<Gate>,
-    /// What went wrong in the run: gates, failed trials, blocks that were lost or had to be run again.
+    /// What went wrong in the run beside that: failed trials, blocks that were lost or had to be run again.
     #[serde(default)]
-    pub setbacks: Vec<String>,
+    pub setbacks: Vec<Setback>,
     /// Things a reader must know before the figures: a saturated client, few blocks, what the figures are by nature.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
     /// Chance, at the most, that equal arms are called better or worse by any workload: error rates, added up.
     #[serde(default)]
     pub any_false: f64,
 }
 
 impl Judgement {
+    /// The comparison of one arm on one metric.
+    pub fn comparison(&self, workload: &str, arm: &str, metric: &str) -> Option<&Comparison> {
+        self.comparisons
+            .iter()
+            .find(|one| one.workload == workload && one.arm == arm && one.spec.name == metric)
+    }
+
     /// Comparisons on primary metrics: those that carry the verdict.
     pub fn primaries(&self) -> impl Iterator<Item = &Comparison> {
         let its = self.comparisons.iter();

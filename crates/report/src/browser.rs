@@ -7,7 +7,8 @@ use std::{env, fs};
 use record::rundir::Run;
 use record::verdict::Judgement;
 
-use crate::play;
+use crate::judged;
+use fixtures::web;
 
 /// Names under which Debian and others install Chromium.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
@@ -128,13 +129,13 @@ fn draws(run: &Run, judgement: &Judgement, charts: &[&str]) {
 
 #[test]
 fn the_page_draws_its_charts_without_network_and_without_complaint() {
-    let (run, judgement) = play::run();
+    let (run, judgement) = judged(web::two_kernels());
     draws(
         &run,
         &judgement,
         &[
             "verdicts-0",
-            "ripening-0",
+            "estimates-0",
             "time-0",
             "blocks-0",
             "latency-0",
@@ -144,19 +145,19 @@ fn the_page_draws_its_charts_without_network_and_without_complaint() {
 
 #[test]
 fn a_ramp_has_a_curve_for_each_of_its_figures() {
-    let (run, judgement) = play::ramp();
+    let (run, judgement) = judged(web::connection_ramp());
     draws(&run, &judgement, &["curve-0-0", "curve-0-1"]);
 }
 
 #[test]
 fn arms_that_differ_in_cpus_have_a_chart_of_their_own() {
-    let (run, judgement) = play::cpus(&[1, 2, 4, 8]);
+    let (run, judgement) = judged(web::cpu_counts(&[1, 2, 4, 8]));
     draws(&run, &judgement, &["verdicts-0", "cpus-0"]);
 }
 
 #[test]
 fn each_workload_of_several_arms_has_its_charts() {
-    let (run, judgement) = play::wide();
+    let (run, judgement) = judged(web::two_workloads());
     draws(
         &run,
         &judgement,
@@ -172,7 +173,7 @@ fn each_workload_of_several_arms_has_its_charts() {
 
 #[test]
 fn a_page_without_figures_does_not_complain_either() {
-    let (run, judgement) = play::empty();
+    let (run, judgement) = judged(web::just_begun());
     draws(&run, &judgement, &[]);
 }
 
@@ -222,12 +223,12 @@ fn fits(width: u32, (run, judgement): &(Run, Judgement)) {
 
 #[test]
 fn the_page_fits_a_phone_and_scrolls_only_downwards() {
-    fits(390, &play::run());
-    fits(390, &play::wide());
+    fits(390, &judged(web::two_kernels()));
+    fits(390, &judged(web::two_workloads()));
 }
 
 #[test]
 fn tables_of_metrics_are_not_cut_in_a_window_of_1000_pixels() {
-    fits(1000, &play::run());
-    fits(1000, &play::wide());
+    fits(1000, &judged(web::two_kernels()));
+    fits(1000, &judged(web::two_workloads()));
 }

@@ -7,7 +7,7 @@
 use plotly::Plot;
 use record::metric::Role;
 use record::rundir::Run;
-use record::verdict::{ArmClients, ArmCurve, ArmTable, Comparison, Scaling};
+use record::verdict::{ArmClients, ArmCurve, ArmSummary, Comparison, Scaling};
 use serde_json::{Value, json};
 
 use crate::{curves, scaling, words};
@@ -211,7 +211,11 @@ impl Bar {
 
 /// Estimate after each block: the change in each block, and estimate and interval after so many blocks; `None` before
 /// there are two.
-pub(crate) fn ripening(run: &Run, comparisons: &[&Comparison], number: usize) -> Option<Chart> {
+pub(crate) fn estimate_history(
+    run: &Run,
+    comparisons: &[&Comparison],
+    number: usize,
+) -> Option<Chart> {
     let primaries = words::primaries(comparisons.iter().copied());
     let grown: Vec<&Comparison> = primaries.filter(|one| one.pairs.len() > 1).collect();
     let spec = &grown.first()?.spec;
@@ -220,8 +224,8 @@ pub(crate) fn ripening(run: &Run, comparisons: &[&Comparison], number: usize) ->
     data.extend(grown.iter().flat_map(|one| running(run, one)));
     // The first intervals may be as wide as a house: the axis follows the blocks and the last interval.
     let changes = grown.iter().flat_map(|one| changes(one));
-    let ends = grown.iter().filter_map(|one| one.ripened.last());
-    let ends = ends.flat_map(|(_, _, low, high)| [percent(*low), percent(*high)]);
+    let ends = grown.iter().filter_map(|one| one.estimate_history.last());
+    let ends = ends.flat_map(|last| [percent(last.low), percent(last.high)]);
     let shown: Vec<f64> = changes.flatten().chain(ends).chain(margin).collect();
     let low = shown.iter().copied().fold(0.0, f64::min);
     let high = shown.iter().copied().fold(0.0, f64::max);
@@ -240,7 +244,7 @@ pub(crate) fn ripening(run: &Run, comparisons: &[&Comparison], number: usize) ->
         "hovermode": "closest",
     });
     Some(Chart {
-        id: format!("ripening-{number}"),
+        id: format!("estimates-{number}"),
         label:
             "The change in each block, and estimate and interval after so many blocks; the margin \
                 is shaded"
@@ -265,12 +269,13 @@ fn changes(comparison: &Comparison) -> Vec<Option<f64>> {
 
 /// The interval after so many blocks, as an area.
 fn running_band(run: &Run, comparison: &Comparison) -> Value {
-    let there = comparison.ripened.iter();
+    let there = comparison.estimate_history.iter();
     let back = there.clone().rev();
-    let x: Vec<u32> = there.clone().chain(back.clone()).map(|at| at.0).collect();
+    let both = there.clone().chain(back.clone());
+    let x: Vec<u32> = both.map(|estimate| estimate.blocks).collect();
     let y: Vec<f64> = there
-        .map(|at| percent(at.3))
-        .chain(back.map(|at| percent(at.2)))
+        .map(|estimate| percent(estimate.high))
+        .chain(back.map(|estimate| percent(estimate.low)))
         .collect();
     area((place(run, &comparison.arm), &comparison.arm), x, &y)
 }
@@ -288,19 +293,20 @@ fn area((place, arm): (usize, &str), x: impl Into<Value>, y: &[f64]) -> Value {
 /// The estimate after so many blocks as a line, and the blocks as points.
 fn running(run: &Run, comparison: &Comparison) -> [Value; 2] {
     let (place, arm) = (place(run, &comparison.arm), &comparison.arm);
-    let ripened = comparison.ripened.iter();
-    let text: Vec<String> = ripened
-        .clone()
-        .map(|(_, ratio, low, high)| {
-            let [ratio, low, high] = [ratio, low, high].map(|ratio| words::change(Some(*ratio)));
+    let history = &comparison.estimate_history;
+    let text: Vec<String> = history
+        .iter()
+        .map(|one| {
+            let [ratio, low, high] =
+                [one.ratio, one.low, one.high].map(|ratio| words::change(Some(ratio)));
             format!("{ratio} [{low}, {high}]")
         })
         .collect();
     let line = json!({
         "type": "scatter", "mode": "lines", "name": format!("{arm}, estimate"),
         "meta": { "arm": place }, "legendgroup": arm,
-        "x": ripened.clone().map(|at| at.0).collect::<Vec<_>>(),
-        "y": ripened.map(|at| percent(at.1)).collect::<Vec<_>>(),
+        "x": history.iter().map(|one| one.blocks).collect::<Vec<_>>(),
+        "y": history.iter().map(|one| percent(one.ratio)).collect::<Vec<_>>(),
         "line": { "width": 2, "dash": dash(place) }, "text": text,
         "hovertemplate": "after %{x} blocks: %{text}<extra></extra>",
     });
@@ -320,8 +326,8 @@ fn running(run: &Run, comparison: &Comparison) -> [Value; 2] {
 }
 
 /// Pages served per second over the window.
-pub(crate) fn over_time(run: &Run, tables: &[&ArmTable], number: usize) -> Option<Chart> {
-    let line = |place: usize, (table, clients): (&ArmTable, &ArmClients)| {
+pub(crate) fn over_time(run: &Run, tables: &[&ArmSummary], number: usize) -> Option<Chart> {
+    let line = |place: usize, (table, clients): (&ArmSummary, &ArmClients)| {
         json!({
             "type": "scatter", "mode": "lines", "name": table.arm, "meta": { "arm": place },
             "x": axis(&clients.over_time, |point| point.0),
@@ -511,7 +517,7 @@ pub(crate) fn blocks(run: &Run, comparisons: &[&Comparison], number: usize) -> O
         "xaxis": {
             "title": { "text": "block" }, "dtick": whole_ticks(base.len()), "zeroline": false,
         },
-        "yaxis": { "title": { "text": spec.unit } },
+        "yaxis": { "title": { "text": words::unit(&spec.unit) } },
         "hovermode": "x unified",
     });
     let label = format!("Every block's {}, the arms of a block joined", spec.name);
@@ -545,8 +551,8 @@ fn whole_ticks(blocks: usize) -> usize {
 }
 
 /// Latency quantiles, the axis stretched towards 1: each nine as wide as the last.
-pub(crate) fn latency(run: &Run, tables: &[&ArmTable], number: usize) -> Option<Chart> {
-    let line = |place: usize, (table, clients): (&ArmTable, &ArmClients)| {
+pub(crate) fn latency(run: &Run, tables: &[&ArmSummary], number: usize) -> Option<Chart> {
+    let line = |place: usize, (table, clients): (&ArmSummary, &ArmClients)| {
         // The maximum lies at quantile 1, which no logarithmic axis reaches.
         let points: Vec<(f64, f64)> = clients
             .latency_curve
@@ -600,9 +606,9 @@ fn logarithmic(title: &str) -> Value {
 
 fn lines(
     run: &Run,
-    tables: &[&ArmTable],
+    tables: &[&ArmSummary],
     has_points: impl Fn(&ArmClients) -> bool,
-    line: impl Fn(usize, (&ArmTable, &ArmClients)) -> Value,
+    line: impl Fn(usize, (&ArmSummary, &ArmClients)) -> Value,
 ) -> Vec<Value> {
     let seen = tables
         .iter()
@@ -642,7 +648,8 @@ fn dash(place: usize) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::play;
+    use crate::judged;
+    use fixtures::web;
 
     #[test]
     fn the_library_is_plotly_alone() {
@@ -671,7 +678,7 @@ mod tests {
 
     #[test]
     fn pairs_are_joined_block_by_block() {
-        let (run, judgement) = play::run();
+        let (run, judgement) = judged(web::two_kernels());
         let comparisons: Vec<_> = judgement.comparisons.iter().collect();
         let chart = blocks(&run, &comparisons, 0).unwrap();
         let pairs = judgement.comparisons[0].pairs.len();
@@ -681,7 +688,7 @@ mod tests {
 
     #[test]
     fn a_change_that_dwarfs_all_others_is_drawn_at_the_edge_with_its_number() {
-        let (run, mut judgement) = play::run();
+        let (run, mut judgement) = judged(web::two_kernels());
         let wild = &mut judgement.comparisons[1];
         (wild.ratio, wild.low, wild.high) = (Some(45.0), None, None);
         let comparisons: Vec<_> = judgement.comparisons.iter().collect();
@@ -696,18 +703,21 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_ripens_block_by_block() {
-        let (run, judgement) = play::run();
+    fn the_estimate_is_drawn_block_by_block() {
+        let (run, judgement) = judged(web::two_kernels());
         let primary = &judgement.comparisons[0];
-        let chart = ripening(&run, &[primary], 0).unwrap();
+        let chart = estimate_history(&run, &[primary], 0).unwrap();
         let [band, line, points] = chart.data.as_slice() else {
             panic!("an arm has three traces")
         };
         assert_eq!(
             band["x"].as_array().unwrap().len(),
-            2 * primary.ripened.len()
+            2 * primary.estimate_history.len()
         );
-        assert_eq!(line["x"].as_array().unwrap().len(), primary.ripened.len());
+        assert_eq!(
+            line["x"].as_array().unwrap().len(),
+            primary.estimate_history.len()
+        );
         assert_eq!(points["x"].as_array().unwrap().len(), primary.pairs.len());
         let low = chart.layout["yaxis"]["range"][0].as_f64().unwrap();
         assert!(-3.0 < low && low < -0.99, "the margin is in sight: {low}");
@@ -715,9 +725,9 @@ mod tests {
 
     #[test]
     fn a_workload_without_figures_has_no_charts() {
-        let (run, _) = play::run();
+        let (run, _) = judged(web::two_kernels());
         assert!(verdicts(&run, &[], 0).is_none() && blocks(&run, &[], 0).is_none());
-        assert!(ripening(&run, &[], 0).is_none());
+        assert!(estimate_history(&run, &[], 0).is_none());
         assert!(over_time(&run, &[], 0).is_none() && latency(&run, &[], 0).is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! Curves in words and numbers: figures against the load, an arm beside the other.
 
+use input::units::significant;
 use record::curve::{COLLAPSE, Curve};
-use record::units::significant;
 use record::verdict::{ArmCurve, Judgement};
 
 use crate::words;
@@ -57,6 +57,9 @@ pub(crate) fn unit(family: &[ArmCurve]) -> Unit {
     Unit::fit(&family[0].typical.unit, values.copied().fold(0.0, f64::max))
 }
 
+/// The share of an asked rate below which a server does not keep up with it.
+const KEEPS_UP: f64 = 0.95;
+
 /// A unit and what a value is multiplied with to be in it.
 pub(crate) struct Unit {
     pub(crate) name: String,
@@ -78,7 +81,7 @@ impl Unit {
         });
         let (name, factor) = fitting.unwrap_or((unit, 1.0));
         Self {
-            name: name.into(),
+            name: words::unit(name),
             factor,
         }
     }
@@ -147,7 +150,15 @@ fn sentence(one: &ArmCurve) -> Option<String> {
     let (shape, curve) = (one.shape?, &one.typical);
     let last = curve.points.last().filter(|_| curve.points.len() > 1)?;
     let (axis, kept) = (&curve.axis, significant(shape.kept * 100.0, 2));
-    let past = if last.at.total_cmp(&shape.peak.at).is_eq() {
+    let is_rate_against_rate = *axis == curve.unit;
+    let served = last.value / last.at;
+    let past = if is_rate_against_rate && served < KEEPS_UP {
+        format!(
+            "does not keep up: of {} asked for, {} % is served",
+            load(last.at),
+            significant(served * 100.0, 2)
+        )
+    } else if last.at.total_cmp(&shape.peak.at).is_eq() {
         "it was still climbing there, so that its true peak may lie beyond".to_string()
     } else if shape.kept < COLLAPSE {
         format!(
@@ -161,7 +172,7 @@ fn sentence(one: &ArmCurve) -> Option<String> {
         "{}: peak {} {} at {} {axis}, knee at {}; {past}",
         one.arm,
         value(shape.peak.value),
-        curve.unit,
+        words::unit(&curve.unit),
         load(shape.peak.at),
         load(shape.knee),
     ))
@@ -172,11 +183,24 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::play;
+    use crate::judged;
+    use fixtures::web;
+
+    #[test]
+    fn a_server_that_does_not_keep_up_with_a_rate_is_not_said_to_climb() {
+        let (_, judgement) = judged(web::connection_ramp());
+        let mut one = families(&judgement, "web-static")[0][0].clone();
+        one.typical.axis = "requests/s".into();
+        let point = |at: f64, value: f64| record::curve::Point { at, value };
+        one.typical.points = vec![point(500.0, 500.0), point(90_000.0, 34_000.0)];
+        one.shape = one.typical.shape();
+        expect!["6.1: peak 34 000 requests/s at 90 000 requests/s, knee at 90 000; does not keep up: of 90 000 asked for, 38 % is served"]
+            .assert_eq(&sentence(&one).unwrap());
+    }
 
     #[test]
     fn each_arm_of_a_curve_has_its_sentence_and_its_column() {
-        let (_, judgement) = play::ramp();
+        let (_, judgement) = judged(web::connection_ramp());
         let families = families(&judgement, "web-static");
         let told = |family: &&[ArmCurve]| {
             let rows = rows(family).into_iter().map(|row| row.join(" | "));
@@ -210,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_long_curve_is_thinned_for_a_terminal() {
-        let (_, mut judgement) = play::ramp();
+        let (_, mut judgement) = judged(web::connection_ramp());
         let curve = &mut judgement.curves[0];
         curve.typical.points = (0..240)
             .map(|at| record::curve::Point {
@@ -235,7 +259,8 @@ mod tests {
                 fitting.name
             )
         };
-        assert_eq!(fit("us", 69.8), "69.8 us");
+        assert_eq!(fit("us", 69.8), "69.8 µs");
+        assert_eq!(fit("us/request", 261.2), "261 µs/request");
         assert_eq!(fit("us", 3_464_495.0), "3460 ms");
         assert_eq!(fit("ns", 2e13), "20000 s");
         assert_eq!(fit("requests/s", 1e9), "1000000000 requests/s");

@@ -1,7 +1,8 @@
 //! A loaded run in, HTML, Markdown or terminal text out. Computes no statistics.
 //!
 //! ```text
-//! words      sentences and numbers, the same in all three forms
+//! words      sentences and numbers, the same in all three forms: nothing below this room composes a sentence for users
+//! json       what was judged as data, with its sentences
 //! page       the HTML page: sections from top to bottom
 //! section    its part about one workload
 //! chart      its charts, as data for the charting library
@@ -18,19 +19,22 @@
 
 use record::load::Fault;
 use record::rundir::Run;
-use record::verdict::Judgement;
+use record::verdict::look::Look;
+use record::verdict::reason::SampleReason;
+use record::verdict::warning::{Disturbance, Gate};
+use record::verdict::{Comparison, Judgement};
+use serde_json::Value;
 
 #[cfg(test)]
 mod browser;
 mod chart;
 mod curves;
+mod json;
 mod markdown;
 mod mitigations;
 mod models;
 mod overview;
 mod page;
-#[cfg(test)]
-mod play;
 mod scaling;
 mod section;
 mod terminal;
@@ -50,6 +54,46 @@ pub fn markdown(run: &Run, judgement: &Judgement) -> String {
 /// without the control characters that a title or a console may hold.
 pub fn terminal(run: &Run, judgement: &Judgement, width: usize) -> String {
     terminal::terminal(run, judgement, width)
+}
+
+/// For machines: the judgement, and beside each reason, gate, setback and warning its sentence, `text`.
+pub fn json(judgement: &Judgement) -> Value {
+    json::json(judgement)
+}
+
+/// Why a comparison's verdict is what it is; for an undecided one, what would settle it.
+pub fn reason(comparison: &Comparison) -> String {
+    words::reason::reason(comparison)
+}
+
+/// The same of figures that others took.
+pub fn sample_reason(reason: &SampleReason) -> String {
+    words::reason::sample_reason(reason)
+}
+
+/// Why an arm fails.
+pub fn gate(gate: &Gate) -> String {
+    words::warning::gate(gate)
+}
+
+/// What disturbed a block.
+pub fn disturbance(disturbance: &Disturbance) -> String {
+    words::warning::disturbance(disturbance)
+}
+
+/// What went wrong in a run, failed gates first.
+pub fn setbacks(judgement: &Judgement) -> Vec<String> {
+    words::warning::setbacks(judgement)
+}
+
+/// What a reader must know before the figures.
+pub fn warnings(judgement: &Judgement) -> Vec<String> {
+    words::warning::warnings(judgement)
+}
+
+/// How far one primary metric is at a look.
+pub fn look(look: &Look) -> String {
+    words::look::look(look)
 }
 
 /// A table for a terminal of `width` columns, the first row its head, the first `left` columns at the left.
@@ -73,15 +117,24 @@ pub fn wrap(text: &str, lead: &str, width: usize) -> Vec<String> {
     terminal::wrap(text, lead, width)
 }
 
+/// A run with what is to be reported of it.
+#[cfg(test)]
+fn judged(run: Run) -> (Run, Judgement) {
+    let judgement = verdict::judge(&run);
+    (run, judgement)
+}
+
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
+
+    use fixtures::web;
 
     use super::*;
 
     #[test]
     fn a_trade_off_and_a_failed_arm_are_told_alike_in_all_forms() {
-        let (run, judgement) = play::torn();
+        let (run, judgement) = judged(web::trade_off_and_failure());
         let text = terminal(&run, &judgement, 100);
         let (_, closing) = text.rsplit_once("\n\n").unwrap();
         expect![[r#"

@@ -8,14 +8,17 @@ use crate::{curves, models, overview, scaling, words};
 /// What went wrong, verdicts in sentences, warnings, a section for each workload, failures, how to repeat it.
 pub(crate) fn markdown(run: &Run, judgement: &Judgement) -> String {
     let mut parts = vec![format!("## {}\n", text(&run.plan.title))];
-    parts.extend(bullets("What went wrong", &judgement.setbacks));
+    parts.extend(bullets(
+        "What went wrong",
+        &words::warning::setbacks(judgement),
+    ));
     parts.extend(table(&overview::table(run, judgement)));
     let headlines = words::headlines(run, judgement);
     parts.extend(headlines.iter().map(|one| headline(run, one)));
     parts.extend(overview::multiplicity(run, judgement).map(|said| text(&said) + "\n"));
     let footing = words::footing(run).into_iter();
     parts.extend(footing.map(|said| text(&said) + "\n"));
-    parts.extend(bullets("Warnings", &judgement.warnings));
+    parts.extend(bullets("Warnings", &words::warning::warnings(judgement)));
     for workload in &run.plan.workloads {
         if run.plan.workloads.len() > 1 {
             parts.push(format!("### {}\n", text(&workload.id)));
@@ -48,7 +51,8 @@ fn section(judgement: &Judgement, workload: &str) -> Vec<String> {
     parts.extend(table(&words::metric_rows(judgement, workload)));
     let its = judgement.comparisons.iter();
     let its: Vec<&Comparison> = its.filter(|one| one.workload == workload).collect();
-    parts.extend(words::range_note(&its).map(|note| text(&note) + "\n"));
+    let notes = words::interval_notes(&its).into_iter();
+    parts.extend(notes.map(|note| text(&note) + "\n"));
     for family in curves::families(judgement, workload) {
         let title = text(&curves::title(family));
         let rows = table(&curves::short_rows(family)).unwrap_or_default();
@@ -137,11 +141,12 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::play;
+    use crate::judged;
+    use fixtures::web;
 
     #[test]
     fn a_run_fits_into_a_mail() {
-        let (run, judgement) = play::run();
+        let (run, judgement) = judged(web::two_kernels());
         expect![[r###"
             ## Web &lt;script&gt;alert(1)&lt;/script&gt; &amp; "quotes" \| [a]\(b) 'x'
 
@@ -156,7 +161,7 @@ mod tests {
 
             **Warnings**
 
-            - web-static: unsuccessful requests on arm 6.1: 3 (never counted as served)
+            - web-static: failed requests on arm 6.1: 3 (never counted as served)
             - time is counted in executed instructions (caches, memory and devices cost nothing)
             - the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)
 
@@ -167,6 +172,8 @@ mod tests {
             | latency-p99 ↓ | 7.2 | better | -6.85 % | [-7.25 %, -6.65 %] | 9 |
             | server-cpu ↓ | 7.2 | equivalent | -0.74 % | [-0.75 %, -0.74 %] | 9 |
             | failed ↓ | 7.2 | equivalent | both 0 | - | 9 |
+
+            (interval: 97.5 % confidence interval, valid at every look; where equivalent, 90 %)
 
             | web-static | 6.1 | 7.2 |
             |---|---|---|

@@ -76,7 +76,8 @@ fn state(values: &BTreeMap<String, String>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::play;
+    use crate::judged;
+    use fixtures::web;
 
     const MAX: [(&str, &str); 4] = [
         ("meltdown", "Not affected"),
@@ -107,7 +108,7 @@ mod tests {
     const OFF: [(&str, &str); 2] = [("meltdown", "Vulnerable"), ("spectre_v2", "Vulnerable")];
 
     fn told(arms: &[(&str, &[(&str, &str)])]) -> Option<String> {
-        let (mut run, _) = play::run();
+        let (mut run, _) = judged(web::two_kernels());
         for (record, facts) in run.attempts.iter().zip(&mut run.facts) {
             let values = &mut facts.get_or_insert_default().values;
             values.retain(|key, _| !key.starts_with(PLACE));

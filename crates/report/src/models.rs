@@ -1,8 +1,8 @@
 //! Other emulated CPUs: what they say beside the run itself, in words and numbers.
 
+use input::units::significant;
 use record::models::{ModelRow, Standing};
 use record::rundir::Run;
-use record::units::significant;
 
 use crate::words;
 
@@ -74,7 +74,8 @@ mod tests {
     use record::verdict::Verdict;
 
     use super::*;
-    use crate::play;
+    use crate::judged;
+    use fixtures::web;
 
     fn asked(standing: Standing, verdict: Verdict, ratio: f64) -> Run {
         let finding = |verdict, ratio| Finding {
@@ -95,7 +96,7 @@ mod tests {
             moved: Some(0.35),
             standing,
         };
-        let (mut run, _) = play::run();
+        let (mut run, _) = judged(web::two_kernels());
         run.models = Some(Models {
             version: VERSION,
             rows: vec![row],
@@ -134,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_run_of_one_model_says_nothing_of_others() {
-        let (run, judgement) = play::run();
+        let (run, judgement) = judged(web::two_kernels());
         assert!(rows(&run).is_empty());
         assert!(!crate::terminal(&run, &judgement, 100).contains(TITLE));
     }

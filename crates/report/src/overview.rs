@@ -1,8 +1,8 @@
 //! The first table of a plan with several workloads, as the old reports had it: workload by arm.
 
+use input::units::significant;
 use record::metric::MetricSpec;
 use record::rundir::Run;
-use record::units::significant;
 use record::verdict::{Comparison, Headline, Judgement};
 
 use crate::curves::Unit;
@@ -163,18 +163,19 @@ pub(crate) fn multiplicity(run: &Run, judgement: &Judgement) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::play;
+    use crate::judged;
+    use fixtures::web;
 
     #[test]
     fn one_workload_needs_no_overview_and_one_verdict_no_warning() {
-        let (run, judgement) = play::run();
+        let (run, judgement) = judged(web::two_kernels());
         assert!(table(&run, &judgement).is_empty());
         assert_eq!(multiplicity(&run, &judgement), None);
     }
 
     #[test]
     fn two_workloads_and_two_arms_are_four_chances_to_be_wrong() {
-        let (run, judgement) = play::wide();
+        let (run, judgement) = judged(web::two_workloads());
         let said = multiplicity(&run, &judgement).unwrap();
         assert!(said.ends_with(
             "at least one of 4 verdicts calls better or worse what is equal is up to 20 %."
@@ -190,8 +191,8 @@ mod tests {
 
     #[test]
     fn a_workload_that_was_not_reached_has_its_row() {
-        let (run, _) = play::wide();
-        let (empty, _) = play::empty();
+        let (run, _) = judged(web::two_workloads());
+        let (empty, _) = judged(web::just_begun());
         let run = Run {
             attempts: empty.attempts,
             facts: empty.facts,

@@ -69,7 +69,7 @@ fn top(run: &Run, judgement: &Judgement) -> Markup {
                 span.dot { "·" } (words::state(run, judgement))
                 @if !began.is_empty() { span.dot { "·" } time datetime=(began) { (day(began)) } }
             }
-            (boxed("setbacks", "What went wrong", &judgement.setbacks))
+            (boxed("setbacks", "What went wrong", &words::warning::setbacks(judgement)))
             @if run.plan.workloads.len() > 1 {
                 (overview(run, judgement))
             } @else {
@@ -110,7 +110,7 @@ pub(crate) fn pill(word: &str) -> Markup {
 }
 
 fn warnings(judgement: &Judgement) -> Markup {
-    boxed("warnings", "Warnings", &judgement.warnings)
+    boxed("warnings", "Warnings", &words::warning::warnings(judgement))
 }
 
 /// A box of sentences, where there are any.
@@ -317,7 +317,7 @@ fn repeat(run: &Run) -> Markup {
                             }
                         }
                         @for file in arm.tuning.config_files() { ", configuration file " code { (file.path) } }
-                        @if arm.tuning.plant > 0.0 { ", planted: " (words::percent(arm.tuning.plant)) " % of every CPU taken away" }
+                        @if arm.tuning.injected_slowdown > 0.0 { ", injected slowdown: " (words::percent(arm.tuning.injected_slowdown)) " % of every CPU taken away" }
                     } }
                 }
                 @for (name, hash) in &opening.inputs {
@@ -351,7 +351,8 @@ fn reading(run: &Run, judgement: &Judgement) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::play;
+    use crate::judged;
+    use fixtures::web;
 
     /// The page without its two scripts, which are not ours to test here.
     fn text(run: &Run, judgement: &Judgement) -> String {
@@ -361,7 +362,7 @@ mod tests {
 
     #[test]
     fn hostile_text_stays_text() {
-        let (run, judgement) = play::run();
+        let (run, judgement) = judged(web::two_kernels());
         let page = page(&run, &judgement);
         assert!(!page.contains("<script>alert") && !page.contains("</pre></script>\n\""));
         assert_eq!(
@@ -373,7 +374,7 @@ mod tests {
 
     #[test]
     fn the_page_says_what_the_judgement_says() {
-        let (run, judgement) = play::run();
+        let (run, judgement) = judged(web::two_kernels());
         let page = text(&run, &judgement);
         let headlines = words::headlines(&run, &judgement);
         assert_eq!(headlines.len(), 1);
@@ -390,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_run_without_figures_has_a_page_without_charts() {
-        let (run, judgement) = play::empty();
+        let (run, judgement) = judged(web::just_begun());
         let page = page(&run, &judgement);
         assert!(page.contains("Nothing measured yet"));
         assert!(!page.contains("class=\"chart\""));
@@ -398,7 +399,7 @@ mod tests {
 
     #[test]
     fn a_workload_without_clients_has_no_row_and_no_chart_about_them() {
-        let (run, judgement) = play::unserved();
+        let (run, judgement) = judged(web::without_clients());
         let page = text(&run, &judgement);
         for part in ["ages served", "connections", "Latency", "average CPU"] {
             assert!(!page.contains(part), "{part} says nothing here");
@@ -408,7 +409,7 @@ mod tests {
 
     #[test]
     fn the_same_run_gives_the_same_bytes() {
-        let (run, judgement) = play::run();
+        let (run, judgement) = judged(web::two_kernels());
         assert!(page(&run, &judgement) == page(&run, &judgement));
     }
 }

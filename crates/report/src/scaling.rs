@@ -1,6 +1,6 @@
 //! Arms that differ in CPUs alone, in words and numbers: figure, speed-up, and the law behind it.
 
-use record::units::significant;
+use input::units::significant;
 use record::verdict::{Judgement, Scaling, ScalingLaw, ScalingStep, Spread};
 
 use crate::{curves, words};
@@ -149,10 +149,11 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::play;
+    use crate::judged;
+    use fixtures::web;
 
     fn told(cpus: &[u32]) -> String {
-        let (_, judgement) = play::cpus(cpus);
+        let (_, judgement) = judged(web::cpu_counts(cpus));
         let groups = groups(&judgement, "web-static");
         let rows = rows(&groups).into_iter().map(|row| row.join(" | "));
         let lines: Vec<String> = [title(&groups)]
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn all_forms_of_the_report_have_it() {
-        let (run, judgement) = play::cpus(&[1, 2, 4, 8]);
+        let (run, judgement) = judged(web::cpu_counts(&[1, 2, 4, 8]));
         let forms = [
             crate::html(&run, &judgement),
             crate::markdown(&run, &judgement),
@@ -208,7 +209,7 @@ mod tests {
                 assert!(form.contains(want), "{want}: {form:.3000}");
             }
         }
-        let (run, judgement) = play::run();
+        let (run, judgement) = judged(web::two_kernels());
         assert!(!crate::markdown(&run, &judgement).contains("Scaling"));
     }
 }

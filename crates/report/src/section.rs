@@ -1,10 +1,10 @@
 //! The page's part about one workload: what is said of it, its charts and their numbers.
 
+use input::units::show_change;
 use maud::{Markup, html};
-use record::plan::Plan;
+use plan::Plan;
 use record::rundir::Run;
-use record::units::show_change;
-use record::verdict::{ArmCurve, ArmTable, Comparison, Judgement, Scaling, Verdict};
+use record::verdict::{ArmCurve, ArmSummary, Comparison, Judgement, Scaling, Verdict};
 
 use crate::chart::{self, Chart};
 use crate::curves::{self, Unit};
@@ -29,13 +29,13 @@ pub(crate) fn section(run: &Run, judgement: &Judgement, number: usize) -> (Marku
         None => Markup::default(),
     };
     let margins = chart::verdicts(run, &comparisons, number);
-    let ripening = chart::ripening(run, &comparisons, number);
+    let estimates = chart::estimate_history(run, &comparisons, number);
     let pages = chart::over_time(run, &tables, number);
     let each_block = chart::blocks(run, &comparisons, number);
     let latencies = chart::latency(run, &tables, number);
     let drawn = html! {
         (part("Against the margin", margins, Markup::default()))
-        (part("Estimate after each block", ripening, quiet(&comparisons)))
+        (part("Estimate after each block", estimates, measurement_noise(&comparisons)))
         @for (place, family) in curves::families(judgement, id).into_iter().enumerate() {
             @let chart = chart::curve(run, family, format!("curve-{number}-{place}"));
             @let name = words::arrowed(&family[0].typical.name, family[0].typical.direction);
@@ -74,9 +74,9 @@ fn open_questions(comparisons: &[&Comparison]) -> Markup {
     }
 }
 
-/// Noise, slot effect and odd trials of each metric.
-fn quiet(comparisons: &[&Comparison]) -> Markup {
-    let rows = words::quiet_rows(comparisons);
+/// Noise, order effect and outliers of each metric.
+fn measurement_noise(comparisons: &[&Comparison]) -> Markup {
+    let rows = words::noise_rows(comparisons);
     html! {
         @if !rows.is_empty() {
             details {
@@ -87,9 +87,9 @@ fn quiet(comparisons: &[&Comparison]) -> Markup {
                         th.n { "order effect" } th.n { "outliers, arm and baseline" }
                         th.n { "p of the outliers" }
                     } }
-                    tbody { @for [metric, arm, noise, slot, odd, chance] in rows { tr {
-                        th scope="row" { (metric) } td { (arm) } td.n { (noise) } td.n { (slot) }
-                        td.n { (odd) } td.n { (chance) }
+                    tbody { @for [metric, arm, noise, order_effect, outliers, p_value] in rows { tr {
+                        th scope="row" { (metric) } td { (arm) } td.n { (noise) } td.n { (order_effect) }
+                        td.n { (outliers) } td.n { (p_value) }
                     } } }
                 } }
             }
@@ -145,7 +145,7 @@ fn frame(chart: &Chart) -> Markup {
     }
 }
 
-fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmTable]) -> Markup {
+fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmSummary]) -> Markup {
     let mean = |arm: &str, name: &str| {
         let table = tables.iter().find(|table| table.arm == arm)?;
         let figure = table.figures.iter().find(|(spec, _)| spec.name == name);
@@ -183,7 +183,7 @@ fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmTable]) -> Ma
                 } }
                 tbody { @for one in comparisons { (row(one)) } }
             } }
-            @if let Some(note) = words::range_note(comparisons) { p.sub { (note) } }
+            @for note in words::interval_notes(comparisons) { p.sub { (note) } }
             (open_questions(comparisons))
             @let is_decided = |one: &&&Comparison| one.verdict != Verdict::Undecided;
             @let decided: Vec<_> = comparisons.iter().filter(is_decided).collect();
@@ -191,7 +191,7 @@ fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmTable]) -> Ma
                 details {
                     summary { "Why each verdict is what it is" }
                     ul { @for one in decided { li {
-                        (one.spec.name) ", " (one.arm) ": " (one.verdict.word()) ", " (one.reason)
+                        (one.spec.name) ", " (one.arm) ": " (one.verdict.word()) ", " (words::reason::reason(one))
                     } } }
                 }
             }
@@ -199,7 +199,7 @@ fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmTable]) -> Ma
     }
 }
 
-fn arms(plan: &Plan, tables: &[&ArmTable]) -> Markup {
+fn arms(plan: &Plan, tables: &[&ArmSummary]) -> Markup {
     html! {
         div.scroll { table.arms {
             thead { tr { th {} @for table in tables { th.n {
@@ -214,7 +214,7 @@ fn arms(plan: &Plan, tables: &[&ArmTable]) -> Markup {
 }
 
 /// The chart's numbers: a row for each second, a column for each arm.
-fn over_time(tables: &[&ArmTable]) -> Markup {
+fn over_time(tables: &[&ArmSummary]) -> Markup {
     let seen = tables.iter().filter_map(|table| table.clients.as_ref());
     let mut seconds: Vec<f64> = seen
         .flat_map(|clients| &clients.over_time)
@@ -222,7 +222,7 @@ fn over_time(tables: &[&ArmTable]) -> Markup {
         .collect();
     seconds.sort_by(f64::total_cmp);
     seconds.dedup();
-    let cell = |table: &ArmTable, second: f64| {
+    let cell = |table: &ArmSummary, second: f64| {
         let over_time = &table.clients.as_ref()?.over_time;
         let index = over_time.binary_search_by(|point| point.0.total_cmp(&second));
         Some(words::figure(over_time[index.ok()?].1))
@@ -266,8 +266,8 @@ fn blocks(plan: &Plan, comparisons: &[&Comparison]) -> Markup {
 }
 
 /// The curve at each halving of the distance to 1: points that every histogram's curve has.
-fn latency(tables: &[&ArmTable]) -> Markup {
-    let at = |table: &ArmTable, quantile: f64| {
+fn latency(tables: &[&ArmSummary]) -> Markup {
+    let at = |table: &ArmSummary, quantile: f64| {
         let mut curve = table.clients.as_ref()?.latency_curve.iter();
         let point = curve.find(|(reached, _)| *reached >= quantile - 1e-12)?;
         Some(words::figure(point.1))

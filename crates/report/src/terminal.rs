@@ -21,8 +21,16 @@ pub(crate) fn terminal(run: &Run, judgement: &Judgement, width: usize) -> String
         lines.push(String::new());
         lines.extend(table(&overview, 3, width));
     }
-    lines.extend(list("what went wrong:", &judgement.setbacks, width));
-    lines.extend(list("warnings:", &judgement.warnings, width));
+    lines.extend(list(
+        "what went wrong:",
+        &words::warning::setbacks(judgement),
+        width,
+    ));
+    lines.extend(list(
+        "warnings:",
+        &words::warning::warnings(judgement),
+        width,
+    ));
     for workload in &run.plan.workloads {
         lines.extend(section(judgement, &workload.id, width));
     }
@@ -109,8 +117,8 @@ fn metrics(judgement: &Judgement, workload: &str, width: usize) -> Vec<String> {
     let its = judgement.comparisons.iter();
     let its: Vec<&Comparison> = its.filter(|one| one.workload == workload).collect();
     let mut lines = table(&rows, 3, width);
-    let note = words::range_note(&its);
-    lines.extend(note.iter().flat_map(|note| wrap(note, "", width)));
+    let notes = words::interval_notes(&its);
+    lines.extend(notes.iter().flat_map(|note| wrap(note, "", width)));
     lines
 }
 
@@ -206,11 +214,12 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::play;
+    use crate::judged;
+    use fixtures::web;
 
     #[test]
     fn a_run_fits_on_a_screen() {
-        let (run, judgement) = play::run();
+        let (run, judgement) = judged(web::two_kernels());
         expect![[r#"
             Web <script>alert(1)</script> & "quotes" | [a](b) 'x'
             QEMU 7.2.22, emulated, clock instructions, 1 CPU, 1 GiB; finished: all primary metrics decided
@@ -224,7 +233,7 @@ mod tests {
               missing)
 
             warnings:
-            - web-static: unsuccessful requests on arm 6.1: 3 (never counted as served)
+            - web-static: failed requests on arm 6.1: 3 (never counted as served)
             - time is counted in executed instructions (caches, memory and devices cost nothing)
             - the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and
               no network)
@@ -236,6 +245,7 @@ mod tests {
             latency-p99 ↓  7.2  better      -6.85 %  [-7.25 %, -6.65 %]       9
             server-cpu ↓   7.2  equivalent  -0.74 %  [-0.75 %, -0.74 %]       9
             failed ↓       7.2  equivalent   both 0                   -       9
+            (interval: 97.5 % confidence interval, valid at every look; where equivalent, 90 %)
 
             web-static                                6.1                     7.2
             ---------------------  ----------------------  ----------------------
@@ -261,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_workload_without_clients_has_only_rows_that_say_something() {
-        let (run, judgement) = play::unserved();
+        let (run, judgement) = judged(web::without_clients());
         let text = terminal(&run, &judgement, 100);
         let (_, table) = text.rsplit_once("\n\nweb-static ").unwrap();
         let (table, _) = table.split_once("\n\n").unwrap();
@@ -276,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_narrow_terminal_gets_stacked_rows() {
-        let (run, judgement) = play::run();
+        let (run, judgement) = judged(web::two_kernels());
         let text = terminal(&run, &judgement, 60);
         let long: Vec<_> = text.lines().filter(|line| length(line) > 60).collect();
         assert_eq!(long, Vec::<&str>::new());
@@ -285,7 +295,7 @@ mod tests {
 
     #[test]
     fn an_empty_run_says_so() {
-        let (run, judgement) = play::empty();
+        let (run, judgement) = judged(web::just_begun());
         let text = terminal(&run, &judgement, 80);
         assert!(
             text.ends_with("nothing measured yet, so nothing is compared\n"),
@@ -295,7 +305,7 @@ mod tests {
 
     #[test]
     fn no_escape_sequence_reaches_the_terminal() {
-        let (mut run, judgement) = play::run();
+        let (mut run, judgement) = judged(web::two_kernels());
         run.plan.title = "red \u{1b}[31m alert\u{7}\r\n".into();
         let text = terminal(&run, &judgement, 80);
         assert!(

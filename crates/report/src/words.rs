@@ -1,18 +1,22 @@
 //! Sentences and numbers, the same in all forms of the report.
 
+use input::units::{show_bytes, show_change, show_share, significant};
+use plan::Mode;
 use record::journal::Event;
 use record::load::Fault;
 use record::metric::{Direction, MetricSpec, Role};
-use record::plan::Mode;
 use record::rundir::Run;
 use record::trial::{Outcome, Trial, VoidReason};
-use record::units::{show_bytes, show_change, significant};
 use record::verdict::{
-    ArmClients, ArmTable, ArmUsage, Comparison, Conclusion, FailedArm, Headline as Conclude,
+    ArmClients, ArmSummary, ArmUsage, Comparison, Conclusion, FailedArm, Headline as Conclude,
     Judgement, Shift, Verdict,
 };
 
 use crate::{mitigations, models};
+
+pub(crate) mod look;
+pub(crate) mod reason;
+pub(crate) mod warning;
 
 /// What stands where there is no figure.
 pub(crate) const NONE: &str = "-";
@@ -59,7 +63,7 @@ fn headline<'j>(
             let against = against(judgement, headline);
             let is_open = matches!(conclusion, Conclusion::Undecided { .. });
             let said = sentence(run, primary, &against);
-            (said, primary.reason.clone(), is_open)
+            (said, reason::reason(primary), is_open)
         }
     };
     Some(Headline {
@@ -188,9 +192,17 @@ fn contrary(comparison: &Comparison) -> String {
         (None, Some(shift)) => {
             let way = if shift.typical > 0.0 { more } else { less };
             let by = significant(shift.typical.abs(), 2);
-            format!("{name} is {way} by {by} {}", comparison.spec.unit)
+            format!("{name} is {way} by {by} {}", unit(&comparison.spec.unit))
         }
         (None, None) => format!("{name} is {}", comparison.verdict.word()),
+    }
+}
+
+/// A unit as it is written for people; records have ASCII.
+pub(crate) fn unit(recorded: &str) -> String {
+    match recorded.strip_prefix("us") {
+        Some(per) if per.is_empty() || per.starts_with('/') => format!("µs{per}"),
+        _ => recorded.into(),
     }
 }
 
@@ -256,14 +268,35 @@ pub(crate) fn interval(comparison: &Comparison) -> String {
     }
 }
 
-/// What round brackets mean, where a row has some.
-pub(crate) fn range_note(comparisons: &[&Comparison]) -> Option<String> {
-    let has_range = |one: &&&Comparison| !one.has_interval() && interval(one) != NONE;
-    comparisons.iter().find(has_range).map(|_| {
-        "(in round brackets: the lowest and the highest block, where there are too few blocks for a \
-         confidence interval)"
-            .into()
-    })
+/// What the intervals of some rows are, and what round brackets mean where a row has some.
+pub(crate) fn interval_notes(comparisons: &[&Comparison]) -> Vec<String> {
+    let level = |is_equivalent: bool| {
+        let its = comparisons
+            .iter()
+            .filter(|one| (one.verdict == Verdict::Equivalent) == is_equivalent);
+        let level = its.filter_map(|one| one.confidence).reduce(f64::min)?;
+        Some(show_share(level, 4))
+    };
+    let interval = "confidence interval, valid at every look";
+    let mut notes = Vec::new();
+    match (level(false), level(true)) {
+        (Some(level), Some(equivalent)) if level != equivalent => notes.push(format!(
+            "(interval: {level} {interval}; where equivalent, {equivalent})"
+        )),
+        (Some(level), _) | (None, Some(level)) => {
+            notes.push(format!("(interval: {level} {interval})"));
+        }
+        (None, None) => {}
+    }
+    let has_range = |one: &&Comparison| !one.has_interval() && self::interval(one) != NONE;
+    if comparisons.iter().any(has_range) {
+        notes.push(
+            "(in round brackets: the lowest and the highest block, where there are too few blocks for a \
+             confidence interval)"
+                .into(),
+        );
+    }
+    notes
 }
 
 /// A metric's name with an arrow to the better side: `latency-p99 ↓`.
@@ -293,7 +326,7 @@ fn large_change(ratio: f64) -> String {
 pub(crate) fn change_of(comparison: &Comparison) -> String {
     match (comparison.ratio, comparison.difference) {
         (Some(ratio), _) => large_change(ratio),
-        (None, Some(shift)) => format!("{} {}", signed(shift.typical), comparison.spec.unit),
+        (None, Some(shift)) => format!("{} {}", signed(shift.typical), unit(&comparison.spec.unit)),
         (None, None) if is_zero(comparison) => "both 0".into(),
         (None, None) => NONE.into(),
     }
@@ -344,7 +377,9 @@ pub(crate) fn undecided(comparisons: &[&Comparison]) -> Vec<(String, String)> {
         .iter()
         .filter(|one| one.verdict == Verdict::Undecided);
     for one in open {
-        let same = |first: &Comparison| (&first.arm, &first.reason) == (&one.arm, &one.reason);
+        let same = |first: &Comparison| {
+            (&first.arm, reason::reason(first)) == (&one.arm, reason::reason(one))
+        };
         match groups.iter_mut().find(|(first, _)| same(first)) {
             Some((_, names)) => names.push(&one.spec.name),
             None => groups.push((one, vec![&one.spec.name])),
@@ -352,26 +387,27 @@ pub(crate) fn undecided(comparisons: &[&Comparison]) -> Vec<(String, String)> {
     }
     let told = |(first, names): (&Comparison, Vec<&str>)| {
         let about = format!("{} of {}", names.join(", "), first.arm);
-        (about, first.reason.clone())
+        (about, reason::reason(first))
     };
     groups.into_iter().map(told).collect()
 }
 
-/// Measurement noise: metric, arm, noise of a block, effect of the slot, odd trials of arm and baseline, and
-/// the chance that they fall so; nothing for metrics of fewer than two blocks.
-pub(crate) fn quiet_rows(comparisons: &[&Comparison]) -> Vec<[String; 6]> {
+/// Measurement noise: metric, arm, noise of a block, order effect, outliers of arm and baseline, and their p-value;
+/// nothing for metrics of fewer than two blocks.
+pub(crate) fn noise_rows(comparisons: &[&Comparison]) -> Vec<[String; 6]> {
     let row = |one: &&Comparison| {
         let noise = one.noise.filter(|_| one.blocks > 1)?;
-        let odd = one.stability;
+        let outliers = one.outliers;
         Some([
             directed(&one.spec),
             one.arm.clone(),
             small_percent(noise),
-            one.slot.map_or(NONE.into(), |slot| show_change(1.0 + slot)),
-            odd.map_or(NONE.into(), |odd| {
-                format!("{} and {}", odd.arm, odd.baseline)
+            one.order_effect
+                .map_or(NONE.into(), |effect| show_change(1.0 + effect)),
+            outliers.map_or(NONE.into(), |count| {
+                format!("{} and {}", count.arm, count.baseline)
             }),
-            odd.map_or(NONE.into(), |odd| significant(odd.chance, 2)),
+            outliers.map_or(NONE.into(), |one| significant(one.p_value, 2)),
         ])
     };
     comparisons.iter().filter_map(row).collect()
@@ -465,9 +501,9 @@ pub(crate) fn arm_table(judgement: &Judgement, workload: &str) -> Vec<Vec<String
 
 /// The rows of the table that IBM's report of 2004 printed for each kernel: name, and a cell for
 /// each arm.
-pub(crate) fn arm_rows(tables: &[&ArmTable]) -> Vec<(String, Vec<String>)> {
+pub(crate) fn arm_rows(tables: &[&ArmSummary]) -> Vec<(String, Vec<String>)> {
     let mut rows: Vec<(String, Vec<String>)> = Vec::new();
-    let mut row = |name: &str, cell: &dyn Fn(&ArmTable) -> String| {
+    let mut row = |name: &str, cell: &dyn Fn(&ArmSummary) -> String| {
         let cells = tables.iter().map(|table| cell(table)).collect();
         rows.push((name.to_string(), cells));
     };
@@ -522,7 +558,7 @@ pub(crate) fn arm_rows(tables: &[&ArmTable]) -> Vec<(String, Vec<String>)> {
     rows
 }
 
-fn fault_classes(tables: &[&ArmTable]) -> Vec<Fault> {
+fn fault_classes(tables: &[&ArmSummary]) -> Vec<Fault> {
     let mut classes: Vec<Fault> = tables
         .iter()
         .filter_map(|table| table.clients.as_ref())
@@ -535,8 +571,8 @@ fn fault_classes(tables: &[&ArmTable]) -> Vec<Fault> {
 }
 
 /// The tables of one workload, in the plan's order of arms.
-pub(crate) fn tables_of<'j>(judgement: &'j Judgement, workload: &str) -> Vec<&'j ArmTable> {
-    let tables = judgement.tables.iter();
+pub(crate) fn tables_of<'j>(judgement: &'j Judgement, workload: &str) -> Vec<&'j ArmSummary> {
+    let tables = judgement.arm_summaries.iter();
     tables.filter(|table| table.workload == workload).collect()
 }
 
@@ -596,16 +632,17 @@ fn undecided_of(open: usize, all: usize) -> String {
     }
 }
 
-/// What the looks said, one line each, for a reader who wants to see the verdict ripen.
+/// What the looks said, one line each, for a reader who wants to see how the estimate changed.
 pub(crate) fn looks(run: &Run) -> Vec<String> {
     let mut looks = Vec::new();
     for entry in &run.entries {
         match &entry.event {
             Event::Looked {
                 blocks: seen,
-                lines,
+                looks: told,
                 ..
             } => {
+                let lines: Vec<String> = told.iter().map(look::look).collect();
                 looks.push(format!("{}: {}", blocks(*seen), lines.join("; ")));
             }
             Event::Opened(_)
@@ -669,7 +706,8 @@ pub(crate) fn reading(run: &Run) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::play;
+    use crate::judged;
+    use fixtures::web;
 
     #[test]
     fn numbers_read_well() {
@@ -688,7 +726,7 @@ mod tests {
 
     /// The sentence of the played run's primary metric, changed.
     fn said(change: impl FnOnce(&mut Comparison), against: &[(&str, Option<f64>)]) -> String {
-        let (run, judgement) = play::run();
+        let (run, judgement) = judged(web::two_kernels());
         let mut primary = judgement.comparisons[0].clone();
         change(&mut primary);
         let other = |(name, ratio): &(&str, Option<f64>)| {
@@ -801,7 +839,7 @@ mod tests {
 
     #[test]
     fn a_run_of_undecided_verdicts_is_not_called_decided() {
-        let (run, mut judgement) = play::run();
+        let (run, mut judgement) = judged(web::two_kernels());
         assert_eq!(
             state(&run, &judgement),
             "finished: all primary metrics decided"

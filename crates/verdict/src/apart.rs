@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
+use plan::Arm;
 use record::journal::Accounting;
 use record::metric::MetricSpec;
-use record::plan::Arm;
 use record::rundir::Run;
 
 use crate::pair::Measured;
@@ -161,10 +161,10 @@ fn names(run: &Run) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::play::Play;
+    use fixtures::builder::RunBuilder;
 
     fn run(change: impl FnOnce(&mut Run)) -> Run {
-        Play::new()
+        RunBuilder::new()
             .blocks(&[[100.0, 107.0], [101.0, 108.0]])
             .with(change)
             .run()

@@ -1,11 +1,11 @@
-//! Boundaries: how far a sum of scores may go by chance, over all looks together.
+//! Boundaries: how large a statistic may grow under the null hypothesis, over all looks together.
 //!
-//! The paths that the coins might have taken are watched beside the one that they took. Of `B` paths at
-//! most `a(t) B` may have crossed by the look at information `t`, where `a(t)` is the error spent by then; the
-//! boundary is set so that just so many do. A path that has crossed counts for no later look.
+//! The paths that other sign flips would have given are watched beside the observed one. Of `B` paths at most `a(t) B` may
+//! have crossed by the look at information `t`, where `a(t)` is the error spent by then; the boundary is set so that
+//! just so many do. A path that has crossed counts for no later look.
 //! (Lan and `DeMets` 1983 for the spending; Plamadeala and Rosenberger 2012 for boundaries from re-randomised paths.)
 
-use crate::coin::Coins;
+use crate::randomization::SignFlips;
 
 /// The paths of one hypothesis.
 #[derive(Debug, Clone)]
@@ -15,18 +15,19 @@ pub(crate) struct Boundary {
 }
 
 impl Boundary {
-    pub(crate) fn new(coins: &Coins) -> Self {
+    pub(crate) fn new(flips: &SignFlips) -> Self {
         Self {
-            alive: vec![true; coins.rows()],
+            alive: vec![true; flips.rows()],
             used: 0,
         }
     }
 
     /// Whether each of the `observed` statistics crosses, where `paths` are those of all rows and `spent` is the
-    /// error that may be spent by now; `beside` paths count that are not among the rows. Several statistics share one distribution, that of the largest of them.
+    /// error that may be spent by now; `uncounted` paths are not among the rows and count too. Several statistics share one
+    /// distribution, that of the largest of them.
     pub(crate) fn look(
         &mut self,
-        beside: usize,
+        uncounted: usize,
         paths: &[f64],
         observed: &[f64],
         spent: f64,
@@ -39,7 +40,7 @@ impl Boundary {
         let crosses = |value: &f64| {
             let least = value - tolerance(*value);
             let as_far = paths.iter().zip(&self.alive);
-            beside
+            uncounted
                 + as_far
                     .filter(|(path, alive)| **alive && **path >= least)
                     .count()
@@ -87,17 +88,17 @@ mod tests {
     /// One look of the reference: blocks, scale, sum, quota, paths as far, paths ended by then.
     type Look = (usize, f64, f64, usize, usize, usize);
 
-    /// Replays the reference on the whole group of 2^12 ways; the number of blocks at which it crosses.
+    /// Replays the reference on all 2^12 sign flips; the number of blocks at which it crosses.
     fn replay(shift: f64, wants: &[Look]) -> Option<usize> {
         let x = D.map(|d| d + shift);
-        let coins = Coins::throw("whole", 12, 12);
-        let mut boundary = Boundary::new(&coins);
+        let flips = SignFlips::draw("whole", 12, 12);
+        let mut boundary = Boundary::new(&flips);
         for (n, s, sum, quota, as_far, used) in wants.iter().copied() {
             let scores = tukey(&x[..n]);
             let total: f64 = scores.iter().sum();
             close(scale(&x[..n]), s, 7);
             close(total, sum, 6);
-            let paths: Vec<f64> = coins.sums(&scores).iter().map(|sum| sum.abs()).collect();
+            let paths: Vec<f64> = flips.sums(&scores).iter().map(|sum| sum.abs()).collect();
             let spent = 0.05 * n as f64 / 12.0;
             assert_eq!(
                 (spent * 4096.0) as usize - boundary.used,
@@ -110,7 +111,7 @@ mod tests {
                 as_far,
                 "at {n}"
             );
-            let crossed = boundary.look(coins.beside(n), &paths, &[total.abs()], spent);
+            let crossed = boundary.look(flips.uncounted(n), &paths, &[total.abs()], spent);
             if crossed[0] {
                 return Some(n);
             }
@@ -141,13 +142,13 @@ mod tests {
 
     #[test]
     fn all_looks_together_end_no_more_paths_than_may_be_spent() {
-        let coins = Coins::throw("any", 60, 60);
-        let mut boundary = Boundary::new(&coins);
+        let flips = SignFlips::draw("any", 60, 60);
+        let mut boundary = Boundary::new(&flips);
         for n in 8..=60 {
             let scores: Vec<f64> = (0..n).map(|block| 1.0 + f64::from(block % 3)).collect();
-            let paths: Vec<f64> = coins.sums(&scores).iter().map(|sum| sum.abs()).collect();
+            let paths: Vec<f64> = flips.sums(&scores).iter().map(|sum| sum.abs()).collect();
             boundary.look(
-                coins.beside(n as usize),
+                flips.uncounted(n as usize),
                 &paths,
                 &[0.0],
                 0.01 * f64::from(n) / 60.0,

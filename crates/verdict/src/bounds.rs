@@ -1,8 +1,8 @@
-//! Bounds: how far a sum may go by chance, where the coins themselves are not at hand.
+//! Bounds: how far a sum may go by chance, where the design's randomization is not at hand.
 //!
 //! Two families. With a known end, error is spent look by look on a Brownian path (Lan and `DeMets` 1983). Without
 //! one, a mixture of bets covers all times at once (Howard, Ramdas, `McAuliffe` and Sekhon 2021, "Time-uniform,
-//! nonparametric, nonasymptotic confidence sequences"). R* uses neither: its boundaries come from the coins. These
+//! nonparametric, nonasymptotic confidence sequences"). R* uses neither: its boundaries come from re-randomization. These
 //! are what it is compared with, and what serves a stream of sums that nobody randomised.
 
 use std::f64::consts::{E, PI};

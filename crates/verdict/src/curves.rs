@@ -74,7 +74,7 @@ mod tests {
     use record::trial::Outcome;
 
     use super::*;
-    use crate::play::Play;
+    use fixtures::builder::RunBuilder;
 
     fn curve(direction: Direction, axis: &str, points: &[(f64, f64)]) -> Curve {
         let points = points.iter().map(|(at, value)| Point {
@@ -92,7 +92,7 @@ mod tests {
 
     /// Three trials of the baseline, each with a curve of its own.
     fn merged(curves: [Curve; 3]) -> Vec<ArmCurve> {
-        let play = Play::new().blocks(&[[1.0, 2.0]; 3]).with(|run| {
+        let builder = RunBuilder::new().blocks(&[[1.0, 2.0]; 3]).with(|run| {
             let its = run
                 .attempts
                 .iter_mut()
@@ -104,7 +104,7 @@ mod tests {
                 trial.curves = vec![curve];
             }
         });
-        crate::judge(&play.run()).curves
+        crate::judge(&builder.run()).curves
     }
 
     #[test]

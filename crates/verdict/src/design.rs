@@ -4,7 +4,7 @@
 //! same years later, and out of reach of what has been measured so far. Hence no state runs from
 //! block to block: each block's draw is keyed by seed, workload and block alone.
 
-use record::plan::Plan;
+use plan::Plan;
 use record::prng::SplitMix64;
 use record::rundir::sha256;
 
@@ -33,11 +33,11 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::play::Play;
+    use fixtures::builder::RunBuilder;
 
     #[test]
     fn a_seed_lays_out_the_same_blocks_for_ever() {
-        let plan = Play::new().run().plan;
+        let plan = RunBuilder::new().run().plan;
         let layout: Vec<String> = (1..=6)
             .map(|block| order(&plan, "web", block, 0).join(" "))
             .collect();
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn every_order_of_three_arms_is_as_likely() {
-        let plan = Play::new().arm("third").run().plan;
+        let plan = RunBuilder::new().arm("third").run().plan;
         let mut seen = BTreeMap::<Vec<String>, u32>::new();
         for block in 1..=6000 {
             *seen.entry(order(&plan, "web", block, 0)).or_default() += 1;
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn neighbouring_blocks_workloads_and_seeds_are_unrelated() {
-        let plan = Play::new().run().plan;
+        let plan = RunBuilder::new().run().plan;
         let mut other = plan.clone();
         other.design.seed += 1;
         let same = |one: &dyn Fn(u32) -> Vec<String>, two: &dyn Fn(u32) -> Vec<String>| {

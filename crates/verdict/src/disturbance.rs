@@ -11,9 +11,10 @@
 //! are no disturbance: they are the trial's own, and an arm that stalls more would be excused for it. Under counted
 //! instructions nobody outside can disturb anything but what waits for the disk, and of that there is a warning.
 
-use record::plan::MachineKind;
+use plan::MachineKind;
 use record::rundir::{Run, TrialRecord};
 use record::trial::Outcome;
+use record::verdict::warning::{CpuTaken, Disturbance};
 
 use crate::score::median;
 
@@ -37,7 +38,7 @@ struct Taken {
     spin_ns: u64,
 }
 
-pub(crate) fn disturbance(run: &Run, workload: &str, trials: &[u32]) -> Option<String> {
+pub(crate) fn disturbance(run: &Run, workload: &str, trials: &[u32]) -> Option<Disturbance> {
     if run.opening.ns_per_instruction.is_some() {
         return None;
     }
@@ -59,7 +60,12 @@ fn can_have_other_processes(run: &Run) -> bool {
         MachineKind::Local => true,
         MachineKind::Qemu => false,
     };
-    is_live && run.plan.arms.iter().all(|arm| arm.tuning.plant == 0.0)
+    is_live
+        && run
+            .plan
+            .arms
+            .iter()
+            .all(|arm| arm.tuning.injected_slowdown == 0.0)
 }
 
 fn taken(record: &TrialRecord, others_show: bool) -> Option<Taken> {
@@ -77,57 +83,51 @@ fn taken(record: &TrialRecord, others_show: bool) -> Option<Taken> {
 }
 
 /// Others took CPU time.
-fn robbed(all: &[Taken], block: &[u32]) -> Option<String> {
-    let whom = [
-        (
-            STEAL,
-            "the hypervisor",
-            (|taken| taken.steal) as fn(&Taken) -> f64,
-        ),
-        (OTHER_CPU, "other processes", |taken| taken.other_cpu),
-    ];
-    let shares = |of: fn(&Taken) -> f64| all.iter().map(of).collect::<Vec<f64>>();
-    whom.into_iter().find_map(|(most, who, of)| {
-        let mine = all.iter().filter(|taken| block.contains(&taken.number));
-        let worst = mine.max_by(|one, other| of(one).total_cmp(&of(other)))?;
-        let usual = median(&shares(of));
-        (of(worst) > usual + most).then(|| {
-            format!(
-                "{who} took {:.1} % of the CPU time of trial {:03}, {:.1} % is usual here",
-                of(worst) * 100.0,
-                worst.number,
-                usual * 100.0
-            )
-        })
+fn robbed(all: &[Taken], block: &[u32]) -> Option<Disturbance> {
+    let steal = most_taken(all, block, STEAL, |taken| taken.steal).map(Disturbance::Steal);
+    let others = || most_taken(all, block, OTHER_CPU, |taken| taken.other_cpu);
+    steal.or_else(|| others().map(Disturbance::OtherProcesses))
+}
+
+/// The trial of the block from which the most was taken, where that is more than `room` above what is usual.
+fn most_taken(
+    all: &[Taken],
+    block: &[u32],
+    room: f64,
+    share: fn(&Taken) -> f64,
+) -> Option<CpuTaken> {
+    let of_block = all.iter().filter(|taken| block.contains(&taken.number));
+    let worst = of_block.max_by(|one, other| share(one).total_cmp(&share(other)))?;
+    let usual = median(&all.iter().map(share).collect::<Vec<f64>>());
+    (share(worst) > usual + room).then(|| CpuTaken {
+        trial: worst.number,
+        share: share(worst),
+        usual,
     })
 }
 
 /// The host itself was slow.
-fn slowed(all: &[Taken], block: &[u32]) -> Option<String> {
+fn slowed(all: &[Taken], block: &[u32]) -> Option<Disturbance> {
     let spin = |taken: &Taken| taken.spin_ns as f64;
-    let mine = all.iter().filter(|taken| block.contains(&taken.number));
-    let worst = mine.max_by_key(|taken| taken.spin_ns)?;
-    let usual = median(&all.iter().map(spin).collect::<Vec<f64>>());
-    (spin(worst) > usual * (1.0 + SLOWER)).then(|| {
-        format!(
-            "the host was {:.0} % slower than usual beside trial {:03}: a fixed piece of work took {:.2} ms instead of {:.2}",
-            (spin(worst) / usual - 1.0) * 100.0,
-            worst.number,
-            spin(worst) / 1e6,
-            usual / 1e6
-        )
+    let of_block = all.iter().filter(|taken| block.contains(&taken.number));
+    let worst = of_block.max_by_key(|taken| taken.spin_ns)?;
+    let usual_ns = median(&all.iter().map(spin).collect::<Vec<f64>>());
+    (spin(worst) > usual_ns * (1.0 + SLOWER)).then_some(Disturbance::SlowHost {
+        trial: worst.number,
+        took_ns: worst.spin_ns,
+        usual_ns,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::play::Play;
+    use fixtures::builder::RunBuilder;
 
     /// Trials of two arms in turn, of which the hypervisor took these shares.
     fn run(steals: &[f64]) -> Run {
         let figures: Vec<[f64; 2]> = steals.chunks(2).map(|_| [100.0, 100.0]).collect();
-        let mut run = Play::new().blocks(&figures).run();
+        let mut run = RunBuilder::new().blocks(&figures).run();
         for (record, steal) in run.attempts.iter_mut().zip(steals) {
             let Outcome::Measured(measurement) = &mut record.outcome else {
                 panic!("all are measured");
@@ -141,10 +141,14 @@ mod tests {
     #[test]
     fn a_trial_from_which_more_was_stolen_than_is_usual_trips() {
         let run = run(&[0.0, 0.01, 0.02, 0.0, 0.0, 0.3]);
-        let why = disturbance(&run, "web", &[5, 6]).unwrap();
+        let taken = CpuTaken {
+            trial: 6,
+            share: 0.3,
+            usual: 0.005,
+        };
         assert_eq!(
-            why,
-            "the hypervisor took 30.0 % of the CPU time of trial 006, 0.5 % is usual here"
+            disturbance(&run, "web", &[5, 6]),
+            Some(Disturbance::Steal(taken))
         );
         assert_eq!(disturbance(&run, "web", &[3, 4]), None);
     }
@@ -167,11 +171,12 @@ mod tests {
         };
         slow(1, 7_500_000);
         slow(4, 9_100_000);
-        let why = disturbance(&run, "web", &[5, 6]).unwrap();
-        assert_eq!(
-            why,
-            "the host was 30 % slower than usual beside trial 005: a fixed piece of work took 9.10 ms instead of 7.00"
-        );
+        let slow = Disturbance::SlowHost {
+            trial: 5,
+            took_ns: 9_100_000,
+            usual_ns: 7e6,
+        };
+        assert_eq!(disturbance(&run, "web", &[5, 6]), Some(slow));
         assert_eq!(disturbance(&run, "web", &[1, 2]), None);
         // A record of before had none.
         run.attempts.iter_mut().for_each(|record| {
@@ -184,9 +189,9 @@ mod tests {
 
     #[test]
     fn a_block_without_a_measured_trial_is_not_disturbed() {
-        let none = Play::new().void(1, "6.1").void(1, "7.2").run();
+        let none = RunBuilder::new().void(1, "6.1").void(1, "7.2").run();
         assert_eq!(disturbance(&none, "web", &[1, 2]), None);
-        let earlier = Play::new()
+        let earlier = RunBuilder::new()
             .blocks(&[[100.0, 100.0]])
             .void(2, "6.1")
             .void(2, "7.2")
@@ -218,8 +223,11 @@ mod tests {
         assert_eq!(disturbance(&run, "web", &[5, 6]), None);
         run.plan.machine.kind = MachineKind::Local;
         let why = disturbance(&run, "web", &[5, 6]).unwrap();
-        assert!(why.starts_with("other processes took 60.0 %"), "{why}");
-        run.plan.arms[1].tuning.plant = 0.05;
+        assert!(
+            matches!(why, Disturbance::OtherProcesses(taken) if taken.trial == 6 && (taken.share - 0.6).abs() < 1e-12),
+            "{why:?}"
+        );
+        run.plan.arms[1].tuning.injected_slowdown = 0.05;
         assert_eq!(disturbance(&run, "web", &[5, 6]), None);
     }
 }

@@ -1,11 +1,11 @@
-//! E-processes: evidence that may be looked at for ever. The record of a rig that compares an arm with itself has no last
+//! E-processes: evidence that may be looked at for ever. The record of a machine that compares an arm with itself has no last
 //! block.
 //!
 //! ```text
 //! s_i = 1.4826 median |x_1 .. x_max(i,5)|                       from sizes alone, so a bet favours no arm
 //! E+  = sum over l of w_l product over i of (1 + tanh(l psi(x_i / s_i)))      E-: with minus
 //! ```
-//! If contrasts are symmetric about zero, as the coin makes them under "no difference", a fair game cannot multiply
+//! If contrasts are symmetric about zero, as random order makes them under "no difference", a fair game cannot multiply
 //! its stake by 1/a with a chance above a, however often it is looked at (Ville 1939; Vovk and Wang 2024,
 //! "Nonparametric e-tests of symmetry"). The price is 14 to 25 points of power against the rule R* at equal error.
 //!
@@ -19,8 +19,8 @@ const BETS: [(f64, f64); 5] = [(0.1, 0.2), (0.2, 0.25), (0.4, 0.25), (0.8, 0.2),
 /// Blocks whose sizes the first scale needs.
 const FIRST: usize = 5;
 
-/// Evidence at which a rig that compared an arm with itself is broken: one sound rig in 100 ever gets there.
-const BROKEN: f64 = 100.0;
+/// Evidence at which an A/A calibration fails: one sound machine in 100 ever gets there.
+const FAILED: f64 = 100.0;
 
 /// Natural logarithms of the evidence after each block.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,26 +58,26 @@ fn evidence(x: &[f64]) -> Vec<Evidence> {
     (0..x.len()).map(after).collect()
 }
 
-/// What the rig's own record says of it.
+/// What a machine's A/A runs say of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Rig {
-    /// The coin may well have done it; the evidence so far, at its highest.
-    Sound(f64),
-    /// Arms that are the same were told apart after so many blocks: no verdict of this rig is worth anything.
-    Broken(usize),
+pub enum Calibration {
+    /// Chance explains the signs; the evidence so far, at its highest.
+    Passed(f64),
+    /// Arms that are the same were told apart after so many blocks: no verdict of this machine is worth anything.
+    Failed(usize),
 }
 
-/// Judges a rig by contrasts of an arm with itself: all of them since the machine was set up, in order.
-pub fn rig(same_arm: &[f64]) -> Rig {
+/// Judges a machine by contrasts of an arm with itself: all of them since it was set up, in order.
+pub fn calibration(same_arm: &[f64]) -> Calibration {
     let mut most = 1.0f64;
     for (index, evidence) in evidence(same_arm).iter().enumerate().skip(FIRST - 1) {
         let either = evidence.either().exp();
-        if either >= BROKEN {
-            return Rig::Broken(index + 1);
+        if either >= FAILED {
+            return Calibration::Failed(index + 1);
         }
         most = most.max(either);
     }
-    Rig::Sound(most)
+    Calibration::Passed(most)
 }
 
 fn ln_sum(logs: &[f64]) -> f64 {
@@ -88,7 +88,7 @@ fn ln_sum(logs: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::noise::{REFERENCE, pairs};
+    use crate::noise_models::{REFERENCE, pairs};
     use crate::score::tests::{D, close};
 
     fn contrasts(effect: f64, seed: u64) -> Vec<f64> {
@@ -109,15 +109,16 @@ mod tests {
     }
 
     #[test]
-    fn a_rig_that_favours_an_arm_is_found_and_a_sound_one_hardly_ever() {
-        assert!(matches!(rig(&contrasts(-0.05, 1)), Rig::Broken(at) if at < 60));
-        let broken = (0..300).filter(|seed| matches!(rig(&contrasts(0.0, *seed)), Rig::Broken(_)));
-        assert!(broken.count() <= 8);
+    fn a_machine_that_favours_an_arm_fails_and_a_sound_one_hardly_ever() {
+        assert!(matches!(calibration(&contrasts(-0.05, 1)), Calibration::Failed(at) if at < 60));
+        let failed = (0..300)
+            .filter(|seed| matches!(calibration(&contrasts(0.0, *seed)), Calibration::Failed(_)));
+        assert!(failed.count() <= 8);
     }
 
     #[test]
-    fn a_rig_without_a_record_is_sound() {
-        assert_eq!(rig(&[]), Rig::Sound(1.0));
-        assert_eq!(rig(&[1.0; 4]), Rig::Sound(1.0));
+    fn a_machine_without_a_record_passes() {
+        assert_eq!(calibration(&[]), Calibration::Passed(1.0));
+        assert_eq!(calibration(&[1.0; 4]), Calibration::Passed(1.0));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use record::load::Fault;
 use record::rundir::Run;
 use record::trial::Outcome;
-use record::verdict::Gate;
+use record::verdict::warning::{Gate, GateFailure};
 
 use crate::pair::Measured;
 
@@ -19,31 +19,27 @@ pub(crate) fn of(run: &Run, measured: &Measured<'_>) -> Vec<Gate> {
         let always =
             missing(baseline).is_empty() && !measured.of_arm(&workload.id, baseline).is_empty();
         for arm in run.plan.arms.iter().filter(|arm| arm.name != *baseline) {
-            let mut gate = |what: String| {
+            let mut gate = |failure: GateFailure| {
                 gates.push(Gate {
                     workload: workload.id.clone(),
                     arm: arm.name.clone(),
-                    what,
+                    baseline: baseline.clone(),
+                    failure,
                 });
             };
-            let lost = missing(&arm.name);
-            if always && !lost.is_empty() {
-                let blocks: Vec<_> = lost.iter().map(u32::to_string).collect();
-                gate(format!(
-                    "no figure in block {}, and {baseline} gave one in every block",
-                    blocks.join(", ")
-                ));
+            let blocks = missing(&arm.name);
+            if always && !blocks.is_empty() {
+                gate(GateFailure::MissingFigures {
+                    blocks: blocks.into_iter().collect(),
+                });
             }
-            let new: Vec<_> = faults(run, &workload.id, &arm.name)
+            let faults: Vec<Fault> = faults(run, &workload.id, &arm.name)
                 .difference(&known)
                 .filter(|fault| !fault.is_clients_own())
-                .map(|fault| fault.name())
+                .copied()
                 .collect();
-            if always && !new.is_empty() {
-                gate(format!(
-                    "faults that {baseline} never has: {}",
-                    new.join(", ")
-                ));
+            if always && !faults.is_empty() {
+                gate(GateFailure::NewFaults { faults });
             }
         }
     }

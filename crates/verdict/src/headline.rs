@@ -12,14 +12,14 @@
 
 use std::collections::BTreeSet;
 
+use plan::Plan;
 use record::metric::Role;
-use record::plan::Plan;
 use record::rundir::Run;
 use record::trial::Outcome;
 use record::verdict::{Comparison, Conclusion, FailedArm, Headline, Verdict};
 
+use crate::arm_summary::voids;
 use crate::pair::Measured;
-use crate::table::voids;
 
 /// By workload, then by arm as the plan has them; the baseline has one only where it failed.
 pub(crate) fn of(run: &Run, measured: &Measured<'_>, comparisons: &[Comparison]) -> Vec<Headline> {
@@ -111,15 +111,15 @@ mod tests {
     use record::verdict::Judgement;
 
     use super::*;
-    use crate::play::Play;
+    use fixtures::builder::RunBuilder;
 
     /// Ten blocks in which the arm's requests and its latency are these times the baseline's.
-    fn play(requests: f64, latency: f64) -> Play {
+    fn tried(requests: f64, latency: f64) -> RunBuilder {
         let wobble = |block: u32| 1.0 + 0.0004 * f64::from(block * 7 % 5);
         let blocks: Vec<[f64; 2]> = (0..12)
             .map(|block| [100.0, 100.0 * requests * wobble(block)])
             .collect();
-        Play::new().blocks(&blocks).with(|run| {
+        RunBuilder::new().blocks(&blocks).with(|run| {
             for record in &mut run.attempts {
                 let Outcome::Measured(measurement) = &mut record.outcome else {
                     panic!("measured")
@@ -160,41 +160,41 @@ mod tests {
             .join("\n")
     }
 
-    fn check(play: Play, want: &Expect) {
-        want.assert_eq(&told(&crate::judge(&play.run())));
+    fn check(builder: RunBuilder, want: &Expect) {
+        want.assert_eq(&told(&crate::judge(&builder.run())));
     }
 
     #[test]
     fn a_secondary_metric_against_the_primary_one_makes_a_trade_off() {
         check(
-            play(1.15, 3.6),
+            tried(1.15, 3.6),
             &expect![[r#"web 7.2: trade-off ["latency-p99"]"#]],
         );
         check(
-            play(1.0, 1.2),
+            tried(1.0, 1.2),
             &expect![[r#"web 7.2: trade-off ["latency-p99"]"#]],
         );
         check(
-            play(0.9, 0.8),
+            tried(0.9, 0.8),
             &expect![[r#"web 7.2: trade-off ["latency-p99"]"#]],
         );
     }
 
     #[test]
     fn metrics_of_one_mind_have_the_primary_ones_verdict() {
-        check(play(1.15, 0.8), &expect!["web 7.2: better []"]);
-        check(play(0.9, 1.2), &expect!["web 7.2: worse []"]);
-        check(play(1.0, 0.8), &expect!["web 7.2: equivalent []"]);
+        check(tried(1.15, 0.8), &expect!["web 7.2: better []"]);
+        check(tried(0.9, 1.2), &expect!["web 7.2: worse []"]);
+        check(tried(1.0, 0.8), &expect!["web 7.2: equivalent []"]);
     }
 
     #[test]
     fn a_change_within_the_margin_is_no_trade_off() {
-        check(play(1.15, 1.008), &expect!["web 7.2: better []"]);
+        check(tried(1.15, 1.008), &expect!["web 7.2: better []"]);
     }
 
     #[test]
     fn an_undecided_arm_is_not_called_a_trade_off_but_names_what_is_worse() {
-        let noisy = play(1.0, 3.6).with(|run| {
+        let noisy = tried(1.0, 3.6).with(|run| {
             for (index, record) in run.attempts.iter_mut().enumerate() {
                 if let Outcome::Measured(measurement) = &mut record.outcome {
                     measurement.figures[1].value *= 1.0 + 0.1 * (index * 7 % 5) as f64;
@@ -206,19 +206,20 @@ mod tests {
 
     #[test]
     fn an_arm_that_never_booted_has_failed() {
-        let play = (1..=3).fold(Play::new(), |play, block| {
-            play.measured(block, "6.1", 100.0)
+        let builder = (1..=3).fold(RunBuilder::new(), |builder, block| {
+            builder
+                .measured(block, "6.1", 100.0)
                 .void(block, "7.2")
                 .void(block, "7.2")
         });
         check(
-            play,
+            builder,
             &expect![
                 "web 7.2: failed 6 trials, 6 attempts, 0 skipped: {Panic: 6} VFS: unable to mount root"
             ],
         );
         check(
-            Play::new().void(1, "6.1").void(1, "7.2"),
+            RunBuilder::new().void(1, "6.1").void(1, "7.2"),
             &expect![[r#"
                 web 6.1: failed 1 trials, 1 attempts, 0 skipped: {Panic: 1} VFS: unable to mount root
                 web 7.2: failed 1 trials, 1 attempts, 0 skipped: {Panic: 1} VFS: unable to mount root"#]],
@@ -227,14 +228,14 @@ mod tests {
 
     #[test]
     fn every_arm_has_its_own_headline() {
-        let play = play(1.15, 3.6)
+        let builder = tried(1.15, 3.6)
             .arm("7.3")
             .measured(1, "7.3", 100.0)
             .arm("7.4")
             .void(1, "7.4")
             .arm("7.5");
         check(
-            play,
+            builder,
             &expect![[r#"
                 web 7.2: trade-off ["latency-p99"]
                 web 7.3: undecided []

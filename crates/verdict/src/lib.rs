@@ -1,69 +1,74 @@
 //! Pure statistics: design (trial order), compare, decide. No clock, no file, no network.
 //!
 //! ```text
-//! design     the order of the arms in a block, from the seed
-//! pair       measured trials side by side, block by block
-//! rule       what may be said of the pairs
-//!   contrast   a block as one number    score      what it says, however wild     plan   when to look
-//!   inversion  the interval of a test
-//!   coin       all that chance decided  boundary   how far chance goes            path   what was crossed when
-//! apart      two runs of the same arms, not interleaved
-//! once       figures that others took: one look, less said where the order was not random
-//! stability  odd trials of one arm     gates      what makes an arm fail
-//! headline   what all metrics of an arm come to, in one word
-//! disturbance   blocks that something outside disturbed
-//! table      one arm's averages            curves     its figures against the load
-//! speedup    arms that differ in CPUs alone
-//! differ     which facts are not the same in all arms
-//! models     whether verdicts stand on another emulated CPU
-//! warnings   what a reader must know before the figures
-//! noise      machines with a known truth     campaign   how often the rule is right on them
-//! rehearsal  what a plan would find on them
-//! eprocess   whether the rig itself favours an arm
-//! scaling    the universal scalability law
-//! beside the rule, for what has no end: bounds  trend  quantile
+//! design            the order of the arms in a block, from the seed
+//! pair              measured trials side by side, block by block
+//! rule              what may be said of the pairs
+//!   contrast          a block as one number
+//!   score             what it says, however wild
+//!   looks             when to look, and how much error to spend there
+//!   randomization     the sign flips that give the null distribution
+//!   boundary          how large a statistic may grow under it
+//!   sequential_test   which hypotheses are rejected, and when
+//!   inversion         the confidence interval of a test
+//! fixed_sample      figures that others took: one look, less said where the order was not random
+//! apart             two runs of the same arms, not interleaved
+//! outliers          trials far worse than those around them
+//! gates             what makes an arm fail
+//! headline          what all metrics of an arm come to, in one word
+//! disturbance       blocks that something outside disturbed
+//! arm_summary       one arm's averages
+//! curves            its figures against the load
+//! cpu_scaling, usl  arms that differ in CPUs alone; the universal scalability law
+//! config_diff       which facts are not the same in all arms
+//! models            whether verdicts stand on another emulated CPU
+//! warnings          what a reader must know before the figures
+//! noise_models      simulated machines with a known truth
+//! calibration       how often the rule is right on them
+//! power             what a plan would find on them
+//! eprocess          whether A/A runs of a machine favour a side
+//! beside the rule, for what has no end: bounds, trend, quantile
 //! ```
-//! The same run gives the same bytes: nothing here asks for the time, the machine or chance.
+//! The same run gives the same bytes: nothing here asks for the time or the machine, and what is random comes from the seed.
 
+use plan::Plan;
 use record::metric::{MetricSpec, Role};
-use record::plan::Plan;
 use record::rundir::Run;
+use record::verdict::warning::Disturbance;
 use record::verdict::{Comparison, Judgement, Pair, VERSION, Verdict};
 
 use crate::pair::Measured;
 use crate::rule::Series;
 
 pub mod apart;
+mod arm_summary;
 mod boundary;
 pub mod bounds;
-pub mod campaign;
-mod coin;
+pub mod calibration;
+mod config_diff;
 mod contrast;
+mod cpu_scaling;
 mod curves;
 mod design;
-mod differ;
 mod disturbance;
 pub mod eprocess;
+pub mod fixed_sample;
 mod gates;
 mod headline;
 mod inversion;
+pub mod looks;
 pub mod models;
-pub mod noise;
-pub mod once;
+pub mod noise_models;
+mod outliers;
 mod pair;
-mod path;
-pub mod plan;
-#[cfg(test)]
-mod play;
+pub mod power;
 pub mod quantile;
-pub mod rehearsal;
+mod randomization;
 pub mod rule;
-pub mod scaling;
 mod score;
-mod speedup;
-mod stability;
-mod table;
+mod sequential_test;
 pub mod trend;
+pub mod usl;
 mod warnings;
 
 /// The order of the arms in one block of one workload: names, first to last. Decided by the plan's
@@ -73,34 +78,34 @@ pub fn order(plan: &Plan, workload: &str, block: u32, redo: u32) -> Vec<String> 
     design::order(plan, workload, block, redo)
 }
 
-/// What disturbed the last block of a workload from outside, in words; `trials` are the numbers of its trials.
+/// What disturbed the last block of a workload from outside; `trials` are the numbers of its trials.
 ///
 /// Neither arms nor figures are looked at, and no trial that began after those of the block.
-pub fn disturbance(run: &Run, workload: &str, trials: &[u32]) -> Option<String> {
+pub fn disturbance(run: &Run, workload: &str, trials: &[u32]) -> Option<Disturbance> {
     disturbance::disturbance(run, workload, trials)
 }
 
 /// All that can be said about a run, finished or not.
 ///
-/// A run without a single measured trial has tables and warnings, but no comparisons: what a
+/// A run without a single measured trial has averages and warnings, but no comparisons: what a
 /// workload measures is known only from its figures.
 pub fn judge(run: &Run) -> Judgement {
     let measured = Measured::of(run);
     let comparisons = compare(run, &measured);
     let gates = gates::of(run, &measured);
-    let chances = run.plan.workloads.len() * (run.plan.arms.len() - 1);
+    let verdicts = run.plan.workloads.len() * (run.plan.arms.len() - 1);
     Judgement {
         version: VERSION,
         rule: rule::NAME.into(),
-        setbacks: warnings::setbacks(run, &measured, &gates),
+        setbacks: warnings::setbacks(run, &measured),
         warnings: warnings::of(run, &measured, &comparisons),
         headlines: headline::of(run, &measured, &comparisons),
-        any_false: (chances as f64 * plan::error_rate(&run.plan.design)).min(1.0),
+        any_false: (verdicts as f64 * looks::error_rate(&run.plan.design)).min(1.0),
         gates,
-        tables: table::of(run, &measured),
+        arm_summaries: arm_summary::of(run, &measured),
         curves: curves::of(run, &measured),
-        scaling: speedup::of(run, &measured),
-        differences: differ::of(run),
+        scaling: cpu_scaling::of(run, &measured),
+        differences: config_diff::of(run),
         comparisons,
     }
 }
@@ -172,17 +177,18 @@ fn compare_arm(
             blocks: pairs.len() as u32,
             decided_at: finding.decided_at,
             noise: finding.noise,
-            slot: finding.slot,
+            order_effect: finding.order_effect,
             spent: finding.spent,
             more: finding.more,
-            stability: stability::of(pairs, spec.direction),
-            ripened: Vec::new(),
+            outliers: outliers::of(pairs, spec.direction),
+            estimate_history: Vec::new(),
+            confidence: finding.confidence,
             reason: finding.reason,
             pairs: pairs.clone(),
         })
         .collect();
     if let (Some(primary), Some(series)) = (comparisons.first_mut(), series.first()) {
-        primary.ripened = rule::ripen(*series, design, &key, specs.len() > 1);
+        primary.estimate_history = rule::estimate_history(*series, design, &key, specs.len() > 1);
     }
     comparisons
 }
@@ -200,11 +206,11 @@ fn range(pairs: &[Pair]) -> Option<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::play::{Play, THROUGHPUT};
+    use fixtures::builder::{RunBuilder, THROUGHPUT};
 
     #[test]
-    fn a_planted_gain_is_found_and_stops_the_run() {
-        let run = Play::new().blocks(&[
+    fn an_injected_gain_is_found_and_stops_the_run() {
+        let run = RunBuilder::new().blocks(&[
             [100.0, 107.2],
             [100.1, 107.5],
             [99.9, 107.1],
@@ -218,7 +224,7 @@ mod tests {
         ]);
         let judgement = judge(&run.run());
         let primary = &judgement.comparisons[0];
-        assert_eq!(primary.verdict, Verdict::Better, "{}", primary.reason);
+        assert_eq!(primary.verdict, Verdict::Better, "{:?}", primary.reason);
         assert_eq!(
             (primary.blocks, primary.spec.name.as_str()),
             (10, THROUGHPUT)
@@ -228,18 +234,20 @@ mod tests {
     }
 
     #[test]
-    fn each_workload_and_arm_has_a_chance_of_its_own_to_be_wrong() {
-        let any_false = |play: Play| judge(&play.run()).any_false;
-        assert!((any_false(Play::new()) - 0.05).abs() < 1e-12);
+    fn each_workload_and_arm_adds_to_the_probability_of_a_wrong_verdict() {
+        let any_false = |builder: RunBuilder| judge(&builder.run()).any_false;
+        assert!((any_false(RunBuilder::new()) - 0.05).abs() < 1e-12);
         let twice = |run: &mut Run| run.plan.workloads.push(run.plan.workloads[0].clone());
-        assert!((any_false(Play::new().arm("7.3").with(twice)) - 0.2).abs() < 1e-12);
+        assert!((any_false(RunBuilder::new().arm("7.3").with(twice)) - 0.2).abs() < 1e-12);
         let reckless = |run: &mut Run| run.plan.design.error_rate = 0.5;
-        assert!((any_false(Play::new().arm("7.3").arm("7.4").with(reckless)) - 1.0).abs() < 1e-12);
+        assert!(
+            (any_false(RunBuilder::new().arm("7.3").arm("7.4").with(reckless)) - 1.0).abs() < 1e-12
+        );
     }
 
     #[test]
     fn three_blocks_are_not_enough_for_a_plan_of_four() {
-        let run = Play::new().blocks(&[[100.0, 107.2], [100.1, 107.5], [99.9, 107.1]]);
+        let run = RunBuilder::new().blocks(&[[100.0, 107.2], [100.1, 107.5], [99.9, 107.1]]);
         let judgement = judge(&run.run());
         assert_eq!(judgement.comparisons[0].verdict, Verdict::Undecided);
         assert!(!is_decided(&judgement, "web"));
@@ -247,18 +255,18 @@ mod tests {
 
     #[test]
     fn a_run_with_nothing_measured_is_judged_too() {
-        let judgement = judge(&Play::new().run());
+        let judgement = judge(&RunBuilder::new().run());
         assert!(judgement.comparisons.is_empty());
-        assert_eq!(judgement.tables.len(), 2);
+        assert_eq!(judgement.arm_summaries.len(), 2);
         assert!(!is_decided(&judgement, "web"));
-        let voids = judge(&Play::new().void(1, "7.2").void(1, "6.1").run());
+        let voids = judge(&RunBuilder::new().void(1, "7.2").void(1, "6.1").run());
         assert!(voids.comparisons.is_empty());
-        assert_eq!(voids.tables[1].voids.values().sum::<u32>(), 1);
+        assert_eq!(voids.arm_summaries[1].voids.values().sum::<u32>(), 1);
     }
 
     #[test]
     fn one_arm_alone_gives_a_comparison_without_a_ratio() {
-        let judgement = judge(&Play::new().measured(1, "6.1", 100.0).run());
+        let judgement = judge(&RunBuilder::new().measured(1, "6.1", 100.0).run());
         assert_eq!(judgement.comparisons.len(), 2);
         assert_eq!(judgement.comparisons[0].ratio, None);
         assert_eq!(judgement.comparisons[0].verdict, Verdict::Undecided);
@@ -266,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_same_run_gives_the_same_bytes() {
-        let run = Play::new()
+        let run = RunBuilder::new()
             .blocks(&[[1.0, 2.0], [1.1, 2.1]])
             .void(3, "7.2")
             .run();
@@ -276,7 +284,7 @@ mod tests {
 
     #[test]
     fn figures_come_back_from_a_file_to_the_last_bit() {
-        let pairs = noise::pairs(noise::REFERENCE, 0.0, 10_000, (1, 0));
+        let pairs = noise_models::pairs(noise_models::REFERENCE, 0.0, 10_000, (1, 0));
         let text = serde_json::to_string(&pairs).unwrap();
         let back: Vec<Pair> = serde_json::from_str(&text).unwrap();
         let bits =
@@ -286,18 +294,18 @@ mod tests {
 
     #[test]
     fn a_judgement_survives_its_file() {
-        let judgement = judge(&Play::new().blocks(&[[1.0, 2.0]]).void(2, "7.2").run());
+        let judgement = judge(&RunBuilder::new().blocks(&[[1.0, 2.0]]).void(2, "7.2").run());
         let text = serde_json::to_string(&judgement).unwrap();
         assert_eq!(serde_json::from_str::<Judgement>(&text).unwrap(), judgement);
     }
 
     /// What an arm's trial of one block can be.
-    const ENDINGS: [fn(Play, u32, &str) -> Play; 4] = [
-        |play, _, _| play,
-        |play, block, arm| play.measured(block, arm, 100.0 + f64::from(block)),
-        Play::void,
-        |play, block, arm| {
-            play.void(block, arm).with(|run| {
+    const ENDINGS: [fn(RunBuilder, u32, &str) -> RunBuilder; 4] = [
+        |builder, _, _| builder,
+        |builder, block, arm| builder.measured(block, arm, 100.0 + f64::from(block)),
+        RunBuilder::void,
+        |builder, block, arm| {
+            builder.void(block, arm).with(|run| {
                 let last = run.attempts.last_mut().expect("an attempt was just added");
                 last.outcome = record::trial::Outcome::Skipped("given up".into());
             })
@@ -334,21 +342,21 @@ mod tests {
         let ways = ENDINGS.len();
         for way in 0..ways.pow(4) {
             let ending = |place: u32| ENDINGS[way / ways.pow(place) % ways];
-            let mut play = Play::new().with(|run| {
+            let mut builder = RunBuilder::new().with(|run| {
                 (run.plan.design.min_blocks, run.plan.design.max_blocks) = (1, 2);
             });
             for block in 1..=2 {
-                play = ending(2 * block - 2)(play, block, "6.1");
-                play = ending(2 * block - 1)(play, block, "7.2");
+                builder = ending(2 * block - 2)(builder, block, "6.1");
+                builder = ending(2 * block - 1)(builder, block, "7.2");
             }
-            all_that_is_said(&play.with(&change).run());
+            all_that_is_said(&builder.with(&change).run());
         }
     }
 
     #[test]
     fn no_mixture_of_few_trials_panics() {
         every_mixture(|_| {});
-        every_mixture(|run| run.plan.machine.kind = record::plan::MachineKind::Local);
+        every_mixture(|run| run.plan.machine.kind = plan::MachineKind::Local);
         every_mixture(|run| run.opening.ns_per_instruction = Some(2));
         every_mixture(|run| run.plan.design.min_blocks = 2);
         // What was measured of a block that was disturbed.
@@ -402,6 +410,11 @@ mod tests {
     #[test]
     fn more_blocks_than_the_plan_has_are_judged_too() {
         let few = |run: &mut Run| (run.plan.design.min_blocks, run.plan.design.max_blocks) = (2, 3);
-        all_that_is_said(&Play::new().blocks(&[[100.0, 107.0]; 70]).with(few).run());
+        all_that_is_said(
+            &RunBuilder::new()
+                .blocks(&[[100.0, 107.0]; 70])
+                .with(few)
+                .run(),
+        );
     }
 }

@@ -77,7 +77,7 @@ fn standing(own: Verdict, other: Verdict, moved: Option<f64>) -> Standing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::play::Play;
+    use fixtures::builder::RunBuilder;
 
     /// A quiet run of twelve blocks whose arm serves `ratio` times what the baseline does.
     fn judged(ratio: f64) -> Judgement {
@@ -86,7 +86,7 @@ mod tests {
             [1000.0, 1000.0 * ratio * wobble]
         };
         let blocks: Vec<[f64; 2]> = (1..=12).map(block).collect();
-        crate::judge(&Play::new().blocks(&blocks).run())
+        crate::judge(&RunBuilder::new().blocks(&blocks).run())
     }
 
     /// The row of such a run beside another one on another model.

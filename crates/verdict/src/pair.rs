@@ -132,7 +132,7 @@ fn figure(measurement: &Measurement, metric: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::play::{Play, THROUGHPUT};
+    use fixtures::builder::{RunBuilder, THROUGHPUT};
 
     fn figures(run: &Run) -> Vec<(u32, f64, f64)> {
         let pairs = Measured::of(run).pairs("web", ("6.1", "7.2"), THROUGHPUT);
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_retry_takes_the_place_of_its_void() {
-        let run = Play::new().void(1, "7.2").blocks(&[[1.0, 2.0]]).run();
+        let run = RunBuilder::new().void(1, "7.2").blocks(&[[1.0, 2.0]]).run();
         assert_eq!(figures(&run), [(1, 1.0, 2.0)]);
         assert_eq!(
             Measured::of(&run).begun_and_incomplete(&run, "web"),
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_block_that_lacks_an_arm_is_counted_and_not_paired() {
-        let run = Play::new()
+        let run = RunBuilder::new()
             .blocks(&[[1.0, 2.0]])
             .measured(2, "6.1", 1.0)
             .void(2, "7.2")
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn another_workload_is_not_mixed_in() {
-        let run = Play::new().blocks(&[[1.0, 2.0]]).run();
+        let run = RunBuilder::new().blocks(&[[1.0, 2.0]]).run();
         assert!(
             Measured::of(&run)
                 .pairs("cgi", ("6.1", "7.2"), THROUGHPUT)
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_slots_say_which_arm_ran_first() {
-        let run = Play::new().blocks(&[[1.0, 2.0]]).run();
+        let run = RunBuilder::new().blocks(&[[1.0, 2.0]]).run();
         let pairs = Measured::of(&run).pairs("web", ("7.2", "6.1"), THROUGHPUT);
         assert!(pairs[0].arm_first);
     }

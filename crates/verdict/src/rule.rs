@@ -1,8 +1,8 @@
 //! The rule R*: what may be said of an arm, given its blocks with the baseline.
 //!
 //! ```text
-//! pairs -> contrasts -> looks (how much error to spend) -> path (which boundary is crossed, and when)
-//!                                                       -> estimate, interval, noise, slot effect
+//! pairs -> contrasts -> looks (how much error to spend) -> sequential test -> decision
+//!                                                       -> estimate, interval, noise, order effect
 //! ```
 //! - The primary metric of a workload has half of the plan's error rate, all other metrics share the other half; a
 //!   metric that is alone has all of it. "Equivalent" is a claim of its own and may be wrong as often as the plan says.
@@ -11,19 +11,20 @@
 //!   its own claim instead, which lies within the margin and needs fewer blocks.
 //! - The error rate is one workload's and one arm's. A plan of many has as many chances to be wrong.
 //!
-//! What it assumes: the order in a block was drawn by a fair coin. What it does not do: heed the slow trial among
-//! ten; that is `stability`'s.
+//! What it assumes: the order in a block was drawn at random. What it does not do: heed the slow trial among ten;
+//! those are `outliers`.
 
+use plan::{Design, MOST_BLOCKS};
 use record::metric::Direction;
-use record::plan::{Design, MOST_BLOCKS};
-use record::units::{show_change, significant};
-use record::verdict::{Pair, Shift, Verdict};
+use record::verdict::reason::{Outlook, Place, Reason};
+use record::verdict::{Estimate, Pair, Shift, Verdict};
 
-use crate::coin::Coins;
 use crate::contrast::{Contrasts, Kind};
-use crate::path::{self, Course, Fallen};
-use crate::plan::{self, Look};
+use crate::looks;
 use crate::score::{centred, hodges_lehmann, planning_scale, scale};
+use crate::sequential_test::{
+    Decision, TestSetup, equivalence_interval, interval, sequential_test,
+};
 
 /// The rule's name in a judgement.
 pub(crate) const NAME: &str = "r-star";
@@ -37,12 +38,22 @@ pub struct Series<'s> {
     pub direction: Direction,
 }
 
+impl<'s> Series<'s> {
+    /// Its first blocks.
+    fn first(&self, blocks: usize) -> Series<'s> {
+        Series {
+            pairs: &self.pairs[..blocks.min(self.pairs.len())],
+            direction: self.direction,
+        }
+    }
+}
+
 /// What the rule says of one metric of one arm.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// The verdict.
     pub verdict: Verdict,
-    /// Blocks after which it fell.
+    /// Blocks after which it was reached.
     pub decided_at: Option<u32>,
     /// Arm over baseline, typical over blocks; `None` where figures are zero.
     pub ratio: Option<f64>,
@@ -55,17 +66,19 @@ pub struct Finding {
     /// Scale of the contrasts of a block around the estimate: paired log-ratios, where there are ratios.
     pub noise: Option<f64>,
     /// What being second in a block does to a trial, as a share.
-    pub slot: Option<f64>,
+    pub order_effect: Option<f64>,
     /// Share of the plan's error rate that has been spent; above 1 where the run was given more blocks than the plan's.
     pub spent: f64,
     /// Blocks more that would settle an undecided one; `None` where it is not undecided, or nothing would.
     pub more: Option<u32>,
-    /// Why, in a sentence.
-    pub reason: String,
+    /// Level of the interval that belongs to the verdict, a fraction; it holds at every look. `None` without an interval.
+    pub confidence: Option<f64>,
+    /// Why.
+    pub reason: Reason,
 }
 
 impl Finding {
-    fn silent(reason: String) -> Self {
+    fn silent(reason: Reason) -> Self {
         Self {
             verdict: Verdict::Undecided,
             decided_at: None,
@@ -74,9 +87,10 @@ impl Finding {
             equal_interval: None,
             difference: None,
             noise: None,
-            slot: None,
+            order_effect: None,
             spent: 0.0,
             more: None,
+            confidence: None,
             reason,
         }
     }
@@ -91,176 +105,140 @@ impl Finding {
 }
 
 /// Decides on the metrics of one workload and arm; the first is the primary one. `key` names them, so that each
-/// comparison has coins of its own.
+/// comparison has sign flips of its own.
 pub fn decide(series: &[Series<'_>], design: &Design, key: &str) -> Vec<Finding> {
-    let Some(primary) = series.first() else {
+    let Some((primary, secondary)) = series.split_first() else {
         return Vec::new();
     };
-    let course = Route::lay(primary, design, key, series.len() > 1);
-    let mut findings = family(&series[..1], design, &course);
-    findings.extend(family(&series[1..], design, &course));
+    let setup = TestSetup::new(primary.pairs, design, key, !secondary.is_empty());
+    let mut findings = find_family(&[*primary], design, &setup);
+    findings.extend(find_family(secondary, design, &setup));
     findings
 }
 
-/// The verdict on a primary metric alone, and the blocks after which its run needs no more; without the estimate and the
-/// interval, which cost most of the time.
-pub(crate) fn fall(
+/// The verdict on a primary metric that has others beside it, and the blocks after which its run needs no more; without the
+/// estimate and the interval, which cost most of the time.
+pub(crate) fn decide_primary(
     series: Series<'_>,
     design: &Design,
     key: &str,
-    shared: bool,
 ) -> Option<(Verdict, u32)> {
     let contrasts = Contrasts::of(series.pairs, series.direction, design.margin)?;
-    let route = Route::lay(&series, design, key, shared);
-    let last = series.pairs.len();
-    let fallen = path::follow(&[&contrasts], route.course()).remove(0);
-    let (verdict, blocks) = fallen.unwrap_or((Verdict::Undecided, last));
+    let setup = TestSetup::new(series.pairs, design, key, true);
+    let decision = sequential_test(&[&contrasts], &setup).remove(0);
+    let (verdict, blocks) = decision.map_or((Verdict::Undecided, series.pairs.len()), |decision| {
+        (decision.verdict, decision.at_block)
+    });
     Some((verdict, blocks as u32))
 }
 
-/// How the metrics of a run end that stops on its primary one, and after how many blocks; without estimates and intervals,
-/// which cost most of the time. The first is the primary one, as for `decide`.
-pub(crate) fn ends(series: &[Series<'_>], design: &Design, key: &str) -> Vec<Fallen> {
-    let Some((primary, others)) = series.split_first() else {
+/// The decisions on the metrics of a run that stops on its primary one; without estimates and intervals, which cost most of
+/// the time. The first metric is the primary one, as for `decide`.
+pub(crate) fn decisions_at_stop(
+    series: &[Series<'_>],
+    design: &Design,
+    key: &str,
+) -> Vec<Option<Decision>> {
+    let Some((primary, secondary)) = series.split_first() else {
         return Vec::new();
     };
-    let shared = !others.is_empty();
-    let route = Route::lay(primary, design, key, shared);
-    let mut ends = vec![follow(&[*primary], design, &route).remove(0).1];
-    let stopped = ends[0].map_or(primary.pairs.len(), |(_, blocks)| blocks);
-    let mut until_then = series.to_vec();
-    for series in &mut until_then {
-        series.pairs = &series.pairs[..stopped.min(series.pairs.len())];
+    let has_secondary = !secondary.is_empty();
+    let setup = TestSetup::new(primary.pairs, design, key, has_secondary);
+    let (_, of_primary) = test_family(&[*primary], design, &setup).remove(0);
+    let stop = of_primary.map_or(primary.pairs.len(), |decision| decision.at_block);
+    let setup = TestSetup::new(primary.first(stop).pairs, design, key, has_secondary);
+    let secondary: Vec<Series<'_>> = secondary.iter().map(|one| one.first(stop)).collect();
+    let mut decisions = vec![of_primary];
+    for (_, decision) in test_family(&secondary, design, &setup) {
+        decisions.push(decision);
     }
-    let route = Route::lay(&until_then[0], design, key, shared);
-    let others = follow(&until_then[1..], design, &route);
-    ends.extend(others.into_iter().map(|(_, fallen)| fallen));
-    ends
+    decisions
 }
 
-/// The primary metric alone after each of some numbers of blocks: ratio and interval, for the picture of how a verdict
-/// ripened.
-pub fn ripen(
+/// The primary metric alone after each of some numbers of blocks, for the picture of the estimate after each block.
+pub fn estimate_history(
     series: Series<'_>,
     design: &Design,
     key: &str,
-    shared: bool,
-) -> Vec<(u32, f64, f64, f64)> {
+    has_secondary: bool,
+) -> Vec<Estimate> {
     const MOST: usize = 12;
     let first = design.min_blocks.max(2) as usize;
-    let ends: Vec<usize> = (first..=series.pairs.len()).collect();
-    let every = ends.len().div_ceil(MOST).max(1);
-    let after = |end: &usize| {
-        let series = Series {
-            pairs: &series.pairs[..*end],
-            ..series
-        };
-        let route = Route::lay(&series, design, key, shared);
-        let finding = family(&[series], design, &route).remove(0);
-        let (low, high) = finding.interval?;
-        Some((*end as u32, finding.ratio?, low, high))
-    };
-    ends.iter()
-        .rev()
-        .step_by(every)
-        .rev()
-        .filter_map(after)
-        .collect()
-}
-
-/// What all metrics of a workload and arm share.
-struct Route {
-    coins: Coins,
-    second: Vec<f64>,
-    looks: Vec<Look>,
-    error_rate: f64,
-    equal_rate: f64,
-}
-
-impl Route {
-    /// Lays the looks out by the primary metric, on which the run stops.
-    fn lay(primary: &Series<'_>, design: &Design, key: &str, shared: bool) -> Route {
-        let blocks = primary.pairs.len();
-        let second = |pair: &Pair| if pair.arm_first { -1.0 } else { 1.0 };
-        let second: Vec<f64> = primary.pairs.iter().map(second).collect();
-        let share = if shared { 0.5 } else { 1.0 };
-        Route {
-            coins: Coins::throw_on(
-                &format!("signs\n{}\n{key}", design.seed),
-                blocks,
-                (design.max_blocks as usize, design.most_blocks() as usize),
-            ),
-            looks: plan::looks(&second, design),
-            second,
-            error_rate: share * design.error_rate,
-            equal_rate: plan::equal_rate(design),
+    let last = series.pairs.len();
+    let stride = (last + 1).saturating_sub(first).div_ceil(MOST).max(1);
+    let mut history = Vec::new();
+    // Backwards, so that the last block is always among them.
+    for blocks in (first..=last).rev().step_by(stride) {
+        let so_far = series.first(blocks);
+        let setup = TestSetup::new(so_far.pairs, design, key, has_secondary);
+        let finding = find_family(&[so_far], design, &setup).remove(0);
+        if let (Some(ratio), Some((low, high))) = (finding.ratio, finding.interval) {
+            history.push(Estimate {
+                blocks: blocks as u32,
+                ratio,
+                low,
+                high,
+            });
         }
     }
-
-    fn course(&self) -> Course<'_> {
-        Course {
-            coins: &self.coins,
-            second: &self.second,
-            looks: &self.looks,
-            error_rate: self.error_rate,
-            equal_rate: self.equal_rate,
-        }
-    }
+    history.reverse();
+    history
 }
 
 /// The contrasts of a metric, or what is said where there are none.
 type Checked = Result<Contrasts, Box<Finding>>;
 
 /// Decides on metrics that share one error rate.
-fn family(series: &[Series<'_>], design: &Design, route: &Route) -> Vec<Finding> {
-    let find = |(checked, fallen): (Checked, Fallen)| match checked {
-        Ok(contrasts) => find(&contrasts, fallen, design, route),
-        Err(finding) => *finding,
-    };
-    follow(series, design, route)
-        .into_iter()
-        .map(find)
-        .collect()
+fn find_family(series: &[Series<'_>], design: &Design, setup: &TestSetup) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (checked, decision) in test_family(series, design, setup) {
+        findings.push(match checked {
+            Ok(contrasts) => find(&contrasts, decision, design, setup),
+            Err(finding) => *finding,
+        });
+    }
+    findings
 }
 
-/// The contrasts of metrics that share one error rate, or why there are none, and how each metric ends.
-fn follow(series: &[Series<'_>], design: &Design, route: &Route) -> Vec<(Checked, Fallen)> {
+/// The contrasts of metrics that share one error rate, or why there are none, and the decision on each.
+fn test_family(
+    series: &[Series<'_>],
+    design: &Design,
+    setup: &TestSetup,
+) -> Vec<(Checked, Option<Decision>)> {
     let checked: Vec<Checked> = series
         .iter()
-        .map(|each| check(each, route, design))
+        .map(|each| check(each, setup, design))
         .collect();
-    let known: Vec<&Contrasts> = checked
+    let contrasts: Vec<&Contrasts> = checked
         .iter()
         .filter_map(|each| each.as_ref().ok())
         .collect();
-    let mut fallen = path::follow(&known, route.course()).into_iter();
-    let end = |each: Checked| {
-        let fallen = match each {
-            Ok(_) => fallen.next().expect("each metric has its own end"),
+    let mut decisions = sequential_test(&contrasts, setup).into_iter();
+    let mut tested = Vec::new();
+    for each in checked {
+        let decision = match each {
+            Ok(_) => decisions.next().expect("each metric is tested"),
             Err(_) => None,
         };
-        (each, fallen)
-    };
-    checked.into_iter().map(end).collect()
+        tested.push((each, decision));
+    }
+    tested
 }
 
 /// The contrasts of a metric, or why there are none.
-fn check(series: &Series<'_>, route: &Route, design: &Design) -> Checked {
+fn check(series: &Series<'_>, setup: &TestSetup, design: &Design) -> Checked {
     let pairs = series.pairs;
-    let silent = |reason: &str| Err(Box::new(Finding::silent(reason.into())));
+    let silent = |reason: Reason| Err(Box::new(Finding::silent(reason)));
     if pairs.is_empty() {
-        return silent("no block in which both arms were measured");
+        return silent(Reason::NoPairs);
     }
     let is_bad = |pair: &&Pair| !(pair.baseline.is_finite() && pair.arm.is_finite());
     if let Some(pair) = pairs.iter().find(is_bad) {
-        let figures = format!("{} and {}", pair.baseline, pair.arm);
-        return silent(&format!(
-            "figures that are no numbers in block {}: {figures}",
-            pair.block
-        ));
+        return silent(Reason::NotANumber { block: pair.block });
     }
-    if pairs.len() != route.second.len() {
-        return silent("not measured in every block");
+    if pairs.len() != setup.second.len() {
+        return silent(Reason::MissingInSomeBlocks);
     }
     Contrasts::of(pairs, series.direction, design.margin).ok_or_else(|| {
         let enough = pairs.len() >= design.min_blocks as usize;
@@ -270,27 +248,35 @@ fn check(series: &Series<'_>, route: &Route, design: &Design) -> Checked {
             } else {
                 Verdict::Undecided
             },
-            ..Finding::silent("zero in every block and both arms".into())
+            ..Finding::silent(Reason::AllZero)
         })
     })
 }
 
-fn find(contrasts: &Contrasts, fallen: Fallen, design: &Design, route: &Route) -> Finding {
-    let (values, slot) = centred(&contrasts.values, &route.second);
+fn find(
+    contrasts: &Contrasts,
+    decision: Option<Decision>,
+    design: &Design,
+    setup: &TestSetup,
+) -> Finding {
+    let (values, order_effect) = centred(&contrasts.values, &setup.second);
     let centre = hodges_lehmann(&values);
     let around: Vec<f64> = values.iter().map(|value| value - centre).collect();
-    let verdict = fallen.map_or(Verdict::Undecided, |(verdict, _)| verdict);
-    let show = |interval: Option<(f64, f64)>| interval.map(|its| contrasts.shown_interval(its));
-    let shown = show(path::interval(contrasts, centre, route.course()));
+    let verdict = decision.map_or(Verdict::Undecided, |decision| decision.verdict);
+    let shown = interval(contrasts, centre, setup).map(|its| contrasts.shown_interval(its));
     let equal = match verdict {
-        Verdict::Equivalent => show(Some(equal_interval(contrasts, centre, route))),
+        Verdict::Equivalent => {
+            Some(contrasts.shown_interval(equivalence_interval(contrasts, centre, setup)))
+        }
         Verdict::Better | Verdict::Worse | Verdict::Undecided => None,
     };
     let is_ratio = contrasts.kind == Kind::Ratio;
-    let spent = route.looks.last().map_or(0.0, |look| look.information);
-    let mut finding = Finding {
+    let blocks = values.len() as u32;
+    let is_open = verdict == Verdict::Undecided && design.min_blocks <= blocks;
+    let outlook = is_open.then(|| outlook(contrasts, centre, design, setup));
+    Finding {
         verdict,
-        decided_at: fallen.map(|(_, blocks)| blocks as u32),
+        decided_at: decision.map(|decision| decision.at_block as u32),
         ratio: is_ratio.then(|| contrasts.shown(centre)),
         interval: shown.filter(|_| is_ratio),
         equal_interval: equal.filter(|_| is_ratio),
@@ -303,136 +289,57 @@ fn find(contrasts: &Contrasts, fallen: Fallen, design: &Design, route: &Route) -
             }
         }),
         noise: Some(scale(&around)),
-        slot: Some(slot.exp_m1()),
-        spent,
-        more: None,
-        reason: String::new(),
-    };
-    let is_open = finding.verdict == Verdict::Undecided;
-    if is_open && values.len() >= design.min_blocks as usize {
-        finding.more = outlook(contrasts, centre, (design, route)).more(values.len() as u32);
+        order_effect: Some(order_effect.exp_m1()),
+        spent: setup.looks.last().map_or(0.0, |look| look.spent),
+        more: outlook.and_then(|outlook| outlook.more(blocks)),
+        confidence: equal.or(shown).map(|_| setup.confidence(verdict)),
+        reason: explain(decision, outlook, design, setup),
     }
-    finding.reason = explain(&finding, contrasts, centre, (design, route));
-    if let Some(shift) = finding.difference {
-        let difference = significant(shift.typical, 3);
-        let within = shift.low.zip(shift.high);
-        let within = within.map_or(String::new(), |(low, high)| {
-            format!(" [{}, {}]", significant(low, 3), significant(high, 3))
-        });
-        finding.reason = format!("difference {difference}{within}: {}", finding.reason);
-    }
-    finding
 }
 
-/// The shifts that the test behind "equivalent" never excluded. It excluded both margins, so none lies beyond them.
-fn equal_interval(contrasts: &Contrasts, centre: f64, route: &Route) -> (f64, f64) {
-    let course = Course {
-        error_rate: 2.0 * route.equal_rate,
-        ..route.course()
-    };
-    let margin = contrasts.margin;
-    let found = path::interval(contrasts, centre, course);
-    let (low, high) = found.unwrap_or((-margin, margin));
-    (low.clamp(-margin, margin), high.clamp(-margin, margin))
-}
-
+/// Why a metric is decided, or why not; the `outlook` is that of one that is undecided after its first test.
 fn explain(
-    finding: &Finding,
-    contrasts: &Contrasts,
-    centre: f64,
-    (design, route): (&Design, &Route),
-) -> String {
-    let margin = format!("{} %", significant(design.margin * 100.0, 2));
-    let at = finding.decided_at.unwrap_or(0);
-    match finding.verdict {
-        Verdict::Better | Verdict::Worse => {
-            format!("significant after {at} blocks")
+    decision: Option<Decision>,
+    outlook: Option<Outlook>,
+    design: &Design,
+    setup: &TestSetup,
+) -> Reason {
+    if let Some(Decision { verdict, at_block }) = decision {
+        let blocks = at_block as u32;
+        match verdict {
+            Verdict::Better | Verdict::Worse => return Reason::Significant { blocks },
+            Verdict::Equivalent => {
+                return Reason::WithinMargin {
+                    blocks,
+                    margin: design.margin,
+                };
+            }
+            Verdict::Undecided => {}
         }
-        Verdict::Equivalent => {
-            format!(
-                "equivalent after {at} blocks: the whole confidence interval lies within the margin of {margin}"
-            )
-        }
-        Verdict::Undecided if contrasts.values.len() < design.min_blocks as usize => {
-            let so_far = contrasts.values.len();
-            format!(
-                "first test after block {}: {so_far} so far",
-                design.min_blocks
-            )
-        }
-        Verdict::Undecided if plan::is_one_way(&route.second) => {
-            let place = if route.second[0] > 0.0 {
-                "second"
+    }
+    let blocks = setup.second.len() as u32;
+    match outlook {
+        None => Reason::BeforeFirstTest {
+            first_test: design.min_blocks,
+            blocks,
+        },
+        Some(_) if looks::is_one_way(&setup.second) => Reason::AlwaysInOnePlace {
+            place: if setup.second[0] > 0.0 {
+                Place::Second
             } else {
-                "first"
-            };
-            format!(
-                "the arm ran {place} in all {} blocks, so that nobody can tell it from its place (write another seed)",
-                route.second.len()
-            )
-        }
-        Verdict::Undecided => {
-            let reach = match (finding.interval, contrasts.kind) {
-                (Some((low, high)), _) => {
-                    format!(
-                        "anything from {} to {} fits the blocks: ",
-                        show_change(low),
-                        show_change(high)
-                    )
-                }
-                (None, Kind::Ratio) => "too few blocks to exclude anything: ".into(),
-                (None, Kind::Difference) => String::new(),
-            };
-            let outlook = outlook(contrasts, centre, (design, route));
-            let so_far = contrasts.values.len() as u32;
-            format!("{reach}{}", outlook.words(so_far, design.most_blocks()))
-        }
+                Place::First
+            },
+            blocks,
+        },
+        Some(outlook) => Reason::Inconclusive { blocks, outlook },
     }
 }
 
 /// So many blocks nobody would run.
 const HOPELESS: u32 = MOST_BLOCKS / 2;
 
-/// What would settle it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outlook {
-    /// So many blocks in all, which the run may have.
-    Within(u32),
-    /// So many blocks in all, more than the run may have.
-    Beyond(u32),
-    /// No number of blocks that anyone would run.
-    Never,
-}
-
-impl Outlook {
-    fn more(self, so_far: u32) -> Option<u32> {
-        match self {
-            Self::Within(blocks) | Self::Beyond(blocks) => {
-                Some(blocks.saturating_sub(so_far).max(1))
-            }
-            Self::Never => None,
-        }
-    }
-
-    fn words(self, so_far: u32, most: u32) -> String {
-        match self {
-            Self::Within(blocks) => format!(
-                "about {} blocks more would settle it at this noise",
-                blocks.saturating_sub(so_far).max(1)
-            ),
-            Self::Beyond(blocks) => format!(
-                "about {blocks} blocks would settle it at this noise, and it ends at {most} (bakeoff run PLAN \
-                 --more-blocks {}, or make the window longer)",
-                blocks - most,
-            ),
-            Self::Never => {
-                "more blocks of this noise would not settle it (make the window longer)".into()
-            }
-        }
-    }
-}
-
-fn outlook(contrasts: &Contrasts, centre: f64, (design, route): (&Design, &Route)) -> Outlook {
+/// What would settle a metric at its noise so far.
+fn outlook(contrasts: &Contrasts, centre: f64, design: &Design, setup: &TestSetup) -> Outlook {
     let around: Vec<f64> = contrasts
         .values
         .iter()
@@ -445,14 +352,17 @@ fn outlook(contrasts: &Contrasts, centre: f64, (design, route): (&Design, &Route
         more_blocks: MOST_BLOCKS,
         ..design.clone()
     };
-    let fewest = plan::smallest(route.error_rate, &endless).unwrap_or(u32::MAX);
-    let wanted = plan::expected(noise, centre, contrasts.margin, design.error_rate)
+    let fewest = looks::smallest(setup.error_rate, &endless).unwrap_or(u32::MAX);
+    let blocks = looks::expected(noise, centre, contrasts.margin, design.error_rate)
         .max(fewest)
         .max(so_far + 1);
-    match wanted {
-        blocks if blocks <= design.most_blocks() => Outlook::Within(blocks),
-        blocks if blocks < HOPELESS => Outlook::Beyond(blocks),
-        _ => Outlook::Never,
+    let most = design.most_blocks();
+    if blocks <= most {
+        Outlook::Within { blocks }
+    } else if blocks < HOPELESS {
+        Outlook::Beyond { blocks, most }
+    } else {
+        Outlook::Never
     }
 }
 
@@ -472,14 +382,14 @@ mod tests {
         seed: 7,
     };
 
-    /// Blocks whose order was drawn by coin.
+    /// Blocks in random order.
     fn pairs(figures: &[[f64; 2]]) -> Vec<Pair> {
-        let mut dice = keyed("order");
+        let mut prng = keyed("order");
         let pair = |(index, [baseline, arm]): (usize, &[f64; 2])| Pair {
             block: index as u32 + 1,
             baseline: *baseline,
             arm: *arm,
-            arm_first: dice.bits() & 1 == 0,
+            arm_first: prng.bits() & 1 == 0,
         };
         figures.iter().enumerate().map(pair).collect()
     }
@@ -496,7 +406,7 @@ mod tests {
         });
         let ratio = finding.ratio.map_or("none".into(), show);
         let word = finding.verdict.word();
-        want.assert_eq(&format!("{word} {ratio} {interval}: {}", finding.reason));
+        want.assert_eq(&format!("{word} {ratio} {interval}: {:?}", finding.reason));
     }
 
     /// Blocks around a ratio, off by a few tenths of a percent.
@@ -511,28 +421,28 @@ mod tests {
     fn verdicts_follow_the_blocks() {
         check(
             &around(1.073, 0.002, 10),
-            &expect!["better 1.0730 [1.0711, 1.0745]: significant after 8 blocks"],
+            &expect!["better 1.0730 [1.0711, 1.0745]: Significant { blocks: 8 }"],
         );
         check(
             &around(0.93, 0.004, 10),
-            &expect!["worse 0.9300 [0.9267, 0.9326]: significant after 8 blocks"],
+            &expect!["worse 0.9300 [0.9267, 0.9326]: Significant { blocks: 8 }"],
         );
         check(
             &around(1.0, 0.002, 10),
             &expect![
-                "equivalent 0.9999 [0.9982, 1.0014]: equivalent after 7 blocks: the whole confidence interval lies within the margin of 1.0 %"
+                "equivalent 0.9999 [0.9982, 1.0014]: WithinMargin { blocks: 7, margin: 0.01 }"
             ],
         );
         check(
             &around(1.01, 0.03, 20),
             &expect![
-                "undecided 1.0096 [0.9951, 1.0252]: anything from -0.49 % to +2.52 % fits the blocks: about 80 blocks would settle it at this noise, and it ends at 30 (bakeoff run PLAN --more-blocks 50, or make the window longer)"
+                "undecided 1.0096 [0.9951, 1.0252]: Inconclusive { blocks: 20, outlook: Beyond { blocks: 80, most: 30 } }"
             ],
         );
         check(
             &around(1.0, 0.5, 30),
             &expect![
-                "undecided 0.9863 [0.7856, 1.1615]: anything from -21.44 % to +16.15 % fits the blocks: more blocks of this noise would not settle it (make the window longer)"
+                "undecided 0.9863 [0.7856, 1.1615]: Inconclusive { blocks: 30, outlook: Never }"
             ],
         );
     }
@@ -565,29 +475,26 @@ mod tests {
         check(
             &[[100.0, 100.0]; 10],
             &expect![
-                "equivalent 1.0000 [1.0000, 1.0000]: equivalent after 7 blocks: the whole confidence interval lies within the margin of 1.0 %"
+                "equivalent 1.0000 [1.0000, 1.0000]: WithinMargin { blocks: 7, margin: 0.01 }"
             ],
         );
         check(
             &[[100.3, 103.7]; 10],
-            &expect!["better 1.0339 [1.0339, 1.0339]: significant after 8 blocks"],
+            &expect!["better 1.0339 [1.0339, 1.0339]: Significant { blocks: 8 }"],
         );
     }
 
     #[test]
     fn too_little_is_undecided_with_its_reason() {
-        check(
-            &[],
-            &expect!["undecided none none: no block in which both arms were measured"],
-        );
+        check(&[], &expect!["undecided none none: NoPairs"]);
         check(
             &[[100.0, 107.0]],
-            &expect!["undecided 1.0700 none: first test after block 4: 1 so far"],
+            &expect!["undecided 1.0700 none: BeforeFirstTest { first_test: 4, blocks: 1 }"],
         );
         check(
             &around(1.07, 0.002, 4),
             &expect![
-                "undecided 1.0700 none: too few blocks to exclude anything: about 4 blocks more would settle it at this noise"
+                "undecided 1.0700 none: Inconclusive { blocks: 4, outlook: Within { blocks: 8 } }"
             ],
         );
     }
@@ -599,8 +506,15 @@ mod tests {
             pair.arm_first = false;
         }
         let finding = alone(&pairs, Direction::Higher, &DESIGN);
-        expect!["Undecided 1.070: the arm ran second in all 10 blocks, so that nobody can tell it from its place (write another seed)"]
-            .assert_eq(&format!("{:?} {:.3}: {}", finding.verdict, finding.ratio.unwrap(), finding.reason));
+        let second = Reason::AlwaysInOnePlace {
+            place: Place::Second,
+            blocks: 10,
+        };
+        assert_eq!(
+            (finding.verdict, finding.reason),
+            (Verdict::Undecided, second)
+        );
+        assert!((finding.ratio.unwrap() - 1.07).abs() < 1e-3);
         pairs[9].arm_first = true;
         let finding = alone(&pairs, Direction::Higher, &DESIGN);
         assert_eq!(finding.verdict, Verdict::Better);
@@ -608,17 +522,14 @@ mod tests {
 
     #[test]
     fn zeros_are_compared_by_their_difference() {
-        check(
-            &[[0.0, 0.0]; 10],
-            &expect!["equivalent none none: zero in every block and both arms"],
-        );
+        check(&[[0.0, 0.0]; 10], &expect!["equivalent none none: AllZero"]);
         check(
             &[[0.0, 40.0]; 10],
-            &expect!["better none none: difference 40.0 [40.0, 40.0]: significant after 8 blocks"],
+            &expect!["better none none: Significant { blocks: 8 }"],
         );
         check(
             &[[f64::NAN, 2.0]; 4],
-            &expect!["undecided none none: figures that are no numbers in block 1: NaN and 2"],
+            &expect!["undecided none none: NotANumber { block: 1 }"],
         );
     }
 

@@ -3,11 +3,11 @@
 //! ```text
 //! scale        s = 1.4826 median |x|                                  Hampel 1974
 //! score        psi(u) = u (1 - (u / 4.685)^2)^2 within 4.685, else 0  Tukey's biweight: Beaton and Tukey 1974
-//! slot effect  k = the 20 %-trimmed mean of second minus first        Tukey and McLaughlin 1963
+//! order effect k = the 20 %-trimmed mean of second minus first        Tukey and McLaughlin 1963
 //! ```
 //! Everything here is a function of sizes, or of which trial came second, never of which arm it was.
 
-use crate::plan::is_one_way;
+use crate::looks::is_one_way;
 
 /// Beyond so many scales a block says nothing.
 const REACH: f64 = 4.685;
@@ -15,7 +15,7 @@ const REACH: f64 = 4.685;
 /// Turns a median absolute deviation of normal values into their standard deviation.
 const NORMAL: f64 = 1.4826;
 
-/// Share of blocks that is cut off at either end before the slot effect is averaged.
+/// Share of blocks that is cut off at either end before the order effect is averaged.
 const TRIM: f64 = 0.2;
 
 /// Sizes that scatter by less than this share of their median repeat.
@@ -55,11 +55,11 @@ pub(crate) fn biweight(u: f64) -> f64 {
     }
 }
 
-/// Values without the effect of the slot, and that effect: `second[i]` is 1 where the arm ran second, else -1.
+/// Values without the order effect, and that effect: `second[i]` is 1 where the arm ran second, else -1.
 ///
 /// Where the contrasts of the slots repeat in size and not in sign, it is the arms that differ: then nothing
-/// is taken off. The trimmed mean of few such contrasts would take most of the difference for a slot's. Nor where all
-/// coins fell one way: then the whole difference would be taken for the slot's.
+/// is taken off. The trimmed mean of few such contrasts would take most of the difference for a slot's. Nor where the
+/// arm ran in one place of all blocks: then the whole difference would be taken for the slot's.
 pub(crate) fn centred(x: &[f64], second: &[f64]) -> (Vec<f64>, f64) {
     let contrasts: Vec<f64> = x.iter().zip(second).map(|(x, sign)| x * sign).collect();
     let effect = if contrasts.len() < FEW || is_one_way(second) || is_of_the_arms(&contrasts) {
@@ -170,7 +170,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_slot_effect_is_taken_off_as_in_the_reference() {
+    fn the_order_effect_is_taken_off_as_in_the_reference() {
         let second = [
             1.0, -1.0, -1.0, 1.0, 1.0, -1.0, 1.0, -1.0, 1.0, 1.0, -1.0, -1.0,
         ];
@@ -184,7 +184,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_difference_that_repeats_is_no_slot_effect() {
+    fn a_difference_that_repeats_is_no_order_effect() {
         let second = [1.0, 1.0, 1.0, 1.0, 1.0, -1.0];
         let x = [0.100, 0.101, 0.099, 0.100, 0.102, 0.098];
         assert_eq!(centred(&x, &second), (x.to_vec(), 0.0));

@@ -23,7 +23,7 @@ pub struct Slope {
     pub high: f64,
 }
 
-/// The trend of values whose order says nothing against chance.
+/// A test of values in their order against "no trend".
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MannKendall {
     /// Pairs that rise less pairs that fall.
@@ -33,7 +33,7 @@ pub struct MannKendall {
     /// S in standard deviations, one step nearer to zero.
     pub z: f64,
     /// Two-sided.
-    pub chance: f64,
+    pub p_value: f64,
 }
 
 /// The slope of points (x, y), with an interval of the given error rate. `None` where no two points differ in x.
@@ -62,12 +62,12 @@ pub fn mann_kendall(y: &[f64]) -> Option<MannKendall> {
     let s: f64 = duos(y).map(|(one, other)| sign(other - one)).sum();
     let variance = variance(y);
     let z = (s - sign(s)) / variance.sqrt();
-    let chance = (2.0 * Normal::standard().sf(z.abs())).min(1.0);
+    let p_value = (2.0 * Normal::standard().sf(z.abs())).min(1.0);
     (variance > 0.0).then_some(MannKendall {
         s,
         variance,
         z,
-        chance,
+        p_value,
     })
 }
 
@@ -131,7 +131,7 @@ mod tests {
         close(trend.s, 41.0, 12);
         close(trend.variance, 125.0, 12);
         close(trend.z, 3.577_708_76, 8);
-        assert!(trend.chance < 0.001);
+        assert!(trend.p_value < 0.001);
     }
 
     #[test]

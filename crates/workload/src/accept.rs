@@ -11,24 +11,42 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use plan::fields::Fields;
 use record::curve::{Curve, Point};
-use record::fields::Fields;
 use record::metric::{Direction, Figure, Role};
 use rustix::event::epoll;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use crate::context::WorkloadContext;
 use crate::figures::{Seen, figure, guard};
 use crate::options;
+use crate::overview::{Key, Overview};
 use crate::service::Service;
-use crate::stage::Stage;
 use crate::ticker::Ticker;
 use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
 
 pub(crate) const KIND: Kind = Kind {
     word: "accept",
+    overview: Overview {
+        summary: "wakes tasks that wait for connections on one socket, one or all of them",
+        primary: "throughput-wake-all",
+        machine: &[],
+        keys: &[
+            Key::new(
+                "waiters",
+                &["[1, 16, 64]"],
+                "tasks that wait, one step after the other",
+            ),
+            Key::new(
+                "window",
+                &["\"1s\""],
+                "load that is counted, of each step and way",
+            ),
+        ],
+    },
     check,
-    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,11 +98,16 @@ impl Workload for Options {
         }
     }
 
-    fn prepare(&self, _: &Stage) -> Result<Vec<Service>> {
+    fn prepare(&self, _: &WorkloadContext) -> Result<Vec<Service>> {
         Ok(Vec::new())
     }
 
-    fn drive(&self, _: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
+    fn drive(
+        &self,
+        _: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
         let mut ticker = Ticker::begin(watcher, Duration::ZERO);
         let window = Duration::from_nanos(self.window_ns);
         let mut steps = Vec::new();

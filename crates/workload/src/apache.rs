@@ -9,9 +9,9 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{self, Target};
+use crate::context::WorkloadContext;
 use crate::probe::Probe;
 use crate::service::{PATIENCE, Service, words};
-use crate::stage::Stage;
 
 /// How Apache spreads connections over processes and threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,21 +60,21 @@ const MODULES: &str = "/usr/lib/apache2/modules";
 const SPARE: u32 = 8;
 
 /// Writes the configuration; the service answers once `probe` is content.
-pub fn service(stage: &Stage, apache: &Apache, probe: Probe) -> Result<Service> {
-    stage.make_dir("apache2")?;
+pub fn service(context: &WorkloadContext, apache: &Apache, probe: Probe) -> Result<Service> {
+    context.make_dir("apache2")?;
     let target = Target {
         service: "apache2",
-        address: stage.at(80),
-        dir: &stage.dir.join("apache2"),
+        address: context.at(80),
+        dir: &context.dir.join("apache2"),
         places: vec![("{root}", apache.root.display().to_string())],
     };
-    let text = config::settle(stage, &target, configure(stage, apache))?;
-    let configuration = stage.write("apache2/apache2.conf", text)?;
+    let text = config::settle(context, &target, configure(context, apache))?;
+    let configuration = context.write("apache2/apache2.conf", text)?;
     let file = configuration.to_string_lossy();
     Ok(Service {
         name: "apache2".into(),
         command: words(&[PROGRAM, "-f", &file, "-DFOREGROUND"]),
-        logs: vec![stage.dir.join("apache2/error.log")],
+        logs: vec![context.dir.join("apache2/error.log")],
         configuration: vec![configuration],
         probe,
         patience: PATIENCE,
@@ -83,16 +83,16 @@ pub fn service(stage: &Stage, apache: &Apache, probe: Probe) -> Result<Service> 
 }
 
 /// The whole configuration. Access log off: at these rates it would measure the disk.
-fn configure(stage: &Stage, apache: &Apache) -> String {
+fn configure(context: &WorkloadContext, apache: &Apache) -> String {
     let mpm = apache.mpm.word();
-    let place = stage.dir.join("apache2");
+    let place = context.dir.join("apache2");
     let (place, root) = (place.display(), apache.root.display());
     let keep_alive = if apache.keep_alive { "On" } else { "Off" };
-    let address = stage.at(80);
+    let address = context.at(80);
     let limits = limits(apache.mpm, apache.connections + SPARE);
     let programs = apache.programs.as_deref();
     let programs = programs.map_or_else(String::new, |dir| {
-        configure_programs(stage, apache.mpm, dir)
+        configure_programs(context, apache.mpm, dir)
     });
     let extra = &apache.extra;
     // The backlog is asked for as large as can be, so that net.core.somaxconn alone decides.
@@ -134,8 +134,8 @@ DocumentRoot {root}
 
 /// CGI programs, each started anew for its request: by the worker itself, or, where workers are threads, by a process
 /// of Apache's that does nothing else.
-fn configure_programs(stage: &Stage, mpm: Mpm, dir: &Path) -> String {
-    let (place, dir) = (stage.dir.join("apache2"), dir.display());
+fn configure_programs(context: &WorkloadContext, mpm: Mpm, dir: &Path) -> String {
+    let (place, dir) = (context.dir.join("apache2"), dir.display());
     let module = match mpm {
         Mpm::Prefork => format!("LoadModule cgi_module {MODULES}/mod_cgi.so\n"),
         Mpm::Event | Mpm::Worker => format!(

@@ -18,20 +18,21 @@ use load::expect::Expect;
 use load::schedule::Schedule;
 use load::script::Script;
 use load::traffic::{End, Exchange, Mix, Traffic};
-use record::fields::Fields;
+use plan::fields::Fields;
 use record::metric::{Direction, Figure};
 use record::prng::SplitMix64;
 use serde::{Deserialize, Serialize};
 
-use crate::app_trade::ledger::{Bell, Opening};
+use crate::app_trade::ledger::{MarketClose, Opening};
 use crate::app_trade::tomcat::{NAME, PORT, Tomcat};
+use crate::context::WorkloadContext;
 use crate::data::stream;
 use crate::database::client::Client;
 use crate::database::server::Server;
 use crate::figures::{self, Seen, guard};
 use crate::options::{self, Rest};
+use crate::overview::{DEADLINE, Key, Overview};
 use crate::service::Service;
-use crate::stage::Stage;
 use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, web};
 
 mod ledger;
@@ -39,8 +40,37 @@ mod tomcat;
 
 pub(crate) const KIND: Kind = Kind {
     word: "app-trade",
+    overview: Overview {
+        summary: "a stock broker's application: Tomcat, its database, and visitors who trade",
+        primary: "transactions",
+        machine: &[Key::new(
+            "silence",
+            &["\"10m\""],
+            "the first requests, for Java to warm up, say nothing",
+        )],
+        keys: &[
+            Key::new("clients", &["8"], "visitors at once"),
+            Key::new("accounts", &["100"], ""),
+            Key::new("symbols", &["200"], "stocks"),
+            Key::new("heap", &["\"64MiB\""], "of Java"),
+            Key::new(
+                "jit",
+                &["\"quick\""],
+                "so that Java has compiled what it will before the warm-up",
+            ),
+            Key::new("warmup_requests", &["2000"], "requests before the warm-up"),
+            Key::shown(
+                "think",
+                &["\"1s to 3s\""],
+                "between an answer and the next request; left out, none",
+            ),
+            Key::new("warmup", &["\"1s\""], "load that is not counted"),
+            Key::new("window", &["\"5s\""], "load that is counted"),
+            DEADLINE,
+        ],
+    },
     check,
-    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,7 +84,8 @@ struct Options {
     heap_bytes: u64,
     jit: Jit,
     /// Requests before the warm-up, so that the virtual machine has compiled the same on every arm.
-    rehearsal: u64,
+    #[serde(alias = "rehearsal")]
+    warmup_requests: u64,
     warmup_ns: u64,
     window_ns: u64,
     deadline_ns: u64,
@@ -89,7 +120,12 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     } else {
         Some(Jit::Full)
     };
-    let rehearsal = options::count(fields, "rehearsal", 0..=100_000_000, 2000);
+    let warmup_requests = options::count(
+        fields,
+        fields.name_of("warmup_requests", "rehearsal"),
+        0..=100_000_000,
+        2000,
+    );
     let timing = options::timing(fields);
     let deadline = options::deadline(fields);
     let timing = timing?;
@@ -100,7 +136,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
         rest: rest?,
         heap_bytes: heap?,
         jit: jit?,
-        rehearsal: rehearsal?,
+        warmup_requests: warmup_requests?,
         warmup_ns: timing.warmup.as_nanos() as u64,
         window_ns: timing.window.as_nanos() as u64,
         deadline_ns: deadline?.as_nanos() as u64,
@@ -127,37 +163,42 @@ impl Workload for Options {
     }
 
     /// The tables are filled when the database is up; so Tomcat is asked for a page that needs none.
-    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
+    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
         let tomcat = Tomcat {
             clients: self.clients,
             heap_bytes: self.heap_bytes,
             jit: self.jit,
         };
         // What an arm changes without a server's name is the database's; Tomcat's virtual machine has its environment.
-        let tomcat = tomcat.service(&stage.with_named_config())?;
-        Ok(vec![Server::Mariadb.service(stage)?, tomcat])
+        let tomcat = tomcat.service(&context.with_named_config())?;
+        Ok(vec![Server::Mariadb.service(context)?, tomcat])
     }
 
-    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
-        let opening = Opening::new(self.accounts, self.symbols, stage.seed);
+    fn drive(
+        &self,
+        context: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
+        let opening = Opening::new(self.accounts, self.symbols, context.seed);
         opening
-            .fill(&mut database(stage)?)
+            .fill(&mut database(context)?)
             .context("fill the tables")?;
-        let traffic = self.traffic(stage, &opening);
-        if self.rehearsal > 0 {
+        let traffic = self.traffic(context, &opening);
+        if self.warmup_requests > 0 {
             // What goes wrong here goes wrong in the window too, and is told there.
-            let rehearsal = Traffic {
+            let warmup = Traffic {
                 warmup: Duration::ZERO,
-                end: End::Count(self.rehearsal),
-                seed: !stage.seed,
+                end: End::Count(self.warmup_requests),
+                seed: !context.seed,
                 ..traffic.clone()
             };
-            load::drive::run(&rehearsal, stop, &mut |_| {}).context("rehearse")?;
+            load::run::run(&warmup, stop, &mut |_| {}).context("warm-up requests")?;
         }
         let mut driven = web::drive(&traffic, stop, watcher)?;
-        let bell = Bell::ring(stage, stop)?;
-        opening.audit(&bell, &mut database(stage)?)?;
-        let repeated = bell.repeated as f64;
+        let market_close = MarketClose::ring(context, stop)?;
+        opening.audit(&market_close, &mut database(context)?)?;
+        let repeated = market_close.repeated as f64;
         let repeated = guard("repeated", "transactions", Direction::Lower, repeated);
         driven.figures.push(repeated);
         Ok(driven)
@@ -183,15 +224,15 @@ impl Workload for Options {
     }
 }
 
-fn database(stage: &Stage) -> Result<Client> {
-    let address = Server::Mariadb.address(stage);
+fn database(context: &WorkloadContext) -> Result<Client> {
+    let address = Server::Mariadb.address(context);
     Client::connect(Server::Mariadb, address, Arc::default())
 }
 
 impl Options {
-    fn traffic(&self, stage: &Stage, opening: &Opening) -> Traffic {
+    fn traffic(&self, context: &WorkloadContext, opening: &Opening) -> Traffic {
         let Timing { warmup, window } = self.timing();
-        let mut stream = stream(stage.seed, "app-trade visits");
+        let mut stream = stream(context.seed, "app-trade visits");
         let visits = opening
             .accounts
             .iter()
@@ -203,12 +244,12 @@ impl Options {
                 think: self.rest.think(),
             },
             connections: self.clients,
-            threads: stage.cpus.min(self.clients),
+            threads: context.cpus.min(self.clients),
             deadline: Duration::from_nanos(self.deadline_ns),
             warmup,
             end: End::After(window),
-            seed: stage.seed,
-            ..Traffic::plain(stage.at(PORT), visits)
+            seed: context.seed,
+            ..Traffic::plain(context.at(PORT), visits)
         }
     }
 }

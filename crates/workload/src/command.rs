@@ -13,34 +13,68 @@
 //! ```
 //! The first metric decides. A program that fails, says nothing, or says no number where one was looked for voids the
 //! trial with its last lines. `before` lists commands that set things up, uncounted; `service` is a server that runs
-//! beside the program. In all of them `{dir}`, `{server}`, `{client}`, `{cpus}` and `{seed}` stand for the stage's.
+//! beside the program. `files` are the user's own, put into the directory that the program runs in. In all commands
+//! `{dir}`, `{server}`, `{client}`, `{cpus}` and `{seed}` stand for the context's.
 
-mod adapter;
+pub mod adapter;
 mod metric;
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::Result;
-use record::fields::{Fields, remedy_among};
+use anyhow::{Context, Result};
+use input::problem::remedy_among;
+use input::units;
+use plan::fields::Fields;
 use record::metric::{Direction, Figure, Role};
-use record::units;
 use serde::{Deserialize, Serialize};
 
 use crate::command::metric::Metric;
+use crate::context::{FILES, WorkloadContext};
 use crate::figures::{Seen, guard};
 use crate::options;
+use crate::overview::{Key, Overview};
 use crate::probe::Probe;
 use crate::service::{PATIENCE, Service};
-use crate::stage::Stage;
 use crate::ticker::Ticker;
 use crate::tool::{self, Tool};
 use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
 
 pub(crate) const KIND: Kind = Kind {
     word: "command",
+    overview: Overview {
+        summary: "any program: its figures by a ready adapter or a pattern, else its time",
+        primary: "total-time",
+        machine: &[],
+        keys: &[
+            Key::new(
+                "command",
+                &["[\"hackbench\", \"-g\", \"8\", \"-l\", \"100\", \"-p\"]"],
+                "program and arguments",
+            ),
+            Key::new(
+                "adapter",
+                &["\"hackbench\""],
+                "finds the figures; or fio, pgbench, stress-ng, sysbench, wrk",
+            ),
+            Key::shown(
+                "files",
+                &["[\"./my-benchmark\"]"],
+                "the user's own, put into {dir}; then command = [\"{dir}/my-benchmark\"]",
+            ),
+            Key::shown("limit", &["\"10m\""], "time that it may take"),
+            Key::shown(
+                "expect",
+                &["\"10s\""],
+                "time that it will take, for forecasts",
+            ),
+        ],
+    },
     check,
-    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,6 +82,9 @@ struct Options {
     command: Vec<String>,
     metrics: Vec<Metric>,
     packages: Vec<String>,
+    /// The user's own, on the host; there is none in runs of earlier versions.
+    #[serde(default)]
+    files: Vec<String>,
     /// Commands that set things up, in their order.
     before: Vec<Vec<String>>,
     service: Option<Server>,
@@ -62,7 +99,7 @@ struct Server {
     ready: Vec<String>,
 }
 
-/// Where programs are looked for that are not named by their path; as `stage::command` has it.
+/// Where programs are looked for that are not named by their path; as `context::command` has it.
 const PLACES: [&str; 6] = [
     "/usr/local/sbin",
     "/usr/local/bin",
@@ -83,6 +120,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     if let Ok(Some(adapter)) = &adapter {
         packages.push(adapter.package);
     }
+    let files = read_files(fields);
     let before = read_before(fields);
     let service = read_service(fields);
     let timing = options::limit(fields, Duration::from_secs(600));
@@ -91,6 +129,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
         command: command?,
         metrics: metrics?,
         packages: packages.iter().map(ToString::to_string).collect(),
+        files: files?,
         before: before?,
         service: service.ok()?,
         limit_ns: timing?.window.as_nanos() as u64,
@@ -148,6 +187,26 @@ fn misspelt(word: &str) -> Option<(String, String)> {
     None
 }
 
+/// `files`: paths, taken from the plan file's directory. In the guest there are only their names.
+fn read_files(fields: &Fields<'_>) -> Option<Vec<String>> {
+    if !fields.has("files") {
+        return Some(Vec::new());
+    }
+    let files = fields.texts("files")?;
+    let mut names = BTreeSet::new();
+    for file in &files {
+        let name = Path::new(file).file_name();
+        if name.is_none() {
+            let what = format!("not the path of a file: {file:?}");
+            fields.wrong("files", what, "write files = [\"./my-benchmark\"]");
+        } else if !names.insert(name) {
+            let what = format!("two files of one name: {file:?}");
+            fields.wrong("files", what, "rename one of them");
+        }
+    }
+    Some(files.into_iter().map(String::from).collect())
+}
+
 /// `[[workload.before]]`: one command each.
 fn read_before(fields: &Fields<'_>) -> Option<Vec<Vec<String>>> {
     let read = |step: &Fields<'_>| {
@@ -195,6 +254,10 @@ impl Workload for Options {
         self.packages.iter().map(String::as_str).collect()
     }
 
+    fn files(&self) -> Vec<&str> {
+        self.files.iter().map(String::as_str).collect()
+    }
+
     fn timing(&self) -> Timing {
         Timing {
             warmup: Duration::ZERO,
@@ -202,18 +265,24 @@ impl Workload for Options {
         }
     }
 
-    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
-        stage.make_dir("work")?;
+    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
+        let work = context.make_dir("work")?;
+        for file in &self.files {
+            let name = Path::new(file).file_name().unwrap_or_default();
+            let from = context.dir.join(FILES).join(name);
+            fs::copy(&from, work.join(name))
+                .with_context(|| format!("bring {} beside the program", from.display()))?;
+        }
         for command in &self.before {
-            self.tool(command, stage).set_up()?;
+            self.tool(command, context).set_up()?;
         }
         let service = self.service.iter().map(|service| Service {
             name: "service".into(),
-            command: located(fill(&service.command, stage)),
+            command: located(fill(&service.command, context)),
             logs: Vec::new(),
             configuration: Vec::new(),
             probe: Probe::Program {
-                command: located(fill(&service.ready, stage)),
+                command: located(fill(&service.ready, context)),
             },
             patience: PATIENCE,
             version: Vec::new(),
@@ -221,10 +290,15 @@ impl Workload for Options {
         Ok(service.collect())
     }
 
-    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
+    fn drive(
+        &self,
+        context: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
         let mut ticker = Ticker::begin(watcher, Duration::ZERO);
         let said = self
-            .tool(&self.command, stage)
+            .tool(&self.command, context)
             .run_well(stop, &mut || ticker.tick(0))?;
         let last_lines = || tool::last_lines(&said.out, &said.err);
         let mut figures = Vec::new();
@@ -256,24 +330,24 @@ impl Workload for Options {
 }
 
 impl Options {
-    fn tool(&self, command: &[String], stage: &Stage) -> Tool {
+    fn tool(&self, command: &[String], context: &WorkloadContext) -> Tool {
         Tool {
-            command: fill(command, stage),
+            command: fill(command, context),
             env: Vec::new(),
-            dir: Some(stage.dir.join("work")),
+            dir: Some(context.dir.join("work")),
             limit: Duration::from_nanos(self.limit_ns),
         }
     }
 }
 
-/// Puts the stage's values in the places of their names.
-fn fill(command: &[String], stage: &Stage) -> Vec<String> {
+/// Puts the context's values in the places of their names.
+fn fill(command: &[String], context: &WorkloadContext) -> Vec<String> {
     let values = [
-        ("{dir}", stage.dir.join("work").display().to_string()),
-        ("{server}", stage.server.to_string()),
-        ("{client}", stage.client.to_string()),
-        ("{cpus}", stage.cpus.to_string()),
-        ("{seed}", stage.seed.to_string()),
+        ("{dir}", context.dir.join("work").display().to_string()),
+        ("{server}", context.server.to_string()),
+        ("{client}", context.client.to_string()),
+        ("{cpus}", context.cpus.to_string()),
+        ("{seed}", context.seed.to_string()),
     ];
     let fill = |word: &String| {
         values.iter().fold(word.clone(), |word, (name, value)| {
@@ -299,11 +373,13 @@ fn located(mut command: Vec<String>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
     use expect_test::{Expect, expect};
-    use record::fields::Page;
+    use plan::fields::Page;
 
-    fn read(text: &str) -> Result<record::plan::WorkloadPlan, String> {
+    fn read(text: &str) -> Result<plan::WorkloadPlan, String> {
         let page = Page::new("plan.toml", text);
         let table = page.parse();
         let plan = crate::check(&Fields::top(&page, &table));
@@ -326,12 +402,19 @@ mod tests {
         let plan = read(text)?;
         let options = Options::deserialize(&plan.options).unwrap();
         let dir = tempfile::tempdir().unwrap();
-        let stage = Stage {
+        let context = WorkloadContext {
             dir: dir.path().into(),
-            ..Stage::example()
+            ..WorkloadContext::example()
         };
-        options.prepare(&stage).map_err(|why| format!("{why:#}"))?;
-        let driven = options.drive(&stage, &AtomicBool::new(false), &mut Nobody);
+        for file in options.files() {
+            let name = Path::new(file).file_name().unwrap();
+            fs::create_dir_all(context.dir.join(FILES)).unwrap();
+            fs::copy(file, context.dir.join(FILES).join(name)).unwrap();
+        }
+        options
+            .prepare(&context)
+            .map_err(|why| format!("{why:#}"))?;
+        let driven = options.drive(&context, &AtomicBool::new(false), &mut Nobody);
         let driven = driven.map_err(|why| format!("{why:#}"))?;
         let known = driven
             .figures
@@ -357,6 +440,29 @@ mod tests {
             total-time 0.125 s Primary
         "]]
         .assert_eq(&drive(text).unwrap());
+    }
+
+    #[test]
+    fn files_of_the_users_own_lie_where_the_program_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("mine");
+        fs::write(&program, "#!/bin/sh\ncat data\n").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(dir.path().join("data"), "Time: 0.5\n").unwrap();
+        let text = format!(
+            "kind = \"command\"\nadapter = \"hackbench\"\ncommand = [\"{{dir}}/mine\"]\nfiles = [\"{0}/mine\", \"{0}/data\"]",
+            dir.path().display()
+        );
+        expect![[r"
+            total-time 0.5 s Primary
+        "]]
+        .assert_eq(&drive(&text).unwrap());
+        check_mistakes(
+            "kind = \"command\"\ncommand = [\"{dir}/a\"]\nfiles = [\"a\", \"b/a\", \"..\"]",
+            &expect![[r#"
+                plan.toml:3: two files of one name: "b/a" (rename one of them)
+                plan.toml:3: not the path of a file: ".." (write files = ["./my-benchmark"])"#]],
+        );
     }
 
     #[test]

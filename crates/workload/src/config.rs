@@ -19,10 +19,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
-use record::fields::remedy_among;
-use record::plan::{ConfigChange, Tuning, WorkloadPlan};
+use input::problem::remedy_among;
+use plan::{ConfigChange, Tuning, WorkloadPlan};
 
-use crate::stage::Stage;
+use crate::context::WorkloadContext;
 
 /// What an arm changes in the configuration of its servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -158,7 +158,7 @@ fn check(service: &str, change: &ConfigChange) -> Result<(), String> {
     let mut places = places(example, Path::new("/stage"));
     let of_its_own = form.needed.iter();
     places.extend(
-        of_its_own.map(|name| (*name, format!("/stage/{}", name.trim_matches(['{', '}'])))),
+        of_its_own.map(|name| (*name, format!("/context/{}", name.trim_matches(['{', '}'])))),
     );
     let base = match &change.file {
         Some(file) => file.text.as_str(),
@@ -225,8 +225,12 @@ pub(crate) struct Target<'t> {
 }
 
 /// The text that a server reads: bakeoff's own, changed as the arm says.
-pub(crate) fn settle(stage: &Stage, target: &Target<'_>, own: String) -> Result<String> {
-    let change = stage.config.change(target.service);
+pub(crate) fn settle(
+    context: &WorkloadContext,
+    target: &Target<'_>,
+    own: String,
+) -> Result<String> {
+    let change = context.config.change(target.service);
     if change.directives.trim().is_empty() && change.file.is_none() {
         return Ok(own);
     }
@@ -300,7 +304,7 @@ fn refused(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
-    use record::plan::{self, Checks};
+    use plan::Checks;
 
     use super::*;
 
@@ -416,7 +420,7 @@ mod tests {
 
     #[test]
     fn a_file_is_filled_in_and_then_changed_by_directives() {
-        let file = record::plan::ConfigFile {
+        let file = plan::ConfigFile {
             path: "mine.conf".into(),
             text: "http { sendfile on; server { listen {address}; root {root}; } }".into(),
         };
@@ -425,28 +429,28 @@ mod tests {
             config_file: Some(file),
             ..Tuning::default()
         };
-        let stage = Stage {
+        let context = WorkloadContext {
             config: ArmConfig::of(&tuning),
-            ..Stage::example()
+            ..WorkloadContext::example()
         };
         let target = Target {
             service: "nginx",
-            address: stage.at(80),
-            dir: Path::new("/stage/nginx"),
-            places: vec![("{root}", "/stage/site".into())],
+            address: context.at(80),
+            dir: Path::new("/context/nginx"),
+            places: vec![("{root}", "/context/site".into())],
         };
-        let text = settle(&stage, &target, "bakeoff's own".into()).unwrap();
+        let text = settle(&context, &target, "bakeoff's own".into()).unwrap();
         expect![[r"
             http {
                 sendfile off;
                 server {
                     listen 10.77.0.1:80;
-                    root /stage/site;
+                    root /context/site;
                 }
             }
         "]]
         .assert_eq(&text);
-        let other = settle(&stage.with_named_config(), &target, "own".into()).unwrap();
+        let other = settle(&context.with_named_config(), &target, "own".into()).unwrap();
         assert_eq!(other, "own", "it is meant for the first server alone");
     }
 }

@@ -29,25 +29,54 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use input::problem::remedy_among;
+use input::units::show_duration;
 use load::Tick;
-use record::fields::{Fields, remedy_among};
+use plan::fields::Fields;
 use record::latency::Packed;
 use record::metric::{Direction, Figure, Role};
-use record::units::show_duration;
 use serde::{Deserialize, Serialize};
 
+use crate::context::WorkloadContext;
 use crate::database::client::{Client, Progress};
 use crate::database::server::Server;
 use crate::figures::{Seen, figure, guard};
 use crate::options;
+use crate::overview::{Key, Overview};
 use crate::service::Service;
-use crate::stage::Stage;
 use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
 
 pub(crate) const KIND: Kind = Kind {
     word: "database",
+    overview: Overview {
+        summary: "the eight procedures of sql-bench against MariaDB or PostgreSQL, every answer checked",
+        primary: "total-time",
+        machine: &[
+            Key::new("memory", &["\"1536MiB\""], ""),
+            Key::new(
+                "silence",
+                &["\"10m\""],
+                "data directories are made before there is anything to tell",
+            ),
+            Key::new("trial_limit", &["\"2h\""], ""),
+        ],
+        keys: &[
+            Key::new(
+                "server",
+                &["\"mariadb\"", "\"postgresql\""],
+                "or \"postgresql\"",
+            ),
+            Key::new("scale", &["\"0.2%\""], "share of the sizes of sql-bench"),
+            Key::shown(
+                "procedures",
+                &["[\"insert\", \"select\"]"],
+                "left out, all eight",
+            ),
+            Key::new("limit", &["\"30m\""], "for all of them"),
+        ],
+    },
     check,
-    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
 /// One of the eight: what it does is decided by scale and seed, and made before its time begins.
@@ -186,18 +215,23 @@ impl Workload for Options {
         }
     }
 
-    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
-        Ok(vec![self.server.service(stage)?])
+    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
+        Ok(vec![self.server.service(context)?])
     }
 
     /// The client works on a thread of its own, so that this one can tell the time and hear `stop` while a statement
     /// runs. Where it ends early, that thread ends with its server, which the agent ends next.
-    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
+    fn drive(
+        &self,
+        context: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
         let progress = Arc::<Progress>::default();
         let play = Play {
             server: self.server,
-            address: self.server.address(stage),
-            procedures: self.procedures(stage.seed),
+            address: self.server.address(context),
+            procedures: self.procedures(context.seed),
             progress: Arc::clone(&progress),
         };
         let (tell, told) = channel();
@@ -258,7 +292,7 @@ impl Options {
             if began.elapsed() >= limit {
                 let at = self.procedures[progress.procedure.load(Ordering::Relaxed)];
                 let (word, limit) = (PROCEDURES[at].0, show_duration(limit));
-                let what = format!("no end in {limit}: in {word}, after {right} right answers");
+                let what = format!("no end in {limit}: in {word}, after {right} successful calls");
                 return Err(Wrong(what).into());
             }
             watcher.ticks(Tick {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::stage::Stage;
+use crate::context::WorkloadContext;
 use crate::tool::Tool;
 
 /// What makes and mounts a file system.
@@ -14,19 +14,19 @@ pub(crate) const PACKAGES: [&str; 2] = ["e2fsprogs", "mount"];
 /// What the file system itself needs.
 pub(crate) const SPARE_BYTES: u64 = 128 << 20;
 
-/// Where the disk is mounted, below the stage.
+/// Where the disk is mounted, below the context.
 const PLACE: &str = "disk";
 
 /// Where the disk is, once it is mounted.
-pub(crate) fn place(stage: &Stage) -> PathBuf {
-    stage.dir.join(PLACE)
+pub(crate) fn place(context: &WorkloadContext) -> PathBuf {
+    context.dir.join(PLACE)
 }
 
 /// Makes a file system on the workload's disk and mounts it.
-pub(crate) fn mount(stage: &Stage) -> Result<PathBuf> {
-    let disk = stage.disk.as_ref();
+pub(crate) fn mount(context: &WorkloadContext) -> Result<PathBuf> {
+    let disk = context.disk.as_ref();
     let disk = disk.context("no disk for the workload alone (has the kernel virtio_blk?)")?;
-    let place = stage.make_dir(PLACE)?;
+    let place = context.make_dir(PLACE)?;
     let (disk, mount) = (disk.to_string_lossy(), place.to_string_lossy());
     let limit = Duration::from_secs(120);
     // Everything is laid out now: what a lazy file system does later would be part of the figures.

@@ -78,7 +78,7 @@ pub fn web(seen: &Seen<'_>, server: &str) -> Result<Vec<Figure>, String> {
     let load = believe(seen)?;
     if load.served() == 0 {
         return Err(format!(
-            "no right answer came within the window: {} came later (measure for longer)",
+            "no successful request ended within the window: {} ended later (measure for longer)",
             load.ok
         ));
     }
@@ -263,8 +263,10 @@ mod tests {
             ok_in_window: Some(0),
             ..load(100, &[])
         };
-        expect!["no right answer came within the window: 100 came later (measure for longer)"]
-            .assert_eq(&show(later, None));
+        expect![
+            "no successful request ended within the window: 100 ended later (measure for longer)"
+        ]
+        .assert_eq(&show(later, None));
     }
 
     #[test]

@@ -8,23 +8,38 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use plan::fields::Fields;
 use record::curve::{Curve, Point};
-use record::fields::Fields;
 use record::latency::Latency;
 use record::metric::{Direction, Figure, Role};
 use serde::{Deserialize, Serialize};
 
+use crate::context::WorkloadContext;
 use crate::figures::{Seen, figure, guard};
 use crate::options;
+use crate::overview::{Key, Overview, WARMUP};
 use crate::service::Service;
-use crate::stage::Stage;
 use crate::ticker::Ticker;
 use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "interactive",
+    overview: Overview {
+        summary: "how late a task wakes beside others that only compute",
+        primary: "wakeup-p99",
+        machine: &[],
+        keys: &[
+            Key::new(
+                "tasks",
+                &["[0, 1, 4, 16, 64]"],
+                "computing tasks, one step after the other",
+            ),
+            WARMUP,
+            Key::new("window", &["\"3s\""], "load that is counted, of each step"),
+        ],
+    },
     check,
-    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,11 +85,16 @@ impl Workload for Options {
         }
     }
 
-    fn prepare(&self, _: &Stage) -> Result<Vec<Service>> {
+    fn prepare(&self, _: &WorkloadContext) -> Result<Vec<Service>> {
         Ok(Vec::new())
     }
 
-    fn drive(&self, _: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
+    fn drive(
+        &self,
+        _: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
         let mut ticker = Ticker::begin(watcher, Duration::from_nanos(self.warmup_ns));
         let mut steps = Vec::new();
         for tasks in &self.tasks {

@@ -11,23 +11,46 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use record::fields::Fields;
+use plan::fields::Fields;
 use record::metric::{Direction, Figure, Role};
 use serde::{Deserialize, Serialize};
 
+use crate::context::WorkloadContext;
 use crate::data::stream;
 use crate::disk;
 use crate::figures::{Seen, figure, guard};
 use crate::options;
+use crate::overview::{Key, Overview};
 use crate::service::Service;
-use crate::stage::Stage;
 use crate::ticker::Ticker;
 use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
 
 pub(crate) const KIND: Kind = Kind {
     word: "io-mix",
+    overview: Overview {
+        summary: "reads a file from a disk of its own beside streams of writes",
+        primary: "read-time",
+        machine: &[
+            Key::new("clock", &["\"wall\""], "a disk takes the host's time"),
+            Key::new(
+                "disk_rate",
+                &["\"60MiB\""],
+                "bytes per second, reads and writes together",
+            ),
+            Key::new(
+                "disk_requests",
+                &["400"],
+                "requests per second, reads and writes together",
+            ),
+        ],
+        keys: &[
+            Key::new("file", &["\"64MiB\""], "what is read"),
+            Key::new("writers", &["1"], "streams of writes"),
+            Key::new("limit", &["\"5m\""], ""),
+        ],
+    },
     check,
-    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,16 +97,21 @@ impl Workload for Options {
         }
     }
 
-    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
-        let dir = disk::mount(stage)?;
+    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
+        let dir = disk::mount(context)?;
         let file = dir.join(FILE);
-        write_file(&file, self.file_bytes, stage.seed)
+        write_file(&file, self.file_bytes, context.seed)
             .with_context(|| format!("write {}", file.display()))?;
         Ok(Vec::new())
     }
 
-    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
-        let dir = disk::place(stage);
+    fn drive(
+        &self,
+        context: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
+        let dir = disk::place(context);
         disk::forget_cached()?;
         let mut ticker = Ticker::begin(watcher, Duration::ZERO);
         let writing = Writing::default();
@@ -91,12 +119,12 @@ impl Workload for Options {
             let writers: Vec<_> = (0..self.writers)
                 .map(|number| {
                     let file = dir.join(format!("stream-{number}"));
-                    let (writing, seed) = (&writing, stage.seed);
+                    let (writing, seed) = (&writing, context.seed);
                     scope.spawn(move || write_stream(&file, seed, writing))
                 })
                 .collect();
             let limit = Duration::from_nanos(self.limit_ns);
-            let read = read_file(&dir.join(FILE), stage.seed, limit, &mut |blocks| {
+            let read = read_file(&dir.join(FILE), context.seed, limit, &mut |blocks| {
                 ticker.tick(blocks);
                 !stop.load(Ordering::Relaxed)
             });
@@ -202,7 +230,7 @@ fn read_file(
             bail!("stopped by the host");
         }
         if began.elapsed() > limit {
-            let limit = record::units::show_duration(limit);
+            let limit = input::units::show_duration(limit);
             return Err(Wrong(format!("the file was not read in {limit}")).into());
         }
     }

@@ -1,7 +1,7 @@
 //! Workloads: a server, its data, its clients, its metrics and how answers are checked.
 //!
 //! ```text
-//! [[workload]] --check--> options (JSON, in the plan and the job) --revive--> Workload
+//! [[workload]] --check--> options (JSON, in the plan and the job) --from_options--> Workload
 //!                                       in the guest:  prepare -> services -> drive -> figures
 //! ```
 //! One file per workload. A new one is that file and one line in `KINDS`; nothing else names a
@@ -10,8 +10,9 @@
 mod accept;
 pub mod apache;
 mod app_trade;
-mod command;
+pub mod command;
 pub mod config;
+pub mod context;
 pub mod data;
 mod database;
 mod disk;
@@ -20,11 +21,11 @@ mod interactive;
 mod io_mix;
 pub mod nginx;
 mod options;
+pub mod overview;
 pub mod probe;
 pub mod service;
 mod smb;
 mod smb_ramp;
-pub mod stage;
 mod threads;
 mod ticker;
 pub mod tool;
@@ -42,21 +43,23 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use input::problem::remedy_among;
 use load::Tick;
+use plan::WorkloadPlan;
+use plan::fields::Fields;
+use protocol::WorkloadJob;
 use record::curve::Curve;
-use record::fields::{Fields, remedy_among};
 use record::load::LoadResult;
 use record::metric::Figure;
-use record::plan::WorkloadPlan;
-use record::protocol::WorkloadJob;
 use serde::Serialize;
 
+use crate::context::WorkloadContext;
 use crate::figures::Seen;
+use crate::overview::Overview;
 use crate::service::Service;
-use crate::stage::Stage;
 
 /// All workloads there are.
-const KINDS: &[Kind] = &[
+pub(crate) const KINDS: &[Kind] = &[
     accept::KIND,
     app_trade::KIND,
     command::KIND,
@@ -80,15 +83,17 @@ const KINDS: &[Kind] = &[
 pub(crate) struct Kind {
     /// The word: `web-static`.
     pub(crate) word: &'static str,
+    /// What an author of plans is told.
+    pub(crate) overview: Overview,
     /// Reads the kind's own keys; notes mistakes and returns `None` if there are any.
     pub(crate) check: fn(&Fields<'_>) -> Option<Checked>,
     /// Brings the options that `check` wrote back to life.
-    pub(crate) revive: fn(&serde_json::Value) -> serde_json::Result<Box<dyn Workload>>,
+    pub(crate) from_options: fn(&serde_json::Value) -> serde_json::Result<Box<dyn Workload>>,
 }
 
 /// A kind's own keys, found right.
 pub(crate) struct Checked {
-    /// What `revive` will be given.
+    /// What `from_options` will be given.
     pub(crate) options: serde_json::Value,
     /// How long it loads the server.
     pub(crate) timing: Timing,
@@ -151,7 +156,7 @@ pub trait Watcher {
 
 /// A server, its data, its clients, its metrics and how answers are checked.
 ///
-/// Everything it does is decided by its options and the stage's seed, so two arms get the same.
+/// Everything it does is decided by its options and the context's seed, so two arms get the same.
 pub trait Workload: Send + Sync {
     /// Debian packages that the image must have; `one|other` is content with either.
     fn packages(&self) -> Vec<&str>;
@@ -166,20 +171,30 @@ pub trait Workload: Send + Sync {
         Vec::new()
     }
 
-    /// Size of the disk that it needs to itself, empty at the start, as `Stage::disk`; 0 for none.
+    /// Size of the disk that it needs to itself, empty at the start, as `WorkloadContext::disk`; 0 for none.
     fn disk_bytes(&self) -> u64 {
         0
+    }
+
+    /// Files of the host's, as the plan names them; they are put into `context::FILES` below the context's directory.
+    fn files(&self) -> Vec<&str> {
+        Vec::new()
     }
 
     /// How long `drive` loads the server.
     fn timing(&self) -> Timing;
 
-    /// Writes data and configuration below `stage.dir`; the services are started in their order.
-    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>>;
+    /// Writes data and configuration below `context.dir`; the services are started in their order.
+    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>>;
 
     /// Loads the server from a thread in the clients' network namespace, until the window is over
     /// or `stop` is set.
-    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven>;
+    fn drive(
+        &self,
+        context: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven>;
 
     /// The figures, the primary one first, or why the trial says nothing: answers were wrong, or
     /// none was right.
@@ -232,7 +247,18 @@ fn servers(workload: &WorkloadPlan) -> Vec<&'static str> {
         options: workload.options.clone(),
     };
     // Options come from `check`, so that they always come to life.
-    revive(&job).map_or_else(|_| Vec::new(), |revived| revived.configurable())
+    from_options(&job).map_or_else(|_| Vec::new(), |own| own.configurable())
+}
+
+/// The files of the user's own that a workload needs, as the plan names them.
+pub fn own_files(workload: &WorkloadPlan) -> Vec<String> {
+    let job = WorkloadJob {
+        kind: workload.kind.clone(),
+        options: workload.options.clone(),
+    };
+    // Options come from `check`, so that they always come to life.
+    let files = |own: Box<dyn Workload>| own.files().into_iter().map(String::from).collect();
+    from_options(&job).map_or_else(|_| Vec::new(), files)
 }
 
 /// The name that the reports use: `name` where there is one, the kind otherwise.
@@ -251,8 +277,8 @@ fn read_id(fields: &Fields<'_>, kind: &str) -> Option<String> {
 }
 
 /// Brings a workload back to life from the options that `check` wrote.
-pub fn revive(job: &WorkloadJob) -> Result<Box<dyn Workload>> {
+pub fn from_options(job: &WorkloadJob) -> Result<Box<dyn Workload>> {
     let kind = KINDS.iter().find(|kind| kind.word == job.kind);
     let kind = kind.with_context(|| format!("unknown kind of workload: {:?}", job.kind))?;
-    (kind.revive)(&job.options).with_context(|| format!("options of workload {}", job.kind))
+    (kind.from_options)(&job.options).with_context(|| format!("options of workload {}", job.kind))
 }

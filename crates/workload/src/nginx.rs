@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use crate::config::{self, Target};
+use crate::context::WorkloadContext;
 use crate::probe::Probe;
 use crate::service::{PATIENCE, Service, words};
-use crate::stage::Stage;
 
 /// What an nginx is to serve.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,16 +28,16 @@ const PROGRAM: &str = "/usr/sbin/nginx";
 const SPARE: u32 = 64;
 
 /// Writes the configuration; the service answers once `probe` is content.
-pub fn service(stage: &Stage, nginx: &Nginx, probe: Probe) -> Result<Service> {
-    let place = stage.make_dir("nginx")?;
+pub fn service(context: &WorkloadContext, nginx: &Nginx, probe: Probe) -> Result<Service> {
+    let place = context.make_dir("nginx")?;
     let target = Target {
         service: "nginx",
-        address: stage.at(80),
+        address: context.at(80),
         dir: &place,
         places: vec![("{root}", nginx.root.display().to_string())],
     };
-    let text = config::settle(stage, &target, configure(stage, nginx))?;
-    let configuration = stage.write("nginx/nginx.conf", text)?;
+    let text = config::settle(context, &target, configure(context, nginx))?;
+    let configuration = context.write("nginx/nginx.conf", text)?;
     let (file, place) = (configuration.to_string_lossy(), place.to_string_lossy());
     let log = format!("{place}/error.log");
     Ok(Service {
@@ -53,11 +53,11 @@ pub fn service(stage: &Stage, nginx: &Nginx, probe: Probe) -> Result<Service> {
 }
 
 /// The whole configuration. One worker may get all connections, so each has room for all.
-fn configure(stage: &Stage, nginx: &Nginx) -> String {
-    let place = stage.dir.join("nginx");
+fn configure(context: &WorkloadContext, nginx: &Nginx) -> String {
+    let place = context.dir.join("nginx");
     let (place, root) = (place.display(), nginx.root.display());
-    let (cpus, extra) = (stage.cpus, &nginx.extra);
-    let address = stage.at(80);
+    let (cpus, extra) = (context.cpus, &nginx.extra);
+    let address = context.at(80);
     let seats = nginx.connections + SPARE;
     let files = 2 * seats;
     // nginx's word for a connection per request is a time-out of zero.
@@ -105,14 +105,14 @@ mod tests {
     use super::*;
 
     fn configuration(keep_alive: bool) -> String {
-        let stage = Stage::example();
+        let context = WorkloadContext::example();
         let nginx = Nginx {
             connections: 100,
             keep_alive,
-            root: "/stage/site".into(),
+            root: "/context/site".into(),
             extra: "gzip on;".into(),
         };
-        configure(&stage, &nginx)
+        configure(&context, &nginx)
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use input::units;
 use load::schedule::Think;
-use record::fields::Fields;
-use record::units;
+use plan::fields::Fields;
 use serde::{Deserialize, Serialize};
 
 use crate::Timing;

@@ -18,24 +18,44 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Result;
-use record::fields::Fields;
+use input::units::show_duration;
+use plan::fields::Fields;
 use record::metric::{Direction, Figure, Role};
-use record::units::show_duration;
 use serde::{Deserialize, Serialize};
 
+use crate::context::WorkloadContext;
 use crate::figures::{Seen, figure, guard};
 use crate::options;
+use crate::overview::{Key, Overview};
 use crate::service::Service;
 use crate::smb::samba::SERVICE;
 use crate::smb::torture::{Report, Run};
-use crate::stage::Stage;
 use crate::ticker::Ticker;
 use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "smb",
+    overview: Overview {
+        summary: "Samba under office applications of the NetBench kind, as smbtorture plays them",
+        primary: "throughput",
+        machine: &[],
+        keys: &[
+            Key::new(
+                "clients",
+                &["12"],
+                "each is a process, and has one of smbd's",
+            ),
+            Key::new(
+                "applications",
+                &["[\"EXCEL\"]"],
+                "left out, the whole trace: for windows of minutes",
+            ),
+            Key::new("warmup", &["\"3s\""], "load that is not counted"),
+            Key::new("window", &["\"8s\""], "load that is counted"),
+        ],
+    },
     check,
-    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
 /// Most clients of a plan: each is a process, and has one of smbd's.
@@ -72,12 +92,17 @@ impl Workload for Options {
         self.smb.timing(&[self.clients])
     }
 
-    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
-        Ok(vec![self.smb.service(stage)?])
+    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
+        Ok(vec![self.smb.service(context)?])
     }
 
-    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
-        let report = self.smb.drive(&[self.clients], stage, stop, watcher)?[0];
+    fn drive(
+        &self,
+        context: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
+        let report = self.smb.drive(&[self.clients], context, stop, watcher)?[0];
         let mut figures = vec![
             figure(
                 "throughput",
@@ -88,7 +113,7 @@ impl Workload for Options {
             ),
             lower("latency-mean", "us", report.operation_us()),
         ];
-        figures.extend(profile::read(stage, stop)?);
+        figures.extend(profile::read(context, stop)?);
         figures.push(lower("errors", "operations", report.odd as f64));
         Ok(Driven {
             figures,
@@ -162,9 +187,9 @@ impl Smb {
     }
 
     /// Writes the share, the load file and the server's configuration.
-    pub(crate) fn service(&self, stage: &Stage) -> Result<Service> {
-        let service = samba::service(stage)?;
-        load_file::write(stage, &self.applications)?;
+    pub(crate) fn service(&self, context: &WorkloadContext) -> Result<Service> {
+        let service = samba::service(context)?;
+        load_file::write(context, &self.applications)?;
         Ok(service)
     }
 
@@ -172,18 +197,18 @@ impl Smb {
     pub(crate) fn drive(
         &self,
         steps: &[u32],
-        stage: &Stage,
+        context: &WorkloadContext,
         stop: &AtomicBool,
         watcher: &mut dyn Watcher,
     ) -> Result<Vec<Report>> {
-        deposit::put(stage, stop)?;
+        deposit::put(context, stop)?;
         let mut ticker = Ticker::begin(watcher, self.timing(steps).warmup);
         let mut play = |clients: &u32| {
             let run = self.run(*clients);
-            run.perform(stage, stop, &mut || ticker.tick(0))
+            run.perform(context, stop, &mut || ticker.tick(0))
         };
         let reports = steps.iter().map(&mut play).collect::<Result<_>>()?;
-        deposit::check(stage, stop)?;
+        deposit::check(context, stop)?;
         Ok(reports)
     }
 
@@ -232,9 +257,9 @@ fn whole_seconds(fields: &Fields<'_>, key: &str, time: Duration) -> Option<u64> 
 mod tests {
     use super::*;
     use expect_test::{Expect as Snapshot, expect};
-    use record::fields::Page;
+    use plan::fields::Page;
 
-    fn read(text: &str) -> Result<record::plan::WorkloadPlan, String> {
+    fn read(text: &str) -> Result<plan::WorkloadPlan, String> {
         let page = Page::new("plan.toml", text);
         let table = page.parse();
         let plan = crate::check(&Fields::top(&page, &table));
@@ -255,11 +280,11 @@ mod tests {
             r#"{"applications":["EXCEL"],"clients":12,"limit_s":600,"warmup_s":2,"window_s":40}"#
         ]]
         .assert_eq(&plan.options.to_string());
-        let job = record::protocol::WorkloadJob {
+        let job = protocol::WorkloadJob {
             kind: plan.kind,
             options: plan.options,
         };
-        assert_eq!(crate::revive(&job).unwrap().packages(), PACKAGES);
+        assert_eq!(crate::from_options(&job).unwrap().packages(), PACKAGES);
     }
 
     #[test]

@@ -6,22 +6,38 @@
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
+use plan::fields::Fields;
 use record::curve::{Curve, Point};
-use record::fields::Fields;
 use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
 
+use crate::context::WorkloadContext;
 use crate::figures::{self, Seen, guard};
 use crate::options;
+use crate::overview::{Key, Overview};
 use crate::service::Service;
 use crate::smb::{CLIENTS, PACKAGES, Smb};
-use crate::stage::Stage;
 use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "smb-ramp",
+    overview: Overview {
+        summary: "the same with more and more clients: where is the knee?",
+        primary: "peak",
+        machine: &[Key::new("memory", &["\"2GiB\""], "files of 144 clients")],
+        keys: &[
+            Key::new("clients", &["[1, 12, 48, 144]"], "one step after the other"),
+            Key::new(
+                "applications",
+                &["[\"EXCEL\"]"],
+                "left out, the whole trace: for windows of minutes",
+            ),
+            Key::new("warmup", &["\"2s\""], "of each step"),
+            Key::new("window", &["\"4s\""], "load that is counted, of each step"),
+        ],
+    },
     check,
-    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,12 +72,17 @@ impl Workload for Options {
         self.smb.timing(&self.clients)
     }
 
-    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
-        Ok(vec![self.smb.service(stage)?])
+    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
+        Ok(vec![self.smb.service(context)?])
     }
 
-    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
-        let reports = self.smb.drive(&self.clients, stage, stop, watcher)?;
+    fn drive(
+        &self,
+        context: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
+        let reports = self.smb.drive(&self.clients, context, stop, watcher)?;
         let points = self
             .clients
             .iter()

@@ -9,21 +9,31 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use record::fields::Fields;
+use plan::fields::Fields;
 use record::metric::{Direction, Figure, Role};
 use serde::{Deserialize, Serialize};
 
+use crate::context::WorkloadContext;
 use crate::figures::{Seen, figure, guard};
 use crate::options;
+use crate::overview::{Key, Overview};
 use crate::service::Service;
-use crate::stage::Stage;
 use crate::ticker::Ticker;
 use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
 
 pub(crate) const KIND: Kind = Kind {
     word: "threads",
+    overview: Overview {
+        summary: "creates and ends threads",
+        primary: "total-time",
+        machine: &[],
+        keys: &[
+            Key::new("count", &["20000"], "threads in all"),
+            Key::new("at_once", &["50"], ""),
+        ],
+    },
     check,
-    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,11 +75,16 @@ impl Workload for Options {
         }
     }
 
-    fn prepare(&self, _: &Stage) -> Result<Vec<Service>> {
+    fn prepare(&self, _: &WorkloadContext) -> Result<Vec<Service>> {
         Ok(Vec::new())
     }
 
-    fn drive(&self, _: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
+    fn drive(
+        &self,
+        _: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
         let mut ticker = Ticker::begin(watcher, Duration::ZERO);
         let lived = Arc::new(AtomicU64::new(0));
         let began = Instant::now();
@@ -115,7 +130,7 @@ impl Options {
             bail!("stopped by the host");
         }
         if began.elapsed() > Duration::from_nanos(self.limit_ns) {
-            let limit = record::units::show_duration(Duration::from_nanos(self.limit_ns));
+            let limit = input::units::show_duration(Duration::from_nanos(self.limit_ns));
             let what = format!("{} threads took more than {limit}", self.count);
             return Err(Wrong(what).into());
         }

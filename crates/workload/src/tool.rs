@@ -12,11 +12,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use record::units::show_duration;
+use input::units::show_duration;
 use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_signal, setsid};
 
 use crate::Wrong;
-use crate::stage;
+use crate::context;
 
 /// Most that is kept of each of a program's two outputs.
 const OUTPUT_BYTES: usize = 4 << 20;
@@ -139,7 +139,7 @@ impl Tool {
             .command
             .split_first()
             .context("a tool without a command")?;
-        let mut command = stage::command(program);
+        let mut command = context::command(program);
         command
             .args(arguments)
             .envs(self.env.iter().map(|(name, value)| (name, value)))

@@ -12,20 +12,20 @@ use std::time::Duration;
 
 use anyhow::Result;
 use load::Tick;
-use load::climb::{Level, Rung};
 use load::expect::Expect;
+use load::ramp::{Level, Step};
 use load::traffic::{End, Exchange, Mix, Traffic};
+use plan::fields::Fields;
 use record::curve::{Curve, Point};
-use record::fields::Fields;
 use record::load::LoadResult;
 use record::metric::Direction;
 use serde::{Deserialize, Serialize};
 
 use crate::apache::{self, Apache, Mpm};
+use crate::context::WorkloadContext;
 use crate::nginx::{self, Nginx};
 use crate::probe::Probe;
 use crate::service::Service;
-use crate::stage::Stage;
 use crate::{Driven, Timing, Watcher, data, options};
 
 /// Options of every web workload.
@@ -77,7 +77,7 @@ impl Server {
 /// Most connections of a plan.
 pub(crate) const CONNECTIONS: u64 = 10_000;
 
-/// Most addresses of a plan: what the wire routes to clients, and `Stage::sources` gives.
+/// Most addresses of a plan: what the wire routes to clients, and `WorkloadContext::sources` gives.
 const ADDRESSES: u64 = 4000;
 
 impl Web {
@@ -136,24 +136,24 @@ impl Web {
     }
 
     /// Writes the site and the server's configuration, with room for so many connections.
-    pub(crate) fn service(&self, stage: &Stage, connections: u32) -> Result<Service> {
-        self.service_with(stage, connections, String::new())
+    pub(crate) fn service(&self, context: &WorkloadContext, connections: u32) -> Result<Service> {
+        self.service_with(context, connections, String::new())
     }
 
     /// The same with lines of configuration that the workload adds.
     pub(crate) fn service_with(
         &self,
-        stage: &Stage,
+        context: &WorkloadContext,
         connections: u32,
         extra: String,
     ) -> Result<Service> {
-        let root = stage.make_dir("site")?;
-        let site = site(stage.seed);
+        let root = context.make_dir("site")?;
+        let site = site(context.seed);
         for (name, content) in &site {
-            stage.write(&format!("site/{name}"), content)?;
+            context.write(&format!("site/{name}"), content)?;
         }
         let probe = Probe::Http {
-            server: stage.at(80),
+            server: context.at(80),
             path: format!("/{PAGE}"),
             body: site[0].1.as_slice().into(),
         };
@@ -164,11 +164,11 @@ impl Web {
             extra,
             probe,
         };
-        self.service_of(stage, set_up)
+        self.service_of(context, set_up)
     }
 
     /// Writes the server's configuration for files, and programs where Apache is to run some.
-    pub(crate) fn service_of(&self, stage: &Stage, set_up: SetUp) -> Result<Service> {
+    pub(crate) fn service_of(&self, context: &WorkloadContext, set_up: SetUp) -> Result<Service> {
         let SetUp {
             connections,
             root,
@@ -187,7 +187,7 @@ impl Web {
                     programs,
                     extra,
                 };
-                apache::service(stage, &apache, probe)
+                apache::service(context, &apache, probe)
             }
             Server::Nginx => {
                 let nginx = Nginx {
@@ -196,14 +196,14 @@ impl Web {
                     root,
                     extra,
                 };
-                nginx::service(stage, &nginx, probe)
+                nginx::service(context, &nginx, probe)
             }
         }
     }
 
     /// A closed loop without pauses: each of `connections` clients fetches the page and its images in turn.
-    pub(crate) fn traffic(&self, stage: &Stage, connections: u32) -> Traffic {
-        let exchanges = site(stage.seed)
+    pub(crate) fn traffic(&self, context: &WorkloadContext, connections: u32) -> Traffic {
+        let exchanges = site(context.seed)
             .into_iter()
             .map(|(name, content)| Exchange::get(format!("/{name}"), Expect::body(content)));
         let Timing { warmup, window } = self.timing();
@@ -211,13 +211,13 @@ impl Web {
             host: "bakeoff".into(),
             connections,
             keep_alive: self.keep_alive,
-            sources: stage.sources(self.addresses),
-            threads: self.threads.unwrap_or(stage.cpus.min(connections)),
+            sources: context.sources(self.addresses),
+            threads: self.threads.unwrap_or(context.cpus.min(connections)),
             deadline: Duration::from_nanos(self.deadline_ns),
             warmup,
             end: End::After(window),
-            seed: stage.seed,
-            ..Traffic::plain(stage.at(80), Mix::Round(exchanges.collect()))
+            seed: context.seed,
+            ..Traffic::plain(context.at(80), Mix::Round(exchanges.collect()))
         }
     }
 }
@@ -229,7 +229,7 @@ pub(crate) fn drive(
     watcher: &mut dyn Watcher,
 ) -> Result<Driven> {
     watcher.begins();
-    let load = load::drive::run(traffic, stop, &mut |tick| watcher.ticks(tick))?;
+    let load = load::run::run(traffic, stop, &mut |tick| watcher.ticks(tick))?;
     Ok(Driven {
         load: Some(load),
         ..Driven::default()
@@ -237,15 +237,15 @@ pub(crate) fn drive(
 }
 
 /// Runs the levels of a ramp one after the other, each with a warm-up of its own.
-pub(crate) fn climb(
+pub(crate) fn ramp(
     traffic: &Traffic,
     levels: &[Level],
     stop: &AtomicBool,
     watcher: &mut dyn Watcher,
-) -> Result<Vec<Rung>> {
+) -> Result<Vec<Step>> {
     watcher.begins();
     let (mut before, mut now) = (Progress::default(), Progress::default());
-    load::climb::climb(traffic, levels, stop, &mut |tick| {
+    load::ramp::run(traffic, levels, stop, &mut |tick| {
         if tick.second <= now.second {
             before.add(&now);
         }
@@ -285,15 +285,15 @@ impl Progress {
 pub(crate) fn curve(
     (name, unit, direction): (&str, &str, Direction),
     axis: &str,
-    rungs: &[Rung],
+    steps: &[Step],
     value: impl Fn(&LoadResult) -> f64,
 ) -> Curve {
-    let points = rungs.iter().map(|rung| Point {
-        at: match rung.level {
+    let points = steps.iter().map(|step| Point {
+        at: match step.level {
             Level::Connections(connections) => connections.into(),
             Level::RatePerS(rate_per_s) => rate_per_s,
         },
-        value: value(&rung.result),
+        value: value(&step.result),
     });
     Curve {
         name: name.into(),
@@ -305,8 +305,8 @@ pub(crate) fn curve(
 }
 
 /// All steps of a ramp as one result.
-pub(crate) fn chain(rungs: &[Rung]) -> LoadResult {
-    let results: Vec<_> = rungs.iter().map(|rung| rung.result.clone()).collect();
+pub(crate) fn chain(steps: &[Step]) -> LoadResult {
+    let results: Vec<_> = steps.iter().map(|step| step.result.clone()).collect();
     load::merge::chain(&results)
 }
 
@@ -358,7 +358,7 @@ mod tests {
             window_ns: 1,
             deadline_ns: 1,
         };
-        let traffic = web.traffic(&Stage::example(), 60);
+        let traffic = web.traffic(&WorkloadContext::example(), 60);
         let Mix::Round(exchanges) = &traffic.mix else {
             panic!("each client goes round")
         };

@@ -8,21 +8,33 @@ use anyhow::{Result, anyhow};
 use load::expect::Expect;
 use load::script::Script;
 use load::traffic::Mix;
-use record::fields::Fields;
+use plan::fields::Fields;
 use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
 
+use crate::context::WorkloadContext;
 use crate::figures::{self, Seen, guard};
 use crate::options;
+use crate::overview::{APACHE, Key, Overview};
 use crate::service::Service;
-use crate::stage::Stage;
 use crate::web::{self, CONNECTIONS, Server, Web};
 use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-browse",
+    overview: Overview {
+        summary: "visitors with a script: pages, pictures, thinking, a form",
+        primary: "latency-mean",
+        machine: &[],
+        keys: &[
+            APACHE,
+            Key::new("connections", &["30"], "visitors"),
+            Key::new("warmup", &["\"1s\""], "load that is not counted"),
+            Key::new("window", &["\"6s\""], "load that is counted"),
+        ],
+    },
     check,
-    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,7 +96,7 @@ impl Workload for Options {
         self.web.timing()
     }
 
-    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
+    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
         // A cookie for each visitor, and an answer to forms: the page that they were sent to.
         let own = match self.web.server {
             Server::Apache(_) => {
@@ -96,17 +108,24 @@ impl Workload for Options {
                  error_page 405 =200 $uri;\n"
             }
         };
-        let service = self.web.service_with(stage, self.connections, own.into())?;
+        let service = self
+            .web
+            .service_with(context, self.connections, own.into())?;
         Ok(vec![service])
     }
 
-    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
+    fn drive(
+        &self,
+        context: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
         let mut script = Script::read("script", &self.script)
             .map_err(|problems| anyhow!("script: {problems}"))?;
-        for (name, content) in web::site(stage.seed) {
+        for (name, content) in web::site(context.seed) {
             script.expect(&format!("/{name}"), &Expect::body(content));
         }
-        let mut traffic = self.web.traffic(stage, self.connections);
+        let mut traffic = self.web.traffic(context, self.connections);
         traffic.mix = Mix::Sessions(script);
         web::drive(&traffic, stop, watcher)
     }

@@ -15,25 +15,43 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use load::expect::Expect;
 use load::traffic::{Exchange, Mix};
-use record::fields::Fields;
+use plan::fields::Fields;
 use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
 
+use crate::context::WorkloadContext;
 use crate::data::{self, stream};
 use crate::database::client::Client;
 use crate::database::server::{ACCOUNT, Server};
 use crate::figures::{self, Seen, guard};
 use crate::options;
+use crate::overview::{DEADLINE, Key, Overview};
 use crate::probe::Probe;
 use crate::service::Service;
-use crate::stage::Stage;
 use crate::web::{self, CONNECTIONS, SetUp, Web};
 use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-cgi",
+    overview: Overview {
+        summary: "pages that a Perl program makes from a database",
+        primary: "throughput",
+        machine: &[],
+        keys: &[
+            Key::new("server", &["\"apache\""], "the only one that runs programs"),
+            Key::new("mpm", &["\"prefork\""], ""),
+            Key::new("connections", &["4"], "clients"),
+            Key::new("warmup", &["\"2s\""], "load that is not counted"),
+            Key::new(
+                "window",
+                &["\"20s\""],
+                "load that is counted: a page takes a quarter of a second",
+            ),
+            DEADLINE,
+        ],
+    },
     check,
-    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,30 +94,35 @@ impl Workload for Options {
 
     /// The table is filled when the database is up; so Apache is asked for a file, and the page is looked at by the
     /// first client.
-    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
+    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
         // What an arm changes without a server's name is the web server's.
-        let others = stage.with_named_config();
+        let others = context.with_named_config();
         let database = Server::Mariadb.service(&others)?;
-        let root = stage.make_dir("site")?;
-        stage.write("site/up.html", UP)?;
+        let root = context.make_dir("site")?;
+        context.write("site/up.html", UP)?;
         let set_up = SetUp {
             connections: self.connections,
             root,
-            programs: Some(write_program(stage)?),
+            programs: Some(write_program(context)?),
             extra: String::new(),
             probe: Probe::Http {
-                server: stage.at(80),
+                server: context.at(80),
                 path: "/up.html".into(),
                 body: UP.as_bytes().into(),
             },
         };
-        Ok(vec![database, self.web.service_of(stage, set_up)?])
+        Ok(vec![database, self.web.service_of(context, set_up)?])
     }
 
-    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
-        let goods = goods(stage.seed);
-        fill(stage, &goods).context("fill the table")?;
-        let mut traffic = self.web.traffic(stage, self.connections);
+    fn drive(
+        &self,
+        context: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
+        let goods = goods(context.seed);
+        fill(context, &goods).context("fill the table")?;
+        let mut traffic = self.web.traffic(context, self.connections);
         let page = Exchange::get("/cgi-bin/goods", Expect::body(page(&goods)));
         traffic.mix = Mix::Round(vec![page]);
         web::drive(&traffic, stop, watcher)
@@ -155,8 +178,8 @@ fn goods(seed: u64) -> Vec<Good> {
 }
 
 /// Makes the table and fills it; what is there before the load begins is what the page must show.
-fn fill(stage: &Stage, goods: &[Good]) -> Result<()> {
-    let address = Server::Mariadb.address(stage);
+fn fill(context: &WorkloadContext, goods: &[Good]) -> Result<()> {
+    let address = Server::Mariadb.address(context);
     let mut client = Client::connect(Server::Mariadb, address, Arc::default())?;
     client.define(
         "create table goods (id int primary key, name varchar(20), maker varchar(20), \
@@ -209,14 +232,14 @@ fn page(goods: &[Good]) -> Vec<u8> {
     page.into_bytes()
 }
 
-fn write_program(stage: &Stage) -> Result<PathBuf> {
-    let dir = stage.make_dir("programs")?;
-    let address = Server::Mariadb.address(stage);
+fn write_program(context: &WorkloadContext) -> Result<PathBuf> {
+    let dir = context.make_dir("programs")?;
+    let address = Server::Mariadb.address(context);
     let program = PROGRAM
         .replace("ACCOUNT", ACCOUNT)
         .replace("HOST", &address.ip().to_string())
         .replace("PORT", &address.port().to_string());
-    let program = stage.write("programs/goods", program)?;
+    let program = context.write("programs/goods", program)?;
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
         .context("make a program executable")?;
     Ok(dir)

@@ -6,21 +6,40 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use load::schedule::Schedule;
-use record::fields::Fields;
+use plan::fields::Fields;
 use record::metric::Figure;
 use serde::{Deserialize, Serialize};
 
+use crate::context::WorkloadContext;
 use crate::figures::{self, Seen};
 use crate::options::{self, Rest};
+use crate::overview::{APACHE, DEADLINE, Key, Overview};
 use crate::service::Service;
-use crate::stage::Stage;
 use crate::web::{self, CONNECTIONS, Web};
 use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-many",
+    overview: Overview {
+        summary: "many users who rest between requests, each from an address of its own",
+        primary: "latency-mean",
+        machine: &[],
+        keys: &[
+            APACHE,
+            Key::new("connections", &["256"], "users"),
+            Key::new("addresses", &["256"], "source addresses that they share"),
+            Key::new(
+                "think",
+                &["\"100ms to 300ms\""],
+                "always the same rest would let users fall into step",
+            ),
+            Key::new("warmup", &["\"1s\""], "load that is not counted"),
+            Key::new("window", &["\"4s\""], "load that is counted"),
+            DEADLINE,
+        ],
+    },
     check,
-    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,12 +79,17 @@ impl Workload for Options {
         self.web.timing()
     }
 
-    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
-        Ok(vec![self.web.service(stage, self.connections)?])
+    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
+        Ok(vec![self.web.service(context, self.connections)?])
     }
 
-    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
-        let mut traffic = self.web.traffic(stage, self.connections);
+    fn drive(
+        &self,
+        context: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
+        let mut traffic = self.web.traffic(context, self.connections);
         traffic.schedule = Schedule::Closed {
             think: self.rest.think(),
         };

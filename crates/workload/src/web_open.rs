@@ -6,23 +6,45 @@
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
-use load::climb::Level;
+use load::ramp::Level;
 use load::schedule::{Arrivals, Schedule, THREAD_RATE_PER_S};
-use record::fields::Fields;
+use plan::fields::Fields;
 use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
 
+use crate::context::WorkloadContext;
 use crate::figures::{self, Seen};
 use crate::options;
+use crate::overview::{Key, Overview, SERVER, WARMUP};
 use crate::service::Service;
-use crate::stage::Stage;
 use crate::web::{self, CONNECTIONS, Web};
 use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-open",
+    overview: Overview {
+        summary: "requests at given rates, whether the server keeps up or not",
+        primary: "latency-p99",
+        machine: &[],
+        keys: &[
+            SERVER,
+            Key::new("connections", &["256"], "requests under way at the most"),
+            Key::new(
+                "rates",
+                &["[250, 500, 1000, 2000]"],
+                "requests per second, one step after the other",
+            ),
+            WARMUP,
+            Key::new("window", &["\"2s\""], "load that is counted, of each step"),
+            Key::new(
+                "deadline",
+                &["\"5s\""],
+                "a request that takes longer has failed",
+            ),
+        ],
+    },
     check,
-    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,12 +92,17 @@ impl Workload for Options {
         self.web.timing_of(self.rates.len())
     }
 
-    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
-        Ok(vec![self.web.service(stage, self.connections)?])
+    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
+        Ok(vec![self.web.service(context, self.connections)?])
     }
 
-    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
-        let mut traffic = self.web.traffic(stage, self.connections);
+    fn drive(
+        &self,
+        context: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
+        let mut traffic = self.web.traffic(context, self.connections);
         let arrivals = if self.is_constant {
             Arrivals::Constant
         } else {
@@ -87,28 +114,28 @@ impl Workload for Options {
         };
         let rates = self.rates.iter();
         let levels: Vec<_> = rates.map(|rate| Level::RatePerS(*rate as f64)).collect();
-        let rungs = web::climb(&traffic, &levels, stop, watcher)?;
+        let steps = web::ramp(&traffic, &levels, stop, watcher)?;
         let higher = |name, unit| (name, unit, Direction::Higher);
         let lower = |name, unit| (name, unit, Direction::Lower);
         let axis = "requests/s";
         Ok(Driven {
-            load: Some(web::chain(&rungs)),
+            load: Some(web::chain(&steps)),
             figures: Vec::new(),
             curves: vec![
-                web::curve(lower("latency-p99", "us"), axis, &rungs, |step| {
+                web::curve(lower("latency-p99", "us"), axis, &steps, |step| {
                     step.latency.quantile_ns(0.99) as f64 / 1e3
                 }),
-                web::curve(higher("throughput", "requests/s"), axis, &rungs, |step| {
+                web::curve(higher("throughput", "requests/s"), axis, &steps, |step| {
                     step.ok_per_s()
                 }),
                 // Above zero the server does not keep up: the longer the step, the longer requests wait.
                 web::curve(
                     lower("backlog-growth", "requests/s"),
                     axis,
-                    &rungs,
+                    &steps,
                     |step| step.backlog_growth_per_s().max(0.0),
                 ),
-                web::curve(lower("failed", "share"), axis, &rungs, |step| {
+                web::curve(lower("failed", "share"), axis, &steps, |step| {
                     (step.planned - step.ok) as f64 / step.planned.max(1) as f64
                 }),
             ],

@@ -6,22 +6,39 @@
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
-use load::climb::Level;
-use record::fields::Fields;
+use load::ramp::Level;
+use plan::fields::Fields;
 use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
 
+use crate::context::WorkloadContext;
 use crate::figures::{self, Seen};
 use crate::options;
+use crate::overview::{APACHE, DEADLINE, Key, Overview, WARMUP};
 use crate::service::Service;
-use crate::stage::Stage;
 use crate::web::{self, CONNECTIONS, Web};
 use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-ramp",
+    overview: Overview {
+        summary: "more and more connections: peak, knee, and what is left past it",
+        primary: "peak",
+        machine: &[],
+        keys: &[
+            APACHE,
+            Key::new(
+                "connections",
+                &["[1, 16, 64, 160, 288]"],
+                "one step after the other",
+            ),
+            WARMUP,
+            Key::new("window", &["\"2s\""], "load that is counted, of each step"),
+            DEADLINE,
+        ],
+    },
     check,
-    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,29 +74,34 @@ impl Workload for Options {
         self.web.timing_of(self.connections.len())
     }
 
-    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
-        Ok(vec![self.web.service(stage, self.most())?])
+    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
+        Ok(vec![self.web.service(context, self.most())?])
     }
 
-    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
-        let traffic = self.web.traffic(stage, self.most());
+    fn drive(
+        &self,
+        context: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
+        let traffic = self.web.traffic(context, self.most());
         let steps = self.connections.iter().copied();
         let levels: Vec<_> = steps.map(Level::Connections).collect();
-        let rungs = web::climb(&traffic, &levels, stop, watcher)?;
+        let steps = web::ramp(&traffic, &levels, stop, watcher)?;
         let higher = |name, unit| (name, unit, Direction::Higher);
         let lower = |name, unit| (name, unit, Direction::Lower);
         let axis = "connections";
         Ok(Driven {
-            load: Some(web::chain(&rungs)),
+            load: Some(web::chain(&steps)),
             figures: Vec::new(),
             curves: vec![
-                web::curve(higher("throughput", "requests/s"), axis, &rungs, |step| {
+                web::curve(higher("throughput", "requests/s"), axis, &steps, |step| {
                     step.ok_per_s()
                 }),
-                web::curve(higher("transfer", "Mbit/s"), axis, &rungs, |step| {
+                web::curve(higher("transfer", "Mbit/s"), axis, &steps, |step| {
                     step.body_bytes as f64 * 8e3 / step.window_ns as f64
                 }),
-                web::curve(lower("latency-p99", "us"), axis, &rungs, |step| {
+                web::curve(lower("latency-p99", "us"), axis, &steps, |step| {
                     step.latency.quantile_ns(0.99) as f64 / 1e3
                 }),
             ],

@@ -12,25 +12,49 @@ use std::{fs, iter};
 use anyhow::{Context, Result};
 use load::expect::Expect;
 use load::traffic::{Exchange, Mix};
-use record::fields::Fields;
+use plan::fields::Fields;
 use record::load::LoadResult;
 use record::metric::{Direction, Figure, Role};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::context::WorkloadContext;
 use crate::data::stream;
 use crate::figures::{self, Seen, figure, guard};
 use crate::options;
+use crate::overview::{DEADLINE, Key, Overview};
 use crate::probe::Probe;
 use crate::service::Service;
-use crate::stage::Stage;
 use crate::web::{self, CONNECTIONS, Server, SetUp, Web};
 use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, disk};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-slow",
+    overview: Overview {
+        summary: "clients behind slow lines: how many get what their line carries?",
+        primary: "conforming",
+        machine: &[],
+        keys: &[
+            Key::new("server", &["\"apache\""], "or \"nginx\", with dynamic = 0"),
+            Key::new("connections", &["500"], "clients"),
+            Key::new(
+                "lines",
+                &["[28800, 56000]"],
+                "bits per second, which connections have in turn",
+            ),
+            Key::new(
+                "dynamic",
+                &["\"30%\""],
+                "share of requests that a program answers",
+            ),
+            Key::new("files", &["\"16MiB\""], "size of all files"),
+            Key::new("warmup", &["\"6s\""], "load that is not counted"),
+            Key::new("window", &["\"12s\""], "load that is counted"),
+            DEADLINE,
+        ],
+    },
     check,
-    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -129,18 +153,18 @@ impl Workload for Options {
         self.web.timing()
     }
 
-    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
+    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
         let root = if self.is_on_disk {
-            disk::mount(stage)?.join("site")
+            disk::mount(context)?.join("site")
         } else {
-            stage.dir.join("site")
+            context.dir.join("site")
         };
-        self.write_files(&root, stage.seed)
+        self.write_files(&root, context.seed)
             .with_context(|| format!("write files below {}", root.display()))?;
         if self.is_on_disk {
             disk::forget_cached()?;
         }
-        let programs = (self.dynamic > 0.0).then(|| write_program(stage));
+        let programs = (self.dynamic > 0.0).then(|| write_program(context));
         let programs = programs.transpose()?;
         let set_up = SetUp {
             connections: self.connections,
@@ -148,17 +172,22 @@ impl Workload for Options {
             programs,
             extra: String::new(),
             probe: Probe::Http {
-                server: stage.at(80),
+                server: context.at(80),
                 path: path(0),
-                body: Files::new(stage.seed).file(0).into(),
+                body: Files::new(context.seed).file(0).into(),
             },
         };
-        Ok(vec![self.web.service_of(stage, set_up)?])
+        Ok(vec![self.web.service_of(context, set_up)?])
     }
 
-    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
-        let mut traffic = self.web.traffic(stage, self.connections);
-        traffic.mix = Mix::Weighted(self.mix(stage.seed));
+    fn drive(
+        &self,
+        context: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
+        let mut traffic = self.web.traffic(context, self.connections);
+        traffic.mix = Mix::Weighted(self.mix(context.seed));
         traffic.bits_per_s.clone_from(&self.lines);
         web::drive(&traffic, stop, watcher)
     }
@@ -281,9 +310,9 @@ fn dynamic_page(number: u32) -> Vec<u8> {
     format!("<html><body>\n{rows}</body></html>\n").into_bytes()
 }
 
-fn write_program(stage: &Stage) -> Result<PathBuf> {
-    let dir = stage.make_dir("programs")?;
-    let program = stage.write("programs/page", PROGRAM)?;
+fn write_program(context: &WorkloadContext) -> Result<PathBuf> {
+    let dir = context.make_dir("programs")?;
+    let program = context.write("programs/page", PROGRAM)?;
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
         .context("make a program executable")?;
     Ok(dir)

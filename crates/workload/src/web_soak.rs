@@ -7,24 +7,41 @@
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
+use plan::fields::Fields;
 use record::curve::{Curve, Point};
 use record::evidence::Usage;
-use record::fields::Fields;
 use record::load::{LoadResult, Second};
 use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
 
+use crate::context::WorkloadContext;
 use crate::figures::{self, Seen, guard};
 use crate::options;
+use crate::overview::{APACHE, DEADLINE, Key, Overview};
 use crate::service::Service;
-use crate::stage::Stage;
 use crate::web::{self, CONNECTIONS, Web};
 use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-soak",
+    overview: Overview {
+        summary: "static pages for hours or days: a closed loop without pauses",
+        primary: "throughput",
+        machine: &[],
+        keys: &[
+            APACHE,
+            Key::new("connections", &["60"], "clients"),
+            Key::new("warmup", &["\"2s\""], "load that is not counted"),
+            Key::new(
+                "window",
+                &["\"10s\""],
+                "load that is counted; \"24h\" with trial_limit = \"25h\" for a day",
+            ),
+            DEADLINE,
+        ],
+    },
     check,
-    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,12 +74,17 @@ impl Workload for Options {
         self.web.timing()
     }
 
-    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
-        Ok(vec![self.web.service(stage, self.connections)?])
+    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
+        Ok(vec![self.web.service(context, self.connections)?])
     }
 
-    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
-        let traffic = self.web.traffic(stage, self.connections);
+    fn drive(
+        &self,
+        context: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
+        let traffic = self.web.traffic(context, self.connections);
         let mut driven = web::drive(&traffic, stop, watcher)?;
         driven.curves = driven.load.iter().map(over_time).collect();
         Ok(driven)

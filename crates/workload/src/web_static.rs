@@ -5,21 +5,42 @@
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
-use record::fields::Fields;
+use plan::fields::Fields;
 use record::metric::Figure;
 use serde::{Deserialize, Serialize};
 
+use crate::context::WorkloadContext;
 use crate::figures::{self, Seen};
 use crate::options;
+use crate::overview::{Key, Overview, SERVER, WARMUP};
 use crate::service::Service;
-use crate::stage::Stage;
 use crate::web::{self, CONNECTIONS, Web};
 use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-static",
+    overview: Overview {
+        summary: "static pages in a closed loop: as many requests as the server answers",
+        primary: "throughput",
+        machine: &[],
+        keys: &[
+            SERVER,
+            Key::new(
+                "connections",
+                &["16"],
+                "clients, each with one request under way",
+            ),
+            Key::shown(
+                "keep_alive",
+                &["false"],
+                "a connection for each request; left out, one for many",
+            ),
+            WARMUP,
+            Key::new("window", &["\"2s\""], "load that is counted"),
+        ],
+    },
     check,
-    revive: |options| Ok(Box::new(Options::deserialize(options)?)),
+    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
 /// The options of a plan, found right.
@@ -53,12 +74,17 @@ impl Workload for Options {
         self.web.timing()
     }
 
-    fn prepare(&self, stage: &Stage) -> Result<Vec<Service>> {
-        Ok(vec![self.web.service(stage, self.connections)?])
+    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
+        Ok(vec![self.web.service(context, self.connections)?])
     }
 
-    fn drive(&self, stage: &Stage, stop: &AtomicBool, watcher: &mut dyn Watcher) -> Result<Driven> {
-        web::drive(&self.web.traffic(stage, self.connections), stop, watcher)
+    fn drive(
+        &self,
+        context: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
+        web::drive(&self.web.traffic(context, self.connections), stop, watcher)
     }
 
     fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
@@ -70,14 +96,14 @@ impl Workload for Options {
 mod tests {
     use super::*;
     use expect_test::{Expect as Snapshot, expect};
-    use record::fields::Page;
-    use record::protocol::WorkloadJob;
+    use plan::fields::Page;
+    use protocol::WorkloadJob;
     use std::time::Duration;
 
     const GOOD: &str =
         "kind = \"web-static\"\nserver = \"apache\"\nconnections = 60\nwindow = \"10s\"";
 
-    fn read(text: &str) -> Result<record::plan::WorkloadPlan, String> {
+    fn read(text: &str) -> Result<plan::WorkloadPlan, String> {
         let page = Page::new("plan.toml", text);
         let table = page.parse();
         let plan = crate::check(&Fields::top(&page, &table));
@@ -98,7 +124,7 @@ mod tests {
             kind: plan.kind,
             options: plan.options,
         };
-        let workload = crate::revive(&job).unwrap();
+        let workload = crate::from_options(&job).unwrap();
         assert_eq!(workload.packages(), ["apache2"]);
         assert_eq!(workload.timing().window, Duration::from_secs(10));
     }
@@ -161,7 +187,7 @@ mod tests {
             kind: "web-static".into(),
             options: serde_json::json!({ "connections": 1 }),
         };
-        let why = crate::revive(&job).err().unwrap();
+        let why = crate::from_options(&job).err().unwrap();
         assert!(format!("{why:#}").contains("options of workload web-static: missing field"));
     }
 }

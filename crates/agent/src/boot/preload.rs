@@ -7,7 +7,8 @@
 
 use std::fs::{self, DirEntry, File};
 use std::io;
-use std::path::Path;
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Advice, fadvise, sendfile};
 use rustix::system::sysinfo;
@@ -30,6 +31,9 @@ const UNREAD: [&str; 5] = [
     "share/locale",
     "share/zoneinfo",
 ];
+
+/// Files that the disk is asked for at once. They are open meanwhile, so it stays far below the limit of open files.
+const AT_ONCE: usize = 64;
 
 /// The share of free memory that may be filled. The kernel takes it back where a server needs it, at a price.
 const SHARE: u64 = 2;
@@ -61,22 +65,37 @@ fn read_all(place: &Path, nowhere: &File, room_bytes: &mut u64) {
         };
         if kind.is_dir() && !UNREAD.iter().any(|place| entry.path().ends_with(place)) {
             read_all(&entry.path(), nowhere, room_bytes);
-        } else if kind.is_file()
-            && let Ok(file) = File::open(entry.path())
-        {
-            // The disk is asked for all files of a folder before the first is waited for.
-            let _ = fadvise(&file, 0, None, Advice::WillNeed);
-            files.push(file);
+        } else if kind.is_file() {
+            files.push(entry.path());
         }
     }
-    for file in files {
-        *room_bytes = room_bytes.saturating_sub(read(&file, nowhere, *room_bytes).unwrap_or(0));
+    for some in files.chunks(AT_ONCE) {
+        read_together(some, nowhere, room_bytes);
     }
 }
 
-/// Reads at most so many bytes of a file, and says how many. They are not copied to this process.
-fn read(file: &File, nowhere: &File, most: u64) -> io::Result<u64> {
-    let most = most.min(file.metadata()?.len());
+/// Asks the disk for all of these files before it waits for the first.
+fn read_together(paths: &[PathBuf], nowhere: &File, room_bytes: &mut u64) {
+    let mut files = Vec::new();
+    for path in paths {
+        let Ok(file) = File::open(path) else {
+            continue;
+        };
+        let length = file.metadata().map_or(0, |about| about.len());
+        let most = length.min(*room_bytes);
+        if let Some(wanted) = NonZeroU64::new(most) {
+            let _ = fadvise(&file, 0, Some(wanted), Advice::WillNeed);
+            *room_bytes -= most;
+            files.push((file, most));
+        }
+    }
+    for (file, most) in files {
+        let _ = read(&file, nowhere, most);
+    }
+}
+
+/// Reads so many bytes of a file, fewer where it is shorter by now. They are not copied to this process.
+fn read(file: &File, nowhere: &File, most: u64) -> io::Result<()> {
     let mut done = 0;
     while done < most {
         let some = usize::try_from(most - done).unwrap_or(usize::MAX);
@@ -85,7 +104,7 @@ fn read(file: &File, nowhere: &File, most: u64) -> io::Result<u64> {
             sent => done += sent as u64,
         }
     }
-    Ok(done)
+    Ok(())
 }
 
 #[cfg(test)]

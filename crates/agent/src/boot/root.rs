@@ -12,7 +12,7 @@ use rustix::mount::{MountFlags, mount, mount_move};
 use rustix::process::{chdir, chroot};
 use rustix::system::sethostname;
 
-/// Where workloads context. In memory and outside the overlay, so that serving a file does not measure
+/// Where workloads run. In memory and outside the overlay, so that serving a file does not measure
 /// overlayfs.
 pub(crate) const STAGE: &str = "/srv/bakeoff";
 
@@ -122,8 +122,26 @@ pub(crate) fn switch() -> Result<()> {
     SECOND
         .iter()
         .try_for_each(|one| mount_at(Path::new(NEW), one))?;
+    bring_files(Path::new("/files"), &Path::new(NEW).join(&STAGE[1..]))?;
     enter(NEW)?;
     furnish()
+}
+
+/// Moves the plan's own files from the initramfs to the workload's directory: both are memory, so one copy is enough.
+fn bring_files(from: &Path, stage: &Path) -> Result<()> {
+    if !from.exists() {
+        return Ok(());
+    }
+    let to = stage.join(workload::context::FILES);
+    fs::create_dir(&to).with_context(|| format!("make {}", to.display()))?;
+    for entry in fs::read_dir(from).context("read the plan's files")? {
+        let file = entry.context("read the plan's files")?;
+        // A copy keeps the mode; the initramfs and the stage are two file systems.
+        fs::copy(file.path(), to.join(file.file_name()))
+            .and_then(|_| fs::remove_file(file.path()))
+            .with_context(|| format!("bring {}", file.path().display()))?;
+    }
+    Ok(())
 }
 
 /// As `switch_root(8)` does: the new root is moved over the old one, so that it is a root in the eyes of

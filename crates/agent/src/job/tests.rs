@@ -1,7 +1,7 @@
 use super::*;
 use expect_test::expect;
-use record::fields::{Fields, Page};
-use record::protocol::WorkloadJob;
+use plan::fields::{Fields, Page};
+use protocol::WorkloadJob;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -77,7 +77,7 @@ fn environment(dir: &Path) -> Environment {
     }
 }
 
-/// What a test does to the stage's directory when a phase begins.
+/// What a test does to the workload's directory when a phase begins.
 type Disturb<'d> = &'d (dyn Fn(Phase, &Path) + Sync);
 
 fn try_disturbed(
@@ -108,9 +108,16 @@ fn try_disturbed(
     Some(result.map(|result| (result, told.into_inner().unwrap())))
 }
 
-/// The stage becomes a disk of its own when the job begins.
-fn mount_disk(stage: &Path, size: &CStr) {
-    mount("tmpfs", stage, "tmpfs", MountFlags::empty(), size).unwrap();
+/// The workload's directory becomes a disk of its own when the job begins.
+fn mount_disk(workload_context: &Path, size: &CStr) {
+    mount(
+        "tmpfs",
+        workload_context,
+        "tmpfs",
+        MountFlags::empty(),
+        size,
+    )
+    .unwrap();
 }
 
 /// What was told of the system.

@@ -1,8 +1,8 @@
 //! `bakeoff judge ...`.
 
 use clap::Args;
-use record::plan::{MOST_ERROR_RATE, MOST_MARGIN};
-use record::units;
+use input::units;
+use plan::{MOST_ERROR_RATE, MOST_MARGIN};
 
 use super::FailOn;
 
@@ -60,11 +60,11 @@ pub(crate) const SEED: u64 = 1;
 
 const FIGURES: &str = "Figures of other tools";
 
-fn margin(text: &str) -> Result<f64, String> {
+pub(super) fn margin(text: &str) -> Result<f64, String> {
     within(text, MOST_MARGIN)
 }
 
-fn error_rate(text: &str) -> Result<f64, String> {
+pub(super) fn error_rate(text: &str) -> Result<f64, String> {
     within(text, MOST_ERROR_RATE)
 }
 

@@ -4,16 +4,16 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use record::fields::remedy_among;
-use record::units;
-use verdict::noise::{self, Noise};
+use input::problem::remedy_among;
+use input::units;
+use verdict::noise_models::{self, Noise};
 
 /// `bakeoff simulate`: what was typed.
 #[derive(Debug, Args)]
 pub struct SimulateArgs {
     /// The plan file
     pub plan: PathBuf,
-    /// An earlier run of the same workloads: its noise, slot effect, odd trials and lengths of trials
+    /// An earlier run of the same workloads: its noise, order effect, outliers and lengths of trials
     #[arg(long, value_name = "RUN", conflicts_with = "noise")]
     pub from: Option<PathBuf>,
     /// The machine's noise: a name from the list below, or the share by which a block's ratio scatters
@@ -38,21 +38,21 @@ pub fn examples() -> String {
          bakeoff simulate plans/web-static.toml --from runs/web-static\n\n\
          Noise:",
     );
-    for noise in noise::named() {
+    for noise in noise_models::named() {
         write!(text, "\n  {:10} {}", noise.word, noise.name).expect("a string takes all text");
     }
     text
 }
 
 fn noise(text: &str) -> Result<Noise, String> {
-    if let Some(noise) = noise::named().find(|noise| noise.word == text) {
+    if let Some(noise) = noise_models::named().find(|noise| noise.word == text) {
         return Ok(noise);
     }
     match units::share(text) {
         Ok(scale) if 0.0 < scale && scale <= 1.0 => Ok(Noise::as_measured(scale, 0.0, 0.0)),
         Ok(_) => Err("a share must be above 0 and at most 100 %".into()),
         Err(_) => {
-            let words: Vec<&str> = noise::named().map(|noise| noise.word).collect();
+            let words: Vec<&str> = noise_models::named().map(|noise| noise.word).collect();
             let remedy = remedy_among(text, &words);
             Err(format!(
                 "neither a share like 2% nor a known noise ({remedy})"
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn noise_is_a_name_or_a_share() {
-        assert_eq!(noise("quiet").unwrap(), noise::QUIET);
+        assert_eq!(noise("quiet").unwrap(), noise_models::QUIET);
         let scale = noise("2%").unwrap().scale();
         assert!((0.019..0.021).contains(&scale), "{scale}");
         assert!(noise("quite").unwrap_err().contains("quiet"));

@@ -5,7 +5,7 @@
 //!           |                     |
 //!       boot time-out        silence, overrun, panic, exit, refused: each its own Void
 //! ```
-//! Nothing that the guest says comes here unchecked: `record::session` stands before it.
+//! Nothing that the guest says comes here unchecked: `protocol::session` stands before it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,17 +13,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
+use input::units::show_duration;
 use machine::clock::Clock;
-use machine::guest::{Boot, Guest, Happening, Machine};
+use machine::guest::{Boot, Guest, GuestEvent, Machine};
+use plan::{Arm, Plan, WorkloadPlan};
+use protocol::session::{Session, Word};
+use protocol::{FromAgent, Greeting, Job, ToAgent, WorkloadJob};
 use record::evidence::{Facts, Sample, Usage};
-use record::plan::{Arm, Plan, WorkloadPlan};
-use record::protocol::{self, FromAgent, Greeting, Job, JobResult, ToAgent, WorkloadJob};
 use record::rundir::Evidence;
-use record::session::{Session, Word};
+use record::trial::JobResult;
 use record::trial::{HostPhase, Measurement, Outcome, PhaseTime, Trial, Void, VoidReason};
-use record::units::show_duration;
 
-use super::{Passing, guest_cpu};
+use super::{Activity, guest_cpu};
 
 /// Longest wait in one go, so that Ctrl-C is noticed.
 const GLANCE: Duration = Duration::from_millis(200);
@@ -75,9 +76,9 @@ pub(crate) fn run(
     bench: &Bench<'_>,
     (workload, trial): (&WorkloadPlan, &Trial),
     dir: &Path,
-    tell: &dyn Fn(Passing),
+    tell: &dyn Fn(Activity),
 ) -> Option<Attempted> {
-    tell(Passing::Booting);
+    tell(Activity::Booting);
     let spin = Spin::begin(bench);
     let start = bench.clock.now();
     let mut guest = match bench.machine.boot(Boot {
@@ -248,7 +249,7 @@ enum End {
 /// The conversation with one guest.
 struct Talk<'t> {
     bench: &'t Bench<'t>,
-    tell: &'t dyn Fn(Passing),
+    tell: &'t dyn Fn(Activity),
     guest: &'t mut dyn Guest,
     session: Session,
     start: Duration,
@@ -272,11 +273,11 @@ impl Talk<'_> {
                 return late;
             }
             let end = match self.guest.next(left.min(GLANCE)) {
-                Happening::Quiet => None,
-                Happening::Said(message) => self.hear(*message, job),
-                Happening::Panicked(line) => Some(End::Void(VoidReason::Panic, line)),
-                Happening::Exited(status) => Some(End::Void(VoidReason::MachineExit, status)),
-                Happening::Refused(why) => Some(End::Void(VoidReason::AgentFailed, why)),
+                GuestEvent::Quiet => None,
+                GuestEvent::Said(message) => self.hear(*message, job),
+                GuestEvent::Panicked(line) => Some(End::Void(VoidReason::Panic, line)),
+                GuestEvent::Exited(status) => Some(End::Void(VoidReason::MachineExit, status)),
+                GuestEvent::Refused(why) => Some(End::Void(VoidReason::AgentFailed, why)),
             };
             if let Some(end) = end {
                 return end;
@@ -345,9 +346,9 @@ impl Talk<'_> {
             }
             Word::Phase(phase) => {
                 self.host_time.enter(phase.into(), self.last_word);
-                (self.tell)(Passing::Phase(phase));
+                (self.tell)(Activity::Phase(phase));
             }
-            Word::Progress { second, ok } => (self.tell)(Passing::Progress { second, ok }),
+            Word::Progress { second, ok } => (self.tell)(Activity::Progress { second, ok }),
             Word::Sample(sample) => self.samples.push(*sample),
             Word::Part => {}
         }

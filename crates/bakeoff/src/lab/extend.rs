@@ -1,15 +1,15 @@
 //! More blocks for a run that ended undecided: whether it may have them, and what they cost.
 //!
 //! The plan's error rate is spent when its last block has been looked at. So more blocks are not free: the chance of a wrong verdict
-//! rises with each, to less than twice the plan's however often a run is given more (`verdict::plan`).
+//! rises with each, to less than twice the plan's however often a run is given more (`verdict::looks`).
 
 use anyhow::{Result, bail};
+use plan::{Design, MOST_BLOCKS};
 use record::journal::Event;
-use record::plan::{Design, MOST_BLOCKS};
 use record::rundir::Run;
 use record::verdict::Judgement;
 
-use super::ledger::Ledger;
+use super::run_state::RunState;
 
 /// What a run is given.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,7 +48,7 @@ pub fn extend(run: &Run, judgement: &Judgement, more: u32) -> Result<Extension> 
     let is_open = |id: &&String| !verdict::is_decided(judgement, id);
     let ids = run.plan.workloads.iter().map(|workload| &workload.id);
     let undecided: Vec<String> = ids.filter(is_open).cloned().collect();
-    let (design, from) = (&run.plan.design, Ledger::of(&run.entries).looked());
+    let (design, from) = (&run.plan.design, RunState::of(&run.entries).looked());
     if undecided.is_empty() {
         bail!(
             "--more-blocks for a run that is decided: {from} blocks (nothing is left to find out)"
@@ -59,7 +59,7 @@ pub fn extend(run: &Run, judgement: &Judgement, more: u32) -> Result<Extension> 
             "--more-blocks for a run that did not end for want of blocks: {reason} (mend that, and begin a new run with --out DIR)"
         );
     }
-    let to = verdict::plan::last_look(design, from.saturating_add(more));
+    let to = verdict::looks::last_look(design, from.saturating_add(more));
     if to > MOST_BLOCKS {
         bail!(
             "more than {MOST_BLOCKS} blocks in all: {to} (at the most --more-blocks {})",
@@ -74,6 +74,6 @@ pub fn extend(run: &Run, judgement: &Judgement, more: u32) -> Result<Extension> 
         from,
         to,
         undecided,
-        error_rate: verdict::plan::error_rate(&longer),
+        error_rate: verdict::looks::error_rate(&longer),
     })
 }

@@ -1,7 +1,7 @@
 //! The CPU that a guest saw: noted in its facts, and refused where its figures would mislead.
 
 use machine::guest::Machine;
-use record::cpu::{Presence, fact_key, misleading_features};
+use plan::cpu::{Presence, fact_key, misleading_features};
 use record::evidence::Facts;
 
 /// The key of the fact that says which CPU the emulator was asked for.

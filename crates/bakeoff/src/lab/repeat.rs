@@ -97,8 +97,8 @@ fn blot(text: &str) -> String {
 mod tests {
     use std::path::Path;
 
+    use plan::Checks;
     use record::journal::Opening;
-    use record::plan::{self, Checks};
     use record::rundir::{TRIAL_VERSION, TrialRecord};
     use record::trial::{Trial, VoidReason};
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bakeoff::lab::{self, Lab, News};
+use bakeoff::lab::{self, Lab, LabEvent};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
@@ -15,14 +15,15 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use machine::clock::HostClock;
 use machine::emulator::{LEAST, Launch, Program};
 use machine::qemu::{Accel, BootFiles, Hardware, Qemu};
-use record::cpu::{CpuModel, fact_key, misleading_features};
+use plan::cpu::{CpuModel, fact_key, misleading_features};
+use plan::{Checks, Clock};
+use protocol::{FromAgent, Greeting, PROTOCOL};
 use record::evidence::{Facts, Sample};
 use record::journal::{self, Event, Opening};
 use record::load::{LoadResult, Second};
 use record::metric::{Direction, Figure, MetricSpec, Role};
-use record::plan::{self, Checks, Clock};
-use record::protocol::{self, FromAgent, Greeting, JobResult, PROTOCOL, Phase};
 use record::rundir::{self, RunDir};
+use record::trial::{JobResult, Phase};
 use record::trial::{Outcome, Void, VoidReason};
 use serde_json::{Value, json};
 
@@ -178,8 +179,8 @@ fn run_lab(run: &Path, machine: &Qemu) {
     let text = plan_text();
     let plan = plan::read("plan.toml", &text, Path::new(""), checks).unwrap();
     let interrupted = AtomicBool::new(false);
-    let show = |news: News<'_>| {
-        if let News::Record(_) = news {
+    let show = |event: LabEvent<'_>| {
+        if let LabEvent::Record(_) = event {
             interrupted.store(true, Ordering::Relaxed);
         }
     };

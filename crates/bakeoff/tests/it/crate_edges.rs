@@ -3,28 +3,41 @@
 use std::path::Path;
 
 /// What tests may use beyond that: the golden page shows a real judgement, and skips are one helper's.
-const TEST_ARROWS: [(&str, &str); 5] = [
+const TEST_ARROWS: [(&str, &str); 8] = [
     ("report", "verdict"),
+    ("verdict", "fixtures"),
+    ("report", "fixtures"),
     ("agent", "skip"),
     ("workload", "skip"),
     ("report", "skip"),
     ("bakeoff", "skip"),
+    ("bakeoff", "load"),
 ];
 
 /// What each room may use; a room that is missing here may not exist.
-const ARROWS: [(&str, &[&str]); 9] = [
-    ("record", &[]),
+const ARROWS: [(&str, &[&str]); 15] = [
+    ("input", &[]),
     ("skip", &[]),
-    ("load", &["record"]),
-    ("workload", &["record", "load"]),
-    ("agent", &["record", "load", "workload"]),
-    ("machine", &["record"]),
-    ("verdict", &["record"]),
-    ("report", &["record"]),
+    ("fixtures", &["plan", "record"]),
+    ("plan", &["input"]),
+    ("record", &["input", "plan"]),
+    ("protocol", &["input", "plan", "record"]),
+    ("load", &["input", "record"]),
+    ("workload", &["input", "plan", "record", "protocol", "load"]),
+    (
+        "agent",
+        &["input", "plan", "record", "protocol", "load", "workload"],
+    ),
+    ("machine", &["input", "plan", "record", "protocol"]),
+    ("verdict", &["input", "plan", "record"]),
+    ("report", &["input", "plan", "record"]),
+    ("import", &["input", "record"]),
+    ("load-cli", &["input", "record", "load", "report"]),
     (
         "bakeoff",
         &[
-            "record", "load", "workload", "agent", "machine", "verdict", "report",
+            "input", "plan", "record", "protocol", "load-cli", "workload", "agent", "machine",
+            "verdict", "report", "import",
         ],
     ),
 ];

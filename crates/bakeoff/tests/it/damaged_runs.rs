@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bakeoff::lab::Finish;
+use expect_test::expect;
 use machine::fake::Behaviour;
 use record::prng::SplitMix64;
 use record::rundir::{self, sha256};
@@ -71,10 +72,14 @@ fn rehash(files: &mut Files) {
     let Some(text) = files.get(journal).cloned() else {
         return;
     };
+    let plan = files.get(Path::new("plan.toml")).map(|text| sha256(text));
     let line = |line: &[u8]| -> Vec<u8> {
         let Ok(mut entry) = serde_json::from_slice::<Value>(line) else {
             return line.to_vec();
         };
+        if let (Some(hash), Some(plan)) = (entry.pointer_mut("/event/opened/inputs/plan"), &plan) {
+            *hash = plan.as_str().into();
+        }
         let Some(ended) = entry.pointer_mut("/event/ended") else {
             return line.to_vec();
         };
@@ -90,6 +95,69 @@ fn rehash(files: &mut Files) {
     };
     let lines: Vec<Vec<u8>> = text.split(|byte| *byte == b'\n').map(line).collect();
     files.insert(journal.into(), lines.join(&b'\n'));
+}
+
+/// What is said of a copy of the golden run `worse`, a block of which was run again, after its files were changed.
+fn said_of(change: impl Fn(&mut Files)) -> String {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/worse");
+    let mut files = Files::new();
+    read(&golden, Path::new(""), &mut files);
+    change(&mut files);
+    let dir = tempfile::tempdir().unwrap();
+    for (path, body) in &files {
+        let path = dir.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, body).unwrap();
+    }
+    match rundir::load(dir.path(), &workload::check) {
+        Ok(_) => "whole".into(),
+        Err(why) => why
+            .to_string()
+            .replace(&dir.path().display().to_string(), "DIR"),
+    }
+}
+
+fn change_journal(files: &mut Files, change: impl Fn(&[&str]) -> Vec<String>) {
+    let text = text_of(files, Path::new("journal.jsonl"));
+    let lines: Vec<&str> = text.lines().collect();
+    let changed = change(&lines).join("\n") + "\n";
+    files.insert("journal.jsonl".into(), changed.into_bytes());
+}
+
+fn without(files: &mut Files, mark: &str) {
+    change_journal(files, |lines| {
+        let kept = lines.iter().filter(|line| !line.contains(mark));
+        kept.map(|line| (*line).to_owned()).collect()
+    });
+}
+
+#[test]
+fn lines_that_are_gone_from_the_journal_or_stand_there_twice_are_missed() {
+    assert_eq!(said_of(|_| ()), "whole");
+    expect!["damaged journal: DIR/journal.jsonl: the end of trial 003 (arm new, web-static, block 2), attempt 1 is missing before line 15 (restore it from a copy, or begin a new run with --out DIR)"]
+        .assert_eq(&said_of(|files| without(files, "\"ended\":{\"trial\":{\"number\":3,")));
+    expect!["damaged journal: DIR/journal.jsonl: trial 005 (arm old, web-static, block 2) was measured as trial 004 already, and no line says that that one does not count: line 12 (restore it from a copy, or begin a new run with --out DIR)"]
+        .assert_eq(&said_of(|files| without(files, "\"invalidated\"")));
+    let twice = |files: &mut Files| {
+        change_journal(files, |lines| {
+            [lines, lines]
+                .concat()
+                .into_iter()
+                .map(String::from)
+                .collect()
+        });
+    };
+    expect!["damaged journal: DIR/journal.jsonl: opened twice: line 43 (restore it from a copy, or begin a new run with --out DIR)"]
+        .assert_eq(&said_of(twice));
+}
+
+#[test]
+fn a_plan_that_was_changed_after_the_run_is_refused() {
+    let wider = |files: &mut Files| {
+        let plan = text_of(files, Path::new("plan.toml")).replace("margin", "# margin");
+        files.insert("plan.toml".into(), plan.into_bytes());
+    };
+    expect!["the plan was changed after the run began: DIR/plan.toml (its SHA-256 was bd505f7d7383, is 5c9f7b33a772: put it back, or run the changed plan with --out DIR)"].assert_eq(&said_of(wider));
 }
 
 /// Where numbers and texts stand in JSON or TOML: after a colon, an equals sign, a comma or a bracket.
@@ -358,8 +426,8 @@ fn lost_and_damaged_evidence_is_told_once_and_the_verdict_stays() {
                 is not checked for those trials)";
     let after = judged(dir.path());
     assert_eq!(after.comparisons, before.comparisons);
-    let told: Vec<_> = after
-        .warnings
+    let warnings = report::warnings(&after);
+    let told: Vec<_> = warnings
         .iter()
         .filter(|one| one.contains("evidence"))
         .collect();
@@ -389,8 +457,8 @@ fn a_run_goes_on_without_the_evidence_of_earlier_trials() {
     assert_eq!(finish, Finish::Complete);
     let judgement = judged(dir.path());
     assert_eq!(judgement.comparisons[0].verdict, Verdict::Better);
-    let told = judgement
-        .warnings
+    let warnings = report::warnings(&judgement);
+    let told = warnings
         .iter()
         .filter(|one| one.contains("evidence is missing"));
     assert_eq!(told.count(), 1);

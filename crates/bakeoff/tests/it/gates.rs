@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use expect_test::expect;
 use machine::fake::Behaviour;
-use record::plan::{self, Checks};
+use plan::Checks;
 use serde_json::Value;
 
 use crate::simulated_lab::{PLAN, World};

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use expect_test::expect_file;
 use machine::fake::Behaviour;
-use record::plan::{self, Checks};
+use plan::Checks;
 use record::rundir::{self, TrialRecord, sha256};
 use serde_json::Value;
 
@@ -38,7 +38,9 @@ fn check(name: &str, make: impl Fn(&Path)) {
     }
     let run = rundir::load(&dir, &workload::check).unwrap();
     let judgement = verdict::judge(&run);
-    let mut json = serde_json::to_value(&judgement).unwrap();
+    let sentences = sentences(&serde_json::to_value(&judgement).unwrap(), "");
+    assert_eq!(sentences, Vec::<String>::new(), "only `report` makes them");
+    let mut json = report::json(&judgement);
     round(&mut json);
     let json = serde_json::to_string_pretty(&json).unwrap() + "\n";
     let expected = dir.join("expected");
@@ -47,6 +49,23 @@ fn check(name: &str, make: impl Fn(&Path)) {
     expect_file![expected.join("terminal.txt")]
         .assert_eq(&report::terminal(&run, &judgement, WIDTH));
     expect_file![expected.join("report.md")].assert_eq(&report::markdown(&run, &judgement));
+}
+
+/// Texts of others in a judgement: what a guest or a server said, and what journals before version 4 told.
+const QUOTED: [&str; 6] = ["fact", "values", "kernel", "server", "last", "text"];
+
+/// Strings of more than one word in the data of a judgement, but for those that it quotes.
+fn sentences(value: &Value, key: &str) -> Vec<String> {
+    match value {
+        _ if QUOTED.contains(&key) => Vec::new(),
+        Value::String(text) if text.contains(' ') => vec![format!("{key}: {text}")],
+        Value::Array(values) => values.iter().flat_map(|one| sentences(one, key)).collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .flat_map(|(key, one)| sentences(one, key))
+            .collect(),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
+    }
 }
 
 /// Rounds all numbers that are not whole.

@@ -18,6 +18,7 @@ use crate::simulated_lab::{World, judged, robbed, undecided};
 
 const RUN: &str = "## `bakeoff run --json`";
 const RUN_DIRECTORY: &str = "## `bakeoff judge DIR --json`";
+const LIST: &str = "## `bakeoff list --json`";
 const FIGURES: &str = "## `bakeoff judge FILE... --json`";
 
 /// The keys that a section documents.
@@ -246,11 +247,33 @@ fn every_key_of_judged_figures_is_documented() {
     ];
     for words in questions {
         let judged = judge(dir.path(), words);
-        assert_eq!(judged["version"], json!(1));
+        assert_eq!(judged["version"], json!(2));
         check(&judged, FIGURES, &mut seen);
     }
     assert_eq!(seen, documented(FIGURES), "documented, and never printed");
     let judged = judge(dir.path(), &["before"]);
     assert_eq!(judged["version"], json!(record::verdict::VERSION));
     check(&judged, RUN_DIRECTORY, &mut BTreeSet::new());
+}
+
+#[test]
+fn every_key_of_a_list_of_runs_is_documented() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = dir.path().join("runs");
+    let world = World::new(1.1, 0.002, &[]);
+    world.run(&runs.join("good"), |_| false).unwrap();
+    fs::create_dir(runs.join("bad")).unwrap();
+    fs::write(runs.join("bad/journal.jsonl"), "").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
+        .args(["list", "--json"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let mut seen = BTreeSet::new();
+    check(
+        &serde_json::from_slice(&output.stdout).unwrap(),
+        LIST,
+        &mut seen,
+    );
+    assert_eq!(seen, documented(LIST), "documented, and never printed");
 }

@@ -268,7 +268,7 @@ fn a_pull_request_gets_a_table_and_the_words() {
         |---|---|---|---|---|---|
         | throughput ↑ | new | worse | -10.49 % | [-11.45 %, -9.43 %] | 24 blocks |
 
-        - **worse**: new than old in throughput (requests/s), -10.49 % [-11.45 %, -9.43 %] - the whole confidence interval lies beyond the margin of 2 %; what ran second may differ by that alone (let a coin decide the order)
+        - **worse**: new than old in throughput (requests/s), -10.49 % [-11.45 %, -9.43 %] - the whole confidence interval lies beyond the margin of 2 %; what ran second may differ by that alone (draw the order at random)
 
         <details><summary>baseline: old (by its name; --baseline chooses another)</summary>
 
@@ -967,7 +967,7 @@ fn runs_that_do_not_measure_the_same_are_refused_in_one_line() {
     "#]]
     .assert_eq(&refused(&["before=runs/a", "after=runs/b"]));
     expect![[r#"
-        bakeoff: run directories and figures of other tools in one question: runs/a figures.csv (give either)
+        bakeoff: no such file or directory: figures.csv
     "#]]
     .assert_eq(&refused(&["runs/a", "figures.csv"]));
     expect![[r#"
@@ -978,5 +978,24 @@ fn runs_that_do_not_measure_the_same_are_refused_in_one_line() {
     assert!(
         said.contains("--margin with runs/a runs/b (leave it out"),
         "{said}"
+    );
+}
+
+#[test]
+fn a_folder_of_runs_and_a_run_that_is_nowhere_are_named() {
+    let run = |name: &'static str| [(name, "title = \"x\"\n")];
+    refuse(
+        &run("runs/monday/plan.toml"),
+        &["runs"],
+        &expect![[r#"
+        bakeoff: runs: run directories in it: monday (name one of them, or two)
+    "#]],
+    );
+    refuse(
+        &run("monday/plan.toml"),
+        &["before=monday", "after=tuesday"],
+        &expect![[r#"
+            bakeoff: no such file or directory: after=tuesday
+        "#]],
     );
 }

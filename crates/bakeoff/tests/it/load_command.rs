@@ -107,8 +107,7 @@ fn a_counted_run_adds_up_in_text() {
         connections.contains("4 asked for, at most 4 held"),
         "{connections}"
     );
-    let check =
-        "checked: GET /: status 200, 5 bytes, SHA-256 2cf24dba5fb0..., learnt from a first answer";
+    let check = "checked: GET /: status 200, 5 bytes, SHA-256 2cf24dba5fb0..., learnt from a first response";
     assert_eq!(line(&text, "checked"), check);
     for word in ["p50 ", "p99.99 ", "max ", "to "] {
         line(&text, word);
@@ -174,7 +173,7 @@ fn answers_that_become_wrong_are_faults() {
         line(&text, "requests"),
         "requests     20 planned = 0 ok + 20 wrong content + 0 unsent"
     );
-    line(&text, "no right answer");
+    line(&text, "no successful request");
 }
 
 #[test]
@@ -325,8 +324,8 @@ fn servers_that_are_not_there_or_not_right_are_refused() {
         &[&[&gone], &[&clock], &[place]],
         place,
         &expect![[r#"
-        bakeoff: wrong first answer to GET /gone: status is not 200: 404 (if that is right, say --expect-status 404)
-        bakeoff: answers differ from one another: GET /clock (check its status alone with --no-check-content)
+        bakeoff: wrong first response to GET /gone: status is not 200: 404 (if that is right, say --expect-status 404)
+        bakeoff: responses differ from one another: GET /clock (check its status alone with --no-check-content)
         bakeoff: URL: no scheme in the URL: HIDDEN (write http://HIDDEN)
     "#]],
     );
@@ -350,7 +349,7 @@ fn servers_that_are_not_there_or_not_right_are_refused() {
         &[&wrong, &[&url, "-c", "0"], &[&url, "-t", "0"]],
         place,
         &expect![[r#"
-            bakeoff: wrong first answer to GET /: length is not 6 bytes: 5 (look at --expect-length)
+            bakeoff: wrong first response to GET /: length is not 6 bytes: 5 (look at --expect-length)
             bakeoff: -c: too few connections: 0 (ask for at least 1)
             bakeoff: -t: too few client threads: 0 (ask for at least 1)
         "#]],
@@ -418,7 +417,7 @@ fn amounts_of_nothing_are_refused_together_before_anything_is_contacted() {
         --streams: too few streams: 0 (ask for at least 1)
         -d: window too short: 0s (measure for at least 1ms)
         --deadline: deadline too short: 0s (allow at least 1ms: below that the client's own timers decide what is late)
-        --rate: rate out of range: 0 (ask for more than 0 requests per second)
+        --rate: rate out of range: 0 (at least 0.001 per second, which is one in 1000 s)
         bakeoff: -n: too few requests: 0 (ask for at least 1)
     "#]],
     );
@@ -429,9 +428,15 @@ fn what_cannot_be_sent_or_written_is_refused_before_anything_is_contacted() {
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().to_str().unwrap();
     let missing = format!("{place}/none/x");
-    let cases: [&[&str]; 3] = [
+    let once = format!("{place}/once");
+    let again = format!(
+        "{place}/../{}/once",
+        dir.path().file_name().unwrap().display()
+    );
+    let cases: [&[&str]; 4] = [
         &[NOBODY, "-r", "1e12", "-d", "1s"],
         &[NOBODY, "--timeline", &missing, "--hdr", place],
+        &[NOBODY, "--timeline", &once, "--hdr", &again],
         &["http://a b/", "-X", "GE T", "-H", "A B: c"],
     ];
     check_refused(
@@ -441,15 +446,40 @@ fn what_cannot_be_sent_or_written_is_refused_before_anything_is_contacted() {
             bakeoff: --rate: rate out of range: 1000000000000 (at most 1000000 requests per second: 1000000 for each of 1 client threads, which is more than one can send)
             bakeoff: --hdr: cannot write HIDDEN: Is a directory (os error 21)
             --timeline: cannot write HIDDEN/none/x: No such file or directory (os error 2)
+            bakeoff: --timeline: same file as of --hdr (name two)
             bakeoff: URL: not a host and port: "a b" (write HOST or HOST:PORT)
             --header: not the name of a header field: "A B" (write it like Accept-Language)
         "#]],
     );
+    assert!(!dir.path().join("once").exists());
     check_refused(
         &[&[NOBODY, "-X", "GE T"]],
         NOTHING,
         &expect![[r#"
             bakeoff: -X: not a method: "GE T" (write it like GET or POST)
+        "#]],
+    );
+}
+
+#[test]
+fn loads_that_would_never_end_or_show_nothing_are_refused() {
+    let cases: [&[&str]; 5] = [
+        &[NOBODY, "-n", "10", "-r", "1e-9"],
+        &[NOBODY, "-r", "-5"],
+        &[NOBODY, "-r", "0.001", "-d", "1s"],
+        &[NOBODY, "--ramp", "rate=0.5..8/x2", "-d", "500ms"],
+        &[NOBODY, "-d", "721h", "--warmup", "99999999h"],
+    ];
+    check_refused(
+        &cases,
+        NOTHING,
+        &expect![[r#"
+            bakeoff: --rate: rate out of range: 1e-9 (at least 0.001 per second, which is one in 1000 s)
+            bakeoff: --rate: rate out of range: -5 (at least 0.001 per second, which is one in 1000 s)
+            bakeoff: --rate: rate too low for the window: 0.001 per second has none due in 1s (ask for at least 1.00, or measure longer with -d)
+            bakeoff: --rate: rate too low for the window: 0.5 per second has none due in 500ms (ask for at least 2.00, or measure longer with -d)
+            bakeoff: -d: window too long: 30days 1h (at most 30 days, of which the seconds take 2 GB of memory)
+            --warmup: warm-up too long: 11407years 8months 16days 8h 31m 12s (at most 30 days, of which the seconds take 2 GB of memory)
         "#]],
     );
 }
@@ -491,11 +521,24 @@ fn visitors_come_at_a_rate() {
     // Fifty visitors of three requests each; the last ones may go on after the window.
     assert!((50..=150).contains(&planned.as_u64().unwrap()), "{json}");
     assert_eq!(planned, ok);
+    let begun = run["result"]["sessions_begun"].as_u64().unwrap();
+    assert!((1..=50).contains(&begun), "{json}");
+    let ramp = ["--ramp", "rate=20..40/x2", "-d", "200ms", "-t", "1000"];
+    let text = said(&[&[&*server()][..], &script, &ramp].concat());
+    for words in [
+        "\n       20 visitors/s ",
+        "\n       40 visitors/s ",
+        "10 client threads (1000 asked for; each has a connection)",
+    ] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    assert!(!text.contains("requests/s"), "{text}");
 }
 
 #[test]
 fn options_that_do_not_go_together_are_refused_before_anything_is_contacted() {
-    let cases: [&[&str]; 4] = [
+    let cases: [&[&str]; 5] = [
+        &[NOBODY, "--secret-file", "/nonexistent"],
         &[
             NOBODY,
             "--http2",
@@ -522,6 +565,7 @@ fn options_that_do_not_go_together_are_refused_before_anything_is_contacted() {
         &cases,
         NOTHING,
         &expect![[r#"
+        bakeoff: --secret-file: no other host is to know it (give --coordinate or --worker as well)
         bakeoff: --http2: not over HTTP/2: --slow, --no-keepalive (leave that out, or go over HTTP/1.1)
         --insecure: nothing is encrypted over http:// (leave it out, or write https://)
         --no-resume: nothing is encrypted over http:// (leave it out, or write https://)

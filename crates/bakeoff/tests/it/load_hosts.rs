@@ -12,18 +12,18 @@ use serde_json::Value;
 use super::load_command::{check_refused, line, server};
 use expect_test::expect;
 
-/// A process that waits for a leader; killed when the test lets go of it.
-struct Follower {
+/// A process that waits for a coordinator; killed when the test lets go of it.
+struct Worker {
     process: Child,
     address: String,
-    /// Kept open, or the follower could not speak.
+    /// Kept open, or the worker could not speak.
     _errors: BufReader<ChildStderr>,
 }
 
-impl Follower {
+impl Worker {
     fn start(secret: &Path) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-            .args(["load", "--follow", "127.0.0.1:0", "--secret-file"])
+            .args(["load", "--worker", "127.0.0.1:0", "--secret-file"])
             .arg(secret)
             .stderr(Stdio::piped())
             .spawn()
@@ -47,15 +47,15 @@ impl Follower {
     }
 }
 
-impl Drop for Follower {
+impl Drop for Worker {
     fn drop(&mut self) {
         self.kill();
     }
 }
 
-/// Two followers and what all three know.
+/// Two workers and what all three know.
 struct Hosts {
-    followers: [Follower; 2],
+    workers: [Worker; 2],
     dir: tempfile::TempDir,
 }
 
@@ -65,14 +65,14 @@ impl Hosts {
         let secret = dir.path().join("secret");
         std::fs::write(&secret, "three processes on loopback\n").unwrap();
         Self {
-            followers: [Follower::start(&secret), Follower::start(&secret)],
+            workers: [Worker::start(&secret), Worker::start(&secret)],
             dir,
         }
     }
 
-    /// A leader of both.
-    fn leader(&self, words: &[&str]) -> Command {
-        let addresses = self.followers.each_ref().map(|each| each.address.clone());
+    /// A coordinator of both.
+    fn coordinator(&self, words: &[&str]) -> Command {
+        let addresses = self.workers.each_ref().map(|each| each.address.clone());
         let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
         command
             .args(["load", "--coordinate", &addresses.join(",")])
@@ -83,7 +83,7 @@ impl Hosts {
     }
 
     fn json(&self, words: &[&str]) -> Value {
-        let output = self.leader(words).arg("--json").output().unwrap();
+        let output = self.coordinator(words).arg("--json").output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{errors}");
         serde_json::from_slice(&output.stdout).unwrap()
@@ -103,7 +103,7 @@ fn histogram(result: &Value) -> Histogram<u64> {
 #[test]
 fn counts_add_up_and_percentiles_are_those_of_merged_histograms() {
     let hosts = Hosts::start();
-    // Followers serve one leader after the other.
+    // Workers serve one coordinator after the other.
     for (words, planned) in [
         (&["-n", "301", "-c", "6"][..], Some(301)),
         (&["-r", "300", "-d", "1s", "--warmup", "200ms"], Some(300)),
@@ -139,33 +139,33 @@ fn counts_add_up_and_percentiles_are_those_of_merged_histograms() {
     }
 }
 
-/// Starts a leader of an endless load and waits for its first second.
+/// Starts a coordinator of an endless load and waits for its first second.
 fn endless(hosts: &Hosts) -> (Child, BufReader<ChildStderr>) {
     let url = server();
     let words = [&*url, "-r", "200", "-d", "60s", "--warmup", "0s", "-c", "4"];
-    let mut leader = hosts
-        .leader(&words)
+    let mut coordinator = hosts
+        .coordinator(&words)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut errors = BufReader::new(leader.stderr.take().unwrap());
+    let mut errors = BufReader::new(coordinator.stderr.take().unwrap());
     let mut first = String::new();
     errors.read_line(&mut first).unwrap();
     assert!(first.starts_with("  1 s"), "{first}");
-    (leader, errors)
+    (coordinator, errors)
 }
 
 #[test]
-fn a_follower_that_is_lost_ends_the_load_and_is_told_first() {
+fn a_worker_that_is_lost_ends_the_load_and_is_told_first() {
     let mut hosts = Hosts::start();
-    let (leader, _errors) = endless(&hosts);
-    hosts.followers[1].kill();
-    let output = leader.wait_with_output().unwrap();
+    let (coordinator, _errors) = endless(&hosts);
+    hosts.workers[1].kill();
+    let output = coordinator.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let text = text(&output);
-    let lost = &hosts.followers[1].address;
-    let first = format!("WARNING: follower lost: {lost}: gone");
+    let lost = &hosts.workers[1].address;
+    let first = format!("WARNING: worker lost: {lost}: gone");
     assert!(text.starts_with(&first), "{text}");
     assert!(line(&text, &format!("host         {lost}")).contains("LOST"));
     let requests = line(&text, "requests");
@@ -175,14 +175,14 @@ fn a_follower_that_is_lost_ends_the_load_and_is_told_first() {
 }
 
 #[test]
-fn the_leader_ends_all_early_with_a_right_result() {
+fn the_coordinator_ends_all_early_with_a_right_result() {
     let hosts = Hosts::start();
-    let (leader, _errors) = endless(&hosts);
+    let (coordinator, _errors) = endless(&hosts);
     let kill = Command::new("kill")
-        .args(["-INT", &leader.id().to_string()])
+        .args(["-INT", &coordinator.id().to_string()])
         .status();
     assert!(kill.unwrap().success());
-    let output = leader.wait_with_output().unwrap();
+    let output = coordinator.wait_with_output().unwrap();
     let text = text(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     line(&text, "ended early");
@@ -202,22 +202,28 @@ fn the_leader_ends_all_early_with_a_right_result() {
     // What was due at the very end may not have found a free connection any more.
     assert!(planned == ok + unsent && ok > 0, "{requests}");
     assert_eq!(text.matches("start within").count(), 2);
-    // A leader that vanishes ends the load as well, and the followers are free again.
-    let (mut leader, _errors) = endless(&hosts);
-    leader.kill().unwrap();
-    leader.wait().unwrap();
+    // A coordinator that vanishes ends the load as well, and the workers are free again.
+    let (mut coordinator, _errors) = endless(&hosts);
+    coordinator.kill().unwrap();
+    coordinator.wait().unwrap();
     let json = hosts.json(&[&server(), "-n", "10", "-c", "2"]);
     assert_eq!(json["runs"][0]["result"]["ok"], 10);
 }
 
 #[test]
-fn a_leader_with_another_secret_is_refused() {
+fn a_coordinator_with_another_secret_is_refused() {
     let hosts = Hosts::start();
     std::fs::write(hosts.dir.path().join("secret"), "another secret altogether").unwrap();
-    let output = hosts.leader(&[&server(), "-n", "10"]).output().unwrap();
+    let output = hosts
+        .coordinator(&[&server(), "-n", "10"])
+        .output()
+        .unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(errors.contains("leader knows another secret"), "{errors}");
+    assert!(
+        errors.contains("coordinator knows another secret"),
+        "{errors}"
+    );
 }
 
 #[test]
@@ -250,10 +256,10 @@ fn what_hosts_have_no_part_in_is_refused_before_anything_is_contacted() {
     );
     for words in [
         &["--coordinate", "a:1", nobody][..],
-        &["--follow", "127.0.0.1:0"],
-        &["--follow", "127.0.0.1:0", "--secret-file", secret, nobody],
+        &["--worker", "127.0.0.1:0"],
+        &["--worker", "127.0.0.1:0", "--secret-file", secret, nobody],
         &[
-            "--follow",
+            "--worker",
             "127.0.0.1:0",
             "--secret-file",
             secret,
@@ -275,9 +281,9 @@ fn what_hosts_have_no_part_in_is_refused_before_anything_is_contacted() {
         let output = command.arg("load").args(words).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{words:?}");
     }
-    let follower = ["--follow", "127.0.0.1:0", "--secret-file", secret];
+    let worker = ["--worker", "127.0.0.1:0", "--secret-file", secret];
     check_refused(
-        &[&follower],
+        &[&worker],
         dir.path().to_str().unwrap(),
         &expect![[r#"
         bakeoff: --secret-file: secret too short: 5 characters in HIDDEN/secret (make one of 16 or more: head -c 24 /dev/urandom | base64)

@@ -374,7 +374,7 @@ fn with_json_standard_output_has_documented_lines_alone_and_progress_is_on_stand
             .collect()
     };
     let (lines, error) = json_lines(dir.path(), &["--timings"]);
-    let all = ["event", "rig", "timings", "verdict"].map(String::from);
+    let all = ["calibration", "event", "timings", "verdict"].map(String::from);
     assert_eq!(kinds(&lines), BTreeSet::from(all));
     assert!(
         error.contains("  block  1  trial 001  web-static"),
@@ -391,5 +391,39 @@ fn with_json_standard_output_has_documented_lines_alone_and_progress_is_on_stand
     assert!(
         error.contains("1 block more for an undecided run, 3 at the most"),
         "{error}"
+    );
+}
+
+#[test]
+fn a_program_of_ones_own_is_compared_under_two_values_of_a_sysctl() {
+    if !can_run() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    crate::compare_command::own_program(dir.path());
+    let words = "compare --sysctl net.core.somaxconn=128,4096 --max-blocks 2 -- ./mine ./input";
+    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
+        .args(words.split(' '))
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let run = dir.path().join("runs/compare-somaxconn-128-4096");
+    assert!(
+        dir.path()
+            .join("runs/compare-somaxconn-128-4096.toml")
+            .exists()
+    );
+    let run = rundir::load(&run, &workload::check).unwrap();
+    let measured = run
+        .attempts
+        .iter()
+        .filter(|one| matches!(one.outcome, Outcome::Measured(_)));
+    assert_eq!(measured.count(), 4);
+    assert!(
+        run.opening.inputs.contains_key("file mine"),
+        "{:?}",
+        run.opening.inputs
     );
 }

@@ -7,8 +7,10 @@
 
 mod bad_guests;
 mod bad_input;
+mod compare_command;
 mod crate_edges;
 mod damaged_runs;
+mod docs_samples;
 mod fuzz;
 mod gates;
 mod golden;

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use record::cpu::{fact_key, misleading_features};
+use plan::cpu::{fact_key, misleading_features};
 use record::journal::Accounting;
 use record::rundir::{self, Run};
 use record::trial::Outcome;

@@ -8,11 +8,11 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bakeoff::lab::{self, Finish, Lab, News, extend};
+use bakeoff::lab::{self, Finish, Lab, LabEvent, extend};
 use machine::fake::{Behaviour, FakeArm, FakeClock, FakeMachine};
+use plan::{Checks, Plan};
+use protocol::{Greeting, PROTOCOL};
 use record::journal::{self, Ending, Entry, Event, Opening};
-use record::plan::{self, Checks, Plan};
-use record::protocol::{Greeting, PROTOCOL};
 use record::rundir::{self, RunDir};
 use record::trial::{Outcome, VoidReason};
 use record::verdict::{Judgement, Verdict};
@@ -93,11 +93,11 @@ impl World {
         }
     }
 
-    fn opening() -> Opening {
+    fn opening(plan: &str) -> Opening {
         Opening {
             version: journal::VERSION,
             bakeoff: "test".into(),
-            inputs: BTreeMap::from([("plan".into(), rundir::sha256(PLAN.as_bytes()))]),
+            inputs: BTreeMap::from([("plan".into(), rundir::sha256(plan.as_bytes()))]),
             machine: "fake".into(),
             ns_per_instruction: None,
             host_cpus: None,
@@ -128,8 +128,8 @@ impl World {
     ) -> anyhow::Result<Finish> {
         let interrupted = AtomicBool::new(false);
         let entries = Cell::new(0);
-        let show = |news: News<'_>| {
-            if let News::Entry(_) = news {
+        let show = |event: LabEvent<'_>| {
+            if let LabEvent::Entry(_) = event {
                 entries.set(entries.get() + 1);
                 interrupted.fetch_or(interrupt(entries.get()), Ordering::Relaxed);
             }
@@ -150,7 +150,7 @@ impl World {
             extension: self.more_blocks.map(extend).transpose()?,
             show: &show,
         };
-        lab::run(&lab, Self::opening())
+        lab::run(&lab, Self::opening(text))
     }
 }
 
@@ -317,7 +317,7 @@ fn a_run_that_ended_undecided_goes_on_with_more_blocks_and_says_the_price() {
     let dir = tempfile::tempdir().unwrap();
     let world = undecided(dir.path());
     let before = judged(dir.path());
-    let said = &before.comparisons[0].reason;
+    let said = report::reason(&before.comparisons[0]);
     assert!(said.contains("bakeoff run PLAN --more-blocks "), "{said}");
     assert_eq!(world.run(dir.path(), |_| false).unwrap(), Finish::Complete);
     let run = rundir::load(dir.path(), &workload::check).unwrap();
@@ -348,10 +348,10 @@ fn a_run_that_ended_undecided_goes_on_with_more_blocks_and_says_the_price() {
     assert_eq!(then.pairs[..8], first.pairs, "what was measured stays");
     let priced = |one: &String| {
         one.contains(
-            "20 where the plan has 8 (a wrong verdict has a chance of at most 8.0 %, where",
+            "20 where the plan has 8 (a wrong verdict has a probability of at most 8.0 %, where",
         )
     };
-    assert!(after.warnings.iter().any(priced), "{:?}", after.warnings);
+    assert!(report::warnings(&after).iter().any(priced), "{after:?}");
     assert!((after.any_false - 0.08).abs() < 1e-6);
 }
 
@@ -421,7 +421,9 @@ pub(crate) fn robbed(trials: &[u32]) -> World {
 fn invalidated(dir: &Path) -> Vec<(u32, String)> {
     let entries = journal::read(&dir.join("journal.jsonl")).unwrap();
     let told = entries.into_iter().filter_map(|entry| match entry.event {
-        Event::Invalidated { block, reason, .. } => Some((block, reason)),
+        Event::Invalidated {
+            block, disturbance, ..
+        } => Some((block, report::disturbance(&disturbance))),
         _ => None,
     });
     told.collect()
@@ -450,8 +452,8 @@ fn a_block_from_which_the_hypervisor_stole_is_run_again_and_said_so() {
         "{:?}",
         comparison.pairs
     );
-    let warned = judgement
-        .setbacks
+    let setbacks = report::setbacks(&judgement);
+    let warned = setbacks
         .iter()
         .find(|setback| setback.contains("disturbed"));
     assert_eq!(
@@ -673,7 +675,7 @@ fn each_look_says_how_far_it_is() {
     let looks: Vec<String> = entries
         .iter()
         .filter_map(|entry| match &entry.event {
-            Event::Looked { lines, .. } => Some(lines.concat()),
+            Event::Looked { looks, .. } => Some(looks.iter().map(report::look).collect::<String>()),
             _ => None,
         })
         .collect();

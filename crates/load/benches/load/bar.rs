@@ -1,4 +1,5 @@
-//! What the own client alone is asked for: lateness, the stall test, slow lines, new connections, flat memory.
+//! What the own client alone is asked for: send delay, the stall test, slow lines, new connections,
+//! flat memory.
 
 use std::thread;
 use std::time::Duration;
@@ -177,8 +178,8 @@ fn open_connections(cage: &Cage, field: &Field, engine: Engine, rounds: u32) -> 
     })
 }
 
-/// The server stands still for a second in ten: of all requests at a constant rate those due in that second wait
-/// for its end, so the quantile `q` of latency is `freeze - (1 - q) * run`.
+/// The server stands still for a second in ten: of all requests at a constant rate those due in
+/// that second wait for its end, so the quantile `q` of latency is `freeze - (1 - q) * run`.
 fn stall(cage: &Cage, field: &Field) -> Result<Stall> {
     let part = Part {
         rate_per_s: Some(STALL_RATE_PER_S),
@@ -289,7 +290,8 @@ fn slow(cage: &Cage, field: &Field) -> Result<Slow> {
     let few = cage.run(&field.own_words(&few))?;
     let spent = cage.run(&field.own_words(&part))?;
     let result = result(&spent)?;
-    // From first byte to last: the wait for the first one is the server's and the connecting crowd's.
+    // From first byte to last: the wait for the first one is the server's and the connecting
+    // crowd's.
     let error = |share| result.speed_error_ppm.quantile_ns(share) as f64 / 1e6;
     Ok(Slow {
         clients: result.connections_held as u32,

@@ -1,4 +1,5 @@
-//! The own engine as a process of its own, so that its cost is counted like that of any other client.
+//! The own engine as a process of its own, so that its cost is counted like that of any other
+//! client.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -6,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use load::drive;
 use load::expect::Expect;
+use load::run;
 use load::schedule::{Arrivals, Schedule, Think};
 use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ pub(crate) const ROLE: &str = "client";
 pub(crate) struct Part {
     pub(crate) server: SocketAddr,
     pub(crate) path: String,
-    /// File with the right body.
+    /// File with the expected body.
     pub(crate) body: PathBuf,
     pub(crate) connections: u32,
     pub(crate) keep_alive: bool,
@@ -47,7 +48,7 @@ pub(crate) fn play(part: &str) -> Result<()> {
     let body = std::fs::read(&part.body)
         .with_context(|| format!("cannot read the right body: {}", part.body.display()))?;
     let traffic = part.traffic(body);
-    let result = drive::run(&traffic, &AtomicBool::new(false), &mut |_| {})?;
+    let result = run::run(&traffic, &AtomicBool::new(false), &mut |_| {})?;
     println!("{}", serde_json::to_string(&result)?);
     Ok(())
 }

@@ -25,7 +25,7 @@ impl File {
 pub(crate) enum Host {
     Nginx,
     /// The bench's own, which costs less than any client.
-    Lean,
+    Baseline,
 }
 
 /// One way to load a server.
@@ -49,7 +49,7 @@ const CLOSERS: &[Tool] = &[Tool::Epoll, Tool::Uring, Tool::Wrk, Tool::Ab, Tool::
 const FEW: &[Tool] = &[Tool::Epoll, Tool::Uring, Tool::Wrk];
 
 pub(crate) const SCENES: [Scene; 7] = [
-    // The server is the limit, and the client is woken for each answer.
+    // The server is the limit, and the client is woken for each response.
     Scene {
         title: "78 bytes, 64 connections, keep-alive",
         host: Host::Nginx,
@@ -63,7 +63,7 @@ pub(crate) const SCENES: [Scene; 7] = [
     // The client is the limit.
     Scene {
         title: "78 bytes, 64 connections, keep-alive, from a server that costs less than the client",
-        host: Host::Lean,
+        host: Host::Baseline,
         file: File::Tiny,
         connections: 64,
         keep_alive: true,

@@ -7,10 +7,10 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
+use crate::baseline::Baseline;
 use crate::child::Cage;
 use crate::client::{Engine, Part, ROLE};
 use crate::contest::{File, Host, Scene};
-use crate::lean::Lean;
 use crate::peers::Tool;
 use crate::server::Server;
 
@@ -19,7 +19,7 @@ const OWN_PEERS: &str = "target/bench-peers/bin";
 
 pub(crate) struct Field {
     pub(crate) server: Server,
-    lean: Lean,
+    baseline: Baseline,
     pub(crate) peers: Vec<Peer>,
     own: String,
 }
@@ -38,7 +38,7 @@ impl Field {
         let own = own.to_str().context("own path is not UTF-8")?.to_owned();
         let server = Server::start()?;
         let field = Self {
-            lean: Lean::start(&own, &server.file(File::Tiny.name()))?,
+            baseline: Baseline::start(&own, &server.file(File::Tiny.name()))?,
             server,
             peers: [Tool::Wrk, Tool::H2load, Tool::Ab, Tool::Oha]
                 .into_iter()
@@ -67,7 +67,7 @@ impl Field {
 
     /// The processes that serve.
     pub(crate) fn servers(&self) -> [u32; 2] {
-        [self.server.pid(), self.lean.pid()]
+        [self.server.pid(), self.baseline.pid()]
     }
 
     /// The command of a client for a scene; none for a client that is not here.
@@ -115,7 +115,7 @@ impl Field {
     fn address(&self, host: Host) -> SocketAddr {
         match host {
             Host::Nginx => self.server.address,
-            Host::Lean => self.lean.address,
+            Host::Baseline => self.baseline.address,
         }
     }
 

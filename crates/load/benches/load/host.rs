@@ -104,7 +104,8 @@ impl Glance {
     }
 }
 
-/// CPU time of a process, in seconds: fields 14 and 15 of proc(5)'s stat, after the name in parentheses.
+/// CPU time of a process, in seconds: fields 14 and 15 of proc(5)'s stat, after the name in
+/// parentheses.
 fn process_s(pid: u32) -> Result<f64> {
     let stat = read(&format!("/proc/{pid}/stat"))?;
     let (_, fields) = stat.rsplit_once(") ").context("a process has no name")?;

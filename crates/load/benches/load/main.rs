@@ -1,20 +1,22 @@
-//! The load generator beside its peers: same machine, same server, interleaved runs in random order.
+//! The load generator beside its peers: same machine, same server, interleaved runs in random
+//! order.
 //!
 //! ```text
-//! cargo bench -p load --bench load             measure everything, write docs/bench/load.md (make bench-load)
-//! cargo bench -p load --bench load -- --quick  one round of everything, shown and not kept
-//! cargo test  -p load --bench load             the bench's own parts, on a small server, without the peers
+//! cargo bench -p bakeoff-load --bench load             measure everything, write docs/bench/load.md (make bench-load)
+//! cargo bench -p bakeoff-load --bench load -- --quick  one round of everything, shown and not kept
+//! cargo test  -p bakeoff-load --bench load             the bench's own parts, on a small server, without the peers
 //! ```
-//! Every client is a child process, the own engine among them, so that all are counted in the same way. The
-//! server has CPU 0 for itself and the client CPU 1. It must never leave a server or a file behind.
+//! Every client is a child process, the own engine among them, so that all are counted in the same
+//! way. The server has CPU 0 for itself and the client CPU 1. It must never leave a server or a
+//! file behind.
 
 mod bar;
+mod baseline;
 mod child;
 mod client;
 mod contest;
 mod field;
 mod host;
-mod lean;
 mod page;
 mod peers;
 mod ratio;
@@ -37,7 +39,9 @@ fn main() -> Result<()> {
     let has = |word: &str| typed.iter().any(|each| each == word);
     match typed.first().map(String::as_str) {
         Some(client::ROLE) => client::play(typed.get(1).context("a client needs its part")?),
-        Some(lean::ROLE) => lean::play(typed.get(1).context("the lean server needs a file")?),
+        Some(baseline::ROLE) => {
+            baseline::play(typed.get(1).context("the baseline server needs a file")?)
+        }
         // Test runners ask for names; there is one test, and it has none.
         Some("--list") => Ok(()),
         Some(_) if has("--bench") && has("--quick") => {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use record::units::{show_bytes, significant};
+use input::units::{show_bytes, significant};
 
 use crate::bar::Bar;
 use crate::contest::Contest;
@@ -91,7 +91,7 @@ pub(crate) fn scene(text: &mut String, contest: &Contest) {
     let _ = write!(
         text,
         "\n## {}\n\n\
-         | client | CPU per request, us | in the kernel | ratio to wrk | requests/s per client core | requests/s | \
+         | client | CPU per request, µs | in the kernel | ratio to wrk | requests/s per client core | requests/s | \
          system calls per request | instructions per request | peak memory | failed |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
         contest.scene.title
@@ -132,7 +132,7 @@ fn own(text: &mut String, bar: &Bar) {
     let _ = write!(
         text,
         "\n## Open loop, 10,000 requests/s, 64 connections\n\n\
-         | client | CPUs | busy | lateness p50, us | p99, us | most, us |\n|---|---|---:|---:|---:|---:|\n"
+         | client | CPUs | busy | send delay p50, µs | p99, µs | most, µs |\n|---|---|---:|---:|---:|---:|\n"
     );
     for each in &bar.lateness {
         let _ = writeln!(
@@ -147,7 +147,7 @@ fn own(text: &mut String, bar: &Bar) {
         );
     }
     text.push_str(
-        "\nThe client is told that its CPUs are its own (`--own-cpus`), so it watches the clock for the last 150 us \
+        "\nThe client is told that its CPUs are its own (`--own-cpus`), so it watches the clock for the last 150 µs \
          before a request is due, and at this rate that is always.\n",
     );
     if let Some(stall) = &bar.stall {

@@ -11,8 +11,9 @@ pub(crate) struct Median {
 /// Least coverage of an interval, if there are rounds enough for it.
 const COVERAGE: f64 = 0.95;
 
-/// The median of `values` with its distribution-free interval (David and Nagaraja, Order Statistics, 7.1): the
-/// narrowest pair of order statistics that covers the true median with 95 %. Fewer than six values give their range.
+/// The median of `values` with its distribution-free interval (David and Nagaraja, Order
+/// Statistics, 7.1): the narrowest pair of order statistics that covers the true median with 95 %.
+/// Fewer than six values give their range.
 pub(crate) fn median(values: &[f64]) -> Median {
     assert!(!values.is_empty(), "a contest has a round");
     let mut sorted = values.to_vec();

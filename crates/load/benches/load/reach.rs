@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use record::units::significant;
+use input::units::significant;
 
 use crate::bar::Bar;
 use crate::contest::{Contest, Entry};
@@ -99,7 +99,7 @@ fn kernel_work(own: &Entry, wrk: &Entry, call_ns: f64) -> String {
     let (own_us, wrk_us) = (middle(&own.kernel_us), middle(&wrk.kernel_us));
     let floor = own_us / middle(&wrk.cpu_us);
     let mut text = format!(
-        "the kernel's part, mostly TCP: {} of {} us for bakeoff, {} of {} us for wrk; with no code of its own at \
+        "the kernel's part, mostly TCP: {} of {} µs for bakeoff, {} of {} µs for wrk; with no code of its own at \
          all bakeoff would reach {}",
         significant(own_us, 3),
         significant(middle(&own.cpu_us), 3),
@@ -111,7 +111,7 @@ fn kernel_work(own: &Entry, wrk: &Entry, call_ns: f64) -> String {
         let saved = wrk - own;
         let _ = write!(
             text,
-            "; entering the kernel {} times less saves {} us",
+            "; entering the kernel {} times less saves {} µs",
             significant(saved, 2),
             significant(saved * call_ns / 1e3, 2)
         );
@@ -165,8 +165,8 @@ fn calls(contest: &Contest) -> Vec<Row> {
                 },
             ),
             is_reached: calls.map(|calls| calls <= most),
-            cause: "calls are shared only by answers that wait together: a client that is faster than the server is \
-                    woken for each answer"
+            cause: "calls are shared only by responses that wait together: a client that is faster than the server is \
+                    woken for each response"
                 .into(),
         })
     };
@@ -177,10 +177,10 @@ fn lateness(bar: &Bar) -> Option<Row> {
     let quiet = bar.lateness.iter().filter(|each| each.busy <= 0.7);
     let best = quiet.min_by(|one, other| one.p99_us.total_cmp(&other.p99_us))?;
     Some(Row {
-        what: "lateness of sending, open loop",
-        reach: "p50 <= 5 us, p99 <= 50 us, core <= 70 % busy",
+        what: "send delay, open loop",
+        reach: "p50 <= 5 µs, p99 <= 50 µs, core <= 70 % busy",
         figure: format!(
-            "p50 {} us, p99 {} us, {} % busy ({}, CPUs {})",
+            "p50 {} µs, p99 {} µs, {} % busy ({}, CPUs {})",
             significant(best.p50_us, 3),
             significant(best.p99_us, 3),
             percent(best.busy),
@@ -216,7 +216,7 @@ fn slow(bar: &Bar) -> Option<Row> {
         what: "slow clients at 28.8, 33.6 and 56 kbit/s",
         reach: "10,000 per core, rate error <= 2 %, <= 4 KiB user memory each",
         figure: format!(
-            "{} at once, {} answers, {} failed; rate error p50 {} %, p99 {} %, most {} %; {} bytes each; \
+            "{} at once, {} responses, {} failed; rate error p50 {} %, p99 {} %, most {} %; {} bytes each; \
              {} s of CPU",
             slow.clients,
             slow.answers,
@@ -233,7 +233,7 @@ fn slow(bar: &Bar) -> Option<Row> {
                 && slow.p99_error <= 0.02
                 && slow.bytes_per_client <= 4096.0,
         ),
-        cause: "from the first byte of an answer to its last; a late timer or a server without bytes to send"
+        cause: "from the first byte of a response to its last; a late timer or a server without bytes to send"
             .into(),
     })
 }
@@ -250,7 +250,7 @@ fn opening(bar: &Bar) -> Vec<Row> {
         ),
         is_reached: Some(each.per_cpu_s >= 60_000.0),
         cause: format!(
-            "{} of {} us per connection are the kernel's: socket, handshake, both halves' closing; on loopback the \
+            "{} of {} µs per connection are the kernel's: socket, handshake, both halves' closing; on loopback the \
              client's calls also run the server's side of the handshake",
             significant(each.kernel_us, 3),
             significant(1e6 / each.per_cpu_s, 3)

@@ -1,4 +1,5 @@
-//! The runs: rounds of all clients in random order, then the extra runs that would disturb a measured one.
+//! The runs: rounds of all clients in random order, then the extra runs that would disturb a
+//! measured one.
 
 use std::process::Command;
 use std::time::Duration;
@@ -99,8 +100,8 @@ fn read(tool: Tool, said: &str) -> Result<Count> {
     Ok(count)
 }
 
-/// System calls per request: counted by the kernel's own trace point where `perf` may, which costs the client
-/// little, else by `strace`, which slows it.
+/// System calls per request: counted by the kernel's own trace point where `perf` may, which costs
+/// the client little, else by `strace`, which slows it.
 fn count_calls(cage: &Cage, field: &Field, scene: &Scene, tool: Tool) -> Result<Option<f64>> {
     let place = field.server.file("calls");
     let log = place.to_str().context("temporary path is not UTF-8")?;
@@ -156,14 +157,16 @@ pub(crate) fn perf_total(text: &str) -> Option<u64> {
     line.split(',').next()?.parse().ok()
 }
 
-/// The count in the last line of `strace -c`: share, seconds, microseconds per call, calls, perhaps errors.
+/// The count in the last line of `strace -c`: share, seconds, microseconds per call, calls, perhaps
+/// errors.
 pub(crate) fn strace_total(text: &str) -> Option<u64> {
     let line = text.lines().rfind(|line| line.ends_with(" total"))?;
     line.split_whitespace().nth(3)?.parse().ok()
 }
 
-/// Instructions in user space per request, from two runs of different length so that starting up cancels out.
-/// Clients that valgrind cannot run, or whose thousands of requests it stretches too far, have none.
+/// Instructions in user space per request, from two runs of different length so that starting up
+/// cancels out. Clients that valgrind cannot run, or whose thousands of requests it stretches too
+/// far, have none.
 fn count_instructions(
     cage: &Cage,
     field: &Field,

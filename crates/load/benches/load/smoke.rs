@@ -55,7 +55,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Serves one right answer after the other; its thread ends with the process.
+/// Serves one successful response after the other; its thread ends with the process.
 fn small_server() -> Result<std::net::SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
@@ -178,8 +178,8 @@ fn counters_are_found_in_their_logs() -> Result<()> {
 }
 
 fn an_interval_leaves_out_what_chance_may() -> Result<()> {
-    // Tables of the sign test: at 95 %, 5 values reach no interval, 6 have their range, 10 the second and the
-    // ninth, 20 the sixth and the fifteenth.
+    // Tables of the sign test: at 95 %, 5 values reach no interval, 6 have their range, 10 the
+    // second and the ninth, 20 the sixth and the fifteenth.
     for (count, low, high) in [(1, 1, 1), (5, 1, 5), (6, 1, 6), (10, 2, 9), (20, 6, 15)] {
         let values: Vec<f64> = (1..=count).rev().map(f64::from).collect();
         let seen = ratio::median(&values);

@@ -6,13 +6,13 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use load::drive;
 use load::expect::Expect;
+use load::run;
 use load::traffic::{End, EngineChoice, Exchange, Mix, Traffic};
 use record::load::{Fault, LoadResult};
 
 use crate::server::{
-    self, BODY, PATIENCE, Server, answer, last_answer, reset_after, serve_rightly,
+    self, BODY, PATIENCE, Server, reset_after, respond, respond_and_close, serve_correctly,
     wait_for_request, wait_until,
 };
 
@@ -31,7 +31,7 @@ fn traffic_on(server: SocketAddr) -> Traffic {
 }
 
 fn run(traffic: &Traffic) -> LoadResult {
-    let result = drive::run(traffic, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    let result = run::run(traffic, &AtomicBool::new(false), &mut |_| {}).unwrap();
     assert_eq!(
         result.planned,
         result.ok + result.unsent + result.fault_count()
@@ -40,7 +40,8 @@ fn run(traffic: &Traffic) -> LoadResult {
     result
 }
 
-/// Every request fails in the same way, and the server sees each of them on a connection of its own.
+/// Every request fails in the same way, and the server sees each of them on a connection of its
+/// own.
 fn check(serve: fn(TcpStream), fault: Fault) {
     for engine in ENGINES {
         let server = Server::start(serve);
@@ -57,8 +58,8 @@ fn check(serve: fn(TcpStream), fault: Fault) {
     }
 }
 
-/// Every request is given up at its deadline. How far it has come by then depends on how busy the machine is; that a
-/// deadline is called by that is shown in simulated time.
+/// Every request is given up at its deadline. How far it has come by then depends on how busy the
+/// machine is; that a deadline is called by that is shown in simulated time.
 fn check_time_out(serve: fn(TcpStream)) {
     for engine in ENGINES {
         let server = Server::start(serve);
@@ -85,8 +86,8 @@ fn head(length: usize) -> String {
 }
 
 #[test]
-fn a_server_that_answers_rightly_gets_no_faults() {
-    let server = Server::start(serve_rightly);
+fn a_correct_server_gets_no_faults() {
+    let server = Server::start(serve_correctly);
     let result = run(&traffic_on(server.address));
     assert_eq!(result.faults, BTreeMap::new());
     assert_eq!((result.ok, result.body_bytes), (40, 40 * BODY.len() as u64));
@@ -134,7 +135,7 @@ fn a_close_amid_the_body_is_counted() {
 }
 
 #[test]
-fn a_close_without_an_answer_is_counted() {
+fn a_close_without_a_response_is_counted() {
     check(
         |mut stream| {
             wait_for_request(&mut stream);
@@ -148,7 +149,7 @@ fn a_short_body_is_counted() {
     check(
         |mut stream| {
             wait_for_request(&mut stream);
-            last_answer(&mut stream, &BODY[..5]);
+            respond_and_close(&mut stream, &BODY[..5]);
         },
         Fault::BadLength,
     );
@@ -189,7 +190,7 @@ fn wrong_bytes_of_the_right_length_are_counted() {
             let mut wrong = BODY.to_vec();
             wrong[7] ^= 1;
             wait_for_request(&mut stream);
-            last_answer(&mut stream, &wrong);
+            respond_and_close(&mut stream, &wrong);
         },
         Fault::BadContent,
     );
@@ -236,10 +237,10 @@ fn more_bytes_than_announced_are_counted() {
 }
 
 #[test]
-fn a_server_that_answers_and_closes_has_served() {
+fn a_server_that_responds_and_closes_has_served() {
     let server = Server::start(|mut stream| {
         wait_for_request(&mut stream);
-        last_answer(&mut stream, BODY);
+        respond_and_close(&mut stream, BODY);
     });
     for (keep_alive, engine) in [true, false]
         .map(|keep| ENGINES.map(|engine| (keep, engine)))
@@ -262,7 +263,7 @@ fn a_server_that_answers_and_closes_has_served() {
 fn a_server_that_closes_kept_connections_is_asked_again() {
     let server = Server::start(|mut stream| {
         wait_for_request(&mut stream);
-        answer(&mut stream, BODY);
+        respond(&mut stream, BODY);
     });
     for engine in ENGINES {
         let traffic = Traffic {
@@ -300,7 +301,7 @@ fn a_full_backlog_times_out_in_connecting() {
 
 #[test]
 fn clients_that_run_out_of_ports_blame_themselves() {
-    let server = Server::start(serve_rightly);
+    let server = Server::start(serve_correctly);
     // An address that this machine does not have.
     let traffic = Traffic {
         sources: vec!["192.0.2.1".parse().unwrap()],
@@ -320,7 +321,7 @@ fn run_until(traffic: &Traffic, holds: impl FnMut() -> bool + Send) -> LoadResul
             wait_until(holds);
             stop.store(true, Ordering::SeqCst);
         });
-        drive::run(traffic, &stop, &mut |_| {}).unwrap()
+        run::run(traffic, &stop, &mut |_| {}).unwrap()
     })
 }
 
@@ -329,7 +330,7 @@ fn a_run_that_the_user_ends_is_right_for_its_time() {
     static ANSWERED: AtomicU64 = AtomicU64::new(0);
     let server = Server::start(|mut stream| {
         while wait_for_request(&mut stream) {
-            answer(&mut stream, BODY);
+            respond(&mut stream, BODY);
             ANSWERED.fetch_add(1, Ordering::SeqCst);
         }
     });
@@ -341,7 +342,7 @@ fn a_run_that_the_user_ends_is_right_for_its_time() {
     assert!(result.window_ns < PATIENCE.as_nanos() as u64);
     assert_eq!(result.planned, result.ok);
     assert!(result.ok + result.withdrawn >= 96, "{result:?}");
-    // The answers to the last four requests came when the window was closed.
+    // The responses to the last four requests came when the window was closed.
     let shown: u64 = result.timeline.iter().map(|second| second.ok).sum();
     assert!(result.ok - 4 <= shown && shown <= result.ok);
 }

@@ -13,14 +13,14 @@ use h2::{Reason, RecvStream};
 use http::{Request, Response};
 use load::expect::Expect;
 use load::schedule::{Arrivals, Schedule, Think};
-use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
-use load::{drive, http2};
+use load::traffic::{End, EngineChoice, Exchange, Mix, Protocol, Traffic};
+use load::{http2, run};
 use record::load::{Fault, LoadResult};
 use tokio::task::LocalSet;
 
 use crate::server::{PATIENCE, wait_until};
 
-/// A server that answers by path; connections accepted and requests taken so far.
+/// A server that responses by path; connections accepted and requests taken so far.
 struct Server {
     address: SocketAddr,
     accepted: Arc<AtomicU64>,
@@ -31,7 +31,7 @@ struct Server {
 #[derive(Debug, Clone, Copy)]
 enum After {
     Nothing,
-    /// Says goodbye in order, and answers what is under way.
+    /// Says goodbye in order, and responses what is under way.
     Goodbye(u64),
     /// Ends it as if something had broken.
     Abort(u64),
@@ -126,30 +126,21 @@ async fn answer(mut request: Request<RecvStream>, mut respond: SendResponse<Byte
 
 fn traffic(server: SocketAddr, paths: &[&str]) -> Traffic {
     let exchange = |path: &&str| Exchange::get(*path, Expect::body(*b"hello"));
+    let mix = Mix::Round(paths.iter().map(exchange).collect());
     Traffic {
-        server,
         host: "bake.test".into(),
         protocol: Protocol::Http2 { streams: 4 },
-        tls: None,
-        mix: Mix::Round(paths.iter().map(exchange).collect()),
-        schedule: Schedule::Closed { think: Think::NONE },
         connections: 2,
-        keep_alive: true,
-        sources: Vec::new(),
-        bits_per_s: Vec::new(),
-        threads: 1,
         deadline: PATIENCE,
-        warmup: Duration::ZERO,
         end: End::Count(80),
         seed: 7,
         engine: EngineChoice::Fastest,
-        stamps: false,
-        cpus: Cpus::Shared,
+        ..Traffic::plain(server, mix)
     }
 }
 
 fn run(traffic: &Traffic) -> LoadResult {
-    drive::run(traffic, &AtomicBool::new(false), &mut |_| {}).unwrap()
+    run::run(traffic, &AtomicBool::new(false), &mut |_| {}).unwrap()
 }
 
 /// Eighty requests for a path, and what became of all of them.
@@ -270,7 +261,7 @@ fn who_does_not_speak_it_is_found_out() {
             let mut stream = stream.unwrap();
             let _ = stream.read(&mut [0; 1024]);
             let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
-            // Closing could overtake the answer.
+            // Closing could overtake the response.
             held.push(stream);
         }
     });
@@ -321,7 +312,8 @@ fn an_open_loop_plans_each_request_and_counts_what_was_not_sent() {
             Arrivals::Constant => assert_eq!(result.planned, 200),
             Arrivals::Poisson => assert!((140..260).contains(&result.planned), "{result:?}"),
         }
-        // Each of the eight seats is held until a deadline, and the next request has little time left.
+        // Each of the eight seats is held until a deadline, and the next request has little time
+        // left.
         let silent = Traffic {
             mix: Mix::Round(vec![Exchange::get("/silent", Expect::status(200))]),
             deadline: Duration::from_millis(300),
@@ -377,7 +369,7 @@ fn run_until(server: &Server, taken: u64, (path, schedule): (&str, Schedule)) ->
             wait_until(|| server.taken.load(Ordering::SeqCst) >= taken);
             stop.store(true, Ordering::SeqCst);
         });
-        drive::run(&endless, &stop, &mut |_| {}).unwrap()
+        run::run(&endless, &stop, &mut |_| {}).unwrap()
     });
     assert!(result.window_ns < PATIENCE.as_nanos() as u64);
     assert_eq!(
@@ -388,7 +380,7 @@ fn run_until(server: &Server, taken: u64, (path, schedule): (&str, Schedule)) ->
 }
 
 #[test]
-fn a_body_is_sent_and_a_first_answer_can_be_had() {
+fn a_body_is_sent_and_a_first_response_can_be_had() {
     let server = serve(After::Nothing);
     let long: Vec<u8> = (0..200_000_u32).map(|index| (index % 251) as u8).collect();
     let echo = Exchange {
@@ -396,14 +388,14 @@ fn a_body_is_sent_and_a_first_answer_can_be_had() {
         body: long.clone(),
         ..Exchange::get("/echo", Expect::body(long.clone()))
     };
-    let site = http2::ask::Site {
+    let probed = http2::probe::Server {
         server: server.address,
         host: "bake.test",
         tls: None,
         patience: PATIENCE,
         limit_bytes: 1 << 20,
     };
-    let answer = http2::ask::ask(site, &echo).unwrap();
+    let answer = http2::probe::request(probed, &echo).unwrap();
     assert_eq!((answer.status, answer.body == long), (200, true));
     let post = Traffic {
         mix: Mix::Round(vec![echo]),
@@ -422,7 +414,7 @@ fn a_body_is_sent_and_a_first_answer_can_be_had() {
 fn what_it_has_no_part_in_is_refused() {
     let base = traffic("127.0.0.1:1".parse().unwrap(), &["/"]);
     let refused = |traffic: &Traffic| {
-        let error = drive::run(traffic, &AtomicBool::new(false), &mut |_| {});
+        let error = run::run(traffic, &AtomicBool::new(false), &mut |_| {});
         error.unwrap_err().to_string()
     };
     let slow = Traffic {

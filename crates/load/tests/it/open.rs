@@ -1,4 +1,5 @@
-//! Open loops: planned instants, stalls and lateness, against servers whose behaviour is known.
+//! Open loops: scheduled send times, stalls and send delay, against servers whose behaviour is
+//! known.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -8,40 +9,34 @@ use std::time::{Duration, Instant};
 
 use load::expect::Expect;
 use load::schedule::{Arrivals, Schedule, Think};
-use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
-use load::{blame, clock, drive};
+use load::traffic::{End, EngineChoice, Exchange, Mix, Traffic};
+use load::{client_limits, clock, run};
 use record::load::LoadResult;
 
-use crate::server::{BODY, PATIENCE, Server, answer, serve_rightly, wait_for_request, wait_until};
+use crate::server::{
+    BODY, PATIENCE, Server, respond, serve_correctly, wait_for_request, wait_until,
+};
 
 fn traffic_on(server: &Server, rate_per_s: f64) -> Traffic {
+    let mix = Mix::Round(vec![Exchange::get("/page", Expect::body(BODY))]);
     Traffic {
-        server: server.address,
         host: "test".into(),
-        protocol: Protocol::Http1,
-        tls: None,
-        mix: Mix::Round(vec![Exchange::get("/page", Expect::body(BODY))]),
         schedule: Schedule::Open {
             rate_per_s,
             arrivals: Arrivals::Constant,
         },
         connections: 4,
-        keep_alive: true,
-        sources: Vec::new(),
-        bits_per_s: Vec::new(),
-        threads: 1,
         deadline: PATIENCE,
         warmup: Duration::from_millis(100),
         end: End::After(Duration::from_secs(2)),
         seed: 7,
         engine: EngineChoice::Fastest,
-        stamps: false,
-        cpus: Cpus::Shared,
+        ..Traffic::plain(server.address, mix)
     }
 }
 
 fn run(traffic: &Traffic) -> LoadResult {
-    let result = drive::run(traffic, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    let result = run::run(traffic, &AtomicBool::new(false), &mut |_| {}).unwrap();
     assert_eq!(
         result.planned,
         result.ok + result.unsent + result.fault_count()
@@ -51,7 +46,7 @@ fn run(traffic: &Traffic) -> LoadResult {
 
 #[test]
 fn the_kernel_stamps_a_sample_of_what_comes() {
-    let server = Server::start(serve_rightly);
+    let server = Server::start(serve_correctly);
     let traffic = Traffic {
         engine: EngineChoice::Epoll,
         stamps: true,
@@ -71,7 +66,7 @@ fn the_kernel_stamps_a_sample_of_what_comes() {
 
 #[test]
 fn the_rate_is_kept_to_the_request() {
-    let server = Server::start(serve_rightly);
+    let server = Server::start(serve_correctly);
     for threads in [1, 2] {
         let traffic = Traffic {
             threads,
@@ -94,7 +89,7 @@ fn a_server_that_stalls_pays_for_every_request_that_it_kept_waiting() {
             while STALLS.load(Ordering::SeqCst) {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            answer(&mut stream, BODY);
+            respond(&mut stream, BODY);
         }
     });
     let traffic = Traffic {
@@ -111,14 +106,15 @@ fn a_server_that_stalls_pays_for_every_request_that_it_kept_waiting() {
         run(&traffic)
     });
     assert_eq!((result.planned, result.ok), (250, 250));
-    // However late the stall ends, at least the requests of the first 200 ms have waited 100 ms: a closed loop would
-    // have seen four slow ones. How long they wait exactly is told in simulated time.
+    // However late the stall ends, at least the requests of the first 200 ms have waited 100 ms: a
+    // closed loop would have seen four slow ones. How long they wait exactly is told in simulated
+    // time.
     assert!(result.latency.quantile_ns(1.0 - 100.0 / 250.0) >= 100_000_000);
     assert!(result.latency.max_ns() >= 290_000_000);
 }
 
 #[test]
-fn answers_after_the_window_are_no_throughput_of_it() {
+fn responses_after_the_window_are_no_throughput_of_it() {
     static ASKED: AtomicU64 = AtomicU64::new(0);
     static STALLS: AtomicBool = AtomicBool::new(true);
     // Two hundred requests are answered at once, all others when the window is over.
@@ -128,7 +124,7 @@ fn answers_after_the_window_are_no_throughput_of_it() {
             while number >= 200 && STALLS.load(Ordering::SeqCst) {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            answer(&mut stream, BODY);
+            respond(&mut stream, BODY);
         }
     });
     let traffic = Traffic {
@@ -143,7 +139,7 @@ fn answers_after_the_window_are_no_throughput_of_it() {
             STALLS.store(false, Ordering::SeqCst);
         });
         let stop = AtomicBool::new(false);
-        drive::run_at(&traffic, start_ns, &stop, &mut |_| {}).unwrap()
+        run::run_at(&traffic, start_ns, &stop, &mut |_| {}).unwrap()
     });
     assert_eq!((result.planned, result.ok), (500, 500));
     let in_window = result.ok_in_window.unwrap();
@@ -153,7 +149,7 @@ fn answers_after_the_window_are_no_throughput_of_it() {
         (0, 500 - in_window)
     );
     assert!(result.ok_per_s() <= 400.0);
-    assert!(blame::falls_behind(&result, &traffic));
+    assert!(client_limits::falls_behind(&result, &traffic));
 }
 
 #[test]
@@ -173,7 +169,7 @@ fn what_nobody_could_send_is_counted_as_unsent() {
 
 #[test]
 fn thinking_clients_rest_between_requests() {
-    let server = Server::start(serve_rightly);
+    let server = Server::start(serve_correctly);
     let traffic = Traffic {
         schedule: Schedule::Closed {
             think: Think::always(Duration::from_millis(50)),
@@ -194,7 +190,7 @@ fn thinking_clients_rest_between_requests() {
 fn a_weighted_mix_keeps_its_weights() {
     let server = Server::start(|mut stream| {
         while wait_for_request(&mut stream) {
-            answer(&mut stream, BODY);
+            respond(&mut stream, BODY);
         }
     });
     let exchange = |body: &[u8]| Exchange::get("/page", Expect::body(body));
@@ -218,7 +214,7 @@ fn slow_lines_are_never_faster_than_they_can_be() {
     static PAGE: [u8; 30_000] = [b'x'; 30_000];
     let server = Server::start(|mut stream| {
         while wait_for_request(&mut stream) {
-            answer(&mut stream, &PAGE);
+            respond(&mut stream, &PAGE);
         }
     });
     let traffic = Traffic {
@@ -233,8 +229,8 @@ fn slow_lines_are_never_faster_than_they_can_be() {
     let result = run(&traffic);
     assert_eq!(result.ok, 6);
     assert_eq!(result.speed_error_ppm.count(), 6);
-    // 30 kB and a head of 40 bytes at 50 kB/s and at 100 kB/s; half of the clients each. A line never brings them
-    // sooner; that it brings them no later is told in simulated time.
+    // 30 kB and a head of 40 bytes at 50 kB/s and at 100 kB/s; half of the clients each. A line
+    // never brings them sooner; that it brings them no later is told in simulated time.
     let (fast_ms, slow_ms) = (
         result.latency.quantile_ns(0.5) / 1_000_000,
         result.latency.max_ns() / 1_000_000,
@@ -250,7 +246,7 @@ fn connections_come_from_many_addresses() {
         SEEN.lock()
             .unwrap()
             .insert(stream.peer_addr().unwrap().ip());
-        serve_rightly(stream);
+        serve_correctly(stream);
     });
     let sources: Vec<IpAddr> = (1..=4)
         .map(|last| IpAddr::from([127, 0, 0, last]))

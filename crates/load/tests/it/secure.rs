@@ -5,13 +5,11 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
-use load::drive;
 use load::expect::Expect;
-use load::schedule::{Schedule, Think};
+use load::run;
 use load::tls::{Tls, Trust};
-use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
+use load::traffic::{End, EngineChoice, Exchange, Mix, Traffic};
 use record::load::{Fault, LoadResult};
 use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
@@ -93,27 +91,18 @@ fn body() -> Vec<u8> {
 }
 
 fn run(server: &Secure, keep_alive: bool, tls: Tls) -> LoadResult {
+    let mix = Mix::Round(vec![Exchange::get("/page", Expect::body(body()))]);
     let traffic = Traffic {
-        server: server.address,
         host: "bake.test".into(),
-        protocol: Protocol::Http1,
         tls: Some(tls),
-        mix: Mix::Round(vec![Exchange::get("/page", Expect::body(body()))]),
-        schedule: Schedule::Closed { think: Think::NONE },
         connections: 2,
         keep_alive,
-        sources: Vec::new(),
-        bits_per_s: Vec::new(),
-        threads: 1,
-        deadline: Duration::from_secs(60),
-        warmup: Duration::ZERO,
         end: End::Count(12),
         seed: 7,
         engine: EngineChoice::Fastest,
-        stamps: false,
-        cpus: Cpus::Shared,
+        ..Traffic::plain(server.address, mix)
     };
-    drive::run(&traffic, &AtomicBool::new(false), &mut |_| {}).unwrap()
+    run::run(&traffic, &AtomicBool::new(false), &mut |_| {}).unwrap()
 }
 
 fn tls(server: &Secure, name: &str, resumption: bool) -> Tls {
@@ -125,7 +114,7 @@ fn tls(server: &Secure, name: &str, resumption: bool) -> Tls {
 }
 
 #[test]
-fn encrypted_answers_are_checked_like_others() {
+fn encrypted_responses_are_checked_like_others() {
     let server = serve();
     let result = run(&server, true, tls(&server, "bake.test", true));
     assert_eq!(
@@ -160,7 +149,7 @@ fn a_server_that_cannot_prove_its_name_is_a_connection_that_failed() {
     let result = run(&server, true, tls(&server, "other.test", true));
     assert_eq!(result.faults, BTreeMap::from([(Fault::ConnectFailed, 12)]));
     let gullible = Tls {
-        trust: Trust::Anything,
+        trust: Trust::Any,
         ..tls(&server, "other.test", true)
     };
     assert_eq!(run(&server, true, gullible).ok, 12);

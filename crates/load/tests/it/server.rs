@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What a right answer holds.
+/// What a successful response holds.
 pub const BODY: &[u8] = b"twenty bytes of text";
 
-/// Deadlines and waits that only end a hang: no answer takes so long, however busy the machine is.
+/// Deadlines and waits that only end a hang: no response takes so long, however busy the machine
+/// is.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits for something that is sure to come.
@@ -86,28 +87,28 @@ pub fn wait_for_request(stream: &mut TcpStream) -> bool {
     true
 }
 
-/// Answers all requests of a connection.
-pub fn serve_rightly(mut stream: TcpStream) {
+/// Responses all requests of a connection.
+pub fn serve_correctly(mut stream: TcpStream) {
     while wait_for_request(&mut stream) {
-        answer(&mut stream, BODY);
+        respond(&mut stream, BODY);
     }
 }
 
-/// Sends a right answer with this body.
-pub fn answer(stream: &mut TcpStream, body: &[u8]) {
+/// Sends a successful response with this body.
+pub fn respond(stream: &mut TcpStream, body: &[u8]) {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
     let _ = stream.write_all(&[head.as_bytes(), body].concat());
 }
 
-/// Sends an answer that is the last of its connection.
-pub fn last_answer(stream: &mut TcpStream, body: &[u8]) {
+/// Sends a response that is the last of its connection.
+pub fn respond_and_close(stream: &mut TcpStream, body: &[u8]) {
     let length = body.len();
     let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
     let _ = stream.write_all(&[head.as_bytes(), body].concat());
 }
 
-/// Waits for a request, sends `bytes` and resets the connection: the kernel does so when a socket is closed
-/// with bytes that nobody has read.
+/// Waits for a request, sends `bytes` and resets the connection: the kernel does so when a socket
+/// is closed with bytes that nobody has read.
 pub fn reset_after(stream: &TcpStream, bytes: &[u8]) {
     let mut buffer = [0; 1];
     if stream.peek(&mut buffer).is_ok() {

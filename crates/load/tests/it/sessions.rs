@@ -4,13 +4,11 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
-use load::drive;
 use load::expect::Expect;
-use load::schedule::{Schedule, Think};
+use load::run;
 use load::script::Script;
-use load::traffic::{Cpus, End, EngineChoice, Mix, Protocol, Traffic};
+use load::traffic::{End, EngineChoice, Mix, Traffic};
 
 use crate::server::{PATIENCE, Server};
 
@@ -47,24 +45,12 @@ fn serve_shop(mut stream: TcpStream) {
 
 fn traffic_on(server: &Server, script: Script) -> Traffic {
     Traffic {
-        server: server.address,
         host: "test".into(),
-        protocol: Protocol::Http1,
-        tls: None,
-        mix: Mix::Sessions(script),
-        schedule: Schedule::Closed { think: Think::NONE },
-        connections: 1,
-        keep_alive: true,
-        sources: Vec::new(),
-        bits_per_s: Vec::new(),
-        threads: 1,
         deadline: PATIENCE,
-        warmup: Duration::ZERO,
         end: End::Count(8),
         seed: 7,
         engine: EngineChoice::Fastest,
-        stamps: false,
-        cpus: Cpus::Shared,
+        ..Traffic::plain(server.address, Mix::Sessions(script))
     }
 }
 
@@ -77,7 +63,7 @@ fn visitors_come_one_after_the_other_each_with_cookies_of_its_own() {
         script.expect(path, &Expect::body(*b"shop"));
     }
     let traffic = traffic_on(&server, script);
-    let result = drive::run(&traffic, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    let result = run::run(&traffic, &AtomicBool::new(false), &mut |_| {}).unwrap();
     assert_eq!(
         (result.ok, result.sessions, result.connections_opened),
         (8, 2, 2),

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use super::{Cache, Draft, write};
+use super::{Cache, Staging, write};
 
 const FILE: &str = "about.json";
 
@@ -54,9 +54,9 @@ impl About {
         serde_json::from_slice(&fs::read(entry.join(FILE)).ok()?).ok()
     }
 
-    pub(crate) fn write(&self, cache: &Cache, draft: &Draft) -> Result<()> {
+    pub(crate) fn write(&self, cache: &Cache, staging: &Staging) -> Result<()> {
         let text = serde_json::to_vec_pretty(self)?;
-        write(&draft.path.join(FILE), &text).map_err(|why| cache.cannot_write(&why))
+        write(&staging.path.join(FILE), &text).map_err(|why| cache.cannot_write(&why))
     }
 
     /// One line for people.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
-use record::units::{self, show_bytes};
+use input::units::{self, show_bytes};
 use serde::{Deserialize, Serialize};
 
 use super::about::About;
@@ -27,7 +27,7 @@ const LIMIT_BYTES: u64 = 20 << 30;
 const VARIABLE: &str = "BAKEOFF_CACHE_LIMIT";
 
 /// Directories of the cache that hold no entries.
-const NO_KINDS: [&str; 5] = ["drafts", "locks", "names", "runs", "used"];
+const NO_KINDS: [&str; 6] = ["drafts", "staging", "locks", "names", "runs", "used"];
 
 /// The directory that is one entry as a whole.
 const PACKAGES: &str = "packages";
@@ -235,8 +235,8 @@ pub fn remember_run(cache: &Cache, dir: &Path) -> Result<()> {
         dir,
         entries: entries.into_iter().collect(),
     };
-    let draft = cache.draft(0)?;
-    let file = draft.path.join("run.json");
+    let staging = cache.staging(0)?;
+    let file = staging.path.join("run.json");
     write(&file, &serde_json::to_vec_pretty(&reference)?)
         .and_then(|()| fs::rename(&file, &path))
         .map_err(|why| cache.cannot_write(&why))
@@ -332,9 +332,9 @@ fn remove(cache: &Cache, kind: &str, id: &str) -> Result<bool> {
         PACKAGES => cache.root().join(kind),
         _ => cache.root().join(kind).join(id),
     };
-    let draft = cache.draft(0)?;
-    // The draft goes with all that is in it when it is dropped.
-    match fs::rename(&place, draft.path.join("entry")) {
+    let staging = cache.staging(0)?;
+    // Dropping the staging directory removes all that is in it.
+    match fs::rename(&place, staging.path.join("entry")) {
         Ok(()) => Ok(true),
         // Somebody else has removed it just now.
         Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(true),
@@ -384,12 +384,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::open(&dir.path().join("cache"));
         for (number, id) in ["old", "mid", "new"].into_iter().enumerate() {
-            let draft = cache.draft(0).unwrap();
-            fs::write(draft.path.join("vmlinuz"), vec![1; 1 << 20]).unwrap();
+            let staging = cache.staging(0).unwrap();
+            fs::write(staging.path.join("vmlinuz"), vec![1; 1 << 20]).unwrap();
             About::now(id, "debian:bookworm".into(), Vec::new())
-                .write(&cache, &draft)
+                .write(&cache, &staging)
                 .unwrap();
-            cache.keep(&draft, "kernels", id).unwrap();
+            cache.keep(&staging, "kernels", id).unwrap();
             set_used(&cache, id, 100 * (1 + number as u64));
         }
         // Another process: it holds nothing.
@@ -430,7 +430,7 @@ mod tests {
         assert_eq!(ids(&pruned.removed), ["old"]);
         assert_eq!(ids(&list(&cache)), ["mid", "new"]);
         assert!(
-            fs::read_dir(cache.root().join("drafts"))
+            fs::read_dir(cache.root().join("staging"))
                 .unwrap()
                 .next()
                 .is_none()

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::app_trade::tomcat::PORT;
+use crate::context::WorkloadContext;
 use crate::data::stream;
 use crate::database::client::{self, Client};
-use crate::stage::Stage;
 use crate::{Wrong, probe};
 
 /// The books before the first visitor. Money is in cents.
@@ -111,7 +111,7 @@ impl Opening {
 
     /// Compares the books with what they were and with the orders since. What an order says is taken back from both of
     /// its sides, so what is left must be the opening, to the cent and the share.
-    pub(super) fn audit(&self, bell: &Bell, client: &mut Client) -> Result<()> {
+    pub(super) fn audit(&self, market_close: &MarketClose, client: &mut Client) -> Result<()> {
         let cash = self.accounts.iter().map(|account| account.cash);
         let cash = cash.sum::<u64>() + MARKET_CASH * self.prices.len() as u64;
         client
@@ -128,7 +128,7 @@ impl Opening {
             )
             .context("shares were made or lost")?;
         client
-            .tells("select count(*) from orders", bell.confirmed)
+            .tells("select count(*) from orders", market_close.confirmed)
             .context("orders are not the trades that were confirmed")?;
         let accounts = self.accounts.iter();
         let accounts = accounts.map(|account| format!("{}|{}", account.id, account.cash));
@@ -170,8 +170,8 @@ fn insert(client: &mut Client, table: &str, rows: &[String]) -> Result<()> {
 
 /// What the application says when its market is closed: the trades since it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Bell {
-    /// Those whose commit the database has confirmed, rehearsal and warm-up included.
+pub(super) struct MarketClose {
+    /// Those whose commit the database has confirmed, requests before the warm-up included.
     pub(super) confirmed: u64,
     /// Transactions that the database took back, and that were done again.
     pub(super) repeated: u64,
@@ -180,13 +180,13 @@ pub(super) struct Bell {
 /// Time that trades under way may take to their end.
 const CLOSING: Duration = Duration::from_secs(60);
 
-impl Bell {
+impl MarketClose {
     /// Closes the market, which waits for the trades under way.
-    pub(super) fn ring(stage: &Stage, stop: &AtomicBool) -> Result<Self> {
+    pub(super) fn ring(context: &WorkloadContext, stop: &AtomicBool) -> Result<Self> {
         let patience_ends = Instant::now() + CLOSING;
         loop {
             // A second time it says the same: nothing has begun since.
-            let why = match probe::page(stage.at(PORT), "/bell") {
+            let why = match probe::page(context.at(PORT), "/bell") {
                 Ok(page) => return Self::read(&page),
                 Err(why) => why,
             };

@@ -11,10 +11,10 @@ use anyhow::{Result, bail};
 
 use crate::app_trade::Jit;
 use crate::config::{self, Target};
+use crate::context::WorkloadContext;
 use crate::database::server::{ACCOUNT, Server, as_user, own_dir};
 use crate::probe::Probe;
 use crate::service::{Service, words};
-use crate::stage::Stage;
 use crate::tool::Tool;
 
 /// The name of its service.
@@ -111,30 +111,30 @@ pub(super) struct Tomcat {
 
 impl Tomcat {
     /// Writes the base directory, and compiles the application where no image has done so.
-    pub(super) fn service(&self, stage: &Stage) -> Result<Service> {
+    pub(super) fn service(&self, context: &WorkloadContext) -> Result<Service> {
         find_parts()?;
-        let application = application(stage)?;
-        let base = own_dir(stage, "tomcat")?;
-        stage.make_dir("tomcat/conf")?;
-        let properties = stage.write("tomcat/conf/catalina.properties", PROPERTIES)?;
+        let application = application(context)?;
+        let base = own_dir(context, "tomcat")?;
+        context.make_dir("tomcat/conf")?;
+        let properties = context.write("tomcat/conf/catalina.properties", PROPERTIES)?;
         let target = Target {
             service: NAME,
-            address: stage.at(PORT),
+            address: context.at(PORT),
             dir: &base,
             places: vec![
                 ("{application}", application.display().to_string()),
-                ("{database}", database_url(stage)),
+                ("{database}", database_url(context)),
             ],
         };
-        let server = config::settle(stage, &target, self.configure(stage, &application))?;
-        let server = stage.write("tomcat/conf/server.xml", server)?;
+        let server = config::settle(context, &target, self.configure(context, &application))?;
+        let server = context.write("tomcat/conf/server.xml", server)?;
         Ok(Service {
             name: NAME.into(),
             command: self.command(&base),
             logs: Vec::new(),
             configuration: vec![server, properties],
             probe: Probe::Http {
-                server: stage.at(PORT),
+                server: context.at(PORT),
                 path: "/up".into(),
                 body: b"up\n".as_slice().into(),
             },
@@ -187,8 +187,8 @@ impl Tomcat {
     /// The whole configuration: one connector, one application, one pool. Threads and connections to the database are
     /// there from the start, so that a trial does not measure how far Tomcat had come with making them. The backlog is
     /// asked for as large as can be, so that `net.core.somaxconn` alone decides.
-    fn configure(&self, stage: &Stage, application: &Path) -> String {
-        let (web, database) = (stage.at(PORT), database_url(stage));
+    fn configure(&self, context: &WorkloadContext, application: &Path) -> String {
+        let (web, database) = (context.at(PORT), database_url(context));
         let application = application.display();
         let threads = self.clients.min(THREADS) + 1;
         let (pool, connections) = (self.clients.min(POOL), self.clients + SPARE);
@@ -224,10 +224,10 @@ impl Tomcat {
 }
 
 /// Where the application finds its database.
-fn database_url(stage: &Stage) -> String {
+fn database_url(context: &WorkloadContext) -> String {
     format!(
         "jdbc:mariadb://{}/{ACCOUNT}",
-        Server::Mariadb.address(stage)
+        Server::Mariadb.address(context)
     )
 }
 
@@ -255,7 +255,7 @@ fn find_parts() -> Result<()> {
 }
 
 /// The directory of the compiled application: the image's, if it was made of the same source.
-fn application(stage: &Stage) -> Result<PathBuf> {
+fn application(context: &WorkloadContext) -> Result<PathBuf> {
     let built = Path::new(BUILT);
     let is_same = |(name, text): &(&str, &str)| {
         fs::read(built.join(name)).is_ok_and(|bytes| bytes == text.as_bytes())
@@ -263,26 +263,26 @@ fn application(stage: &Stage) -> Result<PathBuf> {
     if SOURCES.iter().all(is_same) && built.join("WEB-INF/classes/trade/Trade.class").exists() {
         return Ok(built.into());
     }
-    compile(stage)
+    compile(context)
 }
 
-fn compile(stage: &Stage) -> Result<PathBuf> {
+fn compile(context: &WorkloadContext) -> Result<PathBuf> {
     if !COMPILER.iter().any(|part| Path::new(part).exists()) {
         bail!(
             "no compiler for the application: {} (install libeclipse-jdt-core-java, or take image recipe \"app\")",
             COMPILER[0]
         );
     }
-    let root = stage.make_dir("trade")?;
+    let root = context.make_dir("trade")?;
     for dir in [
         "trade/WEB-INF",
         "trade/WEB-INF/src",
         "trade/WEB-INF/classes",
     ] {
-        stage.make_dir(dir)?;
+        context.make_dir(dir)?;
     }
     for (name, text) in SOURCES {
-        stage.write(&format!("trade/{name}"), text)?;
+        context.write(&format!("trade/{name}"), text)?;
     }
     let place = |name: &str| root.join(name).to_string_lossy().into_owned();
     let (source, classes) = (place("WEB-INF/src"), place("WEB-INF/classes"));

@@ -1,6 +1,6 @@
 //! Ready metrics for well-known programs, as their releases in Debian 12 and 13 print them.
 
-use record::fields::Fields;
+use plan::fields::Fields;
 use record::metric::Direction::{self, Higher, Lower};
 
 use crate::command::metric::{Metric, Place};
@@ -13,6 +13,8 @@ pub(crate) struct Adapter {
     word: &'static str,
     /// The Debian package that brings it, or several names of it.
     pub(crate) package: &'static str,
+    /// The option without which it does not say them, and the start of any spelling of it; none that needs none.
+    needs: Option<(&'static str, &'static str)>,
     /// Where its numbers stand, the deciding one first.
     places: &'static [Known],
 }
@@ -25,6 +27,7 @@ const ADAPTERS: [Adapter; 6] = [
         // With --output-format=json; the first job, reads and writes.
         word: "fio",
         package: "fio",
+        needs: Some(("--output-format=json", "--output-format")),
         places: &[
             ("read-rate", "IO/s", Higher, "/jobs/0/read/iops", 1.0),
             ("write-rate", "IO/s", Higher, "/jobs/0/write/iops", 1.0),
@@ -47,11 +50,13 @@ const ADAPTERS: [Adapter; 6] = [
     Adapter {
         word: "hackbench",
         package: "rt-tests",
+        needs: None,
         places: &[("total-time", "s", Lower, r"^Time: ([0-9.]+)", 1.0)],
     },
     Adapter {
         word: "pgbench",
         package: POSTGRESQL,
+        needs: None,
         places: &[
             (
                 "throughput",
@@ -73,6 +78,7 @@ const ADAPTERS: [Adapter; 6] = [
         // With --metrics-brief; the first stressor: its operations by wall-clock seconds.
         word: "stress-ng",
         package: "stress-ng",
+        needs: Some(("--metrics-brief", "--metrics")),
         places: &[(
             "throughput",
             "operations/s",
@@ -84,6 +90,7 @@ const ADAPTERS: [Adapter; 6] = [
     Adapter {
         word: "sysbench",
         package: "sysbench",
+        needs: None,
         places: &[
             (
                 "throughput",
@@ -105,6 +112,7 @@ const ADAPTERS: [Adapter; 6] = [
     Adapter {
         word: "wrk",
         package: "wrk",
+        needs: None,
         places: &[(
             "throughput",
             "requests/s",
@@ -114,6 +122,36 @@ const ADAPTERS: [Adapter; 6] = [
         )],
     },
 ];
+
+/// How the figures of a command can be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Adaptation {
+    /// The adapter of this name finds them.
+    Ready(&'static str),
+    /// An adapter would find them, but the program says them only with an option.
+    Lacks {
+        /// The Debian package that brings the program, or several names of it.
+        package: &'static str,
+        /// The option.
+        option: &'static str,
+    },
+    /// No adapter knows the program: its time is what is known of it.
+    Unknown,
+}
+
+/// How the figures of a program with these arguments can be had; `program` is its name.
+pub fn adaptation(program: &str, arguments: &[String]) -> Adaptation {
+    let Some(adapter) = ADAPTERS.iter().find(|adapter| adapter.word == program) else {
+        return Adaptation::Unknown;
+    };
+    match adapter.needs {
+        Some((option, start)) if !arguments.iter().any(|word| word.starts_with(start)) => {
+            let package = adapter.package;
+            Adaptation::Lacks { package, option }
+        }
+        Some(_) | None => Adaptation::Ready(adapter.word),
+    }
+}
 
 /// The adapter that a plan names, if it names one; `Err` if there is none of that name.
 pub(crate) fn read(fields: &Fields<'_>) -> Result<Option<Adapter>, ()> {

@@ -1,6 +1,6 @@
 //! A metric of a program that somebody else wrote: where in its output the number stands, and what it means.
 
-use record::fields::Fields;
+use plan::fields::Fields;
 use record::metric::{Direction, Figure, Role};
 use regex_lite::Regex;
 use serde::{Deserialize, Serialize};

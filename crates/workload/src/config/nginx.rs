@@ -432,7 +432,7 @@ http {
     sendfile on;
     types { text/html html; }
     add_header Set-Cookie \"visitor=known; Path=/\";
-    server { listen 10.77.0.1:80 backlog=65535; root /stage/site; }
+    server { listen 10.77.0.1:80 backlog=65535; root /context/site; }
 }
 ";
 
@@ -459,7 +459,7 @@ http {
                     add_header Set-Cookie "visitor=known; Path=/";
                     server {
                         listen 10.77.0.1:80 reuseport;
-                        root /stage/site;
+                        root /context/site;
                     }
                 }
             "#]],
@@ -490,7 +490,7 @@ http {
                     add_header Set-Cookie "visitor=known; Path=/";
                     server {
                         listen 10.77.0.1:80 backlog=65535;
-                        root /stage/site;
+                        root /context/site;
                         gzip off;
                         location /a {
                             return 404;

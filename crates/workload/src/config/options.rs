@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn mariadb_knows_an_option_by_all_its_spellings() {
-        let own = "[mariadbd]\ndatadir = /stage\nskip_name_resolve = on\ninnodb_buffer_pool_size = 128M\n";
+        let own = "[mariadbd]\ndatadir = /context\nskip_name_resolve = on\ninnodb_buffer_pool_size = 128M\n";
         check(
             &MARIADB,
             own,
@@ -208,7 +208,7 @@ mod tests {
              [client]\nport = 1\n",
             &expect![[r"
                 [mariadbd]
-                datadir = /stage
+                datadir = /context
                 loose-skip-name-resolve = off
                 innodb-buffer-pool-size=1G
                 query_cache_size = 0
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn samba_compares_names_without_case_and_spaces() {
-        let own = "[global]\ninterfaces = 10.77.0.1\nserver min protocol = NT1\n[share]\npath = /stage\nread only = no\n";
+        let own = "[global]\ninterfaces = 10.77.0.1\nserver min protocol = NT1\n[share]\npath = /context\nread only = no\n";
         check(
             &SAMBA,
             own,
@@ -265,7 +265,7 @@ mod tests {
                 Min Protocol = SMB2
                 socket options = TCP_NODELAY   IPTOS_LOWDELAY
                 [share]
-                path = /stage
+                path = /context
                 writeable = no
                 [other]
                 path = /srv

@@ -7,11 +7,11 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::config::{self, Target};
+use crate::context::WorkloadContext;
 use crate::database::client;
 use crate::database::server::{ACCOUNT, PATIENCE, Server, as_user, own_dir, set_up};
 use crate::probe::Probe;
 use crate::service::{Service, words};
-use crate::stage::Stage;
 
 const PROGRAM: &str = "/usr/sbin/mariadbd";
 
@@ -22,16 +22,16 @@ const SYSTEM: [&str; 2] = [
 ];
 
 /// Makes system tables and the account, and writes the configuration.
-pub(super) fn service(stage: &Stage) -> Result<Service> {
-    let dir = own_dir(stage, "mariadb")?;
+pub(super) fn service(context: &WorkloadContext) -> Result<Service> {
+    let dir = own_dir(context, "mariadb")?;
     let target = Target {
         service: Server::Mariadb.name(),
-        address: Server::Mariadb.address(stage),
+        address: Server::Mariadb.address(context),
         dir: &dir,
         places: Vec::new(),
     };
-    let text = config::settle(stage, &target, configure(stage))?;
-    let configuration = stage.write("mariadb.cnf", text)?;
+    let text = config::settle(context, &target, configure(context))?;
+    let configuration = context.write("mariadb.cnf", text)?;
     let defaults = format!("--defaults-file={}", configuration.display());
     set_up(
         &["/bin/sh", "-euc", &script()?, "sh", PROGRAM, &defaults],
@@ -43,7 +43,7 @@ pub(super) fn service(stage: &Stage) -> Result<Service> {
         logs: Vec::new(),
         configuration: vec![configuration],
         probe: Probe::Own {
-            server: Server::Mariadb.address(stage),
+            server: Server::Mariadb.address(context),
             ask: |address| client::ask_once(Server::Mariadb, address),
         },
         patience: PATIENCE,
@@ -75,10 +75,10 @@ exec \"$@\" --bootstrap --enforce-storage-engine= < set-up.sql
 }
 
 /// The whole configuration. The log and the buffer fit a small guest, whose memory holds the data too.
-fn configure(stage: &Stage) -> String {
-    let place = stage.dir.join("mariadb");
+fn configure(context: &WorkloadContext) -> String {
+    let place = context.dir.join("mariadb");
     let place = place.display();
-    let address = Server::Mariadb.address(stage);
+    let address = Server::Mariadb.address(context);
     // The data are in memory, where O_DIRECT works on new kernels only, and io_uring is taken or not by the
     // kernel's version and sysctls: both are fixed, as arms must not differ in what their server does.
     format!(

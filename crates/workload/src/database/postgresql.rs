@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::config::{self, Target};
+use crate::context::WorkloadContext;
 use crate::database::client;
 use crate::database::server::{ACCOUNT, PATIENCE, Server, as_user, own_dir, set_up};
 use crate::probe::Probe;
 use crate::service::{Service, words};
-use crate::stage::Stage;
 
 /// Where Debian has a directory of programs for each major version.
 const VERSIONS: &str = "/usr/lib/postgresql";
@@ -35,10 +35,10 @@ fn newest(versions: &Path) -> Option<PathBuf> {
 }
 
 /// Makes the data directory and the account's database, and writes the configuration.
-pub(super) fn service(stage: &Stage) -> Result<Service> {
-    let dir = own_dir(stage, "postgresql")?;
+pub(super) fn service(context: &WorkloadContext) -> Result<Service> {
+    let dir = own_dir(context, "postgresql")?;
     let data = dir.join("data");
-    let place = data.to_str().context("a stage whose path is text")?;
+    let place = data.to_str().context("a context whose path is text")?;
     let programs = programs()?;
     let programs = programs.display();
     let program = format!("{programs}/postgres");
@@ -61,13 +61,13 @@ pub(super) fn service(stage: &Stage) -> Result<Service> {
     set_up(&["/bin/sh", "-euc", &create, "sh", &program, place], &dir)?;
     let target = Target {
         service: Server::Postgresql.name(),
-        address: Server::Postgresql.address(stage),
+        address: Server::Postgresql.address(context),
         dir: &dir,
         places: Vec::new(),
     };
-    let text = config::settle(stage, &target, configure(stage))?;
-    let configuration = stage.write("postgresql.conf", text)?;
-    let hosts = stage.write("postgresql.hosts", "host all all all trust\n")?;
+    let text = config::settle(context, &target, configure(context))?;
+    let configuration = context.write("postgresql.conf", text)?;
+    let hosts = context.write("postgresql.hosts", "host all all all trust\n")?;
     let file = format!("config_file={}", configuration.display());
     let hba = format!("hba_file={}", hosts.display());
     Ok(Service {
@@ -76,7 +76,7 @@ pub(super) fn service(stage: &Stage) -> Result<Service> {
         logs: Vec::new(),
         configuration: vec![configuration, hosts],
         probe: Probe::Own {
-            server: Server::Postgresql.address(stage),
+            server: Server::Postgresql.address(context),
             ask: |address| client::ask_once(Server::Postgresql, address),
         },
         patience: PATIENCE,
@@ -86,10 +86,10 @@ pub(super) fn service(stage: &Stage) -> Result<Service> {
 
 /// The whole configuration. Tables are vacuumed and analysed when the procedures say so, not when a timer does;
 /// the log is bounded, as it is in memory beside the data.
-fn configure(stage: &Stage) -> String {
-    let place = stage.dir.join("postgresql");
+fn configure(context: &WorkloadContext) -> String {
+    let place = context.dir.join("postgresql");
     let place = place.display();
-    let address = Server::Postgresql.address(stage);
+    let address = Server::Postgresql.address(context);
     format!(
         "\
 listen_addresses = '{ip}'

@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::context::WorkloadContext;
 use crate::database::{mariadb, postgresql};
 use crate::service::Service;
-use crate::stage::Stage;
 use crate::tool::Tool;
 
 /// Name of the account, its password and its database.
@@ -54,25 +54,25 @@ impl Server {
         }
     }
 
-    pub(crate) fn address(self, stage: &Stage) -> SocketAddr {
+    pub(crate) fn address(self, context: &WorkloadContext) -> SocketAddr {
         match self {
-            Self::Mariadb => stage.at(3306),
-            Self::Postgresql => stage.at(5432),
+            Self::Mariadb => context.at(3306),
+            Self::Postgresql => context.at(5432),
         }
     }
 
     /// Makes the data directory and the configuration.
-    pub(crate) fn service(self, stage: &Stage) -> Result<Service> {
+    pub(crate) fn service(self, context: &WorkloadContext) -> Result<Service> {
         match self {
-            Self::Mariadb => mariadb::service(stage),
-            Self::Postgresql => postgresql::service(stage),
+            Self::Mariadb => mariadb::service(context),
+            Self::Postgresql => postgresql::service(context),
         }
     }
 }
 
 /// Makes a directory that belongs to the servers' user.
-pub(crate) fn own_dir(stage: &Stage, name: &str) -> Result<PathBuf> {
-    let dir = stage.make_dir(name)?;
+pub(crate) fn own_dir(context: &WorkloadContext, name: &str) -> Result<PathBuf> {
+    let dir = context.make_dir(name)?;
     chown(&dir, Some(USER), Some(USER)).with_context(|| format!("give away {}", dir.display()))?;
     std::fs::set_permissions(&dir, Permissions::from_mode(0o700))
         .with_context(|| format!("close to others: {}", dir.display()))?;

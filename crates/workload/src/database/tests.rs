@@ -1,13 +1,13 @@
 use super::*;
 use expect_test::{Expect as Snapshot, expect};
-use record::fields::Page;
+use plan::fields::Page;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Child;
 
 const GOOD: &str = "kind = \"database\"\nserver = \"mariadb\"";
 
-fn read(text: &str) -> Result<record::plan::WorkloadPlan, String> {
+fn read(text: &str) -> Result<plan::WorkloadPlan, String> {
     let page = Page::new("plan.toml", text);
     let table = page.parse();
     let plan = crate::check(&Fields::top(&page, &table));
@@ -80,14 +80,14 @@ impl Host {
         }
         // In memory, as in a guest: a disk would make each commit wait.
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
-        let stage = Stage {
+        let context = WorkloadContext {
             dir: dir.path().join("stage"),
             server: Ipv4Addr::new(127, 77, 0, place),
-            ..Stage::example()
+            ..WorkloadContext::example()
         };
-        let service = server.service(&stage).unwrap();
+        let service = server.service(&context).unwrap();
         let log = std::fs::File::create(dir.path().join("log")).unwrap();
-        let process = crate::stage::command(&service.command[0])
+        let process = crate::context::command(&service.command[0])
             .args(&service.command[1..])
             .stdout(log.try_clone().unwrap())
             .stderr(log)
@@ -95,7 +95,7 @@ impl Host {
             .unwrap();
         let mut host = Self {
             server,
-            address: server.address(&stage),
+            address: server.address(&context),
             process,
             dir,
         };

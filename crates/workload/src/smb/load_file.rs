@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::context::WorkloadContext;
 use crate::smb::samba::place;
-use crate::stage::Stage;
 
 /// Where Debian's dbench has it.
 const WHOLE: &str = "/usr/share/dbench/client.txt";
@@ -23,19 +23,19 @@ pub(crate) const APPLICATIONS: [&str; 9] = [
 ];
 
 /// Writes the part of some applications, if any are named.
-pub(crate) fn write(stage: &Stage, applications: &[String]) -> Result<()> {
+pub(crate) fn write(context: &WorkloadContext, applications: &[String]) -> Result<()> {
     if applications.is_empty() {
         ensure!(fs::exists(WHOLE)?, "no load file: {WHOLE}");
         return Ok(());
     }
     let whole = fs::read_to_string(WHOLE).with_context(|| format!("read {WHOLE}"))?;
-    stage.write("smb/load.txt", cut(&whole, applications))?;
+    context.write("smb/load.txt", cut(&whole, applications))?;
     Ok(())
 }
 
 /// The load file to play.
-pub(crate) fn path(stage: &Stage) -> PathBuf {
-    let part = place(stage, "load.txt");
+pub(crate) fn path(context: &WorkloadContext) -> PathBuf {
+    let part = place(context, "load.txt");
     if part.exists() { part } else { WHOLE.into() }
 }
 

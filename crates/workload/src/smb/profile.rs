@@ -10,9 +10,9 @@ use anyhow::Result;
 use record::metric::{Direction, Figure};
 
 use crate::Wrong;
+use crate::context::WorkloadContext;
 use crate::figures::guard;
 use crate::smb::samba;
-use crate::stage::Stage;
 
 /// The main operations of the load file, and the counters that make up their time. Reads and writes end in a thread
 /// of smbd's, which has a counter of its own.
@@ -27,8 +27,8 @@ const OPERATIONS: [(&str, &str, &[&str]); 7] = [
 ];
 
 /// The mean time of each main operation that was done at all.
-pub(crate) fn read(stage: &Stage, stop: &AtomicBool) -> Result<Vec<Figure>> {
-    let said = samba::counters(stage).run_well(stop, &mut || {})?;
+pub(crate) fn read(context: &WorkloadContext, stop: &AtomicBool) -> Result<Vec<Figure>> {
+    let said = samba::counters(context).run_well(stop, &mut || {})?;
     let means = means(&said.out);
     if means.is_empty() {
         return Err(Wrong("smbd counted no operation".into()).into());

@@ -1,6 +1,6 @@
 //! Samba with a configuration of its own: one share, one user, no printers, no directory service.
 //!
-//! All that smbd writes is below the stage. `bench.nbench` speaks SMB1, which Samba no longer offers by itself.
+//! All that smbd writes is below the context. `bench.nbench` speaks SMB1, which Samba no longer offers by itself.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -11,9 +11,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::config::{self, Target};
+use crate::context::WorkloadContext;
 use crate::probe::Probe;
 use crate::service::{Service, words};
-use crate::stage::Stage;
 use crate::tool::Tool;
 
 /// The name of its service.
@@ -43,29 +43,29 @@ const PLACES: [(&str, &str); 6] = [
 ];
 
 /// A file or directory of the workload's.
-pub(crate) fn place(stage: &Stage, name: &str) -> PathBuf {
-    stage.dir.join("smb").join(name)
+pub(crate) fn place(context: &WorkloadContext, name: &str) -> PathBuf {
+    context.dir.join("smb").join(name)
 }
 
 /// Writes configuration, account and an empty share.
-pub(crate) fn service(stage: &Stage) -> Result<Service> {
+pub(crate) fn service(context: &WorkloadContext) -> Result<Service> {
     for (_, name) in PLACES {
-        stage.make_dir(&format!("smb/{name}"))?;
+        context.make_dir(&format!("smb/{name}"))?;
     }
-    let share = stage.make_dir("smb/share")?;
+    let share = context.make_dir("smb/share")?;
     fs::set_permissions(&share, fs::Permissions::from_mode(0o777))
         .with_context(|| format!("open to all: {}", share.display()))?;
-    let account = stage.write("smb/private/smbpasswd", ACCOUNT)?;
+    let account = context.write("smb/private/smbpasswd", ACCOUNT)?;
     fs::set_permissions(&account, fs::Permissions::from_mode(0o600))
         .with_context(|| format!("close to others: {}", account.display()))?;
     let target = Target {
         service: SERVICE,
-        address: SocketAddr::from((stage.server, PORT)),
-        dir: &place(stage, ""),
+        address: SocketAddr::from((context.server, PORT)),
+        dir: &place(context, ""),
         places: Vec::new(),
     };
-    let text = config::settle(stage, &target, configure(stage))?;
-    let configuration = stage.write("smb/smb.conf", text)?;
+    let text = config::settle(context, &target, configure(context))?;
+    let configuration = context.write("smb/smb.conf", text)?;
     let file = configuration.to_string_lossy();
     let program = "/usr/sbin/smbd";
     Ok(Service {
@@ -81,7 +81,7 @@ pub(crate) fn service(stage: &Stage) -> Result<Service> {
         logs: Vec::new(),
         configuration: vec![configuration.clone()],
         probe: Probe::Program {
-            command: client(stage, "ls").command,
+            command: client(context, "ls").command,
         },
         patience: PATIENCE,
         version: words(&[program, "--version"]),
@@ -89,15 +89,15 @@ pub(crate) fn service(stage: &Stage) -> Result<Service> {
 }
 
 /// The whole configuration. Signing and encryption stay off, as they were with NetBench.
-fn configure(stage: &Stage) -> String {
+fn configure(context: &WorkloadContext) -> String {
     let places = PLACES.map(|(option, name)| {
-        let place = place(stage, name);
+        let place = place(context, name);
         format!("{option} = {}\n", place.display())
     });
     let places = places.concat();
-    let account = place(stage, "private/smbpasswd");
-    let (account, share) = (account.display(), place(stage, "share"));
-    let (server, share) = (stage.server, share.display());
+    let account = place(context, "private/smbpasswd");
+    let (account, share) = (account.display(), place(context, "share"));
+    let (server, share) = (context.server, share.display());
     format!(
         "\
 [global]
@@ -128,8 +128,8 @@ read only = no
 const CLIENT_LIMIT: Duration = Duration::from_secs(60);
 
 /// `smbclient` with commands for the share.
-pub(crate) fn client(stage: &Stage, commands: &str) -> Tool {
-    let share = share(stage);
+pub(crate) fn client(context: &WorkloadContext, commands: &str) -> Tool {
+    let share = share(context);
     let command = [
         "/usr/bin/smbclient",
         "--configfile=/dev/null",
@@ -143,25 +143,25 @@ pub(crate) fn client(stage: &Stage, commands: &str) -> Tool {
 }
 
 /// `smbtorture` on the share, with its arguments.
-pub(crate) fn torture(stage: &Stage, arguments: &[&str], limit: Duration) -> Tool {
-    let share = share(stage);
+pub(crate) fn torture(context: &WorkloadContext, arguments: &[&str], limit: Duration) -> Tool {
+    let share = share(context);
     let program = "/usr/bin/smbtorture";
     let mut command = vec![program, "--configfile=/dev/null", &share, "--user", USER];
     command.extend(arguments);
     Tool {
-        dir: Some(place(stage, "")),
+        dir: Some(place(context, "")),
         ..Tool::new(&command, limit)
     }
 }
 
 /// `smbstatus` with what smbd counted, all clients together.
-pub(crate) fn counters(stage: &Stage) -> Tool {
-    let configuration = place(stage, "smb.conf");
+pub(crate) fn counters(context: &WorkloadContext) -> Tool {
+    let configuration = place(context, "smb.conf");
     let file = configuration.to_string_lossy();
     let command = ["/usr/bin/smbstatus", "--configfile", &file, "--profile"];
     Tool::new(&command, CLIENT_LIMIT)
 }
 
-fn share(stage: &Stage) -> String {
-    format!("//{}/share", stage.server)
+fn share(context: &WorkloadContext) -> String {
+    format!("//{}/share", context.server)
 }

@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::context::WorkloadContext;
 use crate::smb::load_file;
 use crate::smb::samba;
-use crate::stage::Stage;
 use crate::{Timing, Wrong, tool};
 
 /// One run of it.
@@ -52,13 +52,13 @@ impl Run {
     /// Runs it to its end in the calling thread's network namespace. A run that failed, in part or whole, is `Wrong`.
     pub(crate) fn perform(
         &self,
-        stage: &Stage,
+        context: &WorkloadContext,
         stop: &AtomicBool,
         on_glance: &mut dyn FnMut(),
     ) -> Result<Report> {
-        let arguments = self.arguments(stage);
+        let arguments = self.arguments(context);
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-        let tool = samba::torture(stage, &arguments, self.limit);
+        let tool = samba::torture(context, &arguments, self.limit);
         let said = tool.run(stop, on_glance)?;
         let report = read(&said.out, self).map_err(|why| {
             let what = format!("smbtorture with {} clients: {why}", self.clients);
@@ -67,13 +67,13 @@ impl Run {
         Ok(report)
     }
 
-    fn arguments(&self, stage: &Stage) -> Vec<String> {
+    fn arguments(&self, context: &WorkloadContext) -> Vec<String> {
         vec![
-            format!("--loadfile={}", load_file::path(stage).display()),
+            format!("--loadfile={}", load_file::path(context).display()),
             format!("--num-progs={}", self.clients),
             format!("--timelimit={}", self.time_limit_s()),
             format!("--maximum-runtime={}", self.limit.as_secs()),
-            format!("--seed={}", stage.seed as u32 >> 1),
+            format!("--seed={}", context.seed as u32 >> 1),
             // A connection that is lost is a failure, not something to do again.
             "--option=torture:nretries=0".into(),
             "bench.nbench".into(),

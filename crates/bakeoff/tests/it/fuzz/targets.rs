@@ -3,25 +3,26 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use bakeoff::foreign::{self, compare::Asked, layout::Layout, layout::Order};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::read::{ZlibDecoder, ZlibEncoder};
+use import::{self, compare::ImportOptions, layout::ArmOrder, layout::Layout};
+use input::text;
 use machine::console;
+use plan::Checks;
+use protocol::session::{Session, Word};
+use protocol::{FromAgent, Greeting, Inbox, PROTOCOL};
 use record::evidence::{Facts, Sample};
 use record::journal;
 use record::latency::{Latency, Packed};
 use record::load::{LoadResult, Second};
 use record::metric::{Direction, Figure, MetricSpec, Role};
-use record::plan::{self, Checks};
-use record::protocol::{self, FromAgent, Greeting, Inbox, JobResult, PROTOCOL, Phase};
 use record::rundir::{TRIAL_VERSION, TrialRecord};
-use record::session::{Session, Word};
-use record::text;
+use record::trial::{JobResult, Phase};
 use record::trial::{Measurement, Outcome, Trial};
 use record::validate;
-use verdict::once::{self, Terms};
+use verdict::fixed_sample::{self, Terms};
 
 use super::{Corpus, fuzz};
 
@@ -473,9 +474,9 @@ fn answers_of_servers() {
         ],
     };
     fuzz("answer", 50_000, &corpus, |bytes| {
-        let whole = load::read_answer(bytes, bytes.len());
+        let whole = load::read_response(bytes, bytes.len());
         for piece in [1, 2, 7] {
-            let pieces = load::read_answer(bytes, piece);
+            let pieces = load::read_response(bytes, piece);
             assert_eq!(pieces, whole, "pieces of {piece}");
         }
         if let Ok(Some((body_bytes, used))) = whole {
@@ -515,12 +516,12 @@ fn figures_of_other_tools() {
         std::fs::write(&paths[0], text).unwrap();
         std::fs::write(&paths[1], &text[..text.len() / 2]).unwrap();
         for paths in [&paths[..1], &paths[..]] {
-            let asked = Asked::default();
-            let Ok(figures) = foreign::read(paths, &asked) else {
+            let asked = ImportOptions::default();
+            let Ok(figures) = import::read(paths, &asked) else {
                 continue;
             };
-            for question in &figures.questions {
-                conclude(&question.layout, question.direction);
+            for comparison in &figures.comparisons {
+                conclude(&comparison.layout, comparison.direction);
             }
         }
     });
@@ -534,13 +535,13 @@ fn conclude(layout: &Layout, direction: Direction) {
     };
     let finding = match layout {
         Layout::Blocks { pairs, order } => {
-            once::paired(pairs, *order == Order::Random, direction, terms)
+            fixed_sample::paired(pairs, *order == ArmOrder::Random, direction, terms)
         }
-        Layout::Loose { baseline, arm } | Layout::OneRun { baseline, arm } => {
-            once::unpaired(baseline, arm, direction, terms)
+        Layout::Unpaired { baseline, arm } | Layout::OneRun { baseline, arm } => {
+            fixed_sample::unpaired(baseline, arm, direction, terms)
         }
     };
-    assert!(!finding.reason.is_empty());
+    assert!(!report::sample_reason(&finding.reason).is_empty());
 }
 
 #[test]

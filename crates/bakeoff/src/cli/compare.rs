@@ -1,0 +1,85 @@
+//! `bakeoff compare`, `bakeoff new` and `bakeoff list`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use plan::MOST_BLOCKS;
+
+use super::RunOptions;
+use super::judge::{error_rate, margin};
+
+/// `bakeoff compare`: what was typed.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// Kernels, the baseline first: 6.1, debian:SUITE/VERSION, ./bzImage, a built tree's directory, FILE.deb; NAME=KERNEL
+    /// gives it another name
+    #[arg(value_name = "KERNEL")]
+    pub kernels: Vec<String>,
+    /// A program with its arguments, in place of a workload or beside it
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub program: Vec<String>,
+
+    /// What is loaded, such as web-static,smb; `bakeoff new` lists them [default: web-static]
+    #[arg(long, short, value_name = "KIND", value_delimiter = ',', help_heading = QUESTION)]
+    pub workload: Vec<String>,
+    /// Values of a sysctl in place of kernels, on this host or with --kernel in guests; given again, of several together
+    #[arg(long, value_name = "NAME=VALUE,VALUE", conflicts_with_all = ["kernels", "cmdline"], help_heading = QUESTION)]
+    pub sysctl: Vec<String>,
+    /// Kernel command lines in place of kernels, with --kernel
+    #[arg(long, value_name = "TEXT", num_args = 1.., conflicts_with = "kernels", requires = "kernel")]
+    #[arg(help_heading = QUESTION)]
+    pub cmdline: Vec<String>,
+    /// The kernel of --sysctl and --cmdline
+    #[arg(long, value_name = "KERNEL", conflicts_with = "kernels", help_heading = QUESTION)]
+    pub kernel: Option<String>,
+    /// A file that PROGRAM needs beside it; words of PROGRAM with a slash that name files are found without
+    #[arg(long = "file", value_name = "PATH", requires = "program", help_heading = QUESTION)]
+    pub files: Vec<PathBuf>,
+
+    /// Differences below this are called equivalent [default: 2%]
+    #[arg(long, value_name = "SHARE", value_parser = margin, help_heading = QUESTION)]
+    pub margin: Option<f64>,
+    /// Chance of a wrong verdict that is accepted [default: 5%]
+    #[arg(long, value_name = "SHARE", value_parser = error_rate, help_heading = QUESTION)]
+    pub error_rate: Option<f64>,
+    /// Blocks after which it ends undecided [default: 30]
+    #[arg(long, value_name = "N", help_heading = QUESTION)]
+    #[arg(value_parser = clap::value_parser!(u32).range(2..=i64::from(MOST_BLOCKS)))]
+    pub max_blocks: Option<u32>,
+
+    /// Print the plan and write nothing
+    #[arg(long, conflicts_with = "plan_only")]
+    pub dry_run: bool,
+    /// Write the plan and do not run it
+    #[arg(long)]
+    pub plan_only: bool,
+    /// As for `bakeoff run`.
+    #[command(flatten)]
+    pub run: RunOptions,
+}
+
+const QUESTION: &str = "Question";
+
+/// The error rate where none is typed: that of plans.
+pub(crate) const ERROR_RATE: f64 = 0.05;
+
+/// The blocks where none are typed: those of plans.
+pub(crate) const MAX_BLOCKS: u32 = 30;
+
+/// `bakeoff new`.
+#[derive(Debug, Args)]
+pub struct NewArgs {
+    /// What is loaded [default: lists what there is]
+    pub workload: Option<String>,
+    /// The file to write [default: standard output]
+    #[arg(long, value_name = "FILE", requires = "workload")]
+    pub out: Option<PathBuf>,
+}
+
+/// `bakeoff list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Where the run directories are
+    #[arg(default_value = "runs")]
+    pub dir: PathBuf,
+}

@@ -1,0 +1,227 @@
+//! The commands, one file each.
+
+mod cache;
+mod check;
+mod compare;
+mod completions;
+mod doctor;
+mod forecast;
+mod gate;
+mod image;
+mod judge;
+mod kernel;
+mod list;
+mod load;
+mod new;
+mod qemu;
+mod report;
+mod run;
+mod simulate;
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result, bail};
+use input::file;
+use machine::cache::Cache;
+use machine::emulator;
+use machine::task::{Progress, Task};
+use plan::cpu::CpuModel;
+use plan::fields::Fields;
+use plan::{Checks, MachineKind, Plan, WorkloadPlan};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::build_id;
+use crate::cli::{Cli, Command, EmulatorArgs};
+use crate::out;
+use crate::reporter::Reporter;
+
+/// How a command ended when nothing went wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Done.
+    Done,
+    /// Done, and the gate of `--fail-on` tripped.
+    Tripped,
+    /// Could not be done; what is wrong has been printed.
+    Refused,
+}
+
+impl From<End> for ExitCode {
+    fn from(end: End) -> Self {
+        match end {
+            End::Done => Self::SUCCESS,
+            End::Tripped => Self::from(1),
+            End::Refused => Self::from(2),
+        }
+    }
+}
+
+/// Does what was typed.
+pub fn run(cli: &Cli) -> Result<End> {
+    match &cli.command {
+        Command::Compare(args) => compare::compare(args, cli.json),
+        Command::New(args) => new::new(args, cli),
+        Command::List(args) => list::list(args, cli.json),
+        Command::Run(args) => run::run(args, cli.json),
+        Command::Check(args) => check::check(args, cli.json),
+        Command::Simulate(args) => simulate::simulate(args, cli.json),
+        Command::Judge(args) => judge::judge(args, cli.json),
+        Command::Report { dir } => report::report(dir, cli.json),
+        Command::Load(args) => load::load(args, cli.json),
+        Command::Kernel(command) => kernel::run(command, cli.json),
+        Command::Image(command) => image::run(command, cli.json),
+        Command::Cache(command) => cache::run(command, cli.json),
+        Command::Agent { cgroup, files } => {
+            std::process::exit(agent::live(&build_id::build(), cgroup, files))
+        }
+        Command::Qemu(command) => qemu::run(command, cli.json),
+        Command::Doctor(args) => doctor::doctor(args, cli.json),
+        Command::Completions { shell } => {
+            refuse_json(cli)?;
+            Ok(completions::completions(*shell))
+        }
+        Command::Man { dir } => {
+            refuse_json(cli)?;
+            completions::man(dir)
+        }
+    }
+}
+
+/// An option that does not apply is a mistake: who typed it expects something of it.
+fn refuse_json(cli: &Cli) -> Result<()> {
+    if cli.json {
+        bail!("--json does not apply: what is written has a format of its own (leave it out)");
+    }
+    Ok(())
+}
+
+/// A plan file as text and as a valid plan. `qemu` is the user's choice, if any.
+fn read_plan(path: &Path, qemu: Option<&Path>) -> Result<(String, Plan)> {
+    let text = file::read_to_string(path)
+        .with_context(|| format!("cannot read plan: {}", path.display()))?;
+    let (text, plan) = check_plan(path, text, qemu)?;
+    for renamed in &plan.renamed {
+        out::error_line(&format!("note: {renamed}"));
+    }
+    Ok((text, plan))
+}
+
+/// The same, changed after it has been found right.
+fn read_plan_as(
+    path: &Path,
+    qemu: Option<&Path>,
+    change: impl Fn(&str) -> Result<String, toml::de::Error>,
+) -> Result<(String, Plan)> {
+    let (text, _) = read_plan(path, qemu)?;
+    check_plan(path, change(&text)?, qemu)
+}
+
+fn check_plan(path: &Path, text: String, qemu: Option<&Path>) -> Result<(String, Plan)> {
+    let base = path.parent().unwrap_or(Path::new(""));
+    let checks = Checks {
+        workload: &|fields| {
+            let checked = workload::check(fields)?;
+            check_files(fields, &checked, base);
+            Some(checked)
+        },
+        kernel: &|kernel| machine::kernel::check(kernel).map_err(|why| format!("{why:#}")),
+        recipe: &|recipe| machine::image::check(recipe).map_err(|why| format!("{why:#}")),
+        memory: &machine::host::check_memory,
+        cpu_model: &|model| check_cpu_model(model, qemu),
+        file: &|path| {
+            let read = file::read_to_string(path);
+            read.map_err(|why| format!("cannot read {}: {why}", path.display()))
+        },
+        tuning: &workload::config::check_tuning,
+        suite: &|suite| machine::image::check_suite(suite).map_err(|why| format!("{why:#}")),
+    };
+    let plan = plan::read(&path.display().to_string(), &text, base, checks)?;
+    Ok((text, plan))
+}
+
+/// Notes files of a workload's that are not there.
+fn check_files(fields: &Fields<'_>, workload: &WorkloadPlan, base: &Path) {
+    for name in workload::own_files(workload) {
+        let path = base.join(name);
+        let remedy = "paths are taken from the plan's directory";
+        match file::metadata(&path) {
+            Ok(_) => {}
+            Err(why) if why.kind() == ErrorKind::NotFound => {
+                fields.wrong("files", format!("no such file: {}", path.display()), remedy);
+            }
+            Err(why) => {
+                let what = format!("cannot read {}: {why}", path.display());
+                fields.wrong("files", what, "name regular files");
+            }
+        }
+    }
+}
+
+/// Refuses a QEMU that the plan's machine has no use for, or that is none, before anything is fetched.
+fn refuse_emulator(args: &EmulatorArgs, plan: &Plan) -> Result<()> {
+    if plan.machine.kind == MachineKind::Local {
+        if args.is_typed() {
+            bail!(
+                "--qemu does not apply to a machine of kind \"local\": nothing is emulated (leave it out)"
+            );
+        }
+        return Ok(());
+    }
+    match args.named() {
+        Some(named) => at_work(true, |cache, task| {
+            emulator::find(Some(&named), cache, task).map(|_| ())
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Asks QEMU whether it knows a CPU model. Where the run may yet fetch another QEMU, the question is left to the run.
+fn check_cpu_model(model: &CpuModel, qemu: Option<&Path>) -> Result<(), String> {
+    let stop = AtomicBool::new(false);
+    let task = Task {
+        tell: &|_| {},
+        stop: &stop,
+    };
+    let cache = Cache::of_user().map(|root| Cache::open(&root));
+    let found = cache.and_then(|cache| emulator::find(qemu, &cache, task));
+    match found {
+        Ok(program) if qemu.is_some() || program.fault().is_none() => program.check_model(model),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Does long work with a moving line, which Ctrl-C ends; the line is gone before the result is used.
+fn at_work<T>(json: bool, work: impl FnOnce(&Cache, Task<'_>) -> Result<T>) -> Result<T> {
+    let stop = watch_signals()?;
+    let reporter = Reporter::new(json);
+    let tell = |progress: Progress<'_>| reporter.step(progress.what, progress.share);
+    work(
+        &Cache::open(&Cache::of_user()?),
+        Task {
+            tell: &tell,
+            stop: &stop,
+        },
+    )
+}
+
+/// A flag that Ctrl-C and a polite kill set; the second one ends bakeoff at once.
+fn watch_signals() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // In this order: the first signal finds the flag clear, the second one finds it set.
+        signal_hook::flag::register_conditional_shutdown(signal, 2, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .context("cannot watch for Ctrl-C")?;
+    }
+    Ok(stop)
+}
+
+/// Prints a value as JSON on standard output.
+fn print_json<T: serde::Serialize>(value: &T) -> Result<()> {
+    out::line(&serde_json::to_string_pretty(value)?);
+    Ok(())
+}

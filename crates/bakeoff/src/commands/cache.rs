@@ -1,0 +1,96 @@
+//! `cache list` and `cache prune`.
+
+use anyhow::Result;
+use input::units::show_bytes;
+use machine::cache::Cache;
+use machine::cache::eviction::{self, Entry, Mode, Named, Pruned};
+use machine::task::Task;
+use serde_json::json;
+
+use crate::out;
+
+use super::{End, at_work, print_json};
+use crate::cli::CacheCommand;
+
+/// Lists what the cache holds, or makes it smaller.
+pub(super) fn run(command: &CacheCommand, json: bool) -> Result<End> {
+    let limit_bytes = eviction::limit()?;
+    match command {
+        CacheCommand::List => at_work(json, |cache, _| list(cache, limit_bytes, json)),
+        CacheCommand::Prune { to, named, dry_run } => {
+            let named = match named {
+                true => Named::MayGo,
+                false => Named::Stay,
+            };
+            let mode = match dry_run {
+                true => Mode::Tell,
+                false => Mode::Remove,
+            };
+            let prune = |cache: &Cache, _: Task<'_>| {
+                eviction::prune(cache, to.unwrap_or(limit_bytes), named, mode)
+            };
+            tell(&at_work(json, prune)?, mode, json)
+        }
+    }
+}
+
+fn list(cache: &Cache, limit_bytes: u64, json: bool) -> Result<End> {
+    let entries = eviction::list(cache);
+    let bytes = cache.size_bytes();
+    if json {
+        print_json(&json!({
+            "root": cache.root(), "bytes": bytes, "limit_bytes": limit_bytes, "entries": entries,
+        }))?;
+        return Ok(End::Done);
+    }
+    for entry in &entries {
+        out::line(&told(entry));
+    }
+    out::line(&format!(
+        "{} in {} (limit {})",
+        show_bytes(bytes),
+        cache.root().display(),
+        show_bytes(limit_bytes)
+    ));
+    Ok(End::Done)
+}
+
+/// An entry, what it was made from, and who names it.
+fn told(entry: &Entry) -> String {
+    let state = if entry.is_in_use { ", in use" } else { "" };
+    let mut lines = vec![format!(
+        "{}, last used {}{state}",
+        entry.line(),
+        entry.used_at
+    )];
+    if let Some(about) = &entry.about {
+        lines.push(format!("from {}", about.line()));
+    }
+    if !entry.names.is_empty() {
+        lines.push(format!("called {}", entry.names.join(", ")));
+    }
+    let runs = entry.runs.iter();
+    lines.extend(runs.map(|run| format!("named by {}", run.display())));
+    lines.join("\n  ")
+}
+
+fn tell(pruned: &Pruned, mode: Mode, json: bool) -> Result<End> {
+    if json {
+        print_json(pruned)?;
+        return Ok(End::Done);
+    }
+    for line in pruned.lines(mode) {
+        out::line(&line);
+    }
+    let command = match mode {
+        Mode::Remove => "is",
+        Mode::Tell => "would be",
+    };
+    out::line(&format!(
+        "the cache had {}, and {command} {} now (limit {})",
+        show_bytes(pruned.before_bytes),
+        show_bytes(pruned.after_bytes),
+        show_bytes(pruned.limit_bytes)
+    ));
+    Ok(End::Done)
+}

@@ -1,0 +1,378 @@
+//! `check`: is the plan right, and what would it take?
+
+use std::time::Duration;
+
+use anyhow::Result;
+use input::problem::{Problem, Problems};
+use input::units::{show_duration, significant};
+use plan::{Arm, Clock, MachineKind, Plan};
+use serde_json::json;
+
+use crate::cli::CheckArgs;
+
+use super::forecast::{self, Forecast, Length};
+use super::run::jobs;
+use super::{End, print_json, read_plan};
+use crate::out;
+
+/// Checks a plan without booting anything; all mistakes are told at once.
+pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
+    let path = &args.plan;
+    let qemu = args.emulator.named();
+    match read_plan(path, qemu.as_deref()) {
+        Ok((_, plan)) => {
+            super::refuse_emulator(&args.emulator, &plan)?;
+            let from = args.from.as_deref();
+            let past = from.map(|dir| forecast::past(dir, &plan)).transpose()?;
+            let past = past.unwrap_or_default();
+            let forecasts = if past.known.is_empty() && args.jobs.is_none() {
+                Vec::new()
+            } else {
+                let counted = forecast::counts_instructions(&plan, qemu.as_deref())?;
+                let jobs = jobs::of_plan(args.jobs, &plan, counted)?;
+                forecast::of(&plan, &past.known, jobs)
+            };
+            let mut warned = warnings(&plan, &forecasts);
+            warned.extend(past.warning);
+            warned.extend(crowded(&plan, machine::host::cpus()?.len()));
+            warned.extend(identical(&plan));
+            warned.extend(hidden_files(&plan));
+            warned.extend(missing_kernels(&plan)?);
+            if as_json {
+                print_json(&summary(&plan, &forecasts, &warned))?;
+            } else {
+                let lengths = forecast::lengths(&plan, path);
+                out::text(&(lines(&plan, &lengths) + &outlook(&plan, &forecasts, &warned)));
+            }
+        }
+        Err(why) => match why.downcast::<Problems>() {
+            Ok(problems) if as_json => {
+                print_json(&json!({ "problems": told(&problems) }))?;
+                return Ok(End::Refused);
+            }
+            Ok(problems) => return Err(problems.into()),
+            Err(why) => return Err(why),
+        },
+    }
+    Ok(End::Done)
+}
+
+/// Problems for machines.
+pub(super) fn told(problems: &Problems) -> Vec<serde_json::Value> {
+    let told = |problem: &Problem| {
+        let Problem {
+            file,
+            line,
+            what,
+            remedy,
+        } = problem;
+        json!({ "file": file, "line": line, "what": what, "remedy": remedy })
+    };
+    problems.0.iter().map(told).collect()
+}
+
+fn summary(plan: &Plan, forecasts: &[Forecast], warned: &[String]) -> serde_json::Value {
+    let arms: Vec<_> = plan
+        .arms
+        .iter()
+        .map(|arm| {
+            json!({
+                "name": arm.name, "kernel": arm.kernel.to_string(),
+                "cmdline": arm.cmdline, "sysctl": arm.sysctl, "cpus": plan.cpus(arm),
+            })
+        })
+        .collect();
+    let workloads: Vec<_> = plan
+        .workloads
+        .iter()
+        .map(|workload| {
+            json!({
+                "id": workload.id, "kind": workload.kind, "options": workload.options,
+                "length_s": workload.length.as_secs_f64(),
+                "expected_s": workload.expected.map(|expected| expected.as_secs_f64()),
+            })
+        })
+        .collect();
+    json!({
+        "title": plan.title, "baseline": plan.baseline, "arms": arms, "workloads": workloads,
+        "trials_at_least": trials(plan, plan.design.min_blocks),
+        "trials_at_most": trials(plan, plan.design.max_blocks),
+        "warnings": warned, "forecasts": forecasts,
+        "problems": [],
+    })
+}
+
+fn lines(plan: &Plan, lengths: &[Length]) -> String {
+    let arms: Vec<_> = plan
+        .arms
+        .iter()
+        .map(|arm| format!("{} ({})", arm.name, arm.kernel))
+        .collect();
+    let workloads: Vec<_> = plan
+        .workloads
+        .iter()
+        .map(|workload| workload.id.as_str())
+        .collect();
+    let least = trials(plan, plan.design.min_blocks);
+    let most = trials(plan, plan.design.max_blocks);
+    format!(
+        "{}\n  arms       {} (baseline first)\n  workloads  {}\n  trials     {}, {}\n",
+        plan.title,
+        arms.join(", "),
+        workloads.join(", "),
+        if least == most {
+            most.to_string()
+        } else {
+            format!("{least} to {most}")
+        },
+        load(lengths, remedy(plan, lengths)),
+    )
+}
+
+/// What the user can do where only a limit is known: others run to their end too, but only a program of his own may be said
+/// to take less.
+fn remedy(plan: &Plan, lengths: &[Length]) -> &'static str {
+    let mut workloads = plan.workloads.iter().zip(lengths);
+    let is_open = workloads.any(|(workload, length)| {
+        workload.kind == "command" && matches!(length, Length::AtMost(_))
+    });
+    if is_open {
+        ": write expect = \"10s\""
+    } else {
+        ""
+    }
+}
+
+/// What the load of one arm and block takes, and how that is known.
+fn load(lengths: &[Length], remedy: &str) -> String {
+    let sum: Duration = lengths.iter().map(Length::time).sum();
+    let sum = show_duration(Duration::from_secs_f64(
+        (sum.as_secs_f64() * 10.0).round() / 10.0,
+    ));
+    let is = |wanted: fn(&Length) -> bool| lengths.iter().any(wanted);
+    if is(|length| matches!(length, Length::AtMost(_))) {
+        format!(
+            "at most {sum} of load for each arm and block, boots not counted (what runs to its end has only its limit{remedy})"
+        )
+    } else if is(|length| matches!(length, Length::Measured(_))) {
+        format!("{sum} for each arm and block, boots included, as trials of this plan took so far")
+    } else {
+        format!("{sum} of load for each arm and block, boots not counted")
+    }
+}
+
+/// Arms that nothing tells apart.
+fn identical(plan: &Plan) -> Vec<String> {
+    let mut told = Vec::new();
+    for (number, arm) in plan.arms.iter().enumerate() {
+        let is_same = |other: &&Arm| {
+            let other = Arm {
+                name: arm.name.clone(),
+                line: arm.line,
+                ..(*other).clone()
+            };
+            other == *arm
+        };
+        let twin = plan.arms[..number].iter().find(is_same);
+        told.extend(twin.map(|twin| {
+            format!(
+                "two arms are the same: {} and {} (to see what this machine can show, take bakeoff run --a-a)",
+                twin.name, arm.name
+            )
+        }));
+    }
+    told
+}
+
+/// Files of a program of the user's own that its trials on this host will not find.
+fn hidden_files(plan: &Plan) -> Vec<String> {
+    if plan.machine.kind != MachineKind::Local {
+        return Vec::new();
+    }
+    let mut told = Vec::new();
+    for workload in &plan.workloads {
+        let words = workload.options["command"].as_array().into_iter().flatten();
+        let words = words.filter_map(|word| word.as_str());
+        let hidden = words.filter(|word| word.starts_with("/tmp/") || word.starts_with("/run/"));
+        told.extend(hidden.map(|word| {
+            format!(
+                "in {} {word} will not be found: /tmp and /run are empty in a trial on this host (keep it elsewhere)",
+                workload.id
+            )
+        }));
+    }
+    told
+}
+
+/// Kernels that the index in the cache does not have.
+fn missing_kernels(plan: &Plan) -> Result<Vec<String>> {
+    super::at_work(true, |cache, task| {
+        let told = |arm: &Arm| {
+            let why = machine::kernel::missing(cache, &arm.kernel, task)?;
+            Some(format!("arm {}: {why}", arm.name))
+        };
+        Ok(plan.arms.iter().filter_map(told).collect())
+    })
+}
+
+/// What it will take, and what will not come of it.
+fn outlook(plan: &Plan, forecasts: &[Forecast], warned: &[String]) -> String {
+    let margin = (plan.design.margin * 1e4).round() / 1e2;
+    let told = |forecast: &Forecast| {
+        let Forecast {
+            known,
+            blocks,
+            hours,
+            jobs,
+        } = forecast;
+        format!(
+            "  forecast   {}: {blocks} blocks show a difference of {margin} % in 95 of 100 runs, {} h {} \
+             (noise {} %, {} s for a trial)\n",
+            known.workload,
+            significant(*hours, 2),
+            at_a_time(*jobs),
+            significant(known.noise * 100.0, 2),
+            significant(known.trial_s, 2),
+        )
+    };
+    let line = |warning: &String| format!("  warning    {warning}\n");
+    let told = forecasts.iter().map(told);
+    told.chain(warned.iter().map(line)).collect()
+}
+
+/// For how many trials at a time a length of host time holds.
+pub(super) fn at_a_time(jobs: usize) -> String {
+    match jobs {
+        1 => "one trial at a time".into(),
+        jobs => format!("{jobs} trials at a time"),
+    }
+}
+
+/// What will not come of it.
+pub(super) fn warnings(plan: &Plan, forecasts: &[Forecast]) -> Vec<String> {
+    let design = &plan.design;
+    let mut warnings = Vec::new();
+    if forecast::smallest(design).is_none() {
+        let enough = forecast::enough(design);
+        warnings.push(format!(
+            "no difference can be told at an error rate of {} in so few blocks, whatever is measured: {} \
+             (write max_blocks = {enough} or more)",
+            design.error_rate, design.max_blocks,
+        ));
+    }
+    let never = verdict::looks::never_swapped(plan);
+    warnings.extend(never.iter().map(|(workload, arm)| {
+        format!(
+            "with this seed {arm} and {} run in one order in all {} blocks of {workload}, so that nothing can be decided: {} \
+             (write another seed)",
+            plan.baseline, design.max_blocks, design.seed
+        )
+    }));
+    let short = forecasts
+        .iter()
+        .filter(|forecast| forecast.blocks > design.max_blocks);
+    warnings.extend(short.map(|forecast| {
+        format!(
+            "{} will often end undecided: the plan ends at block {} (raise max_blocks to {}, or make \
+             the window longer)",
+            forecast.known.workload, design.max_blocks, forecast.blocks
+        )
+    }));
+    warnings
+}
+
+/// Arms that ask for more CPUs than this host lends to bakeoff.
+fn crowded(plan: &Plan, host: usize) -> Vec<String> {
+    if plan.machine.clock == Clock::Instructions {
+        return Vec::new();
+    }
+    let told = |arm: &Arm| {
+        let (cpus, name) = (plan.cpus(arm)?, &arm.name);
+        let said = match plan.machine.kind {
+            MachineKind::Qemu => format!(
+                "{cpus} virtual CPUs on {host} host CPUs: arm {name} (they take turns, so no speed-up beyond {host} \
+                 can show; lower cpus, or run on a larger host)"
+            ),
+            MachineKind::Local => format!(
+                "{cpus} CPUs on a host of {host}: arm {name} (`run` will refuse it here: lower cpus, or run on a \
+                 larger host)"
+            ),
+        };
+        (cpus as usize > host).then_some(said)
+    };
+    plan.arms.iter().filter_map(told).collect()
+}
+
+fn trials(plan: &Plan, blocks: u32) -> usize {
+    blocks as usize * plan.arms.len() * plan.workloads.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use expect_test::expect;
+    use plan::Checks;
+
+    use super::*;
+
+    fn plan(machine: &str) -> Plan {
+        let (image, kernel) = match machine {
+            "local" => ("", ""),
+            _ => (
+                "[image]\nrecipe = \"web\"\n",
+                "kernel = \"debian:bookworm/6.1\"",
+            ),
+        };
+        let text = format!(
+            "title = \"t\"\nbaseline = \"one\"\n[machine]\nkind = \"{machine}\"\n{image}\
+             [arm.one]\n{kernel}\ncpus = 1\n[arm.four]\n{kernel}\ncpus = 4\n\
+             [[workload]]\nkind = \"web-static\"\nserver = \"nginx\"\nconnections = 4\nwindow = \"1s\"\n"
+        );
+        let checks = Checks::of_the_past(&workload::check);
+        plan::read("plan.toml", &text, Path::new(""), checks).unwrap()
+    }
+
+    #[test]
+    fn arms_that_nothing_tells_apart_are_named() {
+        let mut twins = plan("qemu");
+        assert_eq!(identical(&twins), Vec::<String>::new());
+        twins.arms[1].cpus = twins.arms[0].cpus;
+        expect!["two arms are the same: one and four (to see what this machine can show, take bakeoff run --a-a)"]
+            .assert_eq(&identical(&twins).join("\n"));
+    }
+
+    #[test]
+    fn programs_that_a_trial_on_this_host_will_not_find_are_named() {
+        let mut own = plan("local");
+        own.workloads[0].id = "own".into();
+        own.workloads[0].options = json!({ "command": ["perl", "/tmp/bench.pl", "/opt/data"] });
+        expect!["in own /tmp/bench.pl will not be found: /tmp and /run are empty in a trial on this host (keep it elsewhere)"]
+            .assert_eq(&hidden_files(&own).join("\n"));
+        own.machine.kind = MachineKind::Qemu;
+        assert_eq!(hidden_files(&own), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_limit_is_not_taken_for_a_length() {
+        let (ten, minutes) = (Duration::from_secs(10), Duration::from_secs(600));
+        assert_eq!(
+            load(&[Length::Known(ten)], ""),
+            "10s of load for each arm and block, boots not counted"
+        );
+        assert!(
+            load(&[Length::Known(ten), Length::AtMost(minutes)], "").starts_with("at most 10m 10s")
+        );
+        let measured = load(&[Length::Measured(Duration::from_millis(2345))], "");
+        assert!(measured.starts_with("2s 300ms for each arm"), "{measured}");
+    }
+
+    #[test]
+    fn more_cpus_than_the_host_has_are_warned_of() {
+        assert!(crowded(&plan("qemu"), 4).is_empty());
+        let said = [crowded(&plan("qemu"), 2), crowded(&plan("local"), 2)].concat();
+        expect![[r#"
+            4 virtual CPUs on 2 host CPUs: arm four (they take turns, so no speed-up beyond 2 can show; lower cpus, or run on a larger host)
+            4 CPUs on a host of 2: arm four (`run` will refuse it here: lower cpus, or run on a larger host)"#]].assert_eq(&said.join("\n"));
+    }
+}

@@ -1,0 +1,227 @@
+//! `compare`: a first question without a plan file.
+//!
+//! ```text
+//! what was typed -> arms (kernels, values of a sysctl, command lines) + workloads (kinds, a program)
+//!                -> plan as text, checked as any plan -> written beside the run directory -> run
+//! ```
+//! What is run is that plan and nothing else, so that to go on means to edit it.
+
+mod arms;
+mod program;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use input::file;
+use machine::local;
+use serde_json::json;
+
+use super::new::{create, packages_of, recipe, workload};
+use super::run::run;
+use super::{End, at_work, check_plan, print_json};
+use crate::cli::RunArgs;
+use crate::cli::compare::{CompareArgs, ERROR_RATE, MAX_BLOCKS};
+use crate::cli::judge::MARGIN;
+use crate::commands::compare::program::Program;
+use crate::out;
+use crate::plan_text::{self, DesignText, Place, PlanText, WorkloadText};
+
+/// What is loaded where nothing is said.
+const WORKLOAD: &str = "web-static";
+
+/// Writes a plan for what was typed, and runs it.
+pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
+    let arms = arms::read(args, json)?;
+    let is_local = args.kernels.is_empty() && args.kernel.is_none();
+    let (workloads, program) = workloads(args, is_local, json)?;
+    let machine = if is_local {
+        Place::Host
+    } else {
+        Place::Guests {
+            recipe: recipe(&workloads)?,
+            suite: program.as_ref().and_then(|program| program.suite.clone()),
+        }
+    };
+    let text = plan_text::write(&PlanText {
+        head: vec![
+            "Written by bakeoff compare. To ask more, edit it (docs/plan.md has every key) and go on with bakeoff run.".into(),
+        ],
+        title: format!("{}: {}", kinds(&workloads), arms.question),
+        machine,
+        arms: arms.arms,
+        workloads,
+        design: DesignText {
+            margin: args.margin.unwrap_or(MARGIN),
+            error_rate: args.error_rate.unwrap_or(ERROR_RATE),
+            max_blocks: args.max_blocks.unwrap_or(MAX_BLOCKS),
+        },
+    });
+    let path = place(args, &arms.label, &text)?;
+    let remarks = program.map(|program| program.remarks);
+    for remark in arms.remarks.iter().chain(remarks.iter().flatten()) {
+        say(remark, json || args.dry_run);
+    }
+    let qemu = args.run.emulator.named();
+    check_plan(&path, text.clone(), qemu.as_deref())?;
+    if args.dry_run {
+        return tell_plan(&path, &text, json);
+    }
+    write(&path, &text)?;
+    if args.plan_only {
+        if json {
+            return tell_plan(&path, &text, json);
+        }
+        say(
+            &format!("plan: {0} (run it: bakeoff run {0})", path.display()),
+            json,
+        );
+        return Ok(End::Done);
+    }
+    let shown = path.display();
+    say(
+        &format!("plan: {shown} (to ask more, edit it and run it: bakeoff run {shown})"),
+        json,
+    );
+    let options = args.run.clone();
+    run(
+        &RunArgs {
+            plan: path,
+            options,
+        },
+        json,
+    )
+}
+
+/// For people; standard output is the machine's under `--json`, and the plan's where it is only printed.
+fn say(line: &str, is_aside: bool) {
+    if is_aside {
+        out::error_line(line);
+    } else {
+        out::line(line);
+    }
+}
+
+fn tell_plan(path: &Path, text: &str, json: bool) -> Result<End> {
+    if json {
+        print_json(&json!({ "plan": path, "text": text }))?;
+    } else {
+        out::text(text);
+    }
+    Ok(End::Done)
+}
+
+fn kinds(workloads: &[WorkloadText]) -> String {
+    let kinds: Vec<&str> = workloads.iter().map(WorkloadText::title).collect();
+    kinds.join(", ")
+}
+
+/// What is loaded, and the program among it.
+fn workloads(
+    args: &CompareArgs,
+    is_local: bool,
+    json: bool,
+) -> Result<(Vec<WorkloadText>, Option<Program>)> {
+    let mut workloads: Vec<WorkloadText> = Vec::new();
+    for word in &args.workload {
+        let one = kind(word, is_local, json)?;
+        if one.kind == "command" {
+            bail!(
+                "workload command without a program (write it at the end: -- ./my-benchmark ARGUMENTS)"
+            );
+        }
+        if workloads.iter().any(|other| other.kind == one.kind) {
+            bail!(
+                "workload given twice: {word} (leave one out; a plan may have both under two names)"
+            );
+        }
+        workloads.push(one);
+    }
+    if args.program.is_empty() {
+        if workloads.is_empty() {
+            workloads.push(kind(WORKLOAD, is_local, json)?);
+        }
+        return Ok((workloads, None));
+    }
+    let program = program::read(&args.program, &args.files, is_local)?;
+    workloads.push(program.workload.clone());
+    Ok((workloads, Some(program)))
+}
+
+/// A workload as its kind proposes it; on this host with the server that is installed, where there is a choice.
+fn kind(word: &str, is_local: bool, json: bool) -> Result<WorkloadText> {
+    let first = workload(word)?;
+    if !is_local {
+        return Ok(first);
+    }
+    let second = WorkloadText::of_kind(word, 1)?;
+    for one in [&first, &second] {
+        let packages = packages_of(one)?;
+        let is_there = at_work(json, |_, task| {
+            let mut is_there = true;
+            for package in &packages {
+                let mut found = false;
+                for name in package.split('|') {
+                    found = found || local::has(name, task)?;
+                }
+                is_there = is_there && found;
+            }
+            Ok(is_there)
+        })?;
+        if is_there {
+            return Ok(one.clone());
+        }
+    }
+    // What is lacking is told with the remedy when the machine is prepared.
+    Ok(first)
+}
+
+/// Where the plan goes: beside the run directory, under a name that no other plan has.
+fn place(args: &CompareArgs, label: &str, text: &str) -> Result<PathBuf> {
+    if let Some(out) = &args.run.out {
+        let mut name = out.as_os_str().to_owned();
+        name.push(".toml");
+        let path = PathBuf::from(name);
+        if is_free(&path, text)? {
+            return Ok(path);
+        }
+        bail!(
+            "another plan is there: {0} (name another --out, or run that one: bakeoff run {0} --out {1})",
+            path.display(),
+            out.display()
+        );
+    }
+    let name = |number: u32| match number {
+        1 => format!("compare-{label}.toml"),
+        _ => format!("compare-{label}-{number}.toml"),
+    };
+    for number in 1.. {
+        let path = Path::new("runs").join(name(number));
+        if is_free(&path, text)? {
+            return Ok(path);
+        }
+    }
+    unreachable!("numbers do not end")
+}
+
+/// Whether the plan may stand there: nothing does, or the same plan.
+fn is_free(path: &Path, text: &str) -> Result<bool> {
+    match path.try_exists() {
+        Ok(false) => Ok(true),
+        Ok(true) => {
+            let before = file::read_to_string(path);
+            let before = before.with_context(|| format!("cannot read {}", path.display()))?;
+            Ok(before == text)
+        }
+        Err(why) => Err(why).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    let dir = path.parent().unwrap_or(Path::new(""));
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    create(path, text)
+}

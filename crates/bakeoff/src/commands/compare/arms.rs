@@ -1,0 +1,671 @@
+//! The arms of `compare`: kernels, values of a sysctl, or kernel command lines.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf, absolute};
+
+use anyhow::{Context, Result, bail};
+use input::problem::remedy_among;
+use plan::kernel::{self, FORMS, KernelRef};
+use plan::{sysctl_name, sysctl_path};
+
+use crate::cli::compare::CompareArgs;
+use crate::commands::at_work;
+use crate::plan_text::{ArmText, Line, quoted};
+
+/// What is compared.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Contrast {
+    /// Baseline first.
+    pub(super) arms: Vec<ArmText>,
+    /// In the plan's title.
+    pub(super) question: String,
+    /// In names of files.
+    pub(super) label: String,
+    /// What was found out for the user.
+    pub(super) remarks: Vec<String>,
+}
+
+/// A kernel as a plan names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Kernel {
+    name: String,
+    /// What tells it from another of that name: its suite, or its directory.
+    origin: String,
+    text: String,
+    remark: Option<String>,
+}
+
+/// Reads what was typed; versions are looked up among Debian's suites.
+pub(super) fn read(args: &CompareArgs, json: bool) -> Result<Contrast> {
+    let locate = |version: &str| {
+        let refresh = args.run.refresh;
+        at_work(json, |cache, task| {
+            machine::kernel::locate(cache, version, refresh, task)
+        })
+        .map(|found| (found.suite.to_string(), found.release))
+    };
+    if !args.sysctl.is_empty() {
+        let kernel = args.kernel.as_deref();
+        let kernel = kernel.map(|word| read_kernel(word, &locate)).transpose()?;
+        return of_sysctls(&args.sysctl, kernel.as_ref());
+    }
+    if !args.cmdline.is_empty() {
+        let word = args.kernel.as_deref().unwrap_or_default();
+        return of_cmdlines(&args.cmdline, &read_kernel(word, &locate)?);
+    }
+    if let Some(kernel) = &args.kernel {
+        bail!(
+            "--kernel without what is compared on it: {kernel} (add --sysctl NAME=VALUE,VALUE or --cmdline '' TEXT)"
+        );
+    }
+    let kernels = args.kernels.iter();
+    let kernels = kernels.map(|word| read_kernel(word, &locate));
+    of_kernels(kernels.collect::<Result<_>>()?, args.run.a_a)
+}
+
+fn of_kernels(mut kernels: Vec<Kernel>, a_a: bool) -> Result<Contrast> {
+    if kernels.is_empty() {
+        bail!(
+            "nothing to compare (name two kernels: bakeoff compare 6.1 7.2; or values of a sysctl of this host: --sysctl \
+             net.core.somaxconn=128,4096)"
+        );
+    }
+    let mut seen = BTreeSet::new();
+    let twin = kernels.iter().find(|kernel| !seen.insert(&kernel.text));
+    match twin {
+        Some(twin) if !a_a => bail!(
+            "two equal kernels: {} (name another; to see what this machine can show, add --a-a)",
+            twin.text
+        ),
+        Some(_) => {
+            let mut seen = BTreeSet::new();
+            kernels.retain(|kernel| seen.insert(kernel.text.clone()));
+        }
+        None => {}
+    }
+    if kernels.len() == 1 && !a_a {
+        bail!(
+            "one kernel only: {} (name a second one; to see what this machine can show, add --a-a)",
+            kernels[0].text
+        );
+    }
+    tell_apart(&mut kernels);
+    let names: Vec<String> = kernels.iter().map(|kernel| kernel.name.clone()).collect();
+    if kernels.len() == 1 {
+        // `run --a-a` puts a copy of the baseline in the place of all others.
+        kernels.push(Kernel {
+            name: format!("{}-again", names[0]),
+            remark: None,
+            ..kernels[0].clone()
+        });
+    }
+    let arm = |kernel: &Kernel| ArmText {
+        name: kernel.name.clone(),
+        lines: vec![Line::new("kernel", quoted(&kernel.text), "")],
+    };
+    Ok(Contrast {
+        arms: kernels.iter().map(arm).collect(),
+        question: against(&names),
+        label: label(&names),
+        remarks: kernels
+            .iter()
+            .filter_map(|kernel| kernel.remark.clone())
+            .collect(),
+    })
+}
+
+/// `7.2 against 6.1`.
+fn against(names: &[String]) -> String {
+    match names {
+        [one] => format!("{one} against itself"),
+        [baseline, others @ ..] => format!("{} against {baseline}", others.join(", ")),
+        [] => String::new(),
+    }
+}
+
+/// Names of one kind of arms, for a file.
+fn label(names: &[String]) -> String {
+    let mut label = names.join("-");
+    label.truncate(80);
+    label
+}
+
+/// Kernels of one name get their origin before it, and a number where that does not help.
+fn tell_apart(kernels: &mut [Kernel]) {
+    for named in [
+        |kernel: &Kernel, _: usize| plain(&format!("{}-{}", kernel.origin, kernel.name)),
+        |kernel: &Kernel, place: usize| plain(&format!("{}-{place}", kernel.name)),
+    ] {
+        let names: Vec<String> = kernels.iter().map(|kernel| kernel.name.clone()).collect();
+        for (place, kernel) in kernels.iter_mut().enumerate() {
+            if names.iter().filter(|name| **name == kernel.name).count() > 1 {
+                kernel.name = named(kernel, place + 1);
+            }
+        }
+    }
+}
+
+/// Why the kernel of this host is no arm.
+const RUNNING: &str = "kernel \"running\" cannot be booted in a guest (name another; on this host compare values of a sysctl, \
+    --sysctl NAME=VALUE,VALUE)";
+
+/// Looks a version up: suite and release.
+type Locate<'l> = &'l dyn Fn(&str) -> Result<(String, String)>;
+
+fn read_kernel(word: &str, locate: Locate<'_>) -> Result<Kernel> {
+    let (name, rest) = match word.split_once('=') {
+        Some((name, rest)) if !name.is_empty() && name.chars().all(is_plain) => (Some(name), rest),
+        _ => (None, word),
+    };
+    let mut kernel = read_unnamed(rest, locate)?;
+    if let Some(name) = name {
+        kernel.name = name.into();
+        kernel.remark = kernel.remark.map(|said| said.replacen(rest, word, 1));
+    }
+    if kernel.name.len() > 40 {
+        kernel.name.truncate(40);
+    }
+    Ok(kernel)
+}
+
+fn read_unnamed(word: &str, locate: Locate<'_>) -> Result<Kernel> {
+    let schemes = ["debian:", "deb:", "file:", "tree:"];
+    if word == "running" {
+        bail!("{RUNNING}");
+    }
+    if schemes.iter().any(|scheme| word.starts_with(scheme)) {
+        let kernel = kernel::read(word, None);
+        return of_ref(
+            word,
+            &kernel.map_err(|why| anyhow::anyhow!("{why} ({FORMS})"))?,
+        );
+    }
+    let is_version = word.starts_with(|c: char| c.is_ascii_digit())
+        && !word.contains('/')
+        && !has_ending(word, "deb");
+    if is_version {
+        let (suite, release) = locate(word)?;
+        let text = format!("debian:{suite}/{word}");
+        let kernel = kernel::read(&text, None).map_err(anyhow::Error::msg)?;
+        let mut kernel = of_ref(word, &kernel)?;
+        kernel.remark = Some(format!("{word}: {text} ({release})"));
+        return Ok(kernel);
+    }
+    let path = PathBuf::from(word);
+    let Ok(about) = fs::metadata(&path) else {
+        bail!(
+            "no kernel: {word:?} is neither a version nor a file (write 6.1, ./bzImage, a built tree's directory, FILE.deb or debian:SUITE/VERSION)"
+        );
+    };
+    let kernel = if about.is_dir() {
+        KernelRef::Tree(path)
+    } else if has_ending(word, "deb") {
+        KernelRef::Deb(vec![path])
+    } else {
+        KernelRef::File {
+            vmlinuz: path,
+            modules: None,
+        }
+    };
+    of_ref(word, &kernel)
+}
+
+fn has_ending(word: &str, ending: &str) -> bool {
+    Path::new(word).extension().is_some_and(|own| own == ending)
+}
+
+/// A kernel with its name; paths become absolute, because a plan's begin in its own directory.
+fn of_ref(word: &str, kernel: &KernelRef) -> Result<Kernel> {
+    let settled = |path: &Path| absolute(path).with_context(|| format!("no path: {word:?}"));
+    let (name, origin, kernel) = match kernel {
+        KernelRef::Debian { suite, version } => (version.clone(), suite.clone(), kernel.clone()),
+        KernelRef::Deb(files) => {
+            let files: Vec<_> = files
+                .iter()
+                .map(|file| settled(file))
+                .collect::<Result<_>>()?;
+            let first = files.first().map_or(Path::new(""), PathBuf::as_path);
+            (stem(first), parent(first), KernelRef::Deb(files))
+        }
+        KernelRef::File { vmlinuz, modules } => {
+            let vmlinuz = settled(vmlinuz)?;
+            let modules = modules.clone();
+            (
+                last(&vmlinuz),
+                parent(&vmlinuz),
+                KernelRef::File { vmlinuz, modules },
+            )
+        }
+        KernelRef::Tree(dir) => {
+            let dir = settled(dir)?;
+            (last(&dir), parent(&dir), KernelRef::Tree(dir))
+        }
+        KernelRef::Running => bail!("{RUNNING}"),
+    };
+    machine::kernel::check(&kernel).with_context(|| format!("kernel {word}"))?;
+    Ok(Kernel {
+        name: plain(&name),
+        origin,
+        text: kernel.to_string(),
+        remark: None,
+    })
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
+fn last(path: &Path) -> String {
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
+fn parent(path: &Path) -> String {
+    path.parent().map(last).unwrap_or_default()
+}
+
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "._+-".contains(c)
+}
+
+/// A text as the name of an arm: 40 characters that plans allow.
+pub(super) fn plain(text: &str) -> String {
+    let mut name = plain_whole(text).trim_matches('-').to_string();
+    name.truncate(40);
+    if name.is_empty() { "none".into() } else { name }
+}
+
+/// One sysctl and its values.
+struct Sysctl {
+    name: String,
+    values: Vec<String>,
+}
+
+fn of_sysctls(typed: &[String], kernel: Option<&Kernel>) -> Result<Contrast> {
+    let sysctls: Vec<Sysctl> = typed
+        .iter()
+        .map(|word| read_sysctl(word))
+        .collect::<Result<_>>()?;
+    let count = sysctls[0].values.len();
+    if let Some(other) = sysctls.iter().find(|one| one.values.len() != count) {
+        bail!(
+            "sysctls with different numbers of values: {} has {count}, {} has {} (each arm takes one value of each)",
+            sysctls[0].name,
+            other.name,
+            other.values.len()
+        );
+    }
+    if kernel.is_none() {
+        sysctls
+            .iter()
+            .try_for_each(|one| refuse_unknown(&one.name))?;
+    }
+    let mut arms = Vec::new();
+    for place in 0..count {
+        let words = sysctls
+            .iter()
+            .map(|one| (short(&one.name), &one.values[place]));
+        let words: Vec<String> = words
+            .map(|(name, value)| format!("{name}-{value}"))
+            .collect();
+        let pairs = sysctls
+            .iter()
+            .map(|one| format!("{} = {}", quoted(&one.name), quoted(&one.values[place])));
+        let pairs: Vec<String> = pairs.collect();
+        let sysctl = Line::new("sysctl", format!("{{ {} }}", pairs.join(", ")), "");
+        let kernel = kernel.map(|kernel| Line::new("kernel", quoted(&kernel.text), ""));
+        arms.push(ArmText {
+            name: plain(&words.join("-")),
+            lines: kernel.into_iter().chain([sysctl]).collect(),
+        });
+    }
+    refuse_twins(&arms)?;
+    let told = sysctls
+        .iter()
+        .map(|one| format!("{} {}", one.name, against(&one.values)));
+    let shown = sysctls
+        .iter()
+        .map(|one| format!("{}-{}", short(&one.name), one.values.join("-")));
+    let shown: Vec<String> = kernel
+        .iter()
+        .map(|kernel| kernel.name.clone())
+        .chain(shown)
+        .collect();
+    Ok(Contrast {
+        arms,
+        question: told.collect::<Vec<_>>().join(", "),
+        label: label(&[plain_whole(&shown.join("-"))]),
+        remarks: kernel
+            .and_then(|kernel| kernel.remark.clone())
+            .into_iter()
+            .collect(),
+    })
+}
+
+fn plain_whole(text: &str) -> String {
+    text.chars()
+        .map(|c| if is_plain(c) { c } else { '-' })
+        .collect()
+}
+
+/// `somaxconn` of `net.core.somaxconn`.
+fn short(name: &str) -> &str {
+    name.rsplit(['.', '/']).next().unwrap_or(name)
+}
+
+fn read_sysctl(word: &str) -> Result<Sysctl> {
+    const EXAMPLE: &str = "write --sysctl net.core.somaxconn=128,4096";
+    let Some((name, values)) = word.split_once('=') else {
+        bail!("sysctl without values: {word} ({EXAMPLE})");
+    };
+    let values: Vec<String> = values
+        .split(',')
+        .map(|value| value.trim().to_string())
+        .collect();
+    if values.iter().any(String::is_empty) {
+        bail!("sysctl with an empty value: {word} ({EXAMPLE})");
+    }
+    if let [value] = values.as_slice() {
+        bail!(
+            "sysctl with one value only: {name} = {value} (name another to compare it with: --sysctl {name}={value},OTHER)"
+        );
+    }
+    Ok(Sysctl {
+        name: name.trim().into(),
+        values,
+    })
+}
+
+/// Refuses a sysctl that this host does not have, and proposes the nearest of its neighbours.
+fn refuse_unknown(name: &str) -> Result<()> {
+    let path = sysctl_path(name);
+    if path.is_file() {
+        return Ok(());
+    }
+    let near = path.parent().and_then(|dir| fs::read_dir(dir).ok());
+    let near: Vec<String> = near
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(sysctl_name(&entry.ok()?.path())))
+        .collect();
+    let near: Vec<&str> = near.iter().map(String::as_str).collect();
+    let remedy = remedy_among(name, &near);
+    let remedy = if remedy.starts_with("did you mean") {
+        remedy
+    } else {
+        "sysctl -a lists them; or load its module".into()
+    };
+    bail!("this host has no such sysctl: {name} ({remedy})")
+}
+
+fn of_cmdlines(typed: &[String], kernel: &Kernel) -> Result<Contrast> {
+    if let [one] = typed {
+        bail!(
+            "one command line only: {one:?} (name another to compare it with: --cmdline '' {one:?})"
+        );
+    }
+    let arm = |text: &String| ArmText {
+        name: if text.trim().is_empty() {
+            "default".into()
+        } else {
+            plain(text)
+        },
+        lines: vec![
+            Line::new("kernel", quoted(&kernel.text), ""),
+            Line::new(
+                "cmdline",
+                quoted(text.trim()),
+                "added to the kernel's command line",
+            ),
+        ],
+    };
+    let arms: Vec<ArmText> = typed.iter().map(arm).collect();
+    refuse_twins(&arms)?;
+    let names: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
+    let whole: Vec<String> = [kernel.name.clone()]
+        .into_iter()
+        .chain(names.clone())
+        .collect();
+    Ok(Contrast {
+        arms,
+        question: format!("{} on {}", against(&names), kernel.name),
+        label: label(&whole),
+        remarks: kernel.remark.clone().into_iter().collect(),
+    })
+}
+
+fn refuse_twins(arms: &[ArmText]) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    match arms.iter().find(|arm| !seen.insert(&arm.name)) {
+        Some(twin) => bail!("two equal arms: {} (name another value)", twin.name),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    #[expect(clippy::unnecessary_wraps, reason = "the real one may fail")]
+    fn locate(version: &str) -> Result<(String, String)> {
+        let suite = if version.starts_with('7') {
+            "trixie-backports"
+        } else {
+            "bookworm"
+        };
+        Ok((suite.into(), format!("{version}.9-cloud-amd64")))
+    }
+
+    fn told(arms: Result<Contrast>) -> String {
+        let arms = match arms {
+            Ok(arms) => arms,
+            Err(why) => return format!("{why:#}"),
+        };
+        let lines = arms
+            .arms
+            .iter()
+            .map(|arm| format!("{}: {:?}\n", arm.name, arm.lines));
+        format!(
+            "{} | {} | {:?}\n{}",
+            arms.question,
+            arms.label,
+            arms.remarks,
+            lines.collect::<String>()
+        )
+    }
+
+    fn check(words: &[&str], a_a: bool, want: &Expect) {
+        let kernels = words.iter().map(|word| read_kernel(word, &locate));
+        let arms = kernels.collect::<Result<Vec<_>>>();
+        want.assert_eq(&told(arms.and_then(|kernels| of_kernels(kernels, a_a))));
+    }
+
+    #[test]
+    fn a_version_is_looked_up_and_the_suite_is_told() {
+        check(
+            &["6.1", "new=7.2"],
+            false,
+            &expect![[r#"
+            new against 6.1 | 6.1-new | ["6.1: debian:bookworm/6.1 (6.1.9-cloud-amd64)", "new=7.2: debian:trixie-backports/7.2 (7.2.9-cloud-amd64)"]
+            6.1: [Line { key: "kernel", value: "\"debian:bookworm/6.1\"", note: "", given: Written }]
+            new: [Line { key: "kernel", value: "\"debian:trixie-backports/7.2\"", note: "", given: Written }]
+        "#]],
+        );
+    }
+
+    #[test]
+    fn kernels_of_one_name_are_told_apart() {
+        check(
+            &[
+                "debian:trixie/6.12",
+                "debian:bookworm-backports/6.12",
+                "debian:sid/6.1*",
+            ],
+            false,
+            &expect![[r#"
+                bookworm-backports-6.12, 6.1 against trixie-6.12 | trixie-6.12-bookworm-backports-6.12-6.1 | []
+                trixie-6.12: [Line { key: "kernel", value: "\"debian:trixie/6.12\"", note: "", given: Written }]
+                bookworm-backports-6.12: [Line { key: "kernel", value: "\"debian:bookworm-backports/6.12\"", note: "", given: Written }]
+                6.1: [Line { key: "kernel", value: "\"debian:sid/6.1*\"", note: "", given: Written }]
+            "#]],
+        );
+    }
+
+    #[test]
+    fn one_kernel_and_two_equal_ones_are_refused_but_for_an_a_a_run() {
+        check(
+            &["6.1"],
+            false,
+            &expect![
+                "one kernel only: debian:bookworm/6.1 (name a second one; to see what this machine can show, add --a-a)"
+            ],
+        );
+        check(
+            &["6.1", "debian:bookworm/6.1"],
+            false,
+            &expect![
+                "two equal kernels: debian:bookworm/6.1 (name another; to see what this machine can show, add --a-a)"
+            ],
+        );
+        check(
+            &["6.1", "6.1"],
+            true,
+            &expect![[r#"
+            6.1 against itself | 6.1 | ["6.1: debian:bookworm/6.1 (6.1.9-cloud-amd64)"]
+            6.1: [Line { key: "kernel", value: "\"debian:bookworm/6.1\"", note: "", given: Written }]
+            6.1-again: [Line { key: "kernel", value: "\"debian:bookworm/6.1\"", note: "", given: Written }]
+        "#]],
+        );
+        check(
+            &[],
+            false,
+            &expect![
+                "nothing to compare (name two kernels: bakeoff compare 6.1 7.2; or values of a sysctl of this host: --sysctl net.core.somaxconn=128,4096)"
+            ],
+        );
+    }
+
+    #[test]
+    fn what_is_no_kernel_is_named() {
+        check(
+            &["running"],
+            false,
+            &expect![[
+                r#"kernel "running" cannot be booted in a guest (name another; on this host compare values of a sysctl, --sysctl NAME=VALUE,VALUE)"#
+            ]],
+        );
+        check(
+            &["bzImage"],
+            false,
+            &expect![[
+                r#"no kernel: "bzImage" is neither a version nor a file (write 6.1, ./bzImage, a built tree's directory, FILE.deb or debian:SUITE/VERSION)"#
+            ]],
+        );
+        check(
+            &["debian:bookwurm/6.1"],
+            false,
+            &expect![[
+                r#"kernel debian:bookwurm/6.1: unknown Debian suite: "bookwurm" (did you mean "bookworm"?)"#
+            ]],
+        );
+        check(
+            &["/etc/passwd"],
+            false,
+            &expect![
+                "kernel /etc/passwd: not a bootable x86 kernel: /etc/passwd (name a bzImage or vmlinuz)"
+            ],
+        );
+        check(
+            &["/etc"],
+            false,
+            &expect![
+                "kernel /etc: no built kernel: /etc/arch/x86/boot/bzImage (run make bzImage modules in it)"
+            ],
+        );
+    }
+
+    #[test]
+    fn each_arm_takes_a_value_of_each_sysctl() {
+        let check = |words: &[&str], want: &Expect| {
+            let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+            want.assert_eq(&told(of_sysctls(&words, None)));
+        };
+        check(
+            &["net.core.somaxconn=128,4096", "vm.swappiness=1,60"],
+            &expect![[r#"
+                net.core.somaxconn 4096 against 128, vm.swappiness 60 against 1 | somaxconn-128-4096-swappiness-1-60 | []
+                somaxconn-128-swappiness-1: [Line { key: "sysctl", value: "{ \"net.core.somaxconn\" = \"128\", \"vm.swappiness\" = \"1\" }", note: "", given: Written }]
+                somaxconn-4096-swappiness-60: [Line { key: "sysctl", value: "{ \"net.core.somaxconn\" = \"4096\", \"vm.swappiness\" = \"60\" }", note: "", given: Written }]
+            "#]],
+        );
+        check(
+            &["net.core.somaxconn=128,4096", "vm.swappiness=1,60,7"],
+            &expect![
+                "sysctls with different numbers of values: net.core.somaxconn has 2, vm.swappiness has 3 (each arm takes one value of each)"
+            ],
+        );
+        check(
+            &["vm.swappiness=1"],
+            &expect![
+                "sysctl with one value only: vm.swappiness = 1 (name another to compare it with: --sysctl vm.swappiness=1,OTHER)"
+            ],
+        );
+        check(
+            &["vm.swappiness"],
+            &expect![
+                "sysctl without values: vm.swappiness (write --sysctl net.core.somaxconn=128,4096)"
+            ],
+        );
+        check(
+            &["vm.swappiness=1,,2"],
+            &expect![
+                "sysctl with an empty value: vm.swappiness=1,,2 (write --sysctl net.core.somaxconn=128,4096)"
+            ],
+        );
+        check(
+            &["vm.swappiness=1,1"],
+            &expect!["two equal arms: swappiness-1 (name another value)"],
+        );
+        check(
+            &["vm.swapiness=1,2"],
+            &expect![[
+                r#"this host has no such sysctl: vm.swapiness (did you mean "vm.swappiness"?)"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn command_lines_are_arms_of_one_kernel() {
+        let kernel = read_kernel("6.1", &locate).unwrap();
+        let check = |words: &[&str], want: &Expect| {
+            let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+            want.assert_eq(&told(of_cmdlines(&words, &kernel)));
+        };
+        check(
+            &["", "mitigations=off"],
+            &expect![[r#"
+            mitigations-off against default on 6.1 | 6.1-default-mitigations-off | ["6.1: debian:bookworm/6.1 (6.1.9-cloud-amd64)"]
+            default: [Line { key: "kernel", value: "\"debian:bookworm/6.1\"", note: "", given: Written }, Line { key: "cmdline", value: "\"\"", note: "added to the kernel's command line", given: Written }]
+            mitigations-off: [Line { key: "kernel", value: "\"debian:bookworm/6.1\"", note: "", given: Written }, Line { key: "cmdline", value: "\"mitigations=off\"", note: "added to the kernel's command line", given: Written }]
+        "#]],
+        );
+        check(
+            &["mitigations=off"],
+            &expect![[
+                r#"one command line only: "mitigations=off" (name another to compare it with: --cmdline '' "mitigations=off")"#
+            ]],
+        );
+        check(
+            &["", " "],
+            &expect!["two equal arms: default (name another value)"],
+        );
+    }
+}

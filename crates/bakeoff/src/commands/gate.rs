@@ -1,0 +1,194 @@
+//! The gate of `--fail-on`: whether what was found lets a change pass.
+//!
+//! ```text
+//! status   --fail-on worse             any-worse             undecided
+//! 1        a primary metric is worse   any metric is worse   a primary metric is worse or undecided
+//! 1        always: an arm fails (no figure where the baseline gave one, faults that the baseline never has)
+//! 2        else, always: the run is not finished, the baseline gave no figure, too few blocks to exclude anything
+//! 0        else
+//! ```
+//! Status 0 is an answer: what was looked for could have been found, and was not.
+
+use anyhow::{Result, bail};
+use record::metric::Role;
+use record::rundir::Run;
+use record::verdict::{Comparison, Conclusion, Judgement, Verdict};
+
+use super::End;
+use crate::cli::FailOn;
+use crate::out;
+
+/// How a command ends that has judged a run.
+pub(super) fn gate(run: &Run, judgement: &Judgement, fail_on: Option<FailOn>) -> Result<End> {
+    let Some(fail_on) = fail_on else {
+        return Ok(End::Done);
+    };
+    answer(fail_on, &found(run, judgement, fail_on), || {
+        unanswered(run, judgement, fail_on)
+    })
+}
+
+/// The same of what was found and of what is not known.
+pub(super) fn answer(
+    fail_on: FailOn,
+    found: &[String],
+    unanswered: impl FnOnce() -> Vec<String>,
+) -> Result<End> {
+    if !found.is_empty() {
+        out::error_line(&format!(
+            "{}: tripped: {}",
+            fail_on.words(),
+            found.join("; ")
+        ));
+        return Ok(End::Tripped);
+    }
+    let unanswered = unanswered();
+    if !unanswered.is_empty() {
+        bail!("{}: no answer: {}", fail_on.words(), unanswered.join("; "));
+    }
+    Ok(End::Done)
+}
+
+/// What trips the gate.
+fn found(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
+    let mut found: Vec<String> = judgement
+        .gates
+        .iter()
+        .map(|gate| {
+            format!(
+                "{}: arm {} fails: {}",
+                gate.workload,
+                gate.arm,
+                report::gate(gate)
+            )
+        })
+        .collect();
+    found.extend(failed_arms(run, judgement));
+    let is_over = is_over(run) && baseline_failed(run, judgement).is_empty();
+    for one in watched(judgement, fail_on) {
+        let trips = match (fail_on, one.verdict) {
+            (_, Verdict::Worse) => true,
+            (FailOn::Undecided, Verdict::Undecided) => is_over && one.has_interval(),
+            (FailOn::Worse | FailOn::AnyWorse, Verdict::Undecided)
+            | (_, Verdict::Better | Verdict::Equivalent) => false,
+        };
+        if trips {
+            found.push(format!(
+                "{}: {} of {} is {}",
+                one.workload,
+                one.spec.name,
+                one.arm,
+                one.verdict.word()
+            ));
+        }
+    }
+    found
+}
+
+/// Arms that never gave a figure where the baseline gave some, and that no gate of the run has named.
+fn failed_arms(run: &Run, judgement: &Judgement) -> Vec<String> {
+    let has_failed = |workload: &str, arm: &str| {
+        let mut its = judgement.headlines.iter();
+        its.any(|one| {
+            let is_its = one.workload == workload && one.arm == arm;
+            is_its && matches!(one.conclusion, Conclusion::Failed(_))
+        })
+    };
+    let is_new = |workload: &str, arm: &str| {
+        let mut gates = judgement.gates.iter();
+        gates.all(|gate| gate.workload != workload || gate.arm != arm)
+    };
+    let mut failed = Vec::new();
+    for workload in &run.plan.workloads {
+        let id = workload.id.as_str();
+        for arm in &run.plan.arms {
+            let is_alone = has_failed(id, &arm.name) && !has_failed(id, &run.plan.baseline);
+            if is_alone && is_new(id, &arm.name) {
+                failed.push(format!("{id}: arm {} never gave a figure", arm.name));
+            }
+        }
+    }
+    failed
+}
+
+/// Why nothing can be said.
+fn unanswered(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
+    let mut why = Vec::new();
+    if !is_over(run) {
+        why.push("the run is not finished (go on with it: bakeoff run PLAN --out DIR)".into());
+    }
+    why.extend(baseline_failed(run, judgement));
+    let compared = |workload: &str, arm: &str| {
+        judgement
+            .primaries()
+            .any(|one| one.workload == workload && one.arm == arm)
+    };
+    for workload in &run.plan.workloads {
+        let others = run
+            .plan
+            .arms
+            .iter()
+            .filter(|arm| arm.name != run.plan.baseline);
+        for arm in others.filter(|arm| !compared(&workload.id, &arm.name)) {
+            why.push(format!("{}: arm {} gave no figure", workload.id, arm.name));
+        }
+    }
+    // A metric that cannot be compared at all has a warning; it would never be answered.
+    let is_open = |one: &&Comparison| {
+        let can_be_compared = one.spec.role == Role::Primary || one.noise.is_some();
+        one.verdict == Verdict::Undecided && !one.has_interval() && can_be_compared
+    };
+    why.extend(watched(judgement, fail_on).filter(is_open).map(|one| {
+        format!(
+            "{}: {} of {}: {}",
+            one.workload,
+            one.spec.name,
+            one.arm,
+            report::reason(one)
+        )
+    }));
+    why
+}
+
+/// The comparisons that the gate looks at.
+fn watched(judgement: &Judgement, fail_on: FailOn) -> impl Iterator<Item = &Comparison> {
+    let is_watched = move |one: &&Comparison| match fail_on {
+        FailOn::AnyWorse => true,
+        FailOn::Worse | FailOn::Undecided => one.spec.role == Role::Primary,
+    };
+    judgement.comparisons.iter().filter(is_watched)
+}
+
+fn is_over(run: &Run) -> bool {
+    run.closed().is_some()
+}
+
+/// Workloads on which the baseline gave no figure, so that nothing is known of the others.
+pub(super) fn baseline_failed(run: &Run, judgement: &Judgement) -> Vec<String> {
+    let its = judgement
+        .headlines
+        .iter()
+        .filter(|one| one.arm == run.plan.baseline);
+    its.filter_map(|one| match &one.conclusion {
+        Conclusion::Failed(failed) => Some(format!(
+            "{}: the baseline gave no figure: {}",
+            one.workload, failed.last
+        )),
+        Conclusion::Better
+        | Conclusion::Worse
+        | Conclusion::Equivalent
+        | Conclusion::Undecided { .. }
+        | Conclusion::TradeOff { .. } => None,
+    })
+    .collect()
+}
+
+impl FailOn {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Worse => "--fail-on worse",
+            Self::AnyWorse => "--fail-on any-worse",
+            Self::Undecided => "--fail-on undecided",
+        }
+    }
+}

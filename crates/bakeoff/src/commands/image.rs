@@ -1,0 +1,88 @@
+//! `image list` and `image build`.
+
+use anyhow::Result;
+use input::units::show_bytes;
+use machine::cache::Cache;
+use machine::cache::about::About;
+use machine::image::{self, Image, Request};
+use serde_json::{Value, json};
+
+use super::{End, at_work, print_json};
+use crate::cli::ImageCommand;
+use crate::out;
+
+/// Lists or builds images.
+pub(super) fn run(command: &ImageCommand, json: bool) -> Result<End> {
+    match command {
+        ImageCommand::List => list(json),
+        ImageCommand::Build {
+            recipe,
+            suite,
+            refresh,
+        } => {
+            let request = Request {
+                recipe,
+                suite: suite.as_deref(),
+                refresh: *refresh,
+            };
+            build(request, json)
+        }
+    }
+}
+
+fn list(json: bool) -> Result<End> {
+    let built = image::list(&Cache::open(&Cache::of_user()?));
+    if json {
+        let with_origin = |(image, about): &(Image, Option<About>)| {
+            let mut told = told(image);
+            told["about"] = json!(about);
+            told
+        };
+        let built: Vec<_> = built.iter().map(with_origin).collect();
+        print_json(&json!({ "recipes": image::recipes(), "built": built }))?;
+        return Ok(End::Done);
+    }
+    out::line(&format!("recipes: {}", image::recipes().join(", ")));
+    for (image, about) in &built {
+        print_image(image);
+        if let Some(about) = about {
+            out::line(&format!("  from {}", about.line()));
+        }
+    }
+    Ok(End::Done)
+}
+
+fn build(request: Request<'_>, json: bool) -> Result<End> {
+    let image = at_work(json, |cache, task| image::build(cache, request, task))?;
+    if json {
+        print_json(&told(&image))?;
+    } else {
+        print_image(&image);
+    }
+    Ok(End::Done)
+}
+
+fn told(image: &Image) -> Value {
+    let Image {
+        recipe,
+        suite,
+        path,
+        manifest,
+        sha256,
+        bytes,
+    } = image;
+    json!({
+        "recipe": recipe, "suite": suite, "path": path, "manifest": manifest, "sha256": sha256,
+        "bytes": bytes,
+    })
+}
+
+fn print_image(image: &Image) {
+    out::line(&format!(
+        "{} {:.12} {}\n  {}",
+        image.title(),
+        image.sha256,
+        show_bytes(image.bytes),
+        image.path.display()
+    ));
+}

@@ -1,0 +1,92 @@
+//! `judge`: the verdict of a run directory, computed again from its records; of several run directories, one against the other; or of
+//! figures that another tool measured.
+
+mod figures;
+mod format;
+mod runs;
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use record::rundir;
+
+use super::{End, print_json};
+use crate::cli::judge::JudgeArgs;
+use crate::out;
+
+/// Judges; nothing that is judged is changed.
+pub(super) fn judge(args: &JudgeArgs, json: bool) -> Result<End> {
+    let own = import::own_runs(&args.paths);
+    if !own.is_empty()
+        && let Some(missing) = import::missing(&args.paths)
+    {
+        bail!("no such file or directory: {missing}");
+    }
+    match &own[..] {
+        [] => figures::judge(args, json),
+        _ if own.len() < args.paths.len() => bail!(
+            "run directories and figures of other tools in one question: {} (give either)",
+            args.paths.join(" ")
+        ),
+        [run] => {
+            refuse_options(&[alone(args), chosen(args)].concat(), &args.paths)?;
+            own_run(&run.dir, args, json)
+        }
+        runs => {
+            refuse_options(&chosen(args), &args.paths)?;
+            runs::judge(runs, args, json)
+        }
+    }
+}
+
+/// Options that ask a run nothing which its plan has not answered, but may choose among the figures of several.
+fn alone(args: &JudgeArgs) -> Vec<(bool, &'static str)> {
+    vec![
+        (args.baseline.is_some(), "--baseline"),
+        (!args.metric.is_empty(), "--metric"),
+        (args.seed.is_some(), "--seed"),
+    ]
+}
+
+/// Options that a run's plan has answered before there were figures.
+fn chosen(args: &JudgeArgs) -> Vec<(bool, &'static str)> {
+    vec![
+        (args.higher_is_better, "--higher-is-better"),
+        (args.lower_is_better, "--lower-is-better"),
+        (args.margin.is_some(), "--margin"),
+        (args.error_rate.is_some(), "--error-rate"),
+        (args.samples_are_runs, "--samples-are-runs"),
+    ]
+}
+
+/// A run has its plan, which says all that figures of other tools do not. A margin that was chosen after the figures
+/// were seen has no error rate.
+fn refuse_options(options: &[(bool, &str)], paths: &[String]) -> Result<()> {
+    let typed: Vec<&str> = options
+        .iter()
+        .filter_map(|(is_typed, name)| is_typed.then_some(*name))
+        .collect();
+    if !typed.is_empty() {
+        bail!(
+            "a run is judged by the plan that it was made by, because what is chosen after the figures are seen has no \
+             error rate: {} with {} (leave it out, or run a plan that says so)",
+            typed.join(", "),
+            paths.join(" ")
+        );
+    }
+    Ok(())
+}
+
+fn own_run(dir: &Path, args: &JudgeArgs, json: bool) -> Result<End> {
+    let run = rundir::load(dir, &workload::check)?;
+    let judgement = verdict::judge(&run);
+    if json {
+        print_json(&report::json(&judgement))?;
+    } else if args.markdown {
+        out::text(&report::markdown(&run, &judgement));
+    } else {
+        let width = super::report::width();
+        out::text(&report::terminal(&run, &judgement, width));
+    }
+    super::gate::gate(&run, &judgement, args.fail_on)
+}

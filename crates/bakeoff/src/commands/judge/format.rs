@@ -1,0 +1,237 @@
+//! What is said of figures: on a terminal, in a pull request, to a machine.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use input::units::{show_change, show_share, significant};
+use record::metric::Direction;
+use record::verdict::Verdict;
+use report::markdown_text;
+use serde_json::{Value, json};
+use verdict::fixed_sample::{Change, Terms};
+
+use super::figures::Answer;
+use import::Figures;
+use import::layout::Layout;
+
+/// Version of the JSON; docs/json.md is its schema.
+pub(super) const VERSION: u32 = 2;
+
+const HEAD: [&str; 6] = ["metric", "arm", "verdict", "change", "interval", "from"];
+
+/// For a terminal of `width` columns.
+pub(super) fn terminal(
+    figures: &Figures,
+    answers: &[Answer<'_>],
+    terms: Terms,
+    width: usize,
+) -> String {
+    let mut lines = figures.files.clone();
+    lines.push(baseline(figures));
+    lines.push(String::new());
+    lines.push("warnings:".into());
+    for remark in remarks(figures, answers, terms) {
+        lines.extend(report::wrap(&remark, "- ", width));
+    }
+    lines.push(String::new());
+    let mut rows = vec![HEAD.map(String::from).to_vec()];
+    rows.extend(answers.iter().map(row));
+    lines.extend(report::table(&rows, 3, width));
+    lines.push(String::new());
+    let mut told = answers.iter().peekable();
+    while let Some(answer) = told.next() {
+        lines.extend(report::wrap(&sentence(figures, answer), "", width));
+        let reason = answer.finding.reason;
+        if told.peek().is_none_or(|next| next.finding.reason != reason) {
+            lines.extend(report::wrap(&report::sample_reason(&reason), "    ", width));
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+/// For a pull request: a short table and the words.
+pub(super) fn markdown(figures: &Figures, answers: &[Answer<'_>], terms: Terms) -> String {
+    let line = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|cell| markdown_text(cell)).collect();
+        format!("| {} |", cells.join(" | "))
+    };
+    let mut lines = vec![
+        line(&HEAD.map(String::from)),
+        format!("|{}", "---|".repeat(HEAD.len())),
+    ];
+    lines.extend(answers.iter().map(|answer| line(&row(answer))));
+    lines.push(String::new());
+    for answer in answers {
+        let said = sentence(figures, answer);
+        let why = report::sample_reason(&answer.finding.reason);
+        let (verdict, said) = said.split_once(": ").unwrap_or_default();
+        lines.push(format!(
+            "- **{verdict}**: {} - {}",
+            markdown_text(said),
+            markdown_text(&why)
+        ));
+    }
+    lines.push(String::new());
+    lines.push(format!(
+        "<details><summary>{}</summary>\n",
+        markdown_text(&baseline(figures))
+    ));
+    let told = figures
+        .files
+        .iter()
+        .cloned()
+        .chain(remarks(figures, answers, terms));
+    lines.extend(told.map(|remark| format!("- {}", markdown_text(&remark))));
+    lines.push("\n</details>".into());
+    lines.join("\n") + "\n"
+}
+
+/// For machines.
+pub(super) fn json(figures: &Figures, answers: &[Answer<'_>], terms: Terms) -> Value {
+    let comparison = |answer: &Answer<'_>| {
+        let (comparison, finding) = (answer.comparison, &answer.finding);
+        let change = finding.change;
+        let interval = change.and_then(|change| change.interval);
+        let (order, counts) = match &comparison.layout {
+            Layout::Blocks { pairs, order } => (Some(order), [pairs.len(), pairs.len()]),
+            Layout::Unpaired { baseline, arm } | Layout::OneRun { baseline, arm } => {
+                (None, [baseline.len(), arm.len()])
+            }
+        };
+        json!({
+            "metric": comparison.metric, "unit": comparison.unit, "arm": comparison.arm,
+            "direction": comparison.direction, "direction_known": comparison.direction_why,
+            "design": comparison.layout.name(), "order": order,
+            "figures_of_baseline": counts[0], "figures_of_arm": counts[1],
+            "verdict": finding.verdict, "reason": finding.reason,
+            "text": report::sample_reason(&finding.reason),
+            "is_ratio": change.map(|change| change.is_ratio),
+            "change": change.map(|change| change.typical),
+            "low": interval.map(|(low, _)| low), "high": interval.map(|(_, high)| high),
+        })
+    };
+    json!({
+        "version": VERSION, "files": figures.files, "baseline": figures.baseline,
+        "margin": terms.margin, "error_rate": terms.error_rate, "seed": terms.seed,
+        "remarks": remarks(figures, answers, terms),
+        "comparisons": answers.iter().map(comparison).collect::<Vec<_>>(),
+    })
+}
+
+fn baseline(figures: &Figures) -> String {
+    match figures.baseline_why.as_str() {
+        "" => format!("baseline: {}", figures.baseline),
+        why => format!("baseline: {} ({why})", figures.baseline),
+    }
+}
+
+/// Design, directions, errors: each thing once.
+fn remarks(figures: &Figures, answers: &[Answer<'_>], terms: Terms) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let designs: BTreeSet<String> = answers
+        .iter()
+        .map(|one| one.comparison.layout.words())
+        .collect();
+    remarks.extend(designs);
+    let mut directions = BTreeMap::<String, Vec<String>>::new();
+    for answer in answers {
+        let metrics = directions.entry(direction(answer)).or_default();
+        if !metrics.contains(&named(answer)) {
+            metrics.push(named(answer));
+        }
+    }
+    let all = directions.into_iter();
+    remarks.extend(all.map(|(direction, metrics)| format!("{direction}: {}", metrics.join(", "))));
+    remarks.extend(figures.remarks.iter().cloned());
+    let (count, rate) = (answers.len(), show_share(terms.error_rate, 2));
+    remarks.push(match count {
+        1 => format!("the chance of a wrong verdict is at most {rate}, if nobody looked before"),
+        _ => {
+            format!("{count} comparisons share a chance of {rate} of any wrong verdict among them")
+        }
+    });
+    remarks
+}
+
+fn direction(answer: &Answer<'_>) -> String {
+    let comparison = answer.comparison;
+    let way = match comparison.direction {
+        Direction::Higher => "higher",
+        Direction::Lower => "lower",
+    };
+    format!("{way} is better, {}", comparison.direction_why)
+}
+
+fn named(answer: &Answer<'_>) -> String {
+    let comparison = answer.comparison;
+    match comparison.unit.as_str() {
+        unit if unit.is_empty() || comparison.metric.ends_with(unit) => comparison.metric.clone(),
+        unit => format!("{} ({unit})", comparison.metric),
+    }
+}
+
+fn row(answer: &Answer<'_>) -> Vec<String> {
+    let comparison = answer.comparison;
+    let arrow = match comparison.direction {
+        Direction::Higher => "↑",
+        Direction::Lower => "↓",
+    };
+    let change = answer.finding.change;
+    let from = match &comparison.layout {
+        Layout::Blocks { pairs, .. } => format!("{} blocks", pairs.len()),
+        Layout::Unpaired { baseline, arm } => format!("{} + {} runs", baseline.len(), arm.len()),
+        Layout::OneRun { .. } => "1 + 1 runs".into(),
+    };
+    vec![
+        format!("{} {arrow}", comparison.metric),
+        comparison.arm.clone(),
+        answer.finding.verdict.word().into(),
+        change.map_or("-".into(), |change| {
+            shown(&change, change.typical, &comparison.unit)
+        }),
+        change
+            .as_ref()
+            .and_then(|change| interval(change, &comparison.unit))
+            .unwrap_or("-".into()),
+        from,
+    ]
+}
+
+fn shown(change: &Change, value: f64, unit: &str) -> String {
+    if change.is_ratio {
+        show_change(value)
+    } else {
+        let sign = if value < 0.0 { "" } else { "+" };
+        format!("{sign}{} {unit}", significant(value, 3))
+            .trim_end()
+            .to_string()
+    }
+}
+
+fn interval(change: &Change, unit: &str) -> Option<String> {
+    let (low, high) = change.interval?;
+    Some(format!(
+        "[{}, {}]",
+        shown(change, low, unit),
+        shown(change, high, unit)
+    ))
+}
+
+/// The verdict in a sentence.
+fn sentence(figures: &Figures, answer: &Answer<'_>) -> String {
+    let (comparison, finding) = (answer.comparison, &answer.finding);
+    let (arm, baseline, metric) = (&comparison.arm, &figures.baseline, named(answer));
+    let size = finding.change.map(|change| {
+        let typical = shown(&change, change.typical, &comparison.unit);
+        let interval = interval(&change, &comparison.unit);
+        format!("{typical} {}", interval.unwrap_or_default())
+            .trim_end()
+            .to_string()
+    });
+    let size = size.unwrap_or_default();
+    match finding.verdict {
+        Verdict::Better => format!("better: {arm} than {baseline} in {metric}, {size}"),
+        Verdict::Worse => format!("worse: {arm} than {baseline} in {metric}, {size}"),
+        Verdict::Equivalent => format!("equivalent: {arm} and {baseline} in {metric}, {size}"),
+        Verdict::Undecided => format!("undecided: {arm} against {baseline} in {metric}, {size}"),
+    }
+}

@@ -1,0 +1,189 @@
+//! Several run directories: each arm of the later ones against the same arm of the first.
+//!
+//! Nothing was interleaved, so this is the weakest design that figures can have: `fixed_sample::unpaired`, and only where nothing differs that
+//! would make the figures another quantity.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, bail};
+use record::journal::Entry;
+use record::metric::Role;
+use record::rundir::{self, Run};
+use record::trial::Outcome;
+use verdict::apart::{self, Apart};
+use verdict::fixed_sample::Terms;
+
+use super::figures;
+use crate::cli::judge::{JudgeArgs, SEED};
+use crate::commands::End;
+use import::compare::{BASELINES, Comparison};
+use import::layout::Layout;
+use import::{Figures, OwnRun};
+
+/// A run directory, read.
+struct Side<'s> {
+    own: &'s OwnRun,
+    run: Run,
+}
+
+/// Judges the later runs against one of them.
+pub(super) fn judge(own: &[OwnRun], args: &JudgeArgs, json: bool) -> Result<End> {
+    refuse_names(own)?;
+    let mut sides = Vec::new();
+    for own in own {
+        let run = rundir::load(&own.dir, &workload::check)?;
+        sides.push(Side { own, run });
+    }
+    let (place, why) = baseline(own, args.baseline.as_deref())?;
+    let before = sides.remove(place);
+    let mut comparisons = Vec::new();
+    let mut remarks = BTreeSet::new();
+    for after in &sides {
+        refuse_obstacles(&before, after)?;
+        remarks.extend(remark(&before, after));
+        let all = apart::figures(&before.run, &after.run);
+        let asked = all.into_iter().filter(|one| is_asked(one, &args.metric));
+        comparisons.extend(asked.map(|one| comparison(one, &after.own.name)));
+    }
+    if comparisons.is_empty() {
+        bail!("{}", nothing(&args.metric));
+    }
+    if args.metric.is_empty() {
+        remarks.insert("primary metrics only, because each one more takes a share of the error rate (--metric NAME judges others)".into());
+    }
+    let figures = Figures {
+        files: [&before].into_iter().chain(&sides).map(summary).collect(),
+        remarks: remarks.into_iter().collect(),
+        baseline: before.own.name.clone(),
+        baseline_why: why,
+        comparisons,
+    };
+    figures::conclude(&figures, terms(&before, &sides, args), args, json)
+}
+
+fn nothing(metrics: &[String]) -> String {
+    if metrics.is_empty() {
+        return "no figure in both runs to compare: no arm was measured on the same workload in both".into();
+    }
+    format!(
+        "no metric of both runs is named so: {} (bakeoff judge DIR shows the names)",
+        metrics.join(", ")
+    )
+}
+
+fn refuse_names(own: &[OwnRun]) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    match own.iter().find(|one| !seen.insert(&one.name)) {
+        Some(again) => bail!(
+            "two runs of one name: {} (write NAME={})",
+            again.name,
+            again.dir.display()
+        ),
+        None => Ok(()),
+    }
+}
+
+/// One line that says what must agree and does not.
+fn refuse_obstacles(before: &Side<'_>, after: &Side<'_>) -> Result<()> {
+    let obstacles = apart::obstacles(&before.run, &after.run);
+    if obstacles.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "runs that do not measure the same: {} and {}: {} (run both as arms of one plan)",
+        before.own.dir.display(),
+        after.own.dir.display(),
+        obstacles.join("; ")
+    )
+}
+
+/// Which run the others are compared with, and how it was chosen.
+fn baseline(own: &[OwnRun], asked: Option<&str>) -> Result<(usize, String)> {
+    let place = |name: &str| own.iter().position(|one| one.name == name);
+    if let Some(name) = asked {
+        let names: Vec<&str> = own.iter().map(|one| one.name.as_str()).collect();
+        return match place(name) {
+            Some(place) => Ok((place, String::new())),
+            None => bail!("no run is named {name} (name one of {})", names.join(", ")),
+        };
+    }
+    let named = BASELINES.iter().find_map(|name| place(name));
+    Ok(match named {
+        Some(place) => (place, "by its name; --baseline chooses another".into()),
+        None => (0, "the first run; --baseline chooses another".into()),
+    })
+}
+
+fn is_asked(one: &Apart, metrics: &[String]) -> bool {
+    if metrics.is_empty() {
+        return one.spec.role == Role::Primary;
+    }
+    metrics
+        .iter()
+        .any(|part| one.spec.name.contains(part.as_str()))
+}
+
+fn comparison(one: Apart, after: &str) -> Comparison {
+    Comparison {
+        metric: format!("{} {} of {}", one.workload, one.spec.name, one.arm),
+        unit: one.spec.unit,
+        direction: one.spec.direction,
+        direction_why: "as the workload says".into(),
+        arm: after.into(),
+        layout: Layout::Unpaired {
+            baseline: one.before,
+            arm: one.after,
+        },
+    }
+}
+
+/// What was chosen before there were figures: the stricter of the plans.
+fn terms(before: &Side<'_>, after: &[Side<'_>], args: &JudgeArgs) -> Terms {
+    let designs = after.iter().map(|side| &side.run.plan.design);
+    let first = &before.run.plan.design;
+    let (margin, error_rate) = designs.fold((first.margin, first.error_rate), |least, design| {
+        (least.0.max(design.margin), least.1.min(design.error_rate))
+    });
+    Terms {
+        margin,
+        error_rate,
+        seed: args.seed.unwrap_or(SEED),
+    }
+}
+
+fn remark(before: &Side<'_>, after: &Side<'_>) -> Vec<String> {
+    let changes = apart::changes(&before.run, &after.run);
+    let (one, other) = (&before.own.name, &after.own.name);
+    let known = match &changes[..] {
+        [] => format!(
+            "{one} and {other} are the same as far as their directories tell: a difference is the machine's, not an arm's"
+        ),
+        changes => format!(
+            "what differs between {one} and {other}: {}",
+            changes.join(", ")
+        ),
+    };
+    let drift = "not interleaved: whatever changed on the machine between the runs is in the difference, which no test can take out (arms of \
+                 one plan take turns)";
+    vec![known, drift.into()]
+}
+
+/// `runs/a: run directory begun 2026-01-01T00:00:00Z, measured trials: 6 of 6.1, 6 of 7.2`.
+fn summary(side: &Side<'_>) -> String {
+    let count = |arm: &str| {
+        let its = side.run.attempts.iter().filter(|one| one.trial.arm == arm);
+        its.filter(|one| matches!(one.outcome, Outcome::Measured(_)))
+            .count()
+    };
+    let arms = side.run.plan.arms.iter();
+    let arms: Vec<String> = arms
+        .map(|arm| format!("{} of {}", count(&arm.name), arm.name))
+        .collect();
+    let begun = |entry: &Entry| entry.at.clone();
+    format!(
+        "{}: run directory begun {}, measured trials: {}",
+        side.own.dir.display(),
+        side.run.entries.first().map_or_else(String::new, begun),
+        arms.join(", ")
+    )
+}

@@ -1,0 +1,110 @@
+//! `kernel list` and `kernel fetch`.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use input::units::show_bytes;
+use machine::cache::about::About;
+use machine::kernel::{self, Kernel, Offer};
+use plan::kernel::{FORMS, KernelRef, read};
+use serde_json::json;
+
+use super::{End, at_work, print_json};
+use crate::cli::KernelCommand;
+use crate::out;
+
+/// Lists or fetches kernels.
+pub(super) fn run(command: &KernelCommand, json: bool) -> Result<End> {
+    match command {
+        KernelCommand::List {
+            suite: Some(suite),
+            refresh,
+        } => list(suite, *refresh, json),
+        KernelCommand::List { suite: None, .. } => list_cached(json),
+        KernelCommand::Fetch {
+            kernel,
+            modules,
+            refresh,
+        } => fetch(kernel, modules.as_deref(), *refresh, json),
+    }
+}
+
+/// Kernels in the cache, with what they were made from.
+fn list_cached(json: bool) -> Result<End> {
+    let kernels = at_work(json, |cache, _| Ok(kernel::cached(cache)))?;
+    if json {
+        let told = |(kernel, about): &(Kernel, Option<About>)| {
+            json!({
+                "release": kernel.release, "package": kernel.package, "vmlinuz": kernel.vmlinuz,
+                "sha256": kernel.sha256, "about": about,
+            })
+        };
+        print_json(&kernels.iter().map(told).collect::<Vec<_>>())?;
+        return Ok(End::Done);
+    }
+    for (kernel, about) in &kernels {
+        out::line(&format!(
+            "{} {:.12} ({})",
+            kernel.release, kernel.sha256, kernel.package
+        ));
+        if let Some(about) = about {
+            out::line(&format!("  from {}", about.line()));
+        }
+    }
+    Ok(End::Done)
+}
+
+fn list(suite: &str, refresh: bool, json: bool) -> Result<End> {
+    let name = suite
+        .strip_prefix("debian:")
+        .context("write debian:SUITE, like debian:bookworm")?;
+    let offers = at_work(json, |cache, task| kernel::list(cache, name, refresh, task))?;
+    if json {
+        let told = |offer: &Offer| json!({ "release": offer.release, "version": offer.version, "bytes": offer.bytes });
+        print_json(&offers.iter().map(told).collect::<Vec<_>>())?;
+    } else {
+        for Offer {
+            release,
+            version,
+            bytes,
+        } in &offers
+        {
+            out::line(&format!(
+                "{release:36} {version:28} {:>9}",
+                show_bytes(*bytes)
+            ));
+        }
+    }
+    Ok(End::Done)
+}
+
+fn fetch(name: &str, modules: Option<&Path>, refresh: bool, json: bool) -> Result<End> {
+    let wanted = match read(name, modules.map(Path::to_path_buf)) {
+        Ok(KernelRef::Running) => bail!("nothing to fetch: kernel \"running\" ({FORMS})"),
+        Ok(wanted) => wanted,
+        Err(why) => bail!("{why} ({FORMS})"),
+    };
+    let kernel = at_work(json, |cache, task| {
+        kernel::fetch(cache, &wanted, refresh, task)
+    })?;
+    let Kernel {
+        release,
+        package,
+        vmlinuz,
+        modules,
+        sha256,
+        ..
+    } = kernel;
+    if json {
+        print_json(&json!({
+            "release": release, "package": package, "vmlinuz": vmlinuz,
+            "modules": modules, "sha256": sha256,
+        }))?;
+    } else {
+        out::line(&format!(
+            "{release} ({package})\n  {}\n  sha256 {sha256}",
+            vmlinuz.display()
+        ));
+    }
+    Ok(End::Done)
+}

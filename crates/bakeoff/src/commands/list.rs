@@ -1,0 +1,251 @@
+//! `list`: the runs below a directory, with their verdicts. Nothing is changed.
+
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use input::units::show_change;
+use record::rundir::{self, Run};
+use record::verdict::{Conclusion, Headline, Judgement};
+use serde::Serialize;
+use serde_json::json;
+
+use super::report::width;
+use super::{End, print_json};
+use crate::cli::compare::ListArgs;
+use crate::out;
+
+/// Version of what `--json` prints.
+const VERSION: u32 = 1;
+
+/// A run directory.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Listed {
+    dir: PathBuf,
+    state: State,
+    /// `None` where it is damaged.
+    run: Option<Summary>,
+    /// What is wrong with it; `None` where nothing is.
+    damage: Option<String>,
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum State {
+    /// It is over, and all arms are decided.
+    Complete,
+    /// It is over, and an arm is not.
+    Undecided,
+    /// A bakeoff is at it.
+    Running,
+    /// It is not over, and can be gone on with.
+    Interrupted,
+    /// It cannot be read.
+    Damaged,
+}
+
+impl State {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Undecided => "undecided",
+            Self::Running => "running",
+            Self::Interrupted => "interrupted",
+            Self::Damaged => "damaged",
+        }
+    }
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Summary {
+    title: String,
+    /// Baseline first.
+    arms: Vec<String>,
+    /// Complete blocks of the workload that has most.
+    blocks: u32,
+    max_blocks: u32,
+    /// Host time, RFC 3339.
+    begun: String,
+    verdicts: Vec<Line>,
+}
+
+/// What is said of one arm on one workload.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Line {
+    workload: String,
+    arm: String,
+    metric: Option<String>,
+    verdict: &'static str,
+    ratio: Option<f64>,
+    low: Option<f64>,
+    high: Option<f64>,
+}
+
+/// Lists what is there.
+pub(super) fn list(args: &ListArgs, json: bool) -> Result<End> {
+    let listed: Vec<Listed> = directories(&args.dir)?
+        .iter()
+        .map(|dir| of_dir(dir))
+        .collect();
+    if json {
+        print_json(&json!({ "version": VERSION, "runs": listed }))?;
+        return Ok(End::Done);
+    }
+    if listed.is_empty() {
+        out::line(&format!(
+            "no runs in {} (bakeoff compare and bakeoff run make some)",
+            args.dir.display()
+        ));
+        return Ok(End::Done);
+    }
+    for one in &listed {
+        for (text, lead) in lines(one) {
+            for line in ::report::wrap(&text, lead, width()) {
+                out::line(&line);
+            }
+        }
+    }
+    Ok(End::Done)
+}
+
+/// Run directories: those below `dir` that hold a plan or a journal, by name; or itself, where it is one.
+fn directories(dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(dir).with_context(|| {
+        format!(
+            "cannot list runs: {} (name the directory that holds them)",
+            dir.display()
+        )
+    })?;
+    if rundir::is_run(dir) {
+        return Ok(vec![dir.into()]);
+    }
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut dirs: Vec<PathBuf> = paths.filter(|path| rundir::is_run(path)).collect();
+    dirs.sort();
+    Ok(dirs)
+}
+
+fn of_dir(dir: &Path) -> Listed {
+    match rundir::load(dir, &workload::check) {
+        Ok(run) => {
+            let judgement = verdict::judge(&run);
+            Listed {
+                dir: dir.into(),
+                state: state(dir, &run, &judgement),
+                run: Some(summary(&run, &judgement)),
+                damage: None,
+            }
+        }
+        Err(why) => Listed {
+            dir: dir.into(),
+            state: if is_running(dir) {
+                State::Running
+            } else {
+                State::Damaged
+            },
+            run: None,
+            damage: Some(format!("{why:#}")),
+        },
+    }
+}
+
+fn state(dir: &Path, run: &Run, judgement: &Judgement) -> State {
+    let is_open = |one: &Headline| matches!(one.conclusion, Conclusion::Undecided { .. });
+    match run.closed() {
+        Some(_) if judgement.headlines.iter().any(is_open) => State::Undecided,
+        Some(_) => State::Complete,
+        None if is_running(dir) => State::Running,
+        None => State::Interrupted,
+    }
+}
+
+/// Whether a bakeoff holds the directory's lock.
+fn is_running(dir: &Path) -> bool {
+    let lock = File::open(dir.join("lock"));
+    lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+fn summary(run: &Run, judgement: &Judgement) -> Summary {
+    let blocks = judgement.primaries().map(|one| one.blocks).max();
+    Summary {
+        title: run.plan.title.clone(),
+        arms: run.plan.arms.iter().map(|arm| arm.name.clone()).collect(),
+        blocks: blocks.unwrap_or(0),
+        max_blocks: run.plan.design.most_blocks(),
+        begun: run
+            .entries
+            .first()
+            .map_or(String::new(), |entry| entry.at.clone()),
+        verdicts: judgement
+            .headlines
+            .iter()
+            .map(|one| line(one, judgement))
+            .collect(),
+    }
+}
+
+fn line(headline: &Headline, judgement: &Judgement) -> Line {
+    let primary = judgement
+        .primaries()
+        .find(|one| one.workload == headline.workload && one.arm == headline.arm);
+    Line {
+        workload: headline.workload.clone(),
+        arm: headline.arm.clone(),
+        metric: primary.map(|one| one.spec.name.clone()),
+        verdict: headline.conclusion.word(),
+        ratio: primary.and_then(|one| one.ratio),
+        low: primary.and_then(|one| one.low),
+        high: primary.and_then(|one| one.high),
+    }
+}
+
+/// A run in a few lines, each with what stands before it.
+fn lines(listed: &Listed) -> Vec<(String, &'static str)> {
+    let (dir, state) = (listed.dir.display(), listed.state.word());
+    let Some(run) = &listed.run else {
+        let damage = listed.damage.clone().unwrap_or_default();
+        return vec![(format!("{dir}  {state}"), ""), (damage, "    ")];
+    };
+    // Minutes are enough, and the time zone is always the same.
+    let begun = run.begun.get(..16).unwrap_or(&run.begun).replace('T', " ");
+    let (blocks, most) = (run.blocks, run.max_blocks);
+    let arms = run.arms.join(", ");
+    vec![
+        (
+            format!("{dir}  {state}, {blocks} of {most} blocks, begun {begun}"),
+            "",
+        ),
+        (format!("{} (arms {arms})", run.title), "    "),
+        (verdict(run), "    "),
+    ]
+}
+
+/// `7.2 better +14.6 %`; with the workload where there are several.
+fn verdict(run: &Summary) -> String {
+    let first = run.verdicts.first().map(|line| &line.workload);
+    let is_alone = run
+        .verdicts
+        .iter()
+        .all(|line| Some(&line.workload) == first);
+    let said = run.verdicts.iter().map(|line| {
+        let lead = if is_alone {
+            String::new()
+        } else {
+            format!("{}: ", line.workload)
+        };
+        let change = line.ratio.map(|ratio| format!(" {}", show_change(ratio)));
+        format!(
+            "{lead}{} {}{}",
+            line.arm,
+            line.verdict,
+            change.unwrap_or_default()
+        )
+    });
+    let said: Vec<String> = said.collect();
+    if said.is_empty() {
+        return "nothing measured yet".into();
+    }
+    said.join("; ")
+}

@@ -1,0 +1,157 @@
+//! `new`: lists workloads, or writes a plan to begin with.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write as _};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use plan::fields::{Fields, Page};
+use protocol::WorkloadJob;
+use serde_json::json;
+use workload::overview::{self, Overview};
+
+use super::report::width;
+use super::{End, print_json, refuse_json};
+use crate::cli::Cli;
+use crate::cli::compare::{ERROR_RATE, MAX_BLOCKS, NewArgs};
+use crate::cli::judge::MARGIN;
+use crate::out;
+use crate::plan_text::{self, ArmText, DesignText, Line, Place, PlanText, WorkloadText, quoted};
+
+/// The arms of a plan to begin with: Debian's stable kernel of two releases ago, and the newest one for today's.
+const KERNELS: [(&str, &str); 2] = [
+    ("6.1", "debian:bookworm/6.1"),
+    ("7.2", "debian:trixie-backports/7.2"),
+];
+
+/// Lists workloads, or writes a plan for one.
+pub(super) fn new(args: &NewArgs, cli: &Cli) -> Result<End> {
+    let Some(word) = &args.workload else {
+        return list(cli.json);
+    };
+    refuse_json(cli)?;
+    let text = draft(word)?;
+    match &args.out {
+        None => out::text(&text),
+        Some(file) => {
+            create(file, &text)?;
+            out::line(&format!(
+                "plan: {0} (edit it, then bakeoff check {0} and bakeoff run {0})",
+                file.display()
+            ));
+        }
+    }
+    Ok(End::Done)
+}
+
+fn list(json: bool) -> Result<End> {
+    let mut listed = Vec::new();
+    for (kind, overview) in overview::all() {
+        let recipe = recipe(&[workload(kind)?])?;
+        if json {
+            let Overview {
+                summary, primary, ..
+            } = overview;
+            listed.push(
+                json!({ "kind": kind, "summary": summary, "primary": primary, "recipe": recipe }),
+            );
+            continue;
+        }
+        let about = format!("decided by {}, image {recipe}", overview.primary);
+        for (text, lead) in [(overview.summary, kind), (about.as_str(), "")] {
+            for line in ::report::wrap(text, &format!("{lead:13}"), width()) {
+                out::line(&line);
+            }
+        }
+    }
+    if json {
+        print_json(&listed)?;
+    } else {
+        out::line("\na plan for one of them: bakeoff new WORKLOAD --out plan.toml");
+    }
+    Ok(End::Done)
+}
+
+/// A plan to begin with.
+fn draft(word: &str) -> Result<String> {
+    let workload = workload(word)?;
+    let kind = workload.kind;
+    let arm = |(name, kernel): &(&str, &str)| ArmText {
+        name: (*name).into(),
+        lines: vec![Line::new(
+            "kernel",
+            quoted(kernel),
+            "newest match in that suite",
+        )],
+    };
+    let recipe = recipe(std::slice::from_ref(&workload))?;
+    Ok(plan_text::write(&PlanText {
+        head: vec![
+            format!("Which kernel is better at {kind}? docs/plan.md has every key."),
+            "Check it with `bakeoff check FILE`, run it with `bakeoff run FILE`.".into(),
+        ],
+        title: format!("{kind}: Debian 12's kernel against Debian 13 backports'"),
+        machine: Place::Guests {
+            recipe,
+            suite: None,
+        },
+        arms: KERNELS.iter().map(arm).collect(),
+        workloads: vec![workload],
+        design: DesignText {
+            margin: MARGIN,
+            error_rate: ERROR_RATE,
+            max_blocks: MAX_BLOCKS,
+        },
+    }))
+}
+
+/// A workload with the values that its kind proposes.
+pub(super) fn workload(word: &str) -> Result<WorkloadText> {
+    WorkloadText::of_kind(word, 0)
+}
+
+/// The image recipe that has what these workloads serve with.
+pub(super) fn recipe(workloads: &[WorkloadText]) -> Result<String> {
+    let mut packages = Vec::new();
+    for workload in workloads {
+        packages.extend(packages_of(workload)?);
+    }
+    let wanted: Vec<&str> = packages.iter().map(String::as_str).collect();
+    machine::image::covering(&wanted).with_context(|| {
+        format!(
+            "no image recipe of bakeoff's has all of: {} (write one of your own, images/README.md says how, and name it in \
+             [image] of a plan)",
+            wanted.join(", ")
+        )
+    })
+}
+
+/// Debian packages that a workload needs.
+pub(super) fn packages_of(workload: &WorkloadText) -> Result<Vec<String>> {
+    let text = workload.text();
+    let page = Page::new(workload.kind, &text);
+    let table = page.parse();
+    let tables = Fields::top(&page, &table).tables("workload");
+    let checked = tables.first().and_then(workload::check);
+    let checked = page.close(checked)?;
+    let own = workload::from_options(&WorkloadJob {
+        kind: checked.kind,
+        options: checked.options,
+    })?;
+    Ok(own.packages().into_iter().map(String::from).collect())
+}
+
+/// Writes a file that is not there yet.
+pub(super) fn create(path: &Path, text: &str) -> Result<()> {
+    let made = OpenOptions::new().write(true).create_new(true).open(path);
+    let mut file = match made {
+        Ok(file) => file,
+        Err(why) if why.kind() == ErrorKind::AlreadyExists => bail!(
+            "file exists: {} (remove it, or name another one)",
+            path.display()
+        ),
+        Err(why) => return Err(why).with_context(|| format!("cannot make {}", path.display())),
+    };
+    file.write_all(text.as_bytes())
+        .with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,74 @@
+//! `qemu list` and `qemu fetch`.
+
+use anyhow::Result;
+use machine::emulator::{self, Program};
+use machine::fetched;
+use serde_json::json;
+
+use super::{End, at_work, print_json};
+use crate::cli::{EmulatorArgs, QemuCommand};
+use crate::out;
+
+/// Lists or fetches QEMUs.
+pub(super) fn run(command: &QemuCommand, json: bool) -> Result<End> {
+    match command {
+        QemuCommand::List { emulator } => list(emulator, json),
+        QemuCommand::Fetch { refresh } => fetch(*refresh, json),
+    }
+}
+
+/// The QEMU that would emulate guests first, each binary once.
+fn list(args: &EmulatorArgs, json: bool) -> Result<End> {
+    let named = args.named();
+    let programs = at_work(json, |cache, task| {
+        let mut programs = vec![emulator::find(named.as_deref(), cache, task)?];
+        let others = emulator::of_host(task).ok().into_iter();
+        for other in others.chain(fetched::known(cache, task)) {
+            if programs.iter().all(|program| !is_same(program, &other)) {
+                programs.push(other);
+            }
+        }
+        Ok(programs)
+    })?;
+    if json {
+        return print_json(&programs.iter().map(told).collect::<Vec<_>>()).map(|()| End::Done);
+    }
+    for (index, program) in programs.iter().enumerate() {
+        let word = if index == 0 { "used" } else { "" };
+        out::line(&format!("{word:5} {}", line(program)));
+    }
+    Ok(End::Done)
+}
+
+/// Whether two paths lead to one binary: on Debian /bin is /usr/bin.
+fn is_same(one: &Program, other: &Program) -> bool {
+    let place = |program: &Program| {
+        let found = program.path.canonicalize();
+        found.unwrap_or_else(|_| program.path.clone())
+    };
+    place(one) == place(other)
+}
+
+fn fetch(refresh: bool, json: bool) -> Result<End> {
+    let program = at_work(json, |cache, task| fetched::fetch(cache, refresh, task))?;
+    if json {
+        print_json(&told(&program))?;
+    } else {
+        out::line(&line(&program));
+    }
+    Ok(End::Done)
+}
+
+fn told(program: &Program) -> serde_json::Value {
+    json!({ "version": program.version, "path": program.path, "fault": program.fault() })
+}
+
+fn line(program: &Program) -> String {
+    let fault = program.fault().map(|fault| format!("\n      {fault}"));
+    format!(
+        "{}\n      {}{}",
+        program.version,
+        program.path.display(),
+        fault.unwrap_or_default()
+    )
+}

@@ -1,0 +1,235 @@
+//! `run`: prepare the arms, run the lab, judge, report.
+
+mod calibration;
+pub(super) mod jobs;
+mod models;
+mod timings;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result, bail};
+use input::file;
+use machine::clock::HostClock;
+use plan::{MachineKind, Plan};
+use record::rundir::{self, Run, RunDir};
+use record::verdict::Judgement;
+
+use super::{End, gate, read_plan, report};
+use crate::build_id;
+use crate::cli::RunArgs;
+use crate::json_lines;
+use crate::lab::extend::Extension;
+use crate::lab::repeat::Repeated;
+use crate::lab::{self, Finish, Lab};
+use crate::out;
+use crate::prepare::{self, Sources};
+use crate::reporter::Reporter;
+
+/// Runs a plan, or goes on with it; writes verdict and report.
+pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
+    let options = &args.options;
+    let out = options.out.clone().unwrap_or_else(|| default_out(args));
+    let qemu = options.emulator.named();
+    let (text, plan) = if options.a_a {
+        let seed = calibration::seed(&out);
+        let change = |text: &str| plan::against_itself(text, seed);
+        super::read_plan_as(&args.plan, qemu.as_deref(), change)?
+    } else {
+        read_plan(&args.plan, qemu.as_deref())?
+    };
+    if options.refresh && plan.machine.kind == MachineKind::Local {
+        bail!(
+            "--refresh does not apply to a machine of kind \"local\": nothing is fetched for it (leave it out)"
+        );
+    }
+    super::refuse_emulator(&options.emulator, &plan)?;
+    if let Some(model) = &options.models {
+        models::refuse(&plan, model)?;
+    }
+    let setting = Setting {
+        file: &args.plan,
+        sources: Sources {
+            refresh: options.refresh,
+            qemu,
+        },
+        interrupted: super::watch_signals()?,
+        jobs: options.jobs,
+        json,
+    };
+    if options.more_blocks.is_some() && !out.join("plan.toml").exists() {
+        bail!(
+            "--more-blocks without a run: {} (leave it out, or name the run's directory with --out DIR)",
+            out.display()
+        );
+    }
+    let dir = RunDir::open(&out, &text)?;
+    refuse_another_plan(&dir, &text)?;
+    let extension = match options.more_blocks {
+        Some(more) => Some(extend(&dir, more)?),
+        None => None,
+    };
+    let place = Place {
+        dir: &dir,
+        extension,
+        model: None,
+    };
+    let finish = carry_out(&setting, &plan, &text, place)?;
+    let finish = match (finish, &options.models) {
+        (Finish::Complete, Some(model)) => models::vary(&setting, (&plan, &text), &dir, model)?,
+        (finish, _) => finish,
+    };
+    let (run, judgement) = tell(&dir, args, json)?;
+    match finish {
+        Finish::Complete => end(&run, &judgement, args),
+        Finish::Interrupted => bail!(
+            "interrupted; nothing is lost: go on with bakeoff run {}",
+            again(args).join(" ")
+        ),
+    }
+}
+
+/// Judges what is there, writes the reports and prints what was asked for.
+fn tell(dir: &RunDir, args: &RunArgs, json: bool) -> Result<(Run, Judgement)> {
+    let run = rundir::load(dir.path(), &workload::check)?;
+    let judgement = verdict::judge(&run);
+    let page = report::write(dir, &run, &judgement)?;
+    if json {
+        let all = json_lines::verdict(&judgement, run.models.as_ref(), &page);
+        out::line(&all.to_string());
+    } else {
+        out::text(&::report::terminal(&run, &judgement, report::width()));
+        out::line(&format!("report: {}", page.display()));
+    }
+    if args.options.timings {
+        timings::tell(&run, json);
+    }
+    if args.options.a_a {
+        calibration::tell(&run, &judgement, json)?;
+    }
+    Ok((run, judgement))
+}
+
+/// A run whose baseline never gave a figure has no answer, with a gate or without.
+fn end(run: &Run, judgement: &Judgement, args: &RunArgs) -> Result<End> {
+    let failed = gate::baseline_failed(run, judgement);
+    if !failed.is_empty() && failed.len() == run.plan.workloads.len() {
+        bail!("nothing to compare: {}", failed.join("; "));
+    }
+    gate::gate(run, judgement, args.options.fail_on)
+}
+
+/// More blocks for the run in a directory.
+fn extend(dir: &RunDir, more: u32) -> Result<Extension> {
+    let run = rundir::load(dir.path(), &workload::check)?;
+    lab::extend::extend(&run, &verdict::judge(&run), more)
+        .with_context(|| format!("run in {}", dir.path().display()))
+}
+
+/// What all runs of one call share.
+struct Setting<'s> {
+    /// The plan file, for paths and messages.
+    file: &'s Path,
+    sources: Sources,
+    interrupted: Arc<AtomicBool>,
+    /// Trials at a time, where the user says so.
+    jobs: Option<u16>,
+    json: bool,
+}
+
+/// One run of a call.
+struct Place<'p> {
+    dir: &'p RunDir,
+    extension: Option<Extension>,
+    /// The emulated CPU, where it is not the run's own.
+    model: Option<&'p str>,
+}
+
+/// Prepares a plan's machine, and runs what is left of it in its directory.
+fn carry_out(setting: &Setting<'_>, plan: &Plan, text: &str, place: Place<'_>) -> Result<Finish> {
+    let dir = place.dir;
+    let reporter = Reporter::of_model(setting.json, place.model);
+    let (sources, interrupted) = (&setting.sources, &*setting.interrupted);
+    let prepared = prepare::prepare((plan, setting.file), sources, &reporter, interrupted)?;
+    let jobs = jobs::settle(setting.jobs, plan, &*prepared.machine)?;
+    prepared.note_run(dir.path())?;
+    prepared.keep_details(dir.path())?;
+    let lab = Lab {
+        plan,
+        dir,
+        machine: &*prepared.machine,
+        clock: &HostClock::start(),
+        greeting: &build_id::host(),
+        interrupted,
+        jobs,
+        extension: place.extension,
+        show: &|event| reporter.tell(event),
+    };
+    let ended = lab::run(&lab, prepared.opening(plan, text));
+    reporter.close();
+    // What failed is in the report; it is written before it is said that the run stopped.
+    if ended.as_ref().is_err_and(anyhow::Error::is::<Repeated>) {
+        let run = rundir::load(dir.path(), &workload::check)?;
+        report::write(dir, &run, &verdict::judge(&run))?;
+    }
+    ended
+}
+
+/// `runs/NAME` below the working directory, `runs/NAME-a-a` for a baseline against itself.
+fn default_out(args: &RunArgs) -> PathBuf {
+    let plan = &args.plan;
+    let mut name = plan.file_stem().unwrap_or(plan.as_os_str()).to_owned();
+    if args.options.a_a {
+        name.push("-a-a");
+    }
+    Path::new("runs").join(name)
+}
+
+fn again(args: &RunArgs) -> Vec<String> {
+    let mut words = vec![args.plan.display().to_string()];
+    words.extend(args.options.a_a.then(|| "--a-a".into()));
+    if let Some(model) = &args.options.models {
+        words.push(format!("--models={model}"));
+    }
+    if let Some(out) = &args.options.out {
+        words.extend(["--out".into(), out.display().to_string()]);
+    }
+    words
+}
+
+/// A run directory belongs to one plan; the first line that differs says what changed.
+fn refuse_another_plan(dir: &RunDir, text: &str) -> Result<()> {
+    let path = dir.path().join("plan.toml");
+    let before =
+        file::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    if before == text {
+        return Ok(());
+    }
+    let (old, new): (Vec<_>, Vec<_>) = (before.lines().collect(), text.lines().collect());
+    let differs = |line: &usize| old.get(*line) != new.get(*line);
+    let line = (0..old.len().max(new.len())).find(differs).unwrap_or(0);
+    let show = |lines: &[&str]| {
+        lines
+            .get(line)
+            .map_or("nothing".into(), |line| format!("`{line}`"))
+    };
+    let is_limit = |lines: &[&str]| {
+        lines
+            .get(line)
+            .is_some_and(|one| one.contains("max_blocks"))
+    };
+    let remedy = if is_limit(&old) {
+        ", and use --more-blocks once it has ended undecided"
+    } else {
+        ""
+    };
+    bail!(
+        "the plan changed since this run began, line {}: was {}, is {} \
+         (put it back{remedy}, or begin a new run with --out DIR; the run is in {})",
+        line + 1,
+        show(&old),
+        show(&new),
+        dir.path().display()
+    )
+}

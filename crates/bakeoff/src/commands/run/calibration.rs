@@ -1,0 +1,192 @@
+//! A/A calibration: a machine's measurement noise, the smallest difference that it can show, and whether it tells an arm from itself.
+//!
+//! The contrasts of all A/A runs of a machine are kept in `calibration/ID.json` of the user's cache. Their signs must be as
+//! random as the order of the arms; when they are not, no verdict of the machine is worth anything.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use input::file;
+use input::units::significant;
+use machine::cache::Cache;
+use record::metric::Role;
+use record::rundir::{Run, sha256};
+use record::verdict::{Comparison, Judgement};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use verdict::eprocess::{self, Calibration};
+use verdict::looks;
+
+use crate::json_lines;
+use crate::out;
+
+/// Numbers of blocks for which the smallest difference is told.
+const BLOCKS: [u32; 3] = [10, 30, 100];
+
+/// The A/A runs of one machine: contrasts of primary metrics, by run and metric.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct History {
+    runs: BTreeMap<String, Vec<f64>>,
+}
+
+/// The seed of an A/A run: that of the run that is gone on with, else a new one. With the plan's own, each repeat of a plan
+/// would have the same random order, and one that favoured an arm by chance would be counted again and again.
+pub(super) fn seed(out: &Path) -> i64 {
+    let before = file::read_to_string(&out.join("plan.toml")).ok();
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH);
+    before
+        .and_then(|text| plan::seed_of(&text))
+        .unwrap_or_else(|| now().map_or(1, |time| time.as_secs().cast_signed()))
+}
+
+/// Prints what the run says of its machine, and adds it to the machine's history.
+pub(super) fn tell(run: &Run, judgement: &Judgement, json: bool) -> Result<()> {
+    let history = extend_history(run, judgement)?;
+    let contrasts: Vec<f64> = history.runs.values().flatten().copied().collect();
+    let calibration = eprocess::calibration(&contrasts);
+    let error_rate = run.plan.design.error_rate;
+    if json {
+        let outcome = match calibration {
+            Calibration::Passed(evidence) => json!({ "passed": true, "evidence": evidence }),
+            Calibration::Failed(blocks) => json!({ "passed": false, "blocks": blocks }),
+        };
+        let metrics: Vec<_> = judgement
+            .comparisons
+            .iter()
+            .map(|one| as_json(one, error_rate))
+            .collect();
+        out::line(&json_lines::calibration(&outcome, &metrics).to_string());
+        return Ok(());
+    }
+    out::line(&format!(
+        "\nwhat this machine can show (found in 95 of 100 runs, error rate {error_rate}):"
+    ));
+    out::line(&format!(
+        "{:12} {:14} {:>9} {:>9} {:>10} {:>9} {:>9} {:>9}",
+        "workload", "metric", "noise", "order", "outliers", "10 blocks", "30", "100"
+    ));
+    for comparison in &judgement.comparisons {
+        out::line(&line(comparison, error_rate));
+    }
+    out::line(&match calibration {
+        Calibration::Passed(evidence) => format!(
+            "A/A calibration passed: {} blocks of {} A/A runs on this machine, evidence against it {} (fails at 100)",
+            contrasts.len(),
+            history.runs.len(),
+            significant(evidence, 2)
+        ),
+        Calibration::Failed(blocks) => format!(
+            "A/A CALIBRATION FAILED: an arm was told apart from itself after {blocks} blocks of A/A runs on this machine; no \
+             verdict of it is worth anything (find out what favours one place in a block, then remove the file in the cache's \
+             calibration folder)"
+        ),
+    });
+    Ok(())
+}
+
+fn line(comparison: &Comparison, error_rate: f64) -> String {
+    let percent = |share: f64| format!("{} %", significant(share * 100.0, 2));
+    let none = || "-".to_owned();
+    let noise = comparison.noise.filter(|_| comparison.ratio.is_some());
+    let shown = BLOCKS.map(|blocks| {
+        noise.map_or_else(none, |noise| {
+            percent(looks::shown(noise, blocks, error_rate))
+        })
+    });
+    let outliers = comparison
+        .outliers
+        .map_or_else(none, |count| (count.arm + count.baseline).to_string());
+    format!(
+        "{:12} {:14} {:>9} {:>9} {:>10} {:>9} {:>9} {:>9}",
+        comparison.workload,
+        comparison.spec.name,
+        noise.map_or_else(none, percent),
+        comparison
+            .order_effect
+            .filter(|_| noise.is_some())
+            .map_or_else(none, percent),
+        outliers,
+        shown[0],
+        shown[1],
+        shown[2]
+    )
+}
+
+fn as_json(comparison: &Comparison, error_rate: f64) -> serde_json::Value {
+    let noise = comparison.noise.filter(|_| comparison.ratio.is_some());
+    let shown: BTreeMap<String, f64> = BLOCKS
+        .iter()
+        .filter_map(|blocks| {
+            Some((
+                blocks.to_string(),
+                looks::shown(noise?, *blocks, error_rate),
+            ))
+        })
+        .collect();
+    json!({
+        "workload": comparison.workload, "metric": comparison.spec.name, "noise": noise,
+        "order_effect": comparison.order_effect, "outliers": comparison.outliers, "shown_by_blocks": shown,
+    })
+}
+
+/// The machine's history with this run in it. A run that is judged again takes its own place.
+fn extend_history(run: &Run, judgement: &Judgement) -> Result<History> {
+    let dir = history_dir()?;
+    let id = &sha256(run.opening.machine.as_bytes())[..16];
+    let path = dir.join(format!("{id}.json"));
+    let mut history = read(&path)?;
+    let begun = run.entries.first().map_or("", |entry| entry.at.as_str());
+    let primary = |one: &&Comparison| one.spec.role == Role::Primary;
+    for comparison in judgement.comparisons.iter().filter(primary) {
+        let usable = comparison
+            .pairs
+            .iter()
+            .filter(|pair| pair.baseline > 0.0 && pair.arm > 0.0);
+        let contrasts = usable.map(|pair| (pair.arm / pair.baseline).ln()).collect();
+        history
+            .runs
+            .insert(format!("{begun} {}", comparison.workload), contrasts);
+    }
+    fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let draft = dir.join(format!("{id}.json.new"));
+    fs::write(&draft, serde_json::to_vec(&history)?)
+        .and_then(|()| fs::rename(&draft, &path))
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(history)
+}
+
+/// The folder of all machines' histories; versions before called it `rig`.
+fn history_dir() -> Result<PathBuf> {
+    let cache = Cache::of_user()?;
+    let (dir, before) = (cache.join("calibration"), cache.join("rig"));
+    if before.is_dir() && !dir.exists() {
+        fs::rename(&before, &dir)
+            .with_context(|| format!("cannot rename {} to {}", before.display(), dir.display()))?;
+    }
+    Ok(dir)
+}
+
+fn read(path: &Path) -> Result<History> {
+    match fs::read(path) {
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .with_context(|| format!("not a record of A/A runs: {} (remove it)", path.display())),
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(History::default()),
+        Err(why) => Err(why).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_goes_on_keeps_its_seed_and_a_new_one_has_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(seed(dir.path()) > 1_700_000_000);
+        fs::write(dir.path().join("plan.toml"), "[design]\nseed = 7\n").unwrap();
+        assert_eq!(seed(dir.path()), 7);
+    }
+}

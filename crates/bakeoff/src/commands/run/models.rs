@@ -1,0 +1,131 @@
+//! `--models`: a few blocks of the plan on another emulated CPU and without mitigations.
+//!
+//! Each variation is a run of its own in `models/NAME/` of the run directory, resumed and judged like any other; what they
+//! say beside the run itself is kept in `models.json`, from which every report shows it again.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use plan::cpu::CpuModel;
+use plan::{Clock, MachineKind, Plan, Variation};
+use record::models::{Models, VERSION};
+use record::rundir::{self, MODELS, RunDir};
+use record::verdict::Judgement;
+
+use super::super::forecast;
+use super::{Place, Setting, carry_out, refuse_another_plan};
+use crate::lab::Finish;
+use crate::out;
+
+/// Runs the variations of a plan whose own run is complete.
+pub(super) fn vary(
+    setting: &Setting<'_>,
+    (plan, text): (&Plan, &str),
+    dir: &RunDir,
+    model: &CpuModel,
+) -> Result<Finish> {
+    let own = judged(dir.path())?;
+    let mut rows = Vec::new();
+    for variation in [Variation::Model(model.clone()), Variation::NoMitigations] {
+        let name = variation.name();
+        out::error_line(&format!("the same on another CPU: {name}"));
+        let blocks = forecast::enough(&plan.design).min(plan.design.max_blocks);
+        let text = plan::varied(text, &variation, blocks)?;
+        let qemu = setting.sources.qemu.as_deref();
+        let (text, plan) = super::super::check_plan(setting.file, text, qemu)?;
+        let place = dir.path().join("models").join(folder(&name));
+        let other = RunDir::open(&place, &text)?;
+        refuse_another_plan(&other, &text)?;
+        let finish = carry_out(
+            setting,
+            &plan,
+            &text,
+            Place {
+                dir: &other,
+                extension: None,
+                model: Some(&name),
+            },
+        )?;
+        if finish == Finish::Interrupted {
+            return Ok(finish);
+        }
+        let judgement = judged(&place)?;
+        rows.extend(verdict::models::compare(
+            &own,
+            &judgement,
+            &name,
+            &folder(&name),
+        ));
+        // After each, so that what was found is shown even if the next one fails.
+        keep(dir, rows.clone())?;
+    }
+    Ok(Finish::Complete)
+}
+
+/// Refuses what cannot be varied, before anything boots.
+pub(super) fn refuse(plan: &Plan, model: &CpuModel) -> Result<()> {
+    if plan.machine.kind == MachineKind::Local || plan.machine.clock == Clock::Wall {
+        bail!("--models where instructions are not counted ({REMEDY})");
+    }
+    if plan.machine.cpu_model.as_ref() == Some(model) {
+        bail!("--models with the plan's own model: {model} (name another with --models=MODEL)");
+    }
+    Ok(())
+}
+
+const REMEDY: &str =
+    "write kind = \"qemu\" and clock = \"instructions\": under KVM there is but one real CPU";
+
+fn judged(dir: &Path) -> Result<Judgement> {
+    let run = rundir::load(dir, &workload::check)?;
+    if run.opening.ns_per_instruction.is_none() {
+        bail!("--models where instructions are not counted ({REMEDY})");
+    }
+    Ok(verdict::judge(&run))
+}
+
+/// A model's name as that of a directory.
+fn folder(name: &str) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || "._-".contains(c) {
+            c
+        } else {
+            '_'
+        }
+    };
+    name.chars().map(plain).collect()
+}
+
+/// Writes the rows beside those of other models that were asked before.
+fn keep(dir: &RunDir, rows: Vec<record::models::ModelRow>) -> Result<()> {
+    let path = dir.path().join(MODELS);
+    let mut all = match fs::read(&path) {
+        Ok(body) => {
+            serde_json::from_slice::<Models>(&body)
+                .with_context(|| format!("damaged file: {} (remove it)", path.display()))?
+                .rows
+        }
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(why) => return Err(why).with_context(|| format!("cannot read {}", path.display())),
+    };
+    all.retain(|row| rows.iter().all(|new| new.model != row.model));
+    all.extend(rows);
+    let models = Models {
+        version: VERSION,
+        rows: all,
+    };
+    dir.write(MODELS, &serde_json::to_vec_pretty(&models)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_names_its_directory_without_anything_special() {
+        assert_eq!(folder("EPYC-Milan"), "EPYC-Milan");
+        assert_eq!(folder("max,+avx,-x.y"), "max__avx_-x.y");
+        assert_eq!(folder("mitigations=off"), "mitigations_off");
+    }
+}

@@ -1,0 +1,423 @@
+//! Plans as commented TOML: what `bakeoff new` and `bakeoff compare` write.
+//!
+//! The keys of a workload, their values and what is said of them are the workload's own (`workload::overview`); what
+//! all plans have stands here. The same request gives the same text, so that a plan that is there already can be told
+//! from another one.
+
+use std::fmt::Display;
+
+use anyhow::Result;
+use input::units;
+use toml::Value;
+use workload::overview::{self, Given, Key};
+
+/// What a plan is to say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanText {
+    /// Comments above all keys, a line each.
+    pub head: Vec<String>,
+    /// What it compares.
+    pub title: String,
+    /// Where arms run.
+    pub machine: Place,
+    /// The arms, baseline first.
+    pub arms: Vec<ArmText>,
+    /// The workloads.
+    pub workloads: Vec<WorkloadText>,
+    /// When a difference counts.
+    pub design: DesignText,
+}
+
+/// Where arms run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// In guests with an image of this recipe.
+    Guests {
+        /// Its name.
+        recipe: String,
+        /// Debian suite of its packages, where not the recipe's own.
+        suite: Option<String>,
+    },
+    /// On this host.
+    Host,
+}
+
+/// An arm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArmText {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub lines: Vec<Line>,
+}
+
+/// A workload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkloadText {
+    /// Its kind.
+    pub kind: &'static str,
+    /// A comment beside the kind.
+    pub note: String,
+    /// Its keys.
+    pub lines: Vec<Line>,
+}
+
+/// When a difference counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DesignText {
+    /// Differences below this are called equivalent; a fraction.
+    pub margin: f64,
+    /// Chance of a wrong verdict that is accepted; a fraction.
+    pub error_rate: f64,
+    /// Blocks after which it ends.
+    pub max_blocks: u32,
+}
+
+/// `key = value  # note`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    key: String,
+    value: String,
+    note: String,
+    given: Given,
+}
+
+impl Line {
+    /// A key, its value as TOML, and what is said of it.
+    pub fn new(key: &str, value: impl Display, note: &str) -> Self {
+        Self {
+            key: key.into(),
+            value: value.to_string(),
+            note: note.into(),
+            given: Given::Written,
+        }
+    }
+
+    fn of_key(key: &Key, choice: usize) -> Self {
+        let value = key.values.get(choice).unwrap_or(&key.values[0]);
+        Self {
+            given: key.given,
+            ..Self::new(key.name, value, key.note)
+        }
+    }
+
+    fn text(&self) -> String {
+        let mark = match self.given {
+            Given::Written => "",
+            Given::Shown => "# ",
+        };
+        let pair = format!("{mark}{} = {}", self.key, self.value);
+        match self.note.as_str() {
+            "" => format!("{pair}\n"),
+            note => format!("{pair:26}  # {note}\n"),
+        }
+    }
+}
+
+/// A text as TOML.
+pub fn quoted(text: &str) -> String {
+    Value::String(text.into()).to_string()
+}
+
+/// Texts as TOML.
+pub fn quoted_list(texts: &[String]) -> String {
+    let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
+    format!("[{}]", texts.join(", "))
+}
+
+impl WorkloadText {
+    /// A workload with the values that its kind proposes; `choice` counts those that a key may have.
+    pub fn of_kind(word: &str, choice: usize) -> Result<Self> {
+        let (kind, overview) = overview::find(word).map_err(anyhow::Error::msg)?;
+        let keys = overview.keys.iter();
+        Ok(Self {
+            kind,
+            note: overview.summary.into(),
+            lines: keys.map(|key| Line::of_key(key, choice)).collect(),
+        })
+    }
+
+    /// A workload with keys of the caller's.
+    pub fn of_lines(word: &str, lines: Vec<Line>) -> Result<Self> {
+        let (kind, _) = overview::find(word).map_err(anyhow::Error::msg)?;
+        Ok(Self {
+            kind,
+            note: String::new(),
+            lines,
+        })
+    }
+
+    /// What it is called: its name where it has one, else its kind.
+    pub fn title(&self) -> &str {
+        let name = self.lines.iter().find(|line| line.key == "name");
+        name.map_or(self.kind, |line| line.value.trim_matches('"'))
+    }
+
+    /// As TOML.
+    pub fn text(&self) -> String {
+        let kind = Line::new("kind", quoted(self.kind), &self.note);
+        let keys: String = self.lines.iter().map(Line::text).collect();
+        format!("[[workload]]\n{}{keys}", kind.text())
+    }
+}
+
+/// The plan as TOML.
+pub fn write(plan: &PlanText) -> String {
+    let mut text = String::new();
+    for line in &plan.head {
+        text.extend(["# ", line, "\n"]);
+    }
+    let baseline = plan.arms.first().map_or("", |arm| arm.name.as_str());
+    text.push_str(&Line::new("title", quoted(&plan.title), "").text());
+    let note = "the arm that the others are compared with";
+    text.push_str(&Line::new("baseline", quoted(baseline), note).text());
+    text.push_str("\n[machine]\n");
+    text.extend(machine(plan).iter().map(Line::text));
+    if let Place::Guests { recipe, suite } = &plan.machine {
+        text.push_str("\n[image]\n");
+        let note = "user land of all arms alike: bakeoff image list";
+        text.push_str(&Line::new("recipe", quoted(recipe), note).text());
+        let suite = suite.iter().map(|suite| {
+            let note = "Debian suite of its packages";
+            Line::new("suite", quoted(suite), note).text()
+        });
+        text.extend(suite);
+    }
+    for arm in &plan.arms {
+        text.extend(["\n[arm.", &quoted(&arm.name), "]\n"]);
+        text.extend(arm.lines.iter().map(Line::text));
+    }
+    for workload in &plan.workloads {
+        text.push('\n');
+        text.push_str(&workload.text());
+    }
+    text.push_str("\n[design]\n");
+    text.extend(design(plan.design).iter().map(Line::text));
+    text
+}
+
+fn machine(plan: &PlanText) -> Vec<Line> {
+    let overviews = plan.workloads.iter();
+    let overviews = overviews.filter_map(|workload| overview::find(workload.kind).ok());
+    let wanted: Vec<&Key> = overviews.flat_map(|(_, one)| one.machine).collect();
+    if plan.machine == Place::Host {
+        let mut lines = vec![Line::new(
+            "kind",
+            "\"local\"",
+            "each trial runs on this host, as root",
+        )];
+        // The others are of machines that are made for the trial.
+        let times = ["silence", "trial_limit"];
+        let times = times.iter().filter_map(|name| asked(&wanted, name));
+        lines.extend(times.map(|key| Line::of_key(key, 0)));
+        return lines;
+    }
+    let mut lines = vec![
+        Line::new("kind", "\"qemu\"", "each trial boots a virtual machine"),
+        Line::new("cpus", 1, ""),
+        Line::new("memory", "\"1GiB\"", ""),
+        Line::new(
+            "clock",
+            "\"auto\"",
+            "wall where KVM works, instructions under emulation",
+        ),
+    ];
+    for key in &wanted {
+        let line = Line::of_key(key, 0);
+        match lines.iter_mut().find(|one| one.key == key.name) {
+            Some(own) if key.name == "memory" => *own = larger(own, line),
+            Some(own) => *own = line,
+            None => lines.push(line),
+        }
+    }
+    lines
+}
+
+fn asked<'k>(wanted: &[&'k Key], name: &str) -> Option<&'k Key> {
+    wanted.iter().find(|key| key.name == name).copied()
+}
+
+/// The line of the larger size.
+fn larger(one: &Line, other: Line) -> Line {
+    let bytes = |line: &Line| units::bytes(line.value.trim_matches('"')).unwrap_or(0);
+    if bytes(&other) > bytes(one) {
+        other
+    } else {
+        one.clone()
+    }
+}
+
+fn design(design: DesignText) -> Vec<Line> {
+    let share = |share: f64| quoted(&format!("{}%", (share * 1e6).round() / 1e4));
+    let min_blocks = design.max_blocks.min(4);
+    vec![
+        Line::new(
+            "margin",
+            share(design.margin),
+            "differences below this are called equivalent",
+        ),
+        Line::new(
+            "error_rate",
+            share(design.error_rate),
+            "chance of a wrong verdict that is accepted",
+        ),
+        Line::new(
+            "min_blocks",
+            min_blocks,
+            "a block is one trial of each arm; the first test comes after these",
+        ),
+        Line::new(
+            "max_blocks",
+            design.max_blocks,
+            "what is undecided then stays so",
+        ),
+        Line::new("seed", 1, "of order, data and schedules"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use expect_test::expect;
+    use plan::{Checks, Plan};
+
+    use super::*;
+
+    fn draft(machine: Place, workloads: &[&str]) -> PlanText {
+        let workload = |word: &&str| WorkloadText::of_kind(word, 0).unwrap();
+        let arm = |name: &str, line| ArmText {
+            name: name.into(),
+            lines: vec![line],
+        };
+        let arms = match machine {
+            Place::Host => vec![
+                arm("few", Line::new("cpus", 1, "")),
+                arm("many", Line::new("cpus", 2, "")),
+            ],
+            Place::Guests { .. } => vec![
+                arm("6.1", Line::new("kernel", "\"debian:bookworm/6.1\"", "")),
+                arm(
+                    "7.2",
+                    Line::new("kernel", "\"debian:trixie-backports/7.2\"", ""),
+                ),
+            ],
+        };
+        PlanText {
+            head: vec!["What is asked.".into()],
+            title: "6.1 against 7.2".into(),
+            machine,
+            arms,
+            workloads: workloads.iter().map(workload).collect(),
+            design: DesignText {
+                margin: 0.02,
+                error_rate: 0.05,
+                max_blocks: 30,
+            },
+        }
+    }
+
+    fn read(text: &str) -> Plan {
+        let checks = Checks::of_the_past(&workload::check);
+        plan::read("plan.toml", text, Path::new(""), checks)
+            .unwrap_or_else(|why| panic!("{why}\n{text}"))
+    }
+
+    fn guests(recipe: &str) -> Place {
+        Place::Guests {
+            recipe: recipe.into(),
+            suite: None,
+        }
+    }
+
+    #[test]
+    fn a_plan_is_commented_toml() {
+        expect![[r##"
+            # What is asked.
+            title = "6.1 against 7.2"
+            baseline = "6.1"            # the arm that the others are compared with
+
+            [machine]
+            kind = "qemu"               # each trial boots a virtual machine
+            cpus = 1
+            memory = "1GiB"
+            clock = "auto"              # wall where KVM works, instructions under emulation
+
+            [image]
+            recipe = "web"              # user land of all arms alike: bakeoff image list
+
+            [arm."6.1"]
+            kernel = "debian:bookworm/6.1"
+
+            [arm."7.2"]
+            kernel = "debian:trixie-backports/7.2"
+
+            [[workload]]
+            kind = "web-static"         # static pages in a closed loop: as many requests as the server answers
+            server = "nginx"            # or "apache"
+            connections = 16            # clients, each with one request under way
+            # keep_alive = false        # a connection for each request; left out, one for many
+            warmup = "500ms"            # load that is not counted
+            window = "2s"               # load that is counted
+
+            [design]
+            margin = "2%"               # differences below this are called equivalent
+            error_rate = "5%"           # chance of a wrong verdict that is accepted
+            min_blocks = 4              # a block is one trial of each arm; the first test comes after these
+            max_blocks = 30             # what is undecided then stays so
+            seed = 1                    # of order, data and schedules
+        "##]].assert_eq(&write(&draft(guests("web"), &["web-static"])));
+        expect![[r##"
+            # What is asked.
+            title = "6.1 against 7.2"
+            baseline = "few"            # the arm that the others are compared with
+
+            [machine]
+            kind = "local"              # each trial runs on this host, as root
+            silence = "10m"             # data directories are made before there is anything to tell
+            trial_limit = "2h"
+
+            [arm."few"]
+            cpus = 1
+
+            [arm."many"]
+            cpus = 2
+
+            [[workload]]
+            kind = "database"           # the eight procedures of sql-bench against MariaDB or PostgreSQL, every answer checked
+            server = "mariadb"          # or "postgresql"
+            scale = "0.2%"              # share of the sizes of sql-bench
+            # procedures = ["insert", "select"]  # left out, all eight
+            limit = "30m"               # for all of them
+
+            [design]
+            margin = "2%"               # differences below this are called equivalent
+            error_rate = "5%"           # chance of a wrong verdict that is accepted
+            min_blocks = 4              # a block is one trial of each arm; the first test comes after these
+            max_blocks = 30             # what is undecided then stays so
+            seed = 1                    # of order, data and schedules
+        "##]].assert_eq(&write(&draft(Place::Host, &["database"])));
+    }
+
+    #[test]
+    fn every_kind_of_workload_has_a_valid_plan() {
+        for (word, _) in overview::all() {
+            assert_eq!(
+                read(&write(&draft(guests("web"), &[word]))).workloads[0].kind,
+                word
+            );
+            read(&write(&draft(Place::Host, &[word])));
+        }
+    }
+
+    #[test]
+    fn what_one_workload_needs_of_the_machine_the_others_have_too() {
+        let read = read(&write(&draft(
+            guests("smb+web"),
+            &["smb-ramp", "database", "io-mix"],
+        )));
+        assert_eq!(read.machine.memory_bytes, 2 << 30);
+        assert_eq!(read.machine.clock, plan::Clock::Wall);
+        assert_eq!(read.machine.trial_limit.as_secs(), 7200);
+    }
+}

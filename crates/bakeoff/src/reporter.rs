@@ -1,0 +1,217 @@
+//! What is shown while a run goes on: one line per event, and on a terminal one moving line below. All of it is on standard error;
+//! with `--json` the events are on standard output as well, as JSON lines.
+//!
+//! The lines are made from the journal's entries, so that an old run replays as it was shown.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use input::units::significant;
+use record::journal::{Event, Opening};
+use record::rundir::TrialRecord;
+use record::trial::{Outcome, Trial};
+
+use crate::json_lines;
+use crate::lab::{Activity, LabEvent};
+use crate::out;
+
+/// How a run is shown.
+pub struct Reporter {
+    form: Form,
+    /// The emulated CPU, where it is not the run's own.
+    model: Option<String>,
+    bar: ProgressBar,
+    /// The record of the attempt that ends next: its figures belong on the line.
+    record: RefCell<Option<TrialRecord>>,
+    /// The step told last.
+    step: RefCell<String>,
+    /// What each trial under way does, by its number.
+    activity: RefCell<BTreeMap<u32, String>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    Json,
+}
+
+impl Reporter {
+    /// Text on standard error, and where it is asked for JSON lines on standard output.
+    pub fn new(json: bool) -> Self {
+        Self::of_model(json, None)
+    }
+
+    /// The same of a run on another emulated CPU.
+    pub fn of_model(json: bool, model: Option<&str>) -> Self {
+        let form = if json { Form::Json } else { Form::Text };
+        let bar = ProgressBar::new_spinner();
+        let style = ProgressStyle::with_template("{spinner} {elapsed_precise} {msg}");
+        bar.set_style(style.expect("the template is a constant of known form"));
+        bar.enable_steady_tick(Duration::from_millis(250));
+        Self {
+            form,
+            model: model.map(String::from),
+            bar,
+            record: RefCell::default(),
+            step: RefCell::default(),
+            activity: RefCell::default(),
+        }
+    }
+
+    /// A step before the run proper: fetching, building, probing. Where there is no moving line each
+    /// step is told once.
+    pub fn step(&self, what: &str, share: Option<f64>) {
+        if self.bar.is_hidden() && *self.step.borrow() != what {
+            self.line(&format!("{what} ..."));
+            *self.step.borrow_mut() = what.into();
+        }
+        let percent = share
+            .map(|share| format!(" {:.0} %", share * 100.0))
+            .unwrap_or_default();
+        self.bar.set_message(format!("{what}{percent}"));
+    }
+
+    /// A line that stays.
+    pub fn line(&self, line: &str) {
+        if self.bar.is_hidden() {
+            out::error_line(line);
+        } else {
+            self.bar.println(line);
+        }
+    }
+
+    /// Shows an event of the lab.
+    pub fn tell(&self, event: LabEvent<'_>) {
+        match event {
+            LabEvent::Record(record) => {
+                *self.record.borrow_mut() = Some(record.clone());
+                self.pass(&record.trial, None);
+            }
+            LabEvent::Activity(trial, activity) => self.pass(trial, passing_line(trial, activity)),
+            LabEvent::Entry(entry) => {
+                if self.form == Form::Json {
+                    let line = json_lines::event(entry, self.model.as_deref());
+                    self.bar.suspend(|| out::line(&line.to_string()));
+                }
+                if let Some(line) = self.event_line(&entry.event) {
+                    self.line(&line);
+                }
+            }
+        }
+    }
+
+    /// Changes what the moving line says of a trial: nothing, once it has ended.
+    fn pass(&self, trial: &Trial, line: Option<String>) {
+        let mut activity = self.activity.borrow_mut();
+        match line {
+            Some(line) => activity.insert(trial.number, line),
+            None => activity.remove(&trial.number),
+        };
+        let lines: Vec<_> = activity.values().map(String::as_str).collect();
+        self.bar.set_message(lines.join("; "));
+    }
+
+    /// Takes the moving line away.
+    pub fn close(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn event_line(&self, event: &Event) -> Option<String> {
+        match event {
+            Event::Opened(Opening { machine, .. }) => Some(format!("machine: {machine}")),
+            Event::Resumed { .. } => Some("going on with an interrupted run".into()),
+            Event::Started { .. } => None,
+            Event::Ended { trial, attempt, .. } => {
+                let record = self.record.take().filter(|record| record.trial == *trial);
+                Some(ended_line(trial, *attempt, record.as_ref()))
+            }
+            Event::Invalidated {
+                workload,
+                block,
+                disturbance,
+                ..
+            } => Some(format!(
+                "  block {block:2}  {workload}  does not count and is run again: {}",
+                report::disturbance(disturbance)
+            )),
+            Event::Looked { blocks, looks, .. } => {
+                let lines = looks
+                    .iter()
+                    .map(|look| format!("\n    {}", report::look(look)));
+                let lines: Vec<String> = lines.collect();
+                Some(format!("after block {blocks}:{}", lines.concat()))
+            }
+            Event::Closed { reason } => Some(reason.clone()),
+            Event::Extended {
+                from,
+                to,
+                error_rate,
+                ..
+            } => Some(extended_line((*from, *to), *error_rate)),
+        }
+    }
+}
+
+impl Drop for Reporter {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// What more blocks cost.
+fn extended_line((from, to): (u32, u32), error_rate: f64) -> String {
+    let more = match to.saturating_sub(from) {
+        1 => "1 block".to_owned(),
+        more => format!("{more} blocks"),
+    };
+    format!(
+        "{more} more for an undecided run, {to} at the most: a wrong verdict now has a chance of at most {} %",
+        significant(round_up(error_rate * 100.0), 3)
+    )
+}
+
+/// To a tenth and never down: a bound that is rounded down is none.
+fn round_up(percent: f64) -> f64 {
+    (percent * 10.0 - 1e-9).ceil() / 10.0
+}
+
+fn passing_line(trial: &Trial, activity: Activity) -> Option<String> {
+    let Trial { number, arm, .. } = trial;
+    let doing = match activity {
+        Activity::Booting => "booting".to_string(),
+        Activity::Phase(phase) => phase.words().to_string(),
+        Activity::Progress { second, ok } => format!("second {second}, {ok} served"),
+        Activity::Cancelled => return None,
+    };
+    Some(format!("trial {number:03} ({arm}): {doing}"))
+}
+
+fn ended_line(trial: &Trial, attempt: u32, record: Option<&TrialRecord>) -> String {
+    let again = if attempt > 1 {
+        format!(", attempt {attempt}")
+    } else {
+        String::new()
+    };
+    let end = match record.map(|record| &record.outcome) {
+        // A replayed entry: its figures are in the report.
+        None => "done before".into(),
+        Some(Outcome::Measured(measurement)) => match measurement.figures.first() {
+            Some(figure) => {
+                format!("{} {}", significant(figure.value, 5), figure.spec.unit)
+            }
+            None => "measured".into(),
+        },
+        Some(Outcome::Void(void)) => format!("void, {void}"),
+        Some(Outcome::Skipped(why)) => format!("skipped, {why}"),
+    };
+    let Trial {
+        number,
+        block,
+        arm,
+        workload,
+        ..
+    } = trial;
+    format!("  block {block:2}  trial {number:03}  {workload}  {arm:12} {end}{again}")
+}

@@ -1,0 +1,312 @@
+//! `compare`, `new` and `list`: a first question without a plan file.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use expect_test::{Expect, expect};
+use machine::fake::Behaviour;
+use serde_json::Value;
+
+use crate::simulated_lab::{World, undecided};
+
+fn bakeoff(dir: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    command
+        .args(words)
+        .current_dir(dir)
+        .env("XDG_CACHE_HOME", dir.join("cache"));
+    command.output().expect("the binary under test runs")
+}
+
+fn said(bytes: &[u8], dir: &Path) -> String {
+    String::from_utf8_lossy(bytes).replace(&*dir.to_string_lossy(), "DIR")
+}
+
+/// What is said of a mistake; the status must be 2, and nothing may be written.
+fn check(words: &[&str], want: &Expect) {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("data"), "").unwrap();
+    let output = bakeoff(dir.path(), &[&["compare"], words].concat());
+    let told = said(&output.stderr, dir.path());
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(!dir.path().join("runs").exists(), "{words:?}");
+    want.assert_eq(&told);
+}
+
+const TWO: [&str; 2] = ["debian:bookworm/6.1", "debian:trixie-backports/7.2"];
+
+#[test]
+fn kernels_that_cannot_be_compared_are_told_with_a_remedy() {
+    check(
+        &[],
+        &expect![[r#"
+        bakeoff: nothing to compare (name two kernels: bakeoff compare 6.1 7.2; or values of a sysctl of this host: --sysctl net.core.somaxconn=128,4096)
+    "#]],
+    );
+    check(
+        &TWO[..1],
+        &expect![[r#"
+        bakeoff: one kernel only: debian:bookworm/6.1 (name a second one; to see what this machine can show, add --a-a)
+    "#]],
+    );
+    check(
+        &[TWO[0], TWO[0]],
+        &expect![[r#"
+        bakeoff: two equal kernels: debian:bookworm/6.1 (name another; to see what this machine can show, add --a-a)
+    "#]],
+    );
+    check(
+        &[TWO[0], "./bzImage"],
+        &expect![[r#"
+        bakeoff: no kernel: "./bzImage" is neither a version nor a file (write 6.1, ./bzImage, a built tree's directory, FILE.deb or debian:SUITE/VERSION)
+    "#]],
+    );
+    check(
+        &[TWO[0], "./data"],
+        &expect![[r#"
+        bakeoff: kernel ./data: not a bootable x86 kernel: DIR/data (name a bzImage or vmlinuz)
+    "#]],
+    );
+    check(
+        &[TWO[0], "debian:trixi/7.2"],
+        &expect![[r#"
+        bakeoff: kernel debian:trixi/7.2: unknown Debian suite: "trixi" (did you mean "trixie"?)
+    "#]],
+    );
+}
+
+#[test]
+fn loads_and_values_that_do_not_fit_are_told_with_a_remedy() {
+    check(
+        &[TWO[0], TWO[1], "-w", "web-sttic"],
+        &expect![[r#"
+        bakeoff: unknown kind of workload: "web-sttic" (did you mean "web-static"?)
+    "#]],
+    );
+    check(
+        &[TWO[0], TWO[1], "-w", "smb,smb"],
+        &expect![[r#"
+        bakeoff: workload given twice: smb (leave one out; a plan may have both under two names)
+    "#]],
+    );
+    check(
+        &[TWO[0], TWO[1], "-w", "command"],
+        &expect![[r#"
+        bakeoff: workload command without a program (write it at the end: -- ./my-benchmark ARGUMENTS)
+    "#]],
+    );
+    check(
+        &[TWO[0], TWO[1], "--", "./no-such-program"],
+        &expect![[r#"
+            bakeoff: no such program: ./no-such-program (paths begin in the working directory)
+        "#]],
+    );
+    check(
+        &[TWO[0], TWO[1], "--", "./data"],
+        &expect![[r#"
+        bakeoff: not executable: ./data (chmod +x ./data)
+    "#]],
+    );
+    check(
+        &["--sysctl", "vm.swappiness=1"],
+        &expect![[r#"
+        bakeoff: sysctl with one value only: vm.swappiness = 1 (name another to compare it with: --sysctl vm.swappiness=1,OTHER)
+    "#]],
+    );
+    check(
+        &["--sysctl", "vm.swapiness=1,2"],
+        &expect![[r#"
+        bakeoff: this host has no such sysctl: vm.swapiness (did you mean "vm.swappiness"?)
+    "#]],
+    );
+    check(
+        &["--kernel", TWO[0]],
+        &expect![[r#"
+        bakeoff: --kernel without what is compared on it: debian:bookworm/6.1 (add --sysctl NAME=VALUE,VALUE or --cmdline '' TEXT)
+    "#]],
+    );
+}
+
+#[test]
+fn a_plan_that_is_only_printed_is_written_nowhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = [
+        "compare",
+        TWO[0],
+        TWO[1],
+        "-w",
+        "web-static,smb",
+        "--dry-run",
+    ];
+    let output = bakeoff(dir.path(), &words);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        said(&output.stderr, dir.path())
+    );
+    assert!(!dir.path().join("runs").exists());
+    expect![[r##"
+        # Written by bakeoff compare. To ask more, edit it (docs/plan.md has every key) and go on with bakeoff run.
+        title = "web-static, smb: 7.2 against 6.1"
+        baseline = "6.1"            # the arm that the others are compared with
+
+        [machine]
+        kind = "qemu"               # each trial boots a virtual machine
+        cpus = 1
+        memory = "1GiB"
+        clock = "auto"              # wall where KVM works, instructions under emulation
+
+        [image]
+        recipe = "smb+web"          # user land of all arms alike: bakeoff image list
+
+        [arm."6.1"]
+        kernel = "debian:bookworm/6.1"
+
+        [arm."7.2"]
+        kernel = "debian:trixie-backports/7.2"
+
+        [[workload]]
+        kind = "web-static"         # static pages in a closed loop: as many requests as the server answers
+        server = "nginx"            # or "apache"
+        connections = 16            # clients, each with one request under way
+        # keep_alive = false        # a connection for each request; left out, one for many
+        warmup = "500ms"            # load that is not counted
+        window = "2s"               # load that is counted
+
+        [[workload]]
+        kind = "smb"                # Samba under office applications of the NetBench kind, as smbtorture plays them
+        clients = 12                # each is a process, and has one of smbd's
+        applications = ["EXCEL"]    # left out, the whole trace: for windows of minutes
+        warmup = "3s"               # load that is not counted
+        window = "8s"               # load that is counted
+
+        [design]
+        margin = "2%"               # differences below this are called equivalent
+        error_rate = "5%"           # chance of a wrong verdict that is accepted
+        min_blocks = 4              # a block is one trial of each arm; the first test comes after these
+        max_blocks = 30             # what is undecided then stays so
+        seed = 1                    # of order, data and schedules
+    "##]].assert_eq(&said(&output.stdout, dir.path()));
+}
+
+/// The plans in `runs`.
+fn plans(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir.join("runs")).unwrap();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_plan_never_takes_the_place_of_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |more: &[&str]| {
+        let words = [&["compare", TWO[0], TWO[1], "--plan-only"], more].concat();
+        let output = bakeoff(dir.path(), &words);
+        (output.status.code(), said(&output.stderr, dir.path()))
+    };
+    for _ in 0..2 {
+        assert_eq!(write(&[]), (Some(0), String::new()));
+        assert_eq!(plans(dir.path()), ["compare-6.1-7.2.toml"]);
+    }
+    write(&["--margin", "5%"]);
+    assert_eq!(
+        plans(dir.path()),
+        ["compare-6.1-7.2-2.toml", "compare-6.1-7.2.toml"]
+    );
+    let path = dir.path().join("runs/compare-6.1-7.2.toml");
+    let edited = fs::read_to_string(&path).unwrap().replace("2%", "3%");
+    fs::write(&path, &edited).unwrap();
+    write(&[]);
+    assert_eq!(plans(dir.path()).len(), 3);
+    assert_eq!(fs::read_to_string(&path).unwrap(), edited);
+
+    assert_eq!(write(&["--out", "runs/mine"]), (Some(0), String::new()));
+    let (status, told) = write(&["--out", "runs/mine", "--max-blocks", "8"]);
+    assert_eq!(status, Some(2));
+    expect![[r#"
+        bakeoff: another plan is there: runs/mine.toml (name another --out, or run that one: bakeoff run runs/mine.toml --out runs/mine)
+    "#]].assert_eq(&told);
+}
+
+#[test]
+fn each_workload_has_a_plan_that_check_accepts_without_a_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    let listed = bakeoff(dir.path(), &["new", "--json"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let listed = listed.as_array().unwrap();
+    assert!(listed.len() > 15, "{}", listed.len());
+    for kind in listed {
+        let kind = kind["kind"].as_str().unwrap();
+        let file = format!("{kind}.toml");
+        let made = bakeoff(dir.path(), &["new", kind, "--out", &file]);
+        assert_eq!(made.status.code(), Some(0), "{kind}");
+        let checked = bakeoff(dir.path(), &["check", &file, "--json"]);
+        let told: Value = serde_json::from_slice(&checked.stdout).unwrap();
+        assert_eq!(checked.status.code(), Some(0), "{told}");
+        assert_eq!(told["warnings"], serde_json::json!([]), "{kind}");
+    }
+    let again = bakeoff(dir.path(), &["new", "smb", "--out", "smb.toml"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert_eq!(
+        said(&again.stderr, dir.path()),
+        "bakeoff: file exists: smb.toml (remove it, or name another one)\n"
+    );
+}
+
+#[test]
+fn runs_are_listed_with_their_verdicts_and_damaged_ones_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join("runs").join(name);
+    let world = |ratio| World::new(ratio, 0.001, &[]);
+    world(1.1).run(&at("better"), |_| false).unwrap();
+    world(1.1)
+        .run(&at("stopped"), |entries| entries == 5)
+        .unwrap();
+    drop(undecided(&at("open")));
+    let panics = World::new(1.0, 0.001, &[Behaviour::Panics; 100]);
+    panics.run(&at("panics"), |_| false).unwrap();
+    world(1.0).run(&at("torn"), |_| false).unwrap();
+    fs::write(at("torn").join("journal.jsonl"), "{}\n{}\n").unwrap();
+    fs::create_dir(at("no-run")).unwrap();
+    let output = bakeoff(dir.path(), &["list", "--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told = listed["runs"].as_array().unwrap().iter().map(|run| {
+        let verdict = &run["run"]["verdicts"][0];
+        format!(
+            "{} {} {} {}\n",
+            run["dir"], run["state"], verdict["arm"], verdict["verdict"]
+        )
+    });
+    expect![[r#"
+        "runs/better" "complete" "new" "better"
+        "runs/open" "undecided" "new" "undecided"
+        "runs/panics" "complete" "new" "failed"
+        "runs/stopped" "interrupted" "new" "undecided"
+        "runs/torn" "damaged" null null
+    "#]]
+    .assert_eq(&told.collect::<String>());
+    let output = bakeoff(dir.path(), &["list"]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = said(&output.stdout, dir.path());
+    assert!(text.contains("new better +10."), "{text}");
+    let output = bakeoff(dir.path(), &["list", "nowhere"]);
+    assert_eq!(output.status.code(), Some(2));
+    expect![[r#"
+        bakeoff: cannot list runs: nowhere (name the directory that holds them): No such file or directory (os error 2)
+    "#]].assert_eq(&said(&output.stderr, dir.path()));
+}
+
+/// A program of the user's own and a file that it reads, where the working directory is.
+pub(crate) fn own_program(dir: &Path) {
+    let script = "#!/bin/sh\nread words < input || exit 3\n[ \"$1\" = \"$PWD/input\" ] || exit 4\necho \"$words\"\n";
+    fs::write(dir.join("mine"), script).unwrap();
+    fs::set_permissions(dir.join("mine"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(dir.join("input"), "some words\n").unwrap();
+}

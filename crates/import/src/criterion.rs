@@ -1,0 +1,95 @@
+//! criterion's raw samples: `target/criterion/.../{base,new}/{sample.json,raw.csv}`.
+//!
+//! The directory's name is the arm, the path above it the benchmark. A sample is the time of many
+//! iterations, and all samples of a directory come from one process.
+
+use serde::Deserialize;
+
+use crate::json::{self, Raw};
+use crate::observation::{FileFigures, Observation, Run};
+
+#[derive(Deserialize)]
+struct Sample<'t> {
+    #[serde(borrow)]
+    iters: Vec<Raw<'t>>,
+    #[serde(borrow)]
+    times: Vec<Raw<'t>>,
+}
+
+/// Reads `sample.json` of one arm of a benchmark.
+pub(crate) fn read(text: &str, (arm, benchmark): (&str, &str), found: &mut FileFigures) {
+    let Some(sample) = json::whole::<Sample<'_>>(found, text) else {
+        return;
+    };
+    if sample.iters.len() != sample.times.len() {
+        let what = format!(
+            "{} counts and {} times",
+            sample.iters.len(),
+            sample.times.len()
+        );
+        found.wrong(0, what, "run the benchmark again");
+        return;
+    }
+    for (count, time) in sample.iters.iter().zip(&sample.times) {
+        let line = json::line_of(text, time.get());
+        let count = json::number(found, text, count, " in iters");
+        let time = json::number(found, text, time, " in times");
+        push((arm, benchmark, "ns"), (time, count), line, found);
+    }
+}
+
+/// Reads `raw.csv`, which criterion writes with its feature `csv_output`.
+pub(crate) fn read_csv(text: &str, (arm, benchmark): (&str, &str), found: &mut FileFigures) {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let names = reader.headers().cloned().unwrap_or_default();
+    let at = |name: &str| names.iter().position(|one| one == name);
+    let columns = (
+        at("sample_measured_value"),
+        at("iteration_count"),
+        at("unit"),
+    );
+    let (Some(time), Some(count), Some(unit)) = columns else {
+        found.wrong(
+            1,
+            "not criterion's columns",
+            "give the directory target/criterion",
+        );
+        return;
+    };
+    for record in reader.records().flatten() {
+        let line = record.position().map_or(0, |at| at.line() as usize);
+        let cell = |column: usize| record.get(column).unwrap_or_default().to_string();
+        let figures = (
+            found.number(&cell(time), line, " in column \"sample_measured_value\""),
+            found.number(&cell(count), line, " in column \"iteration_count\""),
+        );
+        push((arm, benchmark, &cell(unit)), figures, line, found);
+    }
+}
+
+fn push(
+    (arm, benchmark, unit): (&str, &str, &str),
+    (time, count): (Option<f64>, Option<f64>),
+    line: usize,
+    found: &mut FileFigures,
+) {
+    let (Some(time), Some(count)) = (time, count) else {
+        return;
+    };
+    if count < 1.0 {
+        found.wrong(
+            line,
+            format!("no iterations in a sample: {count}"),
+            "run the benchmark again",
+        );
+        return;
+    }
+    let observation =
+        found.observation(benchmark, &format!("{unit}/iteration"), time / count, line);
+    let run = Run::Within("process".into());
+    found.observations.push(Observation {
+        arm: arm.into(),
+        run,
+        ..observation
+    });
+}

@@ -1,0 +1,236 @@
+//! Whose format a file has. Told from its content, never from its name.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use super::{
+    criterion, go_bench, google_benchmark, hyperfine, json_rows, k6, oha, phoronix, plain, rows,
+    table,
+};
+use crate::observation::FileFigures;
+use crate::source::Source;
+
+/// Files above this are no results.
+const LARGEST_BYTES: u64 = 256 << 20;
+
+/// What is accepted, for those who brought something else.
+const ACCEPTED: &str = "accepted: CSV or JSON lines with arm, block, metric, value; hyperfine JSON; \
+                        go test -bench; google-benchmark JSON; target/criterion; Phoronix composite.xml; \
+                        k6 and oha JSON; plain numbers";
+
+/// A format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Csv,
+    JsonRows,
+    Hyperfine,
+    GoBench,
+    GoogleBenchmark,
+    Criterion,
+    Phoronix,
+    K6,
+    Oha,
+    Plain,
+}
+
+impl Format {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Csv => "CSV",
+            Self::JsonRows => "JSON lines",
+            Self::Hyperfine => "hyperfine JSON",
+            Self::GoBench => "Go benchmark output",
+            Self::GoogleBenchmark => "google-benchmark JSON",
+            Self::Criterion => "criterion samples",
+            Self::Phoronix => "Phoronix result",
+            Self::K6 => "k6 summary",
+            Self::Oha => "oha JSON",
+            Self::Plain => "plain numbers",
+        }
+    }
+}
+
+/// Reads one file in its own format.
+pub(crate) fn read(source: &Source) -> FileFigures {
+    let mut found = FileFigures::new(&source.path.display().to_string());
+    let Some(text) = content(source, &mut found) else {
+        return found;
+    };
+    let format = match &formats(source, &text)[..] {
+        [] => {
+            let what = format!("no known format, beginning with {:?}", beginning(&text));
+            found.wrong(0, what, ACCEPTED);
+            return found;
+        }
+        [format] => *format,
+        several => {
+            let names: Vec<&str> = several.iter().map(|format| format.name()).collect();
+            let what = format!("several formats in one file: {}", names.join(" and "));
+            found.wrong(0, what, "keep each in a file of its own");
+            return found;
+        }
+    };
+    found.format = format.name();
+    read_as(format, source, &text, &mut found);
+    if found.observations.is_empty() && found.problems.is_empty() {
+        let what = format!("{} without a figure", found.format);
+        found.wrong(0, what, "was the benchmark run to its end?");
+    }
+    found
+}
+
+fn content(source: &Source, found: &mut FileFigures) -> Option<String> {
+    let size = source.path.metadata().map_or(0, |meta| meta.len());
+    if size > LARGEST_BYTES {
+        let what = format!("larger than 256 MiB: {size} bytes");
+        found.wrong(0, what, "give one figure per run instead of every request");
+        return None;
+    }
+    match input::file::read(&source.path).map(String::from_utf8) {
+        Ok(Ok(text)) => {
+            let text = text.trim_start_matches('\u{feff}');
+            if !text.trim().is_empty() {
+                return Some(text.to_string());
+            }
+            found.wrong(0, "the file is empty", ACCEPTED);
+        }
+        Ok(Err(_)) => found.wrong(0, "not text in UTF-8", ACCEPTED),
+        Err(why) => found.wrong(0, format!("cannot be read: {why}"), "give a readable file"),
+    }
+    None
+}
+
+fn read_as(format: Format, source: &Source, text: &str, found: &mut FileFigures) {
+    match format {
+        Format::Csv => table::read(text, found),
+        Format::JsonRows => json_rows::read(text, found),
+        Format::Hyperfine => hyperfine::read(text, found, source.of > 1),
+        Format::GoBench => go_bench::read(text, found),
+        Format::GoogleBenchmark => google_benchmark::read(text, found),
+        Format::Criterion => {
+            let (arm, benchmark) = source.criterion.clone().unwrap_or_default();
+            let is_csv = source.path.extension().is_some_and(|end| end == "csv");
+            let read = if is_csv {
+                criterion::read_csv
+            } else {
+                criterion::read
+            };
+            read(text, (&arm, &benchmark), found);
+        }
+        Format::Phoronix => phoronix::read(text, found),
+        Format::K6 => k6::read(text, found),
+        Format::Oha => oha::read(text, found),
+        Format::Plain => plain::read(text, found),
+    }
+}
+
+/// All formats that a text could have; more than one is one too many.
+fn formats(source: &Source, text: &str) -> Vec<Format> {
+    if source.criterion.is_some() {
+        return vec![Format::Criterion];
+    }
+    match text.trim_start().as_bytes()[0] {
+        b'<' if text.contains("<PhoronixTestSuite") => vec![Format::Phoronix],
+        b'<' => Vec::new(),
+        b'{' | b'[' => of_json(text),
+        _ => of_lines(text),
+    }
+}
+
+fn of_json(text: &str) -> Vec<Format> {
+    let Ok(object) = serde_json::from_str::<BTreeMap<String, &RawValue>>(text) else {
+        let first = text
+            .lines()
+            .find(|line| !line.trim().is_empty())
+            .unwrap_or_default();
+        let is_line = serde_json::from_str::<BTreeMap<&str, &RawValue>>(first).is_ok();
+        // A broken export is told apart by the key that it begins with, so that its mistake is shown.
+        return if text.trim_start().starts_with('[') || is_line {
+            vec![Format::JsonRows]
+        } else {
+            by_keys(|key| text.contains(&format!("\"{key}\"")))
+        };
+    };
+    let formats = by_keys(|key| object.contains_key(key));
+    if formats.is_empty() && object.contains_key("arm") {
+        vec![Format::JsonRows]
+    } else {
+        formats
+    }
+}
+
+fn by_keys(has: impl Fn(&str) -> bool) -> Vec<Format> {
+    let mut formats = Vec::new();
+    let mut add = |is: bool, format| formats.extend(is.then_some(format));
+    add(has("results"), Format::Hyperfine);
+    add(has("benchmarks"), Format::GoogleBenchmark);
+    add(has("summary") && has("latencyPercentiles"), Format::Oha);
+    // oha has an object `metrics` too.
+    add(has("metrics") && !has("latencyPercentiles"), Format::K6);
+    formats
+}
+
+fn of_lines(text: &str) -> Vec<Format> {
+    let mut formats = Vec::new();
+    let content = || text.lines().filter(|line| table::is_content(line));
+    if content().any(go_bench::is_result) {
+        formats.push(Format::GoBench);
+    }
+    if content().any(is_head) {
+        formats.push(Format::Csv);
+    }
+    let is_number = |line: &str| {
+        let word = line.split(['#', ' ', '\t']).next().unwrap_or_default();
+        word.trim().parse::<f64>().is_ok()
+    };
+    // With a head of its own a file of one column is CSV; a stray word among numbers is a mistake.
+    if formats.is_empty() {
+        let (numbers, lines) = (
+            content().filter(|line| is_number(line)).count(),
+            content().count(),
+        );
+        if 2 * numbers > lines {
+            formats.push(Format::Plain);
+        } else if is_even_table(content()) {
+            formats.push(Format::Csv);
+        }
+    } else if formats == [Format::GoBench]
+        && content().any(|line| line.trim().parse::<f64>().is_ok())
+    {
+        formats.push(Format::Plain);
+    }
+    formats
+}
+
+/// Whether all lines have as many delimiters as the first: a table, though not with columns known here.
+fn is_even_table<'t>(mut lines: impl Iterator<Item = &'t str>) -> bool {
+    let Some(first) = lines.next() else {
+        return false;
+    };
+    let Some(delimiter) = table::delimiter(first) else {
+        return false;
+    };
+    let columns = |line: &str| line.bytes().filter(|byte| *byte == delimiter).count();
+    let mut others = lines.peekable();
+    others.peek().is_some() && others.all(|line| columns(line) == columns(first))
+}
+
+fn is_head(line: &str) -> bool {
+    let Some(delimiter) = table::delimiter(line) else {
+        return false;
+    };
+    let names: Vec<&str> = line
+        .split(char::from(delimiter))
+        .map(|name| name.trim_matches('"'))
+        .collect();
+    rows::are_columns(&names)
+}
+
+fn beginning(text: &str) -> String {
+    text.trim_start()
+        .chars()
+        .take_while(|letter| *letter != '\n')
+        .take(40)
+        .collect()
+}

@@ -1,0 +1,70 @@
+//! JSON lines, or one JSON list, of objects with the columns of [`rows`].
+
+use std::collections::BTreeMap;
+
+use crate::json::{Raw, line_of};
+use crate::observation::FileFigures;
+use crate::rows::{self, Row};
+
+type Object<'t> = BTreeMap<&'t str, Raw<'t>>;
+
+/// Reads the objects.
+pub(crate) fn read(text: &str, found: &mut FileFigures) {
+    let objects = if text.trim_start().starts_with('[') {
+        crate::json::whole::<Vec<Object<'_>>>(found, text).unwrap_or_default()
+    } else {
+        lines(text, found)
+    };
+    let mut names: Vec<&str> = Vec::new();
+    for name in objects.iter().flat_map(BTreeMap::keys) {
+        if !names.contains(name) {
+            names.push(name);
+        }
+    }
+    let rows: Vec<Row<'_>> = objects.iter().map(|object| row(text, object)).collect();
+    if let Some(first) = rows.first() {
+        rows::read(&names, &rows, first.line, found);
+    }
+}
+
+fn lines<'t>(text: &'t str, found: &mut FileFigures) -> Vec<Object<'t>> {
+    let mut objects = Vec::new();
+    for (index, line) in text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+    {
+        match serde_json::from_str::<Object<'t>>(line) {
+            Ok(object) => objects.push(object),
+            Err(why) => {
+                let said = why.to_string();
+                let said = said.split(" at line ").next().unwrap_or_default();
+                let what = format!("no JSON object at column {}: {said}", why.column());
+                found.wrong(index + 1, what, "write one object per line");
+            }
+        }
+    }
+    objects
+}
+
+fn row<'t>(text: &str, object: &Object<'t>) -> Row<'t> {
+    let cell = |raw: &Raw<'t>| match raw.get() {
+        "null" => "",
+        // A text in quotes is its content; one with escapes keeps them, which no known column needs.
+        quoted => quoted
+            .strip_prefix('"')
+            .and_then(|q| q.strip_suffix('"'))
+            .unwrap_or(quoted),
+    };
+    let line = object
+        .values()
+        .next()
+        .map_or(0, |raw| line_of(text, raw.get()));
+    Row {
+        line,
+        cells: object
+            .iter()
+            .map(|(name, raw)| (*name, cell(raw)))
+            .collect(),
+    }
+}

@@ -1,0 +1,59 @@
+//! What is wrong with something a user wrote: place, value, remedy.
+
+use std::fmt;
+
+/// One mistake in a file of the user's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The file as the user named it.
+    pub file: String,
+    /// Line, counted from 1; 0 when the mistake has no line.
+    pub line: usize,
+    /// What is wrong, a lowercase fragment with the value last.
+    pub what: String,
+    /// What to write instead.
+    pub remedy: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(out, "{}: {}", self.file, self.what)?,
+            line => write!(out, "{}:{line}: {}", self.file, self.what)?,
+        }
+        if self.remedy.is_empty() {
+            Ok(())
+        } else {
+            write!(out, " ({})", self.remedy)
+        }
+    }
+}
+
+/// All mistakes found in one file, so that they can be told at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problems(pub Vec<Problem>);
+
+impl fmt::Display for Problems {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.0.iter().enumerate() {
+            let gap = if index == 0 { "" } else { "\n" };
+            write!(out, "{gap}{problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// Proposes the known word nearest to what was typed, or lists them all.
+pub fn remedy_among(typed: &str, known: &[&str]) -> String {
+    let nearest = known
+        .iter()
+        .map(|word| (strsim::damerau_levenshtein(typed, word), *word))
+        .min()
+        .filter(|(distance, word)| *distance <= 1 + word.len() / 4);
+    match nearest {
+        Some((_, word)) => format!("did you mean {word:?}?"),
+        None => format!("known: {}", known.join(", ")),
+    }
+}

@@ -1,0 +1,313 @@
+//! Takes workers through one load: the same start instant for all, one result, and no worker lost
+//! in silence.
+
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use load::part::Part;
+use load::{Tick, clock, merge};
+use record::latency::Packed;
+use record::load::LoadResult;
+
+use crate::channel::{self, Channel, LONG_BYTES, PATIENCE, ToCoordinator, ToWorker};
+use crate::job::Job;
+use crate::secret::{self, Secret, Side};
+use crate::worker_spec::WorkerSpec;
+
+/// From the last word of preparation to the start.
+const LEAD_NS: u64 = 500_000_000;
+
+/// Round trips that the two clocks are compared by; the shortest one counts.
+const PINGS: u32 = 32;
+
+/// A worker speaks every second; one that is silent for so long is lost.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// How often the coordinator looks whether it is to stop.
+const POLL: Duration = Duration::from_millis(20);
+
+/// What became of a worker.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Worker {
+    pub(crate) address: String,
+    /// Its start instant may be off by so much.
+    pub(crate) error_ns: u64,
+    /// What it saw, or why it is lost.
+    pub(crate) result: Result<LoadResult, String>,
+}
+
+/// What is missing, a line for each worker that is lost.
+pub(crate) fn losses(workers: &[Worker]) -> Vec<String> {
+    let lost = workers.iter().filter_map(|worker| {
+        let why = worker.result.as_ref().err()?;
+        let address = &worker.address;
+        Some(format!(
+            "worker lost: {address}: {why} (its part is not in these figures, and the others were ended early)"
+        ))
+    });
+    lost.collect()
+}
+
+/// A worker that is ready.
+pub(crate) struct Ready {
+    address: String,
+    channel: Channel,
+    /// Its clock less this one's.
+    offset_ns: i128,
+    error_ns: u64,
+    delay: Duration,
+}
+
+/// Makes all workers ready, before any load.
+pub(crate) fn prepare_all(
+    addresses: &[String],
+    secret: &Secret,
+    build: &str,
+    job: &Job,
+) -> Result<Vec<Ready>> {
+    let mut workers = Vec::new();
+    for (number, address) in addresses.iter().enumerate() {
+        let part = Part {
+            index: number as u32,
+            count: addresses.len() as u32,
+        };
+        let ready = prepare(address, secret, build, job, part);
+        workers.push(ready.with_context(|| format!("worker {address}"))?);
+    }
+    Ok(workers)
+}
+
+/// Runs the load on all workers.
+pub(crate) fn run(
+    mut workers: Vec<Ready>,
+    stop: &AtomicBool,
+    on_tick: &mut dyn FnMut(Tick),
+) -> Result<Vec<Worker>> {
+    let start_ns = clock::now_ns() + LEAD_NS;
+    for worker in &mut workers {
+        let delay_ns = worker.delay.as_nanos() as u64;
+        let at_ns = i128::from(start_ns + delay_ns) + worker.offset_ns;
+        let at_ns = u64::try_from(at_ns).context("a clock before its zero")?;
+        worker.channel.send(&ToWorker::Start { at_ns })?;
+        worker.channel.set_timeout(Some(SILENCE + worker.delay))?;
+    }
+    watch(workers, stop, on_tick)
+}
+
+fn prepare(address: &str, secret: &Secret, build: &str, job: &Job, part: Part) -> Result<Ready> {
+    let mut channel = Channel::new(connect(address)?)?;
+    greet(&mut channel, secret, build)?;
+    let (own, delay) = merge::host_part(&job.traffic, part);
+    let spec = WorkerSpec::new(&own, job.script.as_deref());
+    channel.send(&ToWorker::Prepare(Box::new(spec)))?;
+    match channel.receive()? {
+        ToCoordinator::Ready => {}
+        ToCoordinator::Refused { why } => bail!("{why}"),
+        _ => bail!("out of turn (is it of this version?)"),
+    }
+    let (offset_ns, error_ns) = compare_clocks(&mut channel)?;
+    Ok(Ready {
+        address: address.into(),
+        channel,
+        offset_ns,
+        error_ns,
+        delay,
+    })
+}
+
+fn connect(address: &str) -> Result<TcpStream> {
+    let remedy = "start one there: bakeoff load --worker ADDRESS:PORT --secret-file FILE";
+    let places = address.to_socket_addrs();
+    let places = places.with_context(|| format!("not an address ({remedy})"))?;
+    let mut last = anyhow::anyhow!("host without an address");
+    for place in places {
+        match TcpStream::connect_timeout(&place, PATIENCE) {
+            Ok(stream) => return Ok(stream),
+            Err(why) => last = anyhow::anyhow!("not reachable: {why} ({remedy})"),
+        }
+    }
+    Err(last)
+}
+
+/// Both sides prove that they know the secret, the coordinator first.
+fn greet(channel: &mut Channel, secret: &Secret, own_build: &str) -> Result<()> {
+    let ToCoordinator::Hello {
+        protocol,
+        build,
+        nonce,
+    } = channel.receive()?
+    else {
+        bail!("out of turn");
+    };
+    channel::check_build(protocol, &build, own_build)?;
+    let own = secret::nonce()?;
+    let nonces = [&*nonce, &*own];
+    channel.send(&ToWorker::Proof {
+        nonce: own.clone(),
+        proof: secret.proof(Side::Coordinator, nonces),
+    })?;
+    match channel.receive()? {
+        ToCoordinator::Proof { proof } => ensure!(
+            secret.proves(Side::Worker, nonces, &proof),
+            "worker knows another secret (give all hosts the same --secret-file)"
+        ),
+        ToCoordinator::Refused { why } => bail!("{why}"),
+        _ => bail!("out of turn"),
+    }
+    channel.limit_bytes = LONG_BYTES;
+    Ok(())
+}
+
+/// The worker's clock less this one's, and how far off that may be: half the shortest round trip.
+fn compare_clocks(channel: &mut Channel) -> Result<(i128, u64)> {
+    let (mut offset_ns, mut error_ns) = (0, u64::MAX);
+    for _ in 0..PINGS {
+        let sent_ns = clock::now_ns();
+        channel.send(&ToWorker::Ping)?;
+        let ToCoordinator::Pong { at_ns } = channel.receive()? else {
+            bail!("out of turn");
+        };
+        let half_trip_ns = (clock::now_ns() - sent_ns).div_ceil(2);
+        if half_trip_ns < error_ns {
+            offset_ns = i128::from(at_ns) - i128::from(sent_ns + half_trip_ns);
+            error_ns = half_trip_ns;
+        }
+    }
+    Ok((offset_ns, error_ns))
+}
+
+/// A worker while the load runs.
+struct Running {
+    address: String,
+    error_ns: u64,
+    sender: TcpStream,
+    /// What it saw, or why it is lost, once one of the two is known.
+    result: Option<Result<LoadResult, String>>,
+}
+
+/// What a worker says.
+struct Message {
+    worker: usize,
+    content: Result<ToCoordinator>,
+}
+
+/// Listens to all until each has handed in its result or is lost. One that is lost ends the load of
+/// all: less load than was asked for is another experiment.
+fn watch(
+    ready: Vec<Ready>,
+    stop: &AtomicBool,
+    on_tick: &mut dyn FnMut(Tick),
+) -> Result<Vec<Worker>> {
+    let (report, messages) = mpsc::channel();
+    let mut workers = Vec::new();
+    for (number, worker) in ready.into_iter().enumerate() {
+        workers.push(Running {
+            address: worker.address,
+            error_ns: worker.error_ns,
+            sender: worker.channel.sender()?,
+            result: None,
+        });
+        let report = report.clone();
+        std::thread::spawn(move || listen(worker.channel, number, &report));
+    }
+    let mut seconds = Seconds::new(workers.len());
+    let mut is_stopped = false;
+    while workers.iter().any(|worker| worker.result.is_none()) {
+        let is_lost = |worker: &Running| matches!(worker.result, Some(Err(_)));
+        let must_stop = workers.iter().any(is_lost) || stop.load(Ordering::Relaxed);
+        if must_stop && !is_stopped {
+            is_stopped = true;
+            for worker in &mut workers {
+                // One that is gone is found to be lost by its listener.
+                let _ = channel::send(&mut worker.sender, &ToWorker::Stop);
+            }
+        }
+        let Message { worker, content } = match messages.recv_timeout(POLL) {
+            Ok(message) => message,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
+        let result = &mut workers[worker].result;
+        match content {
+            Ok(ToCoordinator::Tick {
+                second,
+                ok,
+                faults,
+                latency,
+                counting,
+            }) => {
+                let tick = Tick {
+                    second,
+                    ok,
+                    faults,
+                    latency,
+                    counting,
+                };
+                seconds.add(worker, tick, on_tick);
+            }
+            Ok(ToCoordinator::Result(seen)) => *result = Some(Ok(*seen)),
+            Ok(ToCoordinator::Refused { why }) => *result = Some(Err(why)),
+            Ok(_) => *result = Some(Err("out of turn".into())),
+            Err(why) => *result = Some(Err(format!("{why:#}"))),
+        }
+    }
+    let workers = workers.into_iter().map(|worker| Worker {
+        address: worker.address,
+        error_ns: worker.error_ns,
+        result: worker.result.unwrap_or_else(|| Err("gone".into())),
+    });
+    Ok(workers.collect())
+}
+
+/// Reports all that a worker says. It ends with the result, or with the connection, whose reads
+/// have a limit.
+fn listen(mut channel: Channel, worker: usize, report: &mpsc::Sender<Message>) {
+    loop {
+        let content = channel.receive();
+        let is_last = !matches!(content, Ok(ToCoordinator::Tick { .. }));
+        if report.send(Message { worker, content }).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// The last tick of each worker; a second is told once all have told it.
+struct Seconds {
+    last: Vec<Option<Tick>>,
+    told: u32,
+}
+
+impl Seconds {
+    fn new(workers: usize) -> Self {
+        Self {
+            last: vec![None; workers],
+            told: 0,
+        }
+    }
+
+    fn add(&mut self, number: usize, tick: Tick, on_tick: &mut dyn FnMut(Tick)) {
+        self.last[number] = Some(tick);
+        let all = self.last.iter().map(Option::as_ref);
+        let Some(all) = all.collect::<Option<Vec<_>>>() else {
+            return;
+        };
+        let second = all.iter().map(|tick| tick.second).min().unwrap_or(0);
+        if second > self.told {
+            self.told = second;
+            let mut latency = Packed::default();
+            for tick in &all {
+                latency.merge(&tick.latency);
+            }
+            on_tick(Tick {
+                latency,
+                second,
+                ok: all.iter().map(|tick| tick.ok).sum(),
+                faults: all.iter().map(|tick| tick.faults).sum(),
+                counting: all.iter().any(|tick| tick.counting),
+            });
+        }
+    }
+}

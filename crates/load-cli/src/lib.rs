@@ -1,0 +1,181 @@
+//! The command line of the load generator, `bakeoff load`: what was typed, the run or runs, and
+//! what is printed of them.
+//!
+//! ```text
+//! LoadArgs -> Job (valid, on a server that responds) -> Outcome -> summary, JSON, files
+//! ```
+//! It knows no kernels and no plans. What it needs of the program around it comes in `Program`.
+
+// They panic where nobody reads; `Program` has what does not.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
+mod args;
+mod channel;
+mod coordinator;
+mod format;
+mod job;
+mod json;
+mod mistakes;
+mod options;
+mod outcome;
+mod output_files;
+mod ports;
+mod probe;
+mod progress;
+mod secret;
+mod server;
+mod summary;
+mod tls;
+mod url;
+mod url_list;
+mod worker;
+mod worker_spec;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::SystemTime;
+
+use anyhow::{Result, ensure};
+use load::ramp::{self, Level, Limit, Step};
+use load::traffic::Traffic;
+use load::{Tick, merge, run};
+
+pub use args::{Engine, LoadArgs};
+use coordinator::Ready;
+use job::{Job, Mode};
+use outcome::{Outcome, Run, Search};
+use progress::Progress;
+
+/// What the program around the command lends it.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// Name of this build: all client hosts of a load must be of the same one.
+    pub build: String,
+    /// Prints text on standard output.
+    pub print: fn(&str),
+    /// Prints a line on standard error.
+    pub print_error_line: fn(&str),
+    /// A flag that Ctrl-C and a polite kill set from now on.
+    pub watch_signals: fn() -> Result<Arc<AtomicBool>>,
+}
+
+/// How a load ended when nothing went wrong here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// All of it was sent, or as much as the user wanted.
+    Whole,
+    /// Client hosts were lost, and their part with them; the result says which.
+    HostsLost,
+}
+
+/// Runs the load and says what the clients saw.
+pub fn run(args: &LoadArgs, json: bool, program: &Program) -> Result<End> {
+    if let Some(at) = args.worker {
+        let secret = job::secret(args)?;
+        worker::serve_coordinators(at, &secret, program, (program.watch_signals)()?.as_ref())?;
+        return Ok(End::Whole);
+    }
+    let mut job = job::read(args)?;
+    // Until here a signal ends bakeoff as it ends any program: nothing is there to be kept.
+    let ready = match &job.mode {
+        Mode::Hosts(addresses) => {
+            let secret = job::secret(args)?;
+            coordinator::prepare_all(addresses, &secret, &program.build, &job)?
+        }
+        Mode::Single | Mode::Ramp(_) | Mode::Capacity(_) => Vec::new(),
+    };
+    let stop = (program.watch_signals)()?;
+    let began = SystemTime::now();
+    let mut progress = Progress::new(json, program.print_error_line);
+    let on_tick = &mut |tick| progress.tick(&tick);
+    let outcome = match &job.mode {
+        Mode::Single => single_run(&job, &stop, on_tick),
+        Mode::Ramp(levels) => ramp_runs(&job, levels, &stop, on_tick),
+        Mode::Capacity(limit) => capacity_search(&job, *limit, &stop, on_tick),
+        Mode::Hosts(_) => hosts_run(ready, &job, &stop, on_tick),
+    };
+    progress.close();
+    let outcome = outcome?;
+    if json {
+        let text = serde_json::to_string_pretty(&json::value(&job, &outcome))?;
+        (program.print)(&(text + "\n"));
+    } else {
+        (program.print)(&summary::text(&job, &outcome));
+    }
+    if let Some(output) = job.hdr.take() {
+        output_files::write_hdr(output, &outcome, began)?;
+    }
+    if let Some(output) = job.timeline.take() {
+        output_files::write_timeline(output, &outcome)?;
+    }
+    if outcome.is_whole() {
+        Ok(End::Whole)
+    } else {
+        Ok(End::HostsLost)
+    }
+}
+
+type OnTick<'t> = &'t mut dyn FnMut(Tick);
+
+fn single_run(job: &Job, stop: &AtomicBool, on_tick: OnTick<'_>) -> Result<Outcome> {
+    let result = run::run(&job.traffic, stop, on_tick)?;
+    let run = Run::new(None, result, &job.traffic);
+    Ok(Outcome::of_runs(vec![run], stop))
+}
+
+fn ramp_runs(
+    job: &Job,
+    levels: &[Level],
+    stop: &AtomicBool,
+    on_tick: OnTick<'_>,
+) -> Result<Outcome> {
+    let steps = ramp::run(&job.traffic, levels, stop, on_tick)?;
+    Ok(Outcome::of_runs(runs(steps, &job.traffic), stop))
+}
+
+fn capacity_search(
+    job: &Job,
+    limit: Limit,
+    stop: &AtomicBool,
+    on_tick: OnTick<'_>,
+) -> Result<Outcome> {
+    let found = ramp::capacity(&job.traffic, limit, stop, on_tick)?;
+    let search = Search::new(limit, &found);
+    Ok(Outcome {
+        search: Some(search),
+        ..Outcome::of_runs(runs(found.steps, &job.traffic), stop)
+    })
+}
+
+fn runs(steps: Vec<Step>, traffic: &Traffic) -> Vec<Run> {
+    let runs = steps
+        .into_iter()
+        .map(|Step { level, result }| Run::new(Some(level), result, traffic));
+    runs.collect()
+}
+
+/// The load from other hosts, as one run.
+fn hosts_run(
+    ready: Vec<Ready>,
+    job: &Job,
+    stop: &AtomicBool,
+    on_tick: OnTick<'_>,
+) -> Result<Outcome> {
+    let workers = coordinator::run(ready, stop, on_tick)?;
+    let results = workers
+        .iter()
+        .filter_map(|worker| worker.result.clone().ok());
+    let result = merge::merge(&results.collect::<Vec<_>>());
+    let losses = coordinator::losses(&workers);
+    ensure!(
+        result.window_ns > 0,
+        "no worker has a result:\n{}",
+        losses.join("\n")
+    );
+    let mut run = Run::new(None, result, &job.traffic);
+    run.warnings.splice(0..0, losses);
+    Ok(Outcome {
+        workers,
+        ..Outcome::of_runs(vec![run], stop)
+    })
+}

@@ -1,0 +1,93 @@
+//! The server before the load: whether it is there, and one question at a time.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use load::http2;
+use load::tls::Tls;
+use load::traffic::Protocol;
+
+use crate::tls;
+use crate::url::Url;
+
+/// Longest time to wait for anything.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where requests go, and how.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    /// Value of the `Host` header.
+    pub(crate) host: String,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) protocol: Protocol,
+}
+
+/// A connection, encrypted or not.
+pub(crate) trait ByteStream: Read + Write {}
+impl<T: Read + Write> ByteStream for T {}
+
+impl Server {
+    /// The first address of the URL's host that takes a connection, and where it is to be encrypted
+    /// one that can be trusted.
+    pub(crate) fn reach(url: &Url, tls: Option<Tls>, protocol: Protocol) -> Result<Self> {
+        let places = (&*url.host, url.port).to_socket_addrs();
+        let places = places.with_context(|| {
+            format!(
+                "unknown host: {} (write it as its name server knows it, or its address)",
+                url.host
+            )
+        })?;
+        let mut last = anyhow!("host without an address: {} (write an address)", url.host);
+        for server in places {
+            match TcpStream::connect_timeout(&server, PATIENCE) {
+                Ok(_) => {
+                    let server = Self {
+                        address: server,
+                        host: url.host_field(),
+                        tls,
+                        protocol,
+                    };
+                    match protocol {
+                        Protocol::Http1 => drop(server.open()?),
+                        Protocol::Http2 { .. } => http2::probe::check_reachable(server.http2(0))?,
+                    }
+                    return Ok(server);
+                }
+                Err(why) => {
+                    let remedy = "is the server running, and on this port?";
+                    last = anyhow!("server not reachable: {server}: {why} ({remedy})");
+                }
+            }
+        }
+        Err(last)
+    }
+
+    /// The server as HTTP/2 asks it, for responses of so many bytes.
+    pub(crate) fn http2(&self, limit_bytes: usize) -> http2::probe::Server<'_> {
+        http2::probe::Server {
+            server: self.address,
+            host: &self.host,
+            tls: self.tls.as_ref(),
+            patience: PATIENCE,
+            limit_bytes,
+        }
+    }
+
+    /// A new connection, its handshake done.
+    pub(crate) fn open(&self) -> Result<Box<dyn ByteStream>> {
+        let stream = TcpStream::connect_timeout(&self.address, PATIENCE)
+            .with_context(|| format!("server not reachable: {}", self.address))?;
+        stream
+            .set_read_timeout(Some(PATIENCE))
+            .context("cannot limit the time to wait")?;
+        stream
+            .set_write_timeout(Some(PATIENCE))
+            .context("cannot limit the time to wait")?;
+        match &self.tls {
+            None => Ok(Box::new(stream)),
+            Some(tls) => tls::encrypt(stream, tls),
+        }
+    }
+}

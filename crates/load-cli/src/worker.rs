@@ -1,0 +1,212 @@
+//! A client host: waits for a coordinator, does its part of a load, and hands back what it saw.
+
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use load::traffic::{Protocol, Traffic};
+use load::{Tick, clock, run};
+use record::load::LoadResult;
+
+use crate::Program;
+use crate::channel::{self, Channel, LONG_BYTES, ToCoordinator, ToWorker};
+use crate::ports::{Peak, Ports};
+use crate::secret::{self, Secret, Side};
+
+/// How often a worker looks whether its user ends it.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Serves one coordinator after the other until the user ends it.
+pub(crate) fn serve_coordinators(
+    at: SocketAddr,
+    secret: &Secret,
+    program: &Program,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let listener = TcpListener::bind(at).with_context(|| format!("cannot listen: {at}"))?;
+    listener
+        .set_nonblocking(true)
+        .context("cannot look for a coordinator now and then")?;
+    (program.print_error_line)(&format!(
+        "waiting for a coordinator: {}",
+        listener.local_addr()?
+    ));
+    while !stop.load(Ordering::Relaxed) {
+        let Ok((stream, coordinator)) = listener.accept() else {
+            std::thread::sleep(POLL);
+            continue;
+        };
+        match serve(stream, secret, &program.build, stop) {
+            Ok(result) => (program.print_error_line)(&format!(
+                "{coordinator}: done: {} planned, {} ok",
+                result.planned, result.ok
+            )),
+            Err(why) => (program.print_error_line)(&format!("{coordinator}: {why:#}")),
+        }
+    }
+    Ok(())
+}
+
+/// One coordinator, from hello to result.
+fn serve(stream: TcpStream, secret: &Secret, build: &str, stop: &AtomicBool) -> Result<LoadResult> {
+    // A socket that was accepted without waiting must itself be told to wait.
+    stream
+        .set_nonblocking(false)
+        .context("cannot wait for the coordinator")?;
+    let mut channel = Channel::new(stream)?;
+    let closer = channel.sender()?;
+    let is_done = AtomicBool::new(false);
+    let done = std::thread::scope(|scope| {
+        scope.spawn(|| close_when_stopped(&closer, stop, &is_done));
+        let done = run_one(&mut channel, secret, build, stop);
+        is_done.store(true, Ordering::Relaxed);
+        done
+    });
+    if let Err(why) = &done {
+        // The coordinator may be gone; then nobody needs to know.
+        let _ = channel.send(&ToCoordinator::Refused {
+            why: format!("{why:#}"),
+        });
+    }
+    done
+}
+
+/// Ends the connection when the user ends this worker: whoever waits for a message of the
+/// coordinator then goes on.
+fn close_when_stopped(closer: &TcpStream, stop: &AtomicBool, is_done: &AtomicBool) {
+    while !is_done.load(Ordering::Relaxed) {
+        if stop.load(Ordering::Relaxed) {
+            // The coordinator may have gone first.
+            let _ = closer.shutdown(Shutdown::Both);
+            return;
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+fn run_one(
+    channel: &mut Channel,
+    secret: &Secret,
+    build: &str,
+    stop: &AtomicBool,
+) -> Result<LoadResult> {
+    greet(channel, secret, build)?;
+    let ToWorker::Prepare(spec) = channel.receive()? else {
+        bail!("coordinator out of turn (is it of this version?)");
+    };
+    let traffic = spec.traffic()?;
+    check(&traffic)?;
+    channel.send(&ToCoordinator::Ready)?;
+    loop {
+        match channel.receive()? {
+            ToWorker::Ping => channel.send(&ToCoordinator::Pong {
+                at_ns: clock::now_ns(),
+            })?,
+            ToWorker::Start { at_ns } => return send_load(channel, &traffic, at_ns, stop),
+            ToWorker::Stop => bail!("ended before the start"),
+            ToWorker::Proof { .. } | ToWorker::Prepare(_) => bail!("coordinator out of turn"),
+        }
+    }
+}
+
+/// Both sides prove that they know the secret, the coordinator first.
+fn greet(channel: &mut Channel, secret: &Secret, build: &str) -> Result<()> {
+    let own = secret::nonce()?;
+    channel.send(&ToCoordinator::Hello {
+        protocol: channel::PROTOCOL,
+        build: build.into(),
+        nonce: own.clone(),
+    })?;
+    let ToWorker::Proof { nonce, proof } = channel.receive()? else {
+        bail!("coordinator out of turn");
+    };
+    let nonces = [&*own, &*nonce];
+    ensure!(
+        secret.proves(Side::Coordinator, nonces, &proof),
+        "coordinator knows another secret (give all hosts the same --secret-file)"
+    );
+    channel.send(&ToCoordinator::Proof {
+        proof: secret.proof(Side::Worker, nonces),
+    })?;
+    channel.limit_bytes = LONG_BYTES;
+    Ok(())
+}
+
+/// What this host can know beforehand.
+fn check(traffic: &Traffic) -> Result<()> {
+    let peak = Peak {
+        connections: traffic.connections,
+        rate_per_s: traffic.schedule.rate_per_s(),
+        keep_alive: traffic.keep_alive || traffic.protocol != Protocol::Http1,
+    };
+    let ports = Ports::read(0)?;
+    ports.check_connections(peak)?;
+    ports.check_rate(peak)?;
+    run::allow_connections(peak.connections)
+}
+
+/// Runs the load, and listens meanwhile: a coordinator that says stop or is gone ends it.
+fn send_load(
+    channel: &mut Channel,
+    traffic: &Traffic,
+    at_ns: u64,
+    user_stops: &AtomicBool,
+) -> Result<LoadResult> {
+    let late_ns = clock::now_ns().saturating_sub(at_ns);
+    ensure!(late_ns == 0, "too late for the start by {late_ns} ns");
+    let mut sender = channel.sender()?;
+    let closer = channel.sender()?;
+    channel.set_timeout(None)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let flag = Arc::clone(&stop);
+        scope.spawn(move || {
+            // Whatever comes, stop or the end of the line: there is nobody to load for any more.
+            let _ = channel.receive::<ToWorker>();
+            flag.store(true, Ordering::Relaxed);
+        });
+        let on_tick = &mut |tick: Tick| {
+            send_tick(&mut sender, tick, &stop);
+        };
+        let result = run::run_at(traffic, at_ns, &stop, on_tick);
+        let said = match &result {
+            Ok(_) if user_stops.load(Ordering::Relaxed) => Ok(()),
+            Ok(result) => channel::send(
+                &mut sender,
+                &ToCoordinator::Result(Box::new(result.clone())),
+            ),
+            Err(_) => Ok(()),
+        };
+        // The listener would wait for a coordinator that has nothing more to say.
+        let _ = closer.shutdown(Shutdown::Read);
+        said?;
+        ensure!(!user_stops.load(Ordering::Relaxed), "ended by its own user");
+        result
+    })
+}
+
+/// Tells of a second; without a coordinator there is no reason to go on.
+fn send_tick(sender: &mut TcpStream, tick: Tick, stop: &AtomicBool) {
+    let Tick {
+        second,
+        ok,
+        faults,
+        latency,
+        counting,
+    } = tick;
+    let said = channel::send(
+        sender,
+        &ToCoordinator::Tick {
+            second,
+            ok,
+            faults,
+            latency,
+            counting,
+        },
+    );
+    if said.is_err() {
+        stop.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,103 @@
+//! A request as HTTP/2 knows it: fields instead of lines.
+
+use anyhow::{Context as _, Result};
+use bytes::Bytes;
+use http::{Method, Request, Version};
+
+use crate::expect::Expect;
+use crate::run::IDEMPOTENT;
+use crate::traffic::Exchange;
+
+/// One request and what a successful response looks like.
+#[derive(Debug, Clone)]
+pub(super) struct PreparedRequest {
+    pub(super) head: Request<()>,
+    pub(super) body: Bytes,
+    pub(super) expect: Expect,
+    /// It may be sent twice.
+    pub(super) is_repeatable: bool,
+}
+
+/// Fields that belong to a connection, or that HTTP/2 says in another way (RFC 9113, section
+/// 8.2.2).
+const NOT_SENT: [&str; 6] = [
+    "host",
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "transfer-encoding",
+    "upgrade",
+];
+
+impl PreparedRequest {
+    pub(super) fn new(exchange: &Exchange, host: &str, is_encrypted: bool) -> Result<Self> {
+        let Exchange {
+            method,
+            path,
+            headers,
+            body,
+            expect,
+        } = exchange;
+        let given = |name: &str| {
+            let mut fields = headers.iter();
+            fields.find(|(each, _)| each.eq_ignore_ascii_case(name))
+        };
+        let host = given("host").map_or(host, |(_, value)| value);
+        let scheme = if is_encrypted { "https" } else { "http" };
+        let mut head = Request::builder()
+            .version(Version::HTTP_2)
+            .method(Method::from_bytes(method.as_bytes())?)
+            .uri(format!("{scheme}://{host}{path}"));
+        let length = body.len().to_string();
+        let own = [
+            ("user-agent", "bakeoff"),
+            ("accept", "*/*"),
+            ("content-length", if body.is_empty() { "" } else { &length }),
+        ];
+        for (name, value) in own {
+            if !value.is_empty() && given(name).is_none() {
+                head = head.header(name, value);
+            }
+        }
+        for (name, value) in headers {
+            if !NOT_SENT.contains(&name.to_ascii_lowercase().as_str()) {
+                head = head.header(name, value);
+            }
+        }
+        let head = head.body(());
+        Ok(Self {
+            head: head.with_context(|| format!("not a request: {method} {path}"))?,
+            body: body.clone().into(),
+            expect: expect.clone(),
+            is_repeatable: IDEMPOTENT.contains(&method.as_str()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_belongs_to_a_connection_is_not_sent() {
+        let exchange = Exchange {
+            headers: vec![
+                ("Host".into(), "b.org".into()),
+                ("Connection".into(), "close".into()),
+                ("X-One".into(), "1".into()),
+            ],
+            body: b"ab".to_vec(),
+            ..Exchange::get("/x?y", Expect::status(200))
+        };
+        let request = PreparedRequest::new(&exchange, "a.org", true).unwrap();
+        assert_eq!(request.head.uri(), "https://b.org/x?y");
+        let mut names: Vec<&str> = request
+            .head
+            .headers()
+            .keys()
+            .map(http::HeaderName::as_str)
+            .collect();
+        names.sort_unstable();
+        assert_eq!(names, ["accept", "content-length", "user-agent", "x-one"]);
+    }
+}

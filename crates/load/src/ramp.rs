@@ -1,0 +1,433 @@
+//! More than one run: the curve over rising load, and the highest rate that keeps a promise.
+//!
+//! Every step is a whole run with a warm-up of its own, so nothing of one step is in the figures of
+//! the next.
+
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use record::load::LoadResult;
+
+use crate::Tick;
+use crate::client_limits;
+use crate::run;
+use crate::schedule::{self, Schedule};
+use crate::traffic::{End, Traffic};
+
+/// How hard a step pushes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Level {
+    /// Connections; the schedule stays as it is.
+    Connections(u32),
+    /// Requests per second of an open loop.
+    RatePerS(f64),
+}
+
+/// One run of several.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// How hard it pushed.
+    pub level: Level,
+    /// What the clients saw.
+    pub result: LoadResult,
+}
+
+/// What a server promises to keep.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limit {
+    /// Share of requests that the latency holds for, 0 to 1: 0.99 for the 99th percentile, 1 for
+    /// the longest.
+    pub quantile: f64,
+    /// Latency from the scheduled send time.
+    pub latency: Duration,
+    /// Share of requests that may fail or stay unsent, 0 to 1.
+    pub faults: f64,
+}
+
+/// What a search for the capacity found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Capacity {
+    /// Highest rate that kept the limit, in requests per second; `None` when not even the lowest
+    /// did, or none of those tried before the early end.
+    pub rate_per_s: Option<f64>,
+    /// Whether the user ended the search before its time: the rate is then the highest that was
+    /// found to hold, not the highest that holds.
+    pub ended_early: bool,
+    /// Whether the client gave out before the server did, so that the server may have more to give.
+    pub client_was_limit: bool,
+    /// All runs, in the order in which they were made.
+    pub steps: Vec<Step>,
+}
+
+/// Runs one level after the other. A run that the user ends is the last; what came before is kept.
+pub fn run(
+    traffic: &Traffic,
+    levels: &[Level],
+    stop: &AtomicBool,
+    on_tick: &mut dyn FnMut(Tick),
+) -> Result<Vec<Step>> {
+    run_with(levels, stop, |level| {
+        let traffic = at(traffic, level)?;
+        run::run(&traffic, stop, on_tick)
+    })
+}
+
+/// As `run`, with any way to run a level.
+fn run_with(
+    levels: &[Level],
+    stop: &AtomicBool,
+    mut run: impl FnMut(Level) -> Result<LoadResult>,
+) -> Result<Vec<Step>> {
+    let mut steps = Vec::new();
+    for &level in levels {
+        let ended = run(level).map(|result| Step { level, result });
+        match (ended, stop.load(Ordering::Relaxed)) {
+            (Ok(done), _) => steps.push(done),
+            (Err(_), true) if !steps.is_empty() => break,
+            (Err(error), _) => return Err(error),
+        }
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    Ok(steps)
+}
+
+/// Searches the highest rate that keeps `limit`, to within 5 %, beginning at the rate of the
+/// traffic's schedule.
+///
+/// A stop by the user ends it; what was found until then is kept, the run that it cut short among
+/// it, which is not judged. Errors are those of `run::run` and a schedule that has no rate.
+pub fn capacity(
+    traffic: &Traffic,
+    limit: Limit,
+    stop: &AtomicBool,
+    on_tick: &mut dyn FnMut(Tick),
+) -> Result<Capacity> {
+    capacity_with(traffic, limit, stop, |step| run::run(step, stop, on_tick))
+}
+
+/// As `capacity`, with any way to run a rate.
+fn capacity_with(
+    traffic: &Traffic,
+    limit: Limit,
+    stop: &AtomicBool,
+    mut run: impl FnMut(&Traffic) -> Result<LoadResult>,
+) -> Result<Capacity> {
+    let Schedule::Open { rate_per_s, .. } = traffic.schedule else {
+        anyhow::bail!("a closed loop has no rate to search (give a rate to begin with)");
+    };
+    ensure!(
+        0.0 < limit.quantile && limit.quantile <= 1.0,
+        "quantile out of range: {}",
+        limit.quantile
+    );
+    let mut steps = Vec::new();
+    let (mut broken, mut broken_by_client) = (0, 0);
+    let mut ended_early = false;
+    let bounds = least_per_s(traffic)..=schedule::most_per_s(traffic.threads);
+    let rate_per_s = search(rate_per_s, &bounds, |rate_per_s| {
+        let level = Level::RatePerS(rate_per_s);
+        let ended = run(&at(traffic, level)?).map(|result| Step { level, result });
+        ended_early = stop.load(Ordering::Relaxed);
+        match ended {
+            Err(_) if ended_early && !steps.is_empty() => return Ok(Kept::Unknown),
+            Ok(done) if ended_early => {
+                steps.push(done);
+                return Ok(Kept::Unknown);
+            }
+            Err(error) => return Err(error),
+            Ok(done) => steps.push(done),
+        }
+        let result = &steps.last().expect("a step was just added").result;
+        if limit.is_kept(result, &at(traffic, level)?) {
+            return Ok(Kept::Yes);
+        }
+        broken += 1;
+        broken_by_client += u32::from(client_limits::client_breaks(
+            limit.latency,
+            limit.quantile,
+            result,
+        ));
+        Ok(Kept::No)
+    })?;
+    Ok(Capacity {
+        rate_per_s,
+        ended_early,
+        // With the client's own limit reached, the server was never found wanting.
+        client_was_limit: broken_by_client == broken && (broken > 0 || !ended_early),
+        steps,
+    })
+}
+
+/// The lowest rate of a search, in requests per second: one, or as many as are needed for one in
+/// the window.
+fn least_per_s(traffic: &Traffic) -> f64 {
+    match traffic.end {
+        End::After(window) => f64::max(1.0, 1.0 / window.as_secs_f64()),
+        End::Count(_) => 1.0,
+    }
+}
+
+/// The traffic of one level.
+pub fn at(traffic: &Traffic, level: Level) -> Result<Traffic> {
+    let mut traffic = traffic.clone();
+    match (level, &mut traffic.schedule) {
+        (Level::Connections(connections), _) => traffic.connections = connections,
+        (Level::RatePerS(wanted), Schedule::Open { rate_per_s, .. }) => *rate_per_s = wanted,
+        (Level::RatePerS(wanted), Schedule::Closed { .. }) => {
+            anyhow::bail!("a closed loop has no rate: {wanted} (ramp its connections)")
+        }
+    }
+    Ok(traffic)
+}
+
+impl Limit {
+    /// Whether a run of an open loop kept it.
+    ///
+    /// A queue that grows breaks every limit on latency in the end, however short the run: it must
+    /// be stable too. And without a response nothing was kept.
+    pub fn is_kept(&self, result: &LoadResult, traffic: &Traffic) -> bool {
+        let failed = result.planned - result.ok;
+        let latency_ns = result.latency.quantile_ns(self.quantile);
+        result.ok > 0
+            && failed as f64 <= self.faults * result.planned as f64
+            && u128::from(latency_ns) <= self.latency.as_nanos()
+            && !client_limits::falls_behind(result, traffic)
+    }
+}
+
+/// Whether a rate keeps the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Yes,
+    No,
+    /// The user ended the search.
+    Unknown,
+}
+
+/// Highest rate that holds, to within 5 %, or of those tried before the end: doubles or halves
+/// until one rate holds and another does not, and then halves the distance. No rate outside
+/// `bounds` is tried but the first.
+fn search(
+    start: f64,
+    bounds: &RangeInclusive<f64>,
+    mut holds: impl FnMut(f64) -> Result<Kept>,
+) -> Result<Option<f64>> {
+    let (least, most) = (*bounds.start(), *bounds.end());
+    let (mut low, mut high) = (None, None);
+    let mut rate = start;
+    loop {
+        match holds(rate)? {
+            Kept::Yes => low = Some(rate),
+            Kept::No => high = Some(rate),
+            Kept::Unknown => return Ok(low),
+        }
+        rate = match (low, high) {
+            (Some(low), None) if low >= most => return Ok(Some(low)),
+            (Some(low), None) => f64::min(low * 2.0, most),
+            (None, Some(high)) if high <= least => return Ok(None),
+            (None, Some(high)) => f64::max(high / 2.0, least),
+            (Some(low), Some(high)) if high / low <= 1.05 => return Ok(Some(low)),
+            (Some(low), Some(high)) => f64::sqrt(low * high),
+            (None, None) => unreachable!("a rate holds or it does not"),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::simulated::{self, Server, traffic};
+    use crate::schedule::{Arrivals, Think};
+
+    /// Four connections, 20 ms for each request: 200 requests per second and not one more.
+    fn server() -> Server {
+        Server::of(4, Duration::from_millis(20))
+    }
+
+    #[test]
+    fn a_capacity_is_found() {
+        let limit = Limit {
+            quantile: 0.9,
+            latency: Duration::from_millis(60),
+            faults: 0.0,
+        };
+        let open = Traffic {
+            schedule: Schedule::Open {
+                rate_per_s: 80.0,
+                arrivals: Arrivals::Constant,
+            },
+            end: End::After(Duration::from_secs(20)),
+            ..traffic()
+        };
+        let stop = AtomicBool::new(false);
+        let run = |step: &Traffic| Ok(simulated::run(step, &server()));
+        // However long a request may take, no more than 200 per second are kept up.
+        for latency_ms in [60, 10_000] {
+            let limit = Limit {
+                latency: Duration::from_millis(latency_ms),
+                ..limit
+            };
+            let found = capacity_with(&open, limit, &stop, run).unwrap();
+            let rate_per_s = found.rate_per_s.unwrap();
+            assert!(
+                190.0 < rate_per_s && rate_per_s <= 202.0,
+                "{rate_per_s} requests per second"
+            );
+            assert!(!found.client_was_limit);
+            assert!(found.steps.len() >= 4);
+        }
+    }
+
+    #[test]
+    fn a_ramp_shows_the_knee() {
+        let closed = Traffic {
+            schedule: Schedule::Closed { think: Think::NONE },
+            end: End::After(Duration::from_secs(10)),
+            ..traffic()
+        };
+        let levels = [1, 2, 4, 8].map(Level::Connections);
+        let stop = AtomicBool::new(false);
+        let steps = run_with(&levels, &stop, |level| {
+            Ok(simulated::run(&at(&closed, level)?, &server()))
+        });
+        let steps = steps.unwrap();
+        let rates = steps.iter().map(|step| step.result.ok_per_s().round());
+        assert_eq!(rates.collect::<Vec<_>>(), [50.0, 100.0, 200.0, 200.0]);
+    }
+
+    #[test]
+    fn a_closed_loop_has_no_rate_to_climb() {
+        let why = at(&traffic(), Level::RatePerS(2.0)).map(|_| ());
+        assert!(
+            why.unwrap_err()
+                .to_string()
+                .starts_with("a closed loop has no rate: 2")
+        );
+    }
+
+    fn find(start: f64, truth: f64) -> (Option<f64>, u32) {
+        let mut runs = 0;
+        let found = search(start, &(1.0..=1e6), |rate| {
+            assert!(rate <= 1e6, "{rate}");
+            runs += 1;
+            Ok(if rate <= truth { Kept::Yes } else { Kept::No })
+        });
+        (found.unwrap(), runs)
+    }
+
+    #[test]
+    fn a_capacity_is_found_from_below_and_from_above() {
+        for start in [10.0, 900.0, 1000.0, 100_000.0] {
+            let (found, runs) = find(start, 1000.0);
+            let found = found.unwrap();
+            assert!(
+                found <= 1000.0 && 1000.0 / found <= 1.05,
+                "{found} from {start}"
+            );
+            assert!(runs < 15, "{runs} runs from {start}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_keeps_nothing_has_no_capacity() {
+        assert_eq!(find(100.0, 0.5).0, None);
+    }
+
+    #[test]
+    fn a_level_without_answers_keeps_nothing() {
+        let limit = Limit {
+            quantile: 0.99,
+            latency: Duration::from_micros(1),
+            faults: 0.0,
+        };
+        let short = Traffic {
+            schedule: Schedule::Open {
+                rate_per_s: 100.0,
+                arrivals: Arrivals::Constant,
+            },
+            warmup: Duration::from_millis(100),
+            end: End::After(Duration::from_millis(200)),
+            ..traffic()
+        };
+        let stop = AtomicBool::new(false);
+        let run = |step: &Traffic| Ok(simulated::run(step, &server()));
+        let found = capacity_with(&short, limit, &stop, run).unwrap();
+        assert_eq!(found.rate_per_s, None);
+        // A lower rate has no request in 200 ms.
+        let last = found.steps.last().map(|step| step.level);
+        assert_eq!(last, Some(Level::RatePerS(5.0)));
+        assert!(!limit.is_kept(&LoadResult::default(), &short));
+    }
+
+    #[test]
+    fn a_search_ends_at_what_the_client_can_send() {
+        assert_eq!(find(3000.0, 1e9).0, Some(1e6));
+    }
+
+    #[test]
+    fn a_search_that_is_ended_early_keeps_what_it_found() {
+        let ended_after = |most| {
+            let mut runs = 0;
+            let found = search(100.0, &(1.0..=1e6), |rate| {
+                runs += 1;
+                Ok(match rate <= 300.0 {
+                    _ if runs > most => Kept::Unknown,
+                    true => Kept::Yes,
+                    false => Kept::No,
+                })
+            });
+            found.unwrap()
+        };
+        assert_eq!([0, 1, 3].map(ended_after), [None, Some(100.0), Some(200.0)]);
+    }
+
+    #[test]
+    fn a_limit_counts_faults_and_latency() {
+        let limit = Limit {
+            quantile: 0.9,
+            latency: Duration::from_millis(10),
+            faults: 0.01,
+        };
+        let open = |arrivals| Traffic {
+            schedule: Schedule::Open {
+                rate_per_s: 1.0,
+                arrivals,
+            },
+            ..traffic()
+        };
+        let equal = open(Arrivals::Constant);
+        let mut result = LoadResult {
+            planned: 100,
+            ok: 99,
+            unsent: 1,
+            ..LoadResult::default()
+        };
+        (0..90).for_each(|_| result.latency.record(1_000_000));
+        (0..9).for_each(|_| result.latency.record(50_000_000));
+        assert!(limit.is_kept(&result, &equal));
+        (result.ok, result.unsent) = (98, 2);
+        assert!(!limit.is_kept(&result, &equal));
+        (result.ok, result.unsent) = (100, 0);
+        assert!(limit.is_kept(&result, &equal));
+        // Latencies rise by 0.3 s in a second. That the backlog grows by ten is too much for
+        // requests that are equally spaced, and may be chance where they are not.
+        result.window_ns = 1_000_000_000;
+        (0..100).for_each(|at| result.trend.record(at * 10_000_000, at * 3_000_000));
+        (result.backlog_open, result.backlog_close) = (0, 10);
+        assert!(!limit.is_kept(&result, &equal));
+        assert!(limit.is_kept(&result, &open(Arrivals::Poisson)));
+        result.backlog_close = 31;
+        assert!(!limit.is_kept(&result, &open(Arrivals::Poisson)));
+        (result.backlog_open, result.backlog_close) = (0, 0);
+        let strict = Limit {
+            quantile: 0.99,
+            faults: 0.5,
+            ..limit
+        };
+        assert!(!strict.is_kept(&result, &equal));
+    }
+}

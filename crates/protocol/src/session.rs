@@ -1,0 +1,433 @@
+//! The host's end of the line to a guest: whatever is heard is checked here before anything is made of it.
+//!
+//! A guest runs somebody's kernel and somebody's server, so its agent may say anything. What passes has its
+//! figures finite, its lists and texts bounded, its times in order, and came in its turn:
+//! ```text
+//! Hello -> Phase* -> (Phase | Progress | Sample | Seconds | Facts)* -> Done
+//!                    from WarmingUp on
+//! Failed at any time
+//! ```
+
+use crate::{FromAgent, Greeting};
+use record::evidence::{Facts, Sample};
+use record::load::Second;
+use record::trial::{JobResult, Phase, VoidReason};
+use record::validate;
+
+/// What a guest said, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Word {
+    /// It is up, and of our build.
+    Hello,
+    /// What it does now.
+    Phase(Phase),
+    /// A second of load has passed.
+    Progress {
+        /// Seconds since the load began.
+        second: u32,
+        /// Right answers so far.
+        ok: u64,
+    },
+    /// The system over some time of the load.
+    Sample(Box<Sample>),
+    /// A part of the result, kept here until all of it has come.
+    Part,
+    /// The job is done; the result with all its parts.
+    Done(Box<JobResult>),
+    /// The job failed.
+    Failed {
+        /// What kind of failure: one that an agent can know of.
+        reason: VoidReason,
+        /// What happened.
+        detail: String,
+    },
+}
+
+/// How far a conversation has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Silent,
+    Greeted,
+    In(Phase),
+    Over,
+}
+
+/// One conversation.
+#[derive(Debug)]
+pub struct Session {
+    ours: Greeting,
+    stage: Stage,
+    sampled_ms: i64,
+    seconds: Vec<Second>,
+    facts: Option<Facts>,
+}
+
+impl Session {
+    /// A conversation that has not begun. `ours` is what the guest must greet with.
+    pub fn new(ours: Greeting) -> Self {
+        Self {
+            ours,
+            stage: Stage::Silent,
+            sampled_ms: i64::MIN,
+            seconds: Vec::new(),
+            facts: None,
+        }
+    }
+
+    /// Checks what was said.
+    ///
+    /// # Errors
+    /// Why it is refused. The conversation is over then.
+    pub fn hear(&mut self, message: FromAgent) -> Result<Word, String> {
+        let heard = self.take(message);
+        if heard.is_err() {
+            self.stage = Stage::Over;
+        }
+        heard
+    }
+
+    fn take(&mut self, message: FromAgent) -> Result<Word, String> {
+        self.is_its_turn(&message)?;
+        match message {
+            FromAgent::Hello(theirs) => {
+                crate::recognise(&self.ours, &theirs)?;
+                self.stage = Stage::Greeted;
+                Ok(Word::Hello)
+            }
+            FromAgent::Phase(phase) => {
+                self.stage = Stage::In(phase);
+                Ok(Word::Phase(phase))
+            }
+            FromAgent::Progress { second, ok, .. } => Ok(Word::Progress { second, ok }),
+            FromAgent::Sample(sample) => {
+                validate::sample(&sample, self.sampled_ms)?;
+                self.sampled_ms = sample.at_ms;
+                Ok(Word::Sample(sample))
+            }
+            FromAgent::Seconds(seconds) => self.add_seconds(seconds),
+            FromAgent::Facts(facts) => self.add_facts(*facts),
+            FromAgent::Done(result) => self.complete(result),
+            FromAgent::Failed { reason, detail } => self.fail(reason, &detail),
+        }
+    }
+
+    fn is_its_turn(&self, message: &FromAgent) -> Result<(), String> {
+        let stage = self.stage;
+        let loads = Stage::In(Phase::WarmingUp) <= stage && stage < Stage::Over;
+        let (name, is_due) = match message {
+            FromAgent::Hello(_) => ("greeting", stage == Stage::Silent),
+            FromAgent::Phase(next) => {
+                let next = Stage::In(*next);
+                ("phase", Stage::Greeted <= stage && stage < next)
+            }
+            FromAgent::Progress { .. } => ("progress", loads),
+            FromAgent::Sample(_) => ("sample", loads),
+            FromAgent::Seconds(_) => ("seconds", loads),
+            FromAgent::Facts(_) => ("facts", loads),
+            FromAgent::Done(_) => ("result", loads),
+            FromAgent::Failed { .. } => ("failure", stage < Stage::Over),
+        };
+        if is_due {
+            return Ok(());
+        }
+        Err(format!("spoke out of turn: {name} {}", stage.words()))
+    }
+
+    fn add_seconds(&mut self, seconds: Vec<Second>) -> Result<Word, String> {
+        let mut last_ms = self.seconds.last().map_or(0, |last| last.at_ms);
+        for second in &seconds {
+            validate::second(second, last_ms)?;
+            last_ms = second.at_ms;
+        }
+        self.seconds.extend(seconds);
+        Ok(Word::Part)
+    }
+
+    fn add_facts(&mut self, mut part: Facts) -> Result<Word, String> {
+        validate::facts(&mut part)?;
+        let Some(facts) = &mut self.facts else {
+            self.facts = Some(part);
+            return Ok(Word::Part);
+        };
+        let Facts {
+            version,
+            values,
+            sysctls,
+            kernel_config,
+            boot_log,
+        } = part;
+        if version != facts.version {
+            return Err(format!("facts of two versions: {version}"));
+        }
+        for (all, some) in [
+            (&mut facts.values, values),
+            (&mut facts.sysctls, sysctls),
+            (&mut facts.kernel_config, kernel_config),
+        ] {
+            for (key, value) in some {
+                if let Some(twice) = all.insert(key.clone(), value) {
+                    return Err(format!("fact told twice: {key:?} was {twice:?}"));
+                }
+            }
+        }
+        facts.boot_log.extend(boot_log);
+        Ok(Word::Part)
+    }
+
+    fn complete(&mut self, mut result: Box<JobResult>) -> Result<Word, String> {
+        let whole = result.load.as_ref().map(|load| &load.timeline);
+        if result.facts != Facts::default() || whole.is_some_and(|timeline| !timeline.is_empty()) {
+            return Err("a result with what belongs into its parts".into());
+        }
+        validate::result(&mut result)?;
+        result.facts = self.facts.take().unwrap_or_default();
+        let seconds = std::mem::take(&mut self.seconds);
+        match &mut result.load {
+            Some(load) => load.timeline = seconds,
+            None if seconds.is_empty() => {}
+            None => return Err("seconds of clients, and no clients".into()),
+        }
+        self.stage = Stage::Over;
+        Ok(Word::Done(result))
+    }
+
+    fn fail(&mut self, reason: VoidReason, detail: &str) -> Result<Word, String> {
+        match reason {
+            VoidReason::ServiceFailed | VoidReason::AgentFailed | VoidReason::CheckFailed => {}
+            VoidReason::BootTimeout
+            | VoidReason::Silent
+            | VoidReason::Panic
+            | VoidReason::MachineExit
+            | VoidReason::StartFailed
+            | VoidReason::Overrun
+            | VoidReason::WrongMachine => {
+                let claim = reason.words();
+                return Err(format!("a failure that only the host can see: {claim}"));
+            }
+        }
+        self.stage = Stage::Over;
+        let detail = validate::detail(detail);
+        Ok(Word::Failed { reason, detail })
+    }
+}
+
+impl Stage {
+    fn words(self) -> String {
+        match self {
+            Self::Silent => "before it greeted".into(),
+            Self::Greeted => "before its first phase".into(),
+            Self::In(phase) => format!("while {}", phase.words()),
+            Self::Over => "after the end".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use record::load::LoadResult;
+    use record::metric::{Direction, Figure, MetricSpec, Role};
+
+    fn greeting(build: &str) -> Greeting {
+        Greeting {
+            protocol: crate::PROTOCOL,
+            build: build.into(),
+        }
+    }
+
+    fn figure(name: &str, value: f64) -> Figure {
+        Figure {
+            spec: MetricSpec {
+                name: name.into(),
+                unit: "s".into(),
+                direction: Direction::Lower,
+                role: Role::Guard,
+            },
+            value,
+        }
+    }
+
+    fn good() -> JobResult {
+        JobResult {
+            figures: vec![figure("time", 1.0)],
+            curves: vec![],
+            load: Some(LoadResult {
+                window_ns: 1_000_000_000,
+                ..LoadResult::default()
+            }),
+            facts: Facts::default(),
+            kernel: "6.1.0-40-cloud-amd64 #1 SMP Debian".into(),
+            server: "nginx 1.22".into(),
+        }
+    }
+
+    fn hello() -> FromAgent {
+        FromAgent::Hello(greeting("a"))
+    }
+
+    fn sample(at_ms: i64) -> FromAgent {
+        FromAgent::Sample(Box::new(Sample {
+            at_ms,
+            ..Sample::default()
+        }))
+    }
+
+    fn seconds(at_ms: &[u64]) -> FromAgent {
+        let second = |at_ms: &u64| Second {
+            at_ms: *at_ms,
+            ..Second::default()
+        };
+        FromAgent::Seconds(at_ms.iter().map(second).collect())
+    }
+
+    fn facts(key: &str) -> FromAgent {
+        let mut facts = Facts::default();
+        facts.values.insert(key.into(), "value".into());
+        FromAgent::Facts(Box::new(facts))
+    }
+
+    /// Says all of it; the last answer, which alone may be an error.
+    fn say(messages: Vec<FromAgent>) -> Result<Word, String> {
+        let mut session = Session::new(greeting("a"));
+        let mut answers: Vec<_> = messages
+            .into_iter()
+            .map(|said| session.hear(said))
+            .collect();
+        let last = answers.pop().unwrap();
+        for (answer, index) in answers.into_iter().zip(0..) {
+            assert!(answer.is_ok(), "message {index}: {answer:?}");
+        }
+        last
+    }
+
+    fn loaded(rest: Vec<FromAgent>) -> Result<Word, String> {
+        let begin = [hello(), FromAgent::Phase(Phase::WarmingUp)];
+        say(begin.into_iter().chain(rest).collect())
+    }
+
+    fn refused(heard: Result<Word, String>, why: &str) {
+        assert_eq!(heard.unwrap_err(), why);
+    }
+
+    #[test]
+    fn a_result_is_put_together_from_its_parts() {
+        let done = FromAgent::Done(Box::new(good()));
+        let parts = vec![
+            seconds(&[0, 1000]),
+            facts("a"),
+            facts("b"),
+            seconds(&[2000]),
+            done,
+        ];
+        let Ok(Word::Done(result)) = loaded(parts) else {
+            panic!("refused");
+        };
+        assert_eq!(result.load.unwrap().timeline.len(), 3);
+        assert_eq!(result.facts.values.len(), 2);
+    }
+
+    #[test]
+    fn another_protocol_or_build_is_refused() {
+        let other = Greeting {
+            protocol: 4,
+            build: "a".into(),
+        };
+        let why = say(vec![FromAgent::Hello(other)]).unwrap_err();
+        assert!(why.contains("agent protocol 4 build \"a\""), "{why}");
+        let why = say(vec![FromAgent::Hello(greeting("b"))]).unwrap_err();
+        assert!(why.contains("not of one build"), "{why}");
+    }
+
+    #[test]
+    fn who_speaks_out_of_turn_is_refused() {
+        let phase = FromAgent::Phase;
+        let done = || FromAgent::Done(Box::new(good()));
+        refused(
+            say(vec![done()]),
+            "spoke out of turn: result before it greeted",
+        );
+        refused(
+            say(vec![hello(), hello()]),
+            "spoke out of turn: greeting before its first phase",
+        );
+        refused(
+            say(vec![hello(), phase(Phase::Starting), sample(0)]),
+            "spoke out of turn: sample while starting services",
+        );
+        refused(
+            loaded(vec![phase(Phase::Starting)]),
+            "spoke out of turn: phase while warming up",
+        );
+        refused(
+            loaded(vec![done(), done()]),
+            "spoke out of turn: result after the end",
+        );
+    }
+
+    #[test]
+    fn after_a_refusal_nothing_more_is_heard() {
+        let mut session = Session::new(greeting("a"));
+        assert!(session.hear(sample(0)).is_err());
+        assert!(session.hear(hello()).is_err());
+    }
+
+    #[test]
+    fn times_that_go_back_are_refused() {
+        assert!(loaded(vec![sample(-1000), sample(0), sample(0)]).is_ok());
+        refused(
+            loaded(vec![sample(1000), sample(999)]),
+            "samples go back: 999 ms after 1000 ms",
+        );
+        refused(
+            loaded(vec![seconds(&[0, 1000]), seconds(&[0])]),
+            "seconds go back: 0 ms after 1000 ms",
+        );
+    }
+
+    #[test]
+    fn parts_that_do_not_fit_are_refused() {
+        refused(
+            loaded(vec![facts("a"), facts("a")]),
+            "fact told twice: \"a\" was \"value\"",
+        );
+        let mut whole = good();
+        whole.facts.version = 1;
+        refused(
+            loaded(vec![FromAgent::Done(Box::new(whole))]),
+            "a result with what belongs into its parts",
+        );
+        let mut no_clients = good();
+        no_clients.load = None;
+        refused(
+            loaded(vec![seconds(&[0]), FromAgent::Done(Box::new(no_clients))]),
+            "seconds of clients, and no clients",
+        );
+    }
+
+    #[test]
+    fn a_result_that_cannot_be_believed_is_refused() {
+        let mut bad = good();
+        bad.figures.push(figure("latency", -5.0));
+        refused(
+            loaded(vec![FromAgent::Done(Box::new(bad))]),
+            "figure below zero: latency -5",
+        );
+    }
+
+    #[test]
+    fn a_guest_may_fail_at_any_time_and_only_for_reasons_of_its_own() {
+        let failed = |reason| FromAgent::Failed {
+            reason,
+            detail: "\u{1b}[31mdied".into(),
+        };
+        let word = Word::Failed {
+            reason: VoidReason::AgentFailed,
+            detail: "died".into(),
+        };
+        assert_eq!(say(vec![failed(VoidReason::AgentFailed)]), Ok(word));
+        refused(
+            say(vec![failed(VoidReason::Panic)]),
+            "a failure that only the host can see: kernel panic",
+        );
+    }
+}

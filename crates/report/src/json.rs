@@ -1,0 +1,27 @@
+//! The judgement as JSON: its data, and beside what `words` has a sentence for, that sentence as `text`.
+
+use record::verdict::Judgement;
+use serde_json::Value;
+
+use crate::words::{reason, warning};
+
+/// The judgement with its sentences.
+pub(crate) fn json(judgement: &Judgement) -> Value {
+    let mut value = serde_json::to_value(judgement).expect("a judgement has string keys only");
+    let comparisons = value["comparisons"].as_array_mut().into_iter().flatten();
+    for (value, comparison) in comparisons.zip(&judgement.comparisons) {
+        value["text"] = reason::reason(comparison).into();
+    }
+    let gates = judgement.gates.iter().map(warning::gate);
+    add_texts(&mut value["gates"], gates);
+    let setbacks = judgement.setbacks.iter().map(warning::setback);
+    add_texts(&mut value["setbacks"], setbacks);
+    add_texts(&mut value["warnings"], warning::warnings(judgement));
+    value
+}
+
+fn add_texts(list: &mut Value, texts: impl IntoIterator<Item = String>) {
+    for (value, text) in list.as_array_mut().into_iter().flatten().zip(texts) {
+        value["text"] = text.into();
+    }
+}

@@ -1,0 +1,49 @@
+//! How far a run is, in words.
+
+use record::verdict::look::{Look, MetricLook, Remaining};
+
+/// `web throughput: 7.2 undecided, 9 blocks, -1.8 % [-4.1, +0.6], about 20 more for a 2 % margin`.
+pub(crate) fn look(look: &Look) -> String {
+    let look = match look {
+        Look::Metric(look) => look,
+        Look::Told { text } => return text.clone(),
+    };
+    let MetricLook {
+        workload,
+        metric,
+        arm,
+        verdict,
+        ..
+    } = look;
+    let mut parts = vec![format!("{workload} {metric}: {arm} {}", verdict.word())];
+    parts.push(match look.blocks {
+        0 => "no whole block".into(),
+        blocks => super::blocks(blocks),
+    });
+    let percent = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0);
+    match (look.ratio, look.low, look.high) {
+        (Some(ratio), Some(low), Some(high)) => parts.push(format!(
+            "{} % [{}, {}]",
+            percent(ratio),
+            percent(low),
+            percent(high)
+        )),
+        (Some(ratio), _, _) => parts.push(format!("{} %", percent(ratio))),
+        (None, _, _) => {}
+    }
+    match look.remaining {
+        Remaining::Decided | Remaining::Unknown => {}
+        Remaining::FirstTest { block } => parts.push(format!("first test after block {block}")),
+        Remaining::Blocks { more, margin, most } => {
+            // Two places at the most: `2`, `0.25`.
+            let margin = (margin * 1e4).round() / 1e2;
+            let beyond = if look.blocks + more > most {
+                format!(" (the run ends at {most})")
+            } else {
+                String::new()
+            };
+            parts.push(format!("about {more} more for a {margin} % margin{beyond}"));
+        }
+    }
+    parts.join(", ")
+}

@@ -1,0 +1,188 @@
+//! Randomization: in which order a block's two trials ran, and all the orders in which they might have run.
+//!
+//! Under "no difference" the order is all that was random, so flipping the signs of the blocks' scores as the design might
+//! have drawn them gives the null distribution (Fisher 1935): whatever a machine does to its trials, a verdict is wrong as
+//! often as the error rate says.
+
+use crate::design::keyed;
+
+/// Rows of resampled sign flips where there are too many for all of them.
+pub(crate) const ROWS: usize = 20_000;
+
+/// Up to so many blocks all sign flips are enumerated: 2^14 of them are fewer than `ROWS`.
+const MOST_ENUMERATED: usize = 14;
+
+/// Rows whose sums stay in a CPU's nearest cache while all columns are added up.
+const CACHED: usize = 2048;
+
+/// Columns in a byte.
+const BYTE: usize = 8;
+
+/// Rows of sign flips, one column per block; the first columns of every look are those of all later looks.
+#[derive(Debug)]
+pub(crate) struct SignFlips {
+    /// One byte per row for each eight columns; a set bit is a sign of -1.
+    bytes: Vec<Vec<u8>>,
+    rows: usize,
+    /// Of so many blocks the rows hold all sign flips there are, each as often: those that were drawn among them.
+    enumerated: usize,
+}
+
+impl SignFlips {
+    /// Sign flips for the first `blocks` of at most `planned` blocks, fixed by `key`.
+    pub(crate) fn draw(key: &str, blocks: usize, planned: usize) -> Self {
+        Self::draw_extended(key, blocks, planned, planned)
+    }
+
+    /// The same of a run that was to have `planned` blocks at the most and may have `most`: its first `planned` columns
+    /// say what they said before, so that no look of the plan's comes out otherwise.
+    pub(crate) fn draw_extended(key: &str, blocks: usize, planned: usize, most: usize) -> Self {
+        // A run directory may hold more blocks than it may have; no look reaches beyond those.
+        let blocks = blocks.min(most);
+        let enumerated = if planned <= MOST_ENUMERATED {
+            planned
+        } else {
+            0
+        };
+        let rows = match (enumerated, planned < most) {
+            (0, _) => ROWS,
+            (columns, false) => 1 << columns,
+            (columns, true) => ROWS.div_ceil(1 << columns) << columns,
+        };
+        let counted = |byte: usize| -> Vec<u8> {
+            (0..rows).map(|row| (row >> (byte * BYTE)) as u8).collect()
+        };
+        let drawn = |byte: usize| -> Vec<u8> {
+            let mut prng = keyed(&format!("{key}\n{byte}"));
+            let mut signs = Vec::with_capacity(rows + BYTE);
+            while signs.len() < rows {
+                signs.extend(prng.bits().to_le_bytes());
+            }
+            signs.truncate(rows);
+            signs
+        };
+        let column = |byte: usize| match enumerated.saturating_sub(byte * BYTE) {
+            0 => drawn(byte),
+            left if BYTE <= left || planned == most => counted(byte),
+            left => {
+                let mask = (1u8 << left) - 1;
+                let both = counted(byte).into_iter().zip(drawn(byte));
+                both.map(|(count, random)| count & mask | random & !mask)
+                    .collect()
+            }
+        };
+        Self {
+            bytes: (0..blocks.div_ceil(BYTE)).map(column).collect(),
+            rows,
+            enumerated,
+        }
+    }
+
+    /// Rows that count beside those that are here, at `blocks` blocks: the order that was drawn is one of all orders,
+    /// whether it is among the rows or not (Phipson and Smyth 2010).
+    pub(crate) fn uncounted(&self, blocks: usize) -> usize {
+        usize::from(self.enumerated < blocks)
+    }
+
+    /// How many rows there are.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The sum of `scores` in each row, every score taken with the row's sign.
+    ///
+    /// Eight scores have 256 sums, which are worked out once; a row then costs one look-up for eight blocks.
+    pub(crate) fn sums(&self, scores: &[f64]) -> Vec<f64> {
+        let table =
+            |scores: &[f64]| -> [f64; 256] { std::array::from_fn(|signs| signed(scores, signs)) };
+        let tables: Vec<_> = scores.chunks(BYTE).map(table).collect();
+        let mut sums = vec![0.0; self.rows];
+        for (few, sums) in sums.chunks_mut(CACHED).enumerate() {
+            for (table, bytes) in tables.iter().zip(&self.bytes) {
+                for (sum, signs) in sums.iter_mut().zip(&bytes[few * CACHED..]) {
+                    *sum += table[usize::from(*signs)];
+                }
+            }
+        }
+        sums
+    }
+}
+
+fn signed(scores: &[f64], signs: usize) -> f64 {
+    let each = scores.iter().enumerate();
+    each.map(|(column, score)| {
+        if signs >> column & 1 == 0 {
+            *score
+        } else {
+            -score
+        }
+    })
+    .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_group_holds_every_way_once() {
+        let sums = SignFlips::draw("any", 3, 3).sums(&[1.0, 2.0, 4.0]);
+        let mut sums: Vec<i32> = sums.iter().map(|sum| *sum as i32).collect();
+        sums.sort_unstable();
+        assert_eq!(sums, [-7, -5, -3, -1, 1, 3, 5, 7]);
+    }
+
+    #[test]
+    fn a_longer_run_has_each_sign_flip_of_the_plans_blocks_as_often() {
+        let scores = [1.0, 2.0, 4.0, 8.0];
+        let (few, more) = (
+            SignFlips::draw("any", 4, 4),
+            SignFlips::draw_extended("any", 9, 4, 30),
+        );
+        assert_eq!((few.rows(), more.rows()), (16, 20_000));
+        let count = |flips: &SignFlips, sum: f64| {
+            let sums = flips.sums(&scores);
+            sums.iter().filter(|one| (**one - sum).abs() < 1e-9).count()
+        };
+        for sum in [-15.0, -1.0, 15.0] {
+            assert_eq!((count(&few, sum), count(&more, sum)), (1, 1250));
+        }
+        assert_eq!((more.uncounted(4), more.uncounted(5)), (0, 1));
+        // The signs beyond the plan's are fair ones: 10,000 of either side are expected, give or take 70.
+        let fifth = more.sums(&[0.0, 0.0, 0.0, 0.0, 1.0]);
+        let up = fifth.iter().filter(|one| **one > 0.0).count();
+        assert!((9500..=10_500).contains(&up), "{up}");
+    }
+
+    #[test]
+    fn a_longer_run_of_resampled_flips_begins_with_the_same_ones() {
+        let scores: Vec<f64> = (0..16).map(f64::from).collect();
+        let (few, more) = (
+            SignFlips::draw("k", 16, 20),
+            SignFlips::draw_extended("k", 16, 20, 60),
+        );
+        assert_eq!(few.sums(&scores), more.sums(&scores));
+    }
+
+    #[test]
+    fn later_looks_see_the_same_flips() {
+        let scores: Vec<f64> = (0..40).map(f64::from).collect();
+        let (early, late) = (SignFlips::draw("k", 9, 40), SignFlips::draw("k", 40, 40));
+        assert_eq!(early.sums(&scores[..9]), late.sums(&scores[..9]));
+        assert_ne!(
+            late.sums(&scores),
+            SignFlips::draw("l", 40, 40).sums(&scores)
+        );
+    }
+
+    #[test]
+    fn signs_are_fair() {
+        let sums = SignFlips::draw("fair", 100, 100).sums(&[1.0; 100]);
+        let mean = sums.iter().sum::<f64>() / ROWS as f64;
+        let square = sums.iter().map(|sum| sum * sum).sum::<f64>() / ROWS as f64;
+        assert!(
+            mean.abs() < 0.3 && (square - 100.0).abs() < 4.0,
+            "{mean} {square}"
+        );
+    }
+}

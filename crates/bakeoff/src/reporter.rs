@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use input::units::significant;
-use record::journal::{Event, Opening};
+use record::journal::{Entry, Event, Opening};
 use record::rundir::TrialRecord;
 use record::trial::{Outcome, Trial};
 
@@ -95,7 +95,7 @@ impl Reporter {
                     let line = json_lines::event(entry, self.model.as_deref());
                     self.bar.suspend(|| out::line(&line.to_string()));
                 }
-                if let Some(line) = self.event_line(&entry.event) {
+                if let Some(line) = self.event_line(entry) {
                     self.line(&line);
                 }
             }
@@ -118,10 +118,12 @@ impl Reporter {
         self.bar.finish_and_clear();
     }
 
-    fn event_line(&self, event: &Event) -> Option<String> {
-        match event {
+    fn event_line(&self, entry: &Entry) -> Option<String> {
+        match &entry.event {
             Event::Opened(Opening { machine, .. }) => Some(format!("machine: {machine}")),
-            Event::Resumed { .. } => Some("going on with an interrupted run".into()),
+            Event::Resumed { .. } => {
+                Some(format!("going on with an interrupted run, {}", entry.at))
+            }
             Event::Started { .. } => None,
             Event::Ended { trial, attempt, .. } => {
                 let record = self.record.take().filter(|record| record.trial == *trial);

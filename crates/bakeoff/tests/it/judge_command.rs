@@ -974,6 +974,10 @@ fn runs_that_do_not_measure_the_same_are_refused_in_one_line() {
         bakeoff: two runs of one name: a (write NAME=runs/a)
     "#]]
     .assert_eq(&refused(&["a=runs/b", "runs/a"]));
+    expect![[r#"
+        bakeoff: one run named twice: ./runs/a (name two runs, or judge it alone: its arms are compared with one another)
+    "#]]
+    .assert_eq(&refused(&["before=runs/a", "after=./runs/a"]));
     let said = refused(&["runs/a", "runs/b", "--margin", "5%"]);
     assert!(
         said.contains("--margin with runs/a runs/b (leave it out"),

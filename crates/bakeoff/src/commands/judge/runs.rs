@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
-use record::journal::Entry;
 use record::metric::Role;
 use record::rundir::{self, Run};
 use record::trial::Outcome;
@@ -72,6 +71,14 @@ fn nothing(metrics: &[String]) -> String {
 }
 
 fn refuse_names(own: &[OwnRun]) -> Result<()> {
+    let mut dirs = BTreeSet::new();
+    let is_again = |one: &&OwnRun| one.dir.canonicalize().is_ok_and(|dir| !dirs.insert(dir));
+    if let Some(again) = own.iter().find(is_again) {
+        bail!(
+            "one run named twice: {} (name two runs, or judge it alone: its arms are compared with one another)",
+            again.dir.display()
+        );
+    }
     let mut seen = BTreeSet::new();
     match own.iter().find(|one| !seen.insert(&one.name)) {
         Some(again) => bail!(
@@ -165,7 +172,18 @@ fn remark(before: &Side<'_>, after: &Side<'_>) -> Vec<String> {
     };
     let drift = "not interleaved: whatever changed on the machine between the runs is in the difference, which no test can take out (arms of \
                  one plan take turns)";
-    vec![known, drift.into()]
+    let mut remarks = vec![known, drift.into()];
+    // RFC 3339 in UTC: the order of the texts is that of the times.
+    if begun(after) < begun(before) {
+        remarks.push(format!("{other} began before its baseline, {one}"));
+    }
+    remarks
+}
+
+/// When a run began; empty for a run without an entry.
+fn begun<'s>(side: &'s Side<'_>) -> &'s str {
+    let first = side.run.entries.first();
+    first.map_or("", |entry| &entry.at)
 }
 
 /// `runs/a: run directory begun 2026-01-01T00:00:00Z, measured trials: 6 of 6.1, 6 of 7.2`.
@@ -179,11 +197,10 @@ fn summary(side: &Side<'_>) -> String {
     let arms: Vec<String> = arms
         .map(|arm| format!("{} of {}", count(&arm.name), arm.name))
         .collect();
-    let begun = |entry: &Entry| entry.at.clone();
     format!(
         "{}: run directory begun {}, measured trials: {}",
         side.own.dir.display(),
-        side.run.entries.first().map_or_else(String::new, begun),
+        begun(side),
         arms.join(", ")
     )
 }

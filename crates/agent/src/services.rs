@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal, setsid};
+use rustix::process::{Pid, Signal, kill_process};
 use workload::context::command;
 use workload::service::Service;
 
@@ -105,11 +105,10 @@ fn spawn(
         command.pre_exec(move || {
             (&cgroup_procs).write_all(b"0")?;
             network.enter()?;
-            setsid()?;
-            set_parent_process_death_signal(Some(Signal::KILL))?;
             Ok(())
         });
     }
+    process::bind(&mut command);
     Ok(command.spawn()?)
 }
 

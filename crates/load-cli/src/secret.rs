@@ -4,11 +4,13 @@
 use std::io::Read as _;
 
 use anyhow::{Context, Result};
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use record::rundir::hex;
 use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
 
 /// What both sides know.
-pub(crate) struct Secret([u8; 64]);
+pub(crate) struct Secret(Hmac<Sha256>);
 
 /// Shorter secrets can be guessed from a proof that somebody has overheard.
 const LEAST_BYTES: usize = 16;
@@ -27,31 +29,26 @@ impl Secret {
                 path.display()
             ));
         }
-        let mut key = [0; 64];
-        key[..32].copy_from_slice(&Sha256::digest(text));
-        Ok(Self(key))
+        let key = Sha256::digest(text);
+        let keyed = Hmac::new_from_slice(&key).expect("HMAC takes keys of any length");
+        Ok(Self(keyed))
     }
 
     /// Proof of the secret (HMAC-SHA-256, RFC 2104) for one conversation, in hexadecimal. Each side
     /// has its own words, so that neither can hand back what it was given.
     pub(crate) fn proof(&self, side: Side, nonces: [&str; 2]) -> String {
-        let pad = |byte: u8| self.0.map(|each| each ^ byte);
-        let inner = Sha256::new()
-            .chain_update(pad(0x36))
+        let keyed = self.0.clone();
+        let proof = keyed
             .chain_update(side.word())
             .chain_update(nonces[0])
-            .chain_update(nonces[1])
-            .finalize();
-        let outer = Sha256::new().chain_update(pad(0x5c)).chain_update(inner);
-        hex(&outer.finalize())
+            .chain_update(nonces[1]);
+        hex(&proof.finalize().into_bytes())
     }
 
     /// Whether a proof is right; takes as long for a wrong one.
     pub(crate) fn proves(&self, side: Side, nonces: [&str; 2], proof: &str) -> bool {
         let right = self.proof(side, nonces);
-        let pairs = right.bytes().zip(proof.bytes());
-        let differences = pairs.fold(0, |sum, (one, other)| sum | (one ^ other));
-        right.len() == proof.len() && differences == 0
+        right.as_bytes().ct_eq(proof.as_bytes()).into()
     }
 }
 

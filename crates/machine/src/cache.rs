@@ -283,7 +283,7 @@ fn remove(path: &Path) {
         return;
     }
     if let Ok(mut rm) = program::enclosed("rm".as_ref()) {
-        program::bind(&mut rm, None);
+        process::bind(&mut rm);
         let _ = rm.arg("-rf").arg(path).status();
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The line to the agent is a socket pair, so there is no path to be too long and no file to be left behind. A
 //! thread of its own starts the process, reads the line, and stays until the guest is dropped, because the kernel
-//! kills the process when that thread ends (see `program::bind`).
+//! kills the process when that thread ends (see `process::bind`).
 //!
 //! ```text
 //! start --> running --Said*--> Exited
@@ -80,7 +80,10 @@ impl ProcessGuest {
         let (ours, theirs) = UnixStream::pair().context("cannot make a socket pair")?;
         let reading = ours.try_clone().context("cannot share a socket")?;
         let stderr = Scratch::new()?;
-        program::bind(&mut program, limits.file_bytes);
+        process::bind(&mut program);
+        if let Some(bytes) = limits.file_bytes {
+            process::limit_files(&mut program, bytes);
+        }
         program
             .stdin(OwnedFd::from(theirs))
             .stdout(stderr.stdio()?)
@@ -248,7 +251,7 @@ impl Guest for ProcessGuest {
 
 impl Drop for ProcessGuest {
     fn drop(&mut self) {
-        program::kill(&mut self.child);
+        process::end(&mut self.child);
         // The thread may wait to hand over a message that nobody wants any more.
         drop(std::mem::replace(&mut self.lines, channel().1));
         if let Some((release, keeper)) = self.keeper.take() {

@@ -1,14 +1,11 @@
 //! Running other programs so that none of them survives us.
 //!
-//! Three things see to it. The kernel kills the program when the thread that started it ends
-//! (`PR_SET_PDEATHSIG`), so it dies with a bakeoff that is itself killed. It leads a process group of its
-//! own, so that Ctrl-C at the terminal reaches bakeoff alone, which then ends things in order. And what
-//! a program starts in turn is either held by a pipe to it or shut in a PID namespace (`enclosed`).
+//! A program is bound to the thread that starts it (`process::bind`); what it starts in turn is either held by a pipe to it or
+//! shut in a PID namespace (`enclosed`).
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::process::CommandExt;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -16,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::MemfdFlags;
-use rustix::process::{self, Pid, Resource, Rlimit, Signal};
+use rustix::process::geteuid;
 
 use crate::task::Task;
 
@@ -49,7 +46,7 @@ pub(crate) fn command(name: &str, package: &str) -> Result<Command> {
 /// ids, which needs `newuidmap` and a line in `/etc/subuid`.
 pub(crate) fn enclosed(program: &OsStr) -> Result<Command> {
     let mut enclosure = command("unshare", "util-linux")?;
-    if !process::geteuid().is_root() {
+    if !geteuid().is_root() {
         if find("newuidmap").is_none() {
             bail!(
                 "program not found: newuidmap (install the Debian package uidmap, or run as root)"
@@ -60,38 +57,6 @@ pub(crate) fn enclosed(program: &OsStr) -> Result<Command> {
     enclosure.args(["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
     enclosure.arg("--").arg(program);
     Ok(enclosure)
-}
-
-/// Makes a command's process die with the thread that starts it, in a process group of its own.
-///
-/// The kernel sends the signal when the *thread* ends: start it from one that outlives the process. Where
-/// `file_bytes` is given, the kernel also ends a process that writes a longer file.
-pub(crate) fn bind(command: &mut Command, file_bytes: Option<u64>) {
-    let us = process::getpid();
-    let die_with_us = move || {
-        if file_bytes.is_some() {
-            let limit = Rlimit {
-                current: file_bytes,
-                maximum: file_bytes,
-            };
-            process::setrlimit(Resource::Fsize, limit)?;
-        }
-        process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        // If bakeoff died before the line above, nobody would ever send the signal.
-        if process::getppid() != Some(us) {
-            return Err(io::Error::other("bakeoff has ended"));
-        }
-        Ok(())
-    };
-    command.process_group(0);
-    #[expect(
-        unsafe_code,
-        reason = "the closure makes a few system calls and allocates nothing"
-    )]
-    // SAFETY: between fork and exec only async-signal-safe calls are made: prlimit, prctl and getppid.
-    unsafe {
-        command.pre_exec(die_with_us);
-    }
 }
 
 /// Runs a program to its end and returns what it printed; a failure carries its last words.
@@ -123,7 +88,7 @@ fn run_to(
     let name = name_of(command);
     let mut out = Scratch::new()?;
     let mut err = Scratch::new()?;
-    bind(command, None);
+    process::bind(command);
     command
         .stdin(Stdio::null())
         .stdout(out.stdio()?)
@@ -184,19 +149,9 @@ struct Running(Child);
 impl Drop for Running {
     fn drop(&mut self) {
         if let Ok(None) = self.0.try_wait() {
-            kill(&mut self.0);
+            process::end(&mut self.0);
         }
     }
-}
-
-/// Kills a bound process and its group, and waits until it is gone.
-pub(crate) fn kill(child: &mut Child) {
-    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        // It fails only when the group is gone already, which is what is wanted.
-        let _ = process::kill_process_group(group, Signal::KILL);
-    }
-    let _ = child.kill();
-    let _ = child.wait();
 }
 
 /// How long the one of a process's threads that waited most has waited for a CPU that others had; nothing where the

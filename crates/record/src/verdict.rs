@@ -13,6 +13,7 @@ use crate::trial::VoidReason;
 use crate::verdict::reason::Reason;
 use crate::verdict::warning::{Gate, Setback, Warning};
 
+pub mod apart;
 pub mod look;
 pub mod reason;
 pub mod warning;

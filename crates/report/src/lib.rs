@@ -19,6 +19,7 @@
 
 use record::load::Fault;
 use record::rundir::Run;
+use record::verdict::apart::{Change, Obstacle};
 use record::verdict::look::Look;
 use record::verdict::reason::SampleReason;
 use record::verdict::warning::{Disturbance, Gate};
@@ -94,6 +95,16 @@ pub fn warnings(judgement: &Judgement) -> Vec<String> {
 /// How far one primary metric is at a look.
 pub fn look(look: &Look) -> String {
     words::look::look(look)
+}
+
+/// What keeps two runs from being compared.
+pub fn obstacle(obstacle: &Obstacle) -> String {
+    words::apart::obstacle(obstacle)
+}
+
+/// What differs between two runs that are compared.
+pub fn change(change: &Change) -> String {
+    words::apart::change(change)
 }
 
 /// A table for a terminal of `width` columns, the first row its head, the first `left` columns at the left.

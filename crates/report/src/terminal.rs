@@ -2,6 +2,7 @@
 
 use record::rundir::Run;
 use record::verdict::{Comparison, Judgement};
+use textwrap::{WordSeparator, WordSplitter};
 
 use crate::{curves, models, overview, scaling, words};
 
@@ -183,19 +184,15 @@ fn stacked(rows: &[Vec<String>]) -> Vec<String> {
 /// Lines of at most `width` columns, the first after `lead`, the others as far in.
 pub(crate) fn wrap(text: &str, lead: &str, width: usize) -> Vec<String> {
     let indent = " ".repeat(length(lead));
-    let mut lines = Vec::new();
-    let mut line = lead.to_string();
-    for word in plain(text).split(' ') {
-        let started = length(&line) > length(lead);
-        if started && length(&line) + 1 + length(word) > width {
-            lines.push(std::mem::replace(&mut line, indent.clone() + word));
-        } else {
-            line += if started { " " } else { "" };
-            line += word;
-        }
-    }
-    lines.push(line);
-    lines
+    let options = textwrap::Options::new(width)
+        .initial_indent(lead)
+        .subsequent_indent(&indent)
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .break_words(false);
+    let text = plain(text);
+    let lines = textwrap::wrap(&text, options).into_iter();
+    lines.map(std::borrow::Cow::into_owned).collect()
 }
 
 /// Text without control characters: a title must not steer the terminal.
@@ -205,8 +202,9 @@ fn plain(text: &str) -> String {
         .collect()
 }
 
+/// Columns that a text takes on a terminal.
 fn length(text: &str) -> usize {
-    text.chars().count()
+    textwrap::core::display_width(text)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use record::verdict::{
 
 use crate::{mitigations, models};
 
+pub(crate) mod apart;
 pub(crate) mod look;
 pub(crate) mod reason;
 pub(crate) mod warning;

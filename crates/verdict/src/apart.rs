@@ -1,14 +1,14 @@
 //! Two runs of the same arms, apart in time: what must agree before their figures are compared, and the figures.
 //!
-//! Arms of one run take turns, so that what the machine did meanwhile it did to all. Arms of two runs do not: only `once::unpaired` may
+//! Arms of one run take turns, so that what the machine did meanwhile it did to all. Arms of two runs do not: only `fixed_sample::unpaired` may
 //! judge them.
 
 use std::collections::BTreeSet;
 
 use plan::Arm;
-use record::journal::Accounting;
 use record::metric::MetricSpec;
 use record::rundir::Run;
+use record::verdict::apart::{ArmKey, Change, Obstacle};
 
 use crate::pair::Measured;
 
@@ -54,94 +54,76 @@ pub fn figures(before: &Run, after: &Run) -> Vec<Apart> {
     all
 }
 
-/// What differs between two runs that must not: with it, figures would differ by what they are.
-pub fn obstacles(before: &Run, after: &Run) -> Vec<String> {
+/// What differs between two runs that must not.
+pub fn obstacles(before: &Run, after: &Run) -> Vec<Obstacle> {
     let mut found = Vec::new();
-    let mut differ = |what: &str, one: String, other: String| {
-        if one != other {
-            found.push(format!("{what} was {one}, is {other}"));
+    let runs = [before, after];
+    let clocks = runs.map(|run| run.opening.ns_per_instruction);
+    if differ(&clocks) {
+        found.push(Obstacle::Clock(clocks));
+    }
+    let accountings = runs.map(|run| run.opening.accounting());
+    if differ(&accountings) {
+        found.push(Obstacle::Accounting(accountings));
+    }
+    let machines = runs.map(|run| run.opening.machine.clone());
+    if differ(&machines) {
+        found.push(Obstacle::Machine(machines));
+    }
+    let kernels = common_arms(before, after).map(|arm| format!("kernel of arm {}", arm.name));
+    for name in std::iter::once("image".to_string()).chain(kernels) {
+        let sha256 = runs.map(|run| run.opening.inputs.get(&name).cloned());
+        if differ(&sha256) {
+            found.push(Obstacle::Input { name, sha256 });
         }
-    };
-    let (one, other) = (&before.opening, &after.opening);
-    differ("clock", clock(before), clock(after));
-    let accounting = |run: &Run| match run.opening.accounting() {
-        Some(Accounting::RepPerByte) => "per byte",
-        Some(Accounting::RepPer8Bytes) => "per 8 bytes",
-        None => "none",
-    };
-    differ(
-        "accounting of string instructions",
-        accounting(before).into(),
-        accounting(after).into(),
-    );
-    differ("machine", one.machine.clone(), other.machine.clone());
-    let input = |run: &Run, name: &str| match run.opening.inputs.get(name) {
-        Some(sha) => format!("{sha:.12}"),
-        None => "none".into(),
-    };
-    differ("image", input(before, "image"), input(after, "image"));
-    for arm in common_arms(before, after) {
-        let name = format!("kernel of arm {}", arm.name);
-        differ(&name, input(before, &name), input(after, &name));
     }
     for workload in &before.plan.workloads {
-        let its = |run: &Run| {
-            let mut workloads = run.plan.workloads.iter();
-            let same = workloads.find(|one| one.id == workload.id);
-            same.map(|one| format!("{} {}", one.kind, one.options))
+        let mut others = after.plan.workloads.iter();
+        let Some(other) = others.find(|one| one.id == workload.id) else {
+            continue;
         };
-        if let Some(after) = its(after) {
-            differ(
-                &format!("workload {}", workload.id),
-                its(before).unwrap_or_default(),
-                after,
-            );
+        let options = [workload, other].map(|one| format!("{} {}", one.kind, one.options));
+        if differ(&options) {
+            let id = workload.id.clone();
+            found.push(Obstacle::Workload { id, options });
         }
     }
     if common_arms(before, after).next().is_none() {
-        found.push(format!(
-            "no arm is in both: {} and {}",
-            names(before),
-            names(after)
-        ));
+        let names = |run: &Run| run.plan.arms.iter().map(|arm| arm.name.clone()).collect();
+        found.push(Obstacle::NoCommonArm(runs.map(names)));
     }
     found
 }
 
+fn differ<T: PartialEq>([one, other]: &[T; 2]) -> bool {
+    one != other
+}
+
 /// What differs between two runs and may be what is asked about.
-pub fn changes(before: &Run, after: &Run) -> Vec<String> {
+pub fn changes(before: &Run, after: &Run) -> Vec<Change> {
     let mut changes = Vec::new();
-    let arms: BTreeSet<&str> = common_arms(before, after)
-        .map(|arm| arm.name.as_str())
-        .collect();
-    for name in arms {
-        let its = |run: &Run| run.plan.arms.iter().find(|arm| arm.name == name).cloned();
-        let Some((one, other)) = its(before).zip(its(after)) else {
+    for one in common_arms(before, after) {
+        let mut others = after.plan.arms.iter();
+        let Some(other) = others.find(|other| other.name == one.name) else {
             continue;
         };
         let keys = [
-            ("cmdline", one.cmdline != other.cmdline),
-            ("sysctl", one.sysctl != other.sysctl),
-            ("cpus", one.cpus != other.cpus),
-            ("env, config or program", one.tuning != other.tuning),
+            (ArmKey::Cmdline, one.cmdline != other.cmdline),
+            (ArmKey::Sysctl, one.sysctl != other.sysctl),
+            (ArmKey::Cpus, one.cpus != other.cpus),
+            (ArmKey::Tuning, one.tuning != other.tuning),
         ];
-        let differs = keys
-            .into_iter()
-            .filter_map(|(key, differs)| differs.then_some(key));
-        changes.extend(differs.map(|key| format!("{key} of arm {name}")));
+        let differing = keys.into_iter().filter(|(_, differs)| *differs);
+        changes.extend(differing.map(|(key, _)| Change::Arm {
+            arm: one.name.clone(),
+            key,
+        }));
     }
-    let input = |run: &Run| run.opening.inputs.get("bakeoff's binary").cloned();
-    if input(before) != input(after) {
-        changes.push("bakeoff's own build".into());
+    let build = |run: &Run| run.opening.inputs.get("bakeoff's binary").cloned();
+    if build(before) != build(after) {
+        changes.push(Change::Bakeoff);
     }
     changes
-}
-
-fn clock(run: &Run) -> String {
-    match run.opening.ns_per_instruction {
-        Some(ns) => format!("counted instructions, {ns} ns each"),
-        None => "the wall clock".into(),
-    }
 }
 
 fn common_arms<'r>(before: &'r Run, after: &Run) -> impl Iterator<Item = &'r Arm> {
@@ -153,15 +135,11 @@ fn common_arms<'r>(before: &'r Run, after: &Run) -> impl Iterator<Item = &'r Arm
         .filter(move |arm| names.contains(&arm.name))
 }
 
-fn names(run: &Run) -> String {
-    let names: Vec<&str> = run.plan.arms.iter().map(|arm| arm.name.as_str()).collect();
-    names.join(", ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use fixtures::builder::RunBuilder;
+    use record::journal::Accounting;
 
     fn run(change: impl FnOnce(&mut Run)) -> Run {
         RunBuilder::new()
@@ -173,7 +151,7 @@ mod tests {
     #[test]
     fn figures_of_an_arm_stand_beside_those_of_the_same_arm() {
         let (before, after) = (run(|_| {}), run(|_| {}));
-        assert_eq!(obstacles(&before, &after), Vec::<String>::new());
+        assert_eq!(obstacles(&before, &after), []);
         let figures = figures(&before, &after);
         let first = (
             &*figures[0].arm,
@@ -181,41 +159,41 @@ mod tests {
             &figures[1].arm[..],
         );
         assert_eq!(first, ("6.1", &[100.0, 101.0][..], "7.2"));
-        assert_eq!(changes(&before, &after), Vec::<String>::new());
+        assert_eq!(changes(&before, &after), []);
     }
 
     #[test]
     fn what_makes_figures_another_quantity_is_an_obstacle_and_what_may_be_asked_about_is_not() {
         let before = run(|_| {});
         let counted = run(|run| run.opening.ns_per_instruction = Some(2));
-        let told = obstacles(&before, &counted);
-        assert_eq!(
-            told,
-            [
-                "clock was the wall clock, is counted instructions, 2 ns each",
-                "accounting of string instructions was none, is per 8 bytes"
-            ]
-        );
+        let clock = Obstacle::Clock([None, Some(2)]);
+        let accounting = Obstacle::Accounting([None, Some(Accounting::RepPer8Bytes)]);
+        assert_eq!(obstacles(&before, &counted), [clock, accounting]);
+        let name = "kernel of arm 6.1".to_string();
+        let sha = "0123456789abcdef".to_string();
         let kernel = run(|run| {
-            run.opening
-                .inputs
-                .insert("kernel of arm 6.1".into(), "0123456789abcdef".into());
+            run.opening.inputs.insert(name.clone(), sha.clone());
         });
-        assert_eq!(
-            obstacles(&before, &kernel),
-            ["kernel of arm 6.1 was none, is 0123456789ab"]
-        );
+        let sha256 = [None, Some(sha.clone())];
+        let other_kernel = Obstacle::Input {
+            name: name.clone(),
+            sha256,
+        };
+        assert_eq!(obstacles(&before, &kernel), [other_kernel]);
         let tuned = run(|run| run.plan.arms[1].cmdline = "quiet".into());
-        assert_eq!(obstacles(&before, &tuned), Vec::<String>::new());
-        assert_eq!(changes(&before, &tuned), ["cmdline of arm 7.2"]);
+        assert_eq!(obstacles(&before, &tuned), []);
+        let cmdline = Change::Arm {
+            arm: "7.2".into(),
+            key: ArmKey::Cmdline,
+        };
+        assert_eq!(changes(&before, &tuned), [cmdline]);
         let others = run(|run| {
             for arm in &mut run.plan.arms {
                 arm.name.insert(0, 'x');
             }
         });
-        assert_eq!(
-            obstacles(&before, &others),
-            ["no arm is in both: 6.1, 7.2 and x6.1, x7.2"]
-        );
+        let arms = [["6.1", "7.2"], ["x6.1", "x7.2"]];
+        let arms = arms.map(|arms| arms.map(String::from).to_vec());
+        assert_eq!(obstacles(&before, &others), [Obstacle::NoCommonArm(arms)]);
     }
 }

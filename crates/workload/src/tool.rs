@@ -4,7 +4,6 @@
 //! up to a limit; what it says last stands in the message if it fails.
 
 use std::io::Read;
-use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use input::units::show_duration;
-use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_signal, setsid};
 
 use crate::Wrong;
 use crate::context;
@@ -87,12 +85,7 @@ impl Tool {
         };
         let took = began.elapsed();
         // What it left behind would be part of what comes next.
-        if let Ok(group) = i32::try_from(child.id())
-            && let Some(group) = Pid::from_raw(group)
-        {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        let _ = child.wait();
+        process::end(&mut child);
         let (out, err) = (text(out), text(err));
         match end {
             Ok(status) => Ok(Said {
@@ -130,10 +123,6 @@ impl Tool {
         program.rsplit('/').next().unwrap_or(program)
     }
 
-    #[expect(
-        unsafe_code,
-        reason = "a session of its own between fork and exec, so that all of it can be ended"
-    )]
     fn spawn(&self) -> Result<Child> {
         let (program, arguments) = self
             .command
@@ -149,14 +138,7 @@ impl Tool {
         if let Some(dir) = &self.dir {
             command.current_dir(dir);
         }
-        // SAFETY: the closure makes two system calls and touches no memory.
-        unsafe {
-            command.pre_exec(|| {
-                setsid()?;
-                set_parent_process_death_signal(Some(Signal::KILL))?;
-                Ok(())
-            });
-        }
+        process::bind(&mut command);
         command
             .spawn()
             .with_context(|| format!("start {}", self.command.join(" ")))

@@ -6,6 +6,8 @@
 //! ```
 //! A workload changes the traffic as it needs: its schedule, its mix, its addresses.
 
+pub(crate) mod site_workload;
+
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -135,13 +137,8 @@ impl Web {
         }
     }
 
-    /// Writes the site and the server's configuration, with room for so many connections.
-    pub(crate) fn service(&self, context: &WorkloadContext, connections: u32) -> Result<Service> {
-        self.service_with(context, connections, String::new())
-    }
-
-    /// The same with lines of configuration that the workload adds.
-    pub(crate) fn service_with(
+    /// Writes the site and the server's configuration: room for so many connections, and `extra` lines.
+    pub(crate) fn service(
         &self,
         context: &WorkloadContext,
         connections: u32,

@@ -7,18 +7,17 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Result, anyhow};
 use load::expect::Expect;
 use load::script::Script;
-use load::traffic::Mix;
+use load::traffic::{Mix, Traffic};
 use plan::fields::Fields;
 use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
 
-use crate::context::WorkloadContext;
 use crate::figures::{self, Seen, guard};
 use crate::options;
 use crate::overview::{APACHE, Key, Overview};
-use crate::service::Service;
+use crate::web::site_workload::SiteWorkload;
 use crate::web::{self, CONNECTIONS, Server, Web};
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
+use crate::{Checked, Driven, Kind, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-browse",
@@ -83,22 +82,18 @@ fn read_script(fields: &Fields<'_>) -> Option<String> {
     })
 }
 
-impl Workload for Options {
-    fn packages(&self) -> Vec<&'static str> {
-        self.web.packages()
+impl SiteWorkload for Options {
+    fn web(&self) -> &Web {
+        &self.web
     }
 
-    fn configurable(&self) -> Vec<&'static str> {
-        vec![self.web.server.name()]
+    fn connections(&self) -> u32 {
+        self.connections
     }
 
-    fn timing(&self) -> Timing {
-        self.web.timing()
-    }
-
-    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
-        // A cookie for each visitor, and an answer to forms: the page that they were sent to.
-        let own = match self.web.server {
+    /// A cookie for each visitor, and an answer to forms: the page that they were sent to.
+    fn extra(&self) -> &'static str {
+        match self.web.server {
             Server::Apache(_) => {
                 "LoadModule headers_module /usr/lib/apache2/modules/mod_headers.so\n\
                  Header set Set-Cookie \"visitor=known; Path=/\"\n"
@@ -107,35 +102,29 @@ impl Workload for Options {
                 "add_header Set-Cookie \"visitor=known; Path=/\";\n\
                  error_page 405 =200 $uri;\n"
             }
-        };
-        let service = self
-            .web
-            .service_with(context, self.connections, own.into())?;
-        Ok(vec![service])
+        }
     }
 
-    fn drive(
+    fn send(
         &self,
-        context: &WorkloadContext,
+        mut traffic: Traffic,
         stop: &AtomicBool,
         watcher: &mut dyn Watcher,
     ) -> Result<Driven> {
         let mut script = Script::read("script", &self.script)
             .map_err(|problems| anyhow!("script: {problems}"))?;
-        for (name, content) in web::site(context.seed) {
+        for (name, content) in web::site(traffic.seed) {
             script.expect(&format!("/{name}"), &Expect::body(content));
         }
-        let mut traffic = self.web.traffic(context, self.connections);
         traffic.mix = Mix::Sessions(script);
         web::drive(&traffic, stop, watcher)
     }
 
-    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
-        let figures = figures::web(seen, self.web.server.name())?;
+    fn conclude(&self, seen: &Seen<'_>, web: Vec<Figure>) -> Result<Vec<Figure>, String> {
         let load = figures::believe(seen)?;
         let per_s = load.sessions as f64 / (load.window_ns as f64 / 1e9);
         // Visitors think for most of their time, so what the server decides is how long they wait.
-        let mut figures = figures::decided_by(figures, "latency-mean");
+        let mut figures = figures::decided_by(web, "latency-mean");
         figures.push(guard("sessions", "sessions/s", Direction::Higher, per_s));
         Ok(figures)
     }

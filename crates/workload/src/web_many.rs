@@ -6,17 +6,17 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use load::schedule::Schedule;
+use load::traffic::Traffic;
 use plan::fields::Fields;
 use record::metric::Figure;
 use serde::{Deserialize, Serialize};
 
-use crate::context::WorkloadContext;
 use crate::figures::{self, Seen};
 use crate::options::{self, Rest};
 use crate::overview::{APACHE, DEADLINE, Key, Overview};
-use crate::service::Service;
+use crate::web::site_workload::SiteWorkload;
 use crate::web::{self, CONNECTIONS, Web};
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
+use crate::{Checked, Driven, Kind, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-many",
@@ -66,43 +66,33 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     Some(Checked::new(&options, options.timing()))
 }
 
-impl Workload for Options {
-    fn packages(&self) -> Vec<&'static str> {
-        self.web.packages()
+impl SiteWorkload for Options {
+    fn web(&self) -> &Web {
+        &self.web
     }
 
-    fn configurable(&self) -> Vec<&'static str> {
-        vec![self.web.server.name()]
+    fn connections(&self) -> u32 {
+        self.connections
     }
 
-    fn timing(&self) -> Timing {
-        self.web.timing()
-    }
-
-    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
-        Ok(vec![self.web.service(context, self.connections)?])
-    }
-
-    fn drive(
+    fn send(
         &self,
-        context: &WorkloadContext,
+        mut traffic: Traffic,
         stop: &AtomicBool,
         watcher: &mut dyn Watcher,
     ) -> Result<Driven> {
-        let mut traffic = self.web.traffic(context, self.connections);
         traffic.schedule = Schedule::Closed {
             think: self.rest.think(),
         };
         web::drive(&traffic, stop, watcher)
     }
 
-    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
-        let figures = figures::web(seen, self.web.server.name())?;
+    fn conclude(&self, _seen: &Seen<'_>, web: Vec<Figure>) -> Result<Vec<Figure>, String> {
         // Users who rest fix the rate; what the server decides then is how long they wait.
         Ok(if self.rest.think().is_none() {
-            figures
+            web
         } else {
-            figures::decided_by(figures, "latency-mean")
+            figures::decided_by(web, "latency-mean")
         })
     }
 }

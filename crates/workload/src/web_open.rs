@@ -8,17 +8,17 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Result;
 use load::ramp::Level;
 use load::schedule::{Arrivals, Schedule, THREAD_RATE_PER_S};
+use load::traffic::Traffic;
 use plan::fields::Fields;
 use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
 
-use crate::context::WorkloadContext;
 use crate::figures::{self, Seen};
 use crate::options;
 use crate::overview::{Key, Overview, SERVER, WARMUP};
-use crate::service::Service;
+use crate::web::site_workload::SiteWorkload;
 use crate::web::{self, CONNECTIONS, Web};
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
+use crate::{Checked, Driven, Kind, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-open",
@@ -79,30 +79,25 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     Some(Checked::new(&options, options.timing()))
 }
 
-impl Workload for Options {
-    fn packages(&self) -> Vec<&'static str> {
-        self.web.packages()
+impl SiteWorkload for Options {
+    fn web(&self) -> &Web {
+        &self.web
     }
 
-    fn configurable(&self) -> Vec<&'static str> {
-        vec![self.web.server.name()]
+    fn connections(&self) -> u32 {
+        self.connections
     }
 
-    fn timing(&self) -> Timing {
-        self.web.timing_of(self.rates.len())
+    fn steps(&self) -> usize {
+        self.rates.len()
     }
 
-    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
-        Ok(vec![self.web.service(context, self.connections)?])
-    }
-
-    fn drive(
+    fn send(
         &self,
-        context: &WorkloadContext,
+        mut traffic: Traffic,
         stop: &AtomicBool,
         watcher: &mut dyn Watcher,
     ) -> Result<Driven> {
-        let mut traffic = self.web.traffic(context, self.connections);
         let arrivals = if self.is_constant {
             Arrivals::Constant
         } else {
@@ -142,9 +137,8 @@ impl Workload for Options {
         })
     }
 
-    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
-        let figures = figures::web(seen, self.web.server.name())?;
+    fn conclude(&self, _seen: &Seen<'_>, web: Vec<Figure>) -> Result<Vec<Figure>, String> {
         // The client fixes the rate, so what the server decides is how long it takes.
-        Ok(figures::decided_by(figures, "latency-p99"))
+        Ok(figures::decided_by(web, "latency-p99"))
     }
 }

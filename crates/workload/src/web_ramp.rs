@@ -7,17 +7,17 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use load::ramp::Level;
+use load::traffic::Traffic;
 use plan::fields::Fields;
 use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
 
-use crate::context::WorkloadContext;
 use crate::figures::{self, Seen};
 use crate::options;
 use crate::overview::{APACHE, DEADLINE, Key, Overview, WARMUP};
-use crate::service::Service;
+use crate::web::site_workload::SiteWorkload;
 use crate::web::{self, CONNECTIONS, Web};
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
+use crate::{Checked, Driven, Kind, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-ramp",
@@ -61,30 +61,25 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     Some(Checked::new(&options, options.timing()))
 }
 
-impl Workload for Options {
-    fn packages(&self) -> Vec<&'static str> {
-        self.web.packages()
+impl SiteWorkload for Options {
+    fn web(&self) -> &Web {
+        &self.web
     }
 
-    fn configurable(&self) -> Vec<&'static str> {
-        vec![self.web.server.name()]
+    fn connections(&self) -> u32 {
+        *self.connections.last().expect("a ramp has a step")
     }
 
-    fn timing(&self) -> Timing {
-        self.web.timing_of(self.connections.len())
+    fn steps(&self) -> usize {
+        self.connections.len()
     }
 
-    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
-        Ok(vec![self.web.service(context, self.most())?])
-    }
-
-    fn drive(
+    fn send(
         &self,
-        context: &WorkloadContext,
+        traffic: Traffic,
         stop: &AtomicBool,
         watcher: &mut dyn Watcher,
     ) -> Result<Driven> {
-        let traffic = self.web.traffic(context, self.most());
         let steps = self.connections.iter().copied();
         let levels: Vec<_> = steps.map(Level::Connections).collect();
         let steps = web::ramp(&traffic, &levels, stop, watcher)?;
@@ -108,8 +103,7 @@ impl Workload for Options {
         })
     }
 
-    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
-        let web = figures::web(seen, self.web.server.name())?;
+    fn conclude(&self, seen: &Seen<'_>, web: Vec<Figure>) -> Result<Vec<Figure>, String> {
         let mut figures = figures::ramp(&seen.driven.curves[0])?;
         // The mean over all steps says nothing that the curve does not say better.
         figures.extend(
@@ -117,11 +111,5 @@ impl Workload for Options {
                 .filter(|figure| figure.spec.name != "throughput"),
         );
         Ok(figures)
-    }
-}
-
-impl Options {
-    fn most(&self) -> u32 {
-        *self.connections.last().expect("a ramp has a step")
     }
 }

@@ -7,6 +7,7 @@
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
+use load::traffic::Traffic;
 use plan::fields::Fields;
 use record::curve::{Curve, Point};
 use record::evidence::Usage;
@@ -14,13 +15,12 @@ use record::load::{LoadResult, Second};
 use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
 
-use crate::context::WorkloadContext;
 use crate::figures::{self, Seen, guard};
 use crate::options;
 use crate::overview::{APACHE, DEADLINE, Key, Overview};
-use crate::service::Service;
+use crate::web::site_workload::SiteWorkload;
 use crate::web::{self, CONNECTIONS, Web};
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
+use crate::{Checked, Driven, Kind, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-soak",
@@ -61,43 +61,33 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     Some(Checked::new(&options, options.timing()))
 }
 
-impl Workload for Options {
-    fn packages(&self) -> Vec<&'static str> {
-        self.web.packages()
+impl SiteWorkload for Options {
+    fn web(&self) -> &Web {
+        &self.web
     }
 
-    fn configurable(&self) -> Vec<&'static str> {
-        vec![self.web.server.name()]
+    fn connections(&self) -> u32 {
+        self.connections
     }
 
-    fn timing(&self) -> Timing {
-        self.web.timing()
-    }
-
-    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
-        Ok(vec![self.web.service(context, self.connections)?])
-    }
-
-    fn drive(
+    fn send(
         &self,
-        context: &WorkloadContext,
+        traffic: Traffic,
         stop: &AtomicBool,
         watcher: &mut dyn Watcher,
     ) -> Result<Driven> {
-        let traffic = self.web.traffic(context, self.connections);
         let mut driven = web::drive(&traffic, stop, watcher)?;
         driven.curves = driven.load.iter().map(over_time).collect();
         Ok(driven)
     }
 
     /// The table of the report of 2004.
-    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
-        let mut figures = figures::web(seen, self.web.server.name())?;
+    fn conclude(&self, seen: &Seen<'_>, mut web: Vec<Figure>) -> Result<Vec<Figure>, String> {
         let load = figures::believe(seen)?;
         let usage = Usage::over(seen.samples);
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let lower = |name, unit, value| guard(name, unit, Direction::Lower, value);
-        figures.extend([
+        web.extend([
             guard("pages", "requests", Direction::Higher, load.ok as f64),
             lower("unsuccessful", "requests", load.fault_count() as f64),
             lower("cpu-user", "share", usage.cpu_user),
@@ -106,9 +96,9 @@ impl Workload for Options {
             lower("swap", "MiB", mib(usage.swap_used_bytes)),
         ]);
         if let Some(share) = kept(&load.timeline) {
-            figures.push(guard("kept", "share", Direction::Higher, share));
+            web.push(guard("kept", "share", Direction::Higher, share));
         }
-        Ok(figures)
+        Ok(web)
     }
 }
 

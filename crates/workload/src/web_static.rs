@@ -2,20 +2,14 @@
 //!
 //! The figures are `InfoWorld`'s of 30 January 2004: Apache 2.0.48 under `ab`, Linux 2.6.0 against 2.4.23.
 
-use std::sync::atomic::AtomicBool;
-
-use anyhow::Result;
 use plan::fields::Fields;
-use record::metric::Figure;
 use serde::{Deserialize, Serialize};
 
-use crate::context::WorkloadContext;
-use crate::figures::{self, Seen};
 use crate::options;
 use crate::overview::{Key, Overview, SERVER, WARMUP};
-use crate::service::Service;
-use crate::web::{self, CONNECTIONS, Web};
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
+use crate::web::site_workload::SiteWorkload;
+use crate::web::{CONNECTIONS, Web};
+use crate::{Checked, Kind, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-static",
@@ -61,34 +55,13 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     Some(Checked::new(&options, options.timing()))
 }
 
-impl Workload for Options {
-    fn packages(&self) -> Vec<&'static str> {
-        self.web.packages()
+impl SiteWorkload for Options {
+    fn web(&self) -> &Web {
+        &self.web
     }
 
-    fn configurable(&self) -> Vec<&'static str> {
-        vec![self.web.server.name()]
-    }
-
-    fn timing(&self) -> Timing {
-        self.web.timing()
-    }
-
-    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
-        Ok(vec![self.web.service(context, self.connections)?])
-    }
-
-    fn drive(
-        &self,
-        context: &WorkloadContext,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
-        web::drive(&self.web.traffic(context, self.connections), stop, watcher)
-    }
-
-    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
-        figures::web(seen, self.web.server.name())
+    fn connections(&self) -> u32 {
+        self.connections
     }
 }
 

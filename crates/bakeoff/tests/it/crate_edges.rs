@@ -15,20 +15,29 @@ const TEST_ARROWS: [(&str, &str); 8] = [
 ];
 
 /// What each room may use; a room that is missing here may not exist.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("input", &[]),
+    ("process", &[]),
     ("skip", &[]),
     ("fixtures", &["plan", "record"]),
     ("plan", &["input"]),
     ("record", &["input", "plan"]),
     ("protocol", &["input", "plan", "record"]),
     ("load", &["input", "record"]),
-    ("workload", &["input", "plan", "record", "protocol", "load"]),
+    (
+        "workload",
+        &["input", "process", "plan", "record", "protocol", "load"],
+    ),
     (
         "agent",
-        &["input", "plan", "record", "protocol", "load", "workload"],
+        &[
+            "input", "process", "plan", "record", "protocol", "load", "workload",
+        ],
     ),
-    ("machine", &["input", "plan", "record", "protocol"]),
+    (
+        "machine",
+        &["input", "process", "plan", "record", "protocol"],
+    ),
     ("verdict", &["input", "plan", "record"]),
     ("report", &["input", "plan", "record"]),
     ("import", &["input", "record"]),

@@ -100,7 +100,11 @@ fn refuse_obstacles(before: &Side<'_>, after: &Side<'_>) -> Result<()> {
         "runs that do not measure the same: {} and {}: {} (run both as arms of one plan)",
         before.own.dir.display(),
         after.own.dir.display(),
-        obstacles.join("; ")
+        obstacles
+            .iter()
+            .map(report::obstacle)
+            .collect::<Vec<_>>()
+            .join("; ")
     )
 }
 
@@ -167,7 +171,11 @@ fn remark(before: &Side<'_>, after: &Side<'_>) -> Vec<String> {
         ),
         changes => format!(
             "what differs between {one} and {other}: {}",
-            changes.join(", ")
+            changes
+                .iter()
+                .map(report::change)
+                .collect::<Vec<_>>()
+                .join(", ")
         ),
     };
     let drift = "not interleaved: whatever changed on the machine between the runs is in the difference, which no test can take out (arms of \

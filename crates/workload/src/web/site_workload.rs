@@ -1,0 +1,83 @@
+//! Workloads whose clients visit the site of `Web`: each says only where it departs from `web-static`.
+
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Result;
+use load::traffic::Traffic;
+use record::metric::Figure;
+
+use super::{Web, drive};
+use crate::context::WorkloadContext;
+use crate::figures::{self, Seen};
+use crate::service::Service;
+use crate::{Driven, Timing, Watcher, Workload};
+
+/// A web server with the site, and clients for it.
+///
+/// Without a method of its own beyond the first two, it is a closed loop without pauses, judged by throughput.
+pub(crate) trait SiteWorkload: Send + Sync {
+    fn web(&self) -> &Web;
+
+    /// Connections at once, at the most.
+    fn connections(&self) -> u32;
+
+    /// Steps of its ramp, each with a warm-up and a window.
+    fn steps(&self) -> usize {
+        1
+    }
+
+    /// Lines for the server's configuration.
+    fn extra(&self) -> &'static str {
+        ""
+    }
+
+    /// Changes the traffic as the workload needs it, and sends it.
+    fn send(
+        &self,
+        traffic: Traffic,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
+        drive(&traffic, stop, watcher)
+    }
+
+    /// The figures of a trial, from those that every web workload has.
+    fn conclude(&self, _seen: &Seen<'_>, web: Vec<Figure>) -> Result<Vec<Figure>, String> {
+        Ok(web)
+    }
+}
+
+impl<S: SiteWorkload> Workload for S {
+    fn packages(&self) -> Vec<&str> {
+        self.web().packages()
+    }
+
+    fn configurable(&self) -> Vec<&'static str> {
+        vec![self.web().server.name()]
+    }
+
+    fn timing(&self) -> Timing {
+        self.web().timing_of(self.steps())
+    }
+
+    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
+        let extra = self.extra().into();
+        let service = self.web().service(context, self.connections(), extra)?;
+        Ok(vec![service])
+    }
+
+    fn drive(
+        &self,
+        context: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
+        let traffic = self.web().traffic(context, self.connections());
+        self.send(traffic, stop, watcher)
+    }
+
+    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
+        let web = figures::web(seen, self.web().server.name())?;
+        self.conclude(seen, web)
+    }
+}

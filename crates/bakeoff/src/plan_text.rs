@@ -42,6 +42,17 @@ pub enum Place {
     Host,
 }
 
+impl Place {
+    /// Blocks of a plan where the user names none. Guests repeat within tenths of a percent, and a plan of few blocks decides
+    /// after half of them; this host has the noise of whatever else it does.
+    pub fn max_blocks(&self) -> u32 {
+        match self {
+            Self::Guests { .. } => 12,
+            Self::Host => 30,
+        }
+    }
+}
+
 /// An arm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArmText {

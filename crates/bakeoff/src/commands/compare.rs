@@ -21,7 +21,7 @@ use super::new::{create, packages_of, recipe, workload};
 use super::run::run;
 use super::{End, at_work, check_plan, print_json};
 use crate::cli::RunArgs;
-use crate::cli::compare::{CompareArgs, ERROR_RATE, MAX_BLOCKS};
+use crate::cli::compare::{CompareArgs, ERROR_RATE};
 use crate::cli::judge::MARGIN;
 use crate::commands::compare::program::Program;
 use crate::out;
@@ -48,14 +48,14 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
             "Written by bakeoff compare. To ask more, edit it (docs/plan.md has every key) and go on with bakeoff run.".into(),
         ],
         title: format!("{}: {}", kinds(&workloads), arms.question),
-        machine,
-        arms: arms.arms,
-        workloads,
         design: DesignText {
             margin: args.margin.unwrap_or(MARGIN),
             error_rate: args.error_rate.unwrap_or(ERROR_RATE),
-            max_blocks: args.max_blocks.unwrap_or(MAX_BLOCKS),
+            max_blocks: args.max_blocks.unwrap_or_else(|| machine.max_blocks()),
         },
+        machine,
+        arms: arms.arms,
+        workloads,
     });
     let path = place(args, &arms.label, &text)?;
     let remarks = program.map(|program| program.remarks);

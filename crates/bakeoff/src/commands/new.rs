@@ -13,7 +13,7 @@ use workload::overview::{self, Overview};
 use super::report::width;
 use super::{End, print_json, refuse_json};
 use crate::cli::Cli;
-use crate::cli::compare::{ERROR_RATE, MAX_BLOCKS, NewArgs};
+use crate::cli::compare::{ERROR_RATE, NewArgs};
 use crate::cli::judge::MARGIN;
 use crate::out;
 use crate::plan_text::{self, ArmText, DesignText, Line, Place, PlanText, WorkloadText, quoted};
@@ -84,24 +84,24 @@ fn draft(word: &str) -> Result<String> {
             "newest match in that suite",
         )],
     };
-    let recipe = recipe(std::slice::from_ref(&workload))?;
+    let machine = Place::Guests {
+        recipe: recipe(std::slice::from_ref(&workload))?,
+        suite: None,
+    };
     Ok(plan_text::write(&PlanText {
         head: vec![
             format!("Which kernel is better at {kind}? docs/plan.md has every key."),
             "Check it with `bakeoff check FILE`, run it with `bakeoff run FILE`.".into(),
         ],
         title: format!("{kind}: Debian 12's kernel against Debian 13 backports'"),
-        machine: Place::Guests {
-            recipe,
-            suite: None,
-        },
-        arms: KERNELS.iter().map(arm).collect(),
-        workloads: vec![workload],
         design: DesignText {
             margin: MARGIN,
             error_rate: ERROR_RATE,
-            max_blocks: MAX_BLOCKS,
+            max_blocks: machine.max_blocks(),
         },
+        machine,
+        arms: KERNELS.iter().map(arm).collect(),
+        workloads: vec![workload],
     }))
 }
 

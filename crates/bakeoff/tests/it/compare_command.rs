@@ -187,7 +187,7 @@ fn a_plan_that_is_only_printed_is_written_nowhere() {
         margin = "2%"               # differences below this are called equivalent
         error_rate = "5%"           # chance of a wrong verdict that is accepted
         min_blocks = 4              # a block is one trial of each arm; the first test comes after these
-        max_blocks = 30             # what is undecided then stays so
+        max_blocks = 12             # what is undecided then stays so
         seed = 1                    # of order, data and schedules
     "##]].assert_eq(&said(&output.stdout, dir.path()));
 }

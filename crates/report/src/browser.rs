@@ -1,4 +1,4 @@
-//! The page in a real browser: every chart is drawn, the console is quiet, nothing is fetched.
+//! The page in a real browser: the console is quiet, nothing is fetched, charts and tables have room.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -121,7 +121,7 @@ fn draws(run: &Run, judgement: &Judgement, charts: &[&str]) {
             .split_once(&format!("id=\"{chart}\""))
             .expect(chart);
         let drawn = rest.split("<figcaption>").next().unwrap();
-        let marks = ["class=\"point\"", "class=\"js-line\""];
+        let marks = ["<use", "<path"];
         let has_marks = marks.iter().any(|mark| drawn.contains(mark));
         assert!(drawn.contains("<svg") && has_marks, "{chart} is not drawn");
     }
@@ -195,30 +195,76 @@ fn a_page_that_fetches_or_complains_is_noticed() {
     );
 }
 
-/// Opens the page in a window of that width, with all that is folded laid open: the page scrolls only downwards, and
-/// the tables of metrics do not scroll at all.
+/// Run in a page: what is too wide, and which labels of a chart touch each other or lie outside the window.
+const MEASURE: &str = "
+    const page = frames[0].document;
+    for (const fold of page.querySelectorAll('details')) fold.open = true;
+    const tables = [...page.querySelectorAll('table.cards')].map(table => table.parentElement);
+    const wide = [page.documentElement, ...tables].filter(one => one.scrollWidth > one.clientWidth);
+    const sizes = wide.map(one => `${one.tagName} ${one.scrollWidth} in ${one.clientWidth}`);
+    const width = page.documentElement.clientWidth;
+    const bad = [];
+    let labels = 0;
+    for (const chart of page.querySelectorAll('svg')) {
+        const texts = [...chart.querySelectorAll('text')].map(text => [text.textContent, text.getBoundingClientRect()]);
+        const seen = texts.filter(([, box]) => box.width > 0);
+        labels += seen.length;
+        for (const [index, [text, box]] of seen.entries()) {
+            if (box.left < 0 || box.right > width) bad.push(`${text} outside`);
+            for (const [other, next] of seen.slice(index + 1)) {
+                const apart = box.right < next.left || next.right < box.left
+                    || box.bottom <= next.top || next.bottom <= box.top;
+                if (!apart) bad.push(`${text} on ${other}`);
+            }
+        }
+    }
+    const ids = [...page.querySelectorAll('use')].filter(use => !page.querySelector(use.getAttribute('href')));
+    document.querySelector('p').textContent = `tables ${tables.length}, labels ${labels > 0}, `
+        + `bad [${[...sizes, ...bad, ...ids]}]`;
+";
+
+/// Opens the page in a window of that width, with all that is folded laid open: the page scrolls only downwards, the
+/// tables of metrics do not scroll at all, and no label of a chart hides another.
 #[track_caller]
 fn fits(width: u32, (run, judgement): &(Run, Judgement)) {
     let Some(browser) = browser() else { return };
     let frame = format!(
         "<iframe src='report.html' style='width:{width}px;height:800px;border:0'></iframe><p></p>
-        <script>onload = () => {{
-            const page = frames[0].document;
-            for (const fold of page.querySelectorAll('details')) fold.open = true;
-            const tables = [...page.querySelectorAll('table.metrics')].map(table => table.parentElement);
-            const wide = [page.documentElement, ...tables].filter(one => one.scrollWidth > one.clientWidth);
-            const sizes = wide.map(one => `${{one.tagName}} ${{one.scrollWidth}} in ${{one.clientWidth}}`);
-            document.querySelector('p').textContent = `tables ${{tables.length}}, too wide [${{sizes}}]`;
-        }}</script>"
+        <script>onload = () => {{ {MEASURE} }}</script>"
     );
     let report = crate::html(run, judgement);
     let seen = open(
         &browser,
         &[("report.html", &report), ("frame.html", &frame)],
     );
-    let want = format!("tables {}, too wide []</p>", run.plan.workloads.len());
+    let workloads = run.plan.workloads.len();
+    let tables = workloads + usize::from(workloads > 1);
+    let want = format!("tables {tables}, labels true, bad []</p>");
     let (dom, console) = (&seen.dom, &seen.console);
     assert!(dom.contains(&want), "{width} px: {dom} {console:?}");
+}
+
+/// Curves, groups of CPUs, and changes that are far apart.
+fn wide_changes() -> Vec<(Run, Judgement)> {
+    let (run, mut wild) = judged(web::two_kernels());
+    let metric = &mut wild.comparisons[1];
+    (metric.ratio, metric.low, metric.high) = (Some(45.0), Some(30.0), Some(60.0));
+    wild.comparisons[0].pairs[3].arm *= 50.0;
+    wild.comparisons[3].spec.unit = "instructions/request".into();
+    vec![
+        (run, wild),
+        judged(web::connection_ramp()),
+        judged(web::cpu_counts(&[1, 2, 4, 8])),
+    ]
+}
+
+#[test]
+fn labels_have_room_whatever_the_figures_are() {
+    for page in wide_changes() {
+        for width in [390, 700, 1000] {
+            fits(width, &page);
+        }
+    }
 }
 
 #[test]

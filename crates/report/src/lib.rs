@@ -5,7 +5,7 @@
 //! json       what was judged as data, with its sentences
 //! page       the HTML page: sections from top to bottom
 //! section    its part about one workload
-//! chart      its charts, as data for the charting library
+//! chart      its charts, as SVG
 //! overview   workload by arm, the first table of a plan with several
 //! curves     figures against the load, in words and numbers
 //! scaling    figures against CPUs, likewise
@@ -13,8 +13,8 @@
 //! markdown   for a mail or a pull request
 //! terminal   for a terminal
 //! ```
-//! The page stands alone: it embeds its style, its script and the charting library, and its content
-//! security policy forbids it every network request. Whatever comes from a plan, a server or a
+//! The page stands alone: it embeds its style, has no script, and its content security policy forbids it every network
+//! request. Whatever comes from a plan, a server or a
 //! console is text to it, never markup.
 
 use record::load::Fault;
@@ -41,7 +41,7 @@ mod section;
 mod terminal;
 mod words;
 
-/// A self-contained page of about 5 MB, most of it the charting library.
+/// A self-contained page without scripts.
 pub fn html(run: &Run, judgement: &Judgement) -> String {
     page::page(run, judgement)
 }

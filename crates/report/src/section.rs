@@ -11,44 +11,35 @@ use crate::curves::{self, Unit};
 use crate::page::{headline, pill};
 use crate::{scaling, words};
 
-/// The section of the workload with this number in the plan, and its charts.
-pub(crate) fn section(run: &Run, judgement: &Judgement, number: usize) -> (Markup, Vec<Chart>) {
+/// The section of the workload with this number in the plan.
+pub(crate) fn section(run: &Run, judgement: &Judgement, number: usize) -> Markup {
     let plan = &run.plan;
     let id = &plan.workloads[number].id;
     let its = judgement.comparisons.iter();
     let comparisons: Vec<&Comparison> = its.filter(|one| one.workload == *id).collect();
     let tables = words::tables_of(judgement, id);
     let groups = scaling::groups(judgement, id);
-    let mut charts = Vec::new();
-    let mut part = |title: &str, chart: Option<Chart>, rest: Markup| match chart {
-        Some(chart) => {
-            let drawn = frame(&chart);
-            charts.push(chart);
-            html! { h3 { (title) } (drawn) (rest) }
-        }
-        None => Markup::default(),
-    };
     let margins = chart::verdicts(run, &comparisons, number);
     let estimates = chart::estimate_history(run, &comparisons, number);
     let pages = chart::over_time(run, &tables, number);
     let each_block = chart::blocks(run, &comparisons, number);
     let latencies = chart::latency(run, &tables, number);
     let drawn = html! {
-        (part("Against the margin", margins, Markup::default()))
-        (part("Estimate after each block", estimates, measurement_noise(&comparisons)))
+        (part("Against the margin", margins, &Markup::default()))
+        (part("Estimate after each block", estimates, &measurement_noise(&comparisons)))
         @for (place, family) in curves::families(judgement, id).into_iter().enumerate() {
             @let chart = chart::curve(run, family, format!("curve-{number}-{place}"));
             @let name = words::arrowed(&family[0].typical.name, family[0].typical.direction);
-            (part(&format!("Curve: {name}"), chart, curve(family)))
+            (part(&format!("Curve: {name}"), chart, &curve(family)))
         }
-        (part("Scaling", chart::cpus(run, &groups, format!("cpus-{number}")), scaled(&groups)))
+        (part("Scaling", chart::cpus(run, &groups, format!("cpus-{number}")), &scaled(&groups)))
         h3 { "What each arm did" }
         (arms(plan, &tables))
-        (part("Requests served over time", pages, over_time(&tables)))
-        (part("Block by block", each_block, blocks(plan, &comparisons)))
-        (part("Latency", latencies, latency(&tables)))
+        (part("Requests served over time", pages, &over_time(&tables)))
+        (part("Block by block", each_block, &blocks(plan, &comparisons)))
+        (part("Latency", latencies, &latency(&tables)))
     };
-    let section = html! {
+    html! {
         section id={ "workload-" (number) } {
             h2 { "Workload " (id) }
             @if plan.workloads.len() > 1 {
@@ -59,8 +50,12 @@ pub(crate) fn section(run: &Run, judgement: &Judgement, number: usize) -> (Marku
             (metrics(plan, &comparisons, &tables))
             (drawn)
         }
-    };
-    (section, charts)
+    }
+}
+
+/// A chart with its title and what belongs to it; nothing where there is nothing to draw.
+fn part(title: &str, chart: Option<Chart>, rest: &Markup) -> Markup {
+    html! { @if let Some(chart) = chart { h3 { (title) } (frame(&chart)) (rest) } }
 }
 
 /// Why metrics are undecided, and what would settle them.
@@ -139,7 +134,7 @@ fn curve(family: &[ArmCurve]) -> Markup {
 fn frame(chart: &Chart) -> Markup {
     html! {
         figure {
-            div.chart id=(chart.id) role="img" aria-label=(chart.label) {}
+            div.chart id=(chart.id) role="img" aria-label=(chart.label) { (chart.drawn) }
             figcaption { (chart.label) "." }
         }
     }
@@ -160,23 +155,29 @@ fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmSummary]) -> 
             &one.spec.unit,
             means.into_iter().flatten().fold(0.0, f64::max),
         );
-        let shown = |mean: f64| words::figure(mean * unit.factor);
-        let [baseline, other] = means.map(|mean| mean.map_or(words::NONE.into(), shown));
+        let shown = |mean: Option<f64>| {
+            let figure = mean.map(|mean| words::figure(mean * unit.factor));
+            html! { @match figure {
+                Some(figure) => { b { (figure) } " " span.unit { (unit.name) } }
+                None => { (words::NONE) }
+            } }
+        };
+        let [baseline, other] = means.map(shown);
         // On a narrow screen a row is a card, and each cell says what it is.
         html! { tr {
-            th scope="row" { (words::directed(&one.spec)) " " span.unit { (unit.name) } }
+            th scope="row" { (words::directed(&one.spec)) }
             td { (pill(one.verdict.word())) }
             td data-name="arm" { (one.arm) }
             td.n data-name="blocks" { (one.blocks) }
             td.n data-name="change" { (words::change_of(one)) }
             td.n data-name="interval" { (words::interval(one)) }
-            td.n data-name="baseline" { (baseline) }
-            td.n data-name="this arm" { (other) }
+            td.n.figure data-name="baseline" { (baseline) }
+            td.n.figure data-name="this arm" { (other) }
         } }
     };
     html! {
         @if !comparisons.is_empty() {
-            div.scroll { table.metrics {
+            div.scroll { table.cards.metrics {
                 thead { tr {
                     th { "metric" } th { "verdict" } th { "arm" } th.n { "blocks" }
                     th.n { "change" } th.n { "interval" } th.n { "baseline" } th.n { "this arm" }
@@ -232,7 +233,9 @@ fn over_time(tables: &[&ArmSummary]) -> Markup {
         details {
             summary { "The numbers" }
             div.scroll.tall { table {
-                thead { tr { th.n { "second" } @for table in tables { th.n { (table.arm) } } } }
+                thead { tr { th.n { "second" } @for table in tables {
+                    th.n { (table.arm) ", requests/s" }
+                } } }
                 tbody { @for second in seconds { tr {
                     th.n scope="row" { (second) }
                     @for table in tables { td.n { (cell(table, second)) } }
@@ -244,20 +247,23 @@ fn over_time(tables: &[&ArmSummary]) -> Markup {
 
 fn blocks(plan: &Plan, comparisons: &[&Comparison]) -> Markup {
     let primaries = || words::primaries(comparisons.iter().copied());
+    let pairs = primaries().flat_map(|one| &one.pairs);
+    let most = pairs.fold(0.0, |most: f64, pair| most.max(pair.baseline).max(pair.arm));
+    let unit = Unit::fit(primaries().next().map_or("", |one| &one.spec.unit), most);
     html! {
         details {
             summary { "The numbers" }
             div.scroll.tall { table {
                 thead { tr {
-                    th.n { "block" } th { "ran first" } th.n { (plan.baseline) } th { "arm" }
-                    th.n { "arm's figure" } th.n { "change" }
+                    th.n { "block" } th { "ran first" } th.n { (plan.baseline) ", " (unit.name) }
+                    th { "arm" } th.n { "arm's figure, " (unit.name) } th.n { "change" }
                 } }
                 tbody { @for one in primaries() { @for pair in &one.pairs { tr {
                     th.n scope="row" { (pair.block) }
                     td { (if pair.arm_first { &one.arm } else { &plan.baseline }) }
-                    td.n { (words::figure(pair.baseline)) }
+                    td.n { (words::figure(pair.baseline * unit.factor)) }
                     td { (one.arm) }
-                    td.n { (words::figure(pair.arm)) }
+                    td.n { (words::figure(pair.arm * unit.factor)) }
                     td.n { (show_change(pair.arm / pair.baseline)) }
                 } } } }
             } }

@@ -49,6 +49,25 @@ fn check(name: &str, make: impl Fn(&Path)) {
     expect_file![expected.join("terminal.txt")]
         .assert_eq(&report::terminal(&run, &judgement, WIDTH));
     expect_file![expected.join("report.md")].assert_eq(&report::markdown(&run, &judgement));
+    stands_alone(&report::html(&run, &judgement));
+}
+
+/// The page is small, and holds all that it shows.
+#[track_caller]
+fn stands_alone(page: &str) {
+    const MOST_BYTES: usize = 300_000;
+    assert!(page.len() < MOST_BYTES, "{} bytes", page.len());
+    let fetched = [
+        "<script", "<link", "<img", "<iframe", "src=", "url(", "@import",
+    ];
+    for one in fetched {
+        assert!(!page.contains(one), "{one}");
+    }
+    let mut links = page.split(" href=\"").skip(1);
+    assert!(
+        links.all(|link| link.starts_with('#')),
+        "a link leaves the page"
+    );
 }
 
 /// Texts of others in a judgement: what a guest or a server said, and what journals before version 4 told.

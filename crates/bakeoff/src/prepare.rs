@@ -126,7 +126,7 @@ fn prepare_local((plan, file): (&Plan, &Path), own: PathBuf, task: Task<'_>) -> 
     let mut inputs = BTreeMap::from([("bakeoff's binary".into(), cache::hash_file(&own)?)]);
     inputs.extend(hashes(&files)?);
     Ok(Prepared {
-        machine: Box::new(Local::open(own, plan, files)?),
+        machine: Box::new(Local::open(own, plan, files, task)?),
         inputs,
         cache: None,
         kvm_failure: None,

@@ -15,14 +15,13 @@ pub mod about;
 pub mod eviction;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail};
 use input::units::show_bytes;
@@ -73,8 +72,10 @@ impl Cache {
     ///
     /// A cache that cannot be written to is no error yet: what it holds can still be used.
     pub fn open(root: &Path) -> Self {
+        // The size of a link is not that of what it leads to.
+        let root = root.canonicalize().unwrap_or_else(|_| root.into());
         let cache = Self {
-            root: root.into(),
+            root,
             held: Arc::default(),
         };
         cache.sweep();
@@ -190,17 +191,12 @@ impl Cache {
     pub(crate) fn lock(&self, name: &str, task: Task<'_>) -> Result<File> {
         let path = self.dir("locks")?.join(file_name(name));
         let file = File::create(path).map_err(|why| self.cannot_write(&why))?;
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(file),
-                Err(TryLockError::WouldBlock) => {
-                    task.tell("waiting for another bakeoff", None);
-                    task.go_on()?;
-                    thread::sleep(Duration::from_millis(200));
-                }
-                Err(TryLockError::Error(why)) => return Err(self.cannot_write(&why)),
-            }
-        }
+        task.wait_for(&file, "waiting for another bakeoff")
+            .map_err(|why| match why.downcast::<io::Error>() {
+                Ok(why) => self.cannot_write(&why),
+                Err(why) => why,
+            })?;
+        Ok(file)
     }
 
     /// A directory of the cache, made if need be.
@@ -350,6 +346,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::open(&dir.path().join("cache"));
         (dir, cache)
+    }
+
+    #[test]
+    fn a_cache_behind_a_symbolic_link_has_its_size() {
+        let (dir, cache) = cache();
+        let staging = cache.staging(0).unwrap();
+        fs::write(staging.path.join("file"), vec![7; 10_000]).unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(cache.root(), &link).unwrap();
+        assert!(Cache::open(&link).size_bytes() >= 10_000);
     }
 
     #[test]

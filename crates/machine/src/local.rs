@@ -3,6 +3,7 @@
 //! There is no boot: the agent is this very program in PID and mount namespaces and a cgroup made for the trial.
 //! What it does there dies or is forgotten with them. What is the whole host's - sysctls, the cgroup - is put
 //! back by a janitor, a process that waits for the end of bakeoff's line to it: it does so too when bakeoff is killed.
+//! One bakeoff at a time has the host: two would slow each other down, and take the other's sysctls for the host's own.
 //!
 //! ```text
 //! bakeoff --line--> sh: the janitor ................................. line ends: cgroup away, sysctls back
@@ -47,6 +48,9 @@ done
 /// Puts itself in the cgroup and becomes the program.
 const ENTER: &str = r#"echo $$ > "$0/cgroup.procs" && exec "$@""#;
 
+/// Locked by the bakeoff that has the host, and by its janitor until all is put back.
+const HOST_LOCK: &str = "/run/bakeoff.lock";
+
 /// This host as a machine.
 #[derive(Debug)]
 pub struct Local {
@@ -60,15 +64,21 @@ pub struct Local {
     files: Vec<PathBuf>,
     /// CPUs that each arm is kept to; all, for an arm that is not in here.
     bound: BTreeMap<String, Vec<usize>>,
+    lock: File,
 }
 
 impl Local {
-    /// Finds out whether arms can run here. `program` is bakeoff's own binary; called as `bakeoff agent
+    /// Finds out whether arms can run here, and waits until no other bakeoff measures on this host. `program` is bakeoff's own binary; called as `bakeoff agent
     /// CGROUP FILE...` it is the agent. `files` are put where the workload finds them.
     ///
     /// # Errors
     /// Says what this host lacks: rights, cgroup2, a sysctl or the CPUs that an arm names.
-    pub fn open(program: PathBuf, plan: &Plan, files: Vec<PathBuf>) -> Result<Self> {
+    pub fn open(
+        program: PathBuf,
+        plan: &Plan,
+        files: Vec<PathBuf>,
+        task: Task<'_>,
+    ) -> Result<Self> {
         if !geteuid().is_root() {
             bail!(
                 "machine \"local\" needs root, for namespaces, cgroups and sysctls (run bakeoff as root, \
@@ -101,6 +111,12 @@ impl Local {
                 );
             }
         }
+        let lock = File::create(HOST_LOCK).with_context(|| format!("cannot make {HOST_LOCK}"))?;
+        task.wait_for(
+            &lock,
+            "waiting for another bakeoff that measures on this host",
+        )
+        .with_context(|| format!("cannot lock {HOST_LOCK}"))?;
         Ok(Self {
             program,
             cgroups,
@@ -108,6 +124,7 @@ impl Local {
             cpus,
             files,
             bound,
+            lock,
         })
     }
 }
@@ -139,7 +156,12 @@ impl Machine for Local {
         let log = File::create(&console).with_context(|| format!("make {}", console.display()))?;
         let cgroup = self.cgroups.join(format!("bakeoff-{}", std::process::id()));
         fs::create_dir(&cgroup).with_context(|| format!("make a cgroup: {}", cgroup.display()))?;
-        let janitor = Janitor::engage(&cgroup, &self.sysctls[boot.arm], log)?;
+        let janitor = Janitor::engage(
+            &cgroup,
+            &self.sysctls[boot.arm],
+            log,
+            self.lock.try_clone()?,
+        )?;
         let mut enclosed = program::enclosed(self.program.as_os_str())?;
         enclosed.arg("agent").arg(&cgroup).args(&self.files);
         let mut command = Command::new("/bin/sh");
@@ -190,7 +212,8 @@ impl Guest for LocalGuest {
 struct Janitor(Child);
 
 impl Janitor {
-    fn engage(cgroup: &Path, sysctls: &[PathBuf], log: File) -> Result<Self> {
+    /// The janitor writes nothing to its standard output, which is the lock: so it holds that for as long as it lives.
+    fn engage(cgroup: &Path, sysctls: &[PathBuf], log: File, lock: File) -> Result<Self> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", JANITOR, "janitor"]).arg(cgroup);
         for file in sysctls {
@@ -202,7 +225,7 @@ impl Janitor {
         let child = command
             .process_group(0)
             .stdin(Stdio::piped())
-            .stdout(log.try_clone()?)
+            .stdout(lock)
             .stderr(log)
             .spawn()
             .context("cannot start /bin/sh")?;

@@ -1,6 +1,9 @@
 //! Long work that can be watched and ended: fetching, building, probing.
 
+use std::fs::{File, TryLockError};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 
@@ -30,6 +33,21 @@ impl Task<'_> {
     /// Whether it was asked to stop.
     pub(crate) fn is_stopped(self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Locks a file for itself; while another has it, says what it waits for.
+    pub(crate) fn wait_for(self, file: &File, what: &str) -> Result<()> {
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(()),
+                Err(TryLockError::WouldBlock) => {
+                    self.tell(what, None);
+                    self.go_on()?;
+                    thread::sleep(Duration::from_millis(200));
+                }
+                Err(TryLockError::Error(why)) => return Err(why.into()),
+            }
+        }
     }
 
     /// Ends the work with an error when it was asked to stop.

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -298,6 +299,16 @@ fn a_run_that_is_killed_leaves_no_process_cgroup_or_sysctl_behind() {
     let pid = child.id();
     wait_for("a trial", || cgroup(pid));
     wait_for("the sysctl", || swappiness() == "7");
+    // Another run would take the 7 for the host's own value, and leave it behind.
+    let other_dir = tempfile::tempdir().unwrap();
+    let mut other = run(other_dir.path(), "1s");
+    let said = BufReader::new(other.stderr.take().unwrap()).lines();
+    let mut said = said.map(Result::unwrap);
+    let waits =
+        said.any(|line| line == "waiting for another bakeoff that measures on this host ...");
+    assert!(waits);
+    other.kill().unwrap();
+    other.wait().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
     // A cgroup can be removed only when no process is left in it.

@@ -50,11 +50,11 @@ fn why(reason: &Reason, comparison: Option<&Comparison>) -> String {
         }
         Reason::AlwaysInOnePlace { place, blocks } => {
             let place = match place {
-                Place::First => "first",
-                Place::Second => "second",
+                Place::First => "before",
+                Place::Second => "after",
             };
             format!(
-                "the arm ran {place} in all {blocks} blocks, so that nobody can tell it from its place (write another seed)"
+                "the arm ran {place} the baseline in all {blocks} blocks, so that nobody can tell it from its place (write another seed)"
             )
         }
         Reason::Inconclusive { blocks, outlook } => {
@@ -240,7 +240,7 @@ mod tests {
                 };
             },
             &expect![
-                "the arm ran second in all 10 blocks, so that nobody can tell it from its place (write another seed)"
+                "the arm ran after the baseline in all 10 blocks, so that nobody can tell it from its place (write another seed)"
             ],
         );
     }

@@ -15,9 +15,10 @@ const TEST_ARROWS: [(&str, &str); 8] = [
 ];
 
 /// What each room may use; a room that is missing here may not exist.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("input", &[]),
     ("process", &[]),
+    ("profiler", &[]),
     ("skip", &[]),
     ("fixtures", &["plan", "record"]),
     ("plan", &["input"]),
@@ -36,7 +37,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ),
     (
         "machine",
-        &["input", "process", "plan", "record", "protocol"],
+        &["input", "process", "plan", "record", "protocol", "profiler"],
     ),
     ("verdict", &["input", "plan", "record"]),
     ("report", &["input", "plan", "record"]),
@@ -46,7 +47,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
         "bakeoff",
         &[
             "input", "plan", "record", "protocol", "load-cli", "workload", "agent", "machine",
-            "verdict", "report", "import",
+            "verdict", "report", "import", "profiler",
         ],
     ),
 ];

@@ -1,0 +1,101 @@
+//! What the last instruction of a block does to the flow of control, and what is a mark.
+
+/// Where control goes after a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// On, or to `Last::target`, or where a register says.
+    Other,
+    /// Into a function.
+    Call,
+    /// Out of one.
+    Ret,
+    /// Back from an interrupt.
+    Iret,
+}
+
+/// The last instruction of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Last {
+    /// What it does.
+    pub kind: Kind,
+    /// Where a direct jump goes, and itself for a REP string instruction: each iteration comes back to it. 0: neither.
+    pub target: u64,
+    /// Whether it jumps to where a register or memory says.
+    pub is_indirect: bool,
+    /// Whether it is a string instruction with a REP prefix.
+    pub is_rep: bool,
+}
+
+impl Last {
+    /// Neither a jump nor a REP.
+    pub const OTHER: Self = Self {
+        kind: Kind::Other,
+        target: 0,
+        is_indirect: false,
+        is_rep: false,
+    };
+}
+
+/// Reads the last instruction of a block, which lies at `at`.
+pub fn last(at: u64, bytes: &[u8]) -> Last {
+    let is_prefix = |byte: &u8| matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3 | 0x40..=0x4f);
+    let prefixes = bytes.iter().take_while(|byte| is_prefix(byte)).count();
+    let rest = &bytes[prefixes..];
+    let end = at.wrapping_add(bytes.len() as u64);
+    let near = |offset: &[u8]| match *offset {
+        [byte] => end.wrapping_add_signed(i64::from(byte.cast_signed())),
+        [a, b, c, d] => end.wrapping_add_signed(i64::from(i32::from_le_bytes([a, b, c, d]))),
+        _ => 0,
+    };
+    let other = Last::OTHER;
+    let operation = |modrm: u8| (modrm >> 3) & 7;
+    match rest {
+        [0xe8, ..] => Last {
+            kind: Kind::Call,
+            ..other
+        },
+        [0xff, modrm, ..] if matches!(operation(*modrm), 2 | 3) => Last {
+            kind: Kind::Call,
+            is_indirect: true,
+            ..other
+        },
+        [0xff, modrm, ..] if matches!(operation(*modrm), 4 | 5) => Last {
+            is_indirect: true,
+            ..other
+        },
+        [0xc3 | 0xc2, ..] => Last {
+            kind: Kind::Ret,
+            ..other
+        },
+        [0xcf, ..] => Last {
+            kind: Kind::Iret,
+            ..other
+        },
+        [0xeb | 0xe9 | 0x70..=0x7f | 0xe0..=0xe3, offset @ ..]
+        | [0x0f, 0x80..=0x8f, offset @ ..] => Last {
+            target: near(offset),
+            ..other
+        },
+        // ins, outs, movs, cmps, stos, lods, scas
+        [0x6c..=0x6f | 0xa4..=0xa7 | 0xaa..=0xaf]
+            if bytes[..prefixes]
+                .iter()
+                .any(|byte| matches!(byte, 0xf2 | 0xf3)) =>
+        {
+            Last {
+                target: at,
+                is_rep: true,
+                ..other
+            }
+        }
+        _ => other,
+    }
+}
+
+/// The number of a mark: `nopl 0xbabe0f00+N(%rax)`, which no compiler makes.
+pub fn mark(bytes: &[u8]) -> Option<u8> {
+    match bytes {
+        [0x0f, 0x1f, 0x80, mark, 0x0f, 0xbe, 0xba] => Some(*mark),
+        _ => None,
+    }
+}

@@ -1,0 +1,561 @@
+//! Which node of the call tree each executed block belongs to.
+//!
+//! Each task has a shadow stack of return addresses: calls push, returns are looked up in it, so that calls that never
+//! return (filling the return stack buffer, retpolines) do no harm. Interrupts push a frame that remembers what was interrupted.
+//!
+//! ```text
+//! 0 all -> task (by name) -> system call, interrupt or exception -> function -> function ...
+//!                         -> block of user code
+//! ```
+//! A block may end before its last instruction: by a fault, or where QEMU translates the rest anew (device access under
+//! counted instructions). What follows then begins inside the block, or at its start, and what was not executed is taken off.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+use crate::block::{Block, Shape};
+use crate::decode::{Kind, Last};
+use crate::functions::{Layout, Place, flag};
+use crate::memory::{self, Memory};
+use crate::output::Written;
+use crate::tree::{Count, Key, Mixer, Node};
+use crate::waits::{Arrival, Left, Waits};
+
+/// More frames than kernel stacks have room for; the older half is dropped there.
+const DEPTH: usize = 1024;
+
+/// Nodes that are kept apart; beyond it work is charged to the parent.
+const MOST_NODES: usize = 1 << 21;
+
+/// Bytes of a page, and one more than those of the longest instruction.
+const PAGE_BYTES: u64 = 4096;
+const INSTRUCTION_BYTES: u64 = 16;
+
+/// How far behind its inner call a retpoline returns.
+const RETPOLINE_BYTES: u64 = 64;
+
+/// Tasks that are remembered.
+const MOST_TASKS: usize = 1 << 16;
+
+#[derive(Debug, Clone, Copy)]
+enum Frame {
+    /// A call: where it returns to, and the caller's node.
+    Call { to: u64, node: u32 },
+    /// An interrupt: what ran before it.
+    Interrupt {
+        block: u32,
+        node: u32,
+        is_fault: bool,
+    },
+}
+
+/// A task that does not run.
+#[derive(Debug, Default)]
+struct Asleep {
+    stack: Vec<Frame>,
+    node: u32,
+    root: u32,
+    user: Option<(u32, bool)>,
+}
+
+/// Counters of the engine's own doings.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Returns to where no call came from, and no caller is known.
+    pub lost: u64,
+    /// Returns to where no call came from, into a function that is among the callers.
+    pub mended: u64,
+    /// Blocks that were left before their end.
+    pub cut: u64,
+    /// Task switches.
+    pub switches: u64,
+}
+
+/// The call tree, and where in it the guest is.
+pub struct Engine<M> {
+    /// The guest's memory.
+    pub memory: M,
+    layout: Layout,
+    blocks: Vec<Block>,
+    nodes: Vec<Node>,
+    children: HashMap<(u32, Key), u32, BuildHasherDefault<Mixer>>,
+    /// Names of tasks, in the order in which they were seen.
+    names: Vec<[u8; 16]>,
+    roots: HashMap<[u8; 16], u32>,
+    total: i64,
+    health: Health,
+    waits: Waits,
+    asleep: HashMap<u64, Asleep>,
+    // The running task.
+    task: u64,
+    stack: Vec<Frame>,
+    node: u32,
+    root: u32,
+    /// The user block that the kernel was entered from, and whether by a fault.
+    user: Option<(u32, bool)>,
+    previous: u32,
+    is_switching: bool,
+    /// What the last mark has told.
+    pub(crate) written: Written,
+}
+
+/// The name of what runs before the first switch.
+const BOOT: &[u8; 16] = b"boot\0\0\0\0\0\0\0\0\0\0\0\0";
+
+impl<M: Memory> Engine<M> {
+    /// An engine of a guest that has not started.
+    pub fn new(memory: M, layout: Layout) -> Self {
+        let mut engine = Self {
+            memory,
+            layout,
+            blocks: vec![Block::new(0, 0, Last::OTHER, Place::user(0), &[])],
+            nodes: vec![Node {
+                parent: 0,
+                key: Key::All,
+                count: Count::default(),
+            }],
+            children: HashMap::default(),
+            names: Vec::new(),
+            roots: HashMap::new(),
+            total: 0,
+            health: Health::default(),
+            waits: Waits::new(layout.ns_per_instruction),
+            asleep: HashMap::new(),
+            task: 0,
+            stack: Vec::new(),
+            node: 0,
+            root: 0,
+            user: None,
+            previous: 0,
+            is_switching: false,
+            written: Written::default(),
+        };
+        engine.root = engine.root_of(*BOOT);
+        engine.node = engine.root;
+        engine
+    }
+
+    /// Takes a block; its number is for `execute`.
+    pub fn add(&mut self, block: Block) -> u32 {
+        self.blocks.push(block);
+        self.blocks.len() as u32 - 1
+    }
+
+    /// All instructions so far.
+    pub fn total(&self) -> i64 {
+        self.total
+    }
+
+    /// The call tree.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Names of the tasks that `Key::Task` means.
+    pub fn names(&self) -> &[[u8; 16]] {
+        &self.names
+    }
+
+    /// What went wrong, and how often tasks were switched.
+    pub fn health(&self) -> Health {
+        self.health
+    }
+
+    /// Who waited.
+    pub fn waits(&self) -> &Waits {
+        &self.waits
+    }
+
+    /// A block is executed.
+    #[inline]
+    pub fn execute(&mut self, index: u32) {
+        let now = self.blocks[index as usize].shape;
+        let before = self.blocks[self.previous as usize].shape;
+        // Nine of ten blocks go on in the function of the one before.
+        if !before.goes_on_in(&now) {
+            if now.place.is_user {
+                self.enter_user(index, now, before);
+            } else {
+                self.enter_kernel(index, now, before);
+            }
+        }
+        self.previous = index;
+        self.charge(now.count, i64::from(now.last.is_rep));
+    }
+
+    fn charge(&mut self, instructions: i64, iterations: i64) {
+        self.total += instructions;
+        let count = &mut self.nodes[self.node as usize].count;
+        count.own += instructions;
+        count.rep += iterations;
+    }
+
+    fn enter_user(&mut self, index: u32, now: Shape, before: Shape) {
+        let mut left = None;
+        if before.place.is_user {
+            left = before.was_left_at(now.address).then_some(self.previous);
+        } else {
+            self.stack.clear();
+            if let Some((block, is_fault)) = self.user.take() {
+                let shape = self.blocks[block as usize].shape;
+                let again = is_fault && shape.address == now.address;
+                left = (again || shape.was_left_at(now.address)).then_some(block);
+            }
+        }
+        if let Some(block) = left {
+            self.node = self.user_node(block);
+            self.take_back(block, now.address);
+        }
+        self.node = self.user_node(index);
+    }
+
+    fn user_node(&mut self, index: u32) -> u32 {
+        let key = Key::User(self.blocks[index as usize].shape.place.function);
+        self.begin(index, self.root, key)
+    }
+
+    /// The child that a block begins below a node.
+    fn begin(&mut self, index: u32, parent: u32, key: Key) -> u32 {
+        let (node, of) = self.blocks[index as usize].began;
+        if of == parent {
+            return node;
+        }
+        let node = self.child(parent, key);
+        self.blocks[index as usize].began = (node, parent);
+        node
+    }
+
+    /// Takes off what a block has been charged for and did not execute: all from `address` on.
+    fn take_back(&mut self, block: u32, address: u64) {
+        let block = &mut self.blocks[block as usize];
+        let rest = block.shape.count - block.before(address);
+        let iterations = i64::from(block.shape.last.is_rep);
+        self.health.cut += 1;
+        let to_page_end = PAGE_BYTES - address % PAGE_BYTES;
+        if rest == 1 && to_page_end < INSTRUCTION_BYTES {
+            // QEMU has given up an instruction that lies on two pages, and begins the next block with it; yet it names it.
+            block.shape.count -= 1;
+            block.shape.end = address;
+            block.shape.last = Last::OTHER;
+        }
+        self.charge(-rest, -iterations);
+    }
+
+    fn enter_kernel(&mut self, index: u32, now: Shape, before: Shape) {
+        if before.place.is_user {
+            self.user = Some((self.previous, now.is(flag::FAULT)));
+            self.stack.clear();
+            self.call(self.root, index, now);
+        } else if now.interrupts() && !before.is(flag::STUBS) {
+            self.push(Frame::Interrupt {
+                block: self.previous,
+                node: self.node,
+                is_fault: now.is(flag::FAULT),
+            });
+            self.call(self.root, index, now);
+        } else if before.last.kind == Kind::Iret && now.address != before.end {
+            // The kernel also returns so to the next instruction, to have all before it done.
+            self.leave_interrupt(index, now);
+        } else {
+            self.go_on((self.previous, before), (index, now), false);
+        }
+        self.is_switching |= now.is(flag::SWITCH);
+    }
+
+    fn leave_interrupt(&mut self, index: u32, now: Shape) {
+        let is_interrupt = |frame: &Frame| matches!(frame, Frame::Interrupt { .. });
+        let Some(at) = self.stack.iter().rposition(is_interrupt) else {
+            self.lose(now);
+            return;
+        };
+        if let Frame::Interrupt {
+            block,
+            node,
+            is_fault,
+        } = self.stack[at]
+        {
+            self.stack.truncate(at);
+            self.node = node;
+            let before = self.blocks[block as usize].shape;
+            self.go_on((block, before), (index, now), is_fault);
+        }
+    }
+
+    /// From a block of the kernel to the next one of the same task.
+    fn go_on(
+        &mut self,
+        (previous, before): (u32, Shape),
+        (index, now): (u32, Shape),
+        is_fault: bool,
+    ) {
+        if before.was_left_at(now.address) || (is_fault && before.address == now.address) {
+            self.take_back(previous, now.address);
+            return;
+        }
+        match before.last.kind {
+            Kind::Call if now.address != before.end => {
+                self.push(Frame::Call {
+                    to: before.end,
+                    node: self.node,
+                });
+                // A call into its own middle fills the return stack buffer, and is no call.
+                if now.is_entry
+                    || now.place.function == 0
+                    || now.place.function != before.place.function
+                {
+                    self.call(self.node, index, now);
+                }
+            }
+            Kind::Ret => self.return_to(before, now),
+            Kind::Call | Kind::Iret | Kind::Other => self.jump(now),
+        }
+    }
+
+    fn return_to(&mut self, before: Shape, now: Shape) {
+        if self.is_switching && now.is(flag::RESUME) {
+            self.is_switching = false;
+            self.switch();
+        }
+        let returns = |frame: &Frame| matches!(frame, Frame::Call { to, .. } if *to == now.address);
+        if let Some(at) = self.stack.iter().rposition(returns) {
+            if let Frame::Call { node, .. } = self.stack[at] {
+                self.stack.truncate(at);
+                self.node = node;
+            }
+            // A function of a module whose end is not known, and tail calls, are the same function as before here.
+            self.jump(now);
+        } else if now.is_entry || (now.place.function == 0 && before.is(flag::THUNK)) {
+            // A retpoline: its inner call is no frame, and it goes on to a function.
+            self.drop_inner_call(before);
+            self.replace(now);
+        } else {
+            self.lose(now);
+        }
+    }
+
+    /// Takes off the frames of calls that the function of `before` made to itself.
+    fn drop_inner_call(&mut self, before: Shape) {
+        let near = before.address.wrapping_sub(RETPOLINE_BYTES)..before.end;
+        while let Some(Frame::Call { to, node }) = self.stack.last().copied() {
+            if !near.contains(&to) || before.place.function == 0 {
+                return;
+            }
+            self.stack.pop();
+            self.node = node;
+        }
+    }
+
+    /// Returned to where no call came from: to the nearest caller of that function, or to nobody's.
+    fn lose(&mut self, now: Shape) {
+        let key = Key::Kernel(key_of(now));
+        let mut node = self.node;
+        while node != self.root && node != 0 {
+            if self.nodes[node as usize].key == key {
+                self.health.mended += 1;
+                self.node = node;
+                return;
+            }
+            node = self.nodes[node as usize].parent;
+        }
+        self.health.lost += 1;
+        self.stack.clear();
+        self.node = self.child(self.root, key);
+    }
+
+    /// A jump: within a function, or to another one in its place.
+    fn jump(&mut self, now: Shape) {
+        let is_same = match self.nodes[self.node as usize].key {
+            // Modules have no functions here: what is entered stays.
+            Key::Kernel(function) if now.place.function == 0 => self.is_module(function),
+            Key::Kernel(function) => function == now.place.function,
+            Key::All | Key::Task(_) | Key::User(_) => false,
+        };
+        if !is_same {
+            self.replace(now);
+        }
+    }
+
+    /// A function takes the place of the one that ran.
+    fn replace(&mut self, now: Shape) {
+        let parent = if self.node == self.root {
+            self.root
+        } else {
+            self.nodes[self.node as usize].parent
+        };
+        self.node = self.child(parent, Key::Kernel(key_of(now)));
+        if now.is_entry || now.place.function == 0 {
+            self.nodes[self.node as usize].count.calls += 1;
+        }
+    }
+
+    /// Whether a node's address is one of code whose functions are not known: modules, and what is compiled at run time.
+    fn is_module(&self, function: u64) -> bool {
+        !(self.layout.text.0..self.layout.text.1).contains(&function)
+    }
+
+    fn call(&mut self, parent: u32, index: u32, now: Shape) {
+        self.node = self.begin(index, parent, Key::Kernel(key_of(now)));
+        self.nodes[self.node as usize].count.calls += 1;
+    }
+
+    fn push(&mut self, frame: Frame) {
+        if self.stack.len() >= DEPTH {
+            self.stack.drain(..DEPTH / 2);
+        }
+        self.stack.push(frame);
+    }
+
+    fn child(&mut self, parent: u32, key: Key) -> u32 {
+        if let Some(node) = self.children.get(&(parent, key)) {
+            return *node;
+        }
+        if self.nodes.len() >= MOST_NODES {
+            return parent;
+        }
+        let node = self.nodes.len() as u32;
+        self.nodes.push(Node {
+            parent,
+            key,
+            count: Count::default(),
+        });
+        self.children.insert((parent, key), node);
+        node
+    }
+
+    fn root_of(&mut self, name: [u8; 16]) -> u32 {
+        if let Some(root) = self.roots.get(&name) {
+            return *root;
+        }
+        let task = self.names.len() as u32;
+        self.names.push(name);
+        let root = self.child(0, Key::Task(task));
+        self.roots.insert(name, root);
+        root
+    }
+
+    fn word(&self, address: u64, direct: u64) -> Option<u64> {
+        let physical = memory::physical_of(address, direct);
+        self.memory
+            .word(memory::offset(physical, self.layout.memory_bytes)?)
+    }
+
+    /// Another task runs.
+    fn switch(&mut self) {
+        let layout = self.layout;
+        let base = match layout.page_offset_base {
+            0 => None,
+            address => self.word(address, memory::DIRECT),
+        };
+        let direct = base.filter(|base| *base != 0).unwrap_or(memory::DIRECT);
+        let word = |engine: &Self, address: u64| engine.word(address, direct).unwrap_or(0);
+        let per_cpu = word(self, layout.per_cpu_offset);
+        let task = word(self, layout.current_task.wrapping_add(per_cpu));
+        if task == 0 || task == self.task {
+            return;
+        }
+        self.health.switches += 1;
+        let (low, high) = (
+            word(self, task + layout.comm),
+            word(self, task + layout.comm + 8),
+        );
+        let name = name_of(low, high);
+        let root = self.root_of(name);
+        if layout.run_delay != 0 {
+            let state = match self.task {
+                0 => 0,
+                old => word(self, old + layout.state) as u32,
+            };
+            let arrival = Arrival {
+                task,
+                root,
+                is_idle: word(self, task + layout.pid) as u32 == 0,
+                run_delay_ns: word(self, task + layout.run_delay),
+                at_ns: word(self, task + layout.last_arrival),
+            };
+            let left = Left {
+                task: self.task,
+                root: self.root,
+                node: self.node,
+                state,
+            };
+            self.waits.switch(left, arrival, self.total);
+        }
+        self.resume(task, root);
+    }
+
+    fn resume(&mut self, task: u64, root: u32) {
+        let old = Asleep {
+            stack: std::mem::take(&mut self.stack),
+            node: self.node,
+            root: self.root,
+            user: self.user.take(),
+        };
+        if self.asleep.len() >= MOST_TASKS {
+            self.asleep.clear();
+        }
+        self.asleep.insert(self.task, old);
+        (self.task, self.root, self.node) = (task, root, root);
+        if let Some(own) = self.asleep.remove(&task) {
+            self.stack = own.stack;
+            self.node = own.node;
+            self.user = own.user;
+            if own.root != root {
+                self.rename(own.root);
+            }
+        }
+    }
+
+    /// The running task has another name than before: its callers are found again below that.
+    fn rename(&mut self, old: u32) {
+        self.node = self.below(self.node, old);
+        let mut stack = std::mem::take(&mut self.stack);
+        for frame in &mut stack {
+            match frame {
+                Frame::Call { node, .. } | Frame::Interrupt { node, .. } => {
+                    *node = self.below(*node, old);
+                }
+            }
+        }
+        self.stack = stack;
+    }
+
+    /// The node of the same path below the running task as one below another.
+    fn below(&mut self, node: u32, old: u32) -> u32 {
+        let mut path = Vec::new();
+        let mut at = node;
+        while at != old && at != 0 {
+            path.push(self.nodes[at as usize].key);
+            at = self.nodes[at as usize].parent;
+        }
+        let root = self.root;
+        path.into_iter()
+            .rev()
+            .fold(root, |parent, key| self.child(parent, key))
+    }
+}
+
+/// The function of a block; in a module, where it is entered.
+fn key_of(now: Shape) -> u64 {
+    match now.place.function {
+        0 => now.address,
+        function => function,
+    }
+}
+
+/// A task's name, with zeros from its end on.
+fn name_of(low: u64, high: u64) -> [u8; 16] {
+    let mut name = [0; 16];
+    name[..8].copy_from_slice(&low.to_le_bytes());
+    name[8..].copy_from_slice(&high.to_le_bytes());
+    let end = name
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(name.len());
+    name[end..].fill(0);
+    // `kworker/0:1-events` changes with its work.
+    if name.starts_with(b"kworker/") {
+        *b"kworker\0\0\0\0\0\0\0\0\0"
+    } else {
+        name
+    }
+}

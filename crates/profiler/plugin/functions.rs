@@ -1,0 +1,144 @@
+//! What the host says before the guest starts: where functions begin, and where the kernel keeps what is read.
+
+/// First bytes of a setup; the number is its version.
+pub const MAGIC: &[u8; 8] = b"bkosetp1";
+
+/// `Layout` in words of the file.
+const LAYOUT_WORDS: usize = 10;
+
+/// Flags of a function.
+pub mod flag {
+    /// Interrupts, exceptions and system calls enter the kernel at its first address.
+    pub const ENTRY: u64 = 1;
+    /// An exception that has the instruction executed again.
+    pub const FAULT: u64 = 2;
+    /// Switches stacks.
+    pub const SWITCH: u64 = 4;
+    /// Where a task goes on after a switch.
+    pub const RESUME: u64 = 8;
+    /// Many short entries in a row, one for each interrupt, which go on to one with `ENTRY`.
+    pub const STUBS: u64 = 16;
+    /// Goes on to a function by returning to it.
+    pub const THUNK: u64 = 32;
+    /// Those whose blocks need a closer look.
+    pub const UNUSUAL: u64 = SWITCH | STUBS;
+}
+
+/// Where the kernel keeps what the plugin reads of it; 0 where it has no such thing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Layout {
+    /// `__per_cpu_offset[0]`.
+    pub per_cpu_offset: u64,
+    /// Per-CPU address of the pointer to the running task.
+    pub current_task: u64,
+    /// `page_offset_base`.
+    pub page_offset_base: u64,
+    /// In `task_struct`: `comm`, `pid`, `__state`.
+    pub comm: u64,
+    /// See `comm`.
+    pub pid: u64,
+    /// See `comm`.
+    pub state: u64,
+    /// In `task_struct`: `sched_info.run_delay`.
+    pub run_delay: u64,
+    /// In `task_struct`: `sched_info.last_arrival`.
+    pub last_arrival: u64,
+    /// Guest nanoseconds per instruction.
+    pub ns_per_instruction: u64,
+    /// Bytes of guest memory.
+    pub memory_bytes: u64,
+    /// First address of the kernel's functions, and the one behind them.
+    pub text: (u64, u64),
+}
+
+/// Where a block belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Its function's first address; 0 where functions are not known; the physical address of a user's block.
+    pub function: u64,
+    /// `flag`s of the function.
+    pub flags: u64,
+    /// Whether it is user code.
+    pub is_user: bool,
+}
+
+impl Place {
+    /// User code.
+    pub fn user(physical: u64) -> Self {
+        Self {
+            function: physical,
+            flags: 0,
+            is_user: true,
+        }
+    }
+}
+
+/// Functions of the kernel, by address.
+pub struct Functions {
+    starts: Vec<u64>,
+    flags: Vec<u64>,
+}
+
+impl Functions {
+    /// The function that an address of the kernel lies in. Beyond the last one lie modules.
+    pub fn place(&self, address: u64) -> Place {
+        let after = self.starts.partition_point(|start| *start <= address);
+        let known = after > 0 && after < self.starts.len();
+        let (function, flags) = if known {
+            (self.starts[after - 1], self.flags[after - 1])
+        } else {
+            (0, 0)
+        };
+        Place {
+            function,
+            flags,
+            is_user: false,
+        }
+    }
+}
+
+/// All that the host says.
+pub struct Setup {
+    /// Where the kernel keeps what is read.
+    pub layout: Layout,
+    /// Its functions.
+    pub functions: Functions,
+}
+
+impl Setup {
+    /// From the bytes of the file: magic, layout, then address and flags of each function, ascending; the last address ends
+    /// the one before it.
+    pub fn read(bytes: &[u8]) -> Result<Self, String> {
+        let body = bytes
+            .strip_prefix(MAGIC)
+            .ok_or("not a setup of this version")?;
+        let words: Vec<u64> = body
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().expect("a chunk of 8")))
+            .collect();
+        if words.len() < LAYOUT_WORDS + 4 || !body.len().is_multiple_of(8) {
+            return Err("setup cut off".into());
+        }
+        let (layout, functions) = words.split_at(LAYOUT_WORDS);
+        let pairs = functions.chunks_exact(2);
+        Ok(Self {
+            layout: Layout {
+                per_cpu_offset: layout[0],
+                current_task: layout[1],
+                page_offset_base: layout[2],
+                comm: layout[3],
+                pid: layout[4],
+                state: layout[5],
+                run_delay: layout[6],
+                last_arrival: layout[7],
+                ns_per_instruction: layout[8],
+                memory_bytes: layout[9],
+                text: (functions[0], functions[functions.len() - 2]),
+            },
+            functions: Functions {
+                starts: pairs.clone().map(|pair| pair[0]).collect(),
+                flags: pairs.map(|pair| pair[1]).collect(),
+            },
+        })
+    }
+}

@@ -1,0 +1,280 @@
+//! The QEMU plugin: counts every instruction that a guest executes, by call path and task.
+//!
+//! A shared library that QEMU loads, so it is built apart from bakeoff (`../build.rs`) and uses nothing but `std`. It runs
+//! under API version 1 (QEMU before 9) and 2 and later; the number that it announces is written into it when it is
+//! put at QEMU's disposal. It knows addresses only; names are given to them on the host when the guest has ended.
+//!
+//! ```text
+//! translation  block -> length, last instruction, function    (`decode`, `functions`)
+//! execution    block -> node of the call tree                 (`engine`)
+//! mark         all that changed since the last one            (`output`)
+//! ```
+#![deny(missing_docs)]
+
+mod block;
+mod decode;
+mod engine;
+mod functions;
+mod memory;
+mod output;
+mod tree;
+mod waits;
+
+use std::cell::UnsafeCell;
+use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::fs::File;
+use std::hash::{Hash as _, Hasher as _};
+use std::io::Write as _;
+
+use block::Block;
+use engine::Engine;
+use functions::Setup;
+use memory::{Memory as _, Ram};
+
+/// First kernel address.
+const KERNEL: u64 = 1 << 63;
+
+/// More bytes than an x86 instruction can have.
+const INSTRUCTION_BYTES: usize = 16;
+
+/// What QEMU looks at to see which API a plugin was written for. The host finds it by the bytes behind the number.
+#[repr(C)]
+pub struct Version {
+    api: c_int,
+    tag: [u8; 20],
+}
+
+/// Read by QEMU as an `int`.
+#[unsafe(no_mangle)]
+#[used]
+pub static qemu_plugin_version: Version = Version {
+    api: 1,
+    tag: *b"bakeoff plugin's API",
+};
+
+/// `struct qemu_info_t`, as far as it is read.
+#[repr(C)]
+pub struct Info {
+    target: *const c_char,
+    least: c_int,
+    current: c_int,
+}
+
+enum Tb {}
+enum Insn {}
+
+type Callback = extern "C" fn(c_uint, *mut c_void);
+
+/// `QEMU_PLUGIN_CB_NO_REGS`.
+const NO_REGISTERS: c_int = 0;
+
+unsafe extern "C" {
+    fn qemu_plugin_register_vcpu_tb_trans_cb(id: u64, callback: extern "C" fn(u64, *mut Tb));
+    fn qemu_plugin_register_vcpu_tb_exec_cb(tb: *mut Tb, callback: Callback, flags: c_int, data: *mut c_void);
+    fn qemu_plugin_register_vcpu_insn_exec_cb(insn: *mut Insn, callback: Callback, flags: c_int, data: *mut c_void);
+    fn qemu_plugin_tb_n_insns(tb: *const Tb) -> usize;
+    fn qemu_plugin_tb_vaddr(tb: *const Tb) -> u64;
+    fn qemu_plugin_tb_get_insn(tb: *const Tb, index: usize) -> *mut Insn;
+    // Until version 2 a function of the first argument that returns a pointer to the bytes; since then it copies them and
+    // returns how many. By the calling convention one declaration serves both.
+    fn qemu_plugin_insn_data(insn: *const Insn, to: *mut u8, bytes: usize) -> usize;
+    fn qemu_plugin_insn_size(insn: *const Insn) -> usize;
+    fn qemu_plugin_insn_vaddr(insn: *const Insn) -> u64;
+    fn qemu_plugin_insn_haddr(insn: *const Insn) -> *const u8;
+}
+
+/// The first API version whose `qemu_plugin_insn_data` copies.
+const COPIES: c_int = 3;
+
+struct Plugin {
+    engine: Engine<Ram>,
+    setup: Setup,
+    /// Whether `qemu_plugin_insn_data` copies.
+    copies: bool,
+    known: HashMap<(u64, u64, u64), u32>,
+    out: File,
+}
+
+/// The one plugin of this QEMU.
+struct Place(UnsafeCell<Option<Plugin>>);
+
+// SAFETY: under counted instructions QEMU has one thread that translates and executes, and calls nothing here from others; the
+// plugin is put here before that thread starts.
+unsafe impl Sync for Place {}
+
+static PLUGIN: Place = Place(UnsafeCell::new(None));
+
+#[inline]
+fn with(act: impl FnOnce(&mut Plugin)) {
+    // SAFETY: see `Place`; no callback of QEMU's begins while another one runs.
+    if let Some(plugin) = unsafe { &mut *PLUGIN.0.get() } {
+        act(plugin);
+    }
+}
+
+extern "C" fn executed(_cpu: c_uint, block: *mut c_void) {
+    with(|plugin| plugin.engine.execute(block as usize as u32));
+}
+
+extern "C" fn marked(_cpu: c_uint, mark: *mut c_void) {
+    with(|plugin| {
+        let bytes = plugin.engine.mark(mark as usize as u64);
+        // A file that cannot be written ends too early, which its reader sees.
+        let _ = plugin.out.write_all(&bytes);
+    });
+}
+
+extern "C" fn translated(_id: u64, tb: *mut Tb) {
+    with(|plugin| {
+        // SAFETY: QEMU gives a block that lives until this function returns.
+        let seen = unsafe { Seen::of(tb, plugin.copies) };
+        let index = plugin.index(&seen);
+        // SAFETY: as above; the data is a number.
+        unsafe {
+            qemu_plugin_register_vcpu_tb_exec_cb(tb, executed, NO_REGISTERS, index as usize as *mut c_void);
+            for (at, mark) in &seen.marks {
+                let insn = qemu_plugin_tb_get_insn(tb, *at);
+                let mark = usize::from(*mark) as *mut c_void;
+                qemu_plugin_register_vcpu_insn_exec_cb(insn, marked, NO_REGISTERS, mark);
+            }
+        }
+    });
+}
+
+/// A block as QEMU translates it.
+struct Seen {
+    address: u64,
+    /// Where in QEMU's own memory its first byte lies.
+    host: usize,
+    /// Where its instructions begin, from its address.
+    starts: Vec<u16>,
+    end: u64,
+    last: decode::Last,
+    hash: u64,
+    marks: Vec<(usize, u8)>,
+}
+
+impl Seen {
+    /// # Safety
+    /// `tb` is a block that QEMU is translating.
+    unsafe fn of(tb: *mut Tb, copies: bool) -> Self {
+        // SAFETY: all are QEMU's own queries about the block and its instructions, whose number it names.
+        unsafe {
+            let address = qemu_plugin_tb_vaddr(tb);
+            let count = qemu_plugin_tb_n_insns(tb);
+            let mut hash = DefaultHasher::new();
+            let (mut starts, mut marks) = (Vec::with_capacity(count), Vec::new());
+            let (mut end, mut last) = (address, decode::Last::OTHER);
+            let mut host = 0;
+            for index in 0..count {
+                let insn = qemu_plugin_tb_get_insn(tb, index);
+                if index == 0 {
+                    host = qemu_plugin_insn_haddr(insn) as usize;
+                }
+                let at = qemu_plugin_insn_vaddr(insn);
+                let mut buffer = [0; INSTRUCTION_BYTES];
+                let bytes = bytes_of(insn, copies, &mut buffer);
+                bytes.hash(&mut hash);
+                starts.push(at.wrapping_sub(address) as u16);
+                marks.extend(decode::mark(bytes).map(|mark| (index, mark)));
+                end = at + bytes.len() as u64;
+                if index + 1 == count {
+                    last = decode::last(at, bytes);
+                }
+            }
+            Self {
+                address,
+                host,
+                starts,
+                end,
+                last,
+                hash: hash.finish(),
+                marks,
+            }
+        }
+    }
+}
+
+/// # Safety
+/// `insn` is an instruction of the block that QEMU is translating.
+unsafe fn bytes_of(insn: *const Insn, copies: bool, buffer: &mut [u8; INSTRUCTION_BYTES]) -> &[u8] {
+    // SAFETY: QEMU says how long the instruction is, and copies or points to that many bytes.
+    unsafe {
+        let size = qemu_plugin_insn_size(insn).min(INSTRUCTION_BYTES);
+        let got = qemu_plugin_insn_data(insn, buffer.as_mut_ptr(), size);
+        if !copies && got != 0 {
+            std::ptr::copy_nonoverlapping(got as *const u8, buffer.as_mut_ptr(), size);
+        }
+        &buffer[..size]
+    }
+}
+
+impl Plugin {
+    /// The number of a block; the same for one that is translated anew and has not changed.
+    fn index(&mut self, seen: &Seen) -> u32 {
+        let is_user = seen.address < KERNEL;
+        let page = if is_user {
+            self.engine.memory.physical(seen.host).unwrap_or(0)
+        } else {
+            0
+        };
+        let key = (seen.address, page, seen.hash);
+        if let Some(index) = self.known.get(&key) {
+            return *index;
+        }
+        let place = match is_user {
+            true => functions::Place::user(page),
+            false => self.setup.functions.place(seen.address),
+        };
+        let block = Block::new(seen.address, seen.end, seen.last, place, &seen.starts);
+        let index = self.engine.add(block);
+        self.known.insert(key, index);
+        index
+    }
+}
+
+/// Called by QEMU when it loads the plugin; anything but 0 ends QEMU.
+#[unsafe(no_mangle)]
+pub extern "C" fn qemu_plugin_install(id: u64, info: *const Info, argc: c_int, argv: *const *const c_char) -> c_int {
+    // SAFETY: QEMU passes its description and as many arguments as it says.
+    let (version, arguments) = unsafe {
+        let texts = (0..argc as usize).map(|at| CStr::from_ptr(*argv.add(at)));
+        let texts: Vec<_> = texts.map(|text| text.to_string_lossy().into_owned()).collect();
+        ((*info).current, texts)
+    };
+    match install(&arguments, version) {
+        // SAFETY: see `Place`.
+        Ok(plugin) => unsafe { *PLUGIN.0.get() = Some(plugin) },
+        Err(why) => {
+            eprintln!("bakeoff's profiler: {why}");
+            return -1;
+        }
+    }
+    // SAFETY: `translated` is a function of the type that QEMU asks for.
+    unsafe { qemu_plugin_register_vcpu_tb_trans_cb(id, translated) };
+    0
+}
+
+fn install(arguments: &[String], version: c_int) -> Result<Plugin, String> {
+    let value = |key: &str| {
+        let mut pairs = arguments.iter().filter_map(|text| text.split_once('='));
+        let found = pairs.find_map(|(name, value)| (name == key).then_some(value));
+        found.ok_or_else(|| format!("argument missing: {key}"))
+    };
+    let path = value("setup")?;
+    let setup = std::fs::read(path).map_err(|why| format!("cannot read {path}: {why}"))?;
+    let setup = Setup::read(&setup)?;
+    let out = value("out")?;
+    let mut out = File::options().append(true).open(out).map_err(|why| format!("cannot write {out}: {why}"))?;
+    out.write_all(output::MAGIC).map_err(|why| why.to_string())?;
+    let engine = Engine::new(Ram::new(), setup.layout);
+    Ok(Plugin {
+        engine,
+        setup,
+        copies: version >= COPIES,
+        known: HashMap::new(),
+        out,
+    })
+}

@@ -1,0 +1,156 @@
+//! The kernel inside a bzImage: found by its header, unpacked by what it begins with.
+
+use std::io::Read;
+
+use anyhow::{Context, Result, bail};
+
+/// No kernel of today unpacks to more.
+const MOST_BYTES: u64 = 512 << 20;
+
+/// Documentation/arch/x86/boot.rst: `setup_sects`, `payload_offset`, `payload_length`.
+const SETUP_SECTORS: usize = 0x1f1;
+const PAYLOAD_OFFSET: usize = 0x248;
+const PAYLOAD_LENGTH: usize = 0x24c;
+
+/// The ELF file that a bootable image holds.
+pub fn unpack(image: &[u8]) -> Result<Vec<u8>> {
+    if image.get(0x202..0x206) != Some(b"HdrS") {
+        bail!("not a bootable x86 kernel");
+    }
+    let word = |at: usize| {
+        let bytes = image.get(at..at + 4).context("kernel image cut off")?;
+        Ok::<_, anyhow::Error>(u32::from_le_bytes(bytes.try_into().expect("four bytes")) as usize)
+    };
+    let sectors = match image[SETUP_SECTORS] {
+        0 => 4,
+        some => usize::from(some),
+    };
+    let start = (sectors + 1) * 512 + word(PAYLOAD_OFFSET)?;
+    let payload = image.get(start..start.saturating_add(word(PAYLOAD_LENGTH)?));
+    let payload = payload.context("kernel image cut off")?;
+    let vmlinux = decompress(payload)?;
+    if !vmlinux.starts_with(b"\x7fELF") {
+        bail!("no ELF file in the kernel image");
+    }
+    Ok(vmlinux)
+}
+
+fn decompress(payload: &[u8]) -> Result<Vec<u8>> {
+    // Behind all but gzip's stands the unpacked length.
+    let body = &payload[..payload.len().saturating_sub(4)];
+    match payload {
+        [0x1f, 0x8b, ..] => read(flate2::read::GzDecoder::new(payload), "gzip"),
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => read(lzma_rust2::XzReader::new(body, true), "xz"),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => match ruzstd::decoding::StreamingDecoder::new(body) {
+            Ok(decoder) => read(decoder, "zstd"),
+            Err(why) => bail!("cannot unpack the kernel (zstd): {why}"),
+        },
+        [0x02, 0x21, 0x4c, 0x18, blocks @ ..] => lz4(&blocks[..blocks.len().saturating_sub(4)]),
+        [0x7f, b'E', b'L', b'F', ..] => Ok(body.to_vec()),
+        [0x5d, 0, 0, ..] => bail!("kernel packed with LZMA (known: lz4, zstd, xz, gzip)"),
+        [b'B', b'Z', b'h', ..] => bail!("kernel packed with bzip2 (known: lz4, zstd, xz, gzip)"),
+        [0x89, b'L', b'Z', b'O', ..] => {
+            bail!("kernel packed with LZO (known: lz4, zstd, xz, gzip)")
+        }
+        _ => bail!("kernel packed in an unknown way (known: lz4, zstd, xz, gzip)"),
+    }
+}
+
+fn read(input: impl Read, how: &str) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    let read = input.take(MOST_BYTES).read_to_end(&mut out);
+    read.with_context(|| format!("cannot unpack the kernel ({how})"))?;
+    Ok(out)
+}
+
+/// The legacy frame of LZ4: blocks that unpack to up to 8 MiB each, behind their length.
+fn lz4(mut blocks: &[u8]) -> Result<Vec<u8>> {
+    const BLOCK_BYTES: usize = 8 << 20;
+    let mut out = Vec::new();
+    while let Some((length, rest)) = blocks.split_first_chunk::<4>() {
+        let length = u32::from_le_bytes(*length) as usize;
+        let block = rest
+            .get(..length)
+            .context("cannot unpack the kernel (lz4): block cut off")?;
+        let body = lz4_flex::block::decompress(block, BLOCK_BYTES);
+        out.extend(body.context("cannot unpack the kernel (lz4)")?);
+        if out.len() as u64 > MOST_BYTES {
+            bail!("kernel larger than {MOST_BYTES} bytes");
+        }
+        blocks = &rest[length..];
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn image(payload: &[u8]) -> Vec<u8> {
+        let mut image = vec![0; 1024];
+        image[SETUP_SECTORS] = 1;
+        image[0x202..0x206].copy_from_slice(b"HdrS");
+        image[PAYLOAD_LENGTH..PAYLOAD_LENGTH + 4]
+            .copy_from_slice(&(payload.len() as u32).to_le_bytes());
+        image.extend(payload);
+        image
+    }
+
+    fn body() -> Vec<u8> {
+        (0..100_000_u32)
+            .flat_map(|number| (number / 7).to_le_bytes())
+            .collect()
+    }
+
+    fn check(payload: &[u8]) {
+        let mut vmlinux = b"\x7fELF".to_vec();
+        vmlinux.extend(body());
+        assert!(unpack(&image(payload)).unwrap() == vmlinux);
+    }
+
+    fn elf() -> Vec<u8> {
+        let mut vmlinux = b"\x7fELF".to_vec();
+        vmlinux.extend(body());
+        vmlinux
+    }
+
+    fn with_length(mut packed: Vec<u8>) -> Vec<u8> {
+        packed.extend((elf().len() as u32).to_le_bytes());
+        packed
+    }
+
+    #[test]
+    fn kernels_are_unpacked_however_they_were_packed() {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&elf()).unwrap();
+        check(&gzip.finish().unwrap());
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        check(&with_length(ruzstd::encoding::compress_to_vec(
+            elf().as_slice(),
+            level,
+        )));
+        let mut lz4 = vec![0x02, 0x21, 0x4c, 0x18];
+        for block in elf().chunks(8 << 20) {
+            let packed = lz4_flex::block::compress(block);
+            lz4.extend((packed.len() as u32).to_le_bytes());
+            lz4.extend(packed);
+        }
+        check(&with_length(lz4));
+        check(&with_length(elf()));
+    }
+
+    #[test]
+    fn what_is_no_kernel_or_cut_off_is_named() {
+        let why = |image: &[u8]| format!("{:#}", unpack(image).unwrap_err());
+        assert_eq!(why(b"MZ"), "not a bootable x86 kernel");
+        assert!(why(&image(b"BZh9 packed")).starts_with("kernel packed with bzip2"));
+        let whole = image(&with_length(elf()));
+        assert_eq!(why(&whole[..2000]), "kernel image cut off");
+        assert_eq!(
+            why(&image(&[0x1f, 0x8b, 8, 0])).split(':').next(),
+            Some("cannot unpack the kernel (gzip)")
+        );
+    }
+}

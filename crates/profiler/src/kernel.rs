@@ -1,0 +1,188 @@
+//! What the plugin and the reader need of a kernel: its functions, and where it keeps its tasks.
+
+use anyhow::{Context, Result};
+use object::{Object as _, ObjectSection as _};
+use serde::{Deserialize, Serialize};
+
+use crate::btf::Btf;
+use crate::bzimage;
+use crate::kallsyms::{self, Section, Symbol};
+
+/// A function by its first address.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Function {
+    /// First address.
+    pub address: u64,
+    /// Its name.
+    pub name: String,
+}
+
+/// Where a kernel keeps what the plugin reads; 0 where it has no such thing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layout {
+    /// `__per_cpu_offset`.
+    pub per_cpu_offset: u64,
+    /// Per-CPU address of the pointer to the running task.
+    pub current_task: u64,
+    /// `page_offset_base`.
+    pub page_offset_base: u64,
+    /// Offsets in `task_struct`.
+    pub task: TaskLayout,
+}
+
+/// Offsets in `task_struct`; 0 where it has no such member.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskLayout {
+    /// `comm`.
+    pub comm: u64,
+    /// `pid`.
+    pub pid: u64,
+    /// `__state`, `state` before 5.14.
+    pub state: u64,
+    /// `sched_info.run_delay`.
+    pub run_delay: u64,
+    /// `sched_info.last_arrival`.
+    pub last_arrival: u64,
+}
+
+/// What is known of a kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelSymbols {
+    /// Functions by address, ascending, each address once.
+    pub functions: Vec<Function>,
+    /// The address behind the last function.
+    pub end: u64,
+    /// Where tasks are.
+    pub layout: Layout,
+    /// What could not be found, and what is lost by it, in words.
+    pub lacks: Vec<String>,
+}
+
+impl KernelSymbols {
+    /// From a bootable image.
+    ///
+    /// # Errors
+    /// The image cannot be unpacked, or holds no table of symbols: then nothing can be profiled.
+    pub fn read(vmlinuz: &[u8]) -> Result<Self> {
+        Self::of_vmlinux(&bzimage::unpack(vmlinuz)?)
+    }
+
+    fn of_vmlinux(vmlinux: &[u8]) -> Result<Self> {
+        let file =
+            object::File::parse(vmlinux).context("not an ELF file: the kernel in the image")?;
+        let section = |name: &str| {
+            let section = file.section_by_name(name)?;
+            Some((section.address(), section.data().ok()?))
+        };
+        let (text, _) = section(".text").context("kernel without a .text section")?;
+        let (address, data) = section(".rodata").context("kernel without a .rodata section")?;
+        let symbols = kallsyms::read(Section { address, data }, text)?;
+        let mut lacks = Vec::new();
+        let btf = section(".BTF").context("kernel without BTF (CONFIG_DEBUG_INFO_BTF)");
+        let btf = btf.and_then(|(_, data)| Btf::read(data));
+        let btf = btf
+            .map_err(|why| lacks.push(format!("{why:#}: no tasks and no waits")))
+            .ok();
+        let layout = layout(&symbols, btf.as_ref(), &mut lacks);
+        let (functions, end) = functions(symbols);
+        Ok(Self {
+            functions,
+            end,
+            layout,
+            lacks,
+        })
+    }
+
+    /// The name of the function that an address lies in.
+    pub fn name(&self, address: u64) -> Option<&str> {
+        let after = self
+            .functions
+            .partition_point(|function| function.address <= address);
+        let function = self.functions.get(after.checked_sub(1)?)?;
+        (address < self.end).then_some(function.name.as_str())
+    }
+}
+
+fn functions(symbols: Vec<Symbol>) -> (Vec<Function>, u64) {
+    let end = symbols
+        .iter()
+        .filter(|symbol| symbol.name == "_einittext" || symbol.name == "_etext");
+    let end = end.map(|symbol| symbol.address).max().unwrap_or(u64::MAX);
+    let is_function = |symbol: &Symbol| {
+        matches!(symbol.kind, b'T' | b't' | b'W' | b'w')
+            && symbol.address >> 63 == 1
+            && symbol.address < end
+            && !is_no_function(&symbol.name)
+    };
+    let mut functions: Vec<Function> = symbols
+        .into_iter()
+        .filter(is_function)
+        .map(|Symbol { address, name, .. }| Function { address, name })
+        .collect();
+    // Of several names the one that a reader knows: without leading underscores, then the shortest.
+    functions.sort_by_cached_key(|function| {
+        let underscores = function
+            .name
+            .bytes()
+            .take_while(|byte| *byte == b'_')
+            .count();
+        (
+            function.address,
+            underscores,
+            function.name.len(),
+            function.name.clone(),
+        )
+    });
+    functions.dedup_by_key(|function| function.address);
+    (functions, end)
+}
+
+/// Names of places that are no functions: paddings before functions, and ends of sections.
+fn is_no_function(name: &str) -> bool {
+    name.starts_with("__pfx_")
+        || name.starts_with("__cfi_")
+        || matches!(
+            name,
+            "_text" | "_stext" | "_etext" | "_einittext" | "_sinittext"
+        )
+        || (name.starts_with("__")
+            && (name.ends_with("_text_start") || name.ends_with("_text_end")))
+}
+
+fn layout(symbols: &[Symbol], btf: Option<&Btf<'_>>, lacks: &mut Vec<String>) -> Layout {
+    let symbol = |name: &str| {
+        let found = symbols.iter().find(|symbol| symbol.name == name);
+        found.map(|symbol| symbol.address)
+    };
+    let member = |path: &[&str]| {
+        btf.and_then(|btf| btf.offset("task_struct", path))
+            .unwrap_or(0)
+    };
+    // From 6.2 to 6.14 the running task is part of a structure.
+    let hot = || Some(symbol("pcpu_hot")? + btf?.offset("pcpu_hot", &["current_task"])?);
+    let current = symbol("current_task").or_else(hot);
+    let task = TaskLayout {
+        comm: member(&["comm"]),
+        pid: member(&["pid"]),
+        state: [member(&["__state"]), member(&["state"])]
+            .into_iter()
+            .max()
+            .unwrap_or(0),
+        run_delay: member(&["sched_info", "run_delay"]),
+        last_arrival: member(&["sched_info", "last_arrival"]),
+    };
+    let per_cpu_offset = symbol("__per_cpu_offset");
+    if current.is_none() || per_cpu_offset.is_none() || task.comm == 0 {
+        lacks.push("kernel that does not say where its running task is: all is one task".into());
+        return Layout::default();
+    }
+    if task.run_delay == 0 || task.last_arrival == 0 {
+        lacks.push("kernel without sched_info (CONFIG_SCHEDSTATS): no waits".into());
+    }
+    Layout {
+        per_cpu_offset: per_cpu_offset.unwrap_or(0),
+        current_task: current.unwrap_or(0),
+        page_offset_base: symbol("page_offset_base").unwrap_or(0),
+        task,
+    }
+}

@@ -1,0 +1,20 @@
+//! The profiler: every instruction that an emulated guest executes, by call path and task.
+//!
+//! ```text
+//! vmlinuz -> functions, offsets (`kernel`) -> setup -\
+//!                                       plugin.so ----> QEMU -> raw counts by address (`raw`)
+//! raw + kernel's, modules' and servers' symbols (`resolve`) -> Profile -> profile.zst (`format`)
+//! ```
+//! It starts nothing and knows no machine: `machine` gives the plugin to QEMU and hands over what that has written.
+
+pub mod btf;
+pub mod bzimage;
+pub mod elf;
+pub mod format;
+pub mod kallsyms;
+pub mod kernel;
+pub mod plugin;
+pub mod profile;
+pub mod raw;
+pub mod resolve;
+mod wire;

@@ -1,0 +1,377 @@
+//! From counts by address to a profile: addresses get names, and what has one name under one parent becomes one node.
+
+use std::collections::{BTreeMap, HashMap};
+
+use anyhow::{Result, bail};
+
+use crate::elf::{self, FileFunction};
+use crate::kernel::KernelSymbols;
+use crate::profile::{Blame, Count, Health, Kind, Node, Profile, Wait, Window, mark};
+use crate::raw::{self, Key, Raw};
+
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+
+/// Code of a module in the guest's memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModuleCode {
+    /// The module.
+    pub name: String,
+    /// Where its section begins.
+    pub address: u64,
+    /// Functions in it, by their place in the section.
+    pub functions: Vec<FileFunction>,
+}
+
+/// Pages of a file in the guest's memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileCode {
+    /// The file's name.
+    pub name: String,
+    /// First page in the file, first page in memory, number of pages.
+    pub pieces: Vec<(u64, u64, u64)>,
+    /// Functions in it, by their place in the file; none where it has no symbols.
+    pub functions: Vec<FileFunction>,
+}
+
+/// All that names addresses.
+#[derive(Debug, Clone, Copy)]
+pub struct Names<'n> {
+    /// The kernel's own.
+    pub kernel: &'n KernelSymbols,
+    /// Modules'.
+    pub modules: &'n [ModuleCode],
+    /// Programs'.
+    pub files: &'n [FileCode],
+}
+
+/// The profile.
+///
+/// # Errors
+/// The guest executed no mark of a window's begin, or none after it.
+pub fn resolve(raw: &Raw, names: Names<'_>) -> Result<Profile> {
+    let Some(first) = raw.marks.iter().position(|one| one.number == mark::BEGIN) else {
+        bail!("the window's begin was not marked");
+    };
+    // What comes after the end is the collecting of facts.
+    let last = raw
+        .marks
+        .iter()
+        .rposition(|one| one.number == mark::END)
+        .filter(|last| *last > first);
+    let Some(last) = last else {
+        bail!("the window's end was not marked");
+    };
+    let marks = &raw.marks[first..=last];
+    let lookup = Lookup::new(names);
+    let tree = Tree::of(raw, &lookup);
+    let windows = marks
+        .windows(2)
+        .map(|pair| tree.window(&pair[0], &pair[1]))
+        .collect();
+    let mut profile = Profile {
+        nodes: tree.nodes,
+        windows,
+        lacks: names.kernel.lacks.clone(),
+    };
+    prune(&mut profile);
+    Ok(profile)
+}
+
+/// Addresses to names.
+struct Lookup<'n> {
+    names: Names<'n>,
+    /// First page in memory, number of pages, first page in the file, file; ascending.
+    pages: Vec<(u64, u64, u64, usize)>,
+    /// Where a module's section begins, module; ascending.
+    sections: Vec<(u64, usize)>,
+}
+
+impl<'n> Lookup<'n> {
+    fn new(names: Names<'n>) -> Self {
+        let files = names.files.iter().enumerate();
+        let mut pages: Vec<_> = files
+            .flat_map(|(file, code)| {
+                code.pieces
+                    .iter()
+                    .map(move |piece| (piece.1, piece.2, piece.0, file))
+            })
+            .collect();
+        pages.sort_unstable();
+        let mut sections: Vec<_> = names
+            .modules
+            .iter()
+            .enumerate()
+            .map(|(index, code)| (code.address, index))
+            .collect();
+        sections.sort_unstable();
+        Self {
+            names,
+            pages,
+            sections,
+        }
+    }
+
+    /// Kind, name and image of code of the kernel.
+    fn kernel(&self, address: u64) -> (Kind, String, String) {
+        if let Some(name) = self.names.kernel.name(address) {
+            return (Kind::Kernel, name.into(), String::new());
+        }
+        let after = self
+            .sections
+            .partition_point(|(start, _)| *start <= address);
+        let module = after
+            .checked_sub(1)
+            .map(|index| &self.names.modules[self.sections[index].1]);
+        let found = module.and_then(|module| {
+            Some((
+                module,
+                elf::at(&module.functions, address - module.address)?,
+            ))
+        });
+        match found {
+            Some((module, function)) => (Kind::Module, function.name.clone(), module.name.clone()),
+            None => (Kind::Module, String::new(), String::new()),
+        }
+    }
+
+    /// The same of code of a program.
+    fn user(&self, physical: u64) -> (Kind, String, String) {
+        let frame = physical / PAGE;
+        let after = self.pages.partition_point(|(start, ..)| *start <= frame);
+        let piece = after.checked_sub(1).map(|index| self.pages[index]);
+        let Some((start, _, page, file)) =
+            piece.filter(|(start, count, ..)| frame - start < *count)
+        else {
+            return (Kind::User, String::new(), String::new());
+        };
+        let file = &self.names.files[file];
+        let offset = (page + frame - start) * PAGE + physical % PAGE;
+        let function = elf::at(&file.functions, offset).map(|function| function.name.clone());
+        (Kind::User, function.unwrap_or_default(), file.name.clone())
+    }
+}
+
+/// The call tree with names.
+struct Tree {
+    nodes: Vec<Node>,
+    /// Of each node of the raw tree, the one that it became.
+    became: Vec<u32>,
+}
+
+impl Tree {
+    fn of(raw: &Raw, lookup: &Lookup<'_>) -> Self {
+        let mut tree = Self {
+            nodes: Vec::new(),
+            became: Vec::new(),
+        };
+        let mut known: HashMap<Node, u32> = HashMap::new();
+        for raw::Node { parent, key } in raw.nodes.iter().copied() {
+            let parent = tree.became.get(parent as usize).copied().unwrap_or(0);
+            let (kind, name, image) = match key {
+                Key::All => (Kind::All, String::new(), String::new()),
+                Key::Task(name) => (Kind::Task, raw.names[name as usize].clone(), String::new()),
+                Key::Kernel(address) => lookup.kernel(address),
+                Key::User(physical) => lookup.user(physical),
+            };
+            let node = Node {
+                parent,
+                kind,
+                name,
+                image,
+            };
+            let next = tree.nodes.len() as u32;
+            let index = *known.entry(node).or_insert_with_key(|node| {
+                tree.nodes.push(node.clone());
+                next
+            });
+            tree.became.push(index);
+        }
+        tree
+    }
+
+    fn of_raw(&self, node: u64) -> u32 {
+        self.became[node as usize]
+    }
+
+    fn window(&self, before: &raw::Mark, now: &raw::Mark) -> Window {
+        let total = |index: usize| now.totals[index].saturating_sub(before.totals[index]);
+        Window {
+            marks: (before.number, now.number),
+            instructions: total(0),
+            counts: self.counts(&now.counts),
+            queued: self.waits(&now.queued, &before.queued),
+            blame: self.blame(&now.blame, &before.blame),
+            asleep: self.waits(&now.asleep, &before.asleep),
+            preempted: self.pairs(&now.preempted, &before.preempted),
+            ran: self.pairs(&now.ran, &before.ran),
+            health: Health {
+                lost: total(1),
+                mended: total(2),
+                cut: total(3),
+                switches: total(4),
+            },
+        }
+    }
+
+    fn counts(&self, rows: &raw::Rows<4>) -> Vec<Count> {
+        let mut sums: BTreeMap<u32, (i64, i64, u64)> = BTreeMap::new();
+        for [node, own, rep, calls] in rows.iter().copied() {
+            let sum = sums.entry(self.of_raw(node)).or_default();
+            sum.0 = sum.0.saturating_add(own.cast_signed());
+            sum.1 = sum.1.saturating_add(rep.cast_signed());
+            sum.2 = sum.2.saturating_add(calls);
+        }
+        // What a mark in the middle of a block has counted too much is taken back behind it.
+        let positive = |value: i64| u64::try_from(value).unwrap_or(0);
+        let count = |(node, (own, rep, calls))| Count {
+            node,
+            instructions: positive(own),
+            rep: positive(rep),
+            calls,
+        };
+        sums.into_iter().map(count).collect()
+    }
+
+    fn waits(&self, now: &raw::Rows<4>, before: &raw::Rows<4>) -> Vec<Wait> {
+        let sums = since(now, before, |[node, size, ..]| {
+            (self.of_raw(node), size.min(64) as u8)
+        });
+        let wait = |((node, size), [count, ns]): ((u32, u8), [u64; 2])| Wait {
+            node,
+            size,
+            count,
+            ns,
+        };
+        let waits = sums.into_iter().map(wait);
+        waits.filter(|wait| wait.count > 0).collect()
+    }
+
+    fn blame(&self, now: &raw::Rows<4>, before: &raw::Rows<4>) -> Vec<Blame> {
+        let key = |[waiter, key, ..]: [u64; 4]| {
+            (
+                self.of_raw(waiter),
+                (key & 0xff) as u8,
+                self.of_raw(key >> 8),
+            )
+        };
+        let sums = since(&order(now), &order(before), key);
+        let blame = sums
+            .into_iter()
+            .map(|((waiter, size, runner), [ns, _])| Blame {
+                waiter,
+                size,
+                runner,
+                ns,
+            });
+        blame.filter(|blame| blame.ns > 0).collect()
+    }
+
+    fn pairs(&self, now: &raw::Rows<2>, before: &raw::Rows<2>) -> Vec<(u32, u64)> {
+        let widen = |rows: &raw::Rows<2>| -> raw::Rows<4> {
+            let row = |[node, value]: &[u64; 2]| [*node, 0, *value, 0];
+            rows.iter().map(row).collect()
+        };
+        let sums = since(&widen(now), &widen(before), |[node, ..]| self.of_raw(node));
+        let pairs = sums.into_iter().map(|(node, [value, _])| (node, value));
+        pairs.filter(|(_, value)| *value > 0).collect()
+    }
+}
+
+/// The last two words of rows, summed by a key, without what there was before.
+fn since<K: Ord>(
+    now: &raw::Rows<4>,
+    before: &raw::Rows<4>,
+    key: impl Fn([u64; 4]) -> K,
+) -> BTreeMap<K, [u64; 2]> {
+    let mut sums: BTreeMap<K, [u64; 2]> = BTreeMap::new();
+    for row in now {
+        let sum = sums.entry(key(*row)).or_default();
+        sum[0] = sum[0].saturating_add(row[2]);
+        sum[1] = sum[1].saturating_add(row[3]);
+    }
+    for row in before {
+        if let Some(sum) = sums.get_mut(&key(*row)) {
+            sum[0] = sum[0].saturating_sub(row[2]);
+            sum[1] = sum[1].saturating_sub(row[3]);
+        }
+    }
+    sums
+}
+
+/// Size and runner of a row of blame in one word, so that its nanoseconds stand where those of the others do.
+fn order(rows: &raw::Rows<4>) -> raw::Rows<4> {
+    let row =
+        |[waiter, size, runner, ns]: &[u64; 4]| [*waiter, (*size).min(64) | runner << 8, *ns, 0];
+    rows.iter().map(row).collect()
+}
+
+/// Leaves out what no window has counted and that has called nothing which was.
+fn prune(profile: &mut Profile) {
+    let used = used(profile);
+    // Of each node its place among those that stay.
+    let mut next = 0_u32;
+    let mut place = Vec::with_capacity(used.len());
+    for used in &used {
+        place.push(next);
+        next += u32::from(*used);
+    }
+    let mut stays = used.iter().copied();
+    profile.nodes.retain(|_| stays.next() == Some(true));
+    let to = |node: &mut u32| *node = place[*node as usize];
+    profile
+        .nodes
+        .iter_mut()
+        .for_each(|node| to(&mut node.parent));
+    for window in &mut profile.windows {
+        window.counts.retain(is_something);
+        window
+            .counts
+            .iter_mut()
+            .for_each(|count| to(&mut count.node));
+        let waits = window.queued.iter_mut().chain(&mut window.asleep);
+        waits.for_each(|wait| to(&mut wait.node));
+        for blame in &mut window.blame {
+            to(&mut blame.waiter);
+            to(&mut blame.runner);
+        }
+        let pairs = window.preempted.iter_mut().chain(&mut window.ran);
+        pairs.for_each(|pair| to(&mut pair.0));
+    }
+}
+
+fn is_something(count: &Count) -> bool {
+    count.instructions > 0 || count.calls > 0
+}
+
+/// Which nodes a window names, and their callers.
+fn used(profile: &Profile) -> Vec<bool> {
+    let mut used = vec![false; profile.nodes.len()];
+    used[0] = true;
+    for window in &profile.windows {
+        let counts = window.counts.iter().filter(|count| is_something(count));
+        let counts = counts.map(|count| count.node);
+        let waits = window.queued.iter().chain(&window.asleep);
+        let blame = window
+            .blame
+            .iter()
+            .flat_map(|blame| [blame.waiter, blame.runner]);
+        let pairs = window
+            .preempted
+            .iter()
+            .chain(&window.ran)
+            .map(|pair| pair.0);
+        let all = counts
+            .chain(waits.map(|wait| wait.node))
+            .chain(blame)
+            .chain(pairs);
+        all.for_each(|node| used[node as usize] = true);
+    }
+    // Parents come first.
+    for node in (1..used.len()).rev() {
+        if used[node] {
+            used[profile.nodes[node].parent as usize] = true;
+        }
+    }
+    used
+}

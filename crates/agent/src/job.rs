@@ -19,6 +19,7 @@ use workload::figures::Seen;
 use workload::{Driven, Timing, Watcher, Workload, Wrong};
 
 use crate::cgroup::{CLIENTS, Cgroups};
+use crate::code;
 use crate::cpu_hog::CpuHog;
 use crate::cpus::{self, Cpus};
 use crate::disk;
@@ -133,6 +134,11 @@ pub fn perform(
     };
     let figures = workload.figures(&seen);
     let figures = figures.map_err(|why| Failure::of(VoidReason::CheckFailed, why))?;
+    if job.is_profiled {
+        // Servers still run: what has ended has no pages any more.
+        let parts = code::collect().parts();
+        parts.map(Box::new).map(FromAgent::Code).for_each(tell);
+    }
     let mut facts = facts::collect(&netns, &services, environment.kernel_config.as_deref());
     facts
         .values

@@ -11,12 +11,14 @@
 mod boot;
 pub mod cgroup;
 mod channel;
+mod code;
 mod cpu_hog;
 mod cpus;
 mod disk;
 pub mod facts;
 pub mod job;
 mod local;
+mod mark;
 pub mod needs;
 pub mod netns;
 pub mod proc;

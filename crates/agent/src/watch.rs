@@ -10,6 +10,7 @@ use rustix::process::setpriority_process;
 use workload::Timing;
 use workload::figures::Meter;
 
+use crate::mark;
 use crate::sampler::Sampler;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -70,6 +71,9 @@ fn watch(
     let _ = setpriority_process(None, HIGHEST_PRIORITY);
     let planned = began + timing.warmup;
     let mut taken = Vec::new();
+    if timing.warmup.is_zero() {
+        mark::window_begins();
+    }
     let mut last = sampler.read();
     let mut first = last.clone();
     // Without a warm-up the window opens with the first reading, and no later one opens it.
@@ -79,6 +83,13 @@ fn watch(
         // rather than not at all.
         let wait = (began + instant).saturating_duration_since(Instant::now());
         let over = ended.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected);
+        // Before the reading, which then lies in the window as it does in the meter's account.
+        if opens {
+            mark::window_begins();
+        }
+        if over || instant == timing.warmup + timing.window {
+            mark::window_ends();
+        }
         let reading = sampler.read();
         if opens {
             opened = Some(reading.at);

@@ -192,6 +192,10 @@ pub struct RunArgs {
 
 /// What `bakeoff run` and `bakeoff compare` share.
 #[derive(Debug, Clone, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
 pub struct RunOptions {
     /// The run directory [default: runs/NAME, NAME being the plan file's name]
     #[arg(long)]
@@ -206,6 +210,9 @@ pub struct RunOptions {
     #[arg(long, value_name = "MODEL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = SECOND_MODEL, value_parser = CpuModel::parse, conflicts_with = "a_a")]
     pub models: Option<CpuModel>,
+    /// Profile every trial: what was executed, by call path and task, in trials/NNN/profile.zst (as `[why]` in the plan)
+    #[arg(long, conflicts_with = "a_a")]
+    pub why: bool,
     /// Give a run that ended undecided N blocks more; a wrong verdict then has a greater chance, which is told
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_BLOCKS)))]
     pub more_blocks: Option<u32>,

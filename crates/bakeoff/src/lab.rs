@@ -191,7 +191,7 @@ struct Running {
 /// What the thread of an attempt tells the lab.
 enum Report {
     Activity(Activity),
-    Ended(Option<Attempted>),
+    Ended(Option<Box<Attempted>>),
 }
 
 /// Both ends of the line between the lab and the threads of its attempts: a trial's number, and what it reports.
@@ -490,7 +490,7 @@ impl<'l> Lab<'l> {
             if bench.cancelled.load(Ordering::Relaxed) {
                 let _ = fs::remove_dir_all(&dir);
             }
-            tell(Report::Ended(end));
+            tell(Report::Ended(end.map(Box::new)));
         });
         Ok(())
     }
@@ -511,7 +511,7 @@ impl<'l> Lab<'l> {
             Report::Ended(end) => {
                 let Running { trial, attempt, .. } = progress.running.remove(place);
                 match end {
-                    Some(end) => self.record(&mut progress.book, (&trial, attempt), end),
+                    Some(end) => self.record(&mut progress.book, (&trial, attempt), *end),
                     None => Ok(()),
                 }
             }
@@ -531,6 +531,7 @@ impl<'l> Lab<'l> {
             attempt,
             outcome: end.outcome,
             host_time: end.host_time,
+            profile: end.profile,
         };
         let sha = self.dir.write_trial(&record, &end.evidence)?;
         (self.show)(LabEvent::Record(&record));

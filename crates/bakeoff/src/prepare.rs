@@ -21,6 +21,7 @@ use machine::initramfs::{self, Content};
 use machine::kernel::{self, Kernel};
 use machine::kvm::{self, Kvm};
 use machine::local::{self, Local};
+use machine::profiling::Profiler;
 use machine::qemu::{self, BootFiles, Qemu};
 use machine::task::{Progress, Task};
 use plan::{Clock, MachineKind, Plan, WorkloadPlan};
@@ -191,8 +192,14 @@ fn prepare_qemu(
         .lines(Mode::Remove)
         .iter()
         .for_each(|line| reporter.line(line));
+    let mut qemu = Qemu::new(hardware, Some(image.path.clone()), arms);
+    if plan.why {
+        let own = plan.arms.iter().map(|arm| arm.name.clone());
+        let arms: Vec<_> = own.zip(&kernels).collect();
+        qemu = qemu.profiled_by(Profiler::new(&arms, &image.path, init, &cache, task)?);
+    }
     Ok(Prepared {
-        machine: Box::new(Qemu::new(hardware, Some(image.path), arms)),
+        machine: Box::new(qemu),
         inputs,
         cache: Some(cache),
         kvm_failure: kvm.detail().map(String::from),

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
+use profiler::profile::Profile;
+use protocol::code::Code;
 use protocol::{FromAgent, ToAgent};
 
 /// What to boot. Nothing in it says which workload will run.
@@ -30,6 +32,16 @@ pub trait Machine: Sync {
         None
     }
 
+    /// Whether trials are to be profiled.
+    fn is_profiled(&self) -> bool {
+        false
+    }
+
+    /// The profile of a trial, from what its guest's profiler wrote (`Guest::profiled`) and where the guest has its code.
+    fn profile(&self, arm: &str, _written: &[u8], _code: &Code) -> Result<Profile> {
+        anyhow::bail!("no profiler on this machine: arm {arm}")
+    }
+
     /// Boots one arm. The guest is stopped when it is dropped.
     fn boot(&self, boot: Boot<'_>) -> Result<Box<dyn Guest>>;
 }
@@ -48,6 +60,11 @@ pub trait Guest {
     /// How long it has waited so far for a CPU of the host that others had: no silence of its own.
     fn starved(&self) -> Duration {
         Duration::ZERO
+    }
+
+    /// What its profiler has written so far; none where it has no profiler, the error says why not.
+    fn profiled(&mut self) -> Result<Vec<u8>> {
+        anyhow::bail!("the guest was not profiled")
     }
 
     /// What the machine itself, not the guest, complains of; its first line.

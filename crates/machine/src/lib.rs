@@ -32,4 +32,5 @@ mod apt;
 mod debian;
 mod modules;
 mod process_guest;
+pub mod profiling;
 mod program;

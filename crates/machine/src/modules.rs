@@ -113,6 +113,16 @@ fn gather<'m>(module: &Module, by_name: &BTreeMap<String, &'m Module>, needed: &
     }
 }
 
+/// The module of a name, as the kernel writes it, decompressed; nothing where there is none that can be read.
+pub(crate) fn body(dir: &Path, name: &str) -> Option<Vec<u8>> {
+    let files = module_files(dir).ok()?;
+    let is_it = |path: &&PathBuf| {
+        path.file_name().and_then(|file| name_of(file.to_str()?)) == Some(plain(name))
+    };
+    let path = files.iter().find(is_it)?;
+    unpack(path, fs::read(path).ok()?).ok()
+}
+
 fn read(dir: &Path, path: &Path) -> Result<Module> {
     let packed = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let body = unpack(path, packed)

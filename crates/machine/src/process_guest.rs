@@ -11,6 +11,7 @@
 //! ```
 //! Whatever the guest does, this side holds a few messages of it, ends of its texts, and a console that has a limit.
 
+use std::fs::File;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -27,6 +28,7 @@ use protocol::{FromAgent, Inbox, ToAgent};
 
 use crate::console::{self, Console};
 use crate::guest::{Guest, GuestEvent};
+use crate::profiling;
 use crate::program::{self, Scratch, last_words};
 
 /// How often console and process are looked at while nothing is said.
@@ -67,6 +69,8 @@ pub(crate) struct ProcessGuest {
     stderr: Scratch,
     exited: Option<String>,
     closed: bool,
+    /// What its profiler writes, or why it has none.
+    profile: Result<File, String>,
 }
 
 impl ProcessGuest {
@@ -117,7 +121,13 @@ impl ProcessGuest {
             stderr,
             exited: None,
             closed: false,
+            profile: Err("the guest was not profiled".into()),
         })
+    }
+
+    /// Has a profiler, or not, and why.
+    pub(crate) fn set_profile(&mut self, profile: Result<File, String>) {
+        self.profile = profile;
     }
 
     /// Whether there is more of something than any guest has to say.
@@ -239,6 +249,13 @@ impl Guest for ProcessGuest {
 
     fn starved(&self) -> Duration {
         program::starved(self.child.id())
+    }
+
+    fn profiled(&mut self) -> Result<Vec<u8>> {
+        match &self.profile {
+            Ok(file) => profiling::read(file),
+            Err(why) => Err(anyhow!("{why}")),
+        }
     }
 
     fn stderr_line(&mut self) -> Option<String> {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,8 @@ use anyhow::{Context, Result, bail};
 use input::units::show_bytes;
 use plan::cpu::{CpuModel, FAST_STRING_FEATURES, Presence};
 use plan::{Clock, DiskSpeed, MachinePlan};
+use profiler::profile::Profile;
+use protocol::code::Code;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{FdFlags, fcntl_setfd};
 
@@ -23,6 +25,7 @@ use crate::emulator::Program;
 use crate::guest::{Boot, Guest, Machine};
 use crate::kvm::Kvm;
 use crate::process_guest::{Limits, ProcessGuest};
+use crate::profiling::{self, Profiler};
 
 /// `-icount shift=1`: each instruction takes two nanoseconds of guest time.
 const ICOUNT_SHIFT: u32 = 1;
@@ -168,6 +171,7 @@ pub struct Qemu {
     hardware: Hardware,
     image: Option<PathBuf>,
     arms: BTreeMap<String, BootFiles>,
+    profiler: Option<Profiler>,
 }
 
 impl Qemu {
@@ -181,7 +185,32 @@ impl Qemu {
             hardware,
             image,
             arms,
+            profiler: None,
         }
+    }
+
+    /// Has every trial profiled.
+    #[must_use]
+    pub fn profiled_by(self, profiler: Profiler) -> Self {
+        Self {
+            profiler: Some(profiler),
+            ..self
+        }
+    }
+
+    /// Adds the profiler to QEMU's command line; what it will write, or why there is none.
+    fn attach_profiler(&self, arm: &str, qemu: &mut Command) -> Result<File, String> {
+        let profiler = self.profiler.as_ref().ok_or("the guest was not profiled")?;
+        let Some(ns_per_instruction) = self.ns_per_instruction() else {
+            return Err("profiles need counted instructions (clock = \"instructions\")".into());
+        };
+        let hardware = profiling::Hardware {
+            qemu_major: self.hardware.program.release.major,
+            memory_bytes: self.hardware.memory_bytes,
+            ns_per_instruction,
+        };
+        let attached = profiler.attach(arm, &hardware, qemu);
+        attached.map_err(|why| format!("{why:#}"))
     }
 
     /// How many virtual CPUs arms have: `2`, or `1, 2, 4 by arm`.
@@ -215,6 +244,9 @@ impl Machine for Qemu {
             hardware.cpu,
             show_bytes(hardware.memory_bytes)
         );
+        if self.profiler.is_some() {
+            text.push_str(", profiled");
+        }
         if !hardware.why.is_empty() {
             let _ = write!(text, " ({})", hardware.why);
         }
@@ -230,6 +262,17 @@ impl Machine for Qemu {
             Clock::Instructions => Some(1 << ICOUNT_SHIFT),
             Clock::Auto | Clock::Wall => None,
         }
+    }
+
+    fn is_profiled(&self) -> bool {
+        self.profiler.is_some()
+    }
+
+    fn profile(&self, arm: &str, written: &[u8], code: &Code) -> Result<Profile> {
+        let profiler = self.profiler.as_ref();
+        profiler
+            .context("no profiler on this machine")?
+            .profile(arm, written, code)
     }
 
     fn boot(&self, boot: Boot<'_>) -> Result<Box<dyn Guest>> {
@@ -266,12 +309,14 @@ impl Machine for Qemu {
         if let Some(disk) = self.hardware.disk {
             disk.attach(&mut qemu, boot.dir)?;
         }
+        let profile = self.attach_profiler(boot.arm, &mut qemu);
         let limits = Limits {
             allowance_bytes: boot.allowance_bytes,
             file_bytes: Some(FILE_BYTES.max(disk_bytes)),
         };
-        let guest = ProcessGuest::start("QEMU", qemu, console, limits)
+        let mut guest = ProcessGuest::start("QEMU", qemu, console, limits)
             .with_context(|| format!("cannot start QEMU for arm {}", boot.arm))?;
+        guest.set_profile(profile);
         Ok(Box::new(guest))
     }
 }

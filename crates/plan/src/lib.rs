@@ -35,6 +35,8 @@ pub struct Plan {
     pub workloads: Vec<WorkloadPlan>,
     /// How many blocks, and when a difference counts.
     pub design: Design,
+    /// Whether every trial is profiled: `[why]`.
+    pub why: bool,
     /// Keys that the file calls by names of earlier versions.
     pub renamed: Vec<Problem>,
 }
@@ -441,6 +443,7 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
         check_tunings(top, arms, workloads, checks);
     }
     let design = read_design(top.table("design").as_ref());
+    let why = read_why(top, machine.kind);
     top.finish();
     Some(Plan {
         title: title?,
@@ -451,8 +454,31 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
         arms: arms?,
         workloads: workloads?,
         design,
+        why,
         renamed: Vec::new(),
     })
+}
+
+/// Whether there is a table `[why]`; it has no keys yet.
+fn read_why(top: &Fields<'_>, kind: MachineKind) -> bool {
+    let Some(why) = top.table("why") else {
+        return false;
+    };
+    why.finish();
+    if kind == MachineKind::Local {
+        let what = "why on a machine of kind \"local\"";
+        top.wrong("why", what, "remove it: profiles are made by the emulator");
+    }
+    true
+}
+
+/// The plan with `[why]`, so that every trial is profiled; the same text where it has that already.
+pub fn explained(text: &str) -> String {
+    match text.parse::<toml::Table>() {
+        Ok(plan) if !plan.contains_key("why") => format!("{}\n\n[why]\n", text.trim_end()),
+        // What is wrong with it is told where it is read.
+        Ok(_) | Err(_) => text.into(),
+    }
 }
 
 fn required_text(fields: &Fields<'_>, key: &str, example: &str) -> Option<String> {

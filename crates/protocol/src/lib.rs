@@ -5,6 +5,7 @@
 //! parts. The first message of each side names its protocol and build; a mismatch is refused by whoever sees it.
 //! What a guest says means nothing before `session` has checked it.
 
+pub mod code;
 pub mod session;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use code::Code;
 use input::text;
 use plan::Tuning;
 use record::evidence::{Facts, Sample};
@@ -21,7 +23,7 @@ use record::load::Second;
 use record::trial::{JobResult, Phase, VoidReason};
 
 /// Raised whenever a message changes.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 /// Longest message, in bytes.
 pub const LIMIT: u32 = 1 << 20;
@@ -82,6 +84,8 @@ pub enum FromAgent {
     Seconds(Vec<Second>),
     /// Some of the facts.
     Facts(Box<Facts>),
+    /// Some of where code lies, where a profile is made; before the result.
+    Code(Box<Code>),
     /// The job is done. All of the timeline and the facts has been sent before, in parts, and is left out here.
     Done(Box<JobResult>),
     /// The job failed.
@@ -106,6 +110,8 @@ pub struct Job {
     pub seed: u64,
     /// Guest nanoseconds per executed instruction, when the clock counts instructions.
     pub ns_per_instruction: Option<u32>,
+    /// Whether the machine makes a profile, so that the agent tells where code lies.
+    pub is_profiled: bool,
 }
 
 /// The workload's share of a job.

@@ -3,11 +3,12 @@
 //! A guest runs somebody's kernel and somebody's server, so its agent may say anything. What passes has its
 //! figures finite, its lists and texts bounded, its times in order, and came in its turn:
 //! ```text
-//! Hello -> Phase* -> (Phase | Progress | Sample | Seconds | Facts)* -> Done
+//! Hello -> Phase* -> (Phase | Progress | Sample | Seconds | Facts | Code)* -> Done
 //!                    from WarmingUp on
 //! Failed at any time
 //! ```
 
+use crate::code::Code;
 use crate::{FromAgent, Greeting};
 use record::evidence::{Facts, Sample};
 use record::load::Second;
@@ -60,6 +61,7 @@ pub struct Session {
     sampled_ms: i64,
     seconds: Vec<Second>,
     facts: Option<Facts>,
+    code: Code,
 }
 
 impl Session {
@@ -71,6 +73,7 @@ impl Session {
             sampled_ms: i64::MIN,
             seconds: Vec::new(),
             facts: None,
+            code: Code::default(),
         }
     }
 
@@ -84,6 +87,11 @@ impl Session {
             self.stage = Stage::Over;
         }
         heard
+    }
+
+    /// Where the guest has its code, as far as it has told.
+    pub fn code(&self) -> &Code {
+        &self.code
     }
 
     fn take(&mut self, message: FromAgent) -> Result<Word, String> {
@@ -106,6 +114,7 @@ impl Session {
             }
             FromAgent::Seconds(seconds) => self.add_seconds(seconds),
             FromAgent::Facts(facts) => self.add_facts(*facts),
+            FromAgent::Code(code) => self.code.add(*code).map(|()| Word::Part),
             FromAgent::Done(result) => self.complete(result),
             FromAgent::Failed { reason, detail } => self.fail(reason, &detail),
         }
@@ -124,6 +133,7 @@ impl Session {
             FromAgent::Sample(_) => ("sample", loads),
             FromAgent::Seconds(_) => ("seconds", loads),
             FromAgent::Facts(_) => ("facts", loads),
+            FromAgent::Code(_) => ("code", loads),
             FromAgent::Done(_) => ("result", loads),
             FromAgent::Failed { .. } => ("failure", stage < Stage::Over),
         };

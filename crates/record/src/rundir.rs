@@ -8,6 +8,7 @@
 //!   samples.jsonl      the system, second by second (`evidence::Sample`)
 //!   facts.json         what fairness checks compare (`evidence::Facts`)
 //!   console.log        the guest's console
+//!   profile.zst        what it executed (`profiler::format`), of runs that ask why
 //! verdict.json         `verdict::Judgement`
 //! models.json          what other emulated CPUs say (`models::Models`), their runs in models/NAME/
 //! report.html, report.md
@@ -50,6 +51,27 @@ pub struct TrialRecord {
     /// Host time by phase, in the order in which they passed; none in records of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub host_time: Vec<PhaseTime>,
+    /// What became of its profile; none where none was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileNote>,
+}
+
+/// A profile's name in the directory of an attempt.
+pub const PROFILE: &str = "profile.zst";
+
+/// What became of a profile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProfileNote {
+    /// It lies in `PROFILE`.
+    Kept {
+        /// SHA-256 of the file.
+        sha256: String,
+        /// Its instructions, without those of the idle task.
+        busy_instructions: u64,
+    },
+    /// There is none, and why.
+    Missing(String),
 }
 
 /// A run as it lies on disk, for `verdict` and `report`.
@@ -270,6 +292,9 @@ impl RunDir {
                 &serde_json::to_vec_pretty(facts)?,
             )?;
         }
+        if let Some(profile) = &evidence.profile {
+            self.write(&format!("{name}/{PROFILE}"), profile)?;
+        }
         let body = serde_json::to_vec_pretty(record)?;
         self.write(&format!("{name}/trial.json"), &body)?;
         Ok(sha256(&body))
@@ -313,6 +338,8 @@ pub struct Evidence {
     pub samples: Vec<Sample>,
     /// What fairness checks compare.
     pub facts: Option<Facts>,
+    /// `profile.zst`.
+    pub profile: Option<Vec<u8>>,
 }
 
 fn attempt_name(trial: &Trial, attempt: u32) -> String {

@@ -56,6 +56,7 @@ fn job_of(kind: &str, options: &str) -> Job {
         tuning: Tuning::default(),
         seed: 7,
         ns_per_instruction: None,
+        is_profiled: false,
     }
 }
 
@@ -129,6 +130,7 @@ fn samples(told: &[FromAgent]) -> impl Iterator<Item = &Sample> {
         | FromAgent::Progress { .. }
         | FromAgent::Seconds(_)
         | FromAgent::Facts(_)
+        | FromAgent::Code(_)
         | FromAgent::Done(_)
         | FromAgent::Failed { .. } => None,
     })

@@ -36,6 +36,9 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
         let seed = calibration::seed(&out);
         let change = |text: &str| plan::against_itself(text, seed);
         super::read_plan_as(&args.plan, qemu.as_deref(), change)?
+    } else if options.why {
+        let change = |text: &str| Ok(plan::explained(text));
+        super::read_plan_as(&args.plan, qemu.as_deref(), change)?
     } else {
         read_plan(&args.plan, qemu.as_deref())?
     };
@@ -189,6 +192,7 @@ fn default_out(args: &RunArgs) -> PathBuf {
 fn again(args: &RunArgs) -> Vec<String> {
     let mut words = vec![args.plan.display().to_string()];
     words.extend(args.options.a_a.then(|| "--a-a".into()));
+    words.extend(args.options.why.then(|| "--why".into()));
     if let Some(model) = &args.options.models {
         words.push(format!("--models={model}"));
     }

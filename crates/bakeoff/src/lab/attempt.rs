@@ -17,10 +17,12 @@ use input::units::show_duration;
 use machine::clock::Clock;
 use machine::guest::{Boot, Guest, GuestEvent, Machine};
 use plan::{Arm, Plan, WorkloadPlan};
+use profiler::format;
+use profiler::profile::Profile;
 use protocol::session::{Session, Word};
 use protocol::{FromAgent, Greeting, Job, ToAgent, WorkloadJob};
 use record::evidence::{Facts, Sample, Usage};
-use record::rundir::Evidence;
+use record::rundir::{Evidence, ProfileNote, sha256};
 use record::trial::JobResult;
 use record::trial::{HostPhase, Measurement, Outcome, PhaseTime, Trial, Void, VoidReason};
 
@@ -55,6 +57,7 @@ pub(crate) struct Attempted {
     pub(crate) outcome: Outcome,
     pub(crate) evidence: Evidence,
     pub(crate) host_time: Vec<PhaseTime>,
+    pub(crate) profile: Option<ProfileNote>,
 }
 
 impl Attempted {
@@ -67,6 +70,7 @@ impl Attempted {
             outcome,
             evidence: Evidence::default(),
             host_time: Vec::new(),
+            profile: None,
         }
     }
 }
@@ -110,14 +114,23 @@ pub(crate) fn run(
     let Talk {
         samples,
         mut host_time,
+        session,
         ..
     } = talk;
+    let mut profile = None;
     let (outcome, facts) = match end {
         End::Interrupted => return None,
         End::Void(reason, detail) => (void(reason, detail, guest.console(LAST_LINES)), None),
         End::Done(mut done, boot) => {
             host_time.enter(HostPhase::Stopping, bench.clock.now());
+            let written = guest.profiled();
             drop(guest);
+            if bench.machine.is_profiled() {
+                let made = written.and_then(|written| {
+                    bench.machine.profile(&trial.arm, &written, session.code())
+                });
+                profile = Some(made.map_err(|why| format!("{why:#}")));
+            }
             guest_cpu::note(bench.machine, &mut done.facts);
             match guest_cpu::obstacle(bench.machine, &done.facts) {
                 Some(why) => (
@@ -128,11 +141,33 @@ pub(crate) fn run(
             }
         }
     };
+    let (note, profile) = kept(profile);
     Some(Attempted {
         outcome,
-        evidence: Evidence { samples, facts },
+        evidence: Evidence {
+            samples,
+            facts,
+            profile,
+        },
         host_time: host_time.end(bench.clock.now()),
+        profile: note,
     })
+}
+
+/// What is noted of a profile, and its bytes.
+fn kept(profile: Option<Result<Profile, String>>) -> (Option<ProfileNote>, Option<Vec<u8>>) {
+    match profile {
+        None => (None, None),
+        Some(Err(why)) => (Some(ProfileNote::Missing(why)), None),
+        Some(Ok(profile)) => {
+            let bytes = format::write(&profile);
+            let note = ProfileNote::Kept {
+                sha256: sha256(&bytes),
+                busy_instructions: profile.busy_instructions(),
+            };
+            (Some(note), Some(bytes))
+        }
+    }
 }
 
 /// The host's time by phase, as it passes.
@@ -202,6 +237,7 @@ fn job(bench: &Bench<'_>, arm: &Arm, workload: &WorkloadPlan) -> Job {
         workload: WorkloadJob { kind, options },
         seed: bench.plan.design.seed,
         ns_per_instruction: bench.machine.ns_per_instruction(),
+        is_profiled: bench.machine.is_profiled(),
     }
 }
 

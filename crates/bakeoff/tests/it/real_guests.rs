@@ -10,8 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use plan::cpu::{fact_key, misleading_features};
+use profiler::profile::{Kind, Profile};
 use record::journal::Accounting;
-use record::rundir::{self, Run};
+use record::rundir::{self, ProfileNote, Run};
 use record::trial::Outcome;
 use record::verdict::Verdict;
 
@@ -52,10 +53,6 @@ fn can_boot() -> bool {
         skip::skip("program not installed: qemu-system-x86_64");
     }
     can
-}
-
-fn run(dir: &Path) -> Child {
-    run_plan(dir, PLAN)
 }
 
 fn run_plan(dir: &Path, plan: &str) -> Child {
@@ -102,7 +99,8 @@ fn a_real_comparison_survives_being_killed() {
     // Free of symbolic links, as /proc shows it.
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().canonicalize().unwrap();
-    let mut first = run(&dir);
+    let plan = format!("{PLAN}\n[why]\n");
+    let mut first = run_plan(&dir, &plan);
     // An empty cache is filled first, which takes minutes.
     wait_for("the first trial", Duration::from_secs(900), || {
         assert!(
@@ -120,12 +118,13 @@ fn a_real_comparison_survives_being_killed() {
         || guests(&dir) == 0,
     );
 
-    let second = run(&dir).wait_with_output().unwrap();
+    let second = run_plan(&dir, &plan).wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert_eq!(second.status.code(), Some(0), "{said}");
     assert!(said.contains("going on with an interrupted run"), "{said}");
     assert_eq!(guests(&dir), 0);
     check_run(&dir.join("runs/plan"));
+    check_profiles(&dir.join("runs/plan"));
 }
 
 /// A kernel that was built in a tree, and one with modules that zstd packed: made of a Debian kernel's own files.
@@ -227,7 +226,7 @@ fn an_older_qemu_runs_guests_when_it_is_named() {
         let temp = tempfile::tempdir().unwrap();
         fs::write(temp.path().join("plan.toml"), PLAN).unwrap();
         let done = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-            .args(["run", "plan.toml", "--qemu", &path])
+            .args(["run", "plan.toml", "--why", "--qemu", &path])
             .current_dir(temp.path())
             .output()
             .unwrap();
@@ -235,7 +234,88 @@ fn an_older_qemu_runs_guests_when_it_is_named() {
         assert_eq!(done.status.code(), Some(0), "{path}: {said}");
         assert!(said.contains("all the same: emulated cmpxchg16b"), "{said}");
         check_run(&temp.path().join("runs/plan"));
+        check_profiles(&temp.path().join("runs/plan"));
     }
+}
+
+/// Each measured trial has a profile that adds up to the trial's own figure, and knows its way.
+fn check_profiles(dir: &Path) {
+    let run = rundir::load(dir, &workload::check).unwrap();
+    let mut profiles = 0;
+    for attempt in &run.attempts {
+        let Outcome::Measured(measurement) = &attempt.outcome else {
+            continue;
+        };
+        let Some(ProfileNote::Kept {
+            sha256,
+            busy_instructions,
+        }) = &attempt.profile
+        else {
+            panic!("{}: {:?}", attempt.trial, attempt.profile);
+        };
+        let name = match attempt.attempt {
+            1 => format!("{:03}", attempt.trial.number),
+            more => format!("{:03}.{more}", attempt.trial.number),
+        };
+        let bytes = fs::read(dir.join("trials").join(name).join(rundir::PROFILE)).unwrap();
+        assert_eq!(rundir::sha256(&bytes), *sha256);
+        let profile = profiler::format::read(&bytes).unwrap();
+        assert_eq!(profile.busy_instructions(), *busy_instructions);
+        let figures = &measurement.figures;
+        let figure = figures
+            .iter()
+            .find(|figure| figure.spec.name == "instructions");
+        let served = measurement.load.as_ref().unwrap().served() as f64;
+        let counted = *busy_instructions as f64 / served;
+        let ratio = counted / figure.unwrap().value;
+        assert!((ratio - 1.0).abs() < 0.005, "{ratio}");
+        check_profile(&profile);
+        profiles += 1;
+    }
+    assert_eq!(profiles, 4);
+}
+
+fn check_profile(profile: &Profile) {
+    let [window] = profile.windows.as_slice() else {
+        panic!("{} windows", profile.windows.len());
+    };
+    // Per mille would already be a call tree with holes.
+    assert!(
+        window.health.lost * 10_000 < window.instructions / 1000,
+        "{:?}",
+        window.health
+    );
+    let calls = |wanted: &str| {
+        let nodes = profile
+            .nodes
+            .iter()
+            .map(|node| node.name == wanted)
+            .collect::<Vec<_>>();
+        let counts = window
+            .counts
+            .iter()
+            .filter(|count| nodes[count.node as usize]);
+        counts.map(|count| count.calls).sum::<u64>()
+    };
+    assert!(calls("tcp_sendmsg_locked") > 100 && calls("__schedule") > 10);
+    let code = |kind, image: &str| {
+        profile
+            .nodes
+            .iter()
+            .any(|node| node.kind == kind && node.image == image)
+    };
+    assert!(
+        code(Kind::User, "nginx") && code(Kind::User, "libc.so.6") && code(Kind::Module, "veth")
+    );
+    // A path from a task to a function deep below it.
+    let deepest = profile
+        .nodes
+        .iter()
+        .position(|node| node.name == "tcp_v4_rcv")
+        .unwrap();
+    let task = profile.task_of(deepest as u32).unwrap();
+    assert!(!profile.nodes[task as usize].name.is_empty());
+    assert!(window.health.switches > 10 && !window.queued.is_empty() && !window.ran.is_empty());
 }
 
 /// The guests saw the CPU that was asked for.

@@ -339,6 +339,7 @@ fn records_of_trials() {
             server: "nginx".into(),
         })),
         host_time: Vec::new(),
+        profile: None,
     };
     let corpus = Corpus {
         inputs: vec![serde_json::to_vec(&record).unwrap()],

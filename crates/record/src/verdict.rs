@@ -17,6 +17,7 @@ pub mod apart;
 pub mod look;
 pub mod reason;
 pub mod warning;
+pub mod why;
 
 /// Version of `verdict.json`.
 pub const VERSION: u32 = 6;

@@ -22,6 +22,8 @@
 //! cpu_scaling, usl  arms that differ in CPUs alone; the universal scalability law
 //! config_diff       which facts are not the same in all arms
 //! models            whether verdicts stand on another emulated CPU
+//! explain           why an arm differs, from accounts of what trials executed and waited for
+//! mechanism         what a function of a kernel is for
 //! warnings          what a reader must know before the figures
 //! noise_models      simulated machines with a known truth
 //! calibration       how often the rule is right on them
@@ -52,11 +54,13 @@ mod curves;
 mod design;
 mod disturbance;
 pub mod eprocess;
+pub mod explain;
 pub mod fixed_sample;
 mod gates;
 mod headline;
 mod inversion;
 pub mod looks;
+pub mod mechanism;
 pub mod models;
 pub mod noise_models;
 mod outliers;

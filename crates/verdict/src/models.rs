@@ -5,7 +5,7 @@ use record::models::{Finding, ModelRow, Standing};
 use record::verdict::{Comparison, Judgement, Verdict};
 
 /// Share of a difference that may be another on a second model before the verdict is called the model's.
-const MOST_MOVED: f64 = 0.75;
+pub(crate) const MOST_MOVED: f64 = 0.75;
 
 /// The rows of one other model: each primary comparison of the run beside that of the run on the other model.
 /// `model` is what was varied, `dir` the other run's directory.

@@ -49,6 +49,13 @@ impl<'r> Measured<'r> {
         found.map(|(_, (_, measurement))| *measurement).collect()
     }
 
+    /// One arm's measured trials on one workload, by block.
+    pub(crate) fn trials(&self, workload: &str, arm: &str) -> BTreeMap<u32, &'r Trial> {
+        let its = |key: &(&str, u32, &str)| key.0 == workload && key.2 == arm;
+        let found = self.trials.iter().filter(|(key, _)| its(key));
+        found.map(|(key, (trial, _))| (key.1, *trial)).collect()
+    }
+
     /// One arm's values of a metric with their blocks, in block order.
     pub(crate) fn figures(&self, workload: &str, arm: &str, metric: &str) -> Vec<(u32, f64)> {
         let its = |key: &(&str, u32, &str)| key.0 == workload && key.2 == arm;

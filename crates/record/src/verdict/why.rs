@@ -1,0 +1,424 @@
+//! Why an arm differs: what an explanation comes to, as data. Its JSON is this, key by key.
+
+use serde::{Deserialize, Serialize};
+
+use crate::account::WaitState;
+use crate::models::Standing;
+use crate::verdict::Verdict;
+
+/// Version of the JSON.
+pub const VERSION: u32 = 1;
+
+/// One arm against the baseline on one workload, explained. Differences are arm minus baseline, figures are means over `blocks`
+/// blocks, intervals are of each row by itself at `confidence`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Why {
+    /// Version of this format.
+    pub version: u32,
+    /// The workload's id.
+    pub workload: String,
+    /// The arm that others are compared with.
+    pub baseline: String,
+    /// The arm that is explained.
+    pub arm: String,
+    /// The metric whose difference is explained. What the mechanisms sum to is always instructions a request.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// The metric of the baseline and of the arm, in the blocks that are explained.
+    pub figures: [f64; 2],
+    /// The metric's difference.
+    pub difference: f64,
+    /// Lower end of its interval; `None` with too few blocks.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// Of the difference, what the mechanisms do not account for. `None` where the metric is not one of instructions, so
+    /// that there is nothing that they would have to sum to.
+    pub remainder: Option<f64>,
+    /// Instructions a request that the account has, in either arm and their difference.
+    pub account: Side,
+    /// Complete blocks with an account of both arms.
+    pub blocks: u32,
+    /// The fewest blocks of which anything can be named at this error rate.
+    pub least_blocks: u32,
+    /// Chance that anything at all is named where the arms are the same; a fraction.
+    pub error_rate: f64,
+    /// Level of the intervals; a fraction. `None` with too few blocks.
+    pub confidence: Option<f64>,
+    /// Trials that could not be used.
+    pub lost: Vec<LostTrial>,
+    /// Where instructions went, the largest difference first. They sum to `account`.
+    pub mechanisms: Vec<MechanismRow>,
+    /// Functions that one arm alone executed.
+    pub unmatched: Unmatched,
+    /// Who waited, the significant ones first, then the largest difference.
+    pub waits: Vec<WaitRow>,
+    /// What string instructions do to the verdict.
+    pub rep: Rep,
+}
+
+/// A figure of either arm and their difference.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Side {
+    /// The baseline's.
+    pub baseline: f64,
+    /// The arm's.
+    pub arm: f64,
+    /// Arm minus baseline.
+    pub difference: f64,
+}
+
+/// A trial that is missing from an explanation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostTrial {
+    /// Place in the schedule.
+    pub trial: u32,
+    /// Its block.
+    pub block: u32,
+    /// Its arm.
+    pub arm: String,
+    /// Why.
+    pub reason: LostReason,
+}
+
+/// Why a measured trial cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LostReason {
+    /// It has no profile.
+    NoProfile,
+    /// It served no request, or their number is not finite.
+    NoRequests,
+    /// Its call tree is not one, is empty, or counts more REP iterations than instructions.
+    Damaged,
+    /// It has no figure of the metric, or one that is not finite.
+    NoFigure,
+}
+
+/// Why nothing can be explained.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Unexplained {
+    /// The plan has no such workload.
+    NoWorkload {
+        /// The name that was given.
+        workload: String,
+    },
+    /// The plan has no such arm, or it is the baseline itself.
+    NoArm {
+        /// The name that was given.
+        arm: String,
+    },
+    /// No measured trial of the workload has such a metric.
+    NoMetric {
+        /// The name that was given.
+        metric: String,
+        /// Those that there are.
+        known: Vec<String>,
+    },
+    /// No block has usable trials of both arms.
+    NoBlock {
+        /// What was lost.
+        lost: Vec<LostTrial>,
+    },
+}
+
+/// What code is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Mechanism {
+    /// Choosing who runs, waking, switching; pressure stall accounting.
+    #[serde(rename = "scheduler")]
+    Scheduler,
+    /// Network protocols, sockets, packet buffers' way through the stack.
+    #[serde(rename = "TCP/IP")]
+    TcpIp,
+    /// Moving bytes.
+    #[serde(rename = "copying")]
+    Copying,
+    /// Clearing memory.
+    #[serde(rename = "zeroing")]
+    Zeroing,
+    /// Slab, pages, packet buffers.
+    #[serde(rename = "memory allocation")]
+    Allocation,
+    /// Page faults, page tables, mappings, TLB.
+    #[serde(rename = "paging")]
+    Paging,
+    /// Control groups and their accounting of memory.
+    #[serde(rename = "cgroups")]
+    Cgroups,
+    /// Files, directories, page cache, pipes, file systems.
+    #[serde(rename = "VFS")]
+    Vfs,
+    /// Block layer and disks.
+    #[serde(rename = "block I/O")]
+    BlockIo,
+    /// epoll, poll, select.
+    #[serde(rename = "epoll")]
+    Epoll,
+    /// Spin locks, mutexes, semaphores, futexes.
+    #[serde(rename = "locks")]
+    Locks,
+    /// Read-copy-update.
+    #[serde(rename = "RCU")]
+    Rcu,
+    /// Timers, clocks, the tick.
+    #[serde(rename = "timers")]
+    Timers,
+    /// Interrupts, soft interrupts, work queues.
+    #[serde(rename = "interrupts")]
+    Interrupts,
+    /// Entry into and exit from the kernel.
+    #[serde(rename = "entry/exit")]
+    EntryExit,
+    /// Work against speculative execution.
+    #[serde(rename = "mitigations")]
+    Mitigations,
+    /// Security modules, audit, seccomp, credentials.
+    #[serde(rename = "security")]
+    Security,
+    /// Fork, exec, exit, signals.
+    #[serde(rename = "processes")]
+    Processes,
+    /// BPF, probes, trace points, performance counters.
+    #[serde(rename = "tracing")]
+    Tracing,
+    /// Ciphers, hashes, random numbers.
+    #[serde(rename = "crypto")]
+    Crypto,
+    /// Programs and their libraries.
+    #[serde(rename = "user code")]
+    User,
+    /// Whatever is not known.
+    #[serde(rename = "other")]
+    Other,
+}
+
+impl Mechanism {
+    /// The name as people read it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Scheduler => "scheduler",
+            Self::TcpIp => "TCP/IP",
+            Self::Copying => "copying",
+            Self::Zeroing => "zeroing",
+            Self::Allocation => "memory allocation",
+            Self::Paging => "paging",
+            Self::Cgroups => "cgroups",
+            Self::Vfs => "VFS",
+            Self::BlockIo => "block I/O",
+            Self::Epoll => "epoll",
+            Self::Locks => "locks",
+            Self::Rcu => "RCU",
+            Self::Timers => "timers",
+            Self::Interrupts => "interrupts",
+            Self::EntryExit => "entry/exit",
+            Self::Mitigations => "mitigations",
+            Self::Security => "security",
+            Self::Processes => "processes",
+            Self::Tracing => "tracing",
+            Self::Crypto => "crypto",
+            Self::User => "user code",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// One mechanism, in instructions a request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MechanismRow {
+    /// Which.
+    pub name: Mechanism,
+    /// In the baseline.
+    pub baseline: f64,
+    /// In the arm.
+    pub arm: f64,
+    /// Arm minus baseline.
+    pub difference: f64,
+    /// Lower end of its interval; `None` with too few blocks.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// Share of the account's difference; below zero where it goes against it. `None` where mechanisms cancel each other so
+    /// far that shares say nothing.
+    pub share: Option<f64>,
+    /// Whether it is more than chance, at the explanation's error rate over all rows.
+    pub significant: bool,
+    /// p-value, adjusted for all mechanisms and waits; `None` where the row is too small to be tested.
+    pub p_value: Option<f64>,
+    /// How often what it is there for happened.
+    pub event: Option<EventCount>,
+    /// Significant functions of a significant mechanism, the largest difference first.
+    pub functions: Vec<FunctionRow>,
+}
+
+/// How often something happened, per request.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct EventCount {
+    /// What.
+    pub kind: EventKind,
+    /// In the baseline and in the arm.
+    pub per_request: [f64; 2],
+}
+
+/// What a mechanism is there for, where one function is called once for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EventKind {
+    /// A switch from one task to another.
+    ContextSwitch,
+    /// A system call.
+    SystemCall,
+    /// A call of `epoll_wait`.
+    EpollWait,
+    /// An interrupt of the timer.
+    TimerInterrupt,
+    /// A page fault.
+    PageFault,
+}
+
+/// One function, in instructions a request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FunctionRow {
+    /// Its name without what compilers append; `BINARY: NAME` in programs.
+    pub name: String,
+    /// Whether it is in both arms.
+    pub presence: Presence,
+    /// Calls a request, in the baseline and in the arm; 0 in programs.
+    pub calls: [f64; 2],
+    /// Instructions a call, likewise; `None` where it was not called.
+    pub cost_per_call: [Option<f64>; 2],
+    /// Difference in instructions a request.
+    pub difference: f64,
+    /// Of it, what other numbers of calls make at the mean cost of both arms. `None` where calls are not counted.
+    pub by_calls: Option<f64>,
+    /// Of it, what another cost of a call makes at the mean number of both. The two sum to `difference`.
+    pub by_cost: Option<f64>,
+}
+
+/// In which arms there is a function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Presence {
+    /// In both.
+    Both,
+    /// In the baseline alone: removed, renamed or inlined elsewhere.
+    Vanished,
+    /// In the arm alone.
+    New,
+    /// In both under different names, because calls and cost agree; `FunctionRow::name` is the arm's.
+    Renamed {
+        /// Its name in the baseline.
+        from: String,
+    },
+}
+
+/// Functions that one arm alone executed. Nothing is claimed of them: compilers inline and rename.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Unmatched {
+    /// In the baseline alone, the costliest first; at most `MOST_NAMED`.
+    pub vanished: Vec<LoneFunction>,
+    /// How many those are.
+    pub vanished_count: u32,
+    /// In the arm alone, likewise.
+    pub new: Vec<LoneFunction>,
+    /// How many those are.
+    pub new_count: u32,
+    /// Pairs taken for one function under two names: baseline's, arm's; at most `MOST_NAMED`.
+    pub renamed: Vec<[String; 2]>,
+    /// How many those are.
+    pub renamed_count: u32,
+}
+
+impl Unmatched {
+    /// So many functions are named of each kind.
+    pub const MOST_NAMED: usize = 20;
+}
+
+/// A function of one arm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoneFunction {
+    /// Its name.
+    pub name: String,
+    /// What it counts for.
+    pub mechanism: Mechanism,
+    /// Instructions a request.
+    pub instructions: f64,
+}
+
+/// How waits are summed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WaitView {
+    /// All waits, in nanoseconds a request.
+    Mean,
+    /// The longest hundredth of a task's waits, in nanoseconds a wait.
+    Slowest,
+}
+
+/// Waits of one kind of task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WaitRow {
+    /// The tasks' name.
+    pub task: String,
+    /// What they waited for.
+    pub state: WaitState,
+    /// How the waits are summed.
+    pub view: WaitView,
+    /// In the baseline.
+    pub baseline_ns: f64,
+    /// In the arm.
+    pub arm_ns: f64,
+    /// Arm minus baseline.
+    pub difference_ns: f64,
+    /// Lower end of its interval; `None` with too few blocks.
+    pub low_ns: Option<f64>,
+    /// Upper end.
+    pub high_ns: Option<f64>,
+    /// Whether it is more than chance, at the explanation's error rate over all rows.
+    pub significant: bool,
+    /// p-value, adjusted for all mechanisms and waits; `None` where the row is too small to be tested.
+    pub p_value: Option<f64>,
+    /// Significant causes of a significant row, the largest difference first.
+    pub causes: Vec<WaitCauseRow>,
+}
+
+/// What waits of one row are due to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WaitCauseRow {
+    /// The task that ran meanwhile, or the call path in which a task blocked.
+    pub name: String,
+    /// In the baseline, in the row's unit.
+    pub baseline_ns: f64,
+    /// In the arm.
+    pub arm_ns: f64,
+    /// Arm minus baseline.
+    pub difference_ns: f64,
+}
+
+/// What iterations of string instructions do to the verdict.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rep {
+    /// Their share of all instructions, in the baseline and in the arm.
+    pub share: [f64; 2],
+    /// The primary metric, if an iteration cost less. Empty where it cannot be worked out from instructions.
+    pub costs: Vec<RepCost>,
+    /// Whether the verdict stands; `None` where `costs` is empty.
+    pub standing: Option<Standing>,
+}
+
+/// The primary metric at one cost of an iteration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RepCost {
+    /// Cost of an iteration in instructions: 1 is what the clock takes.
+    pub cost: f64,
+    /// What would be said.
+    pub verdict: Verdict,
+    /// Arm over baseline.
+    pub ratio: Option<f64>,
+    /// Lower end of its interval.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+}

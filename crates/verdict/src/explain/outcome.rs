@@ -1,0 +1,266 @@
+//! What was found, as the rows that a reader sees.
+
+use std::cmp::Reverse;
+
+use record::account::WaitState;
+use record::verdict::why::{
+    EventCount, EventKind, FunctionRow, LoneFunction, Mechanism, MechanismRow, Presence, Side,
+    Unmatched, WaitCauseRow, WaitRow,
+};
+
+use super::rep::RepBlock;
+use super::table::Row;
+use super::tested::{Named, Test};
+use super::waits;
+
+/// Shares are told where the difference is no less than this share of what mechanisms differ by, signs apart.
+const LEAST_NET: f64 = 0.5;
+
+/// Both arms and their difference.
+pub(super) fn side([baseline, arm]: [f64; 2]) -> Side {
+    Side {
+        baseline,
+        arm,
+        difference: arm - baseline,
+    }
+}
+
+/// Instructions of some rows, of the baseline and of the arm.
+pub(super) fn sum<'r>(rows: impl IntoIterator<Item = &'r Row>) -> [f64; 2] {
+    rows.into_iter().fold([0.0; 2], |[baseline, arm], row| {
+        let [before, after] = row.means();
+        [baseline + before.instructions, arm + after.instructions]
+    })
+}
+
+/// One row for each mechanism, the largest difference first.
+pub(super) fn mechanisms(rows: &[Row], named: &Named, test: &Test) -> Vec<MechanismRow> {
+    let whole = side(sum(rows)).difference;
+    let mut found: Vec<MechanismRow> = Vec::new();
+    for (mechanism, p_value) in &named.mechanisms {
+        let its = || {
+            rows.iter()
+                .zip(&named.functions)
+                .filter(|(row, _)| row.mechanism == *mechanism)
+        };
+        let totals = side(sum(its().map(|(row, _)| row)));
+        let mut differences = vec![0.0; rows[0].blocks.len()];
+        for (row, _) in its() {
+            let each = differences.iter_mut().zip(row.differences());
+            each.for_each(|(sum, one)| *sum += one);
+        }
+        let (low, high) = test.interval(&differences);
+        let sure = its().filter(|(_, is_named)| **is_named);
+        let mut functions: Vec<FunctionRow> = sure.map(|(row, _)| function(row)).collect();
+        functions.sort_by(|one, other| other.difference.abs().total_cmp(&one.difference.abs()));
+        found.push(MechanismRow {
+            name: *mechanism,
+            baseline: totals.baseline,
+            arm: totals.arm,
+            difference: totals.difference,
+            low,
+            high,
+            share: None,
+            significant: test.is_significant(*p_value),
+            p_value: *p_value,
+            event: event(*mechanism, its().map(|(row, _)| row)),
+            functions,
+        });
+    }
+    let gross: f64 = found.iter().map(|row| row.difference.abs()).sum();
+    if whole != 0.0 && LEAST_NET * gross <= whole.abs() {
+        for row in &mut found {
+            row.share = Some(row.difference / whole);
+        }
+    }
+    found.sort_by(|one, other| other.difference.abs().total_cmp(&one.difference.abs()));
+    found
+}
+
+fn function(row: &Row) -> FunctionRow {
+    let means = row.means();
+    let calls = means.map(|counts| counts.calls);
+    let cost_per_call =
+        means.map(|counts| (counts.calls > 0.0).then(|| counts.instructions / counts.calls));
+    let difference = means[1].instructions - means[0].instructions;
+    let parts = match cost_per_call {
+        [Some(before), Some(after)] => {
+            let by_calls = (calls[1] - calls[0]) * f64::midpoint(before, after);
+            Some((by_calls, difference - by_calls))
+        }
+        // A function that is new or gone differs by its calls alone.
+        [Some(_), None] | [None, Some(_)] if row.is_only_in(0) || row.is_only_in(1) => {
+            Some((difference, 0.0))
+        }
+        [_, _] => None,
+    };
+    let presence = match &row.from {
+        Some(from) => Presence::Renamed { from: from.clone() },
+        None if row.is_only_in(0) => Presence::Vanished,
+        None if row.is_only_in(1) => Presence::New,
+        None => Presence::Both,
+    };
+    FunctionRow {
+        name: row.name.clone(),
+        presence,
+        calls,
+        cost_per_call,
+        difference,
+        by_calls: parts.map(|(by_calls, _)| by_calls),
+        by_cost: parts.map(|(_, by_cost)| by_cost),
+    }
+}
+
+/// What a mechanism is there for, and functions that are called once for each; the first that both arms have is counted.
+const EVENTS: [(Mechanism, EventKind, &[&str]); 5] = [
+    (
+        Mechanism::Scheduler,
+        EventKind::ContextSwitch,
+        &["finish_task_switch", "__switch_to", "__switch_to_asm"],
+    ),
+    (
+        Mechanism::EntryExit,
+        EventKind::SystemCall,
+        &["do_syscall_64"],
+    ),
+    (
+        Mechanism::Epoll,
+        EventKind::EpollWait,
+        &["do_epoll_wait", "ep_poll"],
+    ),
+    (
+        Mechanism::Interrupts,
+        EventKind::TimerInterrupt,
+        &[
+            "__sysvec_apic_timer_interrupt",
+            "sysvec_apic_timer_interrupt",
+        ],
+    ),
+    (
+        Mechanism::Paging,
+        EventKind::PageFault,
+        &["exc_page_fault", "do_user_addr_fault", "handle_mm_fault"],
+    ),
+];
+
+fn event<'r>(mechanism: Mechanism, rows: impl Iterator<Item = &'r Row>) -> Option<EventCount> {
+    let (_, kind, functions) = EVENTS.iter().find(|event| event.0 == mechanism)?;
+    let rows: Vec<&Row> = rows.collect();
+    let calls = |name: &&str| {
+        let row = rows.iter().find(|row| row.name == **name)?;
+        let calls = row.means().map(|counts| counts.calls);
+        calls.iter().all(|calls| *calls > 0.0).then_some(calls)
+    };
+    let per_request = functions.iter().find_map(calls)?;
+    Some(EventCount {
+        kind: *kind,
+        per_request,
+    })
+}
+
+/// What one arm alone executed, and what was taken for one function under two names.
+pub(super) fn unmatched(rows: &[Row]) -> Unmatched {
+    let only = |side: usize| -> Vec<LoneFunction> {
+        let its = rows
+            .iter()
+            .filter(|row| row.from.is_none() && row.is_only_in(side));
+        let mut found: Vec<LoneFunction> = its
+            .map(|row| LoneFunction {
+                name: row.name.clone(),
+                mechanism: row.mechanism,
+                instructions: row.means()[side].instructions,
+            })
+            .collect();
+        found.sort_by(|one, other| other.instructions.total_cmp(&one.instructions));
+        found
+    };
+    let (mut vanished, mut new) = (only(0), only(1));
+    let mut joined: Vec<&Row> = rows.iter().filter(|row| row.from.is_some()).collect();
+    joined.sort_by_key(|row| Reverse(row.means()[1].instructions as u64));
+    let pair = |row: &&Row| Some([row.from.clone()?, row.name.clone()]);
+    let (vanished_count, new_count) = (vanished.len() as u32, new.len() as u32);
+    vanished.truncate(Unmatched::MOST_NAMED);
+    new.truncate(Unmatched::MOST_NAMED);
+    Unmatched {
+        vanished,
+        vanished_count,
+        new,
+        new_count,
+        renamed: joined
+            .iter()
+            .take(Unmatched::MOST_NAMED)
+            .filter_map(pair)
+            .collect(),
+        renamed_count: joined.len() as u32,
+    }
+}
+
+/// Rows of waits that are large enough to be tested; all others are left out.
+pub(super) fn wait_rows(waits: &[waits::Row], named: &Named, test: &Test) -> Vec<WaitRow> {
+    let mut found = Vec::new();
+    for ((row, p_value), sure) in waits.iter().zip(&named.waits).zip(&named.causes) {
+        if p_value.is_none() {
+            continue;
+        }
+        let [baseline_ns, arm_ns] = waits::means(&row.blocks);
+        let (low_ns, high_ns) = test.interval(&waits::differences(&row.blocks));
+        let causes = row
+            .causes
+            .iter()
+            .zip(sure)
+            .filter(|(_, is_named)| **is_named);
+        let mut causes: Vec<WaitCauseRow> = causes.map(|(cause, _)| wait_cause(cause)).collect();
+        causes.sort_by(|one, other| {
+            other
+                .difference_ns
+                .abs()
+                .total_cmp(&one.difference_ns.abs())
+        });
+        found.push(WaitRow {
+            task: row.key.task.clone(),
+            state: row.key.state,
+            view: row.key.view,
+            baseline_ns,
+            arm_ns,
+            difference_ns: arm_ns - baseline_ns,
+            low_ns,
+            high_ns,
+            significant: test.is_significant(*p_value),
+            p_value: *p_value,
+            causes,
+        });
+    }
+    // Tasks are blocked most of the time because nobody asks anything of them: what waits for the CPU goes first.
+    let is_blocked = |row: &WaitRow| row.state == WaitState::Blocked;
+    found.sort_by(|one, other| {
+        let size = other
+            .difference_ns
+            .abs()
+            .total_cmp(&one.difference_ns.abs());
+        (Reverse(one.significant), is_blocked(one), one.view)
+            .cmp(&(Reverse(other.significant), is_blocked(other), other.view))
+            .then(size)
+    });
+    found
+}
+
+fn wait_cause(cause: &waits::Cause) -> WaitCauseRow {
+    let [baseline_ns, arm_ns] = waits::means(&cause.blocks);
+    WaitCauseRow {
+        name: cause.name.clone(),
+        baseline_ns,
+        arm_ns,
+        difference_ns: arm_ns - baseline_ns,
+    }
+}
+
+/// Share of iterations among instructions, of the baseline and of the arm.
+pub(super) fn rep_shares(blocks: &[RepBlock]) -> [f64; 2] {
+    [0, 1].map(|side| {
+        let total =
+            |of: fn(&RepBlock) -> [f64; 2]| blocks.iter().map(|block| of(block)[side]).sum::<f64>();
+        let instructions = total(|block| block.instructions);
+        let share = total(|block| block.iterations) / instructions;
+        if share.is_finite() { share } else { 0.0 }
+    })
+}

@@ -33,7 +33,8 @@ pub enum Command {
         bakeoff compare 6.1 ./linux -- ./my-benchmark --threads 4\n  \
         bakeoff compare --sysctl net.core.somaxconn=128,4096\n  \
         bakeoff compare --kernel 6.1 --cmdline '' mitigations=off -w threads\n\n\
-        The plan is put beside the run directory, runs/compare-6.1-7.2.toml: edit it and go on with bakeoff run.")]
+        The plan is put beside the run directory, runs/compare-6.1-7.2.toml. The same command goes on with\n\
+        its run; to ask more, edit a copy of the plan and take bakeoff run.")]
     Compare(Box<compare::CompareArgs>),
     /// List workloads, or write a commented plan for one
     #[command(after_help = "Examples:\n  bakeoff new\n  bakeoff new web-static --out plan.toml")]

@@ -41,6 +41,15 @@ pub fn cut(text: &str, limit_bytes: usize) -> &str {
     &text[..end]
 }
 
+/// The text as one word of a shell's command line: in quotes where a shell would read it otherwise.
+pub fn shell_word(text: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "/._-+:=@,%".contains(letter);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.into();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 /// Characters that turn the direction of writing, so that a text shows other than it reads.
 fn turns(letter: char) -> bool {
     matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -108,6 +117,19 @@ pub fn is_release(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shell_reads_a_word_as_it_was() {
+        for (text, want) in [
+            ("runs/compare-6.1.toml", "runs/compare-6.1.toml"),
+            ("my runs/one", "'my runs/one'"),
+            ("it's", r"'it'\''s'"),
+            ("~/runs", "'~/runs'"),
+            ("", "''"),
+        ] {
+            assert_eq!(shell_word(text), want);
+        }
+    }
 
     #[test]
     fn escapes_go_and_words_stay() {

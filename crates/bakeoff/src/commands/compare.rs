@@ -4,7 +4,7 @@
 //! what was typed -> arms (kernels, values of a sysctl, command lines) + workloads (kinds, a program)
 //!                -> plan as text, checked as any plan -> written beside the run directory -> run
 //! ```
-//! What is run is that plan and nothing else, so that to go on means to edit it.
+//! What is run is that plan and nothing else, so that to ask more means to edit a copy of it.
 
 mod arms;
 mod program;
@@ -18,7 +18,7 @@ use machine::local;
 use serde_json::json;
 
 use super::new::{create, packages_of, recipe, workload};
-use super::run::run;
+use super::run::{again, run};
 use super::{End, at_work, check_plan, print_json};
 use crate::cli::RunArgs;
 use crate::cli::compare::{CompareArgs, ERROR_RATE};
@@ -45,7 +45,8 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
     };
     let text = plan_text::write(&PlanText {
         head: vec![
-            "Written by bakeoff compare. To ask more, edit it (docs/plan.md has every key) and go on with bakeoff run.".into(),
+            "Written by bakeoff compare. To ask more, edit it before it runs, later a copy of it (docs/plan.md has every key),".into(),
+            "and take bakeoff run.".into(),
         ],
         title: format!("{}: {}", kinds(&workloads), arms.question),
         design: DesignText {
@@ -68,29 +69,28 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
         return tell_plan(&path, &text, json);
     }
     write(&path, &text)?;
+    if args.plan_only && json {
+        return tell_plan(&path, &text, json);
+    }
+    let run_args = RunArgs {
+        plan: path,
+        options: args.run.clone(),
+    };
+    let (plan, again) = (run_args.plan.display(), again(&run_args));
     if args.plan_only {
-        if json {
-            return tell_plan(&path, &text, json);
-        }
         say(
-            &format!("plan: {0} (run it: bakeoff run {0})", path.display()),
+            &format!("plan: {plan} (edit it as you like, then: {again})"),
             json,
         );
         return Ok(End::Done);
     }
-    let shown = path.display();
     say(
-        &format!("plan: {shown} (to ask more, edit it and run it: bakeoff run {shown})"),
+        &format!(
+            "plan: {plan} (the same again or after an interruption: {again}; to ask more, edit a copy of it)"
+        ),
         json,
     );
-    let options = args.run.clone();
-    run(
-        &RunArgs {
-            plan: path,
-            options,
-        },
-        json,
-    )
+    run(&run_args, json)
 }
 
 /// For people; standard output is the machine's under `--json`, and the plan's where it is only printed.
@@ -186,9 +186,12 @@ fn place(args: &CompareArgs, label: &str, text: &str) -> Result<PathBuf> {
             return Ok(path);
         }
         bail!(
-            "another plan is there: {0} (name another --out, or run that one: bakeoff run {0} --out {1})",
+            "another plan is there: {0} (name another --out, or run that one: {1})",
             path.display(),
-            out.display()
+            again(&RunArgs {
+                plan: path.clone(),
+                options: args.run.clone(),
+            })
         );
     }
     let name = |number: u32| match number {

@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use input::text::shell_word;
 use plan::fields::{Fields, Page};
 use protocol::WorkloadJob;
 use serde_json::json;
@@ -36,8 +37,9 @@ pub(super) fn new(args: &NewArgs, cli: &Cli) -> Result<End> {
         Some(file) => {
             create(file, &text)?;
             out::line(&format!(
-                "plan: {0} (edit it, then bakeoff check {0} and bakeoff run {0})",
-                file.display()
+                "plan: {0} (edit it, then bakeoff check {1} and bakeoff run {1})",
+                file.display(),
+                shell_word(&file.to_string_lossy())
             ));
         }
     }

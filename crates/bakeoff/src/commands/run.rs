@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
 use input::file;
+use input::text::shell_word;
 use machine::clock::HostClock;
 use plan::{MachineKind, Plan};
 use record::rundir::{self, Run, RunDir};
@@ -86,10 +87,7 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     let (run, judgement) = tell(&dir, args, json)?;
     match finish {
         Finish::Complete => end(&run, &judgement, args),
-        Finish::Interrupted => bail!(
-            "interrupted; nothing is lost: go on with bakeoff run {}",
-            again(args).join(" ")
-        ),
+        Finish::Interrupted => bail!("interrupted; nothing is lost: go on with {}", again(args)),
     }
 }
 
@@ -189,17 +187,27 @@ fn default_out(args: &RunArgs) -> PathBuf {
     Path::new("runs").join(name)
 }
 
-fn again(args: &RunArgs) -> Vec<String> {
-    let mut words = vec![args.plan.display().to_string()];
-    words.extend(args.options.a_a.then(|| "--a-a".into()));
-    words.extend(args.options.why.then(|| "--why".into()));
-    if let Some(model) = &args.options.models {
-        words.push(format!("--models={model}"));
+/// The command that begins this run or goes on with it, for a shell.
+pub(super) fn again(args: &RunArgs) -> String {
+    let options = &args.options;
+    let word = |path: &Path| shell_word(&path.to_string_lossy());
+    let mut words = vec!["bakeoff run".into(), word(&args.plan)];
+    words.extend(options.a_a.then(|| "--a-a".into()));
+    words.extend(options.why.then(|| "--why".into()));
+    if let Some(model) = &options.models {
+        words.push(shell_word(&format!("--models={model}")));
     }
-    if let Some(out) = &args.options.out {
-        words.extend(["--out".into(), out.display().to_string()]);
+    if let Some(path) = options
+        .emulator
+        .named()
+        .filter(|_| options.emulator.is_typed())
+    {
+        words.extend(["--qemu".into(), word(&path)]);
     }
-    words
+    if let Some(out) = &options.out {
+        words.extend(["--out".into(), word(out)]);
+    }
+    words.join(" ")
 }
 
 /// A run directory belongs to one plan; the first line that differs says what changed.

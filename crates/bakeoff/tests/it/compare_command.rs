@@ -149,7 +149,8 @@ fn a_plan_that_is_only_printed_is_written_nowhere() {
     );
     assert!(!dir.path().join("runs").exists());
     expect![[r##"
-        # Written by bakeoff compare. To ask more, edit it (docs/plan.md has every key) and go on with bakeoff run.
+        # Written by bakeoff compare. To ask more, edit it before it runs, later a copy of it (docs/plan.md has every key),
+        # and take bakeoff run.
         title = "web-static, smb: 7.2 against 6.1"
         baseline = "6.1"            # the arm that the others are compared with
 
@@ -232,6 +233,28 @@ fn a_plan_never_takes_the_place_of_another() {
     expect![[r#"
         bakeoff: another plan is there: runs/mine.toml (name another --out, or run that one: bakeoff run runs/mine.toml --out runs/mine)
     "#]].assert_eq(&told);
+}
+
+#[test]
+fn the_command_that_is_told_is_the_whole_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let told = |more: &[&str]| {
+        let words = [&["compare", TWO[0], TWO[1]], more].concat();
+        said(&bakeoff(dir.path(), &words).stdout, dir.path())
+    };
+    expect![[r#"
+        plan: my runs/first.toml (edit it as you like, then: bakeoff run 'my runs/first.toml' --out 'my runs/first')
+    "#]]
+    .assert_eq(&told(&["--plan-only", "--out", "my runs/first"]));
+    expect![[r#"
+        plan: runs/compare-6.1-7.2.toml (edit it as you like, then: bakeoff run runs/compare-6.1-7.2.toml --a-a)
+    "#]]
+    .assert_eq(&told(&["--plan-only", "--a-a"]));
+    // An emulator that is none ends it before anything is fetched.
+    expect![[r#"
+        plan: runs/mine.toml (the same again or after an interruption: bakeoff run runs/mine.toml --qemu ./none --out runs/mine; to ask more, edit a copy of it)
+    "#]]
+    .assert_eq(&told(&["--out", "runs/mine", "--qemu", "./none"]));
 }
 
 #[test]

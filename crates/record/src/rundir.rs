@@ -385,6 +385,19 @@ pub fn is_run(dir: &Path) -> bool {
         .any(|file| dir.join(file).is_file())
 }
 
+/// Whether a directory holds a plan and no figures yet: no journal, or an empty one, and no trial.
+#[must_use]
+pub fn is_not_begun(dir: &Path) -> bool {
+    let length = fs::metadata(dir.join("journal.jsonl")).map(|about| about.len());
+    let has_no_journal = match length {
+        Ok(bytes) => bytes == 0,
+        Err(why) => why.kind() == ErrorKind::NotFound,
+    };
+    let trials = fs::read_dir(dir.join("trials"));
+    let has_no_trial = trials.map_or(true, |mut trials| trials.next().is_none());
+    has_no_journal && has_no_trial && dir.join("plan.toml").is_file()
+}
+
 /// Loads a run; it need not be finished. Nothing is changed.
 pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
     let plan_path = path.join("plan.toml");

@@ -23,7 +23,7 @@ const VERSION: u32 = 1;
 struct Listed {
     dir: PathBuf,
     state: State,
-    /// `None` where it is damaged.
+    /// `None` where it is damaged, or has not begun.
     run: Option<Summary>,
     /// What is wrong with it; `None` where nothing is.
     damage: Option<String>,
@@ -41,6 +41,8 @@ enum State {
     Running,
     /// It is not over, and can be gone on with.
     Interrupted,
+    /// It has a plan and nothing else.
+    NotBegun,
     /// It cannot be read.
     Damaged,
 }
@@ -52,6 +54,7 @@ impl State {
             Self::Undecided => "undecided",
             Self::Running => "running",
             Self::Interrupted => "interrupted",
+            Self::NotBegun => "not begun",
             Self::Damaged => "damaged",
         }
     }
@@ -128,6 +131,19 @@ fn directories(dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn of_dir(dir: &Path) -> Listed {
+    if rundir::is_not_begun(dir) {
+        let state = if is_running(dir) {
+            State::Running
+        } else {
+            State::NotBegun
+        };
+        return Listed {
+            dir: dir.into(),
+            state,
+            run: None,
+            damage: None,
+        };
+    }
     match rundir::load(dir, &workload::check) {
         Ok(run) => {
             let judgement = verdict::judge(&run);
@@ -205,8 +221,9 @@ fn line(headline: &Headline, judgement: &Judgement) -> Line {
 fn lines(listed: &Listed) -> Vec<(String, &'static str)> {
     let (dir, state) = (listed.dir.display(), listed.state.word());
     let Some(run) = &listed.run else {
-        let damage = listed.damage.clone().unwrap_or_default();
-        return vec![(format!("{dir}  {state}"), ""), (damage, "    ")];
+        let mut lines = vec![(format!("{dir}  {state}"), "")];
+        lines.extend(listed.damage.clone().map(|damage| (damage, "    ")));
+        return lines;
     };
     // Minutes are enough, and the time zone is always the same.
     let begun = run.begun.get(..16).unwrap_or(&run.begun).replace('T', " ");

@@ -297,6 +297,13 @@ fn runs_are_listed_with_their_verdicts_and_damaged_ones_are_named() {
     world(1.0).run(&at("torn"), |_| false).unwrap();
     fs::write(at("torn").join("journal.jsonl"), "{}\n{}\n").unwrap();
     fs::create_dir(at("no-run")).unwrap();
+    let plan = fs::read(at("better").join("plan.toml")).unwrap();
+    for name in ["planned", "planned-empty", "robbed"] {
+        fs::create_dir_all(at(name).join("trials")).unwrap();
+        fs::write(at(name).join("plan.toml"), &plan).unwrap();
+    }
+    fs::write(at("planned-empty").join("journal.jsonl"), "").unwrap();
+    fs::create_dir(at("robbed").join("trials/001")).unwrap();
     let output = bakeoff(dir.path(), &["list", "--json"]);
     assert_eq!(output.status.code(), Some(0));
     let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -311,6 +318,9 @@ fn runs_are_listed_with_their_verdicts_and_damaged_ones_are_named() {
         "runs/better" "complete" "new" "better"
         "runs/open" "undecided" "new" "undecided"
         "runs/panics" "complete" "new" "failed"
+        "runs/planned" "not-begun" null null
+        "runs/planned-empty" "not-begun" null null
+        "runs/robbed" "damaged" null null
         "runs/stopped" "interrupted" "new" "undecided"
         "runs/torn" "damaged" null null
     "#]]
@@ -319,6 +329,7 @@ fn runs_are_listed_with_their_verdicts_and_damaged_ones_are_named() {
     assert_eq!(output.status.code(), Some(0));
     let text = said(&output.stdout, dir.path());
     assert!(text.contains("new better +10."), "{text}");
+    assert!(text.contains("runs/planned  not begun\n"), "{text}");
     let output = bakeoff(dir.path(), &["list", "nowhere"]);
     assert_eq!(output.status.code(), Some(2));
     expect![[r#"

@@ -32,7 +32,8 @@ pub struct CompareArgs {
     /// The kernel of --sysctl and --cmdline
     #[arg(long, value_name = "KERNEL", conflicts_with = "kernels", help_heading = QUESTION)]
     pub kernel: Option<String>,
-    /// A file that PROGRAM needs beside it; words of PROGRAM with a slash that name files are found without
+    /// A file that PROGRAM needs beside it; words of PROGRAM with a slash that name files are found
+    /// without, but for the system's (/proc, /etc, /usr, ...)
     #[arg(long = "file", value_name = "PATH", requires = "program", help_heading = QUESTION)]
     pub files: Vec<PathBuf>,
 

@@ -1,7 +1,7 @@
 //! The program of `compare`: what it needs, and how it gets to where it runs.
 //!
 //! Words with a slash that name files are files of the user's own: they are put beside the program, in the directory that
-//! it runs in, and the words then name them there. A bare name is a program of the image, or of this host. A program that
+//! it runs in, and the words then name them there. What lies below /proc, /etc, /usr and the like is the guest's. A bare name is a program of the image, or of this host. A program that
 //! is linked against libraries which a minimal Debian system lacks takes this host's along.
 
 use std::collections::BTreeSet;
@@ -54,11 +54,19 @@ const SYSTEM_LIBRARIES: [&str; 13] = [
     "libanl.so",
 ];
 
+/// Where files are the system's, in a guest the guest's.
+const SYSTEM_PLACES: [&str; 13] = [
+    "/proc", "/sys", "/dev", "/etc", "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin",
+    "/sbin", "/run", "/var",
+];
+
 /// What has been gathered for a program.
 #[derive(Debug, Default)]
 struct Payload {
     files: Vec<PathBuf>,
     packages: Vec<String>,
+    /// Those of `files` that the user named, as he wrote them; without the program.
+    named: Vec<String>,
     /// Whether libraries are among the files.
     has_libraries: bool,
     suite: Option<String>,
@@ -70,7 +78,7 @@ pub(super) fn read(words: &[String], extra: &[PathBuf], is_local: bool) -> Resul
     let (first, arguments) = words.split_first().context("a program without a name")?;
     let mut payload = Payload::default();
     for path in extra {
-        payload.bring(path)?;
+        payload.bring_named(path)?;
     }
     let name = Path::new(first).file_name().unwrap_or_default();
     let name = name.to_string_lossy().into_owned();
@@ -92,6 +100,10 @@ pub(super) fn read(words: &[String], extra: &[PathBuf], is_local: bool) -> Resul
     }];
     for word in arguments {
         command.push(payload.settle(word)?);
+    }
+    if !payload.named.is_empty() {
+        let files = payload.named.join(", ");
+        payload.remarks.push(format!("{first} takes {files} along"));
     }
     if payload.has_libraries {
         command.splice(0..0, ["env".into(), "LD_LIBRARY_PATH={dir}".into()]);
@@ -139,24 +151,42 @@ impl Payload {
         Ok(())
     }
 
-    /// An argument; where it names a file by a path, also behind an equals sign, the file comes along.
+    fn bring_named(&mut self, path: &Path) -> Result<()> {
+        self.bring(path)?;
+        let shown = path.display().to_string();
+        if !self.named.contains(&shown) {
+            self.named.push(shown);
+        }
+        Ok(())
+    }
+
+    /// Whether a file is the user's own: not the system's, or brought by name.
+    fn is_own(&self, path: &Path) -> bool {
+        let is_system = SYSTEM_PLACES.iter().any(|place| path.starts_with(place));
+        !is_system || self.files.iter().any(|file| file == path)
+    }
+
+    /// An argument; where it names a file of the user's own by a path, also behind an equals sign, the file comes along.
     fn settle(&mut self, word: &str) -> Result<String> {
         let (option, path) = match word.split_once('=') {
             Some((option, path)) if word.starts_with('-') => (format!("{option}="), path),
             _ => (String::new(), word),
         };
-        if !path.contains('/') || !Path::new(path).is_file() {
+        let is_path = path.contains('/');
+        let path = Path::new(path);
+        if !is_path || !self.is_own(path) || !path.is_file() {
             return Ok(word.into());
         }
-        self.bring(Path::new(path))?;
-        let name = Path::new(path).file_name().unwrap_or_default();
+        self.bring_named(path)?;
+        let name = path.file_name().unwrap_or_default();
         Ok(format!("{option}{{dir}}/{}", name.to_string_lossy()))
     }
 
     /// What a program of the user's own needs in an image: its interpreter, or its libraries.
     fn bring_what_it_needs(&mut self, program: &Path) -> Result<()> {
         match Kind::of(program)? {
-            Kind::Script(interpreter) => self.find_package(&interpreter, "interpreter"),
+            Kind::Script(Interpreter::OnPath(name)) => self.find_package(&name, "interpreter"),
+            Kind::Script(Interpreter::At(path)) => self.find_interpreter(&path, program),
             Kind::Dynamic => self.bring_libraries(program),
             Kind::Other => Ok(()),
         }
@@ -201,15 +231,44 @@ impl Payload {
 
     /// The Debian package of a program that an image must have; none for what every image has.
     fn find_package(&mut self, name: &str, what: &str) -> Result<()> {
-        let recipe_has = |package: &str| machine::image::covering(&[package]).is_some();
         let Some(path) = on_path(name, &env::var("PATH").unwrap_or_else(|_| PLACES.into())) else {
-            if recipe_has(name) {
+            if machine::image::covering(&[name]).is_some() {
                 self.packages.push(name.into());
                 return Ok(());
             }
             bail!("no such {what}: {name} (one of your own is named by its path, ./{name})");
         };
-        match package_of(&path) {
+        self.take_package(
+            name,
+            what,
+            &path,
+            "name it by its path, and it is put beside",
+        )
+    }
+
+    /// The package of the interpreter that a script names by its path.
+    fn find_interpreter(&mut self, path: &Path, script: &Path) -> Result<()> {
+        let (shown, script) = (path.display().to_string(), script.display());
+        if is_program(path) {
+            let remedy = format!("write it before the script: -- {shown} {script}");
+            return self.take_package(&shown, "interpreter", path, &remedy);
+        }
+        let is_usual = ["/usr/bin", "/bin"]
+            .iter()
+            .any(|dir| path.parent() == Some(Path::new(dir)));
+        if is_usual && machine::image::covering(&[last(&shown)]).is_some() {
+            self.packages.push(last(&shown).into());
+            return Ok(());
+        }
+        bail!(
+            "no such interpreter: {shown} (the first line of {script} names it: correct it, or install it here)"
+        )
+    }
+
+    /// Notes the package of a program of this host's; `remedy` is for a program of none.
+    fn take_package(&mut self, name: &str, what: &str, path: &Path, remedy: &str) -> Result<()> {
+        let recipe_has = |package: &str| machine::image::covering(&[package]).is_some();
+        match package_of(path) {
             Some(package) if is_in_every_image(&package) => Ok(()),
             Some(package) if recipe_has(&package) => {
                 self.packages.push(package);
@@ -221,7 +280,7 @@ impl Payload {
                 path.display()
             ),
             None => bail!(
-                "no image has the {what} {name}: {} is of no package (name it by its path, and it is put beside)",
+                "no image has the {what} {name}: {} is of no package ({remedy})",
                 path.display()
             ),
         }
@@ -252,10 +311,32 @@ impl Payload {
 #[derive(Debug, PartialEq, Eq)]
 enum Kind {
     /// Text for this interpreter.
-    Script(String),
+    Script(Interpreter),
     /// A binary that needs libraries.
     Dynamic,
     Other,
+}
+
+/// What a script's first line names.
+#[derive(Debug, PartialEq, Eq)]
+enum Interpreter {
+    /// By its path.
+    At(PathBuf),
+    /// By its name, which `env` looks for.
+    OnPath(String),
+}
+
+impl Interpreter {
+    /// Reads what follows `#!`.
+    fn of_line(line: &str) -> Self {
+        let mut words = line.split_whitespace();
+        let first = words.next().unwrap_or_default();
+        if !["/usr/bin/env", "/bin/env"].contains(&first) {
+            return Self::At(first.into());
+        }
+        let name = words.find(|word| !word.starts_with('-') && !word.contains('='));
+        Self::OnPath(name.unwrap_or_default().into())
+    }
 }
 
 impl Kind {
@@ -272,10 +353,7 @@ impl Kind {
     fn of_head(head: &[u8]) -> Self {
         if let Some(line) = head.strip_prefix(b"#!") {
             let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
-            let line = String::from_utf8_lossy(line);
-            let mut words = line.split_whitespace().map(|word| last(word).to_string());
-            let interpreter = words.find(|word| word != "env" && !word.starts_with('-'));
-            return Self::Script(interpreter.unwrap_or_default());
+            return Self::Script(Interpreter::of_line(&String::from_utf8_lossy(line)));
         }
         // A dynamic program names its interpreter, the dynamic loader, near its beginning; a static one names none.
         let names_loader = head.windows(8).any(|bytes| bytes == b"ld-linux");
@@ -348,10 +426,11 @@ fn refuse_unknown(name: &str) -> Result<()> {
 
 fn on_path(name: &str, places: &str) -> Option<PathBuf> {
     let mut paths = env::split_paths(places).map(|place| place.join(name));
-    paths.find(|path| {
-        fs::metadata(path)
-            .is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
-    })
+    paths.find(|path| is_program(path))
+}
+
+fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
 }
 
 /// The package of this host's that a file belongs to.
@@ -426,8 +505,52 @@ mod tests {
             command = ["{dir}/mine", "--in={dir}/data", "--out=/nowhere/else", "plain"]  # {dir} is where it runs
             files = ["DIR/mine", "DIR/data"]  # put into {dir}
             limit = "10m"               # time that it may take
-            []
+            ["DIR/mine takes DIR/data along"]
         "#]].assert_eq(&told);
+    }
+
+    #[test]
+    fn files_of_the_system_stay_what_the_words_say() {
+        let said = told("sysbench /proc/version --config=/etc/os-release", false);
+        assert!(
+            said.contains(r#"["sysbench", "/proc/version", "--config=/etc/os-release"]"#),
+            "{said}"
+        );
+        assert!(
+            !said.contains("files =") && !said.contains("along"),
+            "{said}"
+        );
+        let program = read(
+            &words("sysbench /proc/version /etc/os-release"),
+            &["/etc/os-release".into()],
+            false,
+        );
+        let program = program.unwrap();
+        let text = program.workload.text();
+        assert!(
+            text.contains(r#"["sysbench", "/proc/version", "{dir}/os-release"]"#),
+            "{text}"
+        );
+        assert_eq!(program.remarks, ["sysbench takes /etc/os-release along"]);
+    }
+
+    #[test]
+    fn an_interpreter_is_looked_for_where_the_script_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = dir.path().join("mine").display().to_string();
+        let told = |line: &str| {
+            fs::write(&script, line).unwrap();
+            fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+            told(&script, false).replace(&*dir.path().to_string_lossy(), "DIR")
+        };
+        expect![[r#"
+            no such interpreter: /nowhere/bin/sh (the first line of DIR/mine names it: correct it, or install it here)
+        "#]].assert_eq(&told("#!/nowhere/bin/sh -e\n"));
+        expect![[r#"
+            no such interpreter: no-such (one of your own is named by its path, ./no-such)
+        "#]]
+        .assert_eq(&told("#!/usr/bin/env -S no-such -u\n"));
+        assert!(told("#!/bin/sh\n").starts_with("[[workload]]"));
     }
 
     #[test]
@@ -493,10 +616,13 @@ mod tests {
     #[test]
     fn scripts_are_told_from_binaries_and_these_by_their_loader() {
         assert_eq!(
-            Kind::of_head(b"#!/usr/bin/env -S python3 -u\n"),
-            Kind::Script("python3".into())
+            Kind::of_head(b"#!/usr/bin/env -S LANG=C python3 -u\n"),
+            Kind::Script(Interpreter::OnPath("python3".into()))
         );
-        assert_eq!(Kind::of_head(b"#!/bin/sh\n"), Kind::Script("sh".into()));
+        assert_eq!(
+            Kind::of_head(b"#! /opt/own/env sh\n"),
+            Kind::Script(Interpreter::At("/opt/own/env".into()))
+        );
         assert_eq!(
             Kind::of_head(b"\x7fELF....../lib64/ld-linux-x86-64.so.2"),
             Kind::Dynamic

@@ -10,6 +10,7 @@
 //! curves     figures against the load, in words and numbers
 //! scaling    figures against CPUs, likewise
 //! mitigations, models   which CPU the arms ran on, and what another one says
+//! why        what made a difference: sentence, tables, JSON
 //! markdown   for a mail or a pull request
 //! terminal   for a terminal
 //! ```
@@ -23,6 +24,7 @@ use record::verdict::apart::{Change, Obstacle};
 use record::verdict::look::Look;
 use record::verdict::reason::SampleReason;
 use record::verdict::warning::{Disturbance, Gate};
+use record::verdict::why::{Unexplained, Why};
 use record::verdict::{Comparison, Judgement};
 use serde_json::Value;
 
@@ -39,6 +41,7 @@ mod page;
 mod scaling;
 mod section;
 mod terminal;
+mod why;
 mod words;
 
 /// A self-contained page without scripts.
@@ -105,6 +108,31 @@ pub fn obstacle(obstacle: &Obstacle) -> String {
 /// What differs between two runs that are compared.
 pub fn change(change: &Change) -> String {
     words::apart::change(change)
+}
+
+/// What made a difference, in one sentence.
+pub fn why_sentence(why: &Why) -> String {
+    words::why::sentence(why)
+}
+
+/// What made a difference, for a terminal of `width` columns.
+pub fn why_terminal(why: &Why, width: usize) -> String {
+    why::terminal(why, width)
+}
+
+/// The same for a mail or a pull request.
+pub fn why_markdown(why: &Why) -> String {
+    why::markdown(why)
+}
+
+/// The same for machines, with the sentence as `text`.
+pub fn why_json(why: &Why) -> Value {
+    why::json(why)
+}
+
+/// Why nothing can be explained.
+pub fn unexplained(unexplained: &Unexplained) -> String {
+    words::why::unexplained(unexplained)
 }
 
 /// A table for a terminal of `width` columns, the first row its head, the first `left` columns at the left.

@@ -84,7 +84,7 @@ fn bullets(title: &str, items: &[String]) -> Option<String> {
 }
 
 /// A table, the first row its head, or nothing without others.
-fn table(rows: &[Vec<String>]) -> Option<String> {
+pub(crate) fn table(rows: &[Vec<String>]) -> Option<String> {
     let line = |cells: &Vec<String>| {
         let cells: Vec<String> = cells.iter().map(|cell| text(cell.trim())).collect();
         format!("| {} |", cells.join(" | "))

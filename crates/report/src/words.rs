@@ -18,6 +18,7 @@ pub(crate) mod apart;
 pub(crate) mod look;
 pub(crate) mod reason;
 pub(crate) mod warning;
+pub(crate) mod why;
 
 /// What stands where there is no figure.
 pub(crate) const NONE: &str = "-";

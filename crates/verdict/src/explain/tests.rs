@@ -257,6 +257,24 @@ fn a_rare_burst_is_in_the_slowest_waits_and_hardly_in_the_mean() {
 }
 
 #[test]
+fn a_task_that_hardly_ever_waits_has_no_slowest_waits() {
+    let baseline = Profile::web();
+    let mut arm = baseline.clone();
+    // Eighty waits a trial, and a thousand times as long in the arm.
+    let rarely = |ns| ("kcompactd0", "nginx", 0.002, ns);
+    let mut before = baseline.clone();
+    before.queued.push(rarely(1_000.0));
+    arm.queued.push(rarely(1_000_000.0));
+    let why = explained(&before, &arm, 8, 17);
+    let its = why.waits.iter().filter(|row| row.task == "kcompactd0");
+    assert!(
+        its.clone().all(|row| row.view == WaitView::Mean),
+        "{:?}",
+        why.waits
+    );
+}
+
+#[test]
 fn a_verdict_that_hangs_on_string_instructions_is_the_models() {
     let baseline = Profile::web();
     let mut arm = baseline.clone();

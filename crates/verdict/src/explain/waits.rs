@@ -7,7 +7,8 @@ use record::verdict::why::WaitView;
 
 use super::max_t::mean;
 
-/// The longest of a task's waits are one in so many.
+/// The longest of a task's waits are one in so many, and a task that has no more than that in a typical trial has no longest ones
+/// to speak of.
 const SLOWEST_ONE_IN: f64 = 100.0;
 
 /// Waits of one kind of task.
@@ -36,6 +37,8 @@ pub(super) struct Cause {
 /// One trial's waits of one kind.
 #[derive(Debug, Clone, Default)]
 struct Sum {
+    /// How many there were, the others of the task among them.
+    count: f64,
     ns: f64,
     causes: BTreeMap<String, f64>,
 }
@@ -61,10 +64,21 @@ pub(super) fn rows(blocks: &[[&Account; 2]]) -> Vec<Row> {
             }
         }
     }
-    found
-        .into_iter()
-        .map(|(key, sums)| row(key, &sums))
-        .collect()
+    let is_known = |(key, sums): &(Key, Vec<[Sum; 2]>)| match key.view {
+        WaitView::Mean => true,
+        WaitView::Slowest => {
+            let typical = mean(
+                &sums
+                    .iter()
+                    .flatten()
+                    .map(|sum| sum.count)
+                    .collect::<Vec<_>>(),
+            );
+            SLOWEST_ONE_IN <= typical
+        }
+    };
+    let known = found.into_iter().filter(is_known);
+    known.map(|(key, sums)| row(key, &sums)).collect()
 }
 
 fn sums(account: &Account) -> BTreeMap<Key, Sum> {
@@ -91,6 +105,7 @@ fn slowest(sizes: &[WaitSize]) -> Sum {
     let mut longest: Vec<&WaitSize> = sizes.iter().filter(|size| size.count > 0).collect();
     longest.sort_by_key(|size| std::cmp::Reverse(size.below_log2_ns));
     let (mut sum, mut left) = (Sum::default(), wanted);
+    sum.count = count;
     for size in longest {
         let taken = left.min(size.count as f64);
         sum.add(size, taken / size.count as f64 / wanted);

@@ -1,0 +1,309 @@
+//! Why an arm differs, as terminal text, Markdown and JSON.
+
+use record::verdict::why::Why;
+use serde_json::Value;
+
+use crate::markdown::{table, text};
+use crate::terminal::wrap;
+use crate::words;
+
+/// A table and what it is called; `left` of its columns are names.
+struct Section {
+    title: &'static str,
+    rows: Vec<Vec<String>>,
+    left: usize,
+}
+
+/// Sections that have any row.
+fn sections(why: &Why) -> Vec<Section> {
+    let mechanisms = Section {
+        title: "instructions a request, by mechanism",
+        rows: words::why::tables::mechanism_rows(why),
+        left: 1,
+    };
+    let functions = Section {
+        title: "significant functions of significant mechanisms",
+        rows: words::why::tables::function_rows(why),
+        left: 2,
+    };
+    let waits = Section {
+        title: "waits",
+        rows: words::why::tables::wait_rows(why),
+        left: 3,
+    };
+    let all = [mechanisms, functions, waits].into_iter();
+    all.filter(|section| section.rows.len() > 1).collect()
+}
+
+fn title(why: &Why) -> String {
+    format!("{}: {} against {}", why.workload, why.arm, why.baseline)
+}
+
+/// The sentence first, then tables, then what limits them.
+pub(crate) fn terminal(why: &Why, width: usize) -> String {
+    let mut lines = wrap(&title(why), "", width);
+    lines.extend(wrap(&words::why::metric(why), "", width));
+    lines.extend(wrap(&words::why::sentence(why), "", width));
+    for section in sections(why) {
+        lines.extend([String::new(), format!("{}:", section.title)]);
+        lines.extend(crate::table(&section.rows, section.left, width));
+    }
+    lines.push(String::new());
+    let notes = words::why::notes(why);
+    lines.extend(notes.iter().flat_map(|note| wrap(note, "- ", width)));
+    lines.join("\n") + "\n"
+}
+
+/// The same for a mail or a pull request.
+pub(crate) fn markdown(why: &Why) -> String {
+    let mut parts = vec![
+        format!("## {}\n", text(&title(why))),
+        format!("{}\n", text(&words::why::metric(why))),
+        format!("**{}**\n", text(&words::why::sentence(why))),
+    ];
+    for section in sections(why) {
+        let rows = table(&section.rows).unwrap_or_default();
+        parts.push(format!("{}:\n\n{rows}", text(section.title)));
+    }
+    let notes = words::why::notes(why);
+    let notes: Vec<String> = notes
+        .iter()
+        .map(|note| format!("- {}\n", text(note)))
+        .collect();
+    parts.push(notes.concat());
+    parts.join("\n")
+}
+
+/// The data, and the sentence as `text`.
+pub(crate) fn json(why: &Why) -> Value {
+    let mut value = serde_json::to_value(why).expect("an explanation has string keys only");
+    value["text"] = words::why::sentence(why).into();
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use fixtures::accounts::{self, Profile};
+    use record::verdict::why::{LostReason, Unexplained};
+    use verdict::explain::{Question, explain};
+
+    fn explained(arm: &Profile, blocks: u32, metric: Option<&str>) -> Why {
+        let (run, accounts) = accounts::run(&Profile::web(), arm, blocks, 1);
+        let question = Question {
+            workload: "web",
+            arm: "7.2",
+            metric,
+        };
+        explain(&run, &accounts, &question).unwrap()
+    }
+
+    /// Fewer context switches, no zeroing to speak of, and a server that waits behind its clients.
+    fn newer() -> Profile {
+        let mut arm = Profile::web();
+        for code in &mut arm.code {
+            let is_switching = matches!(
+                code.name.as_str(),
+                "__schedule"
+                    | "finish_task_switch.isra.0"
+                    | "dequeue_task_fair"
+                    | "enqueue_task_fair"
+                    | "psi_group_change"
+            );
+            if is_switching {
+                code.calls *= 0.11;
+                code.instructions *= 0.11;
+            }
+        }
+        let zeroing = arm.function("memset_orig");
+        (zeroing.instructions, zeroing.rep) = (600.0, 300.0);
+        let sending = arm.function("tcp_sendmsg_locked");
+        sending.name = "tcp_sendmsg_mine".into();
+        sending.instructions *= 1.2;
+        arm.queued[0].3 *= 6.8;
+        arm
+    }
+
+    #[test]
+    fn an_explanation_reads_well_on_a_terminal() {
+        let why = explained(&newer(), 6, None);
+        expect![[r#"
+            web: 7.2 against 6.1
+            instructions: 127.9 k → 112.9 k instructions/request, -15.0 k [-15.5 k, -14.2 k]
+            3.3 fewer context switches a request save 11.0 k of the 15.0 k instructions; zeroing saves 4.6 k; TCP/IP costs 541; the slowest 1 % of
+            nginx's waits for the CPU are 1.9 ms longer, behind bakeoff
+
+            instructions a request, by mechanism:
+            mechanism                6.1      7.2  difference            interval  share  significant
+            -------------------  -------  -------  ----------  ------------------  -----  -----------
+            scheduler             14.7 k    3.7 k     -11.0 k  [-11.1 k, -10.9 k]   74 %          yes
+            zeroing                8.5 k    3.9 k      -4.6 k    [-4.7 k, -4.5 k]   31 %          yes
+            TCP/IP                17.9 k   18.5 k        +541        [+406, +673]   -4 %          yes
+            user code             51.9 k   52.0 k        +122        [-118, +555]   -1 %           no
+            copying               11.4 k   11.4 k         -30          [-94, +51]    0 %           no
+            mitigations            3.1 k    3.1 k        +9.1          [-20, +53]    0 %           no
+            memory allocation      7.0 k    7.0 k        +3.8          [-32, +52]    0 %           no
+            VFS                    5.6 k    5.6 k           0          [-43, +50]    0 %           no
+            8 too small to test    7.7 k    7.7 k        -5.7                   -      -            -
+            all                  127.8 k  112.8 k     -15.0 k                   -      -            -
+
+            significant functions of significant mechanisms:
+            mechanism  function                       calls a request  instructions a call  difference  by calls  by cost
+            ---------  -----------------------------  ---------------  -------------------  ----------  --------  -------
+            scheduler  __schedule                        3.69 → 0.405          1190 → 1190      -3.9 k    -3.9 k        0
+            scheduler  psi_group_change                   12.0 → 1.32            250 → 250      -2.7 k    -2.7 k        0
+            scheduler  enqueue_task_fair                 3.68 → 0.408            622 → 622      -2.0 k    -2.0 k        0
+            scheduler  dequeue_task_fair                 3.70 → 0.406            595 → 595      -2.0 k    -2.0 k        0
+            scheduler  finish_task_switch                3.70 → 0.407            135 → 135        -445      -445        0
+            zeroing    memset                             6.98 → 6.99           743 → 85.7      -4.6 k      +4.6   -4.6 k
+            TCP/IP     tcp_sendmsg_mine (new)                0 → 2.00             - → 1560      +3.1 k    +3.1 k        0
+            TCP/IP     tcp_sendmsg_locked (vanished)         2.00 → 0             1300 → -      -2.6 k    -2.6 k        0
+
+            waits:
+            waits of  for      which                  6.1      7.2  difference              interval            due to
+            --------  -------  -----------------  -------  -------  ----------  --------------------  ----------------
+            nginx     the CPU  all, a request       86 µs  0.56 ms    +0.48 ms  [+0.47 ms, +0.48 ms]  bakeoff +0.48 ms
+            nginx     the CPU  slowest 1 %, each  0.32 ms   2.2 ms     +1.9 ms    [+1.8 ms, +2.0 ms]   bakeoff +1.9 ms
+            bakeoff   the CPU  slowest 1 %, each  0.48 ms  0.48 ms     +2.7 µs      [-10 µs, +31 µs]   not significant
+
+            - -15 instructions a request (0.1 % of the difference) are in the metric and in no mechanism
+            - intervals: 95 % confidence, each row by itself, over 6 blocks; significant: at most 5 % of runs of equal arms name anything
+            - iterations of string instructions: 11 % of the baseline's instructions, 10 % of the arm's; undecided +13.34 % at a cost of 1, undecided
+              +12.84 % at a cost of 1/4, undecided +12.74 % at a cost of 1/8
+            - functions: 1 only in the baseline, 1 only in the arm; compilers inline and rename
+        "#]].assert_eq(&terminal(&why, 140));
+        expect!["p99 latency falls by 15 µs [-16 µs, -14 µs], although the slowest 1 % of nginx's waits for the CPU are 1.9 ms longer, behind bakeoff; 3.3 fewer context switches a request save 11.0 k of the 15.0 k instructions; zeroing saves 4.6 k; TCP/IP costs 541"].assert_eq(&words::why::sentence(&explained(
+            &newer(),
+            6,
+            Some("latency-p99"),
+        )));
+    }
+
+    #[test]
+    fn equal_arms_and_too_few_blocks_claim_nothing() {
+        let said = |why: &Why| words::why::sentence(why);
+        expect!["no mechanism differs by more than chance in 6 blocks"]
+            .assert_eq(&said(&explained(&Profile::web(), 6, None)));
+        expect!["too few blocks to name a cause: 1 (at least 6)"].assert_eq(&said(&explained(
+            &newer(),
+            1,
+            None,
+        )));
+        expect![[r#"
+            web: 7.2 against 6.1
+            instructions: 127.5 k → 112.6 k instructions/request, -15.0 k
+            too few blocks to name a cause: 1 (at least 6)
+
+            instructions a request, by mechanism:
+            mechanism                 6.1      7.2  difference  interval  share  significant
+            --------------------  -------  -------  ----------  --------  -----  -----------
+            scheduler              14.7 k    3.6 k     -11.0 k         -   74 %           no
+            zeroing                 8.5 k    3.9 k      -4.6 k         -   31 %           no
+            TCP/IP                 17.8 k   18.4 k        +569         -   -4 %           no
+            user code              51.7 k   51.8 k        +104         -   -1 %           no
+            copying                11.4 k   11.4 k         -30         -    0 %           no
+            11 too small to test   23.3 k   23.3 k        -7.4         -      -            -
+            all                   127.4 k  112.4 k     -14.9 k         -      -            -
+
+            waits:
+            waits of  for      which                  6.1      7.2  difference  interval           due to
+            --------  -------  -----------------  -------  -------  ----------  --------  ---------------
+            nginx     the CPU  all, a request       87 µs  0.56 ms    +0.47 ms         -  not significant
+            nginx     the CPU  slowest 1 %, each  0.31 ms   2.1 ms     +1.8 ms         -  not significant
+
+            - -15 instructions a request (0.1 % of the difference) are in the metric and in no mechanism
+            - 1 block: no intervals, and nothing is named, below 6 blocks at an error rate of 5 %
+            - iterations of string instructions: 11 % of the baseline's instructions, 10 % of the arm's; undecided +13.30 % at a cost of 1, undecided
+              +12.76 % at a cost of 1/4, undecided +12.66 % at a cost of 1/8
+            - functions: 1 only in the baseline, 1 only in the arm; compilers inline and rename
+        "#]].assert_eq(&terminal(&explained(&newer(), 1, None), 140));
+    }
+
+    #[test]
+    fn markdown_escapes_names_and_has_all_tables() {
+        let mut why = explained(&newer(), 6, None);
+        why.arm = "7.2 <b>|".into();
+        let text = markdown(&why);
+        assert!(
+            text.contains("7.2 &lt;b&gt;\\|") && !text.contains("<b>"),
+            "{text}"
+        );
+        let tables = text.lines().filter(|line| line.starts_with("|---|"));
+        assert_eq!(tables.count(), 3, "{text}");
+    }
+
+    #[test]
+    fn the_json_is_that_of_the_documentation() {
+        let value = json(&explained(&newer(), 6, None));
+        for key in [
+            "version",
+            "metric",
+            "unit",
+            "difference",
+            "remainder",
+            "mechanisms",
+            "waits",
+            "text",
+        ] {
+            assert!(!value[key].is_null(), "{key}");
+        }
+        let mechanism = &value["mechanisms"][0];
+        for key in [
+            "name",
+            "baseline",
+            "arm",
+            "difference",
+            "low",
+            "high",
+            "share",
+            "significant",
+            "functions",
+        ] {
+            assert!(!mechanism[key].is_null(), "{key}");
+        }
+        assert_eq!(mechanism["name"], "scheduler");
+        let function = &mechanism["functions"][0];
+        for key in ["name", "calls", "cost_per_call", "difference"] {
+            assert!(!function[key].is_null(), "{key}");
+        }
+        assert_eq!(function["calls"].as_array().map(Vec::len), Some(2));
+    }
+
+    #[test]
+    fn what_cannot_be_explained_says_what_to_do() {
+        let lost = [
+            (LostReason::NoProfile, 1),
+            (LostReason::NoProfile, 2),
+            (LostReason::Damaged, 3),
+        ];
+        let lost = lost.map(|(reason, trial)| record::verdict::why::LostTrial {
+            trial,
+            block: 1,
+            arm: "7.2".into(),
+            reason,
+        });
+        let all = [
+            Unexplained::NoBlock {
+                lost: lost.to_vec(),
+            },
+            Unexplained::NoBlock { lost: Vec::new() },
+            Unexplained::NoArm { arm: "8".into() },
+            Unexplained::NoWorkload {
+                workload: "cgi".into(),
+            },
+            Unexplained::NoMetric {
+                metric: "p42".into(),
+                known: vec!["a".into(), "b".into()],
+            },
+        ];
+        let told: Vec<String> = all.iter().map(words::why::unexplained).collect();
+        expect![[r#"
+            no block that can be explained: 2 trials: no profile, 1 trial: a damaged profile (run it with --why)
+            no block that can be explained: none was measured of both arms (run it with --why)
+            no arm to explain: 8 (name one of the plan's, other than the baseline)
+            no such workload: cgi (see the plan's [[workload]])
+            no such metric: p42 (there are a, b)"#]].assert_eq(&told.join("\n"));
+    }
+}

@@ -1,0 +1,415 @@
+//! Why an arm differs, in words.
+
+use input::units::{show_share, significant};
+use record::account::WaitState;
+use record::models::Standing;
+use record::verdict::why::{
+    EventCount, EventKind, LostReason, Mechanism, MechanismRow, Rep, Unexplained, WaitRow,
+    WaitView, Why,
+};
+
+use super::{NONE, blocks, counted, unit};
+
+pub(crate) mod tables;
+
+/// Mechanisms that the sentence names; the others are counted.
+const NAMED: usize = 3;
+
+/// A count of events that differs by less than this share is no reason.
+const SAME_COUNT: f64 = 0.05;
+
+/// The one sentence: which mechanisms make the difference, and who waits longer.
+pub(crate) fn sentence(why: &Why) -> String {
+    let waiting = waiting(why);
+    let mechanisms = mechanisms(why);
+    match (latency(why, waiting.is_some()), waiting) {
+        (Some(latency), Some(waiting)) => format!("{latency} {waiting}; {mechanisms}"),
+        (Some(latency), None) => format!("{latency}; {mechanisms}"),
+        (None, Some(waiting)) => format!("{mechanisms}; {waiting}"),
+        (None, None) => mechanisms,
+    }
+}
+
+/// `p99 latency rises by 3.2 ms [2.9 ms, 3.6 ms]`, and `because` where a wait that is more than chance goes the same way.
+fn latency(why: &Why, has_wait: bool) -> Option<String> {
+    let name = why.metric.strip_prefix("latency-")?;
+    let to_ns = match why.unit.as_str() {
+        "us" => 1e3,
+        "ms" => 1e6,
+        _ => return None,
+    };
+    let way = if why.difference > 0.0 {
+        "rises"
+    } else {
+        "falls"
+    };
+    let interval = match (why.low, why.high) {
+        (Some(low), Some(high)) => {
+            format!(" [{}, {}]", duration(low * to_ns), duration(high * to_ns))
+        }
+        (_, _) => String::new(),
+    };
+    let by = duration(why.difference.abs() * to_ns);
+    let goes_along = longest_wait(why).is_some_and(|row| row.difference_ns * why.difference > 0.0);
+    let because = match (has_wait, goes_along) {
+        (true, true) => " because",
+        (true, false) => ", although",
+        (false, _) => "",
+    };
+    Some(format!("{name} latency {way} by {by}{interval}{because}"))
+}
+
+/// `3.3 fewer context switches a request save 9.5 k of the 32.9 k instructions; TCP/IP costs 1.2 k`.
+fn mechanisms(why: &Why) -> String {
+    let sure: Vec<&MechanismRow> = why
+        .mechanisms
+        .iter()
+        .filter(|row| row.significant)
+        .collect();
+    let Some((first, others)) = sure.split_first() else {
+        return match why.confidence {
+            Some(_) => format!(
+                "no mechanism differs by more than chance in {}",
+                blocks(why.blocks)
+            ),
+            None => format!(
+                "too few blocks to name a cause: {} (at least {})",
+                why.blocks, why.least_blocks
+            ),
+        };
+    };
+    let whole = thousands(why.account.difference.abs());
+    let of = match first.share {
+        Some(share) if share > 0.0 && share < 1.0 => format!(" of the {whole} instructions"),
+        Some(_) | None => " instructions a request".into(),
+    };
+    let mut parts = vec![clause(first, &of)];
+    let named = others.iter().take(NAMED - 1);
+    parts.extend(named.map(|row| clause(row, "")));
+    if others.len() >= NAMED {
+        let more = counted((others.len() + 1 - NAMED) as u32, "more mechanism");
+        let verb = if others.len() == NAMED {
+            "differs"
+        } else {
+            "differ"
+        };
+        parts.push(format!("{more} {verb}"));
+    }
+    parts.join("; ")
+}
+
+/// `3.3 fewer context switches a request save 9.5 k`.
+fn clause(row: &MechanismRow, of: &str) -> String {
+    let (event, is_plural) = match row
+        .event
+        .and_then(|event| fewer_or_more(&event, row.difference))
+    {
+        Some(event) => (event, true),
+        None => (
+            row.name.word().to_string(),
+            matches!(
+                row.name,
+                Mechanism::Interrupts
+                    | Mechanism::Locks
+                    | Mechanism::Timers
+                    | Mechanism::Cgroups
+                    | Mechanism::Mitigations
+                    | Mechanism::Processes
+            ),
+        ),
+    };
+    let verb = match (row.difference < 0.0, is_plural) {
+        (true, true) => "save",
+        (true, false) => "saves",
+        (false, true) => "cost",
+        (false, false) => "costs",
+    };
+    format!("{event} {verb} {}{of}", thousands(row.difference.abs()))
+}
+
+/// `3.3 fewer context switches a request`, where that goes the way of the difference.
+fn fewer_or_more(event: &EventCount, difference: f64) -> Option<String> {
+    let [before, after] = event.per_request;
+    let change = after - before;
+    if change.abs() < SAME_COUNT * before || change * difference <= 0.0 {
+        return None;
+    }
+    let way = if change < 0.0 { "fewer" } else { "more" };
+    let what = match event.kind {
+        EventKind::ContextSwitch => "context switches",
+        EventKind::SystemCall => "system calls",
+        EventKind::EpollWait => "calls of epoll_wait",
+        EventKind::TimerInterrupt => "timer interrupts",
+        EventKind::PageFault => "page faults",
+    };
+    Some(format!(
+        "{} {way} {what} a request",
+        significant(change.abs(), 2)
+    ))
+}
+
+/// The wait for the CPU that differs most, of those that are more than chance; for a metric of the tail, of the slowest.
+fn longest_wait(why: &Why) -> Option<&WaitRow> {
+    let is_mean = matches!(why.metric.as_str(), "latency-mean" | "latency-p50");
+    let view = if is_mean {
+        WaitView::Mean
+    } else {
+        WaitView::Slowest
+    };
+    let its = why
+        .waits
+        .iter()
+        .filter(|row| row.significant && row.state == WaitState::RunQueue && row.view == view);
+    its.max_by(|one, other| {
+        one.difference_ns
+            .abs()
+            .total_cmp(&other.difference_ns.abs())
+    })
+}
+
+/// `the slowest 1 % of nginx's waits for the CPU are 0.47 ms longer, behind bakeoff`.
+fn waiting(why: &Why) -> Option<String> {
+    let row = longest_wait(why)?;
+    let way = if row.difference_ns > 0.0 {
+        "longer"
+    } else {
+        "shorter"
+    };
+    let by = duration(row.difference_ns.abs());
+    let goes_along = |cause: &&str| !cause.is_empty();
+    let behind = row
+        .causes
+        .iter()
+        .filter(|cause| cause.difference_ns * row.difference_ns > 0.0);
+    let behind: Vec<&str> = behind
+        .map(|cause| cause.name.as_str())
+        .filter(goes_along)
+        .take(2)
+        .collect();
+    let behind = match behind[..] {
+        [] => String::new(),
+        _ => format!(", behind {}", behind.join(" and ")),
+    };
+    Some(match row.view {
+        WaitView::Mean => format!(
+            "{} waits {by} a request {way} for the CPU{behind}",
+            row.task
+        ),
+        WaitView::Slowest => {
+            format!(
+                "the slowest 1 % of {}'s waits for the CPU are {by} {way}{behind}",
+                row.task
+            )
+        }
+    })
+}
+
+/// What a reader must know beside the figures.
+pub(crate) fn notes(why: &Why) -> Vec<String> {
+    let mut notes = Vec::new();
+    notes.extend(why.remainder.map(|remainder| remainder_of(why, remainder)));
+    match why.confidence {
+        Some(level) => notes.push(format!(
+            "intervals: {} confidence, each row by itself, over {}; significant: at most {} of runs of equal arms \
+             name anything",
+            show_share(level, 4),
+            blocks(why.blocks),
+            show_share(why.error_rate, 2)
+        )),
+        None => notes.push(format!(
+            "{}: no intervals, and nothing is named, below {} at an error rate of {}",
+            blocks(why.blocks),
+            blocks(why.least_blocks),
+            show_share(why.error_rate, 2)
+        )),
+    }
+    if why.mechanisms.iter().all(|row| row.share.is_none()) && why.mechanisms.len() > 1 {
+        notes.push("no shares: mechanisms cancel each other for the most part".into());
+    }
+    notes.extend(rep(&why.rep));
+    notes.extend(unmatched(why));
+    notes.extend(lost(why));
+    notes
+}
+
+/// What the metric's difference has and the mechanisms have not.
+fn remainder_of(why: &Why, remainder: f64) -> String {
+    let part = match (remainder / why.difference).abs() {
+        share if share.is_finite() => format!(" ({} of the difference)", show_share(share, 2)),
+        _ => String::new(),
+    };
+    match remainder.abs() {
+        size if size < 0.95 => "mechanisms sum to the metric's difference".into(),
+        _ => format!(
+            "{} instructions a request{part} are in the metric and in no mechanism",
+            change(remainder)
+        ),
+    }
+}
+
+/// What string instructions do to the verdict.
+fn rep(rep: &Rep) -> Option<String> {
+    let [baseline, arm] = rep.share.map(|share| show_share(share, 2));
+    let shares = format!(
+        "iterations of string instructions: {baseline} of the baseline's instructions, {arm} of the arm's"
+    );
+    let Some(standing) = rep.standing else {
+        return rep.share.iter().any(|share| *share > 0.0).then_some(shares);
+    };
+    let each: Vec<String> = rep
+        .costs
+        .iter()
+        .map(|cost| {
+            let change = super::change(cost.ratio);
+            format!(
+                "{} {change} at a cost of {}",
+                cost.verdict.word(),
+                fraction(cost.cost)
+            )
+        })
+        .collect();
+    let lead = match standing {
+        Standing::ModelDependent => "model-dependent: ",
+        Standing::Holds | Standing::Open => "",
+    };
+    Some(format!("{lead}{shares}; {}", each.join(", ")))
+}
+
+/// `1/4`.
+fn fraction(cost: f64) -> String {
+    if cost < 1.0 {
+        format!("1/{:.0}", 1.0 / cost)
+    } else {
+        format!("{cost:.0}")
+    }
+}
+
+fn unmatched(why: &Why) -> Option<String> {
+    let unmatched = &why.unmatched;
+    let counts = [
+        (unmatched.renamed_count, "renamed"),
+        (unmatched.vanished_count, "only in the baseline"),
+        (unmatched.new_count, "only in the arm"),
+    ];
+    let told = counts.iter().filter(|(count, _)| *count > 0);
+    let told: Vec<String> = told
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    (!told.is_empty()).then(|| {
+        format!(
+            "functions: {}; compilers inline and rename",
+            told.join(", ")
+        )
+    })
+}
+
+fn lost(why: &Why) -> Vec<String> {
+    let told = why.lost.iter().map(|lost| {
+        let (block, trial) = (lost.block, lost.trial);
+        let reason = reason(lost.reason);
+        format!(
+            "block {block} is left out: {reason} (trial {trial:03}, arm {})",
+            lost.arm
+        )
+    });
+    told.collect()
+}
+
+fn reason(reason: LostReason) -> &'static str {
+    match reason {
+        LostReason::NoProfile => "no profile",
+        LostReason::NoRequests => "no request served",
+        LostReason::Damaged => "a damaged profile",
+        LostReason::NoFigure => "no figure of the metric",
+    }
+}
+
+/// Why nothing can be explained, with the remedy.
+pub(crate) fn unexplained(unexplained: &Unexplained) -> String {
+    match unexplained {
+        Unexplained::NoWorkload { workload } => {
+            format!("no such workload: {workload} (see the plan's [[workload]])")
+        }
+        Unexplained::NoArm { arm } => {
+            format!("no arm to explain: {arm} (name one of the plan's, other than the baseline)")
+        }
+        Unexplained::NoMetric { metric, known } if known.is_empty() => {
+            format!("no figures, so no metric: {metric} (the workload has no measured trial)")
+        }
+        Unexplained::NoMetric { metric, known } => {
+            format!("no such metric: {metric} (there are {})", known.join(", "))
+        }
+        Unexplained::NoBlock { lost } => {
+            let mut reasons: Vec<(LostReason, u32)> = Vec::new();
+            for one in lost {
+                match reasons.iter_mut().find(|(reason, _)| *reason == one.reason) {
+                    Some((_, count)) => *count += 1,
+                    None => reasons.push((one.reason, 1)),
+                }
+            }
+            let told: Vec<String> = reasons
+                .into_iter()
+                .map(|(kind, count)| format!("{}: {}", counted(count, "trial"), reason(kind)))
+                .collect();
+            let told = if told.is_empty() {
+                "none was measured of both arms".into()
+            } else {
+                told.join(", ")
+            };
+            format!("no block that can be explained: {told} (run it with --why)")
+        }
+    }
+}
+
+/// What the metric did: `instructions: 141.0 k → 108.1 k instructions/request, -32.9 k [-33.1 k, -32.7 k]`.
+pub(crate) fn metric(why: &Why) -> String {
+    let [baseline, arm] = why.figures.map(thousands);
+    let range = match interval(why.low, why.high, change) {
+        none if none == NONE => String::new(),
+        range => format!(" {range}"),
+    };
+    format!(
+        "{}: {baseline} → {arm} {}, {}{range}",
+        why.metric,
+        unit(&why.unit),
+        change(why.difference)
+    )
+}
+
+fn interval(low: Option<f64>, high: Option<f64>, show: impl Fn(f64) -> String) -> String {
+    match (low, high) {
+        (Some(low), Some(high)) => format!("[{}, {}]", show(low), show(high)),
+        (_, _) => NONE.into(),
+    }
+}
+
+/// `950`, `9.5 k`, `1.24 M`; what is less than one instruction is none.
+fn thousands(value: f64) -> String {
+    match value.abs() {
+        size if size >= 999_950.0 => format!("{:.2} M", value / 1e6),
+        size if size >= 999.5 => format!("{:.1} k", value / 1e3),
+        size if size >= 99.5 => format!("{value:.0}"),
+        size if size >= 0.95 => significant(value, 2),
+        _ => "0".into(),
+    }
+}
+
+fn change(value: f64) -> String {
+    let sign = if value >= 0.95 { "+" } else { "" };
+    format!("{sign}{}", thousands(value))
+}
+
+/// `950 ns`, `81 µs`, `0.47 ms`.
+fn duration(ns: f64) -> String {
+    match ns.abs() {
+        size if size >= 9.995e8 => format!("{} s", significant(ns / 1e9, 3)),
+        size if size >= 99_950.0 => format!("{} ms", significant(ns / 1e6, 2)),
+        size if size >= 999.5 => format!("{} µs", significant(ns / 1e3, 2)),
+        _ => format!("{} ns", significant(ns, 2)),
+    }
+}
+
+fn signed_duration(ns: f64) -> String {
+    let sign = if ns > 0.0 { "+" } else { "" };
+    format!("{sign}{}", duration(ns))
+}

@@ -24,6 +24,7 @@ use crate::cpu_hog::CpuHog;
 use crate::cpus::{self, Cpus};
 use crate::disk;
 use crate::facts;
+use crate::mark;
 use crate::netns::{CLIENT, NetnsPair, SERVER};
 use crate::sampler::Sampler;
 use crate::services::{self, Running};
@@ -288,6 +289,10 @@ impl Watcher for LoadObserver<'_> {
         let sampler = self.sampler.take().expect("a drive begins once");
         self.watch = Some(watch::begin(sampler, self.timing));
         (self.tell)(FromAgent::Phase(Phase::WarmingUp));
+    }
+
+    fn steps(&mut self) {
+        mark::step_begins();
     }
 
     fn ticks(&mut self, tick: Tick) {

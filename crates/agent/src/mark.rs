@@ -27,3 +27,16 @@ pub(crate) fn window_ends() {
         );
     }
 }
+
+/// A step of a ramp begins.
+#[expect(unsafe_code, reason = "one instruction that does nothing")]
+pub(crate) fn step_begins() {
+    // SAFETY: nopl 0xbabe0f03(%rax) reads no memory and changes no register.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!(
+            ".byte 0x0f, 0x1f, 0x80, 0x03, 0x0f, 0xbe, 0xba",
+            options(nostack, preserves_flags)
+        );
+    }
+}

@@ -68,8 +68,19 @@ pub fn run(
     stop: &AtomicBool,
     on_tick: &mut dyn FnMut(Tick),
 ) -> Result<Vec<Step>> {
+    run_steps(traffic, levels, stop, (&mut || {}, on_tick))
+}
+
+/// As `run`; the first function is called as each step begins.
+pub fn run_steps(
+    traffic: &Traffic,
+    levels: &[Level],
+    stop: &AtomicBool,
+    (on_step, on_tick): (&mut dyn FnMut(), &mut dyn FnMut(Tick)),
+) -> Result<Vec<Step>> {
     run_with(levels, stop, |level| {
         let traffic = at(traffic, level)?;
+        on_step();
         run::run(&traffic, stop, on_tick)
     })
 }

@@ -263,3 +263,141 @@ fn find(data: &[u8], wanted: &[u8]) -> Option<usize> {
     data.windows(wanted.len())
         .position(|window| window == wanted)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: u64 = 0xffff_ffff_8100_0000;
+    const RODATA: u64 = 0xffff_ffff_8200_0000;
+
+    /// How kernels have laid the table out.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Layout {
+        /// To 6.3.
+        OffsetsFirst,
+        /// From 6.4.
+        OffsetsLast,
+        /// 7.x.
+        Placed,
+    }
+
+    const LAYOUTS: [Layout; 3] = [Layout::OffsetsFirst, Layout::OffsetsLast, Layout::Placed];
+
+    fn symbols() -> Vec<Symbol> {
+        let symbol = |address, kind, name: &str| Symbol {
+            address,
+            kind,
+            name: name.into(),
+        };
+        let mut symbols = vec![
+            symbol(TEXT, b'T', "_stext"),
+            symbol(TEXT, b'T', "_text"),
+            symbol(TEXT + 0x40, b'T', &"long_name_".repeat(20)),
+        ];
+        let more =
+            (0..1000).map(|index| symbol(TEXT + 0x100 * (index + 1), b't', &format!("f{index}")));
+        symbols.extend(more);
+        symbols
+    }
+
+    /// The table as scripts/kallsyms.c writes it, without tokens of several characters, behind other data.
+    fn table(layout: Layout) -> Vec<u8> {
+        let symbols = symbols();
+        let mut data =
+            b"other read-only data 0\x001\x002\x003\x004\x005\x006\x007\x008\x009\x00 and more"
+                .to_vec();
+        let align = |data: &mut Vec<u8>, to: usize| data.resize(data.len().next_multiple_of(to), 0);
+        let (mut names, mut markers) = (Vec::new(), Vec::new());
+        for (symbol, index) in symbols.iter().zip(0..) {
+            if index % PER_MARKER == 0 {
+                markers.push(names.len() as u32);
+            }
+            let length = symbol.name.len() + 1;
+            match length {
+                0..0x80 => names.push(length as u8),
+                _ => names.extend([length as u8 & 0x7f | 0x80, (length >> 7) as u8]),
+            }
+            names.push(symbol.kind);
+            names.extend(symbol.name.as_bytes());
+        }
+        let based = |symbol: &Symbol| (TEXT - 1).wrapping_sub(symbol.address) as u32;
+        align(&mut data, 8);
+        if layout == Layout::OffsetsFirst {
+            for symbol in &symbols {
+                data.extend(based(symbol).to_le_bytes());
+            }
+            align(&mut data, 8);
+            data.extend(TEXT.to_le_bytes());
+        }
+        data.extend((symbols.len() as u32).to_le_bytes());
+        if layout != Layout::Placed {
+            align(&mut data, 8);
+        }
+        data.extend(names);
+        align(&mut data, 8);
+        for marker in &markers {
+            data.extend(marker.to_le_bytes());
+        }
+        align(&mut data, 8);
+        let mut index = Vec::new();
+        let start = data.len();
+        for code in 0..=255_u8 {
+            index.extend(((data.len() - start) as u16).to_le_bytes());
+            if code.is_ascii_graphic() {
+                data.push(code);
+            }
+            data.push(0);
+        }
+        align(&mut data, 8);
+        data.extend(index);
+        if layout != Layout::OffsetsFirst {
+            for symbol in &symbols {
+                let at = RODATA + data.len() as u64;
+                let offset = match layout {
+                    Layout::Placed => symbol.address.wrapping_sub(at) as u32,
+                    Layout::OffsetsFirst | Layout::OffsetsLast => based(symbol),
+                };
+                data.extend(offset.to_le_bytes());
+            }
+            align(&mut data, 8);
+            data.extend(TEXT.to_le_bytes());
+        }
+        data
+    }
+
+    fn read_table(data: &[u8]) -> Result<Vec<Symbol>> {
+        read(
+            Section {
+                address: RODATA,
+                data,
+            },
+            TEXT,
+        )
+    }
+
+    #[test]
+    fn tables_of_all_layouts_are_found_and_read() {
+        for layout in LAYOUTS {
+            assert!(
+                read_table(&table(layout)).unwrap() == symbols(),
+                "{layout:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_kernel_without_a_table_is_named_and_damage_is_no_panic() {
+        let why = read_table(b"nothing of the kind").unwrap_err().to_string();
+        assert_eq!(why, "kernel without kallsyms (CONFIG_KALLSYMS)");
+        for layout in LAYOUTS {
+            let whole = table(layout);
+            for at in (0..whole.len()).step_by(311) {
+                let _ = read_table(&whole[..at]);
+                let mut damaged = whole.clone();
+                damaged[at] ^= 0xff;
+                let _ = read_table(&damaged);
+            }
+        }
+    }
+}

@@ -195,3 +195,57 @@ impl Words<'_> {
         Some(body.chunks_exact(WORDS * 8).map(row).collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    /// A whole and a task, one mark.
+    fn written() -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(words(&[1, 1]));
+        bytes.extend(b"nginx\x1b\0\0\0\0\0\0\0\0\0\0");
+        bytes.extend(words(&[2, 2, 0, 0, 0, 0, 1, 0]));
+        bytes.extend(words(&[3, 1, 1, 10, 0, 1]));
+        bytes.extend(words(&[9, 1, 1, 10, 0, 0, 0, 0]));
+        bytes
+    }
+
+    #[test]
+    fn what_was_written_up_to_the_last_whole_mark_is_read() {
+        let raw = read(&written()).unwrap();
+        assert_eq!(raw.names, ["nginx?"], "no terminal is told what to do");
+        assert_eq!((raw.nodes.len(), raw.marks.len()), (2, 1));
+        assert_eq!(raw.marks[0].counts, [[1, 10, 0, 1]]);
+        let mut more = written();
+        more.extend(words(&[3, 1000, 1]));
+        assert_eq!(read(&more).unwrap().marks.len(), 1);
+        assert_eq!(
+            read(b"").unwrap_err().to_string(),
+            "the plugin has written nothing"
+        );
+    }
+
+    #[test]
+    fn damage_is_refused_or_harmless() {
+        let whole = written();
+        for at in MAGIC.len()..whole.len() {
+            assert!(
+                read(&whole[..at]).is_ok_and(|raw| raw.marks.is_empty()),
+                "cut at {at}"
+            );
+            for bit in 0..8 {
+                let mut damaged = whole.clone();
+                damaged[at] ^= 1 << bit;
+                if let Ok(raw) = read(&damaged) {
+                    let nodes = raw.nodes.iter().zip(0..).skip(1);
+                    assert!(nodes.into_iter().all(|(node, index)| node.parent < index));
+                }
+            }
+        }
+    }
+}

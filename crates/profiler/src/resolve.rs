@@ -375,3 +375,130 @@ fn used(profile: &Profile) -> Vec<bool> {
     }
     used
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Function, Layout};
+
+    fn kernel() -> KernelSymbols {
+        let function = |address, name: &str| Function {
+            address,
+            name: name.into(),
+        };
+        KernelSymbols {
+            functions: vec![function(0x1000, "entry"), function(0x2000, "tcp_sendmsg")],
+            end: 0x3000,
+            layout: Layout::default(),
+            lacks: vec!["no waits".into()],
+        }
+    }
+
+    fn function(offset: u64, name: &str) -> FileFunction {
+        FileFunction {
+            offset,
+            bytes: 0x10,
+            name: name.into(),
+        }
+    }
+
+    /// A mark with what each node has counted since the last one.
+    fn mark_of(number: u8, counts: &[(u64, i64)], instructions: u64) -> raw::Mark {
+        let row = |(node, own): &(u64, i64)| [*node, own.cast_unsigned(), 0, 1];
+        raw::Mark {
+            number,
+            counts: counts.iter().map(row).collect(),
+            queued: vec![[1, 10, instructions / 10, instructions]],
+            totals: [instructions, 0, 0, 0, 0],
+            ..raw::Mark::default()
+        }
+    }
+
+    fn raw() -> Raw {
+        let keys = [
+            (0, Key::All),
+            (0, Key::Task(0)),
+            (1, Key::Kernel(0x1000)),
+            // Two entries of one module's function, and code of two blocks of one program's.
+            (2, Key::Kernel(0x9004)),
+            (2, Key::Kernel(0x9008)),
+            (1, Key::User(0x5_0004)),
+            (1, Key::User(0x5_0008)),
+            (1, Key::User(0x7_0000)),
+            (2, Key::Kernel(0x2000)),
+        ];
+        Raw {
+            names: vec!["nginx".into()],
+            nodes: keys
+                .into_iter()
+                .map(|(parent, key)| raw::Node { parent, key })
+                .collect(),
+            marks: vec![
+                mark_of(mark::BEGIN, &[(8, 1000)], 1000),
+                mark_of(
+                    mark::END,
+                    &[(2, 5), (3, 1), (4, 2), (5, 3), (6, 4), (7, 10)],
+                    1025,
+                ),
+            ],
+        }
+    }
+
+    fn resolved(raw: &Raw) -> Result<Profile> {
+        let modules = [ModuleCode {
+            name: "veth".into(),
+            address: 0x9000,
+            functions: vec![function(0, "veth_xmit")],
+        }];
+        let files = [FileCode {
+            name: "nginx".into(),
+            pieces: vec![(2, 0x50, 1)],
+            functions: vec![function(0x2000, "ngx_send")],
+        }];
+        let names = Names {
+            kernel: &kernel(),
+            modules: &modules,
+            files: &files,
+        };
+        resolve(raw, names)
+    }
+
+    #[test]
+    fn what_has_one_name_below_one_caller_is_one_node() {
+        let profile = resolved(&raw()).unwrap();
+        let name = |count: &Count| {
+            let node = &profile.nodes[count.node as usize];
+            format!(
+                "{:?} {} {} {}",
+                node.kind, node.image, node.name, count.instructions
+            )
+        };
+        let [window] = profile.windows.as_slice() else {
+            panic!("{}", profile.windows.len())
+        };
+        let counts: Vec<String> = window.counts.iter().map(name).collect();
+        let want = [
+            "Kernel  entry 5",
+            "Module veth veth_xmit 3",
+            "User nginx ngx_send 7",
+            "User   10",
+        ];
+        assert_eq!(counts, want);
+        // What only ran before the window is not there.
+        assert!(profile.nodes.iter().all(|node| node.name != "tcp_sendmsg"));
+        assert_eq!((window.instructions, window.queued[0].count), (25, 2));
+        assert_eq!(profile.busy_instructions(), 25);
+        assert_eq!(profile.lacks, ["no waits"]);
+    }
+
+    #[test]
+    fn a_window_without_its_marks_is_named() {
+        let why = |number: usize| {
+            let mut raw = raw();
+            raw.marks.remove(number);
+            resolved(&raw).unwrap_err().to_string()
+        };
+        assert_eq!(why(0), "the window's begin was not marked");
+        assert_eq!(why(1), "the window's end was not marked");
+    }
+}

@@ -150,6 +150,9 @@ pub trait Watcher {
     /// Called once, at the instant from which `Timing` counts: preparations of the drive are over.
     fn begins(&mut self);
 
+    /// Called as each step of a ramp begins, the first one included.
+    fn steps(&mut self) {}
+
     /// Called once a second from then on.
     fn ticks(&mut self, tick: Tick);
 }

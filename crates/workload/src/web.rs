@@ -8,6 +8,7 @@
 
 pub(crate) mod site_workload;
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -242,7 +243,8 @@ pub(crate) fn ramp(
 ) -> Result<Vec<Step>> {
     watcher.begins();
     let (mut before, mut now) = (Progress::default(), Progress::default());
-    load::ramp::run(traffic, levels, stop, &mut |tick| {
+    let watcher = RefCell::new(watcher);
+    let mut on_tick = |tick: Tick| {
         if tick.second <= now.second {
             before.add(&now);
         }
@@ -251,7 +253,7 @@ pub(crate) fn ramp(
             ok: tick.ok,
             faults: tick.faults,
         };
-        watcher.ticks(Tick {
+        watcher.borrow_mut().ticks(Tick {
             second: before.second + tick.second,
             ok: before.ok + tick.ok,
             faults: before.faults + tick.faults,
@@ -259,7 +261,10 @@ pub(crate) fn ramp(
             counting: tick.counting || before.second > 0,
             ..tick
         });
-    })
+    };
+    // Both are called in turns, on this thread.
+    let mut on_step = || watcher.borrow_mut().steps();
+    load::ramp::run_steps(traffic, levels, stop, (&mut on_step, &mut on_tick))
 }
 
 /// What the ticks of one step have counted.

@@ -169,10 +169,12 @@ impl<M: Memory> Engine<M> {
     /// A block is executed.
     #[inline]
     pub fn execute(&mut self, index: u32) {
-        let now = self.blocks[index as usize].shape;
-        let before = self.blocks[self.previous as usize].shape;
+        let now = &self.blocks[index as usize].shape;
+        let before = &self.blocks[self.previous as usize].shape;
+        let (count, is_rep) = (now.count, now.last.is_rep);
         // Nine of ten blocks go on in the function of the one before.
-        if !before.goes_on_in(&now) {
+        if !before.goes_on_in(now) {
+            let (now, before) = (*now, *before);
             if now.place.is_user {
                 self.enter_user(index, now, before);
             } else {
@@ -180,7 +182,7 @@ impl<M: Memory> Engine<M> {
             }
         }
         self.previous = index;
-        self.charge(now.count, i64::from(now.last.is_rep));
+        self.charge(count, i64::from(is_rep));
     }
 
     fn charge(&mut self, instructions: i64, iterations: i64) {

@@ -22,16 +22,16 @@ mod waits;
 
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
-use std::collections::hash_map::DefaultHasher;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs::File;
-use std::hash::{Hash as _, Hasher as _};
+use std::hash::{BuildHasherDefault, Hasher as _};
 use std::io::Write as _;
 
 use block::Block;
 use engine::Engine;
 use functions::Setup;
 use memory::{Memory as _, Ram};
+use tree::Mixer;
 
 /// First kernel address.
 const KERNEL: u64 = 1 << 63;
@@ -72,8 +72,18 @@ const NO_REGISTERS: c_int = 0;
 
 unsafe extern "C" {
     fn qemu_plugin_register_vcpu_tb_trans_cb(id: u64, callback: extern "C" fn(u64, *mut Tb));
-    fn qemu_plugin_register_vcpu_tb_exec_cb(tb: *mut Tb, callback: Callback, flags: c_int, data: *mut c_void);
-    fn qemu_plugin_register_vcpu_insn_exec_cb(insn: *mut Insn, callback: Callback, flags: c_int, data: *mut c_void);
+    fn qemu_plugin_register_vcpu_tb_exec_cb(
+        tb: *mut Tb,
+        callback: Callback,
+        flags: c_int,
+        data: *mut c_void,
+    );
+    fn qemu_plugin_register_vcpu_insn_exec_cb(
+        insn: *mut Insn,
+        callback: Callback,
+        flags: c_int,
+        data: *mut c_void,
+    );
     fn qemu_plugin_tb_n_insns(tb: *const Tb) -> usize;
     fn qemu_plugin_tb_vaddr(tb: *const Tb) -> u64;
     fn qemu_plugin_tb_get_insn(tb: *const Tb, index: usize) -> *mut Insn;
@@ -93,7 +103,7 @@ struct Plugin {
     setup: Setup,
     /// Whether `qemu_plugin_insn_data` copies.
     copies: bool,
-    known: HashMap<(u64, u64, u64), u32>,
+    known: HashMap<(u64, u64, u64), u32, BuildHasherDefault<Mixer>>,
     out: File,
 }
 
@@ -133,7 +143,12 @@ extern "C" fn translated(_id: u64, tb: *mut Tb) {
         let index = plugin.index(&seen);
         // SAFETY: as above; the data is a number.
         unsafe {
-            qemu_plugin_register_vcpu_tb_exec_cb(tb, executed, NO_REGISTERS, index as usize as *mut c_void);
+            qemu_plugin_register_vcpu_tb_exec_cb(
+                tb,
+                executed,
+                NO_REGISTERS,
+                index as usize as *mut c_void,
+            );
             for (at, mark) in &seen.marks {
                 let insn = qemu_plugin_tb_get_insn(tb, *at);
                 let mark = usize::from(*mark) as *mut c_void;
@@ -164,7 +179,7 @@ impl Seen {
         unsafe {
             let address = qemu_plugin_tb_vaddr(tb);
             let count = qemu_plugin_tb_n_insns(tb);
-            let mut hash = DefaultHasher::new();
+            let mut hash = Mixer::default();
             let (mut starts, mut marks) = (Vec::with_capacity(count), Vec::new());
             let (mut end, mut last) = (address, decode::Last::OTHER);
             let mut host = 0;
@@ -176,7 +191,9 @@ impl Seen {
                 let at = qemu_plugin_insn_vaddr(insn);
                 let mut buffer = [0; INSTRUCTION_BYTES];
                 let bytes = bytes_of(insn, copies, &mut buffer);
-                bytes.hash(&mut hash);
+                let (low, high) = buffer_words(bytes);
+                hash.write_u64(low);
+                hash.write_u64(high);
                 starts.push(at.wrapping_sub(address) as u16);
                 marks.extend(decode::mark(bytes).map(|mark| (index, mark)));
                 end = at + bytes.len() as u64;
@@ -195,6 +212,14 @@ impl Seen {
             }
         }
     }
+}
+
+/// An instruction in two numbers.
+fn buffer_words(bytes: &[u8]) -> (u64, u64) {
+    let mut words = [0; INSTRUCTION_BYTES];
+    words[..bytes.len()].copy_from_slice(bytes);
+    let words = u128::from_le_bytes(words);
+    (words as u64, (words >> 64) as u64)
 }
 
 /// # Safety
@@ -237,11 +262,18 @@ impl Plugin {
 
 /// Called by QEMU when it loads the plugin; anything but 0 ends QEMU.
 #[unsafe(no_mangle)]
-pub extern "C" fn qemu_plugin_install(id: u64, info: *const Info, argc: c_int, argv: *const *const c_char) -> c_int {
+pub extern "C" fn qemu_plugin_install(
+    id: u64,
+    info: *const Info,
+    argc: c_int,
+    argv: *const *const c_char,
+) -> c_int {
     // SAFETY: QEMU passes its description and as many arguments as it says.
     let (version, arguments) = unsafe {
         let texts = (0..argc as usize).map(|at| CStr::from_ptr(*argv.add(at)));
-        let texts: Vec<_> = texts.map(|text| text.to_string_lossy().into_owned()).collect();
+        let texts: Vec<_> = texts
+            .map(|text| text.to_string_lossy().into_owned())
+            .collect();
         ((*info).current, texts)
     };
     match install(&arguments, version) {
@@ -267,14 +299,18 @@ fn install(arguments: &[String], version: c_int) -> Result<Plugin, String> {
     let setup = std::fs::read(path).map_err(|why| format!("cannot read {path}: {why}"))?;
     let setup = Setup::read(&setup)?;
     let out = value("out")?;
-    let mut out = File::options().append(true).open(out).map_err(|why| format!("cannot write {out}: {why}"))?;
-    out.write_all(output::MAGIC).map_err(|why| why.to_string())?;
+    let mut out = File::options()
+        .append(true)
+        .open(out)
+        .map_err(|why| format!("cannot write {out}: {why}"))?;
+    out.write_all(output::MAGIC)
+        .map_err(|why| why.to_string())?;
     let engine = Engine::new(Ram::new(), setup.layout);
     Ok(Plugin {
         engine,
         setup,
         copies: version >= COPIES,
-        known: HashMap::new(),
+        known: HashMap::default(),
         out,
     })
 }

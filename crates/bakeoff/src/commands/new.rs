@@ -1,6 +1,6 @@
 //! `new`: lists workloads, or writes a plan to begin with.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
@@ -143,7 +143,7 @@ pub(super) fn packages_of(workload: &WorkloadText) -> Result<Vec<String>> {
     Ok(own.packages().into_iter().map(String::from).collect())
 }
 
-/// Writes a file that is not there yet.
+/// Writes a file that is not there yet, whole or not at all.
 pub(super) fn create(path: &Path, text: &str) -> Result<()> {
     let made = OpenOptions::new().write(true).create_new(true).open(path);
     let mut file = match made {
@@ -154,6 +154,12 @@ pub(super) fn create(path: &Path, text: &str) -> Result<()> {
         ),
         Err(why) => return Err(why).with_context(|| format!("cannot make {}", path.display())),
     };
-    file.write_all(text.as_bytes())
-        .with_context(|| format!("cannot write {}", path.display()))
+    let written = file
+        .write_all(text.as_bytes())
+        .and_then(|()| file.sync_data());
+    if written.is_err() {
+        // Half a plan would be taken for another one. What could not be removed is the lesser trouble.
+        let _ = fs::remove_file(path);
+    }
+    written.with_context(|| format!("cannot write {}", path.display()))
 }

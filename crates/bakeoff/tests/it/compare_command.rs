@@ -283,6 +283,30 @@ fn each_workload_has_a_plan_that_check_accepts_without_a_warning() {
 }
 
 #[test]
+fn a_plan_that_cannot_be_written_whole_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let written = |words: &str| {
+        // A file may have no byte here: a full disk for those who have none to fill.
+        let limit = format!("trap '' XFSZ; ulimit -f 0; exec \"$0\" {words}");
+        let output = Command::new("sh")
+            .args(["-c", &limit, env!("CARGO_BIN_EXE_bakeoff")])
+            .current_dir(dir.path())
+            .env("XDG_CACHE_HOME", dir.path().join("cache"))
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        said(&output.stderr, dir.path())
+    };
+    expect!["bakeoff: cannot write plan.toml: File too large (os error 27)\n"]
+        .assert_eq(&written("new smb --out plan.toml"));
+    assert!(!dir.path().join("plan.toml").exists());
+    let words = format!("compare {} {} --plan-only", TWO[0], TWO[1]);
+    expect!["bakeoff: cannot write runs/compare-6.1-7.2.toml: File too large (os error 27)\n"]
+        .assert_eq(&written(&words));
+    assert_eq!(plans(dir.path()), Vec::<String>::new());
+}
+
+#[test]
 fn runs_are_listed_with_their_verdicts_and_damaged_ones_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join("runs").join(name);

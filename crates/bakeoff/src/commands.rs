@@ -18,6 +18,9 @@ mod report;
 mod run;
 mod simulate;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
@@ -26,6 +29,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
 use input::file;
+use input::units::show_bytes;
 use machine::cache::Cache;
 use machine::emulator;
 use machine::task::{Progress, Task};
@@ -37,6 +41,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::build_id;
 use crate::cli::{Cli, Command, EmulatorArgs};
 use crate::out;
+use crate::prepare::OWN_FILES_BYTES;
 use crate::reporter::Reporter;
 
 /// How a command ended when nothing went wrong.
@@ -122,10 +127,11 @@ fn read_plan_as(
 
 fn check_plan(path: &Path, text: String, qemu: Option<&Path>) -> Result<(String, Plan)> {
     let base = path.parent().unwrap_or(Path::new(""));
+    let sizes = RefCell::default();
     let checks = Checks {
         workload: &|fields| {
             let checked = workload::check(fields)?;
-            check_files(fields, &checked, base);
+            check_files(fields, &checked, base, &sizes);
             Some(checked)
         },
         kernel: &|kernel| machine::kernel::check(kernel).map_err(|why| format!("{why:#}")),
@@ -143,13 +149,28 @@ fn check_plan(path: &Path, text: String, qemu: Option<&Path>) -> Result<(String,
     Ok((text, plan))
 }
 
-/// Notes files of a workload's that are not there.
-fn check_files(fields: &Fields<'_>, workload: &WorkloadPlan, base: &Path) {
+/// Notes files of a workload's that are not there, and when those of all so far are more than can travel; `sizes` has what
+/// each name of a file was found to have, in bytes.
+fn check_files(
+    fields: &Fields<'_>,
+    workload: &WorkloadPlan,
+    base: &Path,
+    sizes: &RefCell<BTreeMap<OsString, u64>>,
+) {
+    let mut sizes = sizes.borrow_mut();
     for name in workload::own_files(workload) {
         let path = base.join(name);
         let remedy = "paths are taken from the plan's directory";
         match file::metadata(&path) {
-            Ok(_) => {}
+            Ok(about) => {
+                let before: u64 = sizes.values().sum();
+                sizes.insert(path.file_name().unwrap_or_default().into(), about.len());
+                let bytes: u64 = sizes.values().sum();
+                if before <= OWN_FILES_BYTES && OWN_FILES_BYTES < bytes {
+                    let what = too_large(&path, about.len(), bytes);
+                    fields.wrong("files", what, too_large_remedy());
+                }
+            }
             Err(why) if why.kind() == ErrorKind::NotFound => {
                 fields.wrong("files", format!("no such file: {}", path.display()), remedy);
             }
@@ -159,6 +180,25 @@ fn check_files(fields: &Fields<'_>, workload: &WorkloadPlan, base: &Path) {
             }
         }
     }
+}
+
+fn too_large(path: &Path, own: u64, all: u64) -> String {
+    let shown = path.display();
+    if own == all {
+        return format!("file too large: {shown}, {}", show_bytes(own));
+    }
+    format!(
+        "files of workloads too large: {} with {shown}, {}",
+        show_bytes(all),
+        show_bytes(own)
+    )
+}
+
+fn too_large_remedy() -> String {
+    format!(
+        "at most {} together; larger ones belong in an image, with [[copy]] in its recipe",
+        show_bytes(OWN_FILES_BYTES)
+    )
 }
 
 /// Refuses a QEMU that the plan's machine has no use for, or that is none, before anything is fetched.

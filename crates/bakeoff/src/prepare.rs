@@ -291,7 +291,7 @@ fn request(plan: &Plan, refresh: bool) -> Request<'_> {
 }
 
 /// The most that a plan's own files may have together: they travel in memory.
-const OWN_FILES_BYTES: u64 = 256 << 20;
+pub(crate) const OWN_FILES_BYTES: u64 = 256 << 20;
 
 /// The plan's own files; their paths begin where `plan_file` lies.
 fn own_files(plan: &Plan, plan_file: &Path) -> Result<Vec<PathBuf>> {

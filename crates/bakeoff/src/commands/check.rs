@@ -32,12 +32,8 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
                 let jobs = jobs::of_plan(args.jobs, &plan, counted)?;
                 forecast::of(&plan, &past.known, jobs)
             };
-            let mut warned = warnings(&plan, &forecasts);
+            let mut warned = all_warnings(&plan, &forecasts)?;
             warned.extend(past.warning);
-            warned.extend(crowded(&plan, machine::host::cpus()?.len()));
-            warned.extend(identical(&plan));
-            warned.extend(hidden_files(&plan));
-            warned.extend(missing_kernels(&plan)?);
             if as_json {
                 print_json(&summary(&plan, &forecasts, &warned))?;
             } else {
@@ -55,6 +51,16 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
         },
     }
     Ok(End::Done)
+}
+
+/// All that is to be known of a plan before it runs on this host.
+pub(super) fn all_warnings(plan: &Plan, forecasts: &[Forecast]) -> Result<Vec<String>> {
+    let mut warned = warnings(plan, forecasts);
+    warned.extend(crowded(plan, machine::host::cpus()?.len()));
+    warned.extend(identical(plan));
+    warned.extend(hidden_files(plan));
+    warned.extend(missing_kernels(plan)?);
+    Ok(warned)
 }
 
 /// Problems for machines.

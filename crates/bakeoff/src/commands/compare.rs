@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::new::{create, packages_of, recipe, workload};
 use super::run::{again, run};
-use super::{End, at_work, check_plan, print_json};
+use super::{End, at_work, check, check_plan, print_json};
 use crate::cli::RunArgs;
 use crate::cli::compare::{CompareArgs, ERROR_RATE};
 use crate::cli::judge::MARGIN;
@@ -64,7 +64,14 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
         say(remark, json || args.dry_run);
     }
     let qemu = args.run.emulator.named();
-    check_plan(&path, text.clone(), qemu.as_deref())?;
+    let (_, mut plan) = check_plan(&path, text.clone(), qemu.as_deref())?;
+    if args.run.a_a {
+        // All arms are the baseline then, and are meant to be.
+        plan.arms.truncate(1);
+    }
+    for warning in check::all_warnings(&plan, &[])? {
+        out::error_line(&format!("warning: {warning}"));
+    }
     if args.dry_run {
         return tell_plan(&path, &text, json);
     }

@@ -283,6 +283,52 @@ fn each_workload_has_a_plan_that_check_accepts_without_a_warning() {
 }
 
 #[test]
+fn compare_warns_as_check_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = [
+        "compare",
+        TWO[0],
+        TWO[1],
+        "--max-blocks",
+        "2",
+        "--plan-only",
+    ];
+    let output = bakeoff(dir.path(), &words);
+    assert_eq!(output.status.code(), Some(0));
+    let told = said(&output.stderr, dir.path());
+    let checked = bakeoff(
+        dir.path(),
+        &["check", "runs/compare-6.1-7.2.toml", "--json"],
+    );
+    let checked: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    let warnings = checked["warnings"].as_array().unwrap().iter();
+    let same: String = warnings
+        .map(|one| format!("warning: {}\n", one.as_str().unwrap()))
+        .collect();
+    assert_eq!(told, same);
+    assert_eq!(
+        told.matches("no difference can be told").count(),
+        1,
+        "{told}"
+    );
+}
+
+#[test]
+fn files_that_cannot_travel_are_refused_by_check() {
+    let dir = tempfile::tempdir().unwrap();
+    own_program(dir.path());
+    let large = fs::File::create(dir.path().join("large")).unwrap();
+    large.set_len(300 << 20).unwrap();
+    let text = "title = \"t\"\nbaseline = \"a\"\n[machine]\nkind = \"local\"\n[arm.a]\ncpus = 1\n[arm.b]\ncpus = 1\n\
+        sysctl = { \"vm.swappiness\" = \"1\" }\n[[workload]]\nkind = \"command\"\ncommand = [\"{dir}/mine\"]\n\
+        files = [\"mine\", \"large\"]\nlimit = \"1s\"\n";
+    fs::write(dir.path().join("plan.toml"), text).unwrap();
+    let output = bakeoff(dir.path(), &["check", "plan.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    expect![[r#""#]].assert_eq(&said(&output.stderr, dir.path()));
+}
+
+#[test]
 fn a_plan_that_cannot_be_written_whole_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let written = |words: &str| {

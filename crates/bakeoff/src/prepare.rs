@@ -327,8 +327,8 @@ fn own_files(plan: &Plan, plan_file: &Path) -> Result<Vec<PathBuf>> {
     Ok(files.into_values().collect())
 }
 
-/// What a run that goes on must find unchanged.
-fn hashes(files: &[PathBuf]) -> Result<Vec<(String, String)>> {
+/// What a run that goes on must find unchanged: names of inputs with SHA-256.
+pub(crate) fn hashes(files: &[PathBuf]) -> Result<Vec<(String, String)>> {
     let hash = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         Ok((format!("file {name}"), cache::hash_file(path)?))

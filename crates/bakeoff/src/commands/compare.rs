@@ -15,10 +15,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use input::file;
 use machine::local;
+use record::journal::{self, Event};
 use serde_json::json;
 
 use super::new::{create, packages_of, recipe, workload};
-use super::run::{again, run};
+use super::run::{self, again, run};
 use super::{End, at_work, check, check_plan, print_json};
 use crate::cli::RunArgs;
 use crate::cli::compare::{CompareArgs, ERROR_RATE};
@@ -26,6 +27,7 @@ use crate::cli::judge::MARGIN;
 use crate::commands::compare::program::Program;
 use crate::out;
 use crate::plan_text::{self, DesignText, Place, PlanText, WorkloadText};
+use crate::prepare;
 
 /// What is loaded where nothing is said.
 const WORKLOAD: &str = "web-static";
@@ -58,7 +60,8 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
         arms: arms.arms,
         workloads,
     });
-    let path = place(args, &arms.label, &text)?;
+    let files = program.as_ref().map_or(&[][..], |program| &program.files);
+    let path = place(args, &arms.label, &text, files)?;
     let remarks = program.map(|program| program.remarks);
     for remark in arms.remarks.iter().chain(remarks.iter().flatten()) {
         say(remark, json || args.dry_run);
@@ -183,35 +186,57 @@ fn kind(word: &str, is_local: bool, json: bool) -> Result<WorkloadText> {
     Ok(first)
 }
 
-/// Where the plan goes: beside the run directory, under a name that no other plan has.
-fn place(args: &CompareArgs, label: &str, text: &str) -> Result<PathBuf> {
+/// Where the plan goes: beside the run directory, under a name that no other plan has, and no run with other content of the
+/// program's files.
+fn place(args: &CompareArgs, label: &str, text: &str, files: &[PathBuf]) -> Result<PathBuf> {
+    let hashes = prepare::hashes(files)?;
+    let of_plan = |plan: PathBuf| RunArgs {
+        plan,
+        options: args.run.clone(),
+    };
     if let Some(out) = &args.run.out {
         let mut name = out.as_os_str().to_owned();
         name.push(".toml");
         let path = PathBuf::from(name);
-        if is_free(&path, text)? {
-            return Ok(path);
+        if !is_free(&path, text)? {
+            bail!(
+                "another plan is there: {} (name another --out, or run that one: {})",
+                path.display(),
+                again(&of_plan(path.clone()))
+            );
         }
-        bail!(
-            "another plan is there: {0} (name another --out, or run that one: {1})",
-            path.display(),
-            again(&RunArgs {
-                plan: path.clone(),
-                options: args.run.clone(),
-            })
-        );
+        if let Some(name) = changed_file(out, &hashes) {
+            bail!(
+                "a run with another content of {name} is there: {} (name another --out)",
+                out.display()
+            );
+        }
+        return Ok(path);
     }
     let name = |number: u32| match number {
         1 => format!("compare-{label}.toml"),
         _ => format!("compare-{label}-{number}.toml"),
     };
     for number in 1.. {
-        let path = Path::new("runs").join(name(number));
-        if is_free(&path, text)? {
-            return Ok(path);
+        let plan = of_plan(Path::new("runs").join(name(number)));
+        let is_same = || changed_file(&run::directory(&plan), &hashes).is_none();
+        if is_free(&plan.plan, text)? && is_same() {
+            return Ok(plan.plan);
         }
     }
     unreachable!("numbers do not end")
+}
+
+/// The first file that the run in a directory began with another content of. What has no journal has not begun; what is
+/// damaged is told when it is gone on with.
+fn changed_file<'h>(dir: &Path, hashes: &'h [(String, String)]) -> Option<&'h str> {
+    let entries = journal::read(&dir.join("journal.jsonl")).ok()?;
+    let Event::Opened(opening) = &entries.first()?.event else {
+        return None;
+    };
+    let is_changed = |(name, sha): &&(String, String)| opening.inputs.get(name) != Some(sha);
+    let (name, _) = hashes.iter().find(is_changed)?;
+    Some(name)
 }
 
 /// Whether the plan may stand there: nothing does, or the same plan.

@@ -31,7 +31,7 @@ use crate::reporter::Reporter;
 /// Runs a plan, or goes on with it; writes verdict and report.
 pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     let options = &args.options;
-    let out = options.out.clone().unwrap_or_else(|| default_out(args));
+    let out = directory(args);
     let qemu = options.emulator.named();
     let (text, plan) = if options.a_a {
         let seed = calibration::seed(&out);
@@ -177,8 +177,12 @@ fn carry_out(setting: &Setting<'_>, plan: &Plan, text: &str, place: Place<'_>) -
     ended
 }
 
-/// `runs/NAME` below the working directory, `runs/NAME-a-a` for a baseline against itself.
-fn default_out(args: &RunArgs) -> PathBuf {
+/// The run directory: what was typed, else `runs/NAME` below the working directory, `runs/NAME-a-a` for a baseline against
+/// itself.
+pub(super) fn directory(args: &RunArgs) -> PathBuf {
+    if let Some(out) = &args.options.out {
+        return out.clone();
+    }
     let plan = &args.plan;
     let mut name = plan.file_stem().unwrap_or(plan.as_os_str()).to_owned();
     if args.options.a_a {

@@ -1,5 +1,6 @@
 //! `compare`, `new` and `list`: a first question without a plan file.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -7,6 +8,8 @@ use std::process::{Command, Output};
 
 use expect_test::{Expect, expect};
 use machine::fake::Behaviour;
+use record::journal::{self, Entry, Event, Opening};
+use record::rundir::sha256;
 use serde_json::Value;
 
 use crate::simulated_lab::{World, undecided};
@@ -233,6 +236,67 @@ fn a_plan_never_takes_the_place_of_another() {
     expect![[r#"
         bakeoff: another plan is there: runs/mine.toml (name another --out, or run that one: bakeoff run runs/mine.toml --out runs/mine)
     "#]].assert_eq(&told);
+}
+
+#[test]
+fn another_content_of_the_program_is_another_question() {
+    let dir = tempfile::tempdir().unwrap();
+    own_program(dir.path());
+    let ask = |more: &[&str]| {
+        let words = ["compare", TWO[0], TWO[1], "--plan-only"];
+        let words = [&words, more, &["--", "./mine", "./input"]].concat();
+        let output = bakeoff(dir.path(), &words);
+        (output.status.code(), said(&output.stderr, dir.path()))
+    };
+    let begin = |name: &str, input: &[u8]| {
+        let run = dir.path().join("runs").join(name);
+        fs::create_dir(&run).unwrap();
+        let event = Event::Opened(Opening {
+            version: journal::VERSION,
+            bakeoff: "0".into(),
+            inputs: BTreeMap::from([
+                (
+                    "file mine".into(),
+                    sha256(&fs::read(dir.path().join("mine")).unwrap()),
+                ),
+                ("file input".into(), sha256(input)),
+            ]),
+            machine: String::new(),
+            ns_per_instruction: None,
+            host_cpus: None,
+            accounting: None,
+        });
+        let entry = Entry {
+            at: String::new(),
+            event,
+        };
+        let line = serde_json::to_string(&entry).unwrap();
+        fs::write(run.join("journal.jsonl"), line + "\n").unwrap();
+    };
+    assert_eq!(ask(&[]), (Some(0), String::new()));
+    begin("compare-6.1-7.2", b"some words\n");
+    assert_eq!(ask(&[]), (Some(0), String::new()));
+    assert_eq!(
+        plans(dir.path()),
+        ["compare-6.1-7.2", "compare-6.1-7.2.toml"]
+    );
+
+    fs::write(dir.path().join("input"), "other words\n").unwrap();
+    assert_eq!(ask(&[]), (Some(0), String::new()));
+    assert!(dir.path().join("runs/compare-6.1-7.2-2.toml").exists());
+    // That one has not begun: it is taken over.
+    fs::write(dir.path().join("input"), "still other words\n").unwrap();
+    ask(&[]);
+    assert!(!dir.path().join("runs/compare-6.1-7.2-3.toml").exists());
+
+    assert_eq!(ask(&["--out", "runs/mine"]), (Some(0), String::new()));
+    begin("mine", b"some words\n");
+    let (status, told) = ask(&["--out", "runs/mine"]);
+    assert_eq!(status, Some(2));
+    expect![[r#"
+        bakeoff: a run with another content of file input is there: runs/mine (name another --out)
+    "#]]
+    .assert_eq(&told);
 }
 
 #[test]

@@ -27,6 +27,8 @@ pub(super) struct Program {
     pub(super) workload: WorkloadText,
     /// The suite whose C library it is linked against, where that is not what images have by themselves.
     pub(super) suite: Option<String>,
+    /// What is put beside it, itself among them.
+    pub(super) files: Vec<PathBuf>,
     /// What was decided for the user.
     pub(super) remarks: Vec<String>,
 }
@@ -126,6 +128,7 @@ pub(super) fn read(words: &[String], extra: &[PathBuf], is_local: bool) -> Resul
     Ok(Program {
         workload: WorkloadText::of_lines("command", lines)?,
         suite: payload.suite,
+        files: payload.files,
         remarks: payload.remarks,
     })
 }

@@ -67,6 +67,12 @@ pub enum Command {
         /// The run directory
         dir: PathBuf,
     },
+    /// Explain a difference: which mechanisms and functions it is made of, and who waited for whom
+    #[command(
+        after_help = "Examples:\n  bakeoff run plan.toml --why\n  bakeoff why runs/plan\n  \
+        bakeoff why runs/plan --metric latency-p99\n  bakeoff why runs/plan --folded 3 > stacks.txt"
+    )]
+    Why(WhyArgs),
     /// Load a server with simulated clients that check every response
     #[command(
         after_help = "Examples:\n  bakeoff load http://127.0.0.1:8080/ -c 64 -d 10s\n  \
@@ -189,6 +195,28 @@ pub struct RunArgs {
     /// How it is run.
     #[command(flatten)]
     pub options: RunOptions,
+}
+
+/// `bakeoff why`.
+#[derive(Debug, Args)]
+pub struct WhyArgs {
+    /// The run directory, of a run with [why] or --why
+    pub dir: PathBuf,
+    /// Explain this arm's difference from the baseline [default: each arm's]
+    #[arg(long, value_name = "NAME")]
+    pub arm: Option<String>,
+    /// Explain it on this workload [default: each]
+    #[arg(long, value_name = "NAME")]
+    pub workload: Option<String>,
+    /// Explain this metric [default: instructions per request]
+    #[arg(long, value_name = "NAME")]
+    pub metric: Option<String>,
+    /// Print Markdown
+    #[arg(long, conflicts_with = "folded")]
+    pub markdown: bool,
+    /// Print one trial's call paths with their instructions as folded stacks, for flame graph viewers
+    #[arg(long, value_name = "TRIAL", conflicts_with_all = ["arm", "workload", "metric"])]
+    pub folded: Option<u32>,
 }
 
 /// What `bakeoff run` and `bakeoff compare` share.

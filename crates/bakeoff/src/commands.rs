@@ -17,6 +17,7 @@ mod qemu;
 mod report;
 mod run;
 mod simulate;
+mod why;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -76,6 +77,7 @@ pub fn run(cli: &Cli) -> Result<End> {
         Command::Simulate(args) => simulate::simulate(args, cli.json),
         Command::Judge(args) => judge::judge(args, cli.json),
         Command::Report { dir } => report::report(dir, cli.json),
+        Command::Why(args) => why::why(args, cli.json),
         Command::Load(args) => load::load(args, cli.json),
         Command::Kernel(command) => kernel::run(command, cli.json),
         Command::Image(command) => image::run(command, cli.json),

@@ -10,6 +10,7 @@
 pub mod btf;
 pub mod bzimage;
 pub mod elf;
+pub mod folded;
 pub mod format;
 pub mod kallsyms;
 pub mod kernel;

@@ -56,6 +56,13 @@ pub struct TrialRecord {
     pub profile: Option<ProfileNote>,
 }
 
+impl TrialRecord {
+    /// The name of its attempt's directory: `007`, or `007.2`.
+    pub fn attempt_name(&self) -> String {
+        attempt_name(&self.trial, self.attempt)
+    }
+}
+
 /// A profile's name in the directory of an attempt.
 pub const PROFILE: &str = "profile.zst";
 

@@ -366,9 +366,10 @@ fn compare_warns_as_check_does() {
     );
     let checked: Value = serde_json::from_slice(&checked.stdout).unwrap();
     let warnings = checked["warnings"].as_array().unwrap().iter();
-    let same: String = warnings
+    let same: Vec<String> = warnings
         .map(|one| format!("warning: {}\n", one.as_str().unwrap()))
         .collect();
+    let same = same.concat();
     assert_eq!(told, same);
     assert_eq!(
         told.matches("no difference can be told").count(),

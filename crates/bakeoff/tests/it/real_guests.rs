@@ -125,6 +125,60 @@ fn a_real_comparison_survives_being_killed() {
     assert_eq!(guests(&dir), 0);
     check_run(&dir.join("runs/plan"));
     check_profiles(&dir.join("runs/plan"));
+    check_explanation(&dir.join("runs/plan"));
+}
+
+/// The command explains the run, and its account closes. One of the profiles is damaged then: what is lost is told.
+fn check_explanation(dir: &Path) {
+    let why = |words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
+            .arg("why")
+            .arg(dir)
+            .args(words)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{error}");
+        (said, error)
+    };
+    let (text, _) = why(&[]);
+    assert!(
+        text.contains("instructions a request, by mechanism:"),
+        "{text}"
+    );
+    let (json, _) = why(&["--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let [one] = &json.as_array().unwrap()[..] else {
+        panic!("one arm, one workload: {json}")
+    };
+    let number = |key: &str| one[key].as_f64().unwrap();
+    let whole = one["account"]["baseline"].as_f64().unwrap();
+    assert!(number("remainder").abs() < 0.005 * whole, "{one}");
+    let mechanisms = one["mechanisms"].as_array().unwrap();
+    let sum: f64 = mechanisms
+        .iter()
+        .map(|row| row["difference"].as_f64().unwrap())
+        .sum();
+    assert!((sum - one["account"]["difference"].as_f64().unwrap()).abs() < 1e-3 * whole);
+    let (folded, _) = why(&["--folded", "1"]);
+    assert!(
+        folded
+            .lines()
+            .any(|line| line.starts_with("nginx;") && line.contains(";tcp_sendmsg;")),
+        "{folded}"
+    );
+
+    let profile = dir.join("trials/001").join(rundir::PROFILE);
+    let mut bytes = fs::read(&profile).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&profile, bytes).unwrap();
+    let (_, error) = why(&[]);
+    assert!(
+        error.contains("not the profile that the trial wrote") && error.contains("(trial 001)"),
+        "{error}"
+    );
 }
 
 /// A kernel that was built in a tree, and one with modules that zstd packed: made of a Debian kernel's own files.

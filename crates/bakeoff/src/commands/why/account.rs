@@ -1,0 +1,303 @@
+//! A profile as the account that a difference is explained from.
+
+use std::collections::{BTreeMap, HashMap};
+
+use profiler::profile::{Kind, Profile};
+use record::account::{self, Account, Domain, Function, WaitCause, WaitSize, WaitState, Waits};
+
+/// The account of a trial that served so many requests between the profile's first mark and its last.
+pub(super) fn account(profile: &Profile, trial: u32, requests: f64) -> Account {
+    let tasks = Tasks::of(profile);
+    let mut functions = Functions::default();
+    let (places, mut nodes) = tree(profile, &tasks, &mut functions);
+    for count in profile.windows.iter().flat_map(|window| &window.counts) {
+        if let Some(place) = places[count.node as usize] {
+            let node: &mut account::Node = &mut nodes[place as usize];
+            node.calls += count.calls;
+            node.instructions += count.instructions;
+            node.rep_iterations += count.rep;
+        }
+    }
+    Account {
+        trial,
+        requests,
+        functions: functions.all,
+        nodes,
+        waits: waits(profile, &tasks),
+    }
+}
+
+/// The task of each node, by place; `None` for the whole and for what the idle task did.
+struct Tasks<'p>(Vec<Option<&'p str>>);
+
+impl<'p> Tasks<'p> {
+    fn of(profile: &'p Profile) -> Self {
+        let mut tasks: Vec<Option<&str>> = Vec::with_capacity(profile.nodes.len());
+        // Parents come first.
+        for node in &profile.nodes {
+            tasks.push(match node.kind {
+                Kind::All => None,
+                Kind::Task => Some(node.name.as_str()).filter(|name| !name.starts_with("swapper/")),
+                Kind::Kernel | Kind::Module | Kind::User => tasks[node.parent as usize],
+            });
+        }
+        Self(tasks)
+    }
+
+    fn name(&self, node: u32) -> Option<&'p str> {
+        self.0.get(node as usize).copied().flatten()
+    }
+}
+
+#[derive(Default)]
+struct Functions {
+    all: Vec<Function>,
+    places: HashMap<Function, u32>,
+}
+
+impl Functions {
+    fn place(&mut self, function: Function) -> u32 {
+        let next = self.all.len() as u32;
+        *self.places.entry(function).or_insert_with_key(|function| {
+            self.all.push(function.clone());
+            next
+        })
+    }
+}
+
+/// The nodes of the account without counts, and where each node of the profile is among them. What a task executed
+/// outside of any known function has a node of a function without a name.
+fn tree(
+    profile: &Profile,
+    tasks: &Tasks<'_>,
+    functions: &mut Functions,
+) -> (Vec<Option<u32>>, Vec<account::Node>) {
+    let mut places = Vec::with_capacity(profile.nodes.len());
+    let mut nodes = Vec::new();
+    for (own, number) in profile.nodes.iter().zip(0..) {
+        if tasks.name(number).is_none() {
+            places.push(None);
+            continue;
+        }
+        let domain = match own.kind {
+            Kind::All | Kind::Task | Kind::Kernel => Domain::Kernel,
+            Kind::Module => Domain::Module(own.image.clone()),
+            Kind::User => Domain::User(own.image.clone()),
+        };
+        let (name, parent) = match own.kind {
+            Kind::All | Kind::Task => (String::new(), None),
+            Kind::Kernel | Kind::Module | Kind::User => {
+                let has_function = profile.nodes[own.parent as usize].kind != Kind::Task;
+                let parent = places[own.parent as usize].filter(|_| has_function);
+                (own.name.clone(), parent)
+            }
+        };
+        places.push(Some(nodes.len() as u32));
+        nodes.push(account::Node {
+            parent,
+            function: functions.place(Function { name, domain }),
+            calls: 0,
+            instructions: 0,
+            rep_iterations: 0,
+        });
+    }
+    (places, nodes)
+}
+
+/// Waits of one task for one kind of thing, by their size.
+type Sizes<'p> = BTreeMap<(&'p str, WaitState), BTreeMap<u8, Sum>>;
+
+#[derive(Default)]
+struct Sum {
+    count: u64,
+    ns: u64,
+    causes: BTreeMap<String, u64>,
+}
+
+fn waits(profile: &Profile, tasks: &Tasks<'_>) -> Vec<Waits> {
+    let mut sums = Sizes::default();
+    let mut paths: HashMap<u32, String> = HashMap::new();
+    for window in &profile.windows {
+        for wait in &window.queued {
+            if let Some(task) = tasks.name(wait.node) {
+                let sum = sum(&mut sums, (task, WaitState::RunQueue), wait.size);
+                sum.count += wait.count;
+                sum.ns += wait.ns;
+            }
+        }
+        for blame in &window.blame {
+            if let Some(task) = tasks.name(blame.waiter) {
+                let sum = sum(&mut sums, (task, WaitState::RunQueue), blame.size);
+                let runner = &profile.nodes[blame.runner as usize].name;
+                *sum.causes.entry(runner.clone()).or_default() += blame.ns;
+            }
+        }
+        for wait in &window.asleep {
+            if let Some(task) = tasks.name(wait.node) {
+                let path = paths
+                    .entry(wait.node)
+                    .or_insert_with(|| path(profile, wait.node));
+                let sum = sum(&mut sums, (task, WaitState::Blocked), wait.size);
+                sum.count += wait.count;
+                sum.ns += wait.ns;
+                *sum.causes.entry(path.clone()).or_default() += wait.ns;
+            }
+        }
+    }
+    let all = sums.into_iter().map(|((task, state), sizes)| Waits {
+        task: task.into(),
+        state,
+        sizes: sizes.into_iter().map(size).collect(),
+    });
+    all.collect()
+}
+
+fn sum<'s, 'p>(sums: &'s mut Sizes<'p>, key: (&'p str, WaitState), size: u8) -> &'s mut Sum {
+    sums.entry(key).or_default().entry(size).or_default()
+}
+
+fn size((below_log2_ns, sum): (u8, Sum)) -> WaitSize {
+    let causes = sum.causes.into_iter();
+    WaitSize {
+        below_log2_ns,
+        count: sum.count,
+        ns: sum.ns,
+        causes: causes.map(|(name, ns)| WaitCause { name, ns }).collect(),
+    }
+}
+
+/// The functions from below the task to a node, outermost first, joined by `;`.
+fn path(profile: &Profile, node: u32) -> String {
+    let mut names = Vec::new();
+    let mut at = node;
+    loop {
+        let own = &profile.nodes[at as usize];
+        match own.kind {
+            Kind::All | Kind::Task => break,
+            Kind::Kernel | Kind::Module | Kind::User => names.push(own.name.as_str()),
+        }
+        at = own.parent;
+    }
+    names.reverse();
+    names.join(";")
+}
+
+#[cfg(test)]
+mod tests {
+    use profiler::profile::{Blame, Count, Node, Wait, Window};
+
+    use super::*;
+
+    fn node(parent: u32, kind: Kind, name: &str) -> Node {
+        Node {
+            parent,
+            kind,
+            name: name.into(),
+            image: String::new(),
+        }
+    }
+
+    fn profile() -> Profile {
+        let count = |node, instructions, calls| Count {
+            node,
+            instructions,
+            calls,
+            rep: 1,
+        };
+        let wait = |node, ns| Wait {
+            node,
+            size: 4,
+            count: 2,
+            ns,
+        };
+        let window = Window {
+            instructions: 1000,
+            counts: vec![
+                count(2, 600, 0),
+                count(3, 5, 0),
+                count(4, 20, 3),
+                count(5, 30, 2),
+            ],
+            queued: vec![wait(3, 20)],
+            blame: vec![Blame {
+                waiter: 3,
+                size: 4,
+                runner: 6,
+                ns: 18,
+            }],
+            asleep: vec![wait(5, 25), wait(2, 99)],
+            ..Window::default()
+        };
+        Profile {
+            nodes: vec![
+                node(0, Kind::All, ""),
+                node(0, Kind::Task, "swapper/0"),
+                node(1, Kind::Kernel, "default_idle"),
+                node(0, Kind::Task, "nginx"),
+                node(3, Kind::Kernel, "entry"),
+                node(4, Kind::Kernel, "schedule"),
+                node(0, Kind::Task, "client-0"),
+            ],
+            windows: vec![window.clone(), window],
+            lacks: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn windows_are_summed_and_the_idle_task_is_left_out() {
+        let account = account(&profile(), 7, 10.0);
+        let names = |node: &account::Node| account.functions[node.function as usize].name.clone();
+        let nodes: Vec<_> = account
+            .nodes
+            .iter()
+            .map(|node| {
+                (
+                    names(node),
+                    node.parent,
+                    node.instructions,
+                    node.calls,
+                    node.rep_iterations,
+                )
+            })
+            .collect();
+        let expected = [
+            ("", None, 10, 0, 2),
+            ("entry", None, 40, 6, 2),
+            ("schedule", Some(1), 60, 4, 2),
+            ("", None, 0, 0, 0),
+        ];
+        let expected = expected.map(|(name, parent, instructions, calls, rep)| {
+            (name.to_string(), parent, instructions, calls, rep)
+        });
+        assert_eq!(nodes, expected);
+        assert_eq!((account.trial, account.requests), (7, 10.0));
+    }
+
+    #[test]
+    fn waits_are_a_tasks_with_who_ran_and_where_it_slept() {
+        let account = account(&profile(), 7, 10.0);
+        let waits = account.waits.iter().map(|waits| {
+            let [size] = &waits.sizes[..] else {
+                panic!("one size")
+            };
+            let [cause] = &size.causes[..] else {
+                panic!("one cause")
+            };
+            (
+                waits.task.as_str(),
+                waits.state,
+                size.count,
+                size.ns,
+                cause.name.as_str(),
+                cause.ns,
+            )
+        });
+        assert_eq!(
+            waits.collect::<Vec<_>>(),
+            [
+                ("nginx", WaitState::RunQueue, 4, 40, "client-0", 36),
+                ("nginx", WaitState::Blocked, 4, 50, "entry;schedule", 50),
+            ]
+        );
+    }
+}

@@ -1,0 +1,143 @@
+//! Counts how often the rule is right on machines with a known truth, and writes the table into
+//! `docs/statistics.md`: `make verdict-calibration`.
+
+use std::fmt::Write as _;
+use std::thread;
+use std::time::Instant;
+use std::{fs, path::Path};
+
+use plan::Design;
+use verdict::calibration::{Tally, Terms, run};
+use verdict::noise_models::{MODELS, Noise, QUIET, REFERENCE};
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/statistics.md");
+const BEGIN: &str = "<!-- calibration: begin -->\n";
+const END: &str = "<!-- calibration: end -->";
+
+/// One line of the table.
+struct Row {
+    noise: Noise,
+    /// By what share the arm is better.
+    effect: f64,
+    metrics: u32,
+    max_blocks: u32,
+    simulations: u32,
+}
+
+fn main() -> std::io::Result<()> {
+    let begun = Instant::now();
+    let mut table = String::from(
+        "| machine | truth | metrics | most blocks | better | worse | equivalent | undecided | mean blocks |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
+    );
+    for row in rows() {
+        let line = row.line();
+        print!("{line}");
+        table.push_str(&line);
+    }
+    println!("{} s", begun.elapsed().as_secs());
+    write_between_markers(&table)
+}
+
+fn rows() -> Vec<Row> {
+    let row = |noise, effect, simulations| Row {
+        noise,
+        effect,
+        metrics: 1,
+        max_blocks: 150,
+        simulations,
+    };
+    let mut rows = vec![row(REFERENCE, 0.0, 500)];
+    // At one margin a row of 200 says too little: its bar, 95 of 100, is one standard error and a half away.
+    let effects = [
+        (-0.01, 200),
+        (-0.02, 2000),
+        (-0.05, 200),
+        (-0.1, 200),
+        (-0.2, 200),
+    ];
+    rows.extend(effects.map(|(effect, simulations)| row(REFERENCE, effect, simulations)));
+    rows.extend([0.0, -0.02].map(|effect| Row {
+        max_blocks: 32,
+        ..row(QUIET, effect, 200)
+    }));
+    rows.extend(MODELS.map(|noise| row(noise, 0.0, 500)));
+    rows.extend(MODELS.map(|noise| row(noise, -0.05, 100)));
+    rows.push(Row {
+        metrics: 8,
+        ..row(REFERENCE, 0.0, 1000)
+    });
+    rows
+}
+
+impl Row {
+    fn line(&self) -> String {
+        let tally = self.count();
+        let truth = match self.effect {
+            0.0 => "same".to_owned(),
+            effect => format!("{:+.0} %", 100.0 * effect),
+        };
+        // With several metrics a simulation may have several ends.
+        let undecided = match self.metrics {
+            1 => (tally.all - tally.better - tally.worse - tally.equivalent).to_string(),
+            _ => "-".to_owned(),
+        };
+        let mut line = String::new();
+        writeln!(
+            line,
+            "| {} | {truth} | {} | {} | {} of {} | {} | {} | {undecided} | {:.0} |",
+            self.noise.name,
+            self.metrics,
+            self.max_blocks,
+            tally.better,
+            tally.all,
+            tally.worse,
+            tally.equivalent,
+            tally.mean_blocks(),
+        )
+        .expect("a string takes all text");
+        line
+    }
+
+    /// Runs the simulations, each core its share of the seeds.
+    fn count(&self) -> Tally {
+        let design = Design {
+            margin: 0.02,
+            error_rate: 0.005,
+            min_blocks: 8,
+            max_blocks: self.max_blocks,
+            more_blocks: 0,
+            seed: 0,
+        };
+        let terms = Terms {
+            noise: self.noise,
+            effect: self.effect,
+            design: &design,
+            metrics: self.metrics,
+        };
+        let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+        let all = u64::from(self.simulations);
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..cores)
+                .map(|core| {
+                    scope.spawn(move || run(terms, all * core / cores..all * (core + 1) / cores))
+                })
+                .collect();
+            let tallies = workers
+                .into_iter()
+                .map(|worker| worker.join().expect("simulations do not panic"));
+            tallies.fold(Tally::default(), Tally::and)
+        })
+    }
+}
+
+fn write_between_markers(table: &str) -> std::io::Result<()> {
+    let page = fs::read_to_string(Path::new(PAGE))?;
+    let (head, rest) = page
+        .split_once(BEGIN)
+        .expect("the page has a mark where the table begins");
+    let (_, tail) = rest
+        .split_once(END)
+        .expect("the page has a mark where the table ends");
+    fs::write(PAGE, format!("{head}{BEGIN}{table}{END}{tail}"))
+}

@@ -1,6 +1,6 @@
 //! Why an arm differs, as terminal text, Markdown and JSON.
 
-use record::verdict::why::Why;
+use record::verdict::why::{WaitView, Why};
 use serde_json::Value;
 
 use crate::markdown::{table, text};
@@ -24,14 +24,19 @@ fn sections(why: &Why) -> Vec<Section> {
     let functions = Section {
         title: "significant functions of significant mechanisms",
         rows: words::why::tables::function_rows(why),
+        left: 1,
+    };
+    let waits = |title, view| Section {
+        title,
+        rows: words::why::tables::wait_rows(why, view),
         left: 2,
     };
-    let waits = Section {
-        title: "waits",
-        rows: words::why::tables::wait_rows(why),
-        left: 3,
-    };
-    let all = [mechanisms, functions, waits].into_iter();
+    let mean = waits("time that tasks waited, a request", WaitView::Mean);
+    let slowest = waits(
+        "the slowest 1 % of waits, mean length of one",
+        WaitView::Slowest,
+    );
+    let all = [mechanisms, functions, mean, slowest].into_iter();
     all.filter(|section| section.rows.len() > 1).collect()
 }
 
@@ -150,23 +155,29 @@ mod tests {
             all                  127.8 k  112.8 k     -15.0 k                   -      -            -
 
             significant functions of significant mechanisms:
-            mechanism  function                       calls a request  instructions a call  difference  by calls  by cost
-            ---------  -----------------------------  ---------------  -------------------  ----------  --------  -------
-            scheduler  __schedule                        3.69 → 0.405          1190 → 1190      -3.9 k    -3.9 k        0
-            scheduler  psi_group_change                   12.0 → 1.32            250 → 250      -2.7 k    -2.7 k        0
-            scheduler  enqueue_task_fair                 3.68 → 0.408            622 → 622      -2.0 k    -2.0 k        0
-            scheduler  dequeue_task_fair                 3.70 → 0.406            595 → 595      -2.0 k    -2.0 k        0
-            scheduler  finish_task_switch                3.70 → 0.407            135 → 135        -445      -445        0
-            zeroing    memset                             6.98 → 6.99           743 → 85.7      -4.6 k      +4.6   -4.6 k
-            TCP/IP     tcp_sendmsg_mine (new)                0 → 2.00             - → 1560      +3.1 k    +3.1 k        0
-            TCP/IP     tcp_sendmsg_locked (vanished)         2.00 → 0             1300 → -      -2.6 k    -2.6 k        0
+            function                       calls a request  instructions a call  difference  by calls
+            -----------------------------  ---------------  -------------------  ----------  --------
+            scheduler:
+            __schedule                        3.69 → 0.405          1190 → 1190      -3.9 k    -3.9 k
+            psi_group_change                   12.0 → 1.32            250 → 250      -2.7 k    -2.7 k
+            enqueue_task_fair                 3.68 → 0.408            622 → 622      -2.0 k    -2.0 k
+            zeroing:
+            memset                             6.98 → 6.99           743 → 85.7      -4.6 k      +4.6
+            TCP/IP:
+            tcp_sendmsg_mine (new)                0 → 2.00             - → 1560      +3.1 k    +3.1 k
+            tcp_sendmsg_locked (vanished)         2.00 → 0             1300 → -      -2.6 k    -2.6 k
+            2 smaller ones: see --json
 
-            waits:
-            waits of  for      which                  6.1      7.2  difference              interval            due to
-            --------  -------  -----------------  -------  -------  ----------  --------------------  ----------------
-            nginx     the CPU  all, a request       86 µs  0.56 ms    +0.48 ms  [+0.47 ms, +0.48 ms]  bakeoff +0.48 ms
-            nginx     the CPU  slowest 1 %, each  0.32 ms   2.2 ms     +1.9 ms    [+1.8 ms, +2.0 ms]   bakeoff +1.9 ms
-            bakeoff   the CPU  slowest 1 %, each  0.48 ms  0.48 ms     +2.7 µs      [-10 µs, +31 µs]   not significant
+            time that tasks waited, a request:
+            task   state        6.1      7.2  difference              interval     mostly due to
+            -----  ---------  -----  -------  ----------  --------------------  ----------------
+            nginx  run queue  86 µs  0.56 ms    +0.48 ms  [+0.47 ms, +0.48 ms]  bakeoff +0.48 ms
+
+            the slowest 1 % of waits, mean length of one:
+            task     state          6.1      7.2  difference            interval    mostly due to
+            -------  ---------  -------  -------  ----------  ------------------  ---------------
+            nginx    run queue  0.32 ms   2.2 ms     +1.9 ms  [+1.8 ms, +2.0 ms]  bakeoff +1.9 ms
+            bakeoff  run queue  0.48 ms  0.48 ms     +2.7 µs    [-10 µs, +31 µs]  not significant
 
             - -15 instructions a request (0.1 % of the difference) are in the metric and in no mechanism
             - intervals: 95 % confidence, each row by itself, over 6 blocks; significant: at most 5 % of runs of equal arms name anything
@@ -207,11 +218,15 @@ mod tests {
             11 too small to test   23.3 k   23.3 k        -7.4         -      -            -
             all                   127.4 k  112.4 k     -14.9 k         -      -            -
 
-            waits:
-            waits of  for      which                  6.1      7.2  difference  interval           due to
-            --------  -------  -----------------  -------  -------  ----------  --------  ---------------
-            nginx     the CPU  all, a request       87 µs  0.56 ms    +0.47 ms         -  not significant
-            nginx     the CPU  slowest 1 %, each  0.31 ms   2.1 ms     +1.8 ms         -  not significant
+            time that tasks waited, a request:
+            task   state        6.1      7.2  difference  interval    mostly due to
+            -----  ---------  -----  -------  ----------  --------  ---------------
+            nginx  run queue  87 µs  0.56 ms    +0.47 ms         -  not significant
+
+            the slowest 1 % of waits, mean length of one:
+            task   state          6.1     7.2  difference  interval    mostly due to
+            -----  ---------  -------  ------  ----------  --------  ---------------
+            nginx  run queue  0.31 ms  2.1 ms     +1.8 ms         -  not significant
 
             - -15 instructions a request (0.1 % of the difference) are in the metric and in no mechanism
             - 1 block: no intervals, and nothing is named, below 6 blocks at an error rate of 5 %
@@ -231,7 +246,7 @@ mod tests {
             "{text}"
         );
         let tables = text.lines().filter(|line| line.starts_with("|---|"));
-        assert_eq!(tables.count(), 3, "{text}");
+        assert_eq!(tables.count(), 4, "{text}");
     }
 
     #[test]

@@ -13,7 +13,9 @@ pub(super) fn account(profile: &Profile, trial: u32, requests: f64) -> Account {
     for count in profile.windows.iter().flat_map(|window| &window.counts) {
         if let Some(place) = places[count.node as usize] {
             let node: &mut account::Node = &mut nodes[place as usize];
-            node.calls += count.calls;
+            if !is_entered_by_hardware(&profile.nodes[count.node as usize].name) {
+                node.calls += count.calls;
+            }
             node.instructions += count.instructions;
             node.rep_iterations += count.rep;
         }
@@ -25,6 +27,12 @@ pub(super) fn account(profile: &Profile, trial: u32, requests: f64) -> Account {
         nodes,
         waits: waits(profile, &tasks),
     }
+}
+
+/// Whether the CPU enters a function by itself, for system calls and interrupts: that is no call, so that the few calls
+/// that are counted say nothing.
+fn is_entered_by_hardware(name: &str) -> bool {
+    name.starts_with("entry_") || name.starts_with("asm_")
 }
 
 /// The task of each node, by place; `None` for the whole and for what the idle task did.
@@ -166,15 +174,34 @@ fn size((below_log2_ns, sum): (u8, Sum)) -> WaitSize {
     }
 }
 
-/// The functions from below the task to a node, outermost first, joined by `;`.
+/// Functions that every sleep ends in: not a cause.
+const SWITCHING: [&str; 9] = [
+    "__schedule",
+    "__switch_to",
+    "__switch_to_asm",
+    "io_schedule",
+    "poll_schedule_timeout",
+    "schedule",
+    "schedule_hrtimeout_range",
+    "schedule_hrtimeout_range_clock",
+    "schedule_timeout",
+];
+
+/// The functions from below the task to a node, outermost first, joined by `;`, without the switch to another task.
 fn path(profile: &Profile, node: u32) -> String {
-    let mut names = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
     let mut at = node;
     loop {
         let own = &profile.nodes[at as usize];
         match own.kind {
             Kind::All | Kind::Task => break,
-            Kind::Kernel | Kind::Module | Kind::User => names.push(own.name.as_str()),
+            Kind::Kernel | Kind::Module | Kind::User => {
+                // Compilers append `.constprop.0` and the like.
+                let (name, _) = own.name.split_once('.').unwrap_or((&own.name, ""));
+                if !(names.is_empty() && SWITCHING.contains(&name)) {
+                    names.push(&own.name);
+                }
+            }
         }
         at = own.parent;
     }
@@ -234,7 +261,7 @@ mod tests {
                 node(0, Kind::Task, "swapper/0"),
                 node(1, Kind::Kernel, "default_idle"),
                 node(0, Kind::Task, "nginx"),
-                node(3, Kind::Kernel, "entry"),
+                node(3, Kind::Kernel, "ep_poll"),
                 node(4, Kind::Kernel, "schedule"),
                 node(0, Kind::Task, "client-0"),
             ],
@@ -262,7 +289,7 @@ mod tests {
             .collect();
         let expected = [
             ("", None, 10, 0, 2),
-            ("entry", None, 40, 6, 2),
+            ("ep_poll", None, 40, 6, 2),
             ("schedule", Some(1), 60, 4, 2),
             ("", None, 0, 0, 0),
         ];
@@ -296,7 +323,7 @@ mod tests {
             waits.collect::<Vec<_>>(),
             [
                 ("nginx", WaitState::RunQueue, 4, 40, "client-0", 36),
-                ("nginx", WaitState::Blocked, 4, 50, "entry;schedule", 50),
+                ("nginx", WaitState::Blocked, 4, 50, "ep_poll", 50),
             ]
         );
     }

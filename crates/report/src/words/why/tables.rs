@@ -2,7 +2,7 @@
 
 use input::units::significant;
 use record::account::WaitState;
-use record::verdict::why::{MechanismRow, Presence, WaitView, Why};
+use record::verdict::why::{FunctionRow, MechanismRow, Presence, WaitRow, WaitView, Why};
 
 use super::{change, duration, interval, signed_duration, thousands};
 use crate::words::NONE;
@@ -58,116 +58,113 @@ pub(crate) fn mechanism_rows(why: &Why) -> Vec<Vec<String>> {
 }
 
 /// Functions of one mechanism that tables have; JSON has all.
-const FUNCTIONS: usize = 6;
+const FUNCTIONS: usize = 3;
 
 /// Functions below this share of what mechanisms differ by are in JSON alone.
-const SMALL_FUNCTION: f64 = 0.005;
+const SMALL_FUNCTION: f64 = 0.01;
 
-/// The functions that are named, by mechanism, the head first; the head alone where none is.
+/// Most characters of a function's name in a table.
+const NAME_CHARS: usize = 40;
+
+/// The functions that are named, below their mechanisms, the head first; the head alone where none is.
 pub(crate) fn function_rows(why: &Why) -> Vec<Vec<String>> {
     let head = [
-        "mechanism",
         "function",
         "calls a request",
         "instructions a call",
         "difference",
         "by calls",
-        "by cost",
     ];
     let mut rows = vec![head.map(String::from).to_vec()];
+    let row_of = |name: String| {
+        let mut row = vec![String::new(); head.len()];
+        row[0] = name;
+        row
+    };
     let gross: f64 = why.mechanisms.iter().map(|row| row.difference.abs()).sum();
-    let mut left_out = 0_u32;
+    let is_large = |function: &&FunctionRow| function.difference.abs() >= SMALL_FUNCTION * gross;
+    let mut left_out = 0;
     for mechanism in &why.mechanisms {
-        for (place, function) in mechanism.functions.iter().enumerate() {
-            if place >= FUNCTIONS || function.difference.abs() < SMALL_FUNCTION * gross {
-                left_out += 1;
-                continue;
-            }
-            let name = match &function.presence {
-                Presence::Both => function.name.clone(),
-                Presence::Vanished => format!("{} (vanished)", function.name),
-                Presence::New => format!("{} (new)", function.name),
-                Presence::Renamed { from } => format!("{} (was {from})", function.name),
-            };
-            let of = |part: Option<f64>| part.map_or(NONE.into(), change);
-            let cost = |cost: Option<f64>| cost.map_or(NONE.into(), |cost| significant(cost, 3));
-            let [calls_before, calls_after] = function.calls.map(|calls| significant(calls, 3));
-            let [cost_before, cost_after] = function.cost_per_call.map(cost);
-            rows.push(vec![
-                mechanism.name.word().into(),
-                name,
-                format!("{calls_before} → {calls_after}"),
-                format!("{cost_before} → {cost_after}"),
-                change(function.difference),
-                of(function.by_calls),
-                of(function.by_cost),
-            ]);
+        let large = mechanism.functions.iter().filter(is_large).take(FUNCTIONS);
+        let shown: Vec<Vec<String>> = large.map(function_row).collect();
+        left_out += mechanism.functions.len() - shown.len();
+        if !shown.is_empty() {
+            rows.push(row_of(format!("{}:", mechanism.name.word())));
+            rows.extend(shown);
         }
     }
     if left_out > 0 {
-        let mut row = vec![NONE.to_string(); rows[0].len()];
-        row[1] = format!("{left_out} smaller ones: see --json");
-        rows.push(row);
+        rows.push(row_of(format!("{left_out} smaller ones: see --json")));
     }
     rows
 }
 
-/// Waits, the head first: significant ones and all for the CPU.
-pub(crate) fn wait_rows(why: &Why) -> Vec<Vec<String>> {
+fn function_row(function: &FunctionRow) -> Vec<String> {
+    let name = match &function.presence {
+        Presence::Both => function.name.clone(),
+        Presence::Vanished => format!("{} (vanished)", function.name),
+        Presence::New => format!("{} (new)", function.name),
+        Presence::Renamed { from } => format!("{} (was {from})", function.name),
+    };
+    let name = match name.char_indices().nth(NAME_CHARS) {
+        Some((end, _)) => format!("{}...", &name[..end]),
+        None => name,
+    };
+    let cost = |cost: Option<f64>| cost.map_or(NONE.into(), |cost| significant(cost, 3));
+    let [calls_before, calls_after] = function.calls.map(|calls| significant(calls, 3));
+    let [cost_before, cost_after] = function.cost_per_call.map(cost);
+    vec![
+        name,
+        format!("{calls_before} → {calls_after}"),
+        format!("{cost_before} → {cost_after}"),
+        change(function.difference),
+        function.by_calls.map_or(NONE.into(), change),
+    ]
+}
+
+/// Waits seen in one way, the head first: significant ones and all for the CPU.
+pub(crate) fn wait_rows(why: &Why, view: WaitView) -> Vec<Vec<String>> {
     let head = [
-        "waits of",
-        "for",
-        "which",
+        "task",
+        "state",
         &why.baseline,
         &why.arm,
         "difference",
         "interval",
-        "due to",
+        "mostly due to",
     ];
     let mut rows = vec![head.map(String::from).to_vec()];
-    let shown = why
-        .waits
-        .iter()
-        .filter(|row| row.significant || row.state == WaitState::RunQueue);
-    for row in shown {
-        let state = match row.state {
-            WaitState::RunQueue => "the CPU",
-            WaitState::Blocked => "other things",
-        };
-        let view = match row.view {
-            WaitView::Mean => "all, a request",
-            WaitView::Slowest => "slowest 1 %, each",
-        };
-        let causes = row.causes.iter().map(|cause| {
-            format!(
-                "{} {}",
-                innermost(&cause.name),
-                signed_duration(cause.difference_ns)
-            )
-        });
-        let causes: Vec<String> = causes.collect();
-        rows.push(vec![
-            row.task.clone(),
-            state.into(),
-            view.into(),
-            duration(row.baseline_ns),
-            duration(row.arm_ns),
-            signed_duration(row.difference_ns),
-            interval(row.low_ns, row.high_ns, signed_duration),
-            if row.significant && !causes.is_empty() {
-                causes.join(", ")
-            } else if row.significant {
-                "several".into()
-            } else {
-                "not significant".into()
-            },
-        ]);
-    }
+    let waits = why.waits.iter().filter(|row| row.view == view);
+    let shown = waits.filter(|row| row.significant || row.state == WaitState::RunQueue);
+    rows.extend(shown.map(wait_row));
     rows
 }
 
-/// The end of a call path, and the call before it: a whole path fills a screen.
-fn innermost(path: &str) -> String {
-    let frames: Vec<&str> = path.split(';').collect();
-    frames[frames.len().saturating_sub(2)..].join(" > ")
+fn wait_row(row: &WaitRow) -> Vec<String> {
+    let state = match row.state {
+        WaitState::RunQueue => "run queue",
+        WaitState::Blocked => "blocked",
+    };
+    let cause = row.causes.first().map(|cause| {
+        let name = innermost(&cause.name);
+        format!("{name} {}", signed_duration(cause.difference_ns))
+    });
+    vec![
+        row.task.clone(),
+        state.into(),
+        duration(row.baseline_ns),
+        duration(row.arm_ns),
+        signed_duration(row.difference_ns),
+        interval(row.low_ns, row.high_ns, signed_duration),
+        match cause {
+            Some(cause) if row.significant => cause,
+            None if row.significant => "several".into(),
+            Some(_) | None => "not significant".into(),
+        },
+    ]
+}
+
+/// The end of a call path: a whole path fills a screen.
+fn innermost(path: &str) -> &str {
+    path.rsplit(';').next().unwrap_or(path)
 }

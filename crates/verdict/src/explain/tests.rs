@@ -190,7 +190,7 @@ fn a_function_without_a_telling_name_counts_for_its_caller() {
 
 #[test]
 fn equal_arms_have_nothing_named_in_more_runs_than_the_error_rate_says() {
-    let profile = Profile::web().with_small_functions(150);
+    let profile = Profile::web().with_small_functions(40);
     let named = |blocks: u32, from: u64| {
         let is_named = |seed: &u64| {
             let (mut run, accounts) = accounts::run(&profile, &profile, blocks, from + seed);

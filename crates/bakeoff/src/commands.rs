@@ -185,13 +185,10 @@ fn check_files(
 }
 
 fn too_large(path: &Path, own: u64, all: u64) -> String {
-    let shown = path.display();
-    if own == all {
-        return format!("file too large: {shown}, {}", show_bytes(own));
-    }
     format!(
-        "files of workloads too large: {} with {shown}, {}",
+        "files of workloads too large: {}, of these {} {}",
         show_bytes(all),
+        path.display(),
         show_bytes(own)
     )
 }

@@ -390,7 +390,9 @@ fn files_that_cannot_travel_are_refused_by_check() {
     fs::write(dir.path().join("plan.toml"), text).unwrap();
     let output = bakeoff(dir.path(), &["check", "plan.toml"]);
     assert_eq!(output.status.code(), Some(2));
-    expect![[r#""#]].assert_eq(&said(&output.stderr, dir.path()));
+    expect![[r#"
+        bakeoff: plan.toml:13: files of workloads too large: 300 MiB, of these large 300 MiB (at most 256 MiB together; larger ones belong in an image, with [[copy]] in its recipe)
+    "#]].assert_eq(&said(&output.stderr, dir.path()));
 }
 
 #[test]

@@ -131,9 +131,18 @@ fn accounts(dir: &Path, run: &Run) -> Result<Vec<Account>> {
             reasons.join("; ")
         );
     }
-    for (lack, trials) in &lacks {
-        let trials: Vec<String> = trials.iter().map(|number| format!("{number:03}")).collect();
-        out::error_line(&format!("{lack} (trial {})", trials.join(", ")));
+    let count = measured(run).count();
+    for (lack, mut trials) in lacks {
+        trials.sort_unstable();
+        let trials: Vec<String> = if trials.len() == count {
+            vec!["s: all".into()]
+        } else {
+            trials
+                .iter()
+                .map(|number| format!(" {number:03}"))
+                .collect()
+        };
+        out::error_line(&format!("{lack} (trial{})", trials.join(",")));
     }
     Ok(accounts)
 }

@@ -43,8 +43,8 @@ pub enum Place {
 }
 
 impl Place {
-    /// Blocks of a plan where the user names none. Guests repeat within tenths of a percent, and a plan of few blocks decides
-    /// after half of them; this host has the noise of whatever else it does.
+    /// Blocks of a plan where the user names none. Guests repeat within tenths of a percent, and the fewer blocks a plan has the
+    /// sooner it may tell a difference; this host has the noise of whatever else it does.
     pub fn max_blocks(&self) -> u32 {
         match self {
             Self::Guests { .. } => 12,

@@ -275,12 +275,12 @@ fn rep(rep: &Rep) -> Option<String> {
     Some(format!("{lead}{shares}; {}", each.join(", ")))
 }
 
-/// `1/4`.
+/// `1/4`, `2.5`.
 fn fraction(cost: f64) -> String {
     if cost < 1.0 {
         format!("1/{:.0}", 1.0 / cost)
     } else {
-        format!("{cost:.0}")
+        format!("{cost}")
     }
 }
 

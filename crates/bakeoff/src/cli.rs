@@ -200,7 +200,7 @@ pub struct RunArgs {
 /// `bakeoff why`.
 #[derive(Debug, Args)]
 pub struct WhyArgs {
-    /// The run directory, of a run with [why] or --why
+    /// The run directory of a run with --why
     pub dir: PathBuf,
     /// Explain this arm's difference from the baseline [default: each arm's]
     #[arg(long, value_name = "NAME")]

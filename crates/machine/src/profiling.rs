@@ -6,8 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::process::CommandExt as _;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -20,8 +19,6 @@ use profiler::profile::Profile;
 use profiler::resolve::{self, FileCode, ModuleCode, Names};
 use profiler::{plugin, raw};
 use protocol::code::{Code, MappedFile, ModuleSection};
-use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::cache::{self, Cache};
 use crate::kernel::Kernel;
@@ -110,8 +107,8 @@ impl Profiler {
         );
         let library = in_memory("bakeoff-plugin", &library)?;
         let setup = in_memory("bakeoff-setup", &setup)?;
-        let out = in_memory("bakeoff-profile", &[])?;
-        let ram = in_memory("bakeoff-ram", &[])?;
+        let out = program::in_memory("bakeoff-profile")?;
+        let ram = program::in_memory("bakeoff-ram")?;
         ram.set_len(hardware.memory_bytes)
             .context("cannot have the guest's memory")?;
         let path = |file: &File| format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -136,7 +133,7 @@ impl Profiler {
         ]);
         let written = out.try_clone()?;
         for file in [library, setup, out, ram] {
-            inherit(qemu, file.into());
+            process::inherit(qemu, file.into());
         }
         Ok(written)
     }
@@ -178,7 +175,7 @@ impl Profiler {
             ModuleCode {
                 name: section.module.clone(),
                 address: section.address,
-                functions: self.known(key, read).as_ref().clone(),
+                functions: self.known(key, read),
             }
         };
         sections.iter().map(code).collect()
@@ -204,7 +201,7 @@ impl Profiler {
                 .iter()
                 .map(|piece| (piece.page, piece.frame, piece.pages))
                 .collect(),
-            functions: functions.as_ref().clone(),
+            functions,
         }
     }
 
@@ -242,22 +239,9 @@ pub(crate) fn read(mut written: &File) -> Result<Vec<u8>> {
 }
 
 fn in_memory(name: &str, body: &[u8]) -> Result<File> {
-    let file = memfd_create(name, MemfdFlags::CLOEXEC).context("cannot make a file in memory")?;
-    let mut file = File::from(file);
+    let mut file = program::in_memory(name)?;
     file.write_all(body)?;
     Ok(file)
-}
-
-/// Leaves a file open in the program, under the same number.
-#[expect(
-    unsafe_code,
-    reason = "the closure makes one system call and allocates nothing"
-)]
-fn inherit(command: &mut Command, file: OwnedFd) {
-    // SAFETY: between fork and exec only fcntl is called, on a descriptor that the closure owns.
-    unsafe {
-        command.pre_exec(move || Ok(fcntl_setfd(&file, FdFlags::empty())?));
-    }
 }
 
 /// The symbols of a kernel; read from its image once.
@@ -293,7 +277,7 @@ fn from_image(image: &Path, path: &str) -> Option<Vec<u8>> {
         tell: &|_| {},
         stop: &stop,
     };
-    let body = in_memory("bakeoff-file", &[]).ok()?;
+    let body = program::in_memory("bakeoff-file").ok()?;
     let to = format!("/proc/{}/fd/{}", std::process::id(), body.as_raw_fd());
     let mut debugfs = program::command("debugfs", "e2fsprogs").ok()?;
     debugfs

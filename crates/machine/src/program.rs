@@ -172,14 +172,19 @@ fn run_delay(schedstat: &str) -> Option<Duration> {
     field.parse().ok().map(Duration::from_nanos)
 }
 
+/// A file without a path or a disk; `name` is what `/proc` shows of it.
+pub(crate) fn in_memory(name: &str) -> Result<File> {
+    let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)
+        .context("cannot make a file in memory")?;
+    Ok(File::from(fd))
+}
+
 /// A file in memory that a program writes to and we read: no path, no disk, no pipe to fill up.
 pub(crate) struct Scratch(File);
 
 impl Scratch {
     pub(crate) fn new() -> Result<Self> {
-        let fd = rustix::fs::memfd_create("bakeoff", MemfdFlags::CLOEXEC)
-            .context("cannot make a file in memory")?;
-        Ok(Self(File::from(fd)))
+        Ok(Self(in_memory("bakeoff")?))
     }
 
     /// The end to give to a program.

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,7 +17,6 @@ use plan::{Clock, DiskSpeed, MachinePlan};
 use profiler::profile::Profile;
 use protocol::code::Code;
 use rustix::fs::{Mode, OFlags};
-use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::console;
 use crate::emulator::Program;
@@ -323,20 +321,13 @@ impl Machine for Qemu {
 
 impl Disk {
     /// Gives QEMU a file without a name, so that nothing is left of it whatever ends QEMU.
-    #[expect(
-        unsafe_code,
-        reason = "the closure makes one system call and allocates nothing"
-    )]
     fn attach(self, qemu: &mut Command, dir: &Path) -> Result<()> {
         let unnamed = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = rustix::fs::open(dir, unnamed, Mode::RUSR | Mode::WUSR)
             .with_context(|| format!("cannot make a disk in {}", dir.display()))?;
         rustix::fs::ftruncate(&file, self.bytes)?;
         qemu.args(self.arguments(file.as_raw_fd()));
-        // SAFETY: between fork and exec only fcntl is called, on a descriptor that the closure owns.
-        unsafe {
-            qemu.pre_exec(move || Ok(fcntl_setfd(&file, FdFlags::empty())?));
-        }
+        process::inherit(qemu, file);
         Ok(())
     }
 

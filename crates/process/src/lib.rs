@@ -6,9 +6,11 @@
 //! session of its own.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{
     self, Pid, Resource, Rlimit, Signal, getpid, getppid, kill_process_group,
     set_parent_process_death_signal, setsid,
@@ -52,6 +54,18 @@ pub fn limit_files(command: &mut Command, bytes: u64) {
     }
 }
 
+/// Leaves a file open in a command's process, under the same number.
+#[expect(
+    unsafe_code,
+    reason = "the closure makes one system call and allocates nothing"
+)]
+pub fn inherit(command: &mut Command, file: OwnedFd) {
+    // SAFETY: between fork and exec only fcntl is called, on a descriptor that the closure owns.
+    unsafe {
+        command.pre_exec(move || Ok(fcntl_setfd(&file, FdFlags::empty())?));
+    }
+}
+
 /// Kills a bound process and its group, and waits until it is gone.
 pub fn end(child: &mut Child) {
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
@@ -64,7 +78,8 @@ pub fn end(child: &mut Child) {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read as _;
+    use std::io::{Read as _, Seek as _, Write as _};
+    use std::os::fd::AsRawFd as _;
     use std::process::Stdio;
     use std::thread;
 
@@ -110,6 +125,17 @@ mod tests {
         .unwrap();
         rest(&mut child);
         assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn an_inherited_file_is_open_under_its_number() {
+        let file = tempfile::tempfile().unwrap();
+        let read = format!("/bin/cat <&{}", file.as_raw_fd());
+        (&file).write_all(b"said").unwrap();
+        (&file).rewind().unwrap();
+        let mut command = shell(&read);
+        inherit(&mut command, file.into());
+        assert_eq!(command.output().unwrap().stdout, b"said");
     }
 
     #[test]

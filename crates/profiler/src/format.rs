@@ -426,9 +426,7 @@ mod tests {
         for (node, index) in profile.nodes.iter().zip(0..).skip(1) {
             assert!(node.parent < index);
         }
-        for node in 0..profile.nodes.len() as u32 {
-            profile.is_idle(node);
-        }
+        assert_eq!(profile.busy_tasks().len(), profile.nodes.len());
         let nodes = profile.windows.iter().flat_map(|window| &window.counts);
         assert!(
             nodes

@@ -103,6 +103,13 @@ impl KernelSymbols {
     }
 }
 
+/// Whether the CPU enters a function of this name by itself, for a system call, an interrupt or an exception: that is no call.
+pub fn is_entry(name: &str) -> bool {
+    ["asm_", "entry_SYSCALL_", "entry_SYSENTER_", "entry_INT80_"]
+        .iter()
+        .any(|beginning| name.starts_with(beginning))
+}
+
 fn functions(symbols: Vec<Symbol>) -> (Vec<Function>, u64) {
     let end = symbols
         .iter()

@@ -1,6 +1,6 @@
 //! The plugin as QEMU loads it, and what it is told before the guest starts.
 
-use crate::kernel::KernelSymbols;
+use crate::kernel::{KernelSymbols, is_entry};
 
 /// As it was built; empty where this build could not make it.
 static PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plugin.so"));
@@ -67,7 +67,7 @@ fn flags(name: &str) -> u64 {
             .any(|beginning| name.starts_with(beginning))
     };
     let mut flags = 0;
-    if starts(&["asm_", "entry_SYSCALL_", "entry_SYSENTER_", "entry_INT80_"]) {
+    if is_entry(name) {
         flags |= ENTRY;
     }
     if starts(&["asm_exc_"]) {

@@ -147,21 +147,25 @@ impl Profile {
         }
     }
 
-    /// Whether a node is the idle task's.
-    pub fn is_idle(&self, node: u32) -> bool {
-        let task = self
-            .task_of(node)
-            .and_then(|task| self.nodes.get(task as usize));
-        task.is_some_and(|task| task.name.starts_with("swapper"))
+    /// The name of each node's task; `None` for the whole and for what the idle task did.
+    pub fn busy_tasks(&self) -> Vec<Option<&str>> {
+        let mut tasks: Vec<Option<&str>> = Vec::with_capacity(self.nodes.len());
+        // Parents come first.
+        for node in &self.nodes {
+            tasks.push(match node.kind {
+                Kind::All => None,
+                Kind::Task => Some(node.name.as_str()).filter(|name| !name.starts_with("swapper")),
+                Kind::Kernel | Kind::Module | Kind::User => tasks[node.parent as usize],
+            });
+        }
+        tasks
     }
 
     /// Instructions of all tasks but the idle one.
     pub fn busy_instructions(&self) -> u64 {
-        let idle: Vec<bool> = (0..self.nodes.len() as u32)
-            .map(|node| self.is_idle(node))
-            .collect();
+        let tasks = self.busy_tasks();
         let counts = self.windows.iter().flat_map(|window| &window.counts);
-        let busy = counts.filter(|count| !idle[count.node as usize]);
+        let busy = counts.filter(|count| tasks[count.node as usize].is_some());
         busy.map(|count| count.instructions).sum()
     }
 }

@@ -1,6 +1,7 @@
 //! From counts by address to a profile: addresses get names, and what has one name under one parent becomes one node.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 
@@ -20,7 +21,7 @@ pub struct ModuleCode {
     /// Where its section begins.
     pub address: u64,
     /// Functions in it, by their place in the section.
-    pub functions: Vec<FileFunction>,
+    pub functions: Arc<Vec<FileFunction>>,
 }
 
 /// Pages of a file in the guest's memory.
@@ -31,7 +32,7 @@ pub struct FileCode {
     /// First page in the file, first page in memory, number of pages.
     pub pieces: Vec<(u64, u64, u64)>,
     /// Functions in it, by their place in the file; none where it has no symbols.
-    pub functions: Vec<FileFunction>,
+    pub functions: Arc<Vec<FileFunction>>,
 }
 
 /// All that names addresses.
@@ -448,12 +449,12 @@ mod tests {
         let modules = [ModuleCode {
             name: "veth".into(),
             address: 0x9000,
-            functions: vec![function(0, "veth_xmit")],
+            functions: vec![function(0, "veth_xmit")].into(),
         }];
         let files = [FileCode {
             name: "nginx".into(),
             pieces: vec![(2, 0x50, 1)],
-            functions: vec![function(0x2000, "ngx_send")],
+            functions: vec![function(0x2000, "ngx_send")].into(),
         }];
         let names = Names {
             kernel: &kernel(),

@@ -7,6 +7,7 @@
 //! ```
 //! Flips are the same for all rows of a block, so that rows may depend on each other in any way.
 
+use crate::arm_summary::mean;
 use crate::inversion::{Search, interval as invert};
 use crate::randomization::SignFlips;
 use crate::score::scale;
@@ -65,7 +66,7 @@ fn root(row: &[f64]) -> f64 {
 
 /// The interval of a row's mean: the shifts that the sign flips of this row alone do not refute. `None` with too few blocks.
 pub(super) fn interval(row: &[f64], flips: &SignFlips, error_rate: f64) -> Option<(f64, f64)> {
-    let mean = mean(row);
+    let mean = mean(row, |d| *d);
     let spread: Vec<f64> = row.iter().map(|d| d - mean).collect();
     // The scale is never 0, so that the search ends where all blocks agree to the digit.
     let step = scale(&spread).max(mean.abs() * TIE) / (row.len() as f64).sqrt();
@@ -83,11 +84,6 @@ fn is_refuted(row: &[f64], shift: f64, flips: &SignFlips, error_rate: f64) -> bo
     let itself = flips.uncounted(row.len());
     let allowed = (error_rate * (flips.rows() + itself) as f64 + TIE).floor() as usize;
     sum > 0.0 && itself + as_far <= allowed
-}
-
-/// The mean; 0 of nothing.
-pub(super) fn mean(row: &[f64]) -> f64 {
-    row.iter().sum::<f64>() / row.len().max(1) as f64
 }
 
 /// The typical size, whatever the signs.

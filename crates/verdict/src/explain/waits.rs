@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use record::account::{Account, WaitSize, WaitState};
 use record::verdict::why::WaitView;
 
-use super::max_t::mean;
+use crate::arm_summary::mean;
 
 /// The longest of a task's waits are one in so many, and a task that has no more than that in a typical trial has no longest ones
 /// to speak of.
@@ -67,14 +67,8 @@ pub(super) fn rows(blocks: &[[&Account; 2]]) -> Vec<Row> {
     let is_known = |(key, sums): &(Key, Vec<[Sum; 2]>)| match key.view {
         WaitView::Mean => true,
         WaitView::Slowest => {
-            let typical = mean(
-                &sums
-                    .iter()
-                    .flatten()
-                    .map(|sum| sum.count)
-                    .collect::<Vec<_>>(),
-            );
-            SLOWEST_ONE_IN <= typical
+            let all: Vec<&Sum> = sums.iter().flatten().collect();
+            SLOWEST_ONE_IN <= mean(&all, |sum| sum.count)
         }
     };
     let known = found.into_iter().filter(is_known);
@@ -148,5 +142,5 @@ pub(super) fn differences(blocks: &[[f64; 2]]) -> Vec<f64> {
 
 /// Means over blocks, of the baseline and of the arm.
 pub(super) fn means(blocks: &[[f64; 2]]) -> [f64; 2] {
-    [0, 1].map(|side| mean(&blocks.iter().map(|block| block[side]).collect::<Vec<f64>>()))
+    [0, 1].map(|side| mean(blocks, |block| block[side]))
 }

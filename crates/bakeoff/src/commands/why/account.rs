@@ -2,18 +2,20 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use profiler::kernel::is_entry;
 use profiler::profile::{Kind, Profile};
 use record::account::{self, Account, Domain, Function, WaitCause, WaitSize, WaitState, Waits};
 
 /// The account of a trial that served so many requests between the profile's first mark and its last.
 pub(super) fn account(profile: &Profile, trial: u32, requests: f64) -> Account {
-    let tasks = Tasks::of(profile);
+    let tasks = profile.busy_tasks();
     let mut functions = Functions::default();
     let (places, mut nodes) = tree(profile, &tasks, &mut functions);
     for count in profile.windows.iter().flat_map(|window| &window.counts) {
         if let Some(place) = places[count.node as usize] {
             let node: &mut account::Node = &mut nodes[place as usize];
-            if !is_entered_by_hardware(&profile.nodes[count.node as usize].name) {
+            // The few calls that are counted of what the CPU enters by itself say nothing.
+            if !is_entry(&profile.nodes[count.node as usize].name) {
                 node.calls += count.calls;
             }
             node.instructions += count.instructions;
@@ -26,34 +28,6 @@ pub(super) fn account(profile: &Profile, trial: u32, requests: f64) -> Account {
         functions: functions.all,
         nodes,
         waits: waits(profile, &tasks),
-    }
-}
-
-/// Whether the CPU enters a function by itself, for system calls and interrupts: that is no call, so that the few calls
-/// that are counted say nothing.
-fn is_entered_by_hardware(name: &str) -> bool {
-    name.starts_with("entry_") || name.starts_with("asm_")
-}
-
-/// The task of each node, by place; `None` for the whole and for what the idle task did.
-struct Tasks<'p>(Vec<Option<&'p str>>);
-
-impl<'p> Tasks<'p> {
-    fn of(profile: &'p Profile) -> Self {
-        let mut tasks: Vec<Option<&str>> = Vec::with_capacity(profile.nodes.len());
-        // Parents come first.
-        for node in &profile.nodes {
-            tasks.push(match node.kind {
-                Kind::All => None,
-                Kind::Task => Some(node.name.as_str()).filter(|name| !name.starts_with("swapper/")),
-                Kind::Kernel | Kind::Module | Kind::User => tasks[node.parent as usize],
-            });
-        }
-        Self(tasks)
-    }
-
-    fn name(&self, node: u32) -> Option<&'p str> {
-        self.0.get(node as usize).copied().flatten()
     }
 }
 
@@ -77,13 +51,13 @@ impl Functions {
 /// outside of any known function has a node of a function without a name.
 fn tree(
     profile: &Profile,
-    tasks: &Tasks<'_>,
+    tasks: &[Option<&str>],
     functions: &mut Functions,
 ) -> (Vec<Option<u32>>, Vec<account::Node>) {
     let mut places = Vec::with_capacity(profile.nodes.len());
     let mut nodes = Vec::new();
-    for (own, number) in profile.nodes.iter().zip(0..) {
-        if tasks.name(number).is_none() {
+    for (own, task) in profile.nodes.iter().zip(tasks) {
+        if task.is_none() {
             places.push(None);
             continue;
         }
@@ -122,26 +96,26 @@ struct Sum {
     causes: BTreeMap<String, u64>,
 }
 
-fn waits(profile: &Profile, tasks: &Tasks<'_>) -> Vec<Waits> {
+fn waits(profile: &Profile, tasks: &[Option<&str>]) -> Vec<Waits> {
     let mut sums = Sizes::default();
     let mut paths: HashMap<u32, String> = HashMap::new();
     for window in &profile.windows {
         for wait in &window.queued {
-            if let Some(task) = tasks.name(wait.node) {
+            if let Some(task) = tasks[wait.node as usize] {
                 let sum = sum(&mut sums, (task, WaitState::RunQueue), wait.size);
                 sum.count += wait.count;
                 sum.ns += wait.ns;
             }
         }
         for blame in &window.blame {
-            if let Some(task) = tasks.name(blame.waiter) {
+            if let Some(task) = tasks[blame.waiter as usize] {
                 let sum = sum(&mut sums, (task, WaitState::RunQueue), blame.size);
                 let runner = &profile.nodes[blame.runner as usize].name;
                 *sum.causes.entry(runner.clone()).or_default() += blame.ns;
             }
         }
         for wait in &window.asleep {
-            if let Some(task) = tasks.name(wait.node) {
+            if let Some(task) = tasks[wait.node as usize] {
                 let path = paths
                     .entry(wait.node)
                     .or_insert_with(|| path(profile, wait.node));

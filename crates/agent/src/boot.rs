@@ -9,6 +9,7 @@
 //! killed ends in a message and a power-off, not in a kernel panic.
 
 mod modules;
+mod parameters;
 mod preload;
 mod root;
 
@@ -130,6 +131,7 @@ fn prepare_environment(
     job: &Job,
     workload: &dyn Workload,
 ) -> Result<Environment> {
+    parameters::check(&job.cmdline)?;
     let mut missing = modules.load_all(GROUND_MODULES)?;
     missing.extend(modules.load_all(&workload.modules())?);
     for module in needs::of_sysctls(&job.sysctl) {

@@ -37,13 +37,16 @@ impl CpuHog {
         };
         for cpu in cpus::numbers()? {
             let (ends, (ready, is_ready)) = (Arc::clone(&hog.ends), std::sync::mpsc::channel());
-            hog.threads.push(thread::spawn(move || {
+            let builder = thread::Builder::new().name("slowdown".into());
+            let thread = builder.spawn(move || {
                 let prepared = prepare(cpu);
                 let goes_on = prepared.is_ok();
                 if ready.send(prepared).is_ok() && goes_on {
                     stay_busy(PERIOD.mul_f64(share), &ends);
                 }
-            }));
+            });
+            hog.threads
+                .push(thread.context("create a thread of the CPU hog")?);
             let prepared = is_ready.recv().context("a thread of the CPU hog ended")?;
             prepared.with_context(|| format!("inject a slowdown on CPU {cpu}"))?;
         }

@@ -28,9 +28,9 @@ use crate::mark;
 use crate::netns::{CLIENT, NetnsPair, SERVER};
 use crate::sampler::Sampler;
 use crate::services::{self, Running};
-use crate::sysctl;
 use crate::wait_idle;
 use crate::watch::{self, Watch, Watched};
+use crate::{debugfs, sysctl};
 
 /// Where a job runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +96,7 @@ pub fn perform(
     let _membership = clients.join()?;
     let netns = NetnsPair::create()?;
     sysctl::set(&job.sysctl, &netns)?;
+    debugfs::set(&job.tuning.debugfs)?;
     disk::schedule(environment.disk.as_deref(), &job.tuning.io_scheduler)?;
     let cpus = cpus::own()?;
     let workload_context = workload_context(job, environment, &cpus)?;

@@ -14,6 +14,7 @@ mod channel;
 mod code;
 mod cpu_hog;
 mod cpus;
+mod debugfs;
 mod disk;
 pub mod facts;
 pub mod job;

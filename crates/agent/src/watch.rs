@@ -40,7 +40,10 @@ pub fn begin(sampler: Sampler, timing: Timing) -> Watch {
     let (end, ended) = channel();
     let (take, taken) = channel();
     let began = Instant::now();
-    let thread = thread::spawn(move || watch(sampler, timing, began, (&take, &ended)));
+    let builder = thread::Builder::new().name("sampler".into());
+    let thread = builder
+        .spawn(move || watch(sampler, timing, began, (&take, &ended)))
+        .expect("a thread more can be had");
     Watch { thread, taken, end }
 }
 

@@ -147,7 +147,7 @@ pub enum QemuCommand {
 }
 
 /// Which QEMU.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct EmulatorArgs {
     /// The QEMU that runs the guests [default: that of the variable `BAKEOFF_QEMU`, else the host's own, else a fetched
     /// one]
@@ -205,12 +205,29 @@ pub struct WhyArgs {
     /// Explain this arm's difference from the baseline [default: each arm's]
     #[arg(long, value_name = "NAME")]
     pub arm: Option<String>,
+    /// Explain what differs between this arm's slow boots and its fast ones instead
+    #[arg(long, value_name = "ARM", conflicts_with_all = ["arm", "folded"])]
+    pub within: Option<String>,
     /// Explain it on this workload [default: each]
     #[arg(long, value_name = "NAME")]
     pub workload: Option<String>,
-    /// Explain this metric [default: instructions per request]
+    /// Explain this metric [default: instructions per request; with --within the deciding one]
     #[arg(long, value_name = "NAME")]
     pub metric: Option<String>,
+    /// Run both arms again with and without a setting that turns a mechanism off, and say how much of the difference it explains:
+    /// of this mechanism, or cmdline:TEXT, sysctl:NAME=VALUE, debugfs:FILE=VALUE [default: the largest that has a setting]
+    #[arg(long, value_name = "MECHANISM|SETTING", num_args = 0..=1, default_missing_value = "")]
+    #[arg(conflicts_with_all = ["within", "folded", "metric"])]
+    pub confirm: Option<String>,
+    /// The directory of that run [default: beside RUN]
+    #[arg(long, value_name = "DIR", requires = "confirm")]
+    pub out: Option<PathBuf>,
+    /// Its trials at a time
+    #[arg(long, value_name = "N", requires = "confirm", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Which QEMU it takes.
+    #[command(flatten)]
+    pub emulator: EmulatorArgs,
     /// Print Markdown
     #[arg(long, conflicts_with = "folded")]
     pub markdown: bool,
@@ -220,7 +237,7 @@ pub struct WhyArgs {
 }
 
 /// What `bakeoff run` and `bakeoff compare` share.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a switch of the command line"

@@ -13,6 +13,7 @@ mod kernel;
 mod list;
 mod load;
 mod new;
+mod plan_file;
 mod qemu;
 mod report;
 mod run;

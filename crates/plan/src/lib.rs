@@ -3,6 +3,7 @@
 pub mod cpu;
 pub mod fields;
 pub mod kernel;
+pub mod knob;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -151,6 +152,9 @@ pub struct Tuning {
     /// I/O scheduler of the workload's own disk; empty for the kernel's choice.
     #[serde(default)]
     pub io_scheduler: String,
+    /// What is written to files of debugfs before anything is started, by their paths below it.
+    #[serde(default)]
+    pub debugfs: BTreeMap<String, String>,
 }
 
 impl Tuning {
@@ -891,6 +895,7 @@ fn read_tuning(fields: &Fields<'_>, kernels: Kernels<'_>) -> Tuning {
             .share(fields.name_of("injected_slowdown", "plant"), 0.0, 0.5)
             .unwrap_or(0.0),
         io_scheduler: read_io_scheduler(fields),
+        debugfs: read_debugfs(fields, kernels.machine.kind),
     }
 }
 
@@ -953,6 +958,26 @@ fn read_io_scheduler(fields: &Fields<'_>) -> String {
     chosen.unwrap_or_default().into()
 }
 
+fn read_debugfs(fields: &Fields<'_>, kind: MachineKind) -> BTreeMap<String, String> {
+    let Some(table) = fields.table("debugfs") else {
+        return BTreeMap::new();
+    };
+    if kind == MachineKind::Local {
+        let what = "debugfs on a machine of kind \"local\"";
+        fields.wrong("debugfs", what, "remove it: nothing would put it back");
+    }
+    let mut files = BTreeMap::new();
+    for (name, value) in table.scalars() {
+        let is_step = |part: &str| part.is_empty() || part == "." || part == "..";
+        if name.contains('\0') || name.split('/').any(is_step) {
+            let what = format!("not a path below debugfs: {name:?}");
+            table.wrong(name, what, "write it as \"sched/features\"");
+        }
+        files.insert(name.into(), value);
+    }
+    files
+}
+
 fn read_kernel(fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<KernelRef> {
     let Kernels { base, checks, .. } = kernels;
     if !fields.has("kernel") {
@@ -976,11 +1001,16 @@ fn read_kernel(fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<KernelRef> {
     None
 }
 
-fn read_sysctl(fields: &Fields<'_>) -> BTreeMap<String, String> {
+/// Whether this may be a sysctl's name, dotted.
+fn sysctl_name_is_good(name: &str) -> bool {
     let good = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    !name.contains("..") && name.contains('.') && name.chars().all(good)
+}
+
+fn read_sysctl(fields: &Fields<'_>) -> BTreeMap<String, String> {
     let mut sysctl = BTreeMap::new();
     for (name, value) in fields.scalars() {
-        if name.contains("..") || !name.contains('.') || !name.chars().all(good) {
+        if !sysctl_name_is_good(name) {
             let what = format!("not a sysctl name: {name:?}");
             fields.wrong(
                 name,

@@ -161,6 +161,15 @@ impl Profile {
         tasks
     }
 
+    /// Nanoseconds of guest time on all CPUs, the idle task's too.
+    pub fn ran_ns(&self) -> u64 {
+        let windows = self.windows.iter();
+        windows
+            .flat_map(|window| &window.ran)
+            .map(|(_, ns)| ns)
+            .sum()
+    }
+
     /// Instructions of all tasks but the idle one.
     pub fn busy_instructions(&self) -> u64 {
         let tasks = self.busy_tasks();

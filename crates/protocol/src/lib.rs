@@ -23,7 +23,7 @@ use record::load::Second;
 use record::trial::{JobResult, Phase, VoidReason};
 
 /// Raised whenever a message changes.
-pub const PROTOCOL: u32 = 6;
+pub const PROTOCOL: u32 = 7;
 
 /// Longest message, in bytes.
 pub const LIMIT: u32 = 1 << 20;
@@ -100,6 +100,8 @@ pub enum FromAgent {
 /// What the agent is to do. It never learns that there is another arm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
+    /// The arm's words on the kernel's command line; empty where the kernel is one that runs already.
+    pub cmdline: String,
     /// Sysctls to set before anything is started, dotted names.
     pub sysctl: BTreeMap<String, String>,
     /// What the arm changes in the services, and what is taken from them.

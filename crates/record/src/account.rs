@@ -1,16 +1,18 @@
 //! What a trial executed and waited for between the marks of its window, as far as an explanation of a difference needs it.
 //!
 //! Not a format of its own: it is made from the trial's profile when a run is explained. Counts are sums over the window, not
-//! per request; the idle task is left out of all of them, as it is out of the metric `instructions`.
+//! yet divided by its work; the idle task is left out of all of them, as it is out of the metric `instructions`.
 
 /// One trial's account.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Account {
     /// Place of the trial in the schedule, `Trial::number`; of its attempts, the one that was measured.
     pub trial: u32,
-    /// Requests served in the same window as was counted: what counts are divided by. A fraction where the clients' window and
+    /// The work done in the same window as was counted: what counts are divided by. A fraction where the clients' window and
     /// the profile's differ by a thread's start.
-    pub requests: f64,
+    pub work: f64,
+    /// What it is counted in.
+    pub unit: WorkUnit,
     /// Functions that nodes name, each once.
     pub functions: Vec<Function>,
     /// The call tree, parents before their children. All tasks are in one forest; where the call paths are not known, every
@@ -18,6 +20,20 @@ pub struct Account {
     pub nodes: Vec<Node>,
     /// Waits of each kind of task.
     pub waits: Vec<Waits>,
+}
+
+/// What the work of a window is counted in.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum WorkUnit {
+    /// Requests served.
+    Request,
+    /// The whole of a work that is the same in each trial.
+    Run,
+    /// Seconds of guest time, where the work is none of these.
+    Second,
 }
 
 /// A function, or what stands for one where there are no symbols.

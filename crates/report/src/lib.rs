@@ -21,6 +21,7 @@
 use record::load::Fault;
 use record::rundir::Run;
 use record::verdict::apart::{Change, Obstacle};
+use record::verdict::confirm::Confirmation;
 use record::verdict::look::Look;
 use record::verdict::reason::SampleReason;
 use record::verdict::warning::{Disturbance, Gate};
@@ -31,6 +32,7 @@ use serde_json::Value;
 #[cfg(test)]
 mod browser;
 mod chart;
+mod confirm;
 mod curves;
 mod json;
 mod markdown;
@@ -118,6 +120,21 @@ pub fn why_sentence(why: &Why) -> String {
 /// What made a difference, for a terminal of `width` columns.
 pub fn why_terminal(why: &Why, width: usize) -> String {
     why::terminal(why, width)
+}
+
+/// How much of a difference settings explain, for a terminal.
+pub fn confirmation_terminal(found: &Confirmation, width: usize) -> String {
+    confirm::terminal(found, width)
+}
+
+/// The same for a mail or a pull request.
+pub fn confirmation_markdown(found: &Confirmation) -> String {
+    confirm::markdown(found)
+}
+
+/// The same for machines, with the sentences as `text`.
+pub fn confirmation_json(found: &Confirmation) -> Value {
+    confirm::json(found)
 }
 
 /// The same for a mail or a pull request.

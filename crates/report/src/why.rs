@@ -9,7 +9,7 @@ use crate::words;
 
 /// A table and what it is called; `left` of its columns are names.
 struct Section {
-    title: &'static str,
+    title: String,
     rows: Vec<Vec<String>>,
     left: usize,
 }
@@ -17,12 +17,12 @@ struct Section {
 /// Sections that have any row.
 fn sections(why: &Why) -> Vec<Section> {
     let mechanisms = Section {
-        title: "instructions a request, by mechanism",
+        title: format!("instructions {}, by mechanism", words::why::a(why.per)),
         rows: words::why::tables::mechanism_rows(why),
         left: 1,
     };
     let functions = Section {
-        title: "significant functions of significant mechanisms",
+        title: "significant functions of significant mechanisms".into(),
         rows: words::why::tables::function_rows(why),
         left: 1,
     };
@@ -31,22 +31,21 @@ fn sections(why: &Why) -> Vec<Section> {
         rows: words::why::tables::wait_rows(why, view),
         left: 2,
     };
-    let mean = waits("time that tasks waited, a request", WaitView::Mean);
+    let mean = waits(
+        format!("time that tasks waited, {}", words::why::a(why.per)),
+        WaitView::Mean,
+    );
     let slowest = waits(
-        "the slowest 1 % of waits, mean length of one",
+        "the slowest 1 % of waits, mean length of one".into(),
         WaitView::Slowest,
     );
     let all = [mechanisms, functions, mean, slowest].into_iter();
     all.filter(|section| section.rows.len() > 1).collect()
 }
 
-fn title(why: &Why) -> String {
-    format!("{}: {} against {}", why.workload, why.arm, why.baseline)
-}
-
 /// The sentence first, then tables, then what limits them.
 pub(crate) fn terminal(why: &Why, width: usize) -> String {
-    let mut lines = wrap(&title(why), "", width);
+    let mut lines = wrap(&words::why::title(why), "", width);
     lines.extend(wrap(&words::why::metric(why), "", width));
     lines.extend(wrap(&words::why::sentence(why), "", width));
     for section in sections(why) {
@@ -62,13 +61,13 @@ pub(crate) fn terminal(why: &Why, width: usize) -> String {
 /// The same for a mail or a pull request.
 pub(crate) fn markdown(why: &Why) -> String {
     let mut parts = vec![
-        format!("## {}\n", text(&title(why))),
+        format!("## {}\n", text(&words::why::title(why))),
         format!("{}\n", text(&words::why::metric(why))),
         format!("**{}**\n", text(&words::why::sentence(why))),
     ];
     for section in sections(why) {
         let rows = table(&section.rows).unwrap_or_default();
-        parts.push(format!("{}:\n\n{rows}", text(section.title)));
+        parts.push(format!("{}:\n\n{rows}", text(&section.title)));
     }
     let notes = words::why::notes(why);
     let notes: Vec<String> = notes

@@ -15,6 +15,7 @@ use record::verdict::{
 use crate::{mitigations, models};
 
 pub(crate) mod apart;
+pub(crate) mod confirm;
 pub(crate) mod look;
 pub(crate) mod reason;
 pub(crate) mod warning;

@@ -13,13 +13,17 @@
 use record::account::Account;
 use record::metric::MetricSpec;
 use record::rundir::Run;
-use record::verdict::why::{Rep, Unexplained, VERSION, Why};
+use record::verdict::why::{Rep, Unexplained, VERSION, Why, Within};
 
+use self::rep::RepBlocks;
 use self::tested::{Named, Test};
-use self::usable::Usable;
+use self::usable::{Source, Usable};
 use crate::fixed_sample::fewest_blocks;
 use crate::pair::Measured;
+use crate::randomization::GroupDraws;
 
+pub mod confirm;
+mod groups;
 mod max_t;
 mod outcome;
 mod rep;
@@ -36,9 +40,9 @@ const INSTRUCTIONS: &str = "instructions";
 pub struct Question<'q> {
     /// The workload's id.
     pub workload: &'q str,
-    /// The arm, against the plan's baseline.
+    /// The arm: against the plan's baseline, or its own boots.
     pub arm: &'q str,
-    /// The metric; `None`: instructions a request, or the primary metric where those were not counted.
+    /// The metric; `None`: of two arms instructions a request where they were counted, else the primary metric.
     pub metric: Option<&'q str>,
 }
 
@@ -50,30 +54,101 @@ pub fn explain(
     question: &Question<'_>,
 ) -> Result<Why, Unexplained> {
     let Question { workload, arm, .. } = *question;
-    let spec = spec(run, question)?;
-    let usable = Usable::of(run, accounts, question, &spec.name);
-    if usable.blocks.is_empty() {
+    let baseline = run.plan.baseline.as_str();
+    let spec = spec(run, question, Some(INSTRUCTIONS))?;
+    if arm == baseline {
+        return Err(Unexplained::NoArm { arm: arm.into() });
+    }
+    let usable = Source::new(run, accounts, workload, &spec.name).blocks(baseline, arm);
+    if usable.is_empty() {
         return Err(Unexplained::NoBlock { lost: usable.lost });
     }
-    let design = &run.plan.design;
-    let (blocks, least) = (usable.blocks.len(), fewest_blocks(design.error_rate));
-    let key = format!("why\n{}\n{workload}\n{arm}", design.seed);
-    let test = Test::new(&key, blocks, design.error_rate);
-    let figures = waits::means(&usable.figures);
-    let (low, high) = test.interval(&waits::differences(&usable.figures));
-    let rep_blocks = usable.rep_blocks();
-    let waits = waits::rows(&usable.accounts);
-    let rows = table::join_renamed(&table::rows(usable.columns));
+    let error_rate = run.plan.design.error_rate;
+    let (blocks, least) = (usable.blocks.len(), fewest_blocks(error_rate));
+    let test = Test::of_blocks(&key(run, question), blocks, error_rate);
+    let counts = usable.rep();
+    let rep_blocks = RepBlocks {
+        blocks: &usable.blocks,
+        sides: &counts,
+    };
+    let costs = rep::costs(run, (workload, arm), rep_blocks);
+    let mut why = account(usable, spec, &test, error_rate);
+    why.workload = workload.into();
+    (why.baseline, why.arm) = (baseline.into(), arm.into());
+    (why.blocks, why.least_blocks) = (blocks as u32, least as u32);
+    why.confidence = (least <= blocks).then_some(1.0 - error_rate);
+    why.rep.standing = rep::standing(&costs, run.plan.design.margin);
+    why.rep.costs = costs;
+    Ok(why)
+}
+
+/// Explains what differs between an arm's slow boots and its fast ones: two groups, chosen by the metric, of which that which is
+/// worse is explained against the other. The arm may be the baseline.
+pub fn within(
+    run: &Run,
+    accounts: &[Account],
+    question: &Question<'_>,
+) -> Result<Why, Unexplained> {
+    let Question { workload, arm, .. } = *question;
+    let spec = spec(run, question, None)?;
+    let usable = Source::new(run, accounts, workload, &spec.name).groups(arm, spec.direction);
+    if usable.is_empty() {
+        return Err(Unexplained::OneBoot { lost: usable.lost });
+    }
+    let error_rate = run.plan.design.error_rate;
+    let numbers = usable.trials.each_ref().map(|side| side.numbers.clone());
+    let sizes = numbers.each_ref().map(Vec::len);
+    let test = Test::of_groups(&key(run, question), sizes, error_rate);
+    let mut why = account(usable, spec, &test, error_rate);
+    why.workload = workload.into();
+    (why.baseline, why.arm) = (format!("{arm} (fast)"), format!("{arm} (slow)"));
+    why.blocks = (sizes[0] + sizes[1]) as u32;
+    why.least_blocks = least_boots(sizes, error_rate) as u32;
+    let [mut fast, mut slow] = numbers;
+    fast.sort_unstable();
+    slow.sort_unstable();
+    let arm = arm.into();
+    why.within = Some(Within { arm, fast, slow });
+    Ok(why)
+}
+
+/// The fewest boots of which anything can be named, the smaller group being as large as it is.
+fn least_boots(sizes: [usize; 2], error_rate: f64) -> usize {
+    let small = sizes[0].min(sizes[1]);
+    let mut large = small;
+    while GroupDraws::least_p_value([small, large]) > error_rate {
+        large += 1;
+    }
+    small + large
+}
+
+/// What fixes the draws of a question.
+fn key(run: &Run, question: &Question<'_>) -> String {
+    let (seed, workload, arm) = (run.plan.design.seed, question.workload, question.arm);
+    format!("why\n{seed}\n{workload}\n{arm}")
+}
+
+/// What the trials of two sides come to; who they are is not filled in.
+fn account(usable: Usable<'_>, spec: MetricSpec, test: &Test, error_rate: f64) -> Why {
+    let rep_shares = outcome::rep_shares(&usable.rep());
+    let [baseline, arm] = usable.trials;
+    let figures = [baseline.figures, arm.figures];
+    let (low, high) = test.interval(&figures);
+    let figures = waits::means(&figures);
+    let per = baseline.accounts[0].unit;
+    let waits = waits::rows(&[baseline.accounts, arm.accounts]);
+    let rows = table::join_renamed(&table::rows([baseline.columns, arm.columns]));
     let account = outcome::side(outcome::sum(&rows));
-    let named = Named::of(&rows, &waits, account.baseline + account.arm, &test);
+    let named = Named::of(&rows, &waits, account.baseline + account.arm, test);
     let difference = figures[1] - figures[0];
     let is_counted = spec.unit == "instructions/request";
-    let costs = rep::costs(run, (workload, arm), &rep_blocks);
-    Ok(Why {
+    Why {
         version: VERSION,
-        workload: workload.into(),
-        baseline: run.plan.baseline.clone(),
-        arm: arm.into(),
+        workload: String::new(),
+        baseline: String::new(),
+        arm: String::new(),
+        within: None,
+        per,
         metric: spec.name,
         unit: spec.unit,
         figures,
@@ -82,24 +157,28 @@ pub fn explain(
         high,
         remainder: is_counted.then_some(difference - account.difference),
         account,
-        blocks: blocks as u32,
-        least_blocks: least as u32,
-        error_rate: design.error_rate,
-        confidence: (least <= blocks).then_some(1.0 - design.error_rate),
+        blocks: 0,
+        least_blocks: 0,
+        error_rate,
+        confidence: None,
         lost: usable.lost,
-        mechanisms: outcome::mechanisms(&rows, &named, &test),
+        mechanisms: outcome::mechanisms(&rows, &named, test),
         unmatched: outcome::unmatched(&rows),
-        waits: outcome::wait_rows(&waits, &named, &test),
+        waits: outcome::wait_rows(&waits, &named, test),
         rep: Rep {
-            share: outcome::rep_shares(&rep_blocks),
-            standing: rep::standing(&costs, design.margin),
-            costs,
+            share: rep_shares,
+            costs: Vec::new(),
+            standing: None,
         },
-    })
+    }
 }
 
-/// The metric that is asked about.
-fn spec(run: &Run, question: &Question<'_>) -> Result<MetricSpec, Unexplained> {
+/// The metric that is asked about; where none is, the usual one, or the primary one.
+fn spec(
+    run: &Run,
+    question: &Question<'_>,
+    usual: Option<&str>,
+) -> Result<MetricSpec, Unexplained> {
     let Question {
         workload,
         arm,
@@ -109,17 +188,17 @@ fn spec(run: &Run, question: &Question<'_>) -> Result<MetricSpec, Unexplained> {
         let workload = workload.into();
         return Err(Unexplained::NoWorkload { workload });
     }
-    if arm == run.plan.baseline || run.plan.arms.iter().all(|one| one.name != arm) {
+    if run.plan.arms.iter().all(|one| one.name != arm) {
         return Err(Unexplained::NoArm { arm: arm.into() });
     }
     let specs = Measured::of(run).specs(workload);
     let named = |name: &str| specs.iter().find(|spec| spec.name == name).cloned();
     let found = match metric {
         Some(name) => named(name),
-        None => named(INSTRUCTIONS).or_else(|| specs.first().cloned()),
+        None => usual.and_then(named).or_else(|| specs.first().cloned()),
     };
     found.ok_or_else(|| Unexplained::NoMetric {
-        metric: metric.unwrap_or(INSTRUCTIONS).into(),
+        metric: metric.or(usual).unwrap_or_default().into(),
         known: specs.into_iter().map(|spec| spec.name).collect(),
     })
 }

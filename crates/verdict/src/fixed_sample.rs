@@ -18,7 +18,7 @@ use statrs::distribution::{ContinuousCDF, Normal};
 use crate::contrast::{Contrasts, Kind};
 use crate::inversion::{Search, interval};
 use crate::looks;
-use crate::randomization::SignFlips;
+use crate::randomization::{SignFlips, ways};
 use crate::rule::{self, Series};
 use crate::score::{hodges_lehmann, median, scale, tukey};
 
@@ -342,14 +342,6 @@ fn outside(base: usize, arm: usize, error_rate: f64) -> usize {
         outside += 1;
     }
     outside
-}
-
-/// Ways of choosing which of all runs were the baseline's.
-fn ways(base: usize, arm: usize) -> f64 {
-    (1..=base)
-        .map(|i| (arm + i) as f64 / i as f64)
-        .product::<f64>()
-        .round()
 }
 
 /// In how many ways the statistic U takes each value, ties apart: the Gaussian binomial coefficients, whose

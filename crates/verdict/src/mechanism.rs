@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use record::account::{Domain, Function};
 use record::verdict::why::Mechanism;
 
+pub mod knobs;
 mod rules;
 
 /// What a function is for; `None` where its name says nothing, and it counts for what its callers are for.

@@ -18,6 +18,138 @@ const CACHED: usize = 2048;
 /// Columns in a byte.
 const BYTE: usize = 8;
 
+/// What randomization might have given instead of what it gave.
+pub(crate) trait Draws {
+    /// How many draws there are.
+    fn rows(&self) -> usize;
+
+    /// Draws that count beside those that are here, for values of so many columns.
+    fn uncounted(&self, columns: usize) -> usize;
+
+    /// The statistic of the values as they are.
+    fn seen(&self, values: &[f64]) -> f64;
+
+    /// The statistic in each draw.
+    fn sums(&self, values: &[f64]) -> Vec<f64>;
+}
+
+impl Draws for SignFlips {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn uncounted(&self, columns: usize) -> usize {
+        Self::uncounted(self, columns)
+    }
+
+    fn seen(&self, values: &[f64]) -> f64 {
+        values.iter().sum()
+    }
+
+    fn sums(&self, values: &[f64]) -> Vec<f64> {
+        Self::sums(self, values)
+    }
+}
+
+/// Draws of a group out of all trials: those of the first group come first among a row's values, then the others.
+#[derive(Debug)]
+pub(crate) struct GroupDraws {
+    /// The places of the group that is summed as it is: the smaller one.
+    own: std::ops::Range<usize>,
+    /// Places of each draw, one after the other.
+    places: Vec<u16>,
+    /// Whether all draws that there are are here.
+    is_enumerated: bool,
+}
+
+impl GroupDraws {
+    /// Draws of groups of these sizes, fixed by `key`. Both have a trial at least.
+    pub(crate) fn draw(key: &str, sizes: [usize; 2]) -> Self {
+        let all = sizes[0] + sizes[1];
+        let own = if sizes[0] <= sizes[1] {
+            0..sizes[0]
+        } else {
+            sizes[0]..all
+        };
+        let is_enumerated = ways(sizes[0], sizes[1]) <= ROWS as f64;
+        let places = if is_enumerated {
+            every_group(all, own.len())
+        } else {
+            some_groups(key, all, own.len())
+        };
+        Self {
+            own,
+            places,
+            is_enumerated,
+        }
+    }
+
+    /// The smallest p-value that groups of these sizes can have.
+    pub(crate) fn least_p_value(sizes: [usize; 2]) -> f64 {
+        // Where both are of one size, the other half is as far from the mean.
+        let as_far = if sizes[0] == sizes[1] { 2.0 } else { 1.0 };
+        as_far / ways(sizes[0], sizes[1])
+    }
+}
+
+impl Draws for GroupDraws {
+    fn rows(&self) -> usize {
+        self.places.len() / self.own.len()
+    }
+
+    fn uncounted(&self, _: usize) -> usize {
+        usize::from(!self.is_enumerated)
+    }
+
+    fn seen(&self, values: &[f64]) -> f64 {
+        values[self.own.clone()].iter().sum()
+    }
+
+    fn sums(&self, values: &[f64]) -> Vec<f64> {
+        let draws = self.places.chunks_exact(self.own.len());
+        let sum = |places: &[u16]| places.iter().map(|place| values[usize::from(*place)]).sum();
+        draws.map(sum).collect()
+    }
+}
+
+/// Ways of choosing which of all trials are the first group's.
+pub(crate) fn ways(first: usize, second: usize) -> f64 {
+    let [small, large] = [first.min(second), first.max(second)];
+    (1..=small)
+        .map(|i| (large + i) as f64 / i as f64)
+        .product::<f64>()
+        .round()
+}
+
+/// All ways to take so many places, each in rising order.
+fn every_group(all: usize, taken: usize) -> Vec<u16> {
+    let mut places = Vec::new();
+    let mut group: Vec<usize> = (0..taken).collect();
+    loop {
+        places.extend(group.iter().map(|place| *place as u16));
+        let Some(last) = (0..taken).rfind(|at| group[*at] < all - taken + at) else {
+            return places;
+        };
+        group[last] += 1;
+        for at in last + 1..taken {
+            group[at] = group[at - 1] + 1;
+        }
+    }
+}
+
+fn some_groups(key: &str, all: usize, taken: usize) -> Vec<u16> {
+    let mut prng = keyed(key);
+    let mut order: Vec<u16> = (0..all as u16).collect();
+    let mut places = Vec::with_capacity(ROWS * taken);
+    for _ in 0..ROWS {
+        for at in 0..taken {
+            order.swap(at, at + prng.below((all - at) as u64) as usize);
+        }
+        places.extend(&order[..taken]);
+    }
+    places
+}
+
 /// Rows of sign flips, one column per block; the first columns of every look are those of all later looks.
 #[derive(Debug)]
 pub(crate) struct SignFlips {
@@ -173,6 +305,35 @@ mod tests {
             late.sums(&scores),
             SignFlips::draw("l", 40, 40).sums(&scores)
         );
+    }
+
+    #[test]
+    fn every_group_is_drawn_once_and_the_smaller_one_is_summed() {
+        let draws = GroupDraws::draw("any", [3, 2]);
+        let values = [1.0, 2.0, 4.0, 8.0, 16.0];
+        assert!((draws.seen(&values) - 24.0).abs() < 1e-9);
+        let mut sums: Vec<i32> = draws.sums(&values).iter().map(|sum| *sum as i32).collect();
+        sums.sort_unstable();
+        assert_eq!(sums, [3, 5, 6, 9, 10, 12, 17, 18, 20, 24]);
+        assert_eq!((draws.rows(), draws.uncounted(5)), (10, 0));
+        let least = [[3, 2], [3, 3], [9, 1]].map(GroupDraws::least_p_value);
+        assert!(
+            least.iter().all(|least| (least - 0.1).abs() < 1e-9),
+            "{least:?}"
+        );
+    }
+
+    #[test]
+    fn of_too_many_groups_some_are_drawn_each_place_as_often() {
+        let draws = GroupDraws::draw("any", [10, 20]);
+        assert_eq!((draws.rows(), draws.uncounted(30)), (ROWS, 1));
+        for place in [0, 9, 29] {
+            let mut values = [0.0; 30];
+            values[place] = 1.0;
+            let count: f64 = draws.sums(&values).iter().sum();
+            // A third of the draws have it, give or take 67.
+            assert!((count - ROWS as f64 / 3.0).abs() < 400.0, "{count}");
+        }
     }
 
     #[test]

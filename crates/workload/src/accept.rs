@@ -173,7 +173,9 @@ fn herd(
     thread::scope(|scope| {
         let mut threads = Vec::new();
         for _ in 0..waiters {
-            let builder = thread::Builder::new().stack_size(STACK_BYTES);
+            let builder = thread::Builder::new()
+                .name("waiter".into())
+                .stack_size(STACK_BYTES);
             let (listener, shared) = (&listener, &shared);
             let waiter = builder.spawn_scoped(scope, move || wait(way, listener, shared));
             match waiter {

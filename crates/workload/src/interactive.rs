@@ -152,7 +152,9 @@ fn among<T>(tasks: u64, work: impl FnOnce() -> T) -> Result<T> {
     let enough = AtomicBool::new(false);
     thread::scope(|scope| {
         let started = (0..tasks).try_for_each(|_| {
-            let builder = thread::Builder::new().stack_size(STACK_BYTES);
+            let builder = thread::Builder::new()
+                .name("compute".into())
+                .stack_size(STACK_BYTES);
             let spawned = builder.spawn_scoped(scope, || {
                 while !enough.load(Ordering::Relaxed) {
                     compute(WORK_ROUNDS);

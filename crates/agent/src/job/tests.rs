@@ -48,6 +48,7 @@ fn job_of(kind: &str, options: &str) -> Job {
         .map_err(|problems| problems.to_string())
         .unwrap();
     Job {
+        cmdline: String::new(),
         sysctl: [("net.core.somaxconn".to_string(), "2048".to_string())].into(),
         workload: WorkloadJob {
             kind: plan.kind,

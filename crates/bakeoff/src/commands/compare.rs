@@ -9,18 +9,16 @@
 mod arms;
 mod program;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use input::file;
+use anyhow::{Result, bail};
 use machine::local;
 use record::journal::{self, Event};
 use serde_json::json;
 
-use super::new::{create, packages_of, recipe, workload};
+use super::new::{packages_of, recipe, workload};
 use super::run::{self, again, run};
-use super::{End, at_work, check, check_plan, print_json};
+use super::{End, at_work, check, check_plan, plan_file, print_json};
 use crate::cli::RunArgs;
 use crate::cli::compare::{CompareArgs, ERROR_RATE};
 use crate::cli::judge::MARGIN;
@@ -78,7 +76,7 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
     if args.dry_run {
         return tell_plan(&path, &text, json);
     }
-    write(&path, &text)?;
+    plan_file::write(&path, &text)?;
     if args.plan_only && json {
         return tell_plan(&path, &text, json);
     }
@@ -198,7 +196,7 @@ fn place(args: &CompareArgs, label: &str, text: &str, files: &[PathBuf]) -> Resu
         let mut name = out.as_os_str().to_owned();
         name.push(".toml");
         let path = PathBuf::from(name);
-        if !is_free(&path, text)? {
+        if !plan_file::is_free(&path, text)? {
             bail!(
                 "another plan is there: {} (name another --out, or run that one: {})",
                 path.display(),
@@ -220,7 +218,7 @@ fn place(args: &CompareArgs, label: &str, text: &str, files: &[PathBuf]) -> Resu
     for number in 1.. {
         let plan = of_plan(Path::new("runs").join(name(number)));
         let is_same = || changed_file(&run::directory(&plan), &hashes).is_none();
-        if is_free(&plan.plan, text)? && is_same() {
+        if plan_file::is_free(&plan.plan, text)? && is_same() {
             return Ok(plan.plan);
         }
     }
@@ -237,26 +235,4 @@ fn changed_file<'h>(dir: &Path, hashes: &'h [(String, String)]) -> Option<&'h st
     let is_changed = |(name, sha): &&(String, String)| opening.inputs.get(name) != Some(sha);
     let (name, _) = hashes.iter().find(is_changed)?;
     Some(name)
-}
-
-/// Whether the plan may stand there: nothing does, or the same plan.
-fn is_free(path: &Path, text: &str) -> Result<bool> {
-    match path.try_exists() {
-        Ok(false) => Ok(true),
-        Ok(true) => {
-            let before = file::read_to_string(path);
-            let before = before.with_context(|| format!("cannot read {}", path.display()))?;
-            Ok(before == text)
-        }
-        Err(why) => Err(why).with_context(|| format!("cannot read {}", path.display())),
-    }
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    if path.exists() {
-        return Ok(());
-    }
-    let dir = path.parent().unwrap_or(Path::new(""));
-    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    create(path, text)
 }

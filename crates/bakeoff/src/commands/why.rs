@@ -1,13 +1,16 @@
 //! `why`: what made the difference between two arms of a run whose trials were profiled.
 
 mod account;
+mod confirm;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use plan::WorkloadPlan;
 use profiler::profile::Profile;
-use record::account::Account;
+use record::account::{Account, WorkUnit};
+use record::metric::Figure;
 use record::rundir::{self, ProfileNote, Run, TrialRecord};
 use record::trial::Outcome;
 use record::verdict::why::Why;
@@ -21,6 +24,9 @@ use crate::out;
 
 /// Explains each arm's difference on each workload that is asked about.
 pub(super) fn why(args: &WhyArgs, json: bool) -> Result<End> {
+    if let Some(what) = &args.confirm {
+        return confirm::confirm(args, what, json);
+    }
     let run = rundir::load(&args.dir, &workload::check)?;
     refuse_unknown(&run, args)?;
     if let Some(number) = args.folded {
@@ -30,7 +36,11 @@ pub(super) fn why(args: &WhyArgs, json: bool) -> Result<End> {
     let questions = questions(&run, args);
     let mut explained = Vec::new();
     for question in &questions {
-        match explain::explain(&run, &accounts, question) {
+        let explained_one = match args.within {
+            Some(_) => explain::within(&run, &accounts, question),
+            None => explain::explain(&run, &accounts, question),
+        };
+        match explained_one {
             Ok(why) => explained.push(why),
             // Of one question the reason is the answer; of many, those that can be answered are.
             Err(why) if questions.len() == 1 => bail!("{}", ::report::unexplained(&why)),
@@ -66,14 +76,16 @@ fn print(explained: &[Why], args: &WhyArgs, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Every arm but the baseline on every workload, as far as they are named.
+/// Every arm but the baseline, or the one whose boots are asked about, on every workload, as far as they are named.
 fn questions<'q>(run: &'q Run, args: &'q WhyArgs) -> Vec<Question<'q>> {
     let is_asked =
         |asked: &Option<String>, name: &str| asked.as_deref().is_none_or(|one| one == name);
+    let is_one_of_them = |arm: &&str| match &args.within {
+        Some(within) => arm == within,
+        None => *arm != run.plan.baseline && is_asked(&args.arm, arm),
+    };
     let arms = run.plan.arms.iter().map(|arm| arm.name.as_str());
-    let arms: Vec<&str> = arms
-        .filter(|arm| *arm != run.plan.baseline && is_asked(&args.arm, arm))
-        .collect();
+    let arms: Vec<&str> = arms.filter(is_one_of_them).collect();
     let workloads = run.plan.workloads.iter();
     let workloads = workloads.filter(|one| is_asked(&args.workload, &one.id));
     let pairs = workloads.flat_map(|one| arms.iter().map(move |arm| (one.id.as_str(), *arm)));
@@ -86,12 +98,14 @@ fn questions<'q>(run: &'q Run, args: &'q WhyArgs) -> Vec<Question<'q>> {
 }
 
 fn refuse_unknown(run: &Run, args: &WhyArgs) -> Result<()> {
-    let arms = run.plan.arms.iter().map(|arm| arm.name.clone());
-    let others: Vec<String> = arms.filter(|arm| *arm != run.plan.baseline).collect();
+    let arms: Vec<String> = run.plan.arms.iter().map(|arm| arm.name.clone()).collect();
+    let mut others = arms.clone();
+    others.retain(|arm| *arm != run.plan.baseline);
     let workloads = run.plan.workloads.iter().map(|one| one.id.clone());
     let workloads: Vec<String> = workloads.collect();
     for (what, asked, known) in [
         ("arm", &args.arm, &others),
+        ("arm", &args.within, &arms),
         ("workload", &args.workload, &workloads),
     ] {
         if let Some(asked) = asked
@@ -118,7 +132,11 @@ fn accounts(dir: &Path, run: &Run) -> Result<Vec<Account>> {
                 for lack in &profile.lacks {
                     lacks.entry(lack.clone()).or_default().push(number);
                 }
-                accounts.push(account::account(&profile, number, requests(record)));
+                accounts.push(account::account(
+                    &profile,
+                    number,
+                    work(run, record, &profile),
+                ));
             }
             Err(why) => lacks.entry(format!("{why:#}")).or_default().push(number),
         }
@@ -152,14 +170,22 @@ fn measured(run: &Run) -> impl Iterator<Item = &TrialRecord> {
     attempts.filter(|record| matches!(record.outcome, Outcome::Measured(_)))
 }
 
-/// Requests served in the window; 0 for a workload without any.
-fn requests(record: &TrialRecord) -> f64 {
-    match &record.outcome {
-        Outcome::Measured(measurement) => {
-            let load = measurement.load.as_ref();
-            load.map_or(0.0, |load| load.served() as f64)
-        }
-        Outcome::Void(_) | Outcome::Skipped(_) => 0.0,
+/// What a trial's counts are divided by: requests where there are any; nothing where the work is the same in each trial, as that of a
+/// program mostly is; else seconds of guest time.
+fn work(run: &Run, record: &TrialRecord, profile: &Profile) -> (f64, WorkUnit) {
+    let Outcome::Measured(measurement) = &record.outcome else {
+        return (0.0, WorkUnit::Request);
+    };
+    if let Some(load) = &measurement.load {
+        return (load.served() as f64, WorkUnit::Request);
+    }
+    let is_time = |figure: &Figure| figure.spec.unit == "s";
+    let is_program = |one: &WorkloadPlan| one.id == record.trial.workload && one.kind == "command";
+    if measurement.figures.first().is_some_and(is_time) || run.plan.workloads.iter().any(is_program)
+    {
+        (1.0, WorkUnit::Run)
+    } else {
+        (profile.ran_ns() as f64 / 1e9, WorkUnit::Second)
     }
 }
 

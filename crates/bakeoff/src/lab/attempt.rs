@@ -232,6 +232,7 @@ impl Spin {
 fn job(bench: &Bench<'_>, arm: &Arm, workload: &WorkloadPlan) -> Job {
     let WorkloadPlan { kind, options, .. } = workload.clone();
     Job {
+        cmdline: arm.cmdline.clone(),
         sysctl: arm.sysctl.clone(),
         tuning: arm.tuning.clone(),
         workload: WorkloadJob { kind, options },

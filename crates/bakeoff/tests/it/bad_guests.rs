@@ -249,7 +249,7 @@ fn another_protocol_is_named() {
     };
     refused(
         &said(&[FromAgent::Hello(older)]),
-        "not of one build: host protocol 6 build test, agent protocol 5",
+        "not of one build: host protocol 7 build test, agent protocol 6",
     );
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::account::WaitState;
+use crate::account::{WaitState, WorkUnit};
 use crate::models::Standing;
 use crate::verdict::Verdict;
 
@@ -21,7 +21,13 @@ pub struct Why {
     pub baseline: String,
     /// The arm that is explained.
     pub arm: String,
-    /// The metric whose difference is explained. What the mechanisms sum to is always instructions a request.
+    /// Where one arm's own boots are explained: which. `baseline` stands for its fast boots then, `arm` for its slow ones, and there are
+    /// no intervals, because the groups were chosen by the metric.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Within>,
+    /// What instructions and waits are divided by: `request`, `run` or `second`.
+    pub per: WorkUnit,
+    /// The metric whose difference is explained. What the mechanisms sum to is always instructions `per` work.
     pub metric: String,
     /// Its unit.
     pub unit: String,
@@ -38,7 +44,7 @@ pub struct Why {
     pub remainder: Option<f64>,
     /// Instructions a request that the account has, in either arm and their difference.
     pub account: Side,
-    /// Complete blocks with an account of both arms.
+    /// Complete blocks with an account of both arms; of one arm's own boots, their number.
     pub blocks: u32,
     /// The fewest blocks of which anything can be named at this error rate.
     pub least_blocks: u32,
@@ -56,6 +62,17 @@ pub struct Why {
     pub waits: Vec<WaitRow>,
     /// What string instructions do to the verdict.
     pub rep: Rep,
+}
+
+/// Boots of one arm in two groups: the two that differ least among themselves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Within {
+    /// The arm.
+    pub arm: String,
+    /// Trials that are better by the metric.
+    pub fast: Vec<u32>,
+    /// Trials that are worse.
+    pub slow: Vec<u32>,
 }
 
 /// A figure of either arm and their difference.
@@ -88,8 +105,8 @@ pub struct LostTrial {
 pub enum LostReason {
     /// It has no profile.
     NoProfile,
-    /// It served no request, or their number is not finite.
-    NoRequests,
+    /// It did no work, or how much is not finite.
+    NoWork,
     /// Its call tree is not one, is empty, or counts more REP iterations than instructions.
     Damaged,
     /// It has no figure of the metric, or one that is not finite.
@@ -116,6 +133,11 @@ pub enum Unexplained {
         metric: String,
         /// Those that there are.
         known: Vec<String>,
+    },
+    /// There are no two usable trials of the arm.
+    OneBoot {
+        /// What was lost.
+        lost: Vec<LostTrial>,
     },
     /// No block has usable trials of both arms.
     NoBlock {

@@ -1,11 +1,11 @@
 //! Why an arm differs, in words.
 
 use input::units::{show_share, significant};
-use record::account::WaitState;
+use record::account::{WaitState, WorkUnit};
 use record::models::Standing;
 use record::verdict::why::{
-    EventCount, EventKind, LostReason, Mechanism, MechanismRow, Rep, Unexplained, WaitRow,
-    WaitView, Why,
+    EventCount, EventKind, LostReason, LostTrial, Mechanism, MechanismRow, Rep, Unexplained,
+    WaitRow, WaitView, Why, Within,
 };
 
 use super::{NONE, blocks, counted, unit};
@@ -67,13 +67,18 @@ fn mechanisms(why: &Why) -> String {
         .filter(|row| row.significant)
         .collect();
     let Some((first, others)) = sure.split_first() else {
-        return match why.confidence {
-            Some(_) => format!(
+        return match (&why.within, is_nameable(why)) {
+            (None, true) => format!(
                 "no mechanism differs by more than chance in {}",
                 blocks(why.blocks)
             ),
-            None => format!(
+            (None, false) => format!(
                 "too few blocks to name a cause: {} (at least {})",
+                why.blocks, why.least_blocks
+            ),
+            (Some(_), true) => "no mechanism differs by more than chance between the groups".into(),
+            (Some(_), false) => format!(
+                "too few boots to name a cause: {} (at least {})",
                 why.blocks, why.least_blocks
             ),
         };
@@ -81,11 +86,11 @@ fn mechanisms(why: &Why) -> String {
     let whole = thousands(why.account.difference.abs());
     let of = match first.share {
         Some(share) if share > 0.0 && share < 1.0 => format!(" of the {whole} instructions"),
-        Some(_) | None => " instructions a request".into(),
+        Some(_) | None => format!(" instructions {}", a(why.per)),
     };
-    let mut parts = vec![clause(first, &of)];
+    let mut parts = vec![clause(first, why.per, &of)];
     let named = others.iter().take(NAMED - 1);
-    parts.extend(named.map(|row| clause(row, "")));
+    parts.extend(named.map(|row| clause(row, why.per, "")));
     if others.len() >= NAMED {
         let more = counted((others.len() + 1 - NAMED) as u32, "more mechanism");
         let verb = if others.len() == NAMED {
@@ -98,11 +103,51 @@ fn mechanisms(why: &Why) -> String {
     parts.join("; ")
 }
 
+/// What a figure is of.
+pub(crate) fn a(per: WorkUnit) -> &'static str {
+    match per {
+        WorkUnit::Request => "a request",
+        WorkUnit::Run => "a run",
+        WorkUnit::Second => "a second",
+    }
+}
+
+/// Whether anything can be named at the error rate.
+fn is_nameable(why: &Why) -> bool {
+    why.least_blocks <= why.blocks
+}
+
+/// What is compared: `web-static: 7.2 against 6.1`, or one arm's slow boots against its fast ones.
+pub(crate) fn title(why: &Why) -> String {
+    match &why.within {
+        None => format!("{}: {} against {}", why.workload, why.arm, why.baseline),
+        Some(Within { arm, fast, slow }) => format!(
+            "{}: {} of {arm} ({}) against {} ({})",
+            why.workload,
+            counted(slow.len() as u32, "slow boot"),
+            trials(slow),
+            counted(fast.len() as u32, "fast boot"),
+            trials(fast),
+        ),
+    }
+}
+
+/// `trials 001, 004`.
+fn trials(numbers: &[u32]) -> String {
+    let names: Vec<String> = numbers.iter().map(|one| format!("{one:03}")).collect();
+    let what = if numbers.len() == 1 {
+        "trial"
+    } else {
+        "trials"
+    };
+    format!("{what} {}", names.join(", "))
+}
+
 /// `3.3 fewer context switches a request save 9.5 k`.
-fn clause(row: &MechanismRow, of: &str) -> String {
+fn clause(row: &MechanismRow, per: WorkUnit, of: &str) -> String {
     let (event, is_plural) = match row
         .event
-        .and_then(|event| fewer_or_more(&event, row.difference))
+        .and_then(|event| fewer_or_more(&event, per, row.difference))
     {
         Some(event) => (event, true),
         None => (
@@ -128,7 +173,7 @@ fn clause(row: &MechanismRow, of: &str) -> String {
 }
 
 /// `3.3 fewer context switches a request`, where that goes the way of the difference.
-fn fewer_or_more(event: &EventCount, difference: f64) -> Option<String> {
+fn fewer_or_more(event: &EventCount, per: WorkUnit, difference: f64) -> Option<String> {
     let [before, after] = event.per_request;
     let change = after - before;
     if change.abs() < SAME_COUNT * before || change * difference <= 0.0 {
@@ -143,8 +188,9 @@ fn fewer_or_more(event: &EventCount, difference: f64) -> Option<String> {
         EventKind::PageFault => "page faults",
     };
     Some(format!(
-        "{} {way} {what} a request",
-        significant(change.abs(), 2)
+        "{} {way} {what} {}",
+        significant(change.abs(), 2),
+        a(per)
     ))
 }
 
@@ -192,8 +238,9 @@ fn waiting(why: &Why) -> Option<String> {
     };
     Some(match row.view {
         WaitView::Mean => format!(
-            "{} waits {by} a request {way} for the CPU{behind}",
-            row.task
+            "{} waits {by} {} {way} for the CPU{behind}",
+            row.task,
+            a(why.per)
         ),
         WaitView::Slowest => {
             format!(
@@ -209,6 +256,7 @@ pub(crate) fn notes(why: &Why) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(why.remainder.map(|remainder| remainder_of(why, remainder)));
     match why.confidence {
+        None if why.within.is_some() => notes.push(groups(why)),
         Some(level) => notes.push(format!(
             "intervals: {} confidence, each row by itself, over {}; significant: at most {} of runs of equal arms \
              name anything",
@@ -232,6 +280,25 @@ pub(crate) fn notes(why: &Why) -> Vec<String> {
     notes
 }
 
+/// How one arm's boots were compared.
+fn groups(why: &Why) -> String {
+    let rate = show_share(why.error_rate, 2);
+    let how = format!(
+        "the groups are the two that differ least among themselves in {}, so intervals would say nothing",
+        why.metric
+    );
+    if is_nameable(why) {
+        format!(
+            "{how}; significant: between random groups of these sizes anything is named at most {rate} of the time"
+        )
+    } else {
+        format!(
+            "{how}; nothing is named below {} at an error rate of {rate}",
+            counted(why.least_blocks, "boot")
+        )
+    }
+}
+
 /// What the metric's difference has and the mechanisms have not.
 fn remainder_of(why: &Why, remainder: f64) -> String {
     let part = match (remainder / why.difference).abs() {
@@ -241,8 +308,9 @@ fn remainder_of(why: &Why, remainder: f64) -> String {
     match remainder.abs() {
         size if size < 0.95 => "mechanisms sum to the metric's difference".into(),
         _ => format!(
-            "{} instructions a request{part} are in the metric and in no mechanism",
-            change(remainder)
+            "{} instructions {}{part} are in the metric and in no mechanism",
+            change(remainder),
+            a(why.per)
         ),
     }
 }
@@ -307,6 +375,9 @@ fn lost(why: &Why) -> Vec<String> {
     let told = why.lost.iter().map(|lost| {
         let (block, trial) = (lost.block, lost.trial);
         let reason = reason(lost.reason);
+        if why.within.is_some() {
+            return format!("trial {trial:03} is left out: {reason}");
+        }
         format!(
             "block {block} is left out: {reason} (trial {trial:03}, arm {})",
             lost.arm
@@ -318,7 +389,7 @@ fn lost(why: &Why) -> Vec<String> {
 fn reason(reason: LostReason) -> &'static str {
     match reason {
         LostReason::NoProfile => "no profile",
-        LostReason::NoRequests => "no request served",
+        LostReason::NoWork => "no request served",
         LostReason::Damaged => "a damaged profile",
         LostReason::NoFigure => "no figure of the metric",
     }
@@ -339,32 +410,62 @@ pub(crate) fn unexplained(unexplained: &Unexplained) -> String {
         Unexplained::NoMetric { metric, known } => {
             format!("no such metric: {metric} (there are {})", known.join(", "))
         }
-        Unexplained::NoBlock { lost } => {
-            let mut reasons: Vec<(LostReason, u32)> = Vec::new();
-            for one in lost {
-                match reasons.iter_mut().find(|(reason, _)| *reason == one.reason) {
-                    Some((_, count)) => *count += 1,
-                    None => reasons.push((one.reason, 1)),
-                }
-            }
-            let told: Vec<String> = reasons
-                .into_iter()
-                .map(|(kind, count)| format!("{}: {}", counted(count, "trial"), reason(kind)))
-                .collect();
-            let told = if told.is_empty() {
-                "none was measured of both arms".into()
-            } else {
-                told.join(", ")
-            };
-            format!("no block that can be explained: {told} (run it with --why)")
+        Unexplained::OneBoot { lost } => {
+            format!(
+                "fewer than two boots that can be compared: {} (run it with --why)",
+                reasons_of(lost, "none other was measured")
+            )
         }
+        Unexplained::NoBlock { lost } => {
+            format!(
+                "no block that can be explained: {} (run it with --why)",
+                reasons_of(lost, "none was measured of both arms")
+            )
+        }
+    }
+}
+
+/// Why trials were lost, each reason with their number.
+fn reasons_of(lost: &[LostTrial], none: &str) -> String {
+    let mut reasons: Vec<(LostReason, u32)> = Vec::new();
+    for one in lost {
+        match reasons.iter_mut().find(|(reason, _)| *reason == one.reason) {
+            Some((_, count)) => *count += 1,
+            None => reasons.push((one.reason, 1)),
+        }
+    }
+    let told: Vec<String> = reasons
+        .into_iter()
+        .map(|(kind, count)| format!("{}: {}", counted(count, "trial"), reason(kind)))
+        .collect();
+    if told.is_empty() {
+        none.into()
+    } else {
+        told.join(", ")
     }
 }
 
 /// What the metric did: `instructions: 141.0 k → 108.1 k instructions/request, -32.9 k [-33.1 k, -32.7 k]`.
 pub(crate) fn metric(why: &Why) -> String {
-    let [baseline, arm] = why.figures.map(thousands);
-    let range = match interval(why.low, why.high, change) {
+    // Figures of other metrics may lie closer together than instructions in thousands would show.
+    let is_instructions = why.remainder.is_some();
+    let show = |value: f64| {
+        if is_instructions {
+            thousands(value)
+        } else {
+            significant(value, 4)
+        }
+    };
+    let show_change = |value: f64| {
+        let sign = if value > 0.0 { "+" } else { "" };
+        if is_instructions {
+            change(value)
+        } else {
+            format!("{sign}{}", significant(value, 3))
+        }
+    };
+    let [baseline, arm] = why.figures.map(show);
+    let range = match interval(why.low, why.high, show_change) {
         none if none == NONE => String::new(),
         range => format!(" {range}"),
     };
@@ -372,11 +473,15 @@ pub(crate) fn metric(why: &Why) -> String {
         "{}: {baseline} → {arm} {}, {}{range}",
         why.metric,
         unit(&why.unit),
-        change(why.difference)
+        show_change(why.difference)
     )
 }
 
-fn interval(low: Option<f64>, high: Option<f64>, show: impl Fn(f64) -> String) -> String {
+pub(crate) fn interval(
+    low: Option<f64>,
+    high: Option<f64>,
+    show: impl Fn(f64) -> String,
+) -> String {
     match (low, high) {
         (Some(low), Some(high)) => format!("[{}, {}]", show(low), show(high)),
         (_, _) => NONE.into(),
@@ -394,7 +499,8 @@ fn thousands(value: f64) -> String {
     }
 }
 
-fn change(value: f64) -> String {
+/// A difference in instructions.
+pub(crate) fn change(value: f64) -> String {
     let sign = if value >= 0.95 { "+" } else { "" };
     format!("{sign}{}", thousands(value))
 }

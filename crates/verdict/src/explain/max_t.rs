@@ -1,15 +1,16 @@
-//! Which of many differences are more than chance: the largest statistic under sign flips, step by step.
+//! Which of many differences are more than chance: the largest statistic under randomization, step by step.
 //!
 //! ```text
 //! T_j = |sum d_ij| / sqrt(sum d_ij^2)      d_ij: block i's difference of row j; the divisor heeds no sign
 //! p_j = share of sign flips in which any row that is not larger than T_j gets as far as T_j, no less than that of the
 //!       rows before                          step-down maxT: Westfall and Young 1993, algorithm 4.1
 //! ```
-//! Flips are the same for all rows of a block, so that rows may depend on each other in any way.
+//! Flips are the same for all rows of a block, so that rows may depend on each other in any way. Trials in two groups without
+//! blocks have instead the value of each trial less the mean of all, summed over one group, and draws of a group of that size for sign flips.
 
 use crate::arm_summary::mean;
 use crate::inversion::{Search, interval as invert};
-use crate::randomization::SignFlips;
+use crate::randomization::{Draws, SignFlips};
 use crate::score::scale;
 
 /// How the interval is searched for.
@@ -21,26 +22,26 @@ const SEARCH: Search = Search {
 /// Statistics that differ by less are the same.
 const TIE: f64 = 1e-9;
 
-/// The p-value of each row, adjusted for all of them. Every row has a difference for each block.
-pub(super) fn p_values(rows: &[&[f64]], flips: &SignFlips) -> Vec<f64> {
-    let Some(blocks) = rows.first().map(|row| row.len()) else {
+/// The p-value of each row, adjusted for all of them. Every row has a value for each block, or for each trial.
+pub(super) fn p_values(rows: &[&[f64]], draws: &impl Draws) -> Vec<f64> {
+    let Some(columns) = rows.first().map(|row| row.len()) else {
         return Vec::new();
     };
-    let itself = flips.uncounted(blocks);
-    let all = (flips.rows() + itself) as f64;
+    let itself = draws.uncounted(columns);
+    let all = (draws.rows() + itself) as f64;
     let seen: Vec<f64> = rows
         .iter()
-        .map(|row| row.iter().sum::<f64>().abs() / root(row))
+        .map(|row| draws.seen(row).abs() / root(row))
         .collect();
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by(|one, other| seen[*one].total_cmp(&seen[*other]));
-    let mut largest = vec![0.0f64; flips.rows()];
+    let mut largest = vec![0.0f64; draws.rows()];
     let mut p_values = vec![1.0; rows.len()];
     for index in &order {
         let divisor = root(rows[*index]);
         let least = seen[*index] - TIE;
         let mut as_far = 0;
-        for (largest, sum) in largest.iter_mut().zip(flips.sums(rows[*index])) {
+        for (largest, sum) in largest.iter_mut().zip(draws.sums(rows[*index])) {
             *largest = largest.max(sum.abs() / divisor);
             as_far += usize::from(*largest >= least);
         }
@@ -70,18 +71,28 @@ pub(super) fn interval(row: &[f64], flips: &SignFlips, error_rate: f64) -> Optio
     let spread: Vec<f64> = row.iter().map(|d| d - mean).collect();
     // The scale is never 0, so that the search ends where all blocks agree to the digit.
     let step = scale(&spread).max(mean.abs() * TIE) / (row.len() as f64).sqrt();
-    invert(mean, step, SEARCH, |shift| {
-        is_refuted(row, shift, flips, error_rate)
+    interval_by(mean, step, |shift| {
+        let shifted: Vec<f64> = row.iter().map(|d| d - shift).collect();
+        is_more_than_chance(&shifted, flips, error_rate)
     })
 }
 
-fn is_refuted(row: &[f64], shift: f64, flips: &SignFlips, error_rate: f64) -> bool {
-    let shifted: Vec<f64> = row.iter().map(|d| d - shift).collect();
-    let sum: f64 = shifted.iter().sum::<f64>().abs();
+/// The interval around a centre that a test does not refute; the first distance tried is `step`.
+pub(super) fn interval_by(
+    centre: f64,
+    step: f64,
+    is_refuted: impl Fn(f64) -> bool,
+) -> Option<(f64, f64)> {
+    invert(centre, step, SEARCH, is_refuted)
+}
+
+/// Whether the mean of some values is not 0, by all their sign flips.
+pub(super) fn is_more_than_chance(values: &[f64], flips: &SignFlips, error_rate: f64) -> bool {
+    let sum: f64 = values.iter().sum::<f64>().abs();
     let least = sum * (1.0 - TIE);
-    let sums = flips.sums(&shifted);
+    let sums = flips.sums(values);
     let as_far = sums.iter().filter(|other| other.abs() >= least).count();
-    let itself = flips.uncounted(row.len());
+    let itself = flips.uncounted(values.len());
     let allowed = (error_rate * (flips.rows() + itself) as f64 + TIE).floor() as usize;
     sum > 0.0 && itself + as_far <= allowed
 }

@@ -8,8 +8,8 @@ use record::verdict::why::{
     Unmatched, WaitCauseRow, WaitRow,
 };
 
-use super::rep::RepBlock;
-use super::table::Row;
+use super::rep::RepCounts;
+use super::table::{self, Row};
 use super::tested::{Named, Test};
 use super::waits;
 
@@ -44,12 +44,7 @@ pub(super) fn mechanisms(rows: &[Row], named: &Named, test: &Test) -> Vec<Mechan
                 .filter(|(row, _)| row.mechanism == *mechanism)
         };
         let totals = side(sum(its().map(|(row, _)| row)));
-        let mut differences = vec![0.0; rows[0].blocks.len()];
-        for (row, _) in its() {
-            let each = differences.iter_mut().zip(row.differences());
-            each.for_each(|(sum, one)| *sum += one);
-        }
-        let (low, high) = test.interval(&differences);
+        let (low, high) = test.interval(&table::instructions(its().map(|(row, _)| row)));
         let sure = its().filter(|(_, is_named)| **is_named);
         let mut functions: Vec<FunctionRow> = sure.map(|(row, _)| function(row)).collect();
         functions.sort_by(|one, other| other.difference.abs().total_cmp(&one.difference.abs()));
@@ -202,8 +197,8 @@ pub(super) fn wait_rows(waits: &[waits::Row], named: &Named, test: &Test) -> Vec
         if p_value.is_none() {
             continue;
         }
-        let [baseline_ns, arm_ns] = waits::means(&row.blocks);
-        let (low_ns, high_ns) = test.interval(&waits::differences(&row.blocks));
+        let [baseline_ns, arm_ns] = waits::means(&row.sides);
+        let (low_ns, high_ns) = test.interval(&row.sides);
         let causes = row
             .causes
             .iter()
@@ -245,7 +240,7 @@ pub(super) fn wait_rows(waits: &[waits::Row], named: &Named, test: &Test) -> Vec
 }
 
 fn wait_cause(cause: &waits::Cause) -> WaitCauseRow {
-    let [baseline_ns, arm_ns] = waits::means(&cause.blocks);
+    let [baseline_ns, arm_ns] = waits::means(&cause.sides);
     WaitCauseRow {
         name: cause.name.clone(),
         baseline_ns,
@@ -255,12 +250,10 @@ fn wait_cause(cause: &waits::Cause) -> WaitCauseRow {
 }
 
 /// Share of iterations among instructions, of the baseline and of the arm.
-pub(super) fn rep_shares(blocks: &[RepBlock]) -> [f64; 2] {
-    [0, 1].map(|side| {
-        let total =
-            |of: fn(&RepBlock) -> [f64; 2]| blocks.iter().map(|block| of(block)[side]).sum::<f64>();
-        let instructions = total(|block| block.instructions);
-        let share = total(|block| block.iterations) / instructions;
+pub(super) fn rep_shares(sides: &[Vec<RepCounts>; 2]) -> [f64; 2] {
+    sides.each_ref().map(|side| {
+        let instructions: f64 = side.iter().map(|one| one.instructions).sum();
+        let share = side.iter().map(|one| one.iterations).sum::<f64>() / instructions;
         if share.is_finite() { share } else { 0.0 }
     })
 }

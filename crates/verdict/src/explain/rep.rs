@@ -20,24 +20,41 @@ const COSTS: [f64; 4] = [1.0, 2.5, 0.25, 0.125];
 /// Share of the time of a request that its instructions must fill, so that its rate follows from them.
 const LEAST_BUSY: f64 = 0.5;
 
-/// Iterations and instructions of one block, per request; the baseline first.
+/// Iterations and instructions of one trial, per request.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct RepBlock {
-    pub(super) block: u32,
-    pub(super) instructions: [f64; 2],
-    pub(super) iterations: [f64; 2],
+pub(super) struct RepCounts {
+    pub(super) instructions: f64,
+    pub(super) iterations: f64,
+}
+
+/// Those of blocks; the baseline's first.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RepBlocks<'r> {
+    pub(super) blocks: &'r [u32],
+    pub(super) sides: &'r [Vec<RepCounts>; 2],
+}
+
+impl RepBlocks<'_> {
+    fn of(&self, block: u32) -> Option<[RepCounts; 2]> {
+        let place = self.blocks.iter().position(|one| *one == block)?;
+        Some([self.sides[0][place], self.sides[1][place]])
+    }
 }
 
 /// The primary metric at each cost, as the run would be judged of these blocks alone; empty where it is no rate of requests and no
 /// number of instructions.
-pub(super) fn costs(run: &Run, (workload, arm): (&str, &str), blocks: &[RepBlock]) -> Vec<RepCost> {
+pub(super) fn costs(
+    run: &Run,
+    (workload, arm): (&str, &str),
+    blocks: RepBlocks<'_>,
+) -> Vec<RepCost> {
     let measured = Measured::of(run);
     let specs = measured.specs(workload);
     let Some(primary) = specs.first() else {
         return Vec::new();
     };
     let mut pairs = measured.pairs(workload, (&run.plan.baseline, arm), &primary.name);
-    pairs.retain(|pair| blocks.iter().any(|block| block.block == pair.block));
+    pairs.retain(|pair| blocks.of(pair.block).is_some());
     let ns_per_instruction = run.opening.ns_per_instruction.map(f64::from);
     let at = |cost: f64| -> Option<RepCost> {
         let changed = changed(&pairs, blocks, cost, &primary.unit, ns_per_instruction)?;
@@ -65,22 +82,22 @@ pub(super) fn costs(run: &Run, (workload, arm): (&str, &str), blocks: &[RepBlock
 /// The primary metric's pairs at a cost; `None` where they do not follow from instructions.
 fn changed(
     pairs: &[Pair],
-    blocks: &[RepBlock],
+    blocks: RepBlocks<'_>,
     cost: f64,
     unit: &str,
     ns_per_instruction: Option<f64>,
 ) -> Option<Vec<Pair>> {
     let mut changed = pairs.to_vec();
     for pair in &mut changed {
-        let block = blocks.iter().find(|block| block.block == pair.block)?;
-        for (side, figure) in [&mut pair.baseline, &mut pair.arm].into_iter().enumerate() {
-            let saved = (1.0 - cost) * block.iterations[side];
+        let sides = blocks.of(pair.block)?.into_iter();
+        for (figure, counts) in [&mut pair.baseline, &mut pair.arm].into_iter().zip(sides) {
+            let saved = (1.0 - cost) * counts.iterations;
             *figure = match unit {
                 "instructions/request" => *figure - saved,
                 _ if unit.ends_with("/s") => {
                     // Of a request, in instructions; idle time is in it.
                     let whole = 1e9 / (*figure * ns_per_instruction?);
-                    let busy = block.instructions[side] / whole;
+                    let busy = counts.instructions / whole;
                     if !(LEAST_BUSY..=1.02).contains(&busy) {
                         return None;
                     }

@@ -33,8 +33,8 @@ pub(super) type Column = BTreeMap<Key, Counts>;
 /// One trial's account by mechanism and function. A function that says nothing by its name counts for the mechanism of the
 /// nearest caller that does, so it may stand in several.
 pub(super) fn column(account: &Account) -> Result<Column, LostReason> {
-    if !(account.requests.is_finite() && account.requests > 0.0) {
-        return Err(LostReason::NoRequests);
+    if !(account.work.is_finite() && account.work > 0.0) {
+        return Err(LostReason::NoWork);
     }
     let known: Vec<Option<Mechanism>> = account.functions.iter().map(mechanism::of).collect();
     let mut sums: HashMap<(Mechanism, u32), Counts> = HashMap::new();
@@ -53,9 +53,9 @@ pub(super) fn column(account: &Account) -> Result<Column, LostReason> {
         let mechanism = own.unwrap_or(inherited);
         of_node.push(mechanism);
         *sums.entry((mechanism, node.function)).or_default() += Counts {
-            calls: node.calls as f64 / account.requests,
-            instructions: node.instructions as f64 / account.requests,
-            rep: node.rep_iterations as f64 / account.requests,
+            calls: node.calls as f64 / account.work,
+            instructions: node.instructions as f64 / account.work,
+            rep: node.rep_iterations as f64 / account.work,
         };
     }
     // In the order of functions: sums of fractions must not hang on that of a hash.
@@ -74,49 +74,51 @@ pub(super) fn column(account: &Account) -> Result<Column, LostReason> {
     }
 }
 
-/// A function in all blocks, the baseline first in each.
+/// A function in all trials, the baseline's first.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
     pub(super) mechanism: Mechanism,
     pub(super) name: String,
     /// Its name in the baseline, where that is another one.
     pub(super) from: Option<String>,
-    pub(super) blocks: Vec<[Counts; 2]>,
+    pub(super) sides: [Vec<Counts>; 2],
 }
 
 impl Row {
-    /// Differences in instructions, block by block.
-    pub(super) fn differences(&self) -> Vec<f64> {
-        let difference = |[baseline, arm]: &[Counts; 2]| arm.instructions - baseline.instructions;
-        self.blocks.iter().map(difference).collect()
+    /// Instructions of each trial.
+    pub(super) fn instructions(&self) -> [Vec<f64>; 2] {
+        let of = |side: &Vec<Counts>| side.iter().map(|counts| counts.instructions).collect();
+        self.sides.each_ref().map(of)
     }
 
-    /// Means over blocks, of the baseline and of the arm.
+    /// Means over trials, of the baseline and of the arm.
     pub(super) fn means(&self) -> [Counts; 2] {
-        [0, 1].map(|side| {
+        self.sides.each_ref().map(|side| {
             let mut sum = Counts::default();
-            self.blocks.iter().for_each(|block| sum += block[side]);
-            let blocks = self.blocks.len().max(1) as f64;
+            for counts in side {
+                sum += *counts;
+            }
+            let trials = side.len().max(1) as f64;
             Counts {
-                calls: sum.calls / blocks,
-                instructions: sum.instructions / blocks,
-                rep: sum.rep / blocks,
+                calls: sum.calls / trials,
+                instructions: sum.instructions / trials,
+                rep: sum.rep / trials,
             }
         })
     }
 
-    /// Whether all blocks of one arm have it.
+    /// Whether all trials of one side have it.
     fn is_steady(&self, side: usize) -> bool {
-        self.blocks
+        self.sides[side]
             .iter()
-            .all(|block| block[side].instructions > 0.0)
+            .all(|counts| counts.instructions > 0.0)
     }
 
-    /// Whether no block of one arm has it.
+    /// Whether no trial of one side has it.
     fn is_absent(&self, side: usize) -> bool {
-        self.blocks
+        self.sides[side]
             .iter()
-            .all(|block| block[side].instructions <= 0.0)
+            .all(|counts| counts.instructions <= 0.0)
     }
 
     /// Whether one arm alone executed it, in all of its trials.
@@ -125,25 +127,38 @@ impl Row {
     }
 }
 
-/// The rows of all blocks, by mechanism and name.
-pub(super) fn rows(columns: Vec<[Column; 2]>) -> Vec<Row> {
-    let blocks = columns.len();
-    let mut rows: BTreeMap<Key, Vec<[Counts; 2]>> = BTreeMap::new();
-    for (block, sides) in columns.into_iter().enumerate() {
-        for (side, column) in sides.into_iter().enumerate() {
+/// The rows of all trials, by mechanism and name.
+pub(super) fn rows(columns: [Vec<Column>; 2]) -> Vec<Row> {
+    let none = columns
+        .each_ref()
+        .map(|side| vec![Counts::default(); side.len()]);
+    let mut rows: BTreeMap<Key, [Vec<Counts>; 2]> = BTreeMap::new();
+    for (side, columns) in columns.into_iter().enumerate() {
+        for (trial, column) in columns.into_iter().enumerate() {
             for (key, counts) in column {
-                let row = rows.entry(key);
-                row.or_insert_with(|| vec![<[Counts; 2]>::default(); blocks])[block][side] = counts;
+                rows.entry(key).or_insert_with(|| none.clone())[side][trial] = counts;
             }
         }
     }
-    let row = |((mechanism, name), blocks)| Row {
+    let row = |((mechanism, name), sides)| Row {
         mechanism,
         name,
         from: None,
-        blocks,
+        sides,
     };
     rows.into_iter().map(row).collect()
+}
+
+/// Instructions of all trials, the rows taken together.
+pub(super) fn instructions<'r>(rows: impl IntoIterator<Item = &'r Row>) -> [Vec<f64>; 2] {
+    let mut sums: [Vec<f64>; 2] = Default::default();
+    for row in rows {
+        for (sum, side) in sums.iter_mut().zip(row.instructions()) {
+            sum.resize(side.len(), 0.0);
+            sum.iter_mut().zip(side).for_each(|(sum, one)| *sum += one);
+        }
+    }
+    sums
 }
 
 /// Functions that each arm has under another name become one row, named as in the arm: same mechanism, calls and cost within
@@ -179,9 +194,7 @@ pub(super) fn join_renamed(rows: &[Row]) -> Vec<Row> {
         if let Some(old) = from.get(&index) {
             let old = &rows[*old];
             row.from = Some(old.name.clone());
-            for (block, before) in row.blocks.iter_mut().zip(&old.blocks) {
-                block[0] = before[0];
-            }
+            row.sides[0].clone_from(&old.sides[0]);
         }
         joined.push(row);
     }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use record::verdict::why::{Mechanism, WaitView};
 
-use super::table::Row;
+use super::table::{self, Row};
 use super::{max_t, waits};
-use crate::randomization::SignFlips;
+use crate::randomization::{GroupDraws, SignFlips};
 
 /// Rows of mechanisms and functions whose difference is typically below this share of all instructions are not tested: they
 /// would make the others less sure, and explain nothing. The size heeds no sign, so this favours no arm.
@@ -17,33 +17,69 @@ const SMALL_WAIT: f64 = 0.01;
 
 /// What all tests of an explanation share.
 pub(super) struct Test {
-    flips: SignFlips,
+    draws: Kind,
     error_rate: f64,
+}
+
+enum Kind {
+    /// Trials of both arms are blocks.
+    Blocks(SignFlips),
+    /// Trials of one arm are two groups.
+    Groups(GroupDraws),
 }
 
 impl Test {
     /// Tests of so many blocks; `key` fixes their sign flips.
-    pub(super) fn new(key: &str, blocks: usize, error_rate: f64) -> Self {
+    pub(super) fn of_blocks(key: &str, blocks: usize, error_rate: f64) -> Self {
         Self {
-            flips: SignFlips::draw(key, blocks, blocks),
+            draws: Kind::Blocks(SignFlips::draw(key, blocks, blocks)),
             error_rate,
         }
     }
 
-    /// Both ends of the interval of a mean; none with too few blocks.
-    pub(super) fn interval(&self, differences: &[f64]) -> (Option<f64>, Option<f64>) {
-        max_t::interval(differences, &self.flips, self.error_rate).unzip()
+    /// Tests of two groups of these sizes, neither of them 0; `key` fixes what they are compared with.
+    pub(super) fn of_groups(key: &str, sizes: [usize; 2], error_rate: f64) -> Self {
+        Self {
+            draws: Kind::Groups(GroupDraws::draw(key, sizes)),
+            error_rate,
+        }
+    }
+
+    /// Both ends of the interval of the mean difference; none with too few blocks, nor for groups: they were chosen by the figure.
+    pub(super) fn interval(&self, sides: &[Vec<f64>; 2]) -> (Option<f64>, Option<f64>) {
+        match &self.draws {
+            Kind::Blocks(flips) => {
+                max_t::interval(&differences(sides), flips, self.error_rate).unzip()
+            }
+            Kind::Groups(_) => (None, None),
+        }
+    }
+
+    /// What is tested of a row: a value for each block, or for each trial.
+    fn values(&self, sides: &[Vec<f64>; 2]) -> Vec<f64> {
+        match &self.draws {
+            Kind::Blocks(_) => differences(sides),
+            Kind::Groups(_) => {
+                let all = || sides.iter().flatten();
+                let mean = all().sum::<f64>() / all().count() as f64;
+                all().map(|value| value - mean).collect()
+            }
+        }
     }
 
     /// The p-values of those rows that are not small; `None` for the others.
     fn p_values(&self, family: &[Tested]) -> Vec<Option<f64>> {
-        let is_tested = |one: &&Tested| max_t::size(&one.differences) > one.small;
+        let is_tested = |one: &&Tested| max_t::size(&one.values) > one.small;
         let tested: Vec<&[f64]> = family
             .iter()
             .filter(is_tested)
-            .map(|one| &one.differences[..])
+            .map(|one| &one.values[..])
             .collect();
-        let mut found = max_t::p_values(&tested, &self.flips).into_iter();
+        let found = match &self.draws {
+            Kind::Blocks(flips) => max_t::p_values(&tested, flips),
+            Kind::Groups(groups) => max_t::p_values(&tested, groups),
+        };
+        let mut found = found.into_iter();
         family
             .iter()
             .map(|one| is_tested(&one).then(|| found.next()).flatten())
@@ -55,9 +91,15 @@ impl Test {
     }
 }
 
+/// Differences of both arms, block by block.
+fn differences([baseline, arm]: &[Vec<f64>; 2]) -> Vec<f64> {
+    let both = baseline.iter().zip(arm);
+    both.map(|(baseline, arm)| arm - baseline).collect()
+}
+
 /// A row of a family of tests.
 struct Tested {
-    differences: Vec<f64>,
+    values: Vec<f64>,
     /// Differences of this size and below are not tested.
     small: f64,
 }
@@ -76,22 +118,19 @@ impl Named {
     /// Tests all rows. `both` is what all instructions of the two arms come to.
     pub(super) fn of(rows: &[Row], waits: &[waits::Row], both: f64, test: &Test) -> Self {
         let small = SMALL * both / 2.0;
-        let mut sums: BTreeMap<Mechanism, Vec<f64>> = BTreeMap::new();
+        let mut of_mechanism: BTreeMap<Mechanism, Vec<&Row>> = BTreeMap::new();
         for row in rows {
-            let differences = row.differences();
-            let sum = sums
-                .entry(row.mechanism)
-                .or_insert_with(|| vec![0.0; differences.len()]);
-            sum.iter_mut()
-                .zip(differences)
-                .for_each(|(sum, one)| *sum += one);
+            of_mechanism.entry(row.mechanism).or_default().push(row);
         }
         let small_wait = |row: &waits::Row| SMALL_WAIT * scale_of(waits, row);
-        let mechanisms: Vec<Mechanism> = sums.keys().copied().collect();
-        let tested = |(_, differences)| Tested { differences, small };
-        let mut first: Vec<Tested> = sums.into_iter().map(tested).collect();
+        let mechanisms: Vec<Mechanism> = of_mechanism.keys().copied().collect();
+        let tested = |rows: Vec<&Row>| Tested {
+            values: test.values(&table::instructions(rows)),
+            small,
+        };
+        let mut first: Vec<Tested> = of_mechanism.into_values().map(tested).collect();
         first.extend(waits.iter().map(|row| Tested {
-            differences: waits::differences(&row.blocks),
+            values: test.values(&row.sides),
             small: small_wait(row),
         }));
         let mut first = test.p_values(&first);
@@ -99,13 +138,13 @@ impl Named {
         let mechanisms: BTreeMap<_, _> = mechanisms.into_iter().zip(first).collect();
 
         let function = |row: &Row| Tested {
-            differences: row.differences(),
+            values: test.values(&row.instructions()),
             small,
         };
         let mut second: Vec<Tested> = rows.iter().map(function).collect();
         for row in waits {
             second.extend(row.causes.iter().map(|cause| Tested {
-                differences: waits::differences(&cause.blocks),
+                values: test.values(&cause.sides),
                 small: small_wait(row),
             }));
         }
@@ -136,7 +175,7 @@ impl Named {
 fn scale_of(waits: &[waits::Row], row: &waits::Row) -> f64 {
     let alike =
         |other: &&waits::Row| (other.key.view, other.key.state) == (row.key.view, row.key.state);
-    let typical = |other: &waits::Row| waits::means(&other.blocks).iter().sum::<f64>() / 2.0;
+    let typical = |other: &waits::Row| waits::means(&other.sides).iter().sum::<f64>() / 2.0;
     let all = waits.iter().filter(alike).map(typical);
     match row.key.view {
         WaitView::Mean => all.sum(),

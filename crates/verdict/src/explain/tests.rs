@@ -236,6 +236,56 @@ fn who_made_whom_wait_is_named() {
     }
 }
 
+/// The boots of 7.2, of which those with these numbers are like `slow`.
+fn boots(fast: &Profile, slow: &Profile, numbers: &[u32], blocks: u32) -> Why {
+    let of = |trial: u32| {
+        if numbers.contains(&trial) { slow } else { fast }
+    };
+    let (run, accounts) = accounts::run_of(blocks, 5, of);
+    within(&run, &accounts, &ASKED).unwrap()
+}
+
+#[test]
+fn slow_boots_are_found_with_what_they_do_more() {
+    let fast = Profile::web();
+    let mut slow = fast.clone();
+    slow.function("memset_orig").instructions *= 2.0;
+    let added = slow.total() - fast.total();
+    let why = boots(&fast, &slow, &[4, 10], 10);
+    let groups = why.within.as_ref().unwrap();
+    assert_eq!((&groups.slow[..], groups.fast.len()), (&[4, 10][..], 8));
+    assert_eq!((&*groups.arm, &*why.metric), ("7.2", "throughput"));
+    assert!(why.difference < 0.0, "{}", why.difference);
+    // Two of seven can be drawn in 21 ways: sure enough at 5 %.
+    assert_eq!((why.blocks, why.least_blocks), (10, 7));
+    assert_eq!(significant(&why), [Mechanism::Zeroing]);
+    let row = mechanism(&why, Mechanism::Zeroing);
+    assert!((row.difference / added - 1.0).abs() < 0.1, "{row:?}");
+    assert!((row.share.unwrap() - 1.0).abs() < 0.1, "{row:?}");
+    assert_eq!((row.low, why.confidence), (None, None));
+    let names: Vec<&str> = row.functions.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["memset"]);
+}
+
+#[test]
+fn one_slow_boot_of_few_is_shown_and_not_named() {
+    let fast = Profile::web();
+    let mut slow = fast.clone();
+    slow.function("memset_orig").instructions *= 2.0;
+    let why = boots(&fast, &slow, &[6], 10);
+    assert_eq!(why.within.as_ref().unwrap().slow, [6]);
+    assert_eq!((why.blocks, why.least_blocks), (10, 20));
+    assert_eq!(why.mechanisms[0].name, Mechanism::Zeroing);
+    assert!(!names_anything(&why));
+}
+
+#[test]
+fn a_single_boot_has_no_groups() {
+    let (run, accounts) = accounts::run(&Profile::web(), &Profile::web(), 1, 5);
+    let refused = within(&run, &accounts, &ASKED).unwrap_err();
+    assert_eq!(refused, Unexplained::OneBoot { lost: Vec::new() });
+}
+
 #[test]
 fn a_rare_burst_is_in_the_slowest_waits_and_hardly_in_the_mean() {
     let baseline = Profile::web();
@@ -316,16 +366,8 @@ fn what_cannot_be_used_is_told_and_the_rest_stands() {
     let profile = Profile::web();
     let (mut run, mut accounts) = accounts::run(&profile, &profile, 9, 12);
     accounts.retain(|account| account.trial != 2);
-    accounts
-        .iter_mut()
-        .find(|one| one.trial == 3)
-        .unwrap()
-        .requests = 0.0;
-    accounts
-        .iter_mut()
-        .find(|one| one.trial == 6)
-        .unwrap()
-        .requests = f64::NAN;
+    accounts.iter_mut().find(|one| one.trial == 3).unwrap().work = 0.0;
+    accounts.iter_mut().find(|one| one.trial == 6).unwrap().work = f64::NAN;
     accounts
         .iter_mut()
         .find(|one| one.trial == 7)
@@ -356,8 +398,8 @@ fn what_cannot_be_used_is_told_and_the_rest_stands() {
     let lost: Vec<(u32, LostReason)> = why.lost.iter().map(|one| (one.trial, one.reason)).collect();
     let want = [
         (2, LostReason::NoProfile),
-        (3, LostReason::NoRequests),
-        (6, LostReason::NoRequests),
+        (3, LostReason::NoWork),
+        (6, LostReason::NoWork),
         (7, LostReason::Damaged),
         (9, LostReason::Damaged),
         (11, LostReason::Damaged),

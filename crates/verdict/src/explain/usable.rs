@@ -3,68 +3,100 @@
 use std::collections::BTreeMap;
 
 use record::account::Account;
+use record::metric::Direction;
 use record::rundir::Run;
 use record::verdict::why::{LostReason, LostTrial};
 
-use super::Question;
-use super::rep::RepBlock;
+use super::groups;
+use super::rep::RepCounts;
 use super::table::{self, Column, Counts};
 use crate::pair::Measured;
 
 /// What can be used of a run.
 #[derive(Default)]
 pub(super) struct Usable<'a> {
+    /// The block of each trial, where trials of both sides are blocks; else empty.
     pub(super) blocks: Vec<u32>,
-    /// The metric, the baseline's first.
-    pub(super) figures: Vec<[f64; 2]>,
-    pub(super) accounts: Vec<[&'a Account; 2]>,
-    pub(super) columns: Vec<[Column; 2]>,
+    /// Trials of either side, the baseline's first.
+    pub(super) trials: [Trials<'a>; 2],
     pub(super) lost: Vec<LostTrial>,
 }
 
-impl<'a> Usable<'a> {
-    /// The usable trials of a question's arms, and why the others are not.
-    pub(super) fn of(
-        run: &Run,
+/// Trials of one side.
+#[derive(Default)]
+pub(super) struct Trials<'a> {
+    pub(super) numbers: Vec<u32>,
+    pub(super) figures: Vec<f64>,
+    pub(super) accounts: Vec<&'a Account>,
+    pub(super) columns: Vec<Column>,
+}
+
+impl<'a> Trials<'a> {
+    fn push(&mut self, trial: UsableTrial<'a>) {
+        self.numbers.push(trial.account.trial);
+        self.figures.push(trial.figure);
+        self.accounts.push(trial.account);
+        self.columns.push(trial.column);
+    }
+}
+
+/// The measured trials of a workload, with what is known of each.
+pub(super) struct Source<'r, 'a> {
+    measured: Measured<'r>,
+    accounts: BTreeMap<u32, &'a Account>,
+    workload: &'r str,
+    metric: &'r str,
+}
+
+impl<'r, 'a> Source<'r, 'a> {
+    pub(super) fn new(
+        run: &'r Run,
         accounts: &'a [Account],
-        question: &Question<'_>,
-        metric: &str,
+        workload: &'r str,
+        metric: &'r str,
     ) -> Self {
-        let measured = Measured::of(run);
-        let arms = [run.plan.baseline.as_str(), question.arm];
-        let of_trial: BTreeMap<u32, &Account> = accounts
-            .iter()
-            .map(|account| (account.trial, account))
-            .collect();
-        let trials = arms.map(|arm| measured.trials(question.workload, arm));
-        let figures = arms.map(|arm| -> BTreeMap<u32, f64> {
-            measured
-                .figures(question.workload, arm, metric)
-                .into_iter()
-                .collect()
+        let by_trial = accounts.iter().map(|account| (account.trial, account));
+        Self {
+            measured: Measured::of(run),
+            accounts: by_trial.collect(),
+            workload,
+            metric,
+        }
+    }
+
+    /// An arm's trials by block, usable or with the reason why not.
+    fn trials(&self, arm: &str) -> BTreeMap<u32, Result<UsableTrial<'a>, LostTrial>> {
+        let figures = self.measured.figures(self.workload, arm, self.metric);
+        let figures: BTreeMap<u32, f64> = figures.into_iter().collect();
+        let trials = self.measured.trials(self.workload, arm).into_iter();
+        let found = trials.map(|(block, trial)| {
+            let account = self.accounts.get(&trial.number).copied();
+            let usable = usable_trial(account, figures.get(&block).copied());
+            let lost = |reason| LostTrial {
+                trial: trial.number,
+                block,
+                arm: trial.arm.clone(),
+                reason,
+            };
+            (block, usable.map_err(lost))
         });
-        let mut usable = Self::default();
-        for block in trials[0]
-            .keys()
-            .filter(|block| trials[1].contains_key(block))
-        {
-            let sides = [0, 1].map(|side| {
-                let trial = trials[side][block];
-                let account = of_trial.get(&trial.number).copied();
-                let found = usable_trial(account, figures[side].get(block).copied());
-                found.map_err(|reason| LostTrial {
-                    trial: trial.number,
-                    block: *block,
-                    arm: trial.arm.clone(),
-                    reason,
-                })
-            });
-            match sides {
-                [Ok(baseline), Ok(arm)] => {
-                    usable.blocks.push(*block);
-                    usable.figures.push([baseline.figure, arm.figure]);
-                    usable.accounts.push([baseline.account, arm.account]);
-                    usable.columns.push([baseline.column, arm.column]);
+        found.collect()
+    }
+
+    /// Blocks that have a usable trial of both arms, and why others have not.
+    pub(super) fn blocks(&self, baseline: &str, arm: &str) -> Usable<'a> {
+        let mut usable = Usable::default();
+        let mut others = self.trials(arm);
+        for (block, trial) in self.trials(baseline) {
+            let Some(other) = others.remove(&block) else {
+                continue;
+            };
+            match [trial, other] {
+                [Ok(trial), Ok(other)] => {
+                    usable.blocks.push(block);
+                    let [baseline, arm] = &mut usable.trials;
+                    baseline.push(trial);
+                    arm.push(other);
                 }
                 sides => usable
                     .lost
@@ -74,22 +106,47 @@ impl<'a> Usable<'a> {
         usable
     }
 
-    /// What string instructions take part in.
-    pub(super) fn rep_blocks(&self) -> Vec<RepBlock> {
-        let each = self.blocks.iter().zip(&self.columns);
-        let block = |(block, columns): (&u32, &[Column; 2])| {
-            let total = |of: fn(&Counts) -> f64| {
-                columns
-                    .each_ref()
-                    .map(|column| column.values().map(of).sum::<f64>())
-            };
-            RepBlock {
-                block: *block,
+    /// One arm's usable trials in two groups: those that are better by the metric first.
+    pub(super) fn groups(&self, arm: &str, direction: Direction) -> Usable<'a> {
+        let mut usable = Usable::default();
+        let mut trials = Vec::new();
+        for (_, trial) in self.trials(arm) {
+            match trial {
+                Ok(trial) => trials.push(trial),
+                Err(lost) => usable.lost.push(lost),
+            }
+        }
+        let figure = |trial: &UsableTrial<'_>| match direction {
+            Direction::Higher => -trial.figure,
+            Direction::Lower => trial.figure,
+        };
+        trials.sort_by(|one, other| figure(one).total_cmp(&figure(other)));
+        let figures: Vec<f64> = trials.iter().map(figure).collect();
+        let cut = groups::cut(&figures);
+        for (place, trial) in trials.into_iter().enumerate() {
+            usable.trials[usize::from(cut <= place)].push(trial);
+        }
+        usable
+    }
+}
+
+impl Usable<'_> {
+    /// Whether nothing can be compared.
+    pub(super) fn is_empty(&self) -> bool {
+        self.trials.iter().any(|side| side.numbers.is_empty())
+    }
+
+    /// What string instructions take part in, trial by trial; the baseline's first.
+    pub(super) fn rep(&self) -> [Vec<RepCounts>; 2] {
+        let counts = |column: &Column| {
+            let total = |of: fn(&Counts) -> f64| column.values().map(of).sum();
+            RepCounts {
                 instructions: total(|counts| counts.instructions),
                 iterations: total(|counts| counts.rep),
             }
         };
-        each.map(block).collect()
+        let of = |side: &Trials<'_>| side.columns.iter().map(counts).collect();
+        self.trials.each_ref().map(of)
     }
 }
 

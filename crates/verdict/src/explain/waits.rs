@@ -19,11 +19,11 @@ pub(super) struct Key {
     pub(super) task: String,
 }
 
-/// One kind of waits in all blocks: nanoseconds a request, or a wait for the slowest; the baseline first in each block.
+/// One kind of waits in all trials, the baseline's first: nanoseconds a request, or a wait for the slowest.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
     pub(super) key: Key,
-    pub(super) blocks: Vec<[f64; 2]>,
+    pub(super) sides: [Vec<f64>; 2],
     pub(super) causes: Vec<Cause>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Row {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Cause {
     pub(super) name: String,
-    pub(super) blocks: Vec<[f64; 2]>,
+    pub(super) sides: [Vec<f64>; 2],
 }
 
 /// One trial's waits of one kind.
@@ -53,18 +53,20 @@ impl Sum {
     }
 }
 
-/// The waits of all blocks, ordered by view, state and task. Accounts are usable ones.
-pub(super) fn rows(blocks: &[[&Account; 2]]) -> Vec<Row> {
-    let mut found: BTreeMap<Key, Vec<[Sum; 2]>> = BTreeMap::new();
-    for (block, sides) in blocks.iter().enumerate() {
-        for (side, account) in sides.iter().enumerate() {
+/// The waits of all trials, ordered by view, state and task. Accounts are usable ones.
+pub(super) fn rows(accounts: &[Vec<&Account>; 2]) -> Vec<Row> {
+    let none = accounts
+        .each_ref()
+        .map(|side| vec![Sum::default(); side.len()]);
+    let mut found: BTreeMap<Key, [Vec<Sum>; 2]> = BTreeMap::new();
+    for (side, accounts) in accounts.iter().enumerate() {
+        for (trial, account) in accounts.iter().enumerate() {
             for (key, sum) in sums(account) {
-                let row = found.entry(key);
-                row.or_insert_with(|| vec![Default::default(); blocks.len()])[block][side] = sum;
+                found.entry(key).or_insert_with(|| none.clone())[side][trial] = sum;
             }
         }
     }
-    let is_known = |(key, sums): &(Key, Vec<[Sum; 2]>)| match key.view {
+    let is_known = |(key, sums): &(Key, [Vec<Sum>; 2])| match key.view {
         WaitView::Mean => true,
         WaitView::Slowest => {
             let all: Vec<&Sum> = sums.iter().flatten().collect();
@@ -85,7 +87,7 @@ fn sums(account: &Account) -> BTreeMap<Key, Sum> {
         };
         let all = sums.entry(key(WaitView::Mean)).or_default();
         for size in &waits.sizes {
-            all.add(size, 1.0 / account.requests);
+            all.add(size, 1.0 / account.work);
         }
         *sums.entry(key(WaitView::Slowest)).or_default() = slowest(&waits.sizes);
     }
@@ -108,11 +110,9 @@ fn slowest(sizes: &[WaitSize]) -> Sum {
     sum
 }
 
-fn row(key: Key, sums: &[[Sum; 2]]) -> Row {
-    let both = |of: &dyn Fn(&Sum) -> f64| -> Vec<[f64; 2]> {
-        sums.iter()
-            .map(|[baseline, arm]| [of(baseline), of(arm)])
-            .collect()
+fn row(key: Key, sums: &[Vec<Sum>; 2]) -> Row {
+    let both = |of: &dyn Fn(&Sum) -> f64| -> [Vec<f64>; 2] {
+        sums.each_ref().map(|side| side.iter().map(of).collect())
     };
     let mut names: Vec<&String> = sums
         .iter()
@@ -123,24 +123,16 @@ fn row(key: Key, sums: &[[Sum; 2]]) -> Row {
     names.dedup();
     let cause = |name: &String| Cause {
         name: name.clone(),
-        blocks: both(&|sum| sum.causes.get(name).copied().unwrap_or(0.0)),
+        sides: both(&|sum| sum.causes.get(name).copied().unwrap_or(0.0)),
     };
     Row {
         key,
-        blocks: both(&|sum| sum.ns),
+        sides: both(&|sum| sum.ns),
         causes: names.into_iter().map(cause).collect(),
     }
 }
 
-/// Differences of both arms, block by block.
-pub(super) fn differences(blocks: &[[f64; 2]]) -> Vec<f64> {
-    blocks
-        .iter()
-        .map(|[baseline, arm]| arm - baseline)
-        .collect()
-}
-
-/// Means over blocks, of the baseline and of the arm.
-pub(super) fn means(blocks: &[[f64; 2]]) -> [f64; 2] {
-    [0, 1].map(|side| mean(blocks, |block| block[side]))
+/// Means over trials, of the baseline and of the arm.
+pub(super) fn means(sides: &[Vec<f64>; 2]) -> [f64; 2] {
+    sides.each_ref().map(|side| mean(side, |value| *value))
 }

@@ -343,7 +343,7 @@ pub(super) const RULES: &[(Mechanism, &str)] = &[
          asymmetric_* blake2* cbc_* chacha* crc32* crc_* crct10* crng_* crypto_* ctr_* deflate* \
          extract_* fast_mix gcm_* get_random* get_random_* ghash* halfsip* hmac_* hsiphash* \
          inflate* jhash* lz4_* lzo* md5_* mix_interrupt* mix_pool* mpi_* mpih* pkcs* poly1305* \
-         prandom_* random_* rng_* rsa_* sha1* sha1_* sha256* sha256_* sha512* sha512_* shash_* \
+         random_* rng_* rsa_* sha1* sha1_* sha256* sha256_* sha512* sha512_* shash_* \
          siphash* skcipher_* sys_getrandom urandom_* x509_* xxh* xxhash* xz_* zlib_* zstd_*",
     ),
 ];

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use profiler::kernel::is_entry;
 use profiler::profile::{Kind, Profile};
-use record::account::{self, Account, Domain, Function, WaitCause, WaitSize, WaitState, Waits};
+use record::account::{
+    self, Account, Domain, Function, WaitCause, WaitSize, WaitState, Waits, WorkUnit,
+};
 
-/// The account of a trial that served so many requests between the profile's first mark and its last.
-pub(super) fn account(profile: &Profile, trial: u32, requests: f64) -> Account {
+/// The account of a trial that did so much work between the profile's first mark and its last.
+pub(super) fn account(profile: &Profile, trial: u32, (work, unit): (f64, WorkUnit)) -> Account {
     let tasks = profile.busy_tasks();
     let mut functions = Functions::default();
     let (places, mut nodes) = tree(profile, &tasks, &mut functions);
@@ -24,7 +26,8 @@ pub(super) fn account(profile: &Profile, trial: u32, requests: f64) -> Account {
     }
     Account {
         trial,
-        requests,
+        work,
+        unit,
         functions: functions.all,
         nodes,
         waits: waits(profile, &tasks),
@@ -246,7 +249,7 @@ mod tests {
 
     #[test]
     fn windows_are_summed_and_the_idle_task_is_left_out() {
-        let account = account(&profile(), 7, 10.0);
+        let account = account(&profile(), 7, (10.0, WorkUnit::Request));
         let names = |node: &account::Node| account.functions[node.function as usize].name.clone();
         let nodes: Vec<_> = account
             .nodes
@@ -271,12 +274,12 @@ mod tests {
             (name.to_string(), parent, instructions, calls, rep)
         });
         assert_eq!(nodes, expected);
-        assert_eq!((account.trial, account.requests), (7, 10.0));
+        assert_eq!((account.trial, account.work), (7, 10.0));
     }
 
     #[test]
     fn waits_are_a_tasks_with_who_ran_and_where_it_slept() {
-        let account = account(&profile(), 7, 10.0);
+        let account = account(&profile(), 7, (10.0, WorkUnit::Request));
         let waits = account.waits.iter().map(|waits| {
             let [size] = &waits.sizes[..] else {
                 panic!("one size")

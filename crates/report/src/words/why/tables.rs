@@ -4,7 +4,7 @@ use input::units::significant;
 use record::account::WaitState;
 use record::verdict::why::{FunctionRow, MechanismRow, Presence, WaitRow, WaitView, Why};
 
-use super::{change, duration, interval, signed_duration, thousands};
+use super::{a, change, duration, interval, signed_duration, thousands};
 use crate::words::NONE;
 
 /// The mechanisms, the head first; those too small to be tested are one row, and the last rows are what they sum to.
@@ -68,9 +68,10 @@ const NAME_CHARS: usize = 40;
 
 /// The functions that are named, below their mechanisms, the head first; the head alone where none is.
 pub(crate) fn function_rows(why: &Why) -> Vec<Vec<String>> {
+    let calls = format!("calls {}", a(why.per));
     let head = [
         "function",
-        "calls a request",
+        &calls,
         "instructions a call",
         "difference",
         "by calls",

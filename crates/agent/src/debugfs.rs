@@ -1,0 +1,73 @@
+//! An arm's files of debugfs: written before anything is started, refused values told with their names.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, mount};
+
+/// Where it is mounted.
+const PLACE: &str = "/sys/kernel/debug";
+
+/// Writes all of them, in the order of their names. Debugfs is mounted where there are any.
+pub(crate) fn set(files: &BTreeMap<String, String>) -> Result<()> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    match mount("debugfs", PLACE, "debugfs", flags, None) {
+        Ok(()) | Err(Errno::BUSY) => {}
+        Err(why) => return Err(why).context("this kernel has no debugfs (remove it from the arm)"),
+    }
+    write_all(Path::new(PLACE), files)
+}
+
+fn write_all(place: &Path, files: &BTreeMap<String, String>) -> Result<()> {
+    for (name, value) in files {
+        // A file that is not there must not be made, as a test's directory would.
+        let file = fs::OpenOptions::new().write(true).open(place.join(name));
+        let done = file.and_then(|mut file| io::Write::write_all(&mut file, value.as_bytes()));
+        match done {
+            Ok(()) => {}
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {
+                bail!("this kernel has no file {name} in debugfs (remove it from the arm)")
+            }
+            Err(why) => bail!(
+                "the kernel refuses {value:?} for {name} in debugfs: {why} (correct the arm's value)"
+            ),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_written_and_missing_or_refusing_ones_are_named() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("features");
+        fs::write(&file, "").unwrap();
+        let set = |name: &str| {
+            let files = [(name.to_string(), "NO_X".to_string())].into();
+            write_all(place.path(), &files).map_err(|why| why.to_string())
+        };
+        assert_eq!(set("features"), Ok(()));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "NO_X");
+        let missing = set("sched/none").unwrap_err();
+        assert!(
+            missing.starts_with("this kernel has no file sched/none"),
+            "{missing}"
+        );
+        assert!(!place.path().join("sched/none").exists());
+        let refused = set("../..").unwrap_err();
+        assert!(
+            refused.starts_with("the kernel refuses \"NO_X\" for ../.."),
+            "{refused}"
+        );
+    }
+}

@@ -1,0 +1,32 @@
+//! Plan files that commands write: never over another plan.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use input::file;
+
+use super::new::create;
+
+/// Whether the plan may stand there: nothing does, or the same plan.
+pub(super) fn is_free(path: &Path, text: &str) -> Result<bool> {
+    match path.try_exists() {
+        Ok(false) => Ok(true),
+        Ok(true) => {
+            let before = file::read_to_string(path);
+            let before = before.with_context(|| format!("cannot read {}", path.display()))?;
+            Ok(before == text)
+        }
+        Err(why) => Err(why).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+/// Writes it, unless it is there.
+pub(super) fn write(path: &Path, text: &str) -> Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    let dir = path.parent().unwrap_or(Path::new(""));
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    create(path, text)
+}

@@ -1,0 +1,224 @@
+//! `why --confirm`: the two arms of a difference, run again with and without a setting that turns a mechanism off.
+//!
+//! ```text
+//! mechanism or setting -> plan of the two arms, each with and without it -> run as any plan -> share of the difference that is gone
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use plan::knob::{self, Confirming, Setting, confirming};
+use record::rundir::{self, Run};
+use record::trial::Outcome;
+use record::verdict::why::Mechanism;
+use verdict::explain::confirm::{Tried, confirm as judge};
+use verdict::explain::{self, Question};
+use verdict::fixed_sample::fewest_blocks;
+use verdict::mechanism::knobs;
+
+use super::super::report::width;
+use super::super::run::{self, run};
+use super::super::{End, plan_file, print_json};
+use crate::cli::{RunArgs, RunOptions, WhyArgs};
+use crate::out;
+
+/// A setting and which of the two arms' kernels have it, the baseline's first.
+type Sided = (Setting, [bool; 2]);
+
+/// Runs the plan that was made for what was asked, or goes on with it, and tells what the settings explain.
+pub(super) fn confirm(args: &WhyArgs, what: &str, json: bool) -> Result<End> {
+    let before = rundir::load(&args.dir, &workload::check)?;
+    super::refuse_unknown(&before, args)?;
+    let workload = one_of(
+        "workload",
+        before.plan.workloads.iter().map(|one| one.id.as_str()),
+        args.workload.as_deref(),
+    )?;
+    let arms = before.plan.arms.iter().map(|arm| arm.name.as_str());
+    let others = arms.filter(|arm| *arm != before.plan.baseline);
+    let arms = [
+        before.plan.baseline.as_str(),
+        one_of("arm", others, args.arm.as_deref())?,
+    ];
+    let settings = settings(args, &before, (workload, arms), what)?;
+    let place = before
+        .plan
+        .workloads
+        .iter()
+        .position(|one| one.id == workload);
+    let design = &before.plan.design;
+    let asked = Confirming {
+        workload: place.expect("the workload is one of the plan's"),
+        arms,
+        settings: &settings,
+        blocks: design
+            .max_blocks
+            .max(fewest_blocks(design.error_rate) as u32),
+    };
+    let text = confirming(&before.plan_text, asked)?;
+    let text = format!("# Written by bakeoff why --confirm.\n{text}");
+    let path = place_of(args, &settings);
+    if !plan_file::is_free(&path, &text)? {
+        bail!(
+            "another plan is there: {} (remove it, or name another directory with --out)",
+            path.display()
+        );
+    }
+    plan_file::write(&path, &text)?;
+    let run_args = RunArgs {
+        options: RunOptions {
+            out: Some(path.with_extension("")),
+            jobs: args.jobs,
+            emulator: args.emulator.clone(),
+            ..RunOptions::default()
+        },
+        plan: path,
+    };
+    let end = run(&run_args, json)?;
+    let after = rundir::load(&run::directory(&run_args), &workload::check)?;
+    let tried: Vec<Tried> = settings.iter().map(|sided| tried(sided, arms)).collect();
+    let found = judge(&after, workload, arms, &tried);
+    if json {
+        print_json(&::report::confirmation_json(&found))?;
+    } else if args.markdown {
+        out::text(&::report::confirmation_markdown(&found));
+    } else {
+        out::text(&format!(
+            "\n{}",
+            ::report::confirmation_terminal(&found, width())
+        ));
+    }
+    Ok(end)
+}
+
+/// The one that was named, or the only one that there is.
+fn one_of<'n>(
+    what: &str,
+    mut names: impl Iterator<Item = &'n str> + Clone,
+    asked: Option<&str>,
+) -> Result<&'n str> {
+    let all = names.clone();
+    let found = match asked {
+        Some(asked) => names.find(|name| *name == asked),
+        None => names.next().filter(|_| names.next().is_none()),
+    };
+    let Some(found) = found else {
+        let all: Vec<&str> = all.collect();
+        bail!(
+            "several {what}s: {} (name one with --{what})",
+            all.join(", ")
+        );
+    };
+    Ok(found)
+}
+
+/// What is to be tried: a setting as typed, those of a mechanism, or those of the mechanism that saves or costs most.
+fn settings(
+    args: &WhyArgs,
+    run: &Run,
+    (workload, arms): (&str, [&str; 2]),
+    what: &str,
+) -> Result<Vec<Sided>> {
+    let releases = arms.map(|arm| release(run, arm));
+    let sided = |setting: Setting| -> Sided {
+        let has = match knobs::find(&setting) {
+            Some(knob) => releases.each_ref().map(|release| knob.is_in(release)),
+            // Whether a kernel has it shows when it is booted.
+            None => [true, true],
+        };
+        (setting, has)
+    };
+    let is_setting = ["cmdline:", "sysctl:", "debugfs:"]
+        .iter()
+        .any(|word| what.starts_with(word));
+    if is_setting {
+        let setting = Setting::read(what);
+        let setting = setting.map_err(|why| anyhow::anyhow!("{why} (write {})", knob::FORMS))?;
+        return Ok(vec![sided(setting)]);
+    }
+    let known = |mechanism: Mechanism| -> Vec<Sided> {
+        let all = knobs::of(mechanism).map(|knob| sided(knob.setting()));
+        all.filter(|(_, has)| has.contains(&true)).collect()
+    };
+    if !what.is_empty() {
+        let Some(mechanism) = knobs::mechanisms()
+            .into_iter()
+            .find(|one| one.word() == what)
+        else {
+            let words: Vec<&str> = knobs::mechanisms().iter().map(|one| one.word()).collect();
+            bail!(
+                "no setting is known for {what:?} (name one of {}, or a setting: {})",
+                words.join(", "),
+                knob::FORMS
+            );
+        };
+        let settings = known(mechanism);
+        if settings.is_empty() {
+            bail!(
+                "neither kernel has a setting for {what}: {} (name a setting: {})",
+                releases.join(", "),
+                knob::FORMS
+            );
+        }
+        return Ok(settings);
+    }
+    let accounts = super::accounts(&args.dir, run)?;
+    let question = Question {
+        workload,
+        arm: arms[1],
+        metric: None,
+    };
+    let why = explain::explain(run, &accounts, &question)
+        .map_err(|why| anyhow::anyhow!("{}", ::report::unexplained(&why)))?;
+    let sure = why.mechanisms.iter().filter(|row| row.significant);
+    let found = sure
+        .map(|row| known(row.name))
+        .find(|known| !known.is_empty());
+    let Some(found) = found else {
+        bail!(
+            "no significant mechanism has a known setting (name one: --confirm MECHANISM, or {})",
+            knob::FORMS
+        );
+    };
+    Ok(found)
+}
+
+/// The kernel that an arm ran, as its trials say; empty where none was measured.
+fn release(run: &Run, arm: &str) -> String {
+    let its = run.attempts.iter().filter(|record| record.trial.arm == arm);
+    let mut kernel = its.filter_map(|record| match &record.outcome {
+        Outcome::Measured(measurement) => measurement.kernel.split_whitespace().next(),
+        Outcome::Void(_) | Outcome::Skipped(_) => None,
+    });
+    kernel.next_back().unwrap_or_default().into()
+}
+
+/// Where the plan goes: beside the run that is asked about, or beside the directory that was named.
+fn place_of(args: &WhyArgs, settings: &[Sided]) -> PathBuf {
+    if let Some(out) = &args.out {
+        let mut name = out.as_os_str().to_owned();
+        name.push(".toml");
+        return PathBuf::from(name);
+    }
+    let dir = args.dir.components().as_path();
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    let first = settings
+        .first()
+        .map(|(setting, _)| setting.arm_name("confirm"));
+    let name = format!("{name}-{}.toml", first.unwrap_or_default());
+    dir.parent().unwrap_or(Path::new("")).join(name)
+}
+
+fn tried((setting, has): &Sided, arms: [&str; 2]) -> Tried {
+    let arms = [0, 1].map(|side| {
+        if has[side] {
+            setting.arm_name(arms[side])
+        } else {
+            arms[side].to_string()
+        }
+    });
+    Tried {
+        setting: setting.text(),
+        arms,
+    }
+}

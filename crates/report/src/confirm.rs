@@ -1,0 +1,116 @@
+//! How much of a difference settings explain, as terminal text, Markdown and JSON.
+
+use record::verdict::confirm::Confirmation;
+use serde_json::Value;
+
+use crate::markdown::{table, text};
+use crate::terminal::wrap;
+use crate::words::confirm as words;
+
+/// The sentence first, then the table.
+pub(crate) fn terminal(found: &Confirmation, width: usize) -> String {
+    let mut lines = wrap(&words::title(found), "", width);
+    for sentence in words::sentences(found) {
+        lines.extend(wrap(&sentence, "", width));
+    }
+    lines.push(String::new());
+    lines.extend(crate::table(&words::rows(found), 2, width));
+    lines.push(String::new());
+    lines.extend(wrap(&words::note(found), "- ", width));
+    lines.join("\n") + "\n"
+}
+
+/// The same for a mail or a pull request.
+pub(crate) fn markdown(found: &Confirmation) -> String {
+    let mut parts = vec![format!("## {}\n", text(&words::title(found)))];
+    let sentences = words::sentences(found);
+    parts.extend(sentences.iter().map(|one| format!("**{}**\n", text(one))));
+    parts.push(table(&words::rows(found)).unwrap_or_default());
+    parts.push(format!("- {}\n", text(&words::note(found))));
+    parts.join("\n")
+}
+
+/// The data, and the sentences as `text`.
+pub(crate) fn json(found: &Confirmation) -> Value {
+    let mut value = serde_json::to_value(found).expect("a confirmation has string keys only");
+    value["text"] = words::sentences(found).join("; ").into();
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use record::verdict::confirm::{MetricEffect, SettingEffect, VERSION};
+
+    use super::*;
+
+    fn found() -> Confirmation {
+        let effect =
+            |metric: &str, unit: &str, without: f64, with: f64, share: Option<f64>| MetricEffect {
+                metric: metric.into(),
+                unit: unit.into(),
+                is_absolute: unit == "instructions/request",
+                without,
+                with,
+                share,
+                low: share.map(|share| share - 0.012),
+                high: share.map(|share| share + 0.01),
+                blocks: 6,
+            };
+        let setting = |text: &str, metrics| SettingEffect {
+            setting: text.into(),
+            arms: ["6.1+x".into(), "7.2+x".into()],
+            metrics,
+        };
+        let counted = |with, share| {
+            effect(
+                "instructions",
+                "instructions/request",
+                -20_600.0,
+                with,
+                share,
+            )
+        };
+        Confirmation {
+            version: VERSION,
+            workload: "web-static".into(),
+            arms: ["6.1".into(), "7.2".into()],
+            settings: vec![
+                setting(
+                    "init_on_alloc=0",
+                    vec![
+                        effect("throughput", "requests/s", 1.1463, 1.11, Some(0.2357)),
+                        counted(-16_000.0, Some(0.2233)),
+                    ],
+                ),
+                setting("psi=0", vec![counted(-24_000.0, Some(-0.165))]),
+                setting("audit=0", vec![counted(-20_600.0, None)]),
+            ],
+            confidence: 0.9,
+        }
+    }
+
+    #[test]
+    fn what_is_left_is_told_by_setting_and_metric() {
+        expect![[r#"
+            web-static: what settings explain of the difference between 7.2 and 6.1
+            init_on_alloc=0 explains 22.3 % [21.1 %, 23.3 %] of the difference in instructions
+            psi=0 hides a part: with it the difference in instructions is 16.5 % larger
+            audit=0: the difference in instructions is no more than chance in 6 blocks, so there is nothing to
+            explain
+
+            setting in both  metric         without      with  explains            interval
+            ---------------  ------------  --------  --------  --------  ------------------
+            init_on_alloc=0  throughput    +14.63 %  +11.00 %    23.6 %    [22.4 %, 24.6 %]
+                             instructions   -20.6 k   -16.0 k    22.3 %    [21.1 %, 23.3 %]
+            psi=0            instructions   -20.6 k   -24.0 k   -16.5 %  [-17.7 %, -15.5 %]
+            audit=0          instructions   -20.6 k   -20.6 k         -                   -
+
+            - without, with: the difference between the arms; explains: the share that is gone with the setting;
+              intervals: 90 % confidence, each row by itself, over 6 blocks; shares of settings need not sum to
+              100 %
+        "#]].assert_eq(&terminal(&found(), 100));
+        assert!(markdown(&found()).contains("| psi=0 |"));
+        assert_eq!(json(&found())["settings"][0]["metrics"][1]["share"], 0.2233);
+    }
+}

@@ -13,12 +13,14 @@
 use record::account::Account;
 use record::metric::MetricSpec;
 use record::rundir::Run;
+use record::trial::Outcome;
 use record::verdict::why::{Rep, Unexplained, VERSION, Why, Within};
 
 use self::rep::RepBlocks;
 use self::tested::{Named, Test};
 use self::usable::{Source, Usable};
 use crate::fixed_sample::fewest_blocks;
+use crate::mechanism::knobs;
 use crate::pair::Measured;
 use crate::randomization::GroupDraws;
 
@@ -79,7 +81,25 @@ pub fn explain(
     why.confidence = (least <= blocks).then_some(1.0 - error_rate);
     why.rep.standing = rep::standing(&costs, run.plan.design.margin);
     why.rep.costs = costs;
+    let releases = [baseline, arm].map(|arm| release(run, arm));
+    for row in why.mechanisms.iter_mut().filter(|row| row.significant) {
+        let known = knobs::of(row.name).filter(|knob| {
+            let mut releases = releases.iter();
+            releases.any(|release| knob.is_in(release))
+        });
+        row.settings = known.map(|knob| knob.setting().text()).collect();
+    }
     Ok(why)
+}
+
+/// The kernel that an arm ran, as its trials say; empty where none was measured.
+pub fn release<'r>(run: &'r Run, arm: &str) -> &'r str {
+    let its = run.attempts.iter().filter(|record| record.trial.arm == arm);
+    let mut kernel = its.filter_map(|record| match &record.outcome {
+        Outcome::Measured(measurement) => measurement.kernel.split_whitespace().next(),
+        Outcome::Void(_) | Outcome::Skipped(_) => None,
+    });
+    kernel.next_back().unwrap_or_default()
 }
 
 /// Explains what differs between an arm's slow boots and its fast ones: two groups, chosen by the metric, of which that which is

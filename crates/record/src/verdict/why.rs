@@ -273,6 +273,9 @@ pub struct MechanismRow {
     pub event: Option<EventCount>,
     /// Significant functions of a significant mechanism, the largest difference first.
     pub functions: Vec<FunctionRow>,
+    /// Settings of these kernels that turn a part of a significant mechanism off, or pin it.
+    #[serde(default)]
+    pub settings: Vec<String>,
 }
 
 /// How often something happened, per request.

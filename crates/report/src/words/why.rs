@@ -277,7 +277,22 @@ pub(crate) fn notes(why: &Why) -> Vec<String> {
     notes.extend(rep(&why.rep));
     notes.extend(unmatched(why));
     notes.extend(lost(why));
+    notes.extend(settings(why));
     notes
+}
+
+/// Settings that would show what a mechanism explains.
+fn settings(why: &Why) -> Option<String> {
+    let known = why.mechanisms.iter().filter(|row| !row.settings.is_empty());
+    let known: Vec<String> = known
+        .map(|row| format!("{} ({})", row.name.word(), row.settings.join(", ")))
+        .collect();
+    (!known.is_empty()).then(|| {
+        format!(
+            "to be tried with bakeoff why RUN --confirm MECHANISM: {}",
+            known.join("; ")
+        )
+    })
 }
 
 /// How one arm's boots were compared.

@@ -60,6 +60,7 @@ pub(super) fn mechanisms(rows: &[Row], named: &Named, test: &Test) -> Vec<Mechan
             p_value: *p_value,
             event: event(*mechanism, its().map(|(row, _)| row)),
             functions,
+            settings: Vec::new(),
         });
     }
     let gross: f64 = found.iter().map(|row| row.difference.abs()).sum();

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use plan::knob::{self, Confirming, Setting, confirming};
 use record::rundir::{self, Run};
-use record::trial::Outcome;
 use record::verdict::why::Mechanism;
 use verdict::explain::confirm::{Tried, confirm as judge};
 use verdict::explain::{self, Question};
@@ -119,10 +118,10 @@ fn settings(
     (workload, arms): (&str, [&str; 2]),
     what: &str,
 ) -> Result<Vec<Sided>> {
-    let releases = arms.map(|arm| release(run, arm));
+    let releases = arms.map(|arm| explain::release(run, arm));
     let sided = |setting: Setting| -> Sided {
         let has = match knobs::find(&setting) {
-            Some(knob) => releases.each_ref().map(|release| knob.is_in(release)),
+            Some(knob) => releases.map(|release| knob.is_in(release)),
             // Whether a kernel has it shows when it is booted.
             None => [true, true],
         };
@@ -181,16 +180,6 @@ fn settings(
         );
     };
     Ok(found)
-}
-
-/// The kernel that an arm ran, as its trials say; empty where none was measured.
-fn release(run: &Run, arm: &str) -> String {
-    let its = run.attempts.iter().filter(|record| record.trial.arm == arm);
-    let mut kernel = its.filter_map(|record| match &record.outcome {
-        Outcome::Measured(measurement) => measurement.kernel.split_whitespace().next(),
-        Outcome::Void(_) | Outcome::Skipped(_) => None,
-    });
-    kernel.next_back().unwrap_or_default().into()
 }
 
 /// Where the plan goes: beside the run that is asked about, or beside the directory that was named.

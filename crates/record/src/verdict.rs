@@ -14,6 +14,7 @@ use crate::verdict::reason::Reason;
 use crate::verdict::warning::{Gate, Setback, Warning};
 
 pub mod apart;
+pub mod call_tree;
 pub mod confirm;
 pub mod look;
 pub mod reason;

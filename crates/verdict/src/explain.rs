@@ -3,6 +3,7 @@
 //! ```text
 //! accounts --table--> rows by mechanism and function, a pair of figures for each block
 //!          --waits--> rows by task, state and cause, likewise
+//!          --tree---> both arms' call paths as one tree
 //! rows     --max_t--> which are more than chance, and intervals
 //!          --rep----> whether the verdict hangs on what a string instruction is charged
 //! ```
@@ -10,11 +11,13 @@
 //! the second nothing is named whose row of the first is not. So where the arms are the same, anything is named in no more runs than
 //! the error rate says; where they are not, a wrong mechanism and a wrong function each are.
 
+use std::collections::BTreeMap;
+
 use record::account::Account;
 use record::metric::MetricSpec;
 use record::rundir::Run;
 use record::trial::Outcome;
-use record::verdict::why::{Rep, Unexplained, VERSION, Why, Within};
+use record::verdict::why::{Rep, Tail, Unexplained, VERSION, Why, Within};
 
 use self::rep::RepBlocks;
 use self::tested::{Named, Test};
@@ -31,11 +34,15 @@ mod outcome;
 mod rep;
 mod table;
 mod tested;
+mod tree;
 mod usable;
 mod waits;
 
 /// The metric that mechanisms sum to.
 const INSTRUCTIONS: &str = "instructions";
+
+/// The metric of which waits say most.
+const TAIL: &str = "latency-p99";
 
 /// What is to be explained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +81,9 @@ pub fn explain(
         sides: &counts,
     };
     let costs = rep::costs(run, (workload, arm), rep_blocks);
+    let tail = tail(run, question, &usable.blocks, &test);
     let mut why = account(usable, spec, &test, error_rate);
+    why.tail = tail.filter(|_| !why.metric.starts_with("latency-"));
     why.workload = workload.into();
     (why.baseline, why.arm) = (baseline.into(), arm.into());
     (why.blocks, why.least_blocks) = (blocks as u32, least as u32);
@@ -156,7 +165,8 @@ fn account(usable: Usable<'_>, spec: MetricSpec, test: &Test, error_rate: f64) -
     let (low, high) = test.interval(&figures);
     let figures = waits::means(&figures);
     let per = baseline.accounts[0].unit;
-    let waits = waits::rows(&[baseline.accounts, arm.accounts]);
+    let accounts = [baseline.accounts, arm.accounts];
+    let waits = waits::rows(&accounts);
     let rows = table::join_renamed(&table::rows([baseline.columns, arm.columns]));
     let account = outcome::side(outcome::sum(&rows));
     let named = Named::of(&rows, &waits, account.baseline + account.arm, test);
@@ -190,7 +200,36 @@ fn account(usable: Usable<'_>, spec: MetricSpec, test: &Test, error_rate: f64) -
             costs: Vec::new(),
             standing: None,
         },
+        tail: None,
+        tree: tree::tree(&accounts, &rows),
     }
+}
+
+/// What the latency of the slowest requests did in these blocks, where all of them have it.
+fn tail(run: &Run, question: &Question<'_>, blocks: &[u32], test: &Test) -> Option<Tail> {
+    let measured = Measured::of(run);
+    let Question { workload, arm, .. } = *question;
+    let specs = measured.specs(workload);
+    let spec = specs.into_iter().find(|spec| spec.name == TAIL)?;
+    let figures = [run.plan.baseline.as_str(), arm].map(|arm| {
+        let figures = measured.figures(workload, arm, TAIL);
+        let figures: BTreeMap<u32, f64> = figures.into_iter().collect();
+        let of_block = |block: &u32| figures.get(block).copied().filter(|one| one.is_finite());
+        blocks.iter().map(of_block).collect::<Option<Vec<f64>>>()
+    });
+    let [Some(baseline), Some(arm)] = figures else {
+        return None;
+    };
+    let figures = [baseline, arm];
+    let [baseline, arm] = waits::means(&figures);
+    let (low, high) = test.interval(&figures);
+    Some(Tail {
+        metric: spec.name,
+        unit: spec.unit,
+        difference: arm - baseline,
+        low,
+        high,
+    })
 }
 
 /// The metric that is asked about; where none is, the usual one, or the primary one.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::account::{WaitState, WorkUnit};
 use crate::models::Standing;
 use crate::verdict::Verdict;
+use crate::verdict::call_tree::CallTree;
 
 /// Version of the JSON.
 pub const VERSION: u32 = 1;
@@ -62,6 +63,25 @@ pub struct Why {
     pub waits: Vec<WaitRow>,
     /// What string instructions do to the verdict.
     pub rep: Rep,
+    /// The tail latency, where the workload has one and the metric is no latency itself.
+    pub tail: Option<Tail>,
+    /// Both arms' call paths.
+    pub tree: CallTree,
+}
+
+/// What the latency of the slowest requests did in the blocks that are explained.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Tail {
+    /// The metric.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// Arm minus baseline.
+    pub difference: f64,
+    /// Lower end of its interval; `None` with too few blocks.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
 }
 
 /// Boots of one arm in two groups: the two that differ least among themselves.

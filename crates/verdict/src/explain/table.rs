@@ -36,22 +36,11 @@ pub(super) fn column(account: &Account) -> Result<Column, LostReason> {
     if !(account.work.is_finite() && account.work > 0.0) {
         return Err(LostReason::NoWork);
     }
-    let known: Vec<Option<Mechanism>> = account.functions.iter().map(mechanism::of).collect();
     let mut sums: HashMap<(Mechanism, u32), Counts> = HashMap::new();
-    let mut of_node: Vec<Mechanism> = Vec::with_capacity(account.nodes.len());
-    for node in &account.nodes {
-        let own = *known
-            .get(node.function as usize)
-            .ok_or(LostReason::Damaged)?;
-        let inherited = match node.parent {
-            Some(parent) => *of_node.get(parent as usize).ok_or(LostReason::Damaged)?,
-            None => Mechanism::Other,
-        };
+    for (node, mechanism) in account.nodes.iter().zip(mechanisms(account)?) {
         if node.rep_iterations > node.instructions {
             return Err(LostReason::Damaged);
         }
-        let mechanism = own.unwrap_or(inherited);
-        of_node.push(mechanism);
         *sums.entry((mechanism, node.function)).or_default() += Counts {
             calls: node.calls as f64 / account.work,
             instructions: node.instructions as f64 / account.work,
@@ -72,6 +61,23 @@ pub(super) fn column(account: &Account) -> Result<Column, LostReason> {
     } else {
         Ok(column)
     }
+}
+
+/// What each node counts for: its function's mechanism, or its caller's.
+pub(super) fn mechanisms(account: &Account) -> Result<Vec<Mechanism>, LostReason> {
+    let known: Vec<Option<Mechanism>> = account.functions.iter().map(mechanism::of).collect();
+    let mut of_node: Vec<Mechanism> = Vec::with_capacity(account.nodes.len());
+    for node in &account.nodes {
+        let own = *known
+            .get(node.function as usize)
+            .ok_or(LostReason::Damaged)?;
+        let inherited = match node.parent {
+            Some(parent) => *of_node.get(parent as usize).ok_or(LostReason::Damaged)?,
+            None => Mechanism::Other,
+        };
+        of_node.push(own.unwrap_or(inherited));
+    }
+    Ok(of_node)
 }
 
 /// A function in all trials, the baseline's first.

@@ -4,7 +4,7 @@
 //! thread on each CPU that is busy for its share of each period, so that work which needs all of the CPUs gets
 //! so much less of them. It has no effect where the CPUs are not the limit.
 //!
-//! The period is long against a switch between threads (a few microseconds, twice a period) and short against
+//! The usual period is long against a switch between threads (a few microseconds, twice a period) and short against
 //! a trial.
 
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::cpus;
 
-/// Time from the beginning of one busy stretch to the next.
-const PERIOD: Duration = Duration::from_millis(20);
+/// Time from the beginning of one busy stretch to the next, where the arm names none.
+pub const PERIOD: Duration = Duration::from_millis(20);
 
 /// Busy threads, until it is dropped.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub struct CpuHog {
 
 impl CpuHog {
     /// Begins to use `share` of each CPU that this process may use. Needs the right to real-time scheduling.
-    pub fn begin(share: f64) -> Result<Self> {
+    pub fn begin(share: f64, period: Duration) -> Result<Self> {
         assert!((0.0..1.0).contains(&share), "plan is validated: a share");
         let mut hog = Self {
             ends: Arc::new(AtomicBool::new(false)),
@@ -42,7 +42,7 @@ impl CpuHog {
                 let prepared = prepare(cpu);
                 let goes_on = prepared.is_ok();
                 if ready.send(prepared).is_ok() && goes_on {
-                    stay_busy(PERIOD.mul_f64(share), &ends);
+                    stay_busy(share, period, &ends);
                 }
             });
             hog.threads
@@ -82,13 +82,13 @@ fn run_in_real_time() -> std::io::Result<()> {
 }
 
 /// Is busy for `share` of each period. Periods are counted from the first, so a late one is made up for.
-fn stay_busy(share: Duration, ends: &AtomicBool) {
+fn stay_busy(share: f64, period: Duration, ends: &AtomicBool) {
     let mut next = Instant::now();
     while !ends.load(Ordering::Relaxed) {
-        next += PERIOD;
+        next += period;
         thread::sleep(next.saturating_duration_since(Instant::now()));
         let since = Instant::now();
-        while since.elapsed() < share {
+        while since.elapsed() < period.mul_f64(share) {
             std::hint::spin_loop();
         }
     }
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn the_share_that_is_asked_for_is_taken() {
         let share = 0.2;
-        let Ok(hog) = CpuHog::begin(share) else {
+        let Ok(hog) = CpuHog::begin(share, PERIOD) else {
             skip::skip("no right to real-time scheduling");
             return;
         };

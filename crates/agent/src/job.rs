@@ -20,7 +20,7 @@ use workload::{Driven, Timing, Watcher, Workload, Wrong};
 
 use crate::cgroup::{CLIENTS, Cgroups};
 use crate::code;
-use crate::cpu_hog::CpuHog;
+use crate::cpu_hog::{self, CpuHog};
 use crate::cpus::{self, Cpus};
 use crate::disk;
 use crate::facts;
@@ -115,8 +115,8 @@ pub fn perform(
 
     tell(FromAgent::Phase(Phase::Settling));
     let idle = wait_idle::wait_idle(&cpus, environment.max_idle_wait, stop)?;
-    let hog =
-        (job.tuning.injected_slowdown > 0.0).then(|| CpuHog::begin(job.tuning.injected_slowdown));
+    let (slowdown, period) = (job.tuning.injected_slowdown, job.tuning.injected_period);
+    let hog = (slowdown > 0.0).then(|| CpuHog::begin(slowdown, period.unwrap_or(cpu_hog::PERIOD)));
     let hog = hog.transpose()?;
     let loaded = load(&context, sampler, stop, tell);
     let (driven, watched) = loaded.map_err(|failure| explain(failure, &mut services))?;

@@ -149,6 +149,9 @@ pub struct Tuning {
     /// Share of every CPU that is taken away while the load runs: a slow-down whose size is known.
     #[serde(alias = "plant")]
     pub injected_slowdown: f64,
+    /// Time from one stretch that is taken away to the next, where not the usual one.
+    #[serde(default)]
+    pub injected_period: Option<Duration>,
     /// I/O scheduler of the workload's own disk; empty for the kernel's choice.
     #[serde(default)]
     pub io_scheduler: String,
@@ -894,6 +897,7 @@ fn read_tuning(fields: &Fields<'_>, kernels: Kernels<'_>) -> Tuning {
         injected_slowdown: fields
             .share(fields.name_of("injected_slowdown", "plant"), 0.0, 0.5)
             .unwrap_or(0.0),
+        injected_period: read_injected_period(fields),
         io_scheduler: read_io_scheduler(fields),
         debugfs: read_debugfs(fields, kernels.machine.kind),
     }
@@ -951,6 +955,24 @@ fn read_config_files(
 
 /// Kernels of today have these; which of them one has been built with shows when it is set.
 const IO_SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
+
+fn read_injected_period(fields: &Fields<'_>) -> Option<Duration> {
+    let period = fields.read("injected_period", units::duration)?;
+    let limits = Duration::from_millis(1)..=Duration::from_secs(10);
+    if !limits.contains(&period) {
+        let what = format!("injected_period out of range: {period:?}");
+        fields.wrong("injected_period", what, "write 1ms to 10s");
+    }
+    if !fields.has("injected_slowdown") {
+        let what = "injected_period without injected_slowdown";
+        fields.wrong(
+            "injected_period",
+            what,
+            "add injected_slowdown, or remove it",
+        );
+    }
+    Some(period)
+}
 
 fn read_io_scheduler(fields: &Fields<'_>) -> String {
     let words = IO_SCHEDULERS.map(|word| (word, word));

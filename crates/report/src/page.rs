@@ -1,5 +1,6 @@
 //! The HTML page: sections from top to bottom, all text escaped by the template.
 
+use input::units;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use record::rundir::Run;
 use record::verdict::{Difference, Judgement};
@@ -312,6 +313,7 @@ fn repeat(run: &Run) -> Markup {
                         }
                         @for file in arm.tuning.config_files() { ", configuration file " code { (file.path) } }
                         @if arm.tuning.injected_slowdown > 0.0 { ", injected slowdown: " (words::percent(arm.tuning.injected_slowdown)) " % of every CPU taken away" }
+                        @if let Some(period) = arm.tuning.injected_period { ", every " (units::show_duration(period)) }
                     } }
                 }
                 @for (name, hash) in &opening.inputs {

@@ -1,7 +1,8 @@
 //! What the verdict would be, if iterations of string instructions cost something else than an instruction each.
 //!
-//! The clock charges every iteration, of eight bytes, as an instruction. A CPU moves 32 bytes and more in the time of one: so
-//! the truth lies somewhere below 1. A loop of moves takes two and a half for as many bytes: where one kernel copies by string
+//! The clock charges every iteration, of eight bytes, as an instruction. Natively one took about as long as a plain instruction with
+//! its data in the nearest cache (docs/guide.md), and with fast strings a CPU moves 32 bytes and more in that time: so the truth lies
+//! at 1 or below. A loop of moves takes two and a half for as many bytes: where one kernel copies by string
 //! instructions and the other by such a loop, only that cost treats both alike. A verdict that does not stand from 2.5 down to
 //! 1/8 is one on the clock.
 

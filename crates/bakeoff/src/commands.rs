@@ -5,6 +5,7 @@ mod check;
 mod compare;
 mod completions;
 mod doctor;
+mod explained;
 mod forecast;
 mod gate;
 mod image;

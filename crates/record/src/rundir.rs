@@ -66,6 +66,9 @@ impl TrialRecord {
 /// A profile's name in the directory of an attempt.
 pub const PROFILE: &str = "profile.zst";
 
+/// Name of the file with explanations, in the directory of a run that was profiled.
+pub const WHY: &str = "why.json";
+
 /// What became of a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -10,6 +10,8 @@ use record::verdict::Judgement;
 use crate::judged;
 use fixtures::web;
 
+mod trees;
+
 /// Names under which Debian and others install Chromium.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
@@ -112,7 +114,10 @@ fn requests(net_log: &str) -> Vec<String> {
 
 fn draws(run: &Run, judgement: &Judgement, charts: &[&str]) {
     let Some(browser) = browser() else { return };
-    let seen = open(&browser, &[("report.html", &crate::html(run, judgement))]);
+    let seen = open(
+        &browser,
+        &[("report.html", &crate::html(run, judgement, &[]))],
+    );
     assert_eq!(seen.console, Vec::<String>::new());
     assert_eq!(seen.requests, Vec::<String>::new());
     for chart in charts {
@@ -227,18 +232,20 @@ const MEASURE: &str = "
 /// tables of metrics do not scroll at all, and no label of a chart hides another.
 #[track_caller]
 fn fits(width: u32, (run, judgement): &(Run, Judgement)) {
+    let workloads = run.plan.workloads.len();
+    let tables = workloads + usize::from(workloads > 1);
+    page_fits(width, &crate::html(run, judgement, &[]), tables);
+}
+
+/// The same of a page with so many tables of cards.
+#[track_caller]
+fn page_fits(width: u32, report: &str, tables: usize) {
     let Some(browser) = browser() else { return };
     let frame = format!(
         "<iframe src='report.html' style='width:{width}px;height:800px;border:0'></iframe><p></p>
         <script>onload = () => {{ {MEASURE} }}</script>"
     );
-    let report = crate::html(run, judgement);
-    let seen = open(
-        &browser,
-        &[("report.html", &report), ("frame.html", &frame)],
-    );
-    let workloads = run.plan.workloads.len();
-    let tables = workloads + usize::from(workloads > 1);
+    let seen = open(&browser, &[("report.html", report), ("frame.html", &frame)]);
     let want = format!("tables {tables}, labels true, bad []</p>");
     let (dom, console) = (&seen.dom, &seen.console);
     assert!(dom.contains(&want), "{width} px: {dom} {console:?}");

@@ -10,12 +10,12 @@
 //! curves     figures against the load, in words and numbers
 //! scaling    figures against CPUs, likewise
 //! mitigations, models   which CPU the arms ran on, and what another one says
-//! why        what made a difference: sentence, tables, JSON
+//! why        what made a difference: sentence, tables, call tree, JSON
 //! markdown   for a mail or a pull request
 //! terminal   for a terminal
 //! ```
-//! The page stands alone: it embeds its style, has no script, and its content security policy forbids it every network
-//! request. Whatever comes from a plan, a server or a
+//! The page stands alone: it embeds its style and, for call trees, one script that its content security policy knows by its hash; every
+//! network request is forbidden to it. Whatever comes from a plan, a server or a
 //! console is text to it, never markup.
 
 use record::load::Fault;
@@ -46,20 +46,20 @@ mod terminal;
 mod why;
 mod words;
 
-/// A self-contained page without scripts.
-pub fn html(run: &Run, judgement: &Judgement) -> String {
-    page::page(run, judgement)
+/// A self-contained page. It has a script, for call trees, where there are explanations; all else works without.
+pub fn html(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
+    page::page(run, judgement, whys)
 }
 
 /// For a mail or a pull request: GitHub's Markdown, readable as plain text too.
-pub fn markdown(run: &Run, judgement: &Judgement) -> String {
-    markdown::markdown(run, judgement)
+pub fn markdown(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
+    markdown::markdown(run, judgement, whys)
 }
 
 /// For a terminal of `width` columns. Plain text with a line break at its end, without colours and
 /// without the control characters that a title or a console may hold.
-pub fn terminal(run: &Run, judgement: &Judgement, width: usize) -> String {
-    terminal::terminal(run, judgement, width)
+pub fn terminal(run: &Run, judgement: &Judgement, whys: &[Why], width: usize) -> String {
+    terminal::terminal(run, judgement, whys, width)
 }
 
 /// For machines: the judgement, and beside each reason, gate, setback and warning its sentence, `text`.
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn a_trade_off_and_a_failed_arm_are_told_alike_in_all_forms() {
         let (run, judgement) = judged(web::trade_off_and_failure());
-        let text = terminal(&run, &judgement, 100);
+        let text = terminal(&run, &judgement, &[], 100);
         let (_, closing) = text.rsplit_once("\n\n").unwrap();
         expect![[r#"
             web-static: trade-off: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], but its p99
@@ -220,7 +220,7 @@ mod tests {
               against 6.1  failed
             web-nginx"#]]
         .assert_eq(&first_table.join("\n"));
-        let text = markdown(&run, &judgement);
+        let text = markdown(&run, &judgement, &[]);
         let bold = text
             .lines()
             .filter(|line| line.starts_with("**trade-off**") || line.starts_with("**failed**"));
@@ -229,7 +229,7 @@ mod tests {
             **failed** - web-static: 7.2-tuned failed: 10 of 10 trials (11 attempts), kernel panic: Kernel panic - not syncing: &lt;init&gt; killed &amp; gone
             **trade-off** - web-nginx: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], but its p99 latency is 3.4 times as long [+234 %, +236 %], 9 blocks
             **failed** - web-nginx: 7.2-tuned failed: 10 of 10 trials (11 attempts), kernel panic: Kernel panic - not syncing: &lt;init&gt; killed &amp; gone"#]].assert_eq(&bold.collect::<Vec<_>>().join("\n"));
-        let page = html(&run, &judgement);
+        let page = html(&run, &judgement, &[]);
         let (overview, rest) = page.split_once("</table>").unwrap();
         assert_eq!(
             overview.matches("pill trade-off").count(),

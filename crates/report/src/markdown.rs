@@ -1,19 +1,20 @@
 //! The report for a mail or a pull request: short, and readable before it is rendered.
 
 use record::rundir::Run;
+use record::verdict::why::Why;
 use record::verdict::{Comparison, Judgement};
 
 use crate::{curves, models, overview, scaling, words};
 
 /// What went wrong, verdicts in sentences, warnings, a section for each workload, failures, how to repeat it.
-pub(crate) fn markdown(run: &Run, judgement: &Judgement) -> String {
+pub(crate) fn markdown(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
     let mut parts = vec![format!("## {}\n", text(&run.plan.title))];
     parts.extend(bullets(
         "What went wrong",
         &words::warning::setbacks(judgement),
     ));
     parts.extend(table(&overview::table(run, judgement)));
-    let headlines = words::headlines(run, judgement);
+    let headlines = words::headlines(run, judgement, whys);
     parts.extend(headlines.iter().map(|one| headline(run, one)));
     parts.extend(overview::multiplicity(run, judgement).map(|said| text(&said) + "\n"));
     let footing = words::footing(run).into_iter();
@@ -42,7 +43,11 @@ fn headline(run: &Run, headline: &words::Headline<'_>) -> String {
     if headline.is_open {
         said = format!("{said}: {}", headline.reason);
     }
-    format!("**{}** - {}\n", headline.word, text(&said))
+    let said = format!("**{}** - {}\n", headline.word, text(&said));
+    match &headline.cause {
+        Some(cause) => format!("{said}\n**why** - {}\n", text(cause)),
+        None => said,
+    }
 }
 
 /// One workload: its metrics, its curves, and what each arm did.
@@ -198,7 +203,7 @@ mod tests {
             - trial 019 (arm 7.2, web-static, block 10), attempt 1: kernel panic: Kernel panic - not syncing: &lt;init&gt; killed &amp; gone
 
             State: finished: all primary metrics decided. Machine: QEMU 7.2.22, emulated, clock instructions, 1 CPU, 1 GiB. bakeoff 0.1.0, seed 7. Executed instructions: the guest's clock advances by 2 ns with each. Figures compare the length of the path that the code takes for the same work, and repeat from boot to boot. Caches, memory and devices cost nothing in them, so a second is not a second of a real machine, and only ratios between arms are meant to be read. To run it again: `bakeoff run plan.toml` with the plan of the run directory.
-        "###]].assert_eq(&markdown(&run, &judgement));
+        "###]].assert_eq(&markdown(&run, &judgement, &[]));
     }
 
     #[test]

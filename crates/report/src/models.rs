@@ -122,11 +122,11 @@ mod tests {
         let judgement = verdict::judge(&run);
         let said = "model-dependent: 7.2 on web-static: worse -5.00 % with EPYC-Milan, better +17.00 % without it";
         assert_eq!(sentences(&run), [said]);
-        let terminal = crate::terminal(&run, &judgement, 200);
+        let terminal = crate::terminal(&run, &judgement, &[], 200);
         assert!(terminal.contains(said), "{terminal}");
         for text in [
-            crate::markdown(&run, &judgement),
-            crate::html(&run, &judgement),
+            crate::markdown(&run, &judgement, &[]),
+            crate::html(&run, &judgement, &[]),
         ] {
             assert!(text.contains("model-dependent"));
             assert!(text.contains("EPYC-Milan"));
@@ -137,6 +137,6 @@ mod tests {
     fn a_run_of_one_model_says_nothing_of_others() {
         let (run, judgement) = judged(web::two_kernels());
         assert!(rows(&run).is_empty());
-        assert!(!crate::terminal(&run, &judgement, 100).contains(TITLE));
+        assert!(!crate::terminal(&run, &judgement, &[], 100).contains(TITLE));
     }
 }

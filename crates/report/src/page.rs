@@ -3,17 +3,23 @@
 use input::units;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use record::rundir::Run;
+use record::verdict::why::Why;
 use record::verdict::{Difference, Judgement};
 
+use crate::why::tree;
 use crate::{chart, models, overview, section, words};
 
-/// What the page may load: nothing. Its own style stands in it, and it has no script.
+/// What the page may load: nothing. Its own style stands in it.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 const STYLE: &str = include_str!("style.css");
 
 /// The whole page.
-pub(crate) fn page(run: &Run, judgement: &Judgement) -> String {
+pub(crate) fn page(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
+    let policy = match whys {
+        [] => POLICY.to_string(),
+        _ => format!("{POLICY}; script-src '{}'", tree::script_hash()),
+    };
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -21,7 +27,7 @@ pub(crate) fn page(run: &Run, judgement: &Judgement) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta http-equiv="Content-Security-Policy" content=(policy);
                 meta name="generator" content={ "bakeoff " (record::VERSION) };
                 title { (run.plan.title) " - bakeoff" }
                 style { (PreEscaped(STYLE)) }
@@ -29,11 +35,11 @@ pub(crate) fn page(run: &Run, judgement: &Judgement) -> String {
             body {
                 (chart::shapes())
                 main {
-                    (top(run, judgement))
+                    (top(run, judgement, whys))
                     (warnings(judgement))
                     (contents(run))
                     @for number in 0..run.plan.workloads.len() {
-                        (section::section(run, judgement, number))
+                        (section::section((run, judgement), whys, number))
                     }
                     (other_models(run))
                     (differences(judgement))
@@ -41,13 +47,14 @@ pub(crate) fn page(run: &Run, judgement: &Judgement) -> String {
                     (repeat(run))
                     (reading(run, judgement))
                 }
+                @if !whys.is_empty() { script { (PreEscaped(tree::SCRIPT)) } }
             }
         }
     };
     page.into_string()
 }
 
-fn top(run: &Run, judgement: &Judgement) -> Markup {
+fn top(run: &Run, judgement: &Judgement, whys: &[Why]) -> Markup {
     let others = run
         .plan
         .arms
@@ -67,7 +74,7 @@ fn top(run: &Run, judgement: &Judgement) -> Markup {
             @if run.plan.workloads.len() > 1 {
                 (overview(run, judgement))
             } @else {
-                @for one in words::headlines(run, judgement) { (headline(&one)) }
+                @for one in words::headlines(run, judgement, whys) { (headline(&one)) }
             }
             @if let Some(said) = overview::multiplicity(run, judgement) { p.sub { (said) } }
             @for said in words::footing(run) { p.sub { (said) } }
@@ -89,6 +96,7 @@ pub(crate) fn headline(headline: &words::Headline<'_>) -> Markup {
             p { (pill(headline.word)) }
             p.said { (unbroken(&headline.said)) "." }
             p.sub { (headline.reason) }
+            @if let Some(cause) = &headline.cause { p.cause { b { "Why" } " " (unbroken(cause)) "." } }
         }
     }
 }
@@ -353,7 +361,7 @@ mod tests {
     #[test]
     fn hostile_text_stays_text() {
         let (run, judgement) = judged(web::two_kernels());
-        let page = page(&run, &judgement);
+        let page = page(&run, &judgement, &[]);
         assert!(!page.contains("<script"));
         assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
     }
@@ -361,8 +369,8 @@ mod tests {
     #[test]
     fn the_page_says_what_the_judgement_says() {
         let (run, judgement) = judged(web::two_kernels());
-        let page = page(&run, &judgement);
-        let headlines = words::headlines(&run, &judgement);
+        let page = page(&run, &judgement, &[]);
+        let headlines = words::headlines(&run, &judgement, &[]);
         assert_eq!(headlines.len(), 1);
         assert!(page.contains(&unbroken(&headlines[0].said)));
         for part in [
@@ -378,7 +386,7 @@ mod tests {
     #[test]
     fn a_run_without_figures_has_a_page_without_charts() {
         let (run, judgement) = judged(web::just_begun());
-        let page = page(&run, &judgement);
+        let page = page(&run, &judgement, &[]);
         assert!(page.contains("Nothing measured yet"));
         assert!(!page.contains("class=\"chart\"") && !page.contains("<figure"));
     }
@@ -386,7 +394,7 @@ mod tests {
     #[test]
     fn a_workload_without_clients_has_no_row_and_no_chart_about_them() {
         let (run, judgement) = judged(web::without_clients());
-        let page = page(&run, &judgement);
+        let page = page(&run, &judgement, &[]);
         for part in ["ages served", "connections", "Latency", "average CPU"] {
             assert!(!page.contains(part), "{part} says nothing here");
         }
@@ -396,6 +404,6 @@ mod tests {
     #[test]
     fn the_same_run_gives_the_same_bytes() {
         let (run, judgement) = judged(web::two_kernels());
-        assert!(page(&run, &judgement) == page(&run, &judgement));
+        assert!(page(&run, &judgement, &[]) == page(&run, &judgement, &[]));
     }
 }

@@ -200,9 +200,9 @@ mod tests {
     fn all_forms_of_the_report_have_it() {
         let (run, judgement) = judged(web::cpu_counts(&[1, 2, 4, 8]));
         let forms = [
-            crate::html(&run, &judgement),
-            crate::markdown(&run, &judgement),
-            crate::terminal(&run, &judgement, 400),
+            crate::html(&run, &judgement, &[]),
+            crate::markdown(&run, &judgement, &[]),
+            crate::terminal(&run, &judgement, &[], 400),
         ];
         for form in forms {
             for want in ["its peak is at 6.9 CPUs", "40.5 %", "1.83 to 1.83"] {
@@ -210,6 +210,6 @@ mod tests {
             }
         }
         let (run, judgement) = judged(web::two_kernels());
-        assert!(!crate::markdown(&run, &judgement).contains("Scaling"));
+        assert!(!crate::markdown(&run, &judgement, &[]).contains("Scaling"));
     }
 }

@@ -4,15 +4,16 @@ use input::units::show_change;
 use maud::{Markup, html};
 use plan::Plan;
 use record::rundir::Run;
+use record::verdict::why::Why;
 use record::verdict::{ArmCurve, ArmSummary, Comparison, Judgement, Scaling, Verdict};
 
 use crate::chart::{self, Chart};
 use crate::curves::{self, Unit};
 use crate::page::{headline, pill};
-use crate::{scaling, words};
+use crate::{scaling, why, words};
 
 /// The section of the workload with this number in the plan.
-pub(crate) fn section(run: &Run, judgement: &Judgement, number: usize) -> Markup {
+pub(crate) fn section((run, judgement): (&Run, &Judgement), whys: &[Why], number: usize) -> Markup {
     let plan = &run.plan;
     let id = &plan.workloads[number].id;
     let its = judgement.comparisons.iter();
@@ -43,11 +44,14 @@ pub(crate) fn section(run: &Run, judgement: &Judgement, number: usize) -> Markup
         section id={ "workload-" (number) } {
             h2 { "Workload " (id) }
             @if plan.workloads.len() > 1 {
-                @for one in words::headlines(run, judgement) {
+                @for one in words::headlines(run, judgement, whys) {
                     @if one.workload == id.as_str() { (headline(&one)) }
                 }
             }
             (metrics(plan, &comparisons, &tables))
+            @for (place, why) in whys.iter().filter(|one| one.workload == *id).enumerate() {
+                (why::section::section(why, &format!("{number}-{place}")))
+            }
             (drawn)
         }
     }

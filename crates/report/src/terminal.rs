@@ -1,6 +1,7 @@
 //! The report on a terminal: warnings, a table, and the verdict last, where the eye is.
 
 use record::rundir::Run;
+use record::verdict::why::Why;
 use record::verdict::{Comparison, Judgement};
 use textwrap::{WordSeparator, WordSplitter};
 
@@ -10,7 +11,7 @@ use crate::{curves, models, overview, scaling, words};
 const GAP: &str = "  ";
 
 /// Plain text of lines of at most `width` columns, save for words that are longer by themselves.
-pub(crate) fn terminal(run: &Run, judgement: &Judgement, width: usize) -> String {
+pub(crate) fn terminal(run: &Run, judgement: &Judgement, whys: &[Why], width: usize) -> String {
     let mut lines = wrap(&run.plan.title, "", width);
     lines.extend(wrap(
         &format!("{}; {}", run.opening.machine, words::state(run, judgement)),
@@ -41,7 +42,7 @@ pub(crate) fn terminal(run: &Run, judgement: &Judgement, width: usize) -> String
         lines.extend(table(&models, 4, width));
     }
     lines.push(String::new());
-    lines.extend(closing(run, judgement, width));
+    lines.extend(closing(run, judgement, whys, width));
     lines.join("\n") + "\n"
 }
 
@@ -80,9 +81,9 @@ fn section(judgement: &Judgement, workload: &str, width: usize) -> Vec<String> {
 }
 
 /// The verdicts, and how sure they are together.
-fn closing(run: &Run, judgement: &Judgement, width: usize) -> Vec<String> {
+fn closing(run: &Run, judgement: &Judgement, whys: &[Why], width: usize) -> Vec<String> {
     let mut lines = Vec::new();
-    for headline in words::headlines(run, judgement) {
+    for headline in words::headlines(run, judgement, whys) {
         let workload = match run.plan.workloads.len() {
             1 => String::new(),
             _ => format!("{}: ", headline.workload),
@@ -98,6 +99,9 @@ fn closing(run: &Run, judgement: &Judgement, width: usize) -> Vec<String> {
             width,
         ));
         lines.extend(wrap(&headline.reason, "    ", width));
+        if let Some(cause) = &headline.cause {
+            lines.extend(wrap(&format!("why: {cause}"), "    ", width));
+        }
     }
     if lines.is_empty() {
         lines.push("nothing measured yet, so nothing is compared".into());
@@ -264,13 +268,13 @@ mod tests {
 
             better: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
                 significant after 9 blocks
-        "#]].assert_eq(&terminal(&run, &judgement, 100));
+        "#]].assert_eq(&terminal(&run, &judgement, &[], 100));
     }
 
     #[test]
     fn a_workload_without_clients_has_only_rows_that_say_something() {
         let (run, judgement) = judged(web::without_clients());
-        let text = terminal(&run, &judgement, 100);
+        let text = terminal(&run, &judgement, &[], 100);
         let (_, table) = text.rsplit_once("\n\nweb-static ").unwrap();
         let (table, _) = table.split_once("\n\n").unwrap();
         expect![[r#"
@@ -285,7 +289,7 @@ mod tests {
     #[test]
     fn a_narrow_terminal_gets_stacked_rows() {
         let (run, judgement) = judged(web::two_kernels());
-        let text = terminal(&run, &judgement, 60);
+        let text = terminal(&run, &judgement, &[], 60);
         let long: Vec<_> = text.lines().filter(|line| length(line) > 60).collect();
         assert_eq!(long, Vec::<&str>::new());
         assert!(text.contains("  verdict   better"), "{text}");
@@ -294,7 +298,7 @@ mod tests {
     #[test]
     fn an_empty_run_says_so() {
         let (run, judgement) = judged(web::just_begun());
-        let text = terminal(&run, &judgement, 80);
+        let text = terminal(&run, &judgement, &[], 80);
         assert!(
             text.ends_with("nothing measured yet, so nothing is compared\n"),
             "{text}"
@@ -305,7 +309,7 @@ mod tests {
     fn no_escape_sequence_reaches_the_terminal() {
         let (mut run, judgement) = judged(web::two_kernels());
         run.plan.title = "red \u{1b}[31m alert\u{7}\r\n".into();
-        let text = terminal(&run, &judgement, 80);
+        let text = terminal(&run, &judgement, &[], 80);
         assert!(
             text.chars()
                 .all(|letter| letter == '\n' || !letter.is_control()),

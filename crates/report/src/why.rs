@@ -1,4 +1,4 @@
-//! Why an arm differs, as terminal text, Markdown and JSON.
+//! Why an arm differs, as terminal text, Markdown and JSON; `section` and `tree` are its part of the page.
 
 use record::verdict::why::{WaitView, Why};
 use serde_json::Value;
@@ -6,6 +6,9 @@ use serde_json::Value;
 use crate::markdown::{table, text};
 use crate::terminal::wrap;
 use crate::words;
+
+pub(crate) mod section;
+pub(crate) mod tree;
 
 /// A table and what it is called; `left` of its columns are names.
 struct Section {
@@ -86,7 +89,7 @@ pub(crate) fn json(why: &Why) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use expect_test::expect;
 
     use super::*;
@@ -105,7 +108,7 @@ mod tests {
     }
 
     /// Fewer context switches, no zeroing to speak of, and a server that waits behind its clients.
-    fn newer() -> Profile {
+    pub(crate) fn newer() -> Profile {
         let mut arm = Profile::web();
         for code in &mut arm.code {
             let is_switching = matches!(

@@ -7,6 +7,7 @@ use record::load::Fault;
 use record::metric::{Direction, MetricSpec, Role};
 use record::rundir::Run;
 use record::trial::{Outcome, Trial, VoidReason};
+use record::verdict::why::Why;
 use record::verdict::{
     ArmClients, ArmSummary, ArmUsage, Comparison, Conclusion, FailedArm, Headline as Conclude,
     Judgement, Shift, Verdict,
@@ -42,11 +43,24 @@ pub(crate) struct Headline<'j> {
     pub(crate) reason: String,
     /// Whether the sentence needs its reason.
     pub(crate) is_open: bool,
+    /// What made the difference, where the run was profiled.
+    pub(crate) cause: Option<String>,
 }
 
 /// All headlines, in words.
-pub(crate) fn headlines<'j>(run: &Run, judgement: &'j Judgement) -> Vec<Headline<'j>> {
-    let said = |one: &'j Conclude| headline(run, judgement, one);
+pub(crate) fn headlines<'j>(
+    run: &Run,
+    judgement: &'j Judgement,
+    whys: &[Why],
+) -> Vec<Headline<'j>> {
+    let said = |one: &'j Conclude| {
+        let its = |why: &&Why| (&why.workload, &why.arm) == (&one.workload, &one.arm);
+        let cause = whys.iter().find(its).map(why::sentence);
+        Some(Headline {
+            cause,
+            ..headline(run, judgement, one)?
+        })
+    };
     judgement.headlines.iter().filter_map(said).collect()
 }
 
@@ -75,6 +89,7 @@ fn headline<'j>(
         said,
         reason,
         is_open,
+        cause: None,
     })
 }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use record::rundir;
 
-use super::{End, print_json};
+use super::{End, explained, print_json};
 use crate::cli::judge::JudgeArgs;
 use crate::out;
 
@@ -83,10 +83,12 @@ fn own_run(dir: &Path, args: &JudgeArgs, json: bool) -> Result<End> {
     if json {
         print_json(&report::json(&judgement))?;
     } else if args.markdown {
-        out::text(&report::markdown(&run, &judgement));
+        let whys = explained::explained(dir, &run);
+        out::text(&report::markdown(&run, &judgement, &whys));
     } else {
         let width = super::report::width();
-        out::text(&report::terminal(&run, &judgement, width));
+        let whys = explained::explained(dir, &run);
+        out::text(&report::terminal(&run, &judgement, &whys, width));
     }
     super::gate::gate(&run, &judgement, args.fail_on)
 }

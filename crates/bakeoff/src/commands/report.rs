@@ -5,16 +5,18 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use record::rundir::{self, Run, RunDir};
 use record::verdict::Judgement;
+use record::verdict::why::Why;
 use serde_json::json;
 
-use super::{End, print_json};
+use super::{End, explained, print_json};
 use crate::out;
 
-/// Writes verdict.json, report.html and report.md again.
+/// Writes verdict.json, report.html and report.md again, and why.json of a run that was profiled.
 pub(super) fn report(dir: &Path, json: bool) -> Result<End> {
     let run = rundir::load(dir, &workload::check)?;
     let judgement = verdict::judge(&run);
-    let page = write(&RunDir::open(dir, &run.plan_text)?, &run, &judgement)?;
+    let whys = explained::explained(dir, &run);
+    let page = write(&RunDir::open(dir, &run.plan_text)?, &run, &judgement, &whys)?;
     if json {
         print_json(&json!({ "html": page, "markdown": page.with_extension("md") }))?;
     } else {
@@ -23,14 +25,26 @@ pub(super) fn report(dir: &Path, json: bool) -> Result<End> {
     Ok(End::Done)
 }
 
-/// Writes the verdict and its reports, and returns the page's path.
-pub(super) fn write(dir: &RunDir, run: &Run, judgement: &Judgement) -> Result<PathBuf> {
+/// Writes the verdict, explanations and reports, and returns the page's path.
+pub(super) fn write(
+    dir: &RunDir,
+    run: &Run,
+    judgement: &Judgement,
+    whys: &[Why],
+) -> Result<PathBuf> {
     dir.write(
         "verdict.json",
         &serde_json::to_vec_pretty(&::report::json(judgement))?,
     )?;
-    dir.write("report.md", ::report::markdown(run, judgement).as_bytes())?;
-    dir.write("report.html", ::report::html(run, judgement).as_bytes())?;
+    explained::keep(dir, run, whys)?;
+    dir.write(
+        "report.md",
+        ::report::markdown(run, judgement, whys).as_bytes(),
+    )?;
+    dir.write(
+        "report.html",
+        ::report::html(run, judgement, whys).as_bytes(),
+    )?;
     Ok(dir.path().join("report.html"))
 }
 

@@ -17,7 +17,7 @@ use plan::{MachineKind, Plan};
 use record::rundir::{self, Run, RunDir};
 use record::verdict::Judgement;
 
-use super::{End, gate, read_plan, report};
+use super::{End, explained, gate, read_plan, report};
 use crate::build_id;
 use crate::cli::RunArgs;
 use crate::json_lines;
@@ -95,12 +95,18 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
 fn tell(dir: &RunDir, args: &RunArgs, json: bool) -> Result<(Run, Judgement)> {
     let run = rundir::load(dir.path(), &workload::check)?;
     let judgement = verdict::judge(&run);
-    let page = report::write(dir, &run, &judgement)?;
+    let whys = explained::explained(dir.path(), &run);
+    let page = report::write(dir, &run, &judgement, &whys)?;
     if json {
         let all = json_lines::verdict(&judgement, run.models.as_ref(), &page);
         out::line(&all.to_string());
     } else {
-        out::text(&::report::terminal(&run, &judgement, report::width()));
+        out::text(&::report::terminal(
+            &run,
+            &judgement,
+            &whys,
+            report::width(),
+        ));
         out::line(&format!("report: {}", page.display()));
     }
     if args.options.timings {
@@ -172,7 +178,8 @@ fn carry_out(setting: &Setting<'_>, plan: &Plan, text: &str, place: Place<'_>) -
     // What failed is in the report; it is written before it is said that the run stopped.
     if ended.as_ref().is_err_and(anyhow::Error::is::<Repeated>) {
         let run = rundir::load(dir.path(), &workload::check)?;
-        report::write(dir, &run, &verdict::judge(&run))?;
+        let whys = explained::explained(dir.path(), &run);
+        report::write(dir, &run, &verdict::judge(&run), &whys)?;
     }
     ended
 }

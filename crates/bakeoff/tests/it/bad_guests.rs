@@ -122,7 +122,7 @@ fn ending(script: &str, line: &[u8]) -> (Void, u64) {
     let loaded = rundir::load(&run, &workload::check).unwrap();
     // Whatever it was, there is something to say of it.
     let judgement = verdict::judge(&loaded);
-    report::terminal(&loaded, &judgement, 80);
+    report::terminal(&loaded, &judgement, &[], 80);
     let console = run.join("trials/001/console.log").metadata().unwrap().len();
     match &loaded.attempts[0].outcome {
         Outcome::Void(void) => (void.clone(), console),

@@ -334,9 +334,9 @@ fn drive(dir: &Path) -> Result<(), String> {
         verdict::disturbance(&run, &workload.id, &trials);
     }
     let said = [
-        report::terminal(&run, &judgement, 80),
-        report::markdown(&run, &judgement),
-        report::html(&run, &judgement),
+        report::terminal(&run, &judgement, &[], 80),
+        report::markdown(&run, &judgement, &[]),
+        report::html(&run, &judgement, &[]),
     ];
     assert!(said.iter().all(|text| !text.is_empty()));
     serde_json::to_vec(&judgement).map_err(|why| why.to_string())?;

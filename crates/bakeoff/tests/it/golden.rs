@@ -46,10 +46,14 @@ fn check(name: &str, make: impl Fn(&Path)) {
     let expected = dir.join("expected");
     fs::create_dir_all(&expected).unwrap();
     expect_file![expected.join("verdict.json")].assert_eq(&json);
-    expect_file![expected.join("terminal.txt")]
-        .assert_eq(&report::terminal(&run, &judgement, WIDTH));
-    expect_file![expected.join("report.md")].assert_eq(&report::markdown(&run, &judgement));
-    stands_alone(&report::html(&run, &judgement));
+    expect_file![expected.join("terminal.txt")].assert_eq(&report::terminal(
+        &run,
+        &judgement,
+        &[],
+        WIDTH,
+    ));
+    expect_file![expected.join("report.md")].assert_eq(&report::markdown(&run, &judgement, &[]));
+    stands_alone(&report::html(&run, &judgement, &[]));
 }
 
 /// The page is small, and holds all that it shows.

@@ -9,7 +9,11 @@ use record::account::{
 };
 
 /// The account of a trial that did so much work between the profile's first mark and its last.
-pub(super) fn account(profile: &Profile, trial: u32, (work, unit): (f64, WorkUnit)) -> Account {
+pub(in crate::commands) fn account(
+    profile: &Profile,
+    trial: u32,
+    (work, unit): (f64, WorkUnit),
+) -> Account {
     let tasks = profile.busy_tasks();
     let mut functions = Functions::default();
     let (places, mut nodes) = tree(profile, &tasks, &mut functions);

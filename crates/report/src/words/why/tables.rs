@@ -5,7 +5,7 @@ use record::account::WaitState;
 use record::verdict::why::{FunctionRow, MechanismRow, Presence, WaitRow, WaitView, Why};
 
 use super::{a, change, duration, interval, signed_duration, thousands};
-use crate::words::NONE;
+use crate::words::{NONE, counted};
 
 /// The mechanisms, the head first; those too small to be tested are one row, and the last rows are what they sum to.
 pub(crate) fn mechanism_rows(why: &Why) -> Vec<Vec<String>> {
@@ -19,10 +19,7 @@ pub(crate) fn mechanism_rows(why: &Why) -> Vec<Vec<String>> {
         "significant",
     ];
     let mut rows = vec![head.map(String::from).to_vec()];
-    let (shown, small): (Vec<_>, Vec<_>) = why
-        .mechanisms
-        .iter()
-        .partition(|row| row.significant || row.p_value.is_some());
+    let (shown, small): (Vec<_>, Vec<_>) = why.mechanisms.iter().partition(|row| is_shown(row));
     for row in shown {
         rows.push(vec![
             row.name.word().into(),
@@ -57,6 +54,15 @@ pub(crate) fn mechanism_rows(why: &Why) -> Vec<Vec<String>> {
     rows
 }
 
+/// Mechanisms that have a row of their own.
+pub(crate) fn shown(why: &Why) -> Vec<&MechanismRow> {
+    why.mechanisms.iter().filter(|row| is_shown(row)).collect()
+}
+
+fn is_shown(row: &MechanismRow) -> bool {
+    row.significant || row.p_value.is_some()
+}
+
 /// Functions of one mechanism that tables have; JSON has all.
 const FUNCTIONS: usize = 3;
 
@@ -66,19 +72,43 @@ const SMALL_FUNCTION: f64 = 0.01;
 /// Most characters of a function's name in a table.
 const NAME_CHARS: usize = 40;
 
-/// The functions that are named, below their mechanisms, the head first; the head alone where none is.
-pub(crate) fn function_rows(why: &Why) -> Vec<Vec<String>> {
+fn function_head(why: &Why) -> [String; 5] {
     let calls = format!("calls {}", a(why.per));
-    let head = [
+    [
         "function",
         &calls,
         "instructions a call",
         "difference",
         "by calls",
-    ];
-    let mut rows = vec![head.map(String::from).to_vec()];
+    ]
+    .map(String::from)
+}
+
+/// Named functions of one mechanism, the head first and at most so many; the rest is counted in the last row.
+pub(crate) fn functions_of(why: &Why, mechanism: &MechanismRow, most: usize) -> Vec<Vec<String>> {
+    let functions = &mechanism.functions;
+    let mut rows = vec![function_head(why).to_vec()];
+    rows.extend(functions.iter().take(most).map(function_row));
+    if most < functions.len() {
+        let mut row = vec![String::new(); rows[0].len()];
+        row[0] = format!("{} smaller ones: see why.json", functions.len() - most);
+        rows.push(row);
+    }
+    rows
+}
+
+/// What those are called.
+pub(crate) fn functions_title(mechanism: &MechanismRow) -> String {
+    let count = counted(mechanism.functions.len() as u32, "significant function");
+    format!("{count} of {}", mechanism.name.word())
+}
+
+/// The functions that are named, below their mechanisms, the head first; the head alone where none is.
+pub(crate) fn function_rows(why: &Why) -> Vec<Vec<String>> {
+    let mut rows = vec![function_head(why).to_vec()];
+    let columns = rows[0].len();
     let row_of = |name: String| {
-        let mut row = vec![String::new(); head.len()];
+        let mut row = vec![String::new(); columns];
         row[0] = name;
         row
     };

@@ -20,6 +20,14 @@ const REACH: u32 = 4;
 /// Share of a frame that must be in functions of the other arm.
 const MOST: f64 = 0.5;
 
+/// A frame is one arm's where the other one has no more of it than this share: a function that ends in a call of another one
+/// stands beside that.
+const HARDLY: f64 = 0.1;
+
+fn is_mostly_in(frame: &Frame, side: usize) -> bool {
+    frame.total[1 - side] <= HARDLY * frame.total[side]
+}
+
 /// Aligns a frame and all below it that come to `least` and are in both arms.
 pub(super) fn align(frame: &mut Frame, least: f64) {
     for side in [0, 1] {
@@ -27,13 +35,14 @@ pub(super) fn align(frame: &mut Frame, least: f64) {
     }
     pair(frame, least);
     let both = frame.children.iter_mut();
-    let both = both.filter(|child| least <= child.most() && child.total.iter().all(|it| *it > 0.0));
+    let both =
+        both.filter(|child| least <= child.most() && child.total.iter().all(|total| *total > 0.0));
     both.for_each(|child| align(child, least));
 }
 
-/// Children that one arm alone has, and that come to `least`.
+/// Children that are one arm's, and that come to `least`.
 fn lone(caller: &Frame, side: usize, least: f64) -> Vec<usize> {
-    let is_lone = |frame: &Frame| frame.is_only_in(side) && least <= frame.total[side];
+    let is_lone = |frame: &Frame| is_mostly_in(frame, side) && least <= frame.total[side];
     (0..caller.children.len())
         .filter(|place| is_lone(&caller.children[*place]))
         .collect()
@@ -42,7 +51,7 @@ fn lone(caller: &Frame, side: usize, least: f64) -> Vec<usize> {
 /// Lifts what functions of one arm alone call, where the other arm calls it directly.
 fn lift(caller: &mut Frame, side: usize, least: f64) {
     let direct = caller.children.iter();
-    let direct = direct.filter(|child| child.is_only_in(1 - side));
+    let direct = direct.filter(|child| is_mostly_in(child, 1 - side));
     let direct: HashSet<Name> = direct.map(|child| child.name).collect();
     if direct.is_empty() {
         return;

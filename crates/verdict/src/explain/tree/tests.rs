@@ -148,6 +148,20 @@ fn another_function_that_calls_the_same_is_the_same_frame() {
 }
 
 #[test]
+fn a_function_that_ended_in_a_call_and_now_waits_for_it_is_the_same_frame() {
+    check(
+        "recvfrom 10 100\n  sock_recvmsg 10 90\n  inet_recvmsg 30 300\n    tcp_recvmsg 10 9000\n",
+        "recvfrom 10 100\n  sock_recvmsg 10 800\n    tcp_recvmsg 10 8000\n",
+        &expect![[r#"
+            all [0.0, 0.0] of [949.0, 890.0]
+              recvfrom [10.0, 10.0] of [949.0, 890.0]
+                sock_recvmsg [39.0, 80.0] of [939.0, 880.0] Renamed { from: "inet_recvmsg" }
+                  tcp_recvmsg [900.0, 800.0] of [900.0, 800.0]
+        "#]],
+    );
+}
+
+#[test]
 fn a_function_that_only_calls_a_little_of_the_same_stays_apart() {
     check(
         "caller 10 100\n  old_work 30 9000\n    lock 10 900\n",

@@ -1,0 +1,182 @@
+//! Explanations of a run's differences, for all commands that tell them: profiles are read, and become accounts, which
+//! `verdict` explains.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use plan::WorkloadPlan;
+use profiler::profile::Profile;
+use record::account::{Account, WorkUnit};
+use record::metric::Figure;
+use record::rundir::{self, ProfileNote, Run, RunDir, TrialRecord};
+use record::trial::Outcome;
+use record::verdict::why::{Unexplained, Why};
+use serde_json::Value;
+use verdict::explain::{self, Question};
+
+use super::why::account;
+use crate::out;
+
+/// Explains every arm on every workload, as far as profiles go: nothing of a run that was not profiled. What is wrong with a
+/// profile is told on standard error, and costs nothing but the explanation.
+pub(super) fn explained(dir: &Path, run: &Run) -> Vec<Why> {
+    if measured(run).all(|record| record.profile.is_none()) {
+        return Vec::new();
+    }
+    let loaded = load(dir, run);
+    tell(&loaded.lost, run);
+    let questions = questions(run, Asked::default());
+    let answers = questions.iter().map(|question| {
+        let why = explain::explain(run, &loaded.accounts, question);
+        why.map_err(|why| out::error_line(&unexplained(question, &why)))
+    });
+    answers.filter_map(Result::ok).collect()
+}
+
+/// Keeps explanations in the run directory; of a run that was not profiled there is no such file.
+pub(super) fn keep(dir: &RunDir, run: &Run, explained: &[Why]) -> Result<()> {
+    if measured(run).all(|record| record.profile.is_none()) {
+        return Ok(());
+    }
+    let json = serde_json::to_vec(&json(explained))?;
+    dir.write(rundir::WHY, &json)
+}
+
+/// Explanations as `bakeoff why --json` prints them.
+pub(super) fn json(explained: &[Why]) -> Value {
+    explained.iter().map(::report::why_json).collect()
+}
+
+/// Why one of several questions has no answer.
+pub(super) fn unexplained(question: &Question<'_>, why: &Unexplained) -> String {
+    format!(
+        "{}, {}: {}",
+        question.workload,
+        question.arm,
+        ::report::unexplained(why)
+    )
+}
+
+/// Which questions are wanted; `None`: all there are.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Asked<'q> {
+    pub(super) arm: Option<&'q str>,
+    pub(super) workload: Option<&'q str>,
+    pub(super) metric: Option<&'q str>,
+    /// The arm whose own boots are asked about.
+    pub(super) within: Option<&'q str>,
+}
+
+/// Every arm but the baseline, or the one whose boots are asked about, on every workload, as far as they are asked about.
+pub(super) fn questions<'q>(run: &'q Run, asked: Asked<'q>) -> Vec<Question<'q>> {
+    let is_asked = |asked: Option<&str>, name: &str| asked.is_none_or(|one| one == name);
+    let arms = run.plan.arms.iter().map(|arm| arm.name.as_str());
+    let is_wanted = |arm: &&str| match asked.within {
+        Some(within) => *arm == within,
+        None => *arm != run.plan.baseline && is_asked(asked.arm, arm),
+    };
+    let arms: Vec<&str> = arms.filter(is_wanted).collect();
+    let workloads = run.plan.workloads.iter();
+    let workloads = workloads.filter(|one| is_asked(asked.workload, &one.id));
+    let pairs = workloads.flat_map(|one| arms.iter().map(move |arm| (one.id.as_str(), *arm)));
+    let questions = pairs.map(|(workload, arm)| Question {
+        workload,
+        arm,
+        metric: asked.metric,
+    });
+    questions.collect()
+}
+
+/// What profiles of a run hold, and what is amiss, with the trials of which it is.
+#[derive(Default)]
+pub(super) struct Loaded {
+    pub(super) accounts: Vec<Account>,
+    /// Profiles that are missing or cannot be read.
+    pub(super) lost: BTreeMap<String, Vec<u32>>,
+    /// What those that can be read do not know.
+    pub(super) lacks: BTreeMap<String, Vec<u32>>,
+}
+
+/// The accounts of all measured trials with a profile that can be read.
+pub(super) fn load(dir: &Path, run: &Run) -> Loaded {
+    let mut loaded = Loaded::default();
+    for record in measured(run) {
+        let number = record.trial.number;
+        match profile(dir, record) {
+            Ok(profile) => {
+                for lack in &profile.lacks {
+                    loaded.lacks.entry(lack.clone()).or_default().push(number);
+                }
+                let work = work(run, record, &profile);
+                let account = account::account(&profile, number, work);
+                loaded.accounts.push(account);
+            }
+            Err(why) => {
+                let trials = loaded.lost.entry(format!("{why:#}")).or_default();
+                trials.push(number);
+            }
+        }
+    }
+    loaded
+}
+
+/// Says on standard error what is amiss, with the trials.
+pub(super) fn tell(amiss: &BTreeMap<String, Vec<u32>>, run: &Run) {
+    let count = measured(run).count();
+    for (what, trials) in amiss {
+        let mut trials = trials.clone();
+        trials.sort_unstable();
+        let trials: Vec<String> = if trials.len() == count {
+            vec!["s: all".into()]
+        } else {
+            trials
+                .iter()
+                .map(|number| format!(" {number:03}"))
+                .collect()
+        };
+        out::error_line(&format!("{what} (trial{})", trials.join(",")));
+    }
+}
+
+/// Attempts that were measured.
+pub(super) fn measured(run: &Run) -> impl Iterator<Item = &TrialRecord> {
+    let attempts = run.attempts.iter();
+    attempts.filter(|record| matches!(record.outcome, Outcome::Measured(_)))
+}
+
+/// What a trial's counts are divided by: requests where there are any; nothing where the work is the same in each trial, as that of a
+/// program mostly is; else seconds of guest time.
+fn work(run: &Run, record: &TrialRecord, profile: &Profile) -> (f64, WorkUnit) {
+    let Outcome::Measured(measurement) = &record.outcome else {
+        return (0.0, WorkUnit::Request);
+    };
+    if let Some(load) = &measurement.load {
+        return (load.served() as f64, WorkUnit::Request);
+    }
+    let is_time = |figure: &Figure| figure.spec.unit == "s";
+    let is_program = |one: &WorkloadPlan| one.id == record.trial.workload && one.kind == "command";
+    if measurement.figures.first().is_some_and(is_time) || run.plan.workloads.iter().any(is_program)
+    {
+        (1.0, WorkUnit::Run)
+    } else {
+        (profile.ran_ns() as f64 / 1e9, WorkUnit::Second)
+    }
+}
+
+/// The profile of a trial, as its record says that it was written.
+pub(super) fn profile(dir: &Path, record: &TrialRecord) -> Result<Profile> {
+    let sha256 = match &record.profile {
+        Some(ProfileNote::Kept { sha256, .. }) => sha256,
+        Some(ProfileNote::Missing(why)) => bail!("no profile: {why}"),
+        None => bail!("the trials were not profiled"),
+    };
+    let path = dir.join("trials").join(record.attempt_name());
+    let path = path.join(rundir::PROFILE);
+    let bytes =
+        input::file::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    if rundir::sha256(&bytes) != *sha256 {
+        bail!("not the profile that the trial wrote: {}", path.display());
+    }
+    profiler::format::read(&bytes).with_context(|| path.display().to_string())
+}

@@ -1,0 +1,142 @@
+//! Runs whose trials were profiled: verdict and report say why, and lose nothing but that where profiles are damaged.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use profiler::profile::{Count, Kind, Node, Profile, Window};
+use record::rundir::{self, PROFILE, ProfileNote, TrialRecord, WHY, sha256};
+use serde_json::Value;
+
+use crate::simulated_lab::World;
+
+/// What a trial of an arm executed, much simplified: the new one copies less.
+fn profile(arm: &str, trial: u32) -> Profile {
+    let node = |parent, kind, name: &str| Node {
+        parent,
+        kind,
+        name: name.into(),
+        image: String::new(),
+    };
+    let count = |node, instructions| Count {
+        node,
+        instructions,
+        rep: 0,
+        calls: 5000,
+    };
+    let copied = if arm == "new" { 4_000_000 } else { 9_000_000 };
+    let counts = vec![
+        count(2, 20_000_000 + u64::from(trial)),
+        count(3, copied + u64::from(trial % 3)),
+    ];
+    Profile {
+        nodes: vec![
+            node(0, Kind::All, ""),
+            node(0, Kind::Task, "apache2"),
+            node(1, Kind::Kernel, "tcp_sendmsg"),
+            node(2, Kind::Kernel, "rep_movs_alternative"),
+        ],
+        windows: vec![Window {
+            instructions: 20_000_000 + copied,
+            counts,
+            ..Window::default()
+        }],
+        lacks: Vec::new(),
+    }
+}
+
+/// A simulated run, its trials with profiles.
+fn profiled(dir: &Path) {
+    World::new(1.2, 0.002, &[]).run(dir, |_| false).unwrap();
+    let journal = dir.join("journal.jsonl");
+    let mut entries = fs::read_to_string(&journal).unwrap();
+    for trial in dir.join("trials").read_dir().unwrap() {
+        let trial = trial.unwrap().path();
+        let path = trial.join("trial.json");
+        let before = fs::read(&path).unwrap();
+        let mut record: TrialRecord = serde_json::from_slice(&before).unwrap();
+        let profile = profile(&record.trial.arm, record.trial.number);
+        let bytes = profiler::format::write(&profile);
+        record.profile = Some(ProfileNote::Kept {
+            sha256: sha256(&bytes),
+            busy_instructions: profile.busy_instructions(),
+        });
+        fs::write(trial.join(PROFILE), bytes).unwrap();
+        let after = serde_json::to_vec(&record).unwrap();
+        fs::write(path, &after).unwrap();
+        entries = entries.replace(&sha256(&before), &sha256(&after));
+    }
+    fs::write(journal, entries).unwrap();
+    rundir::load(dir, &workload::check).unwrap();
+}
+
+/// What a command says of the run: standard output, standard error.
+fn said(words: &[&str], dir: &Path) -> (String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
+        .args(words)
+        .arg(dir)
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    let error = text(output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    (text(output.stdout), error)
+}
+
+fn page(dir: &Path) -> String {
+    fs::read_to_string(dir.join("report.html")).unwrap()
+}
+
+/// Ends of lines and spaces make no difference.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn verdict_and_report_say_why() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    profiled(dir);
+    let (text, error) = said(&["judge"], dir);
+    assert_eq!(error, "");
+    let cause = "why: copying saves";
+    assert!(flat(&text).contains(cause), "{text}");
+    assert!(!dir.join(WHY).exists(), "judging changes nothing");
+    let (text, _) = said(&["judge", "--markdown"], dir);
+    assert!(text.contains("\n**why** - copying saves"), "{text}");
+    said(&["report"], dir);
+    let kept: Value = serde_json::from_slice(&fs::read(dir.join(WHY)).unwrap()).unwrap();
+    let (json, _) = said(&["why", "--json"], dir);
+    assert_eq!(kept, serde_json::from_str::<Value>(&json).unwrap());
+    assert_eq!(kept[0]["tree"]["nodes"][1]["name"], "tcp_sendmsg");
+    let page = page(dir);
+    assert!(page.contains("copying saves") && page.contains("class=\"tree\""));
+}
+
+#[test]
+fn a_damaged_profile_costs_the_sentence_at_most() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    profiled(dir);
+    let (whole, _) = said(&["judge"], dir);
+    let file = |number: u32| dir.join(format!("trials/{number:03}")).join(PROFILE);
+    fs::write(file(1), "no profile").unwrap();
+    let (_, error) = said(&["judge"], dir);
+    assert!(
+        error.contains("not the profile that the trial wrote") && error.contains("(trial 001)"),
+        "{error}"
+    );
+    let mut number = 1;
+    while file(number).exists() {
+        fs::remove_file(file(number)).unwrap();
+        number += 1;
+    }
+    assert!(number > 10, "all trials have a profile");
+    let (text, error) = said(&["judge"], dir);
+    assert!(error.contains("cannot read"), "{error}");
+    let (before, _) = whole.split_once("    why: ").unwrap();
+    assert_eq!(before, text);
+    said(&["report"], dir);
+    assert_eq!(fs::read(dir.join(WHY)).unwrap(), b"[]");
+    assert!(!page(dir).contains("<script"));
+}

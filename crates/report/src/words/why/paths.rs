@@ -1,0 +1,149 @@
+//! Call paths in words: what stands around the tree, and at its nodes.
+
+use record::verdict::call_tree::CallNode;
+use record::verdict::why::{Presence, Why};
+use serde_json::{Value, json};
+
+use super::{a, change, thousands};
+
+/// Above the tree.
+pub(crate) const TITLE: &str = "Call paths of both arms";
+
+/// Above the table that stands for it.
+pub(crate) fn table_title(why: &Why) -> String {
+    format!(
+        "Paths whose last function differs most by itself, in instructions {}:",
+        a(why.per)
+    )
+}
+
+/// How the tree is read.
+pub(crate) fn reading(why: &Why) -> String {
+    format!(
+        "Each frame is a function on one path, below the one that calls it. Its upper bar is what the path costs {} in {}, \
+         its lower bar in {}, in instructions, with all that it calls. What comes to less than {} in both arms is one frame of its \
+         caller's. A click or Enter zooms, arrow keys walk.",
+        a(why.per),
+        why.baseline,
+        why.arm,
+        thousands(why.tree.least)
+    )
+}
+
+/// The key's entries.
+pub(crate) fn less(why: &Why) -> String {
+    format!("costs less in {}", why.arm)
+}
+
+pub(crate) fn more(why: &Why) -> String {
+    format!("costs more in {}", why.arm)
+}
+
+pub(crate) fn vanished(why: &Why) -> String {
+    format!("path in {} alone", why.baseline)
+}
+
+pub(crate) fn new(why: &Why) -> String {
+    format!("path in {} alone", why.arm)
+}
+
+/// What the script writes; `{}` is a number.
+pub(crate) fn labels(why: &Why) -> Value {
+    json!({
+        "whole": "all",
+        "folded": "{} smaller",
+        "total": "with all that it calls",
+        "own": "by itself",
+        "calls": format!("calls {}", a(why.per)),
+        "difference": "difference",
+        "change": "change",
+        "search": "search functions",
+        "reset": "reset",
+        "found": "functions that match: {}; frames here: {}",
+        "everywhere": "by themselves, all paths",
+        "here": "these frames, with all that they call",
+    })
+}
+
+/// What is to be known of a node beside its figures.
+pub(crate) fn notes(why: &Why, node: &CallNode) -> Vec<String> {
+    let arms = [&why.baseline, &why.arm];
+    let mut notes = Vec::new();
+    let alone = |has: &str, lacks: &str| {
+        if node.elsewhere {
+            format!("on this path in {has} alone; {lacks} executes the function on others")
+        } else {
+            format!("in {has} alone: {lacks} executes no function of this name")
+        }
+    };
+    match &node.presence {
+        Presence::Both => {}
+        Presence::Vanished => notes.push(alone(&why.baseline, &why.arm)),
+        Presence::New => notes.push(alone(&why.arm, &why.baseline)),
+        Presence::Renamed { from } => {
+            notes.push(format!("{} has {from} in its place", why.baseline));
+        }
+    }
+    for (via, arm) in node.via.iter().zip(arms) {
+        let told = via.as_ref();
+        notes.extend(told.map(|via| format!("{arm} calls it through {via}, which stands beside")));
+    }
+    notes
+}
+
+/// Paths by what their last function differs by, the head first; nothing where there is no path.
+pub(crate) fn largest(why: &Why, count: usize) -> Vec<Vec<String>> {
+    let nodes = &why.tree.nodes;
+    let mut paths: Vec<&CallNode> = nodes
+        .iter()
+        .filter(|node| node.folded == 0 && node.parent.is_some())
+        .collect();
+    if paths.is_empty() {
+        return Vec::new();
+    }
+    let size = |node: &CallNode| (node.own[1] - node.own[0]).abs();
+    paths.sort_by(|one, other| size(other).total_cmp(&size(one)));
+    let head = [
+        "function",
+        "called by",
+        &why.baseline,
+        &why.arm,
+        "difference",
+    ];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    rows.extend(paths.into_iter().take(count).map(|node| {
+        let [baseline, arm] = node.own;
+        let name = match &node.presence {
+            Presence::Both => node.name.clone(),
+            Presence::Vanished => format!("{} (vanished)", node.name),
+            Presence::New => format!("{} (new)", node.name),
+            Presence::Renamed { from } => format!("{} (was {from})", node.name),
+        };
+        vec![
+            name,
+            callers(nodes, node),
+            thousands(baseline),
+            thousands(arm),
+            change(arm - baseline),
+        ]
+    }));
+    rows
+}
+
+/// Callers that are told, the nearest first.
+const CALLERS: usize = 4;
+
+fn callers(nodes: &[CallNode], node: &CallNode) -> String {
+    let caller = |node: &CallNode| node.parent.and_then(|parent| nodes.get(parent as usize));
+    let all = std::iter::successors(caller(node), |node| caller(node));
+    let mut names: Vec<&str> = all.map(|node| node.name.as_str()).collect();
+    // The whole has no name.
+    names.pop();
+    let more = names.len() > CALLERS;
+    names.truncate(CALLERS);
+    let mut told = names.join(" < ");
+    if more {
+        told += " < ...";
+    }
+    told
+}

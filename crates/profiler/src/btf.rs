@@ -151,3 +151,108 @@ impl<'b> Btf<'b> {
 fn word(data: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*data.get(at..)?.first_chunk()?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A section of types, each given by its words, and of names, each behind the one before; the first is empty.
+    fn section(types: &[&[u32]], names: &[&str]) -> Vec<u8> {
+        let body: Vec<u8> = types
+            .concat()
+            .iter()
+            .flat_map(|one| one.to_le_bytes())
+            .collect();
+        let strings = names.join("\0") + "\0";
+        let mut data = MAGIC.to_le_bytes().to_vec();
+        data.extend([1, 0]);
+        let sizes = [24, 0, body.len(), body.len(), strings.len()];
+        data.extend(sizes.iter().flat_map(|size| (*size as u32).to_le_bytes()));
+        data.extend(body);
+        data.extend(strings.as_bytes());
+        data
+    }
+
+    /// Where a name is among `names`.
+    fn at(names: &[&str], wanted: &str) -> u32 {
+        let before = names.iter().take_while(|name| **name != wanted);
+        before.map(|name| name.len() as u32 + 1).sum()
+    }
+
+    fn kind(kind: u8, has_sizes: bool, count: u32) -> u32 {
+        u32::from(has_sizes) << 31 | u32::from(kind) << 24 | count
+    }
+
+    const NAMES: [&str; 7] = ["", "int", "task", "pid", "info", "delay", "alias"];
+
+    /// `struct { int delay at 8 }`, known as `alias`, in a nameless union of `task`, behind `pid`, which is a bit field.
+    fn task() -> Vec<u8> {
+        let name = |wanted| at(&NAMES, wanted);
+        section(
+            &[
+                &[name("int"), kind(1, false, 0), 4, 32],
+                &[0, kind(STRUCT, false, 1), 16, name("delay"), 1, 64],
+                &[name("alias"), kind(8, false, 0), 2],
+                &[0, kind(10, false, 0), 3],
+                &[0, kind(UNION, false, 1), 16, name("info"), 4, 0],
+                &[
+                    name("task"),
+                    kind(STRUCT, true, 2),
+                    64,
+                    name("pid"),
+                    1,
+                    5 << 24 | 32,
+                    0,
+                    5,
+                    128,
+                ],
+            ],
+            &NAMES,
+        )
+    }
+
+    #[test]
+    fn members_are_found_through_nameless_unions_typedefs_and_bit_fields() {
+        let data = task();
+        let btf = Btf::read(&data).unwrap();
+        assert_eq!(btf.offset("task", &["pid"]), Some(4));
+        assert_eq!(btf.offset("task", &["info"]), Some(16));
+        assert_eq!(btf.offset("task", &["info", "delay"]), Some(24));
+        assert_eq!(btf.offset("task", &["delay"]), None);
+        assert_eq!(btf.offset("alias", &["delay"]), None);
+    }
+
+    #[test]
+    fn what_is_cut_off_or_refers_to_itself_is_no_panic() {
+        let data = task();
+        for end in 0..data.len() {
+            if let Ok(btf) = Btf::read(&data[..end]) {
+                let _ = btf.offset("task", &["info", "delay"]);
+            }
+        }
+        let name = |wanted| at(&NAMES, wanted);
+        let circle = section(
+            &[
+                &[name("alias"), kind(8, false, 0), 1],
+                &[
+                    name("task"),
+                    kind(STRUCT, false, 2),
+                    8,
+                    name("pid"),
+                    1,
+                    0,
+                    0,
+                    2,
+                    0,
+                ],
+            ],
+            &NAMES,
+        );
+        let btf = Btf::read(&circle).unwrap();
+        assert_eq!(btf.offset("task", &["pid", "delay"]), None);
+        assert_eq!(btf.offset("task", &["delay"]), None);
+        let unknown = section(&[&[0, kind(31, false, 0), 0]], &NAMES);
+        let why = Btf::read(&unknown).unwrap_err().to_string();
+        assert_eq!(why, "BTF with an unknown kind of type: 31");
+    }
+}

@@ -8,7 +8,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use load::Tick;
 use plan::Tuning;
-use protocol::{FromAgent, Job};
+use profiler::format;
+use profiler::profile::Profile;
+use protocol::{FromAgent, Job, ProfilePart, Profiling};
 use record::evidence::Sample;
 use record::trial::VoidReason;
 use record::trial::{JobResult, Phase};
@@ -26,6 +28,7 @@ use crate::disk;
 use crate::facts;
 use crate::mark;
 use crate::netns::{CLIENT, NetnsPair, SERVER};
+use crate::sampled::{self, Recorder};
 use crate::sampler::Sampler;
 use crate::services::{self, Running};
 use crate::wait_idle;
@@ -118,8 +121,9 @@ pub fn perform(
     let (slowdown, period) = (job.tuning.injected_slowdown, job.tuning.injected_period);
     let hog = (slowdown > 0.0).then(|| CpuHog::begin(slowdown, period.unwrap_or(cpu_hog::PERIOD)));
     let hog = hog.transpose()?;
-    let loaded = load(&context, sampler, stop, tell);
-    let (driven, watched) = loaded.map_err(|failure| explain(failure, &mut services))?;
+    let (recorder, obstacle) = open_recorder(job, environment);
+    let loaded = load(&context, (sampler, recorder), stop, tell);
+    let (driven, watched, recorder) = loaded.map_err(|failure| explain(failure, &mut services))?;
     drop(hog);
 
     tell(FromAgent::Phase(Phase::Collecting));
@@ -135,11 +139,18 @@ pub fn perform(
         ns_per_instruction: job.ns_per_instruction,
     };
     let figures = workload.figures(&seen);
-    let figures = figures.map_err(|why| Failure::of(VoidReason::CheckFailed, why))?;
-    if job.is_profiled {
-        // Servers still run: what has ended has no pages any more.
-        let parts = code::collect().parts();
-        parts.map(Box::new).map(FromAgent::Code).for_each(tell);
+    let mut figures = figures.map_err(|why| Failure::of(VoidReason::CheckFailed, why))?;
+    match job.profiling {
+        Profiling::None => {}
+        Profiling::Counted => tell_code(tell),
+        Profiling::Sampled => {
+            let used = sampled::cpu_time(&watched.meter, &cpus);
+            figures.extend(workload::figures::cpu_time(&seen, used));
+            let opened = obstacle.map_or(recorder.context("nothing was recorded"), Err);
+            let profile =
+                opened.and_then(|own| own.finish(&watched.meter, &cpus, &watched.samples));
+            tell_profile(profile, tell);
+        }
     }
     let mut facts = facts::collect(&netns, &services, environment.kernel_config.as_deref());
     facts
@@ -228,17 +239,50 @@ fn start_all(
     Ok(services)
 }
 
-/// Drives the load from the clients' side while the sampler watches.
+/// What samples the trial, where that is asked for, or what keeps it from that.
+fn open_recorder(
+    job: &Job,
+    environment: &Environment,
+) -> (Option<Recorder>, Option<anyhow::Error>) {
+    match job.profiling {
+        Profiling::None | Profiling::Counted => (None, None),
+        Profiling::Sampled => match Recorder::open(&environment.cgroup) {
+            Ok(recorder) => (Some(recorder), None),
+            Err(why) => (None, Some(why)),
+        },
+    }
+}
+
+/// Tells where code lies. Servers still run: what has ended has no pages any more.
+fn tell_code(tell: &Tell<'_>) {
+    let parts = code::collect().parts();
+    parts.map(Box::new).map(FromAgent::Code).for_each(tell);
+}
+
+/// Tells the profile, or why there is none.
+fn tell_profile(profile: Result<Profile>, tell: &Tell<'_>) {
+    match profile {
+        Ok(profile) => {
+            let bytes = format::write(&profile);
+            ProfilePart::parts(&bytes)
+                .map(FromAgent::Profile)
+                .for_each(tell);
+        }
+        Err(why) => tell(FromAgent::Profile(ProfilePart::Missing(format!("{why:#}")))),
+    }
+}
+
+/// Drives the load from the clients' side while the sampler watches, and the recorder records the window.
 fn load(
     context: &TrialContext<'_>,
-    sampler: Sampler,
+    (sampler, recorder): (Sampler, Option<Recorder>),
     stop: &AtomicBool,
     tell: &Tell<'_>,
-) -> Result<(Driven, Watched), Failure> {
+) -> Result<(Driven, Watched, Option<Recorder>), Failure> {
     let mut observer = LoadObserver {
         timing: context.workload.timing(),
         tell,
-        sampler: Some(sampler),
+        sampler: Some((sampler, recorder)),
         watch: None,
         measuring: false,
     };
@@ -248,18 +292,16 @@ fn load(
             .drive(context.workload_context, stop, &mut observer)
     })?;
     let watched = observer.watch.map(|watch| {
-        let (watched, fresh) = watch.end();
+        let (watched, fresh, recorder) = watch.end();
         tell_samples(tell, fresh);
-        watched
+        (watched, recorder)
     });
     if stop.load(Ordering::Relaxed) {
         return Err(anyhow::anyhow!("stopped by the host").into());
     }
     let driven = driven.context("drive the load")?;
-    Ok((
-        driven,
-        watched.expect("a drive that succeeds says when it begins"),
-    ))
+    let (watched, recorder) = watched.expect("a drive that succeeds says when it begins");
+    Ok((driven, watched, recorder))
 }
 
 /// A drive that failed because a server had ended is the server's failure, and its log says more.
@@ -280,15 +322,15 @@ fn explain(failure: Failure, services: &mut [Running]) -> Failure {
 struct LoadObserver<'g> {
     timing: Timing,
     tell: &'g Tell<'g>,
-    sampler: Option<Sampler>,
+    sampler: Option<(Sampler, Option<Recorder>)>,
     watch: Option<Watch>,
     measuring: bool,
 }
 
 impl Watcher for LoadObserver<'_> {
     fn begins(&mut self) {
-        let sampler = self.sampler.take().expect("a drive begins once");
-        self.watch = Some(watch::begin(sampler, self.timing));
+        let (sampler, recorder) = self.sampler.take().expect("a drive begins once");
+        self.watch = Some(watch::begin(sampler, self.timing, recorder));
         (self.tell)(FromAgent::Phase(Phase::WarmingUp));
     }
 

@@ -23,6 +23,7 @@ mod mark;
 pub mod needs;
 pub mod netns;
 pub mod proc;
+mod sampled;
 pub mod sampler;
 pub mod services;
 mod session;

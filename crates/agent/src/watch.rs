@@ -11,17 +11,18 @@ use workload::Timing;
 use workload::figures::Meter;
 
 use crate::mark;
+use crate::sampled::Recorder;
 use crate::sampler::Sampler;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The nice value of who must not wait: setpriority(2).
-const HIGHEST_PRIORITY: i32 = -20;
+pub(crate) const HIGHEST_PRIORITY: i32 = -20;
 
 /// A sampler at work on its own thread.
 #[derive(Debug)]
 pub struct Watch {
-    thread: JoinHandle<Watched>,
+    thread: JoinHandle<(Watched, Option<Recorder>)>,
     taken: Receiver<Sample>,
     end: Sender<()>,
 }
@@ -35,14 +36,15 @@ pub struct Watched {
     pub meter: Meter,
 }
 
-/// Begins to watch a load that begins now.
-pub fn begin(sampler: Sampler, timing: Timing) -> Watch {
+/// Begins to watch a load that begins now; the recorder records the window.
+pub(crate) fn begin(sampler: Sampler, timing: Timing, recorder: Option<Recorder>) -> Watch {
     let (end, ended) = channel();
     let (take, taken) = channel();
     let began = Instant::now();
+    let marks = Marks { recorder };
     let builder = thread::Builder::new().name("sampler".into());
     let thread = builder
-        .spawn(move || watch(sampler, timing, began, (&take, &ended)))
+        .spawn(move || watch((sampler, marks), timing, began, (&take, &ended)))
         .expect("a thread more can be had");
     Watch { thread, taken, end }
 }
@@ -53,29 +55,50 @@ impl Watch {
         self.taken.try_iter()
     }
 
-    /// Ends the watch; a window that is still open is closed here. Also what is fresh then.
-    pub fn end(self) -> (Watched, Vec<Sample>) {
+    /// Ends the watch; a window that is still open is closed here. Also what is fresh then, and the recorder.
+    pub(crate) fn end(self) -> (Watched, Vec<Sample>, Option<Recorder>) {
         drop(self.end);
         match self.thread.join() {
-            Ok(watched) => (watched, self.taken.try_iter().collect()),
+            Ok((watched, recorder)) => (watched, self.taken.try_iter().collect(), recorder),
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }
 }
 
+/// Who is told where the window begins and ends: a profiler in the emulator, and the one in here.
+struct Marks {
+    recorder: Option<Recorder>,
+}
+
+impl Marks {
+    fn begin(&mut self) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.begins();
+        }
+        mark::window_begins();
+    }
+
+    fn end(&mut self) {
+        mark::window_ends();
+        if let Some(recorder) = &mut self.recorder {
+            recorder.ends();
+        }
+    }
+}
+
 fn watch(
-    mut sampler: Sampler,
+    (mut sampler, mut marks): (Sampler, Marks),
     timing: Timing,
     began: Instant,
     (take, ended): (&Sender<Sample>, &Receiver<()>),
-) -> Watched {
+) -> (Watched, Option<Recorder>) {
     // A server that takes every CPU would otherwise keep the watch from reading on time. For Linux this is
     // the calling thread's priority alone; who may not raise it reads a few milliseconds late.
     let _ = setpriority_process(None, HIGHEST_PRIORITY);
     let planned = began + timing.warmup;
     let mut taken = Vec::new();
     if timing.warmup.is_zero() {
-        mark::window_begins();
+        marks.begin();
     }
     let mut last = sampler.read();
     let mut first = last.clone();
@@ -88,10 +111,10 @@ fn watch(
         let over = ended.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected);
         // Before the reading, which then lies in the window as it does in the meter's account.
         if opens {
-            mark::window_begins();
+            marks.begin();
         }
         if over || instant == timing.warmup + timing.window {
-            mark::window_ends();
+            marks.end();
         }
         let reading = sampler.read();
         if opens {
@@ -110,10 +133,11 @@ fn watch(
         }
     }
     let meter = sampler.meter(&first, &last);
-    Watched {
+    let watched = Watched {
         samples: taken,
         meter,
-    }
+    };
+    (watched, marks.recorder)
 }
 
 /// When to read, counted from the start of the load, and whether the window opens there: whole seconds

@@ -211,7 +211,7 @@ pub struct WhyArgs {
     /// Explain it on this workload [default: each]
     #[arg(long, value_name = "NAME")]
     pub workload: Option<String>,
-    /// Explain this metric [default: instructions per request; with --within the deciding one]
+    /// Explain this metric [default: instructions per request, CPU time where profiles are sampled; with --within the deciding one]
     #[arg(long, value_name = "NAME")]
     pub metric: Option<String>,
     /// Run both arms again with and without a setting that turns a mechanism off, and say how much of the difference it explains:
@@ -231,7 +231,7 @@ pub struct WhyArgs {
     /// Print Markdown
     #[arg(long, conflicts_with = "folded")]
     pub markdown: bool,
-    /// Print one trial's call paths with their instructions as folded stacks, for flame graph viewers
+    /// Print one profiled trial's call paths with their instructions or samples as folded stacks, for flame graph viewers
     #[arg(long, value_name = "TRIAL", conflicts_with_all = ["arm", "workload", "metric"])]
     pub folded: Option<u32>,
 }
@@ -256,7 +256,8 @@ pub struct RunOptions {
     #[arg(long, value_name = "MODEL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = SECOND_MODEL, value_parser = CpuModel::parse, conflicts_with = "a_a")]
     pub models: Option<CpuModel>,
-    /// Profile every trial: what was executed, by call path and task, in trials/NNN/profile.zst (as `[why]` in the plan)
+    /// Profile: under counted instructions every trial, by the wall clock as many more that are sampled and not judged (as `[why]` in
+    /// the plan)
     #[arg(long, conflicts_with = "a_a")]
     pub why: bool,
     /// Give a run that ended undecided N blocks more; a wrong verdict then has a greater chance, which is told

@@ -5,6 +5,7 @@
 //!     boot, run, record             `attempt`: once more if it gave no figure
 //!     something outside disturbed it: the whole block again, in a new order
 //! then look: judge all blocks so far, stop when every workload is decided
+//! then, where profiles are sampled, for each block: boot, run, record once more, for the profile alone    `profiled`
 //! ```
 //! Where the host's load is no part of the figures, several attempts run at a time, each on a thread of its own:
 //! they begin in that order, and blocks are looked at in theirs.
@@ -15,6 +16,7 @@
 mod attempt;
 pub mod extend;
 mod guest_cpu;
+mod profiled;
 pub mod repeat;
 mod run_state;
 
@@ -30,7 +32,7 @@ use machine::guest::Machine;
 use plan::{Design, Plan, WorkloadPlan};
 use protocol::Greeting;
 use record::journal::{Ending, Entry, Event, Journal, Opening};
-use record::rundir::{self, Run, RunDir, TRIAL_VERSION, TrialRecord};
+use record::rundir::{self, Run, RunDir, Series, TRIAL_VERSION, TrialRecord};
 use record::trial::{Outcome, Trial};
 use record::verdict::look::{Look, MetricLook, Remaining};
 use record::verdict::{Comparison, Judgement, Verdict};
@@ -112,6 +114,8 @@ pub enum Finish {
 struct Book {
     journal: Journal,
     run_state: RunState,
+    /// The same of trials that are run for their profile alone.
+    profiled: RunState,
 }
 
 /// Runs the plan, or goes on where an interrupted run stopped.
@@ -120,6 +124,7 @@ pub fn run(lab: &Lab<'_>, opening: Opening) -> Result<Finish> {
     let mut book = Book {
         journal,
         run_state: RunState::of(&entries),
+        profiled: RunState::of_profiled(&entries),
     };
     for entry in &entries {
         (lab.show)(LabEvent::Entry(entry));
@@ -142,6 +147,9 @@ pub fn run(lab: &Lab<'_>, opening: Opening) -> Result<Finish> {
     }
     match lab.run_blocks(book)? {
         (mut book, Some(reason)) => {
+            if !lab.run_profiled(&mut book)? {
+                return Ok(Finish::Interrupted);
+            }
             lab.note(&mut book, Event::Closed { reason })?;
             Ok(Finish::Complete)
         }
@@ -461,7 +469,7 @@ impl<'l> Lab<'l> {
         };
         self.note(book, event)?;
         let misses = book.run_state.misses_in_a_row(&trial.arm);
-        let dir = self.dir.trial_dir(&trial, attempt)?;
+        let dir = self.dir.trial_dir(Series::Judged, &trial, attempt)?;
         if attempt == 1 && misses >= PATIENCE {
             let arm = &trial.arm;
             let why = format!("arm {arm} gave no figure in {misses} trials in a row");
@@ -478,6 +486,7 @@ impl<'l> Lab<'l> {
             machine: self.machine,
             clock: self.clock,
             greeting: self.greeting,
+            series: Series::Judged,
             interrupted: self.interrupted,
             cancelled,
         };
@@ -533,13 +542,11 @@ impl<'l> Lab<'l> {
             host_time: end.host_time,
             profile: end.profile,
         };
-        let sha = self.dir.write_trial(&record, &end.evidence)?;
+        let sha = self
+            .dir
+            .write_trial(Series::Judged, &record, &end.evidence)?;
         (self.show)(LabEvent::Record(&record));
-        let ending = match &record.outcome {
-            Outcome::Measured(_) => Ending::Measured,
-            Outcome::Void(void) => Ending::Void(void.reason),
-            Outcome::Skipped(_) => Ending::Skipped,
-        };
+        let ending = ending(&record.outcome);
         let event = Event::Ended {
             trial: trial.clone(),
             attempt,
@@ -569,6 +576,15 @@ impl<'l> Lab<'l> {
         book.journal.append(&entry)?;
         (self.show)(LabEvent::Entry(&entry));
         Ok(())
+    }
+}
+
+/// How an attempt ended, without its figures.
+fn ending(outcome: &Outcome) -> Ending {
+    match outcome {
+        Outcome::Measured(_) => Ending::Measured,
+        Outcome::Void(void) => Ending::Void(void.reason),
+        Outcome::Skipped(_) => Ending::Skipped,
     }
 }
 

@@ -3,14 +3,14 @@
 //!
 //! The lines are made from the journal's entries, so that an old run replays as it was shown.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use input::units::significant;
 use record::journal::{Entry, Event, Opening};
-use record::rundir::TrialRecord;
+use record::rundir::{ProfileNote, Series, TrialRecord};
 use record::trial::{Outcome, Trial};
 
 use crate::json_lines;
@@ -27,6 +27,8 @@ pub struct Reporter {
     record: RefCell<Option<TrialRecord>>,
     /// The step told last.
     step: RefCell<String>,
+    /// What the trials under way are run for: never two things at a time.
+    series: Cell<Series>,
     /// What each trial under way does, by its number.
     activity: RefCell<BTreeMap<u32, String>>,
 }
@@ -56,6 +58,7 @@ impl Reporter {
             bar,
             record: RefCell::default(),
             step: RefCell::default(),
+            series: Cell::new(Series::Judged),
             activity: RefCell::default(),
         }
     }
@@ -89,7 +92,9 @@ impl Reporter {
                 *self.record.borrow_mut() = Some(record.clone());
                 self.pass(&record.trial, None);
             }
-            LabEvent::Activity(trial, activity) => self.pass(trial, passing_line(trial, activity)),
+            LabEvent::Activity(trial, activity) => {
+                self.pass(trial, passing_line(self.series.get(), trial, activity));
+            }
             LabEvent::Entry(entry) => {
                 if self.form == Form::Json {
                     let line = json_lines::event(entry, self.model.as_deref());
@@ -124,7 +129,18 @@ impl Reporter {
             Event::Resumed { .. } => {
                 Some(format!("going on with an interrupted run, {}", entry.at))
             }
-            Event::Started { .. } => None,
+            Event::Started { .. } => {
+                self.series.set(Series::Judged);
+                None
+            }
+            Event::Profiling { .. } => {
+                self.series.set(Series::Profiled);
+                None
+            }
+            Event::Profiled { trial, attempt, .. } => {
+                let record = self.record.take().filter(|record| record.trial == *trial);
+                Some(profiled_line(trial, *attempt, record.as_ref()))
+            }
             Event::Ended { trial, attempt, .. } => {
                 let record = self.record.take().filter(|record| record.trial == *trial);
                 Some(ended_line(trial, *attempt, record.as_ref()))
@@ -179,7 +195,7 @@ fn round_up(percent: f64) -> f64 {
     (percent * 10.0 - 1e-9).ceil() / 10.0
 }
 
-fn passing_line(trial: &Trial, activity: Activity) -> Option<String> {
+fn passing_line(series: Series, trial: &Trial, activity: Activity) -> Option<String> {
     let Trial { number, arm, .. } = trial;
     let doing = match activity {
         Activity::Booting => "booting".to_string(),
@@ -187,16 +203,54 @@ fn passing_line(trial: &Trial, activity: Activity) -> Option<String> {
         Activity::Progress { second, ok } => format!("second {second}, {ok} served"),
         Activity::Cancelled => return None,
     };
-    Some(format!("trial {number:03} ({arm}): {doing}"))
+    let what = what(series);
+    Some(format!("{what} {number:03} ({arm}): {doing}"))
+}
+
+/// What a trial is called.
+fn what(series: Series) -> &'static str {
+    match series {
+        Series::Judged => "trial",
+        Series::Profiled => "profiled, not judged,",
+    }
 }
 
 fn ended_line(trial: &Trial, attempt: u32, record: Option<&TrialRecord>) -> String {
+    line_of(Series::Judged, trial, attempt, &end_of(record))
+}
+
+/// A trial that was run for its profile alone: its figures, and how much was sampled.
+fn profiled_line(trial: &Trial, attempt: u32, record: Option<&TrialRecord>) -> String {
+    let profile = match record.and_then(|record| record.profile.as_ref()) {
+        Some(ProfileNote::Sampled { samples, lost, .. }) => {
+            format!(", {samples} samples, {lost} lost")
+        }
+        Some(ProfileNote::Missing(why)) => format!(", no profile: {why}"),
+        Some(ProfileNote::Kept { .. }) | None => String::new(),
+    };
+    let end = format!("{}{profile}", end_of(record));
+    line_of(Series::Profiled, trial, attempt, &end)
+}
+
+fn line_of(series: Series, trial: &Trial, attempt: u32, end: &str) -> String {
     let again = if attempt > 1 {
         format!(", attempt {attempt}")
     } else {
         String::new()
     };
-    let end = match record.map(|record| &record.outcome) {
+    let Trial {
+        number,
+        block,
+        arm,
+        workload,
+        ..
+    } = trial;
+    let what = what(series);
+    format!("  block {block:2}  {what} {number:03}  {workload}  {arm:12} {end}{again}")
+}
+
+fn end_of(record: Option<&TrialRecord>) -> String {
+    match record.map(|record| &record.outcome) {
         // A replayed entry: its figures are in the report.
         None => "done before".into(),
         Some(Outcome::Measured(measurement)) => match measurement.figures.first() {
@@ -207,13 +261,5 @@ fn ended_line(trial: &Trial, attempt: u32, record: Option<&TrialRecord>) -> Stri
         },
         Some(Outcome::Void(void)) => format!("void, {void}"),
         Some(Outcome::Skipped(why)) => format!("skipped, {why}"),
-    };
-    let Trial {
-        number,
-        block,
-        arm,
-        workload,
-        ..
-    } = trial;
-    format!("  block {block:2}  trial {number:03}  {workload}  {arm:12} {end}{again}")
+    }
 }

@@ -10,7 +10,7 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use protocol::{FromAgent, Greeting, ToAgent};
+use protocol::{FromAgent, Greeting, Profiling, ToAgent};
 use record::evidence::{Cpu, Facts, Memory, Sample};
 use record::latency::Latency;
 use record::load::{LoadResult, Second};
@@ -21,6 +21,8 @@ use record::trial::{JobResult, Phase};
 
 use crate::clock::Clock;
 use crate::guest::{Boot, Guest, GuestEvent, Machine};
+
+mod sampled;
 
 /// Simulated time: moves only when somebody waits. Each thread has its own, so that guests that run side by side take as
 /// long as they would alone.
@@ -83,6 +85,8 @@ pub enum Behaviour {
     Lies,
     /// The agent is of another build.
     Foreign,
+    /// It measures, and has nothing to sample with.
+    Unprofiled,
 }
 
 /// The truth about one arm.
@@ -142,6 +146,7 @@ impl Machine for FakeMachine {
         Ok(Box::new(FakeGuest {
             script,
             clock: self.clock.clone(),
+            has_profile: behaviour != Behaviour::Unprofiled,
             is_starving: behaviour == Behaviour::Starves,
             starved: Duration::ZERO,
         }))
@@ -161,6 +166,7 @@ struct FakeGuest {
     /// What happens, and after how long.
     script: VecDeque<(Duration, GuestEvent)>,
     clock: FakeClock,
+    has_profile: bool,
     is_starving: bool,
     starved: Duration,
 }
@@ -175,7 +181,13 @@ impl FakeGuest {
 }
 
 impl Guest for FakeGuest {
-    fn send(&mut self, _message: &ToAgent) -> Result<()> {
+    fn send(&mut self, message: &ToAgent) -> Result<()> {
+        if let ToAgent::Run(job) = message
+            && job.profiling == Profiling::Sampled
+            && self.has_profile
+        {
+            sampled::tell(&mut self.script);
+        }
         Ok(())
     }
 
@@ -269,7 +281,9 @@ fn script(
             [said(2, FromAgent::Hello(foreign))].into()
         }
         Behaviour::Lies => served.chain(results(lie(&truth))).collect(),
-        Behaviour::Measures => served.chain(results(done(&truth))).collect(),
+        Behaviour::Measures | Behaviour::Unprofiled => {
+            served.chain(results(done(&truth))).collect()
+        }
         Behaviour::Starves => {
             let rest = results(done(&truth));
             let late = |(at, (delay, happening))| match at {

@@ -36,7 +36,7 @@ pub struct Plan {
     pub workloads: Vec<WorkloadPlan>,
     /// How many blocks, and when a difference counts.
     pub design: Design,
-    /// Whether every trial is profiled: `[why]`.
+    /// Whether trials are profiled: `[why]`. Every one where instructions are counted, others of their own where time is the wall clock's.
     pub why: bool,
     /// Keys that the file calls by names of earlier versions.
     pub renamed: Vec<Problem>,
@@ -450,7 +450,7 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
         check_tunings(top, arms, workloads, checks);
     }
     let design = read_design(top.table("design").as_ref());
-    let why = read_why(top, machine.kind);
+    let why = read_why(top);
     top.finish();
     Some(Plan {
         title: title?,
@@ -467,15 +467,11 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
 }
 
 /// Whether there is a table `[why]`; it has no keys yet.
-fn read_why(top: &Fields<'_>, kind: MachineKind) -> bool {
+fn read_why(top: &Fields<'_>) -> bool {
     let Some(why) = top.table("why") else {
         return false;
     };
     why.finish();
-    if kind == MachineKind::Local {
-        let what = "why on a machine of kind \"local\"";
-        top.wrong("why", what, "remove it: profiles are made by the emulator");
-    }
     true
 }
 

@@ -61,6 +61,7 @@ mod tests {
             ],
             windows: vec![window.clone(), window],
             lacks: Vec::new(),
+            sampling: None,
         };
         assert_eq!(
             lines(&profile),

@@ -12,8 +12,10 @@
 //!   blame    number, (waiter, size, runner, ns)
 //!   preempted, ran   number, (node, value)
 //! lacks      number, texts
+//! sampling   clock (0 cycles, 1 cpu clock), frequency, samples, lost, outside, CPU time, number,
+//!            (name, unit (0 events, 1 nanoseconds), value)            version 2 alone
 //! ```
-//! A file of a later version is refused. What is read is untrusted: it is bounded, and damage is named with its place.
+//! Version 1 is a profile that was counted, version 2 one that was sampled. A file of a later version is refused. What is read is untrusted: it is bounded, and damage is named with its place.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -21,7 +23,10 @@ use std::io::Read as _;
 
 use anyhow::{Context, Result, bail};
 
-use crate::profile::{Blame, Count, Health, Kind, Node, Profile, VERSION, Wait, Window};
+use crate::profile::{
+    Blame, Clock, Count, Counter, CounterUnit, Health, Kind, Node, Profile, SAMPLED_VERSION,
+    Sampling, VERSION, Wait, Window,
+};
 use crate::wire::{Damage, Reader, Writer};
 
 const MAGIC: &[u8; 8] = b"bkprofil";
@@ -32,7 +37,11 @@ pub const MOST_BYTES: u64 = 256 << 20;
 /// The bytes of a profile.
 pub fn write(profile: &Profile) -> Vec<u8> {
     let mut out = Writer(MAGIC.to_vec());
-    out.number(VERSION.into());
+    let version = match profile.sampling {
+        None => VERSION,
+        Some(_) => SAMPLED_VERSION,
+    };
+    out.number(version.into());
     let mut strings = Strings::default();
     for node in &profile.nodes {
         strings.add(&node.name);
@@ -48,6 +57,9 @@ pub fn write(profile: &Profile) -> Vec<u8> {
         .for_each(|window| write_window(window, &mut out));
     out.number(profile.lacks.len() as u64);
     profile.lacks.iter().for_each(|text| out.text(text));
+    if let Some(sampling) = &profile.sampling {
+        write_sampling(sampling, &mut out);
+    }
     let level = ruzstd::encoding::CompressionLevel::Fastest;
     ruzstd::encoding::compress_to_vec(out.0.as_slice(), level)
 }
@@ -120,6 +132,31 @@ fn write_window(window: &Window, out: &mut Writer) {
     }
 }
 
+fn write_sampling(sampling: &Sampling, out: &mut Writer) {
+    out.number(match sampling.clock {
+        Clock::Cycles => 0,
+        Clock::CpuClock => 1,
+    });
+    let Sampling {
+        frequency_hz,
+        samples,
+        lost,
+        outside,
+        cpu_ns,
+        ..
+    } = *sampling;
+    out.numbers([frequency_hz.into(), samples, lost, outside, cpu_ns]);
+    out.number(sampling.counters.len() as u64);
+    for counter in &sampling.counters {
+        out.text(&counter.name);
+        out.number(match counter.unit {
+            CounterUnit::Events => 0,
+            CounterUnit::Nanoseconds => 1,
+        });
+        out.number(counter.value);
+    }
+}
+
 fn write_waits(waits: &[Wait], out: &mut Writer) {
     out.number(waits.len() as u64);
     for wait in waits {
@@ -151,9 +188,9 @@ fn read_body(body: &[u8]) -> Result<Profile> {
         bail!("not a profile");
     }
     let version = input.number()?;
-    if version != u64::from(VERSION) {
+    if version > SAMPLED_VERSION.into() {
         bail!(
-            "profile of version {version}, and this bakeoff reads {VERSION} (use a newer bakeoff)"
+            "profile of version {version}, and this bakeoff reads {SAMPLED_VERSION} (use a newer bakeoff)"
         );
     }
     let strings = read_texts(&mut input)?;
@@ -165,6 +202,10 @@ fn read_body(body: &[u8]) -> Result<Profile> {
         .into_iter()
         .map(String::from)
         .collect();
+    let sampling = match version {
+        version if version == u64::from(SAMPLED_VERSION) => Some(read_sampling(&mut input)?),
+        _ => None,
+    };
     if !input.is_empty() {
         bail!(input.damage("more than a profile"));
     }
@@ -172,6 +213,39 @@ fn read_body(body: &[u8]) -> Result<Profile> {
         nodes,
         windows,
         lacks,
+        sampling,
+    })
+}
+
+fn read_sampling(input: &mut Reader<'_>) -> Result<Sampling, Damage> {
+    let clock = match input.number()? {
+        0 => Clock::Cycles,
+        1 => Clock::CpuClock,
+        _ => return Err(input.damage("unknown clock")),
+    };
+    let frequency_hz = input.limited(u32::MAX.into(), "no such frequency")? as u32;
+    let (samples, lost) = (input.number()?, input.number()?);
+    let (outside, cpu_ns) = (input.number()?, input.number()?);
+    let rows = 0..input.rows()?;
+    let row = |_| {
+        let name = input.text()?.to_string();
+        let unit = match input.number()? {
+            0 => CounterUnit::Events,
+            1 => CounterUnit::Nanoseconds,
+            _ => return Err(input.damage("unknown unit")),
+        };
+        let value = input.number()?;
+        Ok(Counter { name, unit, value })
+    };
+    let counters = rows.map(row).collect::<Result<_, _>>()?;
+    Ok(Sampling {
+        clock,
+        frequency_hz,
+        samples,
+        lost,
+        outside,
+        cpu_ns,
+        counters,
     })
 }
 
@@ -372,6 +446,19 @@ mod tests {
             windows: vec![window(&mut numbers), window(&mut numbers)],
             nodes,
             lacks: vec!["kernel without BTF".into()],
+            sampling: seed.is_multiple_of(2).then(|| Sampling {
+                clock: [Clock::Cycles, Clock::CpuClock][numbers.next(2) as usize],
+                frequency_hz: 1999,
+                samples: 20_000,
+                lost: 3,
+                outside: 40,
+                cpu_ns: 9_900_000_000,
+                counters: vec![Counter {
+                    name: "run-queue-wait nginx".into(),
+                    unit: CounterUnit::Nanoseconds,
+                    value: u64::MAX,
+                }],
+            }),
         }
     }
 
@@ -393,7 +480,7 @@ mod tests {
     /// Damaged anywhere, packed or unpacked, it is an error or another profile whose parts fit; never a panic.
     #[test]
     fn damage_is_an_error_with_its_place_or_a_profile_that_holds() {
-        let whole = unpacked();
+        let whole = unpacked(2);
         for cut in (0..whole.len()).step_by(7) {
             let why = format!("{:#}", read_body(&whole[..cut]).unwrap_err());
             assert!(why.contains(" at byte "), "{cut}: {why}");
@@ -409,7 +496,7 @@ mod tests {
                 check(&profile);
             }
         }
-        let packed = write(&profile(1));
+        let packed = write(&profile(2));
         for _ in 0..300 {
             let mut damaged = packed.clone();
             let at = numbers.next(damaged.len() as u64) as usize;
@@ -435,8 +522,8 @@ mod tests {
         );
     }
 
-    fn unpacked() -> Vec<u8> {
-        let packed = write(&profile(1));
+    fn unpacked(seed: u64) -> Vec<u8> {
+        let packed = write(&profile(seed));
         let mut body = Vec::new();
         let mut decoder = ruzstd::decoding::StreamingDecoder::new(packed.as_slice()).unwrap();
         decoder.read_to_end(&mut body).unwrap();
@@ -445,12 +532,13 @@ mod tests {
 
     #[test]
     fn a_later_version_is_refused_with_the_remedy() {
-        let mut body = unpacked();
+        let mut body = unpacked(1);
+        assert_eq!(body[MAGIC.len()], 1);
         body[MAGIC.len()] = 9;
         let why = read_body(&body).unwrap_err().to_string();
         assert_eq!(
             why,
-            "profile of version 9, and this bakeoff reads 1 (use a newer bakeoff)"
+            "profile of version 9, and this bakeoff reads 2 (use a newer bakeoff)"
         );
         let why = read(b"PK").unwrap_err().to_string();
         assert!(why.starts_with("profile is not zstd"), "{why}");

@@ -1,7 +1,10 @@
 //! A profile: what a guest executed between two marks, by call path and task, and who waited meanwhile.
 
-/// Version of the format; see `format`.
+/// Version of the format of a profile that was counted; see `format`.
 pub const VERSION: u32 = 1;
+
+/// Version of the format of a profile that was sampled.
+pub const SAMPLED_VERSION: u32 = 2;
 
 /// What was executed between marks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -12,6 +15,57 @@ pub struct Profile {
     pub windows: Vec<Window>,
     /// What is not known, in words: a kernel without BTF, a server without symbols.
     pub lacks: Vec<String>,
+    /// How it was sampled; `None`: it was counted. What `Window` and `Count` call instructions is the weight of samples then,
+    /// in units of the clock; calls, iterations, waits and health are not known.
+    pub sampling: Option<Sampling>,
+}
+
+/// How a profile was sampled, and what was counted beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sampling {
+    /// What paced the samples.
+    pub clock: Clock,
+    /// Samples that were asked for in a second of one CPU.
+    pub frequency_hz: u32,
+    /// Samples in the profile.
+    pub samples: u64,
+    /// Samples that the kernel could not keep.
+    pub lost: u64,
+    /// Samples of tasks that are not the trial's; they are not in the profile.
+    pub outside: u64,
+    /// CPU time of the sampled tasks by the kernel's own account, which all samples together stand for.
+    pub cpu_ns: u64,
+    /// Counters over the window.
+    pub counters: Vec<Counter>,
+}
+
+/// What paces samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// CPU cycles, by the performance monitoring unit, whose interrupt no code can hold off.
+    Cycles,
+    /// The kernel's timer: code that runs with interrupts off is charged to where they are switched on again.
+    CpuClock,
+}
+
+/// What was counted in the window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counter {
+    /// A name, and of what where there are several: `context-switches`, `softirq NET_RX`.
+    pub name: String,
+    /// What is counted.
+    pub unit: CounterUnit,
+    /// How much.
+    pub value: u64,
+}
+
+/// What a counter counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CounterUnit {
+    /// How often something happened.
+    Events,
+    /// Time in nanoseconds.
+    Nanoseconds,
 }
 
 /// What a node of the call tree stands for.

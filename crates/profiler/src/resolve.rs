@@ -74,6 +74,7 @@ pub fn resolve(raw: &Raw, names: Names<'_>) -> Result<Profile> {
         nodes: tree.nodes,
         windows,
         lacks: names.kernel.lacks.clone(),
+        sampling: None,
     };
     prune(&mut profile);
     Ok(profile)

@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -86,6 +88,8 @@ pub enum FromAgent {
     Facts(Box<Facts>),
     /// Some of where code lies, where a profile is made; before the result.
     Code(Box<Code>),
+    /// Some of the profile that the agent has made, where it was to sample; before the result.
+    Profile(ProfilePart),
     /// The job is done. All of the timeline and the facts has been sent before, in parts, and is left out here.
     Done(Box<JobResult>),
     /// The job failed.
@@ -112,8 +116,38 @@ pub struct Job {
     pub seed: u64,
     /// Guest nanoseconds per executed instruction, when the clock counts instructions.
     pub ns_per_instruction: Option<u32>,
-    /// Whether the machine makes a profile, so that the agent tells where code lies.
-    pub is_profiled: bool,
+    /// How the trial is profiled.
+    pub profiling: Profiling,
+}
+
+/// How a trial is profiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Profiling {
+    /// Not at all.
+    None,
+    /// The machine counts every instruction, and the agent tells where code lies.
+    Counted,
+    /// The agent samples what runs, and tells the profile.
+    Sampled,
+}
+
+/// Some of a profile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProfilePart {
+    /// The next bytes of it (`profiler::format`), in base64.
+    Bytes(String),
+    /// There is none, and why.
+    Missing(String),
+}
+
+impl ProfilePart {
+    /// A profile in messages that are not too long.
+    pub fn parts(profile: &[u8]) -> impl Iterator<Item = Self> {
+        let parts = profile.chunks(PART_BYTES);
+        parts.map(|part| Self::Bytes(BASE64.encode(part)))
+    }
 }
 
 /// The workload's share of a job.

@@ -3,13 +3,15 @@
 //! A guest runs somebody's kernel and somebody's server, so its agent may say anything. What passes has its
 //! figures finite, its lists and texts bounded, its times in order, and came in its turn:
 //! ```text
-//! Hello -> Phase* -> (Phase | Progress | Sample | Seconds | Facts | Code)* -> Done
+//! Hello -> Phase* -> (Phase | Progress | Sample | Seconds | Facts | Code | Profile)* -> Done
 //!                    from WarmingUp on
 //! Failed at any time
 //! ```
 
 use crate::code::Code;
-use crate::{FromAgent, Greeting};
+use crate::{FromAgent, Greeting, ProfilePart};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use record::evidence::{Facts, Sample};
 use record::load::Second;
 use record::trial::{JobResult, Phase, VoidReason};
@@ -62,7 +64,11 @@ pub struct Session {
     seconds: Vec<Second>,
     facts: Option<Facts>,
     code: Code,
+    profile: Result<Vec<u8>, String>,
 }
+
+/// Longest profile that is taken, packed: some hundred times one of ten seconds.
+const PROFILE_BYTES: usize = 32 << 20;
 
 impl Session {
     /// A conversation that has not begun. `ours` is what the guest must greet with.
@@ -74,6 +80,7 @@ impl Session {
             seconds: Vec::new(),
             facts: None,
             code: Code::default(),
+            profile: Ok(Vec::new()),
         }
     }
 
@@ -92,6 +99,17 @@ impl Session {
     /// Where the guest has its code, as far as it has told.
     pub fn code(&self) -> &Code {
         &self.code
+    }
+
+    /// The profile that the guest has made, as far as it has told, unread.
+    ///
+    /// # Errors
+    /// Why there is none, in the guest's words.
+    pub fn profile(&self) -> Result<Vec<u8>, String> {
+        match &self.profile {
+            Ok(bytes) if bytes.is_empty() => Err("the guest told none".into()),
+            told => told.clone(),
+        }
     }
 
     fn take(&mut self, message: FromAgent) -> Result<Word, String> {
@@ -115,6 +133,7 @@ impl Session {
             FromAgent::Seconds(seconds) => self.add_seconds(seconds),
             FromAgent::Facts(facts) => self.add_facts(*facts),
             FromAgent::Code(code) => self.code.add(*code).map(|()| Word::Part),
+            FromAgent::Profile(part) => self.add_profile(part),
             FromAgent::Done(result) => self.complete(result),
             FromAgent::Failed { reason, detail } => self.fail(reason, &detail),
         }
@@ -134,6 +153,7 @@ impl Session {
             FromAgent::Seconds(_) => ("seconds", loads),
             FromAgent::Facts(_) => ("facts", loads),
             FromAgent::Code(_) => ("code", loads),
+            FromAgent::Profile(_) => ("profile", loads),
             FromAgent::Done(_) => ("result", loads),
             FromAgent::Failed { .. } => ("failure", stage < Stage::Over),
         };
@@ -181,6 +201,21 @@ impl Session {
             }
         }
         facts.boot_log.extend(boot_log);
+        Ok(Word::Part)
+    }
+
+    fn add_profile(&mut self, part: ProfilePart) -> Result<Word, String> {
+        match (part, &mut self.profile) {
+            (ProfilePart::Bytes(text), Ok(bytes)) => {
+                let more = BASE64.decode(text);
+                bytes.extend(more.map_err(|why| format!("profile that is no base64: {why}"))?);
+                if bytes.len() > PROFILE_BYTES {
+                    return Err(format!("profile longer than {PROFILE_BYTES} bytes"));
+                }
+            }
+            (ProfilePart::Missing(why), Ok(_)) => self.profile = Err(validate::detail(&why)),
+            (_, Err(_)) => return Err("more of a profile that is not there".into()),
+        }
         Ok(Word::Part)
     }
 
@@ -392,6 +427,30 @@ mod tests {
             loaded(vec![seconds(&[0, 1000]), seconds(&[0])]),
             "seconds go back: 0 ms after 1000 ms",
         );
+    }
+
+    #[test]
+    fn a_profile_comes_in_parts_or_not_at_all() {
+        let bytes: Vec<u8> = (0..300_000_u32).map(|number| number as u8).collect();
+        let mut session = Session::new(greeting("a"));
+        session.hear(hello()).unwrap();
+        session.hear(FromAgent::Phase(Phase::WarmingUp)).unwrap();
+        assert_eq!(session.profile().unwrap_err(), "the guest told none");
+        for part in ProfilePart::parts(&bytes) {
+            assert!(serde_json::to_vec(&part).unwrap().len() < crate::LIMIT as usize);
+            session.hear(FromAgent::Profile(part)).unwrap();
+        }
+        assert_eq!(session.profile().unwrap(), bytes);
+        let missing = || FromAgent::Profile(ProfilePart::Missing("\u{1b}[1mno rights".into()));
+        session.hear(missing()).unwrap();
+        assert_eq!(session.profile().unwrap_err(), "no rights");
+        refused(
+            session.hear(missing()),
+            "more of a profile that is not there",
+        );
+        let noise = FromAgent::Profile(ProfilePart::Bytes("?".into()));
+        let why = loaded(vec![noise]).unwrap_err();
+        assert!(why.starts_with("profile that is no base64"), "{why}");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! What a trial executed and waited for between the marks of its window, as far as an explanation of a difference needs it.
 //!
 //! Not a format of its own: it is made from the trial's profile when a run is explained. Counts are sums over the window, not
-//! yet divided by its work; the idle task is left out of all of them, as it is out of the metric `instructions`.
+//! yet divided by its work; the idle task is left out of all of them, as it is out of the metric `instructions`. Where time is the
+//! wall clock's, what is counted is nanoseconds of CPU time, from samples (`Sampled`).
 
 /// One trial's account.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +21,59 @@ pub struct Account {
     pub nodes: Vec<Node>,
     /// Waits of each kind of task.
     pub waits: Vec<Waits>,
+    /// How it was sampled; `None`: it was counted. Instructions of nodes are nanoseconds of CPU time then, and neither calls nor
+    /// iterations are known.
+    pub sampled: Option<Sampled>,
+}
+
+/// How an account was sampled, and what was counted beside it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sampled {
+    /// What paced the samples.
+    pub clock: SampleClock,
+    /// Samples that were asked for in a second of one CPU.
+    pub frequency_hz: u32,
+    /// Samples in the account.
+    pub samples: u64,
+    /// Samples that were lost.
+    pub lost: u64,
+    /// CPU time in nanoseconds that the samples stand for.
+    pub cpu_ns: u64,
+    /// Counters over the window.
+    pub counters: Vec<Counter>,
+}
+
+/// What paces samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SampleClock {
+    /// CPU cycles.
+    Cycles,
+    /// The kernel's timer, which sees nothing where interrupts are off.
+    CpuClock,
+}
+
+/// What was counted in the window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counter {
+    /// Its name: `context-switches`, `softirq NET_RX`.
+    pub name: String,
+    /// What is counted.
+    pub unit: CounterUnit,
+    /// How much.
+    pub value: u64,
+}
+
+/// What a counter counts.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum CounterUnit {
+    /// How often something happened.
+    Events,
+    /// Time in nanoseconds.
+    Nanoseconds,
 }
 
 /// What the work of a window is counted in.
@@ -50,6 +104,8 @@ pub struct Function {
 pub enum Domain {
     /// The kernel's own.
     Kernel,
+    /// The kernel's own, where it switches interrupts on: a timer's samples of what ran before with interrupts off are there.
+    InterruptsOff,
     /// A module's, by its name.
     Module(String),
     /// A program's or a library's, by the name of its file; empty where that is not known.

@@ -20,7 +20,7 @@ use crate::verdict::look::Look;
 use crate::verdict::warning::Disturbance;
 
 /// Version of the journal's format.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -82,6 +82,24 @@ pub enum Event {
         /// Ids of the workloads that go on; `None` in runs of earlier versions.
         #[serde(default)]
         undecided: Option<Vec<String>>,
+    },
+    /// An attempt at a trial that is run for its profile alone began. Such trials are numbered by themselves, from block 1 on.
+    Profiling {
+        /// Which trial.
+        trial: Trial,
+        /// Which attempt, counted from 1.
+        attempt: u32,
+    },
+    /// It ended; its record is on disk, in `profiled/`. No verdict counts it.
+    Profiled {
+        /// Which trial.
+        trial: Trial,
+        /// Which attempt.
+        attempt: u32,
+        /// How it ended.
+        ending: Ending,
+        /// SHA-256 of its `trial.json`.
+        record: String,
     },
     /// The run is over.
     Closed {
@@ -271,13 +289,23 @@ fn parse(path: &Path, text: &[u8]) -> Result<Vec<Entry>> {
 pub fn check_whole(entries: &[Entry]) -> Result<(), String> {
     // Attempts under way, ended ones, and which trial measured an arm in a block.
     let mut begun: BTreeMap<(u32, u32), &Trial> = BTreeMap::new();
-    let mut ended = BTreeSet::new();
+    let (mut ended, mut profiled) = (BTreeSet::new(), BTreeSet::new());
     let mut measured: BTreeMap<(&str, u32, &str), u32> = BTreeMap::new();
     for (index, entry) in entries.iter().enumerate() {
         let line = index + 1;
         match &entry.event {
             Event::Opened(_) if index > 0 => return Err(format!("opened twice: line {line}")),
-            Event::Opened(_) | Event::Closed { .. } | Event::Extended { .. } => {}
+            Event::Opened(_)
+            | Event::Closed { .. }
+            | Event::Extended { .. }
+            | Event::Profiling { .. } => {}
+            Event::Profiled { trial, attempt, .. } => {
+                if !profiled.insert((trial.number, *attempt)) {
+                    return Err(format!(
+                        "profiled {trial}, attempt {attempt} ended twice: line {line}"
+                    ));
+                }
+            }
             // What was under way when the run was interrupted is begun anew.
             Event::Resumed { .. } => begun.clear(),
             Event::Started { trial, attempt } => {

@@ -9,6 +9,7 @@
 //!   facts.json         what fairness checks compare (`evidence::Facts`)
 //!   console.log        the guest's console
 //!   profile.zst        what it executed (`profiler::format`), of runs that ask why
+//! profiled/003/        likewise a trial that was run for its profile alone: no verdict counts it
 //! verdict.json         `verdict::Judgement`
 //! models.json          what other emulated CPUs say (`models::Models`), their runs in models/NAME/
 //! report.html, report.md
@@ -80,8 +81,36 @@ pub enum ProfileNote {
         /// Its instructions, without those of the idle task.
         busy_instructions: u64,
     },
+    /// It lies in `PROFILE`, and is made of samples.
+    Sampled {
+        /// SHA-256 of the file.
+        sha256: String,
+        /// How many samples.
+        samples: u64,
+        /// Samples that were lost.
+        lost: u64,
+    },
     /// There is none, and why.
     Missing(String),
+}
+
+/// What attempts at trials are run for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Series {
+    /// For the verdict.
+    Judged,
+    /// For a profile that is sampled, which costs time of its own. They are numbered by themselves, and no verdict counts them.
+    Profiled,
+}
+
+impl Series {
+    /// The directory that holds the directories of its attempts.
+    pub fn folder(self) -> &'static str {
+        match self {
+            Self::Judged => "trials",
+            Self::Profiled => "profiled",
+        }
+    }
 }
 
 /// A run as it lies on disk, for `verdict` and `report`.
@@ -99,6 +128,8 @@ pub struct Run {
     pub attempts: Vec<TrialRecord>,
     /// Measured trials of blocks that were invalidated: they say what is usual on the machine, and nothing of the arms.
     pub struck: Vec<TrialRecord>,
+    /// All ended attempts at trials that were run for their profile alone, in the order of their ends.
+    pub profiled: Vec<TrialRecord>,
     /// Facts of measured attempts, by the same index as `attempts`; `None` where there are none.
     pub facts: Vec<Option<Facts>>,
     /// Evidence of measured attempts that is lost or damaged, in the order of `attempts`.
@@ -120,7 +151,9 @@ impl Run {
                 | Event::Started { .. }
                 | Event::Ended { .. }
                 | Event::Invalidated { .. }
-                | Event::Looked { .. } => {}
+                | Event::Looked { .. }
+                | Event::Profiling { .. }
+                | Event::Profiled { .. } => {}
             }
         }
         last
@@ -276,8 +309,9 @@ impl RunDir {
     }
 
     /// Makes the directory of one attempt, emptied of what an interrupted one left.
-    pub fn trial_dir(&self, trial: &Trial, attempt: u32) -> Result<PathBuf> {
-        let dir = self.path.join("trials").join(attempt_name(trial, attempt));
+    pub fn trial_dir(&self, series: Series, trial: &Trial, attempt: u32) -> Result<PathBuf> {
+        let dir = self.path.join(series.folder());
+        let dir = dir.join(attempt_name(trial, attempt));
         if dir.exists() {
             fs::remove_dir_all(&dir).context("cannot clear an interrupted trial")?;
         }
@@ -286,8 +320,13 @@ impl RunDir {
     }
 
     /// Writes the record of an attempt and returns its SHA-256.
-    pub fn write_trial(&self, record: &TrialRecord, evidence: &Evidence) -> Result<String> {
-        let name = format!("trials/{}", attempt_name(&record.trial, record.attempt));
+    pub fn write_trial(
+        &self,
+        series: Series,
+        record: &TrialRecord,
+        evidence: &Evidence,
+    ) -> Result<String> {
+        let name = format!("{}/{}", series.folder(), record.attempt_name());
         if !evidence.samples.is_empty() {
             let mut lines = Vec::new();
             for sample in &evidence.samples {
@@ -464,6 +503,7 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
         }
     }
     let turn = Turn::of(&entries, &plan);
+    let profiled = load_profiled(path, &entries)?;
     let mut run = Run {
         plan,
         plan_text,
@@ -471,12 +511,34 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
         entries,
         attempts,
         struck,
+        profiled,
         facts,
         missing,
         models: load_models(path)?,
     };
     run.keep(|trial| turn.has_come(trial));
     Ok(run)
+}
+
+/// The records of trials that were run for their profile alone.
+fn load_profiled(path: &Path, entries: &[Entry]) -> Result<Vec<TrialRecord>> {
+    let mut profiled = Vec::new();
+    for entry in entries {
+        if let Event::Profiled {
+            trial,
+            attempt,
+            record,
+            ..
+        } = &entry.event
+        {
+            let dir = path.join(Series::Profiled.folder());
+            profiled.push(load_trial(
+                &dir.join(attempt_name(trial, *attempt)),
+                record,
+            )?);
+        }
+    }
+    Ok(profiled)
 }
 
 /// A margin or an error rate that is chosen after the figures were seen holds nothing.
@@ -582,6 +644,8 @@ fn last_extension(entries: &[Entry]) -> Option<(u32, f64)> {
         | Event::Ended { .. }
         | Event::Invalidated { .. }
         | Event::Looked { .. }
+        | Event::Profiling { .. }
+        | Event::Profiled { .. }
         | Event::Closed { .. } => None,
     })
 }
@@ -595,6 +659,8 @@ fn invalidated(entries: &[Entry]) -> BTreeSet<u32> {
         | Event::Started { .. }
         | Event::Ended { .. }
         | Event::Looked { .. }
+        | Event::Profiling { .. }
+        | Event::Profiled { .. }
         | Event::Closed { .. }
         | Event::Extended { .. } => Vec::new(),
     };

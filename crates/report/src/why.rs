@@ -20,7 +20,11 @@ struct Section {
 /// Sections that have any row.
 fn sections(why: &Why) -> Vec<Section> {
     let mechanisms = Section {
-        title: format!("instructions {}, by mechanism", words::why::a(why.per)),
+        title: format!(
+            "{} {}, by mechanism",
+            words::why::what(why),
+            words::why::a(why.per)
+        ),
         rows: words::why::tables::mechanism_rows(why),
         left: 1,
     };
@@ -29,7 +33,12 @@ fn sections(why: &Why) -> Vec<Section> {
         rows: words::why::tables::function_rows(why),
         left: 1,
     };
-    let waits = |title, view| Section {
+    let counters = Section {
+        title: format!("counters {}", words::why::a(why.per)),
+        rows: words::why::tables::counter_rows(why),
+        left: 1,
+    };
+    let waits = |title: String, view| Section {
         title,
         rows: words::why::tables::wait_rows(why, view),
         left: 2,
@@ -42,7 +51,7 @@ fn sections(why: &Why) -> Vec<Section> {
         "the slowest 1 % of waits, mean length of one".into(),
         WaitView::Slowest,
     );
-    let all = [mechanisms, functions, mean, slowest].into_iter();
+    let all = [mechanisms, functions, counters, mean, slowest].into_iter();
     all.filter(|section| section.rows.len() > 1).collect()
 }
 

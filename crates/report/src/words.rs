@@ -668,6 +668,8 @@ pub(crate) fn looks(run: &Run) -> Vec<String> {
             | Event::Started { .. }
             | Event::Ended { .. }
             | Event::Invalidated { .. }
+            | Event::Profiling { .. }
+            | Event::Profiled { .. }
             | Event::Closed { .. }
             | Event::Extended { .. } => {}
         }
@@ -679,6 +681,12 @@ pub(crate) fn looks(run: &Run) -> Vec<String> {
 pub(crate) fn footing(run: &Run) -> Vec<String> {
     let mut said = models::sentences(run);
     said.extend(mitigations::line(run));
+    if !run.profiled.is_empty() {
+        said.push(format!(
+            "{} run for profiles alone: sampled, not judged",
+            counted(run.profiled.len() as u32, "more trial")
+        ));
+    }
     said
 }
 

@@ -6,6 +6,7 @@
 //!          --tree---> both arms' call paths as one tree
 //! rows     --max_t--> which are more than chance, and intervals
 //!          --rep----> whether the verdict hangs on what a string instruction is charged
+//!          --sampled> where trials were sampled: counters, and how sure samples are
 //! ```
 //! Two families of rows are tested, each by the largest statistic of all its rows: mechanisms and tasks, then functions and causes. Of
 //! the second nothing is named whose row of the first is not. So where the arms are the same, anything is named in no more runs than
@@ -13,6 +14,7 @@
 
 use std::collections::BTreeMap;
 
+use plan::Design;
 use record::account::Account;
 use record::metric::MetricSpec;
 use record::rundir::Run;
@@ -32,6 +34,7 @@ mod groups;
 mod max_t;
 mod outcome;
 mod rep;
+mod sampled;
 mod table;
 mod tested;
 mod tree;
@@ -41,8 +44,16 @@ mod waits;
 /// The metric that mechanisms sum to.
 const INSTRUCTIONS: &str = "instructions";
 
+/// The same of trials that were sampled.
+const CPU_TIME: &str = "cpu-time";
+
 /// The metric of which waits say most.
 const TAIL: &str = "latency-p99";
+
+/// The fewest blocks of which anything can be named.
+pub fn least_blocks(design: &Design) -> u32 {
+    fewest_blocks(design.error_rate) as u32
+}
 
 /// What is to be explained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,20 +62,24 @@ pub struct Question<'q> {
     pub workload: &'q str,
     /// The arm: against the plan's baseline, or its own boots.
     pub arm: &'q str,
-    /// The metric; `None`: of two arms instructions a request where they were counted, else the primary metric.
+    /// The metric; `None`: of two arms instructions a request where they were counted, CPU time where trials were sampled, else the
+    /// primary metric.
     pub metric: Option<&'q str>,
 }
 
 /// Explains one arm's difference on one workload. Accounts may be of any trials of the run, in any order; what there is none of is
-/// told.
+/// told. Sampled ones are of the trials that were run for their profile alone.
 pub fn explain(
     run: &Run,
     accounts: &[Account],
     question: &Question<'_>,
 ) -> Result<Why, Unexplained> {
     let Question { workload, arm, .. } = *question;
+    let profiled = sampled::run(run, accounts);
+    let (judged, run) = (run, profiled.as_ref().unwrap_or(run));
+    let usual = profiled.as_ref().map_or(INSTRUCTIONS, |_| CPU_TIME);
     let baseline = run.plan.baseline.as_str();
-    let spec = spec(run, question, Some(INSTRUCTIONS))?;
+    let spec = spec(run, question, Some(usual))?;
     if arm == baseline {
         return Err(Unexplained::NoArm { arm: arm.into() });
     }
@@ -90,6 +105,10 @@ pub fn explain(
     why.confidence = (least <= blocks).then_some(1.0 - error_rate);
     why.rep.standing = rep::standing(&costs, run.plan.design.margin);
     why.rep.costs = costs;
+    if let Some(sampling) = &mut why.sampling {
+        sampling.against_judged =
+            [baseline, arm].map(|arm| sampled::against_judged((judged, run), workload, arm));
+    }
     let releases = [baseline, arm].map(|arm| release(run, arm));
     for row in why.mechanisms.iter_mut().filter(|row| row.significant) {
         let known = knobs::of(row.name).filter(|knob| {
@@ -119,6 +138,8 @@ pub fn within(
     question: &Question<'_>,
 ) -> Result<Why, Unexplained> {
     let Question { workload, arm, .. } = *question;
+    let profiled = sampled::run(run, accounts);
+    let run = profiled.as_ref().unwrap_or(run);
     let spec = spec(run, question, None)?;
     let usable = Source::new(run, accounts, workload, &spec.name).groups(arm, spec.direction);
     if usable.is_empty() {
@@ -171,7 +192,7 @@ fn account(usable: Usable<'_>, spec: MetricSpec, test: &Test, error_rate: f64) -
     let account = outcome::side(outcome::sum(&rows));
     let named = Named::of(&rows, &waits, account.baseline + account.arm, test);
     let difference = figures[1] - figures[0];
-    let is_counted = spec.unit == "instructions/request";
+    let is_counted = spec.unit == "instructions/request" || spec.name == CPU_TIME;
     Why {
         version: VERSION,
         workload: String::new(),
@@ -202,6 +223,8 @@ fn account(usable: Usable<'_>, spec: MetricSpec, test: &Test, error_rate: f64) -
         },
         tail: None,
         tree: tree::tree(&accounts, &rows),
+        sampling: sampled::sampling(&accounts),
+        counters: sampled::counters(&accounts, test),
     }
 }
 

@@ -14,6 +14,7 @@ mod rules;
 pub fn of(function: &Function) -> Option<Mechanism> {
     match &function.domain {
         Domain::User(_) => Some(Mechanism::User),
+        Domain::InterruptsOff => Some(Mechanism::Unattributable),
         Domain::Kernel | Domain::Module(_) => of_kernel(normalized(&function.name)),
     }
 }
@@ -25,7 +26,7 @@ pub fn compared_name(function: &Function) -> String {
     match &function.domain {
         Domain::Kernel if normal.is_empty() => "(kernel code without a symbol)".into(),
         Domain::Module(name) if normal.is_empty() => format!("(module {name})"),
-        Domain::Kernel | Domain::Module(_) => alias(normal).to_string(),
+        Domain::Kernel | Domain::InterruptsOff | Domain::Module(_) => alias(normal).to_string(),
         Domain::User(file) if file.is_empty() => "(program not known)".into(),
         Domain::User(file) if normal.is_empty() => file.clone(),
         Domain::User(file) => format!("{file}: {normal}"),
@@ -134,7 +135,7 @@ mod tests {
     }
 
     /// Names out of kallsyms of Debian's 5.10, 6.1, 6.12 and 7.2, chosen among what servers execute.
-    const KNOWN: [(Mechanism, &str); 22] = [
+    const KNOWN: [(Mechanism, &str); 23] = [
         (
             Mechanism::Scheduler,
             "__schedule finish_task_switch.isra.0 pick_next_task_fair pick_eevdf update_curr enqueue_task_fair dequeue_entities \
@@ -239,6 +240,7 @@ mod tests {
             "sha256_transform_rorx crypto_shash_update chacha_block_generic get_random_bytes crc32c_pcl_intel_update mpihelp_mul_1",
         ),
         (Mechanism::User, ""),
+        (Mechanism::Unattributable, ""),
         (Mechanism::Other, ""),
     ];
 

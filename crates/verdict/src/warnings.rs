@@ -180,6 +180,8 @@ fn disturbed_blocks(run: &Run, workload: &str) -> Option<Setback> {
             | Event::Started { .. }
             | Event::Ended { .. }
             | Event::Looked { .. }
+            | Event::Profiling { .. }
+            | Event::Profiled { .. }
             | Event::Closed { .. }
             | Event::Extended { .. } => {}
         }

@@ -10,6 +10,9 @@ use record::metric::{Direction, Figure, MetricSpec, Role};
 
 use crate::Driven;
 
+/// The metric that a sampled profile sums to.
+pub const CPU_TIME: &str = "cpu-time";
+
 /// All that figures are made of.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'s> {
@@ -146,6 +149,17 @@ pub fn ramp(curve: &Curve) -> Result<Vec<Figure>, String> {
         higher("knee", &curve.axis, shape.knee),
         higher("kept-of-peak", "share", shape.kept),
     ])
+}
+
+/// CPU time that a sampled profile stands for, per right answer; nothing where none was served.
+pub fn cpu_time(seen: &Seen<'_>, used: Duration) -> Option<Figure> {
+    let load = seen.driven.load.as_ref()?;
+    // Both sides per nanosecond, as of instructions.
+    let per_ns = load.served() as f64 / load.window_ns as f64;
+    let per_request = used.as_nanos() as f64 / (per_ns * seen.meter.window.as_nanos() as f64);
+    per_request
+        .is_finite()
+        .then(|| guard(CPU_TIME, "ns/request", Direction::Lower, per_request))
 }
 
 /// Path length: all instructions but those of the idle loop, clients and sampler included, per right

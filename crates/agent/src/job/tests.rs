@@ -57,7 +57,7 @@ fn job_of(kind: &str, options: &str) -> Job {
         tuning: Tuning::default(),
         seed: 7,
         ns_per_instruction: None,
-        is_profiled: false,
+        profiling: Profiling::None,
     }
 }
 
@@ -132,6 +132,7 @@ fn samples(told: &[FromAgent]) -> impl Iterator<Item = &Sample> {
         | FromAgent::Seconds(_)
         | FromAgent::Facts(_)
         | FromAgent::Code(_)
+        | FromAgent::Profile(_)
         | FromAgent::Done(_)
         | FromAgent::Failed { .. } => None,
     })
@@ -192,6 +193,56 @@ fn apache_serves_a_real_job() {
 fn nginx_serves_a_real_job() {
     check_server("\"nginx\"", "nginx");
     check_server("\"nginx\"\nkeep_alive = false", "nginx");
+}
+
+#[test]
+fn a_real_job_is_sampled_and_its_functions_have_names() {
+    let options = "server = \"nginx\"\nconnections = 8\nwarmup = \"200ms\"\nwindow = \"2s\"";
+    let job = Job {
+        profiling: Profiling::Sampled,
+        ..job(options)
+    };
+    let Some(result) = try_on_this_host(&job) else {
+        return;
+    };
+    let (result, told) = result.map_err(|failure| failure.detail).unwrap();
+    let mut session = protocol::session::Session::new(protocol::Greeting {
+        protocol: protocol::PROTOCOL,
+        build: String::new(),
+    });
+    let greeting = FromAgent::Hello(protocol::Greeting {
+        protocol: protocol::PROTOCOL,
+        build: String::new(),
+    });
+    session.hear(greeting).unwrap();
+    for message in told {
+        session.hear(message).unwrap();
+    }
+    let bytes = match session.profile() {
+        Ok(bytes) => bytes,
+        // Whatever keeps a host from it, the job is done and the remedy told.
+        Err(why) => {
+            assert!(why.contains("perf_event_open failed"), "{why}");
+            skip::skip("no right to perf_event_open(2)");
+            return;
+        }
+    };
+    let profile = format::read(&bytes).unwrap();
+    let sampling = profile.sampling.as_ref().unwrap();
+    assert!(sampling.samples > 0 && sampling.cpu_ns > 0, "{sampling:?}");
+    let names = |kind| {
+        let own = profile.nodes.iter().filter(move |node| node.kind == kind);
+        own.map(|node| node.name.as_str()).collect::<Vec<_>>()
+    };
+    assert!(names(profiler::profile::Kind::Task).contains(&"nginx"));
+    assert!(!names(profiler::profile::Kind::User).is_empty());
+    let kernel = names(profiler::profile::Kind::Kernel);
+    assert!(kernel.contains(&"do_syscall_64"), "{kernel:?}");
+    let last = result.figures.last().unwrap();
+    assert_eq!(last.spec.name, "cpu-time");
+    assert!(last.value > 0.0);
+    let has = |name: &str| sampling.counters.iter().any(|one| one.name == name);
+    assert!(has("interrupts"), "{:?}", sampling.counters);
 }
 
 /// The figures and curves of a short job, as text.

@@ -122,7 +122,7 @@ fn lines(plan: &Plan, lengths: &[Length]) -> String {
     let least = trials(plan, plan.design.min_blocks);
     let most = trials(plan, plan.design.max_blocks);
     format!(
-        "{}\n  arms       {} (baseline first)\n  workloads  {}\n  trials     {}, {}\n",
+        "{}\n  arms       {} (baseline first)\n  workloads  {}\n  trials     {}, {}\n{}",
         plan.title,
         arms.join(", "),
         workloads.join(", "),
@@ -132,6 +132,21 @@ fn lines(plan: &Plan, lengths: &[Length]) -> String {
             format!("{least} to {most}")
         },
         load(lengths, remedy(plan, lengths)),
+        profiled(plan),
+    )
+}
+
+/// Trials that are run for their profile alone.
+fn profiled(plan: &Plan) -> String {
+    let when = match (plan.machine.kind, plan.machine.clock) {
+        _ if !plan.why => return String::new(),
+        (MachineKind::Qemu, Clock::Instructions) => return String::new(),
+        (MachineKind::Qemu, Clock::Auto) => "where KVM works, ",
+        (MachineKind::Local, _) | (MachineKind::Qemu, Clock::Wall) => "",
+    };
+    let least = trials(plan, verdict::explain::least_blocks(&plan.design));
+    format!(
+        "  profiles   {when}as many trials again after the last block, at least {least}: they are sampled and not judged\n"
     )
 }
 

@@ -9,13 +9,13 @@ use plan::WorkloadPlan;
 use profiler::profile::Profile;
 use record::account::{Account, WorkUnit};
 use record::metric::Figure;
-use record::rundir::{self, ProfileNote, Run, RunDir, TrialRecord};
+use record::rundir::{self, ProfileNote, Run, RunDir, Series, TrialRecord};
 use record::trial::Outcome;
 use record::verdict::why::{Unexplained, Why};
 use serde_json::Value;
 use verdict::explain::{self, Question};
 
-use super::why::account;
+use super::why::{account, sampled};
 use crate::out;
 
 /// Explains every arm on every workload, as far as profiles go: nothing of a run that was not profiled. What is wrong with a
@@ -103,7 +103,7 @@ pub(super) fn load(dir: &Path, run: &Run) -> Loaded {
     let mut loaded = Loaded::default();
     for record in measured(run) {
         let number = record.trial.number;
-        match profile(dir, record) {
+        match profile(dir, series(run), record) {
             Ok(profile) => {
                 for lack in &profile.lacks {
                     loaded.lacks.entry(lack.clone()).or_default().push(number);
@@ -139,10 +139,24 @@ pub(super) fn tell(amiss: &BTreeMap<String, Vec<u32>>, run: &Run) {
     }
 }
 
-/// Attempts that were measured.
+/// Attempts that were measured, of those that have profiles.
 pub(super) fn measured(run: &Run) -> impl Iterator<Item = &TrialRecord> {
-    let attempts = run.attempts.iter();
-    attempts.filter(|record| matches!(record.outcome, Outcome::Measured(_)))
+    let attempts = match series(run) {
+        Series::Judged => &run.attempts,
+        Series::Profiled => &run.profiled,
+    };
+    attempts
+        .iter()
+        .filter(|record| matches!(record.outcome, Outcome::Measured(_)))
+}
+
+/// Which trials have profiles: those that were judged, or where profiles are sampled those that were run for them alone.
+pub(super) fn series(run: &Run) -> Series {
+    if run.profiled.is_empty() {
+        Series::Judged
+    } else {
+        Series::Profiled
+    }
 }
 
 /// What a trial's counts are divided by: requests where there are any; nothing where the work is the same in each trial, as that of a
@@ -151,6 +165,9 @@ fn work(run: &Run, record: &TrialRecord, profile: &Profile) -> (f64, WorkUnit) {
     let Outcome::Measured(measurement) = &record.outcome else {
         return (0.0, WorkUnit::Request);
     };
+    if let Some(requests) = sampled::requests(profile, measurement) {
+        return (requests, WorkUnit::Request);
+    }
     if let Some(load) = &measurement.load {
         return (load.served() as f64, WorkUnit::Request);
     }
@@ -165,13 +182,13 @@ fn work(run: &Run, record: &TrialRecord, profile: &Profile) -> (f64, WorkUnit) {
 }
 
 /// The profile of a trial, as its record says that it was written.
-pub(super) fn profile(dir: &Path, record: &TrialRecord) -> Result<Profile> {
+pub(super) fn profile(dir: &Path, series: Series, record: &TrialRecord) -> Result<Profile> {
     let sha256 = match &record.profile {
-        Some(ProfileNote::Kept { sha256, .. }) => sha256,
+        Some(ProfileNote::Kept { sha256, .. } | ProfileNote::Sampled { sha256, .. }) => sha256,
         Some(ProfileNote::Missing(why)) => bail!("no profile: {why}"),
         None => bail!("the trials were not profiled"),
     };
-    let path = dir.join("trials").join(record.attempt_name());
+    let path = dir.join(series.folder()).join(record.attempt_name());
     let path = path.join(rundir::PROFILE);
     let bytes =
         input::file::read(&path).with_context(|| format!("cannot read {}", path.display()))?;

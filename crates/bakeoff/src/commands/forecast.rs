@@ -251,6 +251,8 @@ fn mean_trial(entries: &[Entry], workload: &str) -> Option<Duration> {
             | Event::Opened(_)
             | Event::Invalidated { .. }
             | Event::Looked { .. }
+            | Event::Profiling { .. }
+            | Event::Profiled { .. }
             | Event::Closed { .. } => {}
         }
     }

@@ -69,6 +69,8 @@ struct Summary {
     /// Complete blocks of the workload that has most.
     blocks: u32,
     max_blocks: u32,
+    /// Trials that were run for their profile alone; they count for no verdict.
+    profiled: u32,
     /// Host time, RFC 3339.
     begun: String,
     verdicts: Vec<Line>,
@@ -190,6 +192,7 @@ fn summary(run: &Run, judgement: &Judgement) -> Summary {
         arms: run.plan.arms.iter().map(|arm| arm.name.clone()).collect(),
         blocks: blocks.unwrap_or(0),
         max_blocks: run.plan.design.most_blocks(),
+        profiled: run.profiled.len() as u32,
         begun: run
             .entries
             .first()
@@ -229,9 +232,13 @@ fn lines(listed: &Listed) -> Vec<(String, &'static str)> {
     let begun = run.begun.get(..16).unwrap_or(&run.begun).replace('T', " ");
     let (blocks, most) = (run.blocks, run.max_blocks);
     let arms = run.arms.join(", ");
+    let profiled = match run.profiled {
+        0 => String::new(),
+        trials => format!(", {trials} unjudged for profiles"),
+    };
     vec![
         (
-            format!("{dir}  {state}, {blocks} of {most} blocks, begun {begun}"),
+            format!("{dir}  {state}, {blocks} of {most} blocks{profiled}, begun {begun}"),
             "",
         ),
         (format!("{} (arms {arms})", run.title), "    "),

@@ -2,6 +2,7 @@
 
 pub(super) mod account;
 mod confirm;
+pub(super) mod sampled;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -123,7 +124,8 @@ fn folded(dir: &Path, run: &Run, number: u32) -> Result<End> {
             "no measured trial of that number: {number} (bakeoff list names runs, trials/ has their numbers)"
         );
     };
-    for line in profiler::folded::lines(&explained::profile(dir, record)?) {
+    let series = explained::series(run);
+    for line in profiler::folded::lines(&explained::profile(dir, series, record)?) {
         out::line(&line);
     }
     Ok(End::Done)

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use input::text;
 use input::units::show_duration;
 use machine::clock::Clock;
 use machine::guest::{Boot, Guest, GuestEvent, Machine};
@@ -20,9 +21,9 @@ use plan::{Arm, Plan, WorkloadPlan};
 use profiler::format;
 use profiler::profile::Profile;
 use protocol::session::{Session, Word};
-use protocol::{FromAgent, Greeting, Job, ToAgent, WorkloadJob};
+use protocol::{FromAgent, Greeting, Job, Profiling, ToAgent, WorkloadJob};
 use record::evidence::{Facts, Sample, Usage};
-use record::rundir::{Evidence, ProfileNote, sha256};
+use record::rundir::{Evidence, ProfileNote, Series, sha256};
 use record::trial::JobResult;
 use record::trial::{HostPhase, Measurement, Outcome, PhaseTime, Trial, Void, VoidReason};
 
@@ -34,12 +35,17 @@ const GLANCE: Duration = Duration::from_millis(200);
 /// Lines of the console that a void trial keeps in its record.
 const LAST_LINES: usize = 20;
 
+/// Longest name of a guest's that is kept.
+const NAME_BYTES: usize = 500;
+
 /// What an attempt needs of the lab; threads share it.
 pub(crate) struct Bench<'b> {
     pub(crate) plan: &'b Plan,
     pub(crate) machine: &'b dyn Machine,
     pub(crate) clock: &'b dyn Clock,
     pub(crate) greeting: &'b Greeting,
+    /// What the attempt is run for.
+    pub(crate) series: Series,
     /// The user wants to stop.
     pub(crate) interrupted: &'b AtomicBool,
     /// The lab does not want the figures any more.
@@ -47,6 +53,14 @@ pub(crate) struct Bench<'b> {
 }
 
 impl Bench<'_> {
+    fn profiling(&self) -> Profiling {
+        match self.series {
+            Series::Profiled => Profiling::Sampled,
+            Series::Judged if self.machine.is_profiled() => Profiling::Counted,
+            Series::Judged => Profiling::None,
+        }
+    }
+
     fn is_stopped(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed) || self.cancelled.load(Ordering::Relaxed)
     }
@@ -125,12 +139,7 @@ pub(crate) fn run(
             host_time.enter(HostPhase::Stopping, bench.clock.now());
             let written = guest.profiled();
             drop(guest);
-            if bench.machine.is_profiled() {
-                let made = written.and_then(|written| {
-                    bench.machine.profile(&trial.arm, &written, session.code())
-                });
-                profile = Some(made.map_err(|why| format!("{why:#}")));
-            }
+            profile = made(bench, &trial.arm, written, &session);
             guest_cpu::note(bench.machine, &mut done.facts);
             match guest_cpu::obstacle(bench.machine, &done.facts) {
                 Some(why) => (
@@ -154,6 +163,41 @@ pub(crate) fn run(
     })
 }
 
+/// The profile that was asked for, from what the plugin wrote or the guest told; or why there is none.
+fn made(
+    bench: &Bench<'_>,
+    arm: &str,
+    written: Result<Vec<u8>>,
+    session: &Session,
+) -> Option<Result<Profile, String>> {
+    let made = match bench.profiling() {
+        Profiling::None => return None,
+        Profiling::Counted => {
+            written.and_then(|written| bench.machine.profile(arm, &written, session.code()))
+        }
+        Profiling::Sampled => sampled(session),
+    };
+    Some(made.map_err(|why| format!("{why:#}")))
+}
+
+/// The profile that the guest itself has made. Its names are the guest's, so that they are cleaned.
+fn sampled(session: &Session) -> Result<Profile> {
+    let mut profile = format::read(&session.profile().map_err(anyhow::Error::msg)?)?;
+    if profile.sampling.is_none() {
+        bail!("a guest that was sampled sent a profile that was not");
+    }
+    let clean = |name: &mut String| *name = text::clean_line(text::cut(name, NAME_BYTES));
+    for node in &mut profile.nodes {
+        clean(&mut node.name);
+        clean(&mut node.image);
+    }
+    let counters = profile.sampling.iter_mut();
+    let counters = counters.flat_map(|sampling| &mut sampling.counters);
+    counters.for_each(|counter| clean(&mut counter.name));
+    profile.lacks.iter_mut().for_each(clean);
+    Ok(profile)
+}
+
 /// What is noted of a profile, and its bytes.
 fn kept(profile: Option<Result<Profile, String>>) -> (Option<ProfileNote>, Option<Vec<u8>>) {
     match profile {
@@ -161,9 +205,17 @@ fn kept(profile: Option<Result<Profile, String>>) -> (Option<ProfileNote>, Optio
         Some(Err(why)) => (Some(ProfileNote::Missing(why)), None),
         Some(Ok(profile)) => {
             let bytes = format::write(&profile);
-            let note = ProfileNote::Kept {
-                sha256: sha256(&bytes),
-                busy_instructions: profile.busy_instructions(),
+            let sha256 = sha256(&bytes);
+            let note = match &profile.sampling {
+                None => ProfileNote::Kept {
+                    sha256,
+                    busy_instructions: profile.busy_instructions(),
+                },
+                Some(sampling) => ProfileNote::Sampled {
+                    sha256,
+                    samples: sampling.samples,
+                    lost: sampling.lost,
+                },
             };
             (Some(note), Some(bytes))
         }
@@ -238,7 +290,7 @@ fn job(bench: &Bench<'_>, arm: &Arm, workload: &WorkloadPlan) -> Job {
         workload: WorkloadJob { kind, options },
         seed: bench.plan.design.seed,
         ns_per_instruction: bench.machine.ns_per_instruction(),
-        is_profiled: bench.machine.is_profiled(),
+        profiling: bench.profiling(),
     }
 }
 

@@ -158,6 +158,7 @@ window = "1s"
             entries: Vec::new(),
             attempts: attempts.iter().map(record).collect(),
             struck: Vec::new(),
+            profiled: Vec::new(),
             facts: attempts.iter().map(|_| None).collect(),
             missing: Vec::new(),
             models: None,

@@ -44,7 +44,32 @@ impl RunState {
                 Event::Looked { blocks, .. } => run_state.look(*blocks),
                 Event::Closed { .. } => run_state.closed = true,
                 Event::Extended { to, .. } => run_state.extend(*to),
-                Event::Resumed { .. } => {}
+                Event::Resumed { .. } | Event::Profiling { .. } | Event::Profiled { .. } => {}
+            }
+        }
+        run_state
+    }
+
+    /// Reads what the journal says of trials that are run for their profile alone.
+    pub(crate) fn of_profiled(entries: &[Entry]) -> Self {
+        let mut run_state = Self::default();
+        for entry in entries {
+            match &entry.event {
+                Event::Profiling { trial, .. } => run_state.know(trial),
+                Event::Profiled {
+                    trial,
+                    attempt,
+                    ending,
+                    ..
+                } => run_state.end(trial, *attempt, *ending),
+                Event::Opened(_)
+                | Event::Resumed { .. }
+                | Event::Started { .. }
+                | Event::Ended { .. }
+                | Event::Invalidated { .. }
+                | Event::Looked { .. }
+                | Event::Closed { .. }
+                | Event::Extended { .. } => {}
             }
         }
         run_state
@@ -75,6 +100,13 @@ impl RunState {
 
     pub(crate) fn look(&mut self, blocks: u32) {
         self.looked = blocks;
+    }
+
+    /// The last block that was looked at and has a trial of this workload.
+    pub(crate) fn last_block(&self, workload: &str) -> u32 {
+        let its = self.trials.iter().filter(|one| one.workload == workload);
+        let looked = its.filter(|one| one.block <= self.looked);
+        looked.map(|one| one.block).max().unwrap_or(0)
     }
 
     /// The block's trials that were not struck.

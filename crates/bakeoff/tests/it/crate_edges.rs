@@ -32,7 +32,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     (
         "agent",
         &[
-            "input", "process", "plan", "record", "protocol", "load", "workload",
+            "input", "process", "plan", "record", "protocol", "load", "workload", "profiler",
         ],
     ),
     (

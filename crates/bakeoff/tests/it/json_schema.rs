@@ -14,6 +14,7 @@ use record::models::{Finding, ModelRow, Models, Standing};
 use record::verdict::{ArmCurve, Judgement, Scaling, ScalingLaw, ScalingStep, Spread, Verdict};
 use serde_json::{Value, json};
 
+use crate::profiled_lab;
 use crate::simulated_lab::{World, judged, robbed, undecided};
 
 const RUN: &str = "## `bakeoff run --json`";
@@ -95,6 +96,8 @@ pub(crate) fn check_line(line: &Value, seen: &mut BTreeSet<String>) -> String {
 fn eventful() -> Vec<tempfile::TempDir> {
     let dir = || tempfile::tempdir().unwrap();
     let (extended, disturbed, failed, broken) = (dir(), dir(), dir(), dir());
+    let profiled = dir();
+    profiled_lab::run(&profiled_lab::asking(1.1, &[]), profiled.path(), |_| false);
     undecided(extended.path())
         .run(extended.path(), |_| false)
         .unwrap();
@@ -104,7 +107,7 @@ fn eventful() -> Vec<tempfile::TempDir> {
     let world = World::new(1.1, 0.002, &[]);
     world.run(broken.path(), |entries| entries == 5).unwrap();
     world.run(broken.path(), |_| false).unwrap();
-    vec![extended, disturbed, failed, broken]
+    vec![extended, disturbed, failed, broken, profiled]
 }
 
 #[test]

@@ -42,6 +42,7 @@ fn profile(arm: &str, trial: u32) -> Profile {
             ..Window::default()
         }],
         lacks: Vec::new(),
+        sampling: None,
     }
 }
 

@@ -508,9 +508,13 @@ fn a_disturbed_run_that_is_interrupted_anywhere_ends_as_if_it_had_not_been() {
             Event::Ended { .. }
             | Event::Looked { .. }
             | Event::Invalidated { .. }
+            | Event::Profiled { .. }
             | Event::Closed { .. }
             | Event::Extended { .. } => true,
-            Event::Opened(_) | Event::Resumed { .. } | Event::Started { .. } => false,
+            Event::Profiling { .. }
+            | Event::Opened(_)
+            | Event::Resumed { .. }
+            | Event::Started { .. } => false,
         };
         let events = entries.into_iter().map(|entry| entry.event);
         events.filter(counts).collect::<Vec<Event>>()

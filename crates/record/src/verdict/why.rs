@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::account::{WaitState, WorkUnit};
+use crate::account::{CounterUnit, SampleClock, WaitState, WorkUnit};
 use crate::models::Standing;
 use crate::verdict::Verdict;
 use crate::verdict::call_tree::CallTree;
@@ -67,6 +67,11 @@ pub struct Why {
     pub tail: Option<Tail>,
     /// Both arms' call paths.
     pub tree: CallTree,
+    /// How profiles were sampled; `None`: every instruction was counted. What is called instructions is nanoseconds of CPU
+    /// time where they were.
+    pub sampling: Option<Sampling>,
+    /// What was counted beside samples, in the order of names.
+    pub counters: Vec<CounterRow>,
 }
 
 /// What the latency of the slowest requests did in the blocks that are explained.
@@ -76,6 +81,43 @@ pub struct Tail {
     pub metric: String,
     /// Its unit.
     pub unit: String,
+    /// Arm minus baseline.
+    pub difference: f64,
+    /// Lower end of its interval; `None` with too few blocks.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+}
+
+/// How profiles were sampled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sampling {
+    /// What paced the samples: `cpu-clock` where any trial was paced by it.
+    pub clock: SampleClock,
+    /// Samples that were asked for in a second of one CPU.
+    pub frequency_hz: u32,
+    /// Samples of the baseline and of the arm.
+    pub samples: [u64; 2],
+    /// Those that were lost.
+    pub lost: [u64; 2],
+    /// Share of the CPU time that samples cover at their frequency; each stands for its share of the whole. `None` for cycles,
+    /// whose number in a second is not known.
+    pub covered: Option<[f64; 2]>,
+    /// What the primary metric of profiled trials is of that of judged ones, as a ratio of medians; `None` without it.
+    pub against_judged: [Option<f64>; 2],
+}
+
+/// A counter of either arm, per request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CounterRow {
+    /// Its name.
+    pub name: String,
+    /// What is counted.
+    pub unit: CounterUnit,
+    /// In the baseline.
+    pub baseline: f64,
+    /// In the arm.
+    pub arm: f64,
     /// Arm minus baseline.
     pub difference: f64,
     /// Lower end of its interval; `None` with too few blocks.
@@ -232,6 +274,9 @@ pub enum Mechanism {
     /// Programs and their libraries.
     #[serde(rename = "user code")]
     User,
+    /// Where the kernel switches interrupts on: a timer's samples there are of whatever ran before.
+    #[serde(rename = "not attributable")]
+    Unattributable,
     /// Whatever is not known.
     #[serde(rename = "other")]
     Other,
@@ -262,6 +307,7 @@ impl Mechanism {
             Self::Tracing => "tracing",
             Self::Crypto => "crypto",
             Self::User => "user code",
+            Self::Unattributable => "not attributable",
             Self::Other => "other",
         }
     }
@@ -334,6 +380,8 @@ pub struct FunctionRow {
     pub calls: [f64; 2],
     /// Instructions a call, likewise; `None` where it was not called.
     pub cost_per_call: [Option<f64>; 2],
+    /// Instructions a request, in the baseline and in the arm.
+    pub per_request: [f64; 2],
     /// Difference in instructions a request.
     pub difference: f64,
     /// Of it, what other numbers of calls make at the mean cost of both arms. `None` where calls are not counted.

@@ -1,11 +1,11 @@
 //! Why an arm differs, in words.
 
 use input::units::{show_share, significant};
-use record::account::{WaitState, WorkUnit};
+use record::account::{SampleClock, WaitState, WorkUnit};
 use record::models::Standing;
 use record::verdict::why::{
     EventKind, FunctionRow, LostReason, LostTrial, Mechanism, MechanismRow, Presence, Rep,
-    Unexplained, WaitRow, WaitView, Why, Within,
+    Sampling, Unexplained, WaitRow, WaitView, Why, Within,
 };
 
 use super::{NONE, blocks, counted, unit};
@@ -121,14 +121,15 @@ fn mechanisms(why: &Why) -> String {
             ),
         };
     };
-    let whole = thousands(why.account.difference.abs());
+    let whole = amount(why, why.account.difference.abs());
+    let what = what(why);
     let of = match first.share {
-        Some(share) if share > 0.0 && share < 1.0 => format!(" of the {whole} instructions"),
-        Some(_) | None => format!(" instructions {}", a(why.per)),
+        Some(share) if share > 0.0 && share < 1.0 => format!(" of the {whole} {what}"),
+        Some(_) | None => format!(" {what} {}", a(why.per)),
     };
-    let mut parts = vec![clause(first, why.per, &of) + &by_function(first)];
+    let mut parts = vec![clause(why, first, &of) + &by_function(first)];
     let named = others.iter().take(NAMED - 1);
-    parts.extend(named.map(|row| clause(row, why.per, "")));
+    parts.extend(named.map(|row| clause(why, row, "")));
     if others.len() >= NAMED {
         let more = counted((others.len() + 1 - NAMED) as u32, "more mechanism");
         let verb = if others.len() == NAMED {
@@ -182,8 +183,8 @@ fn trials(numbers: &[u32]) -> String {
 }
 
 /// `3.3 fewer context switches a request save 9.5 k`.
-fn clause(row: &MechanismRow, per: WorkUnit, of: &str) -> String {
-    let (event, is_plural) = match fewer_or_more(row, per) {
+fn clause(why: &Why, row: &MechanismRow, of: &str) -> String {
+    let (event, is_plural) = match fewer_or_more(row, why.per) {
         Some(event) => (event, true),
         None => (
             row.name.word().to_string(),
@@ -204,7 +205,7 @@ fn clause(row: &MechanismRow, per: WorkUnit, of: &str) -> String {
         (false, true) => "cost",
         (false, false) => "costs",
     };
-    format!("{event} {verb} {}{of}", thousands(row.difference.abs()))
+    format!("{event} {verb} {}{of}", amount(why, row.difference.abs()))
 }
 
 /// ` (memset: 29.5 instead of 78.1 calls)`, where one function makes most of the difference and no count of events does.
@@ -336,7 +337,7 @@ fn waiting(why: &Why) -> Option<String> {
 
 /// What a reader must know beside the figures.
 pub(crate) fn notes(why: &Why) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes = sampling(why);
     notes.extend(why.remainder.map(|remainder| remainder_of(why, remainder)));
     match why.confidence {
         None if why.within.is_some() => notes.push(groups(why)),
@@ -397,6 +398,47 @@ fn groups(why: &Why) -> String {
     }
 }
 
+/// How profiles were sampled, and what that cannot show.
+fn sampling(why: &Why) -> Vec<String> {
+    let Some(sampling) = &why.sampling else {
+        return Vec::new();
+    };
+    let Sampling { samples, lost, .. } = sampling;
+    let clock = match sampling.clock {
+        SampleClock::Cycles => "CPU cycles",
+        SampleClock::CpuClock => "the kernel's timer, for want of a cycle counter",
+    };
+    let mut notes = vec![format!(
+        "sampled, not counted: {} and {} samples by {clock}, {} a second of each CPU; {} lost; in trials of their own, which are not judged",
+        samples[0],
+        samples[1],
+        sampling.frequency_hz,
+        lost[0] + lost[1]
+    )];
+    if let Some([baseline, arm]) = sampling.covered {
+        notes.push(format!(
+            "samples cover {} and {} of the CPU time; each stands for its share of the whole",
+            show_share(baseline, 2),
+            show_share(arm, 2)
+        ));
+    }
+    if let [Some(baseline), Some(arm)] = sampling.against_judged {
+        notes.push(format!(
+            "the primary metric of profiled trials is {} and {} from that of judged ones",
+            super::change(Some(baseline)),
+            super::change(Some(arm))
+        ));
+    }
+    if sampling.clock == SampleClock::CpuClock {
+        notes.push(
+            "not attributable: the timer cannot interrupt code that runs with interrupts off, so its time is seen where they are \
+             switched on again"
+                .into(),
+        );
+    }
+    notes
+}
+
 /// What the metric's difference has and the mechanisms have not.
 fn remainder_of(why: &Why, remainder: f64) -> String {
     let part = match (remainder / why.difference).abs() {
@@ -406,8 +448,9 @@ fn remainder_of(why: &Why, remainder: f64) -> String {
     match remainder.abs() {
         size if size < 0.95 => "mechanisms sum to the metric's difference".into(),
         _ => format!(
-            "{} instructions {}{part} are in the metric and in no mechanism",
-            change(remainder),
+            "{} {} {}{part} are in the metric and in no mechanism",
+            signed_amount(why, remainder),
+            what(why),
             a(why.per)
         ),
     }
@@ -545,20 +588,19 @@ fn reasons_of(lost: &[LostTrial], none: &str) -> String {
 
 /// What the metric did: `instructions: 141.0 k → 108.1 k instructions/request, -32.9 k [-33.1 k, -32.7 k]`.
 pub(crate) fn metric(why: &Why) -> String {
+    let is_instructions = why.unit == "instructions/request";
+    let is_cpu_time = why.unit == "ns/request";
     // Figures of other metrics may lie closer together than instructions in thousands would show.
-    let is_instructions = why.remainder.is_some();
-    let show = |value: f64| {
-        if is_instructions {
-            thousands(value)
-        } else {
-            significant(value, 4)
-        }
+    let show = |value: f64| match (is_instructions, is_cpu_time) {
+        (true, _) => thousands(value),
+        (_, true) => duration(value),
+        (_, _) => significant(value, 4),
     };
-    let show_change = |value: f64| {
-        let sign = if value > 0.0 { "+" } else { "" };
-        if is_instructions {
-            change(value)
-        } else {
+    let show_change = |value: f64| match (is_instructions, is_cpu_time) {
+        (true, _) => change(value),
+        (_, true) => signed_duration(value),
+        (_, _) => {
+            let sign = if value > 0.0 { "+" } else { "" };
             format!("{sign}{}", significant(value, 3))
         }
     };
@@ -567,12 +609,40 @@ pub(crate) fn metric(why: &Why) -> String {
         none if none == NONE => String::new(),
         range => format!(" {range}"),
     };
+    let unit = if is_cpu_time {
+        "a request".into()
+    } else {
+        unit(&why.unit)
+    };
     format!(
-        "{}: {baseline} → {arm} {}, {}{range}",
+        "{}: {baseline} → {arm} {unit}, {}{range}",
         why.metric,
-        unit(&why.unit),
         show_change(why.difference)
     )
+}
+
+/// What mechanisms are summed in.
+pub(crate) fn what(why: &Why) -> &'static str {
+    match why.sampling {
+        None => "instructions",
+        Some(_) => "CPU time",
+    }
+}
+
+/// So many instructions, or so much CPU time.
+pub(crate) fn amount(why: &Why, value: f64) -> String {
+    match why.sampling {
+        None => thousands(value),
+        Some(_) => duration(value),
+    }
+}
+
+/// The same with its sign.
+pub(crate) fn signed_amount(why: &Why, value: f64) -> String {
+    match why.sampling {
+        None => change(value),
+        Some(_) => signed_duration(value),
+    }
 }
 
 pub(crate) fn interval(
@@ -609,7 +679,8 @@ fn duration(ns: f64) -> String {
         size if size >= 9.995e8 => format!("{} s", significant(ns / 1e9, 3)),
         size if size >= 99_950.0 => format!("{} ms", significant(ns / 1e6, 2)),
         size if size >= 999.5 => format!("{} µs", significant(ns / 1e3, 2)),
-        _ => format!("{} ns", significant(ns, 2)),
+        size if size >= 0.5 => format!("{} ns", significant(ns, 2)),
+        _ => "0 ns".into(),
     }
 }
 

@@ -101,6 +101,7 @@ fn function(row: &Row) -> FunctionRow {
         presence,
         calls,
         cost_per_call,
+        per_request: means.map(|counts| counts.instructions),
         difference,
         by_calls: parts.map(|(by_calls, _)| by_calls),
         by_cost: parts.map(|(_, by_cost)| by_cost),

@@ -8,6 +8,8 @@ use record::account::{
     self, Account, Domain, Function, WaitCause, WaitSize, WaitState, Waits, WorkUnit,
 };
 
+use super::sampled;
+
 /// The account of a trial that did so much work between the profile's first mark and its last.
 pub(in crate::commands) fn account(
     profile: &Profile,
@@ -16,6 +18,7 @@ pub(in crate::commands) fn account(
 ) -> Account {
     let tasks = profile.busy_tasks();
     let mut functions = Functions::default();
+    let share = sampled::Share::of(profile);
     let (places, mut nodes) = tree(profile, &tasks, &mut functions);
     for count in profile.windows.iter().flat_map(|window| &window.counts) {
         if let Some(place) = places[count.node as usize] {
@@ -24,7 +27,7 @@ pub(in crate::commands) fn account(
             if !is_entry(&profile.nodes[count.node as usize].name) {
                 node.calls += count.calls;
             }
-            node.instructions += count.instructions;
+            node.instructions += share.of_whole(count.instructions);
             node.rep_iterations += count.rep;
         }
     }
@@ -35,6 +38,7 @@ pub(in crate::commands) fn account(
         functions: functions.all,
         nodes,
         waits: waits(profile, &tasks),
+        sampled: profile.sampling.as_ref().map(sampled::sampled),
     }
 }
 
@@ -69,6 +73,7 @@ fn tree(
             continue;
         }
         let domain = match own.kind {
+            Kind::Kernel if sampled::is_blind(profile, &own.name) => Domain::InterruptsOff,
             Kind::All | Kind::Task | Kind::Kernel => Domain::Kernel,
             Kind::Module => Domain::Module(own.image.clone()),
             Kind::User => Domain::User(own.image.clone()),
@@ -248,6 +253,7 @@ mod tests {
             ],
             windows: vec![window.clone(), window],
             lacks: Vec::new(),
+            sampling: None,
         }
     }
 

@@ -9,10 +9,19 @@ use super::{a, change, thousands};
 /// Above the tree.
 pub(crate) const TITLE: &str = "Call paths of both arms";
 
+/// What the tree's figures are.
+fn counted_in(why: &Why) -> &'static str {
+    match why.sampling {
+        None => "instructions",
+        Some(_) => "nanoseconds of CPU time",
+    }
+}
+
 /// Above the table that stands for it.
 pub(crate) fn table_title(why: &Why) -> String {
     format!(
-        "Paths whose last function differs most by itself, in instructions {}:",
+        "Paths whose last function differs most by itself, in {} {}:",
+        counted_in(why),
         a(why.per)
     )
 }
@@ -21,11 +30,12 @@ pub(crate) fn table_title(why: &Why) -> String {
 pub(crate) fn reading(why: &Why) -> String {
     format!(
         "Each frame is a function on one path, below the one that calls it. Its upper bar is what the path costs {} in {}, \
-         its lower bar in {}, in instructions, with all that it calls. What comes to less than {} in both arms is one frame of its \
+         its lower bar in {}, in {}, with all that it calls. What comes to less than {} in both arms is one frame of its \
          caller's. A click or Enter zooms, arrow keys walk.",
         a(why.per),
         why.baseline,
         why.arm,
+        counted_in(why),
         thousands(why.tree.least)
     )
 }

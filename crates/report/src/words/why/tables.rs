@@ -1,10 +1,12 @@
 //! What an explanation's tables hold: rows of cells, the head first.
 
 use input::units::significant;
-use record::account::WaitState;
-use record::verdict::why::{FunctionRow, MechanismRow, Presence, WaitRow, WaitView, Why};
+use record::account::{CounterUnit, WaitState};
+use record::verdict::why::{
+    CounterRow, FunctionRow, MechanismRow, Presence, WaitRow, WaitView, Why,
+};
 
-use super::{a, change, duration, interval, signed_duration, thousands};
+use super::{a, amount, change, duration, interval, signed_amount, signed_duration};
 use crate::words::{NONE, counted};
 
 /// The mechanisms, the head first; those too small to be tested are one row, and the last rows are what they sum to.
@@ -23,10 +25,10 @@ pub(crate) fn mechanism_rows(why: &Why) -> Vec<Vec<String>> {
     for row in shown {
         rows.push(vec![
             row.name.word().into(),
-            thousands(row.baseline),
-            thousands(row.arm),
-            change(row.difference),
-            interval(row.low, row.high, change),
+            amount(why, row.baseline),
+            amount(why, row.arm),
+            signed_amount(why, row.difference),
+            interval(row.low, row.high, |value| signed_amount(why, value)),
             row.share.map_or(NONE.into(), |share| {
                 format!("{} %", (share * 100.0).round() as i64)
             }),
@@ -37,9 +39,9 @@ pub(crate) fn mechanism_rows(why: &Why) -> Vec<Vec<String>> {
         let blank = NONE.to_string();
         vec![
             name,
-            thousands(baseline),
-            thousands(arm),
-            change(arm - baseline),
+            amount(why, baseline),
+            amount(why, arm),
+            signed_amount(why, arm - baseline),
             blank.clone(),
             blank.clone(),
             blank,
@@ -72,25 +74,35 @@ const SMALL_FUNCTION: f64 = 0.01;
 /// Most characters of a function's name in a table.
 const NAME_CHARS: usize = 40;
 
-fn function_head(why: &Why) -> [String; 5] {
+fn function_head(why: &Why) -> Vec<String> {
     let calls = format!("calls {}", a(why.per));
-    [
-        "function",
-        &calls,
-        "instructions a call",
-        "difference",
-        "by calls",
-    ]
-    .map(String::from)
+    let head = match why.sampling {
+        None => vec![
+            "function",
+            &calls,
+            "instructions a call",
+            "difference",
+            "by calls",
+        ],
+        // Samples know no calls.
+        Some(_) => vec!["function", &why.baseline, &why.arm, "difference"],
+    };
+    head.iter().map(ToString::to_string).collect()
 }
 
 /// Named functions of one mechanism, the head first and at most so many; the rest is counted in the last row.
 pub(crate) fn functions_of(why: &Why, mechanism: &MechanismRow, most: usize) -> Vec<Vec<String>> {
     let functions = &mechanism.functions;
-    let mut rows = vec![function_head(why).to_vec()];
-    rows.extend(functions.iter().take(most).map(function_row));
+    let mut rows = vec![function_head(why)];
+    let columns = rows[0].len();
+    rows.extend(
+        functions
+            .iter()
+            .take(most)
+            .map(|row| function_row(why, row)),
+    );
     if most < functions.len() {
-        let mut row = vec![String::new(); rows[0].len()];
+        let mut row = vec![String::new(); columns];
         row[0] = format!("{} smaller ones: see why.json", functions.len() - most);
         rows.push(row);
     }
@@ -105,7 +117,7 @@ pub(crate) fn functions_title(mechanism: &MechanismRow) -> String {
 
 /// The functions that are named, below their mechanisms, the head first; the head alone where none is.
 pub(crate) fn function_rows(why: &Why) -> Vec<Vec<String>> {
-    let mut rows = vec![function_head(why).to_vec()];
+    let mut rows = vec![function_head(why)];
     let columns = rows[0].len();
     let row_of = |name: String| {
         let mut row = vec![String::new(); columns];
@@ -117,7 +129,7 @@ pub(crate) fn function_rows(why: &Why) -> Vec<Vec<String>> {
     let mut left_out = 0;
     for mechanism in &why.mechanisms {
         let large = mechanism.functions.iter().filter(is_large).take(FUNCTIONS);
-        let shown: Vec<Vec<String>> = large.map(function_row).collect();
+        let shown: Vec<Vec<String>> = large.map(|row| function_row(why, row)).collect();
         left_out += mechanism.functions.len() - shown.len();
         if !shown.is_empty() {
             rows.push(row_of(format!("{}:", mechanism.name.word())));
@@ -130,7 +142,7 @@ pub(crate) fn function_rows(why: &Why) -> Vec<Vec<String>> {
     rows
 }
 
-fn function_row(function: &FunctionRow) -> Vec<String> {
+fn function_row(why: &Why, function: &FunctionRow) -> Vec<String> {
     let name = match &function.presence {
         Presence::Both => function.name.clone(),
         Presence::Vanished => format!("{} (vanished)", function.name),
@@ -141,6 +153,11 @@ fn function_row(function: &FunctionRow) -> Vec<String> {
         Some((end, _)) => format!("{}...", &name[..end]),
         None => name,
     };
+    if why.sampling.is_some() {
+        let [baseline, arm] = function.per_request.map(|value| amount(why, value));
+        let difference = signed_amount(why, function.difference);
+        return vec![name, baseline, arm, difference];
+    }
     let cost = |cost: Option<f64>| cost.map_or(NONE.into(), |cost| significant(cost, 3));
     let [calls_before, calls_after] = function.calls.map(|calls| significant(calls, 3));
     let [cost_before, cost_after] = function.cost_per_call.map(cost);
@@ -151,6 +168,47 @@ fn function_row(function: &FunctionRow) -> Vec<String> {
         change(function.difference),
         function.by_calls.map_or(NONE.into(), change),
     ]
+}
+
+/// What was counted beside samples, the head first: what differs by more than its interval, and switches and waits in any case.
+pub(crate) fn counter_rows(why: &Why) -> Vec<Vec<String>> {
+    let head = ["counter", &why.baseline, &why.arm, "difference", "interval"];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    let shown = why.counters.iter().filter(|row| is_telling(row));
+    rows.extend(shown.map(|row| {
+        let (show, signed): (Show, Show) = match row.unit {
+            CounterUnit::Events => (count, signed_count),
+            CounterUnit::Nanoseconds => (duration, signed_duration),
+        };
+        vec![
+            row.name.clone(),
+            show(row.baseline),
+            show(row.arm),
+            signed(row.difference),
+            interval(row.low, row.high, signed),
+        ]
+    }));
+    rows
+}
+
+/// How a figure is written.
+type Show = fn(f64) -> String;
+
+/// Counters that are shown however little they differ.
+const ALWAYS: [&str; 3] = ["context-switches", "cpu-migrations", "page-faults-minor"];
+
+fn is_telling(row: &CounterRow) -> bool {
+    let is_off_zero = |(low, high): (f64, f64)| low > 0.0 || high < 0.0;
+    ALWAYS.contains(&row.name.as_str()) || row.low.zip(row.high).is_some_and(is_off_zero)
+}
+
+fn count(value: f64) -> String {
+    significant(value, 3)
+}
+
+fn signed_count(value: f64) -> String {
+    let sign = if value > 0.0 { "+" } else { "" };
+    format!("{sign}{}", significant(value, 3))
 }
 
 /// Waits seen in one way, the head first: significant ones and all for the CPU.

@@ -40,6 +40,7 @@ fn account(text: &str) -> Account {
         functions,
         nodes,
         waits: Vec::new(),
+        sampled: None,
     }
 }
 

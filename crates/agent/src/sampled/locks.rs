@@ -1,0 +1,167 @@
+//! Waits for the kernel's locks, by who wanted the lock (trace points `lock:contention_begin` and `_end`, Linux 5.19).
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use perf_event::data::Record;
+use perf_event::events::Tracepoint;
+use perf_event::{Builder, SampleFlag};
+use profiler::profile::{Counter, CounterUnit};
+use rustix::mount::{MountFlags, mount};
+
+use super::events::{self, Ring};
+use super::names::Names;
+
+/// Where the kernel shows its trace points.
+const TRACEFS: &str = "/sys/kernel/tracing";
+
+/// Bytes of a ring.
+const RING_BYTES: usize = 1 << 20;
+
+/// Callers that are told, those that waited longest.
+const TOLD: usize = 10;
+
+/// Most waits that are kept.
+const MOST: usize = 1 << 20;
+
+/// One trace point on one CPU.
+#[derive(Debug)]
+pub(super) struct Lock {
+    pub(super) ring: Ring,
+    begins: bool,
+}
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub(super) struct Contention {
+    seen: Vec<Turn>,
+}
+
+/// A wait begins or ends.
+#[derive(Debug)]
+struct Turn {
+    time: u64,
+    task: u32,
+    /// The call path in which a wait begins.
+    path: Option<Box<[u64]>>,
+}
+
+/// Both trace points on each CPU, switched off.
+pub(super) fn open(cpus: &[u32]) -> Result<Vec<Lock>> {
+    if !Path::new(TRACEFS).join("events").exists() {
+        mount("tracefs", TRACEFS, "tracefs", MountFlags::empty(), None)
+            .with_context(|| format!("no tracefs at {TRACEFS}"))?;
+    }
+    let mut locks = Vec::new();
+    for (name, begins) in [("contention_begin", true), ("contention_end", false)] {
+        let path = format!("{TRACEFS}/events/lock/{name}/id");
+        let id = fs::read_to_string(&path)
+            .with_context(|| format!("no trace point lock:{name} (Linux 5.19 has it)"))?;
+        let id = id.trim().parse().with_context(|| format!("read {path}"))?;
+        for cpu in cpus {
+            let mut event = Builder::new(Tracepoint::with_id(id));
+            event
+                .any_pid()
+                .one_cpu(*cpu as usize)
+                .include_kernel()
+                .exclude_callchain_user(true)
+                .sample(SampleFlag::TID)
+                .sample(SampleFlag::TIME)
+                .sample_period(1);
+            if begins {
+                event.sample(SampleFlag::CALLCHAIN);
+            }
+            let ring = event
+                .build()
+                .and_then(|counter| counter.sampled(RING_BYTES));
+            let ring = Ring(ring.with_context(|| format!("open lock:{name}"))?);
+            locks.push(Lock { ring, begins });
+        }
+    }
+    Ok(locks)
+}
+
+impl Contention {
+    /// Takes what a ring holds; how many records cannot be read.
+    pub(super) fn empty(&mut self, lock: &mut Lock) -> u64 {
+        let begins = lock.begins;
+        events::each_record(&mut lock.ring, |record| {
+            let Record::Sample(sample) = record else {
+                return;
+            };
+            if let (Some(time), Some(task)) = (sample.time(), sample.tid())
+                && self.seen.len() < MOST
+            {
+                let path = || events::kernel_part(sample.callchain().unwrap_or_default());
+                let path = begins.then(path);
+                self.seen.push(Turn { time, task, path });
+            }
+        })
+    }
+
+    /// How often and how long was waited, by who wanted the lock.
+    pub(super) fn counted(&self, names: &Names) -> Vec<Counter> {
+        let mut seen: Vec<_> = self.seen.iter().collect();
+        seen.sort_by_key(|turn| (turn.time, turn.task));
+        let mut begun: HashMap<u32, (u64, &[u64])> = HashMap::new();
+        let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for Turn { time, task, path } in seen {
+            match path {
+                Some(path) => drop(begun.insert(*task, (*time, path))),
+                None => {
+                    if let Some((since, path)) = begun.remove(task) {
+                        let sum = sums.entry(site(names, path)).or_default();
+                        *sum = (sum.0 + 1, sum.1 + (time - since));
+                    }
+                }
+            }
+        }
+        let mut sums: Vec<_> = sums.into_iter().collect();
+        sums.sort_by_key(|(_, (_, ns))| std::cmp::Reverse(*ns));
+        let counters = sums.into_iter().take(TOLD).flat_map(|(site, (count, ns))| {
+            let counter = |what: &str, unit, value| Counter {
+                name: format!("{what} {site}"),
+                unit,
+                value,
+            };
+            [
+                counter("lock-waits", CounterUnit::Events, count),
+                counter("lock-wait", CounterUnit::Nanoseconds, ns),
+            ]
+        });
+        counters.collect()
+    }
+}
+
+/// How names of what takes locks, and of what traces, begin, without leading underscores.
+const LOCKING: [&str; 16] = [
+    "bpf_trace",
+    "down_",
+    "mutex_",
+    "native_queued_",
+    "osq_",
+    "perf_",
+    "pv_queued_",
+    "queued_",
+    "raw_read_",
+    "raw_spin_",
+    "raw_write_",
+    "rt_mutex_",
+    "rt_spin_",
+    "rwsem_",
+    "trace",
+    "ww_mutex_",
+];
+
+/// The innermost function that is not one of the lock itself.
+fn site(names: &Names, path: &[u64]) -> String {
+    let names = path.iter().map(|address| names.at(address - 1).0);
+    let is_locking = |name: &str| {
+        let bare = name.trim_start_matches('_');
+        LOCKING.iter().any(|beginning| bare.starts_with(beginning))
+    };
+    let mut callers = names.skip_while(|name| name.is_empty() || is_locking(name));
+    callers.next().unwrap_or("?").into()
+}

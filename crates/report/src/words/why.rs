@@ -278,7 +278,8 @@ fn fewer_or_more(row: &MechanismRow, per: WorkUnit) -> Option<String> {
     ))
 }
 
-/// The wait for the CPU that differs most, of those that are more than chance; for a metric of the tail, of the slowest.
+/// The wait for the CPU that is told, of those that are more than chance: that of the task whose waits come to most in a request; a
+/// kernel's thread that hardly ever waits may have the longest. For a metric of the tail, the slowest of that task.
 fn longest_wait(why: &Why) -> Option<&WaitRow> {
     let is_mean = matches!(why.metric.as_str(), "latency-mean" | "latency-p50");
     let view = if is_mean {
@@ -286,14 +287,17 @@ fn longest_wait(why: &Why) -> Option<&WaitRow> {
     } else {
         WaitView::Slowest
     };
-    let its = why
-        .waits
-        .iter()
-        .filter(|row| row.significant && row.state == WaitState::RunQueue && row.view == view);
+    let sure = |row: &&WaitRow| row.significant && row.state == WaitState::RunQueue;
+    let in_all = |task: &str| {
+        let mut its = why.waits.iter().filter(sure);
+        let its = its.find(|row| row.view == WaitView::Mean && row.task == task);
+        its.map_or(0.0, |row| row.difference_ns.abs())
+    };
+    let size = |row: &WaitRow| (in_all(&row.task), row.difference_ns.abs());
+    let its = why.waits.iter().filter(sure).filter(|row| row.view == view);
     its.max_by(|one, other| {
-        one.difference_ns
-            .abs()
-            .total_cmp(&other.difference_ns.abs())
+        let ((all, own), (other_all, other_own)) = (size(one), size(other));
+        all.total_cmp(&other_all).then(own.total_cmp(&other_own))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use crate::sysctl_name_is_good;
+use crate::sysctl;
 
 /// One setting of an arm.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Setting {
             }
             Some(("sysctl", rest)) => {
                 let (name, value) = pair(rest)?;
-                if sysctl_name_is_good(&name) {
+                if sysctl::name_is_good(&name) {
                     Ok(Self::Sysctl(name, value))
                 } else {
                     Err(format!("not a sysctl name: {name}"))

@@ -65,7 +65,7 @@ pub(crate) fn terminal(why: &Why, width: usize) -> String {
         lines.extend(crate::table(&section.rows, section.left, width));
     }
     lines.push(String::new());
-    let notes = words::why::notes(why);
+    let notes = words::why::notes::all(why);
     lines.extend(notes.iter().flat_map(|note| wrap(note, "- ", width)));
     lines.join("\n") + "\n"
 }
@@ -81,7 +81,7 @@ pub(crate) fn markdown(why: &Why) -> String {
         let rows = table(&section.rows).unwrap_or_default();
         parts.push(format!("{}:\n\n{rows}", text(&section.title)));
     }
-    let notes = words::why::notes(why);
+    let notes = words::why::notes::all(why);
     let notes: Vec<String> = notes
         .iter()
         .map(|note| format!("- {}\n", text(note)))

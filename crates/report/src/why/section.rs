@@ -16,7 +16,7 @@ pub(crate) fn section(why: &Why, id: &str) -> Markup {
         (waits(why))
         (tree::tree(why, id))
         h4 { "Notes" }
-        ul.notes { @for note in words::notes(why) { li { (note) } } }
+        ul.notes { @for note in words::notes::all(why) { li { (note) } } }
     }
 }
 

@@ -1,15 +1,15 @@
 //! Why an arm differs, in words.
 
-use input::units::{show_share, significant};
-use record::account::{SampleClock, WaitState, WorkUnit};
-use record::models::Standing;
+use input::units::significant;
+use record::account::{WaitState, WorkUnit};
 use record::verdict::why::{
-    EventKind, FunctionRow, LostReason, LostTrial, Mechanism, MechanismRow, Presence, Rep,
-    Sampling, Unexplained, WaitRow, WaitView, Why, Within,
+    EventKind, FunctionRow, LostReason, LostTrial, Mechanism, MechanismRow, Presence, Unexplained,
+    WaitRow, WaitView, Why, Within,
 };
 
 use super::{NONE, blocks, counted, unit};
 
+pub(crate) mod notes;
 pub(crate) mod paths;
 pub(crate) mod tables;
 
@@ -339,207 +339,6 @@ fn waiting(why: &Why) -> Option<String> {
     })
 }
 
-/// What a reader must know beside the figures.
-pub(crate) fn notes(why: &Why) -> Vec<String> {
-    let mut notes = sampling(why);
-    notes.extend(why.remainder.map(|remainder| remainder_of(why, remainder)));
-    match why.confidence {
-        None if why.within.is_some() => notes.push(groups(why)),
-        Some(level) => notes.push(format!(
-            "intervals: {} confidence, each row by itself, over {}; significant: at most {} of runs of equal arms \
-             name anything",
-            show_share(level, 4),
-            blocks(why.blocks),
-            show_share(why.error_rate, 2)
-        )),
-        None => notes.push(format!(
-            "{}: no intervals, and nothing is named, below {} at an error rate of {}",
-            blocks(why.blocks),
-            blocks(why.least_blocks),
-            show_share(why.error_rate, 2)
-        )),
-    }
-    if why.mechanisms.iter().all(|row| row.share.is_none()) && why.mechanisms.len() > 1 {
-        notes.push("no shares: mechanisms cancel each other for the most part".into());
-    }
-    notes.extend(rep(&why.rep));
-    notes.extend(unmatched(why));
-    notes.extend(lost(why));
-    notes.extend(settings(why));
-    notes
-}
-
-/// Settings that would show what a mechanism explains.
-fn settings(why: &Why) -> Option<String> {
-    let known = why.mechanisms.iter().filter(|row| !row.settings.is_empty());
-    let known: Vec<String> = known
-        .map(|row| format!("{} ({})", row.name.word(), row.settings.join(", ")))
-        .collect();
-    (!known.is_empty()).then(|| {
-        format!(
-            "to be tried with bakeoff why RUN --confirm MECHANISM: {}",
-            known.join("; ")
-        )
-    })
-}
-
-/// How one arm's boots were compared.
-fn groups(why: &Why) -> String {
-    let rate = show_share(why.error_rate, 2);
-    let how = format!(
-        "the groups are the two that differ least among themselves in {}, so intervals would say nothing",
-        why.metric
-    );
-    if is_nameable(why) {
-        format!(
-            "{how}; significant: between random groups of these sizes anything is named at most {rate} of the time"
-        )
-    } else {
-        format!(
-            "{how}; nothing is named below {} at an error rate of {rate}",
-            counted(why.least_blocks, "boot")
-        )
-    }
-}
-
-/// How profiles were sampled, and what that cannot show.
-fn sampling(why: &Why) -> Vec<String> {
-    let Some(sampling) = &why.sampling else {
-        return Vec::new();
-    };
-    let Sampling { samples, lost, .. } = sampling;
-    let clock = match sampling.clock {
-        SampleClock::Cycles => "CPU cycles",
-        SampleClock::CpuClock => "the kernel's timer, for want of a cycle counter",
-    };
-    let mut notes = vec![format!(
-        "sampled, not counted: {} and {} samples by {clock}, {} a second of each CPU; {} lost; in trials of their own, which are not judged",
-        samples[0],
-        samples[1],
-        sampling.frequency_hz,
-        lost[0] + lost[1]
-    )];
-    if let Some([baseline, arm]) = sampling.covered {
-        notes.push(format!(
-            "samples cover {} and {} of the CPU time; each stands for its share of the whole",
-            show_share(baseline, 2),
-            show_share(arm, 2)
-        ));
-    }
-    if let [Some(baseline), Some(arm)] = sampling.against_judged {
-        notes.push(format!(
-            "the primary metric of profiled trials is {} and {} from that of judged ones",
-            super::change(Some(baseline)),
-            super::change(Some(arm))
-        ));
-    }
-    if sampling.clock == SampleClock::CpuClock {
-        notes.push(
-            "not attributable: the timer cannot interrupt code that runs with interrupts off, so its time is seen where they are \
-             switched on again"
-                .into(),
-        );
-    }
-    notes
-}
-
-/// What the metric's difference has and the mechanisms have not.
-fn remainder_of(why: &Why, remainder: f64) -> String {
-    let part = match (remainder / why.difference).abs() {
-        share if share.is_finite() => format!(" ({} of the difference)", show_share(share, 2)),
-        _ => String::new(),
-    };
-    match remainder.abs() {
-        size if size < 0.95 => "mechanisms sum to the metric's difference".into(),
-        _ => format!(
-            "{} {} {}{part} are in the metric and in no mechanism",
-            signed_amount(why, remainder),
-            what(why),
-            a(why.per)
-        ),
-    }
-}
-
-/// What string instructions do to the verdict.
-fn rep(rep: &Rep) -> Option<String> {
-    let [baseline, arm] = rep.share.map(|share| show_share(share, 2));
-    let shares = format!(
-        "iterations of string instructions: {baseline} of the baseline's instructions, {arm} of the arm's"
-    );
-    let Some(standing) = rep.standing else {
-        return rep.share.iter().any(|share| *share > 0.0).then_some(shares);
-    };
-    let each: Vec<String> = rep
-        .costs
-        .iter()
-        .map(|cost| {
-            let change = super::change(cost.ratio);
-            format!(
-                "{} {change} at a cost of {}",
-                cost.verdict.word(),
-                fraction(cost.cost)
-            )
-        })
-        .collect();
-    let lead = match standing {
-        Standing::ModelDependent => "model-dependent: ",
-        Standing::Holds | Standing::Open => "",
-    };
-    Some(format!("{lead}{shares}; {}", each.join(", ")))
-}
-
-/// `1/4`, `2.5`.
-fn fraction(cost: f64) -> String {
-    if cost < 1.0 {
-        format!("1/{:.0}", 1.0 / cost)
-    } else {
-        format!("{cost}")
-    }
-}
-
-fn unmatched(why: &Why) -> Option<String> {
-    let unmatched = &why.unmatched;
-    let counts = [
-        (unmatched.renamed_count, "renamed"),
-        (unmatched.vanished_count, "only in the baseline"),
-        (unmatched.new_count, "only in the arm"),
-    ];
-    let told = counts.iter().filter(|(count, _)| *count > 0);
-    let told: Vec<String> = told
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
-    (!told.is_empty()).then(|| {
-        format!(
-            "functions: {}; compilers inline and rename",
-            told.join(", ")
-        )
-    })
-}
-
-fn lost(why: &Why) -> Vec<String> {
-    let told = why.lost.iter().map(|lost| {
-        let (block, trial) = (lost.block, lost.trial);
-        let reason = reason(lost.reason);
-        if why.within.is_some() {
-            return format!("trial {trial:03} is left out: {reason}");
-        }
-        format!(
-            "block {block} is left out: {reason} (trial {trial:03}, arm {})",
-            lost.arm
-        )
-    });
-    told.collect()
-}
-
-fn reason(reason: LostReason) -> &'static str {
-    match reason {
-        LostReason::NoProfile => "no profile",
-        LostReason::NoWork => "no request served",
-        LostReason::Damaged => "a damaged profile",
-        LostReason::NoFigure => "no figure of the metric",
-    }
-}
-
 /// Why nothing can be explained, with the remedy.
 pub(crate) fn unexplained(unexplained: &Unexplained) -> String {
     match unexplained {
@@ -581,7 +380,7 @@ fn reasons_of(lost: &[LostTrial], none: &str) -> String {
     }
     let told: Vec<String> = reasons
         .into_iter()
-        .map(|(kind, count)| format!("{}: {}", counted(count, "trial"), reason(kind)))
+        .map(|(kind, count)| format!("{}: {}", counted(count, "trial"), notes::reason(kind)))
         .collect();
     if told.is_empty() {
         none.into()

@@ -1,0 +1,430 @@
+//! `[arm.NAME]`: what is compared.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use input::problem::remedy_among;
+use input::units;
+use serde::{Deserialize, Serialize};
+
+use crate::fields::Fields;
+use crate::kernel::{self, KernelRef};
+use crate::machine::{Clock, MachineKind, MachinePlan};
+use crate::sysctl;
+use crate::{Checks, WorkloadPlan};
+
+/// One of the systems compared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Arm {
+    /// Its name.
+    pub name: String,
+    /// Line of the plan that names its kernel, counted from 1.
+    pub line: usize,
+    /// Its kernel.
+    pub kernel: KernelRef,
+    /// Added to the kernel's command line.
+    pub cmdline: String,
+    /// Set before services start, dotted names.
+    pub sysctl: BTreeMap<String, String>,
+    /// CPUs that it has, where that is not what the machine gives to all.
+    pub cpus: Option<u32>,
+    /// What it changes beyond the kernel.
+    pub tuning: Tuning,
+}
+
+/// What an arm changes in the services, and what is taken from them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tuning {
+    /// Added to the environment of services.
+    pub env: BTreeMap<String, String>,
+    /// Directives for the configuration of a workload's first server; each takes the place of bakeoff's of that name.
+    pub config: String,
+    /// A whole configuration for that server in place of bakeoff's.
+    #[serde(default)]
+    pub config_file: Option<ConfigFile>,
+    /// The same for servers that are named.
+    #[serde(default)]
+    pub server_config: BTreeMap<String, ConfigChange>,
+    /// Absolute paths of programs to be started in place of a service's own, by the service's name.
+    pub programs: BTreeMap<String, String>,
+    /// Share of every CPU that is taken away while the load runs: a slow-down whose size is known.
+    #[serde(alias = "plant")]
+    pub injected_slowdown: f64,
+    /// Time from one stretch that is taken away to the next, where not the usual one.
+    #[serde(default)]
+    pub injected_period: Option<Duration>,
+    /// I/O scheduler of the workload's own disk; empty for the kernel's choice.
+    #[serde(default)]
+    pub io_scheduler: String,
+    /// What is written to files of debugfs before anything is started, by their paths below it.
+    #[serde(default)]
+    pub debugfs: BTreeMap<String, String>,
+}
+
+impl Tuning {
+    /// Whether it changes the configuration of any server.
+    pub fn has_config(&self) -> bool {
+        !self.config.is_empty() || self.config_file.is_some() || !self.server_config.is_empty()
+    }
+
+    /// The texts of all files that it takes configurations from, by their paths.
+    pub fn config_files(&self) -> impl Iterator<Item = &ConfigFile> {
+        let named = self.server_config.values();
+        let named = named.filter_map(|change| change.file.as_ref());
+        self.config_file.iter().chain(named)
+    }
+}
+
+/// What an arm changes in the configuration of one server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigChange {
+    /// Directives; each takes the place of bakeoff's of that name, or is added.
+    pub directives: String,
+    /// A whole configuration in place of bakeoff's.
+    #[serde(default)]
+    pub file: Option<ConfigFile>,
+}
+
+/// A configuration file of the user's.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigFile {
+    /// Where it was found, for messages.
+    pub path: String,
+    /// Its text; empty in a plan that is read again after its run.
+    pub text: String,
+}
+
+/// Where the kernels of a plan come from.
+#[derive(Clone, Copy)]
+pub(crate) struct Kernels<'c> {
+    pub(crate) machine: &'c MachinePlan,
+    pub(crate) base: &'c Path,
+    pub(crate) checks: Checks<'c>,
+}
+
+pub(crate) fn read_arms(
+    top: &Fields<'_>,
+    baseline: Option<&str>,
+    kernels: Kernels<'_>,
+) -> Option<Vec<Arm>> {
+    let Some(table) = top.table("arm") else {
+        top.missing(
+            "arm",
+            "{ \"6.1\" = { kernel = \"debian:bookworm/6.1\" }, ... }",
+        );
+        return None;
+    };
+    let tables = table.named_tables();
+    let names: Vec<_> = tables.iter().map(|(name, _)| *name).collect();
+    if names.len() < 2 {
+        let what = format!("one arm only: {}", names.join(", "));
+        top.wrong(
+            "arm",
+            what,
+            "a comparison needs two: add another [arm.NAME]",
+        );
+    }
+    if let Some(baseline) = baseline.filter(|baseline| !names.contains(baseline)) {
+        let what = format!("baseline is not an arm: {baseline:?}");
+        top.wrong("baseline", what, remedy_among(baseline, &names));
+    }
+    let mut arms: Vec<Arm> = tables
+        .iter()
+        .map(|(name, fields)| read_arm(name, fields, kernels))
+        .collect::<Vec<_>>()
+        .into_iter()
+        .collect::<Option<_>>()?;
+    arms.sort_by_key(|arm| Some(arm.name.as_str()) != baseline);
+    Some(arms)
+}
+
+/// What an arm changes must fit the servers that the workloads have.
+pub(crate) fn check_tunings(
+    top: &Fields<'_>,
+    arms: &[Arm],
+    workloads: &[WorkloadPlan],
+    checks: Checks<'_>,
+) {
+    let tables = top.table("arm").map(|table| table.named_tables());
+    for (name, fields) in tables.unwrap_or_default() {
+        let Some(arm) = arms.iter().find(|arm| arm.name == name) else {
+            continue;
+        };
+        if let Err(why) = (checks.tuning)(&arm.tuning, workloads) {
+            let key = if fields.has("config") {
+                "config"
+            } else {
+                "config_file"
+            };
+            fields.wrong(key, why, "");
+        }
+    }
+}
+
+fn read_arm(name: &str, fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<Arm> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+    if name.is_empty() || name.len() > 40 || !name.chars().all(plain) {
+        let what = format!("arm name of other than letters, digits and . _ + -: {name:?}");
+        fields.wrong("", what, "rename the arm, 40 characters at most");
+    }
+    let kernel = match kernels.machine.kind {
+        MachineKind::Qemu => read_kernel(fields, kernels),
+        MachineKind::Local => read_running(fields),
+    };
+    let cmdline = fields
+        .text("cmdline")
+        .unwrap_or_default()
+        .trim()
+        .to_string();
+    if cmdline.contains(['\n', '\0']) || cmdline.len() > 1500 {
+        fields.wrong(
+            "cmdline",
+            "cmdline of several lines or above 1500 bytes",
+            "shorten it",
+        );
+    }
+    let sysctl = fields
+        .table("sysctl")
+        .map(|table| read_sysctl(&table))
+        .unwrap_or_default();
+    let cpus = read_cpus(fields, kernels.machine);
+    let tuning = read_tuning(fields, kernels);
+    fields.finish();
+    let line = fields.line_of("kernel");
+    Some(Arm {
+        name: name.into(),
+        line,
+        kernel: kernel?,
+        cmdline,
+        sysctl,
+        cpus,
+        tuning,
+    })
+}
+
+fn read_cpus(fields: &Fields<'_>, machine: &MachinePlan) -> Option<u32> {
+    let cpus = fields.count("cpus", 1..=255)? as u32;
+    let is_counted = machine.kind == MachineKind::Qemu && machine.clock == Clock::Instructions;
+    if is_counted && cpus > 1 {
+        let what = format!("clock \"instructions\" with an arm of more than one CPU: {cpus}");
+        let remedy = "write cpus = 1, or clock = \"wall\": counted instructions need one CPU";
+        fields.wrong("cpus", what, remedy);
+    }
+    Some(cpus)
+}
+
+/// The kernel of an arm that runs where bakeoff runs.
+fn read_running(fields: &Fields<'_>) -> Option<KernelRef> {
+    const REMEDY: &str = "remove it: the kernel is the one that runs";
+    if fields.has("cmdline") {
+        fields.wrong("cmdline", "cmdline on a machine of kind \"local\"", REMEDY);
+    }
+    match fields.text("kernel") {
+        Some(text) if text != "running" => {
+            let what = format!("kernel of a machine of kind \"local\": {text:?}");
+            fields.wrong("kernel", what, REMEDY);
+            None
+        }
+        Some(_) | None => Some(KernelRef::Running),
+    }
+}
+
+fn read_tuning(fields: &Fields<'_>, kernels: Kernels<'_>) -> Tuning {
+    let pairs = |key: &str| -> Vec<(String, String)> {
+        let table = fields.table(key);
+        let scalars = table.map(|table| table.scalars()).unwrap_or_default();
+        scalars
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    };
+    let (env, programs) = (pairs("env"), pairs("program"));
+    for (name, _) in &env {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            let what = format!("not the name of an environment variable: {name:?}");
+            fields.wrong("env", what, "rename it");
+        }
+    }
+    for (name, path) in &programs {
+        if !path.starts_with('/') {
+            let what = format!("program of {name} without an absolute path: {path:?}");
+            fields.wrong(
+                "program",
+                what,
+                "write program = { nginx = \"/opt/nginx/sbin/nginx\" }",
+            );
+        }
+    }
+    let (config, named) = read_config(fields);
+    let (config_file, named_files) = read_config_files(fields, kernels);
+    let mut server_config: BTreeMap<String, ConfigChange> = BTreeMap::new();
+    for (service, directives) in named {
+        server_config.entry(service).or_default().directives = directives;
+    }
+    for (service, file) in named_files {
+        server_config.entry(service).or_default().file = Some(file);
+    }
+    Tuning {
+        env: env.into_iter().collect(),
+        config,
+        config_file,
+        server_config,
+        programs: programs.into_iter().collect(),
+        injected_slowdown: fields
+            .share(fields.name_of("injected_slowdown", "plant"), 0.0, 0.5)
+            .unwrap_or(0.0),
+        injected_period: read_injected_period(fields),
+        io_scheduler: read_io_scheduler(fields),
+        debugfs: read_debugfs(fields, kernels.machine.kind),
+    }
+}
+
+/// `config`: lines for the first server of each workload, or a table of lines by the server's name.
+fn read_config(fields: &Fields<'_>) -> (String, Vec<(String, String)>) {
+    if !fields.is_table("config") {
+        return (fields.lines("config").unwrap_or_default(), Vec::new());
+    }
+    let table = fields.table("config").expect("config is a table");
+    let named = table.keys().into_iter().filter_map(|service| {
+        let lines = table.lines(service)?;
+        Some((service.to_string(), lines))
+    });
+    (String::new(), named.collect())
+}
+
+/// Longest configuration file: it travels to the guest with the job.
+const LONGEST_CONFIG: usize = 256 << 10;
+
+/// `config_file`: a path for the first server of each workload, or a table of paths by the server's name.
+fn read_config_files(
+    fields: &Fields<'_>,
+    kernels: Kernels<'_>,
+) -> (Option<ConfigFile>, Vec<(String, ConfigFile)>) {
+    let read = |fields: &Fields<'_>, key: &str| {
+        let path = fields.text(key)?;
+        let read = (kernels.checks.file)(&kernels.base.join(path));
+        let why = match read {
+            Ok(text) if text.len() <= LONGEST_CONFIG => {
+                let path = path.into();
+                return Some(ConfigFile { path, text });
+            }
+            Ok(text) => format!(
+                "configuration file of {}: {path} (at most {})",
+                units::show_bytes(text.len() as u64),
+                units::show_bytes(LONGEST_CONFIG as u64)
+            ),
+            Err(why) => why,
+        };
+        fields.wrong(key, why, "");
+        None
+    };
+    if !fields.is_table("config_file") {
+        return (read(fields, "config_file"), Vec::new());
+    }
+    let table = fields.table("config_file").expect("config_file is a table");
+    let named = table
+        .keys()
+        .into_iter()
+        .filter_map(|service| Some((service.to_string(), read(&table, service)?)));
+    (None, named.collect())
+}
+
+/// Kernels of today have these; which of them one has been built with shows when it is set.
+pub(crate) const IO_SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
+
+fn read_injected_period(fields: &Fields<'_>) -> Option<Duration> {
+    let period = fields.read("injected_period", units::duration)?;
+    let limits = Duration::from_millis(1)..=Duration::from_secs(10);
+    if !limits.contains(&period) {
+        let what = format!("injected_period out of range: {period:?}");
+        fields.wrong("injected_period", what, "write 1ms to 10s");
+    }
+    if !fields.has("injected_slowdown") {
+        let what = "injected_period without injected_slowdown";
+        fields.wrong(
+            "injected_period",
+            what,
+            "add injected_slowdown, or remove it",
+        );
+    }
+    Some(period)
+}
+
+fn read_io_scheduler(fields: &Fields<'_>) -> String {
+    let words = IO_SCHEDULERS.map(|word| (word, word));
+    let chosen = fields.choice("io_scheduler", &words);
+    chosen.unwrap_or_default().into()
+}
+
+fn read_debugfs(fields: &Fields<'_>, kind: MachineKind) -> BTreeMap<String, String> {
+    let Some(table) = fields.table("debugfs") else {
+        return BTreeMap::new();
+    };
+    if kind == MachineKind::Local {
+        let what = "debugfs on a machine of kind \"local\"";
+        fields.wrong("debugfs", what, "remove it: nothing would put it back");
+    }
+    let mut files = BTreeMap::new();
+    for (name, value) in table.scalars() {
+        let is_step = |part: &str| part.is_empty() || part == "." || part == "..";
+        if name.contains('\0') || name.split('/').any(is_step) {
+            let what = format!("not a path below debugfs: {name:?}");
+            table.wrong(name, what, "write it as \"sched/features\"");
+        }
+        files.insert(name.into(), value);
+    }
+    files
+}
+
+fn read_kernel(fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<KernelRef> {
+    let Kernels { base, checks, .. } = kernels;
+    if !fields.has("kernel") {
+        fields.missing("kernel", "\"debian:bookworm/6.1\"");
+    }
+    let modules = fields.text("modules").map(|dir| base.join(dir));
+    match kernel::read(fields.text("kernel")?, modules) {
+        Ok(KernelRef::Running) => {
+            let what = "kernel \"running\" on a machine of kind \"qemu\"";
+            fields.wrong("kernel", what, kernel::FORMS);
+        }
+        Err(why) => fields.wrong("kernel", why, kernel::FORMS),
+        Ok(kernel) => {
+            let kernel = settle(kernel, base);
+            match (checks.kernel)(&kernel) {
+                Ok(()) => return Some(kernel),
+                Err(why) => fields.wrong("kernel", why, ""),
+            }
+        }
+    }
+    None
+}
+
+fn read_sysctl(fields: &Fields<'_>) -> BTreeMap<String, String> {
+    let mut sysctl = BTreeMap::new();
+    for (name, value) in fields.scalars() {
+        if !sysctl::name_is_good(name) {
+            let what = format!("not a sysctl name: {name:?}");
+            fields.wrong(
+                name,
+                what,
+                "write it dotted and quoted: \"net.core.somaxconn\"",
+            );
+        }
+        sysctl.insert(name.into(), value);
+    }
+    sysctl
+}
+
+/// Paths are written relative to the plan file.
+fn settle(kernel: KernelRef, base: &Path) -> KernelRef {
+    match kernel {
+        KernelRef::Deb(files) => KernelRef::Deb(files.iter().map(|file| base.join(file)).collect()),
+        KernelRef::File { vmlinuz, modules } => KernelRef::File {
+            vmlinuz: base.join(vmlinuz),
+            modules,
+        },
+        KernelRef::Tree(dir) => KernelRef::Tree(base.join(dir)),
+        KernelRef::Debian { .. } | KernelRef::Running => kernel,
+    }
+}

@@ -1,0 +1,252 @@
+//! `[machine]`: where arms boot.
+
+use std::time::Duration;
+
+use input::units;
+
+use crate::Checks;
+use crate::arm::Arm;
+use crate::cpu::CpuModel;
+use crate::fields::Fields;
+
+/// Where an arm boots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MachineKind {
+    /// A virtual machine of QEMU.
+    Qemu,
+    /// This host at native speed, in namespaces and a cgroup of the trial's own.
+    Local,
+}
+
+/// What a trial's time is measured in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// Wall where KVM works, instructions under emulation.
+    Auto,
+    /// The host's time.
+    Wall,
+    /// Executed instructions: the guest's clock advances with each.
+    Instructions,
+}
+
+/// The machine of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MachinePlan {
+    /// Which kind.
+    pub kind: MachineKind,
+    /// Virtual CPUs.
+    pub cpus: u32,
+    /// Guest memory in bytes.
+    pub memory_bytes: u64,
+    /// Which clock.
+    pub clock: Clock,
+    /// Host time until the agent must have spoken.
+    pub boot_timeout: Duration,
+    /// Host time after which a guest that says nothing is given up.
+    pub silence: Duration,
+    /// Host time that a whole trial may take.
+    pub trial_limit: Duration,
+    /// How slow the disk is that some workloads have to themselves.
+    pub disk: DiskSpeed,
+    /// The CPU that guests see; `None` for the machine's own choice.
+    pub cpu_model: Option<CpuModel>,
+}
+
+/// How slow a disk is made; without limits it is as fast as the host's memory and file system.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DiskSpeed {
+    /// Bytes per second, reads and writes together.
+    pub bytes_per_s: Option<u64>,
+    /// Requests per second, reads and writes together.
+    pub requests_per_s: Option<u64>,
+}
+
+/// Longest trial that may be asked for: the reports of 2004 ran up to 14 days.
+pub(crate) const LONGEST_TRIAL: Duration = Duration::from_secs(15 * 24 * 3600);
+
+pub(crate) fn read_machine(fields: Option<&Fields<'_>>, checks: Checks<'_>) -> MachinePlan {
+    let mut machine = MachinePlan {
+        kind: MachineKind::Qemu,
+        cpus: 1,
+        memory_bytes: 1 << 30,
+        clock: Clock::Auto,
+        boot_timeout: Duration::from_secs(120),
+        silence: Duration::from_secs(120),
+        trial_limit: Duration::from_secs(3600),
+        disk: DiskSpeed::default(),
+        cpu_model: None,
+    };
+    let Some(fields) = fields else { return machine };
+    let kinds = [("qemu", MachineKind::Qemu), ("local", MachineKind::Local)];
+    let clocks = [
+        ("auto", Clock::Auto),
+        ("wall", Clock::Wall),
+        ("instructions", Clock::Instructions),
+    ];
+    set(&mut machine.kind, fields.choice("kind", &kinds));
+    set(
+        &mut machine.cpus,
+        fields.count("cpus", 1..=255).map(|cpus| cpus as u32),
+    );
+    set(
+        &mut machine.memory_bytes,
+        fields.read("memory", units::bytes),
+    );
+    set(&mut machine.clock, fields.choice("clock", &clocks));
+    set(
+        &mut machine.boot_timeout,
+        fields.read("boot_timeout", units::duration),
+    );
+    set(
+        &mut machine.silence,
+        fields.read("silence", units::duration),
+    );
+    set(
+        &mut machine.trial_limit,
+        fields.read("trial_limit", units::duration),
+    );
+    machine.disk = DiskSpeed {
+        bytes_per_s: fields.read("disk_rate", units::bytes),
+        requests_per_s: fields.count("disk_requests", 1..=10_000_000),
+    };
+    machine.cpu_model = read_cpu_model(fields, &machine, checks);
+    check_machine(fields, &machine);
+    check_memory(fields, &machine, checks);
+    fields.finish();
+    machine
+}
+
+fn read_cpu_model(
+    fields: &Fields<'_>,
+    machine: &MachinePlan,
+    checks: Checks<'_>,
+) -> Option<CpuModel> {
+    let text = fields.text("cpu_model")?;
+    if machine.kind == MachineKind::Local {
+        // Refused with the other keys that only an emulator has.
+        return None;
+    }
+    let model = match CpuModel::parse(text) {
+        Ok(model) => model,
+        Err(why) => {
+            fields.wrong("cpu_model", why, "");
+            return None;
+        }
+    };
+    let is_wall = machine.clock == Clock::Wall;
+    if model.name == "host" && !is_wall {
+        let what = "cpu_model \"host\" where instructions may be counted";
+        let remedy = "write clock = \"wall\": only KVM shows a guest the host's CPU";
+        fields.wrong("cpu_model", what, remedy);
+    }
+    let fast_strings = model.fast_strings();
+    if !fast_strings.is_empty() && !is_wall {
+        let what = format!(
+            "cpu_model with {} where instructions may be counted",
+            fast_strings.join(" and ")
+        );
+        let remedy = "remove it, or write clock = \"wall\": each iteration of a REP string instruction would count \
+                      as an instruction, 4096 of them for a page that a CPU fills in some 100 cycles";
+        fields.wrong("cpu_model", what, remedy);
+    }
+    if !model.has_64_bits() {
+        let what = format!("cpu_model without 64-bit mode: {model}");
+        fields.wrong(
+            "cpu_model",
+            what,
+            "name another, such as \"qemu64\" or \"EPYC\"",
+        );
+    }
+    if let Err(why) = (checks.cpu_model)(&model) {
+        fields.wrong("cpu_model", why, "");
+    }
+    Some(model)
+}
+
+fn check_machine(fields: &Fields<'_>, machine: &MachinePlan) {
+    if machine.kind == MachineKind::Local {
+        let keys = ["cpus", "memory", "disk_rate", "disk_requests", "cpu_model"];
+        for key in keys.into_iter().filter(|key| fields.has(key)) {
+            let what = format!("{key} of a machine of kind \"local\"");
+            let remedy = match key {
+                "cpus" => "write it in each arm that is not to have all of this host's",
+                "cpu_model" => "remove it: the CPU is this host's own",
+                _ => "remove it: all that this host has is used",
+            };
+            fields.wrong(key, what, remedy);
+        }
+        if machine.clock == Clock::Instructions {
+            let what = "clock \"instructions\" on a machine of kind \"local\"";
+            fields.wrong(
+                "clock",
+                what,
+                "write \"wall\": only an emulator counts them",
+            );
+        }
+    }
+    if machine.disk.bytes_per_s.is_some_and(|rate| rate < 1 << 20) {
+        let what = "disk_rate below 1 MiB per second";
+        fields.wrong("disk_rate", what, "write disk_rate = \"50MiB\"");
+    }
+    if machine.clock == Clock::Instructions && machine.cpus > 1 {
+        let what = format!(
+            "clock \"instructions\" with more than one CPU: {}",
+            machine.cpus
+        );
+        fields.wrong(
+            "cpus",
+            what,
+            "write cpus = 1: counted instructions need one CPU",
+        );
+    }
+    for (key, time) in [
+        ("boot_timeout", machine.boot_timeout),
+        ("silence", machine.silence),
+    ] {
+        if time.is_zero() {
+            fields.wrong(
+                key,
+                format!("{key} of zero"),
+                format!("write {key} = \"120s\""),
+            );
+        }
+    }
+    if machine.trial_limit > LONGEST_TRIAL {
+        fields.wrong(
+            "trial_limit",
+            "trial_limit above 15 days",
+            "write at most \"15d\"",
+        );
+    }
+}
+
+fn check_memory(fields: &Fields<'_>, machine: &MachinePlan, checks: Checks<'_>) {
+    if !(256 << 20..=1 << 40).contains(&machine.memory_bytes) {
+        let size = units::show_bytes(machine.memory_bytes);
+        fields.wrong(
+            "memory",
+            format!("memory out of range: {size}"),
+            "write 256MiB to 1TiB",
+        );
+    } else if machine.kind == MachineKind::Qemu
+        && let Err(why) = (checks.memory)(machine.memory_bytes)
+    {
+        fields.wrong("memory", why, "");
+    }
+}
+
+/// "auto" may not come to counted instructions where arms differ in CPUs: with one CPU each they would be one system.
+pub(crate) fn resolve_clock(machine: &MachinePlan, arms: &[Arm]) -> Clock {
+    let is_named = arms.iter().any(|arm| arm.cpus.is_some());
+    let several = |arm: &Arm| arm.cpus.unwrap_or(machine.cpus) > 1;
+    match machine.clock {
+        Clock::Auto if is_named && arms.iter().any(several) => Clock::Wall,
+        clock => clock,
+    }
+}
+
+pub(crate) fn set<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
+}

@@ -1,0 +1,385 @@
+use super::*;
+use expect_test::{Expect, expect};
+
+const GOOD: &str = r#"
+title = "two kernels"
+baseline = "6.1"
+[machine]
+cpus = 2
+memory = "2GiB"
+[image]
+recipe = "web"
+[arm."7.2"]
+kernel = "debian:trixie-backports/7.2"
+cmdline = "mitigations=off"
+sysctl = { "net.core.somaxconn" = 4096 }
+[arm."6.1"]
+kernel = "debian:bookworm/6.1"
+[[workload]]
+kind = "toy"
+window = "10s"
+[design]
+margin = "2%"
+max_blocks = 3
+"#;
+
+fn toy(fields: &Fields<'_>) -> Option<WorkloadPlan> {
+    fields.choice("kind", &[("toy", ())])?;
+    let length = fields.read("window", units::duration)?;
+    fields.finish();
+    let kind = "toy".to_string();
+    Some(WorkloadPlan {
+        id: kind.clone(),
+        kind,
+        options: serde_json::Value::Null,
+        length,
+        expected: None,
+    })
+}
+
+/// `edits` replace text in the good plan; what is wrong with the result is compared.
+fn check(edits: &[(&str, &str)], want: &Expect) {
+    let mut text = GOOD.to_string();
+    for (from, to) in edits {
+        assert!(text.contains(from), "the good plan has no {from:?}");
+        text = text.replacen(from, to, 1);
+    }
+    let got = match read(
+        "plan.toml",
+        &text,
+        Path::new("/plans"),
+        Checks::of_the_past(&toy),
+    ) {
+        Ok(plan) => format!("{} arms", plan.arms.len()),
+        Err(problems) => problems.to_string(),
+    };
+    want.assert_eq(&got);
+}
+
+#[test]
+fn a_good_plan_is_read_whole_with_its_baseline_first() {
+    let plan = read(
+        "plan.toml",
+        GOOD,
+        Path::new("/plans"),
+        Checks::of_the_past(&toy),
+    )
+    .unwrap();
+    let names: Vec<_> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
+    assert_eq!(names, ["6.1", "7.2"]);
+    assert_eq!(plan.arms[1].sysctl["net.core.somaxconn"], "4096");
+    assert_eq!((plan.design.min_blocks, plan.design.max_blocks), (3, 3));
+    assert!((plan.design.margin - 0.02).abs() < 1e-12);
+}
+
+#[test]
+fn a_misspelt_key_is_named_with_the_right_one() {
+    check(
+        &[("memory", "memmory"), ("baseline", "base_line")],
+        &expect![[r#"
+            plan.toml:1: missing key in the file: baseline (add baseline = the name of an arm)
+            plan.toml:3: unknown key in the file: base_line (did you mean "baseline"?)
+            plan.toml:6: unknown key in [machine]: memmory (did you mean "memory"?)"#]],
+    );
+}
+
+#[test]
+fn a_baseline_that_is_no_arm_is_refused() {
+    check(
+        &[("baseline = \"6.1\"", "baseline = \"6.2\"")],
+        &expect![[r#"plan.toml:3: baseline is not an arm: "6.2" (did you mean "6.1"?)"#]],
+    );
+}
+
+#[test]
+fn one_arm_is_not_a_comparison() {
+    check(
+        &[
+            ("[arm.\"6.1\"]\nkernel = \"debian:bookworm/6.1\"\n", ""),
+            ("\"6.1\"", "\"7.2\""),
+        ],
+        &expect!["plan.toml:9: one arm only: 7.2 (a comparison needs two: add another [arm.NAME])"],
+    );
+}
+
+#[test]
+fn a_window_longer_than_a_trial_is_refused() {
+    check(
+        &[("\"10s\"", "\"2h\"")],
+        &expect![
+            "plan.toml:17: warmup and window longer than a trial can be (1h): 2h (shorten window, or raise trial_limit in [machine])"
+        ],
+    );
+}
+
+#[test]
+fn counted_instructions_need_one_cpu() {
+    check(
+        &[("cpus = 2", "cpus = 2\nclock = \"instructions\"")],
+        &expect![[
+            r#"plan.toml:5: clock "instructions" with more than one CPU: 2 (write cpus = 1: counted instructions need one CPU)"#
+        ]],
+    );
+}
+
+#[test]
+fn a_cpu_model_is_checked_by_its_form_its_clock_and_the_emulator() {
+    let wrong = |line: &str| [("cpus = 2", line.to_string())];
+    let check_line = |line: &str, want: &Expect| {
+        let edits = wrong(line);
+        check(&[(edits[0].0, edits[0].1.as_str())], want);
+    };
+    check_line("cpu_model = \"EPYC,-avx2\"", &expect!["2 arms"]);
+    check_line(
+        "clock = \"wall\"\ncpu_model = \"max,+erms\"",
+        &expect!["2 arms"],
+    );
+    check_line(
+        "cpu_model = \"max,+erms,+fsrm\"",
+        &expect![[
+            r#"plan.toml:5: cpu_model with erms and fsrm where instructions may be counted (remove it, or write clock = "wall": each iteration of a REP string instruction would count as an instruction, 4096 of them for a page that a CPU fills in some 100 cycles)"#
+        ]],
+    );
+    check_line(
+        "cpu_model = \"host\"",
+        &expect![[
+            r#"plan.toml:5: cpu_model "host" where instructions may be counted (write clock = "wall": only KVM shows a guest the host's CPU)"#
+        ]],
+    );
+    check_line(
+        "cpu_model = \"486\"",
+        &expect![[
+            r#"plan.toml:5: cpu_model without 64-bit mode: 486 (name another, such as "qemu64" or "EPYC")"#
+        ]],
+    );
+    check_line(
+        "cpu_model = \"max,kvm=off\"",
+        &expect![[
+            r#"plan.toml:5: feature without + or -: "kvm=off" (write it like "EPYC" or "Haswell-noTSX,-avx2")"#
+        ]],
+    );
+    let text = GOOD.replacen("cpus = 2", "cpu_model = \"Hasswell\"", 1);
+    let mut checks = Checks::of_the_past(&toy);
+    checks.cpu_model = &|model| Err(format!("unknown CPU model: {}", model.name));
+    let why = read("plan.toml", &text, Path::new("/plans"), checks).unwrap_err();
+    assert_eq!(why.to_string(), "plan.toml:5: unknown CPU model: Hasswell");
+}
+
+#[test]
+fn memory_is_checked_by_what_the_host_has() {
+    let mut checks = Checks::of_the_past(&toy);
+    let host = |bytes| match bytes {
+        0..=0x8000_0000 => Ok(()),
+        more => Err(format!("too much: {more}")),
+    };
+    checks.memory = &host;
+    let said = |text: &str| match read("plan.toml", text, Path::new("/plans"), checks) {
+        Ok(plan) => plan.machine.memory_bytes.to_string(),
+        Err(problems) => problems.to_string(),
+    };
+    assert_eq!(said(GOOD), "2147483648");
+    let greedy = GOOD.replacen("2GiB", "3GiB", 1);
+    assert_eq!(said(&greedy), "plan.toml:6: too much: 3221225472");
+    let none = GOOD.replacen("2GiB", "2TiB", 1);
+    assert!(said(&none).contains("memory out of range"));
+}
+
+#[test]
+fn counted_instructions_need_one_cpu_in_each_arm() {
+    let arm = "kernel = \"debian:bookworm/6.1\"";
+    check(
+        &[
+            ("cpus = 2", "clock = \"instructions\""),
+            (arm, &format!("{arm}\ncpus = 4")),
+            ("cmdline", "cpus = 0\ncmdline"),
+        ],
+        &expect![[r#"
+            plan.toml:11: cpus out of range: 0 (write 1 to 255)
+            plan.toml:16: clock "instructions" with an arm of more than one CPU: 4 (write cpus = 1, or clock = "wall": counted instructions need one CPU)"#]],
+    );
+}
+
+#[test]
+fn an_arm_may_have_cpus_of_its_own_and_then_time_is_the_walls() {
+    let read_with = |arm: &str| {
+        let arm = format!("kernel = \"debian:bookworm/6.1\"\n{arm}");
+        let text = GOOD.replacen("kernel = \"debian:bookworm/6.1\"", &arm, 1);
+        let checks = Checks::of_the_past(&toy);
+        let plan = read("plan.toml", &text, Path::new("/plans"), checks).unwrap();
+        let cpus: Vec<_> = plan.arms.iter().map(|arm| plan.cpus(arm)).collect();
+        (plan.machine.clock, cpus)
+    };
+    assert_eq!(read_with("cpus = 4"), (Clock::Wall, vec![Some(4), Some(2)]));
+    assert_eq!(read_with("cpus = 1"), (Clock::Wall, vec![Some(1), Some(2)]));
+    assert_eq!(read_with(""), (Clock::Auto, vec![Some(2), Some(2)]));
+}
+
+#[test]
+fn an_arm_of_a_live_host_has_all_cpus_or_so_many() {
+    let (head, _) = GOOD.split_once("[machine]").unwrap();
+    let (_, rest) = GOOD.split_once("[[workload]]").unwrap();
+    let text = format!(
+        "{head}[machine]\nkind = \"local\"\n[arm.\"6.1\"]\n[arm.one]\ncpus = 1\n[[workload]]{rest}"
+    );
+    let checks = Checks::of_the_past(&toy);
+    let plan = read("plan.toml", &text, Path::new("/plans"), checks).unwrap();
+    let cpus: Vec<_> = plan.arms.iter().map(|arm| plan.cpus(arm)).collect();
+    assert_eq!(cpus, [None, Some(1)]);
+}
+
+#[test]
+fn many_mistakes_are_told_at_once() {
+    check(
+        &[
+            ("\"2GiB\"", "\"lots\""),
+            ("debian:bookworm/6.1", "6.1"),
+            ("kind = \"toy\"", "kind = \"tot\""),
+            ("margin = \"2%\"", "margin = \"200%\"\nmin_blocks = 9"),
+            ("\"net.core.somaxconn\" = 4096", "somaxconn = [1]"),
+        ],
+        &expect![[r#"
+            plan.toml:6: memory: not a size: "lots" (write it like "512MiB" or "2GiB")
+            plan.toml:12: wrong type for somaxconn in [arm."7.2".sysctl]: array (write a number or a text)
+            plan.toml:14: unknown kind of kernel: "6.1" (write debian:SUITE/VERSION, deb:FILE..., file:VMLINUZ, tree:DIR or running)
+            plan.toml:16: unknown kind: "tot" (did you mean "toy"?)
+            plan.toml:19: margin out of range: "200%" (write above 0 % to 50 %)
+            plan.toml:20: min_blocks above max_blocks: 9 (write at most 3)"#]],
+    );
+}
+
+#[test]
+fn a_sysctl_without_quotes_is_told_to_have_some() {
+    check(
+        &[("\"net.core.somaxconn\" = 4096", "net.core.somaxconn = 3")],
+        &expect![[
+            r#"plan.toml:12: dotted name without quotes in [arm."7.2".sysctl]: net.core.somaxconn (quote the dotted name: "net.core.somaxconn" = ...)"#
+        ]],
+    );
+}
+
+#[test]
+fn the_sysctls_of_a_plan_become_paths_as_in_sysctl_8() {
+    let path = |name| sysctl_path(name).display().to_string();
+    assert_eq!(path("net.core.somaxconn"), "/proc/sys/net/core/somaxconn");
+    assert_eq!(
+        path("net.ipv4.conf.eth0/1.rp_filter"),
+        "/proc/sys/net/ipv4/conf/eth0.1/rp_filter"
+    );
+    assert_eq!(path("kernel/pid_max"), "/proc/sys/kernel/pid_max");
+    for name in ["net.core.somaxconn", "net.ipv4.conf.eth0/1.rp_filter"] {
+        assert_eq!(sysctl_name(&sysctl_path(name)), name);
+    }
+}
+
+#[test]
+fn a_plan_against_itself_has_its_baseline_twice() {
+    let text = against_itself(GOOD, 99).unwrap();
+    let checks = Checks::of_the_past(&toy);
+    let plan = read("plan.toml", &text, Path::new("/plans"), checks).unwrap();
+    let names: Vec<_> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
+    assert_eq!(names, ["6.1", "6.1-again"]);
+    assert_eq!(plan.arms[0].kernel, plan.arms[1].kernel);
+    assert!(plan.title.starts_with("A/A: "));
+    assert_eq!((plan.design.seed, seed_of(&text)), (99, Some(99)));
+}
+
+#[test]
+fn a_plan_is_varied_by_its_model_or_by_its_mitigations() {
+    let read_varied = |variation: &Variation| {
+        let text = varied(GOOD, variation, 2).unwrap();
+        let checks = Checks::of_the_past(&toy);
+        read("plan.toml", &text, Path::new("/plans"), checks).unwrap()
+    };
+    let model = CpuModel::parse("EPYC-Milan,-avx2").unwrap();
+    let plan = read_varied(&Variation::Model(model.clone()));
+    assert_eq!(plan.machine.cpu_model, Some(model));
+    assert_eq!((plan.design.min_blocks, plan.design.max_blocks), (2, 2));
+    let plan = read_varied(&Variation::NoMitigations);
+    assert_eq!(plan.machine.cpu_model, None);
+    let cmdlines: Vec<_> = plan.arms.iter().map(|arm| arm.cmdline.as_str()).collect();
+    assert_eq!(
+        cmdlines,
+        ["mitigations=off", "mitigations=off mitigations=off"]
+    );
+}
+
+#[test]
+fn a_live_host_brings_kernel_image_and_size_itself() {
+    check(
+        &[(
+            "[machine]",
+            "[machine]\nkind = \"local\"\nclock = \"instructions\"\ncpu_model = \"max\"",
+        )],
+        &expect![[r#"
+            plan.toml:6: clock "instructions" on a machine of kind "local" (write "wall": only an emulator counts them)
+            plan.toml:7: cpu_model of a machine of kind "local" (remove it: the CPU is this host's own)
+            plan.toml:8: cpus of a machine of kind "local" (write it in each arm that is not to have all of this host's)
+            plan.toml:8: clock "instructions" with more than one CPU: 2 (write cpus = 1: counted instructions need one CPU)
+            plan.toml:9: memory of a machine of kind "local" (remove it: all that this host has is used)
+            plan.toml:10: [image] on a machine of kind "local" (remove it: servers are this host's own)
+            plan.toml:13: kernel of a machine of kind "local": "debian:trixie-backports/7.2" (remove it: the kernel is the one that runs)
+            plan.toml:14: cmdline on a machine of kind "local" (remove it: the kernel is the one that runs)
+            plan.toml:17: kernel of a machine of kind "local": "debian:bookworm/6.1" (remove it: the kernel is the one that runs)"#]],
+    );
+}
+
+#[test]
+fn what_an_arm_changes_in_its_services_is_read_and_checked() {
+    let tuned = "kernel = \"debian:bookworm/6.1\"\nenv = { GOMAXPROCS = 2 }\n\
+                 program = { nginx = \"sbin/nginx\" }\ninjected_slowdown = \"60%\"";
+    check(
+        &[("kernel = \"debian:bookworm/6.1\"", tuned)],
+        &expect![[r#"
+            plan.toml:16: program of nginx without an absolute path: "sbin/nginx" (write program = { nginx = "/opt/nginx/sbin/nginx" })
+            plan.toml:17: injected_slowdown out of range: "60%" (write above 0 % to 50 %)"#]],
+    );
+    let right = tuned.replace("sbin", "/opt/sbin").replace("60%", "1%");
+    let text = GOOD.replacen("kernel = \"debian:bookworm/6.1\"", &right, 1);
+    let checks = Checks::of_the_past(&toy);
+    let plan = read("plan.toml", &text, Path::new("/plans"), checks).unwrap();
+    let tuning = &plan.arms[0].tuning;
+    assert_eq!(tuning.env["GOMAXPROCS"], "2");
+    assert_eq!(tuning.programs["nginx"], "/opt/sbin/nginx");
+    assert!((tuning.injected_slowdown - 0.01).abs() < 1e-12);
+}
+
+#[test]
+fn a_key_by_its_earlier_name_is_read_and_named() {
+    let old = "kernel = \"debian:bookworm/6.1\"\nplant = \"1%\"";
+    let text = GOOD.replacen("kernel = \"debian:bookworm/6.1\"", old, 1);
+    let checks = Checks::of_the_past(&toy);
+    let plan = read("plan.toml", &text, Path::new("/plans"), checks).unwrap();
+    assert!((plan.arms[0].tuning.injected_slowdown - 0.01).abs() < 1e-12);
+    expect!["plan.toml:15: plant is called injected_slowdown now (write injected_slowdown = ...)"]
+        .assert_eq(&Problems(plan.renamed).to_string());
+    let both = format!("{old}\ninjected_slowdown = \"1%\"");
+    check(
+        &[("kernel = \"debian:bookworm/6.1\"", &both)],
+        &expect![
+            "plan.toml:15: injected_slowdown twice, once by its earlier name: plant (take the earlier one out)"
+        ],
+    );
+}
+
+#[test]
+fn broken_syntax_has_its_line() {
+    check(
+        &[("cpus = 2", "cpus = ")],
+        &expect![
+            "plan.toml:5: string values must be quoted, expected literal string (see docs/plan.md for the form)"
+        ],
+    );
+}
+
+#[test]
+fn paths_are_taken_from_the_plan_files_directory() {
+    let text = GOOD.replacen("debian:bookworm/6.1", "file:boot/vmlinuz", 1);
+    let plan = read(
+        "plan.toml",
+        &text,
+        Path::new("/plans"),
+        Checks::of_the_past(&toy),
+    )
+    .unwrap();
+    assert_eq!(plan.arms[0].kernel.to_string(), "file:/plans/boot/vmlinuz");
+}

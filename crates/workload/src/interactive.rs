@@ -12,6 +12,7 @@ use plan::fields::Fields;
 use record::curve::{Curve, Point};
 use record::latency::Latency;
 use record::metric::{Direction, Figure, Role};
+use rustix::thread::{name as thread_name, set_name};
 use serde::{Deserialize, Serialize};
 
 use crate::context::WorkloadContext;
@@ -96,10 +97,16 @@ impl Workload for Options {
         watcher: &mut dyn Watcher,
     ) -> Result<Driven> {
         let mut ticker = Ticker::begin(watcher, Duration::from_nanos(self.warmup_ns));
+        let before = thread_name();
+        // A profile tells tasks by their names; where it cannot be had, one task is called as its process.
+        let _ = set_name(c"waker");
         let mut steps = Vec::new();
         for tasks in &self.tasks {
             let waits = among(*tasks, || self.beat(stop, &mut ticker))??;
             steps.push((*tasks, waits));
+        }
+        if let Ok(before) = before {
+            let _ = set_name(&before);
         }
         Ok(Driven {
             figures: figures(&steps),

@@ -92,8 +92,8 @@ fn requests_allocate_nothing() {
     for engine in [EngineChoice::Fastest, EngineChoice::Epoll] {
         let (few_s, base) = run(server, engine, 1000);
         let (many_s, allocations) = run(server, engine, 20_000);
-        // Where both take less than a second, they differ in nothing but the number of requests.
-        let most = base + 2 + many_s.saturating_sub(few_s) * PER_SECOND;
+        // How often a second's histogram grows is a matter of how far apart latencies lie, not of how many there are.
+        let most = base + (1 + many_s.saturating_sub(few_s)) * PER_SECOND;
         assert!(
             allocations <= most,
             "{engine:?}: {allocations} allocations in {many_s} s, {base} with fewer requests in {few_s} s"

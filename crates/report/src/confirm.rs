@@ -99,16 +99,17 @@ mod tests {
             audit=0: the difference in instructions is no more than chance in 6 blocks, so there is nothing to
             explain
 
-            setting in both  metric         without      with  explains            interval
+            setting          metric         without      with  explains            interval
             ---------------  ------------  --------  --------  --------  ------------------
             init_on_alloc=0  throughput    +14.63 %  +11.00 %    23.6 %    [22.4 %, 24.6 %]
                              instructions   -20.6 k   -16.0 k    22.3 %    [21.1 %, 23.3 %]
             psi=0            instructions   -20.6 k   -24.0 k   -16.5 %  [-17.7 %, -15.5 %]
             audit=0          instructions   -20.6 k   -20.6 k         -                   -
 
-            - without, with: the difference between the arms; explains: the share that is gone with the setting;
-              intervals: 90 % confidence, each row by itself, over 6 blocks; shares of settings need not sum to
-              100 %
+            - without, with: the difference between the arms, an arm whose kernel has no such setting standing
+              for itself; explains: the share that is gone with the setting, of ratios the share of their
+              logarithm; intervals: 90 % confidence, each row by itself, over 6 blocks; shares of settings need
+              not sum to 100 %
         "#]].assert_eq(&terminal(&found(), 100));
         assert!(markdown(&found()).contains("| psi=0 |"));
         assert_eq!(json(&found())["settings"][0]["metrics"][1]["share"], 0.2233);

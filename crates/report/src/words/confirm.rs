@@ -60,12 +60,7 @@ fn percent(share: f64) -> String {
 /// A row for each setting and metric, the head first.
 pub(crate) fn rows(found: &Confirmation) -> Vec<Vec<String>> {
     let head = [
-        "setting in both",
-        "metric",
-        "without",
-        "with",
-        "explains",
-        "interval",
+        "setting", "metric", "without", "with", "explains", "interval",
     ];
     let mut rows = vec![head.map(String::from).to_vec()];
     for one in &found.settings {
@@ -101,8 +96,9 @@ pub(crate) fn note(found: &Confirmation) -> String {
     let most = found.settings.iter().flat_map(|one| &one.metrics);
     let most = most.map(|effect| effect.blocks).max().unwrap_or(0);
     format!(
-        "without, with: the difference between the arms; explains: the share that is gone with the setting; intervals: {} \
-         confidence, each row by itself, over {}; shares of settings need not sum to 100 %",
+        "without, with: the difference between the arms, an arm whose kernel has no such setting standing for itself; explains: the \
+         share that is gone with the setting, of ratios the share of their logarithm; intervals: {} confidence, each row by \
+         itself, over {}; shares of settings need not sum to 100 %",
         show_share(found.confidence, 4),
         blocks(most)
     )

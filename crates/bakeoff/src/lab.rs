@@ -473,7 +473,9 @@ impl<'l> Lab<'l> {
         if attempt == 1 && misses >= PATIENCE {
             let arm = &trial.arm;
             let why = format!("arm {arm} gave no figure in {misses} trials in a row");
-            return self.record(book, (&trial, attempt), Attempted::skipped(why));
+            let skipped = Attempted::skipped(why);
+            self.record(book, Series::Judged, (&trial, attempt), skipped)?;
+            return Ok(());
         }
         let cancelled = Arc::new(AtomicBool::new(false));
         progress.running.push(Running {
@@ -481,15 +483,7 @@ impl<'l> Lab<'l> {
             attempt,
             cancelled: Arc::clone(&cancelled),
         });
-        let bench = Bench {
-            plan: self.plan,
-            machine: self.machine,
-            clock: self.clock,
-            greeting: self.greeting,
-            series: Series::Judged,
-            interrupted: self.interrupted,
-            cancelled,
-        };
+        let bench = self.bench(Series::Judged, cancelled);
         let say = say.clone();
         scope.spawn(move || {
             // The lab hears nothing more once it cancelled the attempt.
@@ -520,10 +514,27 @@ impl<'l> Lab<'l> {
             Report::Ended(end) => {
                 let Running { trial, attempt, .. } = progress.running.remove(place);
                 match end {
-                    Some(end) => self.record(&mut progress.book, (&trial, attempt), *end),
+                    Some(end) => {
+                        let book = &mut progress.book;
+                        self.record(book, Series::Judged, (&trial, attempt), *end)?;
+                        Ok(())
+                    }
                     None => Ok(()),
                 }
             }
+        }
+    }
+
+    /// What attempts of a series are made with.
+    fn bench(&self, series: Series, cancelled: Arc<AtomicBool>) -> Bench<'l> {
+        Bench {
+            plan: self.plan,
+            machine: self.machine,
+            clock: self.clock,
+            greeting: self.greeting,
+            series,
+            interrupted: self.interrupted,
+            cancelled,
         }
     }
 
@@ -531,9 +542,10 @@ impl<'l> Lab<'l> {
     fn record(
         &self,
         book: &mut Book,
+        series: Series,
         (trial, attempt): (&Trial, u32),
         end: Attempted,
-    ) -> Result<()> {
+    ) -> Result<TrialRecord> {
         let record = TrialRecord {
             version: TRIAL_VERSION,
             trial: trial.clone(),
@@ -542,20 +554,31 @@ impl<'l> Lab<'l> {
             host_time: end.host_time,
             profile: end.profile,
         };
-        let sha = self
-            .dir
-            .write_trial(Series::Judged, &record, &end.evidence)?;
+        let sha = self.dir.write_trial(series, &record, &end.evidence)?;
         (self.show)(LabEvent::Record(&record));
         let ending = ending(&record.outcome);
-        let event = Event::Ended {
-            trial: trial.clone(),
-            attempt,
-            ending,
-            record: sha,
+        let own = trial.clone();
+        let event = match series {
+            Series::Judged => Event::Ended {
+                trial: own,
+                attempt,
+                ending,
+                record: sha,
+            },
+            Series::Profiled => Event::Profiled {
+                trial: own,
+                attempt,
+                ending,
+                record: sha,
+            },
         };
         self.note(book, event)?;
-        book.run_state.end(trial, attempt, ending);
-        Ok(())
+        let run_state = match series {
+            Series::Judged => &mut book.run_state,
+            Series::Profiled => &mut book.profiled,
+        };
+        run_state.end(trial, attempt, ending);
+        Ok(record)
     }
 
     /// The judgement of the first `blocks` blocks.

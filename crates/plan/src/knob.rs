@@ -3,6 +3,7 @@
 use toml::{Table, Value};
 
 use crate::sysctl;
+use crate::variation::{retitle, table_in};
 
 /// One setting of an arm.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +20,12 @@ pub enum Setting {
 pub const FORMS: &str = "cmdline:TEXT, sysctl:NAME=VALUE or debugfs:FILE=VALUE";
 
 impl Setting {
+    /// Whether a user means one, well written or not.
+    pub fn is_meant(text: &str) -> bool {
+        let kinds = ["cmdline:", "sysctl:", "debugfs:"];
+        kinds.iter().any(|kind| text.starts_with(kind))
+    }
+
     /// Reads a setting as a user types it.
     pub fn read(text: &str) -> Result<Self, String> {
         let pair = |rest: &str| {
@@ -68,7 +75,7 @@ impl Setting {
         format!("{}+{label}", kept.collect::<String>())
     }
 
-    fn add_to(&self, arm: &mut Table) {
+    pub(crate) fn add_to(&self, arm: &mut Table) {
         let (key, name, value) = match self {
             Self::Cmdline(words) => {
                 let own = arm.get("cmdline").and_then(Value::as_str);
@@ -124,18 +131,13 @@ pub fn confirming(text: &str, asked: Confirming<'_>) -> Result<String, toml::de:
         let mut place = 0..;
         workloads.retain(|_| place.next() == Some(asked.workload));
     }
-    let design = plan.entry("design").or_insert_with(|| Table::new().into());
-    if let Some(design) = design.as_table_mut() {
-        design.insert("min_blocks".into(), i64::from(asked.blocks).into());
-        design.insert("max_blocks".into(), i64::from(asked.blocks).into());
-    }
+    let design = table_in(&mut plan, "design");
+    design.insert("min_blocks".into(), i64::from(asked.blocks).into());
+    design.insert("max_blocks".into(), i64::from(asked.blocks).into());
     let texts: Vec<String> = asked.settings.iter().map(|(one, _)| one.text()).collect();
-    let title = plan
-        .get("title")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    let title = format!("{title}, with {}", texts.join("; "));
-    plan.insert("title".into(), title.into());
+    retitle(&mut plan, |title| {
+        format!("{title}, with {}", texts.join("; "))
+    });
     Ok(plan.to_string())
 }
 

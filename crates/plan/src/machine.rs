@@ -61,21 +61,27 @@ pub struct DiskSpeed {
     pub requests_per_s: Option<u64>,
 }
 
+impl Default for MachinePlan {
+    fn default() -> Self {
+        Self {
+            kind: MachineKind::Qemu,
+            cpus: 1,
+            memory_bytes: 1 << 30,
+            clock: Clock::Auto,
+            boot_timeout: Duration::from_secs(120),
+            silence: Duration::from_secs(120),
+            trial_limit: Duration::from_secs(3600),
+            disk: DiskSpeed::default(),
+            cpu_model: None,
+        }
+    }
+}
+
 /// Longest trial that may be asked for: the reports of 2004 ran up to 14 days.
 pub(crate) const LONGEST_TRIAL: Duration = Duration::from_secs(15 * 24 * 3600);
 
 pub(crate) fn read_machine(fields: Option<&Fields<'_>>, checks: Checks<'_>) -> MachinePlan {
-    let mut machine = MachinePlan {
-        kind: MachineKind::Qemu,
-        cpus: 1,
-        memory_bytes: 1 << 30,
-        clock: Clock::Auto,
-        boot_timeout: Duration::from_secs(120),
-        silence: Duration::from_secs(120),
-        trial_limit: Duration::from_secs(3600),
-        disk: DiskSpeed::default(),
-        cpu_model: None,
-    };
+    let mut machine = MachinePlan::default();
     let Some(fields) = fields else { return machine };
     let kinds = [("qemu", MachineKind::Qemu), ("local", MachineKind::Local)];
     let clocks = [

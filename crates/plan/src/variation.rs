@@ -1,6 +1,7 @@
 //! Plans made of plans: a baseline against itself, another CPU, a profile.
 
 use crate::cpu::CpuModel;
+use crate::knob::Setting;
 
 /// The plan that compares a plan's baseline with itself: every other arm is gone, and a copy of the baseline is there.
 /// Comments are lost. `seed` takes the place of the plan's: two runs with the same coins would say the same thing twice.
@@ -17,18 +18,8 @@ pub fn against_itself(text: &str, seed: i64) -> Result<String, toml::de::Error> 
             arms.insert(format!("{name}-again"), arm);
         }
     }
-    let title = plan
-        .get("title")
-        .and_then(toml::Value::as_str)
-        .unwrap_or_default();
-    let title = format!("A/A: {title}");
-    let design = plan
-        .entry("design")
-        .or_insert_with(|| toml::Table::new().into());
-    if let Some(design) = design.as_table_mut() {
-        design.insert("seed".into(), seed.into());
-    }
-    plan.insert("title".into(), title.into());
+    table_in(&mut plan, "design").insert("seed".into(), seed.into());
+    retitle(&mut plan, |title| format!("A/A: {title}"));
     Ok(plan.to_string())
 }
 
@@ -63,13 +54,11 @@ pub fn varied(text: &str, variation: &Variation, blocks: u32) -> Result<String, 
             table_in(&mut plan, "machine").insert("cpu_model".into(), model.into());
         }
         Variation::NoMitigations => {
+            let setting = Setting::Cmdline(NO_MITIGATIONS.into());
             let arms = plan.get_mut("arm").and_then(toml::Value::as_table_mut);
-            for (_, arm) in arms.into_iter().flatten() {
-                if let Some(arm) = arm.as_table_mut() {
-                    let own = arm.get("cmdline").and_then(toml::Value::as_str);
-                    let cmdline = format!("{} {NO_MITIGATIONS}", own.unwrap_or_default());
-                    arm.insert("cmdline".into(), cmdline.trim().into());
-                }
+            let arms = arms.into_iter().flatten();
+            for arm in arms.filter_map(|(_, arm)| arm.as_table_mut()) {
+                setting.add_to(arm);
             }
         }
     }
@@ -83,13 +72,20 @@ pub fn varied(text: &str, variation: &Variation, blocks: u32) -> Result<String, 
 }
 
 /// A table of the plan, made where there is none.
-fn table_in<'p>(plan: &'p mut toml::Table, name: &str) -> &'p mut toml::Table {
+pub(crate) fn table_in<'p>(plan: &'p mut toml::Table, name: &str) -> &'p mut toml::Table {
     let entry = plan
         .entry(name)
         .or_insert_with(|| toml::Table::new().into());
     entry
         .as_table_mut()
         .expect("plan is validated: machine and design are tables")
+}
+
+/// Gives the plan a title made of its own.
+pub(crate) fn retitle(plan: &mut toml::Table, title: impl FnOnce(&str) -> String) {
+    let own = plan.get("title").and_then(toml::Value::as_str);
+    let title = title(own.unwrap_or_default());
+    plan.insert("title".into(), title.into());
 }
 
 /// The seed that a plan's text names, if it is a plan.

@@ -193,9 +193,7 @@ fn place(args: &CompareArgs, label: &str, text: &str, files: &[PathBuf]) -> Resu
         options: args.run.clone(),
     };
     if let Some(out) = &args.run.out {
-        let mut name = out.as_os_str().to_owned();
-        name.push(".toml");
-        let path = PathBuf::from(name);
+        let path = plan_file::beside(out);
         if !plan_file::is_free(&path, text)? {
             bail!(
                 "another plan is there: {} (name another --out, or run that one: {})",

@@ -1,6 +1,9 @@
 //! Explanations of a run's differences, for all commands that tell them: profiles are read, and become accounts, which
 //! `verdict` explains.
 
+mod account;
+mod sampled;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -15,13 +18,12 @@ use record::verdict::why::{Unexplained, Why};
 use serde_json::Value;
 use verdict::explain::{self, Question};
 
-use super::why::{account, sampled};
 use crate::out;
 
 /// Explains every arm on every workload, as far as profiles go: nothing of a run that was not profiled. What is wrong with a
 /// profile is told on standard error, and costs nothing but the explanation.
 pub(super) fn explained(dir: &Path, run: &Run) -> Vec<Why> {
-    if measured(run).all(|record| record.profile.is_none()) {
+    if !is_profiled(run) {
         return Vec::new();
     }
     let loaded = load(dir, run);
@@ -36,11 +38,16 @@ pub(super) fn explained(dir: &Path, run: &Run) -> Vec<Why> {
 
 /// Keeps explanations in the run directory; of a run that was not profiled there is no such file.
 pub(super) fn keep(dir: &RunDir, run: &Run, explained: &[Why]) -> Result<()> {
-    if measured(run).all(|record| record.profile.is_none()) {
+    if !is_profiled(run) {
         return Ok(());
     }
     let json = serde_json::to_vec(&json(explained))?;
     dir.write(rundir::WHY, &json)
+}
+
+/// Whether any trial was to have a profile.
+fn is_profiled(run: &Run) -> bool {
+    measured(run).any(|record| record.profile.is_some())
 }
 
 /// Explanations as `bakeoff why --json` prints them.

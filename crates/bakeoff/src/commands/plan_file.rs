@@ -1,12 +1,19 @@
 //! Plan files that commands write: never over another plan.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use input::file;
 
 use super::new::create;
+
+/// The plan file of a run directory that was named: beside it.
+pub(super) fn beside(dir: &Path) -> PathBuf {
+    let mut name = dir.as_os_str().to_owned();
+    name.push(".toml");
+    PathBuf::from(name)
+}
 
 /// Whether the plan may stand there: nothing does, or the same plan.
 pub(super) fn is_free(path: &Path, text: &str) -> Result<bool> {

@@ -1,8 +1,6 @@
 //! `why`: what made the difference between two arms of a run whose trials were profiled.
 
-pub(super) mod account;
 mod confirm;
-pub(super) mod sampled;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Result;
 use plan::WorkloadPlan;
 use record::journal::Event;
-use record::rundir::{ProfileNote, Series, TRIAL_VERSION, TrialRecord};
+use record::rundir::{ProfileNote, Series};
 use record::trial::Trial;
 
-use super::attempt::{self, Bench};
-use super::{ATTEMPTS, Book, Lab, LabEvent, PATIENCE, ending};
+use super::attempt;
+use super::{ATTEMPTS, Book, Lab, LabEvent, PATIENCE};
 
 /// How a trial ended, as far as the next ones hang on it.
 enum End {
@@ -105,41 +105,14 @@ impl Lab<'_> {
             attempt,
         };
         self.note(book, begun)?;
-        let bench = Bench {
-            plan: self.plan,
-            machine: self.machine,
-            clock: self.clock,
-            greeting: self.greeting,
-            series: Series::Profiled,
-            interrupted: self.interrupted,
-            cancelled: Arc::new(AtomicBool::new(false)),
-        };
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let bench = self.bench(Series::Profiled, cancelled);
         let dir = self.dir.trial_dir(Series::Profiled, trial, attempt)?;
         let tell = |activity| (self.show)(LabEvent::Activity(trial, activity));
         let Some(end) = attempt::run(&bench, (workload, trial), &dir, &tell) else {
             return Ok(End::Interrupted);
         };
-        let record = TrialRecord {
-            version: TRIAL_VERSION,
-            trial: trial.clone(),
-            attempt,
-            outcome: end.outcome,
-            host_time: end.host_time,
-            profile: end.profile,
-        };
-        let sha = self
-            .dir
-            .write_trial(Series::Profiled, &record, &end.evidence)?;
-        (self.show)(LabEvent::Record(&record));
-        let ending = ending(&record.outcome);
-        let ended = Event::Profiled {
-            trial: trial.clone(),
-            attempt,
-            ending,
-            record: sha,
-        };
-        self.note(book, ended)?;
-        book.profiled.end(trial, attempt, ending);
+        let record = self.record(book, Series::Profiled, (trial, attempt), end)?;
         Ok(match record.profile {
             Some(ProfileNote::Missing(_)) => End::Unprofiled,
             Some(ProfileNote::Kept { .. } | ProfileNote::Sampled { .. }) | None => End::Profiled,

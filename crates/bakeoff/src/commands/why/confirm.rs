@@ -12,7 +12,6 @@ use record::rundir::{self, Run};
 use record::verdict::why::Mechanism;
 use verdict::explain::confirm::{Tried, confirm as judge};
 use verdict::explain::{self, Question};
-use verdict::fixed_sample::fewest_blocks;
 use verdict::mechanism::knobs;
 
 use super::super::report::width;
@@ -50,9 +49,7 @@ pub(super) fn confirm(args: &WhyArgs, what: &str, json: bool) -> Result<End> {
         workload: place.expect("the workload is one of the plan's"),
         arms,
         settings: &settings,
-        blocks: design
-            .max_blocks
-            .max(fewest_blocks(design.error_rate) as u32),
+        blocks: design.max_blocks.max(explain::least_blocks(design)),
     };
     let text = confirming(&before.plan_text, asked)?;
     let text = format!("# Written by bakeoff why --confirm.\n{text}");
@@ -127,10 +124,7 @@ fn settings(
         };
         (setting, has)
     };
-    let is_setting = ["cmdline:", "sysctl:", "debugfs:"]
-        .iter()
-        .any(|word| what.starts_with(word));
-    if is_setting {
+    if Setting::is_meant(what) {
         let setting = Setting::read(what);
         let setting = setting.map_err(|why| anyhow::anyhow!("{why} (write {})", knob::FORMS))?;
         return Ok(vec![sided(setting)]);
@@ -185,9 +179,7 @@ fn settings(
 /// Where the plan goes: beside the run that is asked about, or beside the directory that was named.
 fn place_of(args: &WhyArgs, settings: &[Sided]) -> PathBuf {
     if let Some(out) = &args.out {
-        let mut name = out.as_os_str().to_owned();
-        name.push(".toml");
-        return PathBuf::from(name);
+        return plan_file::beside(out);
     }
     let dir = args.dir.components().as_path();
     let name = dir.file_name().unwrap_or_default().to_string_lossy();

@@ -58,7 +58,7 @@ pub(super) fn sampled(sampling: &Sampling) -> account::Sampled {
 
 /// Requests of the window that the CPU time of a sampled profile is of: a thread that starts late makes the clients' another one.
 /// Nothing where none were served, or the profile was counted.
-pub(in crate::commands) fn requests(profile: &Profile, measurement: &Measurement) -> Option<f64> {
+pub(super) fn requests(profile: &Profile, measurement: &Measurement) -> Option<f64> {
     let sampling = profile.sampling.as_ref()?;
     let mut figures = measurement.figures.iter();
     let cpu_time = figures.find(|figure| figure.spec.name == workload::figures::CPU_TIME)?;

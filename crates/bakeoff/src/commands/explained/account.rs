@@ -11,11 +11,7 @@ use record::account::{
 use super::sampled;
 
 /// The account of a trial that did so much work between the profile's first mark and its last.
-pub(in crate::commands) fn account(
-    profile: &Profile,
-    trial: u32,
-    (work, unit): (f64, WorkUnit),
-) -> Account {
+pub(super) fn account(profile: &Profile, trial: u32, (work, unit): (f64, WorkUnit)) -> Account {
     let tasks = profile.busy_tasks();
     let mut functions = Functions::default();
     let share = sampled::Share::of(profile);

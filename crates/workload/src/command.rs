@@ -13,7 +13,8 @@
 //! ```
 //! The first metric decides. A program that fails, says nothing, or says no number where one was looked for voids the
 //! trial with its last lines. `before` lists commands that set things up, uncounted; `service` is a server that runs
-//! beside the program. `files` are the user's own, put into the directory that the program runs in. In all commands
+//! beside the program. `files` are the user's own, put into the directory that the program runs in; `modules` are of the
+//! arm's kernel, and loaded where it has them. In all commands
 //! `{dir}`, `{server}`, `{client}`, `{cpus}` and `{seed}` stand for the context's.
 
 pub mod adapter;
@@ -85,6 +86,9 @@ struct Options {
     /// The user's own, on the host; there is none in runs of earlier versions.
     #[serde(default)]
     files: Vec<String>,
+    /// Kernel modules; there is none in runs of earlier versions.
+    #[serde(default)]
+    modules: Vec<String>,
     /// Commands that set things up, in their order.
     before: Vec<Vec<String>>,
     service: Option<Server>,
@@ -121,6 +125,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
         packages.push(adapter.package);
     }
     let files = read_files(fields);
+    let modules = read_modules(fields);
     let before = read_before(fields);
     let service = read_service(fields);
     let timing = options::limit(fields, Duration::from_secs(600));
@@ -130,6 +135,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
         metrics: metrics?,
         packages: packages.iter().map(ToString::to_string).collect(),
         files: files?,
+        modules: modules?,
         before: before?,
         service: service.ok()?,
         limit_ns: timing?.window.as_nanos() as u64,
@@ -207,6 +213,23 @@ fn read_files(fields: &Fields<'_>) -> Option<Vec<String>> {
     Some(files.into_iter().map(String::from).collect())
 }
 
+/// `modules`: by name. Which of them a kernel has is its own matter: one may be built in.
+fn read_modules(fields: &Fields<'_>) -> Option<Vec<String>> {
+    if !fields.has("modules") {
+        return Some(Vec::new());
+    }
+    let modules = fields.texts("modules")?;
+    let is_name = |name: &str| {
+        let good = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+        !name.is_empty() && name.bytes().all(good)
+    };
+    for name in modules.iter().filter(|name| !is_name(name)) {
+        let what = format!("not the name of a kernel module: {name:?}");
+        fields.wrong("modules", what, "write modules = [\"null_blk\"]");
+    }
+    Some(modules.into_iter().map(String::from).collect())
+}
+
 /// `[[workload.before]]`: one command each.
 fn read_before(fields: &Fields<'_>) -> Option<Vec<Vec<String>>> {
     let read = |step: &Fields<'_>| {
@@ -256,6 +279,10 @@ impl Workload for Options {
 
     fn files(&self) -> Vec<&str> {
         self.files.iter().map(String::as_str).collect()
+    }
+
+    fn modules(&self) -> Vec<&str> {
+        self.modules.iter().map(String::as_str).collect()
     }
 
     fn timing(&self) -> Timing {
@@ -462,6 +489,21 @@ mod tests {
             &expect![[r#"
                 plan.toml:3: two files of one name: "b/a" (rename one of them)
                 plan.toml:3: not the path of a file: ".." (write files = ["./my-benchmark"])"#]],
+        );
+    }
+
+    #[test]
+    fn modules_are_named_and_no_paths() {
+        let plan =
+            read("kind = \"command\"\ncommand = [\"a\"]\nmodules = [\"null_blk\", \"kvm-amd\"]")
+                .unwrap();
+        let options = Options::deserialize(&plan.options).unwrap();
+        assert_eq!(Workload::modules(&options), ["null_blk", "kvm-amd"]);
+        check_mistakes(
+            "kind = \"command\"\ncommand = [\"a\"]\nmodules = [\"./null_blk.ko\", \"\"]",
+            &expect![[r#"
+                plan.toml:3: not the name of a kernel module: "./null_blk.ko" (write modules = ["null_blk"])
+                plan.toml:3: not the name of a kernel module: "" (write modules = ["null_blk"])"#]],
         );
     }
 

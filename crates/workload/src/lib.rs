@@ -170,7 +170,7 @@ pub trait Workload: Send + Sync {
     }
 
     /// Kernel modules that it needs beyond the agent's own.
-    fn modules(&self) -> Vec<&'static str> {
+    fn modules(&self) -> Vec<&str> {
         Vec::new()
     }
 

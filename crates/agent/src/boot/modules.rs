@@ -122,8 +122,9 @@ impl Modules {
             Err(why) => return Err(why).with_context(|| format!("open {}", path.display())),
         };
         match finit_module(&file, c"", 0) {
-            // NODEV: a driver for hardware that is not here, such as a CPU's own checksum instruction.
-            Ok(()) | Err(Errno::EXIST | Errno::NODEV) => Ok(()),
+            // NODEV: a driver for hardware that is not here, such as a CPU's own checksum instruction. KVM's drivers say
+            // OPNOTSUPP where the CPU cannot run guests.
+            Ok(()) | Err(Errno::EXIST | Errno::NODEV | Errno::OPNOTSUPP) => Ok(()),
             Err(why) => Err(why).with_context(|| path.display().to_string()),
         }
     }

@@ -184,7 +184,8 @@ fn prepare_qemu(
             choice.program().clone()
         }
     };
-    let hardware = qemu::settle(&plan.machine, disk_bytes, &program, &kvm)?;
+    let mut hardware = qemu::settle(&plan.machine, disk_bytes, &program, &kvm)?;
+    hardware.settle_host(&arms)?;
     let mut inputs = inputs(plan, &kernels, &image, init)?;
     inputs.extend(hashes(&files)?);
     let pruned = eviction::prune(&cache, eviction::limit()?, Named::Stay, Mode::Remove)?;

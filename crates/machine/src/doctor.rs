@@ -12,6 +12,7 @@ use crate::apt::{KEYRING, Source};
 use crate::cache::{self, Cache};
 use crate::emulator::{self, Program};
 use crate::host;
+use crate::host_state::{HostState, Lack};
 use crate::kvm::{self, Kvm};
 use crate::os_release::OsRelease;
 use crate::program;
@@ -88,7 +89,7 @@ pub fn examine(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Findi
     let mut findings = vec![system(&OsRelease::read())];
     findings.extend(emulators(cache, named, task));
     findings.extend(needs(task));
-    findings.push(kvm(cache, named, task));
+    findings.extend(kvm(cache, named, task));
     findings.push(disk(cache));
     findings.push(memory());
     findings.push(stock(cache));
@@ -270,20 +271,23 @@ fn subordinate_ids() -> Finding {
     }
 }
 
-fn kvm(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Finding {
+/// How KVM stands, and what a host where it may work lacks.
+fn kvm(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding> {
     let weak = "guests are emulated: figures count instructions, not time".to_string();
     if let Some(why) = kvm::obstacle() {
-        return finding("KVM", &why, State::Weak(weak));
+        return vec![finding("KVM", &why, State::Weak(weak))];
     }
     let known = emulator::for_kvm(named, cache, task)
         .ok()
         .and_then(|program| kvm::known(cache, &program));
-    match known {
+    let standing = match known {
         Some(Kvm::Works) => finding("KVM", "works", State::Good),
-        Some(kvm @ (Kvm::Absent(_) | Kvm::Broken(_) | Kvm::Unwanted(_))) => Finding {
-            detail: kvm.detail().map(String::from),
-            ..finding("KVM", &kvm.words(), State::Weak(weak))
-        },
+        Some(kvm @ (Kvm::Absent(_) | Kvm::Broken(_) | Kvm::Unwanted(_))) => {
+            return vec![Finding {
+                detail: kvm.detail().map(String::from),
+                ..finding("KVM", &kvm.words(), State::Weak(weak))
+            }];
+        }
         None => {
             let remedy = "the first run tries a short boot".into();
             finding(
@@ -292,7 +296,12 @@ fn kvm(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Finding {
                 State::Weak(remedy),
             )
         }
-    }
+    };
+    let lack = |lack: Lack| finding(lack.what, &lack.found, State::Weak(lack.remedy.into()));
+    let lacks = HostState::at(Path::new("/")).lacks();
+    std::iter::once(standing)
+        .chain(lacks.into_iter().map(lack))
+        .collect()
 }
 
 fn disk(cache: &Cache) -> Finding {

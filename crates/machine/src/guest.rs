@@ -1,5 +1,6 @@
 //! What every kind of machine offers: boot an arm, talk to its agent, stop it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -65,6 +66,11 @@ pub trait Guest {
     /// What its profiler has written so far; none where it has no profiler, the error says why not.
     fn profiled(&mut self) -> Result<Vec<u8>> {
         anyhow::bail!("the guest was not profiled")
+    }
+
+    /// Facts of the host that the machine runs on, by their keys, as they are now; none where they are not looked at.
+    fn host_facts(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
     }
 
     /// What the machine itself, not the guest, complains of; its first line.

@@ -51,16 +51,27 @@ fn bytes_in(meminfo: &str, name: &str) -> u64 {
     number.unwrap_or(0) * 1024
 }
 
+/// Keeps the calling thread, and all that it starts, to these CPUs.
+pub(crate) fn keep_thread_to(cpus: &[usize]) -> Result<()> {
+    sched_setaffinity(None, &set_of(cpus)).context("keep a thread to some of the CPUs")
+}
+
+/// A set of CPUs for the kernel.
+pub(crate) fn set_of(cpus: &[usize]) -> CpuSet {
+    let mut set = CpuSet::new();
+    for cpu in cpus {
+        set.set(*cpu);
+    }
+    set
+}
+
 /// Keeps a command's process, and all that it starts, to these CPUs.
 #[expect(
     unsafe_code,
     reason = "the closure makes one system call and allocates nothing"
 )]
 pub(crate) fn keep_to(command: &mut Command, cpus: &[usize]) {
-    let mut set = CpuSet::new();
-    for cpu in cpus {
-        set.set(*cpu);
-    }
+    let set = set_of(cpus);
     // SAFETY: between fork and exec only sched_setaffinity is called, on a set that the closure owns.
     unsafe {
         command.pre_exec(move || Ok(sched_setaffinity(None, &set)?));

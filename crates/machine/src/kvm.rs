@@ -16,11 +16,18 @@ use serde::{Deserialize, Serialize};
 use crate::cache::{self, Cache};
 use crate::emulator::Program;
 use crate::guest::{Boot, Guest, GuestEvent, Machine};
+use crate::host_state::HostState;
 use crate::qemu::{Accel, BootFiles, Hardware, Qemu};
 use crate::task::Task;
 
-/// A guest under working KVM speaks within two seconds, on a busy host within a few.
+/// How long a guest under working KVM may be silent: it speaks within two seconds, on a busy host within a few.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The same on a host that is a guest itself: each exit of its guests costs several, and unpacking a kernel is silent.
+const PATIENCE_OF_A_GUEST: Duration = Duration::from_secs(60);
+
+/// A kernel that still writes to its console is not stuck; but for so many times its patience nobody waits.
+const MOST_PATIENCE: u32 = 6;
 
 /// What is known of KVM on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,13 +109,14 @@ fn try_boot(
         clock: Clock::Wall,
         why: String::new(),
         disk: None,
+        host: None,
         cpu: CpuModel::plain(match accel {
             Accel::Kvm => "host",
             Accel::Tcg => "max",
         }),
     };
     let patience = match accel {
-        Accel::Kvm => PATIENCE,
+        Accel::Kvm => patience(),
         Accel::Tcg => PATIENCE * 6,
     };
     let machine = Qemu::new(
@@ -119,7 +127,7 @@ fn try_boot(
     match machine.boot(Boot {
         arm: "probe",
         dir: &dir.path,
-        allowance_bytes: protocol::allowance(patience),
+        allowance_bytes: protocol::allowance(patience * MOST_PATIENCE),
     }) {
         Ok(guest) => watch(guest, patience, task),
         Err(why) => Ok(Outcome::Ended(format!("{why:#}"))),
@@ -136,14 +144,30 @@ pub fn is_known_to_emulate(cache: &Cache, program: &Program) -> bool {
     obstacle().is_some() || matches!(known(cache, program), Some(Kvm::Broken(_)))
 }
 
-/// Why KVM cannot even be tried.
-pub(crate) fn obstacle() -> Option<String> {
-    let device = Path::new("/dev/kvm");
+fn patience() -> Duration {
+    if HostState::at(Path::new("/")).is_guest() {
+        PATIENCE_OF_A_GUEST
+    } else {
+        PATIENCE
+    }
+}
+
+/// Why KVM cannot even be tried, and what would help.
+pub fn obstacle() -> Option<String> {
+    obstacle_at(Path::new("/"))
+}
+
+fn obstacle_at(root: &Path) -> Option<String> {
+    let device = &root.join("dev/kvm");
     if !device.exists() {
-        return Some(
-            "no /dev/kvm (load the module kvm_intel or kvm_amd, or allow nested virtualisation)"
+        let host = HostState::at(root);
+        return Some(match (host.has_virtualization(), host.is_guest()) {
+            (true, _) => "no /dev/kvm (load the module kvm_intel or kvm_amd)".into(),
+            (false, true) => "no /dev/kvm: this host is itself a guest, and its CPU has neither vmx nor svm (turn nested \
+                 virtualisation on in its hypervisor: kvm_intel or kvm_amd with nested=1, and a CPU model with vmx or svm)"
                 .into(),
-        );
+            (false, false) => "no /dev/kvm: the CPU has neither vmx nor svm (turn virtualisation on in the firmware)".into(),
+        });
     }
     match File::options().read(true).write(true).open(device) {
         Ok(_) => None,
@@ -161,8 +185,14 @@ enum Outcome {
 
 fn watch(mut guest: Box<dyn Guest>, patience: Duration, task: Task<'_>) -> Result<Outcome> {
     let began = Instant::now();
-    while began.elapsed() < patience {
+    let mut last_change = began;
+    let mut last_line = Vec::new();
+    while last_change.elapsed() < patience && began.elapsed() < patience * MOST_PATIENCE {
         task.go_on()?;
+        let line = guest.console(1);
+        if line != last_line {
+            (last_line, last_change) = (line, Instant::now());
+        }
         match guest.next(Duration::from_millis(200)) {
             GuestEvent::Said(message) if matches!(*message, FromAgent::Hello(_)) => {
                 return Ok(Outcome::Spoke);
@@ -194,7 +224,7 @@ fn blame(outcome: &Outcome) -> Kvm {
     let why = match outcome {
         Outcome::Spoke => return Kvm::Works,
         Outcome::Ended(why) => why.clone(),
-        Outcome::Silent => format!("the guest said nothing in {} s", PATIENCE.as_secs()),
+        Outcome::Silent => format!("the guest said nothing in {} s", patience().as_secs()),
     };
     Kvm::Broken(why)
 }
@@ -237,7 +267,36 @@ mod tests {
         assert!(
             blame(&Outcome::Silent)
                 .detail()
-                .is_some_and(|said| said.contains("said nothing in 10 s"))
+                .is_some_and(|said| said.contains("the guest said nothing in "))
+        );
+    }
+
+    fn obstacle_of(flags: &str) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("proc")).unwrap();
+        fs::write(
+            dir.path().join("proc/cpuinfo"),
+            format!("flags\t: {flags}\n"),
+        )
+        .unwrap();
+        obstacle_at(dir.path()).unwrap()
+    }
+
+    #[test]
+    fn why_there_is_no_device_is_told_with_what_helps() {
+        assert_eq!(
+            obstacle_of("fpu svm"),
+            "no /dev/kvm (load the module kvm_intel or kvm_amd)"
+        );
+        let why = obstacle_of("fpu hypervisor");
+        assert!(
+            why.contains("turn nested virtualisation on in its hypervisor"),
+            "{why}"
+        );
+        let why = obstacle_of("fpu");
+        assert!(
+            why.ends_with("(turn virtualisation on in the firmware)"),
+            "{why}"
         );
     }
 }

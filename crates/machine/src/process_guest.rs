@@ -11,6 +11,7 @@
 //! ```
 //! Whatever the guest does, this side holds a few messages of it, ends of its texts, and a console that has a limit.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
@@ -28,6 +29,7 @@ use protocol::{FromAgent, Inbox, ToAgent};
 
 use crate::console::{self, Console};
 use crate::guest::{Guest, GuestEvent};
+use crate::kvm_host::TrialOnHost;
 use crate::profiling;
 use crate::program::{self, Scratch, last_words};
 
@@ -71,6 +73,8 @@ pub(crate) struct ProcessGuest {
     closed: bool,
     /// What its profiler writes, or why it has none.
     profile: Result<File, String>,
+    /// The host that it runs on, where that is looked at.
+    on_host: Option<TrialOnHost>,
 }
 
 impl ProcessGuest {
@@ -122,7 +126,18 @@ impl ProcessGuest {
             exited: None,
             closed: false,
             profile: Err("the guest was not profiled".into()),
+            on_host: None,
         })
+    }
+
+    /// Number of its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Has its host's facts noted.
+    pub(crate) fn set_host(&mut self, on_host: TrialOnHost) {
+        self.on_host = Some(on_host);
     }
 
     /// Has a profiler, or not, and why.
@@ -256,6 +271,13 @@ impl Guest for ProcessGuest {
             Ok(file) => profiling::read(file),
             Err(why) => Err(anyhow!("{why}")),
         }
+    }
+
+    fn host_facts(&self) -> BTreeMap<String, String> {
+        self.on_host
+            .as_ref()
+            .map(TrialOnHost::facts)
+            .unwrap_or_default()
     }
 
     fn stderr_line(&mut self) -> Option<String> {

@@ -21,7 +21,10 @@ use rustix::fs::{Mode, OFlags};
 use crate::console;
 use crate::emulator::Program;
 use crate::guest::{Boot, Guest, Machine};
+use crate::host_state::GuestMemory;
 use crate::kvm::Kvm;
+use crate::kvm_host::KvmHost;
+use crate::pinning::Monitor;
 use crate::process_guest::{Limits, ProcessGuest};
 use crate::profiling::{self, Profiler};
 
@@ -63,6 +66,8 @@ pub struct Hardware {
     pub disk: Option<Disk>,
     /// The CPU that guests see.
     pub cpu: CpuModel,
+    /// What the host gives to guests under KVM; nothing is arranged without it.
+    pub host: Option<KvmHost>,
 }
 
 /// A disk for the workload alone.
@@ -114,6 +119,7 @@ pub fn settle(
             bytes: disk_bytes,
             speed: plan.disk,
         }),
+        host: None,
     })
 }
 
@@ -245,6 +251,9 @@ impl Machine for Qemu {
         if self.profiler.is_some() {
             text.push_str(", profiled");
         }
+        if let Some(host) = &hardware.host {
+            let _ = write!(text, ", {}", host.words());
+        }
         if !hardware.why.is_empty() {
             let _ = write!(text, " ({})", hardware.why);
         }
@@ -310,11 +319,23 @@ impl Machine for Qemu {
         let profile = self.attach_profiler(boot.arm, &mut qemu);
         let limits = Limits {
             allowance_bytes: boot.allowance_bytes,
-            file_bytes: Some(FILE_BYTES.max(disk_bytes)),
+            file_bytes: Some(self.hardware.file_bytes()),
         };
+        let host = self.hardware.host.as_ref();
+        let placement = host.and_then(|host| host.placement.as_ref().ok());
+        let monitor = placement
+            .map(|placement| Monitor::attach(&mut qemu, placement))
+            .transpose()?;
         let mut guest = ProcessGuest::start("QEMU", qemu, console, limits)
             .with_context(|| format!("cannot start QEMU for arm {}", boot.arm))?;
         guest.set_profile(profile);
+        if let Some(host) = host {
+            let pinned = match (monitor, placement) {
+                (Some(monitor), Some(placement)) => monitor.pin(guest.process(), placement)?,
+                _ => None,
+            };
+            guest.set_host(host.begin_trial(pinned));
+        }
         Ok(Box::new(guest))
     }
 }
@@ -364,6 +385,31 @@ impl Disk {
 }
 
 impl Hardware {
+    /// Arranges CPUs and memory of this host for the guests of these arms, where they run under KVM.
+    pub fn settle_host(&mut self, arms: &BTreeMap<String, BootFiles>) -> Result<()> {
+        if self.accel == Accel::Kvm {
+            let own = arms.values().map(|files| files.cpus.unwrap_or(self.cpus));
+            let most = own.max().unwrap_or(self.cpus);
+            self.host = Some(KvmHost::open(most, self.memory_bytes)?);
+        }
+        Ok(())
+    }
+
+    fn memory(&self) -> GuestMemory {
+        let host = self.host.as_ref();
+        host.map_or(GuestMemory::Small, |host| host.memory)
+    }
+
+    /// Longest file that QEMU may need to write; memory in reserved pages is one.
+    fn file_bytes(&self) -> u64 {
+        let disk_bytes = self.disk.map_or(0, |disk| disk.bytes);
+        let memory_bytes = match self.memory() {
+            GuestMemory::Reserved => self.memory_bytes,
+            GuestMemory::Transparent | GuestMemory::Small => 0,
+        };
+        FILE_BYTES.max(disk_bytes).max(memory_bytes)
+    }
+
     fn accel_arguments(&self) -> Vec<String> {
         let text = match (self.accel, self.clock) {
             (Accel::Kvm, _) => "-accel kvm",
@@ -407,7 +453,21 @@ impl Hardware {
     fn arguments(&self, files: &BootFiles, image: Option<&Path>, console: &Path) -> Vec<String> {
         let mut arguments: Vec<String> = Vec::new();
         let mut add = |name: &str, value: &str| arguments.extend([name.into(), value.into()]);
-        add("-machine", "q35,usb=off,vmport=off");
+        match self.memory() {
+            GuestMemory::Reserved => {
+                let bytes = format!("size={}M", self.memory_bytes >> 20);
+                let pages = "hugetlb=on,hugetlbsize=2M,prealloc=on";
+                add(
+                    "-object",
+                    &format!("memory-backend-memfd,id=ram,{bytes},{pages}"),
+                );
+                add("-machine", "q35,usb=off,vmport=off,memory-backend=ram");
+            }
+            // QEMU itself asks for huge pages.
+            GuestMemory::Transparent | GuestMemory::Small => {
+                add("-machine", "q35,usb=off,vmport=off");
+            }
+        }
         add("-cpu", &self.cpu.to_string());
         add("-smp", &files.cpus.unwrap_or(self.cpus).to_string());
         add("-m", &format!("{}M", self.memory_bytes >> 20));
@@ -577,6 +637,34 @@ mod tests {
             -accel kvm
         "#]],
         );
+    }
+
+    #[test]
+    fn reserved_pages_are_allocated_before_the_guest_begins() {
+        let machine = machine(Clock::Wall, 1, &Kvm::Works);
+        let host = KvmHost::open(1, 1 << 30).unwrap();
+        let arguments = |memory| {
+            let hardware = Hardware {
+                host: Some(host.with_memory(memory)),
+                ..machine.hardware.clone()
+            };
+            let files = BootFiles {
+                kernel: "vmlinuz".into(),
+                initramfs: "initramfs.cpio".into(),
+                cmdline: String::new(),
+                cpus: None,
+            };
+            let arguments = hardware.arguments(&files, None, Path::new("console.log"));
+            (arguments.join(" "), hardware.file_bytes())
+        };
+        let (reserved, bytes) = arguments(GuestMemory::Reserved);
+        let object = "-object memory-backend-memfd,id=ram,size=1024M,hugetlb=on,hugetlbsize=2M,prealloc=on \
+                      -machine q35,usb=off,vmport=off,memory-backend=ram";
+        assert!(reserved.starts_with(object), "{reserved}");
+        assert_eq!(bytes, 1 << 30, "the memory is a file to the kernel");
+        let (transparent, bytes) = arguments(GuestMemory::Transparent);
+        assert!(!transparent.contains("memory-backend"), "{transparent}");
+        assert_eq!(bytes, FILE_BYTES);
     }
 
     #[test]

@@ -30,7 +30,7 @@ const OF_THE_KERNEL: [&str; 10] = [
 pub(crate) const CPUS: &str = "cpus";
 
 /// Facts whose difference an arm's own number of CPUs declares.
-const OF_THE_CPUS: [&str; 9] = [
+const OF_THE_CPUS: [&str; 10] = [
     CPUS,
     "/proc/cpuinfo:count",
     "/proc/cpuinfo:cpu cores",
@@ -39,6 +39,7 @@ const OF_THE_CPUS: [&str; 9] = [
     "/sys/devices/system/cpu/online",
     "/sys/devices/system/cpu/possible",
     "/sys/devices/system/cpu/smt/active",
+    "host:pinning",
     "sysctl kernel.watchdog_cpumask",
 ];
 

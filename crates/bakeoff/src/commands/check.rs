@@ -1,5 +1,8 @@
 //! `check`: is the plan right, and what would it take?
 
+mod kvm_host;
+
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -32,7 +35,7 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
                 let jobs = jobs::of_plan(args.jobs, &plan, counted)?;
                 forecast::of(&plan, &past.known, jobs)
             };
-            let mut warned = all_warnings(&plan, &forecasts)?;
+            let mut warned = all_warnings(&plan, &forecasts, qemu.as_deref())?;
             warned.extend(past.warning);
             if as_json {
                 print_json(&summary(&plan, &forecasts, &warned))?;
@@ -54,8 +57,13 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
 }
 
 /// All that is to be known of a plan before it runs on this host.
-pub(super) fn all_warnings(plan: &Plan, forecasts: &[Forecast]) -> Result<Vec<String>> {
+pub(super) fn all_warnings(
+    plan: &Plan,
+    forecasts: &[Forecast],
+    qemu: Option<&Path>,
+) -> Result<Vec<String>> {
     let mut warned = warnings(plan, forecasts);
+    warned.extend(kvm_host::warnings(plan, qemu)?);
     warned.extend(crowded(plan, machine::host::cpus()?.len()));
     warned.extend(identical(plan));
     warned.extend(hidden_files(plan));
@@ -330,8 +338,6 @@ fn trials(plan: &Plan, blocks: u32) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use expect_test::expect;
     use plan::Checks;
 

@@ -138,6 +138,7 @@ pub(crate) fn run(
         End::Done(mut done, boot) => {
             host_time.enter(HostPhase::Stopping, bench.clock.now());
             let written = guest.profiled();
+            done.facts.values.extend(guest.host_facts());
             drop(guest);
             profile = made(bench, &trial.arm, written, &session);
             guest_cpu::note(bench.machine, &mut done.facts);

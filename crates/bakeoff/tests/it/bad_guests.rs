@@ -166,6 +166,7 @@ fn boot(dir: &Path, run: &Path, script: &str, line: &[u8]) {
         clock: Clock::Instructions,
         why: String::new(),
         disk: None,
+        host: None,
         cpu: CpuModel::plain("max"),
     };
     let arms = ["old", "new"].map(|arm| (arm.to_string(), files.clone()));

@@ -1,0 +1,230 @@
+//! Virtual CPUs on host CPUs of their own.
+//!
+//! QEMU is started on the CPUs that are left for other threads, which all that it starts inherits, and with its guest
+//! stopped (`-S`). The thread of bakeoff's that listens to the guest stays on them too. Its monitor (QMP) then tells the thread of each virtual CPU; each is moved to its CPU, and the guest
+//! begins. So no instruction of a guest runs, and no page of its memory is touched, anywhere else.
+//!
+//! ```text
+//! start -S --greeting--> qmp_capabilities -> query-cpus-fast -> sched_setaffinity each -> cont
+//! ```
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde_json::Value;
+
+use crate::host;
+use crate::topology::{self, Placement};
+
+/// How long QEMU may take for an answer: with memory that it allocates before the guest begins, on a busy host.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// More than any answer of QEMU's has, in bytes.
+const ANSWER_BYTES: usize = 1 << 20;
+
+/// The line to QEMU's monitor.
+pub(crate) struct Monitor(BufReader<UnixStream>);
+
+impl Monitor {
+    /// Adds the monitor to QEMU's command line; its guest waits for `pin`. The calling thread, which is to start QEMU, stays on
+    /// the CPUs that are left from now on.
+    pub(crate) fn attach(qemu: &mut Command, placement: &Placement) -> Result<Self> {
+        let (ours, theirs) = UnixStream::pair().context("cannot make a socket pair")?;
+        ours.set_read_timeout(Some(PATIENCE))?;
+        let theirs = OwnedFd::from(theirs);
+        let socket = format!("socket,id=monitor,fd={}", theirs.as_raw_fd());
+        qemu.args(["-S", "-chardev", &socket]);
+        qemu.args(["-mon", "chardev=monitor,mode=control"]);
+        process::inherit(qemu, theirs);
+        if !placement.others.is_empty() {
+            host::keep_thread_to(&placement.others)?;
+        }
+        Ok(Self(BufReader::new(ours)))
+    }
+
+    /// Moves the virtual CPUs of process `qemu` to their places and lets the guest begin. Returns where all threads may run,
+    /// as the kernel says; `None` where QEMU has ended, which its guest tells better.
+    pub(crate) fn pin(mut self, qemu: u32, placement: &Placement) -> Result<Option<String>> {
+        // It greets first.
+        if self.line()?.is_none() || self.ask("qmp_capabilities")?.is_none() {
+            return Ok(None);
+        }
+        let Some(cpus) = self.ask("query-cpus-fast")? else {
+            return Ok(None);
+        };
+        let threads = threads(&cpus)?;
+        let told = match pin_all(&threads, placement) {
+            Ok(()) => read_back(qemu, &threads),
+            Err(why) => format!("none: {why:#}"),
+        };
+        Ok(self.ask("cont")?.map(|_| told))
+    }
+
+    /// What QEMU answers; `None` where it has ended.
+    fn ask(&mut self, command: &str) -> Result<Option<Value>> {
+        let asked = format!("{{\"execute\":\"{command}\"}}\n");
+        if self.0.get_mut().write_all(asked.as_bytes()).is_err() {
+            return Ok(None);
+        }
+        loop {
+            let Some(answer) = self.line()? else {
+                return Ok(None);
+            };
+            if let Some(error) = answer.get("error") {
+                bail!("QEMU's monitor refuses {command}: {error}");
+            }
+            // What happens meanwhile is told between the answers.
+            if let Some(said) = answer.get("return") {
+                return Ok(Some(said.clone()));
+            }
+        }
+    }
+
+    fn line(&mut self) -> Result<Option<Value>> {
+        let mut line = String::new();
+        let mut limited = std::io::Read::take(&mut self.0, ANSWER_BYTES as u64);
+        match limited.read_line(&mut line) {
+            Ok(0) => Ok(None),
+            Ok(_) => serde_json::from_str(&line)
+                .map(Some)
+                .context("what QEMU's monitor says is no JSON"),
+            Err(why) if why.kind() == std::io::ErrorKind::ConnectionReset => Ok(None),
+            Err(why) => Err(why).context("QEMU's monitor says nothing"),
+        }
+    }
+}
+
+/// Thread of each virtual CPU, by its number.
+fn threads(answer: &Value) -> Result<BTreeMap<usize, Pid>> {
+    let cpus = answer
+        .as_array()
+        .context("no list of CPUs from QEMU's monitor")?;
+    let thread = |cpu: &Value| {
+        let thread = i32::try_from(cpu["thread-id"].as_i64()?).ok()?;
+        Some((cpu["cpu-index"].as_u64()? as usize, Pid::from_raw(thread)?))
+    };
+    let threads: Option<_> = cpus.iter().map(thread).collect();
+    threads.context("a virtual CPU without a thread")
+}
+
+fn pin_all(threads: &BTreeMap<usize, Pid>, placement: &Placement) -> Result<()> {
+    for (vcpu, thread) in threads {
+        let cpu = placement.vcpus.get(*vcpu);
+        let cpu = cpu.with_context(|| format!("no host CPU for virtual CPU {vcpu}"))?;
+        sched_setaffinity(Some(*thread), &host::set_of(&[*cpu]))
+            .with_context(|| format!("virtual CPU {vcpu} cannot be moved to host CPU {cpu}"))?;
+    }
+    Ok(())
+}
+
+/// Where the threads may run, by the kernel's own account: `vCPU 0 on 2, vCPU 1 on 3, others on 0-1`.
+fn read_back(qemu: u32, threads: &BTreeMap<usize, Pid>) -> String {
+    let of = |thread: Pid| match sched_getaffinity(Some(thread)) {
+        Ok(set) => (0..CpuSet::MAX_CPU)
+            .filter(|cpu| set.is_set(*cpu))
+            .collect(),
+        Err(_) => Vec::new(),
+    };
+    let mut told: Vec<String> = threads
+        .iter()
+        .map(|(vcpu, thread)| format!("vCPU {vcpu} on {}", topology::list(&of(*thread))))
+        .collect();
+    let tasks = fs::read_dir(format!("/proc/{qemu}/task"))
+        .into_iter()
+        .flatten();
+    let number = |name: &str| Pid::from_raw(name.parse().ok()?);
+    let tasks = tasks
+        .flatten()
+        .filter_map(|task| number(&task.file_name().to_string_lossy()));
+    let mut others: Vec<usize> = tasks
+        .filter(|task| !threads.values().any(|thread| thread == task))
+        .flat_map(of)
+        .collect();
+    others.sort_unstable();
+    others.dedup();
+    told.push(format!("others on {}", topology::list(&others)));
+    told.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::topology::Locality;
+
+    fn placement() -> Placement {
+        Placement {
+            vcpus: vec![host::cpus().unwrap()[0]],
+            others: Vec::new(),
+            locality: Locality::Cache,
+            shares_cores: false,
+            node: 0,
+        }
+    }
+
+    /// A monitor that says these lines, each when it is asked; the thread that stands for a virtual CPU waits.
+    fn pin<const N: usize>(lines: [&'static str; N]) -> Result<Option<String>> {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let monitor = Monitor(BufReader::new(ours));
+        let own = rustix::thread::gettid().as_raw_nonzero();
+        let qemu = thread::spawn(move || {
+            let mut theirs = BufReader::new(theirs);
+            for line in lines {
+                let line = line.replace("THREAD", &own.to_string());
+                if theirs.get_mut().write_all(line.as_bytes()).is_err() {
+                    return;
+                }
+                let _ = theirs.read_line(&mut String::new());
+            }
+        });
+        let before = sched_getaffinity(None).unwrap();
+        let pinned = monitor.pin(std::process::id(), &placement());
+        sched_setaffinity(None, &before).unwrap();
+        qemu.join().unwrap();
+        pinned
+    }
+
+    const GREETING: &str = "{\"QMP\": {}}\n";
+    const DONE: &str = "{\"return\": {}}\n";
+
+    #[test]
+    fn a_virtual_cpu_is_moved_to_its_own_and_the_kernel_says_so() {
+        let cpus =
+            "{\"event\": \"RESUME\"}\n{\"return\": [{\"cpu-index\": 0, \"thread-id\": THREAD}]}\n";
+        let told = pin([GREETING, DONE, cpus, DONE]).unwrap().unwrap();
+        let own = placement().vcpus[0];
+        assert!(
+            told.starts_with(&format!("vCPU 0 on {own}, others on ")),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn a_virtual_cpu_too_many_is_told_and_the_guest_begins() {
+        let cpus = "{\"return\": [{\"cpu-index\": 1, \"thread-id\": THREAD}]}\n";
+        let told = pin([GREETING, DONE, cpus, DONE]).unwrap().unwrap();
+        assert_eq!(told, "none: no host CPU for virtual CPU 1");
+    }
+
+    #[test]
+    fn an_emulator_that_ends_or_refuses_is_no_hang() {
+        assert_eq!(pin([]).unwrap(), None);
+        assert_eq!(pin([GREETING, DONE]).unwrap(), None);
+        let why = pin([GREETING, "{\"error\": {\"desc\": \"no\"}}\n"]).unwrap_err();
+        assert!(
+            why.to_string().contains("refuses qmp_capabilities"),
+            "{why}"
+        );
+        let why = pin(["not JSON\n"]).unwrap_err();
+        assert!(why.to_string().contains("no JSON"), "{why}");
+    }
+}

@@ -193,6 +193,32 @@ mod tests {
         pinned
     }
 
+    #[test]
+    fn the_emulators_other_threads_and_who_started_it_stay_on_what_is_left() {
+        let own = host::cpus().unwrap();
+        let left = vec![own[own.len() - 1]];
+        let placement = Placement {
+            others: left.clone(),
+            ..placement()
+        };
+        // A thread of its own: it stays there.
+        let (starter, child) = thread::spawn(move || {
+            let mut qemu = Command::new("/bin/sh");
+            qemu.args(["-c", "grep Cpus_allowed_list /proc/self/status", "sh"]);
+            Monitor::attach(&mut qemu, &placement).unwrap();
+            let child = qemu.output().unwrap().stdout;
+            (host::cpus().unwrap(), String::from_utf8(child).unwrap())
+        })
+        .join()
+        .unwrap();
+        assert_eq!(starter, left);
+        assert_eq!(
+            child.split_whitespace().last(),
+            Some(topology::list(&left).as_str())
+        );
+        assert_eq!(host::cpus().unwrap(), own, "nobody else is moved");
+    }
+
     const GREETING: &str = "{\"QMP\": {}}\n";
     const DONE: &str = "{\"return\": {}}\n";
 

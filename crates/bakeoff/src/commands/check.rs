@@ -2,7 +2,6 @@
 
 mod kvm_host;
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -35,13 +34,15 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
                 let jobs = jobs::of_plan(args.jobs, &plan, counted)?;
                 forecast::of(&plan, &past.known, jobs)
             };
-            let mut warned = all_warnings(&plan, &forecasts, qemu.as_deref())?;
+            let mut warned = all_warnings(&plan, &forecasts)?;
             warned.extend(past.warning);
+            let lacks = kvm_host::lacks(&plan, qemu.as_deref())?;
             if as_json {
-                print_json(&summary(&plan, &forecasts, &warned))?;
+                print_json(&summary(&plan, &forecasts, &warned, &lacks))?;
             } else {
                 let lengths = forecast::lengths(&plan, path);
                 out::text(&(lines(&plan, &lengths) + &outlook(&plan, &forecasts, &warned)));
+                out::text(&host_lines(&lacks));
             }
         }
         Err(why) => match why.downcast::<Problems>() {
@@ -57,13 +58,8 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
 }
 
 /// All that is to be known of a plan before it runs on this host.
-pub(super) fn all_warnings(
-    plan: &Plan,
-    forecasts: &[Forecast],
-    qemu: Option<&Path>,
-) -> Result<Vec<String>> {
+pub(super) fn all_warnings(plan: &Plan, forecasts: &[Forecast]) -> Result<Vec<String>> {
     let mut warned = warnings(plan, forecasts);
-    warned.extend(kvm_host::warnings(plan, qemu)?);
     warned.extend(crowded(plan, machine::host::cpus()?.len()));
     warned.extend(identical(plan));
     warned.extend(hidden_files(plan));
@@ -85,7 +81,12 @@ pub(super) fn told(problems: &Problems) -> Vec<serde_json::Value> {
     problems.0.iter().map(told).collect()
 }
 
-fn summary(plan: &Plan, forecasts: &[Forecast], warned: &[String]) -> serde_json::Value {
+fn summary(
+    plan: &Plan,
+    forecasts: &[Forecast],
+    warned: &[String],
+    lacks: &[String],
+) -> serde_json::Value {
     let arms: Vec<_> = plan
         .arms
         .iter()
@@ -111,7 +112,7 @@ fn summary(plan: &Plan, forecasts: &[Forecast], warned: &[String]) -> serde_json
         "title": plan.title, "baseline": plan.baseline, "arms": arms, "workloads": workloads,
         "trials_at_least": trials(plan, plan.design.min_blocks),
         "trials_at_most": trials(plan, plan.design.max_blocks),
-        "warnings": warned, "forecasts": forecasts,
+        "warnings": warned, "host_lacks": lacks, "forecasts": forecasts,
         "problems": [],
     })
 }
@@ -269,6 +270,12 @@ fn outlook(plan: &Plan, forecasts: &[Forecast], warned: &[String]) -> String {
     told.chain(warned.iter().map(line)).collect()
 }
 
+/// What the host lacks: no fault of the plan's.
+fn host_lines(lacks: &[String]) -> String {
+    let line = |lack: &String| format!("  host       {lack}\n");
+    lacks.iter().map(line).collect()
+}
+
 /// For how many trials at a time a length of host time holds.
 pub(super) fn at_a_time(jobs: usize) -> String {
     match jobs {
@@ -338,6 +345,8 @@ fn trials(plan: &Plan, blocks: u32) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use expect_test::expect;
     use plan::Checks;
 

@@ -70,7 +70,7 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
         // All arms are the baseline then, and are meant to be.
         plan.arms.truncate(1);
     }
-    for warning in check::all_warnings(&plan, &[], qemu.as_deref())? {
+    for warning in check::all_warnings(&plan, &[])? {
         out::error_line(&format!("warning: {warning}"));
     }
     if args.dry_run {

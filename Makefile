@@ -2,7 +2,7 @@
 BAKEOFF := target/x86_64-unknown-linux-gnu/release/bakeoff
 PLAN ?= plans/web-static.toml
 
-.PHONY: demo build test check packages bench-load fuzz verdict-calibration verdict-campaign clean
+.PHONY: demo build test test-kvm check packages bench-load fuzz verdict-calibration verdict-campaign clean
 
 demo: build
 	$(BAKEOFF) run $(PLAN)
@@ -22,6 +22,11 @@ check:
 test:
 	@tools/packages run test
 	cargo test --workspace
+
+# KVM, proven: a guest of bakeoff's that is emulated, has KVM, and boots two kernels under it. Minutes; needs no KVM here.
+test-kvm:
+	@tools/packages run test
+	TEST_KVM=1 cargo test --workspace --test it -- nested_kvm --nocapture
 
 packages:
 	@tools/packages run test

@@ -29,9 +29,10 @@ use crate::program::{self, command};
 use crate::task::Task;
 
 /// Recipes that come with bakeoff.
-const RECIPES: [(&str, &str); 6] = [
+const RECIPES: [(&str, &str); 7] = [
     ("app", include_str!("../../../images/app.toml")),
     ("database", include_str!("../../../images/database.toml")),
+    ("kvm", include_str!("../../../images/kvm.toml")),
     ("smb", include_str!("../../../images/smb.toml")),
     ("tools", include_str!("../../../images/tools.toml")),
     ("web", include_str!("../../../images/web.toml")),
@@ -869,7 +870,7 @@ mod tests {
     #[test]
     fn an_unknown_recipe_is_told_with_the_known_ones() {
         expect![[r#"no such image recipe: "wb" (did you mean "web"?; a path ending in .toml names one of your own)"#]].assert_eq(&super::check("wb").unwrap_err().to_string());
-        expect![[r#"no such image recipe: "mail-and-news" (known: app, database, smb, tools, web, web-cgi; a path ending in .toml names one of your own)"#]].assert_eq(&super::check("mail-and-news").unwrap_err().to_string());
+        expect![[r#"no such image recipe: "mail-and-news" (known: app, database, kvm, smb, tools, web, web-cgi; a path ending in .toml names one of your own)"#]].assert_eq(&super::check("mail-and-news").unwrap_err().to_string());
     }
 
     #[test]

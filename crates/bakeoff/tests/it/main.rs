@@ -20,6 +20,7 @@ mod load_command;
 mod load_hosts;
 mod load_servers;
 mod local_machine;
+mod nested_kvm;
 mod profiled_lab;
 mod profiled_runs;
 mod real_guests;

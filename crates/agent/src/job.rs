@@ -26,6 +26,7 @@ use crate::cpu_hog::{self, CpuHog};
 use crate::cpus::{self, Cpus};
 use crate::disk;
 use crate::facts;
+use crate::injected_cost;
 use crate::mark;
 use crate::netns::{CLIENT, NetnsPair, SERVER};
 use crate::sampled::{self, Recorder};
@@ -121,10 +122,12 @@ pub fn perform(
     let (slowdown, period) = (job.tuning.injected_slowdown, job.tuning.injected_period);
     let hog = (slowdown > 0.0).then(|| CpuHog::begin(slowdown, period.unwrap_or(cpu_hog::PERIOD)));
     let hog = hog.transpose()?;
+    let cost = job.tuning.injected_cost.as_ref();
+    let cost = cost.map(injected_cost::Probe::begin).transpose()?;
     let (recorder, obstacle) = open_recorder(job, environment);
     let loaded = load(&context, (sampler, recorder), stop, tell);
     let (driven, watched, recorder) = loaded.map_err(|failure| explain(failure, &mut services))?;
-    drop(hog);
+    drop((hog, cost));
 
     tell(FromAgent::Phase(Phase::Collecting));
     for running in &mut services {

@@ -17,6 +17,7 @@ mod cpus;
 mod debugfs;
 mod disk;
 pub mod facts;
+mod injected_cost;
 pub mod job;
 mod local;
 mod mark;

@@ -54,12 +54,24 @@ pub struct Tuning {
     /// Time from one stretch that is taken away to the next, where not the usual one.
     #[serde(default)]
     pub injected_period: Option<Duration>,
+    /// Instructions that one function of the kernel costs more: a cost whose size and place are known.
+    #[serde(default)]
+    pub injected_cost: Option<InjectedCost>,
     /// I/O scheduler of the workload's own disk; empty for the kernel's choice.
     #[serde(default)]
     pub io_scheduler: String,
     /// What is written to files of debugfs before anything is started, by their paths below it.
     #[serde(default)]
     pub debugfs: BTreeMap<String, String>,
+}
+
+/// A function of the kernel, and how many instructions are executed more at each call of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InjectedCost {
+    /// Its name in `/proc/kallsyms`.
+    pub function: String,
+    /// More at each call, those of the probe itself not counted.
+    pub instructions: u32,
 }
 
 impl Tuning {
@@ -275,6 +287,7 @@ fn read_tuning(fields: &Fields<'_>, kernels: Kernels<'_>) -> Tuning {
             .share(fields.name_of("injected_slowdown", "plant"), 0.0, 0.5)
             .unwrap_or(0.0),
         injected_period: read_injected_period(fields),
+        injected_cost: read_injected_cost(fields, kernels.machine.kind),
         io_scheduler: read_io_scheduler(fields),
         debugfs: read_debugfs(fields, kernels.machine.kind),
     }
@@ -349,6 +362,37 @@ fn read_injected_period(fields: &Fields<'_>) -> Option<Duration> {
         );
     }
     Some(period)
+}
+
+fn read_injected_cost(fields: &Fields<'_>, kind: MachineKind) -> Option<InjectedCost> {
+    let table = fields.table("injected_cost")?;
+    if kind == MachineKind::Local {
+        let what = "injected_cost on a machine of kind \"local\"";
+        fields.wrong("injected_cost", what, "remove it: the whole host would pay");
+    }
+    if !table.has("function") {
+        table.missing("function", "\"tcp_sendmsg_locked\"");
+    }
+    if !table.has("instructions") {
+        table.missing("instructions", "4000");
+    }
+    let function = table.text("function");
+    let function = function.filter(|name| {
+        let is_symbol = |byte: u8| byte.is_ascii_alphanumeric() || b"_.".contains(&byte);
+        let fits = !name.is_empty() && name.len() <= 127 && name.bytes().all(is_symbol);
+        if !fits {
+            let what = format!("not the name of a kernel's function: {name:?}");
+            table.wrong("function", what, "write one of /proc/kallsyms");
+        }
+        fits
+    });
+    // One program of BPF may be a million long.
+    let instructions = table.count("instructions", 1..=900_000);
+    table.finish();
+    Some(InjectedCost {
+        function: function?.into(),
+        instructions: instructions? as u32,
+    })
 }
 
 fn read_io_scheduler(fields: &Fields<'_>) -> String {

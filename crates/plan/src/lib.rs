@@ -20,7 +20,7 @@ use crate::machine::{read_machine, resolve_clock, set};
 use input::problem::{Problem, Problems};
 use input::units;
 
-pub use crate::arm::{Arm, ConfigChange, ConfigFile, Tuning};
+pub use crate::arm::{Arm, ConfigChange, ConfigFile, InjectedCost, Tuning};
 pub use crate::machine::{Clock, DiskSpeed, MachineKind, MachinePlan};
 pub use crate::sysctl::{sysctl_name, sysctl_path};
 pub use crate::variation::{Variation, against_itself, explained, seed_of, varied};

@@ -344,6 +344,42 @@ fn what_an_arm_changes_in_its_services_is_read_and_checked() {
 }
 
 #[test]
+fn an_injected_cost_is_read_and_checked() {
+    let kernel = "kernel = \"debian:bookworm/6.1\"";
+    let with = |cost: &str| format!("{kernel}\ninjected_cost = {cost}");
+    let refused = |cost: &str, expected: &expect_test::Expect| {
+        check(&[(kernel, &with(cost))], expected);
+    };
+    refused(
+        "{ function = \"tcp sendmsg\", instructions = 0, calls = 2 }",
+        &expect![[r#"
+            plan.toml:15: not the name of a kernel's function: "tcp sendmsg" (write one of /proc/kallsyms)
+            plan.toml:15: instructions out of range: 0 (write 1 to 900000)
+            plan.toml:15: unknown key in [arm."6.1".injected_cost]: calls (known: function, instructions)"#]],
+    );
+    refused(
+        "{}",
+        &expect![[r#"
+        plan.toml:15: missing key in [arm."6.1".injected_cost]: function (add function = "tcp_sendmsg_locked")
+        plan.toml:15: missing key in [arm."6.1".injected_cost]: instructions (add instructions = 4000)"#]],
+    );
+    let right = with("{ function = \"tcp_sendmsg_locked\", instructions = 4000 }");
+    let text = GOOD.replacen(kernel, &right, 1);
+    let plan = read(
+        "plan.toml",
+        &text,
+        Path::new("/plans"),
+        Checks::of_the_past(&toy),
+    );
+    let tuning = &plan.unwrap().arms[0].tuning;
+    let expected = InjectedCost {
+        function: "tcp_sendmsg_locked".into(),
+        instructions: 4000,
+    };
+    assert_eq!(tuning.injected_cost, Some(expected));
+}
+
+#[test]
 fn a_key_by_its_earlier_name_is_read_and_named() {
     let old = "kernel = \"debian:bookworm/6.1\"\nplant = \"1%\"";
     let text = GOOD.replacen("kernel = \"debian:bookworm/6.1\"", old, 1);

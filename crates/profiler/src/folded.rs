@@ -13,8 +13,10 @@ pub fn lines(profile: &Profile) -> Vec<String> {
     for node in &profile.nodes {
         let name = match (node.kind, node.name.as_str()) {
             (Kind::All, _) => String::new(),
-            (Kind::User | Kind::Module, "") => format!("[{}]", node.image),
-            (Kind::Task | Kind::Kernel, "") => "[unknown]".into(),
+            (Kind::User | Kind::Module, "") if !node.image.is_empty() => {
+                format!("[{}]", node.image)
+            }
+            (Kind::Task | Kind::Kernel | Kind::User | Kind::Module, "") => "[unknown]".into(),
             // Separators of the format.
             (_, name) => name.replace([';', ' ', '\n'], "_"),
         };

@@ -211,7 +211,7 @@ pub struct WhyArgs {
     /// Explain it on this workload [default: each]
     #[arg(long, value_name = "NAME")]
     pub workload: Option<String>,
-    /// Explain this metric [default: instructions per request, CPU time where profiles are sampled; with --within the deciding one]
+    /// Explain this metric [default: the primary one where it is a latency, else instructions per request, or CPU time where profiles are sampled; with --within the primary one]
     #[arg(long, value_name = "NAME")]
     pub metric: Option<String>,
     /// Run both arms again with and without a setting that turns a mechanism off, and say how much of the difference it explains:

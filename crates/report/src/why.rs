@@ -103,7 +103,7 @@ pub(crate) mod tests {
 
     use super::*;
     use fixtures::accounts::{self, Profile};
-    use record::verdict::why::{LostReason, Unexplained};
+    use record::verdict::why::{LostReason, Unexplained, WaitRow};
     use verdict::explain::{Question, explain};
 
     fn explained(arm: &Profile, blocks: u32, metric: Option<&str>) -> Why {
@@ -204,6 +204,30 @@ pub(crate) mod tests {
             6,
             Some("latency-p99"),
         )));
+    }
+
+    #[test]
+    fn a_wait_that_goes_the_way_of_the_latency_is_told_before_a_longer_one() {
+        let mut why = explained(&newer(), 6, Some("latency-p99"));
+        (why.difference, why.low, why.high) = (-2000.0, Some(-2200.0), Some(-1800.0));
+        let client = |row: &&mut WaitRow| row.task == "bakeoff" && row.view == WaitView::Slowest;
+        let row = why.waits.iter_mut().find(client).unwrap();
+        (row.significant, row.difference_ns) = (true, -1.2e6);
+        assert!(
+            words::why::sentence(&why).contains(
+                "because the slowest 1 % of bakeoff's waits for the CPU are 1.2 ms shorter"
+            ),
+            "{}",
+            words::why::sentence(&why)
+        );
+        // Less than half of the difference is no reason.
+        let row = why.waits.iter_mut().find(client).unwrap();
+        row.difference_ns = -0.9e6;
+        assert!(
+            words::why::sentence(&why).contains(
+                "although the slowest 1 % of nginx's waits for the CPU are 1.9 ms longer"
+            )
+        );
     }
 
     #[test]

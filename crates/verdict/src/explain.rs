@@ -50,6 +50,9 @@ const CPU_TIME: &str = "cpu-time";
 /// The metric of which waits say most.
 const TAIL: &str = "latency-p99";
 
+/// What the names of metrics begin with that are explained by waits first.
+const LATENCY: &str = "latency-";
+
 /// The fewest blocks of which anything can be named.
 pub fn least_blocks(design: &Design) -> u32 {
     fewest_blocks(design.error_rate) as u32
@@ -62,8 +65,8 @@ pub struct Question<'q> {
     pub workload: &'q str,
     /// The arm: against the plan's baseline, or its own boots.
     pub arm: &'q str,
-    /// The metric; `None`: of two arms instructions a request where they were counted, CPU time where trials were sampled, else the
-    /// primary metric.
+    /// The metric; `None`: of two arms the primary metric where it is a latency, else instructions a request where they were counted,
+    /// CPU time where trials were sampled, else the primary metric.
     pub metric: Option<&'q str>,
 }
 
@@ -98,7 +101,7 @@ pub fn explain(
     let costs = rep::costs(run, (workload, arm), rep_blocks);
     let tail = tail(run, question, &usable.blocks, &test);
     let mut why = account(usable, spec, &test, error_rate);
-    why.tail = tail.filter(|_| !why.metric.starts_with("latency-"));
+    why.tail = tail.filter(|_| !why.metric.starts_with(LATENCY));
     why.workload = workload.into();
     (why.baseline, why.arm) = (baseline.into(), arm.into());
     (why.blocks, why.least_blocks) = (blocks as u32, least as u32);
@@ -277,7 +280,12 @@ fn spec(
     let named = |name: &str| specs.iter().find(|spec| spec.name == name).cloned();
     let found = match metric {
         Some(name) => named(name),
-        None => usual.and_then(named).or_else(|| specs.first().cloned()),
+        None => {
+            let primary = specs.first();
+            let is_latency = primary.is_some_and(|spec| spec.name.starts_with(LATENCY));
+            let usual = usual.filter(|_| !is_latency).and_then(named);
+            usual.or_else(|| primary.cloned())
+        }
     };
     found.ok_or_else(|| Unexplained::NoMetric {
         metric: metric.or(usual).unwrap_or_default().into(),

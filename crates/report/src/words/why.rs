@@ -279,7 +279,8 @@ fn fewer_or_more(row: &MechanismRow, per: WorkUnit) -> Option<String> {
 }
 
 /// The wait for the CPU that is told, of those that are more than chance: that of the task whose waits come to most in a request; a
-/// kernel's thread that hardly ever waits may have the longest. For a metric of the tail, the slowest of that task.
+/// kernel's thread that hardly ever waits may have the longest. For a metric of the tail, the slowest of that task. One that is a reason of
+/// what latencies did comes before all others.
 fn longest_wait(why: &Why) -> Option<&WaitRow> {
     let is_mean = matches!(why.metric.as_str(), "latency-mean" | "latency-p50");
     let view = if is_mean {
@@ -294,11 +295,25 @@ fn longest_wait(why: &Why) -> Option<&WaitRow> {
         its.map_or(0.0, |row| row.difference_ns.abs())
     };
     let size = |row: &WaitRow| (in_all(&row.task), row.difference_ns.abs());
+    let latency_by_ns = latency_by_ns(why);
+    let is_reason =
+        |row: &WaitRow| latency_by_ns.is_some_and(|by_ns| MOST <= row.difference_ns / by_ns);
     let its = why.waits.iter().filter(sure).filter(|row| row.view == view);
     its.max_by(|one, other| {
         let ((all, own), (other_all, other_own)) = (size(one), size(other));
-        all.total_cmp(&other_all).then(own.total_cmp(&other_own))
+        let longer = all.total_cmp(&other_all).then(own.total_cmp(&other_own));
+        is_reason(one).cmp(&is_reason(other)).then(longer)
     })
+}
+
+/// What the latency did that is asked about, else that of the slowest requests.
+fn latency_by_ns(why: &Why) -> Option<f64> {
+    let own = Some((&why.metric, &why.unit, why.difference));
+    let own = own.filter(|(metric, ..)| metric.starts_with("latency-"));
+    let tail = why.tail.as_ref();
+    let tail = tail.map(|tail| (&tail.metric, &tail.unit, tail.difference));
+    let (_, unit, difference) = own.or(tail)?;
+    Some(difference * ns_of(unit)?)
 }
 
 /// `the slowest 1 % of nginx's waits for the CPU are 0.47 ms longer, behind bakeoff`.

@@ -2,6 +2,7 @@
 
 use fixtures::accounts::{self, Profile, REMAINDER};
 use record::account::WaitState;
+use record::metric::Role;
 use record::models::Standing;
 use record::verdict::Verdict;
 use record::verdict::why::{
@@ -448,6 +449,24 @@ fn another_metric_has_its_own_difference_and_no_remainder() {
         ("latency-p99", "us", None)
     );
     assert!(why.account.baseline > 100_000.0);
+}
+
+#[test]
+fn a_latency_that_decides_is_what_is_explained() {
+    let profile = Profile::web();
+    let (mut run, accounts) = accounts::run(&profile, &profile, 6, 14);
+    for record in &mut run.attempts {
+        let Outcome::Measured(measurement) = &mut record.outcome else {
+            continue;
+        };
+        let figures = &mut measurement.figures;
+        let latency = figures.iter().position(|one| one.spec.name == TAIL);
+        figures.swap(0, latency.unwrap());
+        (figures[0].spec.role, figures[1].spec.role) = (Role::Primary, Role::Guard);
+    }
+    let why = explain(&run, &accounts, &ASKED).unwrap();
+    assert_eq!((why.metric.as_str(), why.remainder), (TAIL, None));
+    assert!(why.tail.is_none());
 }
 
 #[test]

@@ -21,17 +21,25 @@ use crate::mistakes::{Mistakes, SHORTEST};
 use crate::options;
 use crate::output_files::Output;
 use crate::ports::Peak;
-use crate::probe::{self, Expected};
 use crate::secret::Secret;
-use crate::server::Server;
-use crate::url::{Scheme, Url};
 use crate::url_list::{self, Entry};
+use load::probe::{self, Expected, Spelling};
+use load::server::Server;
+use load::url::{Scheme, Url};
 
 /// What is measured when nothing is said.
 const WINDOW: Duration = Duration::from_secs(10);
 const WARMUP: Duration = Duration::from_secs(1);
 /// Where a search for the capacity begins, in requests per second.
 const CAPACITY_START_PER_S: f64 = 1000.0;
+
+/// How the command line says what is expected.
+const SPELLING: Spelling = Spelling {
+    status: "--expect-status",
+    length: "--expect-length",
+    sha256: "--expect-sha256",
+    status_alone: "--no-check-content",
+};
 
 /// A valid load on a server that responds.
 pub(crate) struct Job {
@@ -232,6 +240,7 @@ fn expected(args: &LoadArgs, mistakes: &mut Mistakes) -> Option<Expected> {
         length: args.expect_length,
         sha256: sha256?,
         content: !args.no_check_content,
+        spelling: SPELLING,
     })
 }
 

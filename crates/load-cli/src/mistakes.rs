@@ -10,7 +10,7 @@ use crate::args::LoadArgs;
 use crate::options;
 use crate::ports::{Peak, Ports};
 use crate::secret::Secret;
-use crate::url::{Scheme, Url};
+use load::url::{Scheme, Url};
 
 /// The shortest window and the shortest deadline.
 pub(crate) const SHORTEST: Duration = Duration::from_millis(1);

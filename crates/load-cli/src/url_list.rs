@@ -11,7 +11,7 @@
 use input::problem::{Problem, Problems};
 use load::url::encode;
 
-use crate::url::Url;
+use load::url::Url;
 
 /// A line of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,120 @@
-//! Paths as people type them.
+//! URLs and paths as people type them: where the server is, and what is asked for.
 
 use std::fmt::Write as _;
+
+/// A URL in its parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Url {
+    /// Encrypted or not.
+    pub scheme: Scheme,
+    /// Name or address, an IPv6 address without its brackets.
+    pub host: String,
+    /// Its port; the scheme's own where none is written.
+    pub port: u16,
+    /// Path and query.
+    pub path: String,
+}
+
+/// How the server is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// `http://`
+    Http,
+    /// `https://`
+    Https,
+}
+
+impl Url {
+    /// Reads a URL; what is wrong with it, if something is.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return Err(format!(
+                "no scheme in the URL: {text} (write http://{text})"
+            ));
+        };
+        let scheme = match scheme.to_ascii_lowercase().as_str() {
+            "http" => Scheme::Http,
+            "https" => Scheme::Https,
+            _ => {
+                return Err(format!(
+                    "unknown scheme: {scheme} (write http:// or https://)"
+                ));
+            }
+        };
+        let (site, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        let (host, port) = scheme.split_site(site, text)?;
+        // The path is left as it was typed but for what cannot be sent: who asks for /a/../b means
+        // it.
+        let path = path.split('#').next().unwrap_or_default();
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        let path = encode(&format!("{slash}{path}"))?;
+        Ok(Self {
+            scheme,
+            host,
+            port,
+            path,
+        })
+    }
+
+    /// Value of the `Host` header.
+    pub fn host_field(&self) -> String {
+        let v6 = self.host.contains(':');
+        let host = if v6 {
+            format!("[{}]", self.host)
+        } else {
+            self.host.clone()
+        };
+        if self.port == self.scheme.default_port() {
+            host
+        } else {
+            format!("{host}:{}", self.port)
+        }
+    }
+}
+
+impl Scheme {
+    fn default_port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+
+    /// Host and port of what stands between the scheme and the path.
+    fn split_site(self, site: &str, text: &str) -> Result<(String, u16), String> {
+        if site.contains('@') {
+            let remedy = "send it with -H \"Authorization: ...\"";
+            return Err(format!("name and password in the URL: {text} ({remedy})"));
+        }
+        if site.is_empty() || site.starts_with(':') {
+            return Err(format!(
+                "no host in the URL: {text} (write http://HOST/PATH)"
+            ));
+        }
+        let not_a_host = || format!("not a host and port: {site:?} (write HOST or HOST:PORT)");
+        let scheme = match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        };
+        let parsed = url::Url::parse(&format!("{scheme}://{site}"));
+        let url = match parsed {
+            Ok(url) if url.path() == "/" => url,
+            Err(url::ParseError::InvalidPort) => {
+                return Err(format!("not a port: {site} (1 to 65535)"));
+            }
+            Ok(_) | Err(_) => return Err(not_a_host()),
+        };
+        let host = match url.host().ok_or_else(not_a_host)? {
+            url::Host::Ipv6(address) => address.to_string(),
+            url::Host::Ipv4(address) => address.to_string(),
+            url::Host::Domain(name) => name.into(),
+        };
+        match url.port_or_known_default() {
+            Some(port) if port > 0 => Ok((host, port)),
+            Some(_) | None => Err(format!("not a port: {site} (1 to 65535)")),
+        }
+    }
+}
 
 /// A path and query as they go on the wire: what is no visible ASCII character is written as `%XX`,
 /// byte by byte (RFC 3986, section 2.1). What is escaped already stays as it is; a control
@@ -25,6 +139,74 @@ pub fn encode(path: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read(text: &str) -> String {
+        match Url::read(text) {
+            Ok(url) => format!(
+                "{:?} {} port {} asks {}",
+                url.scheme,
+                url.host_field(),
+                url.port,
+                url.path
+            ),
+            Err(why) => why,
+        }
+    }
+
+    #[test]
+    fn a_url_has_a_host_a_port_and_a_path() {
+        assert_eq!(read("http://a.org"), "Http a.org port 80 asks /");
+        assert_eq!(
+            read("HTTPS://a.org?x=1#y"),
+            "Https a.org port 443 asks /?x=1"
+        );
+        assert_eq!(
+            read("http://a.org:81/b/c"),
+            "Http a.org:81 port 81 asks /b/c"
+        );
+        assert_eq!(
+            read("http://a.org/ü b?c=%20 d"),
+            "Http a.org port 80 asks /%C3%BC%20b?c=%20%20d"
+        );
+        assert_eq!(read("http://[::1]:81/"), "Http [::1]:81 port 81 asks /");
+        assert_eq!(read("https://[::1]/"), "Https [::1] port 443 asks /");
+        assert_eq!(
+            read("http://bücher.example:80/a/../b"),
+            "Http xn--bcher-kva.example port 80 asks /a/../b"
+        );
+    }
+
+    #[test]
+    fn a_wrong_url_is_refused_with_its_remedy() {
+        assert_eq!(
+            read("a.org/x"),
+            "no scheme in the URL: a.org/x (write http://a.org/x)"
+        );
+        assert_eq!(
+            read("ftp://a.org/"),
+            "unknown scheme: ftp (write http:// or https://)"
+        );
+        assert_eq!(
+            read("http:///x"),
+            "no host in the URL: http:///x (write http://HOST/PATH)"
+        );
+        assert_eq!(read("http://a.org:0/"), "not a port: a.org:0 (1 to 65535)");
+        assert_eq!(
+            read("http://a.org:http/"),
+            "not a port: a.org:http (1 to 65535)"
+        );
+        assert_eq!(
+            read("http://a.org/a\nb"),
+            "control character in the path: \"/a\\nb\" (remove it)"
+        );
+        assert_eq!(
+            read("http://a b/"),
+            "not a host and port: \"a b\" (write HOST or HOST:PORT)"
+        );
+        assert!(read("http://[::1/").starts_with("not a host and port"));
+        assert!(read("http://a\\b/").starts_with("not a host and port"));
+        assert!(read("http://me:pw@a.org/").starts_with("name and password in the URL"));
+    }
 
     #[test]
     fn a_path_goes_out_in_ascii() {

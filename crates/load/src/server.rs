@@ -5,33 +5,36 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use load::http2;
-use load::tls::Tls;
-use load::traffic::Protocol;
+use rustls::{ClientConnection, StreamOwned};
 
-use crate::tls;
+use crate::http2;
+use crate::tls::{Tls, configure};
+use crate::traffic::Protocol;
 use crate::url::Url;
 
 /// Longest time to wait for anything.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Where requests go, and how.
-pub(crate) struct Server {
-    pub(crate) address: SocketAddr,
+pub struct Server {
+    /// The first of its addresses that took a connection.
+    pub address: SocketAddr,
     /// Value of the `Host` header.
-    pub(crate) host: String,
-    pub(crate) tls: Option<Tls>,
-    pub(crate) protocol: Protocol,
+    pub host: String,
+    /// How connections are encrypted, if they are.
+    pub tls: Option<Tls>,
+    /// What is spoken.
+    pub protocol: Protocol,
 }
 
 /// A connection, encrypted or not.
-pub(crate) trait ByteStream: Read + Write {}
+pub trait ByteStream: Read + Write {}
 impl<T: Read + Write> ByteStream for T {}
 
 impl Server {
     /// The first address of the URL's host that takes a connection, and where it is to be encrypted
     /// one that can be trusted.
-    pub(crate) fn reach(url: &Url, tls: Option<Tls>, protocol: Protocol) -> Result<Self> {
+    pub fn reach(url: &Url, tls: Option<Tls>, protocol: Protocol) -> Result<Self> {
         let places = (&*url.host, url.port).to_socket_addrs();
         let places = places.with_context(|| {
             format!(
@@ -65,7 +68,7 @@ impl Server {
     }
 
     /// The server as HTTP/2 asks it, for responses of so many bytes.
-    pub(crate) fn http2(&self, limit_bytes: usize) -> http2::probe::Server<'_> {
+    pub fn http2(&self, limit_bytes: usize) -> http2::probe::Server<'_> {
         http2::probe::Server {
             server: self.address,
             host: &self.host,
@@ -76,7 +79,7 @@ impl Server {
     }
 
     /// A new connection, its handshake done.
-    pub(crate) fn open(&self) -> Result<Box<dyn ByteStream>> {
+    pub fn open(&self) -> Result<Box<dyn ByteStream>> {
         let stream = TcpStream::connect_timeout(&self.address, PATIENCE)
             .with_context(|| format!("server not reachable: {}", self.address))?;
         stream
@@ -87,7 +90,20 @@ impl Server {
             .context("cannot limit the time to wait")?;
         match &self.tls {
             None => Ok(Box::new(stream)),
-            Some(tls) => tls::encrypt(stream, tls),
+            Some(tls) => encrypt(stream, tls),
         }
     }
+}
+
+/// Encrypts a new connection, or says why the server is not to be trusted.
+fn encrypt(mut stream: TcpStream, tls: &Tls) -> Result<Box<dyn ByteStream>> {
+    let (config, name) = configure(tls, b"http/1.1")?;
+    let mut session = ClientConnection::new(config, name).context("cannot begin to encrypt")?;
+    while session.is_handshaking() {
+        session.complete_io(&mut stream).context(
+            "no https with this server (name its CA with --ca FILE, \
+             take any certificate with --insecure, or write http://)",
+        )?;
+    }
+    Ok(Box::new(StreamOwned::new(session, stream)))
 }

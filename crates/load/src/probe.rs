@@ -2,11 +2,11 @@
 
 use std::io::{Read as _, Write as _};
 
+use crate::expect::{Content, Expect};
+use crate::http2::{self, probe::Response};
+use crate::traffic::{Exchange, Protocol};
 use anyhow::{Context, Result, bail, ensure};
 use input::units::show_bytes;
-use load::expect::{Content, Expect};
-use load::http2::{self, probe::Response};
-use load::traffic::{Exchange, Protocol};
 use record::rundir::hex;
 use sha2::{Digest as _, Sha256};
 
@@ -17,17 +17,35 @@ const LIMIT_BYTES: usize = 1 << 30;
 
 /// What the user expects of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Expected {
-    pub(crate) status: u16,
-    pub(crate) length: Option<u64>,
-    pub(crate) sha256: Option<[u8; 32]>,
+pub struct Expected {
+    /// HTTP status.
+    pub status: u16,
+    /// Length of the body in bytes.
+    pub length: Option<u64>,
+    /// SHA-256 of the body.
+    pub sha256: Option<[u8; 32]>,
     /// Whether the content is checked at all.
-    pub(crate) content: bool,
+    pub content: bool,
+    /// How he says so.
+    pub spelling: Spelling,
+}
+
+/// What the user writes to say what he expects; remedies name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spelling {
+    /// Before a status.
+    pub status: &'static str,
+    /// The length's option.
+    pub length: &'static str,
+    /// The hash's option.
+    pub sha256: &'static str,
+    /// That the status alone is checked.
+    pub status_alone: &'static str,
 }
 
 /// What successful responses to an exchange look like, and how that is known in words. The server
 /// is asked only for what the user did not say.
-pub(crate) fn learn(
+pub fn learn(
     server: &Server,
     exchange: &Exchange,
     expected: &Expected,
@@ -55,10 +73,10 @@ pub(crate) fn learn(
     if exchange.method == "GET" {
         let again =
             ask(server, exchange).with_context(|| format!("no second response to {name}"))?;
-        let remedy = "check its status alone with --no-check-content";
         ensure!(
             again == response,
-            "responses differ from one another: {name} ({remedy})"
+            "responses differ from one another: {name} (check its status alone with {})",
+            expected.spelling.status_alone
         );
     }
     let (length, hash) = (response.body.len(), short(&hash));
@@ -76,23 +94,27 @@ pub(crate) fn learn(
 /// Compares a first response with what the user knows; its SHA-256.
 fn check(response: &Response, expected: &Expected) -> Result<[u8; 32]> {
     let (status, length) = (response.status, response.body.len() as u64);
+    let spelling = expected.spelling;
     ensure!(
         status == expected.status,
-        "status is not {}: {status} (if that is right, say --expect-status {status})",
-        expected.status
+        "status is not {}: {status} (if that is right, say {} {status})",
+        expected.status,
+        spelling.status
     );
     let wanted = expected.length.unwrap_or(length);
     ensure!(
         length == wanted,
-        "length is not {wanted} bytes: {length} (look at --expect-length)"
+        "length is not {wanted} bytes: {length} (look at {})",
+        spelling.length
     );
     let hash: [u8; 32] = Sha256::digest(&response.body).into();
     let wanted = expected.sha256.unwrap_or(hash);
     ensure!(
         hash == wanted,
-        "SHA-256 is not {}: {} (look at --expect-sha256)",
+        "SHA-256 is not {}: {} (look at {})",
         hex(&wanted),
-        hex(&hash)
+        hex(&hash),
+        spelling.sha256
     );
     Ok(hash)
 }
@@ -122,8 +144,7 @@ fn ask(server: &Server, exchange: &Exchange) -> Result<Response> {
         let limit = show_bytes(LIMIT_BYTES as u64);
         ensure!(
             bytes.len() <= LIMIT_BYTES,
-            "response too long to learn: over {limit} \
-            (check its status alone with --no-check-content)"
+            "response too long to learn: over {limit} (check its status alone)"
         );
         if let Some(response) = whole(&bytes, count == 0)? {
             return Ok(response);
@@ -285,6 +306,12 @@ mod tests {
             length: Some(5),
             sha256: None,
             content: true,
+            spelling: Spelling {
+                status: "--expect-status",
+                length: "--expect-length",
+                sha256: "--expect-sha256",
+                status_alone: "--no-check-content",
+            },
         };
         check(&response, &expected).unwrap();
         let said = |expected: &Expected| check(&response, expected).unwrap_err().to_string();

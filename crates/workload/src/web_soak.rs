@@ -16,10 +16,10 @@ use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
 
 use crate::figures::{self, Seen, guard};
-use crate::options;
 use crate::overview::{APACHE, DEADLINE, Key, Overview};
 use crate::web::site_workload::SiteWorkload;
-use crate::web::{self, CONNECTIONS, Web};
+use crate::web::{self, Web};
+use crate::web_static;
 use crate::{Checked, Driven, Kind, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
@@ -44,30 +44,23 @@ pub(crate) const KIND: Kind = Kind {
     from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
+/// Those of `web-static`, for longer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Options {
-    #[serde(flatten)]
-    web: Web,
-    connections: u32,
-}
+#[serde(transparent)]
+struct Options(web_static::Options);
 
 fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "60");
-    let web = Web::read(fields, connections);
-    let options = Options {
-        connections: connections? as u32,
-        web: web?,
-    };
+    let options = Options(web_static::Options::read(fields)?);
     Some(Checked::new(&options, options.timing()))
 }
 
 impl SiteWorkload for Options {
     fn web(&self) -> &Web {
-        &self.web
+        self.0.web()
     }
 
     fn connections(&self) -> u32 {
-        self.connections
+        self.0.connections()
     }
 
     fn send(

@@ -39,20 +39,26 @@ pub(crate) const KIND: Kind = Kind {
 
 /// The options of a plan, found right.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Options {
+pub(crate) struct Options {
     #[serde(flatten)]
     web: Web,
     connections: u32,
 }
 
 fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "60");
-    let web = Web::read(fields, connections);
-    let options = Options {
-        connections: connections? as u32,
-        web: web?,
-    };
+    let options = Options::read(fields)?;
     Some(Checked::new(&options, options.timing()))
+}
+
+impl Options {
+    pub(crate) fn read(fields: &Fields<'_>) -> Option<Self> {
+        let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "60");
+        let web = Web::read(fields, connections);
+        Some(Self {
+            connections: connections? as u32,
+            web: web?,
+        })
+    }
 }
 
 impl SiteWorkload for Options {

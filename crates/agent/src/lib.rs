@@ -23,6 +23,7 @@ mod local;
 mod mark;
 pub mod needs;
 pub mod netns;
+mod priority;
 pub mod proc;
 mod sampled;
 pub mod sampler;

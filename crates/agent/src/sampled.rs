@@ -13,6 +13,7 @@ mod events;
 mod locks;
 mod names;
 mod processes;
+mod ring;
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,7 +25,6 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use perf_event::data::Record;
 use profiler::profile::{Clock, Counter, Profile, Sampling};
-use rustix::process::setpriority_process;
 use workload::figures::Meter;
 
 use self::counters::Counters;
@@ -32,7 +32,7 @@ use self::events::{Events, FREQUENCY_HZ, Stacks};
 use self::locks::Contention;
 use self::processes::Processes;
 use crate::cpus::{self, Cpus};
-use crate::watch::HIGHEST_PRIORITY;
+use crate::priority;
 use record::evidence::Sample;
 
 /// The rings hold some seconds of samples.
@@ -210,7 +210,7 @@ fn explain(why: &std::io::Error) -> anyhow::Error {
 /// Empties the rings until the window ends, and then what is left in them.
 fn record(mut events: Events, failure: Option<std::io::Error>, stopped: &Receiver<()>) -> Recorded {
     // A ring that nobody empties loses samples.
-    let _ = setpriority_process(None, HIGHEST_PRIORITY);
+    priority::raise();
     let mut recorded = Recorded {
         processes: std::mem::take(&mut events.processes),
         ..Recorded::default()
@@ -237,10 +237,10 @@ fn empty(events: &mut Events, recorded: &mut Recorded) {
     } = recorded;
     let mut unread = 0;
     for ring in &mut events.news {
-        unread += events::each_record(ring, |record| processes.hear(&record));
+        unread += ring.each_record(|record| processes.hear(&record));
     }
     for ring in &mut events.stacks.0 {
-        unread += events::each_record(ring, |record| match record {
+        unread += ring.each_record(|record| match record {
             Record::Sample(sample) => match events::stack(&sample) {
                 Some(stack) => {
                     *samples += 1;

@@ -6,18 +6,15 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use record::evidence::Sample;
-use rustix::process::setpriority_process;
 use workload::Timing;
 use workload::figures::Meter;
 
 use crate::mark;
+use crate::priority;
 use crate::sampled::Recorder;
 use crate::sampler::Sampler;
 
 const SECOND: Duration = Duration::from_secs(1);
-
-/// The nice value of who must not wait: setpriority(2).
-pub(crate) const HIGHEST_PRIORITY: i32 = -20;
 
 /// A sampler at work on its own thread.
 #[derive(Debug)]
@@ -92,9 +89,9 @@ fn watch(
     began: Instant,
     (take, ended): (&Sender<Sample>, &Receiver<()>),
 ) -> (Watched, Option<Recorder>) {
-    // A server that takes every CPU would otherwise keep the watch from reading on time. For Linux this is
-    // the calling thread's priority alone; who may not raise it reads a few milliseconds late.
-    let _ = setpriority_process(None, HIGHEST_PRIORITY);
+    // A server that takes every CPU would otherwise keep the watch from reading on time; who may not raise its
+    // priority reads a few milliseconds late.
+    priority::raise();
     let planned = began + timing.warmup;
     let mut taken = Vec::new();
     if timing.warmup.is_zero() {

@@ -158,7 +158,7 @@ pub struct EmulatorArgs {
 impl EmulatorArgs {
     /// The user's choice, by option or by variable.
     pub fn named(&self) -> Option<PathBuf> {
-        machine::emulator::named(self.path.as_deref())
+        machine::emulator_choice::named(self.path.as_deref())
     }
 
     /// Whether the option was typed. The variable holds for all that a user does, so it may name what is not needed.

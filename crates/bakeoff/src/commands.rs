@@ -34,7 +34,7 @@ use anyhow::{Context, Result, bail};
 use input::file;
 use input::units::show_bytes;
 use machine::cache::Cache;
-use machine::emulator;
+use machine::emulator_choice;
 use machine::task::{Progress, Task};
 use plan::cpu::CpuModel;
 use plan::fields::Fields;
@@ -214,7 +214,7 @@ fn refuse_emulator(args: &EmulatorArgs, plan: &Plan) -> Result<()> {
     }
     match args.named() {
         Some(named) => at_work(true, |cache, task| {
-            emulator::find(Some(&named), cache, task).map(|_| ())
+            emulator_choice::find(Some(&named), cache, task).map(|_| ())
         }),
         None => Ok(()),
     }
@@ -228,7 +228,7 @@ fn check_cpu_model(model: &CpuModel, qemu: Option<&Path>) -> Result<(), String> 
         stop: &stop,
     };
     let cache = Cache::of_user().map(|root| Cache::open(&root));
-    let found = cache.and_then(|cache| emulator::find(qemu, &cache, task));
+    let found = cache.and_then(|cache| emulator_choice::find(qemu, &cache, task));
     match found {
         Ok(program) if qemu.is_some() || program.fault().is_none() => program.check_model(model),
         Ok(_) | Err(_) => Ok(()),

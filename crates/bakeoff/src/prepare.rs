@@ -14,7 +14,7 @@ use input::units::show_bytes;
 use machine::cache::eviction::{self, Mode, Named};
 use machine::cache::{self, Cache};
 use machine::doctor;
-use machine::emulator;
+use machine::emulator_choice;
 use machine::guest::Machine;
 use machine::image::{self, Image, Request};
 use machine::initramfs::{self, Content};
@@ -175,9 +175,9 @@ fn prepare_qemu(
     let named = sources.qemu.as_deref();
     let kvm = probe_kvm(plan, &arms, (&cache, sources), task)?;
     let program = match kvm {
-        Kvm::Works => emulator::for_kvm(named, &cache, task)?,
+        Kvm::Works => emulator_choice::for_kvm(named, &cache, task)?,
         Kvm::Absent(_) | Kvm::Broken(_) | Kvm::Unwanted(_) => {
-            let choice = emulator::for_emulation(named, &cache, task)?;
+            let choice = emulator_choice::for_emulation(named, &cache, task)?;
             if let Some(words) = choice.words() {
                 reporter.line(&words);
             }
@@ -219,7 +219,7 @@ fn probe_kvm(
         let why = "counting instructions needs emulation";
         return Ok(Kvm::Unwanted(why.into()));
     }
-    match emulator::for_kvm(sources.qemu.as_deref(), cache, task) {
+    match emulator_choice::for_kvm(sources.qemu.as_deref(), cache, task) {
         Ok(program) => {
             let baseline = &arms[&plan.baseline];
             kvm::probe(cache, &program, baseline, sources.refresh, task)

@@ -14,6 +14,7 @@ use record::load::LoadResult;
 
 use crate::channel::{self, Channel, LONG_BYTES, PATIENCE, ToCoordinator, ToWorker};
 use crate::job::Job;
+use crate::outcome::Worker;
 use crate::secret::{self, Secret, Side};
 use crate::worker_spec::WorkerSpec;
 
@@ -28,28 +29,6 @@ const SILENCE: Duration = Duration::from_secs(10);
 
 /// How often the coordinator looks whether it is to stop.
 const POLL: Duration = Duration::from_millis(20);
-
-/// What became of a worker.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Worker {
-    pub(crate) address: String,
-    /// Its start instant may be off by so much.
-    pub(crate) error_ns: u64,
-    /// What it saw, or why it is lost.
-    pub(crate) result: Result<LoadResult, String>,
-}
-
-/// What is missing, a line for each worker that is lost.
-pub(crate) fn losses(workers: &[Worker]) -> Vec<String> {
-    let lost = workers.iter().filter_map(|worker| {
-        let why = worker.result.as_ref().err()?;
-        let address = &worker.address;
-        Some(format!(
-            "worker lost: {address}: {why} (its part is not in these figures, and the others were ended early)"
-        ))
-    });
-    lost.collect()
-}
 
 /// A worker that is ready.
 pub(crate) struct Ready {

@@ -9,12 +9,13 @@ use anyhow::{Result, anyhow};
 use input::file;
 use input::problem::Problems;
 use input::units::{show_duration, significant};
+use load::exchange::{self, Exchange};
 use load::expect::Expect;
 use load::ramp::{Level, Limit};
 use load::schedule::{self, Arrivals, Schedule, Think};
 use load::script::Script;
 use load::tls::{Tls, Trust};
-use load::traffic::{self, Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
+use load::traffic::{Cpus, End, EngineChoice, Mix, Protocol, Traffic};
 
 use crate::args::{Engine, LoadArgs};
 use crate::mistakes::{Mistakes, SHORTEST};
@@ -253,7 +254,7 @@ fn requests(args: &LoadArgs, url: Option<&Url>, mistakes: &mut Mistakes) -> Opti
     let mut headers = Vec::new();
     for field in &args.headers {
         let field = options::field(field).and_then(|(name, value)| {
-            checked(traffic::check_field(&name, &value)).map(|()| (name, value))
+            checked(exchange::check_field(&name, &value)).map(|()| (name, value))
         });
         headers.extend(mistakes.keep("--header", field));
     }
@@ -277,7 +278,7 @@ fn requests(args: &LoadArgs, url: Option<&Url>, mistakes: &mut Mistakes) -> Opti
     let method = args.method.clone().unwrap_or(method.into());
     let method = mistakes.keep(
         "-X",
-        checked(traffic::check_method(&method)).map(|()| method),
+        checked(exchange::check_method(&method)).map(|()| method),
     )?;
     let exchange = |entry: Entry| Exchange {
         method: method.clone(),

@@ -7,9 +7,8 @@ use load::traffic::{Protocol, Traffic};
 use record::latency::Latency;
 use serde_json::{Map, Value, json};
 
-use crate::coordinator::Worker;
 use crate::job::Job;
-use crate::outcome::{Outcome, Run, Search};
+use crate::outcome::{Outcome, Run, Search, Worker};
 use crate::summary::{QUANTILES, show_limit};
 
 /// Version of the form.

@@ -162,7 +162,7 @@ fn hosts_run(
         .iter()
         .filter_map(|worker| worker.result.clone().ok());
     let result = merge::merge(&results.collect::<Vec<_>>());
-    let losses = coordinator::losses(&workers);
+    let losses = outcome::losses(&workers);
     ensure!(
         result.window_ns > 0,
         "no worker has a result:\n{}",

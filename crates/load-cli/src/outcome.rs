@@ -9,7 +9,6 @@ use load::ramp::{self, Capacity, Level, Limit};
 use load::traffic::{RateUnit, Traffic};
 use record::load::LoadResult;
 
-use crate::coordinator::Worker;
 use crate::format::{show_count, show_ns, show_rate};
 
 /// All runs of a job.
@@ -55,6 +54,16 @@ pub(crate) struct Run {
     /// Why its figures say more of the client than of the server, or are of a server that does not
     /// keep up.
     pub(crate) warnings: Vec<String>,
+}
+
+/// What became of a worker.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Worker {
+    pub(crate) address: String,
+    /// Its start instant may be off by so much.
+    pub(crate) error_ns: u64,
+    /// What it saw, or why it is lost.
+    pub(crate) result: Result<LoadResult, String>,
 }
 
 /// What a search for the capacity found.
@@ -108,6 +117,18 @@ impl Search {
             client_was_limit,
         }
     }
+}
+
+/// What is missing, a line for each worker that is lost.
+pub(crate) fn losses(workers: &[Worker]) -> Vec<String> {
+    let lost = workers.iter().filter_map(|worker| {
+        let why = worker.result.as_ref().err()?;
+        let address = &worker.address;
+        Some(format!(
+            "worker lost: {address}: {why} (its part is not in these figures, and the others were ended early)"
+        ))
+    });
+    lost.collect()
 }
 
 /// A warning for a reader, with its remedy.

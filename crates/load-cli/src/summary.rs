@@ -10,10 +10,9 @@ use load::traffic::{Mix, Protocol, RateUnit, Traffic};
 use record::latency::Latency;
 use record::load::LoadResult;
 
-use crate::coordinator::Worker;
 use crate::format::{show_count, show_ns, show_rate};
 use crate::job::{Job, Mode};
-use crate::outcome::{Outcome, Run, Search};
+use crate::outcome::{Outcome, Run, Search, Worker};
 
 /// Quantiles in percent.
 pub(crate) const QUANTILES: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
@@ -584,7 +583,8 @@ fn show_level(level: Level, unit: RateUnit) -> String {
 mod tests {
     use super::*;
     use expect_test::{Expect, expect};
-    use load::traffic::{End, Exchange};
+    use load::exchange::Exchange;
+    use load::traffic::End;
     use record::load::{Fault, Second};
     use std::collections::BTreeMap;
     use std::time::Duration;

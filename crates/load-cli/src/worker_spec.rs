@@ -7,11 +7,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use load::exchange::Exchange;
 use load::expect::{Content, Expect};
 use load::schedule::{Arrivals, Schedule, Think};
 use load::script::Script;
 use load::tls::{Tls, Trust};
-use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
+use load::traffic::{Cpus, End, EngineChoice, Mix, Protocol, Traffic};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 

@@ -25,8 +25,7 @@ use tokio::task::LocalSet;
 
 use crate::clock::{self, now_ns};
 use crate::counters::{Counters, InFlight, Success, Window};
-use crate::prng::WeightedChoice;
-use crate::run::mix_prng;
+use crate::prng::{Prng, WeightedChoice};
 use crate::schedule::Pacer;
 use crate::target::Target;
 use crate::thread::{Control, CpuMeter};
@@ -390,7 +389,7 @@ impl Picker {
             Mix::Round(_) | Mix::Sessions(_) => Self::Round,
             Mix::Weighted(weighted) => Self::Weighted(WeightedChoice::new(
                 weighted,
-                mix_prng(traffic.seed, thread),
+                Prng::for_mix(traffic.seed, thread),
             )),
         }
     }

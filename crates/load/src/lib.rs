@@ -14,6 +14,7 @@ mod clients;
 pub mod clock;
 mod counters;
 mod epoll;
+pub mod exchange;
 pub mod expect;
 mod host;
 pub mod http2;

@@ -185,8 +185,9 @@ fn add_word(all: &mut String, word: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exchange::Exchange;
     use crate::expect::Expect;
-    use crate::traffic::{Exchange, Mix};
+    use crate::traffic::Mix;
     use record::load::Fault;
 
     fn traffic() -> Traffic {

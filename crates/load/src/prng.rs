@@ -14,6 +14,11 @@ impl Prng {
         Self(prng)
     }
 
+    /// The generator by which a thread chooses what is asked for: half of all streams are for arrivals, the others for this.
+    pub(crate) fn for_mix(seed: u64, thread: u32) -> Self {
+        Self::new(seed, (1 << 32) | u64::from(thread))
+    }
+
     /// A number in (0, 1], all of them equally likely.
     pub(crate) fn unit(&mut self) -> f64 {
         self.0.unit()

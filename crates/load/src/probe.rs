@@ -2,9 +2,10 @@
 
 use std::io::{Read as _, Write as _};
 
+use crate::exchange::Exchange;
 use crate::expect::{Content, Expect};
 use crate::http2::{self, probe::Response};
-use crate::traffic::{Exchange, Protocol};
+use crate::traffic::Protocol;
 use anyhow::{Context, Result, bail, ensure};
 use input::units::show_bytes;
 use record::rundir::hex;

@@ -38,9 +38,6 @@ const SPIN_NS: u64 = 150_000;
 /// it over.
 const SETTLE_NS: u64 = 60_000_000;
 
-/// Methods of requests that may be sent twice (RFC 9110, section 9.2.2).
-pub(crate) const IDEMPOTENT: [&str; 6] = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"];
-
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Descriptors for all but connections.
@@ -193,7 +190,7 @@ fn requests(traffic: &Traffic) -> Vec<PreparedRequest> {
         bytes: exchange.bytes(&traffic.host, traffic.keep_alive),
         expect: exchange.expect.clone(),
         body_bytes: exchange.body.len(),
-        is_repeatable: IDEMPOTENT.contains(&exchange.method.as_str()),
+        is_repeatable: exchange.is_idempotent(),
         is_bodiless: exchange.method == "HEAD",
     });
     requests.collect()
@@ -279,19 +276,14 @@ fn picker(traffic: &Traffic, thread: u32) -> Picker<'_> {
     match &traffic.mix {
         Mix::Sessions(script) => Picker::Sessions {
             script,
-            prng: mix_prng(traffic.seed, thread),
+            prng: Prng::for_mix(traffic.seed, thread),
         },
         Mix::Round(_) => Picker::Round,
         Mix::Weighted(weighted) => Picker::Weighted(WeightedChoice::new(
             weighted,
-            mix_prng(traffic.seed, thread),
+            Prng::for_mix(traffic.seed, thread),
         )),
     }
-}
-
-/// Half of all random streams are for arrivals, the others for what is asked for.
-pub(crate) fn mix_prng(seed: u64, thread: u32) -> Prng {
-    Prng::new(seed, (1 << 32) | u64::from(thread))
 }
 
 /// Runs one thread per part and tells of their progress until all have ended.

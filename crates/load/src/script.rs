@@ -20,9 +20,9 @@ use input::problem::{Problem, Problems};
 use input::units;
 
 use crate::clock;
+use crate::exchange::Exchange;
 use crate::expect::Expect;
 use crate::prng::Prng;
-use crate::traffic::Exchange;
 use crate::url;
 
 /// What a visitor does.

@@ -7,9 +7,10 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use load::exchange::Exchange;
 use load::expect::Expect;
 use load::run;
-use load::traffic::{End, EngineChoice, Exchange, Mix, Traffic};
+use load::traffic::{End, EngineChoice, Mix, Traffic};
 
 /// Counts what client threads allocate; the servers of this test do not matter.
 struct Counting;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use machine::cache::Cache;
-use machine::emulator;
+use machine::emulator_choice;
 use machine::guest::{Boot, GuestEvent, Machine};
 use machine::image::Request;
 use machine::initramfs::{self, Content};
@@ -82,7 +82,7 @@ fn be_host(name: &str, clock: Clock, times: u32, refresh: bool) -> Result<()> {
     };
     let image = image::build(&cache, request, task)?;
     eprintln!("\n{} after {:.1?}", image.path.display(), began.elapsed());
-    let program = emulator::find(emulator::named(None).as_deref(), &cache, task)?;
+    let program = emulator_choice::find(emulator_choice::named(None).as_deref(), &cache, task)?;
     let kvm = kvm::probe(&cache, &program, &files, false, task)?;
     eprintln!("\n{} after {:.1?}", kvm.words(), began.elapsed());
     let plan = MachinePlan {

@@ -11,6 +11,7 @@ use rustix::process::geteuid;
 use crate::apt::{KEYRING, Source};
 use crate::cache::{self, Cache};
 use crate::emulator::{self, Program};
+use crate::emulator_choice;
 use crate::host;
 use crate::host_state::{HostState, Lack};
 use crate::kvm::{self, Kvm};
@@ -198,7 +199,7 @@ fn tool(tool: &Tool) -> Finding {
 /// The QEMU that would run guests, and the host's own where that is another.
 fn emulators(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding> {
     let what = emulator::PROGRAM.0;
-    let chosen = match emulator::find(named, cache, task) {
+    let chosen = match emulator_choice::find(named, cache, task) {
         Ok(chosen) => chosen,
         Err(why) => {
             let remedy = format!(
@@ -217,7 +218,7 @@ fn emulators(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding
     };
     let mut findings = vec![finding(what, &told(&chosen), state)];
     if named.is_none()
-        && let Ok(host) = emulator::of_host(task)
+        && let Ok(host) = emulator_choice::of_host(task)
         && host.path != chosen.path
     {
         let fault = host.fault().unwrap_or_default();
@@ -277,7 +278,7 @@ fn kvm(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding> {
     if let Some(why) = kvm::obstacle() {
         return vec![finding("KVM", &why, State::Weak(weak))];
     }
-    let known = emulator::for_kvm(named, cache, task)
+    let known = emulator_choice::for_kvm(named, cache, task)
         .ok()
         .and_then(|program| kvm::known(cache, &program));
     let standing = match known {

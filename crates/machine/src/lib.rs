@@ -15,6 +15,7 @@ pub mod clock;
 pub mod console;
 pub mod doctor;
 pub mod emulator;
+pub mod emulator_choice;
 pub mod fake;
 pub mod fetched;
 pub mod guest;

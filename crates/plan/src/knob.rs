@@ -1,9 +1,8 @@
-//! Knobs: settings of a kernel that turn a mechanism off or pin it, and plans that try them.
+//! Knobs: settings of a kernel that turn a mechanism off or pin it.
 
 use toml::{Table, Value};
 
 use crate::sysctl;
-use crate::variation::{retitle, table_in};
 
 /// One setting of an arm.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,54 +92,6 @@ impl Setting {
     }
 }
 
-/// A plan that asks how much of a difference is left with settings.
-#[derive(Debug, Clone, Copy)]
-pub struct Confirming<'c> {
-    /// Place of the workload among the plan's.
-    pub workload: usize,
-    /// The two arms whose difference it is, the baseline first.
-    pub arms: [&'c str; 2],
-    /// Settings, and which of the two arms have them.
-    pub settings: &'c [(Setting, [bool; 2])],
-    /// Blocks, no fewer and no more.
-    pub blocks: u32,
-}
-
-/// The plan with two of its arms, each with and without each setting, on one of its workloads, not profiled. It must be a valid one.
-pub fn confirming(text: &str, asked: Confirming<'_>) -> Result<String, toml::de::Error> {
-    let mut plan: Table = text.parse()?;
-    let arms = plan.get("arm").and_then(Value::as_table);
-    let mut kept = Table::new();
-    for (side, name) in asked.arms.iter().enumerate() {
-        let arm = arms.and_then(|arms| arms.get(*name));
-        let arm = arm.and_then(Value::as_table).cloned().unwrap_or_default();
-        for (setting, has) in asked.settings {
-            if has[side] {
-                let mut arm = arm.clone();
-                setting.add_to(&mut arm);
-                kept.insert(setting.arm_name(name), arm.into());
-            }
-        }
-        kept.insert((*name).into(), arm.into());
-    }
-    plan.insert("arm".into(), kept.into());
-    plan.insert("baseline".into(), asked.arms[0].into());
-    // Instructions are counted without a profile too.
-    plan.remove("why");
-    if let Some(workloads) = plan.get_mut("workload").and_then(Value::as_array_mut) {
-        let mut place = 0..;
-        workloads.retain(|_| place.next() == Some(asked.workload));
-    }
-    let design = table_in(&mut plan, "design");
-    design.insert("min_blocks".into(), i64::from(asked.blocks).into());
-    design.insert("max_blocks".into(), i64::from(asked.blocks).into());
-    let texts: Vec<String> = asked.settings.iter().map(|(one, _)| one.text()).collect();
-    retitle(&mut plan, |title| {
-        format!("{title}, with {}", texts.join("; "))
-    });
-    Ok(plan.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
@@ -180,74 +131,5 @@ mod tests {
         .assert_eq(&wrong.map(|name| format!("{:?}", read(name))).join("\n"));
         let long = Setting::Cmdline("a".repeat(60)).arm_name(&"b".repeat(40));
         assert_eq!(long.len(), 40);
-    }
-
-    #[test]
-    fn a_plan_gets_an_arm_more_for_each_setting_of_each_arm() {
-        let text = r#"
-            title = "A"
-            baseline = "old"
-            [why]
-            [arm.new]
-            kernel = "debian:sid/7"
-            cmdline = "quiet"
-            [arm.other]
-            kernel = "debian:sid/5"
-            [arm.old]
-            kernel = "debian:sid/6"
-            [[workload]]
-            kind = "a"
-            [[workload]]
-            kind = "b"
-            [design]
-            min_blocks = 2
-        "#;
-        let settings = [
-            (Setting::Cmdline("psi=0".into()), [true, true]),
-            (
-                Setting::Debugfs("sched/features".into(), "NO_X".into()),
-                [false, true],
-            ),
-        ];
-        let asked = Confirming {
-            workload: 1,
-            arms: ["old", "new"],
-            settings: &settings,
-            blocks: 6,
-        };
-        expect![[r#"
-            title = "A, with psi=0; sched/features=NO_X"
-            baseline = "old"
-
-            [arm."old+psi_0"]
-            kernel = "debian:sid/6"
-            cmdline = "psi=0"
-
-            [arm.old]
-            kernel = "debian:sid/6"
-
-            [arm."new+psi_0"]
-            kernel = "debian:sid/7"
-            cmdline = "quiet psi=0"
-
-            [arm."new+features_NO_X"]
-            kernel = "debian:sid/7"
-            cmdline = "quiet"
-
-            [arm."new+features_NO_X".debugfs]
-            "sched/features" = "NO_X"
-
-            [arm.new]
-            kernel = "debian:sid/7"
-            cmdline = "quiet"
-
-            [[workload]]
-            kind = "b"
-
-            [design]
-            min_blocks = 6
-            max_blocks = 6
-        "#]]
-        .assert_eq(&confirming(text, asked).unwrap());
     }
 }

@@ -16,14 +16,16 @@ use crate::arm::{Kernels, check_tunings, read_arms};
 use crate::cpu::CpuModel;
 use crate::fields::{Fields, Page};
 use crate::kernel::KernelRef;
-use crate::machine::{read_machine, resolve_clock, set};
+use crate::machine::{read_machine, set};
 use input::problem::{Problem, Problems};
 use input::units;
 
 pub use crate::arm::{Arm, ConfigChange, ConfigFile, InjectedCost, Tuning};
 pub use crate::machine::{Clock, DiskSpeed, MachineKind, MachinePlan};
 pub use crate::sysctl::{sysctl_name, sysctl_path};
-pub use crate::variation::{Variation, against_itself, explained, seed_of, varied};
+pub use crate::variation::{
+    Confirming, Variation, against_itself, confirming, explained, seed_of, varied,
+};
 
 /// One experiment.
 #[derive(Debug, Clone, PartialEq)]
@@ -211,6 +213,16 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
         why,
         renamed: Vec::new(),
     })
+}
+
+/// "auto" may not come to counted instructions where arms differ in CPUs: with one CPU each they would be one system.
+fn resolve_clock(machine: &MachinePlan, arms: &[Arm]) -> Clock {
+    let is_named = arms.iter().any(|arm| arm.cpus.is_some());
+    let several = |arm: &Arm| arm.cpus.unwrap_or(machine.cpus) > 1;
+    match machine.clock {
+        Clock::Auto if is_named && arms.iter().any(several) => Clock::Wall,
+        clock => clock,
+    }
 }
 
 /// Whether there is a table `[why]`; it has no keys yet.

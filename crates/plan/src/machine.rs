@@ -5,7 +5,6 @@ use std::time::Duration;
 use input::units;
 
 use crate::Checks;
-use crate::arm::Arm;
 use crate::cpu::CpuModel;
 use crate::fields::Fields;
 
@@ -238,16 +237,6 @@ fn check_memory(fields: &Fields<'_>, machine: &MachinePlan, checks: Checks<'_>) 
         && let Err(why) = (checks.memory)(machine.memory_bytes)
     {
         fields.wrong("memory", why, "");
-    }
-}
-
-/// "auto" may not come to counted instructions where arms differ in CPUs: with one CPU each they would be one system.
-pub(crate) fn resolve_clock(machine: &MachinePlan, arms: &[Arm]) -> Clock {
-    let is_named = arms.iter().any(|arm| arm.cpus.is_some());
-    let several = |arm: &Arm| arm.cpus.unwrap_or(machine.cpus) > 1;
-    match machine.clock {
-        Clock::Auto if is_named && arms.iter().any(several) => Clock::Wall,
-        clock => clock,
     }
 }
 

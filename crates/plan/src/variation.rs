@@ -1,4 +1,6 @@
-//! Plans made of plans: a baseline against itself, another CPU, a profile.
+//! Plans made of plans: a baseline against itself, another CPU, arms with settings, a profile.
+
+use toml::{Table, Value};
 
 use crate::cpu::CpuModel;
 use crate::knob::Setting;
@@ -6,13 +8,13 @@ use crate::knob::Setting;
 /// The plan that compares a plan's baseline with itself: every other arm is gone, and a copy of the baseline is there.
 /// Comments are lost. `seed` takes the place of the plan's: two runs with the same coins would say the same thing twice.
 pub fn against_itself(text: &str, seed: i64) -> Result<String, toml::de::Error> {
-    let mut plan: toml::Table = text.parse()?;
+    let mut plan: Table = text.parse()?;
     let baseline = plan
         .get("baseline")
-        .and_then(toml::Value::as_str)
+        .and_then(Value::as_str)
         .map(str::to_owned);
     let name = baseline.unwrap_or_default();
-    if let Some(arms) = plan.get_mut("arm").and_then(toml::Value::as_table_mut) {
+    if let Some(arms) = plan.get_mut("arm").and_then(Value::as_table_mut) {
         arms.retain(|arm, _| *arm == name);
         if let Some(arm) = arms.get(&name).cloned() {
             arms.insert(format!("{name}-again"), arm);
@@ -47,7 +49,7 @@ const NO_MITIGATIONS: &str = "mitigations=off";
 
 /// The plan with a variation and `blocks` blocks at the most. Comments are lost.
 pub fn varied(text: &str, variation: &Variation, blocks: u32) -> Result<String, toml::de::Error> {
-    let mut plan: toml::Table = text.parse()?;
+    let mut plan: Table = text.parse()?;
     match variation {
         Variation::Model(model) => {
             let model = model.to_string();
@@ -55,7 +57,7 @@ pub fn varied(text: &str, variation: &Variation, blocks: u32) -> Result<String, 
         }
         Variation::NoMitigations => {
             let setting = Setting::Cmdline(NO_MITIGATIONS.into());
-            let arms = plan.get_mut("arm").and_then(toml::Value::as_table_mut);
+            let arms = plan.get_mut("arm").and_then(Value::as_table_mut);
             let arms = arms.into_iter().flatten();
             for arm in arms.filter_map(|(_, arm)| arm.as_table_mut()) {
                 setting.add_to(arm);
@@ -64,41 +66,163 @@ pub fn varied(text: &str, variation: &Variation, blocks: u32) -> Result<String, 
     }
     let design = table_in(&mut plan, "design");
     design.insert("max_blocks".into(), i64::from(blocks).into());
-    let least = design.get("min_blocks").and_then(toml::Value::as_integer);
+    let least = design.get("min_blocks").and_then(Value::as_integer);
     if least.is_some_and(|least| least > i64::from(blocks)) {
         design.insert("min_blocks".into(), i64::from(blocks).into());
     }
     Ok(plan.to_string())
 }
 
+/// A plan that asks how much of a difference is left with settings.
+#[derive(Debug, Clone, Copy)]
+pub struct Confirming<'c> {
+    /// Place of the workload among the plan's.
+    pub workload: usize,
+    /// The two arms whose difference it is, the baseline first.
+    pub arms: [&'c str; 2],
+    /// Settings, and which of the two arms have them.
+    pub settings: &'c [(Setting, [bool; 2])],
+    /// Blocks, no fewer and no more.
+    pub blocks: u32,
+}
+
+/// The plan with two of its arms, each with and without each setting, on one of its workloads, not profiled. It must be a valid one.
+pub fn confirming(text: &str, asked: Confirming<'_>) -> Result<String, toml::de::Error> {
+    let mut plan: Table = text.parse()?;
+    let arms = plan.get("arm").and_then(Value::as_table);
+    let mut kept = Table::new();
+    for (side, name) in asked.arms.iter().enumerate() {
+        let arm = arms.and_then(|arms| arms.get(*name));
+        let arm = arm.and_then(Value::as_table).cloned().unwrap_or_default();
+        for (setting, has) in asked.settings {
+            if has[side] {
+                let mut arm = arm.clone();
+                setting.add_to(&mut arm);
+                kept.insert(setting.arm_name(name), arm.into());
+            }
+        }
+        kept.insert((*name).into(), arm.into());
+    }
+    plan.insert("arm".into(), kept.into());
+    plan.insert("baseline".into(), asked.arms[0].into());
+    // Instructions are counted without a profile too.
+    plan.remove("why");
+    if let Some(workloads) = plan.get_mut("workload").and_then(Value::as_array_mut) {
+        let mut place = 0..;
+        workloads.retain(|_| place.next() == Some(asked.workload));
+    }
+    let design = table_in(&mut plan, "design");
+    design.insert("min_blocks".into(), i64::from(asked.blocks).into());
+    design.insert("max_blocks".into(), i64::from(asked.blocks).into());
+    let texts: Vec<String> = asked.settings.iter().map(|(one, _)| one.text()).collect();
+    retitle(&mut plan, |title| {
+        format!("{title}, with {}", texts.join("; "))
+    });
+    Ok(plan.to_string())
+}
+
 /// A table of the plan, made where there is none.
-pub(crate) fn table_in<'p>(plan: &'p mut toml::Table, name: &str) -> &'p mut toml::Table {
-    let entry = plan
-        .entry(name)
-        .or_insert_with(|| toml::Table::new().into());
+pub(crate) fn table_in<'p>(plan: &'p mut Table, name: &str) -> &'p mut Table {
+    let entry = plan.entry(name).or_insert_with(|| Table::new().into());
     entry
         .as_table_mut()
         .expect("plan is validated: machine and design are tables")
 }
 
 /// Gives the plan a title made of its own.
-pub(crate) fn retitle(plan: &mut toml::Table, title: impl FnOnce(&str) -> String) {
-    let own = plan.get("title").and_then(toml::Value::as_str);
+pub(crate) fn retitle(plan: &mut Table, title: impl FnOnce(&str) -> String) {
+    let own = plan.get("title").and_then(Value::as_str);
     let title = title(own.unwrap_or_default());
     plan.insert("title".into(), title.into());
 }
 
 /// The seed that a plan's text names, if it is a plan.
 pub fn seed_of(text: &str) -> Option<i64> {
-    let plan: toml::Table = text.parse().ok()?;
+    let plan: Table = text.parse().ok()?;
     plan.get("design")?.get("seed")?.as_integer()
 }
 
 /// The plan with `[why]`, so that every trial is profiled; the same text where it has that already.
 pub fn explained(text: &str) -> String {
-    match text.parse::<toml::Table>() {
+    match text.parse::<Table>() {
         Ok(plan) if !plan.contains_key("why") => format!("{}\n\n[why]\n", text.trim_end()),
         // What is wrong with it is told where it is read.
         Ok(_) | Err(_) => text.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn a_plan_gets_an_arm_more_for_each_setting_of_each_arm() {
+        let text = r#"
+            title = "A"
+            baseline = "old"
+            [why]
+            [arm.new]
+            kernel = "debian:sid/7"
+            cmdline = "quiet"
+            [arm.other]
+            kernel = "debian:sid/5"
+            [arm.old]
+            kernel = "debian:sid/6"
+            [[workload]]
+            kind = "a"
+            [[workload]]
+            kind = "b"
+            [design]
+            min_blocks = 2
+        "#;
+        let settings = [
+            (Setting::Cmdline("psi=0".into()), [true, true]),
+            (
+                Setting::Debugfs("sched/features".into(), "NO_X".into()),
+                [false, true],
+            ),
+        ];
+        let asked = Confirming {
+            workload: 1,
+            arms: ["old", "new"],
+            settings: &settings,
+            blocks: 6,
+        };
+        expect![[r#"
+            title = "A, with psi=0; sched/features=NO_X"
+            baseline = "old"
+
+            [arm."old+psi_0"]
+            kernel = "debian:sid/6"
+            cmdline = "psi=0"
+
+            [arm.old]
+            kernel = "debian:sid/6"
+
+            [arm."new+psi_0"]
+            kernel = "debian:sid/7"
+            cmdline = "quiet psi=0"
+
+            [arm."new+features_NO_X"]
+            kernel = "debian:sid/7"
+            cmdline = "quiet"
+
+            [arm."new+features_NO_X".debugfs]
+            "sched/features" = "NO_X"
+
+            [arm.new]
+            kernel = "debian:sid/7"
+            cmdline = "quiet"
+
+            [[workload]]
+            kind = "b"
+
+            [design]
+            min_blocks = 6
+            max_blocks = 6
+        "#]]
+        .assert_eq(&confirming(text, asked).unwrap());
     }
 }

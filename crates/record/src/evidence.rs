@@ -1,6 +1,7 @@
 //! What the agent saw of the system: one sample a second, and the facts that do not change.
 
 use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
 
 use serde::{Deserialize, Serialize};
 
@@ -215,6 +216,53 @@ pub struct Facts {
     pub kernel_config: BTreeMap<String, String>,
     /// Kernel log of the boot, without time stamps.
     pub boot_log: Vec<String>,
+}
+
+/// What lies beside a trial's record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EvidenceFile {
+    /// `facts.json`.
+    Facts,
+    /// `samples.jsonl`.
+    Samples,
+}
+
+impl EvidenceFile {
+    /// Its name in the directory of an attempt.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Facts => "facts.json",
+            Self::Samples => "samples.jsonl",
+        }
+    }
+}
+
+/// What became of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Damage {
+    /// It is not there.
+    Lost,
+    /// It is cut off, changed, or cannot be read.
+    Damaged,
+}
+
+impl Damage {
+    /// `lost` or `damaged`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Damaged => "damaged",
+        }
+    }
+
+    pub(crate) fn of(why: &io::Error) -> Self {
+        match why.kind() {
+            ErrorKind::NotFound => Self::Lost,
+            _ => Self::Damaged,
+        }
+    }
 }
 
 #[cfg(test)]

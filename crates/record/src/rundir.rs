@@ -27,7 +27,7 @@ use anyhow::{Context, Error, Result, bail};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::evidence::{Facts, Sample};
+use crate::evidence::{Damage, EvidenceFile, Facts, Sample};
 use crate::journal::{self, Entry, Event, Opening};
 use crate::models::{self, Models};
 use crate::trial::{Measurement, Outcome, PhaseTime, Trial};
@@ -200,53 +200,6 @@ impl MissingEvidence {
     /// The name of its attempt's directory: `007`, or `007.2`.
     pub fn attempt_name(&self) -> String {
         attempt_name(&self.trial, self.attempt)
-    }
-}
-
-/// What lies beside a trial's record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum EvidenceFile {
-    /// `facts.json`.
-    Facts,
-    /// `samples.jsonl`.
-    Samples,
-}
-
-impl EvidenceFile {
-    /// Its name in the directory of an attempt.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Facts => "facts.json",
-            Self::Samples => "samples.jsonl",
-        }
-    }
-}
-
-/// What became of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Damage {
-    /// It is not there.
-    Lost,
-    /// It is cut off, changed, or cannot be read.
-    Damaged,
-}
-
-impl Damage {
-    /// `lost` or `damaged`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Lost => "lost",
-            Self::Damaged => "damaged",
-        }
-    }
-
-    fn of(why: &std::io::Error) -> Self {
-        match why.kind() {
-            ErrorKind::NotFound => Self::Lost,
-            _ => Self::Damaged,
-        }
     }
 }
 

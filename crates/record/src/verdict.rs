@@ -17,6 +17,7 @@ pub mod apart;
 pub mod call_tree;
 pub mod confirm;
 pub mod look;
+pub mod mechanism;
 pub mod reason;
 pub mod warning;
 pub mod why;

@@ -5,10 +5,12 @@
 //! json       what was judged as data, with its sentences
 //! page       the HTML page: sections from top to bottom
 //! section    its part about one workload
+//! headline   what the page says first of an arm; a verdict as a badge
 //! chart      its charts, as SVG
 //! overview   workload by arm, the first table of a plan with several
 //! curves     figures against the load, in words and numbers
 //! scaling    figures against CPUs, likewise
+//! footing    what stands under the verdicts: of the next two, and trials that were run for profiles alone
 //! mitigations, models   which CPU the arms ran on, and what another one says
 //! why        what made a difference: sentence, tables, call tree, JSON
 //! markdown   for a mail or a pull request
@@ -34,6 +36,8 @@ mod browser;
 mod chart;
 mod confirm;
 mod curves;
+mod footing;
+mod headline;
 mod json;
 mod markdown;
 mod mitigations;

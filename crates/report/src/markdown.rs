@@ -4,7 +4,7 @@ use record::rundir::Run;
 use record::verdict::why::Why;
 use record::verdict::{Comparison, Judgement};
 
-use crate::{curves, models, overview, scaling, words};
+use crate::{curves, footing, models, overview, scaling, words};
 
 /// What went wrong, verdicts in sentences, warnings, a section for each workload, failures, how to repeat it.
 pub(crate) fn markdown(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
@@ -17,7 +17,7 @@ pub(crate) fn markdown(run: &Run, judgement: &Judgement, whys: &[Why]) -> String
     let headlines = words::headlines(run, judgement, whys);
     parts.extend(headlines.iter().map(|one| headline(run, one)));
     parts.extend(overview::multiplicity(run, judgement).map(|said| text(&said) + "\n"));
-    let footing = words::footing(run).into_iter();
+    let footing = footing::lines(run).into_iter();
     parts.extend(footing.map(|said| text(&said) + "\n"));
     parts.extend(bullets("Warnings", &words::warning::warnings(judgement)));
     for workload in &run.plan.workloads {

@@ -6,8 +6,9 @@ use record::rundir::Run;
 use record::verdict::why::Why;
 use record::verdict::{Difference, Judgement};
 
+use crate::headline::{headline, pill};
 use crate::why::tree;
-use crate::{chart, models, overview, section, words};
+use crate::{chart, footing, models, overview, section, words};
 
 /// What the page may load: nothing. Its own style stands in it.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
@@ -77,7 +78,7 @@ fn top(run: &Run, judgement: &Judgement, whys: &[Why]) -> Markup {
                 @for one in words::headlines(run, judgement, whys) { (headline(&one)) }
             }
             @if let Some(said) = overview::multiplicity(run, judgement) { p.sub { (said) } }
-            @for said in words::footing(run) { p.sub { (said) } }
+            @for said in footing::lines(run) { p.sub { (said) } }
             @if judgement.headlines.is_empty() {
                 div.headline.undecided { p { "Nothing measured yet, so nothing is compared." } }
             }
@@ -88,27 +89,6 @@ fn top(run: &Run, judgement: &Judgement, whys: &[Why]) -> Markup {
 /// The day of a time stamp in RFC 3339, with hours and minutes.
 fn day(at: &str) -> String {
     at.chars().take(16).collect::<String>().replace('T', " ") + " UTC"
-}
-
-pub(crate) fn headline(headline: &words::Headline<'_>) -> Markup {
-    html! {
-        div class={ "headline " (headline.word) } {
-            p { (pill(headline.word)) }
-            p.said { (unbroken(&headline.said)) "." }
-            p.sub { (headline.reason) }
-            @if let Some(cause) = &headline.cause { p.cause { b { "Why" } " " (unbroken(cause)) "." } }
-        }
-    }
-}
-
-/// A number stays with its percent sign.
-fn unbroken(text: &str) -> String {
-    text.replace(" %", "\u{a0}%")
-}
-
-/// A verdict, or what several come to, as a badge.
-pub(crate) fn pill(word: &str) -> Markup {
-    html! { span class={ "pill " (word) } { (word) } }
 }
 
 fn warnings(judgement: &Judgement) -> Markup {
@@ -356,6 +336,7 @@ fn reading(run: &Run, judgement: &Judgement) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::headline::unbroken;
     use crate::judged;
     use fixtures::web;
 

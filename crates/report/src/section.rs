@@ -9,7 +9,7 @@ use record::verdict::{ArmCurve, ArmSummary, Comparison, Judgement, Scaling, Verd
 
 use crate::chart::{self, Chart};
 use crate::curves::{self, Unit};
-use crate::page::{headline, pill};
+use crate::headline::{headline, pill};
 use crate::{scaling, why, words};
 
 /// The section of the workload with this number in the plan.

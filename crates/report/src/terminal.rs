@@ -5,7 +5,7 @@ use record::verdict::why::Why;
 use record::verdict::{Comparison, Judgement};
 use textwrap::{WordSeparator, WordSplitter};
 
-use crate::{curves, models, overview, scaling, words};
+use crate::{curves, footing, models, overview, scaling, words};
 
 /// Space between two columns.
 const GAP: &str = "  ";
@@ -108,7 +108,7 @@ fn closing(run: &Run, judgement: &Judgement, whys: &[Why], width: usize) -> Vec<
     } else if let Some(said) = overview::multiplicity(run, judgement) {
         lines.extend(wrap(&said, "", width));
     }
-    for said in words::footing(run) {
+    for said in footing::lines(run) {
         lines.extend(wrap(&said, "", width));
     }
     lines

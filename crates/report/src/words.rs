@@ -13,8 +13,6 @@ use record::verdict::{
     Judgement, Shift, Verdict,
 };
 
-use crate::{mitigations, models};
-
 pub(crate) mod apart;
 pub(crate) mod confirm;
 pub(crate) mod look;
@@ -675,19 +673,6 @@ pub(crate) fn looks(run: &Run) -> Vec<String> {
         }
     }
     looks
-}
-
-/// What belongs under the verdicts: which CPU they were found on, and whether they stand on another.
-pub(crate) fn footing(run: &Run) -> Vec<String> {
-    let mut said = models::sentences(run);
-    said.extend(mitigations::line(run));
-    if !run.profiled.is_empty() {
-        said.push(format!(
-            "{} run for profiles alone: sampled, not judged",
-            counted(run.profiled.len() as u32, "more trial")
-        ));
-    }
-    said
 }
 
 /// What the plan asks.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use record::account::{Domain, Function};
-use record::verdict::why::Mechanism;
+use record::verdict::mechanism::Mechanism;
 
 pub mod knobs;
 mod rules;

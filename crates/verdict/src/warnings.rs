@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{Arm, MachineKind};
+use record::evidence::{Damage, EvidenceFile};
 use record::journal::{Accounting, Event};
 use record::load::{LoadResult, Second};
 use record::metric::{Direction, Role};
-use record::rundir::{Damage, EvidenceFile, Run, TrialRecord};
+use record::rundir::{Run, TrialRecord};
 use record::trial::{Measurement, Outcome};
 use record::verdict::warning::{
     CpuState, Disturbance, DisturbedBlock, MissingFiles, RequestCount, Setback, Warning,

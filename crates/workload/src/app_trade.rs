@@ -14,10 +14,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use load::exchange::Exchange;
 use load::expect::Expect;
 use load::schedule::Schedule;
 use load::script::Script;
-use load::traffic::{End, Exchange, Mix, Traffic};
+use load::traffic::{End, Mix, Traffic};
 use plan::fields::Fields;
 use record::metric::{Direction, Figure};
 use record::prng::SplitMix64;
@@ -27,6 +28,7 @@ use crate::app_trade::ledger::{MarketClose, Opening};
 use crate::app_trade::tomcat::{NAME, PORT, Tomcat};
 use crate::context::WorkloadContext;
 use crate::data::stream;
+use crate::database;
 use crate::database::client::Client;
 use crate::database::server::Server;
 use crate::figures::{self, Seen, guard};
@@ -171,7 +173,7 @@ impl Workload for Options {
         };
         // What an arm changes without a server's name is the database's; Tomcat's virtual machine has its environment.
         let tomcat = tomcat.service(&context.with_named_config())?;
-        Ok(vec![Server::Mariadb.service(context)?, tomcat])
+        Ok(vec![database::service(Server::Mariadb, context)?, tomcat])
     }
 
     fn drive(

@@ -33,6 +33,7 @@ use plan::fields::Fields;
 use record::metric::{Direction, Figure, Role};
 use serde::{Deserialize, Serialize};
 
+use crate::command::adapter::Adapter;
 use crate::command::metric::Metric;
 use crate::context::{FILES, WorkloadContext};
 use crate::figures::{Seen, guard};
@@ -119,7 +120,8 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     }
     let command = read_command(fields, "command");
     let adapter = adapter::read(fields);
-    let metrics = metric::read(fields, adapter.as_ref().ok().and_then(Option::as_ref));
+    let ready = adapter.as_ref().ok().and_then(Option::as_ref);
+    let metrics = metric::read(fields, ready.map(Adapter::metrics).unwrap_or_default());
     let mut packages: Vec<_> = fields.texts("packages").unwrap_or_default();
     if let Ok(Some(adapter)) = &adapter {
         packages.push(adapter.package);

@@ -22,8 +22,6 @@ use anyhow::{Result, anyhow};
 use input::problem::remedy_among;
 use plan::{ConfigChange, Tuning, WorkloadPlan};
 
-use crate::context::WorkloadContext;
-
 /// What an arm changes in the configuration of its servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ArmConfig {
@@ -225,12 +223,8 @@ pub(crate) struct Target<'t> {
 }
 
 /// The text that a server reads: bakeoff's own, changed as the arm says.
-pub(crate) fn settle(
-    context: &WorkloadContext,
-    target: &Target<'_>,
-    own: String,
-) -> Result<String> {
-    let change = context.config.change(target.service);
+pub(crate) fn settle(arm: &ArmConfig, target: &Target<'_>, own: String) -> Result<String> {
+    let change = arm.change(target.service);
     if change.directives.trim().is_empty() && change.file.is_none() {
         return Ok(own);
     }
@@ -429,17 +423,14 @@ mod tests {
             config_file: Some(file),
             ..Tuning::default()
         };
-        let context = WorkloadContext {
-            config: ArmConfig::of(&tuning),
-            ..WorkloadContext::example()
-        };
+        let config = ArmConfig::of(&tuning);
         let target = Target {
             service: "nginx",
-            address: context.at(80),
+            address: ([10, 77, 0, 1], 80).into(),
             dir: Path::new("/context/nginx"),
             places: vec![("{root}", "/context/site".into())],
         };
-        let text = settle(&context, &target, "bakeoff's own".into()).unwrap();
+        let text = settle(&config, &target, "bakeoff's own".into()).unwrap();
         expect![[r"
             http {
                 sendfile off;
@@ -450,7 +441,7 @@ mod tests {
             }
         "]]
         .assert_eq(&text);
-        let other = settle(&context.with_named_config(), &target, "own".into()).unwrap();
+        let other = settle(&config.named_only(), &target, "own".into()).unwrap();
         assert_eq!(other, "own", "it is meant for the first server alone");
     }
 }

@@ -79,6 +79,14 @@ pub(crate) const KIND: Kind = Kind {
     from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
+/// Makes a server's data directory and configuration.
+pub(crate) fn service(server: Server, context: &WorkloadContext) -> Result<Service> {
+    match server {
+        Server::Mariadb => mariadb::service(context),
+        Server::Postgresql => postgresql::service(context),
+    }
+}
+
 /// One of the eight: what it does is decided by scale and seed, and made before its time begins.
 trait Procedure: Send {
     /// Makes its tables.
@@ -216,7 +224,7 @@ impl Workload for Options {
     }
 
     fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
-        Ok(vec![self.server.service(context)?])
+        Ok(vec![service(self.server, context)?])
     }
 
     /// The client works on a thread of its own, so that this one can tell the time and hear `stop` while a statement

@@ -15,9 +15,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use load::Tick;
+use load::exchange::Exchange;
 use load::expect::Expect;
 use load::ramp::{Level, Step};
-use load::traffic::{End, Exchange, Mix, Traffic};
+use load::traffic::{End, Mix, Traffic};
 use plan::fields::Fields;
 use record::curve::{Curve, Point};
 use record::load::LoadResult;

@@ -13,14 +13,16 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use load::exchange::Exchange;
 use load::expect::Expect;
-use load::traffic::{Exchange, Mix};
+use load::traffic::Mix;
 use plan::fields::Fields;
 use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
 
 use crate::context::WorkloadContext;
 use crate::data::{self, stream};
+use crate::database;
 use crate::database::client::Client;
 use crate::database::server::{ACCOUNT, Server};
 use crate::figures::{self, Seen, guard};
@@ -97,7 +99,7 @@ impl Workload for Options {
     fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
         // What an arm changes without a server's name is the web server's.
         let others = context.with_named_config();
-        let database = Server::Mariadb.service(&others)?;
+        let database = database::service(Server::Mariadb, &others)?;
         let root = context.make_dir("site")?;
         context.write("site/up.html", UP)?;
         let set_up = SetUp {

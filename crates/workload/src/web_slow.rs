@@ -10,8 +10,9 @@ use std::sync::atomic::AtomicBool;
 use std::{fs, iter};
 
 use anyhow::{Context, Result};
+use load::exchange::Exchange;
 use load::expect::Expect;
-use load::traffic::{Exchange, Mix};
+use load::traffic::Mix;
 use plan::fields::Fields;
 use record::load::LoadResult;
 use record::metric::{Direction, Figure, Role};

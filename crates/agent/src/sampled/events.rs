@@ -1,15 +1,16 @@
-//! The kernel's events: what is opened on each CPU, and how their records are read (`perf_event_open(2)`).
+//! The kernel's events: what is opened on each CPU (`perf_event_open(2)`).
 
 use std::io;
 
-use perf_event::data::{Record, Sample};
+use perf_event::data::Sample;
 use perf_event::events::{Hardware, Software};
-use perf_event::{Builder, SampleFlag, Sampler};
+use perf_event::{Builder, SampleFlag};
 use profiler::profile::Clock;
 
 use super::Stack;
 use super::locks::Lock;
 use super::processes::{self, Processes};
+use super::ring::{self, Ring};
 
 /// Samples in a second of each CPU: no multiple of the tick's rates, so that what the tick does is not always or never seen. Twice
 /// as many cost an emulated guest a third of what it serves.
@@ -24,10 +25,6 @@ const SMALL_RING_BYTES: usize = 256 << 10;
 /// Deepest call path that is kept; the kernel's own limit is 127.
 const DEEPEST: u16 = 100;
 
-/// Marks in a call path of where the kernel's part begins and the program's (`include/uapi/linux/perf_event.h`).
-const CONTEXT_KERNEL: u64 = -128_i64 as u64;
-const FIRST_CONTEXT: u64 = -4095_i64 as u64;
-
 /// All that is open.
 #[derive(Debug)]
 pub(super) struct Events {
@@ -35,15 +32,6 @@ pub(super) struct Events {
     pub(super) news: Vec<Ring>,
     pub(super) contention: Vec<Lock>,
     pub(super) processes: Processes,
-}
-
-/// One event on one CPU, with its ring.
-pub(super) struct Ring(pub(super) Sampler);
-
-impl std::fmt::Debug for Ring {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "Ring({})", self.0.as_counter().id())
-    }
 }
 
 /// What samples, on every CPU.
@@ -126,25 +114,13 @@ impl Events {
     }
 }
 
-/// Takes all records out of a ring; how many of them cannot be read.
-pub(super) fn each_record(ring: &mut Ring, mut hear: impl FnMut(Record<'_>)) -> u64 {
-    let mut unread = 0;
-    while let Some(record) = ring.0.next_record() {
-        match record.parse_record() {
-            Ok(parsed) => hear(parsed),
-            Err(_) => unread += 1,
-        }
-    }
-    unread
-}
-
 /// Where the sampled task was; `None` where it is not to be seen from here.
 pub(super) fn stack(sample: &Sample<'_>) -> Option<Stack> {
     let (process, task) = (sample.pid()?, sample.tid()?);
     if !processes::can_be_seen(process) {
         return None;
     }
-    let kernel = kernel_part(sample.callchain().unwrap_or_default());
+    let kernel = ring::kernel_part(sample.callchain().unwrap_or_default());
     let user = sample.ip().filter(|_| kernel.is_empty());
     Some(Stack {
         process,
@@ -152,26 +128,4 @@ pub(super) fn stack(sample: &Sample<'_>) -> Option<Stack> {
         kernel,
         user,
     })
-}
-
-/// Addresses of the kernel in a call path, innermost first.
-pub(super) fn kernel_part(callchain: &[u64]) -> Box<[u64]> {
-    let begin = callchain.iter().position(|one| *one == CONTEXT_KERNEL);
-    let rest = begin.map_or(&[][..], |begin| &callchain[begin + 1..]);
-    let own = rest.iter().take_while(|one| **one < FIRST_CONTEXT);
-    own.copied().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_kernels_part_of_a_call_path_ends_where_the_programs_begins() {
-        let user = -512_i64 as u64;
-        let path = [CONTEXT_KERNEL, 3, 2, 1, user, 7, 8];
-        assert_eq!(*kernel_part(&path), [3, 2, 1]);
-        assert!(kernel_part(&[user, 7, 8]).is_empty());
-        assert!(kernel_part(&[]).is_empty());
-    }
 }

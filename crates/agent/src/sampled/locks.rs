@@ -11,8 +11,8 @@ use perf_event::{Builder, SampleFlag};
 use profiler::profile::{Counter, CounterUnit};
 use rustix::mount::{MountFlags, mount};
 
-use super::events::{self, Ring};
 use super::names::Names;
+use super::ring::{self, Ring};
 
 /// Where the kernel shows its trace points.
 const TRACEFS: &str = "/sys/kernel/tracing";
@@ -87,14 +87,14 @@ impl Contention {
     /// Takes what a ring holds; how many records cannot be read.
     pub(super) fn empty(&mut self, lock: &mut Lock) -> u64 {
         let begins = lock.begins;
-        events::each_record(&mut lock.ring, |record| {
+        lock.ring.each_record(|record| {
             let Record::Sample(sample) = record else {
                 return;
             };
             if let (Some(time), Some(task)) = (sample.time(), sample.tid())
                 && self.seen.len() < MOST
             {
-                let path = || events::kernel_part(sample.callchain().unwrap_or_default());
+                let path = || ring::kernel_part(sample.callchain().unwrap_or_default());
                 let path = begins.then(path);
                 self.seen.push(Turn { time, task, path });
             }

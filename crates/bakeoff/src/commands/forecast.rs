@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Result, bail};
 use input::units::show_bytes;
-use machine::emulator;
+use machine::emulator_choice;
 use plan::{Clock, Design, MachineKind, Plan};
 use record::journal::{Entry, Event};
 use record::metric::Role;
@@ -211,7 +211,7 @@ pub(super) fn counts_instructions(plan: &Plan, qemu: Option<&Path>) -> Result<bo
         Clock::Wall => Ok(false),
         Clock::Auto if plan.machine.kind == MachineKind::Local => Ok(false),
         Clock::Auto => super::at_work(true, |cache, task| {
-            let program = emulator::for_kvm(qemu, cache, task);
+            let program = emulator_choice::for_kvm(qemu, cache, task);
             Ok(program.is_ok_and(|program| machine::kvm::is_known_to_emulate(cache, &program)))
         }),
     }

@@ -1,6 +1,7 @@
 //! `judge`: the verdict of a run directory, computed again from its records; of several run directories, one against the other; or of
 //! figures that another tool measured.
 
+mod answer;
 mod figures;
 mod format;
 mod runs;

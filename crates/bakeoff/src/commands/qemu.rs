@@ -1,7 +1,8 @@
 //! `qemu list` and `qemu fetch`.
 
 use anyhow::Result;
-use machine::emulator::{self, Program};
+use machine::emulator::Program;
+use machine::emulator_choice;
 use machine::fetched;
 use serde_json::json;
 
@@ -21,8 +22,8 @@ pub(super) fn run(command: &QemuCommand, json: bool) -> Result<End> {
 fn list(args: &EmulatorArgs, json: bool) -> Result<End> {
     let named = args.named();
     let programs = at_work(json, |cache, task| {
-        let mut programs = vec![emulator::find(named.as_deref(), cache, task)?];
-        let others = emulator::of_host(task).ok().into_iter();
+        let mut programs = vec![emulator_choice::find(named.as_deref(), cache, task)?];
+        let others = emulator_choice::of_host(task).ok().into_iter();
         for other in others.chain(fetched::known(cache, task)) {
             if programs.iter().all(|program| !is_same(program, &other)) {
                 programs.push(other);

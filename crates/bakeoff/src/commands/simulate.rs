@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use input::units::{show_change, show_duration, significant};
-use machine::emulator;
+use machine::emulator_choice;
 use plan::Plan;
 use record::verdict::Verdict;
 use serde_json::json;
@@ -39,7 +39,7 @@ struct Scene {
 
 /// Plays the plan and prints what came of it.
 pub(super) fn simulate(args: &SimulateArgs, as_json: bool) -> Result<End> {
-    let qemu = emulator::named(None);
+    let qemu = emulator_choice::named(None);
     let (_, plan) = read_plan(&args.plan, qemu.as_deref())?;
     let counted = forecast::counts_instructions(&plan, qemu.as_deref())?;
     let jobs = jobs::of_plan(args.jobs, &plan, counted)?;

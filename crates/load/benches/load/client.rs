@@ -7,10 +7,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use load::exchange::Exchange;
 use load::expect::Expect;
 use load::run;
 use load::schedule::{Arrivals, Schedule, Think};
-use load::traffic::{Cpus, End, EngineChoice, Exchange, Mix, Protocol, Traffic};
+use load::traffic::{Cpus, End, EngineChoice, Mix, Protocol, Traffic};
 use serde::{Deserialize, Serialize};
 
 /// First argument of the bench when it is to be a client.

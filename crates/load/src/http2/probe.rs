@@ -12,9 +12,9 @@ use super::request::PreparedRequest;
 use super::runtime;
 use super::timers::Timers;
 use crate::clock::{self, now_ns};
+use crate::exchange::Exchange;
 use crate::target::Target;
 use crate::tls::Tls;
-use crate::traffic::Exchange;
 
 /// A whole response.
 #[derive(Debug, PartialEq, Eq)]

@@ -4,9 +4,8 @@ use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use http::{Method, Request, Version};
 
+use crate::exchange::Exchange;
 use crate::expect::Expect;
-use crate::run::IDEMPOTENT;
-use crate::traffic::Exchange;
 
 /// One request and what a successful response looks like.
 #[derive(Debug, Clone)]
@@ -69,7 +68,7 @@ impl PreparedRequest {
             head: head.with_context(|| format!("not a request: {method} {path}"))?,
             body: body.clone().into(),
             expect: expect.clone(),
-            is_repeatable: IDEMPOTENT.contains(&method.as_str()),
+            is_repeatable: exchange.is_idempotent(),
         })
     }
 }

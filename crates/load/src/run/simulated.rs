@@ -14,11 +14,12 @@ use super::{Share, Times, budget, client_thread, requests, threads};
 use crate::clients::{Action, Clients, PeerState};
 use crate::clock;
 use crate::counters::{self, Counters};
+use crate::exchange::Exchange;
 use crate::expect::Expect;
 use crate::part::Part;
 use crate::thread::{self, Control, Engine};
 use crate::timeline::{self, Timeline};
-use crate::traffic::{End, Exchange, Mix, Traffic};
+use crate::traffic::{End, Mix, Traffic};
 
 /// Body of a successful response.
 pub(crate) const BODY: &[u8] = b"twenty bytes of text";

@@ -6,9 +6,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use load::exchange::Exchange;
 use load::expect::Expect;
 use load::run;
-use load::traffic::{End, EngineChoice, Exchange, Mix, Traffic};
+use load::traffic::{End, EngineChoice, Mix, Traffic};
 use record::load::{Fault, LoadResult};
 
 use crate::server::{

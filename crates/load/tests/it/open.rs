@@ -7,9 +7,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use load::exchange::Exchange;
 use load::expect::Expect;
 use load::schedule::{Arrivals, Schedule, Think};
-use load::traffic::{End, EngineChoice, Exchange, Mix, Traffic};
+use load::traffic::{End, EngineChoice, Mix, Traffic};
 use load::{client_limits, clock, run};
 use record::load::LoadResult;
 

@@ -6,10 +6,11 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use load::exchange::Exchange;
 use load::expect::Expect;
 use load::run;
 use load::tls::{Tls, Trust};
-use load::traffic::{End, EngineChoice, Exchange, Mix, Traffic};
+use load::traffic::{End, EngineChoice, Mix, Traffic};
 use record::load::{Fault, LoadResult};
 use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::why::{Mechanism, Presence};
+use super::mechanism::{Mechanism, Presence};
 
 /// Call paths of both arms, in instructions a request, means over the blocks that are explained.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Outliers;
+use crate::evidence::{Damage, EvidenceFile};
 use crate::load::Fault;
-use crate::rundir::{Damage, EvidenceFile};
 use crate::trial::VoidReason;
 
 /// An arm that fails, however fast it is.

@@ -7,7 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, PreEscaped, html};
 use record::verdict::call_tree::{CallNode, CallTree};
-use record::verdict::why::{Presence, Why};
+use record::verdict::mechanism::Presence;
+use record::verdict::why::Why;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 

@@ -2,9 +2,10 @@
 
 use input::units::significant;
 use record::account::{WaitState, WorkUnit};
+use record::verdict::mechanism::{Mechanism, Presence};
 use record::verdict::why::{
-    EventKind, FunctionRow, LostReason, LostTrial, Mechanism, MechanismRow, Presence, Unexplained,
-    WaitRow, WaitView, Why, Within,
+    EventKind, FunctionRow, LostReason, LostTrial, MechanismRow, Unexplained, WaitRow, WaitView,
+    Why, Within,
 };
 
 use super::{NONE, blocks, counted, unit};

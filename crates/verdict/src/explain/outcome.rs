@@ -3,9 +3,10 @@
 use std::cmp::Reverse;
 
 use record::account::WaitState;
+use record::verdict::mechanism::{Mechanism, Presence};
 use record::verdict::why::{
-    EventCount, EventKind, FunctionRow, LoneFunction, Mechanism, MechanismRow, Presence, Side,
-    Unmatched, WaitCauseRow, WaitRow,
+    EventCount, EventKind, FunctionRow, LoneFunction, MechanismRow, Side, Unmatched, WaitCauseRow,
+    WaitRow,
 };
 
 use super::rep::RepCounts;

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::AddAssign;
 
 use record::account::Account;
-use record::verdict::why::{LostReason, Mechanism};
+use record::verdict::mechanism::Mechanism;
+use record::verdict::why::LostReason;
 
 use crate::mechanism;
 

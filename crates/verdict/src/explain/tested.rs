@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use record::verdict::why::{Mechanism, WaitView};
+use record::verdict::mechanism::Mechanism;
+use record::verdict::why::WaitView;
 
 use super::table::{self, Row};
 use super::{max_t, waits};

@@ -5,9 +5,8 @@ use record::account::WaitState;
 use record::metric::Role;
 use record::models::Standing;
 use record::verdict::Verdict;
-use record::verdict::why::{
-    EventKind, LostReason, Mechanism, MechanismRow, Unmatched, WaitRow, WaitView,
-};
+use record::verdict::mechanism::Mechanism;
+use record::verdict::why::{EventKind, LostReason, MechanismRow, Unmatched, WaitRow, WaitView};
 
 use super::*;
 

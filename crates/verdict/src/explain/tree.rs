@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use record::account::Account;
 use record::verdict::call_tree::{CallNode, CallTree, FunctionSum};
-use record::verdict::why::{Mechanism, Presence};
+use record::verdict::mechanism::{Mechanism, Presence};
 
 use super::table::{self, Row};
 use crate::mechanism;

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use plan::knob::Setting;
-use record::verdict::why::Mechanism;
+use record::verdict::mechanism::Mechanism;
 
 /// One knob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

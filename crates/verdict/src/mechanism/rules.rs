@@ -4,7 +4,7 @@
 //! longest beginning, then the longest part. Leading underscores are gone, and `sys_` stands for all prefixes of system calls.
 //! Functions that are in no rule count for what their callers are for.
 
-use record::verdict::why::Mechanism::{
+use record::verdict::mechanism::Mechanism::{
     self, Allocation, BlockIo, Cgroups, Copying, Crypto, EntryExit, Epoll, Interrupts, Locks,
     Mitigations, Paging, Processes, Rcu, Scheduler, Security, TcpIp, Timers, Tracing, Vfs, Zeroing,
 };

@@ -126,7 +126,11 @@ impl Tomcat {
                 ("{database}", database_url(context)),
             ],
         };
-        let server = config::settle(context, &target, self.configure(context, &application))?;
+        let server = config::settle(
+            &context.config,
+            &target,
+            self.configure(context, &application),
+        )?;
         let server = context.write("tomcat/conf/server.xml", server)?;
         Ok(Service {
             name: NAME.into(),

@@ -5,7 +5,6 @@ use record::metric::{Direction, Figure, Role};
 use regex_lite::Regex;
 use serde::{Deserialize, Serialize};
 
-use crate::command::adapter::Adapter;
 use crate::figures::figure;
 
 /// A named number in a program's output.
@@ -130,9 +129,8 @@ fn compile(pattern: &str) -> Result<Regex, String> {
     Ok(regex)
 }
 
-/// The adapter's metrics, then those of the plan's `[[workload.metric]]` tables.
-pub(crate) fn read(fields: &Fields<'_>, adapter: Option<&Adapter>) -> Option<Vec<Metric>> {
-    let mut metrics = adapter.map(Adapter::metrics).unwrap_or_default();
+/// An adapter's `metrics`, then those of the plan's `[[workload.metric]]` tables.
+pub(crate) fn read(fields: &Fields<'_>, mut metrics: Vec<Metric>) -> Option<Vec<Metric>> {
     let tables = fields.tables("metric");
     let read: Vec<_> = tables.iter().map(read_one).collect();
     metrics.extend(read.into_iter().collect::<Option<Vec<_>>>()?);

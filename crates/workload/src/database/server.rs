@@ -1,4 +1,4 @@
-//! The two servers: which there are, how each is set up, where it listens.
+//! The two servers: which there are, where each listens, and what both are set up with.
 
 use std::fs::Permissions;
 use std::net::SocketAddr;
@@ -10,8 +10,6 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::context::WorkloadContext;
-use crate::database::{mariadb, postgresql};
-use crate::service::Service;
 use crate::tool::Tool;
 
 /// Name of the account, its password and its database.
@@ -58,14 +56,6 @@ impl Server {
         match self {
             Self::Mariadb => context.at(3306),
             Self::Postgresql => context.at(5432),
-        }
-    }
-
-    /// Makes the data directory and the configuration.
-    pub(crate) fn service(self, context: &WorkloadContext) -> Result<Service> {
-        match self {
-            Self::Mariadb => mariadb::service(context),
-            Self::Postgresql => postgresql::service(context),
         }
     }
 }

@@ -85,7 +85,7 @@ impl Host {
             server: Ipv4Addr::new(127, 77, 0, place),
             ..WorkloadContext::example()
         };
-        let service = server.service(&context).unwrap();
+        let service = service(server, &context).unwrap();
         let log = std::fs::File::create(dir.path().join("log")).unwrap();
         let process = crate::context::command(&service.command[0])
             .args(&service.command[1..])

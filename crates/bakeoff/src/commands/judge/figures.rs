@@ -3,26 +3,17 @@
 use anyhow::Result;
 use record::metric::Direction;
 use record::verdict::Verdict;
-use record::verdict::reason::SampleReason;
 use serde_json::json;
-use verdict::fixed_sample::{self, Finding, Terms};
+use verdict::fixed_sample::{Finding, Terms};
 
+use super::answer::Answer;
 use super::format;
 use crate::cli::FailOn;
 use crate::cli::judge::{ERROR_RATE, JudgeArgs, MARGIN, SEED};
 use crate::commands::{End, check, gate, print_json};
 use crate::out;
-use import::compare::{Comparison, ImportOptions};
-use import::layout::{ArmOrder, Layout};
+use import::compare::ImportOptions;
 use import::{self, Figures};
-
-/// One comparison and what is said to it.
-pub(super) struct Answer<'q> {
-    /// What was asked.
-    pub(super) comparison: &'q Comparison,
-    /// What is said.
-    pub(super) finding: Finding,
-}
 
 /// Judges files of figures.
 pub(super) fn judge(args: &JudgeArgs, json: bool) -> Result<End> {
@@ -50,10 +41,7 @@ pub(super) fn conclude(
     let answers: Vec<Answer<'_>> = figures
         .comparisons
         .iter()
-        .map(|comparison| Answer {
-            comparison,
-            finding: answer(comparison, share),
-        })
+        .map(|comparison| Answer::to(comparison, share))
         .collect();
     if json {
         print_json(&format::json(figures, &answers, terms))?;
@@ -121,30 +109,4 @@ fn gate(answers: &[Answer<'_>], fail_on: Option<FailOn>) -> Result<End> {
         })
         .collect()
     })
-}
-
-fn answer(comparison: &Comparison, terms: Terms) -> Finding {
-    match &comparison.layout {
-        Layout::Blocks { pairs, order } => fixed_sample::paired(
-            pairs,
-            *order == ArmOrder::Random,
-            comparison.direction,
-            terms,
-        ),
-        Layout::Unpaired { baseline, arm } => {
-            fixed_sample::unpaired(baseline, arm, comparison.direction, terms)
-        }
-        Layout::OneRun { baseline, arm } => {
-            let seen = fixed_sample::unpaired(baseline, arm, comparison.direction, terms);
-            let typical = seen.change.map(|change| fixed_sample::Change {
-                interval: None,
-                ..change
-            });
-            Finding {
-                verdict: Verdict::Undecided,
-                change: typical,
-                reason: SampleReason::OneRunOfEach,
-            }
-        }
-    }
 }

@@ -9,7 +9,7 @@ use report::markdown_text;
 use serde_json::{Value, json};
 use verdict::fixed_sample::{Change, Terms};
 
-use super::figures::Answer;
+use super::answer::Answer;
 use import::Figures;
 use import::layout::Layout;
 

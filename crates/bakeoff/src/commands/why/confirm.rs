@@ -7,9 +7,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use plan::knob::{self, Confirming, Setting, confirming};
+use plan::knob::{self, Setting};
+use plan::{Confirming, confirming};
 use record::rundir::{self, Run};
-use record::verdict::why::Mechanism;
+use record::verdict::mechanism::Mechanism;
 use verdict::explain::confirm::{Tried, confirm as judge};
 use verdict::explain::{self, Question};
 use verdict::mechanism::knobs;

@@ -1,7 +1,8 @@
 //! Call paths in words: what stands around the tree, and at its nodes.
 
 use record::verdict::call_tree::CallNode;
-use record::verdict::why::{Presence, Why};
+use record::verdict::mechanism::Presence;
+use record::verdict::why::Why;
 use serde_json::{Value, json};
 
 use super::{a, change, thousands};

@@ -2,9 +2,8 @@
 
 use input::units::significant;
 use record::account::{CounterUnit, WaitState};
-use record::verdict::why::{
-    CounterRow, FunctionRow, MechanismRow, Presence, WaitRow, WaitView, Why,
-};
+use record::verdict::mechanism::Presence;
+use record::verdict::why::{CounterRow, FunctionRow, MechanismRow, WaitRow, WaitView, Why};
 
 use super::{a, amount, change, duration, interval, signed_amount, signed_duration};
 use crate::words::{NONE, counted};

@@ -1,0 +1,52 @@
+//! What is said to one comparison of figures, as far as their layout allows.
+
+use import::compare::Comparison;
+use import::layout::{ArmOrder, Layout};
+use record::verdict::Verdict;
+use record::verdict::reason::SampleReason;
+use verdict::fixed_sample::{self, Finding, Terms};
+
+/// One comparison and what is said to it.
+pub(super) struct Answer<'q> {
+    /// What was asked.
+    pub(super) comparison: &'q Comparison,
+    /// What is said.
+    pub(super) finding: Finding,
+}
+
+impl<'q> Answer<'q> {
+    /// The answer to a comparison.
+    pub(super) fn to(comparison: &'q Comparison, terms: Terms) -> Self {
+        let finding = find(comparison, terms);
+        Self {
+            comparison,
+            finding,
+        }
+    }
+}
+
+fn find(comparison: &Comparison, terms: Terms) -> Finding {
+    match &comparison.layout {
+        Layout::Blocks { pairs, order } => fixed_sample::paired(
+            pairs,
+            *order == ArmOrder::Random,
+            comparison.direction,
+            terms,
+        ),
+        Layout::Unpaired { baseline, arm } => {
+            fixed_sample::unpaired(baseline, arm, comparison.direction, terms)
+        }
+        Layout::OneRun { baseline, arm } => {
+            let seen = fixed_sample::unpaired(baseline, arm, comparison.direction, terms);
+            let typical = seen.change.map(|change| fixed_sample::Change {
+                interval: None,
+                ..change
+            });
+            Finding {
+                verdict: Verdict::Undecided,
+                change: typical,
+                reason: SampleReason::OneRunOfEach,
+            }
+        }
+    }
+}

@@ -278,14 +278,13 @@ fn spec(
     }
     let specs = Measured::of(run).specs(workload);
     let named = |name: &str| specs.iter().find(|spec| spec.name == name).cloned();
-    let found = match metric {
-        Some(name) => named(name),
-        None => {
-            let primary = specs.first();
-            let is_latency = primary.is_some_and(|spec| spec.name.starts_with(LATENCY));
-            let usual = usual.filter(|_| !is_latency).and_then(named);
-            usual.or_else(|| primary.cloned())
-        }
+    let found = if let Some(name) = metric {
+        named(name)
+    } else {
+        let primary = specs.first();
+        let is_latency = primary.is_some_and(|spec| spec.name.starts_with(LATENCY));
+        let usual = usual.filter(|_| !is_latency).and_then(named);
+        usual.or_else(|| primary.cloned())
     };
     found.ok_or_else(|| Unexplained::NoMetric {
         metric: metric.or(usual).unwrap_or_default().into(),

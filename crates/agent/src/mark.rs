@@ -2,40 +2,31 @@
 //!
 //! Every guest executes them, profiled or not, so that all run the same code.
 
+use profiler::profile::mark;
+
 /// The window begins.
-#[expect(unsafe_code, reason = "one instruction that does nothing")]
 pub(crate) fn window_begins() {
-    // SAFETY: nopl 0xbabe0f01(%rax) reads no memory and changes no register.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        std::arch::asm!(
-            ".byte 0x0f, 0x1f, 0x80, 0x01, 0x0f, 0xbe, 0xba",
-            options(nostack, preserves_flags)
-        );
-    }
+    execute::<{ mark::BEGIN }>();
 }
 
 /// The window ends.
-#[expect(unsafe_code, reason = "one instruction that does nothing")]
 pub(crate) fn window_ends() {
-    // SAFETY: nopl 0xbabe0f02(%rax) reads no memory and changes no register.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        std::arch::asm!(
-            ".byte 0x0f, 0x1f, 0x80, 0x02, 0x0f, 0xbe, 0xba",
-            options(nostack, preserves_flags)
-        );
-    }
+    execute::<{ mark::END }>();
 }
 
 /// A step of a ramp begins.
-#[expect(unsafe_code, reason = "one instruction that does nothing")]
 pub(crate) fn step_begins() {
-    // SAFETY: nopl 0xbabe0f03(%rax) reads no memory and changes no register.
+    execute::<{ mark::STEP }>();
+}
+
+#[expect(unsafe_code, reason = "one instruction that does nothing")]
+fn execute<const NUMBER: u8>() {
+    // SAFETY: nopl 0xbabe0f00+NUMBER(%rax) reads no memory and changes no register.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::asm!(
-            ".byte 0x0f, 0x1f, 0x80, 0x03, 0x0f, 0xbe, 0xba",
+            ".byte 0x0f, 0x1f, 0x80, {number}, 0x0f, 0xbe, 0xba",
+            number = const NUMBER,
             options(nostack, preserves_flags)
         );
     }

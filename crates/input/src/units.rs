@@ -68,6 +68,19 @@ pub fn show_bytes(size: u64) -> String {
     format!("{} TiB", significant(value, 3))
 }
 
+/// A whole number in groups of three digits: `8,845,147` with a comma `between`.
+pub fn grouped(value: u64, between: char) -> String {
+    let digits = value.to_string();
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(between);
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
 /// A number with `digits` significant digits and no exponent: `0.00123`, `12.3`, `1230`.
 pub fn significant(value: f64, digits: u8) -> String {
     if value == 0.0 || !value.is_finite() {

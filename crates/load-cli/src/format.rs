@@ -1,6 +1,6 @@
 //! Times, counts and rates as people read them.
 
-use input::units::significant;
+use input::units::{grouped, significant};
 
 /// A time with three significant digits: `64.3 µs`, `1.25 ms`.
 pub(crate) fn show_ns(ns: u64) -> String {
@@ -15,15 +15,7 @@ pub(crate) fn show_ns(ns: u64) -> String {
 
 /// A count with its thousands set apart.
 pub(crate) fn show_count(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    grouped(count, ',')
 }
 
 /// A rate: whole above a hundred, else with three significant digits.

@@ -1,6 +1,6 @@
 //! Sentences and numbers, the same in all forms of the report.
 
-use input::units::{show_bytes, show_change, show_share, significant};
+use input::units::{grouped, show_bytes, show_change, show_share, significant};
 use plan::Mode;
 use record::journal::Event;
 use record::load::Fault;
@@ -450,15 +450,7 @@ pub(crate) fn counted(count: u32, noun: &str) -> String {
 
 /// A whole number in groups of three: `8 845 147`.
 pub(crate) fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push('\u{a0}');
-        }
-        grouped.push(digit);
-    }
-    grouped
+    grouped(value, '\u{a0}')
 }
 
 /// A figure with five significant digits, but never less than whole units: `2 285.3`. Small whole numbers stay whole.

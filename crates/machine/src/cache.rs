@@ -110,6 +110,17 @@ impl Cache {
         path.is_dir().then_some(path)
     }
 
+    /// Ids and places of all entries of a kind, likewise for a look alone.
+    pub(crate) fn entries(&self, kind: &str) -> Vec<(String, PathBuf)> {
+        let entries = fs::read_dir(self.root.join(kind)).into_iter().flatten();
+        let ids = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let entries = ids.filter_map(|id| {
+            let place = self.peek(kind, &id)?;
+            Some((id, place))
+        });
+        entries.collect()
+    }
+
     /// Kinds and ids of all entries that are held.
     fn held(&self) -> Vec<(String, String)> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);

@@ -172,15 +172,9 @@ pub fn recipes() -> Vec<&'static str> {
 
 /// All images in the cache, by recipe.
 pub fn list(cache: &Cache) -> Vec<(Image, Option<Origin>)> {
-    let entries = fs::read_dir(cache.root().join("images"))
-        .into_iter()
-        .flatten();
-    let ids = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut images: Vec<_> = ids
-        .filter_map(|id| {
-            let place = cache.peek("images", &id)?;
-            Some((load_from(&place, &id)?, Origin::of(&place)))
-        })
+    let entries = cache.entries("images").into_iter();
+    let mut images: Vec<_> = entries
+        .filter_map(|(id, place)| Some((load_from(&place, &id)?, Origin::of(&place))))
         .collect();
     images.sort_by(|(one, _), (other, _)| {
         (&one.recipe, &one.sha256).cmp(&(&other.recipe, &other.sha256))

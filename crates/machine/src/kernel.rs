@@ -49,14 +49,9 @@ pub struct Kernel {
 
 /// Kernels in the cache with what they were made from, by release.
 pub fn cached(cache: &Cache) -> Vec<(Kernel, Option<Origin>)> {
-    let entries = fs::read_dir(cache.root().join("kernels"));
-    let ids = entries.into_iter().flatten();
-    let ids = ids.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut kernels: Vec<_> = ids
-        .filter_map(|id| {
-            let place = cache.peek("kernels", &id)?;
-            Some((load_from(&place, &id)?, Origin::of(&place)))
-        })
+    let entries = cache.entries("kernels").into_iter();
+    let mut kernels: Vec<_> = entries
+        .filter_map(|(id, place)| Some((load_from(&place, &id)?, Origin::of(&place))))
         .collect();
     kernels.sort_by(|(one, _), (other, _)| {
         (&one.release, &one.sha256).cmp(&(&other.release, &other.sha256))

@@ -14,7 +14,7 @@ use protocol::{FromAgent, Greeting, Profiling, ToAgent};
 use record::evidence::{Cpu, Facts, Memory, Sample};
 use record::latency::Latency;
 use record::load::{LoadResult, Second};
-use record::metric::{Direction, Figure, MetricSpec, Role};
+use record::metric::{Direction, Figure, Role};
 use record::prng::{SplitMix64, fnv1a};
 use record::trial::VoidReason;
 use record::trial::{JobResult, Phase};
@@ -342,18 +342,14 @@ fn done(truth: &Truth<'_>) -> JobResult {
     let facts = BTreeMap::from([("/proc/version".to_string(), format!("fake kernel {arm}"))]);
     JobResult {
         figures: vec![
-            figure(
-                ("throughput", "requests/s"),
+            Figure::new(
+                "throughput",
+                "requests/s",
                 Direction::Higher,
                 Role::Primary,
                 rate_per_s,
             ),
-            figure(
-                ("latency-mean", "us"),
-                Direction::Lower,
-                Role::Guard,
-                mean_us,
-            ),
+            Figure::new("latency-mean", "us", Direction::Lower, Role::Guard, mean_us),
         ],
         curves: Vec::new(),
         load: Some(load(rate_per_s)),
@@ -364,18 +360,6 @@ fn done(truth: &Truth<'_>) -> JobResult {
         },
         kernel: format!("fake {arm}"),
         server: "fake server 1.0".into(),
-    }
-}
-
-fn figure((name, unit): (&str, &str), direction: Direction, role: Role, value: f64) -> Figure {
-    Figure {
-        spec: MetricSpec {
-            name: name.into(),
-            unit: unit.into(),
-            direction,
-            role,
-        },
-        value,
     }
 }
 

@@ -271,7 +271,7 @@ impl Stage {
 mod tests {
     use super::*;
     use record::load::LoadResult;
-    use record::metric::{Direction, Figure, MetricSpec, Role};
+    use record::metric::{Direction, Figure, Role};
 
     fn greeting(build: &str) -> Greeting {
         Greeting {
@@ -281,15 +281,7 @@ mod tests {
     }
 
     fn figure(name: &str, value: f64) -> Figure {
-        Figure {
-            spec: MetricSpec {
-                name: name.into(),
-                unit: "s".into(),
-                direction: Direction::Lower,
-                role: Role::Guard,
-            },
-            value,
-        }
+        Figure::new(name, "s", Direction::Lower, Role::Guard, value)
     }
 
     fn good() -> JobResult {

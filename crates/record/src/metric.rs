@@ -43,3 +43,16 @@ pub struct Figure {
     /// Its value in `spec.unit`; finite.
     pub value: f64,
 }
+
+impl Figure {
+    /// A figure, from the parts of its spec.
+    pub fn new(name: &str, unit: &str, direction: Direction, role: Role, value: f64) -> Self {
+        let spec = MetricSpec {
+            name: name.into(),
+            unit: unit.into(),
+            direction,
+            role,
+        };
+        Self { spec, value }
+    }
+}

@@ -491,15 +491,7 @@ mod tests {
     use crate::metric::Direction;
 
     fn figure(name: &str, value: f64) -> Figure {
-        Figure {
-            spec: MetricSpec {
-                name: name.into(),
-                unit: "s".into(),
-                direction: Direction::Lower,
-                role: Role::Guard,
-            },
-            value,
-        }
+        Figure::new(name, "s", Direction::Lower, Role::Guard, value)
     }
 
     fn good() -> JobResult {

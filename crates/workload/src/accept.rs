@@ -19,10 +19,9 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::context::WorkloadContext;
-use crate::figures::{Seen, figure, guard};
+use crate::figures::{Seen, guard};
 use crate::options;
 use crate::overview::{Key, Overview};
-use crate::service::Service;
 use crate::ticker::Ticker;
 use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
 
@@ -86,20 +85,12 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
 }
 
 impl Workload for Options {
-    fn packages(&self) -> Vec<&'static str> {
-        Vec::new()
-    }
-
     fn timing(&self) -> Timing {
         let runs = 2 * self.waiters.len() as u32;
         Timing {
             warmup: Duration::ZERO,
             window: Duration::from_nanos(self.window_ns).saturating_mul(runs),
         }
-    }
-
-    fn prepare(&self, _: &WorkloadContext) -> Result<Vec<Service>> {
-        Ok(Vec::new())
     }
 
     fn drive(
@@ -315,7 +306,7 @@ fn figures(steps: &[Step]) -> Vec<Figure> {
     let beyond = 1.0 - one.cpu_us_each() / all.cpu_us_each();
     let primary = "throughput-wake-all";
     vec![
-        figure(
+        Figure::new(
             primary,
             "connections/s",
             Direction::Higher,

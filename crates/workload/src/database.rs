@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::WorkloadContext;
 use crate::database::client::{Client, Progress};
 use crate::database::server::Server;
-use crate::figures::{Seen, figure, guard};
+use crate::figures::{Seen, guard};
 use crate::options;
 use crate::overview::{Key, Overview};
 use crate::service::Service;
@@ -347,7 +347,7 @@ impl Play {
 fn figures(times: &Times, progress: &Progress) -> Vec<Figure> {
     let lower = Direction::Lower;
     let total: Duration = times.iter().map(|(_, time)| *time).sum();
-    let mut figures = vec![figure(
+    let mut figures = vec![Figure::new(
         "total-time",
         "s",
         lower,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use record::curve::Curve;
 use record::evidence::Sample;
 use record::load::{Fault, LoadResult};
-use record::metric::{Direction, Figure, MetricSpec, Role};
+use record::metric::{Direction, Figure, Role};
 
 use crate::Driven;
 
@@ -35,17 +35,6 @@ pub struct Meter {
     pub busy: Duration,
     /// CPU time of each service, ended processes included.
     pub services: BTreeMap<String, Duration>,
-}
-
-/// A figure, from the parts of its spec.
-pub fn figure(name: &str, unit: &str, direction: Direction, role: Role, value: f64) -> Figure {
-    let spec = MetricSpec {
-        name: name.into(),
-        unit: unit.into(),
-        direction,
-        role,
-    };
-    Figure { spec, value }
 }
 
 /// What clients saw, if it can be believed: some answers were right and none had wrong content.
@@ -89,7 +78,7 @@ pub fn web(seen: &Seen<'_>, server: &str) -> Result<Vec<Figure>, String> {
     let guard = |name, unit, value| guard(name, unit, Direction::Lower, value);
     let latency = |quantile| us(load.latency.quantile_ns(quantile) as f64);
     let mut figures = vec![
-        figure(
+        Figure::new(
             "throughput",
             "requests/s",
             Direction::Higher,
@@ -115,7 +104,7 @@ pub fn web(seen: &Seen<'_>, server: &str) -> Result<Vec<Figure>, String> {
 
 /// A figure that does not decide.
 pub fn guard(name: &str, unit: &str, direction: Direction, value: f64) -> Figure {
-    figure(name, unit, direction, Role::Guard, value)
+    Figure::new(name, unit, direction, Role::Guard, value)
 }
 
 /// The same figures with another one to decide, which comes first then.
@@ -138,7 +127,7 @@ pub fn ramp(curve: &Curve) -> Result<Vec<Figure>, String> {
         .shape()
         .ok_or_else(|| format!("no step of the ramp had any {}", curve.name))?;
     Ok(vec![
-        figure(
+        Figure::new(
             "peak",
             &curve.unit,
             curve.direction,
@@ -171,7 +160,7 @@ fn instructions(seen: &Seen<'_>, load: &LoadResult) -> Option<Figure> {
     let per_ns = load.served() as f64 / load.window_ns as f64;
     let per_request = executed / (per_ns * seen.meter.window.as_nanos() as f64);
     let unit = "instructions/request";
-    Some(figure(
+    Some(Figure::new(
         "instructions",
         unit,
         Direction::Lower,
@@ -185,6 +174,7 @@ mod tests {
     use super::*;
     use expect_test::expect;
     use record::latency::Latency;
+    use record::metric::MetricSpec;
 
     fn load(ok: u64, faults: &[(Fault, u64)]) -> LoadResult {
         let mut latency = Latency::new();

@@ -16,10 +16,9 @@ use rustix::thread::{name as thread_name, set_name};
 use serde::{Deserialize, Serialize};
 
 use crate::context::WorkloadContext;
-use crate::figures::{Seen, figure, guard};
+use crate::figures::{Seen, guard};
 use crate::options;
 use crate::overview::{Key, Overview, WARMUP};
-use crate::service::Service;
 use crate::ticker::Ticker;
 use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
 
@@ -72,10 +71,6 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
 }
 
 impl Workload for Options {
-    fn packages(&self) -> Vec<&'static str> {
-        Vec::new()
-    }
-
     fn timing(&self) -> Timing {
         let warmup = Duration::from_nanos(self.warmup_ns);
         let step = warmup + Duration::from_nanos(self.window_ns);
@@ -84,10 +79,6 @@ impl Workload for Options {
             warmup,
             window: all.saturating_sub(warmup),
         }
-    }
-
-    fn prepare(&self, _: &WorkloadContext) -> Result<Vec<Service>> {
-        Ok(Vec::new())
     }
 
     fn drive(
@@ -195,7 +186,7 @@ fn figures(steps: &[Step]) -> Vec<Figure> {
     let us = |waits: &Latency, quantile| waits.quantile_ns(quantile) as f64 / 1e3;
     let lower = Direction::Lower;
     let mut figures = vec![
-        figure("wakeup-p99", "us", lower, Role::Primary, us(&all, 0.99)),
+        Figure::new("wakeup-p99", "us", lower, Role::Primary, us(&all, 0.99)),
         guard("wakeup-p50", "us", lower, us(&all, 0.5)),
         guard("wakeup-mean", "us", lower, all.mean_ns() / 1e3),
         guard("wakeup-max", "us", lower, us(&all, 1.0)),

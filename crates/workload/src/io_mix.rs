@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::WorkloadContext;
 use crate::data::stream;
 use crate::disk;
-use crate::figures::{Seen, figure, guard};
+use crate::figures::{Seen, guard};
 use crate::options;
 use crate::overview::{Key, Overview};
 use crate::service::Service;
@@ -145,7 +145,7 @@ impl Workload for Options {
         let worst = read.worst.as_secs_f64() * 1e3;
         Ok(Driven {
             figures: vec![
-                figure("read-time", "s", Direction::Lower, Role::Primary, seconds),
+                Figure::new("read-time", "s", Direction::Lower, Role::Primary, seconds),
                 guard(
                     "read-rate",
                     "MiB/s",

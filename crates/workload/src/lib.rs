@@ -162,7 +162,9 @@ pub trait Watcher {
 /// Everything it does is decided by its options and the context's seed, so two arms get the same.
 pub trait Workload: Send + Sync {
     /// Debian packages that the image must have; `one|other` is content with either.
-    fn packages(&self) -> Vec<&str>;
+    fn packages(&self) -> Vec<&str> {
+        Vec::new()
+    }
 
     /// Servers whose configuration an arm may change; the first one is meant where none is named.
     fn configurable(&self) -> Vec<&'static str> {
@@ -188,7 +190,9 @@ pub trait Workload: Send + Sync {
     fn timing(&self) -> Timing;
 
     /// Writes data and configuration below `context.dir`; the services are started in their order.
-    fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>>;
+    fn prepare(&self, _context: &WorkloadContext) -> Result<Vec<Service>> {
+        Ok(Vec::new())
+    }
 
     /// Loads the server from a thread in the clients' network namespace, until the window is over
     /// or `stop` is set.

@@ -24,7 +24,7 @@ use record::metric::{Direction, Figure, Role};
 use serde::{Deserialize, Serialize};
 
 use crate::context::WorkloadContext;
-use crate::figures::{Seen, figure, guard};
+use crate::figures::{Seen, guard};
 use crate::options;
 use crate::overview::{Key, Overview};
 use crate::service::Service;
@@ -104,7 +104,7 @@ impl Workload for Options {
     ) -> Result<Driven> {
         let report = self.smb.drive(&[self.clients], context, stop, watcher)?[0];
         let mut figures = vec![
-            figure(
+            Figure::new(
                 "throughput",
                 "MB/s",
                 Direction::Higher,

@@ -14,10 +14,9 @@ use record::metric::{Direction, Figure, Role};
 use serde::{Deserialize, Serialize};
 
 use crate::context::WorkloadContext;
-use crate::figures::{Seen, figure, guard};
+use crate::figures::{Seen, guard};
 use crate::options;
 use crate::overview::{Key, Overview};
-use crate::service::Service;
 use crate::ticker::Ticker;
 use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
 
@@ -64,19 +63,11 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
 }
 
 impl Workload for Options {
-    fn packages(&self) -> Vec<&'static str> {
-        Vec::new()
-    }
-
     fn timing(&self) -> Timing {
         Timing {
             warmup: Duration::ZERO,
             window: Duration::from_nanos(self.limit_ns),
         }
-    }
-
-    fn prepare(&self, _: &WorkloadContext) -> Result<Vec<Service>> {
-        Ok(Vec::new())
     }
 
     fn drive(
@@ -112,7 +103,7 @@ impl Workload for Options {
         let (lower, each) = (Direction::Lower, took * 1e6 / self.count as f64);
         Ok(Driven {
             figures: vec![
-                figure("total-time", "s", lower, Role::Primary, took),
+                Figure::new("total-time", "s", lower, Role::Primary, took),
                 guard("per-thread", "us", lower, each),
             ],
             ..Driven::default()

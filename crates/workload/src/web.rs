@@ -307,6 +307,20 @@ pub(crate) fn curve(
     }
 }
 
+/// Successful requests a second over the steps of a ramp.
+pub(crate) fn throughput(axis: &str, steps: &[Step]) -> Curve {
+    let spec = ("throughput", "requests/s", Direction::Higher);
+    curve(spec, axis, steps, LoadResult::ok_per_s)
+}
+
+/// The latency that one request of a hundred exceeds, over the steps of a ramp.
+pub(crate) fn latency_p99(axis: &str, steps: &[Step]) -> Curve {
+    let spec = ("latency-p99", "us", Direction::Lower);
+    curve(spec, axis, steps, |step| {
+        step.latency.quantile_ns(0.99) as f64 / 1e3
+    })
+}
+
 /// All steps of a ramp as one result.
 pub(crate) fn chain(steps: &[Step]) -> LoadResult {
     let results: Vec<_> = steps.iter().map(|step| step.result.clone()).collect();

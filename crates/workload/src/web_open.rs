@@ -110,19 +110,14 @@ impl SiteWorkload for Options {
         let rates = self.rates.iter();
         let levels: Vec<_> = rates.map(|rate| Level::RatePerS(*rate as f64)).collect();
         let steps = web::ramp(&traffic, &levels, stop, watcher)?;
-        let higher = |name, unit| (name, unit, Direction::Higher);
         let lower = |name, unit| (name, unit, Direction::Lower);
         let axis = "requests/s";
         Ok(Driven {
             load: Some(web::chain(&steps)),
             figures: Vec::new(),
             curves: vec![
-                web::curve(lower("latency-p99", "us"), axis, &steps, |step| {
-                    step.latency.quantile_ns(0.99) as f64 / 1e3
-                }),
-                web::curve(higher("throughput", "requests/s"), axis, &steps, |step| {
-                    step.ok_per_s()
-                }),
+                web::latency_p99(axis, &steps),
+                web::throughput(axis, &steps),
                 // Above zero the server does not keep up: the longer the step, the longer requests wait.
                 web::curve(
                     lower("backlog-growth", "requests/s"),

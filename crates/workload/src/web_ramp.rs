@@ -83,22 +83,17 @@ impl SiteWorkload for Options {
         let steps = self.connections.iter().copied();
         let levels: Vec<_> = steps.map(Level::Connections).collect();
         let steps = web::ramp(&traffic, &levels, stop, watcher)?;
-        let higher = |name, unit| (name, unit, Direction::Higher);
-        let lower = |name, unit| (name, unit, Direction::Lower);
         let axis = "connections";
+        let transfer = ("transfer", "Mbit/s", Direction::Higher);
         Ok(Driven {
             load: Some(web::chain(&steps)),
             figures: Vec::new(),
             curves: vec![
-                web::curve(higher("throughput", "requests/s"), axis, &steps, |step| {
-                    step.ok_per_s()
-                }),
-                web::curve(higher("transfer", "Mbit/s"), axis, &steps, |step| {
+                web::throughput(axis, &steps),
+                web::curve(transfer, axis, &steps, |step| {
                     step.body_bytes as f64 * 8e3 / step.window_ns as f64
                 }),
-                web::curve(lower("latency-p99", "us"), axis, &steps, |step| {
-                    step.latency.quantile_ns(0.99) as f64 / 1e3
-                }),
+                web::latency_p99(axis, &steps),
             ],
         })
     }

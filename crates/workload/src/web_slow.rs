@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::context::WorkloadContext;
 use crate::data::stream;
-use crate::figures::{self, Seen, figure, guard};
+use crate::figures::{self, Seen, guard};
 use crate::options;
 use crate::overview::{DEADLINE, Key, Overview};
 use crate::probe::Probe;
@@ -200,7 +200,7 @@ impl Workload for Options {
         let count = share * load.connections_held as f64;
         let higher = Direction::Higher;
         let mut figures = vec![
-            figure("conforming", "connections", higher, Role::Primary, count),
+            Figure::new("conforming", "connections", higher, Role::Primary, count),
             guard("conforming-share", "share", higher, share),
         ];
         if let Some(bytes) = memory_each(seen, load) {

@@ -8,10 +8,9 @@ use profiler::profile::{
     Clock, Count, Counter, CounterUnit, Kind, Node, Profile, Sampling, Window, mark,
 };
 use protocol::{FromAgent, ProfilePart};
-use record::metric::{Direction, Role};
+use record::metric::{Direction, Figure, Role};
 use record::trial::JobResult;
 
-use super::figure;
 use crate::guest::GuestEvent;
 
 /// What a request costs in the kernel, in nanoseconds.
@@ -46,9 +45,9 @@ pub(super) fn tell(script: &mut VecDeque<(Duration, GuestEvent)>) {
 }
 
 fn add_cpu_time(result: &mut JobResult, served: u64) {
-    let spec = ("cpu-time", "ns/request");
     let per_request = 1e9 / served.max(1) as f64;
-    let own = figure(spec, Direction::Lower, Role::Guard, per_request);
+    let (lower, guard) = (Direction::Lower, Role::Guard);
+    let own = Figure::new("cpu-time", "ns/request", lower, guard, per_request);
     result.figures.push(own);
 }
 

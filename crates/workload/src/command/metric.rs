@@ -5,8 +5,6 @@ use record::metric::{Direction, Figure, Role};
 use regex_lite::Regex;
 use serde::{Deserialize, Serialize};
 
-use crate::figures::figure;
-
 /// A named number in a program's output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Metric {
@@ -65,7 +63,7 @@ impl Metric {
             return Err(format!("not a finite number: {value}"));
         }
         let value = value * self.factor;
-        Ok(Some(figure(
+        Ok(Some(Figure::new(
             &self.name,
             &self.unit,
             self.better,

@@ -17,7 +17,7 @@ use record::evidence::{Facts, Sample};
 use record::journal;
 use record::latency::{Latency, Packed};
 use record::load::{LoadResult, Second};
-use record::metric::{Direction, Figure, MetricSpec, Role};
+use record::metric::{Direction, Figure, Role};
 use record::rundir::{TRIAL_VERSION, TrialRecord};
 use record::trial::{JobResult, Phase};
 use record::trial::{Measurement, Outcome, Trial};
@@ -54,15 +54,8 @@ fn load() -> LoadResult {
 }
 
 fn figure() -> Figure {
-    Figure {
-        spec: MetricSpec {
-            name: "throughput".into(),
-            unit: "requests/s".into(),
-            direction: Direction::Higher,
-            role: Role::Primary,
-        },
-        value: 49.5,
-    }
+    let direction = Direction::Higher;
+    Figure::new("throughput", "requests/s", direction, Role::Primary, 49.5)
 }
 
 /// All that an agent says in a trial, frame by frame.

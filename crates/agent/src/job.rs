@@ -119,15 +119,11 @@ pub fn perform(
 
     tell(FromAgent::Phase(Phase::Settling));
     let idle = wait_idle::wait_idle(&cpus, environment.max_idle_wait, stop)?;
-    let (slowdown, period) = (job.tuning.injected_slowdown, job.tuning.injected_period);
-    let hog = (slowdown > 0.0).then(|| CpuHog::begin(slowdown, period.unwrap_or(cpu_hog::PERIOD)));
-    let hog = hog.transpose()?;
-    let cost = job.tuning.injected_cost.as_ref();
-    let cost = cost.map(injected_cost::Probe::begin).transpose()?;
+    let injected = inject(&job.tuning)?;
     let (recorder, obstacle) = open_recorder(job, environment);
     let loaded = load(&context, (sampler, recorder), stop, tell);
     let (driven, watched, recorder) = loaded.map_err(|failure| explain(failure, &mut services))?;
-    drop((hog, cost));
+    drop(injected);
 
     tell(FromAgent::Phase(Phase::Collecting));
     for running in &mut services {
@@ -196,6 +192,16 @@ fn workload_context(job: &Job, environment: &Environment, cpus: &Cpus) -> Result
         disk: environment.disk.clone(),
         config: ArmConfig::of(&job.tuning),
     })
+}
+
+/// Begins what the arm takes from the system while the load runs; each ends when it is dropped.
+fn inject(tuning: &Tuning) -> Result<(Option<CpuHog>, Option<injected_cost::Probe>)> {
+    let slowdown = tuning.injected_slowdown;
+    let period = tuning.injected_period.unwrap_or(cpu_hog::PERIOD);
+    let hog = (slowdown > 0.0).then(|| CpuHog::begin(slowdown, period));
+    let cost = tuning.injected_cost.as_ref();
+    let cost = cost.map(injected_cost::Probe::begin);
+    Ok((hog.transpose()?, cost.transpose()?))
 }
 
 /// A workload and where it runs.

@@ -28,7 +28,7 @@ use crate::disk;
 use crate::facts;
 use crate::injected_cost;
 use crate::mark;
-use crate::netns::{CLIENT, NetnsPair, SERVER};
+use crate::netns::{CLIENT, Netns, NetnsPair, SERVER};
 use crate::sampled::{self, Recorder};
 use crate::sampler::Sampler;
 use crate::services::{self, Running};
@@ -121,7 +121,7 @@ pub fn perform(
     let idle = wait_idle::wait_idle(&cpus, environment.max_idle_wait, stop)?;
     let injected = inject(&job.tuning)?;
     let (recorder, obstacle) = open_recorder(job, environment);
-    let loaded = load(&context, (sampler, recorder), stop, tell);
+    let loaded = drive(&context.clients(), (sampler, recorder), stop, tell);
     let (driven, watched, recorder) = loaded.map_err(|failure| explain(failure, &mut services))?;
     drop(injected);
 
@@ -165,7 +165,7 @@ pub fn perform(
     })
 }
 
-fn raise_open_files() -> Result<()> {
+pub(crate) fn raise_open_files() -> Result<()> {
     let now = getrlimit(Resource::Nofile);
     let wanted = Rlimit {
         current: Some(OPEN_FILES),
@@ -191,6 +191,7 @@ fn workload_context(job: &Job, environment: &Environment, cpus: &Cpus) -> Result
         seed: job.seed,
         disk: environment.disk.clone(),
         config: ArmConfig::of(&job.tuning),
+        target: None,
     })
 }
 
@@ -210,6 +211,17 @@ struct TrialContext<'p> {
     workload_context: &'p WorkloadContext,
     netns: &'p NetnsPair,
     tuning: &'p Tuning,
+}
+
+impl<'p> TrialContext<'p> {
+    fn clients(&self) -> TrialClients<'p> {
+        TrialClients {
+            workload: self.workload,
+            context: self.workload_context,
+            netns: &self.netns.client,
+            begins: &|| {},
+        }
+    }
 }
 
 fn start_all(
@@ -281,25 +293,33 @@ fn tell_profile(profile: Result<Profile>, tell: &Tell<'_>) {
     }
 }
 
+/// A workload's clients and where they are.
+pub(crate) struct TrialClients<'p> {
+    pub(crate) workload: &'p dyn Workload,
+    pub(crate) context: &'p WorkloadContext,
+    pub(crate) netns: &'p Netns,
+    /// Called as the drive begins.
+    pub(crate) begins: &'p (dyn Fn() + Sync),
+}
+
 /// Drives the load from the clients' side while the sampler watches, and the recorder records the window.
-fn load(
-    context: &TrialContext<'_>,
+pub(crate) fn drive(
+    clients: &TrialClients<'_>,
     (sampler, recorder): (Sampler, Option<Recorder>),
     stop: &AtomicBool,
     tell: &Tell<'_>,
 ) -> Result<(Driven, Watched, Option<Recorder>), Failure> {
     let mut observer = LoadObserver {
-        timing: context.workload.timing(),
+        timing: clients.workload.timing(),
+        begins: clients.begins,
         tell,
         sampler: Some((sampler, recorder)),
         watch: None,
         measuring: false,
     };
-    let driven = context.netns.client.within(|| {
-        context
-            .workload
-            .drive(context.workload_context, stop, &mut observer)
-    })?;
+    let driven = clients
+        .netns
+        .within(|| clients.workload.drive(clients.context, stop, &mut observer))?;
     let watched = observer.watch.map(|watch| {
         let (watched, fresh, recorder) = watch.end();
         tell_samples(tell, fresh);
@@ -330,6 +350,7 @@ fn explain(failure: Failure, services: &mut [Running]) -> Failure {
 /// Watches the drive: has the sampler begin with it, and tells the host.
 struct LoadObserver<'g> {
     timing: Timing,
+    begins: &'g (dyn Fn() + Sync),
     tell: &'g Tell<'g>,
     sampler: Option<(Sampler, Option<Recorder>)>,
     watch: Option<Watch>,
@@ -338,6 +359,7 @@ struct LoadObserver<'g> {
 
 impl Watcher for LoadObserver<'_> {
     fn begins(&mut self) {
+        (self.begins)();
         let (sampler, recorder) = self.sampler.take().expect("a drive begins once");
         self.watch = Some(watch::begin(sampler, self.timing, recorder));
         (self.tell)(FromAgent::Phase(Phase::WarmingUp));

@@ -16,6 +16,7 @@ mod cpu_hog;
 mod cpus;
 mod debugfs;
 mod disk;
+mod evidence;
 pub mod facts;
 mod injected_cost;
 pub mod job;
@@ -25,6 +26,7 @@ pub mod needs;
 pub mod netns;
 mod priority;
 pub mod proc;
+mod remote;
 mod sampled;
 pub mod sampler;
 pub mod services;
@@ -46,6 +48,11 @@ pub fn is_first_process() -> bool {
 /// `files` are the plan's own, for the workload.
 pub fn live(build: &str, cgroup: &std::path::Path, files: &[std::path::PathBuf]) -> i32 {
     local::serve(build, cgroup, files)
+}
+
+/// Does one job with its clients on this host and its server elsewhere, as `live`, but as anybody and in no namespace.
+pub fn remote(build: &str) -> i32 {
+    local::serve_remote(build)
 }
 
 /// Runs a guest from its first to its last moment, in place of everything else that this program does.

@@ -42,6 +42,19 @@ pub(crate) fn serve(build: &str, cgroup: &Path, files: &[PathBuf]) -> i32 {
     })
 }
 
+/// As `crate::remote`.
+pub(crate) fn serve_remote(build: &str) -> i32 {
+    match Channel::given() {
+        Ok(channel) => session::hold(channel, build, || std::process::exit(UNSAID), &|_, _| {
+            anyhow::bail!("a job that is to start servers, where there is no place for them")
+        }),
+        Err(why) => {
+            eprintln!("bakeoff agent: {why:#}");
+            UNSAID
+        }
+    }
+}
+
 fn prepare(cgroup: &Path, files: &[PathBuf]) -> Result<Environment> {
     // They may lie in a directory that is about to be covered.
     let opened: Vec<_> = files.iter().map(|path| open(path)).collect::<Result<_>>()?;

@@ -28,9 +28,9 @@ pub struct NetnsPair {
     pub client: Netns,
 }
 
-/// A network namespace.
+/// A network namespace; without a descriptor, the one that this process is in.
 #[derive(Debug)]
-pub struct Netns(File);
+pub struct Netns(Option<File>);
 
 impl NetnsPair {
     /// Makes both namespaces and joins them.
@@ -43,7 +43,7 @@ impl NetnsPair {
         let server = format!(
             "/proc/{}/fd/{}",
             std::process::id(),
-            netns.server.0.as_raw_fd()
+            netns.server.0.as_ref().map_or(-1, AsRawFd::as_raw_fd)
         );
         netns.client.ip(&format!(
             "link set lo up\n\
@@ -73,23 +73,29 @@ impl Netns {
             unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }?;
             Ok(File::open("/proc/thread-self/ns/net")?)
         });
-        Ok(Self(
-            made.join().expect("making a namespace does not panic")?,
-        ))
+        let made = made.join().expect("making a namespace does not panic")?;
+        Ok(Self(Some(made)))
+    }
+
+    /// That of this process.
+    pub fn own() -> Self {
+        Self(None)
     }
 
     /// Moves the calling thread in; threads and processes that it starts begin there.
     ///
     /// One system call, so that it may stand between fork and exec.
     pub fn enter(&self) -> rustix::io::Result<()> {
-        move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))
+        match &self.0 {
+            Some(file) => move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)),
+            None => Ok(()),
+        }
     }
 
     /// Another hold on the same namespace.
     pub fn try_clone(&self) -> Result<Self> {
-        Ok(Self(
-            self.0.try_clone().context("hold a network namespace")?,
-        ))
+        let file = self.0.as_ref().map(File::try_clone).transpose();
+        Ok(Self(file.context("hold a network namespace")?))
     }
 
     /// Does `work` on a thread inside.

@@ -16,6 +16,7 @@ use workload::Workload;
 
 use crate::channel::Channel;
 use crate::job::{self, Environment, Failure};
+use crate::remote;
 
 /// Exit status of an agent whose last word has reached the host, or whose host is gone.
 pub(crate) const SAID: i32 = 0;
@@ -81,9 +82,12 @@ fn converse(
     host.say(&FromAgent::Hello(mine.clone()));
     let job = receive_job(&mut channel, mine)?;
     listen(channel, host, end);
+    let tell = |message| host.say(&message);
+    if let Some(target) = &job.target {
+        return remote::perform(&job, target, &host.stop, &tell);
+    }
     let workload = workload::from_options(&job.workload)?;
     let environment = prepare(&job, &*workload)?;
-    let tell = |message| host.say(&message);
     job::perform(&job, &environment, &host.stop, &tell)
 }
 

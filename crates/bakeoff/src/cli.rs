@@ -94,8 +94,8 @@ pub enum Command {
     /// The agent of a trial on this host; started by bakeoff itself
     #[command(hide = true)]
     Agent {
-        /// The trial's cgroup
-        cgroup: PathBuf,
+        /// The trial's cgroup; without one the server is elsewhere
+        cgroup: Option<PathBuf>,
         /// Files of the plan's own
         files: Vec<PathBuf>,
     },

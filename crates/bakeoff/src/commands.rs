@@ -85,7 +85,11 @@ pub fn run(cli: &Cli) -> Result<End> {
         Command::Image(command) => image::run(command, cli.json),
         Command::Cache(command) => cache::run(command, cli.json),
         Command::Agent { cgroup, files } => {
-            std::process::exit(agent::live(&build_id::build(), cgroup, files))
+            let build = build_id::build();
+            std::process::exit(match cgroup {
+                Some(cgroup) => agent::live(&build, cgroup, files),
+                None => agent::remote(&build),
+            })
         }
         Command::Qemu(command) => qemu::run(command, cli.json),
         Command::Doctor(args) => doctor::doctor(args, cli.json),
@@ -148,9 +152,20 @@ fn check_plan(path: &Path, text: String, qemu: Option<&Path>) -> Result<(String,
         },
         tuning: &workload::config::check_tuning,
         suite: &|suite| machine::image::check_suite(suite).map_err(|why| format!("{why:#}")),
+        url: &check_url,
     };
-    let plan = plan::read(&path.display().to_string(), &text, base, checks)?;
+    let name = path.display().to_string();
+    let plan = plan::read(&name, &text, base, checks)?;
+    for workload in &plan.workloads {
+        let fits = workload::check_machine(workload, plan.machine.kind);
+        fits.map_err(|why| anyhow::anyhow!("{name}: {why}"))?;
+    }
     Ok((text, plan))
+}
+
+/// Says what is wrong with the address of a system on the network.
+fn check_url(text: &str) -> Result<(), String> {
+    ::load::url::Url::read(text).map(drop)
 }
 
 /// Notes files of a workload's that are not there, and when those of all so far are more than can travel; `sizes` has what
@@ -204,10 +219,11 @@ fn too_large_remedy() -> String {
 
 /// Refuses a QEMU that the plan's machine has no use for, or that is none, before anything is fetched.
 fn refuse_emulator(args: &EmulatorArgs, plan: &Plan) -> Result<()> {
-    if plan.machine.kind == MachineKind::Local {
+    if plan.machine.kind != MachineKind::Qemu {
         if args.is_typed() {
             bail!(
-                "--qemu does not apply to a machine of kind \"local\": nothing is emulated (leave it out)"
+                "--qemu does not apply to a machine of kind \"{}\": nothing is emulated (leave it out)",
+                plan.machine.kind.word()
             );
         }
         return Ok(());

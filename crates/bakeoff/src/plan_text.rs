@@ -40,6 +40,8 @@ pub enum Place {
     },
     /// On this host.
     Host,
+    /// On the network, as they are.
+    Network,
 }
 
 impl Place {
@@ -48,7 +50,7 @@ impl Place {
     pub fn max_blocks(&self) -> u32 {
         match self {
             Self::Guests { .. } => 12,
-            Self::Host => 30,
+            Self::Host | Self::Network => 30,
         }
     }
 }
@@ -211,6 +213,9 @@ fn machine(plan: &PlanText) -> Vec<Line> {
     let overviews = plan.workloads.iter();
     let overviews = overviews.filter_map(|workload| overview::find(workload.kind).ok());
     let wanted: Vec<&Key> = overviews.flat_map(|(_, one)| one.machine).collect();
+    if plan.machine == Place::Network {
+        return wanted.into_iter().map(|key| Line::of_key(key, 0)).collect();
+    }
     if plan.machine == Place::Host {
         let mut lines = vec![Line::new(
             "kind",
@@ -305,6 +310,10 @@ mod tests {
             Place::Host => vec![
                 arm("few", Line::new("cpus", 1, "")),
                 arm("many", Line::new("cpus", 2, "")),
+            ],
+            Place::Network => vec![
+                arm("old", Line::new("url", "\"http://192.0.2.10\"", "")),
+                arm("new", Line::new("url", "\"http://192.0.2.11\"", "")),
             ],
             Place::Guests { .. } => vec![
                 arm("6.1", Line::new("kernel", "\"debian:bookworm/6.1\"", "")),
@@ -411,13 +420,49 @@ mod tests {
     }
 
     #[test]
+    fn systems_on_the_network_need_no_machine() {
+        expect![[r##"
+            # What is asked.
+            title = "6.1 against 7.2"
+            baseline = "old"            # the arm that the others are compared with
+
+            [machine]
+            kind = "url"                # arms are addresses
+
+            [arm."old"]
+            url = "http://192.0.2.10"
+
+            [arm."new"]
+            url = "http://192.0.2.11"
+
+            [[workload]]
+            kind = "http"               # requests to systems on the network, as they are (machine of kind "url")
+            paths = ["/"]               # what is asked for, in turn
+            connections = 16            # clients, each with one request under way
+            # rate = 500                # requests per second, whether the server keeps up or not; left out, as many as it answers
+            warmup = "500ms"            # load that is not counted
+            window = "10s"              # load that is counted
+
+            [design]
+            margin = "2%"               # differences below this are called equivalent
+            error_rate = "5%"           # chance of a wrong verdict that is accepted
+            min_blocks = 4              # a block is one trial of each arm; the first test comes after these
+            max_blocks = 30             # what is undecided then stays so
+            seed = 1                    # of order, data and schedules
+        "##]].assert_eq(&write(&draft(Place::Network, &["http"])));
+    }
+
+    #[test]
     fn every_kind_of_workload_has_a_valid_plan() {
-        for (word, _) in overview::all() {
-            assert_eq!(
-                read(&write(&draft(guests("web"), &[word]))).workloads[0].kind,
-                word
-            );
-            read(&write(&draft(Place::Host, &[word])));
+        for (word, own) in overview::all() {
+            let places = if own.is_of_network() {
+                vec![Place::Network]
+            } else {
+                vec![guests("web"), Place::Host]
+            };
+            for place in places {
+                assert_eq!(read(&write(&draft(place, &[word]))).workloads[0].kind, word);
+            }
         }
     }
 

@@ -11,6 +11,10 @@ use agent::needs;
 use anyhow::{Context, Result, bail};
 use input::file;
 use input::units::show_bytes;
+use load::server::Server;
+use load::tls::{Tls, Trust};
+use load::traffic::Protocol;
+use load::url::{Scheme, Url};
 use machine::cache::eviction::{self, Mode, Named};
 use machine::cache::{self, Cache};
 use machine::doctor;
@@ -23,6 +27,7 @@ use machine::kvm::{self, Kvm};
 use machine::local::{self, Local};
 use machine::profiling::Profiler;
 use machine::qemu::{self, BootFiles, Qemu};
+use machine::remote::Remote;
 use machine::task::{Progress, Task};
 use plan::{Clock, MachineKind, Plan, WorkloadPlan};
 use protocol::WorkloadJob;
@@ -110,7 +115,37 @@ pub fn prepare(
     match plan.machine.kind {
         MachineKind::Qemu => prepare_qemu((plan, file), &own, sources, (reporter, task)),
         MachineKind::Local => prepare_local((plan, file), own, task),
+        MachineKind::Url => prepare_remote((plan, file), own),
     }
+}
+
+/// Every system must take a connection before the first trial.
+fn prepare_remote((plan, file): (&Plan, &Path), own: PathBuf) -> Result<Prepared> {
+    for arm in &plan.arms {
+        let target = plan.target(arm, 1);
+        let target = target.context("plan is validated: an arm is an address")?;
+        reach(&target.url)
+            .with_context(|| format!("{}:{}: arm {}", file.display(), arm.line, arm.name))?;
+    }
+    let inputs = BTreeMap::from([("bakeoff's binary".into(), cache::hash_file(&own)?)]);
+    let base = file.parent().unwrap_or(Path::new(""));
+    Ok(Prepared {
+        machine: Box::new(Remote::new(own, plan, base)),
+        inputs,
+        cache: None,
+        kvm_failure: None,
+    })
+}
+
+/// Connects to a server; whether its certificate can be trusted is the load's affair.
+fn reach(url: &str) -> Result<()> {
+    let url = Url::read(url).map_err(anyhow::Error::msg)?;
+    let tls = (url.scheme == Scheme::Https).then(|| Tls {
+        name: url.host.clone(),
+        trust: Trust::Any,
+        resumption: false,
+    });
+    Server::reach(&url, tls, Protocol::Http1).map(drop)
 }
 
 /// Nothing is fetched: kernel and servers are the host's own.

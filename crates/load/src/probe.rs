@@ -7,6 +7,7 @@ use crate::expect::{Content, Expect};
 use crate::http2::{self, probe::Response};
 use crate::traffic::Protocol;
 use anyhow::{Context, Result, bail, ensure};
+use input::text;
 use input::units::show_bytes;
 use record::rundir::hex;
 use sha2::{Digest as _, Sha256};
@@ -67,12 +68,19 @@ pub fn learn(
         return Ok((expect, words));
     }
     let name = format!("{} {}", exchange.method, exchange.path);
-    let response = ask(server, exchange).with_context(|| format!("no first response to {name}"))?;
+    let (response, head) =
+        ask(server, exchange).with_context(|| format!("no first response to {name}"))?;
+    if let Some(location) = head.location.filter(|_| !(300..400).contains(&status)) {
+        bail!(
+            "{name} is redirected: {} to {location} (ask for that)",
+            response.status
+        );
+    }
     let hash =
         check(&response, expected).with_context(|| format!("wrong first response to {name}"))?;
     // Asking again is harmless only for what is not supposed to change anything.
     if exchange.method == "GET" {
-        let again =
+        let (again, _) =
             ask(server, exchange).with_context(|| format!("no second response to {name}"))?;
         ensure!(
             again == response,
@@ -125,9 +133,20 @@ fn short(hash: &[u8; 32]) -> String {
     format!("{}...", hex(&hash[..6]))
 }
 
-fn ask(server: &Server, exchange: &Exchange) -> Result<Response> {
+/// What a response says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Head {
+    /// What the server calls itself.
+    pub server: Option<String>,
+    /// Where a redirection leads.
+    pub location: Option<String>,
+}
+
+/// Asks once. Over HTTP/2 nothing is known of the head.
+pub fn ask(server: &Server, exchange: &Exchange) -> Result<(Response, Head)> {
     if let Protocol::Http2 { .. } = server.protocol {
-        return http2::probe::request(server.http2(LIMIT_BYTES), exchange);
+        let response = http2::probe::request(server.http2(LIMIT_BYTES), exchange)?;
+        return Ok((response, Head::default()));
     }
     let mut stream = server.open()?;
     stream
@@ -190,7 +209,7 @@ fn request(exchange: &Exchange, host: &str) -> Vec<u8> {
 }
 
 /// The response, if all of it is there; `ended` says that no more will come.
-fn whole(bytes: &[u8], ended: bool) -> Result<Option<Response>> {
+fn whole(bytes: &[u8], ended: bool) -> Result<Option<(Response, Head)>> {
     let mut fields = [httparse::EMPTY_HEADER; 128];
     let mut head = httparse::Response::new(&mut fields);
     let start = match head.parse(bytes) {
@@ -208,6 +227,11 @@ fn whole(bytes: &[u8], ended: bool) -> Result<Option<Response>> {
             .iter()
             .find(|field| field.name.eq_ignore_ascii_case(name));
         found.and_then(|field| std::str::from_utf8(field.value).ok())
+    };
+    let location = field("Location").filter(|_| (300..400).contains(&status));
+    let head_said = Head {
+        server: field("Server").map(text::clean_line),
+        location: location.map(text::clean_line),
     };
     let rest = &bytes[start..];
     let body = if matches!(status, 204 | 304) {
@@ -227,7 +251,7 @@ fn whole(bytes: &[u8], ended: bool) -> Result<Option<Response>> {
     } else {
         ended.then(|| rest.to_vec())
     };
-    Ok(body.map(|body| Response { status, body }))
+    Ok(body.map(|body| (Response { status, body }, head_said)))
 }
 
 /// The body of chunks, if the last one is there.
@@ -261,7 +285,7 @@ mod tests {
 
     fn body(bytes: &str, ended: bool) -> Option<String> {
         let response = whole(bytes.as_bytes(), ended).unwrap();
-        response.map(|response| {
+        response.map(|(response, _)| {
             format!(
                 "{} {}",
                 response.status,
@@ -288,6 +312,18 @@ mod tests {
                 assert_eq!(body(&text[..end], false), None, "{:?}", &text[..end]);
             }
         }
+    }
+
+    #[test]
+    fn a_redirection_is_seen() {
+        let moved = b"HTTP/1.1 301 Moved\r\nLocation: https://a.org/\r\nContent-Length: 0\r\n\r\n";
+        let (response, head) = whole(moved, false).unwrap().unwrap();
+        assert_eq!(
+            (response.status, head.location.as_deref()),
+            (301, Some("https://a.org/"))
+        );
+        let created = b"HTTP/1.1 201 Made\r\nLocation: /new\r\nContent-Length: 0\r\n\r\n";
+        assert_eq!(whole(created, false).unwrap().unwrap().1.location, None);
     }
 
     #[test]

@@ -101,8 +101,8 @@ fn encrypt(mut stream: TcpStream, tls: &Tls) -> Result<Box<dyn ByteStream>> {
     let mut session = ClientConnection::new(config, name).context("cannot begin to encrypt")?;
     while session.is_handshaking() {
         session.complete_io(&mut stream).context(
-            "no https with this server (name its CA with --ca FILE, \
-             take any certificate with --insecure, or write http://)",
+            "no https with this server (write http://, or say whom to trust: bakeoff load has --ca FILE and --insecure, \
+             a plan insecure = true)",
         )?;
     }
     Ok(Box::new(StreamOwned::new(session, stream)))

@@ -94,6 +94,7 @@ fn be_host(name: &str, clock: Clock, times: u32, refresh: bool) -> Result<()> {
         silence: Duration::from_secs(60),
         trial_limit: Duration::from_secs(60),
         disk: DiskSpeed::default(),
+        swap: Vec::new(),
         cpu_model: None,
     };
     let hardware = qemu::settle(&plan, 0, &program, &kvm)?;
@@ -112,6 +113,7 @@ fn boot_once(machine: &dyn Machine) -> Result<()> {
     let began = Instant::now();
     let mut guest = machine.boot(Boot {
         arm: "arm",
+        block: 1,
         dir: &dir,
         allowance_bytes: protocol::allowance(Duration::from_secs(60)),
     })?;

@@ -14,6 +14,8 @@ use protocol::{FromAgent, ToAgent};
 pub struct Boot<'b> {
     /// Name of the arm, for messages.
     pub arm: &'b str,
+    /// The block of the trial, counted from 1.
+    pub block: u32,
     /// The trial's directory; the console goes to `console.log` in it.
     pub dir: &'b Path,
     /// How much the guest may say to the host in all; see `protocol::allowance`.

@@ -90,7 +90,7 @@ pub fn fetch(cache: &Cache, kernel: &KernelRef, refresh: bool, task: Task<'_>) -
             from_files(cache, "file:".into(), (vmlinuz, modules.as_deref()), task)
         }
         KernelRef::Tree(dir) => from_tree(cache, dir, task),
-        KernelRef::Running => bail!(
+        KernelRef::Running | KernelRef::Remote(_) => bail!(
             "kernel \"running\" cannot be booted ({})",
             plan::kernel::FORMS
         ),
@@ -111,7 +111,7 @@ pub fn check(kernel: &KernelRef) -> Result<()> {
             check_directory(dir)?;
             check_image(&image_in(dir)?)
         }
-        KernelRef::Running => Ok(()),
+        KernelRef::Running | KernelRef::Remote(_) => Ok(()),
     }
 }
 

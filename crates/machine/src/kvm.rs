@@ -126,6 +126,7 @@ fn try_boot(
     );
     match machine.boot(Boot {
         arm: "probe",
+        block: 1,
         dir: &dir.path,
         allowance_bytes: protocol::allowance(patience * MOST_PATIENCE),
     }) {

@@ -29,6 +29,7 @@ pub mod kvm_host;
 pub mod local;
 pub mod os_release;
 pub mod qemu;
+pub mod remote;
 pub mod task;
 
 mod apt;

@@ -531,6 +531,7 @@ mod tests {
             trial_limit: Duration::from_secs(1),
             disk: DiskSpeed::default(),
             cpu_model: None,
+            swap: Vec::new(),
         }
     }
 

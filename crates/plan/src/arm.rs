@@ -12,6 +12,7 @@ use crate::fields::Fields;
 use crate::kernel::{self, KernelRef};
 use crate::machine::{Clock, MachineKind, MachinePlan};
 use crate::sysctl;
+use crate::target::read_target;
 use crate::{Checks, WorkloadPlan};
 
 /// One of the systems compared.
@@ -183,6 +184,7 @@ fn read_arm(name: &str, fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<Arm
     let kernel = match kernels.machine.kind {
         MachineKind::Qemu => read_kernel(fields, kernels),
         MachineKind::Local => read_running(fields),
+        MachineKind::Url => return read_remote(name, fields, kernels.checks),
     };
     let cmdline = fields
         .text("cmdline")
@@ -212,6 +214,21 @@ fn read_arm(name: &str, fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<Arm
         sysctl,
         cpus,
         tuning,
+    })
+}
+
+/// An arm that is a system on the network: nothing in it can be changed from here.
+fn read_remote(name: &str, fields: &Fields<'_>, checks: Checks<'_>) -> Option<Arm> {
+    let target = read_target(fields, checks);
+    fields.finish();
+    Some(Arm {
+        name: name.into(),
+        line: fields.line_of("url"),
+        kernel: KernelRef::Remote(Box::new(target?)),
+        cmdline: String::new(),
+        sysctl: BTreeMap::new(),
+        cpus: None,
+        tuning: Tuning::default(),
     })
 }
 
@@ -469,6 +486,6 @@ fn settle(kernel: KernelRef, base: &Path) -> KernelRef {
             modules,
         },
         KernelRef::Tree(dir) => KernelRef::Tree(base.join(dir)),
-        KernelRef::Debian { .. } | KernelRef::Running => kernel,
+        KernelRef::Debian { .. } | KernelRef::Running | KernelRef::Remote(_) => kernel,
     }
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::target::Target;
+
 /// Where an arm's kernel comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -29,6 +31,8 @@ pub enum KernelRef {
     Tree(PathBuf),
     /// `running`: the kernel that the machine runs already (`ssh` and `local`).
     Running,
+    /// None that bakeoff knows: a system on the network, as it is. Its name is its address.
+    Remote(Box<Target>),
 }
 
 /// What may be written for a kernel; shown with every mistake.
@@ -92,6 +96,7 @@ impl fmt::Display for KernelRef {
             Self::File { vmlinuz, .. } => write!(out, "file:{}", vmlinuz.display()),
             Self::Tree(dir) => write!(out, "tree:{}", dir.display()),
             Self::Running => out.write_str("running"),
+            Self::Remote(target) => out.write_str(&target.url),
         }
     }
 }

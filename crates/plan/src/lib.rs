@@ -7,6 +7,7 @@ pub mod kernel;
 pub mod knob;
 mod machine;
 mod sysctl;
+mod target;
 mod variation;
 
 use std::path::Path;
@@ -23,6 +24,7 @@ use input::units;
 pub use crate::arm::{Arm, ConfigChange, ConfigFile, InjectedCost, Tuning};
 pub use crate::machine::{Clock, DiskSpeed, MachineKind, MachinePlan};
 pub use crate::sysctl::{sysctl_name, sysctl_path};
+pub use crate::target::{EvidenceSource, Target};
 pub use crate::variation::{
     Confirming, Variation, against_itself, confirming, explained, seed_of, varied,
 };
@@ -115,7 +117,29 @@ impl Plan {
         match self.machine.kind {
             MachineKind::Qemu => Some(arm.cpus.unwrap_or(self.machine.cpus)),
             MachineKind::Local => arm.cpus,
+            MachineKind::Url => None,
         }
+    }
+
+    /// The system on the network that an arm is in a block: in every other block the two of a plan with `swap` have each other's
+    /// address.
+    pub fn target(&self, arm: &Arm, block: u32) -> Option<Target> {
+        let KernelRef::Remote(target) = &arm.kernel else {
+            return None;
+        };
+        let mut target = (**target).clone();
+        if self.is_swapped(block) {
+            let mut others = self.arms.iter().filter(|other| other.name != arm.name);
+            if let Some(KernelRef::Remote(other)) = others.next().map(|other| &other.kernel) {
+                (target.url, target.evidence) = (other.url.clone(), other.evidence.clone());
+            }
+        }
+        Some(target)
+    }
+
+    /// Whether two systems have each other's address in a block; blocks count from 1.
+    pub fn is_swapped(&self, block: u32) -> bool {
+        !self.machine.swap.is_empty() && block.is_multiple_of(2)
     }
 }
 
@@ -144,6 +168,8 @@ pub struct Checks<'c> {
     pub tuning: &'c CheckTuning<'c>,
     /// Says what is wrong with the suite of an image.
     pub suite: &'c dyn Fn(&str) -> Result<(), String>,
+    /// Says what is wrong with a URL.
+    pub url: &'c dyn Fn(&str) -> Result<(), String>,
 }
 
 impl<'c> Checks<'c> {
@@ -158,6 +184,7 @@ impl<'c> Checks<'c> {
             file: &|_| Ok(String::new()),
             tuning: &|_, _| Ok(()),
             suite: &|_| Ok(()),
+            url: &|_| Ok(()),
         }
     }
 }
@@ -184,7 +211,7 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
     let mut machine = read_machine(machine.as_ref(), checks);
     let image = match machine.kind {
         MachineKind::Qemu => read_image(top, base, checks).map(Some),
-        MachineKind::Local => refuse_image(top).then_some(None),
+        kind @ (MachineKind::Local | MachineKind::Url) => refuse_image(top, kind).then_some(None),
     };
     let baseline = required_text(top, "baseline", "the name of an arm");
     let kernels = Kernels {
@@ -199,7 +226,8 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
         check_tunings(top, arms, workloads, checks);
     }
     let design = read_design(top.table("design").as_ref());
-    let why = read_why(top);
+    let why = read_why(top, machine.kind);
+    check_swap(top, &machine, arms.as_deref());
     top.finish();
     Some(Plan {
         title: title?,
@@ -221,17 +249,30 @@ fn resolve_clock(machine: &MachinePlan, arms: &[Arm]) -> Clock {
     let several = |arm: &Arm| arm.cpus.unwrap_or(machine.cpus) > 1;
     match machine.clock {
         Clock::Auto if is_named && arms.iter().any(several) => Clock::Wall,
+        Clock::Auto if machine.kind == MachineKind::Url => Clock::Wall,
         clock => clock,
     }
 }
 
 /// Whether there is a table `[why]`; it has no keys yet.
-fn read_why(top: &Fields<'_>) -> bool {
+fn read_why(top: &Fields<'_>, kind: MachineKind) -> bool {
     let Some(why) = top.table("why") else {
         return false;
     };
     why.finish();
+    if kind == MachineKind::Url {
+        let what = "[why] on a machine of kind \"url\"";
+        top.wrong("why", what, "remove it: nobody can look into these systems");
+    }
     true
+}
+
+/// Two systems can be exchanged, not three.
+fn check_swap(top: &Fields<'_>, machine: &MachinePlan, arms: Option<&[Arm]>) {
+    if let Some(arms) = arms.filter(|arms| !machine.swap.is_empty() && arms.len() != 2) {
+        let what = format!("swap with {} arms", arms.len());
+        top.wrong("arm", what, "compare two, or remove swap");
+    }
 }
 
 fn required_text(fields: &Fields<'_>, key: &str, example: &str) -> Option<String> {
@@ -275,13 +316,17 @@ fn read_image(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Image
 }
 
 /// Whether the plan leaves out what its machine has already.
-fn refuse_image(top: &Fields<'_>) -> bool {
+fn refuse_image(top: &Fields<'_>, kind: MachineKind) -> bool {
     let is_right = !top.has("image");
     if !is_right {
         // Read, so that it is not called unknown as well.
         let _ = top.table("image");
-        let what = "[image] on a machine of kind \"local\"";
-        top.wrong("image", what, "remove it: servers are this host's own");
+        let what = format!("[image] on a machine of kind \"{}\"", kind.word());
+        let remedy = match kind {
+            MachineKind::Url => "remove it: the systems are as they are",
+            MachineKind::Qemu | MachineKind::Local => "remove it: servers are this host's own",
+        };
+        top.wrong("image", what, remedy);
     }
     is_right
 }

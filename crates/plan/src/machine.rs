@@ -15,6 +15,19 @@ pub enum MachineKind {
     Qemu,
     /// This host at native speed, in namespaces and a cgroup of the trial's own.
     Local,
+    /// Systems on the network, as they are; this host has the clients.
+    Url,
+}
+
+impl MachineKind {
+    /// What a plan writes.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Qemu => "qemu",
+            Self::Local => "local",
+            Self::Url => "url",
+        }
+    }
 }
 
 /// What a trial's time is measured in.
@@ -49,6 +62,8 @@ pub struct MachinePlan {
     pub disk: DiskSpeed,
     /// The CPU that guests see; `None` for the machine's own choice.
     pub cpu_model: Option<CpuModel>,
+    /// A command that exchanges two systems on the network between their addresses; none where it is empty.
+    pub swap: Vec<String>,
 }
 
 /// How slow a disk is made; without limits it is as fast as the host's memory and file system.
@@ -72,6 +87,7 @@ impl Default for MachinePlan {
             trial_limit: Duration::from_secs(3600),
             disk: DiskSpeed::default(),
             cpu_model: None,
+            swap: Vec::new(),
         }
     }
 }
@@ -82,7 +98,8 @@ pub(crate) const LONGEST_TRIAL: Duration = Duration::from_secs(15 * 24 * 3600);
 pub(crate) fn read_machine(fields: Option<&Fields<'_>>, checks: Checks<'_>) -> MachinePlan {
     let mut machine = MachinePlan::default();
     let Some(fields) = fields else { return machine };
-    let kinds = [("qemu", MachineKind::Qemu), ("local", MachineKind::Local)];
+    let kinds = [MachineKind::Qemu, MachineKind::Local, MachineKind::Url];
+    let kinds = kinds.map(|kind| (kind.word(), kind));
     let clocks = [
         ("auto", Clock::Auto),
         ("wall", Clock::Wall),
@@ -115,10 +132,31 @@ pub(crate) fn read_machine(fields: Option<&Fields<'_>>, checks: Checks<'_>) -> M
         requests_per_s: fields.count("disk_requests", 1..=10_000_000),
     };
     machine.cpu_model = read_cpu_model(fields, &machine, checks);
+    machine.swap = read_swap(fields, machine.kind);
     check_machine(fields, &machine);
     check_memory(fields, &machine, checks);
     fields.finish();
     machine
+}
+
+fn read_swap(fields: &Fields<'_>, kind: MachineKind) -> Vec<String> {
+    let swap = fields.texts("swap").unwrap_or_default();
+    if fields.has("swap") && kind != MachineKind::Url {
+        let what = format!("swap of a machine of kind \"{}\"", kind.word());
+        fields.wrong(
+            "swap",
+            what,
+            "remove it: only systems on the network have addresses to exchange",
+        );
+    }
+    if fields.has("swap") && swap.first().is_none_or(|program| program.is_empty()) {
+        fields.wrong(
+            "swap",
+            "swap without a program",
+            "write swap = [\"./exchange.sh\"]",
+        );
+    }
+    swap.into_iter().map(String::from).collect()
 }
 
 fn read_cpu_model(
@@ -127,7 +165,7 @@ fn read_cpu_model(
     checks: Checks<'_>,
 ) -> Option<CpuModel> {
     let text = fields.text("cpu_model")?;
-    if machine.kind == MachineKind::Local {
+    if machine.kind != MachineKind::Qemu {
         // Refused with the other keys that only an emulator has.
         return None;
     }
@@ -169,19 +207,21 @@ fn read_cpu_model(
 }
 
 fn check_machine(fields: &Fields<'_>, machine: &MachinePlan) {
-    if machine.kind == MachineKind::Local {
+    if machine.kind != MachineKind::Qemu {
+        let word = machine.kind.word();
         let keys = ["cpus", "memory", "disk_rate", "disk_requests", "cpu_model"];
         for key in keys.into_iter().filter(|key| fields.has(key)) {
-            let what = format!("{key} of a machine of kind \"local\"");
-            let remedy = match key {
-                "cpus" => "write it in each arm that is not to have all of this host's",
-                "cpu_model" => "remove it: the CPU is this host's own",
-                _ => "remove it: all that this host has is used",
+            let what = format!("{key} of a machine of kind \"{word}\"");
+            let remedy = match (machine.kind, key) {
+                (MachineKind::Url, _) => "remove it: the systems are as they are",
+                (_, "cpus") => "write it in each arm that is not to have all of this host's",
+                (_, "cpu_model") => "remove it: the CPU is this host's own",
+                (_, _) => "remove it: all that this host has is used",
             };
             fields.wrong(key, what, remedy);
         }
         if machine.clock == Clock::Instructions {
-            let what = "clock \"instructions\" on a machine of kind \"local\"";
+            let what = format!("clock \"instructions\" on a machine of kind \"{word}\"");
             fields.wrong(
                 "clock",
                 what,

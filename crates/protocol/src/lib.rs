@@ -19,13 +19,13 @@ use serde::{Deserialize, Serialize};
 
 use code::Code;
 use input::text;
-use plan::Tuning;
+use plan::{Target, Tuning};
 use record::evidence::{Facts, Sample};
 use record::load::Second;
 use record::trial::{JobResult, Phase, VoidReason};
 
 /// Raised whenever a message changes.
-pub const PROTOCOL: u32 = 7;
+pub const PROTOCOL: u32 = 8;
 
 /// Longest message, in bytes.
 pub const LIMIT: u32 = 1 << 20;
@@ -118,6 +118,8 @@ pub struct Job {
     pub ns_per_instruction: Option<u32>,
     /// How the trial is profiled.
     pub profiling: Profiling,
+    /// The system on the network that is loaded; `None` where servers are started.
+    pub target: Option<Target>,
 }
 
 /// How a trial is profiled.

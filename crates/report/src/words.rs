@@ -522,8 +522,17 @@ pub(crate) fn arm_rows(tables: &[&ArmSummary]) -> Vec<(String, Vec<String>)> {
     });
     row("server", &|table| named(&table.server));
     row("trials measured", &|table| table.measured.to_string());
+    let is_of_clients = |table: &&ArmSummary| {
+        let usage = table.usage.as_ref();
+        usage.is_some_and(|usage| usage.is_of_clients)
+    };
+    let whose = if tables.iter().any(is_of_clients) {
+        "clients' host: "
+    } else {
+        ""
+    };
     let mut used = |name: &str, cell: fn(&ArmUsage) -> String| {
-        row(name, &|table| {
+        row(&format!("{whose}{name}"), &|table| {
             table.usage.as_ref().map_or(NONE.into(), cell)
         });
     };

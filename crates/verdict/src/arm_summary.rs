@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use plan::MachineKind;
 use record::evidence::Usage;
 use record::latency::Latency;
 use record::load::{Fault, LoadResult};
@@ -34,7 +35,7 @@ pub(crate) fn of(run: &Run, measured: &Measured<'_>) -> Vec<ArmSummary> {
                 workload: workload.id.clone(),
                 arm: arm.name.clone(),
                 voids,
-                ..averages(&trials, &specs)
+                ..averages(&trials, &specs, run.plan.machine.kind)
             });
         }
     }
@@ -78,7 +79,7 @@ pub(crate) fn mean<T>(items: &[T], of: impl Fn(&T) -> f64) -> f64 {
     items.iter().map(of).sum::<f64>() / items.len().max(1) as f64
 }
 
-fn averages(trials: &[&Measurement], specs: &[MetricSpec]) -> ArmSummary {
+fn averages(trials: &[&Measurement], specs: &[MetricSpec], machine: MachineKind) -> ArmSummary {
     ArmSummary {
         workload: String::new(),
         arm: String::new(),
@@ -92,14 +93,14 @@ fn averages(trials: &[&Measurement], specs: &[MetricSpec]) -> ArmSummary {
             .unwrap_or_default(),
         measured: trials.len() as u32,
         voids: BTreeMap::new(),
-        usage: usage(trials),
+        usage: usage(trials, machine == MachineKind::Url),
         clients: clients(trials),
         figures: figures(trials, specs),
     }
 }
 
 /// The mean over the trials that were long enough for a sample: the others would count as idle.
-fn usage(trials: &[&Measurement]) -> Option<ArmUsage> {
+fn usage(trials: &[&Measurement], is_of_clients: bool) -> Option<ArmUsage> {
     let sampled: Vec<&Usage> = trials
         .iter()
         .map(|trial| &trial.usage)
@@ -112,6 +113,7 @@ fn usage(trials: &[&Measurement]) -> Option<ArmUsage> {
         memory_used_bytes: share(|usage| usage.memory_used_bytes as f64),
         swap_used_bytes: sampled.iter().map(|usage| usage.swap_used_bytes).max()?,
         sampling: share(|usage| usage.sampling),
+        is_of_clients,
     })
 }
 

@@ -57,7 +57,8 @@ pub(crate) fn disturbance(run: &Run, workload: &str, trials: &[u32]) -> Option<D
 /// An injected slowdown is another process that the plan itself asked for.
 fn can_have_other_processes(run: &Run) -> bool {
     let is_live = match run.plan.machine.kind {
-        MachineKind::Local => true,
+        // On the network it is the clients' host that is seen.
+        MachineKind::Local | MachineKind::Url => true,
         MachineKind::Qemu => false,
     };
     is_live

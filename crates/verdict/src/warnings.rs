@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use plan::kernel::KernelRef;
 use plan::{Arm, MachineKind};
-use record::evidence::{Damage, EvidenceFile};
+use record::evidence::{Damage, EvidenceFile, Usage};
 use record::journal::{Accounting, Event};
 use record::load::{LoadResult, Second};
 use record::metric::{Direction, Role};
@@ -22,6 +23,9 @@ use crate::pair::Measured;
 
 /// Share of CPU time that may be idle before the server counts as not stressed.
 const IDLE: f64 = 0.1;
+
+/// Share of CPU time that must be idle on the clients' host.
+const CLIENTS_IDLE: f64 = 0.2;
 
 /// Share of CPU time that others (the hypervisor, the sampler) may take without a warning.
 const TAX: f64 = 0.01;
@@ -241,12 +245,24 @@ fn unused_cpu(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<Warning
     let mut warnings = Vec::new();
     // The time of a disk is the work's own where it is measured in time.
     let is_counted = run.opening.ns_per_instruction.is_some();
+    let is_remote = run.plan.machine.kind == MachineKind::Url;
     for arm in arms(run) {
         let trials = measured.of_arm(workload, &arm.name);
         let share = |of: fn(&Measurement) -> f64| mean(&trials, |trial| of(trial));
         let mut states = Vec::new();
-        if trials.iter().all(|trial| is_saturating(trial)) {
-            states.push((CpuState::Idle, IDLE, share(|trial| trial.usage.cpu_idle)));
+        let idle = share(|trial| trial.usage.cpu_idle);
+        if is_remote {
+            // It is the clients' host that was sampled.
+            let is_sampled = trials.iter().any(|trial| trial.usage != Usage::default());
+            if is_sampled && idle < CLIENTS_IDLE {
+                warnings.push(Warning::BusyClients {
+                    workload: workload.into(),
+                    arm: arm.name.clone(),
+                    idle,
+                });
+            }
+        } else if trials.iter().all(|trial| is_saturating(trial)) {
+            states.push((CpuState::Idle, IDLE, idle));
         }
         if is_counted {
             let waiting = share(|trial| trial.usage.cpu_waiting);
@@ -341,7 +357,9 @@ fn swapped(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<Warning> {
 /// Arms whose plans name different kernels and that ran the same one.
 fn same_kernel(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<Warning> {
     let mut arms_of_kernel = BTreeMap::<&str, Vec<&Arm>>::new();
-    for arm in arms(run) {
+    // A system on the network has the kernel that it has, if that is known at all.
+    let is_chosen = |arm: &&Arm| !matches!(arm.kernel, KernelRef::Remote(_));
+    for arm in arms(run).filter(is_chosen) {
         let trials = measured.of_arm(workload, &arm.name);
         if let Some(trial) = trials.last() {
             let arms = arms_of_kernel.entry(trial.kernel.as_str()).or_default();
@@ -482,8 +500,23 @@ fn nature(run: &Run) -> Vec<Warning> {
         MachineKind::Qemu if is_without_clients => Warning::WorkInGuest,
         MachineKind::Qemu => Warning::ClientsInGuest,
         MachineKind::Local => Warning::LiveHost,
+        MachineKind::Url => Warning::OnNetwork {
+            silent: silent_arms(run),
+        },
     });
     warnings
+}
+
+/// Systems on the network that tell nothing of themselves.
+fn silent_arms(run: &Run) -> Vec<String> {
+    let is_silent = |arm: &&Arm| match &arm.kernel {
+        KernelRef::Remote(target) => target.evidence.is_none(),
+        _ => false,
+    };
+    arms(run)
+        .filter(is_silent)
+        .map(|arm| arm.name.clone())
+        .collect()
 }
 
 #[cfg(test)]

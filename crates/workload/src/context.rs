@@ -35,6 +35,8 @@ pub struct WorkloadContext {
     pub disk: Option<PathBuf>,
     /// What the arm changes in the configuration of servers.
     pub config: ArmConfig,
+    /// The URL of the server, where it is one that was there before.
+    pub target: Option<String>,
 }
 
 impl WorkloadContext {
@@ -49,6 +51,21 @@ impl WorkloadContext {
             seed: 7,
             disk: None,
             config: ArmConfig::default(),
+            target: None,
+        }
+    }
+
+    /// A context for clients alone.
+    pub fn without_server(dir: PathBuf, cpus: u32, seed: u64) -> Self {
+        Self {
+            dir,
+            server: Ipv4Addr::UNSPECIFIED,
+            client: Ipv4Addr::UNSPECIFIED,
+            cpus,
+            seed,
+            disk: None,
+            config: ArmConfig::default(),
+            target: None,
         }
     }
 

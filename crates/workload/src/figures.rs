@@ -102,6 +102,31 @@ pub fn web(seen: &Seen<'_>, server: &str) -> Result<Vec<Figure>, String> {
     Ok(figures)
 }
 
+/// What a system on the network used in the window, as it told; what it did not tell is absent.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct RemoteUse {
+    /// Seconds that its CPUs together were busy.
+    pub busy: Option<f64>,
+    /// Memory in use at the end, in bytes.
+    pub memory_bytes: Option<f64>,
+}
+
+/// The figures of a system on the network.
+pub fn remote(seen: &Seen<'_>, used: &RemoteUse) -> Vec<Figure> {
+    let lower = |name, unit, value: Option<f64>| {
+        value.map(|value| guard(name, unit, Direction::Lower, value))
+    };
+    let served = seen.driven.load.as_ref().map_or(0, LoadResult::served);
+    let per_request = used.busy.filter(|_| served > 0);
+    let per_request = per_request.map(|busy| busy * 1e6 / served as f64);
+    let memory = used.memory_bytes.map(|bytes| bytes / f64::from(1 << 20));
+    let figures = [
+        lower("system-cpu", "us/request", per_request),
+        lower("system-memory", "MiB", memory),
+    ];
+    figures.into_iter().flatten().collect()
+}
+
 /// A figure that does not decide.
 pub fn guard(name: &str, unit: &str, direction: Direction, value: f64) -> Figure {
     Figure::new(name, unit, direction, Role::Guard, value)

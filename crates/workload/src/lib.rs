@@ -17,6 +17,7 @@ pub mod data;
 mod database;
 mod disk;
 pub mod figures;
+mod http;
 mod interactive;
 mod io_mix;
 pub mod nginx;
@@ -39,14 +40,15 @@ mod web_slow;
 mod web_soak;
 mod web_static;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use input::problem::remedy_among;
 use load::Tick;
-use plan::WorkloadPlan;
 use plan::fields::Fields;
+use plan::{MachineKind, WorkloadPlan};
 use protocol::WorkloadJob;
 use record::curve::Curve;
 use record::load::LoadResult;
@@ -64,6 +66,7 @@ pub(crate) const KINDS: &[Kind] = &[
     app_trade::KIND,
     command::KIND,
     database::KIND,
+    http::KIND,
     interactive::KIND,
     io_mix::KIND,
     smb::KIND,
@@ -130,6 +133,8 @@ pub struct Driven {
     pub figures: Vec<Figure>,
     /// Figures against the load, of workloads that climb.
     pub curves: Vec<Curve>,
+    /// What the driver found out about a server that it did not start.
+    pub facts: BTreeMap<String, String>,
 }
 
 /// What a driver returns when answers or data are wrong: the trial is void for what it served, not for what
@@ -186,6 +191,11 @@ pub trait Workload: Send + Sync {
         Vec::new()
     }
 
+    /// Whether its server is a system on the network, which it does not start.
+    fn needs_target(&self) -> bool {
+        false
+    }
+
     /// How long `drive` loads the server.
     fn timing(&self) -> Timing;
 
@@ -240,6 +250,27 @@ pub fn check(fields: &Fields<'_>) -> Option<WorkloadPlan> {
         length: timing.warmup.saturating_add(timing.window),
         expected,
     })
+}
+
+/// Whether a workload fits a machine of this kind; why not, with the remedy.
+pub fn check_machine(workload: &WorkloadPlan, kind: MachineKind) -> Result<(), String> {
+    let job = WorkloadJob {
+        kind: workload.kind.clone(),
+        options: workload.options.clone(),
+    };
+    let needs_target = from_options(&job).is_ok_and(|own| own.needs_target());
+    let WorkloadPlan { id, kind: word, .. } = workload;
+    match (needs_target, kind) {
+        (true, MachineKind::Url) | (false, MachineKind::Qemu | MachineKind::Local) => Ok(()),
+        (true, MachineKind::Qemu | MachineKind::Local) => Err(format!(
+            "workload {id} asks a system on the network: kind \"{word}\" on a machine of kind \"{}\" (write kind = \"url\" in \
+             [machine], or take a workload that starts its server, such as \"web-static\")",
+            kind.word()
+        )),
+        (false, MachineKind::Url) => Err(format!(
+            "workload {id} starts servers of its own: kind \"{word}\" on a machine of kind \"url\" (write kind = \"http\")"
+        )),
+    }
 }
 
 /// Whether a workload's length is only what it may take.

@@ -19,6 +19,13 @@ pub struct Overview {
     pub keys: &'static [Key],
 }
 
+impl Overview {
+    /// Whether its server is a system on the network, which it does not start.
+    pub fn is_of_network(&self) -> bool {
+        self.machine.iter().any(|key| key.name == "kind")
+    }
+}
+
 /// A key of a plan with a value that suits a first run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {

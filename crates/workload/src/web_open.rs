@@ -114,7 +114,6 @@ impl SiteWorkload for Options {
         let axis = "requests/s";
         Ok(Driven {
             load: Some(web::chain(&steps)),
-            figures: Vec::new(),
             curves: vec![
                 web::latency_p99(axis, &steps),
                 web::throughput(axis, &steps),
@@ -129,6 +128,7 @@ impl SiteWorkload for Options {
                     (step.planned - step.ok) as f64 / step.planned.max(1) as f64
                 }),
             ],
+            ..Driven::default()
         })
     }
 

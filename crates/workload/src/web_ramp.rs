@@ -87,7 +87,6 @@ impl SiteWorkload for Options {
         let transfer = ("transfer", "Mbit/s", Direction::Higher);
         Ok(Driven {
             load: Some(web::chain(&steps)),
-            figures: Vec::new(),
             curves: vec![
                 web::throughput(axis, &steps),
                 web::curve(transfer, axis, &steps, |step| {
@@ -95,6 +94,7 @@ impl SiteWorkload for Options {
                 }),
                 web::latency_p99(axis, &steps),
             ],
+            ..Driven::default()
         })
     }
 

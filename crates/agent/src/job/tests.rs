@@ -58,6 +58,7 @@ fn job_of(kind: &str, options: &str) -> Job {
         seed: 7,
         ns_per_instruction: None,
         profiling: Profiling::None,
+        target: None,
     }
 }
 
@@ -71,7 +72,10 @@ fn try_on_this_host(job: &Job) -> Option<Result<(JobResult, Vec<FromAgent>), Fai
 fn environment(dir: &Path) -> Environment {
     Environment {
         dir: dir.join("stage"),
-        cgroup: cgroup2().unwrap().join("bakeoff-test"),
+        // Another checkout may be tested at the same time.
+        cgroup: cgroup2()
+            .unwrap()
+            .join(format!("bakeoff-test-{}", std::process::id())),
         kernel_config: None,
         disk: None,
         // Other tests keep this host busy.
@@ -623,7 +627,12 @@ fn a_service_that_ends_is_told_with_its_log() {
     }
     let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
-    let cgroups = Cgroups::make(&cgroup2().unwrap().join("bakeoff-test")).unwrap();
+    let cgroups = Cgroups::make(
+        &cgroup2()
+            .unwrap()
+            .join(format!("bakeoff-test-{}", std::process::id())),
+    )
+    .unwrap();
     let netns = NetnsPair::create().unwrap();
     let command = ["/bin/sh", "-c", "echo no such module >&2; exit 3"];
     let service = Service {

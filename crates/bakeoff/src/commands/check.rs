@@ -151,7 +151,7 @@ fn profiled(plan: &Plan) -> String {
         _ if !plan.why => return String::new(),
         (MachineKind::Qemu, Clock::Instructions) => return String::new(),
         (MachineKind::Qemu, Clock::Auto) => "where KVM works, ",
-        (MachineKind::Local, _) | (MachineKind::Qemu, Clock::Wall) => "",
+        (MachineKind::Local | MachineKind::Url, _) | (MachineKind::Qemu, Clock::Wall) => "",
     };
     let least = trials(plan, verdict::explain::least_blocks(&plan.design));
     format!(
@@ -333,6 +333,8 @@ fn crowded(plan: &Plan, host: usize) -> Vec<String> {
                 "{cpus} CPUs on a host of {host}: arm {name} (`run` will refuse it here: lower cpus, or run on a \
                  larger host)"
             ),
+            // They are not this host's.
+            MachineKind::Url => return None,
         };
         (cpus as usize > host).then_some(said)
     };

@@ -26,6 +26,7 @@ use crate::commands::compare::program::Program;
 use crate::out;
 use crate::plan_text::{self, DesignText, Place, PlanText, WorkloadText};
 use crate::prepare;
+use workload::overview;
 
 /// What is loaded where nothing is said.
 const WORKLOAD: &str = "web-static";
@@ -133,6 +134,12 @@ fn workloads(
     let mut workloads: Vec<WorkloadText> = Vec::new();
     for word in &args.workload {
         let one = kind(word, is_local, json)?;
+        if overview::find(one.kind).is_ok_and(|(_, own)| own.is_of_network()) {
+            bail!(
+                "workload {word} asks systems on the network, which have addresses and no kernel of ours (bakeoff new {word} writes a \
+                 plan for them)"
+            );
+        }
         if one.kind == "command" {
             bail!(
                 "workload command without a program (write it at the end: -- ./my-benchmark ARGUMENTS)"

@@ -49,7 +49,11 @@ pub(super) fn new(args: &NewArgs, cli: &Cli) -> Result<End> {
 fn list(json: bool) -> Result<End> {
     let mut listed = Vec::new();
     for (kind, overview) in overview::all() {
-        let recipe = recipe(&[workload(kind)?])?;
+        let recipe = if overview.is_of_network() {
+            None
+        } else {
+            Some(recipe(&[workload(kind)?])?)
+        };
         if json {
             let Overview {
                 summary, primary, ..
@@ -59,7 +63,10 @@ fn list(json: bool) -> Result<End> {
             );
             continue;
         }
-        let about = format!("decided by {}, image {recipe}", overview.primary);
+        let place = recipe.map_or("machine of kind \"url\"".into(), |recipe| {
+            format!("image {recipe}")
+        });
+        let about = format!("decided by {}, {place}", overview.primary);
         for (text, lead) in [(overview.summary, kind), (about.as_str(), "")] {
             for line in ::report::wrap(text, &format!("{lead:13}"), width()) {
                 out::line(&line);
@@ -76,6 +83,10 @@ fn list(json: bool) -> Result<End> {
 
 /// A plan to begin with.
 fn draft(word: &str) -> Result<String> {
+    let (_, overview) = overview::find(word).map_err(anyhow::Error::msg)?;
+    if overview.is_of_network() {
+        return network_draft(word);
+    }
     let workload = workload(word)?;
     let kind = workload.kind;
     let arm = |(name, kernel): &(&str, &str)| ArmText {
@@ -104,6 +115,37 @@ fn draft(word: &str) -> Result<String> {
         machine,
         arms: KERNELS.iter().map(arm).collect(),
         workloads: vec![workload],
+    }))
+}
+
+/// The same of two systems on the network.
+fn network_draft(word: &str) -> Result<String> {
+    let arm = |(name, address): (&str, &str)| ArmText {
+        name: name.into(),
+        lines: vec![Line::new(
+            "url",
+            quoted(address),
+            "where it answers; exporter = and snmp = name where it tells of itself",
+        )],
+    };
+    let machine = Place::Network;
+    Ok(plan_text::write(&PlanText {
+        head: vec![
+            "Which of two systems on the network serves better? docs/machines.md has the steps."
+                .into(),
+            "Check it with `bakeoff check FILE`, run it with `bakeoff run FILE`.".into(),
+        ],
+        title: "Two systems on the network".into(),
+        design: DesignText {
+            margin: MARGIN,
+            error_rate: ERROR_RATE,
+            max_blocks: machine.max_blocks(),
+        },
+        machine,
+        arms: [("old", "http://192.0.2.10"), ("new", "http://192.0.2.11")]
+            .map(arm)
+            .into(),
+        workloads: vec![workload(word)?],
     }))
 }
 

@@ -43,9 +43,10 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     } else {
         read_plan(&args.plan, qemu.as_deref())?
     };
-    if options.refresh && plan.machine.kind == MachineKind::Local {
+    if options.refresh && plan.machine.kind != MachineKind::Qemu {
         bail!(
-            "--refresh does not apply to a machine of kind \"local\": nothing is fetched for it (leave it out)"
+            "--refresh does not apply to a machine of kind \"{}\": nothing is fetched for it (leave it out)",
+            plan.machine.kind.word()
         );
     }
     super::refuse_emulator(&options.emulator, &plan)?;

@@ -101,6 +101,7 @@ pub(crate) fn run(
     let start = bench.clock.now();
     let mut guest = match bench.machine.boot(Boot {
         arm: &trial.arm,
+        block: trial.block,
         dir,
         allowance_bytes: protocol::allowance(bench.plan.machine.trial_limit),
     }) {
@@ -124,7 +125,7 @@ pub(crate) fn run(
     };
     let arm = bench.plan.arms.iter().find(|arm| arm.name == trial.arm);
     let arm = arm.expect("trials are made of the plan's arms");
-    let end = talk.hold(&job(bench, arm, workload));
+    let end = talk.hold(&job(bench, (arm, trial.block), workload));
     let Talk {
         samples,
         mut host_time,
@@ -282,7 +283,7 @@ impl Spin {
     }
 }
 
-fn job(bench: &Bench<'_>, arm: &Arm, workload: &WorkloadPlan) -> Job {
+fn job(bench: &Bench<'_>, (arm, block): (&Arm, u32), workload: &WorkloadPlan) -> Job {
     let WorkloadPlan { kind, options, .. } = workload.clone();
     Job {
         cmdline: arm.cmdline.clone(),
@@ -292,6 +293,7 @@ fn job(bench: &Bench<'_>, arm: &Arm, workload: &WorkloadPlan) -> Job {
         seed: bench.plan.design.seed,
         ns_per_instruction: bench.machine.ns_per_instruction(),
         profiling: bench.profiling(),
+        target: bench.plan.target(arm, block),
     }
 }
 

@@ -21,6 +21,7 @@ mod load_hosts;
 mod load_servers;
 mod local_machine;
 mod nested_kvm;
+mod network;
 mod profiled_lab;
 mod profiled_runs;
 mod real_guests;

@@ -172,6 +172,15 @@ pub enum Warning {
         /// Share of all CPU time.
         share: f64,
     },
+    /// The clients' host had little CPU time left.
+    BusyClients {
+        /// The workload's id.
+        workload: String,
+        /// The arm.
+        arm: String,
+        /// Share of the host's CPU time that was idle.
+        idle: f64,
+    },
     /// The rate changed through the window.
     Unsettled {
         /// The workload's id.
@@ -250,6 +259,11 @@ pub enum Warning {
     ClientsInGuest,
     /// All arms ran on a live host, with the clients and all else that it did.
     LiveHost,
+    /// The arms are systems on the network that bakeoff did not start.
+    OnNetwork {
+        /// Arms that told nothing of themselves.
+        silent: Vec<String>,
+    },
 }
 
 /// Files of trials that share a name and what became of them.

@@ -177,6 +177,15 @@ pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
             let share = percent(*share);
             format!("{workload}: CPU time {what} on arm {arm}: {share} % ({meaning})")
         }
+        Warning::BusyClients {
+            workload,
+            arm,
+            idle,
+        } => format!(
+            "{workload}: the clients' host was {} % idle on arm {arm} (below 20 % the clients may have been the limit, not the arm: \
+             ask for less, or take a larger host)",
+            percent(*idle)
+        ),
         Warning::Unsettled {
             workload,
             arm,
@@ -247,6 +256,16 @@ pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
             "all arms ran on this live host, clients and other work included (figures include the clients' work and \
              whatever else the host was doing, and no network)"
                 .into()
+        }
+        Warning::OnNetwork { silent } => {
+            let silent = match silent.as_slice() {
+                [] => String::new(),
+                arms => format!(", and nothing at all of {}", arms.join(", ")),
+            };
+            format!(
+                "arms are systems on the network, as they are (kernel, settings and other work of theirs are known only as far as they \
+                 tell{silent}; the verdict is about these two systems on this network)"
+            )
         }
     }
 }

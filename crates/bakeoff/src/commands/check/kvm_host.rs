@@ -6,7 +6,7 @@ use anyhow::Result;
 use machine::host_state::Lack;
 use machine::kvm::Kvm;
 use machine::kvm_host::KvmHost;
-use machine::{emulator, kvm};
+use machine::{emulator_choice, kvm};
 use plan::{Clock, MachineKind, Plan};
 
 use crate::commands::at_work;
@@ -18,7 +18,7 @@ pub(super) fn lacks(plan: &Plan, qemu: Option<&Path>) -> Result<Vec<String>> {
         return Ok(Vec::new());
     }
     let known = at_work(true, |cache, task| {
-        let program = emulator::for_kvm(qemu, cache, task).ok();
+        let program = emulator_choice::for_kvm(qemu, cache, task).ok();
         Ok(program.and_then(|program| kvm::known(cache, &program)))
     })?;
     match (plan.machine.clock, kvm::obstacle(), known) {

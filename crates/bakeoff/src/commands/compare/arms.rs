@@ -241,7 +241,7 @@ fn of_ref(word: &str, kernel: &KernelRef) -> Result<Kernel> {
             let dir = settled(dir)?;
             (last(&dir), parent(&dir), KernelRef::Tree(dir))
         }
-        KernelRef::Running => bail!("{RUNNING}"),
+        KernelRef::Running | KernelRef::Remote(_) => bail!("{RUNNING}"),
     };
     machine::kernel::check(&kernel).with_context(|| format!("kernel {word}"))?;
     Ok(Kernel {

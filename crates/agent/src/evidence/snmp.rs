@@ -1,0 +1,126 @@
+//! The standard tables of an SNMP agent: HOST-RESOURCES-MIB (RFC 2790), UCD-SNMP-MIB (net-snmp).
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use snmp2::{Oid, SyncSession, Value};
+
+use super::{Boot, Reading};
+
+/// Longest wait for one answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const SYS_DESCR: &[u64] = &[1, 3, 6, 1, 2, 1, 1, 1, 0];
+const SYS_UP_TIME: &[u64] = &[1, 3, 6, 1, 2, 1, 1, 3, 0];
+const HR_SYSTEM_UPTIME: &[u64] = &[1, 3, 6, 1, 2, 1, 25, 1, 1, 0];
+const MEM_TOTAL_REAL: &[u64] = &[1, 3, 6, 1, 4, 1, 2021, 4, 5, 0];
+const MEM_AVAIL_REAL: &[u64] = &[1, 3, 6, 1, 4, 1, 2021, 4, 6, 0];
+/// `ssCpuRawUser`, `Nice`, `System`, `Idle`, `Wait`; ticks since boot. `System` has interrupts in it.
+const CPU_BUSY: [&[u64]; 3] = [
+    &[1, 3, 6, 1, 4, 1, 2021, 11, 50, 0],
+    &[1, 3, 6, 1, 4, 1, 2021, 11, 51, 0],
+    &[1, 3, 6, 1, 4, 1, 2021, 11, 52, 0],
+];
+const CPU_IDLE: [&[u64]; 2] = [
+    &[1, 3, 6, 1, 4, 1, 2021, 11, 53, 0],
+    &[1, 3, 6, 1, 4, 1, 2021, 11, 54, 0],
+];
+/// Memory that a program could have is counted in them, so that they are not in use.
+const CACHES: [&[u64]; 2] = [
+    &[1, 3, 6, 1, 4, 1, 2021, 4, 14, 0],
+    &[1, 3, 6, 1, 4, 1, 2021, 4, 15, 0],
+];
+
+/// Ticks of CPU time in a second (`USER_HZ`).
+const TICKS_PER_S: f64 = 100.0;
+
+pub(super) fn read(address: &str, community: &str) -> Result<Reading> {
+    let address = if address.contains(':') {
+        address.into()
+    } else {
+        format!("{address}:161")
+    };
+    let mut agent = Agent::open(&address, community)?;
+    let at = Instant::now();
+    let system = agent.text(SYS_DESCR).with_context(|| {
+        format!("no SNMP agent answers: {address} (does it run, and is the community right?)")
+    })?;
+    let up = match agent.number(HR_SYSTEM_UPTIME)? {
+        Some(ticks) => Some(ticks),
+        None => agent.number(SYS_UP_TIME)?,
+    };
+    let busy = agent.sum(&CPU_BUSY)?;
+    let idle = agent.sum(&CPU_IDLE)?;
+    let total = agent.number(MEM_TOTAL_REAL)?;
+    let available = agent.number(MEM_AVAIL_REAL)?;
+    let caches = agent.sum(&CACHES)?.unwrap_or(0.0);
+    Ok(Reading {
+        at,
+        system,
+        boot: up.map(|ticks| Boot::Since(ticks / 100.0)),
+        cpu: busy
+            .zip(idle)
+            .map(|(busy, idle)| (busy / TICKS_PER_S, idle / TICKS_PER_S)),
+        memory_bytes: total
+            .zip(available)
+            .map(|(total, free)| (total - free - caches).max(0.0) * 1024.0),
+    })
+}
+
+struct Agent(SyncSession);
+
+impl Agent {
+    fn open(address: &str, community: &str) -> Result<Self> {
+        let session = SyncSession::new_v2c(address, community.as_bytes(), Some(PATIENCE), 1)
+            .with_context(|| {
+                format!("cannot ask an SNMP agent: {address} (write HOST or HOST:PORT)")
+            })?;
+        Ok(Self(session))
+    }
+
+    /// A value; `None` where the agent has none.
+    fn get<T>(
+        &mut self,
+        name: &[u64],
+        take: impl Fn(&Value<'_>) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let name = Oid::from(name).map_err(|why| anyhow!("{why:?}"))?;
+        let answer = self.0.get(&name).map_err(|why| anyhow!("SNMP: {why:?}"))?;
+        let mut values = answer.varbinds;
+        Ok(values.next().and_then(|(_, value)| take(&value)))
+    }
+
+    fn number(&mut self, name: &[u64]) -> Result<Option<f64>> {
+        self.get(name, number)
+    }
+
+    fn text(&mut self, name: &[u64]) -> Result<Option<String>> {
+        self.get(name, |value| match value {
+            Value::OctetString(bytes) => Some(String::from_utf8_lossy(bytes).trim().to_string()),
+            _ => None,
+        })
+    }
+
+    /// The sum of those that the agent has; `None` where it has not the first.
+    fn sum(&mut self, names: &[&[u64]]) -> Result<Option<f64>> {
+        let mut sum = None;
+        for name in names {
+            match (self.number(name)?, sum) {
+                (None, None) => return Ok(None),
+                (value, before) => sum = Some(before.unwrap_or(0.0) + value.unwrap_or(0.0)),
+            }
+        }
+        Ok(sum)
+    }
+}
+
+fn number(value: &Value<'_>) -> Option<f64> {
+    match value {
+        Value::Integer(value) => Some(*value as f64),
+        Value::Counter32(value) | Value::Unsigned32(value) | Value::Timeticks(value) => {
+            Some(f64::from(*value))
+        }
+        Value::Counter64(value) => Some(*value as f64),
+        _ => None,
+    }
+}

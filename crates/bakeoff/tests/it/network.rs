@@ -1,0 +1,357 @@
+//! Systems on the network: servers that bakeoff did not start, with and without word of themselves.
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+
+use agent::netns::{NetnsPair, SERVER};
+use record::rundir::{self, Run};
+use record::trial::Outcome;
+
+/// A page, and what `windows_exporter` says; all that some systems have.
+const PAGES: [(&str, &str); 3] = [
+    (
+        "/",
+        "200 OK\r\nServer: test\r\nContent-Length: 5\r\n\r\nhello",
+    ),
+    (
+        "/old",
+        "302 Found\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n",
+    ),
+    (
+        "/metrics",
+        "200 OK\r\nConnection: close\r\n\r\nwindows_cpu_time_total{core=\"0,0\",mode=\"idle\"} 30\n\
+         windows_cpu_time_total{core=\"0,0\",mode=\"user\"} 10\n\
+         windows_os_info{product=\"Windows Server\",version=\"10.0\"} 1\n",
+    ),
+];
+
+/// Serves until the test's process ends.
+fn serve() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            thread::spawn(move || respond(&stream.unwrap()));
+        }
+    });
+    address
+}
+
+fn respond(stream: &TcpStream) {
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    while let Some(first) = lines.next() {
+        if lines.by_ref().take_while(|line| !line.is_empty()).count() == 0 && first.is_empty() {
+            return;
+        }
+        let path = first.split(' ').nth(1).unwrap_or_default();
+        let path = path.split('?').next().unwrap_or_default();
+        let page = PAGES.iter().find(|(own, _)| *own == path);
+        let page = page.map_or("404 None\r\nContent-Length: 0\r\n\r\n", |(_, page)| page);
+        let mut writer = stream;
+        let sent = writer.write_all(format!("HTTP/1.1 {page}").as_bytes());
+        if sent.is_err() || page.contains("Connection: close") {
+            return;
+        }
+    }
+}
+
+fn plan([old, new]: [&str; 2], more: [&str; 2], workload: &str) -> String {
+    let [machine, arm] = more;
+    format!(
+        r#"
+title = "two systems"
+baseline = "old"
+[machine]
+kind = "url"
+{machine}
+[arm.old]
+url = "{old}"
+{arm}
+[arm.new]
+url = "{new}"
+[[workload]]
+kind = "http"
+connections = 2
+warmup = "0s"
+window = "1s"
+{workload}
+[design]
+error_rate = 0.2
+min_blocks = 2
+max_blocks = 2
+seed = 1
+"#
+    )
+}
+
+fn bakeoff(dir: &Path, plan: &str) -> Command {
+    fs::write(dir.join("plan.toml"), plan).unwrap();
+    let mut bakeoff = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    bakeoff
+        .args(["run", "plan.toml", "--out", "run"])
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    bakeoff
+}
+
+fn said(output: &Output) -> String {
+    let text = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8(text).unwrap()
+}
+
+fn read(dir: &Path) -> Run {
+    rundir::load(&dir.join("run"), &workload::check).unwrap()
+}
+
+#[test]
+fn two_systems_are_asked_in_turn_and_nothing_is_said_of_what_is_not_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let [old, new] = [serve(), serve()].map(|address| format!("http://{address}"));
+    let exporter = format!("exporter = \"{old}/metrics\"\nbefore = [\"./before.sh\"]");
+    script(
+        &dir.path().join("before.sh"),
+        "echo \"$BAKEOFF_ARM $BAKEOFF_URL\" >> before",
+    );
+    let text = plan([&old, &new], ["", &exporter], "paths = [\"/\"]");
+    let output = bakeoff(dir.path(), &text).output().unwrap();
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("nothing at all of new"), "{said}");
+    let run = read(dir.path());
+    assert!(run.attempts.len() >= 4);
+    for (record, facts) in run.attempts.iter().zip(&run.facts) {
+        let Outcome::Measured(measurement) = &record.outcome else {
+            panic!("{record:?}")
+        };
+        let names: Vec<_> = measurement
+            .figures
+            .iter()
+            .map(|one| one.spec.name.as_str())
+            .collect();
+        assert_eq!(names[0], "throughput");
+        assert!(measurement.load.as_ref().unwrap().ok > 0);
+        assert_eq!(measurement.server, "test");
+        let values = &facts.as_ref().unwrap().values;
+        assert!(
+            values["remote:response /"].starts_with("status 200, 5 bytes"),
+            "{values:?}"
+        );
+        let is_old = record.trial.arm == "old";
+        assert_eq!(
+            values["remote:evidence"],
+            if is_old { "exporter" } else { "none" }
+        );
+        let kernel = if is_old {
+            "Windows Server 10.0"
+        } else {
+            "not known"
+        };
+        assert_eq!(measurement.kernel, kernel);
+    }
+    let before = fs::read_to_string(dir.path().join("before")).unwrap();
+    // Once for each trial of its arm, those of blocks that are run again because the host was busy among them.
+    let line = format!("old {old}");
+    assert!(
+        before.lines().count() >= 2 && before.lines().all(|own| own == line),
+        "{before}"
+    );
+}
+
+#[test]
+fn systems_are_exchanged_from_block_to_block() {
+    let dir = tempfile::tempdir().unwrap();
+    let [old, new] = [serve(), serve()].map(|address| format!("http://{address}"));
+    script(&dir.path().join("swap.sh"), "echo \"$1\" >> swapped");
+    let swap = ["swap = [\"./swap.sh\"]", ""];
+    let output = bakeoff(dir.path(), &plan([&old, &new], swap, ""))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    // A block that something outside disturbed is run again, in the same place.
+    let swapped = fs::read_to_string(dir.path().join("swapped")).unwrap();
+    assert!(swapped.starts_with("straight\nswapped\n"), "{swapped}");
+    let run = read(dir.path());
+    for (record, facts) in run.attempts.iter().zip(&run.facts) {
+        let is_own = (record.trial.arm == "old") == (record.trial.block == 1);
+        let url = if is_own { &old } else { &new };
+        assert_eq!(&facts.as_ref().unwrap().values["remote:url"], url);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_system_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("http://{}", serve());
+    let say = |urls: [&str; 2], more, workload| {
+        let _ = fs::remove_dir_all(dir.path().join("run"));
+        let output = bakeoff(dir.path(), &plan(urls, more, workload))
+            .output()
+            .unwrap();
+        (output.status.code(), said(&output))
+    };
+    let plain = ["", ""];
+    let (status, said) = say([&url, &url], plain, "paths = [\"/old\"]");
+    assert!(
+        said.contains("GET /old is redirected: 302 to http://192.0.2.1/"),
+        "{said}"
+    );
+    assert_eq!(status, Some(2));
+    let (_, said) = say([&url, &url], plain, "paths = [\"/none\"]");
+    assert!(
+        said.contains("status is not 200: 404 (if that is right, say status = 404)"),
+        "{said}"
+    );
+    let (_, said) = say([&url, &url], ["", "before = [\"./none.sh\"]"], "");
+    assert!(said.contains("before: cannot start none.sh"), "{said}");
+    let exporter = format!("exporter = \"{url}/\"");
+    let (_, said) = say([&url, &url], ["", &exporter], "");
+    assert!(said.contains("no exporter that is known"), "{said}");
+    // Nothing listens there once it is closed.
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let (status, said) = say([&url, &format!("http://{closed}")], plain, "");
+    assert_eq!(status, Some(2), "{said}");
+    assert!(
+        said.contains("plan.toml:11: arm new: server not reachable"),
+        "{said}"
+    );
+}
+
+/// Real servers in a network of their own: two of nginx that are set up differently, Debian's SNMP agent and its
+/// `node_exporter`.
+#[test]
+fn real_systems_tell_of_themselves() {
+    let programs = [
+        "/usr/sbin/nginx",
+        "/usr/sbin/snmpd",
+        "/usr/bin/prometheus-node-exporter",
+    ];
+    if let Some(missing) = programs.iter().find(|program| !Path::new(program).exists()) {
+        skip::skip(&format!("program not installed: {missing}"));
+        return;
+    }
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        skip::skip("no trials on this host: they need root");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let netns = NetnsPair::create().unwrap();
+    let servers = real_servers(dir.path());
+    let _running: Vec<Running> = servers
+        .iter()
+        .map(|words| Running::start(words, &netns))
+        .collect();
+    let text = plan(
+        [
+            &format!("http://{SERVER}:8081"),
+            &format!("http://{SERVER}:8082"),
+        ],
+        ["", &format!("exporter = \"http://{SERVER}:9100/metrics\"")],
+        "",
+    );
+    let snmp = format!("[arm.new]\nsnmp = \"{SERVER}\"\ncommunity = \"secret\"");
+    let text = text.replace("[arm.new]", &snmp);
+    let wait = |port: u16| while TcpStream::connect((SERVER, port)).is_err() {};
+    let run = || {
+        [8081, 8082, 9100].into_iter().for_each(wait);
+        bakeoff(dir.path(), &text).output().unwrap()
+    };
+    let output = netns.client.within(run).unwrap();
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    for record in &read(dir.path()).attempts {
+        let Outcome::Measured(measurement) = &record.outcome else {
+            panic!("{record:?} {said}")
+        };
+        assert!(
+            measurement.server.starts_with("nginx/"),
+            "{}",
+            measurement.server
+        );
+        assert!(
+            measurement.kernel.contains("Linux"),
+            "{}",
+            measurement.kernel
+        );
+        let figure = |name: &str| {
+            let found = measurement.figures.iter().find(|one| one.spec.name == name);
+            found.map(|one| one.value)
+        };
+        let memory = figure("system-memory").unwrap();
+        assert!(memory > 10.0, "{memory} MiB");
+        // The SNMP agent looks at the CPUs every few seconds only.
+        if record.trial.arm == "old" {
+            assert!(figure("system-cpu").unwrap() > 0.0);
+        }
+    }
+}
+
+/// The commands of two of nginx, `snmpd` and `node_exporter` at the server's address, their files written.
+fn real_servers(dir: &Path) -> Vec<Vec<String>> {
+    let place = dir.to_str().unwrap();
+    fs::write(dir.join("index.html"), vec![b'x'; 10_000]).unwrap();
+    fs::write(
+        dir.join("snmpd.conf"),
+        "rocommunity secret\nview all included .1\n",
+    )
+    .unwrap();
+    let mut servers = Vec::new();
+    for (port, sendfile) in [(8081, "on"), (8082, "off")] {
+        let file = format!("{place}/nginx{port}.conf");
+        fs::write(
+            &file,
+            format!(
+                "daemon off; pid {place}/nginx{port}.pid; error_log {place}/nginx{port}.log; events {{}}\n\
+                 http {{ access_log off; sendfile {sendfile}; server {{ listen {SERVER}:{port}; root {place}; }} }}\n"
+            ),
+        )
+        .unwrap();
+        servers.push(vec!["/usr/sbin/nginx".into(), "-c".into(), file]);
+    }
+    let snmpd = format!(
+        "/usr/sbin/snmpd -f -C -c {place}/snmpd.conf -Lf {place}/snmpd.log -p {place}/snmpd.pid udp:{SERVER}:161"
+    );
+    let exporter = format!("/usr/bin/prometheus-node-exporter --web.listen-address={SERVER}:9100");
+    servers.extend([snmpd, exporter].map(|line| line.split(' ').map(String::from).collect()));
+    fs::set_permissions(dir, Permissions::from_mode(0o755)).unwrap();
+    servers
+}
+
+/// A server in the server's namespace, until it is dropped.
+struct Running(Child);
+
+impl Running {
+    fn start(words: &[String], netns: &NetnsPair) -> Self {
+        let spawn = || {
+            Command::new(&words[0])
+                .args(&words[1..])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+        };
+        Self(netns.server.within(spawn).unwrap().unwrap())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // nginx and snmpd end their own children when they are asked to.
+        let _ = Command::new("kill").arg(self.0.id().to_string()).status();
+        let _ = self.0.wait();
+    }
+}
+
+fn script(path: &Path, line: &str) {
+    fs::write(path, format!("#!/bin/sh\n{line}\n")).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+}

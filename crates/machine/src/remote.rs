@@ -1,0 +1,132 @@
+//! Systems on the network as arms: nothing boots, the agent is this program with the clients on this host.
+//!
+//! ```text
+//! swap command, where the systems are not where the block wants them
+//! --> the arm's own command --> agent (clients) --network--> the system
+//! ```
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use plan::Plan;
+
+use crate::guest::{Boot, Guest, Machine};
+use crate::host;
+use crate::process_guest::{Limits, ProcessGuest};
+use crate::program;
+use crate::task::Task;
+
+/// Longest time that a command of the plan's may take.
+const COMMAND_LIMIT: Duration = Duration::from_secs(1800);
+
+/// The systems of a plan.
+#[derive(Debug)]
+pub struct Remote {
+    program: PathBuf,
+    plan: Plan,
+    /// Where the plan lies; its commands run there.
+    base: PathBuf,
+    /// Whether the systems have each other's address, as far as is known.
+    is_swapped: Mutex<Option<bool>>,
+}
+
+impl Remote {
+    /// `program` is bakeoff's own binary; called as `bakeoff agent` it is the agent. Commands of the plan begin at `base`.
+    pub fn new(program: PathBuf, plan: &Plan, base: &Path) -> Self {
+        Self {
+            program,
+            plan: plan.clone(),
+            base: base.into(),
+            is_swapped: Mutex::new(None),
+        }
+    }
+
+    /// Has the systems exchanged where a block wants them at other addresses than they have.
+    fn place(&self, block: u32) -> Result<()> {
+        let swap = &self.plan.machine.swap;
+        let wanted = self.plan.is_swapped(block);
+        let mut is_swapped = self.is_swapped.lock().expect("nobody panics with it");
+        if swap.is_empty() || *is_swapped == Some(wanted) {
+            return Ok(());
+        }
+        // Until it is done nobody knows where they are.
+        *is_swapped = None;
+        let mut command = self.command(swap);
+        command.arg(if wanted { "swapped" } else { "straight" });
+        run(&mut command).context("swap")?;
+        *is_swapped = Some(wanted);
+        Ok(())
+    }
+
+    /// A command of the plan's.
+    fn command(&self, words: &[String]) -> Command {
+        let program = Path::new(&words[0]);
+        // A name is found in `PATH`; a path begins at the plan, wherever bakeoff was started.
+        let program = if program.components().count() > 1 {
+            std::path::absolute(self.base.join(program)).unwrap_or(program.into())
+        } else {
+            program.into()
+        };
+        let mut command = Command::new(program);
+        command.args(&words[1..]);
+        if !self.base.as_os_str().is_empty() {
+            command.current_dir(&self.base);
+        }
+        command
+    }
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let task = Task {
+        tell: &|_| {},
+        stop: &AtomicBool::new(false),
+    };
+    program::run_within(COMMAND_LIMIT, command, task).map(drop)
+}
+
+impl Machine for Remote {
+    fn describe(&self) -> String {
+        let cpus = host::cpus().map_or(0, |own| own.len());
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        format!(
+            "systems on the network; clients on this host, Linux {}, clock wall, CPUs {cpus}",
+            release.trim()
+        )
+    }
+
+    fn ns_per_instruction(&self) -> Option<u32> {
+        None
+    }
+
+    fn boot(&self, boot: Boot<'_>) -> Result<Box<dyn Guest>> {
+        let console = boot.dir.join("console.log");
+        File::create(&console).with_context(|| format!("make {}", console.display()))?;
+        self.place(boot.block)?;
+        let arm = self.plan.arms.iter().find(|arm| arm.name == boot.arm);
+        let target = arm.and_then(|arm| self.plan.target(arm, boot.block));
+        let target = target.context("an arm without an address")?;
+        if !target.before.is_empty() {
+            let mut before = self.command(&target.before);
+            before.env("BAKEOFF_ARM", boot.arm);
+            before.env("BAKEOFF_URL", &target.url);
+            run(&mut before).context("before")?;
+        }
+        let mut agent = Command::new(&self.program);
+        agent.arg("agent");
+        let limits = Limits {
+            allowance_bytes: boot.allowance_bytes,
+            file_bytes: Some(0),
+        };
+        Ok(Box::new(ProcessGuest::start(
+            "the agent",
+            agent,
+            console,
+            limits,
+        )?))
+    }
+}

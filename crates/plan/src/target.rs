@@ -1,0 +1,92 @@
+//! Systems on the network that bakeoff does not start: the arms of a machine of kind "url".
+
+use serde::{Deserialize, Serialize};
+
+use crate::Checks;
+use crate::fields::Fields;
+
+/// A server that answers at an address, whatever it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// Scheme, host and port: `http://192.0.2.10:8080`.
+    pub url: String,
+    /// A command that is run on this host before each trial; none where it is empty.
+    pub before: Vec<String>,
+    /// Where the system tells of itself; `None` where it does not.
+    pub evidence: Option<EvidenceSource>,
+}
+
+/// Where a system tells of itself, before the window and after it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EvidenceSource {
+    /// `node_exporter` or `windows_exporter`: the URL of its metrics.
+    Exporter(String),
+    /// An SNMP agent, version 2c.
+    Snmp {
+        /// `HOST` or `HOST:PORT`.
+        address: String,
+        /// What it is asked as.
+        community: String,
+    },
+}
+
+pub(crate) fn read_target(fields: &Fields<'_>, checks: Checks<'_>) -> Option<Target> {
+    if !fields.has("url") {
+        fields.missing("url", "\"http://192.0.2.10\"");
+    }
+    let url = read_url(fields, "url", checks).filter(|url| {
+        let is_bare = url
+            .split_once("://")
+            .is_none_or(|(_, rest)| !rest.contains(['/', '?', '#']));
+        if !is_bare {
+            let what = format!("url with a path: {url:?}");
+            fields.wrong("url", what, "write the path in the workload: paths = [...]");
+        }
+        is_bare
+    });
+    let before = fields.texts("before").unwrap_or_default();
+    if fields.has("before") && before.first().is_none_or(|program| program.is_empty()) {
+        let what = "before without a program";
+        fields.wrong("before", what, "write before = [\"./restart.sh\"]");
+    }
+    let evidence = read_evidence(fields, checks);
+    Some(Target {
+        url: url?,
+        before: before.into_iter().map(String::from).collect(),
+        evidence,
+    })
+}
+
+fn read_url(fields: &Fields<'_>, key: &str, checks: Checks<'_>) -> Option<String> {
+    let text = fields.text(key)?;
+    match (checks.url)(text) {
+        Ok(()) => Some(text.trim_end_matches('/').into()),
+        Err(why) => {
+            fields.wrong(key, why, "");
+            None
+        }
+    }
+}
+
+fn read_evidence(fields: &Fields<'_>, checks: Checks<'_>) -> Option<EvidenceSource> {
+    let exporter = read_url(fields, "exporter", checks).map(EvidenceSource::Exporter);
+    let community = fields.text("community");
+    let address = fields.text("snmp");
+    if exporter.is_some() && address.is_some() {
+        let what = "snmp beside exporter";
+        fields.wrong("snmp", what, "remove one of them");
+    }
+    if community.is_some() && address.is_none() {
+        let what = "community without snmp";
+        fields.wrong("community", what, "add snmp = \"HOST\", or remove it");
+    }
+    if address.is_some_and(str::is_empty) {
+        fields.wrong("snmp", "empty snmp", "write snmp = \"192.0.2.10\"");
+    }
+    let snmp = address.map(|address| EvidenceSource::Snmp {
+        address: address.into(),
+        community: community.unwrap_or("public").into(),
+    });
+    exporter.or(snmp)
+}

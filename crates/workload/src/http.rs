@@ -1,0 +1,288 @@
+//! `http`: requests to a server that is there already, a system on the network.
+//!
+//! Before the load each path is asked for twice; from then on every response must be the same as those, so a server that sheds
+//! load by shorter pages or kind words serves nothing.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use load::exchange::Exchange;
+use load::expect::Expect;
+use load::probe::{self, Expected, Spelling};
+use load::schedule::{Arrivals, Schedule, THREAD_RATE_PER_S};
+use load::server::Server;
+use load::tls::{Tls, Trust};
+use load::traffic::{End, Mix, Protocol, Traffic};
+use load::url::{self, Scheme, Url};
+use plan::fields::Fields;
+use record::metric::Figure;
+use serde::{Deserialize, Serialize};
+
+use crate::context::WorkloadContext;
+use crate::figures::{self, Seen};
+use crate::overview::{Key, Overview, WARMUP};
+use crate::web::{self, CONNECTIONS};
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong, options};
+
+pub(crate) const KIND: Kind = Kind {
+    word: "http",
+    overview: Overview {
+        summary: "requests to systems on the network, as they are (machine of kind \"url\")",
+        primary: "throughput",
+        machine: &[Key::new("kind", &["\"url\""], "arms are addresses")],
+        keys: &[
+            Key::new("paths", &["[\"/\"]"], "what is asked for, in turn"),
+            Key::new(
+                "connections",
+                &["16"],
+                "clients, each with one request under way",
+            ),
+            Key::shown(
+                "rate",
+                &["500"],
+                "requests per second, whether the server keeps up or not; left out, as many as it answers",
+            ),
+            WARMUP,
+            Key::new("window", &["\"10s\""], "load that is counted"),
+        ],
+    },
+    check,
+    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
+};
+
+/// How a plan says what is expected of a response.
+const SPELLING: Spelling = Spelling {
+    status: "status =",
+    length: "the server",
+    sha256: "the server",
+    status_alone: "content = false",
+};
+
+/// Highest rate of a plan, in requests per second: what one client thread can be asked for.
+const RATE: u64 = THREAD_RATE_PER_S as u64;
+
+/// Whom Debian trusts.
+const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Options {
+    paths: Vec<String>,
+    connections: u32,
+    keep_alive: bool,
+    /// Client threads; absent for one per CPU.
+    threads: Option<u32>,
+    /// Requests per second; absent for as many as are answered.
+    rate_per_s: Option<u32>,
+    /// Value of the `Host` header, where it is not that of the URL.
+    host: Option<String>,
+    status: u16,
+    /// Whether the content of responses is checked.
+    content: bool,
+    /// Whether any certificate will do.
+    insecure: bool,
+    warmup_ns: u64,
+    window_ns: u64,
+    deadline_ns: u64,
+}
+
+fn check(fields: &Fields<'_>) -> Option<Checked> {
+    let paths = read_paths(fields);
+    let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "16");
+    let keep_alive = options::flag(fields, "keep_alive", true);
+    let threads = fields.count("threads", 1..=64);
+    let rate = fields.count("rate", 1..=RATE);
+    let host = fields.text("host").map(String::from);
+    let status = options::count(fields, "status", 100..=599, 200);
+    let content = options::flag(fields, "content", true);
+    let insecure = options::flag(fields, "insecure", false);
+    let timing = options::timing(fields);
+    let deadline = options::deadline(fields);
+    let timing = timing?;
+    let options = Options {
+        paths: paths?,
+        connections: connections? as u32,
+        keep_alive: keep_alive?,
+        threads: threads.map(|threads| threads as u32),
+        rate_per_s: rate.map(|rate| rate as u32),
+        host,
+        status: status? as u16,
+        content: content?,
+        insecure: insecure?,
+        warmup_ns: timing.warmup.as_nanos() as u64,
+        window_ns: timing.window.as_nanos() as u64,
+        deadline_ns: deadline?.as_nanos() as u64,
+    };
+    Some(Checked::new(&options, options.timing()))
+}
+
+fn read_paths(fields: &Fields<'_>) -> Option<Vec<String>> {
+    if !fields.has("paths") {
+        return Some(vec!["/".into()]);
+    }
+    let mut paths = Vec::new();
+    for path in fields.texts("paths")? {
+        match url::encode(path) {
+            Ok(path) if path.starts_with('/') => paths.push(path),
+            Ok(_) => {
+                let what = format!("path that does not begin with a slash: {path:?}");
+                fields.wrong("paths", what, format!("write \"/{path}\""));
+            }
+            Err(why) => fields.wrong("paths", why, ""),
+        }
+    }
+    if paths.is_empty() {
+        fields.wrong("paths", "no path", "write paths = [\"/\"]");
+        return None;
+    }
+    Some(paths)
+}
+
+impl Options {
+    /// Reaches the server.
+    fn reach(&self, context: &WorkloadContext) -> Result<Server> {
+        let target = context.target.as_deref();
+        let target = target.context("workload http without a system on the network")?;
+        let url = Url::read(target).map_err(anyhow::Error::msg)?;
+        let tls = match url.scheme {
+            Scheme::Http => None,
+            Scheme::Https => Some(Tls {
+                name: url.host.clone(),
+                trust: if self.insecure {
+                    Trust::Any
+                } else {
+                    Trust::from_pem(Path::new(AUTHORITIES))?
+                },
+                resumption: true,
+            }),
+        };
+        let mut server = Server::reach(&url, tls, Protocol::Http1)?;
+        if let Some(host) = &self.host {
+            server.host.clone_from(host);
+        }
+        Ok(server)
+    }
+
+    /// What is asked for, with what right responses look like; and that in words, by path.
+    fn learn(&self, server: &Server) -> Result<(Vec<Exchange>, BTreeMap<String, String>)> {
+        let expected = Expected {
+            status: self.status,
+            length: None,
+            sha256: None,
+            content: self.content,
+            spelling: SPELLING,
+        };
+        let (mut exchanges, mut facts) = (Vec::new(), BTreeMap::new());
+        for path in &self.paths {
+            let mut exchange = Exchange::get(path.clone(), Expect::status(self.status));
+            let (expect, words) = probe::learn(server, &exchange, &expected)?;
+            exchange.expect = expect;
+            exchanges.push(exchange);
+            facts.insert(format!("remote:response {path}"), words);
+        }
+        Ok((exchanges, facts))
+    }
+}
+
+impl Workload for Options {
+    fn needs_target(&self) -> bool {
+        true
+    }
+
+    fn timing(&self) -> Timing {
+        Timing {
+            warmup: Duration::from_nanos(self.warmup_ns),
+            window: Duration::from_nanos(self.window_ns),
+        }
+    }
+
+    fn drive(
+        &self,
+        context: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
+        let learnt = self
+            .reach(context)
+            .and_then(|server| Ok((self.learn(&server)?, server)));
+        let ((exchanges, facts), server) = learnt.map_err(|why| Wrong(format!("{why:#}")))?;
+        let Timing { warmup, window } = self.timing();
+        let mut traffic = Traffic {
+            host: server.host,
+            tls: server.tls,
+            connections: self.connections,
+            keep_alive: self.keep_alive,
+            threads: self.threads.unwrap_or(context.cpus.min(self.connections)),
+            deadline: Duration::from_nanos(self.deadline_ns),
+            warmup,
+            end: End::After(window),
+            seed: context.seed,
+            ..Traffic::plain(server.address, Mix::Round(exchanges))
+        };
+        if let Some(rate) = self.rate_per_s {
+            traffic.schedule = Schedule::Open {
+                rate_per_s: rate.into(),
+                arrivals: Arrivals::Poisson,
+            };
+        }
+        let driven = web::drive(&traffic, stop, watcher)?;
+        Ok(Driven { facts, ..driven })
+    }
+
+    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
+        let web = figures::web(seen, "")?;
+        Ok(match self.rate_per_s {
+            // The rate is given, so that the wait is what a server can be good at.
+            Some(_) => figures::decided_by(web, "latency-p99"),
+            None => web,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect as Snapshot, expect};
+    use plan::fields::Page;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<plan::WorkloadPlan, String> {
+        let page = Page::new("plan.toml", text);
+        let table = page.parse();
+        let plan = crate::check(&Fields::top(&page, &table));
+        page.close(plan).map_err(|problems| problems.to_string())
+    }
+
+    fn check_mistakes(text: &str, expected: &Snapshot) {
+        expected.assert_eq(&read(text).unwrap_err());
+    }
+
+    #[test]
+    fn options_are_read_and_checked() {
+        let plan = read("kind = \"http\"\nconnections = 8\nwindow = \"2s\"").unwrap();
+        expect![[r#"{"connections":8,"content":true,"deadline_ns":10000000000,"host":null,"insecure":false,"keep_alive":true,"paths":["/"],"rate_per_s":null,"status":200,"threads":null,"warmup_ns":2000000000,"window_ns":2000000000}"#]].assert_eq(&plan.options.to_string());
+        check_mistakes(
+            "kind = \"http\"\npaths = [\"a b\", \"/ok\"]\nconnections = 0\nstatus = 99\nrate = 0\nwindow = \"2s\"",
+            &expect![[r#"
+                plan.toml:2: path that does not begin with a slash: "a b" (write "/a b")
+                plan.toml:3: connections out of range: 0 (write 1 to 10000)
+                plan.toml:4: status out of range: 99 (write 100 to 599)
+                plan.toml:5: rate out of range: 0 (write 1 to 1000000)"#]],
+        );
+        check_mistakes(
+            "kind = \"http\"\npaths = []\nconnections = 1\nwindow = \"2s\"",
+            &expect![[r#"plan.toml:2: no path (write paths = ["/"])"#]],
+        );
+    }
+
+    #[test]
+    fn a_rate_has_the_wait_decide() {
+        let options = |text: &str| Options::deserialize(&read(text).unwrap().options).unwrap();
+        let closed = options("kind = \"http\"\nconnections = 8\nwindow = \"2s\"");
+        assert_eq!((closed.rate_per_s, closed.paths), (None, vec!["/".into()]));
+        let open = options("kind = \"http\"\nconnections = 8\nrate = 100\nwindow = \"2s\"");
+        assert_eq!(open.rate_per_s, Some(100));
+    }
+}

@@ -32,7 +32,7 @@ pub(crate) struct Reading {
     boot: Option<Boot>,
     /// Seconds so far that all CPUs together were busy, and idle.
     cpu: Option<(f64, f64)>,
-    /// Memory in use, caches left out.
+    /// Memory in use, what Linux lends to caches left out: the same of both sources.
     memory_bytes: Option<f64>,
 }
 

@@ -106,7 +106,10 @@ fn parse(text: &str, at: Instant) -> Option<Reading> {
         system: sums.system,
         boot: sums.boot.map(Boot::At),
         cpu: Some(cpu),
-        memory_bytes: sums.total.zip(sums.free).map(|(total, free)| total - free),
+        memory_bytes: sums
+            .total
+            .zip(sums.free)
+            .map(|(total, free)| total - free - sums.caches),
     })
 }
 
@@ -116,6 +119,8 @@ struct Sums {
     idle: f64,
     total: Option<f64>,
     free: Option<f64>,
+    /// What Linux has lent to caches, without what programs share through them.
+    caches: f64,
     boot: Option<f64>,
     system: Option<String>,
 }
@@ -132,7 +137,11 @@ impl Sums {
             "node_memory_MemTotal_bytes"
             | "windows_memory_physical_total_bytes"
             | "windows_cs_physical_memory_bytes" => self.total = Some(value),
-            "node_memory_MemAvailable_bytes"
+            "node_memory_Buffers_bytes"
+            | "node_memory_Cached_bytes"
+            | "node_memory_SReclaimable_bytes" => self.caches += value,
+            "node_memory_Shmem_bytes" => self.caches -= value,
+            "node_memory_MemFree_bytes"
             | "windows_memory_physical_free_bytes"
             | "windows_os_physical_memory_free_bytes" => self.free = Some(value),
             "node_boot_time_seconds"
@@ -168,7 +177,9 @@ node_cpu_seconds_total{cpu="0",mode="iowait"} 1.5
 node_cpu_seconds_total{cpu="0",mode="user"} 7
 node_cpu_seconds_total{cpu="1",mode="system"} 1e+01
 node_memory_MemTotal_bytes 1e+09
-node_memory_MemAvailable_bytes 4e+08
+node_memory_MemFree_bytes 3e+08
+node_memory_Cached_bytes 1.5e+08
+node_memory_Shmem_bytes 5e+07
 node_boot_time_seconds 1.7e+09
 node_uname_info{domainname="(none)",machine="x86_64",nodename="a \"b\"",release="6.12.1",sysname="Linux",version="#1 SMP"} 1
 "##;

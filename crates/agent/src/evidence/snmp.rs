@@ -25,7 +25,9 @@ const CPU_IDLE: [&[u64]; 2] = [
     &[1, 3, 6, 1, 4, 1, 2021, 11, 53, 0],
     &[1, 3, 6, 1, 4, 1, 2021, 11, 54, 0],
 ];
-/// Memory that a program could have is counted in them, so that they are not in use.
+/// `memShared`, which is in the cached memory and in use all the same.
+const MEM_SHARED: &[u64] = &[1, 3, 6, 1, 4, 1, 2021, 4, 13, 0];
+/// `memBuffer` and `memCached`: what programs could have, so that it is not in use.
 const CACHES: [&[u64]; 2] = [
     &[1, 3, 6, 1, 4, 1, 2021, 4, 14, 0],
     &[1, 3, 6, 1, 4, 1, 2021, 4, 15, 0],
@@ -53,7 +55,8 @@ pub(super) fn read(address: &str, community: &str) -> Result<Reading> {
     let idle = agent.sum(&CPU_IDLE)?;
     let total = agent.number(MEM_TOTAL_REAL)?;
     let available = agent.number(MEM_AVAIL_REAL)?;
-    let caches = agent.sum(&CACHES)?.unwrap_or(0.0);
+    let shared = agent.number(MEM_SHARED)?.unwrap_or(0.0);
+    let caches = agent.sum(&CACHES)?.unwrap_or(0.0) - shared;
     Ok(Reading {
         at,
         system,

@@ -250,7 +250,7 @@ fn another_protocol_is_named() {
     };
     refused(
         &said(&[FromAgent::Hello(older)]),
-        "not of one build: host protocol 7 build test, agent protocol 6",
+        "not of one build: host protocol 8 build test, agent protocol 7",
     );
 }
 

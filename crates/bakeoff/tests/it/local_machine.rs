@@ -117,7 +117,7 @@ fn a_run_on_this_host_measures_real_servers_and_puts_everything_back() {
     let child = run(dir.path(), "1s");
     let pid = child.id();
     let end = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&end.stderr).into_owned();
+    let said = String::from_utf8_lossy(&[&end.stdout[..], &end.stderr].concat()).into_owned();
     assert_eq!(end.status.code(), Some(0), "{said}");
     assert_eq!((swappiness(), cgroup(pid)), (before, false));
     assert!(
@@ -138,7 +138,7 @@ fn a_run_on_this_host_measures_real_servers_and_puts_everything_back() {
             .map(|facts| facts.sysctls["vm.swappiness"].clone())
             .collect::<Vec<_>>()
     };
-    assert_eq!(seen("tuned"), ["7", "7"]);
+    assert_eq!(seen("tuned"), ["7", "7"], "{said}");
     assert_eq!(seen("plain"), [swappiness(), swappiness()]);
     let judgement = verdict::judge(&run);
     let configuration = judgement

@@ -26,7 +26,7 @@ pub fn compared_name(function: &Function) -> String {
     match &function.domain {
         Domain::Kernel if normal.is_empty() => "(kernel code without a symbol)".into(),
         Domain::Module(name) if name.is_empty() && normal.is_empty() => {
-            "(BPF, ftrace or module code without a symbol)".into()
+            "(outside kernel and modules)".into()
         }
         Domain::Module(name) if normal.is_empty() => format!("(module {name})"),
         Domain::Kernel | Domain::InterruptsOff | Domain::Module(_) => alias(normal).to_string(),

@@ -211,7 +211,11 @@ fn clause(why: &Why, row: &MechanismRow, of: &str) -> String {
 
 /// ` (memset: 29.5 instead of 78.1 calls)`, where one function makes most of the difference and no count of events does.
 fn by_function(row: &MechanismRow) -> String {
-    let largest = row.functions.first();
+    // Code without a symbol has no name to tell.
+    let largest = row
+        .functions
+        .first()
+        .filter(|one| !one.name.starts_with('('));
     let is_most = |function: &&FunctionRow| {
         function.difference * row.difference > 0.0
             && MOST * row.difference.abs() <= function.difference.abs()

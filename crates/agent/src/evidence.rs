@@ -25,13 +25,14 @@ const CONNECTIONS: usize = 9;
 /// What a system told.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reading {
-    at: Instant,
     /// What it calls itself.
     pub(crate) system: Option<String>,
     /// Since when it runs, or for how long.
     boot: Option<Boot>,
     /// Seconds so far that all CPUs together were busy, and idle.
     cpu: Option<(f64, f64)>,
+    /// CPUs of the system, where it counts them.
+    cpus: Option<f64>,
     /// Memory in use, what Linux lends to caches left out: the same of both sources.
     memory_bytes: Option<f64>,
 }
@@ -46,8 +47,11 @@ enum Boot {
 }
 
 impl Reading {
-    /// CPUs of the system: all have been busy or idle since it was started.
+    /// CPUs of the system; where it does not count them, all have been busy or idle since it was started.
     fn cpus(&self) -> Option<f64> {
+        if self.cpus.is_some() {
+            return self.cpus;
+        }
         let (busy, idle) = self.cpu?;
         let up = match self.boot? {
             Boot::At(at) => {
@@ -83,7 +87,6 @@ pub(crate) fn name(source: Option<&EvidenceSource>) -> String {
 
 /// What the system used between two readings, or why that says nothing.
 pub(crate) fn between(before: &Reading, after: &Reading) -> Result<RemoteUse, String> {
-    let seconds = (after.at - before.at).as_secs_f64();
     let is_restarted = match (before.boot, after.boot) {
         // Clocks are set now and then.
         (Some(Boot::At(before)), Some(Boot::At(after))) => (after - before).abs() > 5.0,
@@ -100,10 +103,8 @@ pub(crate) fn between(before: &Reading, after: &Reading) -> Result<RemoteUse, St
         .filter(|(busy, idle)| *busy >= 0.0 && *idle >= 0.0 && busy + idle > 0.0)
         .map(|(busy, idle)| busy / (busy + idle));
     Ok(RemoteUse {
-        // Agents tell what they found some seconds ago: the share is right when the sums are not.
-        busy: share
-            .zip(after.cpus())
-            .map(|(share, cpus)| share * cpus * seconds),
+        // Agents tell what they found some seconds ago, and some are slow to answer: the share is right when the sums are not.
+        busy_cpus: share.zip(after.cpus()).map(|(share, cpus)| share * cpus),
         memory_bytes: after.memory_bytes,
     })
 }
@@ -150,10 +151,10 @@ mod tests {
 
     fn reading(cpu: (f64, f64), boot: Boot) -> Reading {
         Reading {
-            at: Instant::now(),
             system: None,
             boot: Some(boot),
             cpu: Some(cpu),
+            cpus: None,
             memory_bytes: Some(5.0),
         }
     }
@@ -162,18 +163,19 @@ mod tests {
     fn what_was_used_is_the_difference_of_two_readings() {
         let before = reading((10.0, 90.0), Boot::Since(50.0));
         let mut after = reading((25.0, 95.0), Boot::Since(60.0));
-        after.at = before.at + Duration::from_secs(10);
         // Two CPUs, three quarters busy.
         let expected = RemoteUse {
-            busy: Some(15.0),
+            busy_cpus: Some(1.5),
             memory_bytes: Some(5.0),
         };
         assert_eq!(between(&before, &after).unwrap(), expected);
         // An agent that looks every few seconds has seen more time pass, or less.
         after.cpu = Some((40.0, 100.0));
         assert_eq!(between(&before, &after).unwrap(), expected);
+        after.cpus = Some(4.0);
+        assert_eq!(between(&before, &after).unwrap().busy_cpus, Some(3.0));
         after.cpu = before.cpu;
-        assert_eq!(between(&before, &after).unwrap().busy, None);
+        assert_eq!(between(&before, &after).unwrap().busy_cpus, None);
     }
 
     #[test]
@@ -183,7 +185,7 @@ mod tests {
         assert!(between(&before, &after).unwrap_err().contains("restarted"));
         let before = reading((10.0, 90.0), Boot::At(1000.0));
         let mut after = reading((1.0, 2.0), Boot::At(1001.0));
-        assert_eq!(between(&before, &after).unwrap().busy, None);
+        assert_eq!(between(&before, &after).unwrap().busy_cpus, None);
         after.boot = Some(Boot::At(1100.0));
         assert!(between(&before, &after).is_err());
     }

@@ -105,8 +105,8 @@ pub fn web(seen: &Seen<'_>, server: &str) -> Result<Vec<Figure>, String> {
 /// What a system on the network used in the window, as it told; what it did not tell is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RemoteUse {
-    /// Seconds that its CPUs together were busy.
-    pub busy: Option<f64>,
+    /// CPUs that were busy, on average.
+    pub busy_cpus: Option<f64>,
     /// Memory in use at the end, in bytes.
     pub memory_bytes: Option<f64>,
 }
@@ -116,9 +116,10 @@ pub fn remote(seen: &Seen<'_>, used: &RemoteUse) -> Vec<Figure> {
     let lower = |name, unit, value: Option<f64>| {
         value.map(|value| guard(name, unit, Direction::Lower, value))
     };
-    let served = seen.driven.load.as_ref().map_or(0, LoadResult::served);
-    let per_request = used.busy.filter(|_| served > 0);
-    let per_request = per_request.map(|busy| busy * 1e6 / served as f64);
+    let load = seen.driven.load.as_ref().filter(|load| load.served() > 0);
+    let per_request = used.busy_cpus.zip(load);
+    let per_request =
+        per_request.map(|(cpus, load)| cpus * load.window_ns as f64 / 1e3 / load.served() as f64);
     let memory = used.memory_bytes.map(|bytes| bytes / f64::from(1 << 20));
     let figures = [
         lower("system-cpu", "us/request", per_request),

@@ -1,7 +1,5 @@
 //! Metrics of Prometheus's `node_exporter` and `windows_exporter`, in their text format.
 
-use std::time::Instant;
-
 use anyhow::{Context, Result, ensure};
 use load::exchange::Exchange;
 use load::expect::Expect;
@@ -30,12 +28,11 @@ pub(super) fn read(url: &str) -> Result<Reading> {
     let narrow = format!("{}{separator}{collectors}", url.path);
     // windows_exporter refuses collectors that it does not have.
     for path in [narrow, url.path.clone()] {
-        let at = Instant::now();
         let exchange = Exchange::get(path, Expect::status(200));
         let (response, _) = probe::ask(&server, &exchange).context("exporter")?;
         if response.status == 200 {
             let text = String::from_utf8_lossy(&response.body);
-            return parse(&text, at)
+            return parse(&text)
                 .with_context(|| format!("no exporter that is known: {}", server.address));
         }
     }
@@ -95,17 +92,17 @@ fn unescaped_quote(text: &str) -> Option<usize> {
     })
 }
 
-fn parse(text: &str, at: Instant) -> Option<Reading> {
+fn parse(text: &str) -> Option<Reading> {
     let mut sums = Sums::default();
     text.lines()
         .filter_map(Sample::read)
         .for_each(|sample| sums.add(&sample));
     let cpu = (sums.busy + sums.idle > 0.0).then_some((sums.busy, sums.idle))?;
     Some(Reading {
-        at,
         system: sums.system,
         boot: sums.boot.map(Boot::At),
         cpu: Some(cpu),
+        cpus: Some(sums.cpus),
         memory_bytes: sums
             .total
             .zip(sums.free)
@@ -117,6 +114,8 @@ fn parse(text: &str, at: Instant) -> Option<Reading> {
 struct Sums {
     busy: f64,
     idle: f64,
+    /// Each CPU tells its idle time once.
+    cpus: f64,
     total: Option<f64>,
     free: Option<f64>,
     /// What Linux has lent to caches, without what programs share through them.
@@ -130,7 +129,11 @@ impl Sums {
         let value = sample.value;
         match sample.name {
             "node_cpu_seconds_total" | "windows_cpu_time_total" => match sample.label("mode") {
-                Some("idle" | "iowait" | "steal") => self.idle += value,
+                Some("idle") => {
+                    self.idle += value;
+                    self.cpus += 1.0;
+                }
+                Some("iowait" | "steal") => self.idle += value,
                 Some(_) => self.busy += value,
                 None => {}
             },
@@ -183,15 +186,14 @@ node_memory_Shmem_bytes 5e+07
 node_boot_time_seconds 1.7e+09
 node_uname_info{domainname="(none)",machine="x86_64",nodename="a \"b\"",release="6.12.1",sysname="Linux",version="#1 SMP"} 1
 "##;
-        let at = Instant::now();
         let expected = Reading {
-            at,
             system: Some("Linux 6.12.1 #1 SMP x86_64".into()),
             boot: Some(Boot::At(1.7e9)),
             cpu: Some((17.0, 91.5)),
+            cpus: Some(1.0),
             memory_bytes: Some(6e8),
         };
-        assert_eq!(parse(text, at), Some(expected));
+        assert_eq!(parse(text), Some(expected));
     }
 
     #[test]
@@ -200,12 +202,12 @@ node_uname_info{domainname="(none)",machine="x86_64",nodename="a \"b\"",release=
 windows_cpu_time_total{core="0,0",mode="privileged"} 10
 windows_os_info{major_version="10",product="Microsoft Windows Server 2022",version="10.0.20348"} 1
 "#;
-        let reading = parse(text, Instant::now()).unwrap();
+        let reading = parse(text).unwrap();
         assert_eq!(reading.cpu, Some((10.0, 30.0)));
         assert_eq!(
             reading.system.as_deref(),
             Some("Microsoft Windows Server 2022 10.0.20348")
         );
-        assert_eq!(parse("<html>{}</html> 5\n}\n", Instant::now()), None);
+        assert_eq!(parse("<html>{}</html> 5\n}\n"), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The standard tables of an SNMP agent: HOST-RESOURCES-MIB (RFC 2790), UCD-SNMP-MIB (net-snmp).
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use snmp2::{Oid, SyncSession, Value};
@@ -43,7 +43,6 @@ pub(super) fn read(address: &str, community: &str) -> Result<Reading> {
         format!("{address}:161")
     };
     let mut agent = Agent::open(&address, community)?;
-    let at = Instant::now();
     let system = agent.text(SYS_DESCR).with_context(|| {
         format!("no SNMP agent answers: {address} (does it run, and is the community right?)")
     })?;
@@ -58,12 +57,12 @@ pub(super) fn read(address: &str, community: &str) -> Result<Reading> {
     let shared = agent.number(MEM_SHARED)?.unwrap_or(0.0);
     let caches = agent.sum(&CACHES)?.unwrap_or(0.0) - shared;
     Ok(Reading {
-        at,
         system,
         boot: up.map(|ticks| Boot::Since(ticks / 100.0)),
         cpu: busy
             .zip(idle)
             .map(|(busy, idle)| (busy / TICKS_PER_S, idle / TICKS_PER_S)),
+        cpus: None,
         memory_bytes: total
             .zip(available)
             .map(|(total, free)| (total - free - caches).max(0.0) * 1024.0),

@@ -5,16 +5,14 @@ mod snmp;
 
 use std::collections::BTreeMap;
 use std::net::TcpStream;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use load::exchange::Exchange;
 use load::expect::Expect;
 use load::probe;
 use load::server::{PATIENCE, Server};
-use load::tls::{Tls, Trust};
-use load::traffic::Protocol;
-use load::url::{Scheme, Url};
+use load::tls::Trust;
 use plan::EvidenceSource;
 use workload::context::command;
 use workload::figures::RemoteUse;
@@ -31,7 +29,7 @@ pub(crate) struct Reading {
     boot: Option<Boot>,
     /// Seconds so far that all CPUs together were busy, and idle.
     cpu: Option<(f64, f64)>,
-    /// CPUs of the system, where it counts them.
+    /// CPUs of the system.
     cpus: Option<f64>,
     /// Memory in use, what Linux lends to caches left out: the same of both sources.
     memory_bytes: Option<f64>,
@@ -44,27 +42,6 @@ enum Boot {
     At(f64),
     /// Seconds that it has been up.
     Since(f64),
-}
-
-impl Reading {
-    /// CPUs of the system; where it does not count them, all have been busy or idle since it was started.
-    fn cpus(&self) -> Option<f64> {
-        if self.cpus.is_some() {
-            return self.cpus;
-        }
-        let (busy, idle) = self.cpu?;
-        let up = match self.boot? {
-            Boot::At(at) => {
-                SystemTime::now()
-                    .duration_since(UNIX_EPOCH)
-                    .ok()?
-                    .as_secs_f64()
-                    - at
-            }
-            Boot::Since(up) => up,
-        };
-        Some(((busy + idle) / up).round().max(1.0))
-    }
 }
 
 /// Asks the system.
@@ -104,21 +81,15 @@ pub(crate) fn between(before: &Reading, after: &Reading) -> Result<RemoteUse, St
         .map(|(busy, idle)| busy / (busy + idle));
     Ok(RemoteUse {
         // Agents tell what they found some seconds ago, and some are slow to answer: the share is right when the sums are not.
-        busy_cpus: share.zip(after.cpus()).map(|(share, cpus)| share * cpus),
+        busy_cpus: share.zip(after.cpus).map(|(share, cpus)| share * cpus),
         memory_bytes: after.memory_bytes,
     })
 }
 
 /// How far away the system is and which way leads there, into the facts; what its server calls itself.
 pub(crate) fn look(url: &str, values: &mut BTreeMap<String, String>) -> Result<String> {
-    let url = Url::read(url).map_err(anyhow::Error::msg)?;
-    let tls = (url.scheme == Scheme::Https).then(|| Tls {
-        name: url.host.clone(),
-        // It is only looked at; the load has seen to its certificate.
-        trust: Trust::Any,
-        resumption: false,
-    });
-    let server = Server::reach(&url, tls, Protocol::Http1)?;
+    // It is only looked at; the load has seen to its certificate.
+    let server = Server::of(url, || Ok(Trust::Any))?;
     let mut times: Vec<Duration> = (0..CONNECTIONS)
         .map(|_| {
             let begun = Instant::now();
@@ -154,7 +125,7 @@ mod tests {
             system: None,
             boot: Some(boot),
             cpu: Some(cpu),
-            cpus: None,
+            cpus: Some(2.0),
             memory_bytes: Some(5.0),
         }
     }

@@ -12,9 +12,7 @@ use anyhow::{Context, Result, bail};
 use input::file;
 use input::units::show_bytes;
 use load::server::Server;
-use load::tls::{Tls, Trust};
-use load::traffic::Protocol;
-use load::url::{Scheme, Url};
+use load::tls::Trust;
 use machine::cache::eviction::{self, Mode, Named};
 use machine::cache::{self, Cache};
 use machine::doctor;
@@ -30,7 +28,6 @@ use machine::qemu::{self, BootFiles, Qemu};
 use machine::remote::Remote;
 use machine::task::{Progress, Task};
 use plan::{Clock, MachineKind, Plan, WorkloadPlan};
-use protocol::WorkloadJob;
 use record::VERSION;
 use record::journal::{self, Accounting, Opening};
 use record::rundir::sha256;
@@ -124,7 +121,7 @@ fn prepare_remote((plan, file): (&Plan, &Path), own: PathBuf) -> Result<Prepared
     for arm in &plan.arms {
         let target = plan.target(arm, 1);
         let target = target.context("plan is validated: an arm is an address")?;
-        reach(&target.url)
+        Server::of(&target.url, || Ok(Trust::Any))
             .with_context(|| format!("{}:{}: arm {}", file.display(), arm.line, arm.name))?;
     }
     let inputs = BTreeMap::from([("bakeoff's binary".into(), cache::hash_file(&own)?)]);
@@ -135,17 +132,6 @@ fn prepare_remote((plan, file): (&Plan, &Path), own: PathBuf) -> Result<Prepared
         cache: None,
         kvm_failure: None,
     })
-}
-
-/// Connects to a server; whether its certificate can be trusted is the load's affair.
-fn reach(url: &str) -> Result<()> {
-    let url = Url::read(url).map_err(anyhow::Error::msg)?;
-    let tls = (url.scheme == Scheme::Https).then(|| Tls {
-        name: url.host.clone(),
-        trust: Trust::Any,
-        resumption: false,
-    });
-    Server::reach(&url, tls, Protocol::Http1).map(drop)
 }
 
 /// Nothing is fetched: kernel and servers are the host's own.
@@ -309,7 +295,7 @@ fn build_image(
 fn modules(plan: &Plan) -> Result<Vec<String>> {
     let mut names = BTreeSet::new();
     for workload in &plan.workloads {
-        let workload = from_plan(workload)?;
+        let workload = workload::from_plan(workload)?;
         for arm in &plan.arms {
             names.extend(needs::modules(&arm.sysctl, &arm.tuning, &*workload));
         }
@@ -335,7 +321,7 @@ fn own_files(plan: &Plan, plan_file: &Path) -> Result<Vec<PathBuf>> {
     let base = plan_file.parent().unwrap_or(Path::new(""));
     let mut files: BTreeMap<OsString, PathBuf> = BTreeMap::new();
     for workload in &plan.workloads {
-        for named in from_plan(workload)?.files() {
+        for named in workload::from_plan(workload)?.files() {
             let path = base.join(named);
             let name = path.file_name().unwrap_or_default().to_owned();
             match files.insert(name, path.clone()) {
@@ -377,7 +363,7 @@ pub(crate) fn hashes(files: &[PathBuf]) -> Result<Vec<(String, String)>> {
 fn disk_bytes(plan: &Plan) -> Result<u64> {
     let mut most = 0;
     for workload in &plan.workloads {
-        let bytes = from_plan(workload)?.disk_bytes();
+        let bytes = workload::from_plan(workload)?.disk_bytes();
         if bytes > 0 && plan.machine.clock == Clock::Instructions {
             bail!(
                 "clock \"instructions\" with a workload that has a disk to itself: {} (write clock = \"wall\": a disk \
@@ -400,13 +386,6 @@ fn disk_bytes(plan: &Plan) -> Result<u64> {
     Ok(most)
 }
 
-fn from_plan(workload: &WorkloadPlan) -> Result<Box<dyn workload::Workload>> {
-    workload::from_options(&WorkloadJob {
-        kind: workload.kind.clone(),
-        options: workload.options.clone(),
-    })
-}
-
 /// Refuses a user land that lacks what a workload serves with.
 fn refuse_lacks(
     whose: &str,
@@ -414,7 +393,7 @@ fn refuse_lacks(
     has: &dyn Fn(&str) -> Result<bool>,
 ) -> Result<()> {
     let mut lacking = Vec::new();
-    let own = from_plan(workload)?;
+    let own = workload::from_plan(workload)?;
     for package in own.packages() {
         let mut is_there = false;
         for name in package.split('|') {

@@ -8,9 +8,9 @@ use anyhow::{Context, Result, anyhow};
 use rustls::{ClientConnection, StreamOwned};
 
 use crate::http2;
-use crate::tls::{Tls, configure};
+use crate::tls::{Tls, Trust, configure};
 use crate::traffic::Protocol;
-use crate::url::Url;
+use crate::url::{Scheme, Url};
 
 /// Longest time to wait for anything.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -65,6 +65,20 @@ impl Server {
             }
         }
         Err(last)
+    }
+
+    /// The same of a URL as it was typed, over HTTP/1.1; whom to trust is asked where it is https.
+    pub fn of(url: &str, trust: impl FnOnce() -> Result<Trust>) -> Result<Self> {
+        let url = Url::read(url).map_err(anyhow::Error::msg)?;
+        let tls = match url.scheme {
+            Scheme::Http => None,
+            Scheme::Https => Some(Tls {
+                name: url.host.clone(),
+                trust: trust()?,
+                resumption: true,
+            }),
+        };
+        Self::reach(&url, tls, Protocol::Http1)
     }
 
     /// The server as HTTP/2 asks it, for responses of so many bytes.

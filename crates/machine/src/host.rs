@@ -16,6 +16,12 @@ pub fn cpus() -> Result<Vec<usize>> {
         .collect())
 }
 
+/// The release of the kernel that runs; empty where it does not say.
+pub fn release() -> String {
+    let text = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    text.trim().to_string()
+}
+
 /// Memory that programs could still get, in bytes; 0 where the kernel does not say.
 pub fn available_bytes() -> u64 {
     bytes_in(&meminfo(), "MemAvailable:")

@@ -140,11 +140,8 @@ pub fn has(package: &str, task: Task<'_>) -> Result<bool> {
 impl Machine for Local {
     fn describe(&self) -> String {
         let cpus = self.cpus.len();
-        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        format!(
-            "this host, Linux {}, clock wall, CPUs {cpus}",
-            release.trim()
-        )
+        let release = host::release();
+        format!("this host, Linux {release}, clock wall, CPUs {cpus}")
     }
 
     fn ns_per_instruction(&self) -> Option<u32> {

@@ -92,10 +92,9 @@ fn run(command: &mut Command) -> Result<()> {
 impl Machine for Remote {
     fn describe(&self) -> String {
         let cpus = host::cpus().map_or(0, |own| own.len());
-        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let release = host::release();
         format!(
-            "systems on the network; clients on this host, Linux {}, clock wall, CPUs {cpus}",
-            release.trim()
+            "systems on the network; clients on this host, Linux {release}, clock wall, CPUs {cpus}"
         )
     }
 

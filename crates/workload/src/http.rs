@@ -14,9 +14,9 @@ use load::expect::Expect;
 use load::probe::{self, Expected, Spelling};
 use load::schedule::{Arrivals, Schedule, THREAD_RATE_PER_S};
 use load::server::Server;
-use load::tls::{Tls, Trust};
-use load::traffic::{End, Mix, Protocol, Traffic};
-use load::url::{self, Scheme, Url};
+use load::tls::Trust;
+use load::traffic::{End, Mix, Traffic};
+use load::url;
 use plan::fields::Fields;
 use record::metric::Figure;
 use serde::{Deserialize, Serialize};
@@ -145,20 +145,13 @@ impl Options {
     fn reach(&self, context: &WorkloadContext) -> Result<Server> {
         let target = context.target.as_deref();
         let target = target.context("workload http without a system on the network")?;
-        let url = Url::read(target).map_err(anyhow::Error::msg)?;
-        let tls = match url.scheme {
-            Scheme::Http => None,
-            Scheme::Https => Some(Tls {
-                name: url.host.clone(),
-                trust: if self.insecure {
-                    Trust::Any
-                } else {
-                    Trust::from_pem(Path::new(AUTHORITIES))?
-                },
-                resumption: true,
-            }),
-        };
-        let mut server = Server::reach(&url, tls, Protocol::Http1)?;
+        let mut server = Server::of(target, || {
+            if self.insecure {
+                Ok(Trust::Any)
+            } else {
+                Trust::from_pem(Path::new(AUTHORITIES))
+            }
+        })?;
         if let Some(host) = &self.host {
             server.host.clone_from(host);
         }
@@ -187,10 +180,6 @@ impl Options {
 }
 
 impl Workload for Options {
-    fn needs_target(&self) -> bool {
-        true
-    }
-
     fn timing(&self) -> Timing {
         Timing {
             warmup: Duration::from_nanos(self.warmup_ns),

@@ -191,11 +191,6 @@ pub trait Workload: Send + Sync {
         Vec::new()
     }
 
-    /// Whether its server is a system on the network, which it does not start.
-    fn needs_target(&self) -> bool {
-        false
-    }
-
     /// How long `drive` loads the server.
     fn timing(&self) -> Timing;
 
@@ -254,13 +249,9 @@ pub fn check(fields: &Fields<'_>) -> Option<WorkloadPlan> {
 
 /// Whether a workload fits a machine of this kind; why not, with the remedy.
 pub fn check_machine(workload: &WorkloadPlan, kind: MachineKind) -> Result<(), String> {
-    let job = WorkloadJob {
-        kind: workload.kind.clone(),
-        options: workload.options.clone(),
-    };
-    let needs_target = from_options(&job).is_ok_and(|own| own.needs_target());
     let WorkloadPlan { id, kind: word, .. } = workload;
-    match (needs_target, kind) {
+    let is_of_network = overview::find(word).is_ok_and(|(_, own)| own.is_of_network());
+    match (is_of_network, kind) {
         (true, MachineKind::Url) | (false, MachineKind::Qemu | MachineKind::Local) => Ok(()),
         (true, MachineKind::Qemu | MachineKind::Local) => Err(format!(
             "workload {id} asks a system on the network: kind \"{word}\" on a machine of kind \"{}\" (write kind = \"url\" in \
@@ -280,23 +271,15 @@ pub fn runs_to_its_end(workload: &WorkloadPlan) -> bool {
 
 /// The servers of a workload whose configuration an arm may change, the first one first.
 fn servers(workload: &WorkloadPlan) -> Vec<&'static str> {
-    let job = WorkloadJob {
-        kind: workload.kind.clone(),
-        options: workload.options.clone(),
-    };
     // Options come from `check`, so that they always come to life.
-    from_options(&job).map_or_else(|_| Vec::new(), |own| own.configurable())
+    from_plan(workload).map_or_else(|_| Vec::new(), |own| own.configurable())
 }
 
 /// The files of the user's own that a workload needs, as the plan names them.
 pub fn own_files(workload: &WorkloadPlan) -> Vec<String> {
-    let job = WorkloadJob {
-        kind: workload.kind.clone(),
-        options: workload.options.clone(),
-    };
     // Options come from `check`, so that they always come to life.
     let files = |own: Box<dyn Workload>| own.files().into_iter().map(String::from).collect();
-    from_options(&job).map_or_else(|_| Vec::new(), files)
+    from_plan(workload).map_or_else(|_| Vec::new(), files)
 }
 
 /// The name that the reports use: `name` where there is one, the kind otherwise.
@@ -312,6 +295,14 @@ fn read_id(fields: &Fields<'_>, kind: &str) -> Option<String> {
         return None;
     }
     Some(name.into())
+}
+
+/// Brings a workload of a plan to life.
+pub fn from_plan(workload: &WorkloadPlan) -> Result<Box<dyn Workload>> {
+    from_options(&WorkloadJob {
+        kind: workload.kind.clone(),
+        options: workload.options.clone(),
+    })
 }
 
 /// Brings a workload back to life from the options that `check` wrote.

@@ -102,7 +102,7 @@ fn parse(text: &str) -> Option<Reading> {
         system: sums.system,
         boot: sums.boot.map(Boot::At),
         cpu: Some(cpu),
-        cpus: Some(sums.cpus),
+        cpus: Some(sums.cpus).filter(|cpus| *cpus > 0.0),
         memory_bytes: sums
             .total
             .zip(sums.free)
@@ -203,7 +203,10 @@ windows_cpu_time_total{core="0,0",mode="privileged"} 10
 windows_os_info{major_version="10",product="Microsoft Windows Server 2022",version="10.0.20348"} 1
 "#;
         let reading = parse(text).unwrap();
-        assert_eq!(reading.cpu, Some((10.0, 30.0)));
+        assert_eq!((reading.cpu, reading.cpus), (Some((10.0, 30.0)), Some(1.0)));
+        // Nobody can be said to be busy for a share of CPUs that are not told.
+        let busy = "windows_cpu_time_total{core=\"0,0\",mode=\"user\"} 10\n";
+        assert_eq!(parse(busy).unwrap().cpus, None);
         assert_eq!(
             reading.system.as_deref(),
             Some("Microsoft Windows Server 2022 10.0.20348")

@@ -56,17 +56,24 @@ pub(super) fn read(address: &str, community: &str) -> Result<Reading> {
     let available = agent.number(MEM_AVAIL_REAL)?;
     let shared = agent.number(MEM_SHARED)?.unwrap_or(0.0);
     let caches = agent.sum(&CACHES)?.unwrap_or(0.0) - shared;
+    let cpu = busy
+        .zip(idle)
+        .map(|(busy, idle)| (busy / TICKS_PER_S, idle / TICKS_PER_S));
+    let up_s = up.map(|ticks| ticks / 100.0);
     Ok(Reading {
         system,
-        boot: up.map(|ticks| Boot::Since(ticks / 100.0)),
-        cpu: busy
-            .zip(idle)
-            .map(|(busy, idle)| (busy / TICKS_PER_S, idle / TICKS_PER_S)),
-        cpus: None,
+        boot: up_s.map(Boot::Since),
+        cpu,
+        cpus: cpu.zip(up_s).map(cpus),
         memory_bytes: total
             .zip(available)
             .map(|(total, free)| (total - free - caches).max(0.0) * 1024.0),
     })
+}
+
+/// CPUs of a system that does not count them: all have been busy or idle since it was started.
+fn cpus(((busy, idle), up_s): ((f64, f64), f64)) -> f64 {
+    ((busy + idle) / up_s).round().max(1.0)
 }
 
 struct Agent(SyncSession);
@@ -124,5 +131,18 @@ fn number(value: &Value<'_>) -> Option<f64> {
         }
         Value::Counter64(value) => Some(*value as f64),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_told_by_the_time_that_they_have_had() {
+        assert!((cpus(((25.0, 95.0), 60.0)) - 2.0).abs() < 1e-9);
+        // A counter that was sampled a little before the other one.
+        assert!((cpus(((4.0, 0.2), 1.02)) - 4.0).abs() < 1e-9);
+        assert!((cpus(((0.1, 0.2), 60.0)) - 1.0).abs() < 1e-9);
     }
 }

@@ -7,7 +7,6 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use input::text::shell_word;
 use plan::fields::{Fields, Page};
-use protocol::WorkloadJob;
 use serde_json::json;
 use workload::overview::{self, Overview};
 
@@ -24,6 +23,9 @@ const KERNELS: [(&str, &str); 2] = [
     ("6.1", "debian:bookworm/6.1"),
     ("7.2", "debian:trixie-backports/7.2"),
 ];
+
+/// The same of systems on the network: addresses that nobody has (RFC 5737).
+const ADDRESSES: [(&str, &str); 2] = [("old", "http://192.0.2.10"), ("new", "http://192.0.2.11")];
 
 /// Lists workloads, or writes a plan for one.
 pub(super) fn new(args: &NewArgs, cli: &Cli) -> Result<End> {
@@ -83,69 +85,53 @@ fn list(json: bool) -> Result<End> {
 
 /// A plan to begin with.
 fn draft(word: &str) -> Result<String> {
-    let (_, overview) = overview::find(word).map_err(anyhow::Error::msg)?;
-    if overview.is_of_network() {
-        return network_draft(word);
-    }
+    let (kind, overview) = overview::find(word).map_err(anyhow::Error::msg)?;
     let workload = workload(word)?;
-    let kind = workload.kind;
-    let arm = |(name, kernel): &(&str, &str)| ArmText {
-        name: (*name).into(),
-        lines: vec![Line::new(
-            "kernel",
-            quoted(kernel),
-            "newest match in that suite",
-        )],
-    };
-    let machine = Place::Guests {
-        recipe: recipe(std::slice::from_ref(&workload))?,
-        suite: None,
-    };
-    Ok(plan_text::write(&PlanText {
-        head: vec![
-            format!("Which kernel is better at {kind}? docs/plan.md has every key."),
-            "Check it with `bakeoff check FILE`, run it with `bakeoff run FILE`.".into(),
-        ],
-        title: format!("{kind}: Debian 12's kernel against Debian 13 backports'"),
-        design: DesignText {
-            margin: MARGIN,
-            error_rate: ERROR_RATE,
-            max_blocks: machine.max_blocks(),
-        },
-        machine,
-        arms: KERNELS.iter().map(arm).collect(),
-        workloads: vec![workload],
-    }))
-}
-
-/// The same of two systems on the network.
-fn network_draft(word: &str) -> Result<String> {
-    let arm = |(name, address): (&str, &str)| ArmText {
+    let arm = |name: &str, line: Line| ArmText {
         name: name.into(),
-        lines: vec![Line::new(
-            "url",
-            quoted(address),
-            "where it answers; exporter = and snmp = name where it tells of itself",
-        )],
+        lines: vec![line],
     };
-    let machine = Place::Network;
-    Ok(plan_text::write(&PlanText {
-        head: vec![
+    let (question, title, machine, arms): (_, _, _, Vec<ArmText>) = if overview.is_of_network() {
+        let note = "where it answers; exporter = and snmp = name where it tells of itself";
+        let arms = ADDRESSES
+            .iter()
+            .map(|(name, address)| arm(name, Line::new("url", quoted(address), note)));
+        (
             "Which of two systems on the network serves better? docs/machines.md has the steps."
                 .into(),
+            "Two systems on the network".into(),
+            Place::Network,
+            arms.collect(),
+        )
+    } else {
+        let note = "newest match in that suite";
+        let arms = KERNELS
+            .iter()
+            .map(|(name, kernel)| arm(name, Line::new("kernel", quoted(kernel), note)));
+        (
+            format!("Which kernel is better at {kind}? docs/plan.md has every key."),
+            format!("{kind}: Debian 12's kernel against Debian 13 backports'"),
+            Place::Guests {
+                recipe: recipe(std::slice::from_ref(&workload))?,
+                suite: None,
+            },
+            arms.collect(),
+        )
+    };
+    Ok(plan_text::write(&PlanText {
+        head: vec![
+            question,
             "Check it with `bakeoff check FILE`, run it with `bakeoff run FILE`.".into(),
         ],
-        title: "Two systems on the network".into(),
+        title,
         design: DesignText {
             margin: MARGIN,
             error_rate: ERROR_RATE,
             max_blocks: machine.max_blocks(),
         },
         machine,
-        arms: [("old", "http://192.0.2.10"), ("new", "http://192.0.2.11")]
-            .map(arm)
-            .into(),
-        workloads: vec![workload(word)?],
+        arms,
+        workloads: vec![workload],
     }))
 }
 
@@ -178,10 +164,7 @@ pub(super) fn packages_of(workload: &WorkloadText) -> Result<Vec<String>> {
     let tables = Fields::top(&page, &table).tables("workload");
     let checked = tables.first().and_then(workload::check);
     let checked = page.close(checked)?;
-    let own = workload::from_options(&WorkloadJob {
-        kind: checked.kind,
-        options: checked.options,
-    })?;
+    let own = workload::from_plan(&checked)?;
     Ok(own.packages().into_iter().map(String::from).collect())
 }
 

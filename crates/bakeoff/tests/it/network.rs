@@ -248,7 +248,7 @@ fn real_systems_tell_of_themselves() {
     let servers = real_servers(dir.path());
     let _running: Vec<Running> = servers
         .iter()
-        .map(|words| Running::start(words, &netns))
+        .map(|words| Running::start(words, dir.path(), &netns))
         .collect();
     let text = plan(
         [
@@ -331,10 +331,12 @@ fn real_servers(dir: &Path) -> Vec<Vec<String>> {
 struct Running(Child);
 
 impl Running {
-    fn start(words: &[String], netns: &NetnsPair) -> Self {
+    fn start(words: &[String], place: &Path, netns: &NetnsPair) -> Self {
         let spawn = || {
             Command::new(&words[0])
                 .args(&words[1..])
+                // snmpd would keep its state in /var/lib/snmp.
+                .env("SNMP_PERSISTENT_DIR", place)
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())

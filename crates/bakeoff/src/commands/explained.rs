@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use plan::WorkloadPlan;
 use profiler::profile::Profile;
 use record::account::{Account, WorkUnit};
+use record::load::LoadResult;
 use record::metric::Figure;
 use record::rundir::{self, ProfileNote, Run, RunDir, Series, TrialRecord};
 use record::trial::Outcome;
@@ -176,7 +177,7 @@ fn work(run: &Run, record: &TrialRecord, profile: &Profile) -> (f64, WorkUnit) {
         return (requests, WorkUnit::Request);
     }
     if let Some(load) = &measurement.load {
-        return (load.served() as f64, WorkUnit::Request);
+        return (requests(load, profile.ran_ns()), WorkUnit::Request);
     }
     let is_time = |figure: &Figure| figure.spec.unit == "s";
     let is_program = |one: &WorkloadPlan| one.id == record.trial.workload && one.kind == "command";
@@ -186,6 +187,12 @@ fn work(run: &Run, record: &TrialRecord, profile: &Profile) -> (f64, WorkUnit) {
     } else {
         (profile.ran_ns() as f64 / 1e9, WorkUnit::Second)
     }
+}
+
+/// Requests of so much guest time at the rate of the clients' windows: the profile of a ramp has the warm-ups of its later
+/// steps in it, as the metric has.
+fn requests(load: &LoadResult, ran_ns: u64) -> f64 {
+    load.served() as f64 * (ran_ns as f64 / load.window_ns as f64)
 }
 
 /// The profile of a trial, as its record says that it was written.
@@ -203,4 +210,21 @@ pub(super) fn profile(dir: &Path, series: Series, record: &TrialRecord) -> Resul
         bail!("not the profile that the trial wrote: {}", path.display());
     }
     profiler::format::read(&bytes).with_context(|| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_warm_ups_of_a_ramp_count_at_the_rate_of_its_windows() {
+        let load = LoadResult {
+            window_ns: 8_000_000_000,
+            ok: 1_000,
+            ..LoadResult::default()
+        };
+        let of = |ran_ns| requests(&load, ran_ns) as u64;
+        assert_eq!(of(8_000_000_000), 1_000);
+        assert_eq!(of(10_000_000_000), 1_250);
+    }
 }

@@ -146,6 +146,7 @@ fn check_plan(path: &Path, text: String, qemu: Option<&Path>) -> Result<(String,
         recipe: &|recipe| machine::image::check(recipe).map_err(|why| format!("{why:#}")),
         memory: &machine::host::check_memory,
         cpu_model: &|model| check_cpu_model(model, qemu),
+        program: &|program| machine::remote::check_program(program, base),
         file: &|path| {
             let read = file::read_to_string(path);
             read.map_err(|why| format!("cannot read {}: {why}", path.display()))

@@ -1,6 +1,6 @@
 //! The first response: what all others must look like. Asked before the load, one connection each.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 
 use crate::exchange::Exchange;
 use crate::expect::{Content, Expect};
@@ -12,7 +12,7 @@ use input::units::show_bytes;
 use record::rundir::hex;
 use sha2::{Digest as _, Sha256};
 
-use crate::server::Server;
+use crate::server::{PATIENCE, Server};
 
 /// Largest response that is learnt.
 const LIMIT_BYTES: usize = 1 << 30;
@@ -157,7 +157,10 @@ pub fn ask(server: &Server, exchange: &Exchange) -> Result<(Response, Head)> {
         let count = match stream.read(&mut piece) {
             Ok(count) => count,
             // Some servers close encrypted connections without a word of goodbye.
-            Err(why) if why.kind() == std::io::ErrorKind::UnexpectedEof => 0,
+            Err(why) if why.kind() == ErrorKind::UnexpectedEof => 0,
+            Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                bail!("no whole response within {} s", PATIENCE.as_secs())
+            }
             Err(why) => return Err(why).context("response not whole"),
         };
         bytes.extend_from_slice(&piece[..count]);

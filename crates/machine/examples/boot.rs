@@ -116,6 +116,7 @@ fn boot_once(machine: &dyn Machine) -> Result<()> {
         block: 1,
         dir: &dir,
         allowance_bytes: protocol::allowance(Duration::from_secs(60)),
+        stop: &AtomicBool::new(false),
     })?;
     loop {
         match guest.next(Duration::from_secs(60)) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -20,6 +21,8 @@ pub struct Boot<'b> {
     pub dir: &'b Path,
     /// How much the guest may say to the host in all; see `protocol::allowance`.
     pub allowance_bytes: u64,
+    /// Set when the user wants to stop: what the machine waits for then ends.
+    pub stop: &'b AtomicBool,
 }
 
 /// A place where arms boot, several at a time.

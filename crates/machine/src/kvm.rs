@@ -129,6 +129,7 @@ fn try_boot(
         block: 1,
         dir: &dir.path,
         allowance_bytes: protocol::allowance(patience * MOST_PATIENCE),
+        stop: task.stop,
     }) {
         Ok(guest) => watch(guest, patience, task),
         Err(why) => Ok(Outcome::Ended(format!("{why:#}"))),

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use plan::Plan;
+use rustix::fs::Access;
 
 use crate::guest::{Boot, Guest, Machine};
 use crate::host;
@@ -47,7 +48,7 @@ impl Remote {
     }
 
     /// Has the systems exchanged where a block wants them at other addresses than they have.
-    fn place(&self, block: u32) -> Result<()> {
+    fn place(&self, block: u32, stop: &AtomicBool) -> Result<()> {
         let swap = &self.plan.machine.swap;
         let wanted = self.plan.is_swapped(block);
         let mut is_swapped = self.is_swapped.lock().expect("nobody panics with it");
@@ -58,21 +59,14 @@ impl Remote {
         *is_swapped = None;
         let mut command = self.command(swap);
         command.arg(if wanted { "swapped" } else { "straight" });
-        run(&mut command).context("swap")?;
+        run(&mut command, stop).context("swap")?;
         *is_swapped = Some(wanted);
         Ok(())
     }
 
     /// A command of the plan's.
     fn command(&self, words: &[String]) -> Command {
-        let program = Path::new(&words[0]);
-        // A name is found in `PATH`; a path begins at the plan, wherever bakeoff was started.
-        let program = if program.components().count() > 1 {
-            std::path::absolute(self.base.join(program)).unwrap_or(program.into())
-        } else {
-            program.into()
-        };
-        let mut command = Command::new(program);
+        let mut command = Command::new(place_of(&words[0], &self.base));
         command.args(&words[1..]);
         if !self.base.as_os_str().is_empty() {
             command.current_dir(&self.base);
@@ -81,10 +75,38 @@ impl Remote {
     }
 }
 
-fn run(command: &mut Command) -> Result<()> {
+/// Where a program of the plan's is: a name is found in `PATH`; a path begins at the plan, wherever bakeoff was started.
+fn place_of(program: &str, base: &Path) -> PathBuf {
+    let path = Path::new(program);
+    if path.components().count() > 1 {
+        std::path::absolute(base.join(path)).unwrap_or(path.into())
+    } else {
+        path.into()
+    }
+}
+
+/// Says what is wrong with a program of a plan that lies at `base`.
+pub fn check_program(program: &str, base: &Path) -> Result<(), String> {
+    let path = place_of(program, base);
+    if !path.is_absolute() {
+        let what = || {
+            format!(
+                "program not found in PATH: {program} (write ./{program} if it lies beside the plan)"
+            )
+        };
+        return program::find(program).map(drop).ok_or_else(what);
+    }
+    if !path.is_file() {
+        return Err(format!("no such program: {}", path.display()));
+    }
+    rustix::fs::access(&path, Access::EXEC_OK)
+        .map_err(|_| format!("program not executable: {} (chmod +x)", path.display()))
+}
+
+fn run(command: &mut Command, stop: &AtomicBool) -> Result<()> {
     let task = Task {
         tell: &|_| {},
-        stop: &AtomicBool::new(false),
+        stop,
     };
     program::run_within(COMMAND_LIMIT, command, task).map(drop)
 }
@@ -93,8 +115,12 @@ impl Machine for Remote {
     fn describe(&self) -> String {
         let cpus = host::cpus().map_or(0, |own| own.len());
         let release = host::release();
+        let exchanged = match self.plan.machine.swap.as_slice() {
+            [] => "",
+            _ => ", exchanged from block to block",
+        };
         format!(
-            "systems on the network; clients on this host, Linux {release}, clock wall, CPUs {cpus}"
+            "systems on the network{exchanged}; clients on this host, Linux {release}, clock wall, CPUs {cpus}"
         )
     }
 
@@ -105,7 +131,7 @@ impl Machine for Remote {
     fn boot(&self, boot: Boot<'_>) -> Result<Box<dyn Guest>> {
         let console = boot.dir.join("console.log");
         File::create(&console).with_context(|| format!("make {}", console.display()))?;
-        self.place(boot.block)?;
+        self.place(boot.block, boot.stop)?;
         let arm = self.plan.arms.iter().find(|arm| arm.name == boot.arm);
         let target = arm.and_then(|arm| self.plan.target(arm, boot.block));
         let target = target.context("an arm without an address")?;
@@ -113,7 +139,7 @@ impl Machine for Remote {
             let mut before = self.command(&target.before);
             before.env("BAKEOFF_ARM", boot.arm);
             before.env("BAKEOFF_URL", &target.url);
-            run(&mut before).context("before")?;
+            run(&mut before, boot.stop).context("before")?;
         }
         let mut agent = Command::new(&self.program);
         agent.arg("agent");

@@ -162,6 +162,8 @@ pub struct Checks<'c> {
     pub memory: &'c dyn Fn(u64) -> Result<(), String>,
     /// Says what is wrong with a CPU model.
     pub cpu_model: &'c dyn Fn(&CpuModel) -> Result<(), String>,
+    /// Says what is wrong with a program that the plan has run.
+    pub program: &'c dyn Fn(&str) -> Result<(), String>,
     /// Reads a configuration file.
     pub file: &'c dyn Fn(&Path) -> Result<String, String>,
     /// Says what is wrong with what an arm changes in the workloads' servers.
@@ -181,6 +183,7 @@ impl<'c> Checks<'c> {
             recipe: &|_| Ok(()),
             memory: &|_| Ok(()),
             cpu_model: &|_| Ok(()),
+            program: &|_| Ok(()),
             file: &|_| Ok(String::new()),
             tuning: &|_, _| Ok(()),
             suite: &|_| Ok(()),

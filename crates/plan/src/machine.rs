@@ -7,6 +7,7 @@ use input::units;
 use crate::Checks;
 use crate::cpu::CpuModel;
 use crate::fields::Fields;
+use crate::target;
 
 /// Where an arm boots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,15 +133,14 @@ pub(crate) fn read_machine(fields: Option<&Fields<'_>>, checks: Checks<'_>) -> M
         requests_per_s: fields.count("disk_requests", 1..=10_000_000),
     };
     machine.cpu_model = read_cpu_model(fields, &machine, checks);
-    machine.swap = read_swap(fields, machine.kind);
+    machine.swap = read_swap(fields, machine.kind, checks);
     check_machine(fields, &machine);
     check_memory(fields, &machine, checks);
     fields.finish();
     machine
 }
 
-fn read_swap(fields: &Fields<'_>, kind: MachineKind) -> Vec<String> {
-    let swap = fields.texts("swap").unwrap_or_default();
+fn read_swap(fields: &Fields<'_>, kind: MachineKind, checks: Checks<'_>) -> Vec<String> {
     if fields.has("swap") && kind != MachineKind::Url {
         let what = format!("swap of a machine of kind \"{}\"", kind.word());
         fields.wrong(
@@ -149,14 +149,7 @@ fn read_swap(fields: &Fields<'_>, kind: MachineKind) -> Vec<String> {
             "remove it: only systems on the network have addresses to exchange",
         );
     }
-    if fields.has("swap") && swap.first().is_none_or(|program| program.is_empty()) {
-        fields.wrong(
-            "swap",
-            "swap without a program",
-            "write swap = [\"./exchange.sh\"]",
-        );
-    }
-    swap.into_iter().map(String::from).collect()
+    target::read_command(fields, "swap", "[\"./exchange.sh\"]", checks)
 }
 
 fn read_cpu_model(

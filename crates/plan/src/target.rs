@@ -45,17 +45,36 @@ pub(crate) fn read_target(fields: &Fields<'_>, checks: Checks<'_>) -> Option<Tar
         }
         is_bare
     });
-    let before = fields.texts("before").unwrap_or_default();
-    if fields.has("before") && before.first().is_none_or(|program| program.is_empty()) {
-        let what = "before without a program";
-        fields.wrong("before", what, "write before = [\"./restart.sh\"]");
-    }
+    let before = read_command(fields, "before", "[\"./restart.sh\"]", checks);
     let evidence = read_evidence(fields, checks);
     Some(Target {
         url: url?,
-        before: before.into_iter().map(String::from).collect(),
+        before,
         evidence,
     })
+}
+
+/// A program with its arguments; none where the key is absent.
+pub(crate) fn read_command(
+    fields: &Fields<'_>,
+    key: &str,
+    example: &str,
+    checks: Checks<'_>,
+) -> Vec<String> {
+    let words = fields.texts(key).unwrap_or_default();
+    match words.first() {
+        Some(program) if !program.is_empty() => {
+            if let Err(why) = (checks.program)(program) {
+                fields.wrong(key, why, "");
+            }
+        }
+        _ if fields.has(key) => {
+            let what = format!("{key} without a program");
+            fields.wrong(key, what, format!("write {key} = {example}"));
+        }
+        _ => {}
+    }
+    words.into_iter().map(String::from).collect()
 }
 
 fn read_url(fields: &Fields<'_>, key: &str, checks: Checks<'_>) -> Option<String> {

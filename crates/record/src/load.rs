@@ -222,7 +222,8 @@ impl LoadResult {
         (self.backlog_close as f64 - self.backlog_open as f64) / self.seconds()
     }
 
-    fn seconds(&self) -> f64 {
+    /// Length of the window as measured.
+    pub fn seconds(&self) -> f64 {
         self.window_ns as f64 / 1e9
     }
 }

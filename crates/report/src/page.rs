@@ -309,7 +309,7 @@ fn repeat(run: &Run) -> Markup {
                     tr { th scope="row" { "SHA-256 of " (name) } td { code { (hash) } } }
                 }
             } } }
-            details { summary { "The plan" } pre { (run.plan_text) } }
+            details { summary { "The plan" } pre { (words::plan_text(run)) } }
             @let looks = words::looks(run);
             @if !looks.is_empty() {
                 details {

@@ -1,7 +1,8 @@
 //! Sentences and numbers, the same in all forms of the report.
 
 use input::units::{grouped, show_bytes, show_change, show_share, significant};
-use plan::Mode;
+use plan::kernel::KernelRef;
+use plan::{EvidenceSource, Mode};
 use record::journal::Event;
 use record::load::Fault;
 use record::metric::{Direction, MetricSpec, Role};
@@ -699,6 +700,23 @@ pub(crate) fn clock(run: &Run) -> String {
     }
 }
 
+/// The plan without what systems are asked as: a page is passed on.
+pub(crate) fn plan_text(run: &Run) -> String {
+    let communities = run.plan.arms.iter().filter_map(|arm| match &arm.kernel {
+        KernelRef::Remote(target) => match target.evidence.as_ref()? {
+            EvidenceSource::Snmp { community, .. } => Some(community),
+            EvidenceSource::Exporter(_) => None,
+        },
+        _ => None,
+    });
+    communities.fold(run.plan_text.clone(), |text, community| {
+        let hide = |text: String, quote: char| {
+            text.replace(&format!("{quote}{community}{quote}"), "\"(not shown)\"")
+        };
+        hide(hide(text, '"'), '\'')
+    })
+}
+
 /// How to read ratio, interval and verdict.
 pub(crate) fn reading(run: &Run) -> String {
     let design = &run.plan.design;
@@ -734,6 +752,22 @@ mod tests {
         assert_eq!((figure(0.0), figure(16.0)), ("0".into(), "16".into()));
         assert_eq!(figure(-1234.0), "-1\u{a0}234.0");
         assert_eq!(percent(0.39), "39.0 %");
+    }
+
+    #[test]
+    fn a_page_does_not_tell_what_systems_are_asked_as() {
+        let (mut run, _) = judged(web::two_kernels());
+        run.plan_text = "snmp = \"a\"\ncommunity = 'secret'\n# secrets\n".into();
+        run.plan.arms[0].kernel = KernelRef::Remote(Box::new(plan::Target {
+            url: "http://a".into(),
+            before: Vec::new(),
+            evidence: Some(EvidenceSource::Snmp {
+                address: "a".into(),
+                community: "secret".into(),
+            }),
+        }));
+        let expected = "snmp = \"a\"\ncommunity = \"(not shown)\"\n# secrets\n";
+        assert_eq!(plan_text(&run), expected);
     }
 
     /// The sentence of the played run's primary metric, changed.

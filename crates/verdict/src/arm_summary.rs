@@ -127,7 +127,7 @@ fn clients(trials: &[&Measurement]) -> Option<ArmClients> {
         latency.merge(&load.latency);
     }
     (!loads.is_empty()).then(|| ArmClients {
-        served: total(loads.iter().map(|load| load.ok)),
+        served: total(loads.iter().map(|load| load.served())),
         served_per_s: mean(&loads, |load| load.ok_per_s()),
         mean_ms: latency.mean_ns() / 1e6,
         faults: faults(trials),

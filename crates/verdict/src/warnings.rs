@@ -30,6 +30,12 @@ const CLIENTS_IDLE: f64 = 0.2;
 /// Share of CPU time that others (the hypervisor, the sampler) may take without a warning.
 const TAX: f64 = 0.01;
 
+/// Share of the requests that are due by which more may be under way at the end than at the beginning.
+const BEHIND: f64 = 0.01;
+
+/// By how many standard deviations of a Poisson process it must be more than chance.
+const CHANCE_SIGMA: f64 = 3.0;
+
 /// Change of the rate from the first to the last third of the window that counts as unsettled.
 const DRIFT: f64 = 0.1;
 
@@ -54,6 +60,8 @@ pub(crate) fn of(run: &Run, measured: &Measured<'_>, comparisons: &[Comparison])
         warnings.extend(few_blocks(run, measured, workload));
         warnings.extend(unserved(run, measured, workload));
         warnings.extend(unsettled(run, measured, workload));
+        warnings.extend(falls_behind(run, measured, workload));
+        warnings.extend(changed_responses(run, workload));
         warnings.extend(unused_cpu(run, measured, workload));
         warnings.extend(swapped(run, measured, workload));
         warnings.extend(same_kernel(run, measured, workload));
@@ -318,6 +326,60 @@ fn unsettled(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<Warning>
     warnings
 }
 
+/// Arms that do not keep up with the rate that clients fix. Of a ramp the curve of the backlog's growth tells it.
+fn falls_behind(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for arm in arms(run) {
+        let mut trials = measured.of_arm(workload, &arm.name);
+        trials.retain(|trial| !is_ramp(trial));
+        let loads: Vec<_> = trials
+            .iter()
+            .filter_map(|trial| trial.load.as_ref())
+            .collect();
+        let sum = |of: fn(&LoadResult) -> f64| loads.iter().map(|load| of(load)).sum::<f64>();
+        let growth = sum(|load| load.backlog_close as f64 - load.backlog_open as f64);
+        let planned = sum(|load| load.planned as f64);
+        if growth > f64::max(BEHIND * planned, CHANCE_SIGMA * planned.sqrt()) {
+            warnings.push(Warning::FallsBehind {
+                workload: workload.into(),
+                arm: arm.name.clone(),
+                growth_per_s: growth / sum(LoadResult::seconds),
+                due_per_s: planned / sum(LoadResult::seconds),
+            });
+        }
+    }
+    warnings
+}
+
+/// Pages of systems on the network that changed from trial to trial.
+fn changed_responses(run: &Run, workload: &str) -> Vec<Warning> {
+    let mut contents = BTreeMap::<(&str, &str), BTreeSet<&str>>::new();
+    for (record, facts) in run.attempts.iter().zip(&run.facts) {
+        let is_measured = matches!(record.outcome, Outcome::Measured(_));
+        let facts = facts.as_ref();
+        let facts = facts.filter(|_| is_measured && record.trial.workload == workload);
+        for (fact, value) in facts.into_iter().flat_map(|facts| &facts.values) {
+            if let Some(path) = fact.strip_prefix("remote:response ") {
+                contents
+                    .entry((&record.trial.arm, path))
+                    .or_default()
+                    .insert(value);
+            }
+        }
+    }
+    let several = contents
+        .into_iter()
+        .filter(|(_, contents)| contents.len() > 1);
+    let warning =
+        |((arm, path), contents): ((&str, &str), BTreeSet<&str>)| Warning::ChangedResponse {
+            workload: workload.into(),
+            arm: arm.into(),
+            path: path.into(),
+            contents: contents.len() as u32,
+        };
+    several.map(warning).collect()
+}
+
 /// Whether a trial goes through several loads, so that its seconds are not alike by design.
 fn is_ramp(trial: &Measurement) -> bool {
     trial.curves.iter().any(|curve| !curve.is_over_time())
@@ -523,6 +585,7 @@ fn silent_arms(run: &Run) -> Vec<String> {
 mod tests {
     use expect_test::{Expect, expect};
     use record::curve::Curve;
+    use record::evidence::Facts;
     use record::load::Fault;
     use record::trial::Outcome;
 
@@ -582,6 +645,60 @@ mod tests {
                 Unsettled { workload: "web", arm: "6.1", ratio: 2.272727272727273 }
                 ClientsInGuest"#]],
         );
+    }
+
+    #[test]
+    fn a_rate_that_is_not_kept_up_with_is_pointed_out() {
+        let behind = |growth: u64| {
+            // Attempts of one arm, in the order of the blocks.
+            (0..8).step_by(2).fold(whole(), |builder, attempt| {
+                change(builder, attempt, |trial| {
+                    let load = trial.load.get_or_insert_default();
+                    (load.window_ns, load.planned) = (10_000_000_000, 5_000);
+                    (load.backlog_open, load.backlog_close) = (2, 2 + growth);
+                })
+            })
+        };
+        let told = |growth| {
+            let warnings = crate::judge(&behind(growth).run()).warnings;
+            let is_behind = |one: &&Warning| matches!(one, Warning::FallsBehind { .. });
+            warnings
+                .iter()
+                .filter(is_behind)
+                .map(|one| format!("{one:?}"))
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        assert_eq!(told(40), "");
+        expect![[
+            r#"FallsBehind { workload: "web", arm: "6.1", growth_per_s: 100.0, due_per_s: 500.0 }"#
+        ]]
+        .assert_eq(&told(1_000));
+    }
+
+    #[test]
+    fn pages_that_change_between_trials_are_pointed_out() {
+        let facts = |content: &str| Facts {
+            values: [("remote:response /".to_string(), content.to_string())].into(),
+            ..Facts::default()
+        };
+        let told = |contents: [&str; 2]| {
+            let run = RunBuilder::new()
+                .observed(1, "6.1", facts("5 bytes"))
+                .observed(1, "7.2", facts(contents[0]))
+                .observed(2, "6.1", facts("5 bytes"))
+                .observed(2, "7.2", facts(contents[1]))
+                .run();
+            changed_responses(&run, "web")
+        };
+        assert_eq!(told(["5 bytes"; 2]), []);
+        let expected = Warning::ChangedResponse {
+            workload: "web".into(),
+            arm: "7.2".into(),
+            path: "/".into(),
+            contents: 2,
+        };
+        assert_eq!(told(["5 bytes", "6 bytes"]), [expected]);
     }
 
     #[test]

@@ -57,7 +57,7 @@ fn show_faults(load: &LoadResult) -> String {
     let faults: Vec<_> = load
         .faults
         .iter()
-        .map(|(fault, count)| format!("{fault:?} {count}"))
+        .map(|(fault, count)| format!("{} {count}", fault.name()))
         .collect();
     match faults.as_slice() {
         [] => format!("{} requests begun, no fault seen", load.planned),

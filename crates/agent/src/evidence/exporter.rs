@@ -33,7 +33,7 @@ pub(super) fn read(url: &str) -> Result<Reading> {
         if response.status == 200 {
             let text = String::from_utf8_lossy(&response.body);
             return parse(&text)
-                .with_context(|| format!("no exporter that is known: {}", server.address));
+                .with_context(|| format!("no exporter that is known: {}{} (node_exporter or windows_exporter, with its collector cpu)", server.address, url.path));
         }
     }
     anyhow::bail!(

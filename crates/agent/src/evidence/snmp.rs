@@ -94,7 +94,10 @@ impl Agent {
         take: impl Fn(&Value<'_>) -> Option<T>,
     ) -> Result<Option<T>> {
         let name = Oid::from(name).map_err(|why| anyhow!("{why:?}"))?;
-        let answer = self.0.get(&name).map_err(|why| anyhow!("SNMP: {why:?}"))?;
+        let answer = self.0.get(&name).map_err(|why| match why {
+            snmp2::Error::Receive => anyhow!("no answer within {} s", PATIENCE.as_secs()),
+            why => anyhow!("not an answer that can be read: {why}"),
+        })?;
         let mut values = answer.varbinds;
         Ok(values.next().and_then(|(_, value)| take(&value)))
     }

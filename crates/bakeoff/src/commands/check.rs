@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use input::problem::{Problem, Problems};
 use input::units::{show_duration, significant};
+use plan::kernel::KernelRef;
 use plan::{Arm, Clock, MachineKind, Plan};
 use serde_json::json;
 
@@ -140,7 +141,7 @@ fn lines(plan: &Plan, lengths: &[Length]) -> String {
         } else {
             format!("{least} to {most}")
         },
-        load(lengths, remedy(plan, lengths)),
+        load(lengths, uncounted(plan), remedy(plan, lengths)),
         profiled(plan),
     )
 }
@@ -173,8 +174,23 @@ fn remedy(plan: &Plan, lengths: &[Length]) -> &'static str {
     }
 }
 
+/// What takes time beside the load.
+fn uncounted(plan: &Plan) -> &'static str {
+    let has_commands = plan.arms.iter().any(|arm| match &arm.kernel {
+        KernelRef::Remote(target) => !target.before.is_empty(),
+        _ => false,
+    });
+    let has_commands = has_commands || !plan.machine.swap.is_empty();
+    match plan.machine.kind {
+        MachineKind::Qemu => ", boots not counted",
+        MachineKind::Local => ", starts of servers not counted",
+        MachineKind::Url if has_commands => ", commands not counted",
+        MachineKind::Url => "",
+    }
+}
+
 /// What the load of one arm and block takes, and how that is known.
-fn load(lengths: &[Length], remedy: &str) -> String {
+fn load(lengths: &[Length], uncounted: &str, remedy: &str) -> String {
     let sum: Duration = lengths.iter().map(Length::time).sum();
     let sum = show_duration(Duration::from_secs_f64(
         (sum.as_secs_f64() * 10.0).round() / 10.0,
@@ -182,12 +198,12 @@ fn load(lengths: &[Length], remedy: &str) -> String {
     let is = |wanted: fn(&Length) -> bool| lengths.iter().any(wanted);
     if is(|length| matches!(length, Length::AtMost(_))) {
         format!(
-            "at most {sum} of load for each arm and block, boots not counted (what runs to its end has only its limit{remedy})"
+            "at most {sum} of load for each arm and block{uncounted} (what runs to its end has only its limit{remedy})"
         )
     } else if is(|length| matches!(length, Length::Measured(_))) {
         format!("{sum} for each arm and block, boots included, as trials of this plan took so far")
     } else {
-        format!("{sum} of load for each arm and block, boots not counted")
+        format!("{sum} of load for each arm and block{uncounted}")
     }
 }
 
@@ -395,13 +411,14 @@ mod tests {
     fn a_limit_is_not_taken_for_a_length() {
         let (ten, minutes) = (Duration::from_secs(10), Duration::from_secs(600));
         assert_eq!(
-            load(&[Length::Known(ten)], ""),
+            load(&[Length::Known(ten)], ", boots not counted", ""),
             "10s of load for each arm and block, boots not counted"
         );
         assert!(
-            load(&[Length::Known(ten), Length::AtMost(minutes)], "").starts_with("at most 10m 10s")
+            load(&[Length::Known(ten), Length::AtMost(minutes)], "", "")
+                .starts_with("at most 10m 10s")
         );
-        let measured = load(&[Length::Measured(Duration::from_millis(2345))], "");
+        let measured = load(&[Length::Measured(Duration::from_millis(2345))], "", "");
         assert!(measured.starts_with("2s 300ms for each arm"), "{measured}");
     }
 

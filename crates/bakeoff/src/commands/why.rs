@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use plan::MachineKind;
 use record::account::Account;
 use record::rundir::{self, Run};
 use record::verdict::why::Why;
@@ -104,8 +105,12 @@ fn accounts(dir: &Path, run: &Run) -> Result<Vec<Account>> {
     } = explained::load(dir, run);
     if accounts.is_empty() {
         let reasons: Vec<String> = lost.into_keys().collect();
+        let remedy = match run.plan.machine.kind {
+            MachineKind::Url => "systems on the network are not profiled",
+            MachineKind::Qemu | MachineKind::Local => "profile a new run: bakeoff run PLAN --why",
+        };
         bail!(
-            "no profile to explain anything by: {} ({}; profile a new run: bakeoff run PLAN --why)",
+            "no profile to explain anything by: {} ({}; {remedy})",
             dir.display(),
             reasons.join("; ")
         );

@@ -104,8 +104,10 @@ pub(crate) fn run(
         block: trial.block,
         dir,
         allowance_bytes: protocol::allowance(bench.plan.machine.trial_limit),
+        stop: bench.interrupted,
     }) {
         Ok(guest) => guest,
+        Err(_) if bench.is_stopped() => return None,
         Err(why) => {
             let outcome = void(VoidReason::StartFailed, format!("{why:#}"), vec![]);
             return Some(Attempted::without_evidence(outcome));

@@ -209,7 +209,7 @@ fn what_is_wrong_with_a_system_is_said() {
         "{said}"
     );
     let (_, said) = say([&url, &url], ["", "before = [\"./none.sh\"]"], "");
-    assert!(said.contains("before: cannot start none.sh"), "{said}");
+    assert!(said.contains("plan.toml:9: no such program: "), "{said}");
     let exporter = format!("exporter = \"{url}/\"");
     let (_, said) = say([&url, &url], ["", &exporter], "");
     assert!(said.contains("no exporter that is known"), "{said}");
@@ -224,6 +224,39 @@ fn what_is_wrong_with_a_system_is_said() {
         said.contains("plan.toml:11: arm new: server not reachable"),
         "{said}"
     );
+}
+
+#[test]
+fn a_command_before_a_trial_ends_with_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("http://{}", serve());
+    script(
+        &dir.path().join("before.sh"),
+        "echo $$ > new && mv new pid && exec sleep 600",
+    );
+    let text = plan([&url, &url], ["", "before = [\"./before.sh\"]"], "");
+    for signal in ["INT", "KILL"] {
+        let _ = fs::remove_dir_all(dir.path().join("run"));
+        let pid = dir.path().join("pid");
+        let _ = fs::remove_file(&pid);
+        let child = bakeoff(dir.path(), &text).spawn().unwrap();
+        while !pid.exists() {
+            thread::yield_now();
+        }
+        let id = child.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &id]).status();
+        assert!(sent.unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        let pid: i32 = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+        // Whoever inherits it may not have reaped it yet.
+        let state = || fs::read_to_string(format!("/proc/{pid}/stat"));
+        while state().is_ok_and(|text| !text.contains(") Z ")) {
+            thread::yield_now();
+        }
+        if signal == "INT" {
+            assert!(said(&output).contains("interrupted"), "{}", said(&output));
+        }
+    }
 }
 
 /// Real servers in a network of their own: two of nginx that are set up differently, Debian's SNMP agent and its

@@ -190,6 +190,28 @@ pub enum Warning {
         /// Rate in the last third of the window over that in the first.
         ratio: f64,
     },
+    /// Requests come faster than the arm answers them.
+    FallsBehind {
+        /// The workload's id.
+        workload: String,
+        /// The arm.
+        arm: String,
+        /// Requests by which more are under way with each second.
+        growth_per_s: f64,
+        /// Requests that are due in a second.
+        due_per_s: f64,
+    },
+    /// A system on the network answered with one content in some trials and with another one in others.
+    ChangedResponse {
+        /// The workload's id.
+        workload: String,
+        /// The arm.
+        arm: String,
+        /// What was asked for.
+        path: String,
+        /// How many contents there were.
+        contents: u32,
+    },
     /// The arm ran out of memory.
     Swapped {
         /// The workload's id.

@@ -10,6 +10,7 @@ use record::verdict::warning::{
     Setback, Warning,
 };
 
+use super::figure;
 use super::reason::reason;
 
 /// Of many names so many are told.
@@ -194,6 +195,26 @@ pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
             "{workload}: answers a second on arm {arm}, last third of the window against the first: {} (it had not \
              settled: lengthen warmup)",
             show_change(*ratio)
+        ),
+        Warning::FallsBehind {
+            workload,
+            arm,
+            growth_per_s,
+            due_per_s,
+        } => format!(
+            "{workload}: arm {arm} does not keep up with the rate: of {} requests a second {} more are under way with each \
+             second (latencies are those of a queue and grow with the window: lower the rate)",
+            figure(*due_per_s),
+            figure(*growth_per_s)
+        ),
+        Warning::ChangedResponse {
+            workload,
+            arm,
+            path,
+            contents,
+        } => format!(
+            "{workload}: {path} of arm {arm} was not the same in all trials: {contents} contents (within each trial it was; \
+             figures of pages that change are not of the same work)"
         ),
         Warning::Swapped {
             workload,

@@ -67,6 +67,11 @@ pub enum Command {
         /// The run directory
         dir: PathBuf,
     },
+    /// Check what would make a comparison wrong: arms that differ in more than the plan names, another limit than the server
+    #[command(after_help = "Examples:\n  bakeoff fairness runs/web-static\n  \
+        bakeoff fairness runs/web-static --accept memory='the question is how memory matters'\n  \
+        bakeoff fairness --list")]
+    Fairness(FairnessArgs),
     /// Explain a difference: which mechanisms and functions it is made of, and who waited for whom
     #[command(
         after_help = "Examples:\n  bakeoff run plan.toml --why\n  bakeoff why runs/plan\n  \
@@ -197,6 +202,23 @@ pub struct RunArgs {
     pub options: RunOptions,
 }
 
+/// `bakeoff fairness`.
+#[derive(Debug, Args)]
+pub struct FairnessArgs {
+    /// The run directory
+    #[arg(required_unless_present = "list")]
+    pub dir: Option<PathBuf>,
+    /// Take a violation for declared, with the reason that stands in the report; kept in the run directory
+    #[arg(long, value_name = "ID=REASON")]
+    pub accept: Vec<String>,
+    /// List all checks with what they ask and why, in Markdown
+    #[arg(long, conflicts_with_all = ["dir", "accept", "fail_on"])]
+    pub list: bool,
+    /// Exit with status 1 where this is found
+    #[arg(long, value_enum)]
+    pub fail_on: Option<FailOn>,
+}
+
 /// `bakeoff why`.
 #[derive(Debug, Args)]
 pub struct WhyArgs {
@@ -249,6 +271,9 @@ pub struct RunOptions {
     /// Exit with status 1 when any arm has this verdict, with 2 when that cannot be told
     #[arg(long, value_enum)]
     pub fail_on: Option<FailOn>,
+    /// Take a violation of fairness for declared, with the reason that stands in the report; kept in the run directory
+    #[arg(long, value_name = "ID=REASON")]
+    pub accept: Vec<String>,
     /// Run the baseline against itself instead, and say what this machine can show [default directory: runs/NAME-a-a]
     #[arg(long)]
     pub a_a: bool,
@@ -286,6 +311,8 @@ pub enum FailOn {
     AnyWorse,
     /// A primary metric is not shown to be better or equivalent
     Undecided,
+    /// A check of the fairness gate fails
+    Violation,
 }
 
 /// `bakeoff kernel ...`.

@@ -6,6 +6,7 @@ mod compare;
 mod completions;
 mod doctor;
 mod explained;
+mod fairness;
 mod forecast;
 mod gate;
 mod image;
@@ -79,6 +80,7 @@ pub fn run(cli: &Cli) -> Result<End> {
         Command::Simulate(args) => simulate::simulate(args, cli.json),
         Command::Judge(args) => judge::judge(args, cli.json),
         Command::Report { dir } => report::report(dir, cli.json),
+        Command::Fairness(args) => fairness::fairness(args, cli.json),
         Command::Why(args) => why::why(args, cli.json),
         Command::Load(args) => load::load(args, cli.json),
         Command::Kernel(command) => kernel::run(command, cli.json),

@@ -11,6 +11,7 @@
 //!   profile.zst        what it executed (`profiler::format`), of runs that ask why
 //! profiled/003/        likewise a trial that was run for its profile alone: no verdict counts it
 //! verdict.json         `verdict::Judgement`
+//! accepted.json        violations of fairness that the user has named, with his reasons
 //! models.json          what other emulated CPUs say (`models::Models`), their runs in models/NAME/
 //! report.html, report.md
 //! ```
@@ -136,6 +137,8 @@ pub struct Run {
     pub missing: Vec<MissingEvidence>,
     /// What other emulated CPUs say, where that was asked.
     pub models: Option<Models>,
+    /// Violations of fairness that the user has named, with his reasons.
+    pub accepted: BTreeMap<String, String>,
 }
 
 impl Run {
@@ -205,6 +208,9 @@ impl MissingEvidence {
 
 /// Where a run keeps what other emulated CPUs say.
 pub const MODELS: &str = "models.json";
+
+/// Name of the file with violations of fairness that the user has named: ids and reasons.
+pub const ACCEPTED: &str = "accepted.json";
 
 /// How long to wait for another process to let go of a run.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
@@ -468,6 +474,7 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
         facts,
         missing,
         models: load_models(path)?,
+        accepted: load_accepted(path)?,
     };
     run.keep(|trial| turn.has_come(trial));
     Ok(run)
@@ -580,6 +587,22 @@ fn load_models(dir: &Path) -> Result<Option<Models>> {
         );
     }
     Ok(Some(models))
+}
+
+/// What `accept` has written; nothing where there is no such file.
+pub fn load_accepted(dir: &Path) -> Result<BTreeMap<String, String>> {
+    let path = dir.join(ACCEPTED);
+    let body = match file::read(&path) {
+        Ok(body) => body,
+        Err(why) if why.kind() == ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(why) => return Err(why).with_context(|| format!("cannot read {}", path.display())),
+    };
+    serde_json::from_slice(&body).with_context(|| {
+        format!(
+            "damaged file: {} (remove it, and accept again)",
+            path.display()
+        )
+    })
 }
 
 /// Blocks that a run was given beyond its plan's.

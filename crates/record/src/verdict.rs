@@ -16,6 +16,7 @@ use crate::verdict::warning::{Gate, Setback, Warning};
 pub mod apart;
 pub mod call_tree;
 pub mod confirm;
+pub mod fairness;
 pub mod look;
 pub mod mechanism;
 pub mod reason;
@@ -23,7 +24,7 @@ pub mod warning;
 pub mod why;
 
 /// Version of `verdict.json`.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// What can be said of an arm against the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -174,6 +175,11 @@ pub enum Conclusion {
     },
     /// The arm gave no figure in any trial.
     Failed(FailedArm),
+    /// Nothing is said, because the comparison is not fair.
+    Withheld {
+        /// The checks that found that.
+        violations: Vec<String>,
+    },
 }
 
 impl Conclusion {
@@ -186,6 +192,7 @@ impl Conclusion {
             Self::Undecided { .. } => Verdict::Undecided.word(),
             Self::TradeOff { .. } => "trade-off",
             Self::Failed(_) => "failed",
+            Self::Withheld { .. } => "withheld",
         }
     }
 
@@ -193,7 +200,11 @@ impl Conclusion {
     pub fn against(&self) -> &[String] {
         match self {
             Self::Undecided { against } | Self::TradeOff { against, .. } => against,
-            Self::Better | Self::Worse | Self::Equivalent | Self::Failed(_) => &[],
+            Self::Better
+            | Self::Worse
+            | Self::Equivalent
+            | Self::Failed(_)
+            | Self::Withheld { .. } => &[],
         }
     }
 }
@@ -409,6 +420,9 @@ pub struct Judgement {
     pub setbacks: Vec<Setback>,
     /// Things a reader must know before the figures: a saturated client, few blocks, what the figures are by nature.
     pub warnings: Vec<Warning>,
+    /// What the checks of the fairness gate found; none in judgements of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fairness: Vec<fairness::Finding>,
     /// Chance, at the most, that equal arms are called better or worse by any workload: error rates, added up.
     #[serde(default)]
     pub any_false: f64,

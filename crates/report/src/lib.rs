@@ -24,6 +24,7 @@ use record::load::Fault;
 use record::rundir::Run;
 use record::verdict::apart::{Change, Obstacle};
 use record::verdict::confirm::Confirmation;
+use record::verdict::fairness::Finding;
 use record::verdict::look::Look;
 use record::verdict::reason::SampleReason;
 use record::verdict::warning::{Disturbance, Gate};
@@ -36,6 +37,7 @@ mod browser;
 mod chart;
 mod confirm;
 mod curves;
+mod fairness;
 mod footing;
 mod headline;
 mod json;
@@ -69,6 +71,21 @@ pub fn terminal(run: &Run, judgement: &Judgement, whys: &[Why], width: usize) ->
 /// For machines: the judgement, and beside each reason, gate, setback and warning its sentence, `text`.
 pub fn json(judgement: &Judgement) -> Value {
     json::json(judgement)
+}
+
+/// What the checks of the fairness gate found, for a terminal of so many columns.
+pub fn fairness_terminal(judgement: &Judgement, width: usize) -> String {
+    fairness::terminal(judgement, width)
+}
+
+/// All checks of the fairness gate, as Markdown.
+pub fn fairness_page() -> String {
+    fairness::page()
+}
+
+/// Violations, a sentence each.
+pub fn violations(findings: &[Finding]) -> Vec<String> {
+    words::fairness::violations(findings)
 }
 
 /// Why a comparison's verdict is what it is; for an undecided one, what would settle it.
@@ -211,6 +228,10 @@ mod tests {
             Each workload and arm has an error rate of its own, 5.0 %. With 2 workloads and 2 arms against the
             baseline, the chance that at least one of 4 verdicts calls better or worse what is equal is up to 20
             %.
+            55 fairness checks: 1 violated (trials-fail-alike), 21 passed, 8 declared (boot-log, huge-pages,
+            kernel-configuration, socket-buffers, sysctls, clients-apart, one-load, static-pages), 24 not known
+            (clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus,
+            descriptors, io-scheduler, limits, listen-backlog, memory and 12 more), 1 not applicable
         "#]].assert_eq(closing);
         let first_table: Vec<&str> = text.lines().skip(3).take(9).collect();
         expect![[r#"

@@ -18,7 +18,8 @@ pub(crate) fn markdown(run: &Run, judgement: &Judgement, whys: &[Why]) -> String
     parts.extend(headlines.iter().map(|one| headline(run, one)));
     parts.extend(overview::multiplicity(run, judgement).map(|said| text(&said) + "\n"));
     let footing = footing::lines(run).into_iter();
-    parts.extend(footing.map(|said| text(&said) + "\n"));
+    let fairness = words::fairness::summary(judgement);
+    parts.extend(footing.chain(fairness).map(|said| text(&said) + "\n"));
     parts.extend(bullets("Warnings", &words::warning::warnings(judgement)));
     for workload in &run.plan.workloads {
         if run.plan.workloads.len() > 1 {
@@ -163,6 +164,8 @@ mod tests {
             - web-static: blocks without a figure of every arm: 1 of 10, number 10 (not compared where an arm is missing)
 
             **better** - 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
+
+            55 fairness checks: 22 passed, 8 declared (boot-log, huge-pages, kernel-configuration, socket-buffers, sysctls, clients-apart, one-load, static-pages), 24 not known (clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, io-scheduler, limits, listen-backlog, memory and 12 more), 1 not applicable
 
             **Warnings**
 

@@ -44,6 +44,7 @@ pub(crate) fn page(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
                     }
                     (other_models(run))
                     (differences(judgement))
+                    (fairness(judgement))
                     (failures(run))
                     (repeat(run))
                     (reading(run, judgement))
@@ -245,6 +246,29 @@ fn other_models(run: &Run) -> Markup {
                     table {
                         thead { tr { @for cell in head { th scope="col" { (cell) } } } }
                         tbody { @for row in rows { tr { @for cell in row { td { (cell) } } } } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What the checks of the fairness gate found.
+fn fairness(judgement: &Judgement) -> Markup {
+    let findings = &judgement.fairness;
+    let told = words::fairness::told(findings);
+    html! {
+        @if let Some(summary) = words::fairness::summary(judgement) {
+            section #fairness {
+                h2 { "Fairness" }
+                p.sub { (summary) }
+                @for one in &told {
+                    details open[one.mend.is_some()] {
+                        summary { b { (one.id) } ": " (one.outcome) }
+                        p { (one.question) }
+                        ul { @for detail in &one.details { li { (detail) } } }
+                        @if let Some(why) = one.why { p.sub { "Why it matters: " (why) } }
+                        @if let Some(mend) = one.mend { p.sub { "To mend it: " (mend) "." } }
                     }
                 }
             }

@@ -108,7 +108,8 @@ fn closing(run: &Run, judgement: &Judgement, whys: &[Why], width: usize) -> Vec<
     } else if let Some(said) = overview::multiplicity(run, judgement) {
         lines.extend(wrap(&said, "", width));
     }
-    for said in footing::lines(run) {
+    let fairness = words::fairness::summary(judgement);
+    for said in footing::lines(run).into_iter().chain(fairness) {
         lines.extend(wrap(&said, "", width));
     }
     lines
@@ -268,6 +269,10 @@ mod tests {
 
             better: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
                 significant after 9 blocks
+            55 fairness checks: 22 passed, 8 declared (boot-log, huge-pages, kernel-configuration,
+            socket-buffers, sysctls, clients-apart, one-load, static-pages), 24 not known (clocksource,
+            command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors,
+            io-scheduler, limits, listen-backlog, memory and 12 more), 1 not applicable
         "#]].assert_eq(&terminal(&run, &judgement, &[], 100));
     }
 

@@ -16,6 +16,7 @@ use record::verdict::{
 
 pub(crate) mod apart;
 pub(crate) mod confirm;
+pub(crate) mod fairness;
 pub(crate) mod look;
 pub(crate) mod reason;
 pub(crate) mod warning;
@@ -69,6 +70,16 @@ fn headline<'j>(
     headline: &'j Conclude,
 ) -> Option<Headline<'j>> {
     let (said, reason, is_open) = match &headline.conclusion {
+        Conclusion::Withheld { violations } => (
+            format!(
+                "{} against {}: the comparison is not fair: {}",
+                headline.arm,
+                run.plan.baseline,
+                violations.join(", ")
+            ),
+            fairness::withheld(&judgement.fairness, violations),
+            true,
+        ),
         Conclusion::Failed(failed) => (
             format!("{} {}", headline.arm, failure(failed)),
             failed.last.clone(),

@@ -36,8 +36,9 @@
 use plan::Plan;
 use record::metric::{MetricSpec, Role};
 use record::rundir::Run;
+use record::verdict::fairness::withholding;
 use record::verdict::warning::Disturbance;
-use record::verdict::{Comparison, Judgement, Pair, VERSION, Verdict};
+use record::verdict::{Comparison, Conclusion, Judgement, Pair, VERSION, Verdict};
 
 use crate::pair::Measured;
 use crate::rule::Series;
@@ -98,7 +99,7 @@ pub fn judge(run: &Run) -> Judgement {
     let comparisons = compare(run, &measured);
     let gates = gates::of(run, &measured);
     let verdicts = run.plan.workloads.len() * (run.plan.arms.len() - 1);
-    Judgement {
+    let mut judgement = Judgement {
         version: VERSION,
         rule: rule::NAME.into(),
         setbacks: warnings::setbacks(run, &measured),
@@ -111,6 +112,24 @@ pub fn judge(run: &Run) -> Judgement {
         scaling: cpu_scaling::of(run, &measured),
         differences: config_diff::of(run),
         comparisons,
+        fairness: Vec::new(),
+    };
+    judgement.fairness = fairness::of_run(run, &judgement, &run.accepted);
+    withhold(&mut judgement, &run.plan.baseline);
+    judgement
+}
+
+/// An unfair comparison has no headline; an arm that failed has failed all the same.
+fn withhold(judgement: &mut Judgement, baseline: &str) {
+    let findings = &judgement.fairness;
+    for headline in &mut judgement.headlines {
+        let of_whom = (&*headline.workload, &*headline.arm, baseline);
+        let violations: Vec<String> = withholding(findings, of_whom)
+            .map(|one| one.id.clone())
+            .collect();
+        if !violations.is_empty() && !matches!(headline.conclusion, Conclusion::Failed(_)) {
+            headline.conclusion = Conclusion::Withheld { violations };
+        }
     }
 }
 

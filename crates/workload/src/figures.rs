@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn no_right_answer_voids_a_trial_and_says_what_came_instead() {
         let text = show(load(0, &[(Fault::BadStatus, 3)]), None);
-        expect!["no answer was right: BadStatus 3"].assert_eq(&text);
+        expect!["no answer was right: bad-status 3"].assert_eq(&text);
     }
 
     #[test]

@@ -65,6 +65,7 @@ pub(super) fn all_warnings(plan: &Plan, forecasts: &[Forecast]) -> Result<Vec<St
     warned.extend(identical(plan));
     warned.extend(hidden_files(plan));
     warned.extend(missing_kernels(plan)?);
+    warned.extend(report::violations(&fairness::of_plan(plan)));
     Ok(warned)
 }
 

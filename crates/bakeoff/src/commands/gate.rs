@@ -3,6 +3,7 @@
 //! ```text
 //! status   --fail-on worse             any-worse             undecided
 //! 1        a primary metric is worse   any metric is worse   a primary metric is worse or undecided
+//! 1        with `violation`: a check of the fairness gate fails; the others have no answer then
 //! 1        always: an arm fails (no figure where the baseline gave one, faults that the baseline never has)
 //! 2        else, always: the run is not finished, the baseline gave no figure, too few blocks to exclude anything
 //! 0        else
@@ -12,7 +13,7 @@
 use anyhow::{Result, bail};
 use record::metric::Role;
 use record::rundir::Run;
-use record::verdict::{Comparison, Conclusion, Judgement, Verdict};
+use record::verdict::{Comparison, Conclusion, Judgement, Verdict, fairness};
 
 use super::End;
 use crate::cli::FailOn;
@@ -64,13 +65,20 @@ fn found(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
         })
         .collect();
     found.extend(failed_arms(run, judgement));
+    let unfair: Vec<String> = fairness::violations(&judgement.fairness)
+        .map(|one| format!("fairness: {}", one.id))
+        .collect();
+    if fail_on == FailOn::Violation {
+        found.extend(unfair);
+    }
     let is_over = is_over(run) && baseline_failed(run, judgement).is_empty();
     for one in watched(judgement, fail_on) {
         let trips = match (fail_on, one.verdict) {
-            (_, Verdict::Worse) => true,
             (FailOn::Undecided, Verdict::Undecided) => is_over && one.has_interval(),
-            (FailOn::Worse | FailOn::AnyWorse, Verdict::Undecided)
+            (FailOn::Violation, _)
+            | (FailOn::Worse | FailOn::AnyWorse, Verdict::Undecided)
             | (_, Verdict::Better | Verdict::Equivalent) => false,
+            (_, Verdict::Worse) => true,
         };
         if trips {
             found.push(format!(
@@ -114,6 +122,10 @@ fn failed_arms(run: &Run, judgement: &Judgement) -> Vec<String> {
 /// Why nothing can be said.
 fn unanswered(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
     let mut why = Vec::new();
+    if fail_on != FailOn::Violation {
+        let unfair = fairness::violations(&judgement.fairness);
+        why.extend(unfair.map(|one| format!("the comparison is not fair: {}", one.id)));
+    }
     if !is_over(run) {
         why.push("the run is not finished (go on with it: bakeoff run PLAN --out DIR)".into());
     }
@@ -155,6 +167,7 @@ fn watched(judgement: &Judgement, fail_on: FailOn) -> impl Iterator<Item = &Comp
     let is_watched = move |one: &&Comparison| match fail_on {
         FailOn::AnyWorse => true,
         FailOn::Worse | FailOn::Undecided => one.spec.role == Role::Primary,
+        FailOn::Violation => false,
     };
     judgement.comparisons.iter().filter(is_watched)
 }
@@ -178,7 +191,8 @@ pub(super) fn baseline_failed(run: &Run, judgement: &Judgement) -> Vec<String> {
         | Conclusion::Worse
         | Conclusion::Equivalent
         | Conclusion::Undecided { .. }
-        | Conclusion::TradeOff { .. } => None,
+        | Conclusion::TradeOff { .. }
+        | Conclusion::Withheld { .. } => None,
     })
     .collect()
 }
@@ -189,6 +203,7 @@ impl FailOn {
             Self::Worse => "--fail-on worse",
             Self::AnyWorse => "--fail-on any-worse",
             Self::Undecided => "--fail-on undecided",
+            Self::Violation => "--fail-on violation",
         }
     }
 }

@@ -17,7 +17,7 @@ use plan::{MachineKind, Plan};
 use record::rundir::{self, Run, RunDir};
 use record::verdict::Judgement;
 
-use super::{End, explained, gate, read_plan, report};
+use super::{End, explained, fairness, gate, read_plan, report};
 use crate::build_id;
 use crate::cli::RunArgs;
 use crate::json_lines;
@@ -71,6 +71,7 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     }
     let dir = RunDir::open(&out, &text)?;
     refuse_another_plan(&dir, &text)?;
+    fairness::accept(&dir, &options.accept)?;
     let extension = match options.more_blocks {
         Some(more) => Some(extend(&dir, more)?),
         None => None,

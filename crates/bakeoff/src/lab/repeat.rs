@@ -162,6 +162,7 @@ window = "1s"
             facts: attempts.iter().map(|_| None).collect(),
             missing: Vec::new(),
             models: None,
+            accepted: std::collections::BTreeMap::new(),
         }
     }
 

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 /// What tests may use beyond that: the golden page shows a real judgement, and skips are one helper's.
-const TEST_ARROWS: [(&str, &str); 7] = [
+const TEST_ARROWS: [(&str, &str); 8] = [
     ("report", "verdict"),
     ("verdict", "fixtures"),
+    ("fairness", "fixtures"),
     ("report", "fixtures"),
     ("agent", "skip"),
     ("workload", "skip"),
@@ -14,7 +15,7 @@ const TEST_ARROWS: [(&str, &str); 7] = [
 ];
 
 /// What each room may use; a room that is missing here may not exist.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("input", &[]),
     ("process", &[]),
     ("profiler", &[]),
@@ -38,15 +39,16 @@ const ARROWS: [(&str, &[&str]); 17] = [
         "machine",
         &["input", "process", "plan", "record", "protocol", "profiler"],
     ),
-    ("verdict", &["input", "plan", "record"]),
-    ("report", &["input", "plan", "record"]),
+    ("fairness", &["plan", "record"]),
+    ("verdict", &["input", "plan", "record", "fairness"]),
+    ("report", &["input", "plan", "record", "fairness"]),
     ("import", &["input", "record"]),
     ("load-cli", &["input", "record", "load", "report"]),
     (
         "bakeoff",
         &[
             "input", "plan", "record", "protocol", "load", "load-cli", "workload", "agent",
-            "machine", "verdict", "report", "import", "profiler",
+            "machine", "fairness", "verdict", "report", "import", "profiler",
         ],
     ),
 ];

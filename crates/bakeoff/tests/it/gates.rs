@@ -165,7 +165,11 @@ fn an_arm_that_never_boots_is_failed_in_the_headline() {
     let (_, last) = said.trim_end().rsplit_once("\n\n").unwrap();
     expect![[r#"
         new failed: 3 of 3 trials (6 attempts), kernel panic
-            Kernel panic - not syncing"#]]
+            Kernel panic - not syncing
+        55 fairness checks: 2 violated (server-stressed, trials-fail-alike), 18 passed, 3 declared
+        (clients-apart, one-load, static-pages), 30 not known (boot-log, clocksource, command-line,
+        compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, huge-pages,
+        io-scheduler, kernel-configuration and 18 more), 2 not applicable"#]]
     .assert_eq(last);
     let output = bakeoff(dir.path(), &["judge", ".", "--json"]);
     let judged: Value = serde_json::from_slice(&output.stdout).unwrap();

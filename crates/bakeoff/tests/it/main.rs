@@ -11,6 +11,7 @@ mod compare_command;
 mod crate_edges;
 mod damaged_runs;
 mod docs_samples;
+mod fairness_command;
 mod fuzz;
 mod gates;
 mod golden;

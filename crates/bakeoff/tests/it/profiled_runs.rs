@@ -39,6 +39,8 @@ fn profile(arm: &str, trial: u32) -> Profile {
         windows: vec![Window {
             instructions: 20_000_000 + copied,
             counts,
+            // The fake machine's window.
+            ran: vec![(1, 1_000_000_000)],
             ..Window::default()
         }],
         lacks: Vec::new(),
@@ -136,7 +138,10 @@ fn a_damaged_profile_costs_the_sentence_at_most() {
     let (text, error) = said(&["judge"], dir);
     assert!(error.contains("cannot read"), "{error}");
     let (before, _) = whole.split_once("    why: ").unwrap();
-    assert_eq!(before, text);
+    assert!(
+        text.starts_with(before) && !text.contains("why: "),
+        "{text}"
+    );
     said(&["report"], dir);
     assert_eq!(fs::read(dir.join(WHY)).unwrap(), b"[]");
     assert!(!page(dir).contains("<script"));

@@ -1,6 +1,6 @@
 //! Figures of other tools: read, judged, told.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use record::metric::Direction;
 use record::verdict::Verdict;
 use serde_json::json;
@@ -83,6 +83,11 @@ fn gate(answers: &[Answer<'_>], fail_on: Option<FailOn>) -> Result<End> {
     let Some(fail_on) = fail_on else {
         return Ok(End::Done);
     };
+    if fail_on == FailOn::Violation {
+        bail!(
+            "--fail-on violation with figures of other tools: nothing is known of how they were measured (run a plan)"
+        );
+    }
     let told = |answer: &Answer<'_>, what: &str| {
         format!(
             "{} of {} {what}",
@@ -93,7 +98,7 @@ fn gate(answers: &[Answer<'_>], fail_on: Option<FailOn>) -> Result<End> {
     let trips = |answer: &&Answer<'_>| match (fail_on, answer.finding.verdict) {
         (_, Verdict::Worse) => true,
         (FailOn::Undecided, Verdict::Undecided) => has_interval(&answer.finding),
-        (FailOn::Worse | FailOn::AnyWorse, Verdict::Undecided)
+        (FailOn::Worse | FailOn::AnyWorse | FailOn::Violation, Verdict::Undecided)
         | (_, Verdict::Better | Verdict::Equivalent) => false,
     };
     let is_open = |answer: &&Answer<'_>| {

@@ -1,0 +1,31 @@
+//! All checks, by what they are about.
+
+mod arms;
+mod bottleneck;
+mod measurement;
+mod work;
+
+use crate::Check;
+
+/// All checks, by group.
+pub static ALL: [&Check; 55] = all();
+
+const fn all() -> [&'static Check; 55] {
+    let groups: [&[&Check]; 4] = [
+        &arms::CHECKS,
+        &bottleneck::CHECKS,
+        &work::CHECKS,
+        &measurement::CHECKS,
+    ];
+    let mut all = [arms::CHECKS[0]; 55];
+    let (mut at, mut group) = (0, 0);
+    while group < groups.len() {
+        let mut own = 0;
+        while own < groups[group].len() {
+            all[at] = groups[group][own];
+            (at, own) = (at + 1, own + 1);
+        }
+        group += 1;
+    }
+    all
+}

@@ -1,0 +1,25 @@
+//! Do all kernels complain of the same things at boot?
+
+use crate::equal::{Cause, equal};
+use crate::{Check, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "boot-log",
+    group: Group::Arms,
+    question: "Do all kernels complain of the same things at boot?",
+    reads: "lines of the boot log with words of failure",
+    passes: "all arms have the same; what comes with different kernels is declared",
+    why: "A fallback (no TSC, no IOMMU, a firmware that is missing) is told there and nowhere else.",
+    mend: "read the lines; `bakeoff report` has them",
+    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
+};
+
+const FACTS: [&str; 1] = ["boot log*"];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn arms_must_agree() {
+        crate::tests::arms_must_agree(&super::CHECK, "boot log: tsc: marked unstable");
+    }
+}

@@ -1,0 +1,28 @@
+//! Do all arms tell the time by the same source?
+
+use crate::equal::{Cause, equal};
+use crate::{Check, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "clocksource",
+    group: Group::Arms,
+    question: "Do all arms tell the time by the same source?",
+    reads: "`current_clocksource`",
+    passes: "all arms have the same",
+    why: "A kernel that distrusts the TSC falls back on HPET, and each reading of the clock costs a microsecond.",
+    mend: "look at the boot log for why the clock was found unstable; `tsc=reliable` in all arms",
+    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::None)),
+};
+
+const FACTS: [&str; 1] = ["/sys/devices/system/clocksource/clocksource0/current_clocksource"];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn arms_must_agree() {
+        crate::tests::arms_must_agree(
+            &super::CHECK,
+            "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+        );
+    }
+}

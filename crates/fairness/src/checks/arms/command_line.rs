@@ -1,0 +1,25 @@
+//! Are kernels started with the same parameters but for those that the plan gives an arm?
+
+use crate::equal::{Cause, equal};
+use crate::{Check, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "command-line",
+    group: Group::Arms,
+    question: "Are kernels started with the same parameters but for those that the plan gives an arm?",
+    reads: "`/proc/cmdline`",
+    passes: "all arms have the same",
+    why: "One parameter (`mem=`, `mitigations=`, `isolcpus=`) changes more than most patches.",
+    mend: "write parameters into the arms' `cmdline`, so that they are part of the plan",
+    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::None)),
+};
+
+const FACTS: [&str; 1] = ["/proc/cmdline"];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn arms_must_agree() {
+        crate::tests::arms_must_agree(&super::CHECK, "/proc/cmdline");
+    }
+}

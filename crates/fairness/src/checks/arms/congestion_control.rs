@@ -1,0 +1,29 @@
+//! Does TCP have the same congestion control and queueing discipline?
+
+use crate::equal::{Cause, equal};
+use crate::{Check, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "congestion-control",
+    group: Group::Arms,
+    question: "Does TCP have the same congestion control and queueing discipline?",
+    reads: "`net.ipv4.tcp_congestion_control`, `net.core.default_qdisc`",
+    passes: "all arms have the same; what comes with different kernels is declared",
+    why: "BBR and CUBIC share a lossy line very differently.",
+    mend: "set both alike in the arms' `sysctl`",
+    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
+};
+
+const FACTS: [&str; 3] = [
+    "sysctl net.ipv4.tcp_congestion_control",
+    "sysctl net.core.default_qdisc",
+    "/sys/module/tcp_cubic/version",
+];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn arms_must_agree() {
+        crate::tests::arms_must_agree(&super::CHECK, "sysctl net.ipv4.tcp_congestion_control");
+    }
+}

@@ -1,0 +1,25 @@
+//! Are the same controllers of control groups at work?
+
+use crate::equal::{Cause, equal};
+use crate::{Check, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "control-groups",
+    group: Group::Arms,
+    question: "Are the same controllers of control groups at work?",
+    reads: "`cgroup.controllers`",
+    passes: "all arms have the same; what comes with different kernels is declared",
+    why: "The memory controller accounts each page and socket buffer.",
+    mend: "`cgroup_disable=` alike in all arms",
+    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
+};
+
+const FACTS: [&str; 1] = ["/sys/fs/cgroup/cgroup.controllers"];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn arms_must_agree() {
+        crate::tests::arms_must_agree(&super::CHECK, "/sys/fs/cgroup/cgroup.controllers");
+    }
+}

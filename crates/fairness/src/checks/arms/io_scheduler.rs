@@ -1,0 +1,25 @@
+//! Have the disks the same scheduler, queue and read-ahead?
+
+use crate::equal::{Cause, equal};
+use crate::{Check, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "io-scheduler",
+    group: Group::Arms,
+    question: "Have the disks the same scheduler, queue and read-ahead?",
+    reads: "`/sys/block/*/queue`",
+    passes: "all arms have the same; what comes with different kernels is declared",
+    why: "InfoWorld's test of 2004 was decided by this one setting: 37 s against 3.9 s.",
+    mend: "`io_scheduler` alike in all arms",
+    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
+};
+
+const FACTS: [&str; 1] = ["/sys/block/*"];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn arms_must_agree() {
+        crate::tests::arms_must_agree(&super::CHECK, "/sys/block/vda/queue/scheduler");
+    }
+}

@@ -1,0 +1,25 @@
+//! Are the kernels built with the same options?
+
+use crate::equal::{Cause, equal};
+use crate::{Check, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "kernel-configuration",
+    group: Group::Arms,
+    question: "Are the kernels built with the same options?",
+    reads: "the configuration that each kernel was built with",
+    passes: "all arms have the same; what comes with different kernels is declared",
+    why: "Debugging options (lock debugging, KASAN) have made kernels seem half as fast; HZ, preemption and hardening move single percents.",
+    mend: "build both kernels from one configuration, or say that products are compared",
+    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
+};
+
+const FACTS: [&str; 1] = ["CONFIG_*"];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn arms_must_agree() {
+        crate::tests::arms_must_agree(&super::CHECK, "CONFIG_HZ");
+    }
+}

@@ -1,0 +1,28 @@
+//! Are the same vulnerabilities of CPUs mitigated in the same way?
+
+use crate::equal::{Cause, equal};
+use crate::{Check, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "mitigations",
+    group: Group::Arms,
+    question: "Are the same vulnerabilities of CPUs mitigated in the same way?",
+    reads: "`/sys/devices/system/cpu/vulnerabilities`",
+    passes: "all arms have the same; what comes with different kernels is declared",
+    why: "Page-table isolation and retpolines cost system calls up to tens of percents.",
+    mend: "set `mitigations=` alike in all arms",
+    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
+};
+
+const FACTS: [&str; 1] = ["/sys/devices/system/cpu/vulnerabilities/*"];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn arms_must_agree() {
+        crate::tests::arms_must_agree(
+            &super::CHECK,
+            "/sys/devices/system/cpu/vulnerabilities/meltdown",
+        );
+    }
+}

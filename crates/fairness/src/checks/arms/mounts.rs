@@ -1,0 +1,25 @@
+//! Are file systems mounted with the same options?
+
+use crate::equal::{Cause, equal};
+use crate::{Check, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "mounts",
+    group: Group::Arms,
+    question: "Are file systems mounted with the same options?",
+    reads: "`/proc/mounts`",
+    passes: "all arms have the same; what comes with different kernels is declared",
+    why: "`noatime`, barriers and journal modes change what a write is.",
+    mend: "mount alike; options that a new kernel shows and an old one has are no difference in fact",
+    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
+};
+
+const FACTS: [&str; 1] = ["/proc/mounts"];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn arms_must_agree() {
+        crate::tests::arms_must_agree(&super::CHECK, "/proc/mounts");
+    }
+}

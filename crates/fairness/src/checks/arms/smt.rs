@@ -1,0 +1,28 @@
+//! Is simultaneous multithreading on or off in all arms?
+
+use crate::equal::{Cause, equal};
+use crate::{Check, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "smt",
+    group: Group::Arms,
+    question: "Is simultaneous multithreading on or off in all arms?",
+    reads: "`/sys/devices/system/cpu/smt`",
+    passes: "all arms have the same",
+    why: "A kernel that turns siblings off as a mitigation has half of the CPUs of one that does not.",
+    mend: "set `nosmt` in all arms or in none",
+    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::None)),
+};
+
+const FACTS: [&str; 2] = [
+    "/sys/devices/system/cpu/smt/active",
+    "/sys/devices/system/cpu/smt/control",
+];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn arms_must_agree() {
+        crate::tests::arms_must_agree(&super::CHECK, "/sys/devices/system/cpu/smt/active");
+    }
+}

@@ -1,0 +1,25 @@
+//! Are the kernels' settings the same?
+
+use crate::equal::{Cause, equal};
+use crate::{Check, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "sysctls",
+    group: Group::Arms,
+    question: "Are the kernels' settings the same?",
+    reads: "all of `/proc/sys`",
+    passes: "all arms have the same; what comes with different kernels is declared",
+    why: "A changed default (`sched_*`, `tcp_*`, `vm.*`) can make the whole difference between two kernels, and can be set back.",
+    mend: "pin what matters in the arms' `sysctl`; `bakeoff fairness` names what differs",
+    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
+};
+
+const FACTS: [&str; 1] = ["sysctl *"];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn arms_must_agree() {
+        crate::tests::arms_must_agree(&super::CHECK, "sysctl vm.swappiness");
+    }
+}

@@ -1,0 +1,25 @@
+//! Is everything but the kernel the same?
+
+use crate::equal::{Cause, equal};
+use crate::{Check, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "user-land",
+    group: Group::Arms,
+    question: "Is everything but the kernel the same?",
+    reads: "a hash of the list of installed packages",
+    passes: "all arms have the same",
+    why: "A C library or OpenSSL of another version is a difference of its own.",
+    mend: "one image for all arms",
+    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::None)),
+};
+
+const FACTS: [&str; 2] = ["hash:userland", "/etc/debian_version"];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn arms_must_agree() {
+        crate::tests::arms_must_agree(&super::CHECK, "hash:userland");
+    }
+}

@@ -1,0 +1,25 @@
+//! Do all arms serve with as many workers?
+
+use crate::equal::{Cause, equal};
+use crate::{Check, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "workers",
+    group: Group::Arms,
+    question: "Do all arms serve with as many workers?",
+    reads: "workers that each server was given",
+    passes: "all arms have the same",
+    why: "A server that sizes itself by the machine has more of them in one arm.",
+    mend: "set the number in `config` of all arms",
+    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::None)),
+};
+
+const FACTS: [&str; 1] = ["workers:*"];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn arms_must_agree() {
+        crate::tests::arms_must_agree(&super::CHECK, "workers:nginx");
+    }
+}

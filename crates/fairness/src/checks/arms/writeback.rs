@@ -1,0 +1,32 @@
+//! Is dirty memory written back by the same rules?
+
+use crate::equal::{Cause, equal};
+use crate::{Check, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "writeback",
+    group: Group::Arms,
+    question: "Is dirty memory written back by the same rules?",
+    reads: "`vm.dirty_*`",
+    passes: "all arms have the same; what comes with different kernels is declared",
+    why: "How much may stay dirty decides whether a write costs memory or a disk.",
+    mend: "set `vm.dirty_*` alike in the arms' `sysctl`",
+    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
+};
+
+const FACTS: [&str; 6] = [
+    "sysctl vm.dirty_ratio",
+    "sysctl vm.dirty_background_ratio",
+    "sysctl vm.dirty_bytes",
+    "sysctl vm.dirty_background_bytes",
+    "sysctl vm.dirty_expire_centisecs",
+    "sysctl vm.dirty_writeback_centisecs",
+];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn arms_must_agree() {
+        crate::tests::arms_must_agree(&super::CHECK, "sysctl vm.dirty_ratio");
+    }
+}

@@ -1,0 +1,58 @@
+//! Have the clients CPUs of their own?
+
+use record::verdict::fairness::{Declaration, Detail, Missing, Outcome};
+
+use crate::subject::{Subject, is_of_network, not_known};
+use crate::{Check, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "clients-apart",
+    group: Group::Bottleneck,
+    question: "Have the clients CPUs of their own?",
+    reads: "the machine's kind",
+    passes: "clients are on another host; declared where they are beside the server, in all arms alike",
+    why: "A client in the guest runs on the kernel that is compared, and takes CPU time from the server.",
+    mend: "clients on another host; or read the figures as those of both together",
+    judge: Judge::Run(clients_apart),
+};
+
+fn clients_apart(subject: &Subject<'_>) -> Outcome {
+    if subject.measured().next().is_none() {
+        return not_known(Missing::Trial);
+    }
+    let mut workloads: Vec<_> = subject
+        .measured()
+        .filter(|(_, _, measurement)| measurement.load.is_some())
+        .map(|(workload, _, _)| workload)
+        .collect();
+    workloads.dedup();
+    if workloads.is_empty() {
+        return Outcome::NotApplicable;
+    }
+    if is_of_network(&subject.run.plan) {
+        return Outcome::Pass;
+    }
+    workloads.sort_unstable();
+    workloads.dedup();
+    let detail = |workload: &str| Detail::Workload {
+        workload: workload.into(),
+    };
+    Outcome::Declared {
+        by: Declaration::Machine,
+        details: workloads.into_iter().map(detail).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::*;
+    use record::verdict::fairness::Outcome;
+
+    #[test]
+    fn clients_beside_the_server_are_declared() {
+        assert!(is_declared(&outcome(&super::CHECK, &whole().run())));
+        let remote = whole().with(|run| run.plan.machine.kind = plan::MachineKind::Url);
+        assert_eq!(outcome(&super::CHECK, &remote.run()), Outcome::Pass);
+        assert!(is_unknown(&outcome(&super::CHECK, &empty().run())));
+    }
+}

@@ -1,0 +1,61 @@
+//! Had the clients' host CPU time left?
+
+use record::verdict::fairness::{Outcome, Quantity};
+use record::verdict::warning::Warning;
+
+use crate::subject::{Subject, beyond, is_of_network};
+use crate::{Check, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "clients-idle",
+    group: Group::Bottleneck,
+    question: "Had the clients' host CPU time left?",
+    reads: "idle CPU time of the host of the clients",
+    passes: "at least 20 % idle; not asked where clients share CPUs with the server",
+    why: "Hyperfoil stops at this bound: beyond it the clients' own queue is measured.",
+    mend: "fewer connections or a lower rate, more client hosts",
+    judge: Judge::Run(clients_idle),
+};
+
+fn clients_idle(subject: &Subject<'_>) -> Outcome {
+    if !is_of_network(&subject.run.plan) {
+        return Outcome::NotApplicable;
+    }
+    subject.unless_warned(|warning| match warning {
+        Warning::BusyClients {
+            workload,
+            arm,
+            idle,
+        } => Some(beyond(
+            (workload, arm),
+            Quantity::ClientsIdleCpu,
+            *idle,
+            0.2,
+        )),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::*;
+
+    #[test]
+    fn busy_clients_are_found() {
+        let remote = |builder: fixtures::builder::RunBuilder| {
+            let change =
+                |run: &mut record::rundir::Run| run.plan.machine.kind = plan::MachineKind::Url;
+            builder.with(change).run()
+        };
+        assert_eq!(outcome(&CHECK, &remote(whole())), Outcome::Pass);
+        assert_eq!(outcome(&CHECK, &whole().run()), Outcome::NotApplicable);
+        let warning = Warning::BusyClients {
+            workload: "web".into(),
+            arm: "7.2".into(),
+            idle: 0.01,
+        };
+        assert!(is_violation(&warned_of(&remote(whole()), warning, &CHECK)));
+        assert!(is_unknown(&outcome(&CHECK, &remote(empty()))));
+    }
+}

@@ -1,0 +1,48 @@
+//! Did the network leave room?
+
+use record::verdict::fairness::{Missing, Outcome};
+
+use crate::subject::{Subject, is_of_network, not_known};
+use crate::{Check, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "network",
+    group: Group::Bottleneck,
+    question: "Did the network leave room?",
+    reads: "the machine's kind, link speed, retransmits",
+    passes: "clients and server are joined by a link of the kernel's own (veth), which has no line rate",
+    why: "Mindcraft 1999: four cards of 100 Mbit/s were one ceiling of the figures.",
+    mend: "compare bytes sent with the link's speed; a faster link, or smaller responses",
+    judge: Judge::Run(network),
+};
+
+fn network(subject: &Subject<'_>) -> Outcome {
+    if is_of_network(&subject.run.plan) {
+        return not_known(Missing::SystemOnNetwork);
+    }
+    if subject
+        .measured()
+        .any(|(_, _, measurement)| measurement.load.is_some())
+    {
+        Outcome::Pass
+    } else {
+        Outcome::NotApplicable
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::*;
+    use record::verdict::fairness::Outcome;
+
+    #[test]
+    fn a_path_that_nobody_knows_does_not_pass() {
+        assert_eq!(outcome(&super::CHECK, &whole().run()), Outcome::Pass);
+        let remote = whole().with(|run| run.plan.machine.kind = plan::MachineKind::Url);
+        assert!(is_unknown(&outcome(&super::CHECK, &remote.run())));
+        assert_eq!(
+            outcome(&super::CHECK, &empty().run()),
+            Outcome::NotApplicable
+        );
+    }
+}

@@ -1,0 +1,71 @@
+//! Was the machine left alone?
+
+use record::verdict::fairness::{Missing, Outcome, Quantity};
+use record::verdict::warning::Setback;
+
+use crate::subject::{Subject, beyond, not_known, unless};
+use crate::{Check, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "disturbed-blocks",
+    group: Group::Measurement,
+    question: "Was the machine left alone?",
+    reads: "blocks that were run again because steal, other programs or a slow host disturbed them",
+    passes: "less than half of the blocks",
+    why: "What is left over from a disturbed night is chosen, not measured.",
+    mend: "a quiet machine",
+    judge: Judge::Run(disturbed_blocks),
+};
+
+fn disturbed_blocks(subject: &Subject<'_>) -> Outcome {
+    if subject.measured().next().is_none() {
+        return not_known(Missing::Trial);
+    }
+    let all = subject
+        .run
+        .attempts
+        .iter()
+        .map(|record| record.trial.block)
+        .max();
+    let half = f64::from(all.unwrap_or(0)) / 2.0;
+    let mut details = Vec::new();
+    for setback in &subject.judgement.setbacks {
+        if let Setback::DisturbedBlocks { workload, blocks } = setback
+            && blocks.len() as f64 > half
+        {
+            let count = blocks.len() as f64;
+            details.push(beyond(
+                (workload, ""),
+                Quantity::DisturbedBlocks,
+                count,
+                half,
+            ));
+        }
+    }
+    unless(details)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::*;
+    use record::verdict::fairness::Outcome;
+
+    #[test]
+    fn a_machine_that_is_never_quiet_is_found() {
+        assert_eq!(outcome(&super::CHECK, &whole().run()), Outcome::Pass);
+        let run = whole().run();
+        let disturbed = |block| record::verdict::warning::DisturbedBlock {
+            block,
+            disturbances: Vec::new(),
+        };
+        let judgement = record::verdict::Judgement {
+            setbacks: vec![record::verdict::warning::Setback::DisturbedBlocks {
+                workload: "web".into(),
+                blocks: (1..=4).map(disturbed).collect(),
+            }],
+            ..judged(&run)
+        };
+        assert!(is_violation(&outcome_of(&super::CHECK, &run, &judgement)));
+        assert!(is_unknown(&outcome(&super::CHECK, &empty().run())));
+    }
+}

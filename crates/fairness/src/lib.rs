@@ -1,0 +1,129 @@
+//! The fairness gate: what would make this comparison wrong?
+//!
+//! Each question is a check, in a file of its own below `checks`: what it asks and reads, when it passes, why it matters and how
+//! to mend it stand there as data, and docs/fairness.md is made from them.
+//!
+//! ```text
+//! plan ----------------> checks that need no boot --+
+//! run, judgement ------> all others ----------------+--> findings: pass, declared, violation, not known, not applicable
+//! ```
+//! No check passes on a fact that is missing.
+
+mod checks;
+mod equal;
+mod subject;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use plan::Plan;
+use record::rundir::Run;
+use record::verdict::Judgement;
+use record::verdict::fairness::{Declaration, Finding, Outcome};
+
+pub use crate::checks::ALL;
+pub use crate::subject::Subject;
+
+/// One question that somebody who doubts the comparison would ask.
+#[derive(Debug)]
+pub struct Check {
+    /// Its name: `memory`.
+    pub id: &'static str,
+    /// What it is about.
+    pub group: Group,
+    /// The question.
+    pub question: &'static str,
+    /// What it reads.
+    pub reads: &'static str,
+    /// When it passes.
+    pub passes: &'static str,
+    /// Why it matters: a known case, or what it would do to figures.
+    pub why: &'static str,
+    /// How to mend it.
+    pub mend: &'static str,
+    /// How it is answered.
+    pub judge: Judge,
+}
+
+/// What a check is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    /// Arms are equal but for what the plan names.
+    Arms,
+    /// What was meant to be the limit was the limit.
+    Bottleneck,
+    /// The work was done.
+    Work,
+    /// The measurement is sound.
+    Measurement,
+}
+
+impl Group {
+    /// All groups, in the order of the page.
+    pub const ALL: [Self; 4] = [Self::Arms, Self::Bottleneck, Self::Work, Self::Measurement];
+
+    /// The group as a heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Arms => "Arms are equal but for what the plan names",
+            Self::Bottleneck => "The right bottleneck",
+            Self::Work => "The work was done",
+            Self::Measurement => "The measurement is sound",
+        }
+    }
+}
+
+/// How a check is answered.
+#[derive(Debug, Clone, Copy)]
+pub enum Judge {
+    /// From the plan alone, before anything boots.
+    Plan(fn(&Plan) -> Outcome),
+    /// From what was recorded.
+    Run(fn(&Subject<'_>) -> Outcome),
+}
+
+/// What the checks that need no boot find.
+pub fn of_plan(plan: &Plan) -> Vec<Finding> {
+    let answered = ALL.iter().filter_map(|check| match check.judge {
+        Judge::Plan(judge) => Some(finding(check, judge(plan))),
+        Judge::Run(_) => None,
+    });
+    answered.collect()
+}
+
+/// What all checks find of a run; `accepted` are violations that the user has named, with his reasons.
+pub fn of_run(
+    run: &Run,
+    judgement: &Judgement,
+    accepted: &BTreeMap<String, String>,
+) -> Vec<Finding> {
+    let subject = Subject { run, judgement };
+    let outcome = |check: &Check| match check.judge {
+        Judge::Plan(judge) => judge(&run.plan),
+        Judge::Run(judge) => judge(&subject),
+    };
+    let answered = ALL.iter().map(|check| {
+        let outcome = match (outcome(check), accepted.get(check.id)) {
+            (Outcome::Violation { details }, Some(reason)) => Outcome::Declared {
+                by: Declaration::Accepted(reason.clone()),
+                details,
+            },
+            (outcome, _) => outcome,
+        };
+        finding(check, outcome)
+    });
+    answered.collect()
+}
+
+/// The check of a name.
+pub fn find(id: &str) -> Option<&'static Check> {
+    ALL.iter().find(|check| check.id == id).copied()
+}
+
+fn finding(check: &Check, outcome: Outcome) -> Finding {
+    Finding {
+        id: check.id.into(),
+        outcome,
+    }
+}

@@ -1,0 +1,250 @@
+//! What the tests of checks have in common: each violates its check on purpose, and has it pass.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fixtures::builder::RunBuilder;
+use plan::kernel::KernelRef;
+use record::evidence::Facts;
+use record::metric::{Direction, MetricSpec, Role};
+use record::rundir::Run;
+use record::trial::{Measurement, Outcome as TrialOutcome};
+use record::verdict::fairness::Outcome;
+use record::verdict::reason::Reason;
+use record::verdict::warning::Warning;
+use record::verdict::{Comparison, Difference, Judgement, Pair, VERSION, Verdict};
+
+use crate::{ALL, Check, Judge, Subject};
+
+/// A run without any trial.
+pub(crate) fn empty() -> RunBuilder {
+    RunBuilder::new()
+}
+
+/// Two blocks without facts.
+pub(crate) fn whole() -> RunBuilder {
+    empty().blocks(&[[100.0, 101.0]; 2])
+}
+
+/// A trial of each arm, that differ in a fact.
+pub(crate) fn two_arms(fact: &str, [old, new]: [&str; 2]) -> RunBuilder {
+    empty()
+        .observed(1, "6.1", facts(fact, old))
+        .observed(1, "7.2", facts(fact, new))
+}
+
+fn facts(fact: &str, value: &str) -> Facts {
+    let pair = |name: &str| BTreeMap::from([(name.to_string(), value.to_string())]);
+    let mut facts = Facts::default();
+    if let Some(name) = fact.strip_prefix("sysctl ") {
+        facts.sysctls = pair(name);
+    } else if fact.starts_with("CONFIG_") {
+        facts.kernel_config = pair(fact);
+    } else if fact.starts_with("boot log") {
+        facts.boot_log = vec![value.to_string()];
+    } else {
+        facts.values = pair(fact);
+    }
+    facts
+}
+
+/// Both arms name the kernel of the first.
+pub(crate) fn one_kernel(run: &mut Run) {
+    let kernel: KernelRef = run.plan.arms[0].kernel.clone();
+    run.plan
+        .arms
+        .iter_mut()
+        .for_each(|arm| arm.kernel = kernel.clone());
+}
+
+pub(crate) fn change_measured(run: &mut Run, change: impl Fn(&mut Measurement)) {
+    for record in &mut run.attempts {
+        if let TrialOutcome::Measured(measurement) = &mut record.outcome {
+            change(measurement);
+        }
+    }
+}
+
+/// A judgement with the differences between the first trials of both arms, none of them declared.
+pub(crate) fn judged(run: &Run) -> Judgement {
+    let mut all = BTreeMap::<String, BTreeMap<String, Option<String>>>::new();
+    for (record, facts) in run.attempts.iter().zip(&run.facts) {
+        let Some(facts) = facts else { continue };
+        let sysctls = facts
+            .sysctls
+            .iter()
+            .map(|(name, value)| (format!("sysctl {name}"), value));
+        let others = facts.values.iter().chain(&facts.kernel_config);
+        let log = facts
+            .boot_log
+            .iter()
+            .map(|line| (format!("boot log: {line}"), line));
+        for (fact, value) in sysctls
+            .chain(others.map(|(name, value)| (name.clone(), value)))
+            .chain(log)
+        {
+            let arm = record.trial.arm.clone();
+            all.entry(fact)
+                .or_default()
+                .insert(arm, Some(value.clone()));
+        }
+    }
+    let arms = run.plan.arms.len();
+    let differs = |values: &BTreeMap<String, Option<String>>| {
+        values.len() < arms || values.values().collect::<BTreeSet<_>>().len() > 1
+    };
+    let differences = all.into_iter().filter(|(_, values)| differs(values));
+    Judgement {
+        version: VERSION,
+        rule: String::new(),
+        headlines: Vec::new(),
+        comparisons: Vec::new(),
+        arm_summaries: Vec::new(),
+        curves: Vec::new(),
+        scaling: Vec::new(),
+        differences: differences
+            .map(|(fact, values)| Difference {
+                fact,
+                values,
+                declared: false,
+            })
+            .collect(),
+        gates: Vec::new(),
+        setbacks: Vec::new(),
+        warnings: Vec::new(),
+        fairness: Vec::new(),
+        any_false: 0.0,
+    }
+}
+
+/// A comparison of so many blocks, in some of which the arm ran first.
+pub(crate) fn compared(blocks: u32, first: impl Fn(u32) -> bool) -> Comparison {
+    Comparison {
+        workload: "web".into(),
+        spec: MetricSpec {
+            name: "throughput".into(),
+            unit: "requests/s".into(),
+            direction: Direction::Higher,
+            role: Role::Primary,
+        },
+        arm: "7.2".into(),
+        verdict: Verdict::Undecided,
+        ratio: None,
+        low: None,
+        high: None,
+        confidence: None,
+        difference: None,
+        range: None,
+        blocks,
+        decided_at: None,
+        noise: None,
+        order_effect: None,
+        spent: 0.0,
+        more: None,
+        outliers: None,
+        estimate_history: Vec::new(),
+        reason: Reason::Significant { blocks },
+        pairs: (1..=blocks)
+            .map(|block| Pair {
+                block,
+                baseline: 100.0,
+                arm: 101.0,
+                arm_first: first(block),
+            })
+            .collect(),
+    }
+}
+
+pub(crate) fn outcome(check: &Check, run: &Run) -> Outcome {
+    outcome_of(check, run, &judged(run))
+}
+
+pub(crate) fn outcome_of(check: &Check, run: &Run, judgement: &Judgement) -> Outcome {
+    match check.judge {
+        Judge::Plan(judge) => judge(&run.plan),
+        Judge::Run(judge) => judge(&Subject { run, judgement }),
+    }
+}
+
+/// What a check says of a whole run with this warning.
+pub(crate) fn warned(warning: Warning, check: &Check) -> Outcome {
+    warned_of(&whole().run(), warning, check)
+}
+
+pub(crate) fn warned_of(run: &Run, warning: Warning, check: &Check) -> Outcome {
+    let mut judgement = judged(run);
+    judgement.warnings = vec![warning];
+    outcome_of(check, run, &judgement)
+}
+
+pub(crate) fn is_violation(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Violation { .. })
+}
+
+pub(crate) fn is_declared(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Declared { .. })
+}
+
+pub(crate) fn is_unknown(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::NotKnown { .. })
+}
+
+/// A check passes where arms have the same fact, fails where arms of one kernel differ in it, and says nothing where it is missing.
+pub(crate) fn arms_must_agree(check: &Check, fact: &str) {
+    let told = |values: [&str; 2]| outcome(check, &two_arms(fact, values).with(one_kernel).run());
+    assert_eq!(told(["one", "one"]), Outcome::Pass, "{}", check.id);
+    assert!(is_violation(&told(["one", "other"])), "{}", check.id);
+    assert!(is_unknown(&outcome(check, &whole().run())), "{}", check.id);
+    assert!(is_unknown(&outcome(check, &empty().run())), "{}", check.id);
+}
+
+#[test]
+fn names_are_unique_and_texts_are_there() {
+    let names: BTreeSet<_> = ALL.iter().map(|check| check.id).collect();
+    assert_eq!(names.len(), ALL.len());
+    for check in ALL {
+        let texts = [check.reads, check.passes, check.why, check.mend];
+        assert!(check.question.ends_with('?'), "{}", check.id);
+        assert!(texts.iter().all(|text| !text.is_empty()), "{}", check.id);
+        assert_eq!(crate::find(check.id).map(|found| found.id), Some(check.id));
+    }
+}
+
+#[test]
+fn no_check_of_facts_passes_without_a_trial() {
+    let run = empty().run();
+    let judgement = judged(&run);
+    for check in ALL {
+        if let Judge::Run(judge) = check.judge {
+            let subject = Subject {
+                run: &run,
+                judgement: &judgement,
+            };
+            assert_ne!(judge(&subject), Outcome::Pass, "{}", check.id);
+        }
+    }
+}
+
+#[test]
+fn an_accepted_violation_is_declared_with_its_reason() {
+    let run = whole()
+        .with(|run| run.plan.arms[1].cmdline = "quiet".into())
+        .run();
+    let judgement = judged(&run);
+    let told = |accepted: &[(&str, &str)]| {
+        let pairs = accepted
+            .iter()
+            .map(|(id, why)| ((*id).to_string(), (*why).to_string()));
+        let findings = crate::of_run(&run, &judgement, &pairs.collect());
+        let found = findings
+            .into_iter()
+            .find(|one| one.id == "one-sided-tuning");
+        found.map(|one| one.outcome)
+    };
+    assert!(is_violation(&told(&[]).unwrap()));
+    let accepted = told(&[("one-sided-tuning", "asked for by the vendor")]).unwrap();
+    assert!(
+        format!("{accepted:?}").contains("asked for by the vendor"),
+        "{accepted:?}"
+    );
+    assert!(is_declared(&accepted));
+}

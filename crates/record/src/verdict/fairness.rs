@@ -1,0 +1,258 @@
+//! What the checks of the fairness gate found, as data: `fairness` finds it, `report` puts it into words.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// One check and what it found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The check.
+    pub id: String,
+    /// What it found.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Nothing amiss.
+    Pass,
+    /// The question does not arise on this machine or with these workloads.
+    NotApplicable,
+    /// Something is amiss that the plan, the kernels or the user have named.
+    Declared {
+        /// Who named it.
+        by: Declaration,
+        /// What it is.
+        details: Vec<Detail>,
+    },
+    /// Something is amiss: the headline is withheld.
+    Violation {
+        /// What it is.
+        details: Vec<Detail>,
+    },
+    /// Facts are missing, so nothing is said.
+    NotKnown {
+        /// Which.
+        missing: Vec<Missing>,
+    },
+}
+
+/// What is missing for an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Missing {
+    /// A fact that trials record; a `*` stands for any text.
+    Fact {
+        /// Its name.
+        fact: String,
+    },
+    /// A file beside a trial's record.
+    File {
+        /// Its name.
+        file: String,
+        /// The trial's number.
+        trial: u32,
+    },
+    /// A trial that was measured.
+    Trial,
+    /// Blocks.
+    Blocks {
+        /// How many are needed.
+        needed: u32,
+    },
+    /// What a system on the network does not tell.
+    SystemOnNetwork,
+}
+
+/// Who named what is amiss.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Declaration {
+    /// The plan: arms differ in it because they are meant to.
+    Plan,
+    /// The kernels: they come so, and they are what is compared.
+    Kernel,
+    /// The kind of machine: all arms alike have it.
+    Machine,
+    /// The user, with his reason.
+    Accepted(String),
+}
+
+/// One thing that is amiss.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Detail {
+    /// Arms differ in a fact.
+    Differs {
+        /// The fact.
+        fact: String,
+        /// Its value for each arm; `None` where it has none.
+        values: BTreeMap<String, Option<String>>,
+    },
+    /// A number is beyond what it may be.
+    Beyond {
+        /// The workload's id; empty where it is of the whole run.
+        workload: String,
+        /// The arm; empty where it is of all.
+        arm: String,
+        /// What was measured.
+        quantity: Quantity,
+        /// How much.
+        value: f64,
+        /// How much it may be.
+        limit: f64,
+    },
+    /// An arm has settings of its own, and others have none.
+    OneSided {
+        /// Arms with settings.
+        tuned: Vec<String>,
+        /// Arms without.
+        untuned: Vec<String>,
+    },
+    /// An arm does what the check asks about.
+    Arm {
+        /// The workload's id.
+        workload: String,
+        /// The arm.
+        arm: String,
+    },
+    /// A workload does what the check asks about.
+    Workload {
+        /// The workload's id.
+        workload: String,
+    },
+}
+
+/// What was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Quantity {
+    /// Open files that a server may have, for each connection.
+    OpenFiles,
+    /// Connections that may wait to be accepted, for each client.
+    Backlog,
+    /// Share of CPU time without work.
+    IdleCpu,
+    /// Share of the clients' CPU time without work.
+    ClientsIdleCpu,
+    /// Requests that the clients themselves lost.
+    LostByClients,
+    /// Bytes of swap in use.
+    Swap,
+    /// Share of CPU time in which the disk was waited for.
+    DiskWait,
+    /// Share of requests that failed.
+    FailedRequests,
+    /// Requests that were due and never sent.
+    UnsentRequests,
+    /// Rate at the window's end over that at its beginning.
+    Drift,
+    /// Requests a second by which the queue grew.
+    BacklogGrowth,
+    /// Share of CPU time that a hypervisor took.
+    Steal,
+    /// Share of CPU time that sampling took.
+    Sampling,
+    /// Outliers of one arm.
+    Outliers,
+    /// Attempts of one arm that failed.
+    FailedAttempts,
+    /// Blocks that were run again.
+    DisturbedBlocks,
+    /// Blocks in which the arm ran first.
+    FirstInBlock,
+    /// Probability of a wrong verdict that the plan accepts.
+    ErrorRate,
+}
+
+impl Outcome {
+    /// Its name in JSON and on the terminal.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::NotApplicable => "not applicable",
+            Self::Declared { .. } => "declared",
+            Self::Violation { .. } => "violation",
+            Self::NotKnown { .. } => "not known",
+        }
+    }
+}
+
+impl Detail {
+    /// Whether it bears on what is said of an arm against the baseline on a workload.
+    pub fn concerns(&self, workload: &str, arm: &str, baseline: &str) -> bool {
+        let is_here = |own: &str| own.is_empty() || own == workload;
+        let is_its = |own: &str| own.is_empty() || own == arm || own == baseline;
+        let has = |arms: &[String], name: &str| arms.iter().any(|own| own == name);
+        match self {
+            Self::Differs { values, .. } => values.get(arm) != values.get(baseline),
+            Self::Beyond {
+                workload: own,
+                arm: of,
+                ..
+            }
+            | Self::Arm {
+                workload: own,
+                arm: of,
+            } => is_here(own) && is_its(of),
+            Self::OneSided { tuned, .. } => has(tuned, arm) != has(tuned, baseline),
+            Self::Workload { workload: own } => is_here(own),
+        }
+    }
+}
+
+/// The checks that withhold what is said of an arm against the baseline on a workload.
+pub fn withholding<'f>(
+    findings: &'f [Finding],
+    (workload, arm, baseline): (&'f str, &'f str, &'f str),
+) -> impl Iterator<Item = &'f Finding> {
+    violations(findings).filter(move |one| match &one.outcome {
+        Outcome::Violation { details } => {
+            let mut details = details.iter();
+            details.any(|detail| detail.concerns(workload, arm, baseline))
+        }
+        _ => false,
+    })
+}
+
+/// The checks that found something amiss that nobody has named.
+pub fn violations(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
+    let is_violation = |one: &&Finding| matches!(one.outcome, Outcome::Violation { .. });
+    findings.iter().filter(is_violation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_violation_bears_on_whom_it_is_about() {
+        let of_arm = Detail::Arm {
+            workload: "web".into(),
+            arm: "7.2".into(),
+        };
+        assert!(of_arm.concerns("web", "7.2", "6.1"));
+        assert!(!of_arm.concerns("web", "7.3", "6.1") && !of_arm.concerns("db", "7.2", "6.1"));
+        // What is wrong with the baseline is wrong with every comparison.
+        assert!(of_arm.concerns("web", "7.3", "7.2"));
+        let values = [("6.1", "4 GB"), ("7.2", "1 GB"), ("7.3", "4 GB")];
+        let values = values.map(|(arm, value)| (arm.to_string(), Some(value.to_string())));
+        let differs = Detail::Differs {
+            fact: "memory".into(),
+            values: values.into(),
+        };
+        assert!(differs.concerns("web", "7.2", "6.1") && !differs.concerns("web", "7.3", "6.1"));
+        let one_sided = Detail::OneSided {
+            tuned: vec!["7.2".into()],
+            untuned: vec!["6.1".into(), "7.3".into()],
+        };
+        assert!(
+            one_sided.concerns("web", "7.2", "6.1") && !one_sided.concerns("web", "7.3", "6.1")
+        );
+        assert!(one_sided.concerns("web", "7.3", "7.2"));
+    }
+}

@@ -11,7 +11,7 @@ pub(crate) const CHECK: Check = Check {
     group: Group::Work,
     question: "Had the server settled before it was measured?",
     reads: "rate in the last third of the window over that in the first",
-    passes: "within 10 %",
+    passes: "within 10 %, or as near as chance explains",
     why: "Caches, JIT compilers and connection pools warm up; two arms at different points of that are not compared.",
     mend: "a longer `warmup`",
     judge: Judge::Run(|subject| {

@@ -264,7 +264,10 @@ fn fairness(judgement: &Judgement) -> Markup {
                 p.sub { (summary) }
                 @for one in &told {
                     details open[one.mend.is_some()] {
-                        summary { b { (one.id) } ": " (one.outcome) }
+                        summary {
+                            @if one.mend.is_some() { b { (one.id) } } @else { (one.id) }
+                            ": " (one.outcome)
+                        }
                         p { (one.question) }
                         ul { @for detail in &one.details { li { (detail) } } }
                         @if let Some(why) = one.why { p.sub { "Why it matters: " (why) } }

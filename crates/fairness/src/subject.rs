@@ -8,7 +8,7 @@ use record::evidence::Facts;
 use record::rundir::Run;
 use record::trial::{Measurement, Outcome as TrialOutcome};
 use record::verdict::fairness::{Detail, Missing, Outcome, Quantity};
-use record::verdict::warning::Warning;
+use record::verdict::warning::{CpuState, Warning};
 use record::verdict::{Difference, Judgement};
 
 /// A run and what was judged of it.
@@ -131,6 +131,28 @@ impl<'s> Subject<'s> {
         }
         unless(self.judgement.warnings.iter().filter_map(detail).collect())
     }
+}
+
+/// A violation where warnings tell of CPU time in a state beyond its limit. What is seen beside systems on the network is the
+/// clients' host.
+pub(crate) fn unused_cpu(
+    subject: &Subject<'_>,
+    state: CpuState,
+    quantity: Quantity,
+    limit: f64,
+) -> Outcome {
+    if is_of_network(&subject.run.plan) {
+        return not_known(Missing::SystemOnNetwork);
+    }
+    subject.unless_warned(|warning| match warning {
+        Warning::UnusedCpu {
+            workload,
+            arm,
+            state: own,
+            share,
+        } if *own == state => Some(beyond((workload, arm), quantity, *share, limit)),
+        _ => None,
+    })
 }
 
 /// Whether a fact has this name; a `*` stands for any text.

@@ -10,7 +10,7 @@ use record::rundir::Run;
 use record::trial::{Measurement, Outcome as TrialOutcome};
 use record::verdict::fairness::Outcome;
 use record::verdict::reason::Reason;
-use record::verdict::warning::Warning;
+use record::verdict::warning::{CpuState, Warning};
 use record::verdict::{Comparison, Difference, Judgement, Pair, VERSION, Verdict};
 
 use crate::{ALL, Check, Judge, Subject};
@@ -195,6 +195,21 @@ pub(crate) fn arms_must_agree(check: &Check, fact: &str) {
     assert!(is_violation(&told(["one", "other"])), "{}", check.id);
     assert!(is_unknown(&outcome(check, &whole().run())), "{}", check.id);
     assert!(is_unknown(&outcome(check, &empty().run())), "{}", check.id);
+}
+
+/// A check of CPU time fails where a warning tells of it, and says nothing of systems on the network.
+pub(crate) fn cpu_state_is_watched(check: &Check, state: CpuState) {
+    assert_eq!(outcome(check, &whole().run()), Outcome::Pass);
+    let warning = Warning::UnusedCpu {
+        workload: "web".into(),
+        arm: "7.2".into(),
+        state,
+        share: 0.4,
+    };
+    assert!(is_violation(&warned(warning, check)));
+    assert!(is_unknown(&outcome(check, &empty().run())));
+    let remote = whole().with(|run| run.plan.machine.kind = plan::MachineKind::Url);
+    assert!(is_unknown(&outcome(check, &remote.run())));
 }
 
 #[test]

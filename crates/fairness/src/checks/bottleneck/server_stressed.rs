@@ -1,9 +1,9 @@
 //! Was the server busy where it was meant to be?
 
-use record::verdict::fairness::{Missing, Outcome, Quantity};
-use record::verdict::warning::{CpuState, Warning};
+use record::verdict::fairness::Quantity;
+use record::verdict::warning::CpuState;
 
-use crate::subject::{Subject, beyond, is_of_network, not_known};
+use crate::subject::unused_cpu;
 use crate::{Check, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
@@ -14,41 +14,15 @@ pub(crate) const CHECK: Check = Check {
     passes: "less than 10 % of the CPUs' time is idle",
     why: "A server that waits for its clients has the speed of its clients, in every arm the same.",
     mend: "more connections, or a rate if latency is the question",
-    judge: Judge::Run(server_stressed),
+    judge: Judge::Run(|subject| unused_cpu(subject, CpuState::Idle, Quantity::IdleCpu, 0.1)),
 };
-
-fn server_stressed(subject: &Subject<'_>) -> Outcome {
-    if is_of_network(&subject.run.plan) {
-        return not_known(Missing::SystemOnNetwork);
-    }
-    subject.unless_warned(|warning| match warning {
-        Warning::UnusedCpu {
-            workload,
-            arm,
-            state: CpuState::Idle,
-            share,
-        } => Some(beyond((workload, arm), Quantity::IdleCpu, *share, 0.1)),
-        _ => None,
-    })
-}
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::*;
 
     #[test]
     fn an_idle_server_is_found() {
-        assert_eq!(outcome(&CHECK, &whole().run()), Outcome::Pass);
-        let warning = Warning::UnusedCpu {
-            workload: "web".into(),
-            arm: "7.2".into(),
-            state: CpuState::Idle,
-            share: 0.4,
-        };
-        assert!(is_violation(&warned(warning, &CHECK)));
-        assert!(is_unknown(&outcome(&CHECK, &empty().run())));
-        let remote = whole().with(|run| run.plan.machine.kind = plan::MachineKind::Url);
-        assert!(is_unknown(&outcome(&CHECK, &remote.run())));
+        crate::tests::cpu_state_is_watched(&CHECK, CpuState::Idle);
     }
 }

@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use protocol::{FromAgent, Job};
+use protocol::{FromAgent, Job, Part};
 use record::trial::VoidReason;
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 use rustix::system::{RebootCommand, reboot};
@@ -28,7 +28,7 @@ use workload::Workload;
 use crate::boot::modules::Modules;
 use crate::channel::Channel;
 use crate::job::Environment;
-use crate::needs::{self, GROUND_MODULES, LINE_MODULES};
+use crate::needs::{self, CARD_MODULES, GROUND_MODULES, LINE_MODULES};
 use crate::session::{self, SAID, UNSAID};
 
 /// Guest time that a kernel has to finish setting itself up; 7.2 takes 3 s of it.
@@ -134,6 +134,9 @@ fn prepare_environment(
     parameters::check(&job.cmdline)?;
     let mut missing = modules.load_all(GROUND_MODULES)?;
     missing.extend(modules.load_all(&workload.modules())?);
+    if job.part != Part::Whole {
+        missing.extend(modules.load_all(CARD_MODULES)?);
+    }
     for module in needs::of_sysctls(&job.sysctl) {
         modules.load_all(&[&module])?;
     }

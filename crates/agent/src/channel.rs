@@ -31,9 +31,14 @@ pub(crate) struct UntilGreeted<'p> {
 impl Channel {
     /// Waits for the port and opens it.
     pub(crate) fn open() -> Result<Self> {
+        Self::open_port(PORT)
+    }
+
+    /// Waits for a port of that name and opens it.
+    pub(crate) fn open_port(name: &str) -> Result<Self> {
         let patience_ends = Instant::now() + PATIENCE;
         loop {
-            match Self::open_now() {
+            match Self::open_port_now(name) {
                 Ok(port) => return Ok(port),
                 Err(why) if Instant::now() >= patience_ends => return Err(why),
                 Err(_) => thread::sleep(PACE),
@@ -43,7 +48,11 @@ impl Channel {
 
     /// Opens the port if it is there.
     pub(crate) fn open_now() -> Result<Self> {
-        let device = find()?;
+        Self::open_port_now(PORT)
+    }
+
+    fn open_port_now(name: &str) -> Result<Self> {
+        let device = find(name)?;
         let file = OpenOptions::new().read(true).write(true).open(&device);
         Ok(Self(
             file.with_context(|| format!("open {}", device.display()))?,
@@ -54,6 +63,12 @@ impl Channel {
     pub(crate) fn given() -> Result<Self> {
         let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3);
         Ok(Self(File::from(socket.context("take standard input")?)))
+    }
+
+    /// The socket that is this process's standard output: the way to the other agent of a trial.
+    pub(crate) fn given_for_servers() -> Result<Self> {
+        let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3);
+        Ok(Self(File::from(socket.context("take standard output")?)))
     }
 
     pub(crate) fn try_clone(&self) -> Result<Self> {
@@ -68,7 +83,7 @@ impl Channel {
     }
 }
 
-fn find() -> Result<PathBuf> {
+fn find(wanted: &str) -> Result<PathBuf> {
     let entries = fs::read_dir("/sys/class/virtio-ports")
         .into_iter()
         .flatten()
@@ -76,13 +91,13 @@ fn find() -> Result<PathBuf> {
     let mut names = Vec::new();
     for entry in entries {
         let name = fs::read_to_string(entry.path().join("name")).unwrap_or_default();
-        if name.trim() == PORT {
+        if name.trim() == wanted {
             return Ok(PathBuf::from("/dev").join(entry.file_name()));
         }
         names.push(name.trim().to_string());
     }
     bail!(
-        "no virtio port {PORT:?} among {}: {}",
+        "no virtio port {wanted:?} among {}: {}",
         names.len(),
         names.join(", ")
     )

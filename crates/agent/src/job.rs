@@ -10,8 +10,9 @@ use load::Tick;
 use plan::Tuning;
 use profiler::format;
 use profiler::profile::Profile;
-use protocol::{FromAgent, Job, ProfilePart, Profiling};
+use protocol::{FromAgent, Job, Part, ProfilePart, Profiling};
 use record::evidence::Sample;
+use record::metric::Figure;
 use record::trial::VoidReason;
 use record::trial::{JobResult, Phase};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -20,7 +21,9 @@ use workload::context::WorkloadContext;
 use workload::figures::Seen;
 use workload::{Driven, Timing, Watcher, Workload, Wrong};
 
+use crate::apart::follow::{Follower, follow};
 use crate::cgroup::{CLIENTS, Cgroups};
+use crate::channel::Channel;
 use crate::code;
 use crate::cpu_hog::{self, CpuHog};
 use crate::cpus::{self, Cpus};
@@ -33,7 +36,7 @@ use crate::sampled::{self, Recorder};
 use crate::sampler::Sampler;
 use crate::services::{self, Running};
 use crate::wait_idle;
-use crate::watch::{self, Watch, Watched};
+use crate::watch::{self, Edge, Watch, Watched, Window};
 use crate::{debugfs, sysctl};
 
 /// Where a job runs.
@@ -93,12 +96,20 @@ pub fn perform(
     tell: &Tell<'_>,
 ) -> Result<JobResult, Failure> {
     tell(FromAgent::Phase(Phase::SettingUp));
+    let mut far = match job.part {
+        Part::Whole => None,
+        Part::Servers => Some(Channel::open_port(protocol::clients::PORT)?),
+        Part::Clients => return Err(anyhow::anyhow!("clients are no job for a server").into()),
+    };
     let workload = workload::from_options(&job.workload)?;
     raise_open_files().context("raise the limit of open files")?;
     let cgroups = Cgroups::make(&environment.cgroup)?;
     let clients = cgroups.child(CLIENTS)?;
     let _membership = clients.join()?;
-    let netns = NetnsPair::create()?;
+    let netns = match far {
+        None => NetnsPair::create()?,
+        Some(_) => NetnsPair::of_servers()?,
+    };
     sysctl::set(&job.sysctl, &netns)?;
     debugfs::set(&job.tuning.debugfs)?;
     disk::schedule(environment.disk.as_deref(), &job.tuning.io_scheduler)?;
@@ -121,7 +132,8 @@ pub fn perform(
     let idle = wait_idle::wait_idle(&cpus, environment.max_idle_wait, stop)?;
     let injected = inject(&job.tuning)?;
     let (recorder, obstacle) = open_recorder(job, environment);
-    let loaded = drive(&context.clients(), (sampler, recorder), stop, tell);
+    let clients = context.clients(far.as_mut());
+    let loaded = drive(clients, (sampler, recorder), stop, tell);
     let (driven, watched, recorder) = loaded.map_err(|failure| explain(failure, &mut services))?;
     drop(injected);
 
@@ -139,22 +151,13 @@ pub fn perform(
     };
     let figures = workload.figures(&seen);
     let mut figures = figures.map_err(|why| Failure::of(VoidReason::CheckFailed, why))?;
-    match job.profiling {
-        Profiling::None => {}
-        Profiling::Counted => tell_code(tell),
-        Profiling::Sampled => {
-            let used = sampled::cpu_time(&watched.meter, &cpus);
-            figures.extend(workload::figures::cpu_time(&seen, used));
-            let opened = obstacle.map_or(recorder.context("nothing was recorded"), Err);
-            let profile =
-                opened.and_then(|own| own.finish(&watched.meter, &cpus, &watched.samples));
-            tell_profile(profile, tell);
-        }
-    }
+    let recorder = obstacle.map_or(recorder.context("nothing was recorded"), Err);
+    figures.extend(tell_profiles(job, &seen, recorder, &cpus, tell));
     let mut facts = facts::collect(&netns, &services, environment.kernel_config.as_deref());
     facts
         .values
         .insert("agent:settled".into(), idle.to_string());
+    facts.values.extend(driven.facts);
     Ok(JobResult {
         figures,
         curves: driven.curves,
@@ -214,8 +217,13 @@ struct TrialContext<'p> {
 }
 
 impl<'p> TrialContext<'p> {
-    fn clients(&self) -> TrialClients<'p> {
+    /// Its clients; those that are elsewhere have a channel.
+    fn clients<'c>(&self, far: Option<&'c mut Channel>) -> TrialClients<'c>
+    where
+        'p: 'c,
+    {
         TrialClients {
+            far,
             workload: self.workload,
             context: self.workload_context,
             netns: &self.netns.client,
@@ -274,6 +282,29 @@ fn open_recorder(
     }
 }
 
+/// Tells the profile that the job asks for, or what it is made of; its figure where it has one.
+fn tell_profiles(
+    job: &Job,
+    seen: &Seen<'_>,
+    recorder: Result<Recorder>,
+    cpus: &Cpus,
+    tell: &Tell<'_>,
+) -> Option<Figure> {
+    match job.profiling {
+        Profiling::None => None,
+        Profiling::Counted => {
+            tell_code(tell);
+            None
+        }
+        Profiling::Sampled => {
+            let used = sampled::cpu_time(seen.meter, cpus);
+            let profile = recorder.and_then(|own| own.finish(seen.meter, cpus, seen.samples));
+            tell_profile(profile, tell);
+            workload::figures::cpu_time(seen, used)
+        }
+    }
+}
+
 /// Tells where code lies. Servers still run: what has ended has no pages any more.
 fn tell_code(tell: &Tell<'_>) {
     let parts = code::collect().parts();
@@ -298,28 +329,37 @@ pub(crate) struct TrialClients<'p> {
     pub(crate) workload: &'p dyn Workload,
     pub(crate) context: &'p WorkloadContext,
     pub(crate) netns: &'p Netns,
+    /// The way to those that are elsewhere.
+    pub(crate) far: Option<&'p mut Channel>,
     /// Called as the drive begins.
     pub(crate) begins: &'p (dyn Fn() + Sync),
 }
 
 /// Drives the load from the clients' side while the sampler watches, and the recorder records the window.
 pub(crate) fn drive(
-    clients: &TrialClients<'_>,
+    clients: TrialClients<'_>,
     (sampler, recorder): (Sampler, Option<Recorder>),
     stop: &AtomicBool,
     tell: &Tell<'_>,
 ) -> Result<(Driven, Watched, Option<Recorder>), Failure> {
     let mut observer = LoadObserver {
         timing: clients.workload.timing(),
+        window: match clients.far {
+            None => Window::ByClock,
+            Some(_) => Window::Told,
+        },
         begins: clients.begins,
         tell,
         sampler: Some((sampler, recorder)),
         watch: None,
         measuring: false,
     };
-    let driven = clients
-        .netns
-        .within(|| clients.workload.drive(clients.context, stop, &mut observer))?;
+    let driven = match clients.far {
+        None => clients
+            .netns
+            .within(|| clients.workload.drive(clients.context, stop, &mut observer))?,
+        Some(channel) => follow(channel, &mut observer),
+    };
     let watched = observer.watch.map(|watch| {
         let (watched, fresh, recorder) = watch.end();
         tell_samples(tell, fresh);
@@ -350,6 +390,7 @@ fn explain(failure: Failure, services: &mut [Running]) -> Failure {
 /// Watches the drive: has the sampler begin with it, and tells the host.
 struct LoadObserver<'g> {
     timing: Timing,
+    window: Window,
     begins: &'g (dyn Fn() + Sync),
     tell: &'g Tell<'g>,
     sampler: Option<(Sampler, Option<Recorder>)>,
@@ -361,7 +402,7 @@ impl Watcher for LoadObserver<'_> {
     fn begins(&mut self) {
         (self.begins)();
         let (sampler, recorder) = self.sampler.take().expect("a drive begins once");
-        self.watch = Some(watch::begin(sampler, self.timing, recorder));
+        self.watch = Some(watch::begin(sampler, (self.timing, self.window), recorder));
         (self.tell)(FromAgent::Phase(Phase::WarmingUp));
     }
 
@@ -381,6 +422,36 @@ impl Watcher for LoadObserver<'_> {
         if let Some(watch) = &self.watch {
             tell_samples(self.tell, watch.fresh());
         }
+    }
+}
+
+impl LoadObserver<'_> {
+    fn edge(&self, edge: Edge) {
+        if let Some(watch) = &self.watch {
+            watch.edge(edge);
+        }
+    }
+}
+
+impl Follower for LoadObserver<'_> {
+    fn begins(&mut self) {
+        Watcher::begins(self);
+    }
+
+    fn steps(&mut self) {
+        Watcher::steps(self);
+    }
+
+    fn ticks(&mut self, tick: Tick) {
+        Watcher::ticks(self, tick);
+    }
+
+    fn opens(&mut self) {
+        self.edge(Edge::Opens);
+    }
+
+    fn closes(&mut self) {
+        self.edge(Edge::Closes);
     }
 }
 

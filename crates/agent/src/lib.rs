@@ -8,6 +8,7 @@
 //! `boot` is what only a guest needs, and `live` what only a live host needs: there the agent works in namespaces
 //! and a cgroup of its own, on a copy of the file system that keeps nothing. The agent does one job and never learns that there is another arm.
 
+mod apart;
 mod boot;
 pub mod cgroup;
 mod channel;
@@ -34,6 +35,8 @@ mod session;
 pub mod sysctl;
 pub mod wait_idle;
 pub mod watch;
+
+pub use crate::apart::{clients, try_clients};
 
 /// Whether this process is the first of a guest: the kernel starts `/init` of an initramfs as pid 1.
 pub fn is_first_process() -> bool {

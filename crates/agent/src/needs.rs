@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plan::Tuning;
+use plan::{Clients, Tuning};
 use workload::Workload;
 
 /// Modules without which the host cannot be reached.
@@ -21,13 +21,22 @@ pub(crate) const GROUND_MODULES: &[&str] = &[
     "veth",
 ];
 
-/// All that a guest may load for an arm that runs a workload, by name. A kernel has some of them built in, and lacks others.
+/// Modules of the network card by which clients outside the guest reach it.
+pub(crate) const CARD_MODULES: &[&str] = &["virtio_net"];
+
+/// All that a guest may load for an arm that runs a workload, by name; `clients` is where they are, if that is known. A kernel has some of them built in, and lacks others.
 pub fn modules(
     sysctl: &BTreeMap<String, String>,
     tuning: &Tuning,
     workload: &dyn Workload,
+    clients: Option<Clients>,
 ) -> Vec<String> {
-    let fixed = [LINE_MODULES, GROUND_MODULES, &workload.modules()].concat();
+    let card = match clients {
+        Some(Clients::Guest) => &[],
+        // Whether it will have one is not yet known.
+        Some(Clients::Host) | None => CARD_MODULES,
+    };
+    let fixed = [LINE_MODULES, GROUND_MODULES, card, &workload.modules()].concat();
     let mut names: Vec<String> = fixed.into_iter().map(String::from).collect();
     names.extend(of_sysctls(sysctl));
     names.extend(of_scheduler(&tuning.io_scheduler));

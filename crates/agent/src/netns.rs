@@ -1,14 +1,16 @@
-//! The network between server and clients: two namespaces joined by a pair of virtual devices (veth).
+//! The network between server and clients: two namespaces joined by a pair of virtual devices (veth), or, where clients are
+//! elsewhere, the network device that leads to them.
 //!
 //! The namespaces have no names; they live as long as a descriptor or a process holds them, so that
 //! nothing is left behind on a live host, however the agent ends.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Output, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
@@ -19,12 +21,18 @@ pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// The clients' address.
 pub const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
+/// Hardware address of the device by which clients elsewhere reach a guest.
+const SERVER_DEVICE: &str = "52:54:00:77:00:01";
+
+/// Time for that device to appear after its driver is loaded.
+const DEVICE_PATIENCE: Duration = Duration::from_secs(10);
+
 /// Two namespaces, joined.
 #[derive(Debug)]
 pub struct NetnsPair {
     /// Where services listen.
     pub server: Netns,
-    /// Where clients are.
+    /// Where clients are; who is elsewhere is reached from the servers' own.
     pub client: Netns,
 }
 
@@ -45,20 +53,61 @@ impl NetnsPair {
             std::process::id(),
             netns.server.0.as_ref().map_or(-1, AsRawFd::as_raw_fd)
         );
-        netns.client.ip(&format!(
-            "link set lo up\n\
-             link add client type veth peer name server netns {server}\n\
-             addr add {CLIENT}/24 dev client\n\
-             link set client up\n\
-             route add local {SOURCES}/{SOURCES_PREFIX} dev lo\n"
-        ))?;
-        netns.server.ip(&format!(
-            "link set lo up\n\
-             addr add {SERVER}/24 dev server\n\
-             link set server up\n\
-             route add {SOURCES}/{SOURCES_PREFIX} via {CLIENT}\n"
-        ))?;
+        let pair = format!("link add client type veth peer name server netns {server}\n");
+        netns.client.ip(&(pair + &client_side("client")))?;
+        netns.server.ip(&server_side("server"))?;
         Ok(netns)
+    }
+
+    /// This process's own namespace for the servers; their clients come by a network card.
+    pub(crate) fn of_servers() -> Result<Self> {
+        let netns = Self {
+            server: Netns::own(),
+            client: Netns::own(),
+        };
+        let device = wait_for_device(SERVER_DEVICE)?;
+        netns.server.ip(&server_side(&device))?;
+        Ok(netns)
+    }
+}
+
+fn server_side(device: &str) -> String {
+    format!(
+        "link set lo up\n\
+         addr add {SERVER}/24 dev {device}\n\
+         link set {device} up\n\
+         route add {SOURCES}/{SOURCES_PREFIX} via {CLIENT}\n"
+    )
+}
+
+/// What makes a device the clients' in the namespace that it is in.
+pub(crate) fn client_side(device: &str) -> String {
+    format!(
+        "link set lo up\n\
+         addr add {CLIENT}/24 dev {device}\n\
+         link set {device} up\n\
+         route add local {SOURCES}/{SOURCES_PREFIX} dev lo\n"
+    )
+}
+
+/// The name of the network device that has a hardware address.
+fn wait_for_device(address: &str) -> Result<String> {
+    let until = Instant::now() + DEVICE_PATIENCE;
+    loop {
+        let devices = fs::read_dir("/sys/class/net").context("list network devices")?;
+        let has_it = |device: &fs::DirEntry| {
+            let own = fs::read_to_string(device.path().join("address"));
+            own.is_ok_and(|own| own.trim() == address)
+        };
+        if let Some(device) = devices.flatten().find(has_it) {
+            return Ok(device.file_name().to_string_lossy().into_owned());
+        }
+        if Instant::now() >= until {
+            bail!(
+                "no network device of address {address} (is virtio_net in the kernel or its modules?)"
+            );
+        }
+        thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -75,6 +124,11 @@ impl Netns {
         });
         let made = made.join().expect("making a namespace does not panic")?;
         Ok(Self(Some(made)))
+    }
+
+    /// Whether it is the one that this process is in.
+    pub(crate) fn is_own(&self) -> bool {
+        self.0.is_none()
     }
 
     /// That of this process.
@@ -113,10 +167,10 @@ impl Netns {
     }
 
     /// Has ip(8) do a list of commands inside.
-    fn ip(&self, batch: &str) -> Result<()> {
+    pub(crate) fn ip(&self, batch: &str) -> Result<()> {
         let output = self
             .within(|| run_ip(batch))?
-            .context("run ip (is iproute2 in the image?)")?;
+            .context("run ip (is iproute2 installed?)")?;
         if !output.status.success() {
             let why = String::from_utf8_lossy(&output.stderr);
             bail!("ip -batch ended with {}: {}", output.status, why.trim());

@@ -56,13 +56,14 @@ pub(crate) fn perform(
         workload: &*workload,
         context: &context,
         netns: &own,
+        far: None,
         begins: &|| {
             let source = source.cloned();
             let thread = source.map(|source| thread::spawn(move || watch(&source, timing)));
             *readings.lock().expect(UNPOISONED) = thread;
         },
     };
-    let (driven, watched, _) = drive(&clients, (sampler, None), stop, tell)?;
+    let (driven, watched, _) = drive(clients, (sampler, None), stop, tell)?;
     tell(FromAgent::Phase(Phase::Collecting));
     let readings = readings.into_inner().expect(UNPOISONED);
     let readings = readings.map(|thread| thread.join().expect("reading does not panic"));

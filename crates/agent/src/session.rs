@@ -14,6 +14,7 @@ use record::trial::VoidReason;
 use record::validate;
 use workload::Workload;
 
+use crate::apart::driver;
 use crate::channel::Channel;
 use crate::job::{self, Environment, Failure};
 use crate::remote;
@@ -59,6 +60,47 @@ pub(crate) fn hold(channel: Channel, build: &str, end: fn() -> !, prepare: &Prep
     }
     host.wait_for_close();
     SAID
+}
+
+/// The same for the clients of a trial whose servers are elsewhere: at its end there is nothing to tell but that.
+pub(crate) fn hold_clients(
+    (channel, servers): (Channel, Channel),
+    build: &str,
+    end: fn() -> !,
+) -> i32 {
+    let mine = Greeting {
+        protocol: PROTOCOL,
+        build: build.into(),
+    };
+    let host = match Host::new(&channel) {
+        Ok(host) => Arc::new(host),
+        Err(why) => {
+            eprintln!("bakeoff clients: {why:#}");
+            return UNSAID;
+        }
+    };
+    report_panics(&host);
+    host.say(&FromAgent::Hello(mine.clone()));
+    if let Err(why) = drive_clients(&host, (channel, servers), &mine, end) {
+        let (reason, detail) = (VoidReason::AgentFailed, format!("{why:#}"));
+        let detail = validate::detail(&detail);
+        host.say(&FromAgent::Failed { reason, detail });
+    }
+    // Servers may have much to tell still; whoever started the trial ends it.
+    let gone = host.gone.lock().expect(UNPOISONED).take();
+    let _ = gone.map(|gone| gone.recv());
+    SAID
+}
+
+fn drive_clients(
+    host: &Arc<Host>,
+    (mut channel, servers): (Channel, Channel),
+    mine: &Greeting,
+    end: fn() -> !,
+) -> Result<()> {
+    let job = receive_job(&mut channel, mine)?;
+    listen(channel, host, end);
+    driver::perform(&job, servers, &host.stop)
 }
 
 /// What the host would refuse is a failure of ours, and told as such: it knows no better reason.

@@ -21,7 +21,23 @@ const SECOND: Duration = Duration::from_secs(1);
 pub struct Watch {
     thread: JoinHandle<(Watched, Option<Recorder>)>,
     taken: Receiver<Sample>,
-    end: Sender<()>,
+    edges: Sender<(Edge, Sender<()>)>,
+}
+
+/// An end of the window, told by clients that are elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Edge {
+    Opens,
+    Closes,
+}
+
+/// Who knows when the window opens and closes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Window {
+    /// This system's clock, by which its clients go as well.
+    ByClock,
+    /// Clients elsewhere, who tell (`Watch::edge`).
+    Told,
 }
 
 /// What a watch yields.
@@ -34,16 +50,32 @@ pub struct Watched {
 }
 
 /// Begins to watch a load that begins now; the recorder records the window.
-pub(crate) fn begin(sampler: Sampler, timing: Timing, recorder: Option<Recorder>) -> Watch {
-    let (end, ended) = channel();
+pub(crate) fn begin(
+    sampler: Sampler,
+    (timing, window): (Timing, Window),
+    recorder: Option<Recorder>,
+) -> Watch {
+    let (edges, told) = channel();
     let (take, taken) = channel();
     let began = Instant::now();
     let marks = Marks { recorder };
     let builder = thread::Builder::new().name("sampler".into());
     let thread = builder
-        .spawn(move || watch((sampler, marks), timing, began, (&take, &ended)))
+        .spawn(move || {
+            let pace = Pace {
+                began,
+                window,
+                told,
+                early: None,
+            };
+            watch((sampler, marks), timing, pace, &take)
+        })
         .expect("a thread more can be had");
-    Watch { thread, taken, end }
+    Watch {
+        thread,
+        taken,
+        edges,
+    }
 }
 
 impl Watch {
@@ -52,9 +84,18 @@ impl Watch {
         self.taken.try_iter()
     }
 
+    /// Tells an end of the window; returns when all is read that is to be read there.
+    pub(crate) fn edge(&self, edge: Edge) {
+        let (read, is_read) = channel();
+        if self.edges.send((edge, read)).is_ok() {
+            // It is dropped when it has been read, or when the watch has ended.
+            let _ = is_read.recv();
+        }
+    }
+
     /// Ends the watch; a window that is still open is closed here. Also what is fresh then, and the recorder.
     pub(crate) fn end(self) -> (Watched, Vec<Sample>, Option<Recorder>) {
-        drop(self.end);
+        drop(self.edges);
         match self.thread.join() {
             Ok((watched, recorder)) => (watched, self.taken.try_iter().collect(), recorder),
             Err(panic) => std::panic::resume_unwind(panic),
@@ -83,16 +124,72 @@ impl Marks {
     }
 }
 
+/// What a watch waits for.
+#[derive(Debug, PartialEq, Eq)]
+enum Due {
+    /// The instant has come.
+    Now,
+    /// It will not be read: the window's end that comes after it was told before it.
+    Never,
+    /// The load is over.
+    Over,
+}
+
+/// The instants of a watch, as they come.
+struct Pace {
+    /// When the load began; later, when it would have begun for the window to open when it did.
+    began: Instant,
+    window: Window,
+    told: Receiver<(Edge, Sender<()>)>,
+    /// An end of the window that was told before its instant by this system's clock.
+    early: Option<(Edge, Sender<()>)>,
+}
+
+impl Pace {
+    /// Waits for an instant; what is returned with an end of the window is to be dropped when all is read.
+    fn wait(&mut self, instant: Duration, edge: Option<Edge>) -> (Due, Option<Sender<()>>) {
+        let is_told = self.window == Window::Told;
+        match (edge, self.early.take()) {
+            (Some(own), Some((early, read))) if own == early => return (Due::Now, Some(read)),
+            (_, Some(early)) => {
+                self.early = Some(early);
+                return (Due::Never, None);
+            }
+            (Some(own), None) if is_told => return self.wait_for_edge(own),
+            (_, None) => {}
+        }
+        // An instant that is already past is one that the load before it left no time for: read late
+        // rather than not at all.
+        let wait = (self.began + instant).saturating_duration_since(Instant::now());
+        match self.told.recv_timeout(wait) {
+            Ok(early) => {
+                self.early = Some(early);
+                (Due::Never, None)
+            }
+            Err(RecvTimeoutError::Timeout) => (Due::Now, None),
+            Err(RecvTimeoutError::Disconnected) => (Due::Over, None),
+        }
+    }
+
+    fn wait_for_edge(&mut self, wanted: Edge) -> (Due, Option<Sender<()>>) {
+        match self.told.recv() {
+            Ok((edge, read)) if edge == wanted => (Due::Now, Some(read)),
+            // A window that closes before it opens is none.
+            Ok(_) | Err(_) => (Due::Over, None),
+        }
+    }
+}
+
 fn watch(
     (mut sampler, mut marks): (Sampler, Marks),
     timing: Timing,
-    began: Instant,
-    (take, ended): (&Sender<Sample>, &Receiver<()>),
+    mut pace: Pace,
+    take: &Sender<Sample>,
 ) -> (Watched, Option<Recorder>) {
     // A server that takes every CPU would otherwise keep the watch from reading on time; who may not raise its
     // priority reads a few milliseconds late.
     priority::raise();
-    let planned = began + timing.warmup;
+    let planned = pace.began + timing.warmup;
     let mut taken = Vec::new();
     if timing.warmup.is_zero() {
         marks.begin();
@@ -102,21 +199,31 @@ fn watch(
     // Without a warm-up the window opens with the first reading, and no later one opens it.
     let mut opened = timing.warmup.is_zero().then_some(first.at);
     for (instant, opens) in instants(timing) {
-        // An instant that is already past is one that the load before it left no time for: read late
-        // rather than not at all.
-        let wait = (began + instant).saturating_duration_since(Instant::now());
-        let over = ended.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected);
+        let edge = match instant {
+            _ if opens => Some(Edge::Opens),
+            end if end == timing.warmup + timing.window => Some(Edge::Closes),
+            _ => None,
+        };
+        let (due, read) = pace.wait(instant, edge);
+        if due == Due::Never {
+            continue;
+        }
+        let over = due == Due::Over;
         // Before the reading, which then lies in the window as it does in the meter's account.
         if opens {
             marks.begin();
         }
-        if over || instant == timing.warmup + timing.window {
+        if over || edge == Some(Edge::Closes) {
             marks.end();
         }
         let reading = sampler.read();
         if opens {
             opened = Some(reading.at);
             first = reading.clone();
+            if read.is_some() {
+                let began = reading.at.checked_sub(timing.warmup);
+                pace.began = began.unwrap_or(pace.began);
+            }
         }
         // The window's samples count from the reading that opened it, so none of them begins before it;
         // a late reading of the warm-up must not pass for one of them either.
@@ -125,6 +232,7 @@ fn watch(
         let _ = take.send(sample.clone());
         taken.push(sample);
         last = reading;
+        drop(read);
         if over {
             break;
         }
@@ -179,5 +287,38 @@ mod tests {
     #[test]
     fn a_window_without_warm_up_opens_with_the_first_reading() {
         check(0, 2000, &expect!["1000, 2000"]);
+    }
+
+    /// What becomes of the instants of a window of two seconds when these are told before its first second is over.
+    fn pace(told: &[Edge]) -> Vec<Due> {
+        let (edges, receiver) = channel();
+        for edge in told {
+            edges.send((*edge, channel().0)).unwrap();
+        }
+        drop(edges);
+        let mut pace = Pace {
+            began: Instant::now(),
+            window: Window::Told,
+            told: receiver,
+            early: None,
+        };
+        let hour = Duration::from_secs(3600);
+        [
+            (hour, None),
+            (hour, Some(Edge::Opens)),
+            (hour, None),
+            (2 * hour, Some(Edge::Closes)),
+        ]
+        .map(|(instant, edge)| pace.wait(instant, edge).0)
+        .into()
+    }
+
+    #[test]
+    fn clients_elsewhere_say_when_the_window_opens_and_closes() {
+        use Due::{Never, Now, Over};
+        // No instant of this system's clock comes within the hour, and none is waited for.
+        assert_eq!(pace(&[Edge::Opens, Edge::Closes]), [Never, Now, Never, Now]);
+        assert_eq!(pace(&[Edge::Opens])[..3], [Never, Now, Over]);
+        assert_eq!(pace(&[])[0], Over);
     }
 }

@@ -104,6 +104,16 @@ pub enum Command {
         /// Files of the plan's own
         files: Vec<PathBuf>,
     },
+    /// The clients of a trial's guest on this host; started by bakeoff itself
+    #[command(hide = true)]
+    Clients {
+        /// Only make what they need, and say what this host lacks
+        #[arg(long = "try")]
+        is_trial: bool,
+        /// Queues of the guest's network card
+        #[arg(long, default_value_t = 1)]
+        queues: u32,
+    },
     /// Say what this machine can do and what is missing
     #[command(after_help = "Examples:\n  bakeoff doctor\n  bakeoff doctor -v")]
     Doctor(DoctorArgs),

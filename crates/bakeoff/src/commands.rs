@@ -93,6 +93,18 @@ pub fn run(cli: &Cli) -> Result<End> {
                 None => agent::remote(&build),
             })
         }
+        Command::Clients { is_trial, queues } => {
+            if *is_trial {
+                return Ok(match agent::try_clients() {
+                    Ok(()) => End::Done,
+                    Err(why) => {
+                        out::error_line(&format!("{why:#}"));
+                        End::Refused
+                    }
+                });
+            }
+            std::process::exit(agent::clients(&build_id::build(), *queues))
+        }
         Command::Qemu(command) => qemu::run(command, cli.json),
         Command::Doctor(args) => doctor::doctor(args, cli.json),
         Command::Completions { shell } => {
@@ -156,6 +168,7 @@ fn check_plan(path: &Path, text: String, qemu: Option<&Path>) -> Result<(String,
         tuning: &workload::config::check_tuning,
         suite: &|suite| machine::image::check_suite(suite).map_err(|why| format!("{why:#}")),
         url: &check_url,
+        is_driven_from_outside: &workload::is_driven_from_outside,
     };
     let name = path.display().to_string();
     let plan = plan::read(&name, &text, base, checks)?;

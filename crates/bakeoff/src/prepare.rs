@@ -27,7 +27,7 @@ use machine::profiling::Profiler;
 use machine::qemu::{self, BootFiles, Qemu};
 use machine::remote::Remote;
 use machine::task::{Progress, Task};
-use plan::{Clock, MachineKind, Plan, WorkloadPlan};
+use plan::{Clients, Clock, MachineKind, Plan, WorkloadPlan};
 use record::VERSION;
 use record::journal::{self, Accounting, Opening};
 use record::rundir::sha256;
@@ -42,6 +42,7 @@ pub struct Prepared {
     /// The machine.
     pub machine: Box<dyn Machine>,
     inputs: BTreeMap<String, String>,
+    clients: Option<Clients>,
     /// Keeps what the run stands on from being evicted; none where nothing of the cache is used.
     cache: Option<Cache>,
     kvm_failure: Option<String>,
@@ -87,6 +88,7 @@ impl Prepared {
                 .machine
                 .ns_per_instruction()
                 .map(|_| Accounting::RepPer8Bytes),
+            clients: self.clients,
         }
     }
 }
@@ -129,6 +131,7 @@ fn prepare_remote((plan, file): (&Plan, &Path), own: PathBuf) -> Result<Prepared
     Ok(Prepared {
         machine: Box::new(Remote::new(own, plan, base)),
         inputs,
+        clients: None,
         cache: None,
         kvm_failure: None,
     })
@@ -150,6 +153,7 @@ fn prepare_local((plan, file): (&Plan, &Path), own: PathBuf, task: Task<'_>) -> 
     Ok(Prepared {
         machine: Box::new(Local::open(own, plan, files, task)?),
         inputs,
+        clients: None,
         cache: None,
         kvm_failure: None,
     })
@@ -207,6 +211,11 @@ fn prepare_qemu(
     };
     let mut hardware = qemu::settle(&plan.machine, disk_bytes, &program, &kvm)?;
     hardware.settle_host(&arms)?;
+    hardware.settle_clients(plan.machine.clients, inside(plan), init)?;
+    let clients = match &hardware.clients {
+        None => Clients::Guest,
+        Some(_) => Clients::Host,
+    };
     let mut inputs = inputs(plan, &kernels, &image, init)?;
     inputs.extend(hashes(&files)?);
     let pruned = eviction::prune(&cache, eviction::limit()?, Named::Stay, Mode::Remove)?;
@@ -224,6 +233,7 @@ fn prepare_qemu(
     Ok(Prepared {
         machine: Box::new(qemu),
         inputs,
+        clients: Some(clients),
         cache: Some(cache),
         kvm_failure: kvm.detail().map(String::from),
     })
@@ -294,13 +304,26 @@ fn build_image(
 /// The modules that any arm may load for any workload: all guests of a plan have the same.
 fn modules(plan: &Plan) -> Result<Vec<String>> {
     let mut names = BTreeSet::new();
+    let is_counted = plan.machine.clock == Clock::Instructions;
+    let clients = match plan.machine.clients {
+        None if is_counted || inside(plan).is_some() => Some(Clients::Guest),
+        clients => clients,
+    };
     for workload in &plan.workloads {
         let workload = workload::from_plan(workload)?;
         for arm in &plan.arms {
-            names.extend(needs::modules(&arm.sysctl, &arm.tuning, &*workload));
+            let tuning = &arm.tuning;
+            names.extend(needs::modules(&arm.sysctl, tuning, &*workload, clients));
         }
     }
     Ok(names.into_iter().collect())
+}
+
+/// A workload whose clients cannot leave the guest.
+pub(crate) fn inside(plan: &Plan) -> Option<&str> {
+    let is_inside = |one: &&WorkloadPlan| !workload::is_driven_from_outside(one);
+    let found = plan.workloads.iter().find(is_inside);
+    found.map(|workload| workload.id.as_str())
 }
 
 fn request(plan: &Plan, refresh: bool) -> Request<'_> {

@@ -95,6 +95,7 @@ fn be_host(name: &str, clock: Clock, times: u32, refresh: bool) -> Result<()> {
         trial_limit: Duration::from_secs(60),
         disk: DiskSpeed::default(),
         swap: Vec::new(),
+        clients: None,
         cpu_model: None,
     };
     let hardware = qemu::settle(&plan, 0, &program, &kvm)?;

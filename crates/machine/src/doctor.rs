@@ -10,6 +10,7 @@ use rustix::process::geteuid;
 
 use crate::apt::{KEYRING, Source};
 use crate::cache::{self, Cache};
+use crate::clients::HostClients;
 use crate::emulator::{self, Program};
 use crate::emulator_choice;
 use crate::host;
@@ -303,6 +304,28 @@ fn kvm(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding> {
     std::iter::once(standing)
         .chain(lacks.into_iter().map(lack))
         .collect()
+}
+
+/// Whether clients of guests can be on this host; `own` is bakeoff's binary.
+pub fn clients(own: &Path) -> Finding {
+    let what = "clients outside guests";
+    let weak = |why: &str| {
+        let (found, remedy) = why.rsplit_once(" (").unwrap_or((why, ""));
+        let remedy = format!("clients run in the guest: {}", remedy.trim_end_matches(')'));
+        finding(what, found, State::Weak(remedy))
+    };
+    match HostClients::open(own) {
+        Err(why) => weak(&why),
+        Ok(_) if kvm::obstacle().is_some() => finding(what, "work", State::Good),
+        Ok(clients) => match clients.under_kvm().lack() {
+            Some(lack) => finding(
+                what,
+                &format!("work, without vhost: {}", lack.found),
+                State::Weak(lack.remedy.into()),
+            ),
+            None => finding(what, "work, with vhost", State::Good),
+        },
+    }
 }
 
 fn disk(cache: &Cache) -> Finding {

@@ -102,6 +102,7 @@ fn try_boot(
 ) -> Result<Outcome> {
     let dir = cache.staging(1 << 20)?;
     let hardware = Hardware {
+        clients: None,
         program: program.clone(),
         accel,
         cpus: 1,

@@ -11,6 +11,7 @@
 //! ```
 
 pub mod cache;
+pub mod clients;
 pub mod clock;
 pub mod console;
 pub mod doctor;

@@ -81,9 +81,20 @@ impl ProcessGuest {
     /// Starts the program; its console, or what stands for it, is a file.
     pub(crate) fn start(
         name: &'static str,
+        program: Command,
+        console: PathBuf,
+        limits: Limits,
+    ) -> Result<Self> {
+        Self::start_with(name, program, console, limits, None)
+    }
+
+    /// The same; `stdout` is its standard output, where that is not for words.
+    pub(crate) fn start_with(
+        name: &'static str,
         mut program: Command,
         console: PathBuf,
         limits: Limits,
+        stdout: Option<OwnedFd>,
     ) -> Result<Self> {
         let (ours, theirs) = UnixStream::pair().context("cannot make a socket pair")?;
         let reading = ours.try_clone().context("cannot share a socket")?;
@@ -94,7 +105,10 @@ impl ProcessGuest {
         }
         program
             .stdin(OwnedFd::from(theirs))
-            .stdout(stderr.stdio()?)
+            .stdout(match stdout {
+                Some(stdout) => stdout.into(),
+                None => stderr.stdio()?,
+            })
             .stderr(stderr.stdio()?);
         let (say, lines) = sync_channel(WAITING);
         let (started, child) = channel();

@@ -13,11 +13,12 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use input::units::show_bytes;
 use plan::cpu::{CpuModel, FAST_STRING_FEATURES, Presence};
-use plan::{Clock, DiskSpeed, MachinePlan};
+use plan::{Clients, Clock, DiskSpeed, MachinePlan};
 use profiler::profile::Profile;
 use protocol::code::Code;
 use rustix::fs::{Mode, OFlags};
 
+use crate::clients::{GuestWithClients, HostClients};
 use crate::console;
 use crate::emulator::Program;
 use crate::guest::{Boot, Guest, Machine};
@@ -68,6 +69,8 @@ pub struct Hardware {
     pub cpu: CpuModel,
     /// What the host gives to guests under KVM; nothing is arranged without it.
     pub host: Option<KvmHost>,
+    /// Clients on this host; `None` where they are in the guest.
+    pub clients: Option<HostClients>,
 }
 
 /// A disk for the workload alone.
@@ -120,6 +123,7 @@ pub fn settle(
             speed: plan.disk,
         }),
         host: None,
+        clients: None,
     })
 }
 
@@ -254,6 +258,9 @@ impl Machine for Qemu {
         if let Some(host) = &hardware.host {
             let _ = write!(text, ", {}", host.words());
         }
+        if let Some(clients) = &hardware.clients {
+            let _ = write!(text, ", {}", clients.words());
+        }
         if !hardware.why.is_empty() {
             let _ = write!(text, " ({})", hardware.why);
         }
@@ -326,6 +333,13 @@ impl Machine for Qemu {
         let monitor = placement
             .map(|placement| Monitor::attach(&mut qemu, placement))
             .transpose()?;
+        // After the monitor: clients too stay on the CPUs that are left.
+        let vcpus = files.cpus.unwrap_or(self.hardware.cpus);
+        let clients = self.hardware.clients.as_ref();
+        let clients = clients
+            .map(|own| own.attach(&mut qemu, vcpus, boot.allowance_bytes))
+            .transpose()
+            .context("clients on this host")?;
         let mut guest = ProcessGuest::start("QEMU", qemu, console, limits)
             .with_context(|| format!("cannot start QEMU for arm {}", boot.arm))?;
         guest.set_profile(profile);
@@ -336,7 +350,10 @@ impl Machine for Qemu {
             };
             guest.set_host(host.begin_trial(pinned));
         }
-        Ok(Box::new(guest))
+        Ok(match clients {
+            None => Box::new(guest),
+            Some(clients) => Box::new(GuestWithClients { guest, clients }),
+        })
     }
 }
 
@@ -391,6 +408,51 @@ impl Hardware {
             let own = arms.values().map(|files| files.cpus.unwrap_or(self.cpus));
             let most = own.max().unwrap_or(self.cpus);
             self.host = Some(KvmHost::open(most, self.memory_bytes)?);
+        }
+        Ok(())
+    }
+
+    /// Decides where clients are: where the plan says, else on this host where they can be and the clock is the wall's.
+    /// `own` is bakeoff's binary; `inside` names a workload whose clients cannot leave the guest.
+    ///
+    /// # Errors
+    /// The plan asks for what cannot be.
+    pub fn settle_clients(
+        &mut self,
+        asked: Option<Clients>,
+        inside: Option<&str>,
+        own: &Path,
+    ) -> Result<()> {
+        if self.clock == Clock::Instructions {
+            if asked == Some(Clients::Host) {
+                bail!(
+                    "clients \"host\" where instructions are counted: {} (write clock = \"wall\", or clients = \"guest\": \
+                     such a guest has a time of its own)",
+                    self.why
+                );
+            }
+            return Ok(());
+        }
+        if asked == Some(Clients::Guest) {
+            return Ok(());
+        }
+        let open = || HostClients::open(own);
+        let found = match inside {
+            None => open(),
+            Some(workload) => Err(format!(
+                "those of workload {workload} are programs of its image"
+            )),
+        };
+        match (found, asked) {
+            (Ok(clients), _) if self.accel == Accel::Kvm => {
+                self.clients = Some(clients.under_kvm());
+            }
+            (Ok(clients), _) => self.clients = Some(clients),
+            (Err(why), Some(_)) => bail!("clients \"host\" on a host that cannot have them: {why}"),
+            (Err(why), None) => {
+                let apart = if self.why.is_empty() { "" } else { "; " };
+                let _ = write!(self.why, "{apart}clients in the guest: {why}");
+            }
         }
         Ok(())
     }
@@ -532,6 +594,7 @@ mod tests {
             disk: DiskSpeed::default(),
             cpu_model: None,
             swap: Vec::new(),
+            clients: None,
         }
     }
 
@@ -737,5 +800,51 @@ mod tests {
         assert_eq!(machine.hardware.accel, Accel::Tcg);
         assert_eq!(machine.ns_per_instruction(), Some(2));
         assert_eq!(machine.hardware.why, "");
+    }
+
+    /// Where clients are, in the machine's words, on a host that can have them or not.
+    fn clients(
+        (clock, kvm): (Clock, &Kvm),
+        asked: Option<Clients>,
+        inside: Option<&str>,
+        can: bool,
+    ) -> String {
+        let program = Path::new(if can { "/bin/true" } else { "/bin/false" });
+        let mut hardware = machine(clock, 1, kvm).hardware;
+        match hardware.settle_clients(asked, inside, program) {
+            Ok(()) => match &hardware.clients {
+                // Whether it has vhost is the test's host's.
+                Some(_) => "host".into(),
+                None => format!("guest, {}", hardware.why),
+            },
+            Err(why) => why.to_string(),
+        }
+    }
+
+    #[test]
+    fn clients_leave_a_guest_that_goes_by_the_wall_clock_where_they_can() {
+        let kvm = (Clock::Auto, &Kvm::Works);
+        assert_eq!(clients(kvm, None, None, true), "host");
+        assert_eq!(clients((Clock::Wall, &broken()), None, None, true), "host");
+        assert_eq!(clients(kvm, Some(Clients::Guest), None, true), "guest, ");
+        expect!["guest, clients in the guest: exit status: 1"]
+            .assert_eq(&clients(kvm, None, None, false));
+        expect!["guest, clients in the guest: those of workload smb are programs of its image"]
+            .assert_eq(&clients(kvm, None, Some("smb"), true));
+        expect!["guest, no /dev/kvm; emulating"].assert_eq(&clients(
+            (Clock::Auto, &broken()),
+            None,
+            None,
+            true,
+        ));
+    }
+
+    #[test]
+    fn clients_that_are_asked_for_and_cannot_be_had_are_refused() {
+        let host = Some(Clients::Host);
+        expect![[r#"clients "host" on a host that cannot have them: exit status: 1"#]]
+            .assert_eq(&clients((Clock::Auto, &Kvm::Works), host, None, false));
+        expect![[r#"clients "host" where instructions are counted: no /dev/kvm; emulating (write clock = "wall", or clients = "guest": such a guest has a time of its own)"#]]
+            .assert_eq(&clients((Clock::Auto, &broken()), host, None, true));
     }
 }

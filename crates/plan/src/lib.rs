@@ -17,12 +17,12 @@ use crate::arm::{Kernels, check_tunings, read_arms};
 use crate::cpu::CpuModel;
 use crate::fields::{Fields, Page};
 use crate::kernel::KernelRef;
-use crate::machine::{read_machine, set};
+use crate::machine::{check_clients, read_machine, set};
 use input::problem::{Problem, Problems};
 use input::units;
 
 pub use crate::arm::{Arm, ConfigChange, ConfigFile, InjectedCost, Tuning};
-pub use crate::machine::{Clock, DiskSpeed, MachineKind, MachinePlan};
+pub use crate::machine::{Clients, Clock, DiskSpeed, MachineKind, MachinePlan};
 pub use crate::sysctl::{sysctl_name, sysctl_path};
 pub use crate::target::{EvidenceSource, Target};
 pub use crate::variation::{
@@ -172,6 +172,8 @@ pub struct Checks<'c> {
     pub suite: &'c dyn Fn(&str) -> Result<(), String>,
     /// Says what is wrong with a URL.
     pub url: &'c dyn Fn(&str) -> Result<(), String>,
+    /// Whether a workload's clients can be on another system than its servers.
+    pub is_driven_from_outside: &'c dyn Fn(&WorkloadPlan) -> bool,
 }
 
 impl<'c> Checks<'c> {
@@ -188,6 +190,7 @@ impl<'c> Checks<'c> {
             tuning: &|_, _| Ok(()),
             suite: &|_| Ok(()),
             url: &|_| Ok(()),
+            is_driven_from_outside: &|_| true,
         }
     }
 }
@@ -210,8 +213,8 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
             ("as-shipped", Mode::AsShipped),
         ],
     );
-    let machine = top.table("machine");
-    let mut machine = read_machine(machine.as_ref(), checks);
+    let machine_fields = top.table("machine");
+    let mut machine = read_machine(machine_fields.as_ref(), checks);
     let image = match machine.kind {
         MachineKind::Qemu => read_image(top, base, checks).map(Some),
         kind @ (MachineKind::Local | MachineKind::Url) => refuse_image(top, kind).then_some(None),
@@ -227,6 +230,10 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
     let workloads = read_workloads(top, machine.trial_limit, checks.workload);
     if let (Some(arms), Some(workloads)) = (&arms, &workloads) {
         check_tunings(top, arms, workloads, checks);
+    }
+    if let (Some(fields), Some(workloads)) = (&machine_fields, &workloads) {
+        let can = checks.is_driven_from_outside;
+        check_clients(fields, machine.clients, workloads, can);
     }
     let design = read_design(top.table("design").as_ref());
     let why = read_why(top, machine.kind);

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use input::units;
+use serde::{Deserialize, Serialize};
 
-use crate::Checks;
 use crate::cpu::CpuModel;
 use crate::fields::Fields;
 use crate::target;
+use crate::{Checks, WorkloadPlan};
 
 /// Where an arm boots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,26 @@ pub enum Clock {
     Instructions,
 }
 
+/// Where the simulated clients of a guest's servers are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clients {
+    /// In the guest, beside the servers.
+    Guest,
+    /// On the host, in a network namespace that a virtual network card of the guest leads to.
+    Host,
+}
+
+impl Clients {
+    /// What a plan writes.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Guest => "guest",
+            Self::Host => "host",
+        }
+    }
+}
+
 /// The machine of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachinePlan {
@@ -65,6 +86,8 @@ pub struct MachinePlan {
     pub cpu_model: Option<CpuModel>,
     /// A command that exchanges two systems on the network between their addresses; none where it is empty.
     pub swap: Vec<String>,
+    /// Where clients are; `None` for the machine's own choice.
+    pub clients: Option<Clients>,
 }
 
 /// How slow a disk is made; without limits it is as fast as the host's memory and file system.
@@ -89,6 +112,7 @@ impl Default for MachinePlan {
             disk: DiskSpeed::default(),
             cpu_model: None,
             swap: Vec::new(),
+            clients: None,
         }
     }
 }
@@ -134,6 +158,7 @@ pub(crate) fn read_machine(fields: Option<&Fields<'_>>, checks: Checks<'_>) -> M
     };
     machine.cpu_model = read_cpu_model(fields, &machine, checks);
     machine.swap = read_swap(fields, machine.kind, checks);
+    machine.clients = read_clients(fields, &machine);
     check_machine(fields, &machine);
     check_memory(fields, &machine, checks);
     fields.finish();
@@ -150,6 +175,46 @@ fn read_swap(fields: &Fields<'_>, kind: MachineKind, checks: Checks<'_>) -> Vec<
         );
     }
     target::read_command(fields, "swap", "[\"./exchange.sh\"]", checks)
+}
+
+fn read_clients(fields: &Fields<'_>, machine: &MachinePlan) -> Option<Clients> {
+    let words = [Clients::Guest, Clients::Host].map(|clients| (clients.word(), clients));
+    let clients = fields.choice("clients", &words);
+    if fields.has("clients") && machine.kind != MachineKind::Qemu {
+        let what = format!("clients of a machine of kind \"{}\"", machine.kind.word());
+        let remedy = "remove it: they are on this host as it is";
+        fields.wrong("clients", what, remedy);
+        return None;
+    }
+    let clients = clients?;
+    if clients != Clients::Guest && machine.clock == Clock::Instructions {
+        let what = format!("clients \"{}\" with clock \"instructions\"", clients.word());
+        let remedy = "remove it, or write clock = \"wall\": a guest whose clock counts instructions has a time of its \
+                      own, and clients outside it have the host's";
+        fields.wrong("clients", what, remedy);
+    }
+    Some(clients)
+}
+
+/// A workload whose clients are programs of the image cannot be asked from outside.
+pub(crate) fn check_clients(
+    fields: &Fields<'_>,
+    clients: Option<Clients>,
+    workloads: &[WorkloadPlan],
+    is_driven_from_outside: &dyn Fn(&WorkloadPlan) -> bool,
+) {
+    let Some(clients) = clients.filter(|clients| *clients != Clients::Guest) else {
+        return;
+    };
+    for workload in workloads.iter().filter(|one| !is_driven_from_outside(one)) {
+        let what = format!(
+            "clients \"{}\" with a workload that has none outside its guest: {}",
+            clients.word(),
+            workload.id
+        );
+        let remedy = "write clients = \"guest\", or give the workload a plan of its own";
+        fields.wrong("clients", what, remedy);
+    }
 }
 
 fn read_cpu_model(

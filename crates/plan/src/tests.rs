@@ -123,6 +123,40 @@ fn counted_instructions_need_one_cpu() {
 }
 
 #[test]
+fn clients_outside_the_guest_need_the_wall_clock() {
+    check(
+        &[("cpus = 2", "clock = \"instructions\"\nclients = \"host\"")],
+        &expect![[
+            r#"plan.toml:6: clients "host" with clock "instructions" (remove it, or write clock = "wall": a guest whose clock counts instructions has a time of its own, and clients outside it have the host's)"#
+        ]],
+    );
+    check(
+        &[("cpus = 2", "clock = \"wall\"\nclients = \"host\"")],
+        &expect!["2 arms"],
+    );
+    check(
+        &[("cpus = 2", "clients = \"nowhere\"")],
+        &expect![[r#"plan.toml:5: unknown clients: "nowhere" (known: guest, host)"#]],
+    );
+}
+
+#[test]
+fn clients_that_are_programs_of_the_image_stay_in_the_guest() {
+    let checks = Checks {
+        is_driven_from_outside: &|_| false,
+        ..Checks::of_the_past(&toy)
+    };
+    let said = |clients: &str| {
+        let line = format!("clock = \"wall\"\nclients = \"{clients}\"");
+        let text = GOOD.replace("cpus = 2", &line);
+        let plan = read("plan.toml", &text, Path::new(""), checks);
+        plan.map_or_else(|why| why.to_string(), |_| "right".into())
+    };
+    expect![[r#"plan.toml:6: clients "host" with a workload that has none outside its guest: toy (write clients = "guest", or give the workload a plan of its own)"#]].assert_eq(&said("host"));
+    expect!["right"].assert_eq(&said("guest"));
+}
+
+#[test]
 fn a_cpu_model_is_checked_by_its_form_its_clock_and_the_emulator() {
     let wrong = |line: &str| [("cpus = 2", line.to_string())];
     let check_line = |line: &str, want: &Expect| {

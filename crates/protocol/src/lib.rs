@@ -5,6 +5,7 @@
 //! parts. The first message of each side names its protocol and build; a mismatch is refused by whoever sees it.
 //! What a guest says means nothing before `session` has checked it.
 
+pub mod clients;
 pub mod code;
 pub mod session;
 
@@ -25,7 +26,7 @@ use record::load::Second;
 use record::trial::{JobResult, Phase, VoidReason};
 
 /// Raised whenever a message changes.
-pub const PROTOCOL: u32 = 8;
+pub const PROTOCOL: u32 = 9;
 
 /// Longest message, in bytes.
 pub const LIMIT: u32 = 1 << 20;
@@ -120,6 +121,20 @@ pub struct Job {
     pub profiling: Profiling,
     /// The system on the network that is loaded; `None` where servers are started.
     pub target: Option<Target>,
+    /// How much of it is this agent's. Who gives jobs says `Whole`; a machine with two agents for a trial shares it out.
+    pub part: Part,
+}
+
+/// How much of a job an agent does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// Servers, samples and the result; the clients are another agent's.
+    Servers,
+    /// The clients.
+    Clients,
 }
 
 /// How a trial is profiled.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use input::file;
+use plan::Clients;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -164,6 +165,9 @@ pub struct Opening {
     /// What string instructions count for, when the clock counts instructions; `None` in runs of earlier versions.
     #[serde(default)]
     pub accounting: Option<Accounting>,
+    /// Where clients of guests were; `None` on other machines, and in runs of earlier versions, where they were in the guest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<Clients>,
 }
 
 /// What a REP string instruction counts for: the emulator counts each of its iterations.
@@ -372,6 +376,7 @@ mod tests {
             ns_per_instruction: None,
             host_cpus: None,
             accounting: None,
+            clients: None,
         };
         Entry {
             at: "2026-01-01T00:00:00Z".into(),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::kernel::KernelRef;
-use plan::{Arm, MachineKind};
+use plan::{Arm, Clients, MachineKind};
 use record::evidence::{Damage, EvidenceFile, Usage};
 use record::journal::{Accounting, Event};
 use record::load::{LoadResult, Second};
@@ -562,6 +562,7 @@ fn nature(run: &Run) -> Vec<Warning> {
     let is_without_clients = loads.peek().is_some() && !loads.any(|has_load| has_load);
     warnings.push(match run.plan.machine.kind {
         MachineKind::Qemu if is_without_clients => Warning::WorkInGuest,
+        MachineKind::Qemu if run.opening.clients == Some(Clients::Host) => Warning::ClientsOnHost,
         MachineKind::Qemu => Warning::ClientsInGuest,
         MachineKind::Local => Warning::LiveHost,
         MachineKind::Url => Warning::OnNetwork {

@@ -157,6 +157,10 @@ impl Workload for Options {
         vec![Server::Mariadb.name(), tomcat::NAME]
     }
 
+    fn is_driven_from_outside(&self) -> bool {
+        true
+    }
+
     fn timing(&self) -> Timing {
         Timing {
             warmup: Duration::from_nanos(self.warmup_ns),

@@ -216,6 +216,10 @@ impl Workload for Options {
         vec![self.server.name()]
     }
 
+    fn is_driven_from_outside(&self) -> bool {
+        true
+    }
+
     fn timing(&self) -> Timing {
         Timing {
             warmup: Duration::ZERO,

@@ -191,6 +191,11 @@ pub trait Workload: Send + Sync {
         Vec::new()
     }
 
+    /// Whether `drive` needs nothing of the servers' system but their addresses, so that it may be called on another one.
+    fn is_driven_from_outside(&self) -> bool {
+        false
+    }
+
     /// How long `drive` loads the server.
     fn timing(&self) -> Timing;
 
@@ -267,6 +272,12 @@ pub fn check_machine(workload: &WorkloadPlan, kind: MachineKind) -> Result<(), S
 /// Whether a workload's length is only what it may take.
 pub fn runs_to_its_end(workload: &WorkloadPlan) -> bool {
     workload.options.get("limit_ns").is_some()
+}
+
+/// Whether a workload's clients can be on another system than its servers.
+pub fn is_driven_from_outside(workload: &WorkloadPlan) -> bool {
+    // Options come from `check`, so that they always come to life.
+    from_plan(workload).is_ok_and(|own| own.is_driven_from_outside())
 }
 
 /// The servers of a workload whose configuration an arm may change, the first one first.

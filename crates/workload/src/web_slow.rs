@@ -150,6 +150,10 @@ impl Workload for Options {
         vec![self.web.server.name()]
     }
 
+    fn is_driven_from_outside(&self) -> bool {
+        true
+    }
+
     fn timing(&self) -> Timing {
         self.web.timing()
     }

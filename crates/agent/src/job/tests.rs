@@ -1,7 +1,7 @@
 use super::*;
 use expect_test::expect;
 use plan::fields::{Fields, Page};
-use protocol::WorkloadJob;
+use protocol::{Part, WorkloadJob};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -59,6 +59,7 @@ fn job_of(kind: &str, options: &str) -> Job {
         ns_per_instruction: None,
         profiling: Profiling::None,
         target: None,
+        part: Part::Whole,
     }
 }
 

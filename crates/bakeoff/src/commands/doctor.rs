@@ -1,6 +1,6 @@
 //! `doctor`: what this host can do, what is missing, and how to get it.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use machine::doctor::{self, Finding, State};
 use serde_json::json;
 
@@ -11,9 +11,11 @@ use crate::out;
 /// Examines the host; refused when something is missing that bakeoff cannot run without.
 pub(super) fn doctor(args: &DoctorArgs, json: bool) -> Result<End> {
     let named = args.emulator.named();
-    let findings = at_work(json, |cache, task| {
+    let mut findings = at_work(json, |cache, task| {
         Ok(doctor::examine(cache, named.as_deref(), task))
     })?;
+    let own = std::env::current_exe().context("cannot find bakeoff's own binary")?;
+    findings.push(doctor::clients(&own));
     if json {
         print_json(&findings.iter().map(told).collect::<Vec<_>>())?;
     } else {

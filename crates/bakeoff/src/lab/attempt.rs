@@ -21,7 +21,7 @@ use plan::{Arm, Plan, WorkloadPlan};
 use profiler::format;
 use profiler::profile::Profile;
 use protocol::session::{Session, Word};
-use protocol::{FromAgent, Greeting, Job, Profiling, ToAgent, WorkloadJob};
+use protocol::{FromAgent, Greeting, Job, Part, Profiling, ToAgent, WorkloadJob};
 use record::evidence::{Facts, Sample, Usage};
 use record::rundir::{Evidence, ProfileNote, Series, sha256};
 use record::trial::JobResult;
@@ -296,6 +296,7 @@ fn job(bench: &Bench<'_>, (arm, block): (&Arm, u32), workload: &WorkloadPlan) ->
         ns_per_instruction: bench.machine.ns_per_instruction(),
         profiling: bench.profiling(),
         target: bench.plan.target(arm, block),
+        part: Part::Whole,
     }
 }
 

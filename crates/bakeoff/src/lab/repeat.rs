@@ -153,6 +153,7 @@ window = "1s"
                 machine: "fake".into(),
                 ns_per_instruction: None,
                 accounting: None,
+                clients: None,
                 host_cpus: None,
             },
             entries: Vec::new(),

@@ -152,6 +152,7 @@ fn boot(dir: &Path, run: &Path, script: &str, line: &[u8]) {
         cpus: None,
     };
     let hardware = Hardware {
+        clients: None,
         program: Program {
             path: qemu,
             version: "no QEMU".into(),
@@ -193,6 +194,7 @@ fn run_lab(run: &Path, machine: &Qemu) {
         ns_per_instruction: Some(2),
         host_cpus: None,
         accounting: None,
+        clients: None,
     };
     let dir = RunDir::open(run, &text).unwrap();
     let lab = Lab {

@@ -265,6 +265,7 @@ fn another_content_of_the_program_is_another_question() {
             ns_per_instruction: None,
             host_cpus: None,
             accounting: None,
+            clients: None,
         });
         let entry = Entry {
             at: String::new(),

@@ -7,6 +7,7 @@
 
 mod bad_guests;
 mod bad_input;
+mod clients_apart;
 mod compare_command;
 mod crate_edges;
 mod damaged_runs;

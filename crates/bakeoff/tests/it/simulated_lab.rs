@@ -102,6 +102,7 @@ impl World {
             ns_per_instruction: None,
             host_cpus: None,
             accounting: None,
+            clients: None,
         }
     }
 

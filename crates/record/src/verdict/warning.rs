@@ -279,6 +279,8 @@ pub enum Warning {
     WorkInGuest,
     /// The clients run inside the guest, on the server's CPUs.
     ClientsInGuest,
+    /// The clients run on the guests' host, outside them.
+    ClientsOnHost,
     /// All arms ran on a live host, with the clients and all else that it did.
     LiveHost,
     /// The arms are systems on the network that bakeoff did not start.

@@ -273,6 +273,11 @@ pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
             "the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"
                 .into()
         }
+        Warning::ClientsOnHost => {
+            "the clients run on the guests' host, outside them (figures include a virtual network card and the host's network \
+             stack, and no wire)"
+                .into()
+        }
         Warning::LiveHost => {
             "all arms ran on this live host, clients and other work included (figures include the clients' work and \
              whatever else the host was doing, and no network)"

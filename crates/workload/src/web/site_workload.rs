@@ -56,6 +56,10 @@ impl<S: SiteWorkload> Workload for S {
         vec![self.web().server.name()]
     }
 
+    fn is_driven_from_outside(&self) -> bool {
+        true
+    }
+
     fn timing(&self) -> Timing {
         self.web().timing_of(self.steps())
     }

@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use machine::clients::HostClients;
 use machine::host_state::Lack;
 use machine::kvm::Kvm;
 use machine::kvm_host::KvmHost;
 use machine::{emulator_choice, kvm};
-use plan::{Clock, MachineKind, Plan};
+use plan::{Clients, Clock, MachineKind, Plan};
 
 use crate::commands::at_work;
+use crate::prepare;
 
 /// What keeps figures from being as good as a host with KVM could have them. A plan that leaves the clock open is told of it
 /// where KVM is known to work.
@@ -21,14 +23,45 @@ pub(super) fn lacks(plan: &Plan, qemu: Option<&Path>) -> Result<Vec<String>> {
         let program = emulator_choice::for_kvm(qemu, cache, task).ok();
         Ok(program.and_then(|program| kvm::known(cache, &program)))
     })?;
-    match (plan.machine.clock, kvm::obstacle(), known) {
-        (Clock::Wall, Some(why), _) => Ok(vec![emulated(&why)]),
-        (Clock::Wall, None, Some(Kvm::Broken(_))) => Ok(vec![emulated(
+    let mut lacks = match (plan.machine.clock, kvm::obstacle(), known) {
+        (Clock::Wall, Some(why), _) => vec![emulated(&why)],
+        (Clock::Wall, None, Some(Kvm::Broken(_))) => vec![emulated(
             "KVM cannot run a stock kernel here (see bakeoff doctor --verbose)",
-        )]),
-        (Clock::Wall, None, _) | (Clock::Auto, None, Some(Kvm::Works)) => of_host(plan),
-        (Clock::Auto | Clock::Instructions, _, _) => Ok(Vec::new()),
+        )],
+        (Clock::Wall, None, _) | (Clock::Auto, None, Some(Kvm::Works)) => of_host(plan)?,
+        (Clock::Auto, Some(_), _) | (Clock::Auto, None, Some(Kvm::Broken(_))) => {
+            return Ok(counted(plan).into_iter().collect());
+        }
+        (Clock::Auto | Clock::Instructions, _, _) => return Ok(Vec::new()),
+    };
+    lacks.extend(clients(plan)?);
+    Ok(lacks)
+}
+
+/// A plan that leaves the clock open and wants clients where counted instructions cannot have them.
+fn counted(plan: &Plan) -> Option<String> {
+    let clients = plan.machine.clients?;
+    (clients != Clients::Guest).then(|| {
+        format!(
+            "`run` will refuse clients \"{}\": instructions are counted where KVM does not work (write clock = \"wall\", \
+             or clients = \"guest\")",
+            clients.word()
+        )
+    })
+}
+
+/// What keeps clients in the guest that could be outside it.
+fn clients(plan: &Plan) -> Result<Option<String>> {
+    if plan.machine.clients == Some(Clients::Guest) || prepare::inside(plan).is_some() {
+        return Ok(None);
     }
+    let own = std::env::current_exe().context("cannot find bakeoff's own binary")?;
+    let said = match (HostClients::open(&own), plan.machine.clients) {
+        (Ok(_), _) => None,
+        (Err(why), None) => Some(format!("clients run in the guest: {why}")),
+        (Err(why), Some(_)) => Some(format!("`run` will refuse clients \"host\": {why}")),
+    };
+    Ok(said)
 }
 
 fn emulated(why: &str) -> String {

@@ -1,0 +1,46 @@
+//! Trials whose clients are not on the servers' system: two agents that share a job.
+//!
+//! ```text
+//! servers' agent (guest)   prepare, start, settle  --Ready-->  clients' agent (this host)
+//!                          sampler, meter     <--Opens, Closes--  drive
+//!                          figures, facts          <--Driven--
+//! ```
+//! They speak `protocol::clients` on a line of their own, beside the one that each has to the host.
+
+pub(crate) mod counters;
+pub(crate) mod driver;
+pub(crate) mod follow;
+mod tap;
+
+use crate::channel::Channel;
+use crate::session::{self, UNSAID};
+
+/// The clients' agent on this host; its exit status. Standard input is the line to the host's side of this program, standard
+/// output the one to the servers' agent, by which the guest's network cards are handed over first, `queues` of them.
+///
+/// To be called before any thread is started.
+pub fn clients(build: &str, queues: u32) -> i32 {
+    let start = || {
+        let channel = Channel::given()?;
+        let servers = Channel::given_for_servers()?;
+        let cards = tap::make(queues)?;
+        tap::hand_over(rustix::stdio::stdout(), &cards)?;
+        anyhow::Ok((channel, servers))
+    };
+    match start() {
+        Ok((channel, servers)) => {
+            session::hold_clients((channel, servers), build, || std::process::exit(UNSAID))
+        }
+        Err(why) => {
+            eprintln!("{why:#}");
+            UNSAID
+        }
+    }
+}
+
+/// Makes what clients on this host need, and nothing of it stays: an error says what this host lacks, with the remedy.
+///
+/// To be called before any thread is started.
+pub fn try_clients() -> anyhow::Result<()> {
+    tap::make(1).map(drop)
+}

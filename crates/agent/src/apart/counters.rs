@@ -1,0 +1,177 @@
+//! What the clients' side used and lost in the window: its CPUs, its network stack, the way to the guest.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use crate::cpus;
+
+use super::tap;
+
+/// The key of a fact of the clients' side.
+pub(crate) fn key(name: &str) -> String {
+    format!("clients:{name}")
+}
+
+/// Counters that only grow, or by how much they grew. What cannot be read is absent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Counters(BTreeMap<&'static str, u64>);
+
+/// In which parts of 10 ms (`USER_HZ`) `/proc/stat` counts; the same on all architectures that bakeoff runs on.
+const TICKS_PER_S: f64 = 100.0;
+
+impl Counters {
+    /// As they are now.
+    pub(crate) fn read() -> Self {
+        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let own = cpus::numbers().unwrap_or_default();
+        let mut all = BTreeMap::new();
+        all.extend(cpu(&text("/proc/stat"), &own));
+        all.extend(softnet(&text("/proc/net/softnet_stat")));
+        all.extend(device(&text("/proc/self/net/dev"), tap::NAME));
+        all.extend(retransmitted(&text("/proc/self/net/snmp")));
+        let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        let used_us = used.tv_sec as u64 * 1_000_000 + used.tv_nsec as u64 / 1000;
+        all.insert("cpu-us", used_us);
+        Self(all)
+    }
+
+    pub(crate) fn since(&self, first: &Self) -> Self {
+        let grown = |(name, now): (&&'static str, &u64)| {
+            let before = first.0.get(name)?;
+            Some((*name, now.saturating_sub(*before)))
+        };
+        Self(self.0.iter().filter_map(grown).collect())
+    }
+
+    /// By so much they grew in a window of that length on so many CPUs.
+    pub(crate) fn facts(&self, window: Duration, cpus: usize) -> BTreeMap<String, String> {
+        let of = |name: &str| self.0.get(name).copied();
+        let seconds = window.as_secs_f64();
+        let ticks = seconds * TICKS_PER_S * cpus as f64;
+        let share = |name| Some(format!("{:.3}", of(name)? as f64 / ticks));
+        let plain = |name| Some(of(name)?.to_string());
+        let busy = of("cpu-us").map(|us| format!("{:.3}", us as f64 / 1e6 / seconds));
+        let facts = [
+            ("cpus-used", busy),
+            ("idle", share("idle")),
+            ("softirq", share("softirq")),
+            ("softnet-drops", plain("softnet-drops")),
+            ("device-drops", plain("device-drops")),
+            ("device-bytes", plain("device-bytes")),
+            ("retransmits", plain("retransmits")),
+        ];
+        let known = facts.into_iter();
+        known
+            .filter_map(|(name, value)| Some((key(name), value?)))
+            .collect()
+    }
+}
+
+/// What does not change.
+pub(crate) fn of_side(cpus: &[u32]) -> BTreeMap<String, String> {
+    let uname = rustix::system::uname();
+    let list: Vec<_> = cpus.iter().map(u32::to_string).collect();
+    [
+        ("place", "host".to_string()),
+        ("kernel", uname.release().to_string_lossy().into_owned()),
+        ("cpus", list.join(",")),
+    ]
+    .map(|(name, value)| (key(name), value))
+    .into()
+}
+
+/// Ticks of some CPUs: idle, and in softirq.
+fn cpu(stat: &str, own: &[u32]) -> BTreeMap<&'static str, u64> {
+    let mut ticks = BTreeMap::new();
+    for line in stat.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let number = words.next().and_then(cpus::number);
+        if number.is_none_or(|number| !own.contains(&number)) {
+            continue;
+        }
+        // user nice system idle iowait irq softirq (proc_stat(5))
+        let values: Vec<u64> = words.filter_map(|word| word.parse().ok()).collect();
+        for (name, place) in [("idle", 3), ("softirq", 6)] {
+            *ticks.entry(name).or_default() += values.get(place).copied().unwrap_or(0);
+        }
+    }
+    ticks
+}
+
+/// Packets that a CPU's queue had no room for: the second column, in hexadecimal, a line for each CPU.
+fn softnet(text: &str) -> Option<(&'static str, u64)> {
+    let drops = text.lines().map(|line| {
+        let word = line.split_ascii_whitespace().nth(1)?;
+        u64::from_str_radix(word, 16).ok()
+    });
+    let drops: u64 = drops.sum::<Option<u64>>()?;
+    (!text.is_empty()).then_some(("softnet-drops", drops))
+}
+
+/// Bytes and drops of a network device, both ways.
+fn device(text: &str, name: &str) -> BTreeMap<&'static str, u64> {
+    let own = text.lines().find_map(|line| {
+        let (device, values) = line.split_once(':')?;
+        (device.trim() == name).then_some(values)
+    });
+    let values: Vec<u64> = own
+        .into_iter()
+        .flat_map(str::split_ascii_whitespace)
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    // bytes packets errs drop fifo frame compressed multicast, received and then sent
+    let sum = |one: usize, other: usize| Some(values.get(one)? + values.get(other)?);
+    let found = [("device-bytes", sum(0, 8)), ("device-drops", sum(3, 11))];
+    found
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
+}
+
+/// TCP segments that were sent again.
+fn retransmitted(snmp: &str) -> Option<(&'static str, u64)> {
+    let mut lines = snmp.lines().filter(|line| line.starts_with("Tcp:"));
+    let (names, values) = (lines.next()?, lines.next()?);
+    let place = names.split(' ').position(|name| name == "RetransSegs")?;
+    let value = values.split(' ').nth(place)?;
+    Some(("retransmits", value.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_clients_own_cpus_count() {
+        let stat =
+            "cpu  9 9 9 9 9 9 9\ncpu0 1 0 2 30 0 0 4\ncpu1 1 0 2 50 0 0 6\ncpu10 0 0 0 7 0 0 8\n";
+        assert_eq!(cpu(stat, &[0, 10]), [("idle", 37), ("softirq", 12)].into());
+    }
+
+    #[test]
+    fn drops_and_retransmits_are_found_by_their_columns() {
+        assert_eq!(
+            softnet("00ff 0000000a 1\n0001 00000001 2\n"),
+            Some(("softnet-drops", 11))
+        );
+        assert_eq!(softnet(""), None);
+        let dev = "Inter-| Receive\n face |bytes\n    lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n guest: 100 2 0 3 0 0 0 0 \
+                   1000 4 0 5 0 0 0 0\n";
+        let found = device(dev, "guest");
+        assert_eq!(found, [("device-bytes", 1100), ("device-drops", 8)].into());
+        assert!(device(dev, "other").is_empty());
+        let snmp = "Ip: Forwarding\nIp: 1\nTcp: RtoAlgorithm RetransSegs InErrs\nTcp: 1 42 0\n";
+        assert_eq!(retransmitted(snmp), Some(("retransmits", 42)));
+    }
+
+    #[test]
+    fn shares_are_of_the_clients_cpus() {
+        let first = Counters([("idle", 100), ("cpu-us", 0)].into());
+        let last = Counters([("idle", 200), ("cpu-us", 3_000_000), ("retransmits", 1)].into());
+        let facts = last.since(&first).facts(Duration::from_secs(2), 2);
+        assert_eq!(facts["clients:idle"], "0.250");
+        assert_eq!(facts["clients:cpus-used"], "1.500");
+        assert!(!facts.contains_key("clients:retransmits"));
+    }
+}

@@ -1,0 +1,371 @@
+//! Clients of a guest's servers on this host.
+//!
+//! ```text
+//! namespace of the clients (without root: a user namespace around it)      guest
+//!   clients' agent ---- tap 10.77.0.2 ==== QEMU, virtio-net (vhost) ==== 10.77.0.1 servers' agent
+//!        |   \------------- protocol::clients over virtio-serial ---------------/    |
+//!        \----------------------------- this process --------------------------------/
+//! ```
+//! The clients' agent makes the namespace and the tap, and hands the tap to QEMU. Both end with this process, and the
+//! namespace and the tap with them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::OpenOptions;
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use protocol::{FromAgent, Job, Part, ToAgent};
+use record::trial::VoidReason;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+
+use crate::guest::{Guest, GuestEvent};
+use crate::host_state::{Lack, fact};
+use crate::process_guest::{Limits, ProcessGuest};
+use crate::program;
+
+/// Most queues of a guest's network card; one for each virtual CPU up to here.
+const QUEUES: u32 = 8;
+
+/// Time that the clients' agent has to make its namespace.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// Time that the servers' agent has to tell of a failure that the clients have told.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Hardware address of the guest's card, by which the agent knows it.
+const ADDRESS: &str = "52:54:00:77:00:01";
+
+/// Where KVM's guests may have their packets moved by the kernel instead of QEMU.
+const VHOST: &str = "/dev/vhost-net";
+
+/// Clients on this host, as trials of a plan have them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostClients {
+    /// bakeoff's own binary; called as `bakeoff clients` it is the clients' agent.
+    program: PathBuf,
+    vhost: Result<(), String>,
+}
+
+impl HostClients {
+    /// Finds out whether this host can have clients of its guests.
+    ///
+    /// # Errors
+    /// What it lacks, with the remedy.
+    pub fn open(program: &Path) -> Result<Self, String> {
+        let mut attempt = Command::new(program);
+        let said = attempt.args(["clients", "--try"]).output();
+        let said = said.map_err(|why| format!("{} does not start: {why}", program.display()))?;
+        if !said.status.success() {
+            let why = String::from_utf8_lossy(&said.stderr);
+            return Err(program::last_words(why.trim(), said.status));
+        }
+        Ok(Self {
+            program: program.into(),
+            vhost: Err("not under emulation".into()),
+        })
+    }
+
+    /// Has packets of guests under KVM moved by the kernel, where that may be.
+    #[must_use]
+    pub fn under_kvm(self) -> Self {
+        let opened = OpenOptions::new().read(true).write(true).open(VHOST);
+        let vhost = opened.map(drop).map_err(|why| format!("{VHOST}: {why}"));
+        Self { vhost, ..self }
+    }
+
+    /// In words, for the machine's line.
+    pub(crate) fn words(&self) -> &'static str {
+        match &self.vhost {
+            Ok(()) => "clients on this host (vhost)",
+            Err(_) => "clients on this host",
+        }
+    }
+
+    /// What keeps packets of guests under KVM from being moved by the kernel.
+    pub fn lack(&self) -> Option<Lack> {
+        let found = self.vhost.as_ref().err()?.clone();
+        Some(Lack {
+            what: "vhost for clients on this host",
+            found,
+            remedy: "modprobe vhost_net, and give yourself the right to open it",
+        })
+    }
+
+    /// Starts the clients of one trial and gives the guest a card that leads to them.
+    pub(crate) fn attach(
+        &self,
+        qemu: &mut Command,
+        vcpus: u32,
+        allowance_bytes: u64,
+    ) -> Result<ClientsOfTrial> {
+        let (line, servers) = UnixStream::pair().context("cannot make a socket pair")?;
+        let queues = vcpus.clamp(1, QUEUES);
+        let mut program = Command::new(&self.program);
+        program.args(["clients", "--queues", &queues.to_string()]);
+        let limits = Limits {
+            allowance_bytes,
+            file_bytes: Some(0),
+        };
+        let console = "/dev/null".into();
+        let agent = ProcessGuest::start_with(
+            "the clients",
+            program,
+            console,
+            limits,
+            Some(servers.into()),
+        )?;
+        let mut clients = ClientsOfTrial {
+            agent,
+            failed: None,
+            vhost: "off".into(),
+        };
+        let taps = match receive(&line, queues) {
+            Ok(taps) => taps,
+            Err(why) => bail!("{}", clients.last_words(&why)),
+        };
+        let vhosts = match &self.vhost {
+            Ok(()) => open_vhosts(taps.len())?,
+            Err(why) => {
+                clients.vhost = format!("off: {why}");
+                Vec::new()
+            }
+        };
+        if !vhosts.is_empty() {
+            clients.vhost = "on".into();
+        }
+        qemu.args(arguments(
+            line.as_raw_fd(),
+            &numbers(&taps),
+            &numbers(&vhosts),
+        ));
+        process::inherit(qemu, line.into());
+        for file in taps.into_iter().chain(vhosts) {
+            process::inherit(qemu, file);
+        }
+        Ok(clients)
+    }
+}
+
+fn numbers(files: &[OwnedFd]) -> Vec<i32> {
+    files.iter().map(AsRawFd::as_raw_fd).collect()
+}
+
+fn open_vhosts(count: usize) -> Result<Vec<OwnedFd>> {
+    let open = |_| {
+        let file = OpenOptions::new().read(true).write(true).open(VHOST);
+        file.map(OwnedFd::from)
+            .with_context(|| format!("cannot open {VHOST}"))
+    };
+    (0..count).map(open).collect()
+}
+
+/// Waits for the tap's queues.
+fn receive(line: &UnixStream, queues: u32) -> Result<Vec<OwnedFd>, String> {
+    line.set_read_timeout(Some(START_LIMIT))
+        .map_err(|why| why.to_string())?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(QUEUES as usize))];
+    let mut rights = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let mut parts = [IoSliceMut::new(&mut byte)];
+    let received = recvmsg(line, &mut parts, &mut rights, RecvFlags::CMSG_CLOEXEC);
+    received.map_err(|why| format!("no network card from the clients: {why}"))?;
+    let mut taps = Vec::new();
+    for message in rights.drain() {
+        if let RecvAncillaryMessage::ScmRights(files) = message {
+            taps.extend(files);
+        }
+    }
+    if taps.len() != queues as usize {
+        return Err(format!("queues of a network card: {}", taps.len()));
+    }
+    Ok(taps)
+}
+
+/// QEMU's part: the card, and the line from one agent to the other.
+fn arguments(line: i32, taps: &[i32], vhosts: &[i32]) -> Vec<String> {
+    let list = |files: &[i32]| {
+        let words: Vec<_> = files.iter().map(i32::to_string).collect();
+        words.join(":")
+    };
+    let (one, many) = if taps.len() > 1 {
+        (
+            ("fds", "vhostfds"),
+            format!(",mq=on,vectors={}", 2 * taps.len() + 2),
+        )
+    } else {
+        (("fd", "vhostfd"), String::new())
+    };
+    let mut netdev = format!("tap,id=card,{}={}", one.0, list(taps));
+    if !vhosts.is_empty() {
+        let _ = write!(netdev, ",vhost=on,{}={}", one.1, list(vhosts));
+    }
+    // Without its ROM, which only a guest that boots from the network has use for.
+    let card = format!("virtio-net-pci,netdev=card,mac={ADDRESS},romfile={many}");
+    let port = format!(
+        "virtserialport,chardev=clients,name={}",
+        protocol::clients::PORT
+    );
+    [
+        ("-netdev", netdev),
+        ("-device", card),
+        ("-chardev", format!("socket,id=clients,fd={line}")),
+        ("-device", port),
+    ]
+    .into_iter()
+    .flat_map(|(name, value)| [name.to_string(), value])
+    .collect()
+}
+
+/// The clients of one trial.
+pub(crate) struct ClientsOfTrial {
+    agent: ProcessGuest,
+    /// What went wrong, and since when that is known.
+    failed: Option<(Instant, String)>,
+    vhost: String,
+}
+
+impl ClientsOfTrial {
+    /// What has become of them, if it is nothing good.
+    fn look(&mut self) -> Option<&(Instant, String)> {
+        while self.failed.is_none() {
+            let detail = match self.agent.next(Duration::ZERO) {
+                GuestEvent::Quiet => break,
+                GuestEvent::Said(message) => match *message {
+                    FromAgent::Failed { detail, .. } => detail,
+                    _ => continue,
+                },
+                GuestEvent::Exited(how) | GuestEvent::Panicked(how) | GuestEvent::Refused(how) => {
+                    how
+                }
+            };
+            self.failed = Some((Instant::now(), detail));
+        }
+        self.failed.as_ref()
+    }
+
+    /// Why they did not come up: their own words, where they have left any.
+    fn last_words(&mut self, otherwise: &str) -> String {
+        let until = Instant::now() + GRACE;
+        while Instant::now() < until {
+            match self.agent.next(GRACE) {
+                GuestEvent::Exited(how) => return how,
+                GuestEvent::Quiet => break,
+                _ => {}
+            }
+        }
+        otherwise.into()
+    }
+}
+
+/// A guest with its clients.
+pub(crate) struct GuestWithClients {
+    pub(crate) guest: ProcessGuest,
+    pub(crate) clients: ClientsOfTrial,
+}
+
+impl GuestWithClients {
+    /// A failure of the guest's is told with what went wrong with the clients, if anything did.
+    fn explained(&mut self, event: GuestEvent) -> GuestEvent {
+        match event {
+            GuestEvent::Said(message) => match *message {
+                FromAgent::Failed { reason, mut detail } => {
+                    if let Some((_, why)) = self.clients.look()
+                        && !detail.contains(why.as_str())
+                    {
+                        detail = format!("{detail}\n{why}");
+                    }
+                    GuestEvent::Said(Box::new(FromAgent::Failed { reason, detail }))
+                }
+                other => GuestEvent::Said(Box::new(other)),
+            },
+            other => other,
+        }
+    }
+}
+
+impl Guest for GuestWithClients {
+    fn send(&mut self, message: &ToAgent) -> Result<()> {
+        let part = |part: Part| match message {
+            ToAgent::Run(job) => ToAgent::Run(Box::new(Job {
+                part,
+                ..(**job).clone()
+            })),
+            other => other.clone(),
+        };
+        // A failure of theirs is known by their end.
+        let _ = self.clients.agent.send(&part(Part::Clients));
+        self.guest.send(&part(Part::Servers))
+    }
+
+    fn next(&mut self, patience: Duration) -> GuestEvent {
+        match self.guest.next(patience) {
+            GuestEvent::Quiet => {}
+            event => return self.explained(event),
+        }
+        // The guest says it better, if it can: its servers may be why clients failed.
+        match self.clients.look() {
+            Some((since, why)) if since.elapsed() >= GRACE => {
+                let (reason, detail) = (VoidReason::AgentFailed, why.clone());
+                GuestEvent::Said(Box::new(FromAgent::Failed { reason, detail }))
+            }
+            Some(_) | None => GuestEvent::Quiet,
+        }
+    }
+
+    fn console(&self, lines: usize) -> Vec<String> {
+        self.guest.console(lines)
+    }
+
+    fn starved(&self) -> Duration {
+        self.guest.starved()
+    }
+
+    fn profiled(&mut self) -> Result<Vec<u8>> {
+        self.guest.profiled()
+    }
+
+    fn host_facts(&self) -> BTreeMap<String, String> {
+        let mut facts = self.guest.host_facts();
+        facts.insert(fact("vhost"), self.clients.vhost.clone());
+        facts
+    }
+
+    fn stderr_line(&mut self) -> Option<String> {
+        self.guest.stderr_line()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn a_card_has_a_queue_for_each_virtual_cpu() {
+        let text = |taps: &[i32], vhosts: &[i32]| arguments(9, taps, vhosts)[..4].join(" ");
+        expect!["-netdev tap,id=card,fd=4 -device virtio-net-pci,netdev=card,mac=52:54:00:77:00:01,romfile="]
+            .assert_eq(&text(&[4], &[]));
+        expect!["-netdev tap,id=card,fds=4:5,vhost=on,vhostfds=6:7 -device virtio-net-pci,netdev=card,mac=52:54:00:77:00:01,romfile=,mq=on,vectors=6"]
+            .assert_eq(&text(&[4, 5], &[6, 7]));
+    }
+
+    #[test]
+    fn clients_that_cannot_be_are_told_in_their_own_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("bakeoff");
+        let script = "#!/bin/sh\necho 'no /dev/net/tun (modprobe tun)' >&2\nexit 1\n";
+        std::fs::write(&program, script).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).unwrap();
+        let why = HostClients::open(&program).unwrap_err();
+        assert_eq!(why, "no /dev/net/tun (modprobe tun)");
+    }
+}

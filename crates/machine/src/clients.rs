@@ -33,6 +33,9 @@ use crate::program;
 /// Most queues of a guest's network card; one for each virtual CPU up to here.
 const QUEUES: u32 = 8;
 
+/// Most that the clients' agent may write to standard error.
+const ERROR_BYTES: u64 = 1 << 20;
+
 /// Time that the clients' agent has to make its namespace.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
@@ -111,7 +114,8 @@ impl HostClients {
         program.args(["clients", "--queues", &queues.to_string()]);
         let limits = Limits {
             allowance_bytes,
-            file_bytes: Some(0),
+            // Its words on standard error are a file to the kernel.
+            file_bytes: Some(ERROR_BYTES),
         };
         let console = "/dev/null".into();
         let agent = ProcessGuest::start_with(

@@ -166,7 +166,7 @@ pub struct Opening {
     #[serde(default)]
     pub accounting: Option<Accounting>,
     /// Where clients of guests were; `None` on other machines, and in runs of earlier versions, where they were in the guest.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub clients: Option<Clients>,
 }
 

@@ -13,6 +13,9 @@ use crate::Driven;
 /// The metric that a sampled profile sums to.
 pub const CPU_TIME: &str = "cpu-time";
 
+/// The metric of what a request costs the server's own processes.
+pub(crate) const SERVER_CPU: &str = "server-cpu";
+
 /// All that figures are made of.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'s> {
@@ -93,7 +96,7 @@ pub fn web(seen: &Seen<'_>, server: &str) -> Result<Vec<Figure>, String> {
         // The server's processes only. What the kernel does in the clients' context, such as delivering
         // to the server's socket, is in instructions per request.
         let per_request = cpu.as_nanos() as f64 / load.served() as f64;
-        figures.push(guard("server-cpu", "us/request", us(per_request)));
+        figures.push(guard(SERVER_CPU, "us/request", us(per_request)));
     }
     figures.extend(instructions(seen, load));
     let ended = load.ok + load.fault_count();

@@ -3,8 +3,10 @@
 //! The figures are `InfoWorld`'s of 30 January 2004: Apache 2.0.48 under `ab`, Linux 2.6.0 against 2.4.23.
 
 use plan::fields::Fields;
+use record::metric::Figure;
 use serde::{Deserialize, Serialize};
 
+use crate::figures::{self, Seen};
 use crate::options;
 use crate::overview::{Key, Overview, SERVER, WARMUP};
 use crate::web::site_workload::SiteWorkload;
@@ -29,6 +31,11 @@ pub(crate) const KIND: Kind = Kind {
                 &["false"],
                 "a connection for each request; left out, one for many",
             ),
+            Key::shown(
+                "decided_by",
+                &["\"server-cpu\""],
+                "CPU time of the server's own processes for a request, in place of throughput",
+            ),
             WARMUP,
             Key::new("window", &["\"2s\""], "load that is counted"),
         ],
@@ -43,10 +50,30 @@ pub(crate) struct Options {
     #[serde(flatten)]
     web: Web,
     connections: u32,
+    #[serde(default)]
+    decided_by: Decider,
+}
+
+/// The figure that decides.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Decider {
+    #[default]
+    Throughput,
+    /// What a request costs the server's own processes; where instructions are counted, its instructions.
+    ServerCpu,
 }
 
 fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let options = Options::read(fields)?;
+    let words = [
+        ("throughput", Decider::Throughput),
+        ("server-cpu", Decider::ServerCpu),
+    ];
+    let decided_by = fields.choice("decided_by", &words).unwrap_or_default();
+    let options = Options {
+        decided_by,
+        ..Options::read(fields)?
+    };
     Some(Checked::new(&options, options.timing()))
 }
 
@@ -57,6 +84,7 @@ impl Options {
         Some(Self {
             connections: connections? as u32,
             web: web?,
+            decided_by: Decider::default(),
         })
     }
 }
@@ -68,6 +96,13 @@ impl SiteWorkload for Options {
 
     fn connections(&self) -> u32 {
         self.connections
+    }
+
+    fn conclude(&self, _seen: &Seen<'_>, web: Vec<Figure>) -> Result<Vec<Figure>, String> {
+        Ok(match self.decided_by {
+            Decider::Throughput => web,
+            Decider::ServerCpu => figures::decided_by(web, figures::SERVER_CPU),
+        })
     }
 }
 
@@ -106,6 +141,46 @@ mod tests {
         let workload = crate::from_options(&job).unwrap();
         assert_eq!(workload.packages(), ["apache2"]);
         assert_eq!(workload.timing().window, Duration::from_secs(10));
+    }
+
+    #[test]
+    fn the_servers_own_cost_may_decide() {
+        let primary = |text: &str| {
+            let workload = crate::from_plan(&read(text).unwrap()).unwrap();
+            let mut load = record::load::LoadResult {
+                window_ns: 1_000_000_000,
+                planned: 1,
+                ok: 1,
+                ..record::load::LoadResult::default()
+            };
+            load.latency.record(1000);
+            let driven = crate::Driven {
+                load: Some(load),
+                ..crate::Driven::default()
+            };
+            let meter = figures::Meter {
+                window: Duration::from_secs(1),
+                busy: Duration::from_millis(9),
+                services: [("apache2".to_string(), Duration::from_millis(3))].into(),
+            };
+            let seen = Seen {
+                driven: &driven,
+                meter: &meter,
+                samples: &[],
+                ns_per_instruction: Some(2),
+            };
+            let figures = workload.figures(&seen).unwrap();
+            format!("{} {}", figures[0].spec.name, figures[0].value)
+        };
+        assert_eq!(primary(GOOD), "throughput 1");
+        let own = format!("{GOOD}\ndecided_by = \"server-cpu\"");
+        assert_eq!(primary(&own), "server-cpu 3000");
+        check_mistakes(
+            &format!("{GOOD}\ndecided_by = \"instructions\""),
+            &expect![[
+                r#"plan.toml:5: unknown decided_by: "instructions" (known: throughput, server-cpu)"#
+            ]],
+        );
     }
 
     #[test]

@@ -201,14 +201,15 @@ fn tell_window(
     };
     let Timing { warmup, window } = timing;
     // A window without a warm-up opens as the load begins, which has been told.
+    if !wait(warmup) {
+        bail!("the load ended before its window opened");
+    }
+    let (opened, first) = (Instant::now(), Counters::read());
     let opening = if warmup.is_zero() {
         Duration::ZERO
-    } else if wait(warmup) {
-        line.ask(&FromClients::Opens)?
     } else {
-        bail!("the load ended before its window opened");
+        line.ask(&FromClients::Opens)?
     };
-    let (opened, first) = (Instant::now(), Counters::read());
     wait(warmup + window);
     let (length, last) = (opened.elapsed(), Counters::read());
     let closing = line.ask(&FromClients::Closes)?;

@@ -252,7 +252,7 @@ fn another_protocol_is_named() {
     };
     refused(
         &said(&[FromAgent::Hello(older)]),
-        "not of one build: host protocol 8 build test, agent protocol 7",
+        "not of one build: host protocol 9 build test, agent protocol 8",
     );
 }
 

@@ -50,15 +50,15 @@ pub(crate) struct Options {
     #[serde(flatten)]
     web: Web,
     connections: u32,
-    #[serde(default)]
-    decided_by: Decider,
+    /// `None` for throughput, and then left out, as in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    decided_by: Option<Decider>,
 }
 
 /// The figure that decides.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Decider {
-    #[default]
     Throughput,
     /// What a request costs the server's own processes; where instructions are counted, its instructions.
     ServerCpu,
@@ -69,7 +69,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
         ("throughput", Decider::Throughput),
         ("server-cpu", Decider::ServerCpu),
     ];
-    let decided_by = fields.choice("decided_by", &words).unwrap_or_default();
+    let decided_by = fields.choice("decided_by", &words);
     let options = Options {
         decided_by,
         ..Options::read(fields)?
@@ -84,7 +84,7 @@ impl Options {
         Some(Self {
             connections: connections? as u32,
             web: web?,
-            decided_by: Decider::default(),
+            decided_by: None,
         })
     }
 }
@@ -100,8 +100,8 @@ impl SiteWorkload for Options {
 
     fn conclude(&self, _seen: &Seen<'_>, web: Vec<Figure>) -> Result<Vec<Figure>, String> {
         Ok(match self.decided_by {
-            Decider::Throughput => web,
-            Decider::ServerCpu => figures::decided_by(web, figures::SERVER_CPU),
+            None | Some(Decider::Throughput) => web,
+            Some(Decider::ServerCpu) => figures::decided_by(web, figures::SERVER_CPU),
         })
     }
 }

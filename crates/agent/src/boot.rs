@@ -154,6 +154,7 @@ fn prepare_environment(
             .exists()
             .then(|| root::SECOND_DISK.into()),
         max_idle_wait: MAX_IDLE_WAIT,
+        watches_path: false,
     })
 }
 

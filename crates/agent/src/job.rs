@@ -13,12 +13,13 @@ use profiler::profile::Profile;
 use protocol::{FromAgent, Job, Part, ProfilePart, Profiling};
 use record::evidence::Sample;
 use record::metric::Figure;
+use record::load_path::{LoadPath, Side};
 use record::trial::VoidReason;
 use record::trial::{JobResult, Phase};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use workload::config::ArmConfig;
 use workload::context::WorkloadContext;
-use workload::figures::Seen;
+use workload::figures::{Meter, Seen};
 use workload::{Driven, Timing, Watcher, Workload, Wrong};
 
 use crate::apart::follow::{Follower, follow};
@@ -32,6 +33,7 @@ use crate::facts;
 use crate::injected_cost;
 use crate::mark;
 use crate::netns::{CLIENT, Netns, NetnsPair, SERVER};
+use crate::path::{PathSeen, PathWatch};
 use crate::sampled::{self, Recorder};
 use crate::sampler::Sampler;
 use crate::services::{self, Running};
@@ -52,6 +54,8 @@ pub struct Environment {
     pub disk: Option<PathBuf>,
     /// Longest wait for the system to become idle.
     pub max_idle_wait: Duration,
+    /// Whether clients and network are looked at: not where the clients share a guest with the server by design.
+    pub watches_path: bool,
 }
 
 /// Why a job gave no figure.
@@ -127,6 +131,7 @@ pub fn perform(
     let mut counted = vec![&clients];
     counted.extend(services.iter().map(|running| &running.cgroup));
     let sampler = Sampler::open(&netns.server, &counted, cpus.clone())?;
+    let sampler = sampler.with_path(path_of(&netns, environment)?);
 
     tell(FromAgent::Phase(Phase::Settling));
     let idle = wait_idle::wait_idle(&cpus, environment.max_idle_wait, stop)?;
@@ -154,11 +159,11 @@ pub fn perform(
     let recorder = obstacle.map_or(recorder.context("nothing was recorded"), Err);
     figures.extend(tell_profiles(job, &seen, recorder, &cpus, tell));
     let mut facts = facts::collect(&netns, &services, environment.kernel_config.as_deref());
-    facts
-        .values
-        .insert("agent:settled".into(), idle.to_string());
+    let settled = idle.to_string();
+    facts.values.insert("agent:settled".into(), settled);
     facts.values.extend(driven.facts);
     Ok(JobResult {
+        path: load_path(&driven, watched.path, Some(&watched.meter)),
         figures,
         curves: driven.curves,
         load: driven.load,
@@ -166,6 +171,39 @@ pub fn perform(
         kernel: kernel(),
         server: server(&services),
     })
+}
+
+/// Both ends of a network that is all here, where they are to be looked at.
+pub(crate) fn path_of(netns: &NetnsPair, environment: &Environment) -> Result<Option<PathWatch>> {
+    let ends = [
+        (Side::Clients, &netns.client),
+        (Side::Server, &netns.server),
+    ];
+    let watched = environment.watches_path.then(|| PathWatch::open(&ends));
+    watched.transpose()
+}
+
+/// What was seen of clients and network, where one load was sent; with a meter where the clients run on the server's CPUs.
+pub(crate) fn load_path(
+    driven: &Driven,
+    seen: Option<PathSeen>,
+    shared: Option<&Meter>,
+) -> Option<LoadPath> {
+    let ((pace, sent_late), PathSeen { cpus, ends }) = driven.pace.zip(seen)?;
+    Some(LoadPath {
+        pace,
+        sent_late,
+        is_shared: shared.is_some(),
+        cpu_ns: shared.map(cpu_ns),
+        cpus,
+        ends,
+    })
+}
+
+/// CPU time of all services, the clients among them.
+fn cpu_ns(meter: &Meter) -> u64 {
+    let all: Duration = meter.services.values().sum();
+    u64::try_from(all.as_nanos()).unwrap_or(u64::MAX)
 }
 
 pub(crate) fn raise_open_files() -> Result<()> {
@@ -183,7 +221,11 @@ pub(crate) fn raise_open_files() -> Result<()> {
     Ok(())
 }
 
-fn workload_context(job: &Job, environment: &Environment, cpus: &Cpus) -> Result<WorkloadContext> {
+pub(crate) fn workload_context(
+    job: &Job,
+    environment: &Environment,
+    cpus: &Cpus,
+) -> Result<WorkloadContext> {
     fs::create_dir_all(&environment.dir)
         .with_context(|| format!("make {}", environment.dir.display()))?;
     Ok(WorkloadContext {
@@ -461,7 +503,7 @@ fn tell_samples(tell: &Tell<'_>, samples: impl IntoIterator<Item = Sample>) {
 }
 
 /// `uname -r` and `-v`.
-fn kernel() -> String {
+pub(crate) fn kernel() -> String {
     let uname = rustix::system::uname();
     let (release, version) = (
         uname.release().to_string_lossy(),

@@ -10,6 +10,7 @@
 
 mod apart;
 mod boot;
+mod ceiling;
 pub mod cgroup;
 mod channel;
 mod code;
@@ -25,6 +26,7 @@ mod local;
 mod mark;
 pub mod needs;
 pub mod netns;
+pub mod path;
 mod priority;
 pub mod proc;
 mod remote;

@@ -66,6 +66,7 @@ fn prepare(cgroup: &Path, files: &[PathBuf]) -> Result<Environment> {
         kernel_config: None,
         disk: None,
         max_idle_wait: MAX_IDLE_WAIT,
+        watches_path: true,
     })
 }
 

@@ -12,18 +12,21 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use plan::{EvidenceSource, Target};
-use protocol::{FromAgent, Job};
+use protocol::{CeilingJob, FromAgent, Job};
 use record::evidence::Facts;
+use record::load_path::Side;
 use record::trial::{JobResult, Phase, VoidReason};
-use workload::Timing;
+use workload::ceiling::CeilingLoad;
 use workload::context::WorkloadContext;
 use workload::figures::Seen;
+use workload::{Timing, Workload};
 
 use crate::cpus;
 use crate::evidence::{self, Reading};
 use crate::facts;
-use crate::job::{Failure, Tell, TrialClients, drive, raise_open_files};
+use crate::job::{Failure, Tell, TrialClients, drive, load_path, raise_open_files};
 use crate::netns::Netns;
+use crate::path::PathWatch;
 use crate::sampler::Sampler;
 
 /// Does the job.
@@ -34,7 +37,6 @@ pub(crate) fn perform(
     tell: &Tell<'_>,
 ) -> Result<JobResult, Failure> {
     tell(FromAgent::Phase(Phase::SettingUp));
-    let workload = workload::from_options(&job.workload)?;
     raise_open_files().context("raise the limit of open files")?;
     let cpus = cpus::own()?;
     let own = Netns::own();
@@ -42,14 +44,15 @@ pub(crate) fn perform(
         target: Some(target.url.clone()),
         ..WorkloadContext::without_server(PathBuf::new(), cpus.count, job.seed)
     };
-    let unknown = |why: anyhow::Error| Failure {
-        reason: VoidReason::ServiceFailed,
-        detail: format!("{why:#}"),
-    };
+    let workload = load_of(job, &context)?;
     let source = target.evidence.as_ref();
     // So that what is wrong with it is known before the load.
-    let first = source.map(evidence::read).transpose().map_err(unknown)?;
-    let sampler = Sampler::open(&own, &[], cpus)?;
+    let first = source
+        .map(evidence::read)
+        .transpose()
+        .map_err(|why| unknown(&why))?;
+    let path = PathWatch::open(&[(Side::Clients, &own)])?;
+    let sampler = Sampler::open(&own, &[], cpus)?.with_path(Some(path));
     let readings = Mutex::new(None);
     let timing = workload.timing();
     let clients = TrialClients {
@@ -67,7 +70,7 @@ pub(crate) fn perform(
     tell(FromAgent::Phase(Phase::Collecting));
     let readings = readings.into_inner().expect(UNPOISONED);
     let readings = readings.map(|thread| thread.join().expect("reading does not panic"));
-    let readings = readings.transpose().map_err(unknown)?;
+    let readings = readings.transpose().map_err(|why| unknown(&why))?;
     let seen = Seen {
         driven: &driven,
         meter: &watched.meter,
@@ -89,12 +92,14 @@ pub(crate) fn perform(
     let mut values = BTreeMap::new();
     values.insert("remote:url".into(), target.url.clone());
     values.insert("remote:evidence".into(), evidence::name(source));
-    let server = evidence::look(&target.url, &mut values).map_err(unknown)?;
+    let path = load_path(&driven, watched.path.clone(), None);
+    let server = evidence::look(&target.url, &mut values).map_err(|why| unknown(&why))?;
     values.extend(driven.facts);
     Ok(JobResult {
         figures,
         curves: driven.curves,
         load: driven.load,
+        path,
         facts: Facts {
             version: facts::VERSION,
             values,
@@ -103,6 +108,26 @@ pub(crate) fn perform(
         kernel: system.unwrap_or_else(|| "not known".into()),
         server,
     })
+}
+
+/// What is not known of a system, or of a null server.
+fn unknown(why: &anyhow::Error) -> Failure {
+    Failure {
+        reason: VoidReason::ServiceFailed,
+        detail: format!("{why:#}"),
+    }
+}
+
+/// The job's workload, or its ceiling.
+fn load_of(job: &Job, context: &WorkloadContext) -> Result<Box<dyn Workload>, Failure> {
+    let workload = workload::from_options(&job.workload)?;
+    match &job.ceiling {
+        Some(CeilingJob::At(url)) => {
+            let load = CeilingLoad::of(&*workload, context, url).map_err(|why| unknown(&why))?;
+            Ok(Box::new(load))
+        }
+        Some(CeilingJob::Own) | None => Ok(workload),
+    }
 }
 
 const UNPOISONED: &str = "who holds the lock does not panic";

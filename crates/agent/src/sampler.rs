@@ -19,6 +19,7 @@ use workload::figures::Meter;
 use crate::cgroup::Cgroup;
 use crate::cpus::Cpus;
 use crate::netns::Netns;
+use crate::path::PathWatch;
 use crate::proc::{self, CgroupTime, Stat};
 
 /// Processes of one service whose memory is read in one sample.
@@ -43,6 +44,8 @@ pub struct Sampler {
     tick: Duration,
     page_bytes: u64,
     buffer: Vec<u8>,
+    /// Clients and network, where they are looked at.
+    pub(crate) path: Option<PathWatch>,
 }
 
 #[derive(Debug)]
@@ -113,7 +116,14 @@ impl Sampler {
             tick: Duration::from_secs(1) / ticks_per_s.unwrap_or(100),
             page_bytes: rustix::param::page_size() as u64,
             buffer,
+            path: None,
         })
+    }
+
+    /// Has clients and network looked at too.
+    #[must_use]
+    pub fn with_path(self, path: Option<PathWatch>) -> Self {
+        Self { path, ..self }
     }
 
     /// Reads the system now.
@@ -312,7 +322,7 @@ impl CgroupFiles {
 }
 
 /// Reads a file from its start, however often it was read before. A file that cannot be read is empty.
-fn slurp<'b>(file: &File, buffer: &'b mut Vec<u8>) -> &'b str {
+pub(crate) fn slurp<'b>(file: &File, buffer: &'b mut Vec<u8>) -> &'b str {
     let mut length = 0;
     loop {
         if length == buffer.len() {

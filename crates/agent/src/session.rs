@@ -15,6 +15,7 @@ use record::validate;
 use workload::Workload;
 
 use crate::apart::driver;
+use crate::ceiling;
 use crate::channel::Channel;
 use crate::job::{self, Environment, Failure};
 use crate::remote;
@@ -130,6 +131,9 @@ fn converse(
     }
     let workload = workload::from_options(&job.workload)?;
     let environment = prepare(&job, &*workload)?;
+    if job.ceiling.is_some() {
+        return ceiling::perform(&job, &environment, &host.stop, &tell);
+    }
     job::perform(&job, &environment, &host.stop, &tell)
 }
 

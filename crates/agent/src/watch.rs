@@ -10,6 +10,7 @@ use workload::Timing;
 use workload::figures::Meter;
 
 use crate::mark;
+use crate::path::{PathSeen, PathWatch};
 use crate::priority;
 use crate::sampled::Recorder;
 use crate::sampler::Sampler;
@@ -47,6 +48,8 @@ pub struct Watched {
     pub samples: Vec<Sample>,
     /// What the system used in the window.
     pub meter: Meter,
+    /// Clients and network in the window, where they were looked at.
+    pub path: Option<PathSeen>,
 }
 
 /// Begins to watch a load that begins now; the recorder records the window.
@@ -196,6 +199,8 @@ fn watch(
     }
     let mut last = sampler.read();
     let mut first = last.clone();
+    let read_path = |sampler: &Sampler| sampler.path.as_ref().map(PathWatch::read);
+    let mut path_open = read_path(&sampler);
     // Without a warm-up the window opens with the first reading, and no later one opens it.
     let mut opened = timing.warmup.is_zero().then_some(first.at);
     for (instant, opens) in instants(timing) {
@@ -224,6 +229,7 @@ fn watch(
                 let began = reading.at.checked_sub(timing.warmup);
                 pace.began = began.unwrap_or(pace.began);
             }
+            path_open = read_path(&sampler);
         }
         // The window's samples count from the reading that opened it, so none of them begins before it;
         // a late reading of the warm-up must not pass for one of them either.
@@ -237,10 +243,14 @@ fn watch(
             break;
         }
     }
+    let path_close = read_path(&sampler);
     let meter = sampler.meter(&first, &last);
+    let path = sampler.path.as_ref().zip(path_open.zip(path_close));
+    let path = path.map(|(path, (open, close))| path.between(&open, &close));
     let watched = Watched {
         samples: taken,
         meter,
+        path,
     };
     (watched, marks.recorder)
 }

@@ -4,6 +4,7 @@ pub mod compare;
 pub mod judge;
 pub mod simulate;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -84,6 +85,13 @@ pub enum Command {
         bakeoff load http://127.0.0.1:8080/ --capacity 'p99<5ms'"
     )]
     Load(Box<load_cli::LoadArgs>),
+    /// Answer each request at once, so that clients on other hosts can find out how much they could measure at the most
+    #[command(
+        after_help = "Examples:\n  bakeoff null-server --listen 0.0.0.0:8080\n\n\
+        Name it in a plan, beside systems on the network: [machine] ceiling = \"http://HOST:8080\".\n\
+        GET /bytes/1000 is answered with 1000 bytes, any other path with as many as --bytes says."
+    )]
+    NullServer(NullServerArgs),
     /// List and fetch kernels
     #[command(subcommand)]
     Kernel(KernelCommand),
@@ -129,6 +137,26 @@ pub enum Command {
         /// The directory
         dir: PathBuf,
     },
+}
+
+/// `bakeoff null-server`.
+#[derive(Debug, Args)]
+pub struct NullServerArgs {
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: SocketAddr,
+    /// Length of the answer to a path that asks for none
+    #[arg(long, value_name = "SIZE", value_parser = input::units::bytes, default_value = "0")]
+    pub bytes: u64,
+    /// Threads that answer [default: one for each CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// Certificate in PEM, for https
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// Its key in PEM
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub key: Option<PathBuf>,
 }
 
 /// `bakeoff doctor`.
@@ -298,6 +326,9 @@ pub struct RunOptions {
     /// Give a run that ended undecided N blocks more; a wrong verdict then has a greater chance, which is told
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_BLOCKS)))]
     pub more_blocks: Option<u32>,
+    /// Where clients were measured against a null server before, do that again
+    #[arg(long)]
+    pub ceiling: bool,
     /// Look for newer kernels and packages instead of using the cached ones
     #[arg(long)]
     pub refresh: bool,

@@ -15,6 +15,7 @@ mod kernel;
 mod list;
 mod load;
 mod new;
+mod null_server;
 mod plan_file;
 mod qemu;
 mod report;
@@ -83,6 +84,7 @@ pub fn run(cli: &Cli) -> Result<End> {
         Command::Fairness(args) => fairness::fairness(args, cli.json),
         Command::Why(args) => why::why(args, cli.json),
         Command::Load(args) => load::load(args, cli.json),
+        Command::NullServer(args) => null_server::serve(args, cli),
         Command::Kernel(command) => kernel::run(command, cli.json),
         Command::Image(command) => image::run(command, cli.json),
         Command::Cache(command) => cache::run(command, cli.json),

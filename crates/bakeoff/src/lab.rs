@@ -1,6 +1,7 @@
 //! The lab: plan -> trials -> journal. Only this room appends to the journal.
 //!
 //! ```text
+//! what the clients get from a null server, where there is one                `ceiling`
 //! for each block, for each workload that is not decided, for each arm in the block's order:
 //!     boot, run, record             `attempt`: once more if it gave no figure
 //!     something outside disturbed it: the whole block again, in a new order
@@ -14,6 +15,7 @@
 //! ended are passed over, everything else follows from the plan's seed.
 
 mod attempt;
+mod ceiling;
 pub mod extend;
 mod guest_cpu;
 mod profiled;
@@ -68,6 +70,8 @@ pub struct Lab<'l> {
     pub jobs: usize,
     /// More blocks for a run that has ended undecided.
     pub extension: Option<Extension>,
+    /// Whether ceilings that were measured before are measured again.
+    pub remeasures_ceilings: bool,
     /// Told of everything, after it is on disk.
     pub show: &'l dyn Fn(LabEvent<'_>),
 }
@@ -144,6 +148,9 @@ pub fn run(lab: &Lab<'_>, opening: Opening) -> Result<Finish> {
             lab.note(&mut book, extension.event(opening.bakeoff))?;
             book.run_state.extend(extension.to);
         }
+    }
+    if !lab.measure_ceilings(&mut book, &entries)? {
+        return Ok(Finish::Interrupted);
     }
     match lab.run_blocks(book)? {
         (mut book, Some(reason)) => {
@@ -533,6 +540,7 @@ impl<'l> Lab<'l> {
             clock: self.clock,
             greeting: self.greeting,
             series,
+            is_ceiling: false,
             interrupted: self.interrupted,
             cancelled,
         }

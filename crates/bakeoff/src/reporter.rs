@@ -129,6 +129,9 @@ impl Reporter {
             Event::Resumed { .. } => {
                 Some(format!("going on with an interrupted run, {}", entry.at))
             }
+            Event::Ceiling {
+                workload, outcome, ..
+            } => Some(report::ceiling(workload, outcome)),
             Event::Started { .. } => {
                 self.series.set(Series::Judged);
                 None
@@ -204,6 +207,9 @@ fn passing_line(series: Series, trial: &Trial, activity: Activity) -> Option<Str
         Activity::Cancelled => return None,
     };
     let what = what(series);
+    if *number == 0 {
+        return Some(format!("ceiling ({arm}): {doing}"));
+    }
     Some(format!("{what} {number:03} ({arm}): {doing}"))
 }
 

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use record::load::{Fault, LoadResult};
+use record::load_path::{LoadPace, SentLate};
 
 use crate::schedule::{Arrivals, Schedule};
 use crate::traffic::{End, Mix, RateUnit, Traffic};
@@ -168,6 +169,31 @@ pub fn warnings(result: &LoadResult, traffic: &Traffic, rate_per_s: Option<f64>)
     warnings
 }
 
+/// How requests were sent, and whether the server kept up where they came at a rate.
+pub fn load_pace(result: &LoadResult, traffic: &Traffic) -> LoadPace {
+    match (traffic.schedule, pace(result, traffic)) {
+        (Schedule::Closed { think }, _) if think.is_none() => LoadPace::Closed,
+        (Schedule::Closed { .. }, _) => LoadPace::Thinking,
+        (Schedule::Open { .. }, Pace::Kept) => LoadPace::Kept,
+        (Schedule::Open { .. }, Pace::ServerBehind) => LoadPace::Behind,
+        (Schedule::Open { .. }, Pace::TooFewConnections) => LoadPace::TooFewConnections,
+    }
+}
+
+/// A send delay that shows in the latency.
+pub fn late(result: &LoadResult) -> Option<SentLate> {
+    if result.lateness.count() == 0 {
+        return None;
+    }
+    let late = SentLate {
+        send_delay_ns: result.lateness.quantile_ns(0.99),
+        latency_ns: result.latency.quantile_ns(0.99),
+    };
+    let is_late = late.send_delay_ns > SEND_DELAY_FLOOR_NS
+        && late.send_delay_ns as f64 > SEND_DELAY_SHARE * late.latency_ns as f64;
+    is_late.then_some(late)
+}
+
 /// A busy thread. Where threads watch the clock they are always busy, and their send delay tells
 /// instead.
 fn thread_busy(result: &LoadResult, traffic: &Traffic) -> Option<Warning> {
@@ -181,14 +207,11 @@ fn thread_busy(result: &LoadResult, traffic: &Traffic) -> Option<Warning> {
 
 /// A send delay that shows in the latency.
 fn sent_late(result: &LoadResult) -> Option<Warning> {
-    if result.lateness.count() == 0 {
-        return None;
-    }
-    let send_delay_ns = result.lateness.quantile_ns(0.99);
-    let latency_ns = result.latency.quantile_ns(0.99);
-    let is_late = send_delay_ns > SEND_DELAY_FLOOR_NS
-        && send_delay_ns as f64 > SEND_DELAY_SHARE * latency_ns as f64;
-    is_late.then_some(Warning::SentLate {
+    let SentLate {
+        send_delay_ns,
+        latency_ns,
+    } = late(result)?;
+    Some(Warning::SentLate {
         send_delay_ns,
         latency_ns,
     })

@@ -64,6 +64,8 @@ pub(crate) struct Counters {
     /// Requests that count and have no outcome yet.
     pub(crate) pending: u64,
     pub(crate) cpu_ns: u64,
+    /// Time that the thread was ready to run in the window and had no CPU.
+    pub(crate) wait_ns: u64,
     sessions: u64,
     sessions_begun: u64,
     repeated: u64,
@@ -100,6 +102,7 @@ impl Counters {
             window,
             pending: 0,
             cpu_ns: 0,
+            wait_ns: 0,
             sessions: 0,
             sessions_begun: 0,
             repeated: 0,
@@ -321,6 +324,10 @@ pub(crate) fn merge(all_counters: &[Counters], timeline: Timeline) -> LoadResult
         client_cpu_ns: all_counters
             .iter()
             .map(|counters| counters.cpu_ns)
+            .collect(),
+        client_wait_ns: all_counters
+            .iter()
+            .map(|counters| counters.wait_ns)
             .collect(),
         timeline: timeline.end(
             all_counters.iter().map(|counters| &counters.recorder),

@@ -66,6 +66,11 @@ impl Expect {
     }
 }
 
+/// The hash of a body.
+pub(crate) fn sha256(body: &[u8]) -> [u8; 32] {
+    Sha256::digest(body).into()
+}
+
 /// The check of one body, fed as it arrives.
 #[derive(Debug, Clone)]
 pub(crate) struct Check {

@@ -111,7 +111,7 @@ async fn supervise(state: &ThreadState, control: Control<'_>) -> Counters {
     let mut counters = state
         .counters
         .replace(Counters::new(NO_WINDOW, 0, timeline::discarded()));
-    counters.cpu_ns = meter.cpu_ns();
+    (counters.cpu_ns, counters.wait_ns) = meter.used_ns();
     counters
 }
 

@@ -19,6 +19,7 @@ pub mod expect;
 mod host;
 pub mod http2;
 pub mod merge;
+pub mod null_server;
 pub mod part;
 mod prng;
 pub mod probe;

@@ -56,6 +56,7 @@ pub fn chain(results: &[LoadResult]) -> LoadResult {
         let mut part = result.clone();
         let seconds = std::mem::take(&mut part.timeline);
         let cpu_ns = std::mem::take(&mut part.client_cpu_ns);
+        let wait_ns = std::mem::take(&mut part.client_wait_ns);
         let LoadResult {
             window_ns,
             connections_asked,
@@ -74,13 +75,18 @@ pub fn chain(results: &[LoadResult]) -> LoadResult {
                 ..second
             });
         }
-        let threads = all.client_cpu_ns.len().max(cpu_ns.len());
-        all.client_cpu_ns.resize(threads, 0);
-        for (sum, ns) in all.client_cpu_ns.iter_mut().zip(cpu_ns) {
-            *sum += ns;
-        }
+        add_threads(&mut all.client_cpu_ns, &cpu_ns);
+        add_threads(&mut all.client_wait_ns, &wait_ns);
     }
     all
+}
+
+/// Adds times thread by thread: each run had as many, as far as there were connections for them.
+fn add_threads(sums: &mut Vec<u64>, more: &[u64]) {
+    sums.resize(sums.len().max(more.len()), 0);
+    for (sum, ns) in sums.iter_mut().zip(more) {
+        *sum += ns;
+    }
 }
 
 fn add(all: &mut LoadResult, result: &LoadResult) {
@@ -110,6 +116,7 @@ fn add(all: &mut LoadResult, result: &LoadResult) {
         trend,
         timeline,
         client_cpu_ns,
+        client_wait_ns,
         client_cpus,
         host_cpu_ns,
         stolen_ns,
@@ -142,6 +149,7 @@ fn add(all: &mut LoadResult, result: &LoadResult) {
     all.trend.merge(trend);
     add_seconds(&mut all.timeline, timeline);
     all.client_cpu_ns.extend(client_cpu_ns);
+    all.client_wait_ns.extend(client_wait_ns);
     add_word(&mut all.client_cpus, client_cpus);
     all.host_cpu_ns += host_cpu_ns;
     all.stolen_ns += stolen_ns;

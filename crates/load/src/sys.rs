@@ -5,7 +5,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::num::NonZeroU64;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::ptr::NonNull;
 use std::time::{Duration, SystemTime};
 
@@ -212,6 +212,43 @@ pub(crate) struct Poller {
     is_coarse: bool,
 }
 
+/// Adds sockets to an epoll instance that another thread waits on.
+pub(crate) struct Registrar(OwnedFd);
+
+impl Registrar {
+    /// For the instance of a `Poller` that is to be made on its own thread.
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self(epoll::create(epoll::CreateFlags::CLOEXEC)?))
+    }
+
+    /// The same instance once more.
+    pub(crate) fn shared(&self) -> io::Result<Self> {
+        Ok(Self(self.0.try_clone()?))
+    }
+
+    /// What waits on it; at most `events` events are taken at once.
+    pub(crate) fn poller(self, events: u16) -> Poller {
+        Poller::of(self.0, events)
+    }
+
+    /// As `Poller::add`.
+    pub(crate) fn add(&self, stream: &TcpStream, key: u64) -> io::Result<()> {
+        add_to(&self.0, stream, key)
+    }
+}
+
+fn add_to(epoll: &OwnedFd, stream: &TcpStream, key: u64) -> io::Result<()> {
+    let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+    epoll::add(epoll, stream, EventData::new_u64(key), flags)?;
+    Ok(())
+}
+
+/// Waits until a socket has something to read, or somebody to accept, at most for `patience`.
+pub(crate) fn wait_readable(socket: impl AsFd, patience: Duration) -> bool {
+    let mut fds = [PollFd::new(&socket, PollFlags::IN)];
+    rustix::event::poll(&mut fds, Some(&timespec(patience))).is_ok_and(|ready| ready > 0)
+}
+
 /// What happened to a socket.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Event {
@@ -242,22 +279,27 @@ impl Event {
 impl Poller {
     /// At most `events` events are taken at once.
     pub(crate) fn new(events: u16) -> io::Result<Self> {
+        Ok(Self::of(
+            epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            events,
+        ))
+    }
+
+    fn of(fd: OwnedFd, events: u16) -> Self {
         let none = epoll::Event {
             flags: EventFlags::empty(),
             data: EventData::new_u64(0),
         };
-        Ok(Self {
-            fd: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+        Self {
+            fd,
             events: vec![none; events.into()],
             is_coarse: false,
-        })
+        }
     }
 
     /// Watches a socket until it is closed; once is enough for all that happens to it.
     pub(crate) fn add(&self, stream: &TcpStream, key: u64) -> io::Result<()> {
-        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        epoll::add(&self.fd, stream, EventData::new_u64(key), flags)?;
-        Ok(())
+        add_to(&self.fd, stream, key)
     }
 
     /// Waits for events, at most as long as `patience`; how many there are. May return early.

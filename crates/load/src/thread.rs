@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::clients::{Action, Clients};
-use crate::clock::{now_ns, thread_cpu_ns};
+use crate::clock::{now_ns, thread_cpu_ns, thread_wait_ns};
 use crate::counters::{Counters, Window};
 use crate::sys;
 use crate::target::Target;
@@ -112,40 +112,60 @@ pub(crate) fn run(
         engine.wait(&mut clients, Duration::from_nanos(patience_ns))?;
     }
     let mut counters = clients.counters;
-    counters.cpu_ns = meter.cpu_ns();
+    (counters.cpu_ns, counters.wait_ns) = meter.used_ns();
     Ok(counters)
 }
 
-/// CPU time of the calling thread between the window's ends.
+/// CPU time of the calling thread between the window's ends, and time that it waited for a CPU.
 #[derive(Debug, Default)]
 pub(crate) struct CpuMeter {
-    open_cpu_ns: Option<u64>,
-    close_cpu_ns: Option<u64>,
+    open: Option<Used>,
+    close: Option<Used>,
+}
+
+/// What a thread has used so far.
+#[derive(Debug, Clone, Copy)]
+struct Used {
+    cpu_ns: u64,
+    wait_ns: u64,
+}
+
+impl Used {
+    fn now() -> Self {
+        Self {
+            cpu_ns: thread_cpu_ns(),
+            wait_ns: thread_wait_ns(),
+        }
+    }
 }
 
 impl CpuMeter {
     pub(crate) fn update(&mut self, window: Window, now_ns: u64) {
-        if self.open_cpu_ns.is_none() && window.open_ns <= now_ns {
-            self.open_cpu_ns = Some(thread_cpu_ns());
+        if self.open.is_none() && window.open_ns <= now_ns {
+            self.open = Some(Used::now());
         }
-        if self.close_cpu_ns.is_none() && window.close_ns <= now_ns {
-            self.close_cpu_ns = Some(thread_cpu_ns());
+        if self.close.is_none() && window.close_ns <= now_ns {
+            self.close = Some(Used::now());
         }
     }
 
     /// When it must be updated next.
     pub(crate) fn next_ns(&self, window: Window) -> u64 {
-        match (self.open_cpu_ns, self.close_cpu_ns) {
+        match (self.open, self.close) {
             (None, _) => window.open_ns,
             (_, None) => window.close_ns,
             (Some(_), Some(_)) => u64::MAX,
         }
     }
 
-    pub(crate) fn cpu_ns(&self) -> u64 {
-        let (Some(open_ns), Some(close_ns)) = (self.open_cpu_ns, self.close_cpu_ns) else {
-            return 0;
+    /// Time on a CPU, and time ready and without one.
+    pub(crate) fn used_ns(&self) -> (u64, u64) {
+        let (Some(open), Some(close)) = (self.open, self.close) else {
+            return (0, 0);
         };
-        close_ns.saturating_sub(open_ns)
+        (
+            close.cpu_ns.saturating_sub(open.cpu_ns),
+            close.wait_ns.saturating_sub(open.wait_ns),
+        )
     }
 }

@@ -96,6 +96,7 @@ fn be_host(name: &str, clock: Clock, times: u32, refresh: bool) -> Result<()> {
         disk: DiskSpeed::default(),
         swap: Vec::new(),
         clients: None,
+        ceiling: None,
         cpu_model: None,
     };
     let hardware = qemu::settle(&plan, 0, &program, &kvm)?;

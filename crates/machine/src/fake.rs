@@ -353,6 +353,7 @@ fn done(truth: &Truth<'_>) -> JobResult {
         ],
         curves: Vec::new(),
         load: Some(load(rate_per_s)),
+        path: None,
         facts: Facts {
             version: 1,
             values: facts,

@@ -15,7 +15,7 @@ use protocol::{FromAgent, ToAgent};
 pub struct Boot<'b> {
     /// Name of the arm, for messages.
     pub arm: &'b str,
-    /// The block of the trial, counted from 1.
+    /// The block of the trial, counted from 1; 0 for what is no trial: then nothing is done to systems on the network.
     pub block: u32,
     /// The trial's directory; the console goes to `console.log` in it.
     pub dir: &'b Path,

@@ -595,6 +595,7 @@ mod tests {
             cpu_model: None,
             swap: Vec::new(),
             clients: None,
+            ceiling: None,
         }
     }
 

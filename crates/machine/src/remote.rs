@@ -131,11 +131,14 @@ impl Machine for Remote {
     fn boot(&self, boot: Boot<'_>) -> Result<Box<dyn Guest>> {
         let console = boot.dir.join("console.log");
         File::create(&console).with_context(|| format!("make {}", console.display()))?;
-        self.place(boot.block, boot.stop)?;
+        let is_trial = boot.block > 0;
+        if is_trial {
+            self.place(boot.block, boot.stop)?;
+        }
         let arm = self.plan.arms.iter().find(|arm| arm.name == boot.arm);
         let target = arm.and_then(|arm| self.plan.target(arm, boot.block));
         let target = target.context("an arm without an address")?;
-        if !target.before.is_empty() {
+        if is_trial && !target.before.is_empty() {
             let mut before = self.command(&target.before);
             before.env("BAKEOFF_ARM", boot.arm);
             before.env("BAKEOFF_URL", &target.url);

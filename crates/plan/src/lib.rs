@@ -238,6 +238,7 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
     let design = read_design(top.table("design").as_ref());
     let why = read_why(top, machine.kind);
     check_swap(top, &machine, arms.as_deref());
+    check_ceiling(top, &machine, arms.as_deref());
     top.finish();
     Some(Plan {
         title: title?,
@@ -282,6 +283,29 @@ fn check_swap(top: &Fields<'_>, machine: &MachinePlan, arms: Option<&[Arm]>) {
     if let Some(arms) = arms.filter(|arms| !machine.swap.is_empty() && arms.len() != 2) {
         let what = format!("swap with {} arms", arms.len());
         top.wrong("arm", what, "compare two, or remove swap");
+    }
+}
+
+/// A null server must be spoken to as the systems are, or it would be another path.
+fn check_ceiling(top: &Fields<'_>, machine: &MachinePlan, arms: Option<&[Arm]>) {
+    let Some(ceiling) = &machine.ceiling else {
+        return;
+    };
+    let scheme = |url: &str| url.split("://").next().unwrap_or_default().to_string();
+    let (own, mut arms) = (scheme(ceiling), arms.unwrap_or_default().iter());
+    let other = arms.find_map(|arm| match &arm.kernel {
+        KernelRef::Remote(target) if scheme(&target.url) != own => Some((arm, scheme(&target.url))),
+        _ => None,
+    });
+    if let Some((arm, theirs)) = other {
+        let what = format!("ceiling over {own} beside arm {} over {theirs}", arm.name);
+        let remedy = match &*theirs {
+            "https" => "start the null server with --cert and --key, and write https://",
+            _ => "start the null server without --cert and --key, and write http://",
+        };
+        if let Some(machine) = top.table("machine") {
+            machine.wrong("ceiling", what, remedy);
+        }
     }
 }
 

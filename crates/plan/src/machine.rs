@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu::CpuModel;
 use crate::fields::Fields;
-use crate::target;
+use crate::target::{self, read_bare_url};
 use crate::{Checks, WorkloadPlan};
 
 /// Where an arm boots.
@@ -88,6 +88,8 @@ pub struct MachinePlan {
     pub swap: Vec<String>,
     /// Where clients are; `None` for the machine's own choice.
     pub clients: Option<Clients>,
+    /// The URL of a null server beside systems on the network, which tells what the clients and the network can do.
+    pub ceiling: Option<String>,
 }
 
 /// How slow a disk is made; without limits it is as fast as the host's memory and file system.
@@ -113,6 +115,7 @@ impl Default for MachinePlan {
             cpu_model: None,
             swap: Vec::new(),
             clients: None,
+            ceiling: None,
         }
     }
 }
@@ -159,6 +162,7 @@ pub(crate) fn read_machine(fields: Option<&Fields<'_>>, checks: Checks<'_>) -> M
     machine.cpu_model = read_cpu_model(fields, &machine, checks);
     machine.swap = read_swap(fields, machine.kind, checks);
     machine.clients = read_clients(fields, &machine);
+    machine.ceiling = read_ceiling(fields, machine.kind, checks);
     check_machine(fields, &machine);
     check_memory(fields, &machine, checks);
     fields.finish();
@@ -215,6 +219,26 @@ pub(crate) fn check_clients(
         let remedy = "write clients = \"guest\", or give the workload a plan of its own";
         fields.wrong("clients", what, remedy);
     }
+}
+
+fn read_ceiling(fields: &Fields<'_>, kind: MachineKind, checks: Checks<'_>) -> Option<String> {
+    if fields.has("ceiling") && kind != MachineKind::Url {
+        let what = format!("ceiling of a machine of kind \"{}\"", kind.word());
+        let remedy = match kind {
+            MachineKind::Local => "remove it: bakeoff starts its null server itself",
+            MachineKind::Qemu | MachineKind::Url => {
+                "remove it: only systems on the network have clients of their own to measure"
+            }
+        };
+        fields.wrong("ceiling", what, remedy);
+        return None;
+    }
+    read_bare_url(
+        fields,
+        "ceiling",
+        checks,
+        "remove the path: a null server answers each",
+    )
 }
 
 fn read_cpu_model(

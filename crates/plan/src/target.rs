@@ -35,16 +35,8 @@ pub(crate) fn read_target(fields: &Fields<'_>, checks: Checks<'_>) -> Option<Tar
     if !fields.has("url") {
         fields.missing("url", "\"http://192.0.2.10\"");
     }
-    let url = read_url(fields, "url", checks).filter(|url| {
-        let is_bare = url
-            .split_once("://")
-            .is_none_or(|(_, rest)| !rest.contains(['/', '?', '#']));
-        if !is_bare {
-            let what = format!("url with a path: {url:?}");
-            fields.wrong("url", what, "write the path in the workload: paths = [...]");
-        }
-        is_bare
-    });
+    let remedy = "write the path in the workload: paths = [...]";
+    let url = read_bare_url(fields, "url", checks, remedy);
     let before = read_command(fields, "before", "[\"./restart.sh\"]", checks);
     let evidence = read_evidence(fields, checks);
     Some(Target {
@@ -75,6 +67,22 @@ pub(crate) fn read_command(
         _ => {}
     }
     words.into_iter().map(String::from).collect()
+}
+
+/// The URL of a server as a whole.
+pub(crate) fn read_bare_url(
+    fields: &Fields<'_>,
+    key: &str,
+    checks: Checks<'_>,
+    remedy: &str,
+) -> Option<String> {
+    let url = read_url(fields, key, checks)?;
+    let (_, rest) = url.split_once("://").unwrap_or_default();
+    if rest.contains(['/', '?', '#']) {
+        fields.wrong(key, format!("{key} with a path: {url:?}"), remedy);
+        return None;
+    }
+    Some(url)
 }
 
 fn read_url(fields: &Fields<'_>, key: &str, checks: Checks<'_>) -> Option<String> {

@@ -123,6 +123,8 @@ pub struct Job {
     pub target: Option<Target>,
     /// How much of it is this agent's. Who gives jobs says `Whole`; a machine with two agents for a trial shares it out.
     pub part: Part,
+    /// What the clients get from a null server is wanted, not what the arm's server does.
+    pub ceiling: Option<CeilingJob>,
 }
 
 /// How much of a job an agent does.
@@ -135,6 +137,16 @@ pub enum Part {
     Servers,
     /// The clients.
     Clients,
+}
+
+/// Where the null server is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CeilingJob {
+    /// The agent starts it where services run.
+    Own,
+    /// At this URL, on another host.
+    At(String),
 }
 
 /// How a trial is profiled.
@@ -480,6 +492,7 @@ mod tests {
         let result = JobResult {
             figures: vec![],
             curves: vec![],
+            path: None,
             load: Some(load.clone()),
             facts: facts.clone(),
             kernel: String::new(),

@@ -288,6 +288,7 @@ mod tests {
         JobResult {
             figures: vec![figure("time", 1.0)],
             curves: vec![],
+            path: None,
             load: Some(LoadResult {
                 window_ns: 1_000_000_000,
                 ..LoadResult::default()

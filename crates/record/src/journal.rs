@@ -16,12 +16,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use crate::load_path::CeilingOutcome;
 use crate::trial::{Trial, VoidReason};
 use crate::verdict::look::Look;
 use crate::verdict::warning::Disturbance;
 
 /// Version of the journal's format.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,6 +43,16 @@ pub enum Event {
     Resumed {
         /// Version of bakeoff that went on.
         bakeoff: String,
+    },
+    /// What the clients get from a null server was measured, before the trials that it is a measure for. Of several for one
+    /// set-up the last one counts.
+    Ceiling {
+        /// The workload's id.
+        workload: String,
+        /// CPUs of the arms that it stands for; `None` for all that the machine has.
+        cpus: Option<u32>,
+        /// What came of it.
+        outcome: CeilingOutcome,
     },
     /// An attempt at a trial began.
     Started {
@@ -302,6 +313,7 @@ pub fn check_whole(entries: &[Entry]) -> Result<(), String> {
             Event::Opened(_)
             | Event::Closed { .. }
             | Event::Extended { .. }
+            | Event::Ceiling { .. }
             | Event::Profiling { .. } => {}
             Event::Profiled { trial, attempt, .. } => {
                 if !profiled.insert((trial.number, *attempt)) {

@@ -10,6 +10,7 @@ pub mod evidence;
 pub mod journal;
 pub mod latency;
 pub mod load;
+pub mod load_path;
 pub mod metric;
 pub mod models;
 pub mod prng;

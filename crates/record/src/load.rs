@@ -167,6 +167,10 @@ pub struct LoadResult {
     pub timeline: Vec<Second>,
     /// CPU time of each client thread in the window, in nanoseconds.
     pub client_cpu_ns: Vec<u64>,
+    /// Time that each client thread was ready to run in the window and had no CPU, for other threads or for a quota, in
+    /// nanoseconds. Empty in records of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub client_wait_ns: Vec<u64>,
     /// CPUs that client threads could run on, of those of their host: `0-1 of 2`. Empty where nobody noted it.
     #[serde(default)]
     pub client_cpus: String,
@@ -188,6 +192,14 @@ impl LoadResult {
     /// All faults together.
     pub fn fault_count(&self) -> u64 {
         self.faults.values().sum()
+    }
+
+    /// Share of the window that the busiest client thread ran, or was ready to run and had no CPU; 0 without a thread.
+    pub fn client_busy(&self) -> f64 {
+        let waits = self.client_wait_ns.iter().chain(std::iter::repeat(&0));
+        let busy = self.client_cpu_ns.iter().zip(waits);
+        let most = busy.map(|(cpu, wait)| cpu.saturating_add(*wait)).max();
+        most.unwrap_or(0) as f64 / self.window_ns.max(1) as f64
     }
 
     /// Share of the client host's CPU time that the hypervisor gave to others.

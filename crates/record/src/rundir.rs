@@ -151,6 +151,7 @@ impl Run {
                 Event::Extended { .. } => last = None,
                 Event::Opened(_)
                 | Event::Resumed { .. }
+                | Event::Ceiling { .. }
                 | Event::Started { .. }
                 | Event::Ended { .. }
                 | Event::Invalidated { .. }
@@ -616,6 +617,7 @@ fn last_extension(entries: &[Entry]) -> Option<(u32, f64)> {
         Event::Extended { to, error_rate, .. } => Some((*to, *error_rate)),
         Event::Opened(_)
         | Event::Resumed { .. }
+        | Event::Ceiling { .. }
         | Event::Started { .. }
         | Event::Ended { .. }
         | Event::Invalidated { .. }
@@ -632,6 +634,7 @@ fn invalidated(entries: &[Entry]) -> BTreeSet<u32> {
         Event::Invalidated { trials, .. } => trials.clone(),
         Event::Opened(_)
         | Event::Resumed { .. }
+        | Event::Ceiling { .. }
         | Event::Started { .. }
         | Event::Ended { .. }
         | Event::Looked { .. }

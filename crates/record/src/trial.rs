@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::curve::Curve;
 use crate::evidence::{Facts, Usage};
 use crate::load::LoadResult;
+use crate::load_path::LoadPath;
 use crate::metric::Figure;
 
 /// Which trial: its place in the schedule. One boot more of the same trial has the next `attempt`.
@@ -75,6 +76,8 @@ pub struct JobResult {
     pub curves: Vec<Curve>,
     /// What the clients saw.
     pub load: Option<LoadResult>,
+    /// Clients and network meanwhile; absent where they were not looked at.
+    pub path: Option<LoadPath>,
     /// What fairness checks compare.
     pub facts: Facts,
     /// `uname -r` and `-v`.
@@ -165,6 +168,9 @@ pub struct Measurement {
     pub curves: Vec<Curve>,
     /// What the clients saw; absent for workloads without simulated clients.
     pub load: Option<LoadResult>,
+    /// Clients and network meanwhile; absent where they were not looked at, as in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<LoadPath>,
     /// What the system used meanwhile.
     pub usage: Usage,
     /// From power-on to the agent's first word, in host milliseconds.

@@ -4,6 +4,8 @@
 //! written by an earlier bakeoff, or by somebody else. JSON itself has no infinite numbers, and histograms are
 //! checked where they are read (`latency`).
 
+mod path;
+
 use std::collections::BTreeSet;
 
 use crate::curve::Curve;
@@ -52,6 +54,9 @@ pub fn result(result: &mut JobResult) -> Checked {
     curves(&mut result.curves)?;
     if let Some(result) = &mut result.load {
         load(result)?;
+    }
+    if let Some(path) = &mut result.path {
+        path::load_path(path)?;
     }
     words("kernel", &mut result.kernel)?;
     words("server", &mut result.server)?;
@@ -141,6 +146,7 @@ fn load(load: &mut LoadResult) -> Checked {
         trend,
         timeline,
         client_cpu_ns,
+        client_wait_ns,
         client_cpus,
         host_cpu_ns,
         stolen_ns,
@@ -173,13 +179,22 @@ fn load(load: &mut LoadResult) -> Checked {
     for (fault, number) in faults {
         count(fault.name(), *number)?;
     }
-    most("client threads", client_cpu_ns.len(), THREADS)?;
-    for cpu_ns in client_cpu_ns {
-        count("client_cpu_ns", *cpu_ns)?;
-    }
+    threads("client_cpu_ns", client_cpu_ns)?;
+    threads("client_wait_ns", client_wait_ns)?;
     words("client_cpus", client_cpus)?;
     words("engine", engine)?;
     words("engine_note", engine_note)?;
+    seconds(timeline)
+}
+
+/// A time of each client thread.
+fn threads(name: &str, times_ns: &[u64]) -> Checked {
+    most("client threads", times_ns.len(), THREADS)?;
+    times_ns.iter().try_for_each(|ns| count(name, *ns))
+}
+
+/// Seconds of what the clients saw, in their order.
+fn seconds(timeline: &[Second]) -> Checked {
     let mut last_ms = 0;
     for each in timeline {
         second(each, last_ms)?;
@@ -496,6 +511,7 @@ mod tests {
 
     fn good() -> JobResult {
         JobResult {
+            path: None,
             figures: vec![figure("time", 1.0)],
             curves: vec![],
             load: Some(LoadResult {

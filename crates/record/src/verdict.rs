@@ -10,6 +10,7 @@ use crate::curve::{Curve, Point, Shape};
 use crate::load::Fault;
 use crate::metric::{MetricSpec, Role};
 use crate::trial::VoidReason;
+use crate::verdict::limit::{ArmLimit, LimitedArm};
 use crate::verdict::reason::Reason;
 use crate::verdict::warning::{Gate, Setback, Warning};
 
@@ -17,6 +18,7 @@ pub mod apart;
 pub mod call_tree;
 pub mod confirm;
 pub mod fairness;
+pub mod limit;
 pub mod look;
 pub mod mechanism;
 pub mod reason;
@@ -148,6 +150,9 @@ pub struct Headline {
     pub arm: String,
     /// What is said.
     pub conclusion: Conclusion,
+    /// Arms of the comparison whose figures were set by something else than their server, the baseline among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<LimitedArm>,
 }
 
 /// What all metrics of one arm on one workload come to. `against` names the secondary metrics that are significantly
@@ -268,6 +273,9 @@ pub struct ArmSummary {
     pub usage: Option<ArmUsage>,
     /// What the clients saw; `None` for workloads without simulated clients.
     pub clients: Option<ArmClients>,
+    /// What set its figures; `None` where clients and network were not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<ArmLimit>,
     /// Means of all figures over trials, in the order of the metrics.
     pub figures: Vec<(MetricSpec, f64)>,
 }

@@ -11,6 +11,7 @@ pub(crate) fn headline(headline: &words::Headline<'_>) -> Markup {
             p { (pill(headline.word)) }
             p.said { (unbroken(&headline.said)) "." }
             p.sub { (headline.reason) }
+            @for said in &headline.limits { p.limit { (unbroken(said)) "." } }
             @if let Some(cause) = &headline.cause { p.cause { b { "Why" } " " (unbroken(cause)) "." } }
         }
     }

@@ -3,7 +3,7 @@
 use record::verdict::Judgement;
 use serde_json::Value;
 
-use crate::words::{reason, warning};
+use crate::words::{limit, reason, warning};
 
 /// The judgement with its sentences.
 pub(crate) fn json(judgement: &Judgement) -> Value {
@@ -17,6 +17,12 @@ pub(crate) fn json(judgement: &Judgement) -> Value {
     let setbacks = judgement.setbacks.iter().map(warning::setback);
     add_texts(&mut value["setbacks"], setbacks);
     add_texts(&mut value["warnings"], warning::warnings(judgement));
+    let summaries = value["arm_summaries"].as_array_mut().into_iter().flatten();
+    for (value, summary) in summaries.zip(&judgement.arm_summaries) {
+        if let Some(own) = &summary.limit {
+            value["limit"]["text"] = limit::limit(own).into();
+        }
+    }
     value
 }
 

@@ -21,6 +21,7 @@
 //! console is text to it, never markup.
 
 use record::load::Fault;
+use record::load_path::CeilingOutcome;
 use record::rundir::Run;
 use record::verdict::apart::{Change, Obstacle};
 use record::verdict::confirm::Confirmation;
@@ -101,6 +102,11 @@ pub fn sample_reason(reason: &SampleReason) -> String {
 /// Why an arm fails.
 pub fn gate(gate: &Gate) -> String {
     words::warning::gate(gate)
+}
+
+/// What came of the measurement of a workload's ceiling: a line for who watches the run.
+pub fn ceiling(workload: &str, outcome: &CeilingOutcome) -> String {
+    words::limit::ceiling(workload, outcome)
 }
 
 /// What disturbed a block.

@@ -44,11 +44,11 @@ fn headline(run: &Run, headline: &words::Headline<'_>) -> String {
     if headline.is_open {
         said = format!("{said}: {}", headline.reason);
     }
-    let said = format!("**{}** - {}\n", headline.word, text(&said));
-    match &headline.cause {
-        Some(cause) => format!("{said}\n**why** - {}\n", text(cause)),
-        None => said,
-    }
+    let mut parts = vec![format!("**{}** - {}\n", headline.word, text(&said))];
+    parts.extend(headline.limits.iter().map(|said| text(said) + "\n"));
+    let cause = headline.cause.iter();
+    parts.extend(cause.map(|cause| format!("**why** - {}\n", text(cause))));
+    parts.join("\n")
 }
 
 /// One workload: its metrics, its curves, and what each arm did.

@@ -99,6 +99,8 @@ fn closing(run: &Run, judgement: &Judgement, whys: &[Why], width: usize) -> Vec<
             width,
         ));
         lines.extend(wrap(&headline.reason, "    ", width));
+        let limits = headline.limits.iter();
+        lines.extend(limits.flat_map(|said| wrap(said, "    ", width)));
         if let Some(cause) = &headline.cause {
             lines.extend(wrap(&format!("why: {cause}"), "    ", width));
         }

@@ -17,6 +17,7 @@ use record::verdict::{
 pub(crate) mod apart;
 pub(crate) mod confirm;
 pub(crate) mod fairness;
+pub(crate) mod limit;
 pub(crate) mod look;
 pub(crate) mod reason;
 pub(crate) mod warning;
@@ -43,6 +44,8 @@ pub(crate) struct Headline<'j> {
     pub(crate) reason: String,
     /// Whether the sentence needs its reason.
     pub(crate) is_open: bool,
+    /// What set figures other than their server, a sentence for each limit.
+    pub(crate) limits: Vec<String>,
     /// What made the difference, where the run was profiled.
     pub(crate) cause: Option<String>,
 }
@@ -99,6 +102,7 @@ fn headline<'j>(
         said,
         reason,
         is_open,
+        limits: limit::said_first(judgement, headline),
         cause: None,
     })
 }
@@ -582,6 +586,7 @@ pub(crate) fn arm_rows(tables: &[&ArmSummary]) -> Vec<(String, Vec<String>)> {
     row("failed trials", &|table| {
         table.voids.values().sum::<u32>().to_string()
     });
+    rows.extend(limit::rows(tables));
     // A row in which no arm has anything says nothing.
     rows.retain(|(_, cells)| cells.iter().any(|cell| cell != NONE));
     rows
@@ -676,6 +681,7 @@ pub(crate) fn looks(run: &Run) -> Vec<String> {
             }
             Event::Opened(_)
             | Event::Resumed { .. }
+            | Event::Ceiling { .. }
             | Event::Started { .. }
             | Event::Ended { .. }
             | Event::Invalidated { .. }

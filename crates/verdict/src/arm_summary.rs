@@ -14,6 +14,7 @@ use record::rundir::Run;
 use record::trial::{Measurement, Outcome, VoidReason};
 use record::verdict::{ArmClients, ArmSummary, ArmUsage};
 
+use crate::limits;
 use crate::pair::Measured;
 
 /// Most points of a curve over time: more than a screen is wide tell nothing, and 14 days have 1.2
@@ -35,6 +36,7 @@ pub(crate) fn of(run: &Run, measured: &Measured<'_>) -> Vec<ArmSummary> {
                 workload: workload.id.clone(),
                 arm: arm.name.clone(),
                 voids,
+                limit: limits::of(run, &trials, &workload.id, arm),
                 ..averages(&trials, &specs, run.plan.machine.kind)
             });
         }
@@ -95,6 +97,7 @@ fn averages(trials: &[&Measurement], specs: &[MetricSpec], machine: MachineKind)
         voids: BTreeMap::new(),
         usage: usage(trials, machine == MachineKind::Url),
         clients: clients(trials),
+        limit: None,
         figures: figures(trials, specs),
     }
 }

@@ -19,6 +19,7 @@ use record::trial::Outcome;
 use record::verdict::{Comparison, Conclusion, FailedArm, Headline, Verdict};
 
 use crate::arm_summary::voids;
+use crate::limits;
 use crate::pair::Measured;
 
 /// By workload, then by arm as the plan has them; the baseline has one only where it failed.
@@ -37,6 +38,7 @@ pub(crate) fn of(run: &Run, measured: &Measured<'_>, comparisons: &[Comparison])
                 workload: id.clone(),
                 arm: arm.name.clone(),
                 conclusion,
+                limits: limits::said_first(run, measured, (id, &arm.name)),
             }));
         }
     }
@@ -142,6 +144,7 @@ mod tests {
                 workload,
                 arm,
                 conclusion,
+                ..
             } = headline;
             let rest = match conclusion {
                 Conclusion::Failed(failed) => format!(

@@ -16,6 +16,7 @@
 //! outliers          trials far worse than those around them
 //! gates             what makes an arm fail
 //! headline          what all metrics of an arm come to, in one word
+//! limits            whether an arm's figures were set by clients, network or server
 //! disturbance       blocks that something outside disturbed
 //! arm_summary       one arm's averages
 //! curves            its figures against the load
@@ -60,6 +61,7 @@ pub mod fixed_sample;
 mod gates;
 mod headline;
 mod inversion;
+mod limits;
 pub mod looks;
 pub mod mechanism;
 pub mod models;

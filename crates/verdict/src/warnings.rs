@@ -190,6 +190,7 @@ fn disturbed_blocks(run: &Run, workload: &str) -> Option<Setback> {
             Event::Invalidated { .. }
             | Event::Opened(_)
             | Event::Resumed { .. }
+            | Event::Ceiling { .. }
             | Event::Started { .. }
             | Event::Ended { .. }
             | Event::Looked { .. }
@@ -257,19 +258,21 @@ fn unused_cpu(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<Warning
     for arm in arms(run) {
         let trials = measured.of_arm(workload, &arm.name);
         let share = |of: fn(&Measurement) -> f64| mean(&trials, |trial| of(trial));
+        // What set the figures is said of the arm, where clients and network were looked at.
+        let is_told = trials.iter().any(|trial| trial.path.is_some());
         let mut states = Vec::new();
         let idle = share(|trial| trial.usage.cpu_idle);
         if is_remote {
             // It is the clients' host that was sampled.
             let is_sampled = trials.iter().any(|trial| trial.usage != Usage::default());
-            if is_sampled && idle < CLIENTS_IDLE {
+            if is_sampled && idle < CLIENTS_IDLE && !is_told {
                 warnings.push(Warning::BusyClients {
                     workload: workload.into(),
                     arm: arm.name.clone(),
                     idle,
                 });
             }
-        } else if trials.iter().all(|trial| is_saturating(trial)) {
+        } else if !is_told && trials.iter().all(|trial| is_saturating(trial)) {
             states.push((CpuState::Idle, IDLE, idle));
         }
         if is_counted {

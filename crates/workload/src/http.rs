@@ -25,7 +25,7 @@ use crate::context::WorkloadContext;
 use crate::figures::{self, Seen};
 use crate::overview::{Key, Overview, WARMUP};
 use crate::web::{self, CONNECTIONS};
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong, options};
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong, ceiling, options};
 
 pub(crate) const KIND: Kind = Kind {
     word: "http",
@@ -141,17 +141,20 @@ fn read_paths(fields: &Fields<'_>) -> Option<Vec<String>> {
 }
 
 impl Options {
+    /// Whose word is taken for a server's name.
+    fn trust(&self) -> Result<Trust> {
+        if self.insecure {
+            Ok(Trust::Any)
+        } else {
+            Trust::from_pem(Path::new(AUTHORITIES))
+        }
+    }
+
     /// Reaches the server.
     fn reach(&self, context: &WorkloadContext) -> Result<Server> {
         let target = context.target.as_deref();
         let target = target.context("workload http without a system on the network")?;
-        let mut server = Server::of(target, || {
-            if self.insecure {
-                Ok(Trust::Any)
-            } else {
-                Trust::from_pem(Path::new(AUTHORITIES))
-            }
-        })?;
+        let mut server = Server::of(target, || self.trust())?;
         if let Some(host) = &self.host {
             server.host.clone_from(host);
         }
@@ -179,24 +182,14 @@ impl Options {
     }
 }
 
-impl Workload for Options {
-    fn timing(&self) -> Timing {
-        Timing {
-            warmup: Duration::from_nanos(self.warmup_ns),
-            window: Duration::from_nanos(self.window_ns),
-        }
-    }
-
-    fn drive(
+impl Options {
+    /// The load.
+    fn traffic(
         &self,
         context: &WorkloadContext,
-        stop: &AtomicBool,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Driven> {
-        let learnt = self
-            .reach(context)
-            .and_then(|server| Ok((self.learn(&server)?, server)));
-        let ((exchanges, facts), server) = learnt.map_err(|why| Wrong(format!("{why:#}")))?;
+        server: Server,
+        exchanges: Vec<Exchange>,
+    ) -> Traffic {
         let Timing { warmup, window } = self.timing();
         let mut traffic = Traffic {
             host: server.host,
@@ -216,8 +209,48 @@ impl Workload for Options {
                 arrivals: Arrivals::Poisson,
             };
         }
+        traffic
+    }
+}
+
+impl Workload for Options {
+    fn timing(&self) -> Timing {
+        Timing {
+            warmup: Duration::from_nanos(self.warmup_ns),
+            window: Duration::from_nanos(self.window_ns),
+        }
+    }
+
+    fn drive(
+        &self,
+        context: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
+        let learnt = self
+            .reach(context)
+            .and_then(|server| Ok((self.learn(&server)?, server)));
+        let ((exchanges, facts), server) = learnt.map_err(|why| Wrong(format!("{why:#}")))?;
+        let traffic = self.traffic(context, server, exchanges);
         let driven = web::drive(&traffic, stop, watcher)?;
         Ok(Driven { facts, ..driven })
+    }
+
+    fn ceiling(&self, context: &WorkloadContext, null_server: &str) -> Result<Option<Traffic>> {
+        let server = self.reach(context)?;
+        // What is asked for has a length, whether or not its content is checked.
+        let known = Self {
+            content: true,
+            ..self.clone()
+        };
+        let (exchanges, _) = known.learn(&server)?;
+        let own = self.traffic(context, server, exchanges);
+        let null_server = Server::of(null_server, || self.trust())?;
+        Ok(ceiling::traffic(own, &null_server))
+    }
+
+    fn has_ceiling(&self) -> bool {
+        true
     }
 
     fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {

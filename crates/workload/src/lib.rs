@@ -10,6 +10,7 @@
 mod accept;
 pub mod apache;
 mod app_trade;
+pub mod ceiling;
 pub mod command;
 pub mod config;
 pub mod context;
@@ -47,11 +48,13 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use input::problem::remedy_among;
 use load::Tick;
+use load::traffic::Traffic;
 use plan::fields::Fields;
 use plan::{MachineKind, WorkloadPlan};
 use protocol::WorkloadJob;
 use record::curve::Curve;
 use record::load::LoadResult;
+use record::load_path::{LoadPace, SentLate};
 use record::metric::Figure;
 use serde::Serialize;
 
@@ -133,6 +136,8 @@ pub struct Driven {
     pub figures: Vec<Figure>,
     /// Figures against the load, of workloads that climb.
     pub curves: Vec<Curve>,
+    /// How the clients sent their requests; absent where no single load was sent.
+    pub pace: Option<(LoadPace, Option<SentLate>)>,
     /// What the driver found out about a server that it did not start.
     pub facts: BTreeMap<String, String>,
 }
@@ -212,6 +217,17 @@ pub trait Workload: Send + Sync {
         stop: &AtomicBool,
         watcher: &mut dyn Watcher,
     ) -> Result<Driven>;
+
+    /// What `drive` would send, as requests to the null server at a URL for as many bytes each; `None` where nothing can be learnt
+    /// from that. Called where `drive` is, but no service of the workload's runs.
+    fn ceiling(&self, _context: &WorkloadContext, _null_server: &str) -> Result<Option<Traffic>> {
+        Ok(None)
+    }
+
+    /// Whether `ceiling` knows an answer.
+    fn has_ceiling(&self) -> bool {
+        false
+    }
 
     /// The figures, the primary one first, or why the trial says nothing: answers were wrong, or
     /// none was right.
@@ -306,6 +322,11 @@ fn read_id(fields: &Fields<'_>, kind: &str) -> Option<String> {
         return None;
     }
     Some(name.into())
+}
+
+/// Whether what a workload's clients could measure at the most can be found out with a null server.
+pub fn has_ceiling(workload: &WorkloadPlan) -> bool {
+    from_plan(workload).is_ok_and(|own| own.has_ceiling())
 }
 
 /// Brings a workload of a plan to life.

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use load::Tick;
+use load::client_limits;
 use load::exchange::Exchange;
 use load::expect::Expect;
 use load::ramp::{Level, Step};
@@ -229,7 +230,9 @@ pub(crate) fn drive(
 ) -> Result<Driven> {
     watcher.begins();
     let load = load::run::run(traffic, stop, &mut |tick| watcher.ticks(tick))?;
+    let pace = client_limits::load_pace(&load, traffic);
     Ok(Driven {
+        pace: Some((pace, client_limits::late(&load))),
         load: Some(load),
         ..Driven::default()
     })

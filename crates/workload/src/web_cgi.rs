@@ -15,7 +15,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use load::exchange::Exchange;
 use load::expect::Expect;
-use load::traffic::Mix;
+use load::traffic::{Mix, Traffic};
 use plan::fields::Fields;
 use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ use crate::overview::{DEADLINE, Key, Overview};
 use crate::probe::Probe;
 use crate::service::Service;
 use crate::web::{self, CONNECTIONS, SetUp, Web};
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, ceiling};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-cgi",
@@ -76,6 +76,17 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
         web,
     };
     Some(Checked::new(&options, options.timing()))
+}
+
+impl Options {
+    /// A closed loop over one page.
+    fn traffic(&self, context: &WorkloadContext, goods: &[Good]) -> Traffic {
+        let page = Exchange::get("/cgi-bin/goods", Expect::body(page(goods)));
+        Traffic {
+            mix: Mix::Round(vec![page]),
+            ..self.web.traffic(context, self.connections)
+        }
+    }
 }
 
 impl Workload for Options {
@@ -128,10 +139,16 @@ impl Workload for Options {
     ) -> Result<Driven> {
         let goods = goods(context.seed);
         fill(context, &goods).context("fill the table")?;
-        let mut traffic = self.web.traffic(context, self.connections);
-        let page = Exchange::get("/cgi-bin/goods", Expect::body(page(&goods)));
-        traffic.mix = Mix::Round(vec![page]);
-        web::drive(&traffic, stop, watcher)
+        web::drive(&self.traffic(context, &goods), stop, watcher)
+    }
+
+    fn ceiling(&self, context: &WorkloadContext, null_server: &str) -> Result<Option<Traffic>> {
+        let traffic = self.traffic(context, &goods(context.seed));
+        Ok(ceiling::traffic(traffic, &ceiling::reach(null_server)?))
+    }
+
+    fn has_ceiling(&self) -> bool {
+        true
     }
 
     fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {

@@ -63,6 +63,10 @@ impl SiteWorkload for Options {
         self.0.connections()
     }
 
+    fn has_one_load(&self) -> bool {
+        true
+    }
+
     fn send(
         &self,
         traffic: Traffic,

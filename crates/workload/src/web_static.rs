@@ -104,6 +104,10 @@ impl SiteWorkload for Options {
             Some(Decider::ServerCpu) => figures::decided_by(web, figures::SERVER_CPU),
         })
     }
+
+    fn has_one_load(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

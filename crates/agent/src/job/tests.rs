@@ -60,6 +60,7 @@ fn job_of(kind: &str, options: &str) -> Job {
         profiling: Profiling::None,
         target: None,
         part: Part::Whole,
+        ceiling: None,
     }
 }
 
@@ -81,6 +82,7 @@ fn environment(dir: &Path) -> Environment {
         disk: None,
         // Other tests keep this host busy.
         max_idle_wait: Duration::ZERO,
+        watches_path: true,
     }
 }
 

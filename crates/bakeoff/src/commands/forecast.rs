@@ -249,6 +249,7 @@ fn mean_trial(entries: &[Entry], workload: &str) -> Option<Duration> {
             Event::Started { .. }
             | Event::Ended { .. }
             | Event::Opened(_)
+            | Event::Ceiling { .. }
             | Event::Invalidated { .. }
             | Event::Looked { .. }
             | Event::Profiling { .. }

@@ -28,6 +28,20 @@ use crate::out;
 use crate::prepare::{self, Sources};
 use crate::reporter::Reporter;
 
+/// Without a null server there is nothing to measure again.
+fn refuse_ceiling(plan: &Plan) -> Result<()> {
+    match plan.machine.kind {
+        MachineKind::Url if plan.machine.ceiling.is_none() => bail!(
+            "--ceiling without a null server (start one with bakeoff null-server on another host, and write ceiling = \
+             \"http://HOST:PORT\" in [machine])"
+        ),
+        MachineKind::Qemu => bail!(
+            "--ceiling does not apply to a machine of kind \"qemu\": the clients are in the guest (leave it out)"
+        ),
+        MachineKind::Url | MachineKind::Local => Ok(()),
+    }
+}
+
 /// Runs a plan, or goes on with it; writes verdict and report.
 pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     let options = &args.options;
@@ -48,6 +62,9 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
             "--refresh does not apply to a machine of kind \"{}\": nothing is fetched for it (leave it out)",
             plan.machine.kind.word()
         );
+    }
+    if options.ceiling {
+        refuse_ceiling(&plan)?;
     }
     super::refuse_emulator(&options.emulator, &plan)?;
     if let Some(model) = &options.models {
@@ -79,6 +96,7 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     let place = Place {
         dir: &dir,
         extension,
+        remeasures_ceilings: options.ceiling,
         model: None,
     };
     let finish = carry_out(&setting, &plan, &text, place)?;
@@ -151,6 +169,7 @@ struct Setting<'s> {
 struct Place<'p> {
     dir: &'p RunDir,
     extension: Option<Extension>,
+    remeasures_ceilings: bool,
     /// The emulated CPU, where it is not the run's own.
     model: Option<&'p str>,
 }
@@ -173,6 +192,7 @@ fn carry_out(setting: &Setting<'_>, plan: &Plan, text: &str, place: Place<'_>) -
         interrupted,
         jobs,
         extension: place.extension,
+        remeasures_ceilings: place.remeasures_ceilings,
         show: &|event| reporter.tell(event),
     };
     let ended = lab::run(&lab, prepared.opening(plan, text));

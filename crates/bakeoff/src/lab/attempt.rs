@@ -21,7 +21,7 @@ use plan::{Arm, Plan, WorkloadPlan};
 use profiler::format;
 use profiler::profile::Profile;
 use protocol::session::{Session, Word};
-use protocol::{FromAgent, Greeting, Job, Part, Profiling, ToAgent, WorkloadJob};
+use protocol::{CeilingJob, FromAgent, Greeting, Job, Part, Profiling, ToAgent, WorkloadJob};
 use record::evidence::{Facts, Sample, Usage};
 use record::rundir::{Evidence, ProfileNote, Series, sha256};
 use record::trial::JobResult;
@@ -46,6 +46,8 @@ pub(crate) struct Bench<'b> {
     pub(crate) greeting: &'b Greeting,
     /// What the attempt is run for.
     pub(crate) series: Series,
+    /// Whether it is no trial but the measurement of a ceiling.
+    pub(crate) is_ceiling: bool,
     /// The user wants to stop.
     pub(crate) interrupted: &'b AtomicBool,
     /// The lab does not want the figures any more.
@@ -287,6 +289,13 @@ impl Spin {
 
 fn job(bench: &Bench<'_>, (arm, block): (&Arm, u32), workload: &WorkloadPlan) -> Job {
     let WorkloadPlan { kind, options, .. } = workload.clone();
+    let mut target = bench.plan.target(arm, block);
+    if bench.is_ceiling
+        && let Some(target) = &mut target
+    {
+        // It is not the system that is loaded then.
+        target.evidence = None;
+    }
     Job {
         cmdline: arm.cmdline.clone(),
         sysctl: arm.sysctl.clone(),
@@ -295,8 +304,17 @@ fn job(bench: &Bench<'_>, (arm, block): (&Arm, u32), workload: &WorkloadPlan) ->
         seed: bench.plan.design.seed,
         ns_per_instruction: bench.machine.ns_per_instruction(),
         profiling: bench.profiling(),
-        target: bench.plan.target(arm, block),
+        target,
         part: Part::Whole,
+        ceiling: bench.is_ceiling.then(|| ceiling(bench.plan)),
+    }
+}
+
+/// Where the null server is.
+fn ceiling(plan: &Plan) -> CeilingJob {
+    match &plan.machine.ceiling {
+        Some(url) => CeilingJob::At(url.clone()),
+        None => CeilingJob::Own,
     }
 }
 
@@ -317,6 +335,7 @@ fn measured(
         figures,
         curves,
         load,
+        path,
         facts,
         kernel,
         server,
@@ -326,6 +345,7 @@ fn measured(
         figures,
         curves,
         load,
+        path,
         usage,
         boot_ms,
         spin_ns: spin.as_nanos() as u64,

@@ -44,7 +44,10 @@ impl RunState {
                 Event::Looked { blocks, .. } => run_state.look(*blocks),
                 Event::Closed { .. } => run_state.closed = true,
                 Event::Extended { to, .. } => run_state.extend(*to),
-                Event::Resumed { .. } | Event::Profiling { .. } | Event::Profiled { .. } => {}
+                Event::Resumed { .. }
+                | Event::Ceiling { .. }
+                | Event::Profiling { .. }
+                | Event::Profiled { .. } => {}
             }
         }
         run_state
@@ -64,6 +67,7 @@ impl RunState {
                 } => run_state.end(trial, *attempt, *ending),
                 Event::Opened(_)
                 | Event::Resumed { .. }
+                | Event::Ceiling { .. }
                 | Event::Started { .. }
                 | Event::Ended { .. }
                 | Event::Invalidated { .. }

@@ -78,6 +78,7 @@ fn result() -> JobResult {
     JobResult {
         figures: vec![Figure { spec, value: 12.5 }],
         curves: vec![],
+        path: None,
         load: Some(LoadResult {
             window_ns: 1_000_000_000,
             ..LoadResult::default()
@@ -206,6 +207,7 @@ fn run_lab(run: &Path, machine: &Qemu) {
         interrupted: &interrupted,
         jobs: 1,
         extension: None,
+        remeasures_ceilings: false,
         show: &show,
     };
     lab::run(&lab, opening).unwrap();

@@ -8,9 +8,11 @@ use std::process::Command;
 use bakeoff::json_lines;
 use machine::fake::Behaviour;
 use record::curve::{Curve, Point, Shape};
-use record::journal;
+use record::journal::{self, Entry, Event};
+use record::load_path::{Ceiling, CeilingOutcome, LoadPace, SentLate};
 use record::metric::Direction;
 use record::models::{Finding, ModelRow, Models, Standing};
+use record::verdict::limit::{ArmLimit, CeilingUse, Limit, LimitSign, LimitedArm};
 use record::verdict::{ArmCurve, Judgement, Scaling, ScalingLaw, ScalingStep, Spread, Verdict};
 use serde_json::{Value, json};
 
@@ -110,11 +112,56 @@ fn eventful() -> Vec<tempfile::TempDir> {
     vec![extended, disturbed, failed, broken, profiled]
 }
 
+/// Simulated machines have no null server.
+fn ceiling() -> Entry {
+    let outcome = CeilingOutcome::Measured(Ceiling {
+        requests_per_s: 1.0,
+        body_bytes_per_s: 1.0,
+        window_ns: 1,
+        client_busy: 0.5,
+        cpu_idle: 0.5,
+        is_shared: true,
+        cpu_ns_per_request: Some(1.0),
+    });
+    Entry {
+        at: "2026-01-01T00:00:00Z".into(),
+        event: Event::Ceiling {
+            workload: "web".into(),
+            cpus: None,
+            outcome,
+        },
+    }
+}
+
+/// What a look at clients and network comes to, where there are any.
+fn limit() -> ArmLimit {
+    ArmLimit {
+        limit: Some(Limit::Clients),
+        signs: vec![
+            LimitSign::BusyThread { share: 0.9 },
+            LimitSign::SentLate(SentLate {
+                send_delay_ns: 1,
+                latency_ns: 2,
+            }),
+        ],
+        pace: LoadPace::Closed,
+        ceiling: CeilingUse::Known {
+            requests_per_s: 10.0,
+            share: 0.5,
+            is_of_cpu_time: false,
+        },
+        client_busy: Some(0.9),
+        retransmitted: Some(0.0),
+        line_share: Some(0.1),
+    }
+}
+
 #[test]
 fn every_key_of_an_event_is_documented_and_every_documented_event_happens() {
     let mut seen = BTreeSet::new();
     for dir in eventful() {
-        for entry in journal::read(&dir.path().join("journal.jsonl")).unwrap() {
+        let entries = journal::read(&dir.path().join("journal.jsonl")).unwrap();
+        for entry in entries.into_iter().chain([ceiling()]) {
             assert_eq!(
                 check_line(&json_lines::event(&entry, None), &mut seen),
                 "event"
@@ -158,6 +205,15 @@ fn with_curves(mut judgement: Judgement) -> Judgement {
             kept: 1.0,
         }),
     };
+    for summary in &mut judgement.arm_summaries {
+        summary.limit = Some(limit());
+    }
+    for headline in &mut judgement.headlines {
+        headline.limits.push(LimitedArm {
+            arm: "old".into(),
+            limit: Limit::Clients,
+        });
+    }
     judgement.curves.push(curve.clone());
     judgement.scaling.push(Scaling {
         curve,

@@ -18,6 +18,7 @@ mod gates;
 mod golden;
 mod json_schema;
 mod judge_command;
+mod limits;
 mod load_command;
 mod load_hosts;
 mod load_servers;

@@ -149,6 +149,7 @@ impl World {
             interrupted: &interrupted,
             jobs: self.jobs,
             extension: self.more_blocks.map(extend).transpose()?,
+            remeasures_ceilings: false,
             show: &show,
         };
         lab::run(&lab, Self::opening(text))
@@ -515,6 +516,7 @@ fn a_disturbed_run_that_is_interrupted_anywhere_ends_as_if_it_had_not_been() {
             Event::Profiling { .. }
             | Event::Opened(_)
             | Event::Resumed { .. }
+            | Event::Ceiling { .. }
             | Event::Started { .. } => false,
         };
         let events = entries.into_iter().map(|entry| entry.event);

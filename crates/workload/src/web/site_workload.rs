@@ -10,7 +10,7 @@ use super::{Web, drive};
 use crate::context::WorkloadContext;
 use crate::figures::{self, Seen};
 use crate::service::Service;
-use crate::{Driven, Timing, Watcher, Workload};
+use crate::{Driven, Timing, Watcher, Workload, ceiling};
 
 /// A web server with the site, and clients for it.
 ///
@@ -24,6 +24,11 @@ pub(crate) trait SiteWorkload: Send + Sync {
     /// Steps of its ramp, each with a warm-up and a window.
     fn steps(&self) -> usize {
         1
+    }
+
+    /// Whether one load is sent from the beginning to the end, as fast as it is answered.
+    fn has_one_load(&self) -> bool {
+        false
     }
 
     /// Lines for the server's configuration.
@@ -78,6 +83,15 @@ impl<S: SiteWorkload> Workload for S {
     ) -> Result<Driven> {
         let traffic = self.web().traffic(context, self.connections());
         self.send(traffic, stop, watcher)
+    }
+
+    fn ceiling(&self, context: &WorkloadContext, null_server: &str) -> Result<Option<Traffic>> {
+        let traffic = self.web().traffic(context, self.connections());
+        Ok(ceiling::traffic(traffic, &ceiling::reach(null_server)?))
+    }
+
+    fn has_ceiling(&self) -> bool {
+        self.has_one_load()
     }
 
     fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {

@@ -44,6 +44,7 @@ pub(super) fn vary(
             Place {
                 dir: &other,
                 extension: None,
+                remeasures_ceilings: false,
                 model: Some(&name),
             },
         )?;

@@ -74,6 +74,7 @@ fn conversation() -> Vec<u8> {
         }))
     };
     let result = JobResult {
+        path: None,
         figures: vec![figure()],
         curves: vec![],
         load: Some(load()),
@@ -140,6 +141,7 @@ fn recorded(done: JobResult) {
         figures: done.figures,
         curves: done.curves,
         load: done.load,
+        path: done.path,
         usage: record::evidence::Usage::default(),
         boot_ms: 1,
         spin_ns: 0,
@@ -325,6 +327,7 @@ fn records_of_trials() {
             figures: vec![figure()],
             curves: vec![],
             load: Some(load()),
+            path: None,
             usage: record::evidence::Usage::default(),
             boot_ms: 1,
             spin_ns: 0,

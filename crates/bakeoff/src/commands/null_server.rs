@@ -1,0 +1,40 @@
+//! `bakeoff null-server`: a server that costs nothing, on another host than the clients.
+
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use load::null_server::{self, NullServer, Settings};
+
+use super::{End, refuse_json, watch_signals};
+use crate::cli::{Cli, NullServerArgs};
+use crate::out;
+
+/// How often it is looked whether it is to end.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// Serves until it is ended by a signal.
+pub(super) fn serve(args: &NullServerArgs, cli: &Cli) -> Result<End> {
+    refuse_json(cli)?;
+    let tls = args.cert.as_deref().zip(args.key.as_deref());
+    let settings = Settings {
+        threads: args.threads.unwrap_or(0).into(),
+        bytes: args.bytes,
+        tls: tls
+            .map(|(cert, key)| null_server::tls(cert, key))
+            .transpose()?,
+    };
+    let stop = watch_signals()?;
+    let server = NullServer::start(args.listen, &settings)?;
+    let scheme = if settings.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    out::line(&format!("null server: {scheme}://{}", server.address()));
+    while !stop.load(Ordering::Relaxed) {
+        thread::sleep(GLANCE);
+    }
+    Ok(End::Done)
+}

@@ -1,0 +1,341 @@
+//! What set the figures is named: clients, network and server are each made the limit here, by something that holds however
+//! busy the machine is.
+//!
+//! ```text
+//! namespace "client": bakeoff, its clients  --veth-->  namespace "server": two servers, a null server
+//! ```
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::MetadataExt as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use agent::netns::{NetnsPair, SERVER};
+use load::null_server::{NullServer, Settings};
+use record::journal::Event;
+use record::rundir::{self, Run};
+use record::verdict::Judgement;
+use record::verdict::limit::{ArmLimit, CeilingUse, Limit, LimitSign};
+
+/// Both ends of the network, with a null server in the server's.
+struct Lab {
+    netns: NetnsPair,
+    null_server: NullServer,
+}
+
+/// What a run came to.
+struct Told {
+    run: Run,
+    judgement: Judgement,
+    text: String,
+    markdown: String,
+}
+
+impl Told {
+    /// The limits of both arms.
+    fn limits(&self) -> Vec<&ArmLimit> {
+        let summaries = self.judgement.arm_summaries.iter();
+        let limits = summaries.map(|own| own.limit.as_ref().expect("it was looked at"));
+        limits.collect()
+    }
+
+    #[track_caller]
+    fn check(&self, limit: Limit) {
+        for own in self.limits() {
+            assert_eq!(own.limit, Some(limit), "{own:?}\n{}", self.text);
+        }
+    }
+}
+
+impl Lab {
+    fn new() -> Option<Self> {
+        if fs::metadata("/proc/self").unwrap().uid() != 0 {
+            skip::skip("no trials on this host: they need root");
+            return None;
+        }
+        let netns = NetnsPair::create().unwrap();
+        let null_server = null_server(&netns);
+        Some(Self { netns, null_server })
+    }
+
+    /// Runs two arms that are the same server, asked for `path`.
+    fn run(&self, server: SocketAddr, workload: &str, around: &[&str]) -> Told {
+        self.run_below(self.null_server.address(), server, (workload, around))
+    }
+
+    /// The same with a ceiling of one's own.
+    fn run_below(
+        &self,
+        ceiling: SocketAddr,
+        server: SocketAddr,
+        (workload, around): (&str, &[&str]),
+    ) -> Told {
+        let plan = format!(
+            r#"
+title = "a planted limit"
+baseline = "one"
+[machine]
+kind = "url"
+ceiling = "http://{ceiling}"
+[arm.one]
+url = "http://{server}"
+[arm.two]
+url = "http://{server}"
+[[workload]]
+kind = "http"
+threads = 1
+warmup = "500ms"
+window = "3s"
+{workload}
+[design]
+error_rate = 0.2
+min_blocks = 2
+max_blocks = 2
+seed = 1
+"#
+        );
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("plan.toml"), plan).unwrap();
+        let mut words = around.to_vec();
+        words.extend([
+            env!("CARGO_BIN_EXE_bakeoff"),
+            "run",
+            "plan.toml",
+            "--out",
+            "run",
+        ]);
+        let mut bakeoff = Command::new(words[0]);
+        bakeoff.args(&words[1..]).current_dir(dir.path());
+        let output = self
+            .netns
+            .client
+            .within(|| bakeoff.output())
+            .unwrap()
+            .unwrap();
+        let text = String::from_utf8([&output.stdout[..], &output.stderr[..]].concat()).unwrap();
+        assert!(output.status.success(), "{text}");
+        let run = rundir::load(&dir.path().join("run"), &workload::check).unwrap();
+        let ceilings = run.entries.iter();
+        let ceilings = ceilings.filter(|one| matches!(one.event, Event::Ceiling { .. }));
+        assert_eq!(ceilings.count(), 1, "one for both arms");
+        Told {
+            judgement: verdict::judge(&run),
+            run,
+            text,
+            markdown: fs::read_to_string(dir.path().join("run/report.md")).unwrap(),
+        }
+    }
+
+    /// Has tc(8) do something at the server's end.
+    fn tc(&self, words: &str) -> bool {
+        let tc = || Command::new("tc").args(words.split(' ')).output();
+        let output = self.netns.server.within(tc).unwrap();
+        output.is_ok_and(|output| output.status.success())
+    }
+}
+
+fn null_server(netns: &NetnsPair) -> NullServer {
+    let start = || NullServer::start((SERVER, 0).into(), &Settings::default());
+    netns.server.within(start).unwrap().unwrap()
+}
+
+/// A server that takes its time, for one request after the other where `in_turn`.
+fn sleeping_server(netns: &NetnsPair, time: Duration, in_turn: bool) -> SocketAddr {
+    let listener = netns.server.within(|| TcpListener::bind((SERVER, 0)));
+    let listener = listener.unwrap().unwrap();
+    let address = listener.local_addr().unwrap();
+    let turn = Arc::new(Mutex::new(()));
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let turn = Arc::clone(&turn);
+            thread::spawn(move || answer_slowly(&stream.unwrap(), time, in_turn.then_some(&turn)));
+        }
+    });
+    address
+}
+
+fn answer_slowly(stream: &TcpStream, time: Duration, turn: Option<&Mutex<()>>) {
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    let mut writer = stream;
+    while lines.by_ref().take_while(|line| !line.is_empty()).count() > 0 {
+        let held = turn.map(|turn| turn.lock().unwrap());
+        thread::sleep(time);
+        drop(held);
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+        if writer.write_all(answer).is_err() {
+            return;
+        }
+    }
+}
+
+/// Keeps one CPU busy until it is dropped.
+struct Hog(Child);
+
+impl Hog {
+    fn on(cpu: &str) -> Self {
+        let hog = Command::new("taskset")
+            .args(["--cpu-list", cpu, "sh", "-c", "while :; do :; done"])
+            .stdin(Stdio::null())
+            .spawn();
+        Self(hog.unwrap())
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The last of the CPUs that this process may use.
+fn last_cpu() -> String {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let list = list.unwrap().trim();
+    list.rsplit([',', '-']).next().unwrap().into()
+}
+
+const CLOSED: &str = "connections = 4\npaths = [\"/bytes/2000\"]";
+
+#[test]
+fn clients_with_a_slow_cpu_are_named() {
+    let Some(lab) = Lab::new() else { return };
+    let server = null_server(&lab.netns);
+    let cpu = last_cpu();
+    let _hog = Hog::on(&cpu);
+    // Beside a program that wants all of the CPU, and has ten times as much right to it.
+    let around = ["taskset", "--cpu-list", &cpu, "nice", "-n", "10"];
+    let told = lab.run(server.address(), CLOSED, &around);
+    told.check(Limit::Clients);
+    for own in told.limits() {
+        let sign = &own.signs[0];
+        assert!(matches!(sign, LimitSign::BusyThread { .. }), "{sign:?}");
+    }
+    assert!(
+        told.text
+            .contains("client-limited: one (the busiest client thread"),
+        "{}",
+        told.text
+    );
+    assert!(
+        told.markdown
+            .contains("client-limited: one (the busiest client thread")
+    );
+    assert_eq!(told.judgement.headlines[0].limits.len(), 2);
+}
+
+#[test]
+fn a_slow_line_is_named() {
+    let Some(lab) = Lab::new() else { return };
+    let server = null_server(&lab.netns);
+    let slow = "qdisc add dev server root tbf rate 8mbit burst 32kb latency 400ms";
+    assert!(lab.tc(slow), "tbf is in every kernel with traffic control");
+    let workload = "connections = 4\npaths = [\"/bytes/20000\"]";
+    let told = lab.run(server.address(), workload, &["env"]);
+    told.check(Limit::Network);
+    assert!(told.text.contains("network-bound: one ("), "{}", told.text);
+    for own in told.limits() {
+        // 8 Mbit/s are 50 answers of 20 kB.
+        let CeilingUse::Known { requests_per_s, .. } = own.ceiling else {
+            panic!("{own:?}")
+        };
+        assert!(requests_per_s < 60.0, "{requests_per_s}");
+        let near = |sign: &LimitSign| {
+            matches!(
+                sign,
+                LimitSign::NearCeiling {
+                    is_of_clients: false,
+                    ..
+                }
+            )
+        };
+        assert!(own.signs.iter().any(near), "{own:?}");
+    }
+}
+
+#[test]
+fn lost_packets_are_named() {
+    let Some(lab) = Lab::new() else { return };
+    let server = null_server(&lab.netns);
+    // One packet in ten that come to the server is lost: by netem, or where the kernel has none by a program of BPF.
+    let random = "filter add dev server ingress bpf da bytecode 4,32 0 0 4294963256,53 1 0 429496729,6 0 0 2,6 0 0 0";
+    let by_bpf = || lab.tc("qdisc add dev server clsact") && lab.tc(random);
+    let by_netem = || lab.tc("qdisc add dev server root netem loss 10%");
+    if !by_bpf() && !by_netem() {
+        skip::skip("no tc filter of BPF and no netem here");
+        return;
+    }
+    let told = lab.run(server.address(), CLOSED, &["env"]);
+    told.check(Limit::Network);
+    assert!(
+        told.text.contains("of the TCP segments again"),
+        "{}",
+        told.text
+    );
+    assert!(
+        told.limits()
+            .iter()
+            .all(|own| own.retransmitted > Some(0.01))
+    );
+}
+
+#[test]
+fn a_server_that_is_its_own_limit_is_named() {
+    let Some(lab) = Lab::new() else { return };
+    let server = sleeping_server(&lab.netns, Duration::from_millis(40), true);
+    let told = lab.run(server, "connections = 4", &["env"]);
+    told.check(Limit::Server);
+    assert!(told.text.contains("server-limited"), "{}", told.text);
+    assert!(
+        told.judgement
+            .headlines
+            .iter()
+            .all(|one| one.limits.is_empty())
+    );
+    assert!(told.limits().iter().all(|own| own.signs.is_empty()));
+}
+
+#[test]
+fn a_server_with_time_to_spare_is_named() {
+    let Some(lab) = Lab::new() else { return };
+    // It takes so long that no send delay of a busy machine shows in it.
+    let server = sleeping_server(&lab.netns, Duration::from_secs(1), false);
+    let told = lab.run(
+        server,
+        "connections = 64\nrate = 10\ndeadline = \"30s\"",
+        &["env"],
+    );
+    told.check(Limit::NotSaturated);
+    assert!(told.text.contains("server not saturated"), "{}", told.text);
+    // What is measured is a wait: then this is as it should be.
+    assert!(
+        told.judgement
+            .headlines
+            .iter()
+            .all(|one| one.limits.is_empty())
+    );
+}
+
+#[test]
+fn a_null_server_that_is_not_there_costs_the_ceiling_alone() {
+    let Some(lab) = Lab::new() else { return };
+    let server = sleeping_server(&lab.netns, Duration::from_millis(20), true);
+    // Nothing listens there once it has ended.
+    let gone = null_server(&lab.netns).address();
+    let told = lab.run_below(gone, server, ("connections = 4", &["env"]));
+    assert!(
+        told.text.contains("ceiling  http: not known, "),
+        "{}",
+        told.text
+    );
+    assert!(told.text.contains("ceiling not known"), "{}", told.text);
+    told.check(Limit::Server);
+    assert!(told.run.attempts.len() >= 4);
+}

@@ -1,0 +1,325 @@
+//! What set an arm's figures, in words.
+
+use input::units::{show_share, significant};
+use record::load_path::{CeilingOutcome, Side};
+use record::verdict::limit::{ArmLimit, CeilingUse, DropPlace, Limit, LimitSign};
+use record::verdict::{ArmSummary, Headline, Judgement};
+
+use super::{NONE, count, figure};
+
+/// What is said beside a verdict of arms whose figures are not their server's: a sentence for each limit.
+pub(crate) fn said_first(judgement: &Judgement, headline: &Headline) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for limit in [Limit::Clients, Limit::Network, Limit::NotSaturated] {
+        let arms = headline.limits.iter().filter(|one| one.limit == limit);
+        let told = arms.map(|one| {
+            let mut summaries = judgement.arm_summaries.iter();
+            let own = summaries
+                .find(|own| (&own.workload, &own.arm) == (&headline.workload, &one.arm))
+                .and_then(|own| own.limit.as_ref());
+            match own.map(signs).filter(|signs| !signs.is_empty()) {
+                Some(signs) => format!("{} ({})", one.arm, signs.join("; ")),
+                None => one.arm.clone(),
+            }
+        });
+        let told: Vec<String> = told.collect();
+        if !told.is_empty() {
+            let (word, told, remedy) = (limit.word(), told.join(", "), remedy(limit));
+            sentences.push(format!("{word}: {told}; {remedy}"));
+        }
+    }
+    sentences
+}
+
+/// What a limit means for figures, and what to do.
+fn remedy(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Clients => {
+            "a faster server would measure about the same: give the clients more CPUs, more hosts or less to do"
+        }
+        Limit::Network => {
+            "a faster server would measure about the same: take a faster or a better link, or smaller answers"
+        }
+        Limit::NotSaturated => "the servers could have done more: add connections",
+        Limit::Server => "the figures are the server's",
+    }
+}
+
+/// What an arm's limit is and what shows it, for machines that want a sentence.
+pub(crate) fn limit(own: &ArmLimit) -> String {
+    let word = own.limit.map_or("not known", Limit::word);
+    match signs(own).as_slice() {
+        [] => word.into(),
+        signs => format!("{word}: {}", signs.join("; ")),
+    }
+}
+
+/// The signs of the limit that was found.
+fn signs(own: &ArmLimit) -> Vec<String> {
+    own.signs.iter().map(sign).collect()
+}
+
+fn sign(sign: &LimitSign) -> String {
+    match sign {
+        LimitSign::BusyThread { share } => format!(
+            "the busiest client thread ran or waited for a CPU {} of the time",
+            percent(*share)
+        ),
+        LimitSign::BusyInterrupts { cpu, share } => format!(
+            "the clients' CPU {cpu} spent {} of the time in interrupts",
+            percent(*share)
+        ),
+        LimitSign::SentLate(late) => format!(
+            "send delay {} ms at p99, where latency is {} ms",
+            significant(late.send_delay_ns as f64 / 1e6, 2),
+            significant(late.latency_ns as f64 / 1e6, 2)
+        ),
+        LimitSign::LostByClients { share } => {
+            format!("the clients lost {} of the requests", percent(*share))
+        }
+        LimitSign::NearCeiling {
+            share,
+            is_of_clients,
+        } => {
+            let ended = if *is_of_clients {
+                "the clients' CPUs"
+            } else {
+                "the network"
+            };
+            format!(
+                "{} of what these clients get from a null server, which {ended} ended",
+                percent(*share)
+            )
+        }
+        LimitSign::NearLineRate { link, side, share } => {
+            format!(
+                "{link} of {} at {} of its speed",
+                whose(*side),
+                percent(*share)
+            )
+        }
+        LimitSign::Retransmits { side, share } => format!(
+            "{} sent {} of the TCP segments again",
+            whose(*side),
+            percent(*share)
+        ),
+        LimitSign::OutOfOrder { side, share } => format!(
+            "{} received {} of the TCP segments out of order: lost before, or overtaken",
+            whose(*side),
+            percent(*share)
+        ),
+        LimitSign::Dropped {
+            place,
+            side,
+            link,
+            share,
+        } => dropped((*place, *side), link.as_deref(), *share),
+        LimitSign::RateKept => "the server kept up with the rate".into(),
+        LimitSign::IdleCpu { share } => format!("{} of the CPU time was idle", percent(*share)),
+    }
+}
+
+fn dropped((place, side): (DropPlace, Side), link: Option<&str>, share: f64) -> String {
+    let what = match place {
+        DropPlace::Queue => "the queueing discipline",
+        DropPlace::Interface => "the interface",
+        DropPlace::Softnet => "the kernel's receive queue",
+    };
+    let link = link.map_or_else(String::new, |link| format!(" {link}"));
+    format!(
+        "{what}{link} of {} dropped {} of the packets",
+        whose(side),
+        percent(share)
+    )
+}
+
+fn whose(side: Side) -> &'static str {
+    match side {
+        Side::Clients => "the clients",
+        Side::Server => "the server",
+    }
+}
+
+/// Rows of the table of arms: name, and a cell for each arm.
+pub(crate) fn rows(tables: &[&ArmSummary]) -> Vec<(String, Vec<String>)> {
+    let row = |name: &str, cell: &dyn Fn(&ArmLimit) -> Option<String>| {
+        let cells = tables.iter().map(|table| {
+            let cell = table.limit.as_ref().and_then(cell);
+            cell.unwrap_or(NONE.into())
+        });
+        (name.to_string(), cells.collect())
+    };
+    vec![
+        row("limit", &|own| {
+            Some(own.limit.map_or("not known", Limit::word).into())
+        }),
+        row("of what a null server serves", &|own| {
+            Some(ceiling_cell(own))
+        }),
+        row("busiest client thread", &|own| own.client_busy.map(percent)),
+        row("TCP segments sent again", &|own| {
+            own.retransmitted.map(percent)
+        }),
+        row("used of the link's speed", &|own| {
+            own.line_share.map(percent)
+        }),
+    ]
+}
+
+/// A cell of the table of arms: what was served of the ceiling.
+fn ceiling_cell(own: &ArmLimit) -> String {
+    match &own.ceiling {
+        CeilingUse::NotKnown | CeilingUse::Failed { .. } => "ceiling not known".into(),
+        CeilingUse::TooLow {
+            requests_per_s,
+            share,
+        } => format!(
+            "{} of {}/s: null server too slow to be one",
+            percent(*share),
+            rate(*requests_per_s)
+        ),
+        CeilingUse::Known {
+            share,
+            is_of_cpu_time: true,
+            ..
+        } => format!("{} by CPU time", percent(*share)),
+        CeilingUse::Known {
+            requests_per_s,
+            share,
+            is_of_cpu_time: false,
+        } => format!("{} of {}/s", percent(*share), rate(*requests_per_s)),
+    }
+}
+
+/// Tenths say nothing of a rate of a hundred and more.
+fn rate(per_s: f64) -> String {
+    match per_s {
+        per_s if per_s < 100.0 => figure(per_s),
+        per_s => count(per_s.round() as u64),
+    }
+}
+
+/// What came of the measurement of a ceiling.
+pub(crate) fn ceiling(workload: &str, outcome: &CeilingOutcome) -> String {
+    match outcome {
+        CeilingOutcome::Measured(ceiling) => format!(
+            "  ceiling  {workload}: {} requests/s from a null server",
+            rate(ceiling.requests_per_s)
+        ),
+        CeilingOutcome::Failed { detail } => {
+            format!("  ceiling  {workload}: not known, {detail}")
+        }
+    }
+}
+
+/// A share to two digits.
+fn percent(share: f64) -> String {
+    show_share(share, 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use fixtures::web;
+    use record::load_path::LoadPace;
+    use record::verdict::limit::LimitedArm;
+
+    use super::*;
+    use crate::judged;
+
+    fn slow_clients() -> ArmLimit {
+        ArmLimit {
+            limit: Some(Limit::Clients),
+            signs: vec![
+                LimitSign::BusyThread { share: 0.93 },
+                LimitSign::NearCeiling {
+                    share: 0.824,
+                    is_of_clients: true,
+                },
+            ],
+            pace: LoadPace::Closed,
+            ceiling: CeilingUse::Known {
+                requests_per_s: 2800.0,
+                share: 0.824,
+                is_of_cpu_time: false,
+            },
+            client_busy: Some(0.93),
+            retransmitted: Some(0.0012),
+            line_share: None,
+        }
+    }
+
+    #[test]
+    fn a_limit_stands_beside_the_verdict_and_in_the_table_of_all_forms() {
+        let (run, mut judgement) = judged(web::two_kernels());
+        for summary in &mut judgement.arm_summaries {
+            summary.limit = Some(slow_clients());
+        }
+        judgement.headlines[0].limits = vec![LimitedArm {
+            arm: "6.1".into(),
+            limit: Limit::Clients,
+        }];
+        let text = crate::terminal(&run, &judgement, &[], 100);
+        let (_, closing) = text.rsplit_once("\n\n").unwrap();
+        expect![[r"
+            better: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
+                significant after 9 blocks
+                client-limited: 6.1 (the busiest client thread ran or waited for a CPU 93 % of the time; 82 % of
+                what these clients get from a null server, which the clients' CPUs ended); a faster server would
+                measure about the same: give the clients more CPUs, more hosts or less to do
+        "]]
+        .assert_eq(closing);
+        let rows = text.lines().skip_while(|line| !line.starts_with("limit "));
+        expect![[r"
+            limit                                    client-limited          client-limited
+            of what a null server serves            82 % of 2 800/s         82 % of 2 800/s
+            busiest client thread                              93 %                    93 %
+            TCP segments sent again                          0.12 %                  0.12 %"]]
+        .assert_eq(&rows.take(4).collect::<Vec<_>>().join("\n"));
+        let said = "client-limited: 6.1 (the busiest client thread";
+        assert!(crate::markdown(&run, &judgement, &[]).contains(said));
+        assert!(crate::html(&run, &judgement, &[]).contains(said));
+        let json = crate::json(&judgement);
+        let limit = &json["arm_summaries"][0]["limit"];
+        assert_eq!(limit["limit"], "clients");
+        assert_eq!(limit["signs"][1]["kind"], "near-ceiling");
+        assert!(
+            limit["text"]
+                .as_str()
+                .unwrap()
+                .starts_with("client-limited: ")
+        );
+        assert_eq!(json["headlines"][0]["limits"][0]["limit"], "clients");
+    }
+
+    #[test]
+    fn every_sign_has_words() {
+        let (side, share) = (Side::Server, 0.0312);
+        let dropped = |place, link: Option<&str>| LimitSign::Dropped {
+            place,
+            side,
+            link: link.map(String::from),
+            share,
+        };
+        let signs = [
+            LimitSign::NearLineRate {
+                link: "eth0".into(),
+                side,
+                share: 0.9,
+            },
+            LimitSign::Retransmits { side, share },
+            LimitSign::OutOfOrder { side, share },
+            dropped(DropPlace::Queue, Some("eth0")),
+            dropped(DropPlace::Softnet, None),
+            LimitSign::BusyInterrupts { cpu: 1, share: 0.9 },
+        ];
+        expect![[r"
+            eth0 of the server at 90 % of its speed
+            the server sent 3.1 % of the TCP segments again
+            the server received 3.1 % of the TCP segments out of order: lost before, or overtaken
+            the queueing discipline eth0 of the server dropped 3.1 % of the packets
+            the kernel's receive queue of the server dropped 3.1 % of the packets
+            the clients' CPU 1 spent 90 % of the time in interrupts"]]
+        .assert_eq(&signs.iter().map(sign).collect::<Vec<_>>().join("\n"));
+    }
+}

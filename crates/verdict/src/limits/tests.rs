@@ -1,0 +1,323 @@
+//! Which limit is told from which signs.
+
+use expect_test::{Expect, expect};
+use fixtures::builder::RunBuilder;
+use record::journal::{Entry, Event};
+use record::load::Fault;
+use record::load_path::{ClientCpu, SentLate};
+use record::trial::Outcome;
+
+use super::*;
+
+/// A closed loop of clients on CPUs of their own that are half idle, and a network without a fault.
+fn quiet() -> LoadPath {
+    let end = |side, name: &str| NetworkEnd {
+        side,
+        segments_sent: 1000,
+        segments_received: 1000,
+        retransmitted: 0,
+        out_of_order: 0,
+        softnet_dropped: 0,
+        links: vec![Link {
+            name: name.into(),
+            received_bytes: 10_000_000,
+            sent_bytes: 1_000_000,
+            sent_packets: 1000,
+            received_packets: 1000,
+            receive_dropped: 0,
+            queue_dropped: Some(0),
+            bits_per_s: Some(1_000_000_000),
+        }],
+    };
+    LoadPath {
+        pace: LoadPace::Closed,
+        sent_late: None,
+        is_shared: false,
+        cpu_ns: None,
+        cpus: vec![ClientCpu {
+            cpu: 3,
+            idle: 0.5,
+            interrupts: 0.1,
+        }],
+        ends: vec![end(Side::Clients, "eth0"), end(Side::Server, "eth1")],
+    }
+}
+
+/// Both arms serve 100 requests a second, in a window of two seconds.
+fn run(change: impl Fn(&mut Measurement)) -> RunBuilder {
+    let builder = RunBuilder::new().blocks(&[[100.0, 100.0]; 4]);
+    builder.with(|run| {
+        for record in &mut run.attempts {
+            if let Outcome::Measured(trial) = &mut record.outcome {
+                trial.path = Some(quiet());
+                change(trial);
+            }
+        }
+    })
+}
+
+fn ceiling(requests_per_s: f64, client_busy: f64) -> impl FnOnce(&mut Run) {
+    let outcome = CeilingOutcome::Measured(Ceiling {
+        requests_per_s,
+        body_bytes_per_s: 0.0,
+        window_ns: 1,
+        client_busy,
+        cpu_idle: 0.0,
+        is_shared: false,
+        cpu_ns_per_request: None,
+    });
+    move |run| {
+        run.entries.push(Entry {
+            at: String::new(),
+            event: Event::Ceiling {
+                workload: "web".into(),
+                cpus: run.plan.cpus(&run.plan.arms[0]),
+                outcome,
+            },
+        });
+    }
+}
+
+fn check(builder: RunBuilder, want: &Expect) {
+    let judgement = crate::judge(&builder.run());
+    let own = judgement.arm_summaries[0].limit.as_ref();
+    let said = &judgement.headlines[0].limits;
+    let Some(own) = own else {
+        want.assert_eq("not looked at");
+        return;
+    };
+    want.assert_eq(&format!(
+        "{:?} {:?} {:?}, beside the verdict: {}",
+        own.limit,
+        own.signs,
+        own.ceiling,
+        said.len()
+    ));
+}
+
+fn path(change: impl Fn(&mut LoadPath)) -> RunBuilder {
+    run(move |trial| change(trial.path.as_mut().expect("it was just set")))
+}
+
+#[test]
+fn nothing_is_said_where_nobody_looked() {
+    check(run(|trial| trial.path = None), &expect!["not looked at"]);
+}
+
+#[test]
+fn without_any_other_sign_it_is_the_server() {
+    check(
+        run(|_| {}),
+        &expect!["Some(Server) [] NotKnown, beside the verdict: 0"],
+    );
+    check(
+        run(|_| {}).with(ceiling(200.0, 1.0)),
+        &expect![
+            "Some(Server) [] Known { requests_per_s: 200.0, share: 0.5, is_of_cpu_time: false }, beside the verdict: 0"
+        ],
+    );
+}
+
+#[test]
+fn near_the_ceiling_it_is_what_ended_the_null_servers_run() {
+    check(
+        run(|_| {}).with(ceiling(125.0, 0.9)),
+        &expect![
+            "Some(Clients) [NearCeiling { share: 0.8, is_of_clients: true }] Known { requests_per_s: 125.0, share: 0.8, is_of_cpu_time: false }, beside the verdict: 2"
+        ],
+    );
+    check(
+        run(|_| {}).with(ceiling(125.0, 0.5)),
+        &expect![
+            "Some(Network) [NearCeiling { share: 0.8, is_of_clients: false }] Known { requests_per_s: 125.0, share: 0.8, is_of_cpu_time: false }, beside the verdict: 2"
+        ],
+    );
+}
+
+#[test]
+fn a_null_server_slower_than_the_server_is_no_ceiling() {
+    check(
+        run(|_| {}).with(ceiling(50.0, 0.9)),
+        &expect![
+            "Some(Server) [] TooLow { requests_per_s: 50.0, share: 2.0 }, beside the verdict: 0"
+        ],
+    );
+    // The last one counts.
+    check(
+        run(|_| {})
+            .with(ceiling(50.0, 0.9))
+            .with(ceiling(1000.0, 0.9)),
+        &expect![
+            "Some(Server) [] Known { requests_per_s: 1000.0, share: 0.1, is_of_cpu_time: false }, beside the verdict: 0"
+        ],
+    );
+}
+
+#[test]
+fn clients_without_cpu_time_are_named() {
+    check(
+        run(|trial| {
+            let load = trial.load.as_mut().expect("a played trial has a load");
+            (load.client_cpu_ns, load.client_wait_ns) =
+                (vec![100_000_000, 600_000_000], vec![0, 1_200_000_000]);
+        }),
+        &expect!["Some(Clients) [BusyThread { share: 0.9 }] NotKnown, beside the verdict: 2"],
+    );
+    check(
+        path(|path| path.cpus[0].interrupts = 0.9),
+        &expect![
+            "Some(Clients) [BusyInterrupts { cpu: 3, share: 0.9 }] NotKnown, beside the verdict: 2"
+        ],
+    );
+    check(
+        run(|trial| {
+            let load = trial.load.as_mut().expect("a played trial has a load");
+            load.faults = [(Fault::ClientNoPort, 20)].into();
+        }),
+        &expect!["Some(Clients) [LostByClients { share: 0.1 }] NotKnown, beside the verdict: 2"],
+    );
+}
+
+#[test]
+fn on_the_servers_cpus_a_busy_client_shows_nothing() {
+    let shared = |trial: &mut Measurement| {
+        let load = trial.load.as_mut().expect("a played trial has a load");
+        load.client_wait_ns = vec![1_990_000_000];
+        let path = trial.path.as_mut().expect("it was just set");
+        path.is_shared = true;
+    };
+    check(
+        run(shared),
+        &expect!["None [] NotKnown, beside the verdict: 0"],
+    );
+    check(
+        run(shared).with(ceiling(200.0, 0.9)),
+        &expect![
+            "Some(Server) [] Known { requests_per_s: 200.0, share: 0.5, is_of_cpu_time: false }, beside the verdict: 0"
+        ],
+    );
+    check(
+        run(|trial| {
+            shared(trial);
+            trial.usage.cpu_idle = 0.4;
+        }),
+        &expect!["Some(NotSaturated) [IdleCpu { share: 0.4 }] NotKnown, beside the verdict: 2"],
+    );
+}
+
+#[test]
+fn on_shared_cpus_it_is_cpu_time_that_is_compared() {
+    let took = |cpu_ns| {
+        run(move |trial| {
+            let path = trial.path.as_mut().expect("it was just set");
+            (path.is_shared, path.cpu_ns) = (true, Some(cpu_ns));
+        })
+        .with(|run| {
+            // Measured while others had most of the CPUs: the rate is lower than the arm's own.
+            ceiling(50.0, 0.9)(run);
+            let entry = run.entries.last_mut().expect("it was just added");
+            if let Event::Ceiling {
+                outcome: CeilingOutcome::Measured(own),
+                ..
+            } = &mut entry.event
+            {
+                (own.is_shared, own.cpu_ns_per_request) = (true, Some(1_000_000.0));
+            }
+        })
+    };
+    // 200 requests in two seconds.
+    check(
+        took(500_000_000),
+        &expect![
+            "Some(Server) [] Known { requests_per_s: 50.0, share: 0.4, is_of_cpu_time: true }, beside the verdict: 0"
+        ],
+    );
+    check(
+        took(250_000_000),
+        &expect![
+            "Some(Clients) [NearCeiling { share: 0.8, is_of_clients: true }] Known { requests_per_s: 50.0, share: 0.8, is_of_cpu_time: true }, beside the verdict: 2"
+        ],
+    );
+}
+
+#[test]
+fn each_fault_of_the_network_is_named() {
+    check(
+        path(|path| path.ends[1].retransmitted = 50),
+        &expect![
+            "Some(Network) [Retransmits { side: Server, share: 0.047619047619047616 }] NotKnown, beside the verdict: 2"
+        ],
+    );
+    check(
+        path(|path| path.ends[0].out_of_order = 50),
+        &expect![
+            "Some(Network) [OutOfOrder { side: Clients, share: 0.05 }] NotKnown, beside the verdict: 2"
+        ],
+    );
+    check(
+        path(|path| path.ends[0].links[0].received_bytes = 220_000_000),
+        &expect![[
+            r#"Some(Network) [NearLineRate { link: "eth0", side: Clients, share: 0.88 }] NotKnown, beside the verdict: 2"#
+        ]],
+    );
+    check(
+        path(|path| {
+            path.ends[0].links[0].receive_dropped = 250;
+            path.ends[1].links[0].queue_dropped = Some(1000);
+            path.ends[0].softnet_dropped = 20;
+        }),
+        &expect![[
+            r#"Some(Network) [Dropped { place: Softnet, side: Clients, link: None, share: 0.02 }, Dropped { place: Interface, side: Clients, link: Some("eth0"), share: 0.2 }, Dropped { place: Queue, side: Server, link: Some("eth1"), share: 0.5 }] NotKnown, beside the verdict: 2"#
+        ]],
+    );
+    // A few are as many as any network loses.
+    check(
+        path(|path| path.ends[1].retransmitted = 9),
+        &expect!["Some(Server) [] NotKnown, beside the verdict: 0"],
+    );
+}
+
+#[test]
+fn a_rate_that_is_kept_is_said_beside_a_verdict_on_a_rate_alone() {
+    let kept = |trial: &mut Measurement| {
+        trial.path.as_mut().expect("it was just set").pace = LoadPace::Kept;
+    };
+    check(
+        run(kept),
+        &expect!["Some(NotSaturated) [RateKept] NotKnown, beside the verdict: 2"],
+    );
+    check(
+        run(|trial| {
+            kept(trial);
+            for figure in &mut trial.figures {
+                figure.spec.role = match figure.spec.direction {
+                    Direction::Lower => Role::Primary,
+                    Direction::Higher => Role::Guard,
+                };
+            }
+        }),
+        &expect!["Some(NotSaturated) [RateKept] NotKnown, beside the verdict: 0"],
+    );
+}
+
+#[test]
+fn a_send_delay_that_shows_is_the_clients() {
+    let late = SentLate {
+        send_delay_ns: 5_000_000,
+        latency_ns: 9_000_000,
+    };
+    check(
+        path(|path| (path.pace, path.sent_late) = (LoadPace::Kept, Some(late))),
+        &expect![
+            "Some(Clients) [SentLate(SentLate { send_delay_ns: 5000000, latency_ns: 9000000 }), RateKept] NotKnown, beside the verdict: 2"
+        ],
+    );
+    check(
+        path(|path| path.pace = LoadPace::Behind),
+        &expect!["Some(Server) [] NotKnown, beside the verdict: 0"],
+    );
+    check(
+        path(|path| path.pace = LoadPace::TooFewConnections),
+        &expect!["None [] NotKnown, beside the verdict: 0"],
+    );
+}

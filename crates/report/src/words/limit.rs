@@ -271,10 +271,10 @@ mod tests {
         .assert_eq(closing);
         let rows = text.lines().skip_while(|line| !line.starts_with("limit "));
         expect![[r"
-            limit                                    client-limited          client-limited
-            of what a null server serves            82 % of 2 800/s         82 % of 2 800/s
-            busiest client thread                              93 %                    93 %
-            TCP segments sent again                          0.12 %                  0.12 %"]]
+            limit                                 client-limited          client-limited
+            of what a null server serves         82 % of 2 800/s         82 % of 2 800/s
+            busiest client thread                           93 %                    93 %
+            TCP segments sent again                       0.12 %                  0.12 %"]]
         .assert_eq(&rows.take(4).collect::<Vec<_>>().join("\n"));
         let said = "client-limited: 6.1 (the busiest client thread";
         assert!(crate::markdown(&run, &judgement, &[]).contains(said));

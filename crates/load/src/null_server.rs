@@ -79,6 +79,11 @@ pub fn tls(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>> {
     let chain = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect)
         .with_context(|| format!("not certificates in PEM: {}", certificate.display()))?;
+    ensure!(
+        !Vec::is_empty(&chain),
+        "no certificate in PEM: {} (name the server's certificate)",
+        certificate.display()
+    );
     let key = PrivateKeyDer::from_pem_file(key)
         .with_context(|| format!("not a key in PEM: {}", key.display()))?;
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))

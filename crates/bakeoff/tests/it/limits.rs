@@ -15,6 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use agent::netns::{NetnsPair, SERVER};
+use expect_test::expect;
 use load::null_server::{NullServer, Settings};
 use record::journal::Event;
 use record::rundir::{self, Run};
@@ -338,4 +339,42 @@ fn a_null_server_that_is_not_there_costs_the_ceiling_alone() {
     assert!(told.text.contains("ceiling not known"), "{}", told.text);
     told.check(Limit::Server);
     assert!(told.run.attempts.len() >= 4);
+}
+
+/// What `check` says of a plan with such a ceiling.
+fn refused(kind: &str, ceiling: &str, arm: &str) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let workload = if kind == "url" { "http" } else { "web-static" };
+    let server = if kind == "url" {
+        ""
+    } else {
+        "server = \"nginx\""
+    };
+    let plan = format!(
+        "title = \"x\"\nbaseline = \"a\"\n[machine]\nkind = \"{kind}\"\nceiling = \"{ceiling}\"\n[arm.a]\n{arm}\n[arm.b]\n{arm}\n\
+         [[workload]]\nkind = \"{workload}\"\nconnections = 4\nwindow = \"1s\"\n{server}\n"
+    );
+    fs::write(dir.path().join("plan.toml"), plan).unwrap();
+    let mut check = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    let output = check.args(["check", "plan.toml"]).current_dir(dir.path());
+    let output = output.output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_ceiling_that_cannot_be_is_refused() {
+    let arm = "url = \"http://127.0.0.1:1\"";
+    expect![[r#"
+        bakeoff: plan.toml:5: ceiling over https beside arm a over http (start the null server without --cert and --key, and write http://)
+    "#]]
+    .assert_eq(&refused("url", "https://h:1", arm));
+    expect![[r#"
+        bakeoff: plan.toml:5: ceiling with a path: "http://h:1/x" (remove the path: a null server answers each)
+    "#]]
+    .assert_eq(&refused("url", "http://h:1/x", arm));
+    expect![[r#"
+        bakeoff: plan.toml:5: ceiling of a machine of kind "local" (remove it: bakeoff starts its null server itself)
+    "#]]
+    .assert_eq(&refused("local", "http://h:1", ""));
 }

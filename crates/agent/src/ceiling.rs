@@ -67,9 +67,10 @@ pub(crate) fn perform(
         workload: &load,
         context: &context,
         netns: &netns.client,
+        far: None,
         begins: &|| {},
     };
-    let (driven, watched, _) = drive(&trial, (sampler, None), stop, tell)?;
+    let (driven, watched, _) = drive(trial, (sampler, None), stop, tell)?;
     drop(null_server);
 
     tell(FromAgent::Phase(Phase::Collecting));

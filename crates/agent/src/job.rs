@@ -12,8 +12,8 @@ use profiler::format;
 use profiler::profile::Profile;
 use protocol::{FromAgent, Job, Part, ProfilePart, Profiling};
 use record::evidence::Sample;
-use record::metric::Figure;
 use record::load_path::{LoadPath, Side};
+use record::metric::Figure;
 use record::trial::VoidReason;
 use record::trial::{JobResult, Phase};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -154,16 +154,17 @@ pub fn perform(
         samples: &watched.samples,
         ns_per_instruction: job.ns_per_instruction,
     };
-    let figures = workload.figures(&seen);
-    let mut figures = figures.map_err(|why| Failure::of(VoidReason::CheckFailed, why))?;
+    let wrong = |why| Failure::of(VoidReason::CheckFailed, why);
+    let mut figures = workload.figures(&seen).map_err(wrong)?;
     let recorder = obstacle.map_or(recorder.context("nothing was recorded"), Err);
     figures.extend(tell_profiles(job, &seen, recorder, &cpus, tell));
     let mut facts = facts::collect(&netns, &services, environment.kernel_config.as_deref());
     let settled = idle.to_string();
     facts.values.insert("agent:settled".into(), settled);
+    let path = load_path(&driven, watched.path, Some(&watched.meter));
     facts.values.extend(driven.facts);
     Ok(JobResult {
-        path: load_path(&driven, watched.path, Some(&watched.meter)),
+        path,
         figures,
         curves: driven.curves,
         load: driven.load,

@@ -8,8 +8,9 @@ use record::evidence::Facts;
 use record::rundir::Run;
 use record::trial::{Measurement, Outcome as TrialOutcome};
 use record::verdict::fairness::{Detail, Missing, Outcome, Quantity};
+use record::verdict::limit::Limit;
 use record::verdict::warning::{CpuState, Warning};
-use record::verdict::{Difference, Judgement};
+use record::verdict::{ArmSummary, Difference, Judgement};
 
 /// A run and what was judged of it.
 #[derive(Debug, Clone, Copy)]
@@ -131,6 +132,31 @@ impl<'s> Subject<'s> {
         }
         unless(self.judgement.warnings.iter().filter_map(detail).collect())
     }
+}
+
+/// Arms whose figures were set by this, where the verdict says so first.
+pub(crate) fn limited(subject: &Subject<'_>, limit: Limit) -> Vec<Detail> {
+    let mut details = Vec::new();
+    for headline in &subject.judgement.headlines {
+        for one in headline.limits.iter().filter(|one| one.limit == limit) {
+            let detail = Detail::Limited {
+                workload: headline.workload.clone(),
+                arm: one.arm.clone(),
+                limit,
+            };
+            if !details.contains(&detail) {
+                details.push(detail);
+            }
+        }
+    }
+    details
+}
+
+/// Whether it is known what set the figures of all arms.
+pub(crate) fn limits_are_known(subject: &Subject<'_>) -> bool {
+    let summaries = &subject.judgement.arm_summaries;
+    let is_known = |one: &ArmSummary| one.limit.as_ref().is_some_and(|own| own.limit.is_some());
+    !summaries.is_empty() && summaries.iter().all(is_known)
 }
 
 /// A violation where warnings tell of CPU time in a state beyond its limit. What is seen beside systems on the network is the

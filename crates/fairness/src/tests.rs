@@ -5,13 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use fixtures::builder::RunBuilder;
 use plan::kernel::KernelRef;
 use record::evidence::Facts;
+use record::load_path::LoadPace;
 use record::metric::{Direction, MetricSpec, Role};
 use record::rundir::Run;
 use record::trial::{Measurement, Outcome as TrialOutcome};
 use record::verdict::fairness::Outcome;
+use record::verdict::limit::{ArmLimit, CeilingUse, Limit, LimitedArm};
 use record::verdict::reason::Reason;
 use record::verdict::warning::{CpuState, Warning};
-use record::verdict::{Comparison, Difference, Judgement, Pair, VERSION, Verdict};
+use record::verdict::{
+    ArmSummary, Comparison, Conclusion, Difference, Headline, Judgement, Pair, VERSION, Verdict,
+};
 
 use crate::{ALL, Check, Judge, Subject};
 
@@ -210,6 +214,43 @@ pub(crate) fn cpu_state_is_watched(check: &Check, state: CpuState) {
     assert!(is_unknown(&outcome(check, &empty().run())));
     let remote = whole().with(|run| run.plan.machine.kind = plan::MachineKind::Url);
     assert!(is_unknown(&outcome(check, &remote.run())));
+}
+
+/// What a check says where all arms' figures were set by this.
+pub(crate) fn limited_by(check: &Check, limit: Limit) -> Outcome {
+    let run = whole().run();
+    let mut judgement = judged(&run);
+    judgement.arm_summaries = vec![ArmSummary {
+        workload: "web".into(),
+        arm: "7.2".into(),
+        kernel: String::new(),
+        server: String::new(),
+        measured: 2,
+        voids: BTreeMap::new(),
+        usage: None,
+        clients: None,
+        figures: Vec::new(),
+        limit: Some(ArmLimit {
+            limit: Some(limit),
+            signs: Vec::new(),
+            pace: LoadPace::Closed,
+            ceiling: CeilingUse::NotKnown,
+            client_busy: None,
+            retransmitted: None,
+            line_share: None,
+        }),
+    }];
+    let limits = (limit != Limit::Server).then(|| LimitedArm {
+        arm: "7.2".into(),
+        limit,
+    });
+    judgement.headlines = vec![Headline {
+        workload: "web".into(),
+        arm: "7.2".into(),
+        conclusion: Conclusion::Better,
+        limits: limits.into_iter().collect(),
+    }];
+    outcome_of(check, &run, &judgement)
 }
 
 #[test]

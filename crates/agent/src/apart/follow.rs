@@ -59,6 +59,8 @@ pub(crate) fn follow(channel: &mut Channel, follower: &mut dyn Follower) -> Resu
                     load: driven.load,
                     figures: driven.figures,
                     curves: driven.curves,
+                    // Their side of the path is in the facts.
+                    pace: None,
                     facts: driven.facts,
                 });
             }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::limit::Limit;
+
 /// One check and what it found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
@@ -120,6 +122,15 @@ pub enum Detail {
         /// The arm.
         arm: String,
     },
+    /// An arm's figures were set by something else than its server.
+    Limited {
+        /// The workload's id.
+        workload: String,
+        /// The arm.
+        arm: String,
+        /// By what.
+        limit: Limit,
+    },
     /// A workload does what the check asks about.
     Workload {
         /// The workload's id.
@@ -198,6 +209,11 @@ impl Detail {
             | Self::Arm {
                 workload: own,
                 arm: of,
+            }
+            | Self::Limited {
+                workload: own,
+                arm: of,
+                ..
             } => is_here(own) && is_its(of),
             Self::OneSided { tuned, .. } => has(tuned, arm) != has(tuned, baseline),
             Self::Workload { workload: own } => is_here(own),

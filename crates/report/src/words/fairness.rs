@@ -202,6 +202,11 @@ pub(crate) fn detail(detail: &Detail) -> String {
             tuned.join(", "),
             untuned.join(", ")
         ),
+        Detail::Limited {
+            workload,
+            arm,
+            limit,
+        } => format!("{workload}, arm {arm}: {}", limit.word()),
         Detail::Arm { workload, arm } => format!("{workload}, arm {arm}"),
         Detail::Workload { workload } if workload.is_empty() => "the whole run".into(),
         Detail::Workload { workload } => format!("workload {workload}"),

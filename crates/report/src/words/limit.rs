@@ -261,20 +261,24 @@ mod tests {
         }];
         let text = crate::terminal(&run, &judgement, &[], 100);
         let (_, closing) = text.rsplit_once("\n\n").unwrap();
-        expect![[r"
+        expect![[r#"
             better: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
                 significant after 9 blocks
                 client-limited: 6.1 (the busiest client thread ran or waited for a CPU 93 % of the time; 82 % of
                 what these clients get from a null server, which the clients' CPUs ended); a faster server would
                 measure about the same: give the clients more CPUs, more hosts or less to do
-        "]]
+            55 fairness checks: 22 passed, 8 declared (boot-log, huge-pages, kernel-configuration,
+            socket-buffers, sysctls, clients-apart, one-load, static-pages), 24 not known (clocksource,
+            command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors,
+            io-scheduler, limits, listen-backlog, memory and 12 more), 1 not applicable
+        "#]]
         .assert_eq(closing);
         let rows = text.lines().skip_while(|line| !line.starts_with("limit "));
-        expect![[r"
+        expect![[r#"
             limit                                 client-limited          client-limited
-            of what a null server serves         82 % of 2 800/s         82 % of 2 800/s
+            of what a null server serves         82 % of 2 800/s         82 % of 2 800/s
             busiest client thread                           93 %                    93 %
-            TCP segments sent again                       0.12 %                  0.12 %"]]
+            TCP segments sent again                       0.12 %                  0.12 %"#]]
         .assert_eq(&rows.take(4).collect::<Vec<_>>().join("\n"));
         let said = "client-limited: 6.1 (the busiest client thread";
         assert!(crate::markdown(&run, &judgement, &[]).contains(said));

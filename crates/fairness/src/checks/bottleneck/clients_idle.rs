@@ -1,23 +1,28 @@
 //! Had the clients' host CPU time left?
 
 use record::verdict::fairness::{Outcome, Quantity};
+use record::verdict::limit::Limit;
 use record::verdict::warning::Warning;
 
-use crate::subject::{Subject, beyond, is_of_network};
+use crate::subject::{Subject, beyond, is_of_network, limited, limits_are_known, unless};
 use crate::{Check, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "clients-idle",
     group: Group::Bottleneck,
     question: "Had the clients' host CPU time left?",
-    reads: "idle CPU time of the host of the clients",
-    passes: "at least 20 % idle; not asked where clients share CPUs with the server",
+    reads: "CPU time of the clients' threads and host, the ceiling of a null server",
+    passes: "the verdict names no arm client-limited, or the clients' host is at least 20 % idle; not asked where clients share CPUs with the server and there is no ceiling",
     why: "Hyperfoil stops at this bound: beyond it the clients' own queue is measured.",
     mend: "fewer connections or a lower rate, more client hosts",
     judge: Judge::Run(clients_idle),
 };
 
 fn clients_idle(subject: &Subject<'_>) -> Outcome {
+    let details = limited(subject, Limit::Clients);
+    if !details.is_empty() || limits_are_known(subject) {
+        return unless(details);
+    }
     if !is_of_network(&subject.run.plan) {
         return Outcome::NotApplicable;
     }
@@ -57,5 +62,7 @@ mod tests {
         };
         assert!(is_violation(&warned_of(&remote(whole()), warning, &CHECK)));
         assert!(is_unknown(&outcome(&CHECK, &remote(empty()))));
+        assert!(is_violation(&limited_by(&CHECK, Limit::Clients)));
+        assert_eq!(limited_by(&CHECK, Limit::Server), Outcome::Pass);
     }
 }

@@ -1,8 +1,9 @@
 //! Did the network leave room?
 
 use record::verdict::fairness::{Missing, Outcome};
+use record::verdict::limit::Limit;
 
-use crate::subject::{Subject, is_of_network, not_known};
+use crate::subject::{Subject, is_of_network, limited, limits_are_known, not_known, unless};
 use crate::{Check, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
@@ -10,13 +11,17 @@ pub(crate) const CHECK: Check = Check {
     group: Group::Bottleneck,
     question: "Did the network leave room?",
     reads: "the machine's kind, link speed, retransmits",
-    passes: "clients and server are joined by a link of the kernel's own (veth), which has no line rate",
+    passes: "the verdict names no arm network-bound; clients and server that are joined by a link of the kernel's own (veth) have no line rate",
     why: "Mindcraft 1999: four cards of 100 Mbit/s were one ceiling of the figures.",
     mend: "compare bytes sent with the link's speed; a faster link, or smaller responses",
     judge: Judge::Run(network),
 };
 
 fn network(subject: &Subject<'_>) -> Outcome {
+    let details = limited(subject, Limit::Network);
+    if !details.is_empty() || limits_are_known(subject) {
+        return unless(details);
+    }
     if is_of_network(&subject.run.plan) {
         return not_known(Missing::SystemOnNetwork);
     }
@@ -32,6 +37,7 @@ fn network(subject: &Subject<'_>) -> Outcome {
 
 #[cfg(test)]
 mod tests {
+    use super::Limit;
     use crate::tests::*;
     use record::verdict::fairness::Outcome;
 
@@ -44,5 +50,7 @@ mod tests {
             outcome(&super::CHECK, &empty().run()),
             Outcome::NotApplicable
         );
+        assert!(is_violation(&limited_by(&super::CHECK, Limit::Network)));
+        assert_eq!(limited_by(&super::CHECK, Limit::Server), Outcome::Pass);
     }
 }

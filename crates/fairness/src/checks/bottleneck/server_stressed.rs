@@ -1,9 +1,10 @@
 //! Was the server busy where it was meant to be?
 
-use record::verdict::fairness::Quantity;
+use record::verdict::fairness::{Outcome, Quantity};
+use record::verdict::limit::Limit;
 use record::verdict::warning::CpuState;
 
-use crate::subject::unused_cpu;
+use crate::subject::{Subject, limited, limits_are_known, unless, unused_cpu};
 use crate::{Check, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
@@ -14,8 +15,16 @@ pub(crate) const CHECK: Check = Check {
     passes: "less than 10 % of the CPUs' time is idle",
     why: "A server that waits for its clients has the speed of its clients, in every arm the same.",
     mend: "more connections, or a rate if latency is the question",
-    judge: Judge::Run(|subject| unused_cpu(subject, CpuState::Idle, Quantity::IdleCpu, 0.1)),
+    judge: Judge::Run(server_stressed),
 };
+
+fn server_stressed(subject: &Subject<'_>) -> Outcome {
+    let details = limited(subject, Limit::NotSaturated);
+    if !details.is_empty() || limits_are_known(subject) {
+        return unless(details);
+    }
+    unused_cpu(subject, CpuState::Idle, Quantity::IdleCpu, 0.1)
+}
 
 #[cfg(test)]
 mod tests {
@@ -24,5 +33,8 @@ mod tests {
     #[test]
     fn an_idle_server_is_found() {
         crate::tests::cpu_state_is_watched(&CHECK, CpuState::Idle);
+        let told = |limit| crate::tests::limited_by(&CHECK, limit);
+        assert!(crate::tests::is_violation(&told(Limit::NotSaturated)));
+        assert_eq!(told(Limit::Server), Outcome::Pass);
     }
 }

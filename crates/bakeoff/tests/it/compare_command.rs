@@ -177,6 +177,7 @@ fn a_plan_that_is_only_printed_is_written_nowhere() {
         server = "nginx"            # or "apache"
         connections = 16            # clients, each with one request under way
         # keep_alive = false        # a connection for each request; left out, one for many
+        # decided_by = "server-cpu"  # CPU time of the server's own processes for a request, in place of throughput
         warmup = "500ms"            # load that is not counted
         window = "2s"               # load that is counted
 

@@ -1,5 +1,8 @@
 //! Have the clients CPUs of their own?
 
+use std::collections::BTreeSet;
+
+use plan::Clients;
 use record::verdict::fairness::{Declaration, Detail, Missing, Outcome};
 
 use crate::subject::{Subject, is_of_network, not_known};
@@ -10,9 +13,9 @@ pub(crate) const CHECK: Check = Check {
     group: Group::Bottleneck,
     question: "Have the clients CPUs of their own?",
     reads: "the machine's kind",
-    passes: "clients are on another host; declared where they are beside the server, in all arms alike",
+    passes: "clients are on another host, or on the guest's host; declared where they are beside the server, in all arms alike",
     why: "A client in the guest runs on the kernel that is compared, and takes CPU time from the server.",
-    mend: "clients on another host; or read the figures as those of both together",
+    mend: "`clients = \"host\"` in `[machine]`, or clients on another host; or read the figures as those of both together",
     judge: Judge::Run(clients_apart),
 };
 
@@ -20,20 +23,18 @@ fn clients_apart(subject: &Subject<'_>) -> Outcome {
     if subject.measured().next().is_none() {
         return not_known(Missing::Trial);
     }
-    let mut workloads: Vec<_> = subject
+    let workloads: BTreeSet<_> = subject
         .measured()
         .filter(|(_, _, measurement)| measurement.load.is_some())
         .map(|(workload, _, _)| workload)
         .collect();
-    workloads.dedup();
     if workloads.is_empty() {
         return Outcome::NotApplicable;
     }
-    if is_of_network(&subject.run.plan) {
+    let is_apart = subject.run.opening.clients == Some(Clients::Host);
+    if is_apart || is_of_network(&subject.run.plan) {
         return Outcome::Pass;
     }
-    workloads.sort_unstable();
-    workloads.dedup();
     let detail = |workload: &str| Detail::Workload {
         workload: workload.into(),
     };
@@ -53,6 +54,8 @@ mod tests {
         assert!(is_declared(&outcome(&super::CHECK, &whole().run())));
         let remote = whole().with(|run| run.plan.machine.kind = plan::MachineKind::Url);
         assert_eq!(outcome(&super::CHECK, &remote.run()), Outcome::Pass);
+        let on_host = whole().with(|run| run.opening.clients = Some(plan::Clients::Host));
+        assert_eq!(outcome(&super::CHECK, &on_host.run()), Outcome::Pass);
         assert!(is_unknown(&outcome(&super::CHECK, &empty().run())));
     }
 }

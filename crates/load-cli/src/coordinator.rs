@@ -15,8 +15,8 @@ use record::load::LoadResult;
 use crate::channel::{self, Channel, LONG_BYTES, PATIENCE, ToCoordinator, ToWorker};
 use crate::job::Job;
 use crate::outcome::Worker;
-use crate::secret::{self, Secret, Side};
 use crate::worker_spec::WorkerSpec;
+use secret::{Secret, Side};
 
 /// From the last word of preparation to the start.
 const LEAD_NS: u64 = 500_000_000;

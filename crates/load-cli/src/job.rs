@@ -22,11 +22,11 @@ use crate::mistakes::{Mistakes, SHORTEST};
 use crate::options;
 use crate::output_files::Output;
 use crate::ports::Peak;
-use crate::secret::Secret;
 use crate::url_list::{self, Entry};
 use load::probe::{self, Expected, Spelling};
 use load::server::Server;
 use load::url::{Scheme, Url};
+use secret::Secret;
 
 /// What is measured when nothing is said.
 const WINDOW: Duration = Duration::from_secs(10);

@@ -21,7 +21,7 @@ mod outcome;
 mod output_files;
 mod ports;
 mod progress;
-mod secret;
+
 mod summary;
 mod url_list;
 mod worker;

@@ -9,8 +9,8 @@ use load::run;
 use crate::args::LoadArgs;
 use crate::options;
 use crate::ports::{Peak, Ports};
-use crate::secret::Secret;
 use load::url::{Scheme, Url};
+use secret::Secret;
 
 /// The shortest window and the shortest deadline.
 pub(crate) const SHORTEST: Duration = Duration::from_millis(1);

@@ -13,7 +13,7 @@ use record::load::LoadResult;
 use crate::Program;
 use crate::channel::{self, Channel, LONG_BYTES, ToCoordinator, ToWorker};
 use crate::ports::{Peak, Ports};
-use crate::secret::{self, Secret, Side};
+use secret::{Secret, Side};
 
 /// How often a worker looks whether its user ends it.
 const POLL: Duration = Duration::from_millis(20);

@@ -19,6 +19,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
     ("input", &[]),
     ("process", &[]),
     ("profiler", &[]),
+    ("secret", &["input"]),
     ("skip", &[]),
     ("fixtures", &["plan", "record"]),
     ("plan", &["input"]),
@@ -33,17 +34,20 @@ const ARROWS: [(&str, &[&str]); 18] = [
         "agent",
         &[
             "input", "process", "plan", "record", "protocol", "load", "workload", "profiler",
+            "secret",
         ],
     ),
     (
         "machine",
-        &["input", "process", "plan", "record", "protocol", "profiler"],
+        &[
+            "input", "process", "plan", "record", "protocol", "profiler", "secret",
+        ],
     ),
     ("fairness", &["plan", "record"]),
     ("verdict", &["input", "plan", "record", "fairness"]),
     ("report", &["input", "plan", "record", "fairness"]),
     ("import", &["input", "record"]),
-    ("load-cli", &["input", "record", "load", "report"]),
+    ("load-cli", &["input", "record", "load", "report", "secret"]),
     (
         "bakeoff",
         &[

@@ -1,23 +1,25 @@
-//! The secret that coordinator and workers share: each proves that it knows it, and neither sends
-//! it.
+//! A secret that two ends of a connection share: each proves that it knows it, and neither sends it.
 
+pub mod handshake;
+
+use std::fmt::Write as _;
 use std::io::Read as _;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use record::rundir::hex;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 /// What both sides know.
-pub(crate) struct Secret(Hmac<Sha256>);
+pub struct Secret(Hmac<Sha256>);
 
 /// Shorter secrets can be guessed from a proof that somebody has overheard.
 const LEAST_BYTES: usize = 16;
 
 impl Secret {
     /// The secret of a file, without blanks around it.
-    pub(crate) fn read(path: &std::path::Path) -> Result<Self, String> {
+    pub fn read(path: &Path) -> Result<Self, String> {
         let text = input::file::read_to_string(path)
             .map_err(|why| format!("cannot read {}: {why}", path.display()))?;
         let text = text.trim();
@@ -29,14 +31,19 @@ impl Secret {
                 path.display()
             ));
         }
+        Ok(Self::of(text))
+    }
+
+    /// The secret of a text that is long enough.
+    pub fn of(text: &str) -> Self {
         let key = Sha256::digest(text);
         let keyed = Hmac::new_from_slice(&key).expect("HMAC takes keys of any length");
-        Ok(Self(keyed))
+        Self(keyed)
     }
 
     /// Proof of the secret (HMAC-SHA-256, RFC 2104) for one conversation, in hexadecimal. Each side
     /// has its own words, so that neither can hand back what it was given.
-    pub(crate) fn proof(&self, side: Side, nonces: [&str; 2]) -> String {
+    pub fn proof(&self, side: Side, nonces: [&str; 2]) -> String {
         let keyed = self.0.clone();
         let proof = keyed
             .chain_update(side.word())
@@ -46,7 +53,7 @@ impl Secret {
     }
 
     /// Whether a proof is right; takes as long for a wrong one.
-    pub(crate) fn proves(&self, side: Side, nonces: [&str; 2], proof: &str) -> bool {
+    pub fn proves(&self, side: Side, nonces: [&str; 2], proof: &str) -> bool {
         let right = self.proof(side, nonces);
         right.as_bytes().ct_eq(proof.as_bytes()).into()
     }
@@ -54,9 +61,15 @@ impl Secret {
 
 /// Who proves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
+    /// Who leads the clients of several hosts.
     Coordinator,
+    /// One of those hosts.
     Worker,
+    /// The host that runs a plan.
+    Controller,
+    /// The agent of an arm on a box.
+    Agent,
 }
 
 impl Side {
@@ -64,18 +77,36 @@ impl Side {
         match self {
             Self::Coordinator => "bakeoff coordinator 1 ",
             Self::Worker => "bakeoff worker 1 ",
+            Self::Controller => "bakeoff controller 1 ",
+            Self::Agent => "bakeoff agent 1 ",
         }
     }
 }
 
 /// A number that is used once, in hexadecimal.
-pub(crate) fn nonce() -> Result<String> {
-    let mut bytes = [0; 16];
-    let mut source = std::fs::File::open("/dev/urandom").context("no source of random numbers")?;
+pub fn nonce() -> Result<String> {
+    Ok(hex(&random::<16>()?))
+}
+
+/// A secret that nobody else has, as text.
+pub fn fresh() -> Result<String> {
+    Ok(hex(&random::<32>()?))
+}
+
+fn random<const BYTES: usize>() -> Result<[u8; BYTES]> {
+    let mut bytes = [0; BYTES];
+    let source = std::fs::File::open("/dev/urandom");
     source
-        .read_exact(&mut bytes)
+        .and_then(|mut source| source.read_exact(&mut bytes))
         .context("no source of random numbers")?;
-    Ok(hex(&bytes))
+    Ok(bytes)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 #[cfg(test)]
@@ -94,7 +125,9 @@ mod tests {
         let nonces = ["one", "two"];
         let proof = secret.proof(Side::Coordinator, nonces);
         assert!(secret.proves(Side::Coordinator, nonces, &proof));
-        assert!(!secret.proves(Side::Worker, nonces, &proof));
+        for side in [Side::Worker, Side::Controller, Side::Agent] {
+            assert!(!secret.proves(side, nonces, &proof));
+        }
         assert!(!secret.proves(Side::Coordinator, ["one", "owt"], &proof));
         assert!(!secret.proves(Side::Coordinator, nonces, &proof[1..]));
         let other = read("a secret of sixteeN").unwrap();

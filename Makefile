@@ -2,7 +2,7 @@
 BAKEOFF := target/x86_64-unknown-linux-gnu/release/bakeoff
 PLAN ?= plans/web-static.toml
 
-.PHONY: demo build test test-kvm check packages bench-load fuzz verdict-calibration verdict-campaign clean
+.PHONY: demo build test test-kvm test-box check packages bench-load fuzz verdict-calibration verdict-campaign clean
 
 demo: build
 	$(BAKEOFF) run $(PLAN)
@@ -27,6 +27,11 @@ test:
 test-kvm:
 	@tools/packages run test
 	TEST_KVM=1 cargo test --workspace --test it -- nested_kvm --nocapture
+
+# A box by ssh, emulated, with a management controller: two kernels are compared on it, and faults end with the box at home. Minutes.
+test-box:
+	@tools/packages run test
+	TEST_BOX=1 cargo test --workspace --test it -- emulated_box --nocapture
 
 packages:
 	@tools/packages run test

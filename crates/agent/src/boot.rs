@@ -7,8 +7,12 @@
 //! The work is done in a child, so that the first process can do its duty, reaping orphans, with one
 //! plain loop that never takes a status away from who waits for it; and so that even an agent that is
 //! killed ends in a message and a power-off, not in a kernel panic.
+//!
+//! On a box (`on_box`) the channel is a TCP connection, the image a file, and the end a restart.
 
 mod modules;
+mod netlink;
+mod on_box;
 mod parameters;
 mod preload;
 mod root;
@@ -44,7 +48,7 @@ pub(crate) fn init(build: &str) -> ! {
         Ok(Some(agent)) => reap_until_end_of(agent),
         Err(why) => eprintln!("bakeoff agent: cannot fork: {why}"),
     }
-    power_off()
+    end()
 }
 
 /// `None` in the child.
@@ -84,7 +88,11 @@ fn report_end(status: WaitStatus) {
     }
 }
 
-fn power_off() -> ! {
+/// Ends this boot: a guest is turned off, a box goes home to its own operating system.
+fn end() -> ! {
+    if on_box::is_here() {
+        let _ = reboot(RebootCommand::Restart);
+    }
     // A machine without a power switch is restarted, which ends an emulator that is told not to reboot.
     let _ = reboot(RebootCommand::PowerOff);
     let _ = reboot(RebootCommand::Restart);
@@ -96,14 +104,19 @@ fn power_off() -> ! {
 /// The agent's life; its exit status.
 fn agent(build: &str) -> i32 {
     let modules = Modules::of_this_kernel();
-    let channel = match reach_host(&modules) {
+    let reached = if on_box::is_here() {
+        on_box::reach_host(&modules)
+    } else {
+        reach_host(&modules)
+    };
+    let channel = match reached {
         Ok(channel) => channel,
         Err(why) => {
             eprintln!("bakeoff agent: {why:#}");
             return UNSAID;
         }
     };
-    session::hold(channel, build, power_off, &|job, workload| {
+    session::hold(channel, build, end, &|job, workload| {
         prepare_environment(&modules, job, workload)
     })
 }

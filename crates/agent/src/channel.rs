@@ -2,6 +2,8 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -69,6 +71,11 @@ impl Channel {
     pub(crate) fn given_for_servers() -> Result<Self> {
         let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3);
         Ok(Self(File::from(socket.context("take standard output")?)))
+    }
+
+    /// A connection to the host.
+    pub(crate) fn over(stream: TcpStream) -> Self {
+        Self(File::from(OwnedFd::from(stream)))
     }
 
     pub(crate) fn try_clone(&self) -> Result<Self> {

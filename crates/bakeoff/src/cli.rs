@@ -122,8 +122,16 @@ pub enum Command {
         #[arg(long, default_value_t = 1)]
         queues: u32,
     },
-    /// Say what this machine can do and what is missing
-    #[command(after_help = "Examples:\n  bakeoff doctor\n  bakeoff doctor -v")]
+    /// The line to the agent of a box; started by bakeoff itself
+    #[command(hide = true)]
+    Relay {
+        /// Address and port of the agent
+        address: String,
+    },
+    /// Say what this machine, or a box by ssh, can do and what is missing
+    #[command(
+        after_help = "Examples:\n  bakeoff doctor\n  bakeoff doctor -v\n  bakeoff doctor ssh:root@box"
+    )]
     Doctor(DoctorArgs),
     /// Print shell completions
     #[command(after_help = "Example:\n  bakeoff completions bash > /etc/bash_completion.d/bakeoff")]
@@ -162,12 +170,26 @@ pub struct NullServerArgs {
 /// `bakeoff doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
+    /// ssh:HOST: a box for arms; it is looked at, and nothing on it is changed [default: this machine]
+    #[arg(value_parser = box_host)]
+    pub target: Option<String>,
+    /// Configuration file for ssh, in place of the user's
+    #[arg(long, value_name = "FILE", requires = "target")]
+    pub ssh_config: Option<PathBuf>,
     /// Print all that is known, such as what QEMU said when KVM failed
     #[arg(short, long)]
     pub verbose: bool,
     /// Which QEMU.
     #[command(flatten)]
     pub emulator: EmulatorArgs,
+}
+
+/// The host in `ssh:HOST`.
+fn box_host(text: &str) -> Result<String, String> {
+    match text.strip_prefix("ssh:") {
+        Some(host) if !host.is_empty() && !host.starts_with('-') => Ok(host.into()),
+        _ => Err("not a box: write ssh:HOST, such as ssh:root@box".into()),
+    }
 }
 
 /// `bakeoff qemu ...`.

@@ -107,6 +107,7 @@ pub fn run(cli: &Cli) -> Result<End> {
             }
             std::process::exit(agent::clients(&build_id::build(), *queues))
         }
+        Command::Relay { address } => machine::ssh::relay::relay(address).map(|()| End::Done),
         Command::Qemu(command) => qemu::run(command, cli.json),
         Command::Doctor(args) => doctor::doctor(args, cli.json),
         Command::Completions { shell } => {

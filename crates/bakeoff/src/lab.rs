@@ -206,7 +206,7 @@ struct Running {
 /// What the thread of an attempt tells the lab.
 enum Report {
     Activity(Activity),
-    Ended(Option<Box<Attempted>>),
+    Ended(Result<Option<Box<Attempted>>>),
 }
 
 /// Both ends of the line between the lab and the threads of its attempts: a trial's number, and what it reports.
@@ -500,7 +500,7 @@ impl<'l> Lab<'l> {
             if bench.cancelled.load(Ordering::Relaxed) {
                 let _ = fs::remove_dir_all(&dir);
             }
-            tell(Report::Ended(end.map(Box::new)));
+            tell(Report::Ended(end.map(|end| end.map(Box::new))));
         });
         Ok(())
     }
@@ -520,7 +520,7 @@ impl<'l> Lab<'l> {
             }
             Report::Ended(end) => {
                 let Running { trial, attempt, .. } = progress.running.remove(place);
-                match end {
+                match end? {
                     Some(end) => {
                         let book = &mut progress.book;
                         self.record(book, Series::Judged, (&trial, attempt), *end)?;

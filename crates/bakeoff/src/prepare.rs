@@ -20,12 +20,13 @@ use machine::emulator_choice;
 use machine::guest::Machine;
 use machine::image::{self, Image, Request};
 use machine::initramfs::{self, Content};
-use machine::kernel::{self, Kernel};
+use machine::kernel::{self, Flavour, Kernel};
 use machine::kvm::{self, Kvm};
 use machine::local::{self, Local};
 use machine::profiling::Profiler;
 use machine::qemu::{self, BootFiles, Qemu};
 use machine::remote::Remote;
+use machine::ssh::{self, Looked, SshBox};
 use machine::task::{Progress, Task};
 use plan::{Clients, Clock, MachineKind, Plan, WorkloadPlan};
 use record::VERSION;
@@ -114,6 +115,7 @@ pub fn prepare(
     match plan.machine.kind {
         MachineKind::Qemu => prepare_qemu((plan, file), &own, sources, (reporter, task)),
         MachineKind::Local => prepare_local((plan, file), own, task),
+        MachineKind::Ssh => prepare_ssh((plan, file), own, sources, (reporter, task)),
         MachineKind::Url => prepare_remote((plan, file), own),
     }
 }
@@ -173,30 +175,22 @@ fn prepare_qemu(
     }
     let disk_bytes = disk_bytes(plan)?;
     let files = own_files(plan, file)?;
-    let kernels = fetch_kernels((plan, file), &cache, refresh, reporter, task)?;
+    let kernels = fetch_kernels(
+        (plan, file),
+        &cache,
+        Flavour::Cloud,
+        refresh,
+        (reporter, task),
+    )?;
     let image = build_image(plan, &cache, refresh, reporter, task)?;
     let modules = modules(plan)?;
-    let mut arms = BTreeMap::new();
-    for (arm, kernel) in plan.arms.iter().zip(&kernels) {
-        let content = Content {
-            init,
-            modules: &modules,
-            files: &files,
-            cmdline: &arm.cmdline,
-        };
-        let initramfs = initramfs::build(&cache, kernel, content, task)?;
-        let cmdline = arm.cmdline.clone();
-        let cpus = arm.cpus;
-        arms.insert(
-            arm.name.clone(),
-            BootFiles {
-                kernel: kernel.vmlinuz.clone(),
-                initramfs,
-                cmdline,
-                cpus,
-            },
-        );
-    }
+    let content = |cmdline| Content {
+        init,
+        modules: &modules,
+        files: &files,
+        cmdline,
+    };
+    let arms = boot_files(plan, &kernels, &content, (&cache, task))?;
     let named = sources.qemu.as_deref();
     let kvm = probe_kvm(plan, &arms, (&cache, sources), task)?;
     let program = match kvm {
@@ -239,6 +233,88 @@ fn prepare_qemu(
     })
 }
 
+/// A box must be there, and every kernel must find its way back from it, before the first trial.
+fn prepare_ssh(
+    (plan, file): (&Plan, &Path),
+    own: PathBuf,
+    sources: &Sources,
+    (reporter, task): (&Reporter, Task<'_>),
+) -> Result<Prepared> {
+    let cache = Cache::open(&Cache::of_user()?);
+    let refresh = sources.refresh;
+    let ssh = plan.machine.ssh.as_deref();
+    let ssh = ssh.expect("plan is validated: a box has a host");
+    if disk_bytes(plan)? > 0 {
+        bail!(
+            "a workload that has a disk to itself on a machine of kind \"ssh\" (write kind = \"qemu\")"
+        );
+    }
+    if refresh || image::find_built(&cache, request(plan, refresh))?.is_none() {
+        doctor::refuse_lacks(task)?;
+    }
+    let looked = Looked::at(ssh, &cache, task)?;
+    let files = own_files(plan, file)?;
+    let kernels = fetch_kernels(
+        (plan, file),
+        &cache,
+        Flavour::General,
+        refresh,
+        (reporter, task),
+    )?;
+    for (arm, kernel) in plan.arms.iter().zip(&kernels) {
+        let checked = looked.check_kernel(kernel);
+        checked.with_context(|| format!("{}:{}: arm {}", file.display(), arm.line, arm.name))?;
+    }
+    let image = build_image(plan, &cache, refresh, reporter, task)?;
+    let mut modules = modules(plan)?;
+    modules.extend(looked.modules());
+    let content = |cmdline| Content {
+        init: &own,
+        modules: &modules,
+        files: &files,
+        cmdline,
+    };
+    let arms = boot_files(plan, &kernels, &content, (&cache, task))?;
+    let mut inputs = inputs(plan, &kernels, &image, &own)?;
+    inputs.extend(hashes(&files)?);
+    let arms = ssh::Arms {
+        files: &arms,
+        image: &image.path,
+        program: own,
+        base: file.parent().unwrap_or(Path::new("")),
+    };
+    Ok(Prepared {
+        machine: Box::new(SshBox::new(ssh, looked, arms, &cache, task)?),
+        inputs,
+        cache: Some(cache),
+        kvm_failure: None,
+    })
+}
+
+/// What each arm boots, by its name.
+fn boot_files<'c>(
+    plan: &'c Plan,
+    kernels: &[Kernel],
+    content: &dyn Fn(&'c str) -> Content<'c>,
+    (cache, task): (&Cache, Task<'_>),
+) -> Result<BTreeMap<String, BootFiles>> {
+    let mut arms = BTreeMap::new();
+    for (arm, kernel) in plan.arms.iter().zip(kernels) {
+        let initramfs = initramfs::build(cache, kernel, content(&arm.cmdline), task)?;
+        let cmdline = arm.cmdline.clone();
+        let cpus = arm.cpus;
+        let kernel = kernel.vmlinuz.clone();
+        let files = BootFiles {
+            kernel,
+            initramfs,
+            cmdline,
+            cpus,
+        };
+        arms.insert(arm.name.clone(), files);
+    }
+    Ok(arms)
+}
+
 /// Every kernel must come up under KVM for KVM to be of use; the baseline stands for all of them.
 fn probe_kvm(
     plan: &Plan,
@@ -263,13 +339,13 @@ fn probe_kvm(
 fn fetch_kernels(
     (plan, file): (&Plan, &Path),
     cache: &Cache,
+    flavour: Flavour,
     refresh: bool,
-    reporter: &Reporter,
-    task: Task<'_>,
+    (reporter, task): (&Reporter, Task<'_>),
 ) -> Result<Vec<Kernel>> {
     let mut kernels = Vec::new();
     for arm in &plan.arms {
-        let kernel = kernel::fetch(cache, &arm.kernel, refresh, task)
+        let kernel = kernel::fetch(cache, &arm.kernel, flavour, refresh, task)
             .with_context(|| format!("{}:{}: arm {}", file.display(), arm.line, arm.name))?;
         reporter.line(&format!(
             "arm {}: {} ({})",

@@ -60,7 +60,7 @@ fn be_host(name: &str, clock: Clock, times: u32, refresh: bool) -> Result<()> {
     let cache = Cache::open(&Cache::of_user()?);
     let began = Instant::now();
     let wanted = plan::kernel::read(name, None).map_err(anyhow::Error::msg)?;
-    let kernel = kernel::fetch(&cache, &wanted, refresh, task)?;
+    let kernel = kernel::fetch(&cache, &wanted, kernel::Flavour::Cloud, refresh, task)?;
     eprintln!("\n{} after {:.1?}", kernel.package, began.elapsed());
     let modules = MODULES.map(String::from);
     let content = Content {
@@ -97,6 +97,7 @@ fn be_host(name: &str, clock: Clock, times: u32, refresh: bool) -> Result<()> {
         swap: Vec::new(),
         clients: None,
         ceiling: None,
+        ssh: None,
         cpu_model: None,
     };
     let hardware = qemu::settle(&plan, 0, &program, &kvm)?;

@@ -11,6 +11,7 @@ use anyhow::{Result, bail};
 use glob::Pattern;
 
 use crate::apt::Package;
+use crate::kernel::Flavour;
 
 /// Index entries that may be kernels or parts of one.
 pub(crate) const PREFIXES: [&str; 4] = [
@@ -58,14 +59,20 @@ pub(crate) fn kernels(packages: &[Package]) -> Vec<Choice> {
     kernels
 }
 
-/// The newest kernel that matches; the cloud flavour where there is one.
-pub(crate) fn choose(kernels: &[Choice], suite: &str, wanted: &str) -> Result<Choice> {
+/// The newest kernel that matches, of the flavour that is wanted where there is one.
+pub(crate) fn choose(
+    kernels: &[Choice],
+    suite: &str,
+    wanted: &str,
+    flavour: Flavour,
+) -> Result<Choice> {
     let matching: Vec<_> = kernels
         .iter()
         .filter(|kernel| kernel.matches(wanted))
         .collect();
-    let cloud = matching.iter().find(|kernel| kernel.is_cloud());
-    if let Some(chosen) = cloud.or(matching.first()) {
+    let is_wanted = |kernel: &&&Choice| kernel.is_cloud() == (flavour == Flavour::Cloud);
+    let chosen = matching.iter().find(is_wanted);
+    if let Some(chosen) = chosen.or(matching.first()) {
         return Ok((*chosen).clone());
     }
     let mut known: Vec<_> = kernels.iter().map(Choice::version).collect();
@@ -183,7 +190,11 @@ mod tests {
     }
 
     fn check(wanted: &str, want: &Expect) {
-        let got = match choose(&kernels(&suite()), "bookworm", wanted) {
+        check_flavour(wanted, Flavour::Cloud, want);
+    }
+
+    fn check_flavour(wanted: &str, flavour: Flavour, want: &Expect) {
+        let got = match choose(&kernels(&suite()), "bookworm", wanted, flavour) {
             Ok(choice) => {
                 let names: Vec<_> = choice.parts.iter().map(|part| part.name.as_str()).collect();
                 format!("{} {}", choice.release, names.join(" "))
@@ -222,6 +233,20 @@ mod tests {
         check(
             "6.1.0-50-amd64",
             &expect!["6.1.0-50-amd64 linux-image-6.1.0-50-amd64"],
+        );
+    }
+
+    #[test]
+    fn hardware_gets_the_general_flavour_of_the_newest_version() {
+        check_flavour(
+            "6.1",
+            Flavour::General,
+            &expect!["6.1.0-50-amd64 linux-image-6.1.0-50-amd64"],
+        );
+        check_flavour(
+            "6.1.0-47",
+            Flavour::General,
+            &expect!["6.1.0-47-cloud-amd64 linux-image-6.1.0-47-cloud-amd64"],
         );
     }
 

@@ -20,7 +20,7 @@ use record::trial::VoidReason;
 use record::trial::{JobResult, Phase};
 
 use crate::clock::Clock;
-use crate::guest::{Boot, Guest, GuestEvent, Machine};
+use crate::guest::{Boot, Guest, GuestEvent, Lost, Machine};
 
 mod sampled;
 
@@ -67,6 +67,8 @@ pub enum Behaviour {
     Measures,
     /// The machine does not start.
     StartFails,
+    /// The machine is not there any more.
+    IsLost,
     /// The kernel boots and the agent never speaks.
     NeverSpeaks,
     /// The kernel panics while it boots.
@@ -132,6 +134,9 @@ impl Machine for FakeMachine {
         let behaviour = arm.boots.get(count).copied().unwrap_or(Behaviour::Measures);
         if behaviour == Behaviour::StartFails {
             bail!("the fake machine does not start");
+        }
+        if behaviour == Behaviour::IsLost {
+            return Err(Lost("the fake machine is lost".into()).into());
         }
         // A trial's noise hangs on its place alone, so that a resumed run sees the same world.
         let mut noise = SplitMix64::new(self.seed ^ fnv1a(place(boot.dir).as_bytes()));
@@ -251,7 +256,7 @@ fn script(
     ];
     let served = [hello.clone()].into_iter().chain(begin.clone()).chain(load);
     match behaviour {
-        Behaviour::StartFails | Behaviour::NeverSpeaks => VecDeque::new(),
+        Behaviour::StartFails | Behaviour::IsLost | Behaviour::NeverSpeaks => VecDeque::new(),
         Behaviour::Panics => [after(
             1,
             GuestEvent::Panicked("Kernel panic - not syncing".into()),

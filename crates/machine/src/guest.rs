@@ -1,6 +1,7 @@
 //! What every kind of machine offers: boot an arm, talk to its agent, stop it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -25,6 +26,18 @@ pub struct Boot<'b> {
     pub stop: &'b AtomicBool,
 }
 
+/// The machine is not there any more: no trial can begin, and somebody has to look after it.
+#[derive(Debug)]
+pub struct Lost(pub String);
+
+impl fmt::Display for Lost {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Lost {}
+
 /// A place where arms boot, several at a time.
 pub trait Machine: Sync {
     /// How it was resolved, in words: emulator version, acceleration, clock, CPUs, memory.
@@ -48,7 +61,15 @@ pub trait Machine: Sync {
         anyhow::bail!("no profiler on this machine: arm {arm}")
     }
 
-    /// Boots one arm. The guest is stopped when it is dropped.
+    /// Leaves the machine as it was found, once no arm is to boot any more; may take as long as a box takes to boot.
+    ///
+    /// # Errors
+    /// Says what somebody has to do who stands before it.
+    fn close(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Boots one arm. The guest is stopped when it is dropped. An error that is a `Lost` ends the run.
     fn boot(&self, boot: Boot<'_>) -> Result<Box<dyn Guest>>;
 }
 

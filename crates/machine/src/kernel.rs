@@ -47,6 +47,15 @@ pub struct Kernel {
     pub sha256: String,
 }
 
+/// Which of Debian's builds of one version is taken where it has several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flavour {
+    /// For virtual machines: smaller, without most drivers.
+    Cloud,
+    /// For hardware: with drivers for what servers have.
+    General,
+}
+
 /// Kernels in the cache with what they were made from, by release.
 pub fn cached(cache: &Cache) -> Vec<(Kernel, Option<Origin>)> {
     let entries = cache.entries("kernels").into_iter();
@@ -80,10 +89,16 @@ struct About {
 ///
 /// What `debian:SUITE/VERSION` stood for is remembered, so that a filled cache needs no network and a plan
 /// gives the same kernel tomorrow; `refresh` looks for a newer one.
-pub fn fetch(cache: &Cache, kernel: &KernelRef, refresh: bool, task: Task<'_>) -> Result<Kernel> {
+pub fn fetch(
+    cache: &Cache,
+    kernel: &KernelRef,
+    flavour: Flavour,
+    refresh: bool,
+    task: Task<'_>,
+) -> Result<Kernel> {
     match kernel {
         KernelRef::Debian { suite, version } => {
-            fetch_debian(cache, (suite, version), refresh, task)
+            fetch_debian(cache, (suite, version, flavour), refresh, task)
         }
         KernelRef::Deb(files) => from_packages(cache, files, task),
         KernelRef::File { vmlinuz, modules } => {
@@ -195,7 +210,8 @@ pub fn missing(cache: &Cache, kernel: &KernelRef, task: Task<'_>) -> Option<Stri
     let _lock = cache.lock(&format!("apt {suite}"), task).ok()?;
     let index = Suite::open(cache, suite, false, task).ok()?;
     let packages = index.packages(&debian::PREFIXES, task).ok()?;
-    let why = debian::choose(&debian::kernels(&packages), suite, version).err()?;
+    let kernels = debian::kernels(&packages);
+    let why = debian::choose(&kernels, suite, version, Flavour::Cloud).err()?;
     Some(format!(
         "{why:#}; the index may be old: bakeoff kernel list debian:{suite} --refresh fetches it anew"
     ))
@@ -232,7 +248,7 @@ pub fn locate(cache: &Cache, version: &str, refresh: bool, task: Task<'_>) -> Re
         let index = Suite::open(cache, suite, refresh, task)?;
         task.tell("looking for a kernel", None);
         let kernels = debian::kernels(&index.packages(&debian::PREFIXES, task)?);
-        match debian::choose(&kernels, suite, version) {
+        match debian::choose(&kernels, suite, version, Flavour::Cloud) {
             Ok(choice) => {
                 let release = choice.release;
                 return Ok(Located { suite, release });
@@ -270,12 +286,15 @@ pub fn list(cache: &Cache, suite: &str, refresh: bool, task: Task<'_>) -> Result
 
 fn fetch_debian(
     cache: &Cache,
-    (suite, version): (&str, &str),
+    (suite, version, flavour): (&str, &str, Flavour),
     refresh: bool,
     task: Task<'_>,
 ) -> Result<Kernel> {
     crate::apt::check_suite(suite)?;
-    let name = format!("debian:{suite}/{version}");
+    let name = match flavour {
+        Flavour::Cloud => format!("debian:{suite}/{version}"),
+        Flavour::General => format!("debian:{suite}/{version} general"),
+    };
     if !refresh {
         let known = cache.recall::<String>(&name);
         if let Some(kernel) = known.and_then(|id| load(cache, &id)) {
@@ -286,7 +305,7 @@ fn fetch_debian(
     let index = Suite::open(cache, suite, refresh, task)?;
     task.tell("looking for a kernel", None);
     let kernels = debian::kernels(&index.packages(&debian::PREFIXES, task)?);
-    let choice = debian::choose(&kernels, suite, version)?;
+    let choice = debian::choose(&kernels, suite, version, flavour)?;
     let id = identity(choice.parts.iter().map(|part| part.sha256.as_str()));
     let kernel = match load(cache, &id) {
         Some(kernel) => kernel,
@@ -628,6 +647,7 @@ mod tests {
         super::fetch(
             cache,
             &kernel,
+            Flavour::Cloud,
             false,
             Task {
                 tell: &|_| {},

@@ -8,6 +8,7 @@
 //!      --image::build---> Image (ext4) -----------------------+--> qemu::Qemu --boot--> Guest
 //!      --qemu::settle---> Hardware ---------------------------+
 //!      --------------------------------------------------------> local::Local --boot--> Guest
+//!      --ssh::Looked-----------------------------------------> ssh::SshBox --boot--> Guest
 //! ```
 
 pub mod cache;
@@ -31,6 +32,7 @@ pub mod local;
 pub mod os_release;
 pub mod qemu;
 pub mod remote;
+pub mod ssh;
 pub mod task;
 
 mod apt;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use object::{Object, ObjectSection};
 
-use crate::kernel::module_files;
+use crate::kernel::{Kernel, module_files};
 
 /// A module as it goes into a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,6 +121,18 @@ pub(crate) fn body(dir: &Path, name: &str) -> Option<Vec<u8>> {
     };
     let path = files.iter().find(is_it)?;
     unpack(path, fs::read(path).ok()?).ok()
+}
+
+/// Whether a kernel has a module, as a file or built in.
+pub(crate) fn is_known(kernel: &Kernel, name: &str) -> Result<bool> {
+    let Some(dir) = &kernel.modules else {
+        return Ok(false);
+    };
+    let is_it = |file: &str| name_of(file).as_deref() == Some(&plain(name));
+    let files = module_files(dir)?;
+    let mut files = files.iter().filter_map(|path| path.file_name()?.to_str());
+    let builtin = fs::read_to_string(dir.join("modules.builtin")).unwrap_or_default();
+    Ok(files.any(is_it) || builtin.lines().any(|line| is_it(file_part(line))))
 }
 
 fn read(dir: &Path, path: &Path) -> Result<Module> {

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -147,6 +147,12 @@ impl ProcessGuest {
     /// Number of its process.
     pub(crate) fn process(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Writes what is for the program itself, before anything is said to the agent.
+    pub(crate) fn hand_over(&mut self, text: &str) -> Result<()> {
+        let told = self.line.write_all(text.as_bytes());
+        told.with_context(|| format!("cannot speak to {}", self.name))
     }
 
     /// Has its host's facts noted.

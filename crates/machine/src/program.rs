@@ -66,7 +66,17 @@ pub(crate) fn run(command: &mut Command, task: Task<'_>) -> Result<String> {
 
 /// The same for a program that anybody may have named; one that has not ended by `limit` is no such program.
 pub(crate) fn run_within(limit: Duration, command: &mut Command, task: Task<'_>) -> Result<String> {
-    run_to(Some(limit), command, task, &mut |_| {})
+    run_to(Some(limit), (command, Stdio::null()), task, &mut |_| {})
+}
+
+/// The same for a program that reads `input`.
+pub(crate) fn run_fed(
+    limit: Duration,
+    command: &mut Command,
+    input: File,
+    task: Task<'_>,
+) -> Result<String> {
+    run_to(Some(limit), (command, input.into()), task, &mut |_| {})
 }
 
 /// The same; `pulse` is called while it runs with what it has said on its error output so far.
@@ -75,12 +85,12 @@ pub(crate) fn run_with(
     task: Task<'_>,
     pulse: &mut dyn FnMut(&str),
 ) -> Result<String> {
-    run_to(None, command, task, pulse)
+    run_to(None, (command, Stdio::null()), task, pulse)
 }
 
 fn run_to(
     limit: Option<Duration>,
-    command: &mut Command,
+    (command, input): (&mut Command, Stdio),
     task: Task<'_>,
     pulse: &mut dyn FnMut(&str),
 ) -> Result<String> {
@@ -90,7 +100,7 @@ fn run_to(
     let mut err = Scratch::new()?;
     process::bind(command);
     command
-        .stdin(Stdio::null())
+        .stdin(input)
         .stdout(out.stdio()?)
         .stderr(err.stdio()?);
     let child = command

@@ -596,6 +596,7 @@ mod tests {
             swap: Vec::new(),
             clients: None,
             ceiling: None,
+            ssh: None,
         }
     }
 

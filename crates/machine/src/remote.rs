@@ -76,7 +76,7 @@ impl Remote {
 }
 
 /// Where a program of the plan's is: a name is found in `PATH`; a path begins at the plan, wherever bakeoff was started.
-fn place_of(program: &str, base: &Path) -> PathBuf {
+pub(crate) fn place_of(program: &str, base: &Path) -> PathBuf {
     let path = Path::new(program);
     if path.components().count() > 1 {
         std::path::absolute(base.join(path)).unwrap_or(path.into())

@@ -182,7 +182,7 @@ fn read_arm(name: &str, fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<Arm
         fields.wrong("", what, "rename the arm, 40 characters at most");
     }
     let kernel = match kernels.machine.kind {
-        MachineKind::Qemu => read_kernel(fields, kernels),
+        MachineKind::Qemu | MachineKind::Ssh => read_kernel(fields, kernels),
         MachineKind::Local => read_running(fields),
         MachineKind::Url => return read_remote(name, fields, kernels.checks),
     };
@@ -446,7 +446,8 @@ fn read_kernel(fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<KernelRef> {
     let modules = fields.text("modules").map(|dir| base.join(dir));
     match kernel::read(fields.text("kernel")?, modules) {
         Ok(KernelRef::Running) => {
-            let what = "kernel \"running\" on a machine of kind \"qemu\"";
+            let kind = kernels.machine.kind.word();
+            let what = format!("kernel \"running\" on a machine of kind \"{kind}\"");
             fields.wrong("kernel", what, kernel::FORMS);
         }
         Err(why) => fields.wrong("kernel", why, kernel::FORMS),

@@ -136,6 +136,12 @@ impl<'t> Fields<'t> {
         self.page.note(&span, what.into(), remedy.into());
     }
 
+    /// Notes that a key has no place here; it is not called unknown as well.
+    pub fn refuse(&self, key: &str, what: impl Into<String>, remedy: impl Into<String>) {
+        let _ = self.ask(key);
+        self.wrong(key, what, remedy);
+    }
+
     /// Line of a key's value, or of the table when the key is absent; counted from 1.
     pub fn line_of(&self, key: &str) -> usize {
         let span = self.table.get(key).map_or(self.span.clone(), Spanned::span);

@@ -6,6 +6,7 @@ pub mod fields;
 pub mod kernel;
 pub mod knob;
 mod machine;
+mod ssh;
 mod sysctl;
 mod target;
 mod variation;
@@ -23,6 +24,7 @@ use input::units;
 
 pub use crate::arm::{Arm, ConfigChange, ConfigFile, InjectedCost, Tuning};
 pub use crate::machine::{Clients, Clock, DiskSpeed, MachineKind, MachinePlan};
+pub use crate::ssh::{BootWay, Power, SshPlan};
 pub use crate::sysctl::{sysctl_name, sysctl_path};
 pub use crate::target::{EvidenceSource, Target};
 pub use crate::variation::{
@@ -116,7 +118,7 @@ impl Plan {
     pub fn cpus(&self, arm: &Arm) -> Option<u32> {
         match self.machine.kind {
             MachineKind::Qemu => Some(arm.cpus.unwrap_or(self.machine.cpus)),
-            MachineKind::Local => arm.cpus,
+            MachineKind::Local | MachineKind::Ssh => arm.cpus,
             MachineKind::Url => None,
         }
     }
@@ -214,9 +216,9 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
         ],
     );
     let machine_fields = top.table("machine");
-    let mut machine = read_machine(machine_fields.as_ref(), checks);
+    let mut machine = read_machine(machine_fields.as_ref(), base, checks);
     let image = match machine.kind {
-        MachineKind::Qemu => read_image(top, base, checks).map(Some),
+        MachineKind::Qemu | MachineKind::Ssh => read_image(top, base, checks).map(Some),
         kind @ (MachineKind::Local | MachineKind::Url) => refuse_image(top, kind).then_some(None),
     };
     let baseline = required_text(top, "baseline", "the name of an arm");
@@ -260,7 +262,7 @@ fn resolve_clock(machine: &MachinePlan, arms: &[Arm]) -> Clock {
     let several = |arm: &Arm| arm.cpus.unwrap_or(machine.cpus) > 1;
     match machine.clock {
         Clock::Auto if is_named && arms.iter().any(several) => Clock::Wall,
-        Clock::Auto if machine.kind == MachineKind::Url => Clock::Wall,
+        Clock::Auto if matches!(machine.kind, MachineKind::Ssh | MachineKind::Url) => Clock::Wall,
         clock => clock,
     }
 }
@@ -358,7 +360,9 @@ fn refuse_image(top: &Fields<'_>, kind: MachineKind) -> bool {
         let what = format!("[image] on a machine of kind \"{}\"", kind.word());
         let remedy = match kind {
             MachineKind::Url => "remove it: the systems are as they are",
-            MachineKind::Qemu | MachineKind::Local => "remove it: servers are this host's own",
+            MachineKind::Qemu | MachineKind::Ssh | MachineKind::Local => {
+                "remove it: servers are this host's own"
+            }
         };
         top.wrong("image", what, remedy);
     }

@@ -1,5 +1,6 @@
 //! `[machine]`: where arms boot.
 
+use std::path::Path;
 use std::time::Duration;
 
 use input::units;
@@ -7,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu::CpuModel;
 use crate::fields::Fields;
+use crate::ssh::{self, SshPlan};
 use crate::target::{self, read_bare_url};
 use crate::{Checks, WorkloadPlan};
 
@@ -17,6 +19,8 @@ pub enum MachineKind {
     Qemu,
     /// This host at native speed, in namespaces and a cgroup of the trial's own.
     Local,
+    /// A box that is reached by ssh, on its own hardware.
+    Ssh,
     /// Systems on the network, as they are; this host has the clients.
     Url,
 }
@@ -27,6 +31,7 @@ impl MachineKind {
         match self {
             Self::Qemu => "qemu",
             Self::Local => "local",
+            Self::Ssh => "ssh",
             Self::Url => "url",
         }
     }
@@ -90,6 +95,8 @@ pub struct MachinePlan {
     pub clients: Option<Clients>,
     /// The URL of a null server beside systems on the network, which tells what the clients and the network can do.
     pub ceiling: Option<String>,
+    /// The box, for kind `Ssh`.
+    pub ssh: Option<Box<SshPlan>>,
 }
 
 /// How slow a disk is made; without limits it is as fast as the host's memory and file system.
@@ -116,6 +123,7 @@ impl Default for MachinePlan {
             swap: Vec::new(),
             clients: None,
             ceiling: None,
+            ssh: None,
         }
     }
 }
@@ -123,10 +131,19 @@ impl Default for MachinePlan {
 /// Longest trial that may be asked for: the reports of 2004 ran up to 14 days.
 pub(crate) const LONGEST_TRIAL: Duration = Duration::from_secs(15 * 24 * 3600);
 
-pub(crate) fn read_machine(fields: Option<&Fields<'_>>, checks: Checks<'_>) -> MachinePlan {
+pub(crate) fn read_machine(
+    fields: Option<&Fields<'_>>,
+    base: &Path,
+    checks: Checks<'_>,
+) -> MachinePlan {
     let mut machine = MachinePlan::default();
     let Some(fields) = fields else { return machine };
-    let kinds = [MachineKind::Qemu, MachineKind::Local, MachineKind::Url];
+    let kinds = [
+        MachineKind::Qemu,
+        MachineKind::Local,
+        MachineKind::Ssh,
+        MachineKind::Url,
+    ];
     let kinds = kinds.map(|kind| (kind.word(), kind));
     let clocks = [
         ("auto", Clock::Auto),
@@ -134,6 +151,13 @@ pub(crate) fn read_machine(fields: Option<&Fields<'_>>, checks: Checks<'_>) -> M
         ("instructions", Clock::Instructions),
     ];
     set(&mut machine.kind, fields.choice("kind", &kinds));
+    if machine.kind == MachineKind::Ssh {
+        // A server's firmware and its network take their time.
+        machine.boot_timeout = Duration::from_secs(300);
+        machine.ssh = ssh::read_ssh(fields, base, checks).map(Box::new);
+    } else {
+        refuse_ssh_keys(fields, machine.kind);
+    }
     set(
         &mut machine.cpus,
         fields.count("cpus", 1..=255).map(|cpus| cpus as u32),
@@ -167,6 +191,15 @@ pub(crate) fn read_machine(fields: Option<&Fields<'_>>, checks: Checks<'_>) -> M
     check_memory(fields, &machine, checks);
     fields.finish();
     machine
+}
+
+/// Keys that only a box by ssh has.
+fn refuse_ssh_keys(fields: &Fields<'_>, kind: MachineKind) {
+    for key in ssh::KEYS.into_iter().filter(|key| fields.has(key)) {
+        let what = format!("{key} of a machine of kind \"{}\"", kind.word());
+        let remedy = "remove it, or write kind = \"ssh\": only a box by ssh has it";
+        fields.refuse(key, what, remedy);
+    }
 }
 
 fn read_swap(fields: &Fields<'_>, kind: MachineKind, checks: Checks<'_>) -> Vec<String> {
@@ -297,6 +330,11 @@ fn check_machine(fields: &Fields<'_>, machine: &MachinePlan) {
             let what = format!("{key} of a machine of kind \"{word}\"");
             let remedy = match (machine.kind, key) {
                 (MachineKind::Url, _) => "remove it: the systems are as they are",
+                (MachineKind::Ssh, "cpus") => {
+                    "write it in each arm that is not to have all of the box's"
+                }
+                (MachineKind::Ssh, "cpu_model") => "remove it: the CPU is the box's own",
+                (MachineKind::Ssh, _) => "remove it: all that the box has is used",
                 (_, "cpus") => "write it in each arm that is not to have all of this host's",
                 (_, "cpu_model") => "remove it: the CPU is this host's own",
                 (_, _) => "remove it: all that this host has is used",

@@ -453,3 +453,64 @@ fn paths_are_taken_from_the_plan_files_directory() {
     .unwrap();
     assert_eq!(plan.arms[0].kernel.to_string(), "file:/plans/boot/vmlinuz");
 }
+
+const BOX: (&str, &str) = (
+    "cpus = 2\nmemory = \"2GiB\"",
+    "kind = \"ssh\"\nhost = \"root@box\"",
+);
+
+#[test]
+fn a_box_by_ssh_has_the_keys_of_guests_arms() {
+    check(&[BOX], &expect!["2 arms"]);
+    let power = "power.preset = \"ipmitool\"\npower.address = \"bmc\"\npower.user = \"admin\"\npower.password_file = \"pw\"";
+    let text = format!("{}\nport = 7002\ninterface = \"eno1\"\n{power}", BOX.1);
+    let text = GOOD.replace(BOX.0, &text);
+    let checks = Checks::of_the_past(&toy);
+    let plan = read("plan.toml", &text, Path::new("/plans"), checks).unwrap();
+    assert_eq!(plan.machine.clock, Clock::Wall);
+    let own = plan.machine.ssh.unwrap();
+    assert_eq!((own.host.as_str(), own.port), ("root@box", 7002));
+    assert_eq!(
+        own.power.status.join(" "),
+        "ipmitool -I lanplus -H bmc -p 623 -U admin -f /plans/pw chassis power status"
+    );
+}
+
+#[test]
+fn mistakes_about_a_box_are_told_all_at_once() {
+    check(
+        &[
+            BOX,
+            (
+                "host = \"root@box\"",
+                "memory = \"2GiB\"\nclock = \"instructions\"\nport = 70000\nboot = \"kexek\"\npower.status = [\"true\"]",
+            ),
+        ],
+        &expect![[r#"
+            plan.toml:4: missing key in [machine]: host (add host = "root@box")
+            plan.toml:6: memory of a machine of kind "ssh" (remove it: all that the box has is used)
+            plan.toml:7: clock "instructions" on a machine of kind "ssh" (write "wall": only an emulator counts them)
+            plan.toml:8: port out of range: 70000 (write 1 to 65535)
+            plan.toml:9: unknown boot: "kexek" (did you mean "kexec"?)
+            plan.toml:10: missing key in [machine.power]: cycle (add cycle = ["./power.sh", "cycle"])"#]],
+    );
+    check(
+        &[(
+            "cpus = 2",
+            "cpus = 2\nhost = \"root@box\"\npower.cycle = [\"true\"]",
+        )],
+        &expect![[r#"
+            plan.toml:6: host of a machine of kind "qemu" (remove it, or write kind = "ssh": only a box by ssh has it)
+            plan.toml:7: power of a machine of kind "qemu" (remove it, or write kind = "ssh": only a box by ssh has it)"#]],
+    );
+    check(
+        &[
+            BOX,
+            ("root@box", "-oProxyCommand=x"),
+            ("[image]\nrecipe = \"web\"\n", ""),
+        ],
+        &expect![[r#"
+            plan.toml:1: missing key in the file: image (add image = { recipe = "web" })
+            plan.toml:6: host that is no name: "-oProxyCommand=x" (write host = "root@box")"#]],
+    );
+}

@@ -51,7 +51,9 @@ pub(crate) fn disturbance(run: &Run, workload: &str, trials: &[u32]) -> Option<D
     let taken: Vec<Taken> = so_far
         .filter_map(|record| taken(record, others_show))
         .collect();
-    robbed(&taken, trials).or_else(|| slowed(&taken, trials))
+    // How fast this host was says nothing of a box that is another machine.
+    let is_elsewhere = run.plan.machine.kind == MachineKind::Ssh;
+    robbed(&taken, trials).or_else(|| slowed(&taken, trials).filter(|_| !is_elsewhere))
 }
 
 /// An injected slowdown is another process that the plan itself asked for.
@@ -59,7 +61,8 @@ fn can_have_other_processes(run: &Run) -> bool {
     let is_live = match run.plan.machine.kind {
         // On the network it is the clients' host that is seen.
         MachineKind::Local | MachineKind::Url => true,
-        MachineKind::Qemu => false,
+        // A box in an arm's kernel runs nothing but the trial.
+        MachineKind::Qemu | MachineKind::Ssh => false,
     };
     is_live
         && run

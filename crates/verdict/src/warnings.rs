@@ -567,6 +567,7 @@ fn nature(run: &Run) -> Vec<Warning> {
         MachineKind::Qemu if is_without_clients => Warning::WorkInGuest,
         MachineKind::Qemu if run.opening.clients == Some(Clients::Host) => Warning::ClientsOnHost,
         MachineKind::Qemu => Warning::ClientsInGuest,
+        MachineKind::Ssh => Warning::WorkOnBox,
         MachineKind::Local => Warning::LiveHost,
         MachineKind::Url => Warning::OnNetwork {
             silent: silent_arms(run),

@@ -273,8 +273,9 @@ pub fn check_machine(workload: &WorkloadPlan, kind: MachineKind) -> Result<(), S
     let WorkloadPlan { id, kind: word, .. } = workload;
     let is_of_network = overview::find(word).is_ok_and(|(_, own)| own.is_of_network());
     match (is_of_network, kind) {
-        (true, MachineKind::Url) | (false, MachineKind::Qemu | MachineKind::Local) => Ok(()),
-        (true, MachineKind::Qemu | MachineKind::Local) => Err(format!(
+        (true, MachineKind::Url)
+        | (false, MachineKind::Qemu | MachineKind::Ssh | MachineKind::Local) => Ok(()),
+        (true, MachineKind::Qemu | MachineKind::Ssh | MachineKind::Local) => Err(format!(
             "workload {id} asks a system on the network: kind \"{word}\" on a machine of kind \"{}\" (write kind = \"url\" in \
              [machine], or take a workload that starts its server, such as \"web-static\")",
             kind.word()

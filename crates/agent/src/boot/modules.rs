@@ -3,6 +3,7 @@
 //! Nobody else loads modules in a guest: there is no modprobe for the kernel to call.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{CStr, CString};
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -64,7 +65,7 @@ impl Modules {
                 missing.push((*wanted).to_string());
             }
             for module in order {
-                self.load(module)
+                self.load(module, c"")
                     .with_context(|| format!("load module {wanted}"))?;
             }
         }
@@ -106,12 +107,24 @@ impl Modules {
         Ok(())
     }
 
+    /// Loads one module with options, its dependencies without; an error where it is not a file.
+    pub(crate) fn load_with(&self, wanted: &str, options: &str) -> Result<()> {
+        let order = self.order(wanted)?;
+        let Some((last, before)) = order.split_last() else {
+            bail!("no such module in the initramfs: {wanted}");
+        };
+        for module in before {
+            self.load(module, c"")?;
+        }
+        self.load(last, &CString::new(options)?)
+    }
+
     fn is_built_in(&self, wanted: &str) -> bool {
         let wanted = name(wanted);
         self.built_in.contains(&wanted) || Path::new("/sys/module").join(&wanted).exists()
     }
 
-    fn load(&self, module: &Module) -> Result<()> {
+    fn load(&self, module: &Module, options: &CStr) -> Result<()> {
         let path = self.dir.join(&module.path);
         let file = match File::open(&path) {
             Ok(file) => file,
@@ -121,7 +134,7 @@ impl Modules {
             ),
             Err(why) => return Err(why).with_context(|| format!("open {}", path.display())),
         };
-        match finit_module(&file, c"", 0) {
+        match finit_module(&file, options, 0) {
             // NODEV: a driver for hardware that is not here, such as a CPU's own checksum instruction. KVM's drivers say
             // OPNOTSUPP where the CPU cannot run guests.
             Ok(()) | Err(Errno::EXIST | Errno::NODEV | Errno::OPNOTSUPP) => Ok(()),

@@ -1,8 +1,10 @@
 //! File systems of a guest: first what the kernel shows, then the image under a layer of memory.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +20,9 @@ pub(crate) const STAGE: &str = "/srv/bakeoff";
 
 /// The image: the guest's first disk.
 const DISK: &str = "/dev/vda";
+
+/// The image on a box: a file of the initramfs.
+const FILE: &str = "/image.ext4";
 
 /// The workload's own disk, where it has one.
 pub(crate) const SECOND_DISK: &str = "/dev/vdb";
@@ -99,12 +104,12 @@ pub(crate) fn mount_first() -> Result<()> {
 /// it starts. The first process stays in the initramfs.
 pub(crate) fn switch() -> Result<()> {
     const NEW: &str = "/new";
-    wait_for_disk()?;
+    let disk = image_disk()?;
     for place in ["/image", "/layer", NEW] {
         fs::create_dir_all(place).with_context(|| format!("make {place}"))?;
     }
-    mount(DISK, "/image", "ext4", MountFlags::RDONLY, None)
-        .with_context(|| format!("mount {DISK} as ext4"))?;
+    mount(&disk, "/image", "ext4", MountFlags::RDONLY, None)
+        .with_context(|| format!("mount {} as ext4", disk.display()))?;
     mount(
         "layer",
         "/layer",
@@ -164,6 +169,38 @@ fn furnish() -> Result<()> {
         let _ = symlink(target, link);
     }
     sethostname(b"bakeoff").context("set the host name")
+}
+
+/// The block device of the image: a guest's first disk, or a file of the initramfs as a loop device.
+fn image_disk() -> Result<PathBuf> {
+    if Path::new(FILE).exists() {
+        return loop_device(Path::new(FILE)).with_context(|| format!("make a disk of {FILE}"));
+    }
+    wait_for_disk()?;
+    Ok(DISK.into())
+}
+
+/// Makes a file a block device that is only read (loop(4)).
+#[expect(unsafe_code, reason = "these two requests have no safe form")]
+fn loop_device(file: &Path) -> Result<PathBuf> {
+    const LOOP_SET_FD: libc::c_ulong = 0x4c00;
+    const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4c82;
+    let control = File::open("/dev/loop-control").context("no loop devices")?;
+    // SAFETY: the request takes no argument and returns a number.
+    let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE as _) };
+    if number < 0 {
+        return Err(io::Error::last_os_error()).context("no free loop device");
+    }
+    let path = PathBuf::from(format!("/dev/loop{number}"));
+    // A device that is opened for reading is one for reading.
+    let device = File::open(&path).with_context(|| format!("open {}", path.display()))?;
+    let image = File::open(file)?;
+    // SAFETY: the request takes a descriptor, which is open; the kernel holds the file itself from then on.
+    let done = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_SET_FD as _, image.as_raw_fd()) };
+    if done < 0 {
+        return Err(io::Error::last_os_error()).context("bind it");
+    }
+    Ok(path)
 }
 
 fn wait_for_disk() -> Result<()> {

@@ -153,7 +153,8 @@ fn profiled(plan: &Plan) -> String {
         _ if !plan.why => return String::new(),
         (MachineKind::Qemu, Clock::Instructions) => return String::new(),
         (MachineKind::Qemu, Clock::Auto) => "where KVM works, ",
-        (MachineKind::Local | MachineKind::Url, _) | (MachineKind::Qemu, Clock::Wall) => "",
+        (MachineKind::Local | MachineKind::Ssh | MachineKind::Url, _)
+        | (MachineKind::Qemu, Clock::Wall) => "",
     };
     let least = trials(plan, verdict::explain::least_blocks(&plan.design));
     format!(
@@ -184,6 +185,7 @@ fn uncounted(plan: &Plan) -> &'static str {
     let has_commands = has_commands || !plan.machine.swap.is_empty();
     match plan.machine.kind {
         MachineKind::Qemu => ", boots not counted",
+        MachineKind::Ssh => ", boots there and back not counted",
         MachineKind::Local => ", starts of servers not counted",
         MachineKind::Url if has_commands => ", commands not counted",
         MachineKind::Url => "",
@@ -351,7 +353,7 @@ fn crowded(plan: &Plan, host: usize) -> Vec<String> {
                  larger host)"
             ),
             // They are not this host's.
-            MachineKind::Url => return None,
+            MachineKind::Ssh | MachineKind::Url => return None,
         };
         (cpus as usize > host).then_some(said)
     };

@@ -12,7 +12,10 @@ use crate::out;
 pub(super) fn doctor(args: &DoctorArgs, json: bool) -> Result<End> {
     let named = args.emulator.named();
     let mut findings = at_work(json, |cache, task| {
-        Ok(doctor::examine(cache, named.as_deref(), task))
+        Ok(match &args.target {
+            None => doctor::examine(cache, named.as_deref(), task),
+            Some(host) => machine::ssh::examine(host, args.ssh_config.as_deref(), task),
+        })
     })?;
     let own = std::env::current_exe().context("cannot find bakeoff's own binary")?;
     findings.push(doctor::clients(&own));

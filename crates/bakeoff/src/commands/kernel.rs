@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use input::units::show_bytes;
 use machine::cache::about::About;
-use machine::kernel::{self, Kernel, Offer};
+use machine::kernel::{self, Flavour, Kernel, Offer};
 use plan::kernel::{FORMS, KernelRef, read};
 use serde_json::json;
 
@@ -85,7 +85,7 @@ fn fetch(name: &str, modules: Option<&Path>, refresh: bool, json: bool) -> Resul
         Err(why) => bail!("{why} ({FORMS})"),
     };
     let kernel = at_work(json, |cache, task| {
-        kernel::fetch(cache, &wanted, refresh, task)
+        kernel::fetch(cache, &wanted, Flavour::Cloud, refresh, task)
     })?;
     let Kernel {
         release,

@@ -57,7 +57,8 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     } else {
         read_plan(&args.plan, qemu.as_deref())?
     };
-    if options.refresh && plan.machine.kind != MachineKind::Qemu {
+    let has_kernels = matches!(plan.machine.kind, MachineKind::Qemu | MachineKind::Ssh);
+    if options.refresh && !has_kernels {
         bail!(
             "--refresh does not apply to a machine of kind \"{}\": nothing is fetched for it (leave it out)",
             plan.machine.kind.word()
@@ -196,7 +197,13 @@ fn carry_out(setting: &Setting<'_>, plan: &Plan, text: &str, place: Place<'_>) -
         show: &|event| reporter.tell(event),
     };
     let ended = lab::run(&lab, prepared.opening(plan, text));
+    // A machine that is left as it was found may take minutes to be so.
+    if plan.machine.kind == MachineKind::Ssh {
+        reporter.step("waiting for the box to be home", None);
+    }
+    let closed = prepared.machine.close();
     reporter.close();
+    let ended = ended.and_then(|finish| closed.map(|()| finish));
     // What failed is in the report; it is written before it is said that the run stopped.
     if ended.as_ref().is_err_and(anyhow::Error::is::<Repeated>) {
         let run = rundir::load(dir.path(), &workload::check)?;

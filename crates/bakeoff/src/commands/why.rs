@@ -107,7 +107,9 @@ fn accounts(dir: &Path, run: &Run) -> Result<Vec<Account>> {
         let reasons: Vec<String> = lost.into_keys().collect();
         let remedy = match run.plan.machine.kind {
             MachineKind::Url => "systems on the network are not profiled",
-            MachineKind::Qemu | MachineKind::Local => "profile a new run: bakeoff run PLAN --why",
+            MachineKind::Qemu | MachineKind::Ssh | MachineKind::Local => {
+                "profile a new run: bakeoff run PLAN --why"
+            }
         };
         bail!(
             "no profile to explain anything by: {} ({}; {remedy})",

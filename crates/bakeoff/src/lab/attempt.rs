@@ -16,7 +16,7 @@ use anyhow::{Result, bail};
 use input::text;
 use input::units::show_duration;
 use machine::clock::Clock;
-use machine::guest::{Boot, Guest, GuestEvent, Machine};
+use machine::guest::{Boot, Guest, GuestEvent, Lost, Machine};
 use plan::{Arm, Plan, WorkloadPlan};
 use profiler::format;
 use profiler::profile::Profile;
@@ -91,13 +91,13 @@ impl Attempted {
     }
 }
 
-/// Runs the attempt; `None` when it was stopped.
+/// Runs the attempt; `None` when it was stopped. An error ends the run: the machine is not there any more.
 pub(crate) fn run(
     bench: &Bench<'_>,
     (workload, trial): (&WorkloadPlan, &Trial),
     dir: &Path,
     tell: &dyn Fn(Activity),
-) -> Option<Attempted> {
+) -> Result<Option<Attempted>> {
     tell(Activity::Booting);
     let spin = Spin::begin(bench);
     let start = bench.clock.now();
@@ -109,10 +109,11 @@ pub(crate) fn run(
         stop: bench.interrupted,
     }) {
         Ok(guest) => guest,
-        Err(_) if bench.is_stopped() => return None,
+        Err(_) if bench.is_stopped() => return Ok(None),
+        Err(why) if why.is::<Lost>() => return Err(why),
         Err(why) => {
             let outcome = void(VoidReason::StartFailed, format!("{why:#}"), vec![]);
-            return Some(Attempted::without_evidence(outcome));
+            return Ok(Some(Attempted::without_evidence(outcome)));
         }
     };
     let mut talk = Talk {
@@ -138,7 +139,7 @@ pub(crate) fn run(
     } = talk;
     let mut profile = None;
     let (outcome, facts) = match end {
-        End::Interrupted => return None,
+        End::Interrupted => return Ok(None),
         End::Void(reason, detail) => (void(reason, detail, guest.console(LAST_LINES)), None),
         End::Done(mut done, boot) => {
             host_time.enter(HostPhase::Stopping, bench.clock.now());
@@ -157,7 +158,7 @@ pub(crate) fn run(
         }
     };
     let (note, profile) = kept(profile);
-    Some(Attempted {
+    Ok(Some(Attempted {
         outcome,
         evidence: Evidence {
             samples,
@@ -166,7 +167,7 @@ pub(crate) fn run(
         },
         host_time: host_time.end(bench.clock.now()),
         profile: note,
-    })
+    }))
 }
 
 /// The profile that was asked for, from what the plugin wrote or the guest told; or why there is none.

@@ -109,7 +109,7 @@ impl Lab<'_> {
         let bench = self.bench(Series::Profiled, cancelled);
         let dir = self.dir.trial_dir(Series::Profiled, trial, attempt)?;
         let tell = |activity| (self.show)(LabEvent::Activity(trial, activity));
-        let Some(end) = attempt::run(&bench, (workload, trial), &dir, &tell) else {
+        let Some(end) = attempt::run(&bench, (workload, trial), &dir, &tell)? else {
             return Ok(End::Interrupted);
         };
         let record = self.record(book, Series::Profiled, (trial, attempt), end)?;

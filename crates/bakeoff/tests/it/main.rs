@@ -13,6 +13,7 @@ mod crate_edges;
 mod damaged_runs;
 mod docs_samples;
 mod fairness_command;
+mod emulated_box;
 mod fuzz;
 mod gates;
 mod golden;

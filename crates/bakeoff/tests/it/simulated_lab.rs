@@ -246,6 +246,19 @@ fn every_failed_boot_is_void_with_its_reason_and_tried_once_more() {
 }
 
 #[test]
+fn a_machine_that_is_lost_ends_the_run_without_a_void_trial_and_it_goes_on_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::new(1.10, 0.001, &[Behaviour::Measures, Behaviour::IsLost]);
+    let why = world.run(dir.path(), |_| false).unwrap_err();
+    assert_eq!(why.to_string(), "the fake machine is lost");
+    assert!(voids(dir.path()).is_empty());
+    // Somebody has looked after it.
+    assert_eq!(world.run(dir.path(), |_| false).unwrap(), Finish::Complete);
+    assert!(voids(dir.path()).is_empty());
+    assert_eq!(primary(dir.path()).0, Verdict::Better);
+}
+
+#[test]
 fn a_guest_that_waits_for_a_busy_host_is_not_taken_for_silent() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::new(1.10, 0.001, &[Behaviour::Starves]);

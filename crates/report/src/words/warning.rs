@@ -278,6 +278,10 @@ pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
              stack, and no wire)"
                 .into()
         }
+        Warning::WorkOnBox => {
+            "whatever drives the work runs on the box itself, on the server's own CPUs (figures include it, and no network)"
+                .into()
+        }
         Warning::LiveHost => {
             "all arms ran on this live host, clients and other work included (figures include the clients' work and \
              whatever else the host was doing, and no network)"

@@ -1,0 +1,174 @@
+//! A box by ssh, emulated: sshd and kexec-tools, an e1000e, an AHCI disk, a watchdog, and a management controller.
+//!
+//! ```text
+//! bakeoff run --ssh--> own operating system (image box.toml, own-init.sh) --kexec--> arm --restart--> own operating system
+//!             --ipmitool--> ipmi_sim --chassis.py--> QMP of the QEMU that is the box
+//! act.sh in each trial asks this test what is to befall it
+//! ```
+//! The box knows nothing of being emulated: no virtio, no line of QEMU's. `make test-box` asks for it: it takes minutes.
+
+mod boxed;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use self::boxed::{EmulatedBox, Fault};
+
+/// What befalls the trials, in their order: each is tried once more after a fault.
+const FAULTS: [Fault; 8] = [
+    Fault::Hang,
+    Fault::None,
+    Fault::PanicAndPowerOff,
+    Fault::None,
+    Fault::Unplug,
+    Fault::None,
+    Fault::Reset,
+    Fault::None,
+];
+
+#[test]
+fn two_kernels_are_compared_on_a_box_and_planted_faults_end_at_home() {
+    if std::env::var_os("TEST_BOX").is_none() {
+        skip::skip("an emulated box was not asked for: make test-box");
+        return;
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().canonicalize().unwrap();
+    let emulated = EmulatedBox::start(&dir);
+    emulated.wait_for_own_system(1);
+    check_doctor(&emulated);
+    check_refusals(&emulated);
+    check_run(&emulated);
+}
+
+fn check_doctor(emulated: &EmulatedBox) {
+    let (status, said) = emulated.bakeoff(&["doctor", "ssh:box", "--ssh-config", "ssh_config"]);
+    println!("{said}");
+    assert_eq!(status, Some(0), "{said}");
+    for words in [
+        "eth0, driver e1000e, 10.0.2.15/24",
+        "i6300ESB timer",
+        "kexec",
+        "erst",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
+}
+
+/// What is refused before anything is loaded: each leaves the box in the boot that it was in.
+fn check_refusals(emulated: &EmulatedBox) {
+    let before = emulated.boot_id();
+    let plan = fs::read_to_string(emulated.dir.join("plan.toml")).unwrap();
+    let refused = |name: &str, edit: (&str, &str), words: &[&str]| {
+        assert!(plan.contains(edit.0), "{}", edit.0);
+        let file = format!("{name}.toml");
+        fs::write(emulated.dir.join(&file), plan.replace(edit.0, edit.1)).unwrap();
+        let (status, said) = emulated.bakeoff(&["run", &file]);
+        println!("{said}");
+        assert_eq!(status, Some(2), "{name}: {said}");
+        for words in words {
+            assert!(said.contains(words), "{name}: {said}");
+        }
+    };
+    refused(
+        "wrong-key",
+        ("\"ssh_config\"", "\"ssh_config.wrong\""),
+        &["host key refused: box is not the box that ssh knows by this name"],
+    );
+    refused(
+        "wrong-interface",
+        ("address =", "interface = \"eth9\"\naddress ="),
+        &["no such interface: eth9 (there are: lo, eth0)"],
+    );
+    refused(
+        "wrong-kernel",
+        (
+            "debian:trixie-backports/7.2",
+            "debian:bookworm/6.1.*-cloud-amd64",
+        ),
+        &[
+            "wrong-kernel.toml:",
+            "-cloud-amd64 has no driver e1000e for interface eth0",
+        ],
+    );
+    emulated.ssh("mv /usr/sbin/kexec /root/kexec");
+    refused(
+        "no-kexec",
+        ("title", "title"),
+        &["box cannot boot arms: no kexec there (install kexec-tools)"],
+    );
+    emulated.ssh("mv /root/kexec /usr/sbin/kexec");
+    assert_eq!(emulated.boot_id(), before);
+}
+
+fn check_run(emulated: &EmulatedBox) {
+    // Two blocks; Ctrl-C ends the run then, in the middle of a trial as likely as not.
+    let (status, said) = emulated.run_until("plan.toml", &FAULTS, 4);
+    println!("{said}");
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("interrupted; nothing is lost"), "{said}");
+    // At home, and as it was but for its cache directory.
+    let home = emulated.ssh("cat /proc/cmdline; cat /sys/kernel/kexec_loaded; ls -A /var/cache");
+    assert!(!home.contains("bakeoff."), "{home}");
+    let rest: Vec<&str> = home.lines().skip(1).collect();
+    assert_eq!(rest, ["0", "bakeoff"], "{home}");
+    let (status, judged) = emulated.bakeoff(&["judge", "runs/plan", "--json"]);
+    assert_eq!(status, Some(0), "{judged}");
+    check_attempts(&emulated.dir.join("runs/plan/trials"));
+    let verdict = fs::read_to_string(emulated.dir.join("runs/plan/verdict.json")).unwrap();
+    let verdict: Value = serde_json::from_str(&verdict).unwrap();
+    let comparisons = verdict["comparisons"].as_array().unwrap();
+    let is_judged = |one: &Value| one["arm"] == "7.2" && one["ratio"].is_number();
+    assert!(comparisons.iter().any(is_judged), "{verdict}");
+    let power = fs::read_to_string(emulated.dir.join("power.log")).unwrap();
+    assert!(power.contains("set reset"), "{power}");
+}
+
+/// Each fault has ended an attempt in the way that it should, and both kernels were measured.
+fn check_attempts(trials: &Path) {
+    let (mut kernels, mut panics, mut others) = (BTreeSet::new(), 0, 0);
+    for entry in fs::read_dir(trials).unwrap() {
+        let dir = entry.unwrap().path();
+        // The last attempt was interrupted.
+        let Ok(text) = fs::read_to_string(dir.join("trial.json")) else {
+            continue;
+        };
+        let record: Value = serde_json::from_str(&text).unwrap();
+        let outcome = &record["outcome"];
+        if let Some(kernel) = outcome["measured"]["kernel"].as_str() {
+            kernels.insert(kernel.to_string());
+            continue;
+        }
+        let detail = outcome["void"]["detail"].as_str().unwrap();
+        match outcome["void"]["reason"].as_str().unwrap() {
+            "panic" => {
+                panics += 1;
+                // The kernel's last words came by the network and were kept by the firmware.
+                for name in ["console.log", "pstore.log"] {
+                    let text = fs::read_to_string(dir.join(name)).unwrap();
+                    assert!(
+                        text.contains("Kernel panic - not syncing"),
+                        "{name}: {text}"
+                    );
+                }
+            }
+            // By asking the box, or because the connection broke.
+            "machine-exit" => {
+                others += 1;
+                let is_home = detail.contains("own operating system again");
+                assert!(
+                    is_home || detail.contains("the line to the box ended"),
+                    "{record}"
+                );
+            }
+            other => panic!("{other}: {record}"),
+        }
+    }
+    assert_eq!(panics, 1);
+    // An emulator whose host has no time for it may lose a boot more.
+    assert!(others >= 3, "{others}");
+    assert_eq!(kernels.len(), 2, "{kernels:?}");
+}

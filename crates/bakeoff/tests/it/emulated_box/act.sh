@@ -1,0 +1,18 @@
+#!/bin/bash
+# The workload of the test: asks the test what to do to the box, and does it.
+set -eu
+there() { nsenter --target 1 --net "$@"; }
+fault=$(there bash -c "exec 3<> /dev/tcp/10.0.2.2/$1 && read -r word <&3 && echo \$word")
+case $fault in
+    none) ;;
+    # The agent stops feeding the watchdog.
+    hang) kill -STOP "$PPID" ;;
+    panic) echo c > /proc/sysrq-trigger ;;
+    unplug) there ip link set eth0 down ;;
+    power) sleep 600 ;;
+esac
+case $fault in none) ;; *) sleep 600 ;; esac
+for file in 1 2 3; do
+    sha256sum /usr/sbin/nginx > /dev/null
+done
+echo "rounds 3"

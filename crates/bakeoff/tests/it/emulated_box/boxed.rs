@@ -1,0 +1,335 @@
+//! The box itself: QEMU, its management controller, and who tells trials what is to befall them.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, UdpSocket};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Duration;
+
+use machine::cache::Cache;
+use machine::image::{self, Request};
+use machine::initramfs::{self, Content};
+use machine::kernel::{self, Flavour};
+use machine::task::Task;
+
+const FILES: [(&str, &str); 8] = [
+    ("box.toml", include_str!("box.toml")),
+    ("own-init.sh", include_str!("own-init.sh")),
+    ("initramfs-init.sh", include_str!("initramfs-init.sh")),
+    ("plan.toml", include_str!("plan.toml")),
+    ("act.sh", include_str!("act.sh")),
+    ("chassis.py", include_str!("chassis.py")),
+    ("bmc.conf", include_str!("bmc.conf")),
+    ("bmc.emu", include_str!("bmc.emu")),
+];
+
+/// Modules of the box's own operating system.
+const MODULES: [&str; 6] = [
+    "ahci",
+    "sd_mod",
+    "crc32c_generic",
+    "ext4",
+    "e1000e",
+    "i6300esb",
+];
+
+/// What befalls a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    None,
+    /// The agent is stopped: the watchdog bites.
+    Hang,
+    /// The kernel panics, and before it has restarted the box, its power goes: the management controller must bring it back.
+    PanicAndPowerOff,
+    /// The network is gone: the agent goes home by itself.
+    Unplug,
+    /// As a power failure of a moment.
+    Reset,
+}
+
+impl Fault {
+    /// What act.sh is told.
+    fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Hang => "hang",
+            Self::PanicAndPowerOff => "panic",
+            Self::Unplug => "unplug",
+            Self::Reset => "power",
+        }
+    }
+}
+
+/// A process that ends with its owner, and with the test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Fields are dropped in their order.
+pub(super) struct EmulatedBox {
+    _bmc: Ended,
+    _qemu: Ended,
+    pub(super) dir: PathBuf,
+    control: TcpListener,
+}
+
+impl EmulatedBox {
+    pub(super) fn start(dir: &Path) -> Self {
+        let control = TcpListener::bind("127.0.0.1:0").unwrap();
+        let [ssh, agent, bmc] = free_ports();
+        let ports = [
+            ("PORT", agent),
+            ("BMC", bmc),
+            ("CONTROL", control.local_addr().unwrap().port()),
+        ];
+        for (name, text) in FILES {
+            let mut text = text.replace("DIR", &dir.display().to_string());
+            // Scripts have no placeholders, and shells have variables.
+            let is_script = ["own-init.sh", "initramfs-init.sh", "act.sh"].contains(&name);
+            if !is_script {
+                for (word, port) in ports {
+                    text = text.replace(word, &port.to_string());
+                }
+            }
+            fs::write(dir.join(name), text).unwrap();
+            fs::set_permissions(dir.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        write_keys(dir, ssh);
+        let qemu = start_qemu(dir, ssh, agent);
+        let mut ipmi = bound("ipmi_sim");
+        ipmi.args(["-n", "-c", "bmc.conf", "-f", "bmc.emu", "-s", "bmc"]);
+        ipmi.current_dir(dir).stdin(Stdio::null());
+        ipmi.stdout(Stdio::null()).stderr(Stdio::null());
+        Self {
+            _bmc: Ended(ipmi.spawn().unwrap()),
+            _qemu: qemu,
+            dir: dir.into(),
+            control,
+        }
+    }
+
+    /// Waits until its own operating system has come up so many times.
+    pub(super) fn wait_for_own_system(&self, times: usize) {
+        let console = self.dir.join("console");
+        wait_until(|| count(&console, "Server listening on 0.0.0.0") >= times);
+    }
+
+    /// Runs bakeoff to its end; its status, and all that it said.
+    pub(super) fn bakeoff(&self, words: &[&str]) -> (Option<i32>, String) {
+        let done = self.command(words).output().unwrap();
+        let said = [done.stdout, done.stderr].concat();
+        (done.status.code(), String::from_utf8(said).unwrap())
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = bound(env!("CARGO_BIN_EXE_bakeoff"));
+        command.args(words).current_dir(&self.dir);
+        command
+    }
+
+    /// Runs a plan, has these things befall its trials, in their order, and interrupts it once that is over and so many were
+    /// measured; its status, and all that it said.
+    pub(super) fn run_until(
+        &self,
+        plan: &str,
+        faults: &[Fault],
+        measured: usize,
+    ) -> (Option<i32>, String) {
+        let said = self.dir.join("run.log");
+        let log = File::create(&said).unwrap();
+        let mut run = self.command(&["run", plan]);
+        run.stdout(log.try_clone().unwrap()).stderr(log);
+        let mut run = Ended(run.spawn().unwrap());
+        let journal = self.dir.join("runs/plan/journal.jsonl");
+        self.control.set_nonblocking(true).unwrap();
+        let mut faults = faults.iter().copied();
+        let mut is_interrupted = false;
+        let status = loop {
+            if let Some(status) = run.0.try_wait().unwrap() {
+                break status;
+            }
+            if let Ok((mut trial, _)) = self.control.accept() {
+                let fault = faults.next().unwrap_or(Fault::None);
+                writeln!(trial, "{}", fault.word()).unwrap();
+                drop(trial);
+                self.befall(fault);
+            }
+            let is_enough = || count(&journal, "\"ending\":\"measured\"") >= measured;
+            if !is_interrupted && faults.len() == 0 && is_enough() {
+                is_interrupted = true;
+                let number = run.0.id().to_string();
+                let kill = Command::new("kill").args(["-INT", &number]).status();
+                assert!(kill.unwrap().success());
+            }
+            thread::sleep(Duration::from_millis(100));
+        };
+        (status.code(), fs::read_to_string(said).unwrap())
+    }
+
+    /// The part of a fault that comes from outside the box.
+    fn befall(&self, fault: Fault) {
+        match fault {
+            Fault::None | Fault::Hang | Fault::Unplug => {}
+            Fault::Reset => self.qmp("system_reset"),
+            Fault::PanicAndPowerOff => {
+                let panicked = || {
+                    let trials = fs::read_dir(self.dir.join("runs/plan/trials")).unwrap();
+                    let consoles = trials.map(|trial| trial.unwrap().path().join("console.log"));
+                    consoles
+                        .into_iter()
+                        .any(|console| count(&console, "Kernel panic") > 0)
+                };
+                wait_until(panicked);
+                self.qmp("stop");
+            }
+        }
+    }
+
+    fn qmp(&self, verb: &str) {
+        let mut monitor = UnixStream::connect(self.dir.join("qmp")).unwrap();
+        let mut lines = BufReader::new(monitor.try_clone().unwrap()).lines();
+        for verb in ["qmp_capabilities", verb] {
+            writeln!(monitor, "{{\"execute\": \"{verb}\"}}").unwrap();
+            // Events may come between.
+            let answer = lines.find(|line| line.as_ref().unwrap().starts_with("{\"return\""));
+            assert!(answer.is_some(), "{verb}");
+        }
+    }
+
+    /// Runs a script in the box's own operating system.
+    pub(super) fn ssh(&self, script: &str) -> String {
+        let mut ssh = Command::new("ssh");
+        ssh.args(["-F", "ssh_config", "-o", "BatchMode=yes", "box", script]);
+        let done = ssh.current_dir(&self.dir).output().unwrap();
+        let errors = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{script}: {errors}");
+        String::from_utf8(done.stdout).unwrap()
+    }
+
+    pub(super) fn boot_id(&self) -> String {
+        self.ssh("cat /proc/sys/kernel/random/boot_id")
+    }
+}
+
+/// A program that the kernel ends with this test.
+fn bound(program: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", program]);
+    command
+}
+
+/// For ssh and for the agent by TCP, for the management controller by UDP.
+fn free_ports() -> [u16; 3] {
+    let tcp = [0; 2].map(|port| TcpListener::bind(("127.0.0.1", port)).unwrap());
+    let [ssh, agent] = tcp.map(|one| one.local_addr().unwrap().port());
+    let bmc = UdpSocket::bind("127.0.0.1:0").unwrap();
+    [ssh, agent, bmc.local_addr().unwrap().port()]
+}
+
+fn write_keys(dir: &Path, port: u16) {
+    for name in ["key", "host_key", "other_key"] {
+        let mut make = Command::new("ssh-keygen");
+        make.args(["-q", "-t", "ed25519", "-N", "", "-f", name]);
+        assert!(make.current_dir(dir).status().unwrap().success());
+    }
+    fs::copy(dir.join("key.pub"), dir.join("authorized_keys")).unwrap();
+    for (name, key) in [
+        ("ssh_config", "host_key"),
+        ("ssh_config.wrong", "other_key"),
+    ] {
+        let public = fs::read_to_string(dir.join(key).with_extension("pub")).unwrap();
+        let known = dir.join(format!("{key}.known"));
+        fs::write(&known, format!("box {public}")).unwrap();
+        let (key, known) = (dir.join("key"), known.display().to_string());
+        let text = format!(
+            "Host box\nHostName 127.0.0.1\nPort {port}\nUser root\nIdentityFile {}\nIdentitiesOnly yes\nUserKnownHostsFile \
+             {known}\nGlobalKnownHostsFile /dev/null\nHostKeyAlias box\nStrictHostKeyChecking yes\n",
+            key.display()
+        );
+        fs::write(dir.join(name), text).unwrap();
+    }
+}
+
+fn start_qemu(dir: &Path, ssh: u16, agent: u16) -> Ended {
+    let cache = Cache::open(&Cache::of_user().unwrap());
+    let stop = AtomicBool::new(false);
+    let task = Task {
+        tell: &|_| {},
+        stop: &stop,
+    };
+    let recipe = dir.join("box.toml").display().to_string();
+    let request = Request {
+        recipe: &recipe,
+        suite: None,
+        refresh: false,
+    };
+    let image = image::build(&cache, request, task).unwrap();
+    let wanted = plan::kernel::read("debian:bookworm/6.1", None).unwrap();
+    let kernel = kernel::fetch(&cache, &wanted, Flavour::General, false, task).unwrap();
+    let mut dump = Command::new("/sbin/debugfs");
+    dump.args(["-R", "dump /usr/bin/busybox busybox"])
+        .arg(&image.path);
+    assert!(
+        dump.current_dir(dir)
+            .stderr(Stdio::null())
+            .status()
+            .unwrap()
+            .success()
+    );
+    let content = Content {
+        init: &dir.join("initramfs-init.sh"),
+        modules: &MODULES.map(String::from),
+        files: &["busybox", "authorized_keys", "host_key"].map(|name| dir.join(name)),
+        cmdline: "",
+    };
+    fs::set_permissions(dir.join("busybox"), fs::Permissions::from_mode(0o755)).unwrap();
+    // A cache of its own: keys are of this test alone.
+    let own = Cache::open(&dir.join("cache"));
+    let initramfs = initramfs::build(&own, &kernel, content, task).unwrap();
+    let mut qemu = bound("qemu-system-x86_64");
+    let text = format!(
+        "-machine q35 -accel tcg,thread=multi -cpu EPYC -smp 2 -m 2G -nodefaults -no-user-config -display none \
+         -device ide-hd,drive=disk,bus=ide.0 -device e1000e,netdev=net,mac=52:54:00:12:34:56 \
+         -netdev user,id=net,hostfwd=tcp:127.0.0.1:{ssh}-:22,hostfwd=tcp:127.0.0.1:{agent}-:{agent} \
+         -device i6300esb -action watchdog=reset -qmp unix:qmp,server=on,wait=off \
+         -object memory-backend-ram,id=erst,size=64K -device acpi-erst,memdev=erst \
+         -chardev file,id=console,path=console -serial chardev:console"
+    );
+    qemu.args(text.split(' '));
+    let disk = image.path.display();
+    qemu.arg("-drive").arg(format!(
+        "file={disk},format=raw,snapshot=on,if=none,id=disk,cache=unsafe,file.locking=off"
+    ));
+    qemu.arg("-kernel").arg(&kernel.vmlinuz);
+    qemu.arg("-initrd").arg(&initramfs);
+    qemu.args([
+        "-append",
+        "console=ttyS0 no_timer_check loglevel=4 mitigations=off",
+    ]);
+    let log = File::create(dir.join("qemu.log")).unwrap();
+    qemu.current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    Ended(qemu.stderr(log).spawn().unwrap())
+}
+
+fn count(file: &Path, words: &str) -> usize {
+    let text = fs::read(file).unwrap_or_default();
+    String::from_utf8_lossy(&text).matches(words).count()
+}
+
+fn wait_until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        thread::sleep(Duration::from_millis(100));
+    }
+}

@@ -1,0 +1,104 @@
+//! The console of a box: its kernel sends each message as a packet (netconsole), which a thread writes to a file.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write as _};
+use std::net::UdpSocket;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::console::LIMIT_BYTES;
+
+/// How often the thread looks whether it is to end.
+const GLANCE: Duration = Duration::from_millis(200);
+
+/// Writes what comes to its port to a file, until it is dropped.
+pub(crate) struct Netconsole {
+    /// The port of this host that it listens on.
+    pub(crate) port: u16,
+    end: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Netconsole {
+    pub(crate) fn listen(file: &Path) -> Result<Self> {
+        let socket = UdpSocket::bind(("0.0.0.0", 0)).context("cannot listen for a console")?;
+        let port = socket.local_addr()?.port();
+        socket.set_read_timeout(Some(GLANCE))?;
+        let mut file = OpenOptions::new()
+            .append(true)
+            .open(file)
+            .with_context(|| format!("cannot write {}", file.display()))?;
+        let end = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&end);
+        let thread = thread::Builder::new()
+            .name("netconsole".into())
+            .spawn(move || {
+                let (mut packet, mut bytes) = ([0; 4096], 0);
+                while !ended.load(Ordering::Relaxed) && bytes <= LIMIT_BYTES {
+                    match socket.recv(&mut packet) {
+                        Ok(length) => {
+                            bytes += length as u64;
+                            // A console that cannot be written is missed by nobody who could be told.
+                            let _ = file.write_all(&packet[..length]);
+                        }
+                        Err(why)
+                            if matches!(
+                                why.kind(),
+                                ErrorKind::WouldBlock
+                                    | ErrorKind::TimedOut
+                                    | ErrorKind::Interrupted
+                            ) => {}
+                        Err(_) => return,
+                    }
+                }
+            })?;
+        Ok(Self {
+            port,
+            end,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Netconsole {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has nothing more to write.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn packets_are_lines_of_the_console() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("console.log");
+        fs::write(&path, "").unwrap();
+        let console = Netconsole::listen(&path).unwrap();
+        let kernel = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for line in ["[    0.1] one\n", "[    0.2] two\n"] {
+            kernel
+                .send_to(line.as_bytes(), ("127.0.0.1", console.port))
+                .unwrap();
+        }
+        while fs::read_to_string(&path).unwrap().lines().count() < 2 {
+            thread::yield_now();
+        }
+        assert_eq!(
+            fs::read_to_string(&path).unwrap(),
+            "[    0.1] one\n[    0.2] two\n"
+        );
+    }
+}

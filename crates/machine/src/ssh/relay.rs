@@ -1,0 +1,97 @@
+//! The process between this host and an agent on a box: it dials, proves the secret, and hands bytes on.
+//!
+//! ```text
+//! lab --standard input, a socket--> relay ==TCP==> agent      first line of the socket: the secret
+//! ```
+//! A connection may be made while nobody listens yet, by whatever stands between; so each try has a time limit of its own.
+
+use std::io::{self, BufRead as _, BufReader, Read, Write};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::net::sockopt;
+use secret::{Secret, handshake};
+
+/// Time for one try, from the first packet to the proof.
+const TRY: Duration = Duration::from_secs(8);
+
+/// Time between tries.
+const PACE: Duration = Duration::from_millis(300);
+
+/// Relays until either side ends. `address` is `HOST:PORT`. Its standard input is the socket to the lab.
+pub fn relay(address: &str) -> Result<()> {
+    let given = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3);
+    let lab = UnixStream::from(given.context("standard input is no socket")?);
+    let mut inward = BufReader::new(lab.try_clone().context("cannot share a socket")?);
+    let mut line = String::new();
+    inward.read_line(&mut line).context("no secret was given")?;
+    let secret = Secret::of(line.trim_end());
+    let agent = dial(address, &secret);
+    let outward = agent.try_clone().context("cannot share a socket")?;
+    thread::spawn(move || {
+        let _ = pass_on(&mut inward, &outward);
+        // The lab is gone: so that the agent knows it.
+        let _ = outward.shutdown(Shutdown::Both);
+    });
+    match pass_on(&mut &agent, &lab) {
+        Ok(()) => bail!("the agent hung up"),
+        Err(why) => Err(anyhow!(why).context("the line to the agent broke")),
+    }
+}
+
+/// Tries until an agent has proved that it is the one of this boot; whoever started this process knows when to give up.
+fn dial(address: &str, secret: &Secret) -> TcpStream {
+    let mut told = String::new();
+    loop {
+        match try_once(address, secret) {
+            Ok(stream) => return stream,
+            Err(why) => {
+                let why = format!("{why:#}");
+                // Each reason once: the last ones are shown where the box does not answer at all.
+                if why != told {
+                    eprintln!("warning: {why}");
+                    told = why;
+                }
+                thread::sleep(PACE);
+            }
+        }
+    }
+}
+
+fn try_once(address: &str, secret: &Secret) -> Result<TcpStream> {
+    let mut addresses = address.to_socket_addrs().context("no such address")?;
+    let address = addresses.next().context("no such address")?;
+    let mut stream = TcpStream::connect_timeout(&address, TRY).context("no connection")?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(TRY))?;
+    handshake::as_controller(&mut stream, secret)?;
+    stream.set_read_timeout(None)?;
+    keep_alive(&stream)?;
+    Ok(stream)
+}
+
+/// A box that was restarted, or cannot be reached any more, ends the connection within half a minute.
+fn keep_alive(stream: &TcpStream) -> Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, Duration::from_secs(10))?;
+    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(5))?;
+    sockopt::set_tcp_keepcnt(stream, 4)?;
+    sockopt::set_tcp_user_timeout(stream, 30_000)?;
+    Ok(())
+}
+
+fn pass_on<W>(from: &mut impl Read, mut to: W) -> io::Result<()>
+where
+    W: Write,
+{
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        match from.read(&mut piece)? {
+            0 => return Ok(()),
+            length => to.write_all(&piece[..length])?,
+        }
+    }
+}

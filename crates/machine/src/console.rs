@@ -26,7 +26,7 @@ const TAIL_BYTES: u64 = 256 << 10;
 const KEPT_BYTES: usize = 1 << 10;
 
 /// What a kernel says that has given up.
-const PANIC: &str = "Kernel panic - not syncing";
+pub(crate) const PANIC: &str = "Kernel panic - not syncing";
 
 /// The file.
 #[derive(Debug)]

@@ -306,6 +306,7 @@ impl SshBox {
         Ok(BoxGuest {
             line: relayed,
             session: self.session.clone(),
+            dir: boot.dir.into(),
             boot_id: facts.get("boot-id").into(),
             heard: Instant::now(),
             preparing: Duration::ZERO,
@@ -356,6 +357,8 @@ impl Machine for SshBox {
 struct BoxGuest {
     line: ProcessGuest,
     session: Session,
+    /// The trial's.
+    dir: PathBuf,
     /// Of the operating system that the box left for this arm.
     boot_id: String,
     /// When the arm said something last, or was asked for.
@@ -382,6 +385,20 @@ impl BoxGuest {
         let boot_id = home::boot_id(&self.session, task);
         boot_id.is_ok_and(|boot_id| boot_id != self.boot_id)
     }
+
+    /// A kernel whose panic did not come by the network may have left it in the firmware.
+    fn end_at_home(&self) -> GuestEvent {
+        let stop = AtomicBool::new(false);
+        let task = Task {
+            tell: &|_| {},
+            stop: &stop,
+        };
+        let left = home::take_pstore(&self.session, &self.dir, task);
+        match home::panic_in(&left) {
+            Some(line) => GuestEvent::Panicked(line),
+            None => GuestEvent::Exited(AT_HOME.into()),
+        }
+    }
 }
 
 impl Guest for BoxGuest {
@@ -395,7 +412,7 @@ impl Guest for BoxGuest {
             self.heard = Instant::now();
         } else if self.heard.elapsed() > ASK_AFTER {
             if self.is_home() {
-                return GuestEvent::Exited(AT_HOME.into());
+                return self.end_at_home();
             }
             self.heard = Instant::now();
         }

@@ -17,16 +17,15 @@ use serde_json::Value;
 
 use self::boxed::{EmulatedBox, Fault};
 
-/// What befalls the trials, in their order: each is tried once more after a fault.
-const FAULTS: [Fault; 8] = [
-    Fault::Hang,
-    Fault::None,
+/// What befalls the trials, in their order: each is tried once more. The first trial is of 6.1, which the plan's seed says; the
+/// netconsole of 7.2 is silent in a panic that restarts, and firmware alone has kept it.
+const FAULTS: [Fault; 6] = [
     Fault::PanicAndPowerOff,
     Fault::None,
+    Fault::Panic,
+    Fault::None,
+    Fault::Hang,
     Fault::Unplug,
-    Fault::None,
-    Fault::Reset,
-    Fault::None,
 ];
 
 #[test]
@@ -104,17 +103,25 @@ fn check_refusals(emulated: &EmulatedBox) {
     assert_eq!(emulated.boot_id(), before);
 }
 
+/// Where a program might leave something.
+const PLACES: &str = "ls -A /var/cache /boot /etc /root /usr/sbin";
+
 fn check_run(emulated: &EmulatedBox) {
-    // Two blocks; Ctrl-C ends the run then, in the middle of a trial as likely as not.
-    let (status, said) = emulated.run_until("plan.toml", &FAULTS, 4);
+    let before = emulated.ssh(PLACES);
+    // One block with a figure of each arm; Ctrl-C ends the run then, in the middle of a trial.
+    let (status, said) = emulated.run_until("plan.toml", &FAULTS);
     println!("{said}");
     assert_eq!(status, Some(2), "{said}");
     assert!(said.contains("interrupted; nothing is lost"), "{said}");
     // At home, and as it was but for its cache directory.
-    let home = emulated.ssh("cat /proc/cmdline; cat /sys/kernel/kexec_loaded; ls -A /var/cache");
-    assert!(!home.contains("bakeoff."), "{home}");
-    let rest: Vec<&str> = home.lines().skip(1).collect();
-    assert_eq!(rest, ["0", "bakeoff"], "{home}");
+    let home = emulated.ssh("cat /proc/cmdline /sys/kernel/kexec_loaded");
+    assert!(
+        !home.contains("bakeoff.") && home.ends_with("\n0\n"),
+        "{home}"
+    );
+    let after = emulated.ssh(PLACES);
+    let rest: Vec<&str> = after.lines().filter(|line| *line != "bakeoff").collect();
+    assert_eq!(rest, before.lines().collect::<Vec<_>>());
     let (status, judged) = emulated.bakeoff(&["judge", "runs/plan", "--json"]);
     assert_eq!(status, Some(0), "{judged}");
     check_attempts(&emulated.dir.join("runs/plan/trials"));
@@ -130,6 +137,7 @@ fn check_run(emulated: &EmulatedBox) {
 /// Each fault has ended an attempt in the way that it should, and both kernels were measured.
 fn check_attempts(trials: &Path) {
     let (mut kernels, mut panics, mut others) = (BTreeSet::new(), 0, 0);
+    let mut by_network = 0;
     for entry in fs::read_dir(trials).unwrap() {
         let dir = entry.unwrap().path();
         // The last attempt was interrupted.
@@ -146,14 +154,10 @@ fn check_attempts(trials: &Path) {
         match outcome["void"]["reason"].as_str().unwrap() {
             "panic" => {
                 panics += 1;
-                // The kernel's last words came by the network and were kept by the firmware.
-                for name in ["console.log", "pstore.log"] {
-                    let text = fs::read_to_string(dir.join(name)).unwrap();
-                    assert!(
-                        text.contains("Kernel panic - not syncing"),
-                        "{name}: {text}"
-                    );
-                }
+                let text = fs::read_to_string(dir.join("pstore.log")).unwrap();
+                assert!(text.contains("Kernel panic - not syncing"), "{text}");
+                let text = fs::read_to_string(dir.join("console.log")).unwrap();
+                by_network += u32::from(text.contains("Kernel panic - not syncing"));
             }
             // By asking the box, or because the connection broke.
             "machine-exit" => {
@@ -167,8 +171,8 @@ fn check_attempts(trials: &Path) {
             other => panic!("{other}: {record}"),
         }
     }
-    assert_eq!(panics, 1);
+    assert_eq!((panics, by_network), (2, 1));
     // An emulator whose host has no time for it may lose a boot more.
-    assert!(others >= 3, "{others}");
+    assert!(others >= 2, "{others}");
     assert_eq!(kernels.len(), 2, "{kernels:?}");
 }

@@ -9,7 +9,6 @@ case $fault in
     hang) kill -STOP "$PPID" ;;
     panic) echo c > /proc/sysrq-trigger ;;
     unplug) there ip link set eth0 down ;;
-    power) sleep 600 ;;
 esac
 case $fault in none) ;; *) sleep 600 ;; esac
 for file in 1 2 3; do

@@ -48,8 +48,8 @@ pub(super) enum Fault {
     PanicAndPowerOff,
     /// The network is gone: the agent goes home by itself.
     Unplug,
-    /// As a power failure of a moment.
-    Reset,
+    /// The kernel panics, and restarts the box by itself.
+    Panic,
 }
 
 impl Fault {
@@ -58,9 +58,8 @@ impl Fault {
         match self {
             Self::None => "none",
             Self::Hang => "hang",
-            Self::PanicAndPowerOff => "panic",
+            Self::Panic | Self::PanicAndPowerOff => "panic",
             Self::Unplug => "unplug",
-            Self::Reset => "power",
         }
     }
 }
@@ -137,14 +136,9 @@ impl EmulatedBox {
         command
     }
 
-    /// Runs a plan, has these things befall its trials, in their order, and interrupts it once that is over and so many were
-    /// measured; its status, and all that it said.
-    pub(super) fn run_until(
-        &self,
-        plan: &str,
-        faults: &[Fault],
-        measured: usize,
-    ) -> (Option<i32>, String) {
+    /// Runs a plan, has these things befall its trials, in their order, and interrupts it once as many attempts have ended; its
+    /// status, and all that it said.
+    pub(super) fn run_until(&self, plan: &str, faults: &[Fault]) -> (Option<i32>, String) {
         let said = self.dir.join("run.log");
         let log = File::create(&said).unwrap();
         let mut run = self.command(&["run", plan]);
@@ -152,6 +146,7 @@ impl EmulatedBox {
         let mut run = Ended(run.spawn().unwrap());
         let journal = self.dir.join("runs/plan/journal.jsonl");
         self.control.set_nonblocking(true).unwrap();
+        let planned = faults.len();
         let mut faults = faults.iter().copied();
         let mut is_interrupted = false;
         let status = loop {
@@ -164,8 +159,8 @@ impl EmulatedBox {
                 drop(trial);
                 self.befall(fault);
             }
-            let is_enough = || count(&journal, "\"ending\":\"measured\"") >= measured;
-            if !is_interrupted && faults.len() == 0 && is_enough() {
+            let is_over = || count(&journal, "\"ending\":") >= planned;
+            if !is_interrupted && faults.len() == 0 && is_over() {
                 is_interrupted = true;
                 let number = run.0.id().to_string();
                 let kill = Command::new("kill").args(["-INT", &number]).status();
@@ -179,16 +174,11 @@ impl EmulatedBox {
     /// The part of a fault that comes from outside the box.
     fn befall(&self, fault: Fault) {
         match fault {
-            Fault::None | Fault::Hang | Fault::Unplug => {}
-            Fault::Reset => self.qmp("system_reset"),
+            Fault::None | Fault::Hang | Fault::Panic | Fault::Unplug => {}
             Fault::PanicAndPowerOff => {
-                let panicked = || {
-                    let trials = fs::read_dir(self.dir.join("runs/plan/trials")).unwrap();
-                    let consoles = trials.map(|trial| trial.unwrap().path().join("console.log"));
-                    consoles
-                        .into_iter()
-                        .any(|console| count(&console, "Kernel panic") > 0)
-                };
+                // By then firmware has what it keeps, and five seconds are left.
+                let console = self.dir.join("console");
+                let panicked = || count(&console, "Rebooting in 5 seconds") > 0;
                 wait_until(panicked);
                 self.qmp("stop");
             }

@@ -288,6 +288,7 @@ fn prepare_ssh(
         inputs,
         cache: Some(cache),
         kvm_failure: None,
+        clients: None,
     })
 }
 

@@ -260,7 +260,7 @@ fn read_ceiling(fields: &Fields<'_>, kind: MachineKind, checks: Checks<'_>) -> O
         let what = format!("ceiling of a machine of kind \"{}\"", kind.word());
         let remedy = match kind {
             MachineKind::Local => "remove it: bakeoff starts its null server itself",
-            MachineKind::Qemu | MachineKind::Url => {
+            MachineKind::Qemu | MachineKind::Ssh | MachineKind::Url => {
                 "remove it: only systems on the network have clients of their own to measure"
             }
         };

@@ -35,8 +35,9 @@ fn refuse_ceiling(plan: &Plan) -> Result<()> {
             "--ceiling without a null server (start one with bakeoff null-server on another host, and write ceiling = \
              \"http://HOST:PORT\" in [machine])"
         ),
-        MachineKind::Qemu => bail!(
-            "--ceiling does not apply to a machine of kind \"qemu\": the clients are in the guest (leave it out)"
+        MachineKind::Qemu | MachineKind::Ssh => bail!(
+            "--ceiling does not apply to a machine of kind \"{}\": the clients are beside the server (leave it out)",
+            plan.machine.kind.word()
         ),
         MachineKind::Url | MachineKind::Local => Ok(()),
     }

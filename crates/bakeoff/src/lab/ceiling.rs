@@ -53,7 +53,7 @@ impl Lab<'_> {
         match self.plan.machine.kind {
             MachineKind::Local => true,
             MachineKind::Url => self.plan.machine.ceiling.is_some(),
-            MachineKind::Qemu => false,
+            MachineKind::Qemu | MachineKind::Ssh => false,
         }
     }
 
@@ -91,7 +91,7 @@ impl Lab<'_> {
         let tell = |activity| (self.show)(LabEvent::Activity(&trial, activity));
         let end = attempt::run(&bench, (workload, &trial), &dir, &tell);
         fs::remove_dir_all(&dir)?;
-        let outcome = end.map(|end| match end.outcome {
+        let outcome = end?.map(|end| match end.outcome {
             Outcome::Measured(measurement) => of(&measurement),
             Outcome::Void(void) => CeilingOutcome::Failed {
                 detail: void.to_string(),

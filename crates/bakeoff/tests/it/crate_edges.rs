@@ -15,7 +15,7 @@ const TEST_ARROWS: [(&str, &str); 8] = [
 ];
 
 /// What each room may use; a room that is missing here may not exist.
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("input", &[]),
     ("process", &[]),
     ("profiler", &[]),

@@ -33,6 +33,7 @@ use machine::clock::Clock;
 use machine::guest::Machine;
 use plan::{Design, Plan, WorkloadPlan};
 use protocol::Greeting;
+use record::journal::CloseReason;
 use record::journal::{Ending, Entry, Event, Journal, Opening};
 use record::rundir::{self, Run, RunDir, Series, TRIAL_VERSION, TrialRecord};
 use record::trial::{Outcome, Trial};
@@ -179,11 +180,10 @@ fn refuse_changes(before: &Opening, now: &Opening) -> Result<()> {
         .keys()
         .filter(|name| !before.inputs.contains_key(*name));
     changes.extend(added.map(|name| format!("{name} is new")));
-    if before.machine != now.machine {
-        changes.push(format!(
-            "machine was {}, is {}",
-            before.machine, now.machine
-        ));
+    // By their words: an earlier bakeoff recorded no more.
+    let [was, is] = [&before.machine, &now.machine].map(report::machine);
+    if was != is {
+        changes.push(format!("machine was {was}, is {is}"));
     }
     if changes.is_empty() {
         return Ok(());
@@ -251,7 +251,7 @@ impl<'l> Lab<'l> {
     ///
     /// Attempts begin in the order of the schedule, `jobs` at a time. While the last ones of a block run, those of the
     /// next block begin: they are recorded, but judged only when their block's turn comes.
-    fn run_blocks(&self, book: Book) -> Result<(Book, Option<String>)> {
+    fn run_blocks(&self, book: Book) -> Result<(Book, Option<CloseReason>)> {
         let looked = book.run_state.looked();
         let open = self.undecided(&self.judge(looked)?);
         let mut progress = Progress {
@@ -280,7 +280,7 @@ impl<'l> Lab<'l> {
         progress: &mut Progress<'l>,
         scope: &'s Scope<'s, '_>,
         line: &Line,
-    ) -> Result<Option<String>>
+    ) -> Result<Option<CloseReason>>
     where
         'l: 's,
     {
@@ -306,7 +306,7 @@ impl<'l> Lab<'l> {
     }
 
     /// Looks at every block that is complete; why the run is over, if it is.
-    fn end_blocks(&self, progress: &mut Progress<'l>) -> Result<Option<String>> {
+    fn end_blocks(&self, progress: &mut Progress<'l>) -> Result<Option<CloseReason>> {
         loop {
             let block = progress.block;
             while let Some(workload) = progress.incomplete.first() {
@@ -344,18 +344,14 @@ impl<'l> Lab<'l> {
     }
 
     /// Why the next block is not run.
-    fn obstacle(&self, progress: &Progress<'_>) -> Option<String> {
+    fn obstacle(&self, progress: &Progress<'_>) -> Option<CloseReason> {
         let given = progress.book.run_state.most();
         let most = given.unwrap_or(self.plan.design.max_blocks);
         let before = progress.block - 1;
         match (progress.open.is_empty(), before < most) {
-            (true, _) => Some(format!("decided after {before} blocks")),
-            (false, false) if given.is_some() => Some(format!(
-                "ended after {most} blocks, the most that it was given"
-            )),
-            (false, false) => Some(format!(
-                "ended after {most} blocks, the most that the plan allows"
-            )),
+            (true, _) => Some(CloseReason::Decided { blocks: before }),
+            (false, false) if given.is_some() => Some(CloseReason::BlocksGiven { blocks: most }),
+            (false, false) => Some(CloseReason::BlocksOfPlan { blocks: most }),
             (false, true) => self.hopeless(&progress.book.run_state),
         }
     }
@@ -376,7 +372,7 @@ impl<'l> Lab<'l> {
     }
 
     /// Why no block can be completed any more.
-    fn hopeless(&self, run_state: &RunState) -> Option<String> {
+    fn hopeless(&self, run_state: &RunState) -> Option<CloseReason> {
         let alive = |arm: &str| run_state.misses_in_a_row(arm) < PATIENCE;
         let (baseline, others) = self
             .plan
@@ -384,12 +380,10 @@ impl<'l> Lab<'l> {
             .split_first()
             .expect("plan is validated: two arms");
         if !alive(&baseline.name) {
-            return Some(format!(
-                "the baseline gave no figure in {PATIENCE} trials in a row"
-            ));
+            return Some(CloseReason::NoBaseline { trials: PATIENCE });
         }
         let none = !others.iter().any(|arm| alive(&arm.name));
-        none.then(|| format!("no arm but the baseline gave a figure in {PATIENCE} trials in a row"))
+        none.then_some(CloseReason::NoArm { trials: PATIENCE })
     }
 
     /// Whether all trials of one block of one workload have ended. A block that something outside disturbed is struck:

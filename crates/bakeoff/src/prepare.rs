@@ -195,7 +195,7 @@ fn prepare_qemu(
     let kvm = probe_kvm(plan, &arms, (&cache, sources), task)?;
     let program = match kvm {
         Kvm::Works => emulator_choice::for_kvm(named, &cache, task)?,
-        Kvm::Absent(_) | Kvm::Broken(_) | Kvm::Unwanted(_) => {
+        Kvm::Absent(_) | Kvm::Broken(_) | Kvm::Unwanted => {
             let choice = emulator_choice::for_emulation(named, &cache, task)?;
             if let Some(words) = choice.words() {
                 reporter.line(&words);
@@ -324,8 +324,7 @@ fn probe_kvm(
     task: Task<'_>,
 ) -> Result<Kvm> {
     if plan.machine.clock == Clock::Instructions {
-        let why = "counting instructions needs emulation";
-        return Ok(Kvm::Unwanted(why.into()));
+        return Ok(Kvm::Unwanted);
     }
     match emulator_choice::for_kvm(sources.qemu.as_deref(), cache, task) {
         Ok(program) => {

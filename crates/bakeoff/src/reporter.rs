@@ -125,7 +125,9 @@ impl Reporter {
 
     fn event_line(&self, entry: &Entry) -> Option<String> {
         match &entry.event {
-            Event::Opened(Opening { machine, .. }) => Some(format!("machine: {machine}")),
+            Event::Opened(Opening { machine, .. }) => {
+                Some(format!("machine: {}", report::machine(machine)))
+            }
             Event::Resumed { .. } => {
                 Some(format!("going on with an interrupted run, {}", entry.at))
             }
@@ -164,7 +166,7 @@ impl Reporter {
                 let lines: Vec<String> = lines.collect();
                 Some(format!("after block {blocks}:{}", lines.concat()))
             }
-            Event::Closed { reason } => Some(reason.clone()),
+            Event::Closed { reason } => Some(report::close_reason(reason)),
             Event::Extended {
                 from,
                 to,

@@ -103,7 +103,7 @@ fn be_host(name: &str, clock: Clock, times: u32, refresh: bool) -> Result<()> {
     let hardware = qemu::settle(&plan, 0, &program, &kvm)?;
     let arms = BTreeMap::from([("arm".to_string(), files)]);
     let machine = Qemu::new(hardware, Some(image.path), arms);
-    println!("{}", machine.describe());
+    println!("{:?}", machine.describe());
     for _ in 0..times {
         boot_once(&machine)?;
     }

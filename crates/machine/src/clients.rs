@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use protocol::{FromAgent, Job, Part, ToAgent};
+use record::machine::ClientsOnHost;
 use record::trial::VoidReason;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
@@ -83,11 +84,10 @@ impl HostClients {
         Self { vhost, ..self }
     }
 
-    /// In words, for the machine's line.
-    pub(crate) fn words(&self) -> &'static str {
-        match &self.vhost {
-            Ok(()) => "clients on this host (vhost)",
-            Err(_) => "clients on this host",
+    /// What a run records of them.
+    pub(crate) fn describe(&self) -> ClientsOnHost {
+        ClientsOnHost {
+            vhost: self.vhost.is_ok(),
         }
     }
 

@@ -284,7 +284,7 @@ fn kvm(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding> {
         .and_then(|program| kvm::known(cache, &program));
     let standing = match known {
         Some(Kvm::Works) => finding("KVM", "works", State::Good),
-        Some(kvm @ (Kvm::Absent(_) | Kvm::Broken(_) | Kvm::Unwanted(_))) => {
+        Some(kvm @ (Kvm::Absent(_) | Kvm::Broken(_) | Kvm::Unwanted)) => {
             return vec![Finding {
                 detail: kvm.detail().map(String::from),
                 ..finding("KVM", &kvm.words(), State::Weak(weak))

@@ -14,6 +14,7 @@ use protocol::{FromAgent, Greeting, Profiling, ToAgent};
 use record::evidence::{Cpu, Facts, Memory, Sample};
 use record::latency::Latency;
 use record::load::{LoadResult, Second};
+use record::machine::MachineDescription;
 use record::metric::{Direction, Figure, Role};
 use record::prng::{SplitMix64, fnv1a};
 use record::trial::VoidReason;
@@ -120,8 +121,8 @@ pub struct FakeMachine {
 }
 
 impl Machine for FakeMachine {
-    fn describe(&self) -> String {
-        "fake machine, simulated time".into()
+    fn describe(&self) -> MachineDescription {
+        MachineDescription::Fake
     }
 
     fn ns_per_instruction(&self) -> Option<u32> {

@@ -1,5 +1,6 @@
 //! What every kind of machine offers: boot an arm, talk to its agent, stop it.
 
+use record::machine::MachineDescription;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
@@ -41,7 +42,7 @@ impl std::error::Error for Lost {}
 /// A place where arms boot, several at a time.
 pub trait Machine: Sync {
     /// How it was resolved, in words: emulator version, acceleration, clock, CPUs, memory.
-    fn describe(&self) -> String;
+    fn describe(&self) -> MachineDescription;
 
     /// Guest nanoseconds per executed instruction, when the clock counts instructions.
     fn ns_per_instruction(&self) -> Option<u32>;

@@ -17,7 +17,9 @@ use crate::cache::{self, Cache};
 use crate::emulator::Program;
 use crate::guest::{Boot, Guest, GuestEvent, Machine};
 use crate::host_state::HostState;
-use crate::qemu::{Accel, BootFiles, Hardware, Qemu};
+use record::machine::Acceleration;
+
+use crate::qemu::{BootFiles, Hardware, Qemu};
 use crate::task::Task;
 
 /// How long a guest under working KVM may be silent: it speaks within two seconds, on a busy host within a few.
@@ -39,8 +41,8 @@ pub enum Kvm {
     Absent(String),
     /// A stock kernel does not come up under it; all that QEMU or the guest said.
     Broken(String),
-    /// It was not asked for, and why.
-    Unwanted(String),
+    /// It was not asked for: instructions are counted.
+    Unwanted,
 }
 
 impl Kvm {
@@ -50,7 +52,7 @@ impl Kvm {
             Self::Works => "KVM works".into(),
             Self::Absent(why) => format!("{why}; emulating"),
             Self::Broken(_) => "KVM cannot run a stock kernel here: emulating".into(),
-            Self::Unwanted(why) => why.clone(),
+            Self::Unwanted => "counting instructions needs emulation".into(),
         }
     }
 
@@ -58,7 +60,7 @@ impl Kvm {
     pub fn detail(&self) -> Option<&str> {
         match self {
             Self::Broken(said) => Some(said),
-            Self::Works | Self::Absent(_) | Self::Unwanted(_) => None,
+            Self::Works | Self::Absent(_) | Self::Unwanted => None,
         }
     }
 }
@@ -80,12 +82,12 @@ pub fn probe(
         return Ok(known);
     }
     task.tell("trying a boot under KVM", None);
-    let outcome = try_boot(cache, (program, files), Accel::Kvm, task)?;
+    let outcome = try_boot(cache, (program, files), Acceleration::Kvm, task)?;
     let (kvm, sure) = if let Some(kvm) = conclude(&outcome) {
         (kvm, true)
     } else {
         task.tell("trying the same boot without KVM", None);
-        let control = try_boot(cache, (program, files), Accel::Tcg, task)?;
+        let control = try_boot(cache, (program, files), Acceleration::Tcg, task)?;
         (blame(&outcome), matches!(control, Outcome::Spoke))
     };
     if sure {
@@ -97,7 +99,7 @@ pub fn probe(
 fn try_boot(
     cache: &Cache,
     (program, files): (&Program, &BootFiles),
-    accel: Accel,
+    accel: Acceleration,
     task: Task<'_>,
 ) -> Result<Outcome> {
     let dir = cache.staging(1 << 20)?;
@@ -108,17 +110,17 @@ fn try_boot(
         cpus: 1,
         memory_bytes: 512 << 20,
         clock: Clock::Wall,
-        why: String::new(),
+        choices: Vec::new(),
         disk: None,
         host: None,
         cpu: CpuModel::plain(match accel {
-            Accel::Kvm => "host",
-            Accel::Tcg => "max",
+            Acceleration::Kvm => "host",
+            Acceleration::Tcg => "max",
         }),
     };
     let patience = match accel {
-        Accel::Kvm => patience(),
-        Accel::Tcg => PATIENCE * 6,
+        Acceleration::Kvm => patience(),
+        Acceleration::Tcg => PATIENCE * 6,
     };
     let machine = Qemu::new(
         hardware,

@@ -1,5 +1,6 @@
 //! What this host gives to its guests under KVM: CPUs of their own, and memory in large pages.
 
+use record::machine::{HostOfGuests, Locality};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -7,7 +8,7 @@ use anyhow::Result;
 
 use crate::host;
 use crate::host_state::{GuestMemory, HostState, Lack, StealMeter, fact};
-use crate::topology::{Locality, Placement, Topology};
+use crate::topology::{Placement, Topology};
 
 /// Decided once for all arms of a plan, so that they do not differ in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,13 +49,16 @@ impl KvmHost {
         }
     }
 
-    /// In words, for the machine's line.
-    pub(crate) fn words(&self) -> String {
-        let placed = match &self.placement {
-            Ok(placement) => placement.words(),
-            Err(why) => format!("virtual CPUs not pinned: {why}"),
-        };
-        format!("{placed}, {}", self.memory.words())
+    /// What it gives to guests.
+    pub(crate) fn describe(&self) -> HostOfGuests {
+        HostOfGuests {
+            placement: self
+                .placement
+                .as_ref()
+                .map(Placement::describe)
+                .map_err(Clone::clone),
+            memory: self.memory.words().into(),
+        }
     }
 
     /// What it lacks for guests of this plan.
@@ -78,7 +82,7 @@ impl KvmHost {
                 if placement.shares_cores || placement.locality > Locality::Cache {
                     lacks.push(Lack {
                         what,
-                        found: placement.words(),
+                        found: placement.spread(),
                         remedy: "lower cpus to what one cache domain has cores",
                     });
                 }
@@ -142,19 +146,19 @@ mod tests {
             let lacks: Vec<_> = lacks
                 .map(|lack| format!("{} ({})", lack.found, lack.remedy))
                 .collect();
-            format!("{}\n{}", host.words(), lacks.join("\n"))
+            format!("{:?}\n{}", host.describe(), lacks.join("\n"))
         };
         expect![[r#"
-            virtual CPUs not pinned: 3 virtual CPUs on 2 host CPUs, small pages
+            HostOfGuests { placement: Err("3 virtual CPUs on 2 host CPUs"), memory: "small pages" }
             not pinned: 3 virtual CPUs on 2 host CPUs (lower cpus, or run on a larger host)"#]]
         .assert_eq(&told(3));
         expect![[r#"
-            virtual CPUs on host CPUs 0-1, of one NUMA node, small pages
+            HostOfGuests { placement: Ok(Placement { cpus: "0-1", locality: Node, shares_cores: false }), memory: "small pages" }
             no host CPU is left for the emulator and for bakeoff itself (lower cpus by one, or run on a larger host)
-            virtual CPUs on host CPUs 0-1, of one NUMA node (lower cpus to what one cache domain has cores)"#]]
+            on host CPUs 0-1, of one NUMA node (lower cpus to what one cache domain has cores)"#]]
         .assert_eq(&told(2));
         expect![[r#"
-            virtual CPUs on host CPUs 1, below one cache, small pages
+            HostOfGuests { placement: Ok(Placement { cpus: "1", locality: Cache, shares_cores: false }), memory: "small pages" }
         "#]]
         .assert_eq(&told(1));
     }

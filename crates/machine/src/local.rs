@@ -10,6 +10,7 @@
 //!         --line--> unshare -> agent (pid 1) -> servers, clients      killed with all that it started
 //! ```
 
+use record::machine::MachineDescription;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
@@ -138,10 +139,11 @@ pub fn has(package: &str, task: Task<'_>) -> Result<bool> {
 }
 
 impl Machine for Local {
-    fn describe(&self) -> String {
-        let cpus = self.cpus.len();
-        let release = host::release();
-        format!("this host, Linux {release}, clock wall, CPUs {cpus}")
+    fn describe(&self) -> MachineDescription {
+        MachineDescription::Local {
+            release: host::release(),
+            cpus: self.cpus.len(),
+        }
     }
 
     fn ns_per_instruction(&self) -> Option<u32> {

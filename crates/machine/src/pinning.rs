@@ -159,7 +159,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::topology::Locality;
+    use record::machine::Locality;
 
     fn placement() -> Placement {
         Placement {

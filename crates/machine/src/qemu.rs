@@ -3,6 +3,7 @@
 //! One guest is one QEMU process with a console that goes to a file and a line to the agent that is standard
 //! input (`process_guest`).
 
+use record::machine::{Acceleration, Choice, GuestClock, Guests, MachineDescription};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -39,30 +40,21 @@ const NO_REP_GOOD: &str = "clearcpuid=112";
 /// too late to see a flood on the console.
 const FILE_BYTES: u64 = 2 * console::LIMIT_BYTES;
 
-/// What executes the guest's instructions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Accel {
-    /// The host's CPU.
-    Kvm,
-    /// Emulation.
-    Tcg,
-}
-
 /// The machine that all arms of a plan boot on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hardware {
     /// The emulator.
     pub program: Program,
     /// What executes the guest's instructions.
-    pub accel: Accel,
+    pub accel: Acceleration,
     /// Virtual CPUs of an arm that has no number of its own.
     pub cpus: u32,
     /// Guest memory.
     pub memory_bytes: u64,
     /// `Wall` or `Instructions`.
     pub clock: Clock,
-    /// What was decided for the user and why, in words; empty when all is as the plan says.
-    pub why: String,
+    /// What was decided for the user; empty when all is as the plan says.
+    pub choices: Vec<Choice>,
     /// A disk for the workload alone, empty at each boot.
     pub disk: Option<Disk>,
     /// The CPU that guests see.
@@ -95,19 +87,22 @@ pub fn settle(
         clock => clock,
     };
     let (accel, clock) = match (asked, kvm) {
-        (Clock::Auto | Clock::Wall, Kvm::Works) => (Accel::Kvm, Clock::Wall),
-        (Clock::Wall, _) => (Accel::Tcg, Clock::Wall),
-        (Clock::Auto | Clock::Instructions, _) => (Accel::Tcg, Clock::Instructions),
+        (Clock::Auto | Clock::Wall, Kvm::Works) => (Acceleration::Kvm, Clock::Wall),
+        (Clock::Wall, _) => (Acceleration::Tcg, Clock::Wall),
+        (Clock::Auto | Clock::Instructions, _) => (Acceleration::Tcg, Clock::Instructions),
     };
-    let mut why = match kvm {
-        Kvm::Works => String::new(),
-        Kvm::Absent(_) | Kvm::Broken(_) | Kvm::Unwanted(_) => kvm.words(),
+    let mut choices = match kvm {
+        Kvm::Works => Vec::new(),
+        Kvm::Absent(obstacle) => vec![Choice::NoKvm {
+            obstacle: obstacle.clone(),
+        }],
+        Kvm::Broken(_) => vec![Choice::KvmFails],
+        Kvm::Unwanted => vec![Choice::CountsInstructions],
     };
     let mut cpus = plan.cpus;
     // Two virtual CPUs under -icount hang.
     if clock == Clock::Instructions && cpus > 1 {
-        let note = "as counting instructions needs";
-        let _ = write!(why, "; 1 CPU instead of {cpus}, {note}");
+        choices.push(Choice::OneCpu { asked: cpus });
         cpus = 1;
     }
     Ok(Hardware {
@@ -117,7 +112,7 @@ pub fn settle(
         cpus,
         memory_bytes: plan.memory_bytes,
         clock,
-        why: why.trim_start_matches("; ").into(),
+        choices,
         disk: (disk_bytes > 0).then_some(Disk {
             bytes: disk_bytes,
             speed: plan.disk,
@@ -129,11 +124,11 @@ pub fn settle(
 
 /// The CPU that guests see. Emulated ones lack what makes kernels copy with REP string instructions, unless a plan for
 /// the wall clock asks for it.
-fn settle_cpu(plan: &MachinePlan, program: &Program, accel: Accel) -> Result<CpuModel> {
+fn settle_cpu(plan: &MachinePlan, program: &Program, accel: Acceleration) -> Result<CpuModel> {
     // `max` has the fewest mitigations, as a server bought today has; others are "vulnerable" to what no such server is.
     let usual = match accel {
-        Accel::Kvm => "host",
-        Accel::Tcg => "max",
+        Acceleration::Kvm => "host",
+        Acceleration::Tcg => "max",
     };
     let mut cpu = match &plan.cpu_model {
         None => CpuModel::plain(usual),
@@ -142,7 +137,7 @@ fn settle_cpu(plan: &MachinePlan, program: &Program, accel: Accel) -> Result<Cpu
             model.clone()
         }
     };
-    if accel == Accel::Kvm {
+    if accel == Acceleration::Kvm {
         return Ok(cpu);
     }
     if cpu.name == "host" {
@@ -222,49 +217,35 @@ impl Qemu {
     }
 
     /// How many virtual CPUs arms have: `2`, or `1, 2, 4 by arm`.
-    fn cpus(&self) -> String {
-        let own = |files: &BootFiles| files.cpus.unwrap_or(self.hardware.cpus);
-        let counts: BTreeSet<u32> = self.arms.values().map(own).collect();
-        let words: Vec<String> = counts.iter().map(u32::to_string).collect();
-        match counts.len() {
-            0 => self.hardware.cpus.to_string(),
-            1 => words.concat(),
-            _ => format!("{} by arm", words.join(", ")),
+    /// Numbers of virtual CPUs that arms have.
+    fn cpus(&self) -> BTreeSet<u32> {
+        let usual = self.hardware.cpus;
+        let own = |files: &BootFiles| files.cpus.unwrap_or(usual);
+        if self.arms.is_empty() {
+            return [usual].into();
         }
+        self.arms.values().map(own).collect()
     }
 }
 
 impl Machine for Qemu {
-    fn describe(&self) -> String {
+    fn describe(&self) -> MachineDescription {
         let hardware = &self.hardware;
-        let accel = match hardware.accel {
-            Accel::Kvm => "KVM",
-            Accel::Tcg => "emulation (TCG)",
-        };
-        let clock = match hardware.clock {
-            Clock::Auto | Clock::Wall => "wall",
-            Clock::Instructions => "instructions",
-        };
-        let mut text = format!(
-            "{}, {accel}, clock {clock}, CPUs {} ({}), memory {}",
-            hardware.program.version,
-            self.cpus(),
-            hardware.cpu,
-            show_bytes(hardware.memory_bytes)
-        );
-        if self.profiler.is_some() {
-            text.push_str(", profiled");
-        }
-        if let Some(host) = &hardware.host {
-            let _ = write!(text, ", {}", host.words());
-        }
-        if let Some(clients) = &hardware.clients {
-            let _ = write!(text, ", {}", clients.words());
-        }
-        if !hardware.why.is_empty() {
-            let _ = write!(text, " ({})", hardware.why);
-        }
-        text
+        MachineDescription::Qemu(Guests {
+            emulator: hardware.program.version.clone(),
+            acceleration: hardware.accel,
+            clock: match hardware.clock {
+                Clock::Auto | Clock::Wall => GuestClock::Wall,
+                Clock::Instructions => GuestClock::Instructions,
+            },
+            cpus: self.cpus(),
+            cpu_model: hardware.cpu.to_string(),
+            memory_bytes: hardware.memory_bytes,
+            profiled: self.profiler.is_some(),
+            host: hardware.host.as_ref().map(KvmHost::describe),
+            clients: hardware.clients.as_ref().map(HostClients::describe),
+            choices: hardware.choices.clone(),
+        })
     }
 
     fn cpu_model(&self) -> Option<String> {
@@ -404,7 +385,7 @@ impl Disk {
 impl Hardware {
     /// Arranges CPUs and memory of this host for the guests of these arms, where they run under KVM.
     pub fn settle_host(&mut self, arms: &BTreeMap<String, BootFiles>) -> Result<()> {
-        if self.accel == Accel::Kvm {
+        if self.accel == Acceleration::Kvm {
             let own = arms.values().map(|files| files.cpus.unwrap_or(self.cpus));
             let most = own.max().unwrap_or(self.cpus);
             self.host = Some(KvmHost::open(most, self.memory_bytes)?);
@@ -426,9 +407,8 @@ impl Hardware {
         if self.clock == Clock::Instructions {
             if asked == Some(Clients::Host) {
                 bail!(
-                    "clients \"host\" where instructions are counted: {} (write clock = \"wall\", or clients = \"guest\": \
-                     such a guest has a time of its own)",
-                    self.why
+                    "clients \"host\" where instructions are counted (write clock = \"wall\", or clients = \"guest\": \
+                     such a guest has a time of its own)"
                 );
             }
             return Ok(());
@@ -444,15 +424,12 @@ impl Hardware {
             )),
         };
         match (found, asked) {
-            (Ok(clients), _) if self.accel == Accel::Kvm => {
+            (Ok(clients), _) if self.accel == Acceleration::Kvm => {
                 self.clients = Some(clients.under_kvm());
             }
             (Ok(clients), _) => self.clients = Some(clients),
             (Err(why), Some(_)) => bail!("clients \"host\" on a host that cannot have them: {why}"),
-            (Err(why), None) => {
-                let apart = if self.why.is_empty() { "" } else { "; " };
-                let _ = write!(self.why, "{apart}clients in the guest: {why}");
-            }
+            (Err(obstacle), None) => self.choices.push(Choice::ClientsInGuest { obstacle }),
         }
         Ok(())
     }
@@ -474,9 +451,9 @@ impl Hardware {
 
     fn accel_arguments(&self) -> Vec<String> {
         let text = match (self.accel, self.clock) {
-            (Accel::Kvm, _) => "-accel kvm",
-            (Accel::Tcg, Clock::Auto | Clock::Wall) => "-accel tcg,thread=multi",
-            (Accel::Tcg, Clock::Instructions) => "-accel tcg,thread=single",
+            (Acceleration::Kvm, _) => "-accel kvm",
+            (Acceleration::Tcg, Clock::Auto | Clock::Wall) => "-accel tcg,thread=multi",
+            (Acceleration::Tcg, Clock::Instructions) => "-accel tcg,thread=single",
         };
         let mut arguments: Vec<_> = text.split(' ').map(String::from).collect();
         if self.clock == Clock::Instructions {
@@ -491,7 +468,7 @@ impl Hardware {
 
     fn cmdline(&self, arm: &str) -> String {
         let mut words = vec!["console=ttyS0", "panic=-1", "loglevel=6"];
-        if self.accel == Accel::Tcg {
+        if self.accel == Acceleration::Tcg {
             // On a busy host the emulated timer may miss the check's deadline, and the kernel panics.
             words.push("no_timer_check");
         }
@@ -630,7 +607,7 @@ mod tests {
             .hardware
             .arguments(&files, machine.image.as_deref(), console);
         let text = arguments.join(" ").replace(" -", "\n-");
-        want.assert_eq(&format!("{}\n{text}\n", machine.describe()));
+        want.assert_eq(&format!("{:?}\n{text}\n", machine.describe()));
     }
 
     fn broken() -> Kvm {
@@ -644,7 +621,7 @@ mod tests {
             2,
             &broken(),
             &expect![[r#"
-                QEMU 7.2.22, emulation (TCG), clock instructions, CPUs 1 (max,-erms,-fsrm), memory 1.00 GiB (no /dev/kvm; emulating; 1 CPU instead of 2, as counting instructions needs)
+                Qemu(Guests { emulator: "QEMU 7.2.22", acceleration: Tcg, clock: Instructions, cpus: {1}, cpu_model: "max,-erms,-fsrm", memory_bytes: 1073741824, profiled: false, host: None, clients: None, choices: [NoKvm { obstacle: "no /dev/kvm" }, OneCpu { asked: 2 }] })
                 -machine q35,usb=off,vmport=off
                 -cpu max,-erms,-fsrm
                 -smp 1
@@ -679,29 +656,29 @@ mod tests {
             2,
             &Kvm::Works,
             &expect![[r#"
-            QEMU 7.2.22, KVM, clock wall, CPUs 2 (host), memory 1.00 GiB
-            -machine q35,usb=off,vmport=off
-            -cpu host
-            -smp 2
-            -m 1024M
-            -display none
-            -monitor none
-            -kernel vmlinuz
-            -initrd initramfs.cpio
-            -append console=ttyS0 panic=-1 loglevel=6 mitigations=off
-            -chardev file,id=console,append=on,path=trials/001/console.log
-            -serial chardev:console
-            -chardev socket,id=agent,fd=0
-            -device virtio-serial-pci
-            -device virtserialport,chardev=agent,name=bakeoff.agent
-            -blockdev driver=file,filename=image,,1.ext4,locking=off,node-name=file,read-only=on
-            -blockdev driver=raw,file=file,node-name=image,read-only=on
-            -device virtio-blk-pci,drive=image,serial=image
-            -nodefaults
-            -no-user-config
-            -no-reboot
-            -accel kvm
-        "#]],
+                Qemu(Guests { emulator: "QEMU 7.2.22", acceleration: Kvm, clock: Wall, cpus: {2}, cpu_model: "host", memory_bytes: 1073741824, profiled: false, host: None, clients: None, choices: [] })
+                -machine q35,usb=off,vmport=off
+                -cpu host
+                -smp 2
+                -m 1024M
+                -display none
+                -monitor none
+                -kernel vmlinuz
+                -initrd initramfs.cpio
+                -append console=ttyS0 panic=-1 loglevel=6 mitigations=off
+                -chardev file,id=console,append=on,path=trials/001/console.log
+                -serial chardev:console
+                -chardev socket,id=agent,fd=0
+                -device virtio-serial-pci
+                -device virtserialport,chardev=agent,name=bakeoff.agent
+                -blockdev driver=file,filename=image,,1.ext4,locking=off,node-name=file,read-only=on
+                -blockdev driver=raw,file=file,node-name=image,read-only=on
+                -device virtio-blk-pci,drive=image,serial=image
+                -nodefaults
+                -no-user-config
+                -no-reboot
+                -accel kvm
+            "#]],
         );
     }
 
@@ -764,11 +741,7 @@ mod tests {
             arguments[place + 1].clone()
         };
         assert_eq!(["one", "two", "four"].map(smp), ["1", "2", "4"]);
-        assert!(
-            machine.describe().contains("CPUs 1, 2, 4 by arm"),
-            "{}",
-            machine.describe()
-        );
+        assert_eq!(machine.cpus(), [1, 2, 4].into());
     }
 
     fn cpu(clock: Clock, model: &str, kvm: &Kvm) -> Result<String> {
@@ -799,9 +772,9 @@ mod tests {
     #[test]
     fn instructions_are_counted_even_where_kvm_works() {
         let machine = machine(Clock::Instructions, 1, &Kvm::Works);
-        assert_eq!(machine.hardware.accel, Accel::Tcg);
+        assert_eq!(machine.hardware.accel, Acceleration::Tcg);
         assert_eq!(machine.ns_per_instruction(), Some(2));
-        assert_eq!(machine.hardware.why, "");
+        assert_eq!(machine.hardware.choices, []);
     }
 
     /// Where clients are, in the machine's words, on a host that can have them or not.
@@ -817,7 +790,7 @@ mod tests {
             Ok(()) => match &hardware.clients {
                 // Whether it has vhost is the test's host's.
                 Some(_) => "host".into(),
-                None => format!("guest, {}", hardware.why),
+                None => format!("guest, {:?}", hardware.choices),
             },
             Err(why) => why.to_string(),
         }
@@ -828,12 +801,12 @@ mod tests {
         let kvm = (Clock::Auto, &Kvm::Works);
         assert_eq!(clients(kvm, None, None, true), "host");
         assert_eq!(clients((Clock::Wall, &broken()), None, None, true), "host");
-        assert_eq!(clients(kvm, Some(Clients::Guest), None, true), "guest, ");
-        expect!["guest, clients in the guest: exit status: 1"]
+        assert_eq!(clients(kvm, Some(Clients::Guest), None, true), "guest, []");
+        expect![[r#"guest, [ClientsInGuest { obstacle: "exit status: 1" }]"#]]
             .assert_eq(&clients(kvm, None, None, false));
-        expect!["guest, clients in the guest: those of workload smb are programs of its image"]
+        expect![[r#"guest, [ClientsInGuest { obstacle: "those of workload smb are programs of its image" }]"#]]
             .assert_eq(&clients(kvm, None, Some("smb"), true));
-        expect!["guest, no /dev/kvm; emulating"].assert_eq(&clients(
+        expect![[r#"guest, [NoKvm { obstacle: "no /dev/kvm" }]"#]].assert_eq(&clients(
             (Clock::Auto, &broken()),
             None,
             None,
@@ -846,7 +819,7 @@ mod tests {
         let host = Some(Clients::Host);
         expect![[r#"clients "host" on a host that cannot have them: exit status: 1"#]]
             .assert_eq(&clients((Clock::Auto, &Kvm::Works), host, None, false));
-        expect![[r#"clients "host" where instructions are counted: no /dev/kvm; emulating (write clock = "wall", or clients = "guest": such a guest has a time of its own)"#]]
+        expect![[r#"clients "host" where instructions are counted (write clock = "wall", or clients = "guest": such a guest has a time of its own)"#]]
             .assert_eq(&clients((Clock::Auto, &broken()), host, None, true));
     }
 }

@@ -5,6 +5,7 @@
 //! --> the arm's own command --> agent (clients) --network--> the system
 //! ```
 
+use record::machine::MachineDescription;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -112,16 +113,12 @@ fn run(command: &mut Command, stop: &AtomicBool) -> Result<()> {
 }
 
 impl Machine for Remote {
-    fn describe(&self) -> String {
-        let cpus = host::cpus().map_or(0, |own| own.len());
-        let release = host::release();
-        let exchanged = match self.plan.machine.swap.as_slice() {
-            [] => "",
-            _ => ", exchanged from block to block",
-        };
-        format!(
-            "systems on the network{exchanged}; clients on this host, Linux {release}, clock wall, CPUs {cpus}"
-        )
+    fn describe(&self) -> MachineDescription {
+        MachineDescription::Url {
+            exchanged: !self.plan.machine.swap.is_empty(),
+            release: host::release(),
+            cpus: host::cpus().map_or(0, |own| own.len()),
+        }
     }
 
     fn ns_per_instruction(&self) -> Option<u32> {

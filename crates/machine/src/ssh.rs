@@ -19,6 +19,7 @@ pub mod relay;
 mod session;
 mod start;
 
+use record::machine::MachineDescription;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -62,7 +63,7 @@ pub struct SshBox {
     program: PathBuf,
     arms: BTreeMap<String, ArmFiles>,
     image: Parcel,
-    words: String,
+    description: MachineDescription,
     /// Set while the box is not in its own operating system, as far as is known.
     away: Mutex<Option<Away>>,
     /// No other bakeoff of this user's has the box.
@@ -184,7 +185,7 @@ impl SshBox {
             own.insert(name.clone(), files);
         }
         let machine = Self {
-            words: describe(plan, &facts, &link),
+            description: describe(plan, &facts, &link),
             plan: plan.clone(),
             base: arms.base.into(),
             session,
@@ -317,8 +318,8 @@ impl SshBox {
 }
 
 impl Machine for SshBox {
-    fn describe(&self) -> String {
-        self.words.clone()
+    fn describe(&self) -> MachineDescription {
+        self.description.clone()
     }
 
     fn ns_per_instruction(&self) -> Option<u32> {
@@ -432,17 +433,17 @@ impl Guest for BoxGuest {
     }
 }
 
-fn describe(plan: &SshPlan, facts: &BoxFacts, link: &Link) -> String {
-    let driver = link.drivers.first().map_or("", |driver| &driver.name);
-    format!(
-        "box {}, {}, CPUs {}, memory {}, {} by {driver}, arms by {}, clock wall",
-        plan.host,
-        facts.get("cpu"),
-        facts.cpus(),
-        show_bytes(facts.memory_bytes()),
-        link.interface,
-        plan.boot.word()
-    )
+fn describe(plan: &SshPlan, facts: &BoxFacts, link: &Link) -> MachineDescription {
+    let driver = link.drivers.first();
+    MachineDescription::Ssh {
+        host: plan.host.clone(),
+        cpu: facts.get("cpu").into(),
+        cpus: facts.cpus(),
+        memory_bytes: facts.memory_bytes(),
+        interface: link.interface.clone(),
+        driver: driver.map_or_else(String::new, |driver| driver.name.clone()),
+        boot: plan.boot.word().into(),
+    }
 }
 
 /// What is known of the box beside what the arm's kernel says.

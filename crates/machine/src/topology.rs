@@ -4,6 +4,7 @@
 //! host; threads that share a core only where the host has too few cores. The kernel's own work and interrupts gather on
 //! the CPUs of low numbers, so cores of high numbers go first.
 
+use record::machine::{self, Locality};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -24,17 +25,6 @@ struct Cpu {
 /// The CPUs that bakeoff may use, by number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topology(Vec<Cpu>);
-
-/// What virtual CPUs have in common, the nearest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Locality {
-    /// The last-level cache.
-    Cache,
-    /// The memory of one NUMA node.
-    Node,
-    /// Nothing but the host.
-    Host,
-}
 
 /// Where a guest's threads run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,18 +110,28 @@ impl Topology {
 }
 
 impl Placement {
-    /// The placement in words: `virtual CPUs on host CPUs 2-3, below one cache`.
-    pub fn words(&self) -> String {
-        let mut words = format!("virtual CPUs on host CPUs {}", list(&self.vcpus));
-        words.push_str(match self.locality {
-            Locality::Cache => ", below one cache",
-            Locality::Node => ", of one NUMA node",
-            Locality::Host => ", of several NUMA nodes",
-        });
-        if self.shares_cores {
-            words.push_str(", some on one core");
+    /// Where it is, for whoever looks for a better one: `on host CPUs 2-3, of one NUMA node`.
+    pub(crate) fn spread(&self) -> String {
+        let locality = match self.locality {
+            Locality::Cache => "below one cache",
+            Locality::Node => "of one NUMA node",
+            Locality::Host => "of several NUMA nodes",
+        };
+        let shared = if self.shares_cores {
+            ", some on one core"
+        } else {
+            ""
+        };
+        format!("on host CPUs {}, {locality}{shared}", list(&self.vcpus))
+    }
+
+    /// The placement as a run records it.
+    pub(crate) fn describe(&self) -> machine::Placement {
+        machine::Placement {
+            cpus: list(&self.vcpus),
+            locality: self.locality,
+            shares_cores: self.shares_cores,
         }
-        words
     }
 }
 
@@ -286,7 +286,7 @@ mod tests {
         let said = match Topology::read(sys, allowed).place(vcpus) {
             Ok(placement) => format!(
                 "{}; others on {}",
-                placement.words(),
+                placement.spread(),
                 list(&placement.others)
             ),
             Err(why) => why,
@@ -301,19 +301,19 @@ mod tests {
         let check = |vcpus, want| check(server.path(), &all, vcpus, &want);
         check(
             1,
-            expect!["virtual CPUs on host CPUs 7, below one cache; others on 4-6,12-14"],
+            expect!["on host CPUs 7, below one cache; others on 4-6,12-14"],
         );
         check(
             2,
-            expect!["virtual CPUs on host CPUs 6-7, below one cache; others on 4-5,12-13"],
+            expect!["on host CPUs 6-7, below one cache; others on 4-5,12-13"],
         );
         check(
             4,
-            expect!["virtual CPUs on host CPUs 4-7, of one NUMA node; others on 0-3,8-11"],
+            expect!["on host CPUs 4-7, of one NUMA node; others on 0-3,8-11"],
         );
         check(
             8,
-            expect!["virtual CPUs on host CPUs 0-7, of several NUMA nodes; others on 8-15"],
+            expect!["on host CPUs 0-7, of several NUMA nodes; others on 8-15"],
         );
     }
 
@@ -326,7 +326,7 @@ mod tests {
             &all,
             10,
             &expect![
-                "virtual CPUs on host CPUs 3-7,11-15, of several NUMA nodes, some on one core; others on 0-2,8-10"
+                "on host CPUs 3-7,11-15, of several NUMA nodes, some on one core; others on 0-2,8-10"
             ],
         );
         check(
@@ -346,21 +346,19 @@ mod tests {
             server.path(),
             &own,
             2,
-            &expect!["virtual CPUs on host CPUs 2-3, below one cache; others on 0"],
+            &expect!["on host CPUs 2-3, below one cache; others on 0"],
         );
         check(
             server.path(),
             &own,
             3,
-            &expect!["virtual CPUs on host CPUs 0,2-3, of one NUMA node; others on 10-11"],
+            &expect!["on host CPUs 0,2-3, of one NUMA node; others on 10-11"],
         );
         check(
             server.path(),
             &own,
             4,
-            &expect![
-                "virtual CPUs on host CPUs 2-3,10-11, below one cache, some on one core; others on 0"
-            ],
+            &expect!["on host CPUs 2-3,10-11, below one cache, some on one core; others on 0"],
         );
     }
 
@@ -371,7 +369,7 @@ mod tests {
             one.path(),
             &[0],
             1,
-            &expect!["virtual CPUs on host CPUs 0, below one cache; others on "],
+            &expect!["on host CPUs 0, below one cache; others on "],
         );
         check(
             one.path(),
@@ -395,7 +393,7 @@ mod tests {
             server.path(),
             &all,
             2,
-            &expect!["virtual CPUs on host CPUs 4-5, below one cache; others on 0-3,8-11"],
+            &expect!["on host CPUs 4-5, below one cache; others on 0-3,8-11"],
         );
     }
 
@@ -406,7 +404,7 @@ mod tests {
             nothing.path(),
             &[0, 1],
             2,
-            &expect!["virtual CPUs on host CPUs 0-1, of one NUMA node; others on "],
+            &expect!["on host CPUs 0-1, of one NUMA node; others on "],
         );
     }
 

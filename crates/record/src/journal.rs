@@ -17,12 +17,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::load_path::CeilingOutcome;
+use crate::machine::MachineDescription;
 use crate::trial::{Trial, VoidReason};
 use crate::verdict::look::Look;
 use crate::verdict::warning::Disturbance;
 
 /// Version of the journal's format.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -115,8 +116,9 @@ pub enum Event {
     },
     /// The run is over.
     Closed {
-        /// Why no more blocks are run.
-        reason: String,
+        /// Why no more blocks are run. Journals before version 7 have a sentence in its place.
+        #[serde(deserialize_with = "close_reason_or_sentence")]
+        reason: CloseReason,
     },
     /// A run that had ended undecided was given more blocks, and goes on.
     Extended {
@@ -157,6 +159,54 @@ fn looks_or_sentences<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Look>, D
         .map_err(serde::de::Error::custom)
 }
 
+fn machine_or_sentence<'de, D: Deserializer<'de>>(from: D) -> Result<MachineDescription, D::Error> {
+    data_or_sentence(Value::deserialize(from)?, |text| MachineDescription::Told {
+        text,
+    })
+    .map_err(serde::de::Error::custom)
+}
+
+fn close_reason_or_sentence<'de, D: Deserializer<'de>>(from: D) -> Result<CloseReason, D::Error> {
+    data_or_sentence(Value::deserialize(from)?, |text| CloseReason::Told { text })
+        .map_err(serde::de::Error::custom)
+}
+
+/// Why a run is over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum CloseReason {
+    /// All primary metrics are decided.
+    Decided {
+        /// Blocks that it took.
+        blocks: u32,
+    },
+    /// All blocks that the plan allows were run.
+    BlocksOfPlan {
+        /// How many.
+        blocks: u32,
+    },
+    /// All blocks that the run was given after it had ended undecided were run.
+    BlocksGiven {
+        /// How many in all.
+        blocks: u32,
+    },
+    /// The baseline gave no figure.
+    NoBaseline {
+        /// In so many trials in a row.
+        trials: u32,
+    },
+    /// No arm but the baseline gave a figure.
+    NoArm {
+        /// In so many trials in a row, each.
+        trials: u32,
+    },
+    /// As a version of bakeoff told it that recorded a sentence.
+    Told {
+        /// Its sentence.
+        text: String,
+    },
+}
+
 /// What a run was opened with; a resumed run must have the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opening {
@@ -166,8 +216,9 @@ pub struct Opening {
     pub bakeoff: String,
     /// What the run stands on, by name: `plan`, `image`, `kernel 6.1`, `binary`; values are SHA-256.
     pub inputs: BTreeMap<String, String>,
-    /// How the machine was resolved, in words: emulator version, acceleration, clock, CPUs, memory.
-    pub machine: String,
+    /// How the machine was resolved. Journals before version 7 have a sentence in its place.
+    #[serde(deserialize_with = "machine_or_sentence")]
+    pub machine: MachineDescription,
     /// Guest nanoseconds per instruction, when the clock counts instructions.
     pub ns_per_instruction: Option<u32>,
     /// CPUs that bakeoff itself could run on; `None` in runs of earlier versions.
@@ -384,7 +435,7 @@ mod tests {
             version: VERSION,
             bakeoff: "0.1.0".into(),
             inputs: BTreeMap::new(),
-            machine: "fake".into(),
+            machine: MachineDescription::Fake,
             ns_per_instruction: None,
             host_cpus: None,
             accounting: None,
@@ -512,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_of_journals_before_version_4_are_read() {
+    fn sentences_of_earlier_journals_are_read() {
         let event = |text: &str| serde_json::from_str::<Event>(text).unwrap();
         let invalidated =
             r#"{"invalidated":{"workload":"web","block":2,"trials":[3],"reason":"steal"}}"#;
@@ -527,6 +578,18 @@ mod tests {
         };
         let told = |text: &str| Look::Told { text: text.into() };
         assert_eq!(looks, [told("a"), told("b")]);
+        let Event::Closed { reason } = event(r#"{"closed":{"reason":"decided after 4 blocks"}}"#)
+        else {
+            panic!("another event")
+        };
+        let text = "decided after 4 blocks".to_string();
+        assert_eq!(reason, CloseReason::Told { text });
+        let opened = r#"{"opened":{"version":6,"bakeoff":"0.1.0","inputs":{},"machine":"QEMU 7.2","ns_per_instruction":2}}"#;
+        let Event::Opened(opening) = event(opened) else {
+            panic!("another event")
+        };
+        let text = "QEMU 7.2".to_string();
+        assert_eq!(opening.machine, MachineDescription::Told { text });
     }
 
     #[test]
@@ -552,6 +615,9 @@ mod tests {
             },
         };
         for event in [
+            Event::Closed {
+                reason: CloseReason::NoArm { trials: 3 },
+            },
             Event::Invalidated {
                 workload: "web".into(),
                 block: 2,

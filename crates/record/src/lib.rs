@@ -11,6 +11,7 @@ pub mod journal;
 pub mod latency;
 pub mod load;
 pub mod load_path;
+pub mod machine;
 pub mod metric;
 pub mod models;
 pub mod prng;

@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::evidence::{Damage, EvidenceFile, Facts, Sample};
+use crate::journal::CloseReason;
 use crate::journal::{self, Entry, Event, Opening};
 use crate::models::{self, Models};
 use crate::trial::{Measurement, Outcome, PhaseTime, Trial};
@@ -143,11 +144,11 @@ pub struct Run {
 
 impl Run {
     /// Why the run is over; `None` while it is not.
-    pub fn closed(&self) -> Option<&str> {
+    pub fn closed(&self) -> Option<&CloseReason> {
         let mut last = None;
         for entry in &self.entries {
             match &entry.event {
-                Event::Closed { reason } => last = Some(reason.as_str()),
+                Event::Closed { reason } => last = Some(reason),
                 Event::Extended { .. } => last = None,
                 Event::Opened(_)
                 | Event::Resumed { .. }

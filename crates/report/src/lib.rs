@@ -20,8 +20,10 @@
 //! network request is forbidden to it. Whatever comes from a plan, a server or a
 //! console is text to it, never markup.
 
+use record::journal::CloseReason;
 use record::load::Fault;
 use record::load_path::CeilingOutcome;
+use record::machine::MachineDescription;
 use record::rundir::Run;
 use record::verdict::apart::{Change, Obstacle};
 use record::verdict::confirm::Confirmation;
@@ -127,6 +129,16 @@ pub fn warnings(judgement: &Judgement) -> Vec<String> {
 /// How far one primary metric is at a look.
 pub fn look(look: &Look) -> String {
     words::look::look(look)
+}
+
+/// What trials ran on, in one line.
+pub fn machine(machine: &MachineDescription) -> String {
+    words::machine::machine(machine)
+}
+
+/// Why a run ended.
+pub fn close_reason(reason: &CloseReason) -> String {
+    words::run_state::close_reason(reason)
 }
 
 /// What keeps two runs from being compared.

@@ -116,8 +116,8 @@ fn repeat(run: &Run, judgement: &Judgement) -> String {
     format!(
         "State: {}. Machine: {}. bakeoff {}, seed {}. {} To run it again: `bakeoff run plan.toml` \
          with the plan of the run directory.\n",
-        text(&words::state(run, judgement)),
-        text(&opening.machine),
+        text(&words::run_state::state(run, judgement)),
+        text(&words::machine::machine(&opening.machine)),
         text(&opening.bakeoff),
         run.plan.design.seed,
         text(&words::clock(run))

@@ -69,7 +69,7 @@ fn top(run: &Run, judgement: &Judgement, whys: &[Why]) -> Markup {
             h1 { (run.plan.title) }
             p.sub {
                 (others.join(", ")) " against " (run.plan.baseline)
-                span.dot { "·" } (words::state(run, judgement))
+                span.dot { "·" } (words::run_state::state(run, judgement))
                 @if !began.is_empty() { span.dot { "·" } time datetime=(began) { (day(began)) } }
             }
             (boxed("setbacks", "What went wrong", &words::warning::setbacks(judgement)))
@@ -308,7 +308,7 @@ fn repeat(run: &Run) -> Markup {
                   "bakeoff judge RUN-DIRECTORY   # the same verdict from the same records" }
             div.scroll { table.facts { tbody {
                 tr { th scope="row" { "bakeoff" } td { (opening.bakeoff) } }
-                tr { th scope="row" { "machine" } td { (opening.machine) } }
+                tr { th scope="row" { "machine" } td { (words::machine::machine(&opening.machine)) } }
                 tr { th scope="row" { "question" } td { (words::mode(run)) } }
                 tr { th scope="row" { "seed" } td { (run.plan.design.seed) } }
                 @for arm in &run.plan.arms {

@@ -14,7 +14,11 @@ const GAP: &str = "  ";
 pub(crate) fn terminal(run: &Run, judgement: &Judgement, whys: &[Why], width: usize) -> String {
     let mut lines = wrap(&run.plan.title, "", width);
     lines.extend(wrap(
-        &format!("{}; {}", run.opening.machine, words::state(run, judgement)),
+        &format!(
+            "{}; {}",
+            words::machine::machine(&run.opening.machine),
+            words::run_state::state(run, judgement)
+        ),
         "",
         width,
     ));

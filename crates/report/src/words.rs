@@ -19,7 +19,9 @@ pub(crate) mod confirm;
 pub(crate) mod fairness;
 pub(crate) mod limit;
 pub(crate) mod look;
+pub(crate) mod machine;
 pub(crate) mod reason;
+pub(crate) mod run_state;
 pub(crate) mod warning;
 pub(crate) mod why;
 
@@ -639,33 +641,6 @@ pub(crate) fn failed(run: &Run) -> Vec<Failed<'_>> {
     failed
 }
 
-/// Whether the run is over, and why.
-pub(crate) fn state(run: &Run, judgement: &Judgement) -> String {
-    let Some(reason) = run.closed() else {
-        return "not finished".into();
-    };
-    let is_open = |one: &&Comparison| one.verdict == Verdict::Undecided;
-    let (all, open) = (
-        judgement.primaries().count(),
-        judgement.primaries().filter(is_open).count(),
-    );
-    // Earlier versions called a run decided, or not all decided, that had come to the end of its plan.
-    let after = ["ended ", "decided ", "not all decided "];
-    match after.iter().find_map(|lead| reason.strip_prefix(lead)) {
-        Some(after) if open > 0 => format!("finished {after}: {}", undecided_of(open, all)),
-        Some(after) if all > 0 => format!("finished {after}: decided"),
-        Some(_) | None => format!("finished: {reason}"),
-    }
-}
-
-/// `undecided`, or how many of several verdicts are.
-fn undecided_of(open: usize, all: usize) -> String {
-    match (open, all) {
-        (1, 1) => "undecided".into(),
-        (open, all) => format!("{open} of {all} verdicts undecided"),
-    }
-}
-
 /// What the looks said, one line each, for a reader who wants to see how the estimate changed.
 pub(crate) fn looks(run: &Run) -> Vec<String> {
     let mut looks = Vec::new();
@@ -897,28 +872,6 @@ mod tests {
         assert_eq!(
             failure(&failed),
             "failed: 3 of 3 trials (6 attempts), silent guest 2, kernel panic 4, 5 trials not tried any more"
-        );
-    }
-
-    #[test]
-    fn a_run_of_undecided_verdicts_is_not_called_decided() {
-        let (run, mut judgement) = judged(web::two_kernels());
-        assert_eq!(
-            state(&run, &judgement),
-            "finished: all primary metrics decided"
-        );
-        let mut early = run.clone();
-        for entry in &mut early.entries {
-            if let Event::Closed { reason } = &mut entry.event {
-                *reason = "decided after 4 blocks, the most that the plan allows".into();
-            }
-        }
-        let decided = "finished after 4 blocks, the most that the plan allows: decided";
-        assert_eq!(state(&early, &judgement), decided);
-        judgement.comparisons[0].verdict = Verdict::Undecided;
-        assert_eq!(
-            state(&early, &judgement),
-            "finished after 4 blocks, the most that the plan allows: undecided"
         );
     }
 }

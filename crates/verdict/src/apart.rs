@@ -68,7 +68,7 @@ pub fn obstacles(before: &Run, after: &Run) -> Vec<Obstacle> {
     }
     let machines = runs.map(|run| run.opening.machine.clone());
     if differ(&machines) {
-        found.push(Obstacle::Machine(machines));
+        found.push(Obstacle::Machine(Box::new(machines)));
     }
     let kernels = common_arms(before, after).map(|arm| format!("kernel of arm {}", arm.name));
     for name in std::iter::once("image".to_string()).chain(kernels) {

@@ -56,7 +56,8 @@ pub fn extend(run: &Run, judgement: &Judgement, more: u32) -> Result<Extension> 
     }
     if from < design.most_blocks() {
         bail!(
-            "--more-blocks for a run that did not end for want of blocks: {reason} (mend that, and begin a new run with --out DIR)"
+            "--more-blocks for a run that did not end for want of blocks: {} (mend that, and begin a new run with --out DIR)",
+            report::close_reason(reason)
         );
     }
     let to = verdict::looks::last_look(design, from.saturating_add(more));

@@ -38,14 +38,15 @@ mod tests {
 
     use anyhow::{Result, bail};
     use machine::guest::{Boot, Guest};
+    use record::machine::MachineDescription;
 
     use super::*;
 
     struct Emulator(Option<u32>);
 
     impl Machine for Emulator {
-        fn describe(&self) -> String {
-            "emulator".into()
+        fn describe(&self) -> MachineDescription {
+            MachineDescription::Fake
         }
 
         fn ns_per_instruction(&self) -> Option<u32> {

@@ -99,6 +99,7 @@ mod tests {
 
     use plan::Checks;
     use record::journal::Opening;
+    use record::machine::MachineDescription;
     use record::rundir::{TRIAL_VERSION, TrialRecord};
     use record::trial::{Trial, VoidReason};
 
@@ -150,7 +151,7 @@ window = "1s"
                 version: 1,
                 bakeoff: "test".into(),
                 inputs: std::collections::BTreeMap::new(),
-                machine: "fake".into(),
+                machine: MachineDescription::Fake,
                 ns_per_instruction: None,
                 accounting: None,
                 clients: None,

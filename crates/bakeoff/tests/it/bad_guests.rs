@@ -14,13 +14,14 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use machine::clock::HostClock;
 use machine::emulator::{LEAST, Launch, Program};
-use machine::qemu::{Accel, BootFiles, Hardware, Qemu};
+use machine::qemu::{BootFiles, Hardware, Qemu};
 use plan::cpu::{CpuModel, fact_key, misleading_features};
 use plan::{Checks, Clock};
 use protocol::{FromAgent, Greeting, PROTOCOL};
 use record::evidence::{Facts, Sample};
 use record::journal::{self, Event, Opening};
 use record::load::{LoadResult, Second};
+use record::machine::{Acceleration, MachineDescription};
 use record::metric::{Direction, Figure, MetricSpec, Role};
 use record::rundir::{self, RunDir};
 use record::trial::{JobResult, Phase};
@@ -162,11 +163,11 @@ fn boot(dir: &Path, run: &Path, script: &str, line: &[u8]) {
             models: BTreeSet::new(),
             features: BTreeSet::new(),
         },
-        accel: Accel::Tcg,
+        accel: Acceleration::Tcg,
         cpus: 1,
         memory_bytes: 1 << 29,
         clock: Clock::Instructions,
-        why: String::new(),
+        choices: Vec::new(),
         disk: None,
         host: None,
         cpu: CpuModel::plain("max"),
@@ -191,7 +192,7 @@ fn run_lab(run: &Path, machine: &Qemu) {
         version: journal::VERSION,
         bakeoff: "test".into(),
         inputs: BTreeMap::new(),
-        machine: "no QEMU".into(),
+        machine: MachineDescription::Fake,
         ns_per_instruction: Some(2),
         host_cpus: None,
         accounting: None,

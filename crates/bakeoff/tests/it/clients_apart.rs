@@ -145,7 +145,7 @@ fn check_run(done: &Output, dir: &Path) {
     assert!(processes(dir, "--queues").is_empty() && processes(dir, "-netdev").is_empty());
     let run = rundir::load(&dir.join("runs/plan"), &workload::check).unwrap();
     assert_eq!(run.opening.clients, Some(Clients::Host));
-    let machine = &run.opening.machine;
+    let machine = &report::machine(&run.opening.machine);
     assert!(machine.contains("clients on this host"), "{machine}");
     let mut measured = 0;
     for (attempt, facts) in run.attempts.iter().zip(&run.facts) {

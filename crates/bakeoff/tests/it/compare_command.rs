@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 use expect_test::{Expect, expect};
 use machine::fake::Behaviour;
 use record::journal::{self, Entry, Event, Opening};
+use record::machine::MachineDescription;
 use record::rundir::sha256;
 use serde_json::Value;
 
@@ -262,7 +263,7 @@ fn another_content_of_the_program_is_another_question() {
                 ),
                 ("file input".into(), sha256(input)),
             ]),
-            machine: String::new(),
+            machine: MachineDescription::Fake,
             ns_per_instruction: None,
             host_cpus: None,
             accounting: None,

@@ -374,7 +374,7 @@ fn check_profile(profile: &Profile) {
 
 /// The guests saw the CPU that was asked for.
 fn check_cpu(run: &Run) {
-    let machine = &run.opening.machine;
+    let machine = &report::machine(&run.opening.machine);
     assert!(machine.contains("(max,-erms,-fsrm"), "{machine}");
     assert_eq!(run.opening.accounting, Some(Accounting::RepPer8Bytes));
     for facts in run.facts.iter().flatten() {

@@ -12,7 +12,9 @@ use bakeoff::lab::{self, Finish, Lab, LabEvent, extend};
 use machine::fake::{Behaviour, FakeArm, FakeClock, FakeMachine};
 use plan::{Checks, Plan};
 use protocol::{Greeting, PROTOCOL};
+use record::journal::CloseReason;
 use record::journal::{self, Ending, Entry, Event, Opening};
+use record::machine::MachineDescription;
 use record::rundir::{self, RunDir};
 use record::trial::{Outcome, VoidReason};
 use record::verdict::{Judgement, Verdict};
@@ -98,7 +100,7 @@ impl World {
             version: journal::VERSION,
             bakeoff: "test".into(),
             inputs: BTreeMap::from([("plan".into(), rundir::sha256(plan.as_bytes()))]),
-            machine: "fake".into(),
+            machine: MachineDescription::Fake,
             ns_per_instruction: None,
             host_cpus: None,
             accounting: None,
@@ -297,10 +299,7 @@ fn an_arm_that_never_boots_is_given_up_and_said_so() {
     let Some(Event::Closed { reason }) = entries.last().map(|entry| &entry.event) else {
         panic!("the run did not close");
     };
-    assert!(
-        reason.contains("gave a figure in 3 trials in a row"),
-        "{reason}"
-    );
+    assert_eq!(*reason, CloseReason::NoArm { trials: 3 });
     assert!(
         judged(dir.path())
             .comparisons
@@ -356,10 +355,10 @@ fn a_run_that_ended_undecided_goes_on_with_more_blocks_and_says_the_price() {
         "{then:?}"
     );
     let end = match then.decided_at {
-        Some(at) => format!("decided after {at} blocks"),
-        None => "ended after 20 blocks, the most that it was given".into(),
+        Some(blocks) => CloseReason::Decided { blocks },
+        None => CloseReason::BlocksGiven { blocks: 20 },
     };
-    assert_eq!(run.closed(), Some(&*end));
+    assert_eq!(run.closed(), Some(&end));
     assert_eq!(then.pairs[..8], first.pairs, "what was measured stays");
     let priced = |one: &String| {
         one.contains(

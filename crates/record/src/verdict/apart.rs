@@ -1,6 +1,7 @@
 //! What differs between two runs that are compared with one another.
 
 use crate::journal::Accounting;
+use crate::machine::MachineDescription;
 
 /// What must agree, and does not: with it, figures would differ by what they are. Each is first of the earlier run, then of
 /// the other.
@@ -11,7 +12,7 @@ pub enum Obstacle {
     /// What a string instruction was charged.
     Accounting([Option<Accounting>; 2]),
     /// The machine, as its run describes it.
-    Machine([String; 2]),
+    Machine(Box<[MachineDescription; 2]>),
     /// The hash of a file that trials stand on; `None` where a run has none.
     Input {
         /// `image`, or `kernel of arm NAME`.

@@ -1,5 +1,6 @@
 //! What differs between two runs, in words.
 
+use crate::words::machine;
 use record::journal::Accounting;
 use record::verdict::apart::{ArmKey, Change, Obstacle};
 
@@ -12,7 +13,7 @@ pub(crate) fn obstacle(obstacle: &Obstacle) -> String {
             "accounting of string instructions",
             each.map(|one| accounting(one).into()),
         ),
-        Obstacle::Machine(each) => was("machine", each.clone()),
+        Obstacle::Machine(each) => was("machine", [&each[0], &each[1]].map(machine::machine)),
         Obstacle::Input { name, sha256 } => {
             let short = |sha: &Option<String>| match sha {
                 Some(sha) => format!("{sha:.12}"),
@@ -65,6 +66,7 @@ fn accounting(accounting: Option<Accounting>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
+    use record::machine::MachineDescription;
 
     use super::*;
 
@@ -78,7 +80,12 @@ mod tests {
         let obstacles = [
             Obstacle::Clock([None, Some(2)]),
             Obstacle::Accounting([None, Some(Accounting::RepPer8Bytes)]),
-            Obstacle::Machine(["fake".into(), "another".into()]),
+            Obstacle::Machine(Box::new([
+                MachineDescription::Fake,
+                MachineDescription::Told {
+                    text: "another".into(),
+                },
+            ])),
             kernel,
             Obstacle::NoCommonArm(arms.map(|arms| arms.map(String::from).to_vec())),
         ];
@@ -93,7 +100,7 @@ mod tests {
         expect![[r#"
             clock was the wall clock, is counted instructions, 2 ns each
             accounting of string instructions was none, is per 8 bytes
-            machine was fake, is another
+            machine was fake machine, simulated time, is another
             kernel of arm 6.1 was none, is 0123456789ab
             no arm is in both: 6.1, 7.2 and old, new
             cmdline of arm 7.2

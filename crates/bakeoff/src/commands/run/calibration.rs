@@ -135,7 +135,7 @@ fn as_json(comparison: &Comparison, error_rate: f64) -> serde_json::Value {
 /// The machine's history with this run in it. A run that is judged again takes its own place.
 fn extend_history(run: &Run, judgement: &Judgement) -> Result<History> {
     let dir = history_dir()?;
-    let id = &sha256(run.opening.machine.as_bytes())[..16];
+    let id = &sha256(report::machine(&run.opening.machine).as_bytes())[..16];
     let path = dir.join(format!("{id}.json"));
     let mut history = read(&path)?;
     let begun = run.entries.first().map_or("", |entry| entry.at.as_str());

@@ -1,0 +1,102 @@
+//! Whether a run is over and why, in words.
+
+use record::journal::CloseReason;
+use record::rundir::Run;
+use record::verdict::{Comparison, Judgement, Verdict};
+
+/// Why a run ended: `decided after 4 blocks`.
+pub(crate) fn close_reason(reason: &CloseReason) -> String {
+    match reason {
+        CloseReason::Decided { blocks } => format!("decided after {blocks} blocks"),
+        CloseReason::BlocksOfPlan { blocks } => {
+            format!("ended after {blocks} blocks, the most that the plan allows")
+        }
+        CloseReason::BlocksGiven { blocks } => {
+            format!("ended after {blocks} blocks, the most that it was given")
+        }
+        CloseReason::NoBaseline { trials } => {
+            format!("the baseline gave no figure in {trials} trials in a row")
+        }
+        CloseReason::NoArm { trials } => {
+            format!("no arm but the baseline gave a figure in {trials} trials in a row")
+        }
+        CloseReason::Told { text } => text.clone(),
+    }
+}
+
+/// Whether the run is over, and why.
+pub(crate) fn state(run: &Run, judgement: &Judgement) -> String {
+    let Some(reason) = run.closed() else {
+        return "not finished".into();
+    };
+    let reason = close_reason(reason);
+    let is_open = |one: &&Comparison| one.verdict == Verdict::Undecided;
+    let (all, open) = (
+        judgement.primaries().count(),
+        judgement.primaries().filter(is_open).count(),
+    );
+    // Earlier versions called a run decided, or not all decided, that had come to the end of its plan.
+    let after = ["ended ", "decided ", "not all decided "];
+    match after.iter().find_map(|lead| reason.strip_prefix(lead)) {
+        Some(after) if open > 0 => format!("finished {after}: {}", undecided_of(open, all)),
+        Some(after) if all > 0 => format!("finished {after}: decided"),
+        Some(_) | None => format!("finished: {reason}"),
+    }
+}
+
+/// `undecided`, or how many of several verdicts are.
+fn undecided_of(open: usize, all: usize) -> String {
+    match (open, all) {
+        (1, 1) => "undecided".into(),
+        (open, all) => format!("{open} of {all} verdicts undecided"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fixtures::web;
+    use record::journal::Event;
+
+    use super::*;
+    use crate::judged;
+
+    #[test]
+    fn a_run_of_undecided_verdicts_is_not_called_decided() {
+        let (run, mut judgement) = judged(web::two_kernels());
+        assert_eq!(
+            state(&run, &judgement),
+            "finished: all primary metrics decided"
+        );
+        let closed_by = |why: &CloseReason| {
+            let mut early = run.clone();
+            for entry in &mut early.entries {
+                if let Event::Closed { reason } = &mut entry.event {
+                    reason.clone_from(why);
+                }
+            }
+            early
+        };
+        let plan = CloseReason::BlocksOfPlan { blocks: 4 };
+        let earlier = CloseReason::Told {
+            text: "decided after 4 blocks, the most that the plan allows".into(),
+        };
+        for early in [plan, earlier].iter().map(closed_by) {
+            let decided = "finished after 4 blocks, the most that the plan allows: decided";
+            assert_eq!(state(&early, &judgement), decided);
+        }
+        judgement.comparisons[0].verdict = Verdict::Undecided;
+        let told = |reason| state(&closed_by(&reason), &judgement);
+        assert_eq!(
+            told(CloseReason::BlocksGiven { blocks: 6 }),
+            "finished after 6 blocks, the most that it was given: undecided"
+        );
+        assert_eq!(
+            told(CloseReason::NoBaseline { trials: 3 }),
+            "finished: the baseline gave no figure in 3 trials in a row"
+        );
+        assert_eq!(
+            told(CloseReason::NoArm { trials: 3 }),
+            "finished: no arm but the baseline gave a figure in 3 trials in a row"
+        );
+    }
+}

@@ -118,6 +118,11 @@ pub fn collect(netns: &NetnsPair, services: &[Running], kernel_config: Option<&s
     collect_disks(&mut values);
     collect_network(&mut values, netns);
     collect_userland(&mut values);
+    collect_hardware("hardware", &mut values);
+    // Kernels keep different amounts for themselves; what is left to each is told beside it.
+    for name in ["hardware:memory", "hardware:numa:memory"] {
+        values.remove(name);
+    }
     for running in services {
         collect_service(&mut values, running);
     }
@@ -138,7 +143,7 @@ pub fn collect(netns: &NetnsPair, services: &[Running], kernel_config: Option<&s
     }
 }
 
-type Values = BTreeMap<String, String>;
+pub(crate) type Values = BTreeMap<String, String>;
 
 /// Keeps a value under a key, trimmed and cut to its longest length.
 fn keep(values: &mut Values, key: impl Into<String>, value: &str) {
@@ -326,6 +331,13 @@ fn without_addresses(line: &str) -> String {
         .filter(|word| !is_address(word))
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+/// What this system is made of, each fact's name after `lead`.
+pub(crate) fn collect_hardware(lead: &str, values: &mut Values) {
+    for (name, value) in hardware::facts() {
+        keep(values, format!("{lead}:{name}"), &value);
+    }
 }
 
 fn collect_userland(values: &mut Values) {

@@ -92,6 +92,8 @@ pub(crate) fn perform(
     let mut values = BTreeMap::new();
     values.insert("remote:url".into(), target.url.clone());
     values.insert("remote:evidence".into(), evidence::name(source));
+    // The clients are the only ones whose hardware can be looked at.
+    facts::collect_hardware("host:hardware", &mut values);
     let path = load_path(&driven, watched.path.clone(), None);
     let server = evidence::look(&target.url, &mut values).map_err(|why| unknown(&why))?;
     values.extend(driven.facts);

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use record::journal::Entry;
 use record::models::Models;
+use record::rundir::Run;
 use record::verdict::Judgement;
 use serde_json::{Value, json};
 
@@ -18,9 +19,13 @@ pub fn event(entry: &Entry, model: Option<&str>) -> Value {
 }
 
 /// What was found: the last line, unless `--timings` or `--a-a` asked for more.
-pub fn verdict(judgement: &Judgement, models: Option<&Models>, page: &Path) -> Value {
+pub fn verdict(
+    (run, judgement): (&Run, &Judgement),
+    models: Option<&Models>,
+    page: &Path,
+) -> Value {
     json!({
-        "version": VERSION, "kind": "verdict", "judgement": report::json(judgement), "models": models, "report": page,
+        "version": VERSION, "kind": "verdict", "judgement": report::json(run, judgement), "models": models, "report": page,
     })
 }
 

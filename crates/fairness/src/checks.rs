@@ -7,6 +7,8 @@ mod work;
 
 use crate::Check;
 
+pub(crate) use self::arms::compiler_of;
+
 /// All checks, by group.
 pub static ALL: [&Check; 55] = all();
 

@@ -7,9 +7,10 @@
 //! plan ----------------> checks that need no boot --+
 //! run, judgement ------> all others ----------------+--> findings: pass, declared, violation, not known, not applicable
 //! ```
-//! No check passes on a fact that is missing.
+//! No check passes on a fact that is missing. What has to be disclosed of a run is gathered by `disclosure`.
 
 mod checks;
+pub mod disclosure;
 mod equal;
 mod subject;
 #[cfg(test)]

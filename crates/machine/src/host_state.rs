@@ -244,6 +244,16 @@ impl HostState {
     }
 }
 
+/// Facts of this host's hardware, and of the kernel that emulates.
+pub(crate) fn hardware() -> BTreeMap<String, String> {
+    let own = ::hardware::facts().into_iter();
+    let mut facts: BTreeMap<String, String> = own
+        .map(|(name, value)| (fact(&format!("hardware:{name}")), value))
+        .collect();
+    facts.insert(fact("kernel"), crate::host::release());
+    facts
+}
+
 /// The key of a fact about the host.
 pub(crate) fn fact(name: &str) -> String {
     format!("host:{name}")

@@ -75,6 +75,8 @@ pub(crate) struct ProcessGuest {
     profile: Result<File, String>,
     /// The host that it runs on, where that is looked at.
     on_host: Option<TrialOnHost>,
+    /// The host's hardware, where that is looked at.
+    hardware: BTreeMap<String, String>,
 }
 
 impl ProcessGuest {
@@ -141,6 +143,7 @@ impl ProcessGuest {
             closed: false,
             profile: Err("the guest was not profiled".into()),
             on_host: None,
+            hardware: BTreeMap::new(),
         })
     }
 
@@ -158,6 +161,11 @@ impl ProcessGuest {
     /// Has its host's facts noted.
     pub(crate) fn set_host(&mut self, on_host: TrialOnHost) {
         self.on_host = Some(on_host);
+    }
+
+    /// Has facts of its host's hardware noted.
+    pub(crate) fn set_hardware(&mut self, facts: BTreeMap<String, String>) {
+        self.hardware = facts;
     }
 
     /// Has a profiler, or not, and why.
@@ -294,10 +302,14 @@ impl Guest for ProcessGuest {
     }
 
     fn host_facts(&self) -> BTreeMap<String, String> {
-        self.on_host
-            .as_ref()
-            .map(TrialOnHost::facts)
-            .unwrap_or_default()
+        let mut facts = self.hardware.clone();
+        facts.extend(
+            self.on_host
+                .as_ref()
+                .map(TrialOnHost::facts)
+                .unwrap_or_default(),
+        );
+        facts
     }
 
     fn stderr_line(&mut self) -> Option<String> {

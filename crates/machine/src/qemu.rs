@@ -23,7 +23,7 @@ use crate::clients::{GuestWithClients, HostClients};
 use crate::console;
 use crate::emulator::Program;
 use crate::guest::{Boot, Guest, Machine};
-use crate::host_state::GuestMemory;
+use crate::host_state::{self, GuestMemory};
 use crate::kvm::Kvm;
 use crate::kvm_host::KvmHost;
 use crate::pinning::Monitor;
@@ -324,6 +324,7 @@ impl Machine for Qemu {
         let mut guest = ProcessGuest::start("QEMU", qemu, console, limits)
             .with_context(|| format!("cannot start QEMU for arm {}", boot.arm))?;
         guest.set_profile(profile);
+        guest.set_hardware(host_state::hardware());
         if let Some(host) = host {
             let pinned = match (monitor, placement) {
                 (Some(monitor), Some(placement)) => monitor.pin(guest.process(), placement)?,

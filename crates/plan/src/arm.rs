@@ -8,6 +8,7 @@ use input::problem::remedy_among;
 use input::units;
 use serde::{Deserialize, Serialize};
 
+use crate::disclosure::{TuningNote, read_tuning_note};
 use crate::fields::Fields;
 use crate::kernel::{self, KernelRef};
 use crate::machine::{Clock, MachineKind, MachinePlan};
@@ -32,6 +33,8 @@ pub struct Arm {
     pub cpus: Option<u32>,
     /// What it changes beyond the kernel.
     pub tuning: Tuning,
+    /// Who chose its settings, and why.
+    pub tuned: TuningNote,
 }
 
 /// What an arm changes in the services, and what is taken from them.
@@ -204,6 +207,7 @@ fn read_arm(name: &str, fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<Arm
         .unwrap_or_default();
     let cpus = read_cpus(fields, kernels.machine);
     let tuning = read_tuning(fields, kernels);
+    let tuned = read_tuning_note(fields);
     fields.finish();
     let line = fields.line_of("kernel");
     Some(Arm {
@@ -214,12 +218,14 @@ fn read_arm(name: &str, fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<Arm
         sysctl,
         cpus,
         tuning,
+        tuned,
     })
 }
 
 /// An arm that is a system on the network: nothing in it can be changed from here.
 fn read_remote(name: &str, fields: &Fields<'_>, checks: Checks<'_>) -> Option<Arm> {
     let target = read_target(fields, checks);
+    let tuned = read_tuning_note(fields);
     fields.finish();
     Some(Arm {
         name: name.into(),
@@ -229,6 +235,7 @@ fn read_remote(name: &str, fields: &Fields<'_>, checks: Checks<'_>) -> Option<Ar
         sysctl: BTreeMap::new(),
         cpus: None,
         tuning: Tuning::default(),
+        tuned,
     })
 }
 

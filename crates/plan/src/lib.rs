@@ -2,6 +2,7 @@
 
 mod arm;
 pub mod cpu;
+mod disclosure;
 pub mod fields;
 pub mod kernel;
 pub mod knob;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use crate::arm::{Kernels, check_tunings, read_arms};
 use crate::cpu::CpuModel;
+use crate::disclosure::read_disclosure;
 use crate::fields::{Fields, Page};
 use crate::kernel::KernelRef;
 use crate::machine::{check_clients, read_machine, set};
@@ -23,6 +25,7 @@ use input::problem::{Problem, Problems};
 use input::units;
 
 pub use crate::arm::{Arm, ConfigChange, ConfigFile, InjectedCost, Tuning};
+pub use crate::disclosure::{Disclosure, TuningNote};
 pub use crate::machine::{Clients, Clock, DiskSpeed, MachineKind, MachinePlan};
 pub use crate::ssh::{BootWay, Power, SshPlan};
 pub use crate::sysctl::{sysctl_name, sysctl_path};
@@ -52,6 +55,8 @@ pub struct Plan {
     pub design: Design,
     /// Whether trials are profiled: `[why]`. Every one where instructions are counted, others of their own where time is the wall clock's.
     pub why: bool,
+    /// Who measured, who paid.
+    pub disclosure: Disclosure,
     /// Keys that the file calls by names of earlier versions.
     pub renamed: Vec<Problem>,
 }
@@ -239,6 +244,7 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
     }
     let design = read_design(top.table("design").as_ref());
     let why = read_why(top, machine.kind);
+    let disclosure = read_disclosure(top);
     check_swap(top, &machine, arms.as_deref());
     check_ceiling(top, &machine, arms.as_deref());
     top.finish();
@@ -252,6 +258,7 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
         workloads: workloads?,
         design,
         why,
+        disclosure,
         renamed: Vec::new(),
     })
 }

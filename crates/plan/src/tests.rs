@@ -514,3 +514,40 @@ fn mistakes_about_a_box_are_told_all_at_once() {
             plan.toml:6: host that is no name: "-oProxyCommand=x" (write host = "root@box")"#]],
     );
 }
+
+#[test]
+fn a_disclosure_is_read_and_its_mistakes_are_told() {
+    let text = GOOD.replace(
+        "[design]",
+        "[disclosure]\ntested_by = \" the kernel team \"\nsponsor = \"nobody\"\n[design]",
+    );
+    let text = text.replace(
+        "[arm.\"6.1\"]\n",
+        "[arm.\"6.1\"]\ntuned_by = \"nobody\"\ntuning_reason = \"as shipped\"\n",
+    );
+    let checks = Checks::of_the_past(&toy);
+    let plan = read("plan.toml", &text, Path::new("/plans"), checks).unwrap();
+    assert_eq!(
+        plan.disclosure.tested_by.as_deref(),
+        Some("the kernel team")
+    );
+    assert_eq!(plan.disclosure.note, None);
+    assert!(plan.arms[0].tuned.is_stated() && !plan.arms[1].tuned.is_stated());
+    let long = format!("[disclosure]\nsponsor = \"{}\"\n[design]", "x".repeat(301));
+    check(
+        &[("[design]", &long)],
+        &expect![
+            "plan.toml:21: sponsor of more than 300 characters: 301 (shorten it: the disclosure is one page)"
+        ],
+    );
+    check(
+        &[
+            (
+                "[design]",
+                "[disclosure]\ntested_by = \"\"\nnote = \"a\\nb\"\nauthor = \"me\"\n[design]",
+            ),
+            ("cmdline =", "tuned_by = 7\ncmdline ="),
+        ],
+        &expect![[r#""#]],
+    );
+}

@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use crate::load_path::CeilingOutcome;
 use crate::machine::MachineDescription;
+use crate::rundir::sha256;
 use crate::trial::{Trial, VoidReason};
 use crate::verdict::look::Look;
 use crate::verdict::warning::Disturbance;
@@ -318,13 +319,19 @@ impl Journal {
 
 /// Reads a journal without changing it; a torn last line is passed over.
 pub fn read(path: &Path) -> Result<Vec<Entry>> {
+    read_hashed(path).map(|(entries, _)| entries)
+}
+
+/// The same with the SHA-256 of the lines that were read.
+pub fn read_hashed(path: &Path) -> Result<(Vec<Entry>, String)> {
     let text =
         file::read(path).with_context(|| format!("cannot read journal: {}", path.display()))?;
     let whole = text
         .iter()
         .rposition(|byte| *byte == b'\n')
         .map_or(0, |end| end + 1);
-    parse(path, &text[..whole])
+    let entries = parse(path, &text[..whole])?;
+    Ok((entries, sha256(&text[..whole])))
 }
 
 fn parse(path: &Path, text: &[u8]) -> Result<Vec<Entry>> {

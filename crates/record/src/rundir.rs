@@ -126,6 +126,8 @@ pub struct Run {
     pub opening: Opening,
     /// The journal.
     pub entries: Vec<Entry>,
+    /// SHA-256 of the journal so far, which names each record by its own; `None` where the run was not read from a directory.
+    pub journal_sha256: Option<String>,
     /// All ended attempts in the order of their ends, retried ones among them; without those of `struck`.
     pub attempts: Vec<TrialRecord>,
     /// Measured trials of blocks that were invalidated: they say what is usual on the machine, and nothing of the arms.
@@ -425,7 +427,7 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
         path,
         Checks::of_the_past(check),
     )?;
-    let entries = journal::read(&path.join("journal.jsonl"))?;
+    let (entries, journal_sha256) = journal::read_hashed(&path.join("journal.jsonl"))?;
     let Some(Event::Opened(opening)) = entries.first().map(|entry| entry.event.clone()) else {
         bail!(
             "run has not begun: {} (finish it with bakeoff run)",
@@ -470,6 +472,7 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
         plan_text,
         opening,
         entries,
+        journal_sha256: Some(journal_sha256),
         attempts,
         struck,
         profiled,

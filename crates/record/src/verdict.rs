@@ -17,6 +17,7 @@ use crate::verdict::warning::{Gate, Setback, Warning};
 pub mod apart;
 pub mod call_tree;
 pub mod confirm;
+pub mod disclosure;
 pub mod fairness;
 pub mod limit;
 pub mod look;

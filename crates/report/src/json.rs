@@ -1,12 +1,14 @@
-//! The judgement as JSON: its data, and beside what `words` has a sentence for, that sentence as `text`.
+//! The judgement as JSON: its data with the run's disclosure, and beside what `words` has a sentence for, that sentence as `text`.
 
+use record::rundir::Run;
 use record::verdict::Judgement;
 use serde_json::Value;
 
+use crate::disclosure;
 use crate::words::{limit, reason, warning};
 
 /// The judgement with its sentences.
-pub(crate) fn json(judgement: &Judgement) -> Value {
+pub(crate) fn json(run: &Run, judgement: &Judgement) -> Value {
     let mut value = serde_json::to_value(judgement).expect("a judgement has string keys only");
     let comparisons = value["comparisons"].as_array_mut().into_iter().flatten();
     for (value, comparison) in comparisons.zip(&judgement.comparisons) {
@@ -23,6 +25,7 @@ pub(crate) fn json(judgement: &Judgement) -> Value {
             value["limit"]["text"] = limit::limit(own).into();
         }
     }
+    value["disclosure"] = disclosure::json(run, judgement);
     value
 }
 

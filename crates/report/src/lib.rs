@@ -13,6 +13,7 @@
 //! footing    what stands under the verdicts: of the next two, and trials that were run for profiles alone
 //! mitigations, models   which CPU the arms ran on, and what another one says
 //! why        what made a difference: sentence, tables, call tree, JSON
+//! disclosure   all that a reader who doubts the comparison must know
 //! markdown   for a mail or a pull request
 //! terminal   for a terminal
 //! ```
@@ -40,6 +41,7 @@ mod browser;
 mod chart;
 mod confirm;
 mod curves;
+mod disclosure;
 mod fairness;
 mod footing;
 mod headline;
@@ -71,9 +73,9 @@ pub fn terminal(run: &Run, judgement: &Judgement, whys: &[Why], width: usize) ->
     terminal::terminal(run, judgement, whys, width)
 }
 
-/// For machines: the judgement, and beside each reason, gate, setback and warning its sentence, `text`.
-pub fn json(judgement: &Judgement) -> Value {
-    json::json(judgement)
+/// For machines: the judgement, beside each reason, gate, setback and warning its sentence, `text`, and the run's disclosure.
+pub fn json(run: &Run, judgement: &Judgement) -> Value {
+    json::json(run, judgement)
 }
 
 /// What the checks of the fairness gate found, for a terminal of so many columns.

@@ -4,7 +4,7 @@ use record::rundir::Run;
 use record::verdict::why::Why;
 use record::verdict::{Comparison, Judgement};
 
-use crate::{curves, footing, models, overview, scaling, words};
+use crate::{curves, disclosure, footing, models, overview, scaling, words};
 
 /// What went wrong, verdicts in sentences, warnings, a section for each workload, failures, how to repeat it.
 pub(crate) fn markdown(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
@@ -31,6 +31,7 @@ pub(crate) fn markdown(run: &Run, judgement: &Judgement, whys: &[Why]) -> String
         parts.push(format!("{}:\n\n{rows}", models::TITLE));
     }
     parts.extend(bullets("Failed trials", &failures(run)));
+    parts.extend(table(&disclosure::rows(run, judgement)));
     parts.push(repeat(run, judgement));
     parts.join("\n")
 }

@@ -8,7 +8,7 @@ use record::verdict::{Difference, Judgement};
 
 use crate::headline::{headline, pill};
 use crate::why::tree;
-use crate::{chart, footing, models, overview, section, words};
+use crate::{chart, disclosure, footing, models, overview, section, words};
 
 /// What the page may load: nothing. Its own style stands in it.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
@@ -46,6 +46,7 @@ pub(crate) fn page(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
                     (differences(judgement))
                     (fairness(judgement))
                     (failures(run))
+                    (disclosure::section(run, judgement))
                     (repeat(run))
                     (reading(run, judgement))
                 }
@@ -163,6 +164,7 @@ fn contents(run: &Run) -> Markup {
                     @if !words::failed(run).is_empty() {
                         li { a href="#failures" { "Failed trials" } }
                     }
+                    li { a href="#disclosure" { (words::disclosure::TITLE) } }
                     li { a href="#repeat" { "Run it again" } }
                     li { a href="#reading" { "How to read this" } }
                 }

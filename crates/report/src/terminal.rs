@@ -115,7 +115,12 @@ fn closing(run: &Run, judgement: &Judgement, whys: &[Why], width: usize) -> Vec<
         lines.extend(wrap(&said, "", width));
     }
     let fairness = words::fairness::summary(judgement);
-    for said in footing::lines(run).into_iter().chain(fairness) {
+    let disclosure = words::disclosure::pointer(run);
+    for said in footing::lines(run)
+        .into_iter()
+        .chain(fairness)
+        .chain([disclosure])
+    {
         lines.extend(wrap(&said, "", width));
     }
     lines

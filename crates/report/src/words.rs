@@ -16,6 +16,7 @@ use record::verdict::{
 
 pub(crate) mod apart;
 pub(crate) mod confirm;
+pub(crate) mod disclosure;
 pub(crate) mod fairness;
 pub(crate) mod limit;
 pub(crate) mod look;

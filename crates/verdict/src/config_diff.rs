@@ -30,7 +30,7 @@ const OF_THE_KERNEL: [&str; 10] = [
 pub(crate) const CPUS: &str = "cpus";
 
 /// Facts whose difference an arm's own number of CPUs declares.
-const OF_THE_CPUS: [&str; 10] = [
+const OF_THE_CPUS: [&str; 15] = [
     CPUS,
     "/proc/cpuinfo:count",
     "/proc/cpuinfo:cpu cores",
@@ -39,6 +39,11 @@ const OF_THE_CPUS: [&str; 10] = [
     "/sys/devices/system/cpu/online",
     "/sys/devices/system/cpu/possible",
     "/sys/devices/system/cpu/smt/active",
+    "hardware:cpu:caches",
+    "hardware:cpu:cores",
+    "hardware:cpu:sockets",
+    "hardware:cpu:threads",
+    "hardware:numa",
     "host:pinning",
     "sysctl kernel.watchdog_cpumask",
 ];

@@ -218,6 +218,7 @@ fn identical(plan: &Plan) -> Vec<String> {
             let other = Arm {
                 name: arm.name.clone(),
                 line: arm.line,
+                tuned: arm.tuned.clone(),
                 ..(*other).clone()
             };
             other == *arm

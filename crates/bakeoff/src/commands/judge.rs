@@ -82,7 +82,7 @@ fn own_run(dir: &Path, args: &JudgeArgs, json: bool) -> Result<End> {
     let run = rundir::load(dir, &workload::check)?;
     let judgement = verdict::judge(&run);
     if json {
-        print_json(&report::json(&judgement))?;
+        print_json(&report::json(&run, &judgement))?;
     } else if args.markdown {
         let whys = explained::explained(dir, &run);
         out::text(&report::markdown(&run, &judgement, &whys));

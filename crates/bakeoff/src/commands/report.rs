@@ -34,7 +34,7 @@ pub(super) fn write(
 ) -> Result<PathBuf> {
     dir.write(
         "verdict.json",
-        &serde_json::to_vec_pretty(&::report::json(judgement))?,
+        &serde_json::to_vec_pretty(&::report::json(run, judgement))?,
     )?;
     explained::keep(dir, run, whys)?;
     dir.write(

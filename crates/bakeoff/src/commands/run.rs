@@ -120,7 +120,7 @@ fn tell(dir: &RunDir, args: &RunArgs, json: bool) -> Result<(Run, Judgement)> {
     let whys = explained::explained(dir.path(), &run);
     let page = report::write(dir, &run, &judgement, &whys)?;
     if json {
-        let all = json_lines::verdict(&judgement, run.models.as_ref(), &page);
+        let all = json_lines::verdict((&run, &judgement), run.models.as_ref(), &page);
         out::line(&all.to_string());
     } else {
         out::text(&::report::terminal(

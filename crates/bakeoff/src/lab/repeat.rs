@@ -158,6 +158,7 @@ window = "1s"
                 host_cpus: None,
             },
             entries: Vec::new(),
+            journal_sha256: None,
             attempts: attempts.iter().map(record).collect(),
             struck: Vec::new(),
             profiled: Vec::new(),

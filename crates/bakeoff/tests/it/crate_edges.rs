@@ -15,12 +15,13 @@ const TEST_ARROWS: [(&str, &str); 8] = [
 ];
 
 /// What each room may use; a room that is missing here may not exist.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("input", &[]),
     ("process", &[]),
     ("profiler", &[]),
     ("secret", &["input"]),
     ("skip", &[]),
+    ("hardware", &[]),
     ("fixtures", &["plan", "record"]),
     ("plan", &["input"]),
     ("record", &["input", "plan"]),
@@ -34,13 +35,13 @@ const ARROWS: [(&str, &[&str]); 19] = [
         "agent",
         &[
             "input", "process", "plan", "record", "protocol", "load", "workload", "profiler",
-            "secret",
+            "secret", "hardware",
         ],
     ),
     (
         "machine",
         &[
-            "input", "process", "plan", "record", "protocol", "profiler", "secret",
+            "input", "process", "plan", "record", "protocol", "profiler", "secret", "hardware",
         ],
     ),
     ("fairness", &["plan", "record"]),

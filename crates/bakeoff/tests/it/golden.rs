@@ -40,7 +40,7 @@ fn check(name: &str, make: impl Fn(&Path)) {
     let judgement = verdict::judge(&run);
     let sentences = sentences(&serde_json::to_value(&judgement).unwrap(), "");
     assert_eq!(sentences, Vec::<String>::new(), "only `report` makes them");
-    let mut json = report::json(&judgement);
+    let mut json = report::json(&run, &judgement);
     round(&mut json);
     let json = serde_json::to_string_pretty(&json).unwrap() + "\n";
     let expected = dir.join("expected");

@@ -12,6 +12,7 @@ use record::journal::{self, Entry, Event};
 use record::load_path::{Ceiling, CeilingOutcome, LoadPace, SentLate};
 use record::metric::Direction;
 use record::models::{Finding, ModelRow, Models, Standing};
+use record::rundir;
 use record::verdict::limit::{ArmLimit, CeilingUse, Limit, LimitSign, LimitedArm};
 use record::verdict::{ArmCurve, Judgement, Scaling, ScalingLaw, ScalingStep, Spread, Verdict};
 use serde_json::{Value, json};
@@ -264,9 +265,10 @@ fn every_key_of_a_verdict_is_documented() {
     let models = models();
     for dir in eventful() {
         let judgement = with_curves(judged(dir.path()));
+        let run = rundir::load(dir.path(), &workload::check).unwrap();
         let page = Path::new("runs/x/report.html");
         for models in [None, Some(&models)] {
-            let line = json_lines::verdict(&judgement, models, page);
+            let line = json_lines::verdict((&run, &judgement), models, page);
             assert_eq!(check_line(&line, &mut BTreeSet::new()), "verdict");
         }
     }

@@ -34,6 +34,8 @@ mod writeback;
 
 use crate::Check;
 
+pub(crate) use self::compiler::compiler_of;
+
 pub(super) const CHECKS: [&Check; 31] = [
     &boot_log::CHECK,
     &clocksource::CHECK,

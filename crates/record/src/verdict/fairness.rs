@@ -115,6 +115,15 @@ pub enum Detail {
         /// Arms without.
         untuned: Vec<String>,
     },
+    /// Who tuned an arm, or left it alone, and why.
+    Tuned {
+        /// The arm.
+        arm: String,
+        /// Who.
+        by: String,
+        /// Why.
+        reason: String,
+    },
     /// An arm does what the check asks about.
     Arm {
         /// The workload's id.
@@ -216,6 +225,7 @@ impl Detail {
                 ..
             } => is_here(own) && is_its(of),
             Self::OneSided { tuned, .. } => has(tuned, arm) != has(tuned, baseline),
+            Self::Tuned { arm: of, .. } => is_its(of),
             Self::Workload { workload: own } => is_here(own),
         }
     }

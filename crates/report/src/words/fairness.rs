@@ -202,6 +202,7 @@ pub(crate) fn detail(detail: &Detail) -> String {
             tuned.join(", "),
             untuned.join(", ")
         ),
+        Detail::Tuned { arm, by, reason } => format!("{arm}: tuned by {by}: {reason}"),
         Detail::Limited {
             workload,
             arm,

@@ -283,7 +283,7 @@ mod tests {
         let said = "client-limited: 6.1 (the busiest client thread";
         assert!(crate::markdown(&run, &judgement, &[]).contains(said));
         assert!(crate::html(&run, &judgement, &[]).contains(said));
-        let json = crate::json(&judgement);
+        let json = crate::json(&run, &judgement);
         let limit = &json["arm_summaries"][0]["limit"];
         assert_eq!(limit["limit"], "clients");
         assert_eq!(limit["signs"][1]["kind"], "near-ceiling");

@@ -44,7 +44,7 @@ fn compiler(subject: &Subject<'_>) -> Outcome {
 }
 
 /// The second pair of brackets of `Linux version 6.1 (who@where) (gcc (Debian) 12.2, GNU ld 2.40) #1`, up to its comma.
-fn compiler_of(version: &str) -> Option<&str> {
+pub(crate) fn compiler_of(version: &str) -> Option<&str> {
     let rest = version.split_once(") (")?.1;
     Some(rest.split_once(", GNU ld").or(rest.split_once(", LLD"))?.0)
 }

@@ -7,18 +7,20 @@ pub(crate) const CHECK: Check = Check {
     id: "cpu-model",
     group: Group::Arms,
     question: "Do all arms run on the same CPU model and microcode?",
-    reads: "`/proc/cpuinfo`, the emulator's CPU model",
+    reads: "`/proc/cpuinfo`, of the host too, the emulator's CPU model",
     passes: "all arms have the same",
     why: "Microcode updates have cost single percents to tens of percents since 2018, and another model is another machine.",
     mend: "run all arms on one host, or in guests of one `cpu_model`",
     judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::None)),
 };
 
-const FACTS: [&str; 4] = [
+const FACTS: [&str; 6] = [
     "/proc/cpuinfo:model name",
     "/proc/cpuinfo:microcode",
     "/proc/cpuinfo:stepping",
     "machine:cpu",
+    "host:hardware:cpu:model",
+    "host:hardware:cpu:microcode",
 ];
 
 #[cfg(test)]

@@ -14,12 +14,18 @@ pub(crate) const CHECK: Check = Check {
     judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
 };
 
-const FACTS: [&str; 5] = [
+const FACTS: [&str; 11] = [
     "/sys/devices/system/cpu/cpufreq/*",
     "/sys/devices/system/cpu/intel_pstate/*",
     "/sys/devices/system/cpu/cpuidle/current_driver",
     "host:governor",
     "host:turbo",
+    "hardware:cpu:frequency-driver",
+    "hardware:cpu:governor",
+    "hardware:cpu:turbo",
+    "host:hardware:cpu:frequency-driver",
+    "host:hardware:cpu:governor",
+    "host:hardware:cpu:turbo",
 ];
 
 #[cfg(test)]

@@ -7,16 +7,17 @@ pub(crate) const CHECK: Check = Check {
     id: "smt",
     group: Group::Arms,
     question: "Is simultaneous multithreading on or off in all arms?",
-    reads: "`/sys/devices/system/cpu/smt`",
+    reads: "`/sys/devices/system/cpu/smt`, of the host too",
     passes: "all arms have the same",
     why: "A kernel that turns siblings off as a mitigation has half of the CPUs of one that does not.",
     mend: "set `nosmt` in all arms or in none",
     judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::None)),
 };
 
-const FACTS: [&str; 2] = [
+const FACTS: [&str; 3] = [
     "/sys/devices/system/cpu/smt/active",
     "/sys/devices/system/cpu/smt/control",
+    "host:hardware:cpu:smt",
 ];
 
 #[cfg(test)]

@@ -1,0 +1,116 @@
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use expect_test::expect;
+
+use super::*;
+
+fn write(root: &Path, path: &str, text: &str) {
+    let path = root.join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// Two sockets of two cores with two threads each, a memory node for each socket, a disk, and two cards of which one is in a bond.
+fn server() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    write(
+        root,
+        "proc/cpuinfo",
+        "processor\t: 0\nmodel name\t: Xeon 7\nmicrocode\t: 0x2b\n",
+    );
+    write(root, "proc/meminfo", "MemTotal:       1024 kB\n");
+    let cpu = |number: u32| format!("sys/devices/system/cpu/cpu{number}/topology");
+    for number in 0..8 {
+        let socket = number % 2;
+        write(
+            root,
+            &format!("{}/core_id", cpu(number)),
+            &format!("{}\n", number / 2 % 2),
+        );
+        write(
+            root,
+            &format!("{}/physical_package_id", cpu(number)),
+            &format!("{socket}\n"),
+        );
+    }
+    for (node, cpus) in [(0, "0,2,4,6"), (1, "1,3,5,7")] {
+        let place = format!("sys/devices/system/node/node{node}");
+        write(root, &format!("{place}/cpulist"), cpus);
+        write(
+            root,
+            &format!("{place}/meminfo"),
+            &format!("Node {node} MemTotal:  512 kB\n"),
+        );
+    }
+    let cache = "sys/devices/system/cpu/cpu0/cache/index3";
+    for (file, text) in [
+        ("level", "3"),
+        ("size", "32768K"),
+        ("type", "Unified"),
+        ("shared_cpu_list", "0,2,4,6"),
+    ] {
+        write(root, &format!("{cache}/{file}"), text);
+    }
+    for (policy, governor) in [(0, "performance"), (1, "schedutil")] {
+        let place = format!("sys/devices/system/cpu/cpufreq/policy{policy}");
+        write(root, &format!("{place}/scaling_governor"), governor);
+    }
+    write(root, "sys/devices/system/cpu/intel_pstate/no_turbo", "0\n");
+    write(root, "sys/devices/system/cpu/smt/control", "on\n");
+    write(root, "sys/block/sda/device/model", "FAST 1  \n");
+    write(root, "sys/block/sda/size", "2048\n");
+    write(
+        root,
+        "sys/block/sda/queue/scheduler",
+        "none [mq-deadline]\n",
+    );
+    write(root, "sys/block/loop0/size", "8\n");
+    write(root, "sys/class/net/lo/mtu", "65536\n");
+    for card in ["eth0", "eth1"] {
+        let place = format!("sys/class/net/{card}");
+        write(root, &format!("{place}/device/vendor"), "0x8086\n");
+        write(root, &format!("{place}/device/device"), "0x100e\n");
+        write(root, &format!("{place}/device/numa_node"), "1\n");
+        write(
+            root,
+            &format!("{place}/speed"),
+            if card == "eth0" { "1000\n" } else { "-1\n" },
+        );
+        write(root, &format!("{place}/queues/rx-0/rps_cpus"), "0f\n");
+        write(root, &format!("{place}/queues/tx-0/xps_cpus"), "0f\n");
+        fs::create_dir_all(root.join(format!("{place}/device/msi_irqs/41"))).unwrap();
+    }
+    write(root, "proc/irq/41/smp_affinity_list", "1,3\n");
+    symlink("../bond0", root.join("sys/class/net/eth1/master")).unwrap();
+    write(root, "sys/class/net/bond0/bonding/mode", "802.3ad 4\n");
+    write(root, "sys/class/net/bond0/bonding/slaves", "eth1\n");
+    dir
+}
+
+#[test]
+fn a_server_says_what_it_is_made_of() {
+    let dir = server();
+    let facts = facts_below(dir.path());
+    let told: Vec<String> = facts
+        .iter()
+        .map(|(name, value)| format!("{name} = {value}"))
+        .collect();
+    expect![[r#""#]].assert_eq(&told.join("\n"));
+}
+
+#[test]
+fn a_machine_that_says_nothing_has_no_facts() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(facts_below(dir.path()), Facts::new());
+}
+
+#[test]
+fn no_specimen_and_nothing_of_the_moment_is_told() {
+    let facts = facts();
+    assert_eq!(facts, super::facts());
+    let is_specimen = |name: &&String| name.contains("serial") || name.contains("address");
+    assert_eq!(facts.keys().find(is_specimen), None);
+}

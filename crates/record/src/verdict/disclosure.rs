@@ -1,0 +1,314 @@
+//! All that a reader who doubts a comparison must know of how it was made, as data: `fairness` gathers it from a run, `report` puts it into words.
+//!
+//! What SPEC's run rules and TPC's full disclosure reports ask for: who measured, hardware, software, what was tuned and by whom, the
+//! rules, what went otherwise. What nobody told is there as `None`, so that it can be said.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The disclosure of one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Disclosure {
+    /// Who measured, and when.
+    pub statement: Statement,
+    /// What it ran on.
+    pub hardware: Vec<Fact>,
+    /// What ran.
+    pub software: Vec<Fact>,
+    /// What each arm changes, and who chose that; the baseline first.
+    pub tuning: Vec<ArmTuning>,
+    /// What no arm changes.
+    pub untuned: Vec<Knob>,
+    /// The workloads with all their options.
+    pub workloads: Vec<WorkloadOptions>,
+    /// How it was measured and decided.
+    pub rules: Rules,
+    /// What went otherwise than planned.
+    pub deviations: Vec<Deviation>,
+    /// SHA-256 of what went in and what came out, by name: `plan`, `journal`, `image`.
+    pub hashes: BTreeMap<String, Option<String>>,
+}
+
+/// What no fact tells, and the time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Statement {
+    /// Who measured; `None` where the plan does not state it, as with all below.
+    pub tested_by: Option<String>,
+    /// Who paid.
+    pub sponsor: Option<String>,
+    /// Since when what is compared can be had.
+    pub availability: Option<String>,
+    /// Anything else.
+    pub note: Option<String>,
+    /// First entry of the journal, RFC 3339.
+    pub began: Option<String>,
+    /// Last entry of the journal.
+    pub ended: Option<String>,
+}
+
+/// One thing that is disclosed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact {
+    /// Of which machine.
+    pub side: Side,
+    /// What it is.
+    pub item: Item,
+    /// Which one of several: the name of a server, a disk or a network card. Empty where there is one.
+    pub name: String,
+    /// Which property of it; empty where it has one.
+    pub property: String,
+    /// What trials told.
+    pub values: Vec<Told>,
+}
+
+impl Fact {
+    /// Whether nobody told it of any arm.
+    pub fn is_unknown(&self) -> bool {
+        self.values.iter().all(|told| told.value.is_none())
+    }
+}
+
+/// A value, and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    /// The arms that have it; an arm whose trials told several values has several.
+    pub arms: Vec<String>,
+    /// The value; `None`: not known.
+    pub value: Option<String>,
+}
+
+/// Which machine a fact is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// The host of guests, or of clients of systems on the network.
+    Host,
+    /// What arms run on: a guest, this host, a box, a system on the network.
+    System,
+    /// Everything.
+    Whole,
+}
+
+/// What is disclosed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Item {
+    /// The machine as the run resolved it: emulator and its version, acceleration, clock, CPUs, memory.
+    Machine,
+    /// Vendor and product.
+    Product,
+    /// Version and date of the firmware.
+    Firmware,
+    /// Model of the CPU.
+    Cpu,
+    /// Sockets, cores, threads.
+    CpuTopology,
+    /// Sizes of caches.
+    Caches,
+    /// Frequency driver, governor, turbo.
+    Frequency,
+    /// Microcode.
+    Microcode,
+    /// Whether simultaneous multithreading is on.
+    Smt,
+    /// CPUs that are online, where nothing more is known.
+    Cpus,
+    /// Memory nodes.
+    Numa,
+    /// Memory.
+    Memory,
+    /// A disk.
+    Disk,
+    /// A network card.
+    NetworkCard,
+    /// The kernel that ran.
+    Kernel,
+    /// What it was built by.
+    Compiler,
+    /// Where it was taken from.
+    KernelSource,
+    /// Its command line as it was booted.
+    CommandLine,
+    /// The distribution.
+    UserLand,
+    /// SHA-256 of the list of its packages with their versions.
+    UserLandHash,
+    /// The image's recipe.
+    Image,
+    /// A server: its version.
+    Server,
+    /// SHA-256 of its program.
+    ServerHash,
+    /// SHA-256 of its configuration.
+    ConfigurationHash,
+    /// What a system on the network tells of itself.
+    Evidence,
+    /// Version of bakeoff.
+    Bakeoff,
+}
+
+/// What one arm changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArmTuning {
+    /// The arm.
+    pub arm: String,
+    /// What it changes; nothing: as it is shipped.
+    pub changes: Vec<Change>,
+    /// Who chose it.
+    pub tuned_by: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// One setting of an arm.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Of which kind.
+    pub knob: Knob,
+    /// Its name; empty where the kind says all.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// What an arm may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Knob {
+    /// The kernel's command line.
+    CommandLine,
+    /// Sysctls.
+    Sysctl,
+    /// The number of CPUs.
+    Cpus,
+    /// The servers' environment.
+    Environment,
+    /// The servers' configuration.
+    Configuration,
+    /// The servers' programs.
+    Program,
+    /// The I/O scheduler.
+    IoScheduler,
+    /// Files of debugfs.
+    Debugfs,
+    /// A slowdown or a cost of known size.
+    Injected,
+}
+
+impl Knob {
+    /// All of them, in the order of the report.
+    pub const ALL: [Self; 9] = [
+        Self::CommandLine,
+        Self::Sysctl,
+        Self::Cpus,
+        Self::Environment,
+        Self::Configuration,
+        Self::Program,
+        Self::IoScheduler,
+        Self::Debugfs,
+        Self::Injected,
+    ];
+}
+
+/// A workload as it ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadOptions {
+    /// Its id.
+    pub id: String,
+    /// Its kind.
+    pub kind: String,
+    /// All options, those of the plan and defaults; durations as `secs` and `nanos`.
+    pub options: Value,
+}
+
+/// How it was measured and decided.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rules {
+    /// Whether knobs are pinned (`controlled`) or left as they are shipped (`as-shipped`).
+    pub is_controlled: bool,
+    /// Blocks that were run, the most of any workload.
+    pub blocks: u32,
+    /// Blocks before the first look.
+    pub min_blocks: u32,
+    /// Blocks at the most, by the plan.
+    pub max_blocks: u32,
+    /// Looks at the figures while it ran.
+    pub looks: u32,
+    /// Differences below this are called equivalent; a fraction.
+    pub margin: f64,
+    /// Chance of a wrong verdict that was accepted; a fraction.
+    pub error_rate: f64,
+    /// Seed of order, data and schedules.
+    pub seed: u64,
+}
+
+/// Something that went otherwise than planned, or that a rule does not allow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Deviation {
+    /// A check of fairness is violated.
+    Violation {
+        /// The check.
+        check: String,
+    },
+    /// The user accepted a violation.
+    Accepted {
+        /// The check.
+        check: String,
+        /// Why.
+        reason: String,
+    },
+    /// Checks of fairness that say nothing for lack of facts.
+    NotKnown {
+        /// The checks.
+        checks: Vec<String>,
+    },
+    /// Blocks that something outside disturbed: they were run again.
+    Invalidated {
+        /// The workload's id.
+        workload: String,
+        /// The blocks, each as often as it was disturbed.
+        blocks: Vec<u32>,
+    },
+    /// Attempts without a figure.
+    FailedAttempts {
+        /// The workload's id.
+        workload: String,
+        /// The arm.
+        arm: String,
+        /// How many.
+        failed: u32,
+        /// Of how many.
+        attempts: u32,
+    },
+    /// Evidence that is lost or damaged.
+    LostEvidence {
+        /// Names of the attempts.
+        attempts: Vec<String>,
+    },
+    /// The run was given more blocks after it had ended undecided.
+    Extended {
+        /// Blocks that it had run.
+        from: u32,
+        /// Blocks that it might run then.
+        to: u32,
+        /// Chance of a wrong verdict that was accepted then.
+        error_rate: f64,
+    },
+    /// The run was interrupted and went on.
+    Resumed {
+        /// How often.
+        times: u32,
+        /// Versions of bakeoff that went on, each once.
+        versions: Vec<String>,
+    },
+    /// Warnings of the report.
+    Warnings {
+        /// How many.
+        count: u32,
+    },
+    /// The run is not over.
+    Unfinished,
+}

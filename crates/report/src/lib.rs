@@ -252,6 +252,7 @@ mod tests {
             kernel-configuration, socket-buffers, sysctls, clients-apart, one-load, static-pages), 24 not known
             (clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus,
             descriptors, io-scheduler, limits, listen-backlog, memory and 12 more), 1 not applicable
+            full disclosure: in report.html and report.md (tested by: not stated)
         "#]].assert_eq(closing);
         let first_table: Vec<&str> = text.lines().skip(3).take(9).collect();
         expect![[r#"

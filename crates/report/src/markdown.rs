@@ -206,6 +206,40 @@ mod tests {
             - trial 006 (arm 7.2, web-static, block 3), attempt 1: kernel panic: Kernel panic - not syncing: &lt;init&gt; killed &amp; gone
             - trial 019 (arm 7.2, web-static, block 10), attempt 1: kernel panic: Kernel panic - not syncing: &lt;init&gt; killed &amp; gone
 
+            | Full disclosure |  |  |
+            |---|---|---|
+            | Test | tested by | not stated |
+            |  | paid for by | not stated |
+            |  | availability | not stated |
+            |  | measured | 2026-01-01 10:00 to 2026-01-01 10:41, UTC |
+            | Hardware | machine | QEMU 7.2.22, emulated, clock instructions, 1 CPU, 1 GiB |
+            |  | not known | host: product, host: firmware, host: CPU, host: CPUs, host: SMT, host: caches, host: CPU frequency, host: microcode, host: NUMA nodes, host: memory, host: disk, host: network card, guest: CPU, guest: CPUs, guest: NUMA nodes, guest: memory |
+            | Software | kernel | 6.1: 6.1.0-40-cloud-amd64; 7.2: 7.2.3-cloud-amd64 |
+            |  | kernel from | 6.1: debian:bookworm/6.1; 7.2: debian:trixie-backports/7.2 |
+            |  | image recipe | web |
+            |  | server | Apache/2.4.65 (Debian) |
+            |  | bakeoff | 0.1.0 |
+            |  | not known | kernel built by, command line as booted, user land, host: kernel |
+            | Tuning | arm 6.1 | changes nothing; by whom and why: not stated |
+            |  | arm 7.2 | changes nothing; by whom and why: not stated |
+            |  | not tuned in any arm | command line, sysctls, CPUs, environment, server configuration, server programs, I/O scheduler, debugfs (as kernels and packages ship them, and as bakeoff sets them for all arms alike) |
+            | Workloads | web-static | web-static: not known |
+            | Rules | question | controlled: knobs pinned, asks about the code |
+            |  | order | each block runs every arm once, back to back, in an order drawn from seed 7 |
+            |  | blocks | 10 run; the plan says at least 4 and at most 30; 1 look while it ran |
+            |  | decision | margin 1 %, error rate 5 %, fixed before the first trial; the warm-up is an option of each workload |
+            | Deviations | checks without an answer | clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, io-scheduler, limits, listen-backlog, memory, mitigations, mounts, numa, power, security-modules, server-configuration, server-program, smt, swap, user-land, workers, writeback |
+            |  | failed trials | web-static, arm 7.2: 2 of 11, listed in the report |
+            |  | warnings | 3 warnings, listed above |
+            | SHA-256 | image | 77b177b177b177b177b177b177b177b177b177b177b177b177b177b177b177b1 |
+            |  | journal | not known |
+            |  | kernel 6.1 | 0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d |
+            |  | kernel 7.2 | 9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f |
+            |  | plan | 5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a |
+            |  | not known | user land's packages |
+            | To run it again | one command | bakeoff run plan.toml --out DIR, with plan.toml of the run directory |
+            |  | the same figures | bakeoff judge RUN-DIRECTORY: the journal names each trial's record by its SHA-256 |
+
             State: finished: all primary metrics decided. Machine: QEMU 7.2.22, emulated, clock instructions, 1 CPU, 1 GiB. bakeoff 0.1.0, seed 7. Executed instructions: the guest's clock advances by 2 ns with each. Figures compare the length of the path that the code takes for the same work, and repeat from boot to boot. Caches, memory and devices cost nothing in them, so a second is not a second of a real machine, and only ratios between arms are meant to be read. To run it again: `bakeoff run plan.toml` with the plan of the run directory.
         "###]].assert_eq(&markdown(&run, &judgement, &[]));
     }

@@ -169,7 +169,9 @@ fn piece(fact: &Fact, arm: &str) -> String {
     let text = values.join(" or ");
     match (fact.property.as_str(), fact.item) {
         ("", _) => text,
-        ("sockets" | "cores" | "threads", _) => format!("{text} {}", fact.property),
+        ("sockets" | "cores" | "threads", _) if text != NOT_KNOWN => {
+            format!("{text} {}", fact.property)
+        }
         (property, _) => format!("{property} {text}"),
     }
 }

@@ -271,6 +271,7 @@ mod tests {
             socket-buffers, sysctls, clients-apart, one-load, static-pages), 24 not known (clocksource,
             command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors,
             io-scheduler, limits, listen-backlog, memory and 12 more), 1 not applicable
+            full disclosure: in report.html and report.md (tested by: not stated)
         "#]]
         .assert_eq(closing);
         let rows = text.lines().skip_while(|line| !line.starts_with("limit "));

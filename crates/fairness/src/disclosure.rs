@@ -251,7 +251,7 @@ mod tests {
         for item in [Item::Cpu, Item::Numa, Item::Memory, Item::NetworkCard] {
             assert!(unknown(item, Side::Host), "{item:?}");
         }
-        assert!(unknown(Item::Memory, Side::System) && unknown(Item::Server, Side::System));
+        assert!(unknown(Item::Memory, Side::System) && unknown(Item::Compiler, Side::System));
         assert_eq!(disclosure.hashes["journal"], None);
     }
 

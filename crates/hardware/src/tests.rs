@@ -98,7 +98,37 @@ fn a_server_says_what_it_is_made_of() {
         .iter()
         .map(|(name, value)| format!("{name} = {value}"))
         .collect();
-    expect![[r#""#]].assert_eq(&told.join("\n"));
+    expect![[r#"
+        cpu:caches = L3 32768K for CPUs 0,2,4,6
+        cpu:cores = 4
+        cpu:governor = performance or schedutil
+        cpu:microcode = 0x2b
+        cpu:model = Xeon 7
+        cpu:smt = on
+        cpu:sockets = 2
+        cpu:threads = 8
+        cpu:turbo = on
+        disk:sda:model = FAST 1
+        disk:sda:scheduler = mq-deadline
+        disk:sda:size = 1024 kB
+        memory = 1024 kB
+        nic:bond0:bond-cards = eth1
+        nic:bond0:bond-mode = 802.3ad 4
+        nic:eth0:irq-cpus = 1,3
+        nic:eth0:numa-node = 1
+        nic:eth0:pci-id = 0x8086:0x100e
+        nic:eth0:queues = 1 receive 1 send
+        nic:eth0:rps-cpus = 0f
+        nic:eth0:speed = 1000 Mbit/s
+        nic:eth1:bond = bond0
+        nic:eth1:irq-cpus = 1,3
+        nic:eth1:numa-node = 1
+        nic:eth1:pci-id = 0x8086:0x100e
+        nic:eth1:queues = 1 receive 1 send
+        nic:eth1:rps-cpus = 0f
+        numa = node0 CPUs 0,2,4,6, node1 CPUs 1,3,5,7
+        numa:memory = node0 512 kB, node1 512 kB"#]]
+    .assert_eq(&told.join("\n"));
 }
 
 #[test]

@@ -537,17 +537,20 @@ fn a_disclosure_is_read_and_its_mistakes_are_told() {
     check(
         &[("[design]", &long)],
         &expect![
-            "plan.toml:21: sponsor of more than 300 characters: 301 (shorten it: the disclosure is one page)"
+            "plan.toml:19: sponsor of more than 300 characters: 301 (shorten it: the disclosure is one page)"
         ],
     );
     check(
         &[
             (
                 "[design]",
-                "[disclosure]\ntested_by = \"\"\nnote = \"a\\nb\"\nauthor = \"me\"\n[design]",
+                "[disclosure]\ntested_by = \"\"\nnote = \"a\\nb\"\n[design]",
             ),
             ("cmdline =", "tuned_by = 7\ncmdline ="),
         ],
-        &expect![[r#""#]],
+        &expect![[r#"
+            plan.toml:11: wrong type for tuned_by in [arm."7.2"]: integer (write a text in quotes)
+            plan.toml:20: empty tested_by (leave the key out: the report says "not stated")
+            plan.toml:21: note of several lines, or with a control character (write one line)"#]],
     );
 }

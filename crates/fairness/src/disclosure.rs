@@ -23,6 +23,7 @@ pub fn of(run: &Run, judgement: &Judgement) -> Disclosure {
     let tuning = tuning::of_arms(&run.plan);
     Disclosure {
         statement: statement(run),
+        machine: run.opening.machine.clone(),
         hardware: hardware::of(run),
         software: software::of(run),
         untuned: tuning::untouched(&tuning),
@@ -109,7 +110,11 @@ fn deviations(run: &Run, judgement: &Judgement) -> Vec<Deviation> {
                 | Setback::DisturbedBlocks { .. } => None,
             }),
     );
-    let lost: BTreeSet<String> = run.missing.iter().map(|one| one.attempt_name()).collect();
+    let lost: BTreeSet<String> = run
+        .missing
+        .iter()
+        .map(record::rundir::MissingEvidence::attempt_name)
+        .collect();
     if !lost.is_empty() {
         let attempts = lost.into_iter().collect();
         found.push(Deviation::LostEvidence { attempts });

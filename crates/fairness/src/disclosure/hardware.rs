@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use plan::MachineKind;
 use record::evidence::Facts;
 use record::rundir::Run;
-use record::verdict::disclosure::{Fact, Item, Side, Told};
+use record::verdict::disclosure::{Fact, Item, Side};
 
 use super::told;
 use crate::subject::is_of_network;
@@ -97,17 +97,7 @@ fn lead(side: Side) -> &'static str {
 }
 
 pub(super) fn of(run: &Run) -> Vec<Fact> {
-    let machine = Fact {
-        side: Side::Whole,
-        item: Item::Machine,
-        name: String::new(),
-        property: String::new(),
-        values: vec![Told {
-            arms: run.plan.arms.iter().map(|arm| arm.name.clone()).collect(),
-            value: Some(run.opening.machine.clone()),
-        }],
-    };
-    let mut facts = vec![machine];
+    let mut facts = Vec::new();
     if is_of_network(&run.plan) {
         facts.extend(of_side(run, Side::System, &REMOTE));
         facts.extend(of_side(run, Side::Host, &REAL));

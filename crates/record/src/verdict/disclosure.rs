@@ -8,11 +8,15 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::machine::MachineDescription;
+
 /// The disclosure of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Disclosure {
     /// Who measured, and when.
     pub statement: Statement,
+    /// The machine as the run resolved it.
+    pub machine: MachineDescription,
     /// What it ran on.
     pub hardware: Vec<Fact>,
     /// What ran.
@@ -95,8 +99,6 @@ pub enum Side {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Item {
-    /// The machine as the run resolved it: emulator and its version, acceleration, clock, CPUs, memory.
-    Machine,
     /// Vendor and product.
     Product,
     /// Version and date of the firmware.

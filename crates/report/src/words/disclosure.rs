@@ -13,7 +13,7 @@ use record::verdict::disclosure::{
 use serde_json::Value;
 use std::time::Duration;
 
-use super::counted;
+use super::{counted, machine};
 
 /// Its title.
 pub(crate) const TITLE: &str = "Full disclosure";
@@ -50,10 +50,12 @@ pub(crate) fn groups(run: &Run, judgement: &Judgement) -> Vec<Group> {
         .iter()
         .partition(|fact| is_hash(fact.item));
     let hardware: Vec<&Fact> = disclosure.hardware.iter().collect();
+    let mut hardware_rows = vec![row("machine", machine::machine(&disclosure.machine))];
+    hardware_rows.extend(facts(kind, &hardware));
     let group = |title, rows| Group { title, rows };
     vec![
         group("Test", statement(&disclosure.statement)),
-        group("Hardware", facts(kind, &hardware)),
+        group("Hardware", hardware_rows),
         group("Software", facts(kind, &software)),
         group("Tuning", tuning(&disclosure)),
         group("Workloads", workloads(&disclosure)),
@@ -148,13 +150,11 @@ fn lines(facts: &[&Fact]) -> Vec<String> {
             None => all.push((vec![arm], text)),
         }
     }
-    match all.as_slice() {
-        [(_, text)] => vec![text.clone()],
-        _ => {
-            let line = |(arms, text): (Vec<&str>, String)| format!("{}: {text}", arms.join(", "));
-            all.into_iter().map(line).collect()
-        }
+    if let [(_, text)] = all.as_slice() {
+        return vec![text.clone()];
     }
+    let line = |(arms, text): (Vec<&str>, String)| format!("{}: {text}", arms.join(", "));
+    all.into_iter().map(line).collect()
 }
 
 /// One property as an arm's trials told it.
@@ -253,7 +253,6 @@ fn is_software(item: Item) -> bool {
 
 fn item(item: Item) -> &'static str {
     match item {
-        Item::Machine => "machine",
         Item::Product => "product",
         Item::Firmware => "firmware",
         Item::Cpu => "CPU",

@@ -71,6 +71,7 @@ pub enum Command {
     /// Check what would make a comparison wrong: arms that differ in more than the plan names, another limit than the server
     #[command(after_help = "Examples:\n  bakeoff fairness runs/web-static\n  \
         bakeoff fairness runs/web-static --accept memory='the question is how memory matters'\n  \
+        bakeoff fairness runs/web-static --pin >> plans/web-static-pinned.toml\n  \
         bakeoff fairness --list")]
     Fairness(FairnessArgs),
     /// Explain a difference: which mechanisms and functions it is made of, and who waited for whom
@@ -271,8 +272,11 @@ pub struct FairnessArgs {
     /// Take a violation for declared, with the reason that stands in the report; kept in the run directory
     #[arg(long, value_name = "ID=REASON")]
     pub accept: Vec<String>,
+    /// Print what differs and can be set alike, as the table [pinned] of a plan
+    #[arg(long, conflicts_with_all = ["accept", "fail_on"])]
+    pub pin: bool,
     /// List all checks with what they ask and why, in Markdown
-    #[arg(long, conflicts_with_all = ["dir", "accept", "fail_on"])]
+    #[arg(long, conflicts_with_all = ["dir", "accept", "pin", "fail_on"])]
     pub list: bool,
     /// Exit with status 1 where this is found
     #[arg(long, value_enum)]

@@ -1,8 +1,12 @@
 //! Checks that arms have the same facts.
 
+use std::collections::BTreeMap;
+
+use plan::Mode;
 use record::evidence::Facts;
 use record::verdict::Difference;
-use record::verdict::fairness::{Declaration, Detail, Missing, Outcome};
+use record::verdict::fairness::{Declaration, Detail, Missing, Outcome, Unpinnable};
+use record::verdict::weighed::{Class, Weight};
 
 use crate::subject::{Subject, is_named, is_of_network, kernels_differ, not_known};
 
@@ -33,7 +37,9 @@ pub(crate) fn equal(subject: &Subject<'_>, names: &[&str], cause: Cause) -> Outc
     if is_of_network(&subject.run.plan) {
         return not_known(Missing::SystemOnNetwork);
     }
-    let differences: Vec<_> = subject.differences(names).collect();
+    // An option of another name is the same option.
+    let is_real = |one: &&Difference| one.class != Class::Renamed;
+    let differences: Vec<_> = subject.differences(names).filter(is_real).collect();
     if differences.is_empty() {
         return Outcome::Pass;
     }
@@ -42,11 +48,70 @@ pub(crate) fn equal(subject: &Subject<'_>, names: &[&str], cause: Cause) -> Outc
         let by = Declaration::Plan;
         return Outcome::Declared { by, details };
     }
-    if cause == Cause::Kernel && kernels_differ(&subject.run.plan) {
-        let by = Declaration::Kernel;
-        return Outcome::Declared { by, details };
+    if cause == Cause::None || !kernels_differ(&subject.run.plan) {
+        return Outcome::Violation { details };
     }
-    Outcome::Violation { details }
+    match subject.run.plan.mode {
+        None => Outcome::Declared {
+            by: Declaration::Kernel,
+            details,
+        },
+        Some(Mode::AsShipped) => Outcome::Declared {
+            by: Declaration::AsShipped,
+            details,
+        },
+        Some(Mode::Controlled) => controlled(subject, names, &differences),
+    }
+}
+
+/// What could have been pinned and was not is a violation; what cannot is declared, by class.
+fn controlled(subject: &Subject<'_>, names: &[&str], differences: &[&Difference]) -> Outcome {
+    let settings = subject.judgement.weighed.settings.iter();
+    let asked = settings.filter(|one| names.iter().any(|name| is_named(one.setting.fact(), name)));
+    let in_effect = asked.filter_map(|one| {
+        Some(Detail::Pinnable {
+            fact: one.setting.word().into(),
+            values: one.values.clone(),
+            pin: one.pin.clone()?,
+        })
+    });
+    let others = differences.iter().filter_map(|one| {
+        Some(Detail::Pinnable {
+            fact: one.fact.clone(),
+            values: one.values.clone(),
+            pin: one.pin.clone()?,
+        })
+    });
+    let details: Vec<Detail> = in_effect.chain(others).collect();
+    if !details.is_empty() {
+        return Outcome::Violation { details };
+    }
+    Outcome::Declared {
+        by: Declaration::NotPinnable,
+        details: not_pinnable(differences),
+    }
+}
+
+/// By class, those that cannot change figures left out; those that can do most first.
+fn not_pinnable(differences: &[&Difference]) -> Vec<Detail> {
+    let mut counts = BTreeMap::<(Class, Unpinnable), u32>::new();
+    for one in differences.iter().filter(|one| !one.declared) {
+        if one.class.weight() != Weight::None {
+            *counts.entry((one.class, why_not(one))).or_default() += 1;
+        }
+    }
+    let detail = |((class, why), facts)| Detail::NotPinnable { class, facts, why };
+    counts.into_iter().map(detail).collect()
+}
+
+fn why_not(one: &Difference) -> Unpinnable {
+    if one.fact.starts_with("CONFIG_") || one.fact == "/proc/version" {
+        return Unpinnable::Built;
+    }
+    if one.values.values().all(Option::is_some) {
+        return Unpinnable::Fixed;
+    }
+    Unpinnable::Missing
 }
 
 fn has(facts: &Facts, name: &str) -> bool {

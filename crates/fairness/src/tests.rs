@@ -9,10 +9,11 @@ use record::load_path::LoadPace;
 use record::metric::{Direction, MetricSpec, Role};
 use record::rundir::Run;
 use record::trial::{Measurement, Outcome as TrialOutcome};
-use record::verdict::fairness::Outcome;
+use record::verdict::fairness::{Declaration, Detail, Outcome, Unpinnable};
 use record::verdict::limit::{ArmLimit, CeilingUse, Limit, LimitedArm};
 use record::verdict::reason::Reason;
 use record::verdict::warning::{CpuState, Warning};
+use record::verdict::weighed::{Class, Effective, Pin, Setting, Weighed};
 use record::verdict::{
     ArmSummary, Comparison, Conclusion, Difference, Headline, Judgement, Pair, VERSION, Verdict,
 };
@@ -110,8 +111,12 @@ pub(crate) fn judged(run: &Run) -> Judgement {
                 fact,
                 values,
                 declared: false,
+                class: Class::Unclassified,
+                formerly: None,
+                pin: None,
             })
             .collect(),
+        weighed: Weighed::default(),
         gates: Vec::new(),
         setbacks: Vec::new(),
         warnings: Vec::new(),
@@ -303,4 +308,105 @@ fn an_accepted_violation_is_declared_with_its_reason() {
         "{accepted:?}"
     );
     assert!(is_declared(&accepted));
+}
+
+/// What a check says of two kernels under a mode, where the first difference has this pin.
+fn under(mode: Option<plan::Mode>, id: &str, fact: &str, pin: Option<Pin>) -> Outcome {
+    let other = |run: &mut Run| run.plan.arms[1].kernel = KernelRef::Tree("new".into());
+    let run = two_arms(fact, ["60", "10"]).with(other).run();
+    let mut judgement = judged(&run);
+    judgement.differences[0].pin = pin;
+    let mut run = run;
+    run.plan.mode = mode;
+    outcome_of(crate::find(id).unwrap(), &run, &judgement)
+}
+
+fn swappiness() -> Pin {
+    Pin::Sysctl {
+        name: "vm.swappiness".into(),
+        value: "60".into(),
+    }
+}
+
+#[test]
+fn a_mode_says_what_becomes_of_what_kernels_bring() {
+    let sysctl = |mode, pin| under(mode, "sysctls", "sysctl vm.swappiness", pin);
+    let by = |outcome: &Outcome| match outcome {
+        Outcome::Declared { by, .. } => Some(by.clone()),
+        _ => None,
+    };
+    assert_eq!(
+        by(&sysctl(None, Some(swappiness()))),
+        Some(Declaration::Kernel)
+    );
+    let as_shipped = sysctl(Some(plan::Mode::AsShipped), Some(swappiness()));
+    assert_eq!(by(&as_shipped), Some(Declaration::AsShipped));
+    let controlled = Some(plan::Mode::Controlled);
+    let Outcome::Violation { details } = sysctl(controlled, Some(swappiness())) else {
+        panic!("what can be pinned is not declared");
+    };
+    assert!(
+        matches!(details[..], [Detail::Pinnable { .. }]),
+        "{details:?}"
+    );
+    assert!(details[0].concerns("web", "7.2", "6.1"));
+    let Outcome::Declared { by, details } = sysctl(controlled, None) else {
+        panic!("what cannot be pinned is declared");
+    };
+    assert_eq!(by, Declaration::NotPinnable);
+    let fixed = Detail::NotPinnable {
+        class: Class::Unclassified,
+        facts: 1,
+        why: Unpinnable::Fixed,
+    };
+    assert_eq!(details, [fixed]);
+}
+
+#[test]
+fn settings_in_effect_are_pinned_where_their_facts_are_asked_about() {
+    let controlled = |id: &str, fact: &str, setting: Setting| {
+        let other = |run: &mut Run| run.plan.arms[1].kernel = KernelRef::Tree("new".into());
+        let mut run = two_arms(fact, ["one", "other"]).with(other).run();
+        run.plan.mode = Some(plan::Mode::Controlled);
+        let mut judgement = judged(&run);
+        judgement.weighed.settings = vec![Effective {
+            setting,
+            values: [("6.1".into(), Some("one".into()))].into(),
+            pin: Some(swappiness()),
+        }];
+        outcome_of(crate::find(id).unwrap(), &run, &judgement)
+    };
+    let huge = "/sys/kernel/mm/transparent_hugepage/enabled";
+    assert!(is_violation(&controlled(
+        "huge-pages",
+        huge,
+        Setting::HugePages
+    )));
+    let config = |setting| controlled("kernel-configuration", "CONFIG_HZ", setting);
+    assert!(is_violation(&config(Setting::Preemption)));
+    assert!(is_declared(&config(Setting::HugePages)));
+    let lsm = "/sys/kernel/security/lsm";
+    assert!(is_violation(&controlled(
+        "security-modules",
+        lsm,
+        Setting::SecurityModules
+    )));
+    let cpu = "/sys/devices/system/cpu/vulnerabilities/meltdown";
+    assert!(is_violation(&controlled(
+        "mitigations",
+        cpu,
+        Setting::Mitigations
+    )));
+}
+
+#[test]
+fn without_another_kernel_no_mode_excuses_anything() {
+    let run = two_arms("sysctl vm.swappiness", ["60", "10"]).with(one_kernel);
+    let run = run
+        .with(|run| run.plan.mode = Some(plan::Mode::AsShipped))
+        .run();
+    assert!(is_violation(&outcome(
+        crate::find("sysctls").unwrap(),
+        &run
+    )));
 }

@@ -189,18 +189,7 @@ fn read_arm(name: &str, fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<Arm
         MachineKind::Local => read_running(fields),
         MachineKind::Url => return read_remote(name, fields, kernels.checks),
     };
-    let cmdline = fields
-        .text("cmdline")
-        .unwrap_or_default()
-        .trim()
-        .to_string();
-    if cmdline.contains(['\n', '\0']) || cmdline.len() > 1500 {
-        fields.wrong(
-            "cmdline",
-            "cmdline of several lines or above 1500 bytes",
-            "shorten it",
-        );
-    }
+    let cmdline = read_cmdline(fields);
     let sysctl = fields
         .table("sysctl")
         .map(|table| read_sysctl(&table))
@@ -220,6 +209,18 @@ fn read_arm(name: &str, fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<Arm
         tuning,
         tuned,
     })
+}
+
+pub(crate) fn read_cmdline(fields: &Fields<'_>) -> String {
+    let cmdline = fields.text("cmdline").unwrap_or_default().trim();
+    if cmdline.contains(['\n', '\0']) || cmdline.len() > 1500 {
+        fields.wrong(
+            "cmdline",
+            "cmdline of several lines or above 1500 bytes",
+            "shorten it",
+        );
+    }
+    cmdline.into()
 }
 
 /// An arm that is a system on the network: nothing in it can be changed from here.
@@ -469,7 +470,7 @@ fn read_kernel(fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<KernelRef> {
     None
 }
 
-fn read_sysctl(fields: &Fields<'_>) -> BTreeMap<String, String> {
+pub(crate) fn read_sysctl(fields: &Fields<'_>) -> BTreeMap<String, String> {
     let mut sysctl = BTreeMap::new();
     for (name, value) in fields.scalars() {
         if !sysctl::name_is_good(name) {

@@ -7,6 +7,7 @@ pub mod fields;
 pub mod kernel;
 pub mod knob;
 mod machine;
+mod pinned;
 mod ssh;
 mod sysctl;
 mod target;
@@ -21,12 +22,14 @@ use crate::disclosure::read_disclosure;
 use crate::fields::{Fields, Page};
 use crate::kernel::KernelRef;
 use crate::machine::{check_clients, read_machine, set};
+use crate::pinned::{pin, read_pinned};
 use input::problem::{Problem, Problems};
 use input::units;
 
 pub use crate::arm::{Arm, ConfigChange, ConfigFile, InjectedCost, Tuning};
 pub use crate::disclosure::{Disclosure, TuningNote};
 pub use crate::machine::{Clients, Clock, DiskSpeed, MachineKind, MachinePlan};
+pub use crate::pinned::Pinned;
 pub use crate::ssh::{BootWay, Power, SshPlan};
 pub use crate::sysctl::{sysctl_name, sysctl_path};
 pub use crate::target::{EvidenceSource, Target};
@@ -41,8 +44,10 @@ pub struct Plan {
     pub title: String,
     /// The arm that the others are compared with.
     pub baseline: String,
-    /// Whether the arms' knobs are pinned or left as shipped.
-    pub mode: Mode,
+    /// What it asks about, where it says so.
+    pub mode: Option<Mode>,
+    /// What all arms have alike; they have it among their own settings.
+    pub pinned: Pinned,
     /// Where arms boot.
     pub machine: MachinePlan,
     /// The user land of emulated machines; none where the machine has its own.
@@ -73,7 +78,7 @@ pub struct ImagePlan {
 /// What question the plan asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Knobs pinned to one value: asks about the code.
+    /// What can be set alike is: asks about the code.
     Controlled,
     /// Defaults differ as shipped: asks about the product.
     AsShipped,
@@ -232,7 +237,11 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
         base,
         checks,
     };
-    let arms = read_arms(top, baseline.as_deref(), kernels);
+    let mut arms = read_arms(top, baseline.as_deref(), kernels);
+    let pinned = read_pinned(top, machine.kind);
+    if let Some(arms) = &mut arms {
+        pin(top, &pinned, arms);
+    }
     machine.clock = resolve_clock(&machine, arms.as_deref().unwrap_or_default());
     let workloads = read_workloads(top, machine.trial_limit, checks.workload);
     if let (Some(arms), Some(workloads)) = (&arms, &workloads) {
@@ -251,7 +260,8 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
     Some(Plan {
         title: title?,
         baseline: baseline?,
-        mode: mode.unwrap_or(Mode::Controlled),
+        mode,
+        pinned,
         machine,
         image: image?,
         arms: arms?,

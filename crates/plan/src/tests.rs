@@ -554,3 +554,34 @@ fn a_disclosure_is_read_and_its_mistakes_are_told() {
             plan.toml:21: note of several lines, or with a control character (write one line)"#]],
     );
 }
+
+#[test]
+fn what_is_pinned_is_in_all_arms() {
+    let text = format!(
+        "{GOOD}[pinned]\ncmdline = \"preempt=full\"\n[pinned.sysctl]\n\"vm.swappiness\" = 60\n"
+    );
+    let checks = Checks::of_the_past(&toy);
+    let plan = read("plan.toml", &text, Path::new("/plans"), checks).unwrap();
+    let lines: Vec<_> = plan.arms.iter().map(|arm| arm.cmdline.as_str()).collect();
+    assert_eq!(lines, ["preempt=full", "preempt=full mitigations=off"]);
+    let set = |arm: &Arm| arm.sysctl["vm.swappiness"] == "60";
+    assert!(plan.arms.iter().all(set));
+    assert_eq!(plan.pinned.cmdline, "preempt=full");
+    assert_eq!(plan.mode, None);
+}
+
+#[test]
+fn what_an_arm_sets_cannot_be_pinned() {
+    let pinned = "[pinned]\ncmdline = \"mitigations=auto\"\n[pinned.sysctl]\n\"net/core/somaxconn\" = 1\n[design]";
+    check(
+        &[("[design]", pinned)],
+        &expect![[r#"
+        plan.toml:18: arm 7.2 has a parameter that is pinned: mitigations=off (remove it there or here)
+        plan.toml:18: arm 7.2 has a sysctl that is pinned: net.core.somaxconn (remove it there or here)
+        plan.toml:21: not a sysctl name: "net/core/somaxconn" (write it dotted and quoted: "net.core.somaxconn")"#]],
+    );
+    check(
+        &[("[design]", "[pinned]\nsysctls = {}\n[design]")],
+        &expect![[r#"plan.toml:19: unknown key in [pinned]: sysctls (did you mean "sysctl"?)"#]],
+    );
+}

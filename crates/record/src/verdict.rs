@@ -13,6 +13,7 @@ use crate::trial::VoidReason;
 use crate::verdict::limit::{ArmLimit, LimitedArm};
 use crate::verdict::reason::Reason;
 use crate::verdict::warning::{Gate, Setback, Warning};
+use crate::verdict::weighed::{Class, Pin, Weighed};
 
 pub mod apart;
 pub mod call_tree;
@@ -24,6 +25,7 @@ pub mod look;
 pub mod mechanism;
 pub mod reason;
 pub mod warning;
+pub mod weighed;
 pub mod why;
 
 /// Version of `verdict.json`.
@@ -396,6 +398,15 @@ pub struct Difference {
     pub values: BTreeMap<String, Option<String>>,
     /// Whether the plan names it (kernel, command line, sysctl) or it follows from the kernel.
     pub declared: bool,
+    /// What it is about.
+    #[serde(default)]
+    pub class: Class,
+    /// The name that it has in arms that know it by an earlier one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub formerly: Option<String>,
+    /// What would give all arms one value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pin: Option<Pin>,
 }
 
 /// All that `judge` says about a run.
@@ -421,6 +432,9 @@ pub struct Judgement {
     pub scaling: Vec<Scaling>,
     /// What differed between the arms.
     pub differences: Vec<Difference>,
+    /// What of it matters; empty in judgements of earlier versions.
+    #[serde(default)]
+    pub weighed: Weighed,
     /// What makes an arm fail, however fast it is.
     #[serde(default)]
     pub gates: Vec<Gate>,

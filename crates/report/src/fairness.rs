@@ -6,12 +6,13 @@ use ::fairness::{ALL, Check, Group};
 use record::verdict::Judgement;
 
 use crate::terminal::wrap;
+use crate::words;
 use crate::words::fairness::{passed, summary, told};
 
 /// What is amiss at length, and the names of what is not.
 pub(crate) fn terminal(judgement: &Judgement, width: usize) -> String {
     let findings = &judgement.fairness;
-    let mut lines = Vec::new();
+    let mut lines = differing(judgement, width);
     for one in told(findings) {
         lines.extend(wrap(&format!("{}: {}", one.id, one.outcome), "", width));
         lines.extend(wrap(one.question, "    ", width));
@@ -38,6 +39,19 @@ pub(crate) fn terminal(judgement: &Judgement, width: usize) -> String {
             .flat_map(|said| wrap(&said, "", width)),
     );
     lines.join("\n") + "\n"
+}
+
+/// What differs, weighed.
+fn differing(judgement: &Judgement, width: usize) -> Vec<String> {
+    let said = words::weighed::line(judgement).into_iter();
+    let said = said.chain(words::weighed::counts(judgement));
+    let mut lines: Vec<String> = said.flat_map(|line| wrap(&line, "", width)).collect();
+    let classes = words::weighed::lines(judgement);
+    lines.extend(classes.iter().flat_map(|line| wrap(line, "- ", width)));
+    if !lines.is_empty() {
+        lines.push(String::new());
+    }
+    lines
 }
 
 /// docs/fairness.md.
@@ -70,6 +84,9 @@ This page is printed by `bakeoff fairness --list`.
 | violation | the headline is withheld; figures and intervals are printed all the same |
 | not known | facts are missing: it is said, and never passes |
 | not applicable | the question does not arise |
+
+What comes with different kernels (options, defaults of sysctls) is declared, unless the plan says `mode = \"controlled\"`: then what can be set alike in all arms must be, and `bakeoff fairness RUN --pin` prints what that is
+([plan.md](plan.md#mode-and-pinned)). What differs is classified by what it can do to figures, and the settings in effect stand above it.
 
 `bakeoff check` runs the checks that need no boot, `bakeoff run` all of them after each block, and `bakeoff fairness RUN` prints what they found. `--fail-on violation` (of `run`, `judge` and `fairness`) ends with status 1 where
 one fails; with another `--fail-on` an unfair comparison has no answer, and the status is 2. `--accept` is kept in `accepted.json` of the run directory and stands in the report with its reason.

@@ -1,13 +1,17 @@
 //! What stands under the verdicts, the same in all forms of the report.
 
 use record::rundir::Run;
+use record::verdict::Judgement;
 
 use crate::{mitigations, models, words};
 
-/// What belongs under the verdicts: which CPU they were found on, and whether they stand on another.
-pub(crate) fn lines(run: &Run) -> Vec<String> {
+/// What belongs under the verdicts: which CPU they were found on, whether they stand on another, and what
+/// differed between the arms.
+pub(crate) fn lines(run: &Run, judgement: &Judgement) -> Vec<String> {
     let mut said = models::sentences(run);
     said.extend(mitigations::line(run));
+    said.extend(words::weighed::line(judgement));
+    said.extend(words::weighed::counts(judgement));
     if !run.profiled.is_empty() {
         said.push(format!(
             "{} run for profiles alone: sampled, not judged",

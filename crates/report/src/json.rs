@@ -5,7 +5,7 @@ use record::verdict::Judgement;
 use serde_json::Value;
 
 use crate::disclosure;
-use crate::words::{limit, reason, warning};
+use crate::words::{limit, reason, warning, weighed};
 
 /// The judgement with its sentences.
 pub(crate) fn json(run: &Run, judgement: &Judgement) -> Value {
@@ -19,6 +19,10 @@ pub(crate) fn json(run: &Run, judgement: &Judgement) -> Value {
     let setbacks = judgement.setbacks.iter().map(warning::setback);
     add_texts(&mut value["setbacks"], setbacks);
     add_texts(&mut value["warnings"], warning::warnings(judgement));
+    let classes = judgement.weighed.classes.iter();
+    let can = classes.map(|one| weighed::can(one.class).to_string());
+    add_texts(&mut value["weighed"]["classes"], can);
+    value["weighed"]["text"] = weighed::line(judgement).into();
     let summaries = value["arm_summaries"].as_array_mut().into_iter().flatten();
     for (value, summary) in summaries.zip(&judgement.arm_summaries) {
         if let Some(own) = &summary.limit {

@@ -21,6 +21,7 @@
 //! network request is forbidden to it. Whatever comes from a plan, a server or a
 //! console is text to it, never markup.
 
+use plan::Plan;
 use record::journal::CloseReason;
 use record::load::Fault;
 use record::load_path::CeilingOutcome;
@@ -81,6 +82,11 @@ pub fn json(run: &Run, judgement: &Judgement) -> Value {
 /// What the checks of the fairness gate found, for a terminal of so many columns.
 pub fn fairness_terminal(judgement: &Judgement, width: usize) -> String {
     fairness::terminal(judgement, width)
+}
+
+/// What can be set alike in all arms and was not, as `[pinned]` of a plan; what cannot, as comments.
+pub fn pinned(plan: &Plan, judgement: &Judgement) -> String {
+    words::weighed::pinned(plan, judgement)
 }
 
 /// All checks of the fairness gate, as Markdown.
@@ -248,6 +254,8 @@ mod tests {
             Each workload and arm has an error rate of its own, 5.0 %. With 2 workloads and 2 arms against the
             baseline, the chance that at least one of 4 verdicts calls better or worse what is equal is up to 20
             %.
+            120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory
+            management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120
             55 fairness checks: 1 violated (trials-fail-alike), 21 passed, 8 declared (boot-log, huge-pages,
             kernel-configuration, socket-buffers, sysctls, clients-apart, one-load, static-pages), 24 not known
             (clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus,

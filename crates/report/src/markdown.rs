@@ -17,7 +17,7 @@ pub(crate) fn markdown(run: &Run, judgement: &Judgement, whys: &[Why]) -> String
     let headlines = words::headlines(run, judgement, whys);
     parts.extend(headlines.iter().map(|one| headline(run, one)));
     parts.extend(overview::multiplicity(run, judgement).map(|said| text(&said) + "\n"));
-    let footing = footing::lines(run).into_iter();
+    let footing = footing::lines(run, judgement).into_iter();
     let fairness = words::fairness::summary(judgement);
     parts.extend(footing.chain(fairness).map(|said| text(&said) + "\n"));
     parts.extend(bullets("Warnings", &words::warning::warnings(judgement)));
@@ -29,6 +29,11 @@ pub(crate) fn markdown(run: &Run, judgement: &Judgement, whys: &[Why]) -> String
     }
     if let Some(rows) = table(&models::rows(run)) {
         parts.push(format!("{}:\n\n{rows}", models::TITLE));
+    }
+    if let Some(rows) = table(&words::weighed::rows(judgement)) {
+        parts.push(format!(
+            "What differed between the arms, by class:\n\n{rows}"
+        ));
     }
     parts.extend(bullets("Failed trials", &failures(run)));
     parts.extend(table(&disclosure::rows(run, judgement)));
@@ -166,6 +171,8 @@ mod tests {
 
             **better** - 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
 
+            120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120
+
             55 fairness checks: 22 passed, 8 declared (boot-log, huge-pages, kernel-configuration, socket-buffers, sysctls, clients-apart, one-load, static-pages), 24 not known (clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, io-scheduler, limits, listen-backlog, memory and 12 more), 1 not applicable
 
             **Warnings**
@@ -200,6 +207,15 @@ mod tests {
             | failed requests | 3 | 0 |
             | connection reset | 3 | 0 |
             | failed trials | 0 | 2 |
+
+            What differed between the arms, by class:
+
+            | class | options | sysctls | other facts | what it can do to figures |
+            |---|---|---|---|---|
+            | memory management | 0 | 0 | 1 | page faults, huge pages, reclaim: tens of percents where memory is short or large |
+            | network | 0 | 1 | 0 | buffers and defaults of TCP: tens of percents over real networks, little over loopback |
+            | boot log | 0 | 0 | 2 | what failed or fell back at boot: read it |
+            | unclassified | 120 | 0 | 0 | not known: read them |
 
             **Failed trials**
 

@@ -3,6 +3,7 @@
 use input::units;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use record::rundir::Run;
+use record::verdict::weighed::Weight;
 use record::verdict::why::Why;
 use record::verdict::{Difference, Judgement};
 
@@ -80,7 +81,7 @@ fn top(run: &Run, judgement: &Judgement, whys: &[Why]) -> Markup {
                 @for one in words::headlines(run, judgement, whys) { (headline(&one)) }
             }
             @if let Some(said) = overview::multiplicity(run, judgement) { p.sub { (said) } }
-            @for said in footing::lines(run) { p.sub { (said) } }
+            @for said in footing::lines(run, judgement) { p.sub { (said) } }
             @if judgement.headlines.is_empty() {
                 div.headline.undecided { p { "Nothing measured yet, so nothing is compared." } }
             }
@@ -173,24 +174,17 @@ fn contents(run: &Run) -> Markup {
     }
 }
 
-/// Kinds of facts, in the order in which they are shown; the last takes what is left.
-const KINDS: [(&str, &str); 4] = [
-    ("CONFIG_", "Kernel configuration"),
-    ("sysctl ", "Sysctls"),
-    ("boot log: ", "Boot log"),
-    ("", "Other facts"),
-];
-
+/// What differed: what matters in a line, then all of it by class, folded where it cannot change figures.
 fn differences(judgement: &Judgement) -> Markup {
     let (declared, others): (Vec<_>, Vec<_>) = judgement
         .differences
         .iter()
         .partition(|difference| difference.declared);
-    let kind = |fact: &str| KINDS.iter().position(|(lead, _)| fact.starts_with(lead));
     html! {
         section #differences {
             h2 { "What differed between the arms" }
             @if judgement.differences.is_empty() { p { "No fact that was collected differs." } }
+            @if let Some(said) = words::weighed::line(judgement) { p { (said) } }
             @if !declared.is_empty() {
                 h3 { "Named by the plan" }
                 (facts(&declared))
@@ -198,14 +192,14 @@ fn differences(judgement: &Judgement) -> Markup {
             @if !others.is_empty() {
                 h3 { "Not named by the plan" }
                 p.sub { "These follow from what the plan names, or are a flaw of the comparison." }
-                @for (place, (_, name)) in KINDS.iter().enumerate().rev() {
-                    @let its = |one: &&&Difference| kind(&one.fact) == Some(place);
-                    @let of_kind: Vec<_> = others.iter().filter(its).copied().collect();
-                    @if !of_kind.is_empty() {
-                        details open[of_kind.len() <= 8] {
-                            summary { (name) ": " (of_kind.len()) }
-                            (facts(&of_kind))
-                        }
+                @if let Some(said) = words::weighed::counts(judgement) { p { (said) } }
+                @for count in &judgement.weighed.classes {
+                    @let its = |one: &&&Difference| one.class == count.class;
+                    @let of_class: Vec<_> = others.iter().filter(its).copied().collect();
+                    details open[count.weight == Weight::Any] {
+                        summary { (words::weighed::name(count.class)) ": " (of_class.len()) }
+                        p.sub { (words::weighed::can(count.class)) }
+                        (facts(&of_class))
                     }
                 }
             }
@@ -225,7 +219,10 @@ fn facts(differences: &[&Difference]) -> Markup {
         div.scroll.tall { table.facts {
             thead { tr { th { "fact" } @for arm in &arms { th { (arm) } } } }
             tbody { @for one in differences { tr {
-                th scope="row" { (one.fact) }
+                th scope="row" {
+                    (one.fact)
+                    @if let Some(before) = &one.formerly { span.sub { " (" (before) ")" } }
+                }
                 @for arm in &arms { td {
                     @match one.values.get(*arm) {
                         Some(Some(value)) => { div.value { (value) } }
@@ -388,7 +385,7 @@ mod tests {
             "CONFIG_OPTION_119",
             "kernel panic",
             "connection reset",
-            "Kernel configuration: 120",
+            "unclassified: 120",
         ] {
             assert!(page.contains(part), "{part} is missing");
         }

@@ -116,7 +116,7 @@ fn closing(run: &Run, judgement: &Judgement, whys: &[Why], width: usize) -> Vec<
     }
     let fairness = words::fairness::summary(judgement);
     let disclosure = words::disclosure::pointer(run);
-    for said in footing::lines(run)
+    for said in footing::lines(run, judgement)
         .into_iter()
         .chain(fairness)
         .chain([disclosure])
@@ -280,6 +280,8 @@ mod tests {
 
             better: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
                 significant after 9 blocks
+            120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory
+            management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120
             55 fairness checks: 22 passed, 8 declared (boot-log, huge-pages, kernel-configuration,
             socket-buffers, sysctls, clients-apart, one-load, static-pages), 24 not known (clocksource,
             command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors,

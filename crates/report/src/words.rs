@@ -24,6 +24,7 @@ pub(crate) mod machine;
 pub(crate) mod reason;
 pub(crate) mod run_state;
 pub(crate) mod warning;
+pub(crate) mod weighed;
 pub(crate) mod why;
 
 /// What stands where there is no figure.
@@ -673,8 +674,11 @@ pub(crate) fn looks(run: &Run) -> Vec<String> {
 /// What the plan asks.
 pub(crate) fn mode(run: &Run) -> &'static str {
     match run.plan.mode {
-        Mode::Controlled => "controlled: knobs pinned, asks about the code",
-        Mode::AsShipped => "as shipped: defaults differ, asks about the product",
+        Some(Mode::Controlled) => "controlled: what can be set alike is, asks about the code",
+        Some(Mode::AsShipped) => "as shipped: defaults differ, asks about the product",
+        None => {
+            "not declared: defaults differ as the kernels bring them (mode of the plan says whether code or products are asked about)"
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use record::evidence::Facts;
 use record::rundir::Run;
 use record::trial::Outcome;
 use record::verdict::Difference;
+use record::verdict::weighed::Class;
 
 /// Facts whose difference the kernel's own name in the plan declares.
 const OF_THE_KERNEL: [&str; 10] = [
@@ -99,6 +100,9 @@ pub(crate) fn of(run: &Run) -> Vec<Difference> {
         declared: is_declared(&run.plan, &fact, &values),
         fact,
         values,
+        class: Class::default(),
+        formerly: None,
+        pin: None,
     };
     steady.map(difference).collect()
 }
@@ -209,10 +213,10 @@ fn is_declared(plan: &Plan, fact: &str, values: &Values) -> bool {
         return has_own_cpus;
     }
     if let Some(name) = fact.strip_prefix("sysctl ") {
-        return plan
-            .arms
-            .iter()
-            .any(|arm| arm.sysctl.keys().any(|set| same_sysctl(set, name)));
+        // Set alike in all arms, it is no difference that the plan asks about.
+        let mut set = plan.arms.iter().map(|arm| set_to(arm, name));
+        let first = set.next();
+        return set.any(|value| Some(value) != first);
     }
     let is_set = |set: fn(&Arm) -> bool| plan.arms.iter().any(set);
     // A server is told how many CPUs it has: nginx starts as many workers.
@@ -236,9 +240,12 @@ fn is_declared(plan: &Plan, fact: &str, values: &Values) -> bool {
     false
 }
 
-/// Sysctls may be written with slashes as well as with dots.
-fn same_sysctl(set: &str, name: &str) -> bool {
-    plan::sysctl_path(set) == plan::sysctl_path(name)
+/// What an arm sets a sysctl to. Sysctls may be written with slashes as well as with dots.
+fn set_to<'p>(arm: &'p Arm, name: &str) -> Option<&'p String> {
+    let path = plan::sysctl_path(name);
+    let mut own = arm.sysctl.iter();
+    own.find(|(set, _)| plan::sysctl_path(set) == path)
+        .map(|(_, value)| value)
 }
 
 /// The words of a command line without those that the plan adds for this arm.

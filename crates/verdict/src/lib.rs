@@ -22,6 +22,7 @@
 //! curves            its figures against the load
 //! cpu_scaling, usl  arms that differ in CPUs alone; the universal scalability law
 //! config_diff       which facts are not the same in all arms
+//! weighed           what of them matters, and what can be pinned
 //! models            whether verdicts stand on another emulated CPU
 //! explain           why an arm differs, from accounts of what trials executed and waited for
 //! mechanism         what a function of a kernel is for
@@ -77,6 +78,7 @@ mod sequential_test;
 pub mod trend;
 pub mod usl;
 mod warnings;
+mod weighed;
 
 /// The order of the arms in one block of one workload: names, first to last. Decided by the plan's
 /// seed alone, so it does not depend on how many blocks were looked at, or on what they showed. `redo` counts the
@@ -101,6 +103,8 @@ pub fn judge(run: &Run) -> Judgement {
     let comparisons = compare(run, &measured);
     let gates = gates::of(run, &measured);
     let verdicts = run.plan.workloads.len() * (run.plan.arms.len() - 1);
+    let mut differences = config_diff::of(run);
+    let weighed = weighed::weigh(run, &mut differences);
     let mut judgement = Judgement {
         version: VERSION,
         rule: rule::NAME.into(),
@@ -112,7 +116,8 @@ pub fn judge(run: &Run) -> Judgement {
         arm_summaries: arm_summary::of(run, &measured),
         curves: curves::of(run, &measured),
         scaling: cpu_scaling::of(run, &measured),
-        differences: config_diff::of(run),
+        differences,
+        weighed,
         comparisons,
         fairness: Vec::new(),
     };

@@ -10,7 +10,7 @@ use super::{End, gate, print_json, report::width};
 use crate::cli::FairnessArgs;
 use crate::out;
 
-/// Prints what all checks found, or all checks.
+/// Prints what all checks found, or all checks, or what would make arms alike.
 pub(super) fn fairness(args: &FairnessArgs, json: bool) -> Result<End> {
     let Some(path) = &args.dir else {
         out::text(&::report::fairness_page());
@@ -22,8 +22,17 @@ pub(super) fn fairness(args: &FairnessArgs, json: bool) -> Result<End> {
     }
     let run = rundir::load(path, &workload::check)?;
     let judgement = verdict::judge(&run);
+    if args.pin {
+        let table = ::report::pinned(&run.plan, &judgement);
+        if json {
+            print_json(&json!({ "pinned": table }))?;
+        } else {
+            out::text(&table);
+        }
+        return Ok(End::Done);
+    }
     if json {
-        print_json(&json!({ "fairness": judgement.fairness }))?;
+        print_json(&json!({ "fairness": judgement.fairness, "weighed": judgement.weighed }))?;
     } else {
         out::text(&::report::fairness_terminal(&judgement, width()));
     }

@@ -68,3 +68,17 @@ fn an_unfair_run_has_no_headline_until_it_is_accepted() {
         said(&judged)
     );
 }
+
+#[test]
+fn what_could_be_pinned_is_a_table_of_a_plan() {
+    let dir = tempfile::tempdir().unwrap();
+    one_sided(dir.path());
+    let pinned = bakeoff(dir.path(), &["fairness", "run", "--pin"]);
+    let text = said(&pinned);
+    assert!(pinned.status.success(), "{text}");
+    let read: toml::Table = text.parse().unwrap();
+    assert!(read.keys().all(|key| key == "pinned"), "{text}");
+    let json = bakeoff(dir.path(), &["fairness", "run", "--pin", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["pinned"], text);
+}

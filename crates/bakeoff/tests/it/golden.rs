@@ -75,7 +75,9 @@ fn stands_alone(page: &str) {
 }
 
 /// Texts of others in a judgement: what a guest or a server said, and what journals before version 4 told.
-const QUOTED: [&str; 6] = ["fact", "values", "kernel", "server", "last", "text"];
+const QUOTED: [&str; 7] = [
+    "fact", "values", "kernel", "server", "last", "text", "value",
+];
 
 /// Strings of more than one word in the data of a judgement, but for those that it quotes.
 fn sentences(value: &Value, key: &str) -> Vec<String> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::limit::Limit;
+use super::weighed::{Class, Pin};
 
 /// One check and what it found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -78,6 +79,10 @@ pub enum Declaration {
     Plan,
     /// The kernels: they come so, and they are what is compared.
     Kernel,
+    /// A plan that compares products as shipped: it comes with them.
+    AsShipped,
+    /// A plan that pins what can be pinned: this cannot.
+    NotPinnable,
     /// The kind of machine: all arms alike have it.
     Machine,
     /// The user, with his reason.
@@ -94,6 +99,24 @@ pub enum Detail {
         fact: String,
         /// Its value for each arm; `None` where it has none.
         values: BTreeMap<String, Option<String>>,
+    },
+    /// Arms differ in a fact, and a setting would give all of them one value.
+    Pinnable {
+        /// The fact, or the name of the setting in effect.
+        fact: String,
+        /// Its value for each arm; `None` where it has none.
+        values: BTreeMap<String, Option<String>>,
+        /// The setting.
+        pin: Pin,
+    },
+    /// Arms differ in facts of a class that nothing would make alike.
+    NotPinnable {
+        /// The class.
+        class: Class,
+        /// How many facts.
+        facts: u32,
+        /// Why not.
+        why: Unpinnable,
     },
     /// A number is beyond what it may be.
     Beyond {
@@ -145,6 +168,18 @@ pub enum Detail {
         /// The workload's id.
         workload: String,
     },
+}
+
+/// Why nothing makes arms alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unpinnable {
+    /// It was decided when the kernel was built.
+    Built,
+    /// Not all kernels have it.
+    Missing,
+    /// It cannot be set, or is set alike already.
+    Fixed,
 }
 
 /// What was measured.
@@ -209,7 +244,9 @@ impl Detail {
         let is_its = |own: &str| own.is_empty() || own == arm || own == baseline;
         let has = |arms: &[String], name: &str| arms.iter().any(|own| own == name);
         match self {
-            Self::Differs { values, .. } => values.get(arm) != values.get(baseline),
+            Self::Differs { values, .. } | Self::Pinnable { values, .. } => {
+                values.get(arm) != values.get(baseline)
+            }
             Self::Beyond {
                 workload: own,
                 arm: of,
@@ -226,6 +263,7 @@ impl Detail {
             } => is_here(own) && is_its(of),
             Self::OneSided { tuned, .. } => has(tuned, arm) != has(tuned, baseline),
             Self::Tuned { arm: of, .. } => is_its(of),
+            Self::NotPinnable { .. } => true,
             Self::Workload { workload: own } => is_here(own),
         }
     }

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use ::fairness::{ALL, Check, Group};
 use input::units::{show_bytes, show_share};
 use record::verdict::Judgement;
-use record::verdict::fairness::{Declaration, Detail, Finding, Missing, Outcome, Quantity};
+use record::verdict::fairness::{
+    Declaration, Detail, Finding, Missing, Outcome, Quantity, Unpinnable,
+};
 
-use super::figure;
+use super::{counted, figure, weighed};
 
 /// Of many details only so many are told.
 const FEW: usize = 5;
@@ -152,6 +154,8 @@ fn outcome(outcome: &Outcome) -> String {
         Outcome::Declared { by, .. } => match by {
             Declaration::Plan => "declared by the plan".into(),
             Declaration::Kernel => "declared: it comes with the kernels".into(),
+            Declaration::AsShipped => "declared: products are compared as shipped".into(),
+            Declaration::NotPinnable => "declared: what can be pinned is, this cannot".into(),
             Declaration::Machine => "declared: all arms alike".into(),
             Declaration::Accepted(reason) => format!("accepted: {reason}"),
         },
@@ -183,6 +187,17 @@ fn few(details: &[Detail]) -> Vec<String> {
 pub(crate) fn detail(detail: &Detail) -> String {
     match detail {
         Detail::Differs { fact, values } => format!("{fact}: {}", by_value(values)),
+        Detail::Pinnable { fact, values, pin } => format!(
+            "{fact}: {}; can be pinned: {}",
+            by_value(values),
+            weighed::pin(pin)
+        ),
+        Detail::NotPinnable { class, facts, why } => format!(
+            "{}: {}, {}",
+            weighed::name(*class),
+            counted(*facts, "difference"),
+            unpinnable(*why)
+        ),
         Detail::Beyond {
             workload,
             arm,
@@ -211,6 +226,14 @@ pub(crate) fn detail(detail: &Detail) -> String {
         Detail::Arm { workload, arm } => format!("{workload}, arm {arm}"),
         Detail::Workload { workload } if workload.is_empty() => "the whole run".into(),
         Detail::Workload { workload } => format!("workload {workload}"),
+    }
+}
+
+fn unpinnable(why: Unpinnable) -> &'static str {
+    match why {
+        Unpinnable::Built => "decided when the kernels were built",
+        Unpinnable::Missing => "not in all kernels",
+        Unpinnable::Fixed => "nothing that a plan can set",
     }
 }
 

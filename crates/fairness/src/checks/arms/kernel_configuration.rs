@@ -8,9 +8,9 @@ pub(crate) const CHECK: Check = Check {
     group: Group::Arms,
     question: "Are the kernels built with the same options?",
     reads: "the configuration that each kernel was built with",
-    passes: "all arms have the same; what comes with different kernels is declared",
+    passes: "all arms have the same; what comes with different kernels is declared, unless the plan's `mode` is `\"controlled\"` and a parameter would make them alike",
     why: "Debugging options (lock debugging, KASAN) have made kernels seem half as fast; HZ, preemption and hardening move single percents.",
-    mend: "build both kernels from one configuration, or say that products are compared",
+    mend: "pin what kernels have parameters for (`bakeoff fairness RUN --pin`), build both from one configuration, or say that products are compared: `mode = \"as-shipped\"`",
     judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
 };
 

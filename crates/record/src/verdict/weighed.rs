@@ -1,0 +1,268 @@
+//! What differs between arms, weighed: the class of each difference, and the settings in effect.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What a fact is about; those that can do most to figures first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// Checks at run time: KASAN, lock debugging, poisoned pages.
+    Debugging,
+    /// Mitigations of CPUs' vulnerabilities.
+    Mitigations,
+    /// When a task in the kernel may be interrupted by another.
+    Preemption,
+    /// The timer tick, idle states, and who accounts for time.
+    Tick,
+    /// Zeroed memory, bounds checks, protected stacks.
+    Hardening,
+    /// Compiler, link-time optimisation, alignment of code.
+    Compiler,
+    /// Page and slab allocators.
+    Allocator,
+    /// Scheduler, control groups, frequencies.
+    Scheduler,
+    /// Huge pages, reclaim, locks of address spaces.
+    Memory,
+    /// TCP/IP, its defaults and buffers.
+    Network,
+    /// Block layer, I/O schedulers, io_uring.
+    Block,
+    /// Tracing, BPF, audit.
+    Tracing,
+    /// Security modules and keys.
+    Security,
+    /// What the kernels complained of at boot.
+    BootLog,
+    /// No rule knows it.
+    #[default]
+    Unclassified,
+    /// Guests and hosts.
+    Virtualization,
+    /// Checksums, cryptography, compression.
+    Checksums,
+    /// File systems.
+    FileSystems,
+    /// Drivers, firmware, hardware.
+    Drivers,
+    /// Interfaces that programs may use.
+    Interfaces,
+    /// Limits that kernels work out from memory.
+    Sizes,
+    /// Panics, crash dumps, watchdogs.
+    Accidents,
+    /// Self-tests of the kernel.
+    Tests,
+    /// Built as a module that no trial had loaded.
+    NotLoaded,
+    /// Off in one kernel, unknown to the other.
+    Absent,
+    /// The same under another name.
+    Renamed,
+    /// What a kernel's build says of itself.
+    Metadata,
+}
+
+/// What a class can do to figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Weight {
+    /// It can change any figure.
+    Any,
+    /// It can change figures of what uses it.
+    WhereUsed,
+    /// It cannot change figures.
+    None,
+}
+
+impl Class {
+    /// What it can do to figures. What no rule knows may do anything.
+    pub fn weight(self) -> Weight {
+        match self {
+            Self::Debugging
+            | Self::Mitigations
+            | Self::Preemption
+            | Self::Tick
+            | Self::Hardening
+            | Self::Compiler
+            | Self::Allocator
+            | Self::Scheduler
+            | Self::Memory
+            | Self::Network
+            | Self::Block
+            | Self::Tracing
+            | Self::Security
+            | Self::BootLog
+            | Self::Unclassified => Weight::Any,
+            Self::Virtualization
+            | Self::Checksums
+            | Self::FileSystems
+            | Self::Drivers
+            | Self::Interfaces
+            | Self::Sizes => Weight::WhereUsed,
+            Self::Accidents
+            | Self::Tests
+            | Self::NotLoaded
+            | Self::Absent
+            | Self::Renamed
+            | Self::Metadata => Weight::None,
+        }
+    }
+}
+
+/// How many differences are of a class.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassCount {
+    /// The class.
+    pub class: Class,
+    /// What it can do.
+    pub weight: Weight,
+    /// Kernel options.
+    pub options: u32,
+    /// Sysctls.
+    pub sysctls: u32,
+    /// Other facts.
+    pub others: u32,
+}
+
+/// A setting of a kernel as it is in effect, wherever it was set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Setting {
+    /// Ticks in a second.
+    Hz,
+    /// The model of preemption.
+    Preemption,
+    /// Whether memory is zeroed when it is allocated.
+    InitOnAlloc,
+    /// Mitigations as a whole.
+    Mitigations,
+    /// Transparent huge pages.
+    HugePages,
+    /// Link-time optimisation.
+    Lto,
+    /// The compiler.
+    Compiler,
+    /// Whether memory is zeroed when it is freed.
+    InitOnFree,
+    /// Whether copies from and to programs are checked.
+    HardenedUsercopy,
+    /// Whether the kernel's stack begins at random places.
+    StackOffset,
+    /// Pressure stall information.
+    Psi,
+    /// Whether idle CPUs have no tick.
+    DynamicTick,
+    /// The multi-generational LRU.
+    LruGen,
+    /// Security modules that are on.
+    SecurityModules,
+}
+
+impl Setting {
+    /// Whether it is told even where arms agree.
+    pub fn is_always_told(self) -> bool {
+        matches!(
+            self,
+            Self::Hz
+                | Self::Preemption
+                | Self::InitOnAlloc
+                | Self::Mitigations
+                | Self::HugePages
+                | Self::Lto
+                | Self::Compiler
+        )
+    }
+
+    /// Its name in the kernel, or the usual one.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Hz => "HZ",
+            Self::Preemption => "preemption",
+            Self::InitOnAlloc => "init_on_alloc",
+            Self::Mitigations => "mitigations",
+            Self::HugePages => "transparent huge pages",
+            Self::Lto => "LTO",
+            Self::Compiler => "compiler",
+            Self::InitOnFree => "init_on_free",
+            Self::HardenedUsercopy => "hardened_usercopy",
+            Self::StackOffset => "randomize_kstack_offset",
+            Self::Psi => "psi",
+            Self::DynamicTick => "nohz",
+            Self::LruGen => "multi-generational LRU",
+            Self::SecurityModules => "security modules",
+        }
+    }
+
+    /// A fact that shows it: checks that read the fact ask about the setting.
+    pub fn fact(self) -> &'static str {
+        match self {
+            Self::Mitigations => "/sys/devices/system/cpu/vulnerabilities/spectre_v2",
+            Self::HugePages => "/sys/kernel/mm/transparent_hugepage/enabled",
+            Self::SecurityModules => "/sys/kernel/security/lsm",
+            Self::Hz
+            | Self::Preemption
+            | Self::InitOnAlloc
+            | Self::Lto
+            | Self::Compiler
+            | Self::InitOnFree
+            | Self::HardenedUsercopy
+            | Self::StackOffset
+            | Self::Psi
+            | Self::DynamicTick
+            | Self::LruGen => "CONFIG_",
+        }
+    }
+}
+
+/// A setting in effect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Effective {
+    /// The setting.
+    pub setting: Setting,
+    /// Its value for each arm, in the kernel's own word; `None` where no fact tells it.
+    pub values: BTreeMap<String, Option<String>>,
+    /// What would give all arms one value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pin: Option<Pin>,
+}
+
+impl Effective {
+    /// Whether arms have different values, as far as they are known.
+    pub fn differs(&self) -> bool {
+        let mut known = self.values.values().flatten();
+        let first = known.next();
+        known.any(|value| Some(value) != first)
+    }
+}
+
+/// What gives all arms one value of a setting.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(tag = "place", rename_all = "kebab-case")]
+pub enum Pin {
+    /// A word on all kernels' command lines.
+    Cmdline {
+        /// The word.
+        word: String,
+    },
+    /// A sysctl of all arms.
+    Sysctl {
+        /// Its name.
+        name: String,
+        /// Its value.
+        value: String,
+    },
+}
+
+/// What differs between the arms, weighed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Weighed {
+    /// The arms' names, the baseline's first.
+    pub arms: Vec<String>,
+    /// Settings in effect: those that are always told, and others that differ.
+    pub settings: Vec<Effective>,
+    /// Differences that the plan does not name, by class; those that can do most first.
+    pub classes: Vec<ClassCount>,
+}

@@ -63,7 +63,13 @@ fn rules(run: &Run) -> Rules {
     let looks = run.entries.iter().filter(|entry| is_look(&entry.event));
     let blocks = run.attempts.iter().map(|record| record.trial.block).max();
     Rules {
-        is_controlled: run.plan.mode == Mode::Controlled,
+        mode: run.plan.mode.map(|mode| {
+            let word = match mode {
+                Mode::Controlled => "controlled",
+                Mode::AsShipped => "as-shipped",
+            };
+            word.into()
+        }),
         blocks: blocks.unwrap_or(0),
         min_blocks: design.min_blocks,
         max_blocks: design.max_blocks,

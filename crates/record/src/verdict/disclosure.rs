@@ -228,8 +228,8 @@ pub struct WorkloadOptions {
 /// How it was measured and decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rules {
-    /// Whether knobs are pinned (`controlled`) or left as they are shipped (`as-shipped`).
-    pub is_controlled: bool,
+    /// What the plan asks, as it says it: `controlled` or `as-shipped`; `None` where it does not.
+    pub mode: Option<String>,
     /// Blocks that were run, the most of any workload.
     pub blocks: u32,
     /// Blocks before the first look.

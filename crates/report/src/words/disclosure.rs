@@ -59,7 +59,7 @@ pub(crate) fn groups(run: &Run, judgement: &Judgement) -> Vec<Group> {
         group("Software", facts(kind, &software)),
         group("Tuning", tuning(&disclosure)),
         group("Workloads", workloads(&disclosure)),
-        group("Rules", rules(&disclosure.rules)),
+        group("Rules", rules(&disclosure.rules, super::mode(run))),
         group("Deviations", deviations(&disclosure.deviations)),
         group("SHA-256", sums(&disclosure, kind, &hashes)),
         group("To run it again", again()),
@@ -434,12 +434,7 @@ fn duration(value: &Value) -> Option<Duration> {
     Some(Duration::new(seconds, nanos))
 }
 
-fn rules(rules: &Rules) -> Vec<Row> {
-    let mode = if rules.is_controlled {
-        "controlled: knobs pinned, asks about the code"
-    } else {
-        "as shipped: defaults differ, asks about the product"
-    };
+fn rules(rules: &Rules, mode: &str) -> Vec<Row> {
     vec![
         row("question", mode),
         row(

@@ -585,7 +585,7 @@ impl<'l> Lab<'l> {
 
     /// The judgement of the first `blocks` blocks.
     fn judge(&self, blocks: u32) -> Result<Judgement> {
-        Ok(verdict::judge(&self.load()?.within(blocks)))
+        Ok(verdict::look(&self.load()?.within(blocks)))
     }
 
     fn load(&self) -> Result<Run> {

@@ -105,6 +105,11 @@ pub(crate) fn judged(run: &Run) -> Judgement {
         comparisons: Vec::new(),
         arm_summaries: Vec::new(),
         curves: Vec::new(),
+        by_load: Vec::new(),
+        robustness: Vec::new(),
+        host_speed: Vec::new(),
+        one_sided: Vec::new(),
+        a_a: record::verdict::host::History::NotKnown,
         scaling: Vec::new(),
         differences: differences
             .map(|(fact, values)| Difference {

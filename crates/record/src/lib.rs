@@ -4,6 +4,7 @@
 //! the run directory, and in `file` what others hand it a path of. Whatever is serialized here is a promise: a format has a version, and old files
 //! stay readable.
 
+pub mod a_a;
 pub mod account;
 pub mod curve;
 pub mod evidence;

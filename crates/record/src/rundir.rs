@@ -12,6 +12,7 @@
 //! profiled/003/        likewise a trial that was run for its profile alone: no verdict counts it
 //! verdict.json         `verdict::Judgement`
 //! accepted.json        violations of fairness that the user has named, with his reasons
+//! a-a.json             A/A runs of the machine when the run began (`a_a::History`)
 //! models.json          what other emulated CPUs say (`models::Models`), their runs in models/NAME/
 //! report.html, report.md
 //! ```
@@ -28,6 +29,7 @@ use anyhow::{Context, Error, Result, bail};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::a_a::{self, History};
 use crate::evidence::{Damage, EvidenceFile, Facts, Sample};
 use crate::journal::CloseReason;
 use crate::journal::{self, Entry, Event, Opening};
@@ -142,6 +144,8 @@ pub struct Run {
     pub models: Option<Models>,
     /// Violations of fairness that the user has named, with his reasons.
     pub accepted: BTreeMap<String, String>,
+    /// A/A runs of the machine when the run began; `None` in runs of earlier versions.
+    pub history: Option<History>,
 }
 
 impl Run {
@@ -215,6 +219,9 @@ pub const MODELS: &str = "models.json";
 
 /// Name of the file with violations of fairness that the user has named: ids and reasons.
 pub const ACCEPTED: &str = "accepted.json";
+
+/// Where a run keeps the A/A runs that its machine had when it began.
+pub const A_A: &str = "a-a.json";
 
 /// How long to wait for another process to let go of a run.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
@@ -480,6 +487,7 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
         missing,
         models: load_models(path)?,
         accepted: load_accepted(path)?,
+        history: load_history(path)?,
     };
     run.keep(|trial| turn.has_come(trial));
     Ok(run)
@@ -592,6 +600,29 @@ fn load_models(dir: &Path) -> Result<Option<Models>> {
         );
     }
     Ok(Some(models))
+}
+
+/// The A/A runs that the machine had when the run began; `None` where an earlier version began it.
+pub fn load_history(dir: &Path) -> Result<Option<History>> {
+    let path = dir.join(A_A);
+    let body = match file::read(&path) {
+        Ok(body) => body,
+        Err(why) if why.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(why) => return Err(why).with_context(|| format!("cannot read {}", path.display())),
+    };
+    let history: History = serde_json::from_slice(&body).with_context(|| {
+        format!(
+            "damaged file: {} (remove it: the history is then not known)",
+            path.display()
+        )
+    })?;
+    if history.version > a_a::VERSION {
+        bail!(
+            "file of a newer bakeoff: {} (use that version)",
+            path.display()
+        );
+    }
+    Ok(Some(history))
 }
 
 /// What `accept` has written; nothing where there is no such file.

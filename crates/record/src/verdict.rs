@@ -10,8 +10,10 @@ use crate::curve::{Curve, Point, Shape};
 use crate::load::Fault;
 use crate::metric::{MetricSpec, Role};
 use crate::trial::VoidReason;
+use crate::verdict::host::{History, HostSpeed, OneSided};
 use crate::verdict::limit::{ArmLimit, LimitedArm};
 use crate::verdict::reason::Reason;
+use crate::verdict::robustness::{ByLoad, Robustness};
 use crate::verdict::warning::{Gate, Setback, Warning};
 use crate::verdict::weighed::{Class, Pin, Weighed};
 
@@ -20,16 +22,18 @@ pub mod call_tree;
 pub mod confirm;
 pub mod disclosure;
 pub mod fairness;
+pub mod host;
 pub mod limit;
 pub mod look;
 pub mod mechanism;
 pub mod reason;
+pub mod robustness;
 pub mod warning;
 pub mod weighed;
 pub mod why;
 
 /// Version of `verdict.json`.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// What can be said of an arm against the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,6 +184,9 @@ pub enum Conclusion {
         primary: Verdict,
         /// Secondary metrics that say otherwise.
         against: Vec<String>,
+        /// Curves that say otherwise at some load.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        curves: Vec<String>,
     },
     /// The arm gave no figure in any trial.
     Failed(FailedArm),
@@ -201,6 +208,19 @@ impl Conclusion {
             Self::TradeOff { .. } => "trade-off",
             Self::Failed(_) => "failed",
             Self::Withheld { .. } => "withheld",
+        }
+    }
+
+    /// Curves that speak against the primary metric at some load.
+    pub fn curves(&self) -> &[String] {
+        match self {
+            Self::TradeOff { curves, .. } => curves,
+            Self::Better
+            | Self::Worse
+            | Self::Equivalent
+            | Self::Undecided { .. }
+            | Self::Failed(_)
+            | Self::Withheld { .. } => &[],
         }
     }
 
@@ -430,6 +450,21 @@ pub struct Judgement {
     /// Primary figures against CPUs, by workload and group of arms that differ in nothing else.
     #[serde(default)]
     pub scaling: Vec<Scaling>,
+    /// Arms against the baseline at each load, by workload, arm and curve; none in judgements of earlier versions.
+    #[serde(default)]
+    pub by_load: Vec<ByLoad>,
+    /// What headlines hang on, by workload and arm; none at a look while a run goes on, nor in judgements of earlier versions.
+    #[serde(default)]
+    pub robustness: Vec<Robustness>,
+    /// How fast the host was beside each arm, by workload and arm; none where figures do not hang on it.
+    #[serde(default)]
+    pub host_speed: Vec<HostSpeed>,
+    /// Arms that moved one way in all of several workloads.
+    #[serde(default)]
+    pub one_sided: Vec<OneSided>,
+    /// What the machine's A/A runs say of it.
+    #[serde(default)]
+    pub a_a: History,
     /// What differed between the arms.
     pub differences: Vec<Difference>,
     /// What of it matters; empty in judgements of earlier versions.

@@ -5,11 +5,15 @@ use record::verdict::Judgement;
 
 use crate::{mitigations, models, words};
 
-/// What belongs under the verdicts: which CPU they were found on, whether they stand on another, and what
-/// differed between the arms.
+/// What belongs under the verdicts: which CPU they were found on, whether they stand on another, what the machine
+/// showed of itself, and what differed between the arms.
 pub(crate) fn lines(run: &Run, judgement: &Judgement) -> Vec<String> {
     let mut said = models::sentences(run);
     said.extend(mitigations::line(run));
+    said.extend(words::robustness::one_sided(judgement));
+    if !judgement.headlines.is_empty() {
+        said.push(words::robustness::history(judgement));
+    }
     said.extend(words::weighed::line(judgement));
     said.extend(words::weighed::counts(judgement));
     if !run.profiled.is_empty() {

@@ -5,7 +5,7 @@ use record::verdict::Judgement;
 use serde_json::Value;
 
 use crate::disclosure;
-use crate::words::{limit, reason, warning, weighed};
+use crate::words::{limit, reason, robustness, warning, weighed};
 
 /// The judgement with its sentences.
 pub(crate) fn json(run: &Run, judgement: &Judgement) -> Value {
@@ -30,6 +30,10 @@ pub(crate) fn json(run: &Run, judgement: &Judgement) -> Value {
         }
     }
     value["disclosure"] = disclosure::json(run, judgement);
+    let hangs_on = judgement.robustness.iter();
+    let hangs_on = hangs_on.map(|one| robustness::line(one, None).unwrap_or_default());
+    add_texts(&mut value["robustness"], hangs_on);
+    value["a_a"]["text"] = robustness::history(judgement).into();
     value
 }
 

@@ -10,6 +10,7 @@
 //! overview   workload by arm, the first table of a plan with several
 //! curves     figures against the load, in words and numbers
 //! scaling    figures against CPUs, likewise
+//! robustness what a headline hangs on, and at which loads an arm is better
 //! footing    what stands under the verdicts: of the next two, and trials that were run for profiles alone
 //! mitigations, models   which CPU the arms ran on, and what another one says
 //! why        what made a difference: sentence, tables, call tree, JSON
@@ -52,6 +53,7 @@ mod mitigations;
 mod models;
 mod overview;
 mod page;
+mod robustness;
 mod scaling;
 mod section;
 mod terminal;
@@ -244,11 +246,17 @@ mod tests {
             web-static: trade-off: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], but its p99
             latency is 3.4 times as long [+234 %, +236 %], 9 blocks
                 significant after 9 blocks
+                sensitivity: holds without any one of 9 blocks (+7.33 % to +7.38 %); holds for margins up to 7.5
+                %; server-cpu in place of the primary metric says something else (equivalent); other accounting
+                not known
             web-static: 7.2-tuned failed: 10 of 10 trials (11 attempts), kernel panic
                 Kernel panic - not syncing: <init> killed & gone
             web-nginx: trade-off: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], but its p99
             latency is 3.4 times as long [+234 %, +236 %], 9 blocks
                 significant after 9 blocks
+                sensitivity: holds without any one of 9 blocks (+7.33 % to +7.38 %); holds for margins up to 7.5
+                %; server-cpu in place of the primary metric says something else (equivalent); other accounting
+                not known
             web-nginx: 7.2-tuned failed: 10 of 10 trials (11 attempts), kernel panic
                 Kernel panic - not syncing: <init> killed & gone
             Each workload and arm has an error rate of its own, 5.0 %. With 2 workloads and 2 arms against the

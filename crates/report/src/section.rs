@@ -9,8 +9,8 @@ use record::verdict::{ArmCurve, ArmSummary, Comparison, Judgement, Scaling, Verd
 
 use crate::chart::{self, Chart};
 use crate::curves::{self, Unit};
-use crate::headline::{headline, pill};
-use crate::{scaling, why, words};
+use crate::headline::{headline, pill, unbroken};
+use crate::{robustness, scaling, why, words};
 
 /// The section of the workload with this number in the plan.
 pub(crate) fn section((run, judgement): (&Run, &Judgement), whys: &[Why], number: usize) -> Markup {
@@ -33,6 +33,7 @@ pub(crate) fn section((run, judgement): (&Run, &Judgement), whys: &[Why], number
             @let name = words::arrowed(&family[0].typical.name, family[0].typical.direction);
             (part(&format!("Curve: {name}"), chart, &curve(family)))
         }
+        (loads(&robustness::loads(judgement, &plan.baseline, id)))
         (part("Scaling", chart::cpus(run, &groups, format!("cpus-{number}")), &scaled(&groups)))
         h3 { "What each arm did" }
         (arms(plan, &tables))
@@ -49,6 +50,7 @@ pub(crate) fn section((run, judgement): (&Run, &Judgement), whys: &[Why], number
                 }
             }
             (metrics(plan, &comparisons, &tables))
+            (hangs_on(&robustness::table(judgement, whys, id)))
             @for (place, why) in whys.iter().filter(|one| one.workload == *id).enumerate() {
                 (why::section::section(why, &format!("{number}-{place}")))
             }
@@ -112,6 +114,43 @@ fn scaled(groups: &[&Scaling]) -> Markup {
             } } }
         } }
         ul { @for one in scaling::sentences(groups) { li { (one) "." } } }
+    }
+}
+
+/// A table of text, each cell of a card with its name on a narrow screen.
+fn hangs_on(rows: &[Vec<String>]) -> Markup {
+    let Some((head, rows)) = rows.split_first() else {
+        return Markup::default();
+    };
+    html! {
+        h3 { (robustness::TITLE) }
+        div.scroll { table.cards {
+            thead { tr { @for cell in head { th { (cell) } } } }
+            tbody { @for row in rows { tr {
+                th scope="row" { (row[0]) }
+                @for (name, cell) in head.iter().zip(row).skip(1) { td data-name=(name) { (unbroken(cell)) } }
+            } } }
+        } }
+    }
+}
+
+/// At which loads which arm is better.
+fn loads(all: &[(String, Vec<Vec<String>>, String)]) -> Markup {
+    html! {
+        @if !all.is_empty() { h3 { "Which arm at which load" } }
+        @for (title, rows, sentence) in all {
+            p { b { (title) } ": " (sentence) "." }
+            details {
+                summary { "The numbers" }
+                div.scroll { table {
+                    thead { tr { @for cell in &rows[0] { th.n { (cell) } } } }
+                    tbody { @for row in &rows[1..] { tr {
+                        th.n scope="row" { (row[0]) }
+                        @for cell in &row[1..] { td.n { (cell) } }
+                    } } }
+                } }
+            }
+        }
     }
 }
 

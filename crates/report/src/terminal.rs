@@ -5,7 +5,7 @@ use record::verdict::why::Why;
 use record::verdict::{Comparison, Judgement};
 use textwrap::{WordSeparator, WordSplitter};
 
-use crate::{curves, footing, models, overview, scaling, words};
+use crate::{curves, footing, models, overview, robustness, scaling, words};
 
 /// Space between two columns.
 const GAP: &str = "  ";
@@ -38,7 +38,7 @@ pub(crate) fn terminal(run: &Run, judgement: &Judgement, whys: &[Why], width: us
         width,
     ));
     for workload in &run.plan.workloads {
-        lines.extend(section(judgement, &workload.id, width));
+        lines.extend(section(run, judgement, &workload.id, width));
     }
     let models = models::rows(run);
     if !models.is_empty() {
@@ -60,13 +60,19 @@ fn list(title: &str, items: &[String], width: usize) -> Vec<String> {
 }
 
 /// One workload: its metrics, its curves, and what each arm did.
-fn section(judgement: &Judgement, workload: &str, width: usize) -> Vec<String> {
+fn section(run: &Run, judgement: &Judgement, workload: &str, width: usize) -> Vec<String> {
     let mut tables = vec![metrics(judgement, workload, width)];
     for family in curves::families(judgement, workload) {
         let mut lines = wrap(&curves::title(family), "", width);
         lines.extend(table(&curves::short_rows(family), 0, width));
         let sentences = curves::sentences(family);
         lines.extend(sentences.iter().flat_map(|said| wrap(said, "", width)));
+        tables.push(lines);
+    }
+    for (title, rows, sentence) in robustness::loads(judgement, &run.plan.baseline, workload) {
+        let mut lines = wrap(&title, "", width);
+        lines.extend(table(&rows, 2, width));
+        lines.extend(wrap(&sentence, "", width));
         tables.push(lines);
     }
     let groups = scaling::groups(judgement, workload);
@@ -105,6 +111,8 @@ fn closing(run: &Run, judgement: &Judgement, whys: &[Why], width: usize) -> Vec<
         lines.extend(wrap(&headline.reason, "    ", width));
         let limits = headline.limits.iter();
         lines.extend(limits.flat_map(|said| wrap(said, "    ", width)));
+        let sensitivity = headline.sensitivity.iter();
+        lines.extend(sensitivity.flat_map(|said| wrap(said, "    ", width)));
         if let Some(cause) = &headline.cause {
             lines.extend(wrap(&format!("why: {cause}"), "    ", width));
         }

@@ -22,6 +22,7 @@ pub(crate) mod limit;
 pub(crate) mod look;
 pub(crate) mod machine;
 pub(crate) mod reason;
+pub(crate) mod robustness;
 pub(crate) mod run_state;
 pub(crate) mod warning;
 pub(crate) mod weighed;
@@ -50,6 +51,8 @@ pub(crate) struct Headline<'j> {
     pub(crate) is_open: bool,
     /// What set figures other than their server, a sentence for each limit.
     pub(crate) limits: Vec<String>,
+    /// What it hangs on: blocks, margin, metric, accounting.
+    pub(crate) sensitivity: Option<String>,
     /// What made the difference, where the run was profiled.
     pub(crate) cause: Option<String>,
 }
@@ -63,7 +66,9 @@ pub(crate) fn headlines<'j>(
     let said = |one: &'j Conclude| {
         let its = |why: &&Why| (&why.workload, &why.arm) == (&one.workload, &one.arm);
         let cause = whys.iter().find(its).map(why::sentence);
+        let sensitivity = crate::robustness::line(judgement, whys, (&one.workload, &one.arm));
         Some(Headline {
+            sensitivity,
             cause,
             ..headline(run, judgement, one)?
         })
@@ -96,7 +101,10 @@ fn headline<'j>(
             let primary = primary_of(judgement, headline)?;
             let against = against(judgement, headline);
             let is_open = matches!(conclusion, Conclusion::Undecided { .. });
-            let said = sentence(run, primary, &against);
+            let of = (&*headline.workload, &*headline.arm);
+            let curves = conclusion.curves();
+            let by_load = robustness::against_by_load(judgement, of, primary.verdict, curves);
+            let said = sentence(run, primary, &against, &by_load);
             (said, reason::reason(primary), is_open)
         }
     };
@@ -107,6 +115,7 @@ fn headline<'j>(
         reason,
         is_open,
         limits: limit::said_first(judgement, headline),
+        sensitivity: None,
         cause: None,
     })
 }
@@ -165,7 +174,12 @@ const NAMED: usize = 2;
 
 /// A verdict in a sentence, with what speaks against it: `7.2 serves 7.30 % more requests/s than 6.1 [+7.07 %,
 /// +7.53 %], but its p99 latency is 3.6 times as long [+246 %, +275 %], 4 blocks`.
-fn sentence(run: &Run, comparison: &Comparison, against: &[&Comparison]) -> String {
+fn sentence(
+    run: &Run,
+    comparison: &Comparison,
+    against: &[&Comparison],
+    by_load: &[String],
+) -> String {
     let (arm, baseline) = (&comparison.arm, &run.plan.baseline);
     let what = subject(comparison);
     let said = match comparison.verdict {
@@ -184,7 +198,7 @@ fn sentence(run: &Run, comparison: &Comparison, against: &[&Comparison]) -> Stri
     };
     let named = against.iter().take(NAMED);
     let named = named.map(|one| with_interval(format!("{whose} {}", contrary(one)), one));
-    let named: Vec<String> = named.collect();
+    let named: Vec<String> = named.chain(by_load.iter().cloned()).collect();
     if !named.is_empty() {
         parts.push(format!("but {}", named.join(" and ")));
     }
@@ -301,6 +315,14 @@ pub(crate) fn interval(comparison: &Comparison) -> String {
             }
             _ => NONE.into(),
         },
+    }
+}
+
+/// An interval of ratios as one of changes, or `NONE`.
+pub(crate) fn interval_of(low: Option<f64>, high: Option<f64>) -> String {
+    match (low, high) {
+        (Some(low), Some(high)) => format!("[{}, {}]", large_change(low), large_change(high)),
+        (_, _) => NONE.into(),
     }
 }
 
@@ -780,7 +802,7 @@ mod tests {
             other
         };
         let others: Vec<Comparison> = against.iter().map(other).collect();
-        sentence(&run, &primary, &others.iter().collect::<Vec<_>>())
+        sentence(&run, &primary, &others.iter().collect::<Vec<_>>(), &[])
     }
 
     fn with(verdict: Verdict, ratio: Option<f64>) -> impl FnOnce(&mut Comparison) {

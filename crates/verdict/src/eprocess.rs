@@ -20,7 +20,7 @@ const BETS: [(f64, f64); 5] = [(0.1, 0.2), (0.2, 0.25), (0.4, 0.25), (0.8, 0.2),
 const FIRST: usize = 5;
 
 /// Evidence at which an A/A calibration fails: one sound machine in 100 ever gets there.
-const FAILED: f64 = 100.0;
+pub(crate) const FAILED: f64 = 100.0;
 
 /// Natural logarithms of the evidence after each block.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -80,6 +80,42 @@ pub fn calibration(same_arm: &[f64]) -> Calibration {
     Calibration::Passed(most)
 }
 
+/// Evidence that A/A runs tell an arm apart from itself more often than they may.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Rejections {
+    /// After the last run.
+    pub(crate) now: f64,
+    /// At its highest.
+    pub(crate) most: f64,
+}
+
+/// Bets on how often runs reject, as the way from the error rate to 1.
+const RATES: [f64; 3] = [0.05, 0.2, 0.5];
+
+/// Judges runs by whether each rejected, and how often it may. Bets of equal stake on a rate `q` above the error rate `a`: a run
+/// that rejects multiplies it by `q / a`, any other by `(1 - q) / (1 - a)`, on average by no more than 1 on a sound machine.
+pub(crate) fn rejections(runs: &[(bool, f64)]) -> Rejections {
+    let mut stakes = RATES.map(|_| 1.0 / RATES.len() as f64);
+    let mut found = Rejections {
+        now: 1.0,
+        most: 1.0,
+    };
+    for (has_rejected, error_rate) in runs {
+        let a = error_rate.clamp(1e-6, 1.0 - 1e-6);
+        for (stake, way) in stakes.iter_mut().zip(RATES) {
+            let q = a + way * (1.0 - a);
+            *stake *= if *has_rejected {
+                q / a
+            } else {
+                (1.0 - q) / (1.0 - a)
+            };
+        }
+        found.now = stakes.iter().sum();
+        found.most = found.most.max(found.now);
+    }
+    found
+}
+
 fn ln_sum(logs: &[f64]) -> f64 {
     let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     most + logs.iter().map(|log| (log - most).exp()).sum::<f64>().ln()
@@ -114,6 +150,22 @@ mod tests {
         let failed = (0..300)
             .filter(|seed| matches!(calibration(&contrasts(0.0, *seed)), Calibration::Failed(_)));
         assert!(failed.count() <= 8);
+    }
+
+    #[test]
+    fn a_machine_whose_runs_reject_too_often_is_found_and_a_sound_one_hardly_ever() {
+        let mut prng = crate::design::keyed("rejections");
+        let mut most = |rate: f64, runs: usize| {
+            let mut even = || prng.bits() as f64 / u64::MAX as f64;
+            let runs: Vec<(bool, f64)> = (0..runs).map(|_| (even() < rate, 0.05)).collect();
+            rejections(&runs).most
+        };
+        let sound = (0..2000).filter(|_| most(0.05, 100) >= FAILED).count();
+        println!("sound machines that failed within 100 runs: {sound} of 2000");
+        assert!(sound <= 20, "{sound}");
+        let bad = (0..200).filter(|_| most(0.4, 30) >= FAILED).count();
+        println!("machines that reject in 40 of 100 runs and failed within 30: {bad} of 200");
+        assert!(bad >= 180, "{bad}");
     }
 
     #[test]

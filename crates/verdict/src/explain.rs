@@ -31,7 +31,7 @@ use crate::randomization::GroupDraws;
 
 pub mod confirm;
 mod groups;
-mod max_t;
+pub(crate) mod max_t;
 mod outcome;
 mod rep;
 mod sampled;

@@ -5,6 +5,7 @@
 //! better       one is worse                             trade-off
 //! equivalent   one is worse                             trade-off
 //! worse        one is better                            trade-off
+//! decided      a curve says otherwise at some load      trade-off
 //! undecided    one is worse                             undecided, and it is named
 //! any          the arm gave no figure in any trial      failed
 //! ```
@@ -16,6 +17,7 @@ use plan::Plan;
 use record::metric::Role;
 use record::rundir::Run;
 use record::trial::Outcome;
+use record::verdict::robustness::ByLoad;
 use record::verdict::{Comparison, Conclusion, FailedArm, Headline, Verdict};
 
 use crate::arm_summary::voids;
@@ -23,16 +25,23 @@ use crate::limits;
 use crate::pair::Measured;
 
 /// By workload, then by arm as the plan has them; the baseline has one only where it failed.
-pub(crate) fn of(run: &Run, measured: &Measured<'_>, comparisons: &[Comparison]) -> Vec<Headline> {
+pub(crate) fn of(
+    run: &Run,
+    measured: &Measured<'_>,
+    comparisons: &[Comparison],
+    by_load: &[ByLoad],
+) -> Vec<Headline> {
     let mut headlines = Vec::new();
     for workload in &run.plan.workloads {
         let id = &workload.id;
         for arm in &run.plan.arms {
             let its = |one: &&Comparison| one.workload == *id && one.arm == arm.name;
             let its: Vec<&Comparison> = comparisons.iter().filter(its).collect();
+            let is_its = |one: &&ByLoad| one.workload == *id && one.arm == arm.name;
+            let by_load: Vec<&ByLoad> = by_load.iter().filter(is_its).collect();
             let conclusion = match failed(run, measured, (id, &arm.name)) {
                 Some(failed) => Some(Conclusion::Failed(failed)),
-                None => conclude(&its, &run.plan),
+                None => conclude(&its, &by_load, &run.plan),
             };
             headlines.extend(conclusion.map(|conclusion| Headline {
                 workload: id.clone(),
@@ -76,18 +85,21 @@ fn failed(run: &Run, measured: &Measured<'_>, (workload, arm): (&str, &str)) -> 
 }
 
 /// What the metrics of one arm on one workload come to; `None` where there is no primary one.
-fn conclude(metrics: &[&Comparison], plan: &Plan) -> Option<Conclusion> {
+fn conclude(metrics: &[&Comparison], by_load: &[&ByLoad], plan: &Plan) -> Option<Conclusion> {
     let primary = metrics.iter().find(|one| one.spec.role == Role::Primary)?;
-    let contrary = match primary.verdict {
-        Verdict::Worse => Verdict::Better,
-        Verdict::Better | Verdict::Equivalent | Verdict::Undecided => Verdict::Worse,
-    };
+    let contrary = contrary(primary.verdict);
     let against = against(metrics, contrary, plan.design.margin);
+    let curves: Vec<String> = by_load
+        .iter()
+        .filter(|one| one.beyond(contrary).next().is_some())
+        .map(|one| one.curve.clone())
+        .collect();
     Some(match primary.verdict {
         Verdict::Undecided => Conclusion::Undecided { against },
-        verdict if !against.is_empty() => Conclusion::TradeOff {
+        verdict if !against.is_empty() || !curves.is_empty() => Conclusion::TradeOff {
             primary: verdict,
             against,
+            curves,
         },
         Verdict::Better => Conclusion::Better,
         Verdict::Worse => Conclusion::Worse,
@@ -95,8 +107,16 @@ fn conclude(metrics: &[&Comparison], plan: &Plan) -> Option<Conclusion> {
     })
 }
 
+/// The verdict of another metric that speaks against a primary one.
+pub(crate) fn contrary(primary: Verdict) -> Verdict {
+    match primary {
+        Verdict::Worse => Verdict::Better,
+        Verdict::Better | Verdict::Equivalent | Verdict::Undecided => Verdict::Worse,
+    }
+}
+
 /// Names of the secondary metrics with this verdict and a change beyond the margin, the largest first.
-fn against(metrics: &[&Comparison], verdict: Verdict, margin: f64) -> Vec<String> {
+pub(crate) fn against(metrics: &[&Comparison], verdict: Verdict, margin: f64) -> Vec<String> {
     // What was zero and is not any more has no ratio: no margin is as large as that.
     let change = |one: &Comparison| one.ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs());
     let is_against = |one: &&&Comparison| {

@@ -16,10 +16,12 @@
 //! outliers          trials far worse than those around them
 //! gates             what makes an arm fail
 //! headline          what all metrics of an arm come to, in one word
+//! robustness        what that hangs on: a block, the margin, the choice of the metric
 //! limits            whether an arm's figures were set by clients, network or server
 //! disturbance       blocks that something outside disturbed
 //! arm_summary       one arm's averages
 //! curves            its figures against the load
+//! by_load           at which loads an arm is better
 //! cpu_scaling, usl  arms that differ in CPUs alone; the universal scalability law
 //! config_diff       which facts are not the same in all arms
 //! weighed           what of them matters, and what can be pinned
@@ -30,6 +32,8 @@
 //! noise_models      simulated machines with a known truth
 //! calibration       how often the rule is right on them
 //! power             what a plan would find on them
+//! host              what no arm can move, and whether it moved with an arm
+//! a_a               what the machine's A/A runs say of it
 //! eprocess          whether A/A runs of a machine favour a side
 //! beside the rule, for what has no end: bounds, trend, quantile
 //! ```
@@ -45,10 +49,12 @@ use record::verdict::{Comparison, Conclusion, Judgement, Pair, VERSION, Verdict}
 use crate::pair::Measured;
 use crate::rule::Series;
 
+mod a_a;
 pub mod apart;
 mod arm_summary;
 mod boundary;
 pub mod bounds;
+mod by_load;
 pub mod calibration;
 mod config_diff;
 mod contrast;
@@ -61,6 +67,7 @@ pub mod explain;
 pub mod fixed_sample;
 mod gates;
 mod headline;
+mod host;
 mod inversion;
 mod limits;
 pub mod looks;
@@ -72,6 +79,7 @@ mod pair;
 pub mod power;
 pub mod quantile;
 mod randomization;
+mod robustness;
 pub mod rule;
 mod score;
 mod sequential_test;
@@ -99,8 +107,16 @@ pub fn disturbance(run: &Run, workload: &str, trials: &[u32]) -> Option<Disturba
 /// A run without a single measured trial has averages and warnings, but no comparisons: what a
 /// workload measures is known only from its figures.
 pub fn judge(run: &Run) -> Judgement {
+    let mut judgement = look(run);
+    judgement.robustness = robustness::of(run, &judgement);
+    judgement
+}
+
+/// The same without what headlines hang on, which no look needs that a run takes while it goes on.
+pub fn look(run: &Run) -> Judgement {
     let measured = Measured::of(run);
     let comparisons = compare(run, &measured);
+    let by_load = by_load::of(run, &measured);
     let gates = gates::of(run, &measured);
     let verdicts = run.plan.workloads.len() * (run.plan.arms.len() - 1);
     let mut differences = config_diff::of(run);
@@ -110,11 +126,16 @@ pub fn judge(run: &Run) -> Judgement {
         rule: rule::NAME.into(),
         setbacks: warnings::setbacks(run, &measured),
         warnings: warnings::of(run, &measured, &comparisons),
-        headlines: headline::of(run, &measured, &comparisons),
+        headlines: headline::of(run, &measured, &comparisons, &by_load),
         any_false: (verdicts as f64 * looks::error_rate(&run.plan.design)).min(1.0),
         gates,
         arm_summaries: arm_summary::of(run, &measured),
         curves: curves::of(run, &measured),
+        by_load,
+        robustness: Vec::new(),
+        host_speed: host::speed(run),
+        one_sided: host::one_sided(run, &comparisons),
+        a_a: a_a::of(run),
         scaling: cpu_scaling::of(run, &measured),
         differences,
         weighed,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use record::curve::Curve;
 use record::metric::{MetricSpec, Role};
 use record::rundir::Run;
 use record::trial::{Measurement, Outcome, Trial};
@@ -98,6 +99,23 @@ impl<'r> Measured<'r> {
         };
         let blocks = self.begun.get(workload).into_iter().flatten();
         blocks.filter_map(pair).collect()
+    }
+
+    /// Curves of the blocks in which both were measured, in block order: the baseline's and the arm's.
+    pub(crate) fn curves(
+        &self,
+        workload: &str,
+        (baseline, arm): (&str, &str),
+    ) -> Vec<[&'r [Curve]; 2]> {
+        let curves = |block: u32, arm: &str| {
+            let (_, measurement) = self.trials.get(&(workload, block, arm))?;
+            let curves = &measurement.curves;
+            (!curves.is_empty()).then_some(curves.as_slice())
+        };
+        let blocks = self.begun.get(workload).into_iter().flatten();
+        blocks
+            .filter_map(|block| Some([curves(*block, baseline)?, curves(*block, arm)?]))
+            .collect()
     }
 
     /// Blocks of a workload in which an arm was tried and gave no figure.

@@ -132,6 +132,33 @@ pub(crate) fn decide_primary(
     Some((verdict, blocks as u32))
 }
 
+/// The verdict on a primary metric as a function of the margin, with the looks and the sign flips of its run.
+pub(crate) fn by_margin(
+    series: Series<'_>,
+    design: &Design,
+    key: &str,
+    has_secondary: bool,
+) -> impl Fn(f64) -> Option<Verdict> {
+    let setup = TestSetup::new(series.pairs, design, key, has_secondary);
+    move |margin| {
+        let contrasts = Contrasts::of(series.pairs, series.direction, margin)?;
+        let decision = sequential_test(&[&contrasts], &setup).remove(0);
+        Some(decision.map_or(Verdict::Undecided, |decision| decision.verdict))
+    }
+}
+
+/// The ratio of arm to baseline, typical over blocks; `None` where figures are zero.
+pub(crate) fn typical_ratio(series: Series<'_>) -> Option<f64> {
+    let contrasts = Contrasts::of(series.pairs, series.direction, 0.0)?;
+    let second = series
+        .pairs
+        .iter()
+        .map(|pair| if pair.arm_first { -1.0 } else { 1.0 });
+    let second: Vec<f64> = second.collect();
+    let (values, _) = centred(&contrasts.values, &second);
+    (contrasts.kind == Kind::Ratio).then(|| contrasts.shown(hodges_lehmann(&values)))
+}
+
 /// The decisions on the metrics of a run that stops on its primary one; without estimates and intervals, which cost most of
 /// the time. The first metric is the primary one, as for `decide`.
 pub(crate) fn decisions_at_stop(

@@ -21,7 +21,7 @@ pub(super) fn fairness(args: &FairnessArgs, json: bool) -> Result<End> {
         accept(&RunDir::open(path, &run.plan_text)?, &args.accept)?;
     }
     let run = rundir::load(path, &workload::check)?;
-    let judgement = verdict::judge(&run);
+    let judgement = verdict::look(&run);
     if args.pin {
         let table = ::report::pinned(&run.plan, &judgement);
         if json {

@@ -95,7 +95,7 @@ pub(super) fn lengths(plan: &Plan, file: &Path) -> Vec<Length> {
 /// Reads off an earlier run what is known of its workloads, and whether it holds for the plan.
 pub(super) fn past(dir: &Path, plan: &Plan) -> Result<Past> {
     let run = rundir::load(dir, &workload::check)?;
-    let judgement = verdict::judge(&run);
+    let judgement = verdict::look(&run);
     let of_workload = |id: &String| {
         let (noise, noisiest) = judgement
             .comparisons

@@ -148,7 +148,7 @@ fn of_dir(dir: &Path) -> Listed {
     }
     match rundir::load(dir, &workload::check) {
         Ok(run) => {
-            let judgement = verdict::judge(&run);
+            let judgement = verdict::look(&run);
             Listed {
                 dir: dir.into(),
                 state: state(dir, &run, &judgement),

@@ -136,6 +136,8 @@ fn tell(dir: &RunDir, args: &RunArgs, json: bool) -> Result<(Run, Judgement)> {
     }
     if args.options.a_a {
         calibration::tell(&run, &judgement, json)?;
+    } else {
+        calibration::note(&run, &judgement)?;
     }
     Ok((run, judgement))
 }
@@ -197,7 +199,9 @@ fn carry_out(setting: &Setting<'_>, plan: &Plan, text: &str, place: Place<'_>) -
         remeasures_ceilings: place.remeasures_ceilings,
         show: &|event| reporter.tell(event),
     };
-    let ended = lab::run(&lab, prepared.opening(plan, text));
+    let opening = prepared.opening(plan, text);
+    calibration::keep(dir, &opening.machine)?;
+    let ended = lab::run(&lab, opening);
     // A machine that is left as it was found may take minutes to be so.
     if plan.machine.kind == MachineKind::Ssh {
         reporter.step("waiting for the box to be home", None);

@@ -166,6 +166,7 @@ window = "1s"
             missing: Vec::new(),
             models: None,
             accepted: std::collections::BTreeMap::new(),
+            history: None,
         }
     }
 

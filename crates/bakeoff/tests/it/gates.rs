@@ -166,10 +166,11 @@ fn an_arm_that_never_boots_is_failed_in_the_headline() {
     expect![[r#"
         new failed: 3 of 3 trials (6 attempts), kernel panic
             Kernel panic - not syncing
-        55 fairness checks: 2 violated (server-stressed, trials-fail-alike), 18 passed, 3 declared
-        (clients-apart, one-load, static-pages), 30 not known (boot-log, clocksource, command-line,
+        A/A history of this machine: not known (an earlier version made this run)
+        57 fairness checks: 2 violated (server-stressed, trials-fail-alike), 18 passed, 3 declared
+        (clients-apart, one-load, static-pages), 32 not known (boot-log, clocksource, command-line,
         compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, huge-pages,
-        io-scheduler, kernel-configuration and 18 more), 2 not applicable"#]]
+        io-scheduler, kernel-configuration and 20 more), 2 not applicable"#]]
     .assert_eq(last);
     let output = bakeoff(dir.path(), &["judge", ".", "--json"]);
     let judged: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -13,7 +13,9 @@ use record::load_path::{Ceiling, CeilingOutcome, LoadPace, SentLate};
 use record::metric::Direction;
 use record::models::{Finding, ModelRow, Models, Standing};
 use record::rundir;
+use record::verdict::host::{History, HostSpeed, OneSided};
 use record::verdict::limit::{ArmLimit, CeilingUse, Limit, LimitSign, LimitedArm};
+use record::verdict::robustness::{AtLoad, ByLoad};
 use record::verdict::{ArmCurve, Judgement, Scaling, ScalingLaw, ScalingStep, Spread, Verdict};
 use serde_json::{Value, json};
 
@@ -215,6 +217,51 @@ fn with_curves(mut judgement: Judgement) -> Judgement {
             limit: Limit::Clients,
         });
     }
+    judgement.by_load.push(ByLoad {
+        workload: "web".into(),
+        arm: "new".into(),
+        curve: "throughput".into(),
+        unit: "requests/s".into(),
+        direction: Direction::Higher,
+        axis: "connections".into(),
+        blocks: 8,
+        needed: 6,
+        crosses: false,
+        loads: vec![AtLoad {
+            at: 1.0,
+            verdict: Verdict::Better,
+            ratio: Some(1.1),
+            low: Some(1.0),
+            high: Some(1.2),
+            is_beyond_margin: true,
+        }],
+    });
+    judgement.host_speed.push(HostSpeed {
+        workload: "web".into(),
+        arm: "new".into(),
+        blocks: 8,
+        needed: 6,
+        ratio: 1.0,
+        low: Some(0.9),
+        high: Some(1.1),
+        is_told: false,
+    });
+    judgement.one_sided.push(OneSided {
+        arm: "new".into(),
+        verdict: Verdict::Better,
+        workloads: 3,
+        range: (1.1, 1.2),
+        p_value: 0.01,
+    });
+    judgement.a_a = History::Known {
+        runs: 1,
+        blocks: 8,
+        told_apart: 0,
+        not_known: 0,
+        e_value: 1.0,
+        e_value_of_blocks: 1.0,
+        has_failed: false,
+    };
     judgement.curves.push(curve.clone());
     judgement.scaling.push(Scaling {
         curve,

@@ -403,6 +403,17 @@ fn with_json_standard_output_has_documented_lines_alone_and_progress_is_on_stand
         error.contains("1 block more for an undecided run, 3 at the most"),
         "{error}"
     );
+
+    // The next run carries what the machine's A/A runs were before it; the first had none, and keeps that.
+    let history = |lines: &[serde_json::Value]| {
+        let verdict = lines.iter().find(|line| line["kind"] == "verdict").unwrap();
+        verdict["judgement"]["a_a"].clone()
+    };
+    assert_eq!(history(&lines)["kind"], "none");
+    let (lines, _) = json_lines(dir.path(), &["--out", "second"]);
+    let a_a = history(&lines);
+    assert_eq!((&a_a["kind"], &a_a["runs"]), (&"known".into(), &1.into()));
+    assert_eq!((&a_a["blocks"], &a_a["not_known"]), (&3.into(), &0.into()));
 }
 
 #[test]

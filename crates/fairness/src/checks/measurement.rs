@@ -1,9 +1,11 @@
 //! The measurement is sound.
 
+mod a_a_history;
 mod accounting;
 mod disturbed_blocks;
 mod error_rate;
 mod evidence;
+mod host_speed;
 mod order;
 mod outliers;
 mod sampling;
@@ -12,11 +14,13 @@ mod trials_fail_alike;
 
 use crate::Check;
 
-pub(super) const CHECKS: [&Check; 9] = [
+pub(super) const CHECKS: [&Check; 11] = [
+    &a_a_history::CHECK,
     &accounting::CHECK,
     &disturbed_blocks::CHECK,
     &error_rate::CHECK,
     &evidence::CHECK,
+    &host_speed::CHECK,
     &order::CHECK,
     &outliers::CHECK,
     &sampling::CHECK,

@@ -222,6 +222,10 @@ pub enum Quantity {
     FirstInBlock,
     /// Probability of a wrong verdict that the plan accepts.
     ErrorRate,
+    /// Time of a fixed piece of work on the host beside the arm, over that beside the baseline.
+    HostTime,
+    /// Evidence of A/A runs against the machine.
+    Evidence,
 }
 
 impl Outcome {

@@ -311,6 +311,14 @@ fn noun(quantity: Quantity) -> (&'static str, Bound) {
         Quantity::FailedAttempts => ("attempts failed", Bound::Other),
         Quantity::DisturbedBlocks => ("blocks run again", Bound::AtMost),
         Quantity::FirstInBlock => ("blocks in which it ran first", Bound::AtMost),
+        Quantity::HostTime => (
+            "times as long for work of the host beside one arm as beside the other",
+            Bound::AtMost,
+        ),
+        Quantity::Evidence => (
+            "as evidence of its A/A runs against the machine",
+            Bound::AtMost,
+        ),
         Quantity::ErrorRate => ("probability of a wrong verdict", Bound::AtMost),
     }
 }

@@ -23,7 +23,7 @@ const SEARCH: Search = Search {
 const TIE: f64 = 1e-9;
 
 /// The p-value of each row, adjusted for all of them. Every row has a value for each block, or for each trial.
-pub(super) fn p_values(rows: &[&[f64]], draws: &impl Draws) -> Vec<f64> {
+pub(crate) fn p_values(rows: &[&[f64]], draws: &impl Draws) -> Vec<f64> {
     let Some(columns) = rows.first().map(|row| row.len()) else {
         return Vec::new();
     };
@@ -66,7 +66,7 @@ fn root(row: &[f64]) -> f64 {
 }
 
 /// The interval of a row's mean: the shifts that the sign flips of this row alone do not refute. `None` with too few blocks.
-pub(super) fn interval(row: &[f64], flips: &SignFlips, error_rate: f64) -> Option<(f64, f64)> {
+pub(crate) fn interval(row: &[f64], flips: &SignFlips, error_rate: f64) -> Option<(f64, f64)> {
     let mean = mean(row, |d| *d);
     let spread: Vec<f64> = row.iter().map(|d| d - mean).collect();
     // The scale is never 0, so that the search ends where all blocks agree to the digit.
@@ -87,7 +87,7 @@ pub(super) fn interval_by(
 }
 
 /// Whether the mean of some values is not 0, by all their sign flips.
-pub(super) fn is_more_than_chance(values: &[f64], flips: &SignFlips, error_rate: f64) -> bool {
+pub(crate) fn is_more_than_chance(values: &[f64], flips: &SignFlips, error_rate: f64) -> bool {
     let sum: f64 = values.iter().sum::<f64>().abs();
     let least = sum * (1.0 - TIE);
     let sums = flips.sums(values);

@@ -12,9 +12,11 @@ use anyhow::{Context, Result};
 use input::file;
 use input::units::significant;
 use machine::cache::Cache;
+use plan::Arm;
+use record::a_a::{self, Ended, PastRun};
 use record::metric::Role;
-use record::rundir::{Run, sha256};
-use record::verdict::{Comparison, Judgement};
+use record::rundir::{self, A_A, Run, RunDir, sha256};
+use record::verdict::{Comparison, Judgement, Verdict};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use verdict::eprocess::{self, Calibration};
@@ -26,10 +28,73 @@ use crate::out;
 /// Numbers of blocks for which the smallest difference is told.
 const BLOCKS: [u32; 3] = [10, 30, 100];
 
-/// The A/A runs of one machine: contrasts of primary metrics, by run and metric.
+/// The A/A runs of one machine: contrasts of primary metrics, by run and workload, and how the runs ended. Histories of earlier
+/// versions have contrasts alone.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct History {
     runs: BTreeMap<String, Vec<f64>>,
+    #[serde(default)]
+    ended: BTreeMap<String, Ended>,
+}
+
+/// Keeps the A/A runs of the machine with a run that begins, so that it can be judged elsewhere. A run that goes on keeps those
+/// that it has; one that an earlier version began stays without.
+pub(super) fn keep(dir: &RunDir, machine: &MachineDescription) -> Result<()> {
+    let has_begun = rundir::load_history(dir.path())?.is_some()
+        || fs::metadata(dir.journal()).is_ok_and(|about| about.len() > 0);
+    if has_begun {
+        return Ok(());
+    }
+    let history = read(&path(machine)?)?;
+    let past = |(id, contrasts): (String, Vec<f64>)| PastRun {
+        ended: history.ended.get(&id).copied(),
+        id,
+        contrasts,
+    };
+    let kept = a_a::History {
+        version: a_a::VERSION,
+        runs: history.runs.clone().into_iter().map(past).collect(),
+    };
+    dir.write(A_A, &serde_json::to_vec_pretty(&kept)?)
+}
+
+/// Adds a run to its machine's history if its plan compares one kernel with itself: two arms that differ in their names alone. A
+/// plan's order is the same each time, so that it counts once for each seed.
+pub(super) fn note(run: &Run, judgement: &Judgement) -> Result<()> {
+    let [one, other] = run.plan.arms.as_slice() else {
+        return Ok(());
+    };
+    let twin = Arm {
+        name: one.name.clone(),
+        ..other.clone()
+    };
+    if *one != twin || run.closed().is_none() {
+        return Ok(());
+    }
+    let history = read(&path(&run.opening.machine)?)?;
+    let begun = begun(run);
+    let seed = run.plan.design.seed;
+    let is_repeat = |(id, ended): (&String, &Ended)| {
+        let workloads = &run.plan.workloads;
+        let is_same = workloads
+            .iter()
+            .any(|one| id.ends_with(&format!(" {}", one.id)));
+        is_same && !id.starts_with(begun) && ended.seed == seed.cast_signed()
+    };
+    if history.ended.iter().any(is_repeat) {
+        return Ok(());
+    }
+    extend_history(run, judgement).map(drop)
+}
+
+fn begun(run: &Run) -> &str {
+    run.entries.first().map_or("", |entry| entry.at.as_str())
+}
+
+/// The file of a machine's history.
+fn path(machine: &MachineDescription) -> Result<PathBuf> {
+    let id = &sha256(report::machine(machine).as_bytes())[..16];
+    Ok(history_dir()?.join(format!("{id}.json")))
 }
 
 /// The seed of an A/A run: that of the run that is gone on with, else a new one. With the plan's own, each repeat of a plan
@@ -134,11 +199,9 @@ fn as_json(comparison: &Comparison, error_rate: f64) -> serde_json::Value {
 
 /// The machine's history with this run in it. A run that is judged again takes its own place.
 fn extend_history(run: &Run, judgement: &Judgement) -> Result<History> {
-    let dir = history_dir()?;
-    let id = &sha256(report::machine(&run.opening.machine).as_bytes())[..16];
-    let path = dir.join(format!("{id}.json"));
+    let path = path(&run.opening.machine)?;
     let mut history = read(&path)?;
-    let begun = run.entries.first().map_or("", |entry| entry.at.as_str());
+    let begun = begun(run);
     let primary = |one: &&Comparison| one.spec.role == Role::Primary;
     for comparison in judgement.comparisons.iter().filter(primary) {
         let usable = comparison
@@ -146,12 +209,19 @@ fn extend_history(run: &Run, judgement: &Judgement) -> Result<History> {
             .iter()
             .filter(|pair| pair.baseline > 0.0 && pair.arm > 0.0);
         let contrasts = usable.map(|pair| (pair.arm / pair.baseline).ln()).collect();
-        history
-            .runs
-            .insert(format!("{begun} {}", comparison.workload), contrasts);
+        let id = format!("{begun} {}", comparison.workload);
+        let ended = Ended {
+            told_apart: matches!(comparison.verdict, Verdict::Better | Verdict::Worse),
+            // The primary metric's own share is less; what is promised is this.
+            error_rate: run.error_rate(),
+            seed: run.plan.design.seed.cast_signed(),
+        };
+        history.runs.insert(id.clone(), contrasts);
+        history.ended.insert(id, ended);
     }
-    fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    let draft = dir.join(format!("{id}.json.new"));
+    let dir = path.parent().unwrap_or(&path);
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let draft = path.with_extension("json.new");
     fs::write(&draft, serde_json::to_vec(&history)?)
         .and_then(|()| fs::rename(&draft, &path))
         .with_context(|| format!("cannot write {}", path.display()))?;

@@ -1,0 +1,146 @@
+//! What a headline hangs on: one block, the margin, the metric that was called primary, the emulated CPU, the load.
+//!
+//! All of it describes a verdict that was reached otherwise. None of it is a test with an error rate of its own, but for
+//! `ByLoad`, which says at which loads an arm is better.
+
+use serde::{Deserialize, Serialize};
+
+use super::Verdict;
+use crate::metric::Direction;
+use crate::models::Standing;
+
+/// How a headline changes where something else is changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Robustness {
+    /// The workload's id.
+    pub workload: String,
+    /// The arm.
+    pub arm: String,
+    /// Each block left out in turn: a jackknife.
+    pub blocks: LeftOut,
+    /// The margins for which the same is said; `None` where nothing is said.
+    pub margins: Option<Margins>,
+    /// Another metric in the place of the primary one; `None` where there is none.
+    pub metric: Option<OtherMetric>,
+    /// Whether it stands on other CPU models, the worst of them; `None` where none was asked.
+    pub models: Option<Standing>,
+}
+
+/// What is said without each block.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum LeftOut {
+    /// Nothing was said that could change.
+    Undecided,
+    /// With one block less nothing could be said, whatever the blocks show.
+    TooFew {
+        /// Blocks that are needed.
+        needed: u32,
+    },
+    /// One block after the other was left out, and the others were looked at once.
+    Tried {
+        /// How many blocks were left out, one at a time.
+        blocks: u32,
+        /// The lowest and the highest ratio of arm to baseline; `None` where figures have no ratio.
+        range: Option<(f64, f64)>,
+        /// What one look at all blocks says of the primary metric.
+        at_once: Verdict,
+        /// The blocks without which something else is said.
+        carried_by: Vec<CarryingBlock>,
+    },
+}
+
+/// A block without which a headline is another one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CarryingBlock {
+    /// The block.
+    pub block: u32,
+    /// What the primary metric says without it.
+    pub verdict: Verdict,
+    /// Secondary metrics that do not speak against it any more.
+    pub loses: Vec<String>,
+}
+
+/// The margins for which the same is said, fractions.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Margins {
+    /// The smallest; `None`: however small.
+    pub from: Option<f64>,
+    /// The largest; `None`: however large.
+    pub to: Option<f64>,
+}
+
+/// Another metric in the place of the primary one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OtherMetric {
+    /// Its name.
+    pub name: String,
+    /// What it says at the primary one's error rate.
+    pub verdict: Verdict,
+    /// What that is beside the primary one's verdict.
+    pub agreement: Agreement,
+}
+
+/// How two verdicts go together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Agreement {
+    /// Both say the same.
+    Same,
+    /// One says better, the other worse.
+    Opposite,
+    /// One says equivalent, the other a difference.
+    Other,
+    /// One is undecided.
+    Nothing,
+}
+
+/// An arm against the baseline at each load of a curve.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ByLoad {
+    /// The workload's id.
+    pub workload: String,
+    /// The arm.
+    pub arm: String,
+    /// The curve's name.
+    pub curve: String,
+    /// Unit of its values.
+    pub unit: String,
+    /// Which way is better.
+    pub direction: Direction,
+    /// What the load is counted in.
+    pub axis: String,
+    /// Blocks in which both arms have the curve.
+    pub blocks: u32,
+    /// Blocks without which no load can be told apart.
+    pub needed: u32,
+    /// Whether the arm is better at one load and worse at another, by more than the margin each.
+    pub crosses: bool,
+    /// The loads, lowest first.
+    pub loads: Vec<AtLoad>,
+}
+
+/// An arm against the baseline at one load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AtLoad {
+    /// The load.
+    pub at: f64,
+    /// Better, worse, or undecided, all loads and curves of the workload taken together.
+    pub verdict: Verdict,
+    /// Arm over baseline, the mean of blocks on the logarithm's scale; `None` where figures are zero.
+    pub ratio: Option<f64>,
+    /// Lower end of the ratio's interval, which is of this load by itself.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// Whether the difference is beyond the margin.
+    pub is_beyond_margin: bool,
+}
+
+impl ByLoad {
+    /// Loads at which the arm is better (or worse) by more than the margin.
+    pub fn beyond(&self, verdict: Verdict) -> impl Iterator<Item = &AtLoad> {
+        let its = move |one: &&AtLoad| one.verdict == verdict && one.is_beyond_margin;
+        self.loads.iter().filter(its)
+    }
+}

@@ -1,0 +1,84 @@
+//! What a headline hangs on, and at which loads an arm is better: what is shown of them in which form.
+
+use record::verdict::robustness::{ByLoad, Robustness};
+use record::verdict::why::Why;
+use record::verdict::{Conclusion, Judgement};
+
+use crate::words::robustness as said;
+
+/// Title of the table.
+pub(crate) const TITLE: &str = "What the headline hangs on";
+
+/// Whether a headline says anything that could hang on something.
+fn is_said(judgement: &Judgement, one: &Robustness) -> bool {
+    let mut headlines = judgement.headlines.iter();
+    headlines.any(|headline| {
+        let is_its = headline.workload == one.workload && headline.arm == one.arm;
+        is_its && !matches!(headline.conclusion, Conclusion::Withheld { .. })
+    })
+}
+
+/// The sensitivity of one arm's headline in a line.
+pub(crate) fn line(judgement: &Judgement, whys: &[Why], of: (&str, &str)) -> Option<String> {
+    let (one, why) = find(judgement, whys, of)?;
+    said::line(one, why)
+}
+
+fn find<'j>(
+    judgement: &'j Judgement,
+    whys: &'j [Why],
+    (workload, arm): (&str, &str),
+) -> Option<(&'j Robustness, Option<&'j Why>)> {
+    let mut its = judgement.robustness.iter();
+    let one = its.find(|one| one.workload == workload && one.arm == arm)?;
+    let why = whys
+        .iter()
+        .find(|why| why.workload == workload && why.arm == arm);
+    is_said(judgement, one).then_some((one, why))
+}
+
+/// A workload's tables, their heads first: arms beside each other; empty where nothing is decided.
+pub(crate) fn table(judgement: &Judgement, whys: &[Why], workload: &str) -> Vec<Vec<String>> {
+    let arms = judgement.robustness.iter();
+    let arms = arms.filter(|one| one.workload == workload && said::line(one, None).is_some());
+    let found: Vec<(&str, Vec<[String; 2]>)> = arms
+        .filter_map(|one| {
+            let (one, why) = find(judgement, whys, (workload, &one.arm))?;
+            Some((&*one.arm, said::rows(one, why)))
+        })
+        .collect();
+    let Some((_, first)) = found.first() else {
+        return Vec::new();
+    };
+    let mut rows = vec![vec!["changed".to_string()]];
+    rows[0].extend(found.iter().map(|(arm, _)| (*arm).to_string()));
+    for (place, [name, _]) in first.iter().enumerate() {
+        let mut row = vec![name.clone()];
+        row.extend(found.iter().map(|(_, rows)| rows[place][1].clone()));
+        rows.push(row);
+    }
+    rows
+}
+
+/// A workload's loads, of curves that are shown: title, table with its head, sentence.
+pub(crate) fn loads(
+    judgement: &Judgement,
+    baseline: &str,
+    workload: &str,
+) -> Vec<(String, Vec<Vec<String>>, String)> {
+    let its = judgement.by_load.iter();
+    its.filter(|one| one.workload == workload && !is_empty(one))
+        .map(|one| {
+            (
+                said::load_title(one, baseline),
+                said::load_rows(one),
+                said::load_sentence(one, baseline),
+            )
+        })
+        .collect()
+}
+
+/// Whether a curve was zero all along, as one of failed requests is.
+fn is_empty(one: &ByLoad) -> bool {
+    one.loads.iter().all(|load| load.ratio.is_none())
+}

@@ -1,0 +1,407 @@
+//! What a headline hangs on, at which loads an arm is better, and what is known of the machine, in words.
+
+use input::units::significant;
+use record::models::Standing;
+use record::verdict::host::{History, OneSided};
+use record::verdict::robustness::{
+    Agreement, AtLoad, ByLoad, CarryingBlock, LeftOut, Margins, OtherMetric, Robustness,
+};
+use record::verdict::why::Why;
+use record::verdict::{Judgement, Verdict};
+
+use super::{NONE, change, counted, interval_of};
+use crate::curves;
+
+/// Of many blocks only so many are named.
+const NAMED: usize = 5;
+
+/// What a headline hangs on in one line: what holds, and first what does not. Nothing where nothing is said.
+pub(crate) fn line(one: &Robustness, why: Option<&Why>) -> Option<String> {
+    if one.blocks == LeftOut::Undecided {
+        return None;
+    }
+    let parts: Vec<String> = [
+        Some(blocks(&one.blocks)),
+        one.margins.map(margins),
+        one.metric.as_ref().map(metric),
+        Some(accounting(one.models, why)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    Some(format!("sensitivity: {}", parts.join("; ")))
+}
+
+/// The same as rows: what was changed, and what came of it.
+pub(crate) fn rows(one: &Robustness, why: Option<&Why>) -> Vec<[String; 2]> {
+    let cells = [
+        ("each block left out in turn", Some(blocks(&one.blocks))),
+        ("another margin", one.margins.map(margins)),
+        (
+            "another metric as the primary one",
+            one.metric.as_ref().map(metric),
+        ),
+        ("another accounting", Some(accounting(one.models, why))),
+    ];
+    let cells = cells.into_iter();
+    cells
+        .map(|(name, said)| [name.to_string(), said.unwrap_or(NONE.into())])
+        .collect()
+}
+
+fn blocks(left_out: &LeftOut) -> String {
+    match left_out {
+        LeftOut::Undecided => "undecided with all blocks".into(),
+        LeftOut::TooFew { needed } => {
+            format!("no block can be left out (with fewer than {needed} nothing could be said)")
+        }
+        LeftOut::Tried {
+            blocks,
+            range,
+            at_once,
+            carried_by,
+        } => {
+            let range = range.map_or(String::new(), |(low, high)| {
+                let [low, high] = [low, high].map(|ratio| change(Some(ratio)));
+                if low == high {
+                    format!(" ({low})")
+                } else {
+                    format!(" ({low} to {high})")
+                }
+            });
+            if carried_by.is_empty() {
+                return format!("holds without any one of {blocks} blocks{range}");
+            }
+            if carried_by.len() == *blocks as usize {
+                return format!(
+                    "one block less and it does not hold, whichever of {blocks}{range}; one look at all says {}",
+                    at_once.word()
+                );
+            }
+            let named: Vec<String> = carried_by.iter().take(NAMED).map(carrying).collect();
+            let more = match carried_by.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!(
+                "does NOT hold without block {}{more}, of {blocks} left out in turn{range}",
+                named.join(", ")
+            )
+        }
+    }
+}
+
+/// `4 (undecided)`.
+fn carrying(one: &CarryingBlock) -> String {
+    let what = match one.loses.len() {
+        0 => one.verdict.word().to_string(),
+        _ => format!("{} speaks against it no more", one.loses.join(", ")),
+    };
+    format!("{} ({what})", one.block)
+}
+
+fn margins(margins: Margins) -> String {
+    let percent = |margin: f64| format!("{} %", significant(margin * 100.0, 2));
+    match (margins.from, margins.to) {
+        (None, None) => "holds for any margin".into(),
+        (None, Some(to)) => format!("holds for margins up to {}", percent(to)),
+        (Some(from), None) => format!("holds for margins from {}", percent(from)),
+        (Some(from), Some(to)) => {
+            format!(
+                "holds for margins from {} to {}",
+                percent(from),
+                percent(to)
+            )
+        }
+    }
+}
+
+fn metric(other: &OtherMetric) -> String {
+    let OtherMetric {
+        name,
+        verdict,
+        agreement,
+    } = other;
+    let says = match agreement {
+        Agreement::Same => "the same",
+        Agreement::Opposite => "the OPPOSITE",
+        Agreement::Other => "something else",
+        Agreement::Nothing => "nothing",
+    };
+    format!(
+        "{name} in place of the primary metric says {says} ({})",
+        verdict.word()
+    )
+}
+
+/// Other CPU models, and other costs of string instructions.
+fn accounting(models: Option<Standing>, why: Option<&Why>) -> String {
+    let models = models.map(|standing| match standing {
+        Standing::Holds => "holds on other CPU models",
+        Standing::ModelDependent => "does NOT hold on another CPU model",
+        Standing::Open => "open on other CPU models",
+    });
+    let costs = why
+        .and_then(|why| why.rep.standing)
+        .map(|standing| match standing {
+            Standing::Holds => "holds whatever a string instruction costs",
+            Standing::ModelDependent => "does NOT hold for all costs of a string instruction",
+            Standing::Open => "open for other costs of a string instruction",
+        });
+    let said: Vec<&str> = [models, costs].into_iter().flatten().collect();
+    if said.is_empty() {
+        return "other accounting not known".into();
+    }
+    said.join(", ")
+}
+
+/// Loads at which an arm is better or worse, as table rows with their head.
+pub(crate) fn load_rows(one: &ByLoad) -> Vec<Vec<String>> {
+    let head = [&*one.axis, "verdict", "change", "interval"].map(String::from);
+    let row = |load: &AtLoad| {
+        vec![
+            curves::load(load.at),
+            load.verdict.word().into(),
+            change(load.ratio),
+            interval_of(load.low, load.high),
+        ]
+    };
+    let rows = one.loads.iter().map(row);
+    [head.to_vec()].into_iter().chain(rows).collect()
+}
+
+/// The title of that table.
+pub(crate) fn load_title(one: &ByLoad, baseline: &str) -> String {
+    format!(
+        "{} at each load, {} against {baseline}, {}",
+        super::arrowed(&one.curve, one.direction),
+        one.arm,
+        super::blocks(one.blocks)
+    )
+}
+
+/// At which loads which arm is better.
+pub(crate) fn load_sentence(one: &ByLoad, baseline: &str) -> String {
+    if one.blocks < one.needed {
+        return format!(
+            "{} are too few to tell loads apart ({} are needed)",
+            super::blocks(one.blocks),
+            one.needed
+        );
+    }
+    let at = |verdict: Verdict| {
+        let loads = one.beyond(verdict);
+        loads
+            .map(|load| curves::load(load.at))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let (better, worse) = (at(Verdict::Better), at(Verdict::Worse));
+    let (arm, axis) = (&one.arm, &one.axis);
+    match (better.is_empty(), worse.is_empty()) {
+        (true, true) => format!("{arm} and {baseline} differ at no load by more than the margin"),
+        (false, true) => format!("{arm} is better at {better} {axis}, and nowhere worse"),
+        (true, false) => format!("{arm} is worse at {worse} {axis}, and nowhere better"),
+        (false, false) => format!(
+            "the curves cross, so that there is no single winner: {arm} is better at {better} {axis}, {baseline} at {worse}"
+        ),
+    }
+}
+
+/// What curves say against a headline: `at 144 clients its throughput is 32.0 % lower [..]`.
+pub(crate) fn against_by_load(
+    judgement: &Judgement,
+    (workload, arm): (&str, &str),
+    primary: Verdict,
+    curves: &[String],
+) -> Vec<String> {
+    let contrary = match primary {
+        Verdict::Worse => Verdict::Better,
+        Verdict::Better | Verdict::Equivalent | Verdict::Undecided => Verdict::Worse,
+    };
+    let its = judgement
+        .by_load
+        .iter()
+        .filter(|one| one.workload == workload && one.arm == arm && curves.contains(&one.curve));
+    let worst = its.filter_map(|one| {
+        let size = |load: &AtLoad| load.ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs());
+        let worst = one
+            .beyond(contrary)
+            .max_by(|one, other| size(one).total_cmp(&size(other)))?;
+        let by = match worst.ratio {
+            Some(ratio) => format!(
+                "{} {}",
+                change(Some(ratio)),
+                interval_of(worst.low, worst.high)
+            ),
+            None => contrary.word().into(),
+        };
+        let at = curves::load(worst.at);
+        Some(format!("{} at {at} {}: {by}", one.curve, one.axis))
+    });
+    worst.collect()
+}
+
+/// What is known of the machine from its A/A runs.
+pub(crate) fn history(judgement: &Judgement) -> String {
+    match &judgement.a_a {
+        History::NotKnown => {
+            "A/A history of this machine: not known (an earlier version made this run)".into()
+        }
+        History::None => {
+            "A/A history of this machine: none (bakeoff run PLAN --a-a makes one)".into()
+        }
+        History::Known {
+            runs,
+            blocks,
+            told_apart,
+            not_known,
+            e_value,
+            e_value_of_blocks,
+            has_failed,
+        } => {
+            let older = match not_known {
+                0 => String::new(),
+                some => format!(" ({some} do not say)"),
+            };
+            let verdict = if *has_failed {
+                ": no verdict of this machine is worth anything"
+            } else {
+                ""
+            };
+            format!(
+                "A/A history of this machine: {} of {}, {told_apart} told apart{older}, e-value {}, of blocks {} (fails at 100){verdict}",
+                counted(*runs, "run"),
+                super::blocks(*blocks),
+                significant(*e_value, 2),
+                significant(*e_value_of_blocks, 2)
+            )
+        }
+    }
+}
+
+/// Arms that moved one way in all workloads.
+pub(crate) fn one_sided(judgement: &Judgement) -> Vec<String> {
+    let sentence = |one: &OneSided| {
+        let (low, high) = one.range;
+        let beside = judgement
+            .host_speed
+            .iter()
+            .filter(|speed| speed.arm == one.arm);
+        let logs: Vec<f64> = beside.map(|speed| speed.ratio.ln()).collect();
+        let host =
+            match logs.iter().copied().reduce(
+                |one, other| {
+                    if one.abs() < other.abs() { other } else { one }
+                },
+            ) {
+                Some(most) => format!(
+                    "a fixed piece of work on the host differed by {} at the most",
+                    change(Some(most.exp()))
+                ),
+                None => "nothing is known that no arm can move".into(),
+            };
+        format!(
+            "{} is {} in all {} workloads, {} to {}, which is rare of unrelated work and points to the rig unless the kernel explains it ({host})",
+            one.arm,
+            one.verdict.word(),
+            one.workloads,
+            change(Some(low)),
+            change(Some(high))
+        )
+    };
+    judgement.one_sided.iter().map(sentence).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tried(carried_by: Vec<CarryingBlock>) -> String {
+        blocks(&LeftOut::Tried {
+            blocks: 6,
+            range: Some((1.07, 1.075)),
+            at_once: Verdict::Better,
+            carried_by,
+        })
+    }
+
+    fn block(block: u32, loses: &[&str]) -> CarryingBlock {
+        CarryingBlock {
+            block,
+            verdict: Verdict::Undecided,
+            loses: loses.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    #[test]
+    fn blocks_are_told_as_what_holds_and_what_does_not() {
+        assert_eq!(
+            tried(Vec::new()),
+            "holds without any one of 6 blocks (+7.00 % to +7.50 %)"
+        );
+        assert_eq!(
+            tried(vec![block(2, &[]), block(5, &["latency-p99"])]),
+            "does NOT hold without block 2 (undecided), 5 (latency-p99 speaks against it no more), of 6 left out in turn \
+             (+7.00 % to +7.50 %)"
+        );
+        assert_eq!(
+            tried((1..=6).map(|number| block(number, &[])).collect()),
+            "one block less and it does not hold, whichever of 6 (+7.00 % to +7.50 %); one look at all says better"
+        );
+    }
+
+    #[test]
+    fn margins_are_told_as_a_range() {
+        let said = |from, to| margins(Margins { from, to });
+        assert_eq!(said(None, Some(0.029)), "holds for margins up to 2.9 %");
+        assert_eq!(said(Some(0.0042), None), "holds for margins from 0.42 %");
+        assert_eq!(said(None, None), "holds for any margin");
+    }
+
+    #[test]
+    fn crossing_curves_are_told_with_their_loads() {
+        let load = |at, verdict, ratio: f64| AtLoad {
+            at,
+            verdict,
+            ratio: Some(ratio),
+            low: Some(ratio - 0.01),
+            high: Some(ratio + 0.01),
+            is_beyond_margin: true,
+        };
+        let mut one = ByLoad {
+            workload: "web".into(),
+            arm: "7.2".into(),
+            curve: "throughput".into(),
+            unit: "requests/s".into(),
+            direction: record::metric::Direction::Higher,
+            axis: "clients".into(),
+            blocks: 8,
+            needed: 6,
+            crosses: true,
+            loads: vec![
+                load(16.0, Verdict::Better, 1.06),
+                load(48.0, Verdict::Undecided, 1.0),
+                load(144.0, Verdict::Worse, 0.68),
+            ],
+        };
+        assert_eq!(
+            load_sentence(&one, "6.1"),
+            "the curves cross, so that there is no single winner: 7.2 is better at 16 clients, 6.1 at 144"
+        );
+        assert_eq!(
+            load_rows(&one)[3],
+            ["144", "worse", "-32.00 %", "[-33.00 %, -31.00 %]"]
+        );
+        one.loads.truncate(2);
+        assert_eq!(
+            load_sentence(&one, "6.1"),
+            "7.2 is better at 16 clients, and nowhere worse"
+        );
+        one.blocks = 4;
+        assert_eq!(
+            load_sentence(&one, "6.1"),
+            "4 blocks are too few to tell loads apart (6 are needed)"
+        );
+    }
+}

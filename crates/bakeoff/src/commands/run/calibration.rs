@@ -14,6 +14,7 @@ use input::units::significant;
 use machine::cache::Cache;
 use plan::Arm;
 use record::a_a::{self, Ended, PastRun};
+use record::machine::MachineDescription;
 use record::metric::Role;
 use record::rundir::{self, A_A, Run, RunDir, sha256};
 use record::verdict::{Comparison, Judgement, Verdict};

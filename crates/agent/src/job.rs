@@ -298,12 +298,7 @@ fn start_all(
     let mut services = Vec::new();
     for mut service in prepared? {
         services::exchange(&mut service, &tuning.programs);
-        let started = services::start(
-            service,
-            &tuning.env,
-            (netns, cgroups),
-            &workload_context.dir,
-        );
+        let started = services::start(service, tuning, (netns, cgroups), &workload_context.dir);
         let mut running = started.map_err(|why| failed(format!("{why:#}")))?;
         running.wait_until_it_answers(netns, stop).map_err(failed)?;
         services.push(running);

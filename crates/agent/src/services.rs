@@ -12,7 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use rustix::process::{Pid, Signal, kill_process};
+use plan::Tuning;
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
 use workload::context::command;
 use workload::service::Service;
 
@@ -54,18 +55,18 @@ pub fn exchange(service: &mut Service, programs: &BTreeMap<String, String>) {
     }
 }
 
-/// Starts a service; its standard output and error go to a file in `logs`.
+/// Starts a service with the arm's environment and limit of open files; its standard output and error go to a file in `logs`.
 ///
 /// It dies with the thread that calls this, so that nothing is left on a live host.
 pub fn start(
     service: Service,
-    env: &BTreeMap<String, String>,
+    tuning: &Tuning,
     (netns, cgroups): (&NetnsPair, &Cgroups),
     logs: &Path,
 ) -> Result<Running> {
     let cgroup = cgroups.child(&service.name)?;
     let output = logs.join(format!("{}.log", service.name));
-    let leader = spawn(&service, env, (netns, &cgroup), &output);
+    let leader = spawn(&service, tuning, (netns, &cgroup), &output);
     let leader = leader.with_context(|| format!("start {}", service.command.join(" ")))?;
     Ok(Running {
         service,
@@ -77,11 +78,11 @@ pub fn start(
 
 #[expect(
     unsafe_code,
-    reason = "entering namespace and cgroup between fork and exec"
+    reason = "entering namespace and cgroup and lowering a limit between fork and exec"
 )]
 fn spawn(
     service: &Service,
-    env: &BTreeMap<String, String>,
+    tuning: &Tuning,
     (netns, cgroup): (&NetnsPair, &Cgroup),
     output: &Path,
 ) -> Result<Child> {
@@ -92,10 +93,14 @@ fn spawn(
     let log = File::create(output).with_context(|| format!("make {}", output.display()))?;
     let cgroup_procs = cgroup.procs_file()?;
     let network = netns.server.try_clone()?;
+    let open_files = tuning.nofile.map(|most| Rlimit {
+        current: Some(most.into()),
+        maximum: Some(most.into()),
+    });
     let mut command = command(program);
     command
         .args(arguments)
-        .envs(env)
+        .envs(&tuning.env)
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log);
@@ -105,6 +110,9 @@ fn spawn(
         command.pre_exec(move || {
             (&cgroup_procs).write_all(b"0")?;
             network.enter()?;
+            if let Some(limit) = open_files {
+                setrlimit(Resource::Nofile, limit)?;
+            }
             Ok(())
         });
     }

@@ -1,6 +1,10 @@
 //! What the tests of checks have in common: each violates its check on purpose, and has it pass.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::fs::{self, File};
+use std::io::Write;
+use std::process::Command;
 
 use fixtures::builder::RunBuilder;
 use plan::kernel::KernelRef;
@@ -18,7 +22,7 @@ use record::verdict::{
     ArmSummary, Comparison, Conclusion, Difference, Headline, Judgement, Pair, VERSION, Verdict,
 };
 
-use crate::{ALL, Check, Judge, Subject};
+use crate::{ALL, Check, Group, Judge, Subject};
 
 /// A run without any trial.
 pub(crate) fn empty() -> RunBuilder {
@@ -173,9 +177,29 @@ pub(crate) fn outcome(check: &Check, run: &Run) -> Outcome {
 }
 
 pub(crate) fn outcome_of(check: &Check, run: &Run, judgement: &Judgement) -> Outcome {
-    match check.judge {
+    let outcome = match check.judge {
         Judge::Plan(judge) => judge(&run.plan),
         Judge::Run(judge) => judge(&Subject { run, judgement }),
+    };
+    if let Some(file) = env::var_os(SEEN) {
+        let mut seen = File::options().append(true).open(file).unwrap();
+        // A line in one piece: tests run side by side.
+        let line = format!("{} {}\n", check.id, word(&outcome));
+        seen.write_all(line.as_bytes()).unwrap();
+    }
+    outcome
+}
+
+/// Where the tests of checks write each outcome that they see, if anywhere.
+const SEEN: &str = "BAKEOFF_SEEN_OUTCOMES";
+
+fn word(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Pass => "pass",
+        Outcome::Declared { .. } => "declared",
+        Outcome::Violation { .. } => "violation",
+        Outcome::NotKnown { .. } => "not-known",
+        Outcome::NotApplicable => "not-applicable",
     }
 }
 
@@ -286,6 +310,59 @@ fn no_check_of_facts_passes_without_a_trial() {
                 judgement: &judgement,
             };
             assert_ne!(judge(&subject), Outcome::Pass, "{}", check.id);
+        }
+    }
+}
+
+/// What checks that never withhold a headline say instead.
+const MILDER: [(&str, &str); 5] = [
+    ("clients-apart", "declared"),
+    ("error-rate", "declared"),
+    ("evidence", "not-known"),
+    ("one-load", "declared"),
+    ("static-pages", "declared"),
+];
+
+/// Runs the tests of all checks once more and looks at what they saw.
+#[test]
+fn each_check_has_a_test_that_violates_it_and_one_that_passes() {
+    let seen = tempfile::NamedTempFile::new().unwrap();
+    let mut tests = Command::new(env::current_exe().unwrap());
+    tests.args(["--quiet", "checks::"]).env(SEEN, seen.path());
+    let output = tests.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    let text = fs::read_to_string(seen.path()).unwrap();
+    let seen: BTreeSet<&str> = text.lines().collect();
+    let fails = |id: &str| {
+        let milder = MILDER.iter().find(|(own, _)| *own == id);
+        milder.map_or("violation", |(_, word)| word)
+    };
+    let wanted = ALL.iter().flat_map(|check| {
+        let fails = fails(check.id);
+        [
+            format!("{} pass", check.id),
+            format!("{} {fails}", check.id),
+        ]
+    });
+    let missing: Vec<_> = wanted.filter(|one| !seen.contains(one.as_str())).collect();
+    assert!(missing.is_empty(), "no test sees: {missing:?}");
+    assert!(ALL.len() - MILDER.len() >= 35);
+}
+
+/// Which kernel ran is told by the trial's record itself.
+#[test]
+fn no_check_of_arms_passes_without_facts() {
+    let run = whole().run();
+    let judgement = judged(&run);
+    let of_arms = ALL.iter().filter(|check| check.group == Group::Arms);
+    for check in of_arms.filter(|check| check.id != "kernel-that-ran") {
+        if let Judge::Run(judge) = check.judge {
+            let subject = Subject {
+                run: &run,
+                judgement: &judgement,
+            };
+            assert!(is_unknown(&judge(&subject)), "{}", check.id);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `[arm.NAME]`: what is compared.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
@@ -64,6 +65,9 @@ pub struct Tuning {
     /// I/O scheduler of the workload's own disk; empty for the kernel's choice.
     #[serde(default)]
     pub io_scheduler: String,
+    /// Files that a process of its services may have open; as many as bakeoff may where not given.
+    #[serde(default)]
+    pub nofile: Option<u32>,
     /// What is written to files of debugfs before anything is started, by their paths below it.
     #[serde(default)]
     pub debugfs: BTreeMap<String, String>,
@@ -184,6 +188,9 @@ fn read_arm(name: &str, fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<Arm
         let what = format!("arm name of other than letters, digits and . _ + -: {name:?}");
         fields.wrong("", what, "rename the arm, 40 characters at most");
     }
+    if is_of_another_kind(fields, kernels.machine.kind) {
+        return None;
+    }
     let kernel = match kernels.machine.kind {
         MachineKind::Qemu | MachineKind::Ssh => read_kernel(fields, kernels),
         MachineKind::Local => read_running(fields),
@@ -221,6 +228,23 @@ pub(crate) fn read_cmdline(fields: &Fields<'_>) -> String {
         );
     }
     cmdline.into()
+}
+
+/// Arms on machines of different kinds differ in all but what is asked about.
+fn is_of_another_kind(fields: &Fields<'_>, kind: MachineKind) -> bool {
+    let key = match kind {
+        _ if fields.has("kind") => "kind",
+        MachineKind::Url if fields.has("kernel") && !fields.has("url") => "kernel",
+        MachineKind::Qemu | MachineKind::Ssh | MachineKind::Local if fields.has("url") => "url",
+        MachineKind::Qemu | MachineKind::Ssh | MachineKind::Local | MachineKind::Url => {
+            return false;
+        }
+    };
+    let what = format!("{key} in an arm of machines of kind \"{}\"", kind.word());
+    let remedy = "all arms are on one kind of machine: kind in [machine], \
+                  then a kernel in each arm, or kind = \"url\" and a url in each";
+    fields.wrong(key, what, remedy);
+    true
 }
 
 /// An arm that is a system on the network: nothing in it can be changed from here.
@@ -314,6 +338,7 @@ fn read_tuning(fields: &Fields<'_>, kernels: Kernels<'_>) -> Tuning {
         injected_period: read_injected_period(fields),
         injected_cost: read_injected_cost(fields, kernels.machine.kind),
         io_scheduler: read_io_scheduler(fields),
+        nofile: fields.count("nofile", NOFILE).map(|most| most as u32),
         debugfs: read_debugfs(fields, kernels.machine.kind),
     }
 }
@@ -367,6 +392,9 @@ fn read_config_files(
         .filter_map(|service| Some((service.to_string(), read(&table, service)?)));
     (None, named.collect())
 }
+
+/// Fewer files than the least and no server starts; the most is what bakeoff gives them.
+const NOFILE: RangeInclusive<u64> = 16..=1 << 20;
 
 /// Kernels of today have these; which of them one has been built with shows when it is set.
 pub(crate) const IO_SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];

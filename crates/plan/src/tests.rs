@@ -367,7 +367,15 @@ fn what_an_arm_changes_in_its_services_is_read_and_checked() {
             plan.toml:16: program of nginx without an absolute path: "sbin/nginx" (write program = { nginx = "/opt/nginx/sbin/nginx" })
             plan.toml:17: injected_slowdown out of range: "60%" (write above 0 % to 50 %)"#]],
     );
-    let right = tuned.replace("sbin", "/opt/sbin").replace("60%", "1%");
+    let few = format!("{tuned}\nnofile = 8");
+    check(
+        &[("kernel = \"debian:bookworm/6.1\"", &few)],
+        &expect![[r#"
+            plan.toml:16: program of nginx without an absolute path: "sbin/nginx" (write program = { nginx = "/opt/nginx/sbin/nginx" })
+            plan.toml:17: injected_slowdown out of range: "60%" (write above 0 % to 50 %)
+            plan.toml:18: nofile out of range: 8 (write 16 to 1048576)"#]],
+    );
+    let right = tuned.replace("sbin", "/opt/sbin").replace("60%", "1%") + "\nnofile = 1024";
     let text = GOOD.replacen("kernel = \"debian:bookworm/6.1\"", &right, 1);
     let checks = Checks::of_the_past(&toy);
     let plan = read("plan.toml", &text, Path::new("/plans"), checks).unwrap();
@@ -375,6 +383,7 @@ fn what_an_arm_changes_in_its_services_is_read_and_checked() {
     assert_eq!(tuning.env["GOMAXPROCS"], "2");
     assert_eq!(tuning.programs["nginx"], "/opt/sbin/nginx");
     assert!((tuning.injected_slowdown - 0.01).abs() < 1e-12);
+    assert_eq!(tuning.nofile, Some(1024));
 }
 
 #[test]

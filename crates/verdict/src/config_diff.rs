@@ -219,6 +219,12 @@ fn is_declared(plan: &Plan, fact: &str, values: &Values) -> bool {
         return set.any(|value| Some(value) != first);
     }
     let is_set = |set: fn(&Arm) -> bool| plan.arms.iter().any(set);
+    // Beside another kernel a limit is no question but a handicap.
+    if fact.starts_with("limit:") && fact.ends_with(":open files") {
+        let mut kernels = plan.arms.iter().map(|arm| &arm.kernel);
+        let is_one_kernel = kernels.all(|kernel| *kernel == plan.arms[0].kernel);
+        return is_one_kernel && is_set(|arm| arm.tuning.nofile.is_some());
+    }
     // A server is told how many CPUs it has: nginx starts as many workers.
     if fact.starts_with("workers:") {
         return has_own_cpus;
@@ -388,6 +394,26 @@ mod tests {
                 other /sys/devices/system/cpu/online: [Some("0"), Some("0-3")]
                 other cpus: [Some("0"), Some("0-3")]
                 other hash:configuration:nginx:nginx.conf: [Some("0"), Some("0-3")]"#]],
+        );
+    }
+
+    #[test]
+    fn a_limit_of_open_files_is_declared_where_it_is_the_question() {
+        let run = |change: fn(&mut Run)| {
+            let limit = |files: &str| facts(&[("limit:apache2:open files", files)]);
+            RunBuilder::new()
+                .observed(1, "6.1", limit("64"))
+                .observed(1, "7.2", limit("1048576"))
+                .with(|run| run.plan.arms[0].tuning.nofile = Some(64))
+                .with(change)
+        };
+        check(
+            run(|run| run.plan.arms[1].kernel = run.plan.arms[0].kernel.clone()),
+            &expect![[r#"declared limit:apache2:open files: [Some("64"), Some("1048576")]"#]],
+        );
+        check(
+            run(|_| {}),
+            &expect![[r#"other limit:apache2:open files: [Some("64"), Some("1048576")]"#]],
         );
     }
 

@@ -29,6 +29,8 @@ pub struct ArmConfig {
     first: ConfigChange,
     /// For servers that are named.
     named: BTreeMap<String, ConfigChange>,
+    /// Files that a process may have open, where the arm says so: then no server raises its own limit.
+    pub(crate) nofile: Option<u32>,
 }
 
 impl ArmConfig {
@@ -40,6 +42,7 @@ impl ArmConfig {
                 file: tuning.config_file.clone(),
             },
             named: tuning.server_config.clone(),
+            nofile: tuning.nofile,
         }
     }
 
@@ -48,6 +51,7 @@ impl ArmConfig {
         Self {
             first: ConfigChange::default(),
             named: self.named.clone(),
+            nofile: self.nofile,
         }
     }
 

@@ -59,7 +59,10 @@ fn configure(context: &WorkloadContext, nginx: &Nginx) -> String {
     let (cpus, extra) = (context.cpus, &nginx.extra);
     let address = context.at(80);
     let seats = nginx.connections + SPARE;
-    let files = 2 * seats;
+    let files = match context.config.nofile {
+        Some(_) => String::new(),
+        None => format!("worker_rlimit_nofile {};\n", 2 * seats),
+    };
     // nginx's word for a connection per request is a time-out of zero.
     let keep_alive = if nginx.keep_alive { 300 } else { 0 };
     // The backlog is asked for as large as can be, so that net.core.somaxconn alone decides.
@@ -68,8 +71,7 @@ fn configure(context: &WorkloadContext, nginx: &Nginx) -> String {
 daemon off;
 user www-data;
 worker_processes {cpus};
-worker_rlimit_nofile {files};
-pid {place}/nginx.pid;
+{files}pid {place}/nginx.pid;
 error_log {place}/error.log warn;
 events {{
     worker_connections {seats};
@@ -105,14 +107,30 @@ mod tests {
     use super::*;
 
     fn configuration(keep_alive: bool) -> String {
-        let context = WorkloadContext::example();
+        configuration_in(&WorkloadContext::example(), keep_alive)
+    }
+
+    fn configuration_in(context: &WorkloadContext, keep_alive: bool) -> String {
         let nginx = Nginx {
             connections: 100,
             keep_alive,
             root: "/context/site".into(),
             extra: "gzip on;".into(),
         };
-        configure(&context, &nginx)
+        configure(context, &nginx)
+    }
+
+    #[test]
+    fn an_arm_s_limit_of_open_files_is_not_raised() {
+        let tuning = plan::Tuning {
+            nofile: Some(64),
+            ..plan::Tuning::default()
+        };
+        let context = WorkloadContext {
+            config: config::ArmConfig::of(&tuning),
+            ..WorkloadContext::example()
+        };
+        assert!(!configuration_in(&context, true).contains("worker_rlimit_nofile"));
     }
 
     #[test]

@@ -3,7 +3,6 @@ use expect_test::expect;
 use plan::fields::{Fields, Page};
 use protocol::{Part, WorkloadJob};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
-use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -194,6 +193,24 @@ fn apache_serves_a_real_job() {
         "apache2",
     );
     check_server("\"apache\"\nmpm = \"worker\"", "apache2");
+}
+
+#[test]
+fn servers_have_the_arms_limit_of_open_files() {
+    for server in ["apache", "nginx"] {
+        let mut job = job(&format!(
+            "server = {server:?}\nconnections = 4\nwarmup = \"100ms\"\nwindow = \"1s\""
+        ));
+        job.tuning.nofile = Some(333);
+        let Some(result) = try_on_this_host(&job) else {
+            return;
+        };
+        let (result, _) = result.unwrap();
+        let facts = result.facts.values.iter();
+        let limits = facts.filter(|(fact, _)| fact.ends_with(":open files"));
+        let limits: Vec<_> = limits.map(|(_, value)| value.as_str()).collect();
+        assert_eq!(limits, ["333"], "{server}");
+    }
 }
 
 #[test]
@@ -652,7 +669,7 @@ fn a_service_that_ends_is_told_with_its_log() {
         version: Vec::new(),
     };
     let mut running =
-        services::start(service, &BTreeMap::new(), (&netns, &cgroups), dir.path()).unwrap();
+        services::start(service, &Tuning::default(), (&netns, &cgroups), dir.path()).unwrap();
     let stop = AtomicBool::new(false);
     let why = running.wait_until_it_answers(&netns, &stop).unwrap_err();
     expect![[r#"

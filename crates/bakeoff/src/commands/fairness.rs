@@ -16,9 +16,10 @@ pub(super) fn fairness(args: &FairnessArgs, json: bool) -> Result<End> {
         out::text(&::report::fairness_page());
         return Ok(End::Done);
     };
-    if !args.accept.is_empty() {
+    let accepted = read(&args.accept)?;
+    if !accepted.is_empty() {
         let run = rundir::load(path, &workload::check)?;
-        accept(&RunDir::open(path, &run.plan_text)?, &args.accept)?;
+        accept(&RunDir::open(path, &run.plan_text)?, accepted)?;
     }
     let run = rundir::load(path, &workload::check)?;
     let judgement = verdict::look(&run);
@@ -40,17 +41,17 @@ pub(super) fn fairness(args: &FairnessArgs, json: bool) -> Result<End> {
 }
 
 /// Keeps in a run's directory what the user takes for declared.
-pub(super) fn accept(dir: &RunDir, accepted: &[String]) -> Result<()> {
+pub(super) fn accept(dir: &RunDir, accepted: BTreeMap<String, String>) -> Result<()> {
     if accepted.is_empty() {
         return Ok(());
     }
     let mut all = rundir::load_accepted(dir.path())?;
-    all.extend(read(accepted)?);
+    all.extend(accepted);
     dir.write(ACCEPTED, &serde_json::to_vec_pretty(&all)?)
 }
 
 /// `ID=REASON` of each.
-fn read(accepted: &[String]) -> Result<BTreeMap<String, String>> {
+pub(super) fn read(accepted: &[String]) -> Result<BTreeMap<String, String>> {
     let mut read = BTreeMap::new();
     for text in accepted {
         let (id, reason) = text.split_once('=').unwrap_or((text, ""));

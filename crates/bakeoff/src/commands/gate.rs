@@ -5,6 +5,7 @@
 //! 1        a primary metric is worse   any metric is worse   a primary metric is worse or undecided
 //! 1        with `violation`: a check of the fairness gate fails; the others have no answer then
 //! 1        always: an arm fails (no figure where the baseline gave one, faults that the baseline never has)
+//! 2        with `violation`: no trial has facts, so that nothing could have been found
 //! 2        else, always: the run is not finished, the baseline gave no figure, too few blocks to exclude anything
 //! 0        else
 //! ```
@@ -12,7 +13,8 @@
 
 use anyhow::{Result, bail};
 use record::metric::Role;
-use record::rundir::Run;
+use record::rundir::{Run, TrialRecord};
+use record::trial::Outcome as TrialOutcome;
 use record::verdict::{Comparison, Conclusion, Judgement, Verdict, fairness};
 
 use super::End;
@@ -125,6 +127,14 @@ fn unanswered(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> 
     if fail_on != FailOn::Violation {
         let unfair = fairness::violations(&judgement.fairness);
         why.extend(unfair.map(|one| format!("the comparison is not fair: {}", one.id)));
+    } else if has_no_facts(run) {
+        let findings = judgement.fairness.iter();
+        let unknown =
+            findings.filter(|one| matches!(one.outcome, fairness::Outcome::NotKnown { .. }));
+        why.push(format!(
+            "no trial has facts, so {} fairness checks are not known (run it again)",
+            unknown.count()
+        ));
     }
     if !is_over(run) {
         why.push("the run is not finished (go on with it: bakeoff run PLAN --out DIR)".into());
@@ -160,6 +170,12 @@ fn unanswered(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> 
         )
     }));
     why
+}
+
+/// Whether trials were measured, and nothing of what their systems were like is there.
+fn has_no_facts(run: &Run) -> bool {
+    let is_measured = |one: &TrialRecord| matches!(one.outcome, TrialOutcome::Measured(_));
+    run.attempts.iter().any(is_measured) && run.facts.iter().all(Option::is_none)
 }
 
 /// The comparisons that the gate looks at.

@@ -72,6 +72,7 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     if let Some(model) = &options.models {
         models::refuse(&plan, model)?;
     }
+    let accepted = fairness::read(&options.accept)?;
     let setting = Setting {
         file: &args.plan,
         sources: Sources {
@@ -90,7 +91,7 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     }
     let dir = RunDir::open(&out, &text)?;
     refuse_another_plan(&dir, &text)?;
-    fairness::accept(&dir, &options.accept)?;
+    fairness::accept(&dir, accepted)?;
     let extension = match options.more_blocks {
         Some(more) => Some(extend(&dir, more)?),
         None => None,

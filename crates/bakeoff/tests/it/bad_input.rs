@@ -51,6 +51,25 @@ fn several_mistakes_in_a_plan_are_listed_together() {
 }
 
 #[test]
+fn arms_on_machines_of_different_kinds_are_refused() {
+    let kernel = "kernel = \"debian:trixie-backports/7.2\"";
+    check(
+        "check",
+        &[(kernel, "url = \"http://192.0.2.10\"")],
+        &expect![[r#"
+            bakeoff: plan.toml:12: url in an arm of machines of kind "qemu" (all arms are on one kind of machine: kind in [machine], then a kernel in each arm, or kind = "url" and a url in each)
+        "#]],
+    );
+    check(
+        "run",
+        &[(kernel, &format!("{kernel}\nkind = \"local\""))],
+        &expect![[r#"
+            bakeoff: plan.toml:13: kind in an arm of machines of kind "qemu" (all arms are on one kind of machine: kind in [machine], then a kernel in each arm, or kind = "url" and a url in each)
+        "#]],
+    );
+}
+
+#[test]
 fn zero_connections_are_refused() {
     check(
         "check",

@@ -51,9 +51,25 @@ fn an_unfair_run_has_no_headline_until_it_is_accepted() {
         text.contains("to mend it: give each arm settings"),
         "{text}"
     );
-    for wrong in ["one-sided=x", "one-sided-tuning", "one-sided-tuning="] {
+    let refused = |wrong: &str, why: &str| {
         let refused = bakeoff(dir.path(), &["fairness", "run", "--accept", wrong]);
         assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+        assert_eq!(
+            said(&refused),
+            format!("bakeoff: --accept {wrong}: {why}\n")
+        );
+    };
+    refused(
+        "one-sided=x",
+        "no such check: \"one-sided\" (bakeoff fairness --list names all)",
+    );
+    for wrong in [
+        "one-sided-tuning",
+        "one-sided-tuning=",
+        "one-sided-tuning= ",
+    ] {
+        let why = "no reason (write --accept one-sided-tuning='why it is fair all the same')";
+        refused(wrong, why);
     }
     assert!(!dir.path().join("run/accepted.json").exists());
     let accept = "one-sided-tuning=quiet changes nothing";
@@ -81,4 +97,47 @@ fn what_could_be_pinned_is_a_table_of_a_plan() {
     let json = bakeoff(dir.path(), &["fairness", "run", "--pin", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(json["pinned"], text);
+}
+
+#[test]
+fn a_run_that_accepts_what_there_is_not_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
+    for wrong in ["memery=x", "memory", "memory="] {
+        let refused = bakeoff(dir.path(), &["run", "plan.toml", "--accept", wrong]);
+        let text = said(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{text}");
+        assert!(
+            text.starts_with(&format!("bakeoff: --accept {wrong}: no ")),
+            "{text}"
+        );
+        assert!(!dir.path().join("runs").exists());
+    }
+}
+
+#[test]
+fn a_run_without_facts_is_not_known_to_be_fair() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::new(1.2, 0.001, &[]);
+    world.run(&dir.path().join("run"), |_| false).unwrap();
+    for trial in dir.path().join("run/trials").read_dir().unwrap() {
+        let facts = trial.unwrap().path().join("facts.json");
+        if facts.exists() {
+            std::fs::remove_file(facts).unwrap();
+        }
+    }
+    let told = bakeoff(dir.path(), &["fairness", "run"]);
+    let text = said(&told);
+    assert!(told.status.success(), "{text}");
+    assert!(
+        text.contains("memory: not known") && text.contains("missing: /proc/meminfo:MemTotal"),
+        "{text}"
+    );
+    let asked = bakeoff(dir.path(), &["fairness", "run", "--fail-on", "violation"]);
+    let text = said(&asked);
+    assert_eq!(asked.status.code(), Some(2), "{text}");
+    assert!(
+        text.contains("bakeoff: --fail-on violation: no answer: no trial has facts, so "),
+        "{text}"
+    );
 }

@@ -24,6 +24,7 @@ mod load_command;
 mod load_hosts;
 mod load_servers;
 mod local_machine;
+mod mindcraft;
 mod nested_kvm;
 mod network;
 mod profiled_lab;

@@ -43,7 +43,7 @@ min_blocks = 2
 max_blocks = 2
 "#;
 
-fn can_boot() -> bool {
+pub(crate) fn can_boot() -> bool {
     let found = Command::new("qemu-system-x86_64")
         .arg("--version")
         .stdout(Stdio::null())

@@ -11,7 +11,7 @@ pub(crate) const CHECK: Check = Check {
     group: Group::Arms,
     question: "Are all sides tuned, or none?",
     reads: "the arms' `cmdline`, `sysctl`, `config`, `env`, `program`, `tuned_by`, `tuning_reason`",
-    passes: "kernels or systems are compared and no arm, or every arm, has settings of its own; declared where every arm, also one without settings, says `tuned_by` and `tuning_reason`",
+    passes: "kernels or systems are compared and no arm, or every arm, has settings of its own, or a tuned kernel is there untuned as well; what takes memory, CPUs, files or time away (`mem=`, `maxcpus=`, `nofile`, ...) tunes nothing; declared where every arm, also one without settings, says `tuned_by` and `tuning_reason`",
     why: "Mindcraft 1999: one side was tuned by its vendor's engineers, the other by nobody.",
     mend: "give each arm settings, best by somebody who wants it to win, or none; or compare the settings on one kernel; or say of every arm by whom it was tuned or left alone, and why",
     judge: Judge::Plan(one_sided),
@@ -21,7 +21,13 @@ fn one_sided(plan: &Plan) -> Outcome {
     if !kernels_differ(plan) {
         return Outcome::Pass;
     }
-    let (tuned, untuned): (Vec<_>, Vec<_>) = plan.arms.iter().partition(|arm| is_tuned(arm));
+    // A kernel that is there both ways is compared with itself: what its settings do is part of the question.
+    let is_of_one_way = |arm: &&Arm| {
+        let mut same = plan.arms.iter().filter(|one| one.kernel == arm.kernel);
+        same.all(|one| is_tuned(one) == is_tuned(arm))
+    };
+    let of_one_way = plan.arms.iter().filter(is_of_one_way);
+    let (tuned, untuned): (Vec<_>, Vec<_>) = of_one_way.partition(|arm| is_tuned(arm));
     if tuned.is_empty() || untuned.is_empty() {
         return Outcome::Pass;
     }
@@ -45,8 +51,21 @@ fn one_sided(plan: &Plan) -> Outcome {
     Outcome::Declared { by, details }
 }
 
+/// Kernel parameters that take something away.
+const TAKING: [&str; 5] = ["mem=", "memmap=", "maxcpus=", "nr_cpus=", "nosmp"];
+
 fn is_tuned(arm: &Arm) -> bool {
-    !arm.cmdline.is_empty() || !arm.sysctl.is_empty() || arm.tuning != Tuning::default()
+    let takes = |word: &str| TAKING.iter().any(|taking| word.starts_with(taking));
+    let tuning = Tuning {
+        nofile: None,
+        injected_slowdown: 0.0,
+        injected_period: None,
+        injected_cost: None,
+        ..arm.tuning.clone()
+    };
+    !arm.cmdline.split_whitespace().all(takes)
+        || !arm.sysctl.is_empty()
+        || tuning != Tuning::default()
 }
 
 #[cfg(test)]
@@ -70,6 +89,20 @@ mod tests {
                 .for_each(|arm| arm.cmdline = "quiet".into());
         };
         assert_eq!(told(both), Outcome::Pass);
+        // Mindcraft's way: what is tuned on one side is taken away on the other.
+        let handicap = |run: &mut record::rundir::Run| {
+            run.plan.arms[0].sysctl = [("net.core.somaxconn".into(), "4096".into())].into();
+            run.plan.arms[1].cmdline = "mem=256M".into();
+            run.plan.arms[1].tuning.nofile = Some(64);
+        };
+        assert!(is_violation(&told(handicap)));
+        let with_itself = |run: &mut record::rundir::Run| {
+            let mut third = run.plan.arms[1].clone();
+            third.name = "7.2+quiet".into();
+            third.cmdline = "quiet".into();
+            run.plan.arms.push(third);
+        };
+        assert_eq!(told(with_itself), Outcome::Pass);
         let question = |run: &mut record::rundir::Run| {
             one_kernel(run);
             run.plan.arms[1].cmdline = "quiet".into();

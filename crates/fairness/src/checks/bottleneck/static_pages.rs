@@ -2,6 +2,7 @@
 
 use plan::Plan;
 use record::verdict::fairness::{Declaration, Detail, Outcome};
+use serde_json::Value;
 
 use crate::{Check, Group, Judge};
 
@@ -27,12 +28,7 @@ const STATIC: [&str; 6] = [
 ];
 
 fn static_pages(plan: &Plan) -> Outcome {
-    let is_static = |kind: &str| STATIC.contains(&kind);
-    if !plan
-        .workloads
-        .iter()
-        .all(|workload| is_static(&workload.kind))
-    {
+    if !plan.workloads.iter().all(is_static) {
         return Outcome::Pass;
     }
     let detail = |workload: &plan::WorkloadPlan| Detail::Workload {
@@ -42,6 +38,11 @@ fn static_pages(plan: &Plan) -> Outcome {
         by: Declaration::Plan,
         details: plan.workloads.iter().map(detail).collect(),
     }
+}
+
+fn is_static(workload: &plan::WorkloadPlan) -> bool {
+    let dynamic = workload.options.get("dynamic").and_then(Value::as_f64);
+    STATIC.contains(&workload.kind.as_str()) || workload.kind == "web-slow" && dynamic == Some(0.0)
 }
 
 #[cfg(test)]
@@ -57,5 +58,14 @@ mod tests {
         };
         assert!(is_declared(&told("web-static")));
         assert_eq!(told("web-cgi"), Outcome::Pass);
+        let of_slow_lines = |dynamic: f64| {
+            let run = whole().with(|run| {
+                run.plan.workloads[0].kind = "web-slow".into();
+                run.plan.workloads[0].options = serde_json::json!({ "dynamic": dynamic });
+            });
+            outcome(&super::CHECK, &run.run())
+        };
+        assert!(is_declared(&of_slow_lines(0.0)));
+        assert_eq!(of_slow_lines(0.3), Outcome::Pass);
     }
 }

@@ -10,6 +10,8 @@
 pub(crate) mod counters;
 pub(crate) mod driver;
 pub(crate) mod follow;
+pub(crate) mod hosted;
+pub(crate) mod hosts;
 mod tap;
 
 use crate::channel::Channel;
@@ -36,6 +38,12 @@ pub fn clients(build: &str, queues: u32) -> i32 {
             UNSAID
         }
     }
+}
+
+/// The agent of a host that clients are on, for the agent of a trial at the other end of standard input and output; its exit
+/// status.
+pub fn hosted(build: &str) -> i32 {
+    hosted::serve(build)
 }
 
 /// Makes what clients on this host need, and nothing of it stays: an error says what this host lacks, with the remedy.

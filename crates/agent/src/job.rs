@@ -23,6 +23,7 @@ use workload::figures::{Meter, Seen};
 use workload::{Driven, Timing, Watcher, Workload, Wrong};
 
 use crate::apart::follow::{Follower, follow};
+use crate::apart::hosts::Hosts;
 use crate::cgroup::{CLIENTS, Cgroups};
 use crate::channel::Channel;
 use crate::code;
@@ -137,7 +138,7 @@ pub fn perform(
     let idle = wait_idle::wait_idle(&cpus, environment.max_idle_wait, stop)?;
     let injected = inject(&job.tuning)?;
     let (recorder, obstacle) = open_recorder(job, environment);
-    let clients = context.clients(far.as_mut());
+    let clients = context.clients(far.as_mut().map(Far::Agent));
     let loaded = drive(clients, (sampler, recorder), stop, tell);
     let (driven, watched, recorder) = loaded.map_err(|failure| explain(failure, &mut services))?;
     drop(injected);
@@ -261,7 +262,7 @@ struct TrialContext<'p> {
 
 impl<'p> TrialContext<'p> {
     /// Its clients; those that are elsewhere have a channel.
-    fn clients<'c>(&self, far: Option<&'c mut Channel>) -> TrialClients<'c>
+    fn clients<'c>(&self, far: Option<Far<'c>>) -> TrialClients<'c>
     where
         'p: 'c,
     {
@@ -367,10 +368,40 @@ pub(crate) struct TrialClients<'p> {
     pub(crate) workload: &'p dyn Workload,
     pub(crate) context: &'p WorkloadContext,
     pub(crate) netns: &'p Netns,
-    /// The way to those that are elsewhere.
-    pub(crate) far: Option<&'p mut Channel>,
+    /// Those that are elsewhere.
+    pub(crate) far: Option<Far<'p>>,
     /// Called as the drive begins.
     pub(crate) begins: &'p (dyn Fn() + Sync),
+}
+
+/// Clients that are elsewhere.
+pub(crate) enum Far<'p> {
+    /// Another agent's, that is told of the job already.
+    Agent(&'p mut Channel),
+    /// On hosts that share them.
+    Hosts {
+        hosts: &'p mut Hosts,
+        job: &'p Job,
+        build: &'p str,
+    },
+}
+
+impl Far<'_> {
+    /// Follows their drive; what was seen of their hosts comes with it, where it is not in the facts.
+    fn follow(
+        self,
+        timing: Timing,
+        stop: &AtomicBool,
+        follower: &mut dyn Follower,
+    ) -> Result<(Driven, Option<PathSeen>)> {
+        match self {
+            Self::Agent(channel) => Ok((follow(channel, follower)?, None)),
+            Self::Hosts { hosts, job, build } => {
+                let led = hosts.lead(job, (build, timing), stop, follower)?;
+                Ok((led.driven, Some(led.path)))
+            }
+        }
+    }
 }
 
 /// Drives the load from the clients' side while the sampler watches, and the recorder records the window.
@@ -393,13 +424,24 @@ pub(crate) fn drive(
         measuring: false,
     };
     let driven = match clients.far {
-        None => clients
-            .netns
-            .within(|| clients.workload.drive(clients.context, stop, &mut observer))?,
-        Some(channel) => follow(channel, &mut observer),
+        None => {
+            let mut drive = || clients.workload.drive(clients.context, stop, &mut observer);
+            clients
+                .netns
+                .within(&mut drive)?
+                .map(|driven| (driven, None))
+        }
+        Some(far) => far.follow(clients.workload.timing(), stop, &mut observer),
+    };
+    let (driven, path) = match driven {
+        Ok((driven, path)) => (Ok(driven), path),
+        Err(why) => (Err(why), None),
     };
     let watched = observer.watch.map(|watch| {
-        let (watched, fresh, recorder) = watch.end();
+        let (mut watched, fresh, recorder) = watch.end();
+        if path.is_some() {
+            watched.path = path;
+        }
         tell_samples(tell, fresh);
         (watched, recorder)
     });

@@ -38,7 +38,9 @@ pub mod sysctl;
 pub mod wait_idle;
 pub mod watch;
 
-pub use crate::apart::{clients, try_clients};
+use protocol::hosts::HostCommand;
+
+pub use crate::apart::{clients, hosted, try_clients};
 
 /// Whether this process is the first of a guest: the kernel starts `/init` of an initramfs as pid 1.
 pub fn is_first_process() -> bool {
@@ -55,9 +57,10 @@ pub fn live(build: &str, cgroup: &std::path::Path, files: &[std::path::PathBuf])
     local::serve(build, cgroup, files)
 }
 
-/// Does one job with its clients on this host and its server elsewhere, as `live`, but as anybody and in no namespace.
-pub fn remote(build: &str) -> i32 {
-    local::serve_remote(build)
+/// Does one job with its clients on this host, or on others that `hosts` reach, and its server elsewhere, as `live`, but as
+/// anybody and in no namespace.
+pub fn remote(build: &str, hosts: &[HostCommand]) -> i32 {
+    local::serve_remote(build, hosts)
 }
 
 /// Runs a guest from its first to its last moment, in place of everything else that this program does.

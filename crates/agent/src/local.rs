@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use protocol::hosts::HostCommand;
 use rustix::mount::{MountFlags, mount, mount_bind_recursive};
 use rustix::process::{chdir, chroot};
 
@@ -43,9 +44,10 @@ pub(crate) fn serve(build: &str, cgroup: &Path, files: &[PathBuf]) -> i32 {
 }
 
 /// As `crate::remote`.
-pub(crate) fn serve_remote(build: &str) -> i32 {
+pub(crate) fn serve_remote(build: &str, hosts: &[HostCommand]) -> i32 {
+    let end = || std::process::exit(UNSAID);
     match Channel::given() {
-        Ok(channel) => session::hold(channel, build, || std::process::exit(UNSAID), &|_, _| {
+        Ok(channel) => session::hold_with((channel, hosts), build, end, &|_, _| {
             anyhow::bail!("a job that is to start servers, where there is no place for them")
         }),
         Err(why) => {

@@ -32,9 +32,9 @@ pub fn modules(
     clients: Option<Clients>,
 ) -> Vec<String> {
     let card = match clients {
-        Some(Clients::Guest) => &[],
+        Some(Clients::Guest | Clients::Hosts) => &[],
         // Whether it will have one is not yet known.
-        Some(Clients::Host) | None => CARD_MODULES,
+        Some(Clients::Host | Clients::Guest2) | None => CARD_MODULES,
     };
     let fixed = [LINE_MODULES, GROUND_MODULES, card, &workload.modules()].concat();
     let mut names: Vec<String> = fixed.into_iter().map(String::from).collect();

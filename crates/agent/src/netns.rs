@@ -24,6 +24,9 @@ pub const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 /// Hardware address of the device by which clients elsewhere reach a guest.
 const SERVER_DEVICE: &str = "52:54:00:77:00:01";
 
+/// The same of the clients' own guest.
+const CLIENT_DEVICE: &str = "52:54:00:77:00:02";
+
 /// Time for that device to appear after its driver is loaded.
 const DEVICE_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -78,6 +81,12 @@ fn server_side(device: &str) -> String {
          link set {device} up\n\
          route add {SOURCES}/{SOURCES_PREFIX} via {CLIENT}\n"
     )
+}
+
+/// Makes the network card of the clients' own guest the clients' side.
+pub(crate) fn become_clients() -> Result<()> {
+    let device = wait_for_device(CLIENT_DEVICE)?;
+    Netns::own().ip(&client_side(&device))
 }
 
 /// What makes a device the clients' in the namespace that it is in.

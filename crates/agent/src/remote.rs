@@ -1,6 +1,6 @@
 //! A trial of a system on the network: the clients are here, the server is what it is.
 //!
-//! Nothing is started and nothing is set. What this host's sampler sees is the clients'; what the system used is what it
+//! Nothing is started and nothing is set. The clients may be on other hosts (`apart::hosts`); if not, what this host's sampler sees is the clients'; what the system used is what it
 //! tells of itself before the window and after it.
 
 use std::collections::BTreeMap;
@@ -12,19 +12,22 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use plan::{EvidenceSource, Target};
+use protocol::hosts::HostCommand;
 use protocol::{CeilingJob, FromAgent, Job};
 use record::evidence::Facts;
 use record::load_path::Side;
+use record::metric::Figure;
 use record::trial::{JobResult, Phase, VoidReason};
 use workload::ceiling::CeilingLoad;
 use workload::context::WorkloadContext;
 use workload::figures::Seen;
 use workload::{Timing, Workload};
 
+use crate::apart::hosts::Hosts;
 use crate::cpus;
 use crate::evidence::{self, Reading};
 use crate::facts;
-use crate::job::{Failure, Tell, TrialClients, drive, load_path, raise_open_files};
+use crate::job::{Failure, Far, Tell, TrialClients, drive, load_path, raise_open_files};
 use crate::netns::Netns;
 use crate::path::PathWatch;
 use crate::sampler::Sampler;
@@ -32,7 +35,7 @@ use crate::sampler::Sampler;
 /// Does the job.
 pub(crate) fn perform(
     job: &Job,
-    target: &Target,
+    (target, hosts, build): (&Target, &[HostCommand], &str),
     stop: &AtomicBool,
     tell: &Tell<'_>,
 ) -> Result<JobResult, Failure> {
@@ -44,29 +47,38 @@ pub(crate) fn perform(
         target: Some(target.url.clone()),
         ..WorkloadContext::without_server(PathBuf::new(), cpus.count, job.seed)
     };
-    let workload = load_of(job, &context)?;
+    let mut hosts = match hosts {
+        [] => None,
+        commands => Some(Hosts::start(commands)?),
+    };
+    let workload = load_of(job, &context).map_err(|why| unknown(&why))?;
     let source = target.evidence.as_ref();
     // So that what is wrong with it is known before the load.
     let first = source
         .map(evidence::read)
         .transpose()
         .map_err(|why| unknown(&why))?;
-    let path = PathWatch::open(&[(Side::Clients, &own)])?;
-    let sampler = Sampler::open(&own, &[], cpus)?.with_path(Some(path));
+    let is_led = hosts.is_some();
+    let sampler = open_sampler(&own, !is_led)?;
     let readings = Mutex::new(None);
     let timing = workload.timing();
     let clients = TrialClients {
         workload: &*workload,
         context: &context,
         netns: &own,
-        far: None,
+        far: hosts.as_mut().map(|hosts| Far::Hosts { hosts, job, build }),
         begins: &|| {
             let source = source.cloned();
             let thread = source.map(|source| thread::spawn(move || watch(&source, timing)));
             *readings.lock().expect(UNPOISONED) = thread;
         },
     };
-    let (driven, watched, _) = drive(clients, (sampler, None), stop, tell)?;
+    let told = |message: FromAgent| match message {
+        // This host is only the one that hosts of the clients are led from.
+        FromAgent::Sample(_) if is_led => {}
+        message => tell(message),
+    };
+    let (driven, watched, _) = drive(clients, (sampler, None), stop, &told)?;
     tell(FromAgent::Phase(Phase::Collecting));
     let readings = readings.into_inner().expect(UNPOISONED);
     let readings = readings.map(|thread| thread.join().expect("reading does not panic"));
@@ -77,18 +89,9 @@ pub(crate) fn perform(
         samples: &watched.samples,
         ns_per_instruction: None,
     };
-    let check_failed = |detail| Failure {
-        reason: VoidReason::CheckFailed,
-        detail,
-    };
     let mut figures = workload.figures(&seen).map_err(check_failed)?;
+    figures.extend(used(&seen, first.as_ref(), readings.as_ref()).map_err(check_failed)?);
     let system = first.as_ref().and_then(|own| own.system.clone());
-    if let (Some(first), Some((before, after))) = (&first, &readings) {
-        // A restart before the window counts too.
-        evidence::between(first, after).map_err(check_failed)?;
-        let used = evidence::between(before, after).map_err(check_failed)?;
-        figures.extend(workload::figures::remote(&seen, &used));
-    }
     let mut values = BTreeMap::new();
     values.insert("remote:url".into(), target.url.clone());
     values.insert("remote:evidence".into(), evidence::name(source));
@@ -112,6 +115,35 @@ pub(crate) fn perform(
     })
 }
 
+fn check_failed(detail: String) -> Failure {
+    Failure {
+        reason: VoidReason::CheckFailed,
+        detail,
+    }
+}
+
+/// Figures of what the system says that it has used; none where it says nothing.
+fn used(
+    seen: &Seen<'_>,
+    first: Option<&Reading>,
+    readings: Option<&(Reading, Reading)>,
+) -> Result<Vec<Figure>, String> {
+    let (Some(first), Some((before, after))) = (first, readings) else {
+        return Ok(Vec::new());
+    };
+    // A restart before the window counts too.
+    evidence::between(first, after)?;
+    let used = evidence::between(before, after)?;
+    Ok(workload::figures::remote(seen, &used))
+}
+
+/// Looks at this host, and at its end of the network where it has the clients.
+fn open_sampler(own: &Netns, has_clients: bool) -> Result<Sampler> {
+    let ends = [(Side::Clients, own)];
+    let path = has_clients.then(|| PathWatch::open(&ends)).transpose()?;
+    Ok(Sampler::open(own, &[], cpus::own()?)?.with_path(path))
+}
+
 /// What is not known of a system, or of a null server.
 fn unknown(why: &anyhow::Error) -> Failure {
     Failure {
@@ -121,13 +153,10 @@ fn unknown(why: &anyhow::Error) -> Failure {
 }
 
 /// The job's workload, or its ceiling.
-fn load_of(job: &Job, context: &WorkloadContext) -> Result<Box<dyn Workload>, Failure> {
+pub(crate) fn load_of(job: &Job, context: &WorkloadContext) -> Result<Box<dyn Workload>> {
     let workload = workload::from_options(&job.workload)?;
     match &job.ceiling {
-        Some(CeilingJob::At(url)) => {
-            let load = CeilingLoad::of(&*workload, context, url).map_err(|why| unknown(&why))?;
-            Ok(Box::new(load))
-        }
+        Some(CeilingJob::At(url)) => Ok(Box::new(CeilingLoad::of(&*workload, context, url)?)),
         Some(CeilingJob::Own) | None => Ok(workload),
     }
 }

@@ -8,7 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use protocol::{FromAgent, Greeting, Job, PROTOCOL, ToAgent};
+use protocol::hosts::HostCommand;
+use protocol::{FromAgent, Greeting, Job, PROTOCOL, Part, ToAgent};
 use record::trial::JobResult;
 use record::trial::VoidReason;
 use record::validate;
@@ -19,6 +20,8 @@ use crate::ceiling;
 use crate::channel::Channel;
 use crate::job::{self, Environment, Failure};
 use crate::remote;
+use crate::wait_idle::wait_idle;
+use crate::{cpus, netns};
 
 /// Exit status of an agent whose last word has reached the host, or whose host is gone.
 pub(crate) const SAID: i32 = 0;
@@ -40,6 +43,16 @@ pub(crate) type Prepare<'p> = dyn Fn(&Job, &dyn Workload) -> Result<Environment>
 /// Holds the conversation to its end; the agent's exit status. `end` stops everything at once, in case the host
 /// wants no more and the job does not listen.
 pub(crate) fn hold(channel: Channel, build: &str, end: fn() -> !, prepare: &Prepare<'_>) -> i32 {
+    hold_with((channel, &[]), build, end, prepare)
+}
+
+/// The same for a job whose clients may be on other hosts.
+pub(crate) fn hold_with(
+    (channel, hosts): (Channel, &[HostCommand]),
+    build: &str,
+    end: fn() -> !,
+    prepare: &Prepare<'_>,
+) -> i32 {
     let mine = Greeting {
         protocol: PROTOCOL,
         build: build.into(),
@@ -52,8 +65,10 @@ pub(crate) fn hold(channel: Channel, build: &str, end: fn() -> !, prepare: &Prep
         }
     };
     report_panics(&host);
-    match converse(&host, (channel, &mine), end, prepare).and_then(validated) {
-        Ok(result) => protocol::told(result).for_each(|message| host.say(&message)),
+    let done = converse(&host, (channel, &mine, hosts), end, prepare);
+    match done.and_then(|result| result.map(validated).transpose()) {
+        Ok(Some(result)) => protocol::told(result).for_each(|message| host.say(&message)),
+        Ok(None) => {}
         Err(Failure { reason, detail }) => {
             let detail = validate::detail(&detail);
             host.say(&FromAgent::Failed { reason, detail });
@@ -88,8 +103,7 @@ pub(crate) fn hold_clients(
         host.say(&FromAgent::Failed { reason, detail });
     }
     // Servers may have much to tell still; whoever started the trial ends it.
-    let gone = host.gone.lock().expect(UNPOISONED).take();
-    let _ = gone.map(|gone| gone.recv());
+    host.wait_until_gone();
     SAID
 }
 
@@ -101,7 +115,16 @@ fn drive_clients(
 ) -> Result<()> {
     let job = receive_job(&mut channel, mine)?;
     listen(channel, host, end);
-    driver::perform(&job, servers, &host.stop)
+    driver::perform(&job, "host", servers, &host.stop)
+}
+
+/// The clients' part in a guest of their own.
+fn drive_from_guest(job: &Job, environment: &Environment, stop: &AtomicBool) -> Result<()> {
+    netns::become_clients()?;
+    let servers = Channel::open_port(protocol::clients::PORT)?;
+    // Its kernel goes on setting itself up after its first process has started.
+    wait_idle(&cpus::own()?, environment.max_idle_wait, stop)?;
+    driver::perform(job, "guest2", servers, stop)
 }
 
 /// What the host would refuse is a failure of ours, and told as such: it knows no better reason.
@@ -115,26 +138,32 @@ fn validated(mut result: JobResult) -> Result<JobResult, Failure> {
     }
 }
 
-/// Everything from the greeting to the result.
+/// Everything from the greeting to the result; none where it has been told to another agent.
 fn converse(
     host: &Arc<Host>,
-    (mut channel, mine): (Channel, &Greeting),
+    (mut channel, mine, hosts): (Channel, &Greeting, &[HostCommand]),
     end: fn() -> !,
     prepare: &Prepare<'_>,
-) -> Result<JobResult, Failure> {
+) -> Result<Option<JobResult>, Failure> {
     host.say(&FromAgent::Hello(mine.clone()));
     let job = receive_job(&mut channel, mine)?;
     listen(channel, host, end);
     let tell = |message| host.say(&message);
     if let Some(target) = &job.target {
-        return remote::perform(&job, target, &host.stop, &tell);
+        return remote::perform(&job, (target, hosts, &mine.build), &host.stop, &tell).map(Some);
     }
     let workload = workload::from_options(&job.workload)?;
     let environment = prepare(&job, &*workload)?;
-    if job.ceiling.is_some() {
-        return ceiling::perform(&job, &environment, &host.stop, &tell);
+    if job.part == Part::Clients {
+        drive_from_guest(&job, &environment, &host.stop)?;
+        // Servers may have much to tell still; whoever started the trial ends it.
+        host.wait_until_gone();
+        return Ok(None);
     }
-    job::perform(&job, &environment, &host.stop, &tell)
+    if job.ceiling.is_some() {
+        return ceiling::perform(&job, &environment, &host.stop, &tell).map(Some);
+    }
+    job::perform(&job, &environment, &host.stop, &tell).map(Some)
 }
 
 fn receive_job(channel: &mut Channel, mine: &Greeting) -> Result<Job> {
@@ -171,6 +200,12 @@ impl Host {
         if let Err(why) = protocol::send(&mut *channel, message) {
             eprintln!("bakeoff agent: cannot tell the host: {why}");
         }
+    }
+
+    /// Waits until the host has said `Stop` or hung up, however long that takes.
+    fn wait_until_gone(&self) {
+        let gone = self.gone.lock().expect(UNPOISONED).take();
+        let _ = gone.map(|gone| gone.recv());
     }
 
     fn wait_for_close(&self) {

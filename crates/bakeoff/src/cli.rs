@@ -110,6 +110,9 @@ pub enum Command {
     Agent {
         /// The trial's cgroup; without one the server is elsewhere
         cgroup: Option<PathBuf>,
+        /// How agents of the hosts that clients are on are started, as JSON
+        #[arg(long)]
+        hosts: Option<String>,
         /// Files of the plan's own
         files: Vec<PathBuf>,
     },
@@ -119,6 +122,9 @@ pub enum Command {
         /// Only make what they need, and say what this host lacks
         #[arg(long = "try")]
         is_trial: bool,
+        /// On a host that clients are on, for an agent at the other end of an ssh
+        #[arg(long)]
+        hosted: bool,
         /// Queues of the guest's network card
         #[arg(long, default_value_t = 1)]
         queues: u32,

@@ -41,6 +41,7 @@ use machine::task::{Progress, Task};
 use plan::cpu::CpuModel;
 use plan::fields::Fields;
 use plan::{Checks, MachineKind, Plan, WorkloadPlan};
+use protocol::hosts::HostCommand;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::build_id;
@@ -88,14 +89,29 @@ pub fn run(cli: &Cli) -> Result<End> {
         Command::Kernel(command) => kernel::run(command, cli.json),
         Command::Image(command) => image::run(command, cli.json),
         Command::Cache(command) => cache::run(command, cli.json),
-        Command::Agent { cgroup, files } => {
+        Command::Agent {
+            cgroup,
+            hosts,
+            files,
+        } => {
             let build = build_id::build();
+            let hosts: Vec<HostCommand> = match hosts {
+                Some(commands) => serde_json::from_str(commands).context("--hosts")?,
+                None => Vec::new(),
+            };
             std::process::exit(match cgroup {
                 Some(cgroup) => agent::live(&build, cgroup, files),
-                None => agent::remote(&build),
+                None => agent::remote(&build, &hosts),
             })
         }
-        Command::Clients { is_trial, queues } => {
+        Command::Clients {
+            is_trial,
+            hosted,
+            queues,
+        } => {
+            if *hosted {
+                std::process::exit(agent::hosted(&build_id::build()));
+            }
             if *is_trial {
                 return Ok(match agent::try_clients() {
                     Ok(()) => End::Done,

@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use agent::needs;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use input::file;
 use input::units::show_bytes;
 use load::server::Server;
 use load::tls::Trust;
 use machine::cache::eviction::{self, Mode, Named};
 use machine::cache::{self, Cache};
+use machine::client_hosts::ClientHosts;
 use machine::doctor;
 use machine::emulator_choice;
 use machine::guest::Machine;
@@ -24,7 +25,7 @@ use machine::kernel::{self, Flavour, Kernel};
 use machine::kvm::{self, Kvm};
 use machine::local::{self, Local};
 use machine::profiling::Profiler;
-use machine::qemu::{self, BootFiles, Qemu};
+use machine::qemu::{self, BootFiles, ClientsPlace, Hardware, Qemu};
 use machine::remote::Remote;
 use machine::ssh::{self, Looked, SshBox};
 use machine::task::{Progress, Task};
@@ -32,6 +33,7 @@ use plan::{Clients, Clock, MachineKind, Plan, WorkloadPlan};
 use record::VERSION;
 use record::journal::{self, Accounting, Opening};
 use record::rundir::sha256;
+use serde_json::Value;
 
 use crate::reporter::Reporter;
 
@@ -116,27 +118,58 @@ pub fn prepare(
         MachineKind::Qemu => prepare_qemu((plan, file), &own, sources, (reporter, task)),
         MachineKind::Local => prepare_local((plan, file), own, task),
         MachineKind::Ssh => prepare_ssh((plan, file), own, sources, (reporter, task)),
-        MachineKind::Url => prepare_remote((plan, file), own),
+        MachineKind::Url => prepare_remote((plan, file), &own, task),
     }
 }
 
 /// Every system must take a connection before the first trial.
-fn prepare_remote((plan, file): (&Plan, &Path), own: PathBuf) -> Result<Prepared> {
+fn prepare_remote((plan, file): (&Plan, &Path), own: &Path, task: Task<'_>) -> Result<Prepared> {
     for arm in &plan.arms {
         let target = plan.target(arm, 1);
         let target = target.context("plan is validated: an arm is an address")?;
         Server::of(&target.url, || Ok(Trust::Any))
             .with_context(|| format!("{}:{}: arm {}", file.display(), arm.line, arm.name))?;
     }
-    let inputs = BTreeMap::from([("bakeoff's binary".into(), cache::hash_file(&own)?)]);
+    let inputs = BTreeMap::from([("bakeoff's binary".into(), cache::hash_file(own)?)]);
     let base = file.parent().unwrap_or(Path::new(""));
+    let mut machine = Remote::new(own.into(), plan, base);
+    if let Some(hosts) = client_hosts((plan, file), own, task)? {
+        machine = machine.with_clients_on(hosts);
+    }
     Ok(Prepared {
-        machine: Box::new(Remote::new(own, plan, base)),
+        machine: Box::new(machine),
         inputs,
-        clients: None,
+        clients: plan.machine.clients,
         cache: None,
         kvm_failure: None,
     })
+}
+
+/// The hosts that the plan has clients on, with this program there; `None` where it names none.
+fn client_hosts(
+    (plan, file): (&Plan, &Path),
+    own: &Path,
+    task: Task<'_>,
+) -> Result<Option<ClientHosts>> {
+    let hosts = &plan.machine.client_hosts;
+    let Some(first) = hosts.first() else {
+        return Ok(None);
+    };
+    let place = || format!("{}:{}: clients", file.display(), first.line);
+    for workload in &plan.workloads {
+        let connections = workload.options.get("connections").and_then(Value::as_u64);
+        if connections.is_some_and(|own| own < hosts.len() as u64) {
+            let why = anyhow!(
+                "fewer connections than hosts ({}): workload {} (each host has one at least: raise connections)",
+                hosts.len(),
+                workload.id
+            );
+            return Err(why.context(place()));
+        }
+    }
+    let cache = Cache::open(&Cache::of_user()?);
+    let opened = ClientHosts::open(hosts, own, &cache, task);
+    Ok(Some(opened.with_context(place)?))
 }
 
 /// Nothing is fetched: kernel and servers are the host's own.
@@ -206,11 +239,14 @@ fn prepare_qemu(
     let mut hardware = qemu::settle(&plan.machine, disk_bytes, &program, &kvm)?;
     hardware.settle_host(&arms)?;
     hardware.settle_clients(plan.machine.clients, inside(plan), init)?;
-    let clients = match &hardware.clients {
-        None => Clients::Guest,
-        Some(_) => Clients::Host,
-    };
     let mut inputs = inputs(plan, &kernels, &image, init)?;
+    if plan.machine.clients == Some(Clients::Guest2) {
+        let named = (plan, file, kernels.as_slice());
+        let kernel = client_kernel(named, &cache, refresh, (reporter, task))?;
+        inputs.insert("kernel of the clients".into(), kernel.sha256.clone());
+        hardware.clients = Some(clients_guest(kernel, content(""), &cache, task)?);
+    }
+    let clients = place_of(&hardware);
     inputs.extend(hashes(&files)?);
     let pruned = eviction::prune(&cache, eviction::limit()?, Named::Stay, Mode::Remove)?;
     pruned
@@ -354,6 +390,55 @@ fn fetch_kernels(
         kernels.push(kernel);
     }
     Ok(kernels)
+}
+
+/// Where clients of guests are.
+fn place_of(hardware: &Hardware) -> Clients {
+    match &hardware.clients {
+        None => Clients::Guest,
+        Some(ClientsPlace::Host(_)) => Clients::Host,
+        Some(ClientsPlace::Guest { .. }) => Clients::Guest2,
+    }
+}
+
+/// The clients' guest, with what it boots.
+fn clients_guest(
+    kernel: Kernel,
+    content: Content<'_>,
+    cache: &Cache,
+    task: Task<'_>,
+) -> Result<ClientsPlace> {
+    let initramfs = initramfs::build(cache, &kernel, content, task)?;
+    let files = BootFiles {
+        kernel: kernel.vmlinuz,
+        initramfs,
+        cmdline: String::new(),
+        cpus: None,
+    };
+    Ok(ClientsPlace::Guest {
+        files: Box::new(files),
+        release: kernel.release,
+    })
+}
+
+/// The kernel of the clients' guest: the plan's, else the baseline's.
+fn client_kernel(
+    (plan, file, kernels): (&Plan, &Path, &[Kernel]),
+    cache: &Cache,
+    refresh: bool,
+    (reporter, task): (&Reporter, Task<'_>),
+) -> Result<Kernel> {
+    let kernel = if let Some(named) = &plan.machine.client_kernel {
+        kernel::fetch(cache, named, Flavour::Cloud, refresh, task)
+            .with_context(|| format!("{}: client_kernel", file.display()))?
+    } else {
+        let mut arms = plan.arms.iter().zip(kernels);
+        let baseline = arms.find(|(arm, _)| arm.name == plan.baseline);
+        let (_, kernel) = baseline.context("plan is validated: the baseline is an arm")?;
+        kernel.clone()
+    };
+    reporter.line(&format!("clients: {} ({})", kernel.release, kernel.package));
+    Ok(kernel)
 }
 
 fn build_image(

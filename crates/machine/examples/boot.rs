@@ -96,6 +96,8 @@ fn be_host(name: &str, clock: Clock, times: u32, refresh: bool) -> Result<()> {
         disk: DiskSpeed::default(),
         swap: Vec::new(),
         clients: None,
+        client_kernel: None,
+        client_hosts: Vec::new(),
         ceiling: None,
         ssh: None,
         cpu_model: None,

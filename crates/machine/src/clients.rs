@@ -1,4 +1,4 @@
-//! Clients of a guest's servers on this host.
+//! Clients of a guest's servers on this host, outside that guest.
 //!
 //! ```text
 //! namespace of the clients (without root: a user namespace around it)      guest
@@ -8,6 +8,10 @@
 //! ```
 //! The clients' agent makes the namespace and the tap, and hands the tap to QEMU. Both end with this process, and the
 //! namespace and the tap with them.
+//!
+//! Clients in a guest of their own (`guest`) have the same two lines, and a socket pair between two QEMUs in place of the tap.
+
+pub mod guest;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,8 +25,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use protocol::{FromAgent, Job, Part, ToAgent};
-use record::machine::ClientsOnHost;
+use plan::Tuning;
+use protocol::{FromAgent, Job, Part, Profiling, ToAgent};
+use record::machine::ClientsApart;
 use record::trial::VoidReason;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
@@ -43,7 +48,7 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 /// Time that the servers' agent has to tell of a failure that the clients have told.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Hardware address of the guest's card, by which the agent knows it.
+/// Hardware address of the servers' card, by which their agent knows it.
 const ADDRESS: &str = "52:54:00:77:00:01";
 
 /// Where KVM's guests may have their packets moved by the kernel instead of QEMU.
@@ -85,8 +90,8 @@ impl HostClients {
     }
 
     /// What a run records of them.
-    pub(crate) fn describe(&self) -> ClientsOnHost {
-        ClientsOnHost {
+    pub(crate) fn describe(&self) -> ClientsApart {
+        ClientsApart::Host {
             vhost: self.vhost.is_ok(),
         }
     }
@@ -128,7 +133,7 @@ impl HostClients {
         let mut clients = ClientsOfTrial {
             agent,
             failed: None,
-            vhost: "off".into(),
+            vhost: Some("off".into()),
         };
         let taps = match receive(&line, queues) {
             Ok(taps) => taps,
@@ -137,12 +142,12 @@ impl HostClients {
         let vhosts = match &self.vhost {
             Ok(()) => open_vhosts(taps.len())?,
             Err(why) => {
-                clients.vhost = format!("off: {why}");
+                clients.vhost = Some(format!("off: {why}"));
                 Vec::new()
             }
         };
         if !vhosts.is_empty() {
-            clients.vhost = "on".into();
+            clients.vhost = Some("on".into());
         }
         qemu.args(arguments(
             line.as_raw_fd(),
@@ -211,14 +216,18 @@ fn arguments(line: i32, taps: &[i32], vhosts: &[i32]) -> Vec<String> {
         let _ = write!(netdev, ",vhost=on,{}={}", one.1, list(vhosts));
     }
     // Without its ROM, which only a guest that boots from the network has use for.
-    let card = format!("virtio-net-pci,netdev=card,mac={ADDRESS},romfile={many}");
+    attached(line, netdev, &format!("mac={ADDRESS},romfile={many}"))
+}
+
+/// The same for any network device and card.
+fn attached(line: i32, netdev: String, card: &str) -> Vec<String> {
     let port = format!(
         "virtserialport,chardev=clients,name={}",
         protocol::clients::PORT
     );
     [
         ("-netdev", netdev),
-        ("-device", card),
+        ("-device", format!("virtio-net-pci,netdev=card,{card}")),
         ("-chardev", format!("socket,id=clients,fd={line}")),
         ("-device", port),
     ]
@@ -232,7 +241,8 @@ pub(crate) struct ClientsOfTrial {
     agent: ProcessGuest,
     /// What went wrong, and since when that is known.
     failed: Option<(Instant, String)>,
-    vhost: String,
+    /// Whether the kernel moves packets; `None` where they never reach it.
+    vhost: Option<String>,
 }
 
 impl ClientsOfTrial {
@@ -245,9 +255,8 @@ impl ClientsOfTrial {
                     FromAgent::Failed { detail, .. } => detail,
                     _ => continue,
                 },
-                GuestEvent::Exited(how) | GuestEvent::Panicked(how) | GuestEvent::Refused(how) => {
-                    how
-                }
+                GuestEvent::Panicked(line) => format!("the clients' kernel: {line}"),
+                GuestEvent::Exited(how) | GuestEvent::Refused(how) => how,
             };
             self.failed = Some((Instant::now(), detail));
         }
@@ -294,13 +303,28 @@ impl GuestWithClients {
     }
 }
 
+/// One agent's part of a job. What an arm changes is the servers' alone.
+fn part_of(job: &Job, part: Part) -> Job {
+    let own = Job {
+        part,
+        ..job.clone()
+    };
+    match part {
+        Part::Whole | Part::Servers => own,
+        Part::Clients => Job {
+            cmdline: String::new(),
+            sysctl: BTreeMap::new(),
+            tuning: Tuning::default(),
+            profiling: Profiling::None,
+            ..own
+        },
+    }
+}
+
 impl Guest for GuestWithClients {
     fn send(&mut self, message: &ToAgent) -> Result<()> {
         let part = |part: Part| match message {
-            ToAgent::Run(job) => ToAgent::Run(Box::new(Job {
-                part,
-                ..(**job).clone()
-            })),
+            ToAgent::Run(job) => ToAgent::Run(Box::new(part_of(job, part))),
             other => other.clone(),
         };
         // A failure of theirs is known by their end.
@@ -337,7 +361,9 @@ impl Guest for GuestWithClients {
 
     fn host_facts(&self) -> BTreeMap<String, String> {
         let mut facts = self.guest.host_facts();
-        facts.insert(fact("vhost"), self.clients.vhost.clone());
+        if let Some(vhost) = &self.clients.vhost {
+            facts.insert(fact("vhost"), vhost.clone());
+        }
         facts
     }
 

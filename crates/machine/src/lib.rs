@@ -12,6 +12,7 @@
 //! ```
 
 pub mod cache;
+pub mod client_hosts;
 pub mod clients;
 pub mod clock;
 pub mod console;

@@ -3,7 +3,7 @@
 //! One guest is one QEMU process with a console that goes to a file and a line to the agent that is standard
 //! input (`process_guest`).
 
-use record::machine::{Acceleration, Choice, GuestClock, Guests, MachineDescription};
+use record::machine::{Acceleration, Choice, ClientsApart, GuestClock, Guests, MachineDescription};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -19,7 +19,7 @@ use profiler::profile::Profile;
 use protocol::code::Code;
 use rustix::fs::{Mode, OFlags};
 
-use crate::clients::{GuestWithClients, HostClients};
+use crate::clients::{self, ClientsOfTrial, GuestWithClients, HostClients};
 use crate::console;
 use crate::emulator::Program;
 use crate::guest::{Boot, Guest, Machine};
@@ -61,8 +61,33 @@ pub struct Hardware {
     pub cpu: CpuModel,
     /// What the host gives to guests under KVM; nothing is arranged without it.
     pub host: Option<KvmHost>,
-    /// Clients on this host; `None` where they are in the guest.
-    pub clients: Option<HostClients>,
+    /// Clients outside the guest; `None` where they are in it.
+    pub clients: Option<ClientsPlace>,
+}
+
+/// Where clients are that are not beside the servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClientsPlace {
+    /// In a namespace of this host.
+    Host(HostClients),
+    /// In a guest of their own that boots these files.
+    Guest {
+        /// What it boots.
+        files: Box<BootFiles>,
+        /// Release of its kernel.
+        release: String,
+    },
+}
+
+impl ClientsPlace {
+    fn describe(&self) -> ClientsApart {
+        match self {
+            Self::Host(clients) => clients.describe(),
+            Self::Guest { release, .. } => ClientsApart::Guest {
+                release: release.clone(),
+            },
+        }
+    }
 }
 
 /// A disk for the workload alone.
@@ -216,6 +241,30 @@ impl Qemu {
         attached.map_err(|why| format!("{why:#}"))
     }
 
+    /// Starts a guest for the clients, of the same hardware but for the disk and the host's CPUs and memory that are kept for
+    /// the servers'.
+    fn attach_guest(
+        &self,
+        files: &BootFiles,
+        servers: &mut Command,
+        boot: &Boot<'_>,
+    ) -> Result<ClientsOfTrial> {
+        let hardware = Hardware {
+            disk: None,
+            host: None,
+            ..self.hardware.clone()
+        };
+        let limits = Limits {
+            allowance_bytes: boot.allowance_bytes,
+            file_bytes: Some(hardware.file_bytes()),
+        };
+        clients::guest::attach(servers, boot.dir, limits, |console| {
+            let mut qemu = hardware.program.command();
+            qemu.args(hardware.arguments(files, self.image.as_deref(), console));
+            qemu
+        })
+    }
+
     /// How many virtual CPUs arms have: `2`, or `1, 2, 4 by arm`.
     /// Numbers of virtual CPUs that arms have.
     fn cpus(&self) -> BTreeSet<u32> {
@@ -243,7 +292,7 @@ impl Machine for Qemu {
             memory_bytes: hardware.memory_bytes,
             profiled: self.profiler.is_some(),
             host: hardware.host.as_ref().map(KvmHost::describe),
-            clients: hardware.clients.as_ref().map(HostClients::describe),
+            clients: hardware.clients.as_ref().map(ClientsPlace::describe),
             choices: hardware.choices.clone(),
         })
     }
@@ -316,11 +365,16 @@ impl Machine for Qemu {
             .transpose()?;
         // After the monitor: clients too stay on the CPUs that are left.
         let vcpus = files.cpus.unwrap_or(self.hardware.cpus);
-        let clients = self.hardware.clients.as_ref();
-        let clients = clients
-            .map(|own| own.attach(&mut qemu, vcpus, boot.allowance_bytes))
-            .transpose()
-            .context("clients on this host")?;
+        let clients = match &self.hardware.clients {
+            None => None,
+            Some(ClientsPlace::Host(clients)) => {
+                let attached = clients.attach(&mut qemu, vcpus, boot.allowance_bytes);
+                Some(attached.context("clients on this host")?)
+            }
+            Some(ClientsPlace::Guest { files, .. }) => {
+                Some(self.attach_guest(files, &mut qemu, &boot)?)
+            }
+        };
         let mut guest = ProcessGuest::start("QEMU", qemu, console, limits)
             .with_context(|| format!("cannot start QEMU for arm {}", boot.arm))?;
         guest.set_profile(profile);
@@ -406,15 +460,17 @@ impl Hardware {
         own: &Path,
     ) -> Result<()> {
         if self.clock == Clock::Instructions {
-            if asked == Some(Clients::Host) {
+            if let Some(asked @ (Clients::Host | Clients::Guest2)) = asked {
                 bail!(
-                    "clients \"host\" where instructions are counted (write clock = \"wall\", or clients = \"guest\": \
-                     such a guest has a time of its own)"
+                    "clients \"{}\" where instructions are counted (write clock = \"wall\", or clients = \"guest\": \
+                     such a guest has a time of its own)",
+                    asked.word()
                 );
             }
             return Ok(());
         }
-        if asked == Some(Clients::Guest) {
+        // A guest of their own comes with its kernel.
+        if let Some(Clients::Guest | Clients::Guest2) = asked {
             return Ok(());
         }
         let open = || HostClients::open(own);
@@ -426,9 +482,9 @@ impl Hardware {
         };
         match (found, asked) {
             (Ok(clients), _) if self.accel == Acceleration::Kvm => {
-                self.clients = Some(clients.under_kvm());
+                self.clients = Some(ClientsPlace::Host(clients.under_kvm()));
             }
-            (Ok(clients), _) => self.clients = Some(clients),
+            (Ok(clients), _) => self.clients = Some(ClientsPlace::Host(clients)),
             (Err(why), Some(_)) => bail!("clients \"host\" on a host that cannot have them: {why}"),
             (Err(obstacle), None) => self.choices.push(Choice::ClientsInGuest { obstacle }),
         }
@@ -573,6 +629,8 @@ mod tests {
             cpu_model: None,
             swap: Vec::new(),
             clients: None,
+            client_kernel: None,
+            client_hosts: Vec::new(),
             ceiling: None,
             ssh: None,
         }

@@ -17,6 +17,7 @@ use anyhow::{Context, Result};
 use plan::Plan;
 use rustix::fs::Access;
 
+use crate::client_hosts::ClientHosts;
 use crate::guest::{Boot, Guest, Machine};
 use crate::host;
 use crate::process_guest::{Limits, ProcessGuest};
@@ -35,6 +36,8 @@ pub struct Remote {
     base: PathBuf,
     /// Whether the systems have each other's address, as far as is known.
     is_swapped: Mutex<Option<bool>>,
+    /// The hosts that clients are on; `None` where they are on this one.
+    hosts: Option<ClientHosts>,
 }
 
 impl Remote {
@@ -45,6 +48,16 @@ impl Remote {
             plan: plan.clone(),
             base: base.into(),
             is_swapped: Mutex::new(None),
+            hosts: None,
+        }
+    }
+
+    /// Has the clients on other hosts.
+    #[must_use]
+    pub fn with_clients_on(self, hosts: ClientHosts) -> Self {
+        Self {
+            hosts: Some(hosts),
+            ..self
         }
     }
 
@@ -116,6 +129,10 @@ impl Machine for Remote {
     fn describe(&self) -> MachineDescription {
         MachineDescription::Url {
             exchanged: !self.plan.machine.swap.is_empty(),
+            client_hosts: self
+                .hosts
+                .as_ref()
+                .map_or_else(Vec::new, ClientHosts::names),
             release: host::release(),
             cpus: host::cpus().map_or(0, |own| own.len()),
         }
@@ -143,6 +160,12 @@ impl Machine for Remote {
         }
         let mut agent = Command::new(&self.program);
         agent.arg("agent");
+        if let Some(hosts) = &self.hosts {
+            let commands = serde_json::to_string(hosts.commands());
+            agent
+                .arg("--hosts")
+                .arg(commands.context("commands are plain data")?);
+        }
         let limits = Limits {
             allowance_bytes: boot.allowance_bytes,
             file_bytes: Some(0),

@@ -16,7 +16,7 @@ mod home;
 mod netconsole;
 mod payload;
 pub mod relay;
-mod session;
+pub(crate) mod session;
 mod start;
 
 use record::machine::MachineDescription;

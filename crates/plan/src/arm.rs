@@ -488,7 +488,7 @@ fn read_kernel(fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<KernelRef> {
         }
         Err(why) => fields.wrong("kernel", why, kernel::FORMS),
         Ok(kernel) => {
-            let kernel = settle(kernel, base);
+            let kernel = kernel.settled(base);
             match (checks.kernel)(&kernel) {
                 Ok(()) => return Some(kernel),
                 Err(why) => fields.wrong("kernel", why, ""),
@@ -512,17 +512,4 @@ pub(crate) fn read_sysctl(fields: &Fields<'_>) -> BTreeMap<String, String> {
         sysctl.insert(name.into(), value);
     }
     sysctl
-}
-
-/// Paths are written relative to the plan file.
-fn settle(kernel: KernelRef, base: &Path) -> KernelRef {
-    match kernel {
-        KernelRef::Deb(files) => KernelRef::Deb(files.iter().map(|file| base.join(file)).collect()),
-        KernelRef::File { vmlinuz, modules } => KernelRef::File {
-            vmlinuz: base.join(vmlinuz),
-            modules,
-        },
-        KernelRef::Tree(dir) => KernelRef::Tree(base.join(dir)),
-        KernelRef::Debian { .. } | KernelRef::Running | KernelRef::Remote(_) => kernel,
-    }
 }

@@ -305,6 +305,12 @@ impl<'t> Fields<'t> {
         matches!(value, Some(DeValue::Table(_)))
     }
 
+    /// Whether a key's value is a list.
+    pub fn is_list(&self, key: &str) -> bool {
+        let value = self.table.get(key).map(Spanned::get_ref);
+        matches!(value, Some(DeValue::Array(_)))
+    }
+
     /// All keys, in the file's order.
     pub fn keys(&self) -> Vec<&'t str> {
         let keys = self.table.keys();

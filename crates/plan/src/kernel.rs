@@ -1,7 +1,7 @@
 //! How a plan names a kernel.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -79,6 +79,21 @@ fn debian(rest: &str) -> Result<KernelRef, String> {
             })
         }
         _ => Err(format!("not a Debian suite and version: {rest:?}")),
+    }
+}
+
+impl KernelRef {
+    /// The same with paths that begin at `base`, where the plan file lies.
+    pub(crate) fn settled(self, base: &Path) -> Self {
+        match self {
+            Self::Deb(files) => Self::Deb(files.iter().map(|file| base.join(file)).collect()),
+            Self::File { vmlinuz, modules } => Self::File {
+                vmlinuz: base.join(vmlinuz),
+                modules,
+            },
+            Self::Tree(dir) => Self::Tree(base.join(dir)),
+            Self::Debian { .. } | Self::Running | Self::Remote(_) => self,
+        }
     }
 }
 

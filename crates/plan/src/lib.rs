@@ -1,6 +1,7 @@
 //! The plan: one experiment, validated whole before anything boots.
 
 mod arm;
+mod client_hosts;
 pub mod cpu;
 mod disclosure;
 pub mod fields;
@@ -27,6 +28,7 @@ use input::problem::{Problem, Problems};
 use input::units;
 
 pub use crate::arm::{Arm, ConfigChange, ConfigFile, InjectedCost, Tuning};
+pub use crate::client_hosts::ClientHost;
 pub use crate::disclosure::{Disclosure, TuningNote};
 pub use crate::machine::{Clients, Clock, DiskSpeed, MachineKind, MachinePlan};
 pub use crate::pinned::Pinned;

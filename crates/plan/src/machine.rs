@@ -6,8 +6,10 @@ use std::time::Duration;
 use input::units;
 use serde::{Deserialize, Serialize};
 
+use crate::client_hosts::{self, ClientHost};
 use crate::cpu::CpuModel;
 use crate::fields::Fields;
+use crate::kernel::{self, KernelRef};
 use crate::ssh::{self, SshPlan};
 use crate::target::{self, read_bare_url};
 use crate::{Checks, WorkloadPlan};
@@ -56,6 +58,10 @@ pub enum Clients {
     Guest,
     /// On the host, in a network namespace that a virtual network card of the guest leads to.
     Host,
+    /// On the host, in a guest of their own whose kernel is the same for all arms.
+    Guest2,
+    /// On hosts that are reached by ssh.
+    Hosts,
 }
 
 impl Clients {
@@ -64,6 +70,8 @@ impl Clients {
         match self {
             Self::Guest => "guest",
             Self::Host => "host",
+            Self::Guest2 => "guest2",
+            Self::Hosts => "ssh:HOST",
         }
     }
 }
@@ -93,6 +101,10 @@ pub struct MachinePlan {
     pub swap: Vec<String>,
     /// Where clients are; `None` for the machine's own choice.
     pub clients: Option<Clients>,
+    /// The kernel of the clients' guest, for `Clients::Guest2`; `None` for the baseline's.
+    pub client_kernel: Option<KernelRef>,
+    /// The hosts that clients are on, for `Clients::Hosts`; none otherwise.
+    pub client_hosts: Vec<ClientHost>,
     /// The URL of a null server beside systems on the network, which tells what the clients and the network can do.
     pub ceiling: Option<String>,
     /// The box, for kind `Ssh`.
@@ -122,6 +134,8 @@ impl Default for MachinePlan {
             cpu_model: None,
             swap: Vec::new(),
             clients: None,
+            client_kernel: None,
+            client_hosts: Vec::new(),
             ceiling: None,
             ssh: None,
         }
@@ -185,7 +199,13 @@ pub(crate) fn read_machine(
     };
     machine.cpu_model = read_cpu_model(fields, &machine, checks);
     machine.swap = read_swap(fields, machine.kind, checks);
-    machine.clients = read_clients(fields, &machine);
+    machine.client_hosts = client_hosts::read_client_hosts(fields, machine.kind, base);
+    machine.clients = if fields.is_list("clients") {
+        (!machine.client_hosts.is_empty()).then_some(Clients::Hosts)
+    } else {
+        read_clients(fields, &machine)
+    };
+    machine.client_kernel = read_client_kernel(fields, machine.clients, base, checks);
     machine.ceiling = read_ceiling(fields, machine.kind, checks);
     check_machine(fields, &machine);
     check_memory(fields, &machine, checks);
@@ -195,7 +215,9 @@ pub(crate) fn read_machine(
 
 /// Keys that only a box by ssh has.
 fn refuse_ssh_keys(fields: &Fields<'_>, kind: MachineKind) {
-    for key in ssh::KEYS.into_iter().filter(|key| fields.has(key)) {
+    let is_of_clients = |key: &str| key == "ssh_config" && fields.is_list("clients");
+    let keys = ssh::KEYS.into_iter().filter(|key| !is_of_clients(key));
+    for key in keys.filter(|key| fields.has(key)) {
         let what = format!("{key} of a machine of kind \"{}\"", kind.word());
         let remedy = "remove it, or write kind = \"ssh\": only a box by ssh has it";
         fields.refuse(key, what, remedy);
@@ -215,11 +237,17 @@ fn read_swap(fields: &Fields<'_>, kind: MachineKind, checks: Checks<'_>) -> Vec<
 }
 
 fn read_clients(fields: &Fields<'_>, machine: &MachinePlan) -> Option<Clients> {
-    let words = [Clients::Guest, Clients::Host].map(|clients| (clients.word(), clients));
+    let words = [Clients::Guest, Clients::Host, Clients::Guest2];
+    let words = words.map(|clients| (clients.word(), clients));
     let clients = fields.choice("clients", &words);
     if fields.has("clients") && machine.kind != MachineKind::Qemu {
         let what = format!("clients of a machine of kind \"{}\"", machine.kind.word());
-        let remedy = "remove it: they are on this host as it is";
+        let remedy = match machine.kind {
+            MachineKind::Url => "remove it, or name hosts: clients = [\"ssh:HOST\"]",
+            MachineKind::Qemu | MachineKind::Local | MachineKind::Ssh => {
+                "remove it: they are beside the servers, on the arm's kernel"
+            }
+        };
         fields.wrong("clients", what, remedy);
         return None;
     }
@@ -231,6 +259,37 @@ fn read_clients(fields: &Fields<'_>, machine: &MachinePlan) -> Option<Clients> {
         fields.wrong("clients", what, remedy);
     }
     Some(clients)
+}
+
+fn read_client_kernel(
+    fields: &Fields<'_>,
+    clients: Option<Clients>,
+    base: &Path,
+    checks: Checks<'_>,
+) -> Option<KernelRef> {
+    let text = fields.text("client_kernel")?;
+    if clients != Some(Clients::Guest2) {
+        let what = "client_kernel without clients = \"guest2\"";
+        let remedy =
+            "remove it, or add clients = \"guest2\": other clients have no kernel of their own";
+        fields.wrong("client_kernel", what, remedy);
+        return None;
+    }
+    match kernel::read(text, None) {
+        Ok(KernelRef::Running) => {
+            let what = "client_kernel \"running\": a guest boots a kernel of its own";
+            fields.wrong("client_kernel", what, kernel::FORMS);
+        }
+        Err(why) => fields.wrong("client_kernel", why, kernel::FORMS),
+        Ok(kernel) => {
+            let kernel = kernel.settled(base);
+            match (checks.kernel)(&kernel) {
+                Ok(()) => return Some(kernel),
+                Err(why) => fields.wrong("client_kernel", why, ""),
+            }
+        }
+    }
+    None
 }
 
 /// A workload whose clients are programs of the image cannot be asked from outside.

@@ -109,11 +109,15 @@ pub(crate) fn read_ssh(fields: &Fields<'_>, base: &Path, checks: Checks<'_>) -> 
     })
 }
 
-/// One word that no program takes for an option.
+/// Whether no program takes a text for an option, and no shell for more than a word.
+pub(crate) fn is_word(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "@._:%/+[]-".contains(c);
+    !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain)
+}
+
 fn word(fields: &Fields<'_>, key: &str, example: &str) -> Option<String> {
     let text = fields.text(key)?;
-    let is_word = |c: char| c.is_ascii_alphanumeric() || "@._:%/+[]-".contains(c);
-    if text.is_empty() || text.starts_with('-') || !text.chars().all(is_word) {
+    if !is_word(text) {
         let what = format!("{key} that is no name: {text:?}");
         fields.wrong(key, what, format!("write {key} = {example}"));
         return None;

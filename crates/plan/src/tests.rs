@@ -136,7 +136,84 @@ fn clients_outside_the_guest_need_the_wall_clock() {
     );
     check(
         &[("cpus = 2", "clients = \"nowhere\"")],
-        &expect![[r#"plan.toml:5: unknown clients: "nowhere" (known: guest, host)"#]],
+        &expect![[r#"plan.toml:5: unknown clients: "nowhere" (known: guest, host, guest2)"#]],
+    );
+}
+
+#[test]
+fn the_kernel_of_the_clients_is_that_of_their_own_guest() {
+    check(
+        &[(
+            "cpus = 2",
+            "clock = \"wall\"\nclients = \"guest2\"\nclient_kernel = \"debian:trixie/6.12\"",
+        )],
+        &expect!["2 arms"],
+    );
+    check(
+        &[("cpus = 2", "client_kernel = \"debian:trixie/6.12\"")],
+        &expect![[
+            r#"plan.toml:5: client_kernel without clients = "guest2" (remove it, or add clients = "guest2": other clients have no kernel of their own)"#
+        ]],
+    );
+    check(
+        &[(
+            "cpus = 2",
+            "clock = \"wall\"\nclients = \"guest2\"\nclient_kernel = \"running\"",
+        )],
+        &expect![[
+            r#"plan.toml:7: client_kernel "running": a guest boots a kernel of its own (write debian:SUITE/VERSION, deb:FILE..., file:VMLINUZ, tree:DIR or running)"#
+        ]],
+    );
+}
+
+/// What is read of hosts of clients on a machine of kind "url", or what is wrong with them.
+fn client_hosts(lines: &str) -> String {
+    let text = format!(
+        "title = \"two\"\nbaseline = \"old\"\n[machine]\nkind = \"url\"\n{lines}\n[arm.old]\nurl = \"http://a\"\n[arm.new]\n\
+         url = \"http://b\"\n[[workload]]\nkind = \"toy\"\nwindow = \"1s\"\n"
+    );
+    let checks = Checks::of_the_past(&toy);
+    match read("plan.toml", &text, Path::new("plans"), checks) {
+        Ok(plan) => {
+            let hosts = plan.machine.client_hosts.iter().map(|host| {
+                let config = host.config.as_ref().map(|path| path.display().to_string());
+                format!("{} {config:?}", host.name)
+            });
+            hosts.collect::<Vec<_>>().join(", ")
+        }
+        Err(why) => why.to_string(),
+    }
+}
+
+#[test]
+fn hosts_of_clients_are_named_as_ssh_knows_them() {
+    expect![[r#"user@one Some("plans/config"), two Some("plans/config")"#]].assert_eq(
+        &client_hosts("clients = [\"ssh:user@one\", \"ssh:two\"]\nssh_config = \"config\""),
+    );
+    expect![[r#"one None"#]].assert_eq(&client_hosts("clients = [\"ssh:one\"]"));
+    expect![[
+        r#"plan.toml:5: clients on no host (write clients = ["ssh:client1", "ssh:client2"])"#
+    ]]
+    .assert_eq(&client_hosts("clients = []"));
+    expect![[r#"
+        plan.toml:5: no host for clients: "one" (write clients = ["ssh:client1", "ssh:client2"])
+        plan.toml:5: no host for clients: "ssh:-oProxyCommand=x" (write clients = ["ssh:client1", "ssh:client2"])"#]]
+    .assert_eq(&client_hosts("clients = [\"one\", \"ssh:-oProxyCommand=x\"]"));
+    expect![[r#"plan.toml:5: a host for clients twice: "ssh:one" (remove it: a host has all its CPUs at once)"#]]
+        .assert_eq(&client_hosts("clients = [\"ssh:one\", \"ssh:one\"]"));
+    expect![[r#"plan.toml:5: clients of a machine of kind "url" (remove it, or name hosts: clients = ["ssh:HOST"])"#]]
+        .assert_eq(&client_hosts("clients = \"host\""));
+    expect![[r#"plan.toml:5: ssh_config of a machine of kind "url" (remove it, or write kind = "ssh": only a box by ssh has it)"#]]
+        .assert_eq(&client_hosts("ssh_config = \"config\""));
+}
+
+#[test]
+fn hosts_of_clients_are_refused_where_they_reach_no_server() {
+    check(
+        &[("cpus = 2", "clients = [\"ssh:one\"]")],
+        &expect![[
+            r#"plan.toml:5: clients on hosts with a machine of kind "qemu" (write clients = "host": a guest's network ends in a namespace of this host, which no other host reaches)"#
+        ]],
     );
 }
 

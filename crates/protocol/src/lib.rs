@@ -7,6 +7,7 @@
 
 pub mod clients;
 pub mod code;
+pub mod hosts;
 pub mod session;
 
 use std::collections::BTreeMap;

@@ -38,6 +38,8 @@ pub enum MachineDescription {
     Url {
         /// Whether arms exchange systems from block to block.
         exchanged: bool,
+        /// Hosts of the clients; none: this host.
+        client_hosts: Vec<String>,
         /// Release of the kernel that the clients run on.
         release: String,
         /// CPUs that they may use.
@@ -71,8 +73,8 @@ pub struct Guests {
     pub profiled: bool,
     /// What the host gives them; under KVM alone.
     pub host: Option<HostOfGuests>,
-    /// Clients on the host; `None` where they are in the guest.
-    pub clients: Option<ClientsOnHost>,
+    /// Clients elsewhere; `None` where they are in the guest.
+    pub clients: Option<ClientsApart>,
     /// What was decided for the user.
     pub choices: Vec<Choice>,
 }
@@ -129,11 +131,20 @@ pub enum Locality {
     Host,
 }
 
-/// Clients in a network namespace of the host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClientsOnHost {
-    /// Whether the host's kernel moves packets between them and the guest.
-    pub vhost: bool,
+/// Clients that are not in the servers' guest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum ClientsApart {
+    /// In a network namespace of the host.
+    Host {
+        /// Whether the host's kernel moves packets between them and the guest.
+        vhost: bool,
+    },
+    /// In a guest of their own.
+    Guest {
+        /// Release of its kernel.
+        release: String,
+    },
 }
 
 /// What was decided for the user, and why.

@@ -11,7 +11,7 @@
 //! are no disturbance: they are the trial's own, and an arm that stalls more would be excused for it. Under counted
 //! instructions nobody outside can disturb anything but what waits for the disk, and of that there is a warning.
 
-use plan::MachineKind;
+use plan::{Clients, MachineKind};
 use record::rundir::{Run, TrialRecord};
 use record::trial::Outcome;
 use record::verdict::warning::{CpuTaken, Disturbance};
@@ -51,8 +51,9 @@ pub(crate) fn disturbance(run: &Run, workload: &str, trials: &[u32]) -> Option<D
     let taken: Vec<Taken> = so_far
         .filter_map(|record| taken(record, others_show))
         .collect();
-    // How fast this host was says nothing of a box that is another machine.
-    let is_elsewhere = run.plan.machine.kind == MachineKind::Ssh;
+    // How fast this host was says nothing of a box that is another machine, nor of clients on others.
+    let is_elsewhere =
+        run.plan.machine.kind == MachineKind::Ssh || run.opening.clients == Some(Clients::Hosts);
     robbed(&taken, trials).or_else(|| slowed(&taken, trials).filter(|_| !is_elsewhere))
 }
 

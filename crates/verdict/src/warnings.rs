@@ -566,6 +566,9 @@ fn nature(run: &Run) -> Vec<Warning> {
     warnings.push(match run.plan.machine.kind {
         MachineKind::Qemu if is_without_clients => Warning::WorkInGuest,
         MachineKind::Qemu if run.opening.clients == Some(Clients::Host) => Warning::ClientsOnHost,
+        MachineKind::Qemu if run.opening.clients == Some(Clients::Guest2) => {
+            Warning::ClientsInOwnGuest
+        }
         MachineKind::Qemu => Warning::ClientsInGuest,
         MachineKind::Ssh => Warning::WorkOnBox,
         MachineKind::Local => Warning::LiveHost,

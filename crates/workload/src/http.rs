@@ -214,6 +214,10 @@ impl Options {
 }
 
 impl Workload for Options {
+    fn is_driven_from_outside(&self) -> bool {
+        true
+    }
+
     fn timing(&self) -> Timing {
         Timing {
             warmup: Duration::from_nanos(self.warmup_ns),

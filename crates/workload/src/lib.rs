@@ -48,6 +48,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use input::problem::remedy_among;
 use load::Tick;
+use load::part::Part;
 use load::traffic::Traffic;
 use plan::fields::Fields;
 use plan::{MachineKind, WorkloadPlan};
@@ -155,8 +156,25 @@ impl std::fmt::Display for Wrong {
 
 impl std::error::Error for Wrong {}
 
+/// When clients that share a load with those of other hosts begin, and which part of it is theirs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Meeting {
+    /// The part.
+    pub part: Part,
+    /// An instant of `load::clock` that lies ahead.
+    pub start_ns: u64,
+}
+
 /// Who watches a drive.
 pub trait Watcher {
+    /// Called once by a drive of one load, when all is ready for it; `None` where nobody shares it.
+    ///
+    /// # Errors
+    /// The others are not there any more.
+    fn meet(&mut self) -> Result<Option<Meeting>> {
+        Ok(None)
+    }
+
     /// Called once, at the instant from which `Timing` counts: preparations of the drive are over.
     fn begins(&mut self);
 

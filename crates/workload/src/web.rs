@@ -8,6 +8,7 @@
 
 pub(crate) mod site_workload;
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -16,9 +17,12 @@ use std::time::Duration;
 use anyhow::Result;
 use load::Tick;
 use load::client_limits;
+use load::clock;
 use load::exchange::Exchange;
 use load::expect::Expect;
+use load::merge;
 use load::ramp::{Level, Step};
+use load::run;
 use load::traffic::{End, Mix, Traffic};
 use plan::fields::Fields;
 use record::curve::{Curve, Point};
@@ -31,7 +35,7 @@ use crate::context::WorkloadContext;
 use crate::nginx::{self, Nginx};
 use crate::probe::Probe;
 use crate::service::Service;
-use crate::{Driven, Timing, Watcher, data, options};
+use crate::{Driven, Meeting, Timing, Watcher, data, options};
 
 /// Options of every web workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -228,9 +232,16 @@ pub(crate) fn drive(
     stop: &AtomicBool,
     watcher: &mut dyn Watcher,
 ) -> Result<Driven> {
+    let (traffic, start_ns) = match watcher.meet()? {
+        None => (Cow::Borrowed(traffic), clock::now_ns()),
+        Some(Meeting { part, start_ns }) => {
+            let (own, delay) = merge::host_part(traffic, part);
+            (Cow::Owned(own), start_ns + delay.as_nanos() as u64)
+        }
+    };
     watcher.begins();
-    let load = load::run::run(traffic, stop, &mut |tick| watcher.ticks(tick))?;
-    let pace = client_limits::load_pace(&load, traffic);
+    let load = run::run_at(&traffic, start_ns, stop, &mut |tick| watcher.ticks(tick))?;
+    let pace = client_limits::load_pace(&load, &traffic);
     Ok(Driven {
         pace: Some((pace, client_limits::late(&load))),
         load: Some(load),
@@ -327,7 +338,7 @@ pub(crate) fn latency_p99(axis: &str, steps: &[Step]) -> Curve {
 /// All steps of a ramp as one result.
 pub(crate) fn chain(steps: &[Step]) -> LoadResult {
     let results: Vec<_> = steps.iter().map(|step| step.result.clone()).collect();
-    load::merge::chain(&results)
+    merge::chain(&results)
 }
 
 fn read_server(fields: &Fields<'_>) -> Option<Server> {

@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use crate::cpus;
 
-use super::tap;
-
 /// The key of a fact of the clients' side.
 pub(crate) fn key(name: &str) -> String {
     format!("clients:{name}")
@@ -28,7 +26,7 @@ impl Counters {
         let mut all = BTreeMap::new();
         all.extend(cpu(&text("/proc/stat"), &own));
         all.extend(softnet(&text("/proc/net/softnet_stat")));
-        all.extend(device(&text("/proc/self/net/dev"), tap::NAME));
+        all.extend(device(&text("/proc/self/net/dev")));
         all.extend(retransmitted(&text("/proc/self/net/snmp")));
         let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
         let used_us = used.tv_sec as u64 * 1_000_000 + used.tv_nsec as u64 / 1000;
@@ -69,11 +67,11 @@ impl Counters {
 }
 
 /// What does not change.
-pub(crate) fn of_side(cpus: &[u32]) -> BTreeMap<String, String> {
+pub(crate) fn of_side(cpus: &[u32], place: &str) -> BTreeMap<String, String> {
     let uname = rustix::system::uname();
     let list: Vec<_> = cpus.iter().map(u32::to_string).collect();
     [
-        ("place", "host".to_string()),
+        ("place", place.to_string()),
         ("kernel", uname.release().to_string_lossy().into_owned()),
         ("cpus", list.join(",")),
     ]
@@ -109,24 +107,23 @@ fn softnet(text: &str) -> Option<(&'static str, u64)> {
     (!text.is_empty()).then_some(("softnet-drops", drops))
 }
 
-/// Bytes and drops of a network device, both ways.
-fn device(text: &str, name: &str) -> BTreeMap<&'static str, u64> {
-    let own = text.lines().find_map(|line| {
-        let (device, values) = line.split_once(':')?;
-        (device.trim() == name).then_some(values)
-    });
-    let values: Vec<u64> = own
-        .into_iter()
-        .flat_map(str::split_ascii_whitespace)
-        .filter_map(|word| word.parse().ok())
-        .collect();
-    // bytes packets errs drop fifo frame compressed multicast, received and then sent
-    let sum = |one: usize, other: usize| Some(values.get(one)? + values.get(other)?);
-    let found = [("device-bytes", sum(0, 8)), ("device-drops", sum(3, 11))];
-    found
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)))
-        .collect()
+/// Bytes and drops of all network devices but the loopback, both ways: a tap in a namespace of its own, or a host's cards.
+fn device(text: &str) -> BTreeMap<&'static str, u64> {
+    let mut sums = BTreeMap::new();
+    for line in text.lines() {
+        let Some((name, values)) = line.split_once(':') else {
+            continue;
+        };
+        let values = values.split_ascii_whitespace();
+        let values: Vec<u64> = values.filter_map(|word| word.parse().ok()).collect();
+        // bytes packets errs drop fifo frame compressed multicast, received and then sent
+        if name.trim() == "lo" || values.len() < 12 {
+            continue;
+        }
+        *sums.entry("device-bytes").or_default() += values[0] + values[8];
+        *sums.entry("device-drops").or_default() += values[3] + values[11];
+    }
+    sums
 }
 
 /// TCP segments that were sent again.
@@ -158,9 +155,9 @@ mod tests {
         assert_eq!(softnet(""), None);
         let dev = "Inter-| Receive\n face |bytes\n    lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n guest: 100 2 0 3 0 0 0 0 \
                    1000 4 0 5 0 0 0 0\n";
-        let found = device(dev, "guest");
+        let found = device(dev);
         assert_eq!(found, [("device-bytes", 1100), ("device-drops", 8)].into());
-        assert!(device(dev, "other").is_empty());
+        assert!(device("").is_empty());
         let snmp = "Ip: Forwarding\nIp: 1\nTcp: RtoAlgorithm RetransSegs InErrs\nTcp: 1 42 0\n";
         assert_eq!(retransmitted(snmp), Some(("retransmits", 42)));
     }

@@ -24,10 +24,10 @@ use crate::netns::{CLIENT, SERVER};
 /// Questions by which the way to the servers' agent and back is measured; the median counts.
 const PINGS: usize = 9;
 
-/// Drives the job's load as soon as the servers are ready. What fails is told to their agent too.
-pub(crate) fn perform(job: &Job, servers: Channel, stop: &AtomicBool) -> Result<()> {
+/// Drives the job's load from a `place` (a fact) as soon as the servers are ready. What fails is told to their agent too.
+pub(crate) fn perform(job: &Job, place: &str, servers: Channel, stop: &AtomicBool) -> Result<()> {
     let line = Line::new(servers)?;
-    match drive(job, &line, stop) {
+    match drive(job, place, &line, stop) {
         Ok(driven) => {
             for message in told(driven) {
                 line.say(&message)?;
@@ -44,7 +44,7 @@ pub(crate) fn perform(job: &Job, servers: Channel, stop: &AtomicBool) -> Result<
     }
 }
 
-fn drive(job: &Job, line: &Arc<Line>, stop: &AtomicBool) -> Result<Driven> {
+fn drive(job: &Job, place: &str, line: &Arc<Line>, stop: &AtomicBool) -> Result<Driven> {
     let workload = workload::from_options(&job.workload)?;
     raise_open_files().context("raise the limit of open files")?;
     let cpus = cpus::numbers()?;
@@ -67,7 +67,7 @@ fn drive(job: &Job, line: &Arc<Line>, stop: &AtomicBool) -> Result<Driven> {
     let window = teller.window.take();
     let window = window.context("a drive that never began")?.end()?;
     let mut facts = driven.facts;
-    facts.extend(counters::of_side(&cpus));
+    facts.extend(counters::of_side(&cpus, place));
     facts.extend(window.facts(round_trip, &cpus));
     Ok(Driven {
         load: driven.load,

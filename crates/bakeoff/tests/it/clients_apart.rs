@@ -1,4 +1,5 @@
-//! Clients of a real guest on this host: a namespace and a tap without a name, and nothing of them left afterwards.
+//! Clients of a real guest on this host, in a namespace with a tap or in a guest of their own: nothing of it has a name, and
+//! nothing is left afterwards.
 //!
 //! Under emulation and by the wall clock: figures mean nothing here, and none is looked at.
 
@@ -13,7 +14,7 @@ use record::rundir;
 use record::trial::Outcome;
 
 const PLAN: &str = r#"
-title = "clients on this host"
+title = "clients outside the guest"
 baseline = "small"
 [machine]
 memory = "512MiB"
@@ -58,9 +59,16 @@ fn without_rights() -> Command {
     command
 }
 
-fn can_run() -> bool {
-    if !runs(Command::new("qemu-system-x86_64").arg("--version")) {
+fn has_qemu() -> bool {
+    let has = runs(Command::new("qemu-system-x86_64").arg("--version"));
+    if !has {
         skip::skip("program not installed: qemu-system-x86_64");
+    }
+    has
+}
+
+fn can_run() -> bool {
+    if !has_qemu() {
         return false;
     }
     let tried = bakeoff().args(["clients", "--try"]).output().unwrap();
@@ -76,8 +84,13 @@ fn runs(command: &mut Command) -> bool {
     output.status().is_ok_and(|status| status.success())
 }
 
-fn run_plan(mut program: Command, dir: &Path) -> Child {
-    fs::write(dir.join("plan.toml"), PLAN).unwrap();
+fn run_plan(program: Command, dir: &Path) -> Child {
+    run_with("\"host\"", program, dir)
+}
+
+fn run_with(clients: &str, mut program: Command, dir: &Path) -> Child {
+    let plan = PLAN.replace("\"host\"", clients);
+    fs::write(dir.join("plan.toml"), plan).unwrap();
     program.args(["run", "plan.toml"]).current_dir(dir);
     program.stdout(Stdio::piped()).stderr(Stdio::piped());
     program.spawn().unwrap()
@@ -139,14 +152,14 @@ fn check_that_nothing_is_left_after(signal: &str, dir: &Path) {
     });
 }
 
-fn check_run(done: &Output, dir: &Path) {
+fn check_run(done: &Output, dir: &Path, (place, clients, words): (&str, Clients, &str)) {
     let said = String::from_utf8_lossy(&done.stderr);
     assert_eq!(done.status.code(), Some(0), "{said}");
     assert!(processes(dir, "--queues").is_empty() && processes(dir, "-netdev").is_empty());
     let run = rundir::load(&dir.join("runs/plan"), &workload::check).unwrap();
-    assert_eq!(run.opening.clients, Some(Clients::Host));
+    assert_eq!(run.opening.clients, Some(clients));
     let machine = &report::machine(&run.opening.machine);
-    assert!(machine.contains("clients on this host"), "{machine}");
+    assert!(machine.contains(words), "{machine}");
     let mut measured = 0;
     for (attempt, facts) in run.attempts.iter().zip(&run.facts) {
         let (Outcome::Measured(measurement), Some(facts)) = (&attempt.outcome, facts) else {
@@ -159,12 +172,16 @@ fn check_run(done: &Output, dir: &Path) {
         // What was served came over the card; the guest has no client side.
         assert!(number("clients:device-bytes") > 0.0);
         assert!(number("clients:cpus-used") > 0.0);
-        assert_eq!(fact("clients:place"), Some("host"));
+        assert_eq!(fact("clients:place"), Some(place));
+        let kernel = fact("clients:kernel").unwrap();
+        assert!(!measurement.kernel.starts_with(kernel), "{kernel}");
+        assert!(place == "host" || kernel.starts_with("6.12."), "{kernel}");
         assert_eq!(fact("net:client"), None);
         assert!(!fact("net:server").unwrap().contains("veth"));
         for key in ["round-trip-us", "open-noted-us", "close-noted-us"] {
             assert!(number(&format!("clients:{key}")) > 0.0, "{key}");
         }
+        // What an arm sets is set where the servers are.
         let asked = &run.plan.arms[usize::from(attempt.trial.arm == "large")].sysctl;
         assert_eq!(
             facts.sysctls.get("net.core.somaxconn"),
@@ -174,6 +191,41 @@ fn check_run(done: &Output, dir: &Path) {
     }
     // A disturbed host has blocks run again.
     assert!(measured >= 4, "{measured}");
+}
+
+const ON_HOST: (&str, Clients, &str) = ("host", Clients::Host, "clients on this host");
+
+const IN_GUEST: (&str, Clients, &str) = (
+    "guest2",
+    Clients::Guest2,
+    "clients in a guest of their own, Linux 6.12.",
+);
+
+/// Another kernel than the arms'.
+const GUEST2: &str = "\"guest2\"\nclient_kernel = \"debian:trixie/6.12\"";
+
+#[test]
+fn clients_in_a_guest_of_their_own_leave_nothing_behind_however_the_run_ends() {
+    if !has_qemu() {
+        return;
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().canonicalize().unwrap();
+    for signal in ["KILL", "INT"] {
+        let mut run = run_with(GUEST2, bakeoff(), &dir);
+        wait_for("both guests", || {
+            assert!(run.try_wait().unwrap().is_none(), "{signal}: ended early");
+            processes(&dir, "-netdev").len() == 2
+        });
+        let own = run.id().to_string();
+        assert!(runs(Command::new("kill").args(["-s", signal, &own])));
+        run.wait().unwrap();
+        wait_for("everything to end with bakeoff", || {
+            processes(&dir, "-netdev").is_empty()
+        });
+    }
+    let done = run_with(GUEST2, bakeoff(), &dir).wait_with_output();
+    check_run(&done.unwrap(), &dir, IN_GUEST);
 }
 
 #[test]
@@ -187,7 +239,7 @@ fn clients_on_this_host_leave_nothing_behind_however_the_run_ends() {
     check_that_nothing_is_left_after("KILL", &dir);
     check_that_nothing_is_left_after("INT", &dir);
     let done = run_plan(bakeoff(), &dir).wait_with_output().unwrap();
-    check_run(&done, &dir);
+    check_run(&done, &dir, ON_HOST);
 }
 
 #[test]
@@ -211,5 +263,5 @@ fn clients_on_this_host_need_no_rights_but_user_namespaces() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().canonicalize().unwrap();
     let done = run_plan(without_rights(), &dir).wait_with_output().unwrap();
-    check_run(&done, &dir);
+    check_run(&done, &dir, ON_HOST);
 }

@@ -1,5 +1,6 @@
 //! The program `ssh`: a script runs on the box, a file goes to it. Its own errors get names and remedies.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -69,14 +70,33 @@ impl Session {
 
     fn command(&self) -> Result<Command> {
         let mut ssh = program::command("ssh", "openssh-client")?;
+        ssh.args(self.arguments());
+        Ok(ssh)
+    }
+
+    fn arguments(&self) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = Vec::new();
         if let Some(config) = &self.config {
-            ssh.arg("-F").arg(config);
+            arguments.extend(["-F".into(), config.into()]);
         }
         for option in OPTIONS {
-            ssh.args(["-o", option]);
+            arguments.extend(["-o".into(), option.into()]);
         }
-        ssh.args(["-T", &self.host]);
-        Ok(ssh)
+        arguments.extend(["-T".into(), self.host.clone().into()]);
+        arguments
+    }
+
+    /// The words that start a program on the host with its input and output here.
+    pub(crate) fn words(&self, remote: &str) -> Result<Vec<String>> {
+        let ssh = program::command("ssh", "openssh-client")?;
+        let mut words = vec![ssh.get_program().to_os_string()];
+        words.extend(self.arguments());
+        words.push(remote.into());
+        let plain = |word: OsString| {
+            let unreadable = |word: OsString| anyhow!("a path that is no text: {}", word.display());
+            word.into_string().map_err(unreadable)
+        };
+        words.into_iter().map(plain).collect()
     }
 }
 

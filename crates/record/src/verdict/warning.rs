@@ -281,6 +281,8 @@ pub enum Warning {
     ClientsInGuest,
     /// The clients run on the guests' host, outside them.
     ClientsOnHost,
+    /// The clients run in a guest of their own.
+    ClientsInOwnGuest,
     /// What drives the work runs on the box that is compared, on the same CPUs.
     WorkOnBox,
     /// All arms ran on a live host, with the clients and all else that it did.

@@ -2,7 +2,7 @@
 
 use input::units::show_bytes;
 use record::machine::{
-    Acceleration, Choice, GuestClock, Guests, HostOfGuests, Locality, MachineDescription, Placement,
+    Acceleration, Choice, ClientsApart, GuestClock, Guests, HostOfGuests, Locality, MachineDescription, Placement,
 };
 
 /// `QEMU 10.0.13, KVM, clock wall, CPUs 2 (host), memory 1.00 GiB`.
@@ -28,6 +28,7 @@ pub(crate) fn machine(machine: &MachineDescription) -> String {
         }
         MachineDescription::Url {
             exchanged,
+            client_hosts,
             release,
             cpus,
         } => {
@@ -36,9 +37,14 @@ pub(crate) fn machine(machine: &MachineDescription) -> String {
             } else {
                 ""
             };
-            format!(
-                "systems on the network{exchanged}; clients on this host, Linux {release}, clock wall, CPUs {cpus}"
-            )
+            match client_hosts.join(", ").as_str() {
+                "" => format!(
+                    "systems on the network{exchanged}; clients on this host, Linux {release}, clock wall, CPUs {cpus}"
+                ),
+                hosts => {
+                    format!("systems on the network{exchanged}; clients by ssh on {hosts}, clock wall")
+                }
+            }
         }
         MachineDescription::Fake => "fake machine, simulated time".into(),
         MachineDescription::Told { text } => text.clone(),
@@ -65,9 +71,12 @@ fn of_guests(guests: &Guests) -> String {
         parts.push("profiled".into());
     }
     parts.extend(guests.host.iter().map(host));
-    parts.extend(guests.clients.map(|clients| {
-        let vhost = if clients.vhost { " (vhost)" } else { "" };
-        format!("clients on this host{vhost}")
+    parts.extend(guests.clients.as_ref().map(|clients| match clients {
+        ClientsApart::Host { vhost: true } => "clients on this host (vhost)".into(),
+        ClientsApart::Host { vhost: false } => "clients on this host".into(),
+        ClientsApart::Guest { release } => {
+            format!("clients in a guest of their own, Linux {release}")
+        }
     }));
     let text = parts.join(", ");
     let choices: Vec<String> = guests
@@ -178,7 +187,7 @@ mod tests {
             },
             Guests {
                 host: Some(host(Err("3 virtual CPUs on 2 host CPUs".into()))),
-                clients: Some(record::machine::ClientsOnHost { vhost: true }),
+                clients: Some(ClientsApart::Host { vhost: true }),
                 choices: Vec::new(),
                 ..guests()
             },
@@ -210,6 +219,13 @@ mod tests {
             },
             MachineDescription::Url {
                 exchanged: true,
+                client_hosts: Vec::new(),
+                release: release(),
+                cpus: 2,
+            },
+            MachineDescription::Url {
+                exchanged: false,
+                client_hosts: vec!["one".into(), "two".into()],
                 release: release(),
                 cpus: 2,
             },
@@ -222,6 +238,7 @@ mod tests {
             this host, Linux 6.18.44, clock wall, CPUs 2
             box root@box, EPYC, CPUs 8, memory 64.0 GiB, eno1 by igb, arms by kexec, clock wall
             systems on the network, exchanged from block to block; clients on this host, Linux 6.18.44, clock wall, CPUs 2
+            systems on the network; clients by ssh on one, two, clock wall
             fake machine, simulated time
             as it was"#]]
         .assert_eq(&all.each_ref().map(machine).join("\n"));

@@ -278,6 +278,11 @@ pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
              stack, and no wire)"
                 .into()
         }
+        Warning::ClientsInOwnGuest => {
+            "the clients run in a guest of their own, with one kernel for all arms (figures include two virtual network cards and \
+             the emulators between them, and no wire)"
+                .into()
+        }
         Warning::WorkOnBox => {
             "whatever drives the work runs on the box itself, on the server's own CPUs (figures include it, and no network)"
                 .into()

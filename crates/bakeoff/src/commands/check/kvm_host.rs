@@ -52,7 +52,9 @@ fn counted(plan: &Plan) -> Option<String> {
 
 /// What keeps clients in the guest that could be outside it.
 fn clients(plan: &Plan) -> Result<Option<String>> {
-    if plan.machine.clients == Some(Clients::Guest) || prepare::inside(plan).is_some() {
+    if matches!(plan.machine.clients, Some(Clients::Guest | Clients::Guest2))
+        || prepare::inside(plan).is_some()
+    {
         return Ok(None);
     }
     let own = std::env::current_exe().context("cannot find bakeoff's own binary")?;

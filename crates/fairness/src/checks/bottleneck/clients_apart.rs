@@ -31,7 +31,10 @@ fn clients_apart(subject: &Subject<'_>) -> Outcome {
     if workloads.is_empty() {
         return Outcome::NotApplicable;
     }
-    let is_apart = subject.run.opening.clients == Some(Clients::Host);
+    let is_apart = match subject.run.opening.clients {
+        Some(Clients::Host | Clients::Guest2 | Clients::Hosts) => true,
+        Some(Clients::Guest) | None => false,
+    };
     if is_apart || is_of_network(&subject.run.plan) {
         return Outcome::Pass;
     }

@@ -1,0 +1,694 @@
+//! Clients that several hosts share out, each reached by an `ssh` of its own: made ready, begun at one instant, merged.
+//!
+//! ```text
+//! start the sshs -> greet -> all ready -> compare clocks -> one start instant -> ticks -> results -> compare clocks again
+//! ```
+//! What is said travels through ssh, which encrypts it and knows the host by its key; nothing listens on the network. A host that
+//! is lost ends the load of all: less load than was asked for is another experiment.
+
+use std::io::Read as _;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use load::{Tick, client_limits, clock, merge};
+use protocol::hosts::{FromHost, HostCommand, HostDriven, HostJob, ToHost};
+use protocol::{Greeting, Job, PROTOCOL};
+use record::latency::Packed;
+use record::load_path::{Link, LoadPace};
+use workload::{Driven, Timing, Wrong};
+
+use super::follow::Follower;
+use crate::path::PathSeen;
+
+/// From the last word of preparation to the start.
+const LEAD: Duration = Duration::from_millis(500);
+
+/// Questions by which two clocks are compared; the quickest answer counts.
+const PINGS: usize = 32;
+
+/// Longest wait for a host that logs in, or learns what is served.
+const READY_LIMIT: Duration = Duration::from_secs(120);
+
+/// A host at work speaks every second; one that is silent for so long is lost.
+const SILENCE: Duration = Duration::from_secs(20);
+
+/// How often it is looked whether there is something to tell.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// What is kept of an `ssh`'s words on standard error.
+const WORDS_BYTES: u64 = 16 << 10;
+
+/// CPUs of a host are numbered from a thousand times its place in the plan: host 2 has 1000, 1001, ...
+const CPUS_OF_A_HOST: u32 = 1000;
+
+const UNPOISONED: &str = "who holds the lock does not panic";
+
+/// What the clients of all hosts saw, and their hosts' side of the network.
+pub(crate) struct Led {
+    pub(crate) driven: Driven,
+    pub(crate) path: PathSeen,
+}
+
+/// The hosts of a trial. What runs there ends when this is dropped.
+pub(crate) struct Hosts {
+    all: Vec<Host>,
+    heard: Receiver<(usize, Result<FromHost>)>,
+    last: Vec<Instant>,
+}
+
+/// One of them.
+struct Host {
+    name: String,
+    ssh: Child,
+    input: ChildStdin,
+    words: Arc<Mutex<String>>,
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        process::end(&mut self.ssh);
+    }
+}
+
+/// How far a host's clock is from ours.
+#[derive(Debug, Clone, Copy)]
+struct Offset {
+    ns: i128,
+    /// By how much that may be wrong.
+    error_ns: u64,
+}
+
+impl Hosts {
+    /// Starts the agents of all hosts; to be called from a thread that outlives them.
+    pub(crate) fn start(commands: &[HostCommand]) -> Result<Self> {
+        let (say, heard) = channel();
+        let hosts: Vec<Host> = commands
+            .iter()
+            .enumerate()
+            .map(|(index, command)| Host::start(command, index, say.clone()))
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            last: vec![Instant::now(); hosts.len()],
+            all: hosts,
+            heard,
+        })
+    }
+
+    /// Has all hosts do their parts of a job, and follows them to the end of the drive.
+    pub(crate) fn lead(
+        &mut self,
+        job: &Job,
+        (build, timing): (&str, Timing),
+        stop: &AtomicBool,
+        follower: &mut dyn Follower,
+    ) -> Result<Led> {
+        self.prepare(job, build, stop)?;
+        let before = self.compare_clocks(stop)?;
+        let start_ns = clock::now_ns() + LEAD.as_nanos() as u64;
+        for (host, offset) in self.all.iter_mut().zip(&before) {
+            let at_ns = u64::try_from(i128::from(start_ns) + offset.ns);
+            let at_ns = at_ns.context("a clock before its zero")?;
+            host.say(&ToHost::Start { at_ns })?;
+        }
+        let all = self.watch(start_ns, timing, stop, follower)?;
+        let after = self.compare_clocks(stop)?;
+        let names: Vec<&str> = self.all.iter().map(|host| host.name.as_str()).collect();
+        let skew = Skew::of(&before, &after);
+        merged(&names, all, skew)
+    }
+
+    fn prepare(&mut self, job: &Job, build: &str, stop: &AtomicBool) -> Result<()> {
+        let mine = Greeting {
+            protocol: PROTOCOL,
+            build: build.into(),
+        };
+        let count = self.all.len() as u32;
+        for (index, host) in (0..).zip(&mut self.all) {
+            host.say(&ToHost::Hello(mine.clone()))?;
+            host.say(&ToHost::Prepare(Box::new(HostJob {
+                job: job.clone(),
+                index,
+                count,
+            })))?;
+        }
+        let mut waiting = self.all.len();
+        self.last.fill(Instant::now());
+        while waiting > 0 {
+            match self.hear(READY_LIMIT, stop)? {
+                (_, FromHost::Hello(theirs)) => {
+                    protocol::recognise(&mine, &theirs).map_err(anyhow::Error::msg)?;
+                }
+                (_, FromHost::Ready) => waiting -= 1,
+                (index, _) => bail!("{}: out of turn", self.name(index)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Each host's clock less this one's. Nothing else is to be said meanwhile.
+    fn compare_clocks(&mut self, stop: &AtomicBool) -> Result<Vec<Offset>> {
+        let mut offsets = Vec::new();
+        for index in 0..self.all.len() {
+            let mut best = Offset {
+                ns: 0,
+                error_ns: u64::MAX,
+            };
+            for _ in 0..PINGS {
+                let sent_ns = clock::now_ns();
+                self.all[index].say(&ToHost::Ping)?;
+                self.last.fill(Instant::now());
+                let at_ns = match self.hear(SILENCE, stop)? {
+                    (from, FromHost::Pong { at_ns }) if from == index => at_ns,
+                    (from, _) => bail!("{}: out of turn", self.name(from)),
+                };
+                let half_ns = (clock::now_ns() - sent_ns).div_ceil(2);
+                if half_ns < best.error_ns {
+                    best = Offset {
+                        ns: i128::from(at_ns) - i128::from(sent_ns + half_ns),
+                        error_ns: half_ns,
+                    };
+                }
+            }
+            offsets.push(best);
+        }
+        Ok(offsets)
+    }
+
+    /// From the start to the results of all.
+    fn watch(
+        &mut self,
+        start_ns: u64,
+        timing: Timing,
+        stop: &AtomicBool,
+        follower: &mut dyn Follower,
+    ) -> Result<Vec<HostDriven>> {
+        let mut edges = Edges::new(start_ns, timing);
+        let mut ticks = Ticks::new(self.all.len());
+        let mut results: Vec<_> = self.all.iter().map(|_| Collected::default()).collect();
+        let mut still = Instant::now();
+        self.last.fill(Instant::now() + LEAD);
+        while results.iter().any(|own| own.driven.is_none()) {
+            edges.tell(clock::now_ns(), follower);
+            if still.elapsed() >= Duration::from_secs(1) {
+                still = Instant::now();
+                for host in &mut self.all {
+                    host.say(&ToHost::Still)?;
+                }
+            }
+            let Some((index, message)) = self.glance(edges.patience(), stop)? else {
+                let busy = results.iter().zip(&self.last);
+                let lost = busy
+                    .enumerate()
+                    .find(|(_, (own, last))| own.driven.is_none() && last.elapsed() > SILENCE);
+                if let Some((index, _)) = lost {
+                    bail!("{}: silent for {} s", self.name(index), SILENCE.as_secs());
+                }
+                continue;
+            };
+            match message {
+                FromHost::Tick {
+                    second,
+                    ok,
+                    faults,
+                    is_counting,
+                } => {
+                    let tick = Tick {
+                        second,
+                        ok,
+                        faults,
+                        latency: Packed::default(),
+                        counting: is_counting,
+                    };
+                    if let Some(all) = ticks.add(index, tick) {
+                        follower.ticks(all);
+                    }
+                }
+                FromHost::Seconds(part) => results[index].seconds.extend(part),
+                FromHost::Driven(driven) => results[index].driven = Some(*driven),
+                FromHost::Hello(_)
+                | FromHost::Ready
+                | FromHost::Pong { .. }
+                | FromHost::Failed { .. } => {
+                    bail!("{}: out of turn", self.name(index))
+                }
+            }
+        }
+        edges.tell_rest(follower);
+        let whole = |own: Collected| {
+            let mut driven = own.driven.expect("all have handed in their results");
+            driven.load.timeline = own.seconds;
+            driven
+        };
+        Ok(results.into_iter().map(whole).collect())
+    }
+
+    /// What is said next, and by which host.
+    fn hear(&mut self, limit: Duration, stop: &AtomicBool) -> Result<(usize, FromHost)> {
+        let until = Instant::now() + limit;
+        loop {
+            if let Some(heard) = self.glance(GLANCE, stop)? {
+                return Ok(heard);
+            }
+            ensure!(
+                Instant::now() < until,
+                "hosts of the clients are silent: {} s",
+                limit.as_secs()
+            );
+        }
+    }
+
+    /// The same, if it is said soon. A host that has failed or gone is an error.
+    fn glance(
+        &mut self,
+        patience: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Option<(usize, FromHost)>> {
+        ensure!(!stop.load(Ordering::Relaxed), "stopped by the host");
+        match self.heard.recv_timeout(patience) {
+            Ok((index, Ok(FromHost::Failed { is_wrong, detail }))) => {
+                let said = format!("{}: {detail}", self.name(index));
+                Err(if is_wrong {
+                    Wrong(said).into()
+                } else {
+                    anyhow!(said)
+                })
+            }
+            Ok((index, Ok(message))) => {
+                self.last[index] = Instant::now();
+                Ok(Some((index, message)))
+            }
+            Ok((index, Err(why))) => Err(self.all[index].gone(&why)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => bail!("no host of the clients is there"),
+        }
+    }
+
+    fn name(&self, index: usize) -> String {
+        format!("host of clients {}", self.all[index].name)
+    }
+}
+
+impl Host {
+    fn start(
+        command: &HostCommand,
+        index: usize,
+        say: Sender<(usize, Result<FromHost>)>,
+    ) -> Result<Self> {
+        let HostCommand { host, words } = command;
+        let (program, arguments) = words.split_first().context("no command for a host")?;
+        let mut ssh = Command::new(program);
+        ssh.args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        process::bind(&mut ssh);
+        let mut ssh = ssh.spawn().with_context(|| format!("start {program}"))?;
+        let pipes = (ssh.stdin.take(), ssh.stdout.take(), ssh.stderr.take());
+        let (Some(input), Some(mut output), Some(error)) = pipes else {
+            bail!("no pipes to {program}");
+        };
+        thread::spawn(move || {
+            loop {
+                let message = protocol::receive(&mut output).map_err(anyhow::Error::from);
+                let is_last = message.is_err();
+                if say.send((index, message)).is_err() || is_last {
+                    return;
+                }
+            }
+        });
+        let words = Arc::new(Mutex::new(String::new()));
+        let kept = Arc::clone(&words);
+        thread::spawn(move || {
+            let mut error = error;
+            let mut piece = [0; 1024];
+            while let Ok(length @ 1..) = error.read(&mut piece) {
+                let mut kept = kept.lock().expect(UNPOISONED);
+                if (kept.len() as u64) < WORDS_BYTES {
+                    kept.push_str(&String::from_utf8_lossy(&piece[..length]));
+                }
+            }
+        });
+        Ok(Self {
+            name: host.clone(),
+            ssh,
+            input,
+            words,
+        })
+    }
+
+    fn say(&mut self, message: &ToHost) -> Result<()> {
+        protocol::send(&mut self.input, message).map_err(|why| self.gone(&why.into()))
+    }
+
+    /// Why it is not there any more: its `ssh`'s own words, where there are some.
+    fn gone(&mut self, why: &anyhow::Error) -> anyhow::Error {
+        // They may come after the end of what it said.
+        let until = Instant::now() + Duration::from_secs(2);
+        while Instant::now() < until && matches!(self.ssh.try_wait(), Ok(None)) {
+            thread::sleep(GLANCE);
+        }
+        thread::sleep(GLANCE);
+        let said = self
+            .words
+            .lock()
+            .expect(UNPOISONED)
+            .trim()
+            .replace('\n', "; ");
+        let what = if said.is_empty() {
+            why.to_string()
+        } else {
+            said
+        };
+        anyhow!("host of clients {} has gone: {what}", self.name)
+    }
+}
+
+/// What a host has handed in.
+#[derive(Default)]
+struct Collected {
+    seconds: Vec<record::load::Second>,
+    driven: Option<HostDriven>,
+}
+
+/// Tells of an instant.
+type TellEdge = fn(&mut dyn Follower);
+
+/// The ends of the window by this clock; the hosts have the same by theirs.
+struct Edges {
+    /// Instants that are still to come, the next one last.
+    due: Vec<(u64, TellEdge)>,
+}
+
+impl Edges {
+    fn new(start_ns: u64, Timing { warmup, window }: Timing) -> Self {
+        let at = |time: Duration| start_ns + time.as_nanos() as u64;
+        let mut due: Vec<(u64, TellEdge)> = vec![
+            (at(warmup + window), |own| own.closes()),
+            (at(warmup), |own| own.opens()),
+            (start_ns, |own| own.begins()),
+        ];
+        if warmup.is_zero() {
+            // A window without a warm-up opens as the load begins.
+            due.remove(1);
+        }
+        Self { due }
+    }
+
+    fn tell(&mut self, now_ns: u64, follower: &mut dyn Follower) {
+        while let Some((_, tell)) = self.due.pop_if(|(at_ns, _)| *at_ns <= now_ns) {
+            tell(follower);
+        }
+    }
+
+    /// How long nothing needs to be told.
+    fn patience(&self) -> Duration {
+        let next = self.due.last();
+        let left = next.map(|(at_ns, _)| at_ns.saturating_sub(clock::now_ns()));
+        left.map_or(GLANCE, Duration::from_nanos).min(GLANCE)
+    }
+
+    /// The load has ended before its time.
+    fn tell_rest(&mut self, follower: &mut dyn Follower) {
+        self.tell(u64::MAX, follower);
+    }
+}
+
+/// The last tick of each host; a second is told once all have told it.
+struct Ticks {
+    last: Vec<Option<Tick>>,
+    told: u32,
+}
+
+impl Ticks {
+    fn new(hosts: usize) -> Self {
+        Self {
+            last: vec![None; hosts],
+            told: 0,
+        }
+    }
+
+    fn add(&mut self, index: usize, tick: Tick) -> Option<Tick> {
+        self.last[index] = Some(tick);
+        let all: Vec<&Tick> = self
+            .last
+            .iter()
+            .map(Option::as_ref)
+            .collect::<Option<_>>()?;
+        let second = all.iter().map(|tick| tick.second).min()?;
+        if second <= self.told {
+            return None;
+        }
+        self.told = second;
+        Some(Tick {
+            second,
+            ok: all.iter().map(|tick| tick.ok).sum(),
+            faults: all.iter().map(|tick| tick.faults).sum(),
+            latency: Packed::default(),
+            counting: all.iter().any(|tick| tick.counting),
+        })
+    }
+}
+
+/// The most by which the windows of two hosts can lie apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Skew {
+    start_ns: u64,
+    end_ns: u64,
+}
+
+impl Skew {
+    /// At the start the two clocks whose offsets are known worst; at the end what they have moved since besides.
+    fn of(before: &[Offset], after: &[Offset]) -> Self {
+        if before.len() < 2 {
+            return Self {
+                start_ns: 0,
+                end_ns: 0,
+            };
+        }
+        let mut start: Vec<u64> = before.iter().map(|own| own.error_ns).collect();
+        let moved = before.iter().zip(after).map(|(before, after)| {
+            let moved = (after.ns - before.ns).unsigned_abs();
+            u64::try_from(moved)
+                .unwrap_or(u64::MAX)
+                .saturating_add(after.error_ns)
+        });
+        let mut end: Vec<u64> = moved.collect();
+        let worst_two = |all: &mut Vec<u64>| {
+            all.sort_unstable();
+            all.iter().rev().take(2).sum()
+        };
+        Self {
+            start_ns: worst_two(&mut start),
+            end_ns: worst_two(&mut end),
+        }
+    }
+}
+
+/// One result of all hosts'.
+fn merged(names: &[&str], all: Vec<HostDriven>, skew: Skew) -> Result<Led> {
+    let found = all.first().context("no host")?.found.clone();
+    for (name, own) in names.iter().zip(&all) {
+        if own.found != found {
+            let said = format!(
+                "hosts of clients are served unlike pages: {} and {name}: {:?} and {:?}",
+                names[0], found, own.found
+            );
+            return Err(Wrong(said).into());
+        }
+    }
+    let mut facts = found;
+    let us = |ns: u64| ns.div_ceil(1000).to_string();
+    facts.insert("clients:place".into(), "ssh".into());
+    facts.insert("clients:hosts".into(), names.join(" "));
+    facts.insert("clients:start-skew-us".into(), us(skew.start_ns));
+    facts.insert("clients:end-skew-us".into(), us(skew.end_ns));
+    let (mut figures, mut path, mut paces) = (Vec::new(), PathSeen::default(), Vec::new());
+    let mut loads = Vec::new();
+    for (index, own) in (0..).zip(all) {
+        let name = names[index as usize];
+        for (key, value) in own.facts {
+            let key = key.strip_prefix("clients:").unwrap_or(&key);
+            facts.insert(format!("clients:{name}:{key}"), value);
+        }
+        path.cpus.extend(own.cpus.into_iter().map(|mut cpu| {
+            cpu.cpu += index * CPUS_OF_A_HOST;
+            cpu
+        }));
+        path.ends.extend(own.ends.into_iter().map(|mut end| {
+            let of_host = |link: Link| Link {
+                name: format!("{name}:{}", link.name),
+                ..link
+            };
+            end.links = end.links.into_iter().map(of_host).collect();
+            end
+        }));
+        figures.extend(own.figures);
+        paces.push(own.pace);
+        loads.push(own.load);
+    }
+    let load = merge::merge(&loads);
+    let late = client_limits::late(&load);
+    Ok(Led {
+        driven: Driven {
+            load: Some(load),
+            figures,
+            curves: Vec::new(),
+            pace: Some((worst(&paces), late)),
+            facts,
+        },
+        path,
+    })
+}
+
+/// The pace of the host that kept up least.
+fn worst(paces: &[LoadPace]) -> LoadPace {
+    let rank = |pace: &LoadPace| match pace {
+        LoadPace::Closed => 0,
+        LoadPace::Thinking => 1,
+        LoadPace::Kept => 2,
+        LoadPace::Behind => 3,
+        LoadPace::TooFewConnections => 4,
+    };
+    paces.iter().copied().max_by_key(rank).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use record::load::LoadResult;
+
+    use super::*;
+
+    fn driven(ok: u64) -> HostDriven {
+        HostDriven {
+            load: LoadResult {
+                ok,
+                planned: ok,
+                ..LoadResult::default()
+            },
+            pace: LoadPace::Closed,
+            figures: Vec::new(),
+            found: [("remote:response /".to_string(), "5 bytes".to_string())].into(),
+            facts: [("clients:idle".to_string(), "0.5".to_string())].into(),
+            cpus: vec![record::load_path::ClientCpu::default()],
+            ends: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn hosts_add_up_and_keep_their_names() {
+        let skew = Skew {
+            start_ns: 1500,
+            end_ns: 0,
+        };
+        let led = merged(&["one", "two"], vec![driven(3), driven(4)], skew).unwrap();
+        let load = led.driven.load.unwrap();
+        assert_eq!((load.ok, load.planned), (7, 7));
+        let facts: Vec<_> = led
+            .driven
+            .facts
+            .iter()
+            .map(|(key, value)| format!("{key} {value}"))
+            .collect();
+        assert_eq!(
+            facts,
+            [
+                "clients:end-skew-us 0",
+                "clients:hosts one two",
+                "clients:one:idle 0.5",
+                "clients:place ssh",
+                "clients:start-skew-us 2",
+                "clients:two:idle 0.5",
+                "remote:response / 5 bytes",
+            ]
+        );
+        let cpus: Vec<_> = led.path.cpus.iter().map(|own| own.cpu).collect();
+        assert_eq!(cpus, [0, 1000]);
+    }
+
+    #[test]
+    fn hosts_that_are_served_unlike_pages_are_no_one_load() {
+        let mut other = driven(4);
+        other.found.clear();
+        let skew = Skew {
+            start_ns: 0,
+            end_ns: 0,
+        };
+        let why = merged(&["one", "two"], vec![driven(3), other], skew).map(|_| ());
+        assert!(why.unwrap_err().is::<Wrong>());
+    }
+
+    #[test]
+    fn two_windows_can_lie_apart_by_the_two_worst_errors() {
+        let offset = |ns, error_ns| Offset { ns, error_ns };
+        let before = [offset(10, 5), offset(-900, 40), offset(0, 7)];
+        let after = [offset(10, 5), offset(-880, 30), offset(100, 7)];
+        let want = Skew {
+            start_ns: 47,
+            end_ns: 157,
+        };
+        assert_eq!(Skew::of(&before, &after), want);
+        let none = Skew {
+            start_ns: 0,
+            end_ns: 0,
+        };
+        assert_eq!(Skew::of(&before[..1], &after[..1]), none);
+    }
+
+    #[test]
+    fn a_second_is_told_once_all_have_told_it() {
+        let tick = |second, ok| Tick {
+            second,
+            ok,
+            faults: 1,
+            latency: Packed::default(),
+            counting: second > 1,
+        };
+        let mut ticks = Ticks::new(2);
+        assert_eq!(ticks.add(0, tick(1, 5)), None);
+        let all = ticks.add(1, tick(1, 7)).unwrap();
+        assert_eq!(
+            (all.second, all.ok, all.faults, all.counting),
+            (1, 12, 2, false)
+        );
+        assert_eq!(ticks.add(0, tick(2, 9)), None);
+    }
+
+    #[test]
+    fn the_window_is_told_in_its_order_even_when_the_load_ends_early() {
+        #[derive(Default)]
+        struct Noted(Vec<&'static str>);
+        impl Follower for Noted {
+            fn begins(&mut self) {
+                self.0.push("begins");
+            }
+            fn steps(&mut self) {}
+            fn ticks(&mut self, _tick: Tick) {}
+            fn opens(&mut self) {
+                self.0.push("opens");
+            }
+            fn closes(&mut self) {
+                self.0.push("closes");
+            }
+        }
+        let timing = |warmup_s| Timing {
+            warmup: Duration::from_secs(warmup_s),
+            window: Duration::from_secs(2),
+        };
+        let mut noted = Noted::default();
+        let mut edges = Edges::new(100, timing(1));
+        edges.tell(99, &mut noted);
+        assert!(noted.0.is_empty());
+        edges.tell(100, &mut noted);
+        assert_eq!(noted.0, ["begins"]);
+        edges.tell_rest(&mut noted);
+        assert_eq!(noted.0, ["begins", "opens", "closes"]);
+        let mut noted = Noted::default();
+        Edges::new(100, timing(0)).tell_rest(&mut noted);
+        assert_eq!(noted.0, ["begins", "closes"]);
+    }
+}

@@ -1,0 +1,273 @@
+//! Hosts that clients run on, reached by ssh: each gets this program by its hash, and nothing else.
+//!
+//! ```text
+//! this host: agent of the trial --ssh--> host 1: bakeoff clients --hosted ---\
+//!                               --ssh--> host 2: bakeoff clients --hosted ----+--network--> the system
+//! ```
+//! A process of theirs lives as long as its ssh. What stays on a host is the program in its user's cache, for a month.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use input::text;
+use input::units::show_bytes;
+use plan::ClientHost;
+use protocol::hosts::HostCommand;
+
+use crate::cache::{self, Cache};
+use crate::ssh::session::{Session, quoted};
+use crate::task::Task;
+
+/// The one directory that is made on a host, as its shell reads it.
+const DIR: &str = "${XDG_CACHE_HOME:-$HOME/.cache}/bakeoff/clients";
+
+/// Longest line of a host's that an error quotes.
+const QUOTED_BYTES: usize = 200;
+
+/// Hosts that are ready for clients.
+#[derive(Debug)]
+pub struct ClientHosts {
+    commands: Vec<HostCommand>,
+    /// No other bakeoff of this user's loads them.
+    _locks: Vec<File>,
+}
+
+impl ClientHosts {
+    /// Looks at the hosts of a plan in turn and brings `program`, bakeoff's own binary, where it is not yet.
+    ///
+    /// # Errors
+    /// Says why clients cannot run on one of them.
+    pub fn open(
+        hosts: &[ClientHost],
+        program: &Path,
+        cache: &Cache,
+        task: Task<'_>,
+    ) -> Result<Self> {
+        let own = OwnProgram::of(program)?;
+        let (mut commands, mut locks) = (Vec::new(), Vec::new());
+        for host in hosts {
+            task.tell(&format!("looking at {}", host.name), None);
+            locks.push(cache.lock(&format!("clients {}", host.name), task)?);
+            let session = Session::new(&host.name, host.config.as_deref());
+            own.bring(&host.name, &session, task)?;
+            commands.push(HostCommand {
+                host: host.name.clone(),
+                words: session.words(&own.start())?,
+            });
+        }
+        Ok(Self {
+            commands,
+            _locks: locks,
+        })
+    }
+
+    /// How the agent of a trial starts theirs.
+    pub(crate) fn commands(&self) -> &[HostCommand] {
+        &self.commands
+    }
+
+    /// In words, for the machine's line.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.commands.iter().map(|own| own.host.clone()).collect()
+    }
+}
+
+/// This program, as it travels.
+struct OwnProgram {
+    file: PathBuf,
+    sha256: String,
+    bytes: u64,
+}
+
+impl OwnProgram {
+    fn of(file: &Path) -> Result<Self> {
+        let about = std::fs::metadata(file);
+        Ok(Self {
+            bytes: about
+                .with_context(|| format!("cannot read {}", file.display()))?
+                .len(),
+            sha256: cache::hash_file(file)?,
+            file: file.into(),
+        })
+    }
+
+    /// Says what the host is, and whether it has the program.
+    fn look_script(&self) -> String {
+        let name = &self.sha256;
+        format!(
+            "PATH=/usr/bin:/bin:$PATH; umask 077\n\
+             echo \"system $(uname -s)\"; echo \"architecture $(uname -m)\"\n\
+             dir=\"{DIR}\"; mkdir -p \"$dir\" && cd \"$dir\" || exit 1\n\
+             echo \"directory $(pwd)\"\n\
+             set -- $(df -Pk . | tail -n 1); echo \"free $4\"\n\
+             command -v sha256sum > /dev/null || {{ echo 'no program sha256sum there (install coreutils)' >&2; exit 1; }}\n\
+             find . -type f -mtime +30 -exec rm -f {{}} +\n\
+             if [ -f {name} ]; then\n\
+             echo '{name}  {name}' | sha256sum -c --status && touch {name} && echo 'program there' || rm -f {name}\n\
+             fi\n"
+        )
+    }
+
+    /// Checks what was copied, keeps it, and starts it once.
+    fn keep_script(&self, dir: &str, part: &str) -> String {
+        let name = &self.sha256;
+        format!(
+            "cd {} && echo '{name}  {part}' | sha256sum -c --status && chmod 700 {part} && mv {part} {name} || {{\n\
+             rm -f {part}; echo 'the program came there damaged (its disk?)' >&2; exit 1; }}\n",
+            quoted(dir)
+        )
+    }
+
+    fn try_script(&self, dir: &str) -> String {
+        format!(
+            "cd {} && ./{} --version > /dev/null || exit 1\n",
+            quoted(dir),
+            self.sha256
+        )
+    }
+
+    /// What the host's shell is given to start the agent there.
+    fn start(&self) -> String {
+        let line = format!("exec \"{DIR}/{}\" clients --hosted", self.sha256);
+        format!("exec /bin/sh -c {}", quoted(&line))
+    }
+
+    fn bring(&self, host: &str, session: &Session, task: Task<'_>) -> Result<()> {
+        let said = session.run(&self.look_script(), task)?;
+        let looked = Looked::parse(&said)?;
+        looked.check(host, self.bytes)?;
+        let dir = looked.get("directory");
+        if !looked.has_program {
+            task.tell(&format!("copying bakeoff to {host}"), None);
+            let part = format!("{}.{}.part", self.sha256, std::process::id());
+            let path = quoted(&format!("{dir}/{part}"));
+            let copied = session.copy(&self.file, &path, task);
+            if let Err(why) = copied {
+                // Whatever keeps it from being removed is what is told already.
+                let _ = session.run(&format!("rm -f {path}\n"), task);
+                return Err(why);
+            }
+            session.run(&self.keep_script(dir, &part), task)?;
+        }
+        session.run(&self.try_script(dir), task).map_err(|why| {
+            anyhow!(
+                "bakeoff does not start on {host}, from {dir} (a file system without programs, noexec? another C library? a \
+                 static build needs none): {why}"
+            )
+        })?;
+        Ok(())
+    }
+}
+
+/// What a host said of itself.
+struct Looked {
+    values: BTreeMap<String, String>,
+    has_program: bool,
+}
+
+impl Looked {
+    fn parse(said: &str) -> Result<Self> {
+        let mut looked = Self {
+            values: BTreeMap::new(),
+            has_program: false,
+        };
+        for line in said.lines() {
+            match line.split_once(' ') {
+                Some(("program", _)) => looked.has_program = true,
+                Some((key, value)) => {
+                    looked.values.insert(key.into(), value.into());
+                }
+                None => {}
+            }
+        }
+        for key in ["system", "architecture", "directory", "free"] {
+            if !looked.values.contains_key(key) {
+                let said = text::clean_line(text::cut(said, QUOTED_BYTES));
+                bail!(
+                    "a login that does not say its {key} (does its shell print a greeting?): {said:?}"
+                );
+            }
+        }
+        Ok(looked)
+    }
+
+    fn get(&self, key: &str) -> &str {
+        self.values.get(key).map_or("", String::as_str)
+    }
+
+    /// Whether the program can be there, and run.
+    fn check(&self, host: &str, bytes: u64) -> Result<()> {
+        let (system, architecture) = (self.get("system"), self.get("architecture"));
+        let own = std::env::consts::ARCH;
+        if (system, architecture) != ("Linux", own) {
+            bail!(
+                "another system than this host's (Linux {own}): {host} is {system} {architecture} (name one of the same kind: \
+                 this program is copied there)"
+            );
+        }
+        let free_bytes = self.get("free").parse::<u64>().unwrap_or(0) << 10;
+        if !self.has_program && free_bytes < bytes {
+            bail!(
+                "no room in {} of {host}: need {}, have {} (free some there)",
+                self.get("directory"),
+                show_bytes(bytes),
+                show_bytes(free_bytes)
+            );
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(said: &str, want: &Expect) {
+        let told = match Looked::parse(said).and_then(|own| own.check("client1", 50 << 20)) {
+            Ok(()) => "fits".into(),
+            Err(why) => why.to_string(),
+        };
+        want.assert_eq(&told);
+    }
+
+    #[test]
+    fn a_host_that_cannot_have_clients_is_named_with_the_reason() {
+        let fits = "system Linux\narchitecture x86_64\ndirectory /home/a b\nfree 60000\n";
+        check(fits, &expect!["fits"]);
+        check(
+            &fits.replace("x86_64", "aarch64"),
+            &expect![
+                "another system than this host's (Linux x86_64): client1 is Linux aarch64 (name one of the same kind: this program is copied there)"
+            ],
+        );
+        let full = fits.replace("60000", "1024");
+        check(
+            &full,
+            &expect!["no room in /home/a b of client1: need 50 MiB, have 1 MiB (free some there)"],
+        );
+        check(&format!("{full}program there\n"), &expect!["fits"]);
+        check(
+            "Welcome!\n",
+            &expect![[
+                r#"a login that does not say its system (does its shell print a greeting?): "Welcome!""#
+            ]],
+        );
+    }
+
+    #[test]
+    fn the_agent_is_started_by_a_shell_that_every_login_shell_can_start() {
+        let own = OwnProgram {
+            file: "bakeoff".into(),
+            sha256: "ab12".into(),
+            bytes: 1,
+        };
+        assert_eq!(
+            own.start(),
+            "exec /bin/sh -c 'exec \"${XDG_CACHE_HOME:-$HOME/.cache}/bakeoff/clients/ab12\" clients --hosted'"
+        );
+    }
+}

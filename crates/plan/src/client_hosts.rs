@@ -1,0 +1,93 @@
+//! `clients = ["ssh:HOST", ...]` of `[machine]`: hosts that share out the clients.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::fields::Fields;
+use crate::machine::MachineKind;
+use crate::ssh;
+
+/// Most hosts of a plan: the experiments of 1999 had 144.
+const MOST: usize = 256;
+
+/// A host that clients run on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientHost {
+    /// A destination of the program `ssh`: `user@client1`.
+    pub name: String,
+    /// A configuration of that program (`ssh -F`), in place of the user's.
+    pub config: Option<PathBuf>,
+    /// Line of the plan that names it.
+    pub line: usize,
+}
+
+const EXAMPLE: &str = "clients = [\"ssh:client1\", \"ssh:client2\"]";
+
+/// Reads the hosts; none where clients are no list. A configuration of ssh begins at `base`.
+pub(crate) fn read_client_hosts(
+    fields: &Fields<'_>,
+    kind: MachineKind,
+    base: &Path,
+) -> Vec<ClientHost> {
+    if !fields.is_list("clients") {
+        return Vec::new();
+    }
+    let listed = fields.texts("clients").unwrap_or_default();
+    let config = fields.text("ssh_config").map(|path| base.join(path));
+    if let Some(why) = refused(kind) {
+        let what = format!(
+            "clients on hosts with a machine of kind \"{}\"",
+            kind.word()
+        );
+        fields.wrong("clients", what, why);
+        return Vec::new();
+    }
+    let mut names = BTreeSet::new();
+    let mut hosts = Vec::new();
+    for text in &listed {
+        let name = text.strip_prefix("ssh:").filter(|name| ssh::is_word(name));
+        let Some(name) = name else {
+            let what = format!("no host for clients: {text:?}");
+            fields.wrong("clients", what, format!("write {EXAMPLE}"));
+            continue;
+        };
+        if !names.insert(name) {
+            let what = format!("a host for clients twice: {text:?}");
+            fields.wrong(
+                "clients",
+                what,
+                "remove it: a host has all its CPUs at once",
+            );
+        }
+        hosts.push(ClientHost {
+            name: name.into(),
+            config: config.clone(),
+            line: fields.line_of("clients"),
+        });
+    }
+    if listed.is_empty() {
+        fields.wrong("clients", "clients on no host", format!("write {EXAMPLE}"));
+    }
+    if listed.len() > MOST {
+        let what = format!("hosts for clients: {}", listed.len());
+        fields.wrong("clients", what, format!("write at most {MOST}"));
+    }
+    hosts
+}
+
+/// Why other hosts cannot reach the servers of a machine.
+fn refused(kind: MachineKind) -> Option<&'static str> {
+    match kind {
+        MachineKind::Url => None,
+        MachineKind::Qemu => Some(
+            "write clients = \"host\": a guest's network ends in a namespace of this host, which no other host reaches",
+        ),
+        MachineKind::Local => Some(
+            "remove it: servers are in a namespace of this host, which no other host reaches; or start them yourself and write \
+             kind = \"url\"",
+        ),
+        MachineKind::Ssh => {
+            Some("remove it: on a box they are beside the servers, on the arm's kernel")
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Clients on hosts that are reached by ssh: two of OpenSSH's servers on the loopback, each with a cache of its own, stand for
 //! two hosts; the system is nginx, whose log counts on its own.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt as _;
@@ -111,7 +112,7 @@ impl Lab {
              GlobalKnownHostsFile /dev/null\n StrictHostKeyChecking yes\n"
         );
         for (host, port) in HOSTS.iter().zip(self.ports) {
-            config.push_str(&format!("Host {host}\n Port {port}\n"));
+            let _ = write!(config, "Host {host}\n Port {port}\n");
         }
         // Nothing listens on the port of discard.
         config.push_str("Host nowhere\n Port 9\n");

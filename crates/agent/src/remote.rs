@@ -92,11 +92,7 @@ pub(crate) fn perform(
     let mut figures = workload.figures(&seen).map_err(check_failed)?;
     figures.extend(used(&seen, first.as_ref(), readings.as_ref()).map_err(check_failed)?);
     let system = first.as_ref().and_then(|own| own.system.clone());
-    let mut values = BTreeMap::new();
-    values.insert("remote:url".into(), target.url.clone());
-    values.insert("remote:evidence".into(), evidence::name(source));
-    // The clients are the only ones whose hardware can be looked at.
-    facts::collect_hardware("host:hardware", &mut values);
+    let mut values = known(target);
     let path = load_path(&driven, watched.path.clone(), None);
     let server = evidence::look(&target.url, &mut values).map_err(|why| unknown(&why))?;
     values.extend(driven.facts);
@@ -113,6 +109,19 @@ pub(crate) fn perform(
         kernel: system.unwrap_or_else(|| "not known".into()),
         server,
     })
+}
+
+/// What is known of a system on the network and of its clients' host before anything is read from it.
+fn known(target: &Target) -> BTreeMap<String, String> {
+    let mut values = BTreeMap::new();
+    values.insert("remote:url".into(), target.url.clone());
+    values.insert(
+        "remote:evidence".into(),
+        evidence::name(target.evidence.as_ref()),
+    );
+    // The clients are the only ones whose hardware can be looked at.
+    facts::collect_hardware("host:hardware", &mut values);
+    values
 }
 
 fn check_failed(detail: String) -> Failure {

@@ -45,6 +45,20 @@ fn server() -> tempfile::TempDir {
             &format!("Node {node} MemTotal:  512 kB\n"),
         );
     }
+    add_cpu_settings(root);
+    write(root, "sys/block/sda/device/model", "FAST 1  \n");
+    write(root, "sys/block/sda/size", "2048\n");
+    write(
+        root,
+        "sys/block/sda/queue/scheduler",
+        "none [mq-deadline]\n",
+    );
+    write(root, "sys/block/loop0/size", "8\n");
+    add_cards(root);
+    dir
+}
+
+fn add_cpu_settings(root: &Path) {
     let cache = "sys/devices/system/cpu/cpu0/cache/index3";
     for (file, text) in [
         ("level", "3"),
@@ -60,14 +74,9 @@ fn server() -> tempfile::TempDir {
     }
     write(root, "sys/devices/system/cpu/intel_pstate/no_turbo", "0\n");
     write(root, "sys/devices/system/cpu/smt/control", "on\n");
-    write(root, "sys/block/sda/device/model", "FAST 1  \n");
-    write(root, "sys/block/sda/size", "2048\n");
-    write(
-        root,
-        "sys/block/sda/queue/scheduler",
-        "none [mq-deadline]\n",
-    );
-    write(root, "sys/block/loop0/size", "8\n");
+}
+
+fn add_cards(root: &Path) {
     write(root, "sys/class/net/lo/mtu", "65536\n");
     for card in ["eth0", "eth1"] {
         let place = format!("sys/class/net/{card}");
@@ -87,7 +96,6 @@ fn server() -> tempfile::TempDir {
     symlink("../bond0", root.join("sys/class/net/eth1/master")).unwrap();
     write(root, "sys/class/net/bond0/bonding/mode", "802.3ad 4\n");
     write(root, "sys/class/net/bond0/bonding/slaves", "eth1\n");
-    dir
 }
 
 #[test]

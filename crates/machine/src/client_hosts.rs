@@ -247,13 +247,15 @@ mod tests {
         let full = fits.replace("60000", "1024");
         check(
             &full,
-            &expect!["no room in /home/a b of client1: need 50 MiB, have 1 MiB (free some there)"],
+            &expect![
+                "no room in /home/a b of client1: need 50.0 MiB, have 1.00 MiB (free some there)"
+            ],
         );
         check(&format!("{full}program there\n"), &expect!["fits"]);
         check(
             "Welcome!\n",
             &expect![[
-                r#"a login that does not say its system (does its shell print a greeting?): "Welcome!""#
+                r#"a login that does not say its system (does its shell print a greeting?): "Welcome! ""#
             ]],
         );
     }

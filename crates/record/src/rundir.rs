@@ -441,13 +441,7 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
             path.display()
         );
     };
-    if let Err(why) = journal::check_whole(&entries) {
-        let journal = path.join("journal.jsonl");
-        bail!(
-            "damaged journal: {}: {why} (restore it from a copy, or begin a new run with --out DIR)",
-            journal.display()
-        );
-    }
+    refuse_damaged_journal(path, &entries)?;
     refuse_changed_plan(&plan_path, &plan_text, &opening)?;
     plan.design.more_blocks = more_blocks(&entries, plan.design.max_blocks);
     let invalid = invalidated(&entries);
@@ -491,6 +485,17 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
     };
     run.keep(|trial| turn.has_come(trial));
     Ok(run)
+}
+
+fn refuse_damaged_journal(path: &Path, entries: &[Entry]) -> Result<()> {
+    if let Err(why) = journal::check_whole(entries) {
+        let journal = path.join("journal.jsonl");
+        bail!(
+            "damaged journal: {}: {why} (restore it from a copy, or begin a new run with --out DIR)",
+            journal.display()
+        );
+    }
+    Ok(())
 }
 
 /// The records of trials that were run for their profile alone.

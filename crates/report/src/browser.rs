@@ -232,8 +232,10 @@ const MEASURE: &str = "
 /// tables of metrics do not scroll at all, and no label of a chart hides another.
 #[track_caller]
 fn fits(width: u32, (run, judgement): &(Run, Judgement)) {
-    let workloads = run.plan.workloads.len();
-    let tables = workloads + usize::from(workloads > 1);
+    let workloads = &run.plan.workloads;
+    let is_told = |id: &str| !crate::robustness::table(judgement, &[], id).is_empty();
+    let told = workloads.iter().filter(|one| is_told(&one.id)).count();
+    let tables = workloads.len() + usize::from(workloads.len() > 1) + told;
     page_fits(width, &crate::html(run, judgement, &[]), tables);
 }
 

@@ -115,11 +115,11 @@ mod tests {
              | arm 7.2 | net.core.somaxconn=8192; by its maintainer; reason: not stated
              | not tuned in any arm | command line, CPUs, environment, server configuration, server programs, I/O scheduler, debugfs (as kernels and packages ship them, and as bakeoff sets them for all arms alike)
             Workloads | web-static | web-static: not known
-            Rules | question | controlled: knobs pinned, asks about the code
+            Rules | question | not declared: defaults differ as the kernels bring them (mode of the plan says whether code or products are asked about)
              | order | each block runs every arm once, back to back, in an order drawn from seed 7
              | blocks | 10 run; the plan says at least 4 and at most 30; 1 look while it ran
              | decision | margin 1 %, error rate 5 %, fixed before the first trial; the warm-up is an option of each workload
-            Deviations | checks without an answer | clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, io-scheduler, limits, listen-backlog, memory, mitigations, mounts, numa, power, security-modules, server-configuration, server-program, smt, swap, user-land, workers, writeback
+            Deviations | checks without an answer | clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, io-scheduler, limits, listen-backlog, memory, mitigations, mounts, numa, power, security-modules, server-configuration, server-program, smt, swap, user-land, workers, writeback, a-a-history
              | failed trials | web-static, arm 7.2: 2 of 11, listed in the report
              | warnings | 3 warnings, listed above
             SHA-256 | image | 77b177b177b177b177b177b177b177b177b177b177b177b177b177b177b177b1

@@ -258,7 +258,7 @@ fn two_hosts_are_one_load() {
     assert_eq!(done.status.code(), Some(0), "{}", said(&done));
     let run = lab.read();
     assert_eq!(run.opening.clients, Some(Clients::Hosts));
-    let machine = &run.opening.machine;
+    let machine = report::machine(&run.opening.machine);
     assert!(
         machine.contains("clients by ssh on client1, client2"),
         "{machine}"

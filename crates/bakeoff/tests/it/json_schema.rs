@@ -217,6 +217,30 @@ fn with_curves(mut judgement: Judgement) -> Judgement {
             limit: Limit::Clients,
         });
     }
+    add_host(&mut judgement);
+    judgement.curves.push(curve.clone());
+    judgement.scaling.push(Scaling {
+        curve,
+        steps: vec![ScalingStep {
+            cpus: 1,
+            arm: "old".into(),
+            trials: 1,
+            speed_up: Some(spread),
+            efficiency: Some(1.0),
+        }],
+        law: Some(ScalingLaw {
+            contention: spread,
+            coherence: spread,
+            peak: Some(8.0),
+            blocks: 1,
+            line: vec![point],
+        }),
+    });
+    judgement
+}
+
+/// What only ramps, several workloads and machines with a history have.
+fn add_host(judgement: &mut Judgement) {
     judgement.by_load.push(ByLoad {
         workload: "web".into(),
         arm: "new".into(),
@@ -262,25 +286,6 @@ fn with_curves(mut judgement: Judgement) -> Judgement {
         e_value_of_blocks: 1.0,
         has_failed: false,
     };
-    judgement.curves.push(curve.clone());
-    judgement.scaling.push(Scaling {
-        curve,
-        steps: vec![ScalingStep {
-            cpus: 1,
-            arm: "old".into(),
-            trials: 1,
-            speed_up: Some(spread),
-            efficiency: Some(1.0),
-        }],
-        law: Some(ScalingLaw {
-            contention: spread,
-            coherence: spread,
-            peak: Some(8.0),
-            blocks: 1,
-            line: vec![point],
-        }),
-    });
-    judgement
 }
 
 fn models() -> Models {

@@ -2,7 +2,8 @@
 
 use input::units::show_bytes;
 use record::machine::{
-    Acceleration, Choice, ClientsApart, GuestClock, Guests, HostOfGuests, Locality, MachineDescription, Placement,
+    Acceleration, Choice, ClientsApart, GuestClock, Guests, HostOfGuests, Locality,
+    MachineDescription, Placement,
 };
 
 /// `QEMU 10.0.13, KVM, clock wall, CPUs 2 (host), memory 1.00 GiB`.
@@ -42,7 +43,9 @@ pub(crate) fn machine(machine: &MachineDescription) -> String {
                     "systems on the network{exchanged}; clients on this host, Linux {release}, clock wall, CPUs {cpus}"
                 ),
                 hosts => {
-                    format!("systems on the network{exchanged}; clients by ssh on {hosts}, clock wall")
+                    format!(
+                        "systems on the network{exchanged}; clients by ssh on {hosts}, clock wall"
+                    )
                 }
             }
         }

@@ -124,7 +124,7 @@ fn hangs_on(rows: &[Vec<String>]) -> Markup {
     };
     html! {
         h3 { (robustness::TITLE) }
-        div.scroll { table.cards {
+        div.scroll { table.cards.sensitivity {
             thead { tr { @for cell in head { th { (cell) } } } }
             tbody { @for row in rows { tr {
                 th scope="row" { (row[0]) }

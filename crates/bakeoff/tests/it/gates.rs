@@ -109,7 +109,7 @@ fn a_plan_of_too_few_blocks_never_passes() {
     let output = bakeoff(dir.path(), &["judge", "."]);
     let said = String::from_utf8(output.stdout).unwrap();
     let state = said.lines().nth(1).unwrap();
-    expect!["fake; finished after 3 blocks, the most that the plan allows: undecided"]
+    expect!["fake machine, simulated time; finished after 3 blocks, the most that the plan allows: undecided"]
         .assert_eq(state);
     assert!(
         said.contains("(in round brackets: the lowest and the highest block"),
@@ -170,7 +170,8 @@ fn an_arm_that_never_boots_is_failed_in_the_headline() {
         57 fairness checks: 2 violated (server-stressed, trials-fail-alike), 18 passed, 3 declared
         (clients-apart, one-load, static-pages), 32 not known (boot-log, clocksource, command-line,
         compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, huge-pages,
-        io-scheduler, kernel-configuration and 20 more), 2 not applicable"#]]
+        io-scheduler, kernel-configuration and 20 more), 2 not applicable
+        full disclosure: in report.html and report.md (tested by: not stated)"#]]
     .assert_eq(last);
     let output = bakeoff(dir.path(), &["judge", ".", "--json"]);
     let judged: Value = serde_json::from_slice(&output.stdout).unwrap();

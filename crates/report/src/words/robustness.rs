@@ -203,7 +203,7 @@ pub(crate) fn load_sentence(one: &ByLoad, baseline: &str) -> String {
         (false, true) => format!("{arm} is better at {better} {axis}, and nowhere worse"),
         (true, false) => format!("{arm} is worse at {worse} {axis}, and nowhere better"),
         (false, false) => format!(
-            "the curves cross, so that there is no single winner: {arm} is better at {better} {axis}, {baseline} at {worse}"
+            "the curves cross, so that there is no single winner: {arm} is better at {better} and {baseline} at {worse} {axis}"
         ),
     }
 }
@@ -387,7 +387,7 @@ mod tests {
         };
         assert_eq!(
             load_sentence(&one, "6.1"),
-            "the curves cross, so that there is no single winner: 7.2 is better at 16 clients, 6.1 at 144"
+            "the curves cross, so that there is no single winner: 7.2 is better at 16 and 6.1 at 144 clients"
         );
         assert_eq!(
             load_rows(&one)[3],

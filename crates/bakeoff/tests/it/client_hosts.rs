@@ -22,6 +22,9 @@ const HOSTS: [&str; 2] = ["client1", "client2"];
 /// What each host asks for before the load of each trial: the page, twice.
 const LEARNT: usize = 2;
 
+/// Connections of both hosts together.
+const CONNECTIONS: usize = 5;
+
 /// A server, until it is dropped.
 struct Server(Child);
 
@@ -270,7 +273,7 @@ fn two_hosts_are_one_load() {
         };
         let load = measurement.load.as_ref().unwrap();
         assert!(load.ok > 0 && load.fault_count() == 0, "{:?}", load.faults);
-        assert_eq!(load.connections_asked, 5);
+        assert_eq!(load.connections_asked, CONNECTIONS as u64);
         let number = |key: &str| {
             let text = facts.values.get(&format!("clients:{key}"));
             let text = text.unwrap_or_else(|| panic!("{key}: {:?}", facts.values));
@@ -300,9 +303,12 @@ fn two_hosts_are_one_load() {
         planned += (load.planned - load.unsent) as usize;
         trials += 1;
     }
-    // What the server served is what the clients of both say that they asked for, request by request: at a rate nothing is sent
-    // after the window.
-    assert_eq!(lab.logged(), planned + trials * LEARNT * HOSTS.len());
+    // What the server served is what the clients of both say that they asked for; at the window's ends each connection may have
+    // had one request more.
+    let least = planned + trials * LEARNT * HOSTS.len();
+    let logged = lab.logged();
+    let most = least + 2 * trials * CONNECTIONS;
+    assert!((least..=most).contains(&logged), "{least} {logged} {most}");
     wait_for("the hosts to be idle", || lab.is_idle());
     let kept = |host: &str| {
         fs::read_dir(lab.dir.join(host).join("bakeoff/clients"))

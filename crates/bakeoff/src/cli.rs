@@ -278,7 +278,7 @@ pub struct FairnessArgs {
     /// Take a violation for declared, with the reason that stands in the report; kept in the run directory
     #[arg(long, value_name = "ID=REASON")]
     pub accept: Vec<String>,
-    /// Print what differs and can be set alike, as the table [pinned] of a plan
+    /// Print what differs and can be set alike, as the table `[pinned]` of a plan
     #[arg(long, conflicts_with_all = ["accept", "fail_on"])]
     pub pin: bool,
     /// List all checks with what they ask and why, in Markdown

@@ -33,14 +33,11 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 
 use crate::guest::{Guest, GuestEvent};
 use crate::host_state::{Lack, fact};
-use crate::process_guest::{Limits, ProcessGuest};
+use crate::process_guest::{ERROR_BYTES, Limits, ProcessGuest};
 use crate::program;
 
 /// Most queues of a guest's network card; one for each virtual CPU up to here.
 const QUEUES: u32 = 8;
-
-/// Most that the clients' agent may write to standard error.
-const ERROR_BYTES: u64 = 1 << 20;
 
 /// Time that the clients' agent has to make its namespace.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -119,7 +116,6 @@ impl HostClients {
         program.args(["clients", "--queues", &queues.to_string()]);
         let limits = Limits {
             allowance_bytes,
-            // Its words on standard error are a file to the kernel.
             file_bytes: Some(ERROR_BYTES),
         };
         let console = "/dev/null".into();

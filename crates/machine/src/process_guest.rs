@@ -42,6 +42,9 @@ const WAITING: usize = 4;
 /// Most that the program itself may write to its outputs, in bytes: they are kept in memory.
 const STDERR_BYTES: u64 = 16 << 20;
 
+/// The longest file that a program may write which writes none: its words on standard error are one to the kernel.
+pub(crate) const ERROR_BYTES: u64 = 1 << 20;
+
 /// What a guest may have of the host.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {

@@ -20,7 +20,7 @@ use rustix::fs::Access;
 use crate::client_hosts::ClientHosts;
 use crate::guest::{Boot, Guest, Machine};
 use crate::host;
-use crate::process_guest::{Limits, ProcessGuest};
+use crate::process_guest::{ERROR_BYTES, Limits, ProcessGuest};
 use crate::program;
 use crate::task::Task;
 
@@ -168,7 +168,7 @@ impl Machine for Remote {
         }
         let limits = Limits {
             allowance_bytes: boot.allowance_bytes,
-            file_bytes: Some(0),
+            file_bytes: Some(ERROR_BYTES),
         };
         Ok(Box::new(ProcessGuest::start(
             "the agent",

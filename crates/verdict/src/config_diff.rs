@@ -254,11 +254,16 @@ fn set_to<'p>(arm: &'p Arm, name: &str) -> Option<&'p String> {
         .map(|(_, value)| value)
 }
 
-/// The words of a command line without those that the plan adds for this arm.
+/// The words of a command line without those that the plan adds for this arm. A box is told its CPUs there, and the agent on it
+/// how to begin.
 fn without_own<'l>(line: &'l str, arm: &Arm) -> Vec<&'l str> {
     let own: Vec<&str> = arm.cmdline.split_whitespace().collect();
+    let cpus = arm.cpus.map(|cpus| format!("nr_cpus={cpus}"));
+    let is_own = |word: &str| {
+        own.contains(&word) || cpus.as_deref() == Some(word) || word.starts_with("bakeoff.")
+    };
     line.split_whitespace()
-        .filter(|word| !own.contains(word))
+        .filter(|word| !is_own(word))
         .collect()
 }
 
@@ -364,6 +369,23 @@ mod tests {
             builder,
             &expect![[r#"other /proc/cmdline: [Some("quiet"), Some("quiet mem=960M")]"#]],
         );
+    }
+
+    #[test]
+    fn what_a_box_is_told_of_its_cpus_is_declared_with_them() {
+        let builder = |cpus| {
+            let told = "quiet nr_cpus=1 bakeoff.modules=igb";
+            RunBuilder::new()
+                .with(|run| run.plan.arms[0].cpus = cpus)
+                .observed(1, "6.1", facts(&[("/proc/cmdline", told)]))
+                .observed(
+                    1,
+                    "7.2",
+                    facts(&[("/proc/cmdline", "quiet bakeoff.modules=igb,x")]),
+                )
+        };
+        check(builder(Some(1)), &expect![[r#"declared /proc/cmdline: [Some("quiet nr_cpus=1 bakeoff.modules=igb"), Some("quiet bakeoff.modules=igb,x")]"#]]);
+        check(builder(None), &expect![[r#"other /proc/cmdline: [Some("quiet nr_cpus=1 bakeoff.modules=igb"), Some("quiet bakeoff.modules=igb,x")]"#]]);
     }
 
     #[test]

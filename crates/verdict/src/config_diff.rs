@@ -384,8 +384,18 @@ mod tests {
                     facts(&[("/proc/cmdline", "quiet bakeoff.modules=igb,x")]),
                 )
         };
-        check(builder(Some(1)), &expect![[r#"declared /proc/cmdline: [Some("quiet nr_cpus=1 bakeoff.modules=igb"), Some("quiet bakeoff.modules=igb,x")]"#]]);
-        check(builder(None), &expect![[r#"other /proc/cmdline: [Some("quiet nr_cpus=1 bakeoff.modules=igb"), Some("quiet bakeoff.modules=igb,x")]"#]]);
+        check(
+            builder(Some(1)),
+            &expect![[
+                r#"declared /proc/cmdline: [Some("quiet nr_cpus=1 bakeoff.modules=igb"), Some("quiet bakeoff.modules=igb,x")]"#
+            ]],
+        );
+        check(
+            builder(None),
+            &expect![[
+                r#"other /proc/cmdline: [Some("quiet nr_cpus=1 bakeoff.modules=igb"), Some("quiet bakeoff.modules=igb,x")]"#
+            ]],
+        );
     }
 
     #[test]

@@ -53,18 +53,9 @@ pub(crate) fn hold_with(
     end: fn() -> !,
     prepare: &Prepare<'_>,
 ) -> i32 {
-    let mine = Greeting {
-        protocol: PROTOCOL,
-        build: build.into(),
+    let Some((host, mine)) = open(&channel, build, "agent") else {
+        return UNSAID;
     };
-    let host = match Host::new(&channel) {
-        Ok(host) => Arc::new(host),
-        Err(why) => {
-            eprintln!("bakeoff agent: {why:#}");
-            return UNSAID;
-        }
-    };
-    report_panics(&host);
     let done = converse(&host, (channel, &mine, hosts), end, prepare);
     match done.and_then(|result| result.map(validated).transpose()) {
         Ok(Some(result)) => protocol::told(result).for_each(|message| host.say(&message)),
@@ -84,18 +75,9 @@ pub(crate) fn hold_clients(
     build: &str,
     end: fn() -> !,
 ) -> i32 {
-    let mine = Greeting {
-        protocol: PROTOCOL,
-        build: build.into(),
+    let Some((host, mine)) = open(&channel, build, "clients") else {
+        return UNSAID;
     };
-    let host = match Host::new(&channel) {
-        Ok(host) => Arc::new(host),
-        Err(why) => {
-            eprintln!("bakeoff clients: {why:#}");
-            return UNSAID;
-        }
-    };
-    report_panics(&host);
     host.say(&FromAgent::Hello(mine.clone()));
     if let Err(why) = drive_clients(&host, (channel, servers), &mine, end) {
         let (reason, detail) = (VoidReason::AgentFailed, format!("{why:#}"));
@@ -105,6 +87,24 @@ pub(crate) fn hold_clients(
     // Servers may have much to tell still; whoever started the trial ends it.
     host.wait_until_gone();
     SAID
+}
+
+/// The host's end of a line, who is told of panics from now on, and the greeting for it. `role` is the command's name, for the one
+/// who can be told by standard error alone.
+fn open(channel: &Channel, build: &str, role: &str) -> Option<(Arc<Host>, Greeting)> {
+    let mine = Greeting {
+        protocol: PROTOCOL,
+        build: build.into(),
+    };
+    let host = match Host::new(channel) {
+        Ok(host) => Arc::new(host),
+        Err(why) => {
+            eprintln!("bakeoff {role}: {why:#}");
+            return None;
+        }
+    };
+    report_panics(&host);
+    Some((host, mine))
 }
 
 fn drive_clients(

@@ -7,9 +7,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use load::hosts::{Offset, PINGS, Ticks};
 use load::part::Part;
 use load::{Tick, clock, merge};
-use record::latency::Packed;
 use record::load::LoadResult;
 
 use crate::channel::{self, Channel, LONG_BYTES, PATIENCE, ToCoordinator, ToWorker};
@@ -21,9 +21,6 @@ use secret::{Secret, Side};
 /// From the last word of preparation to the start.
 const LEAD_NS: u64 = 500_000_000;
 
-/// Round trips that the two clocks are compared by; the shortest one counts.
-const PINGS: u32 = 32;
-
 /// A worker speaks every second; one that is silent for so long is lost.
 const SILENCE: Duration = Duration::from_secs(10);
 
@@ -34,9 +31,7 @@ const POLL: Duration = Duration::from_millis(20);
 pub(crate) struct Ready {
     address: String,
     channel: Channel,
-    /// Its clock less this one's.
-    offset_ns: i128,
-    error_ns: u64,
+    offset: Offset,
     delay: Duration,
 }
 
@@ -68,7 +63,7 @@ pub(crate) fn run(
     let start_ns = clock::now_ns() + LEAD_NS;
     for worker in &mut workers {
         let delay_ns = worker.delay.as_nanos() as u64;
-        let at_ns = i128::from(start_ns + delay_ns) + worker.offset_ns;
+        let at_ns = i128::from(start_ns + delay_ns) + worker.offset.ns;
         let at_ns = u64::try_from(at_ns).context("a clock before its zero")?;
         worker.channel.send(&ToWorker::Start { at_ns })?;
         worker.channel.set_timeout(Some(SILENCE + worker.delay))?;
@@ -87,12 +82,11 @@ fn prepare(address: &str, secret: &Secret, build: &str, job: &Job, part: Part) -
         ToCoordinator::Refused { why } => bail!("{why}"),
         _ => bail!("out of turn (is it of this version?)"),
     }
-    let (offset_ns, error_ns) = compare_clocks(&mut channel)?;
+    let offset = compare_clocks(&mut channel)?;
     Ok(Ready {
         address: address.into(),
         channel,
-        offset_ns,
-        error_ns,
+        offset,
         delay,
     })
 }
@@ -140,22 +134,18 @@ fn greet(channel: &mut Channel, secret: &Secret, own_build: &str) -> Result<()> 
     Ok(())
 }
 
-/// The worker's clock less this one's, and how far off that may be: half the shortest round trip.
-fn compare_clocks(channel: &mut Channel) -> Result<(i128, u64)> {
-    let (mut offset_ns, mut error_ns) = (0, u64::MAX);
+/// The worker's clock less this one's.
+fn compare_clocks(channel: &mut Channel) -> Result<Offset> {
+    let mut offset = Offset::UNKNOWN;
     for _ in 0..PINGS {
         let sent_ns = clock::now_ns();
         channel.send(&ToWorker::Ping)?;
         let ToCoordinator::Pong { at_ns } = channel.receive()? else {
             bail!("out of turn");
         };
-        let half_trip_ns = (clock::now_ns() - sent_ns).div_ceil(2);
-        if half_trip_ns < error_ns {
-            offset_ns = i128::from(at_ns) - i128::from(sent_ns + half_trip_ns);
-            error_ns = half_trip_ns;
-        }
+        offset.add(sent_ns, at_ns, clock::now_ns());
     }
-    Ok((offset_ns, error_ns))
+    Ok(offset)
 }
 
 /// A worker while the load runs.
@@ -185,14 +175,14 @@ fn watch(
     for (number, worker) in ready.into_iter().enumerate() {
         workers.push(Running {
             address: worker.address,
-            error_ns: worker.error_ns,
+            error_ns: worker.offset.error_ns,
             sender: worker.channel.sender()?,
             result: None,
         });
         let report = report.clone();
         std::thread::spawn(move || listen(worker.channel, number, &report));
     }
-    let mut seconds = Seconds::new(workers.len());
+    let mut ticks = Ticks::new(workers.len());
     let mut is_stopped = false;
     while workers.iter().any(|worker| worker.result.is_none()) {
         let is_lost = |worker: &Running| matches!(worker.result, Some(Err(_)));
@@ -225,7 +215,9 @@ fn watch(
                     latency,
                     counting,
                 };
-                seconds.add(worker, tick, on_tick);
+                if let Some(all) = ticks.add(worker, tick) {
+                    on_tick(all);
+                }
             }
             Ok(ToCoordinator::Result(seen)) => *result = Some(Ok(*seen)),
             Ok(ToCoordinator::Refused { why }) => *result = Some(Err(why)),
@@ -249,44 +241,6 @@ fn listen(mut channel: Channel, worker: usize, report: &mpsc::Sender<Message>) {
         let is_last = !matches!(content, Ok(ToCoordinator::Tick { .. }));
         if report.send(Message { worker, content }).is_err() || is_last {
             return;
-        }
-    }
-}
-
-/// The last tick of each worker; a second is told once all have told it.
-struct Seconds {
-    last: Vec<Option<Tick>>,
-    told: u32,
-}
-
-impl Seconds {
-    fn new(workers: usize) -> Self {
-        Self {
-            last: vec![None; workers],
-            told: 0,
-        }
-    }
-
-    fn add(&mut self, number: usize, tick: Tick, on_tick: &mut dyn FnMut(Tick)) {
-        self.last[number] = Some(tick);
-        let all = self.last.iter().map(Option::as_ref);
-        let Some(all) = all.collect::<Option<Vec<_>>>() else {
-            return;
-        };
-        let second = all.iter().map(|tick| tick.second).min().unwrap_or(0);
-        if second > self.told {
-            self.told = second;
-            let mut latency = Packed::default();
-            for tick in &all {
-                latency.merge(&tick.latency);
-            }
-            on_tick(Tick {
-                latency,
-                second,
-                ok: all.iter().map(|tick| tick.ok).sum(),
-                faults: all.iter().map(|tick| tick.faults).sum(),
-                counting: all.iter().any(|tick| tick.counting),
-            });
         }
     }
 }

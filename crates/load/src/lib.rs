@@ -17,6 +17,7 @@ mod epoll;
 pub mod exchange;
 pub mod expect;
 mod host;
+pub mod hosts;
 pub mod http2;
 pub mod merge;
 pub mod null_server;

@@ -88,6 +88,6 @@ This page is printed by `bakeoff fairness --list`.
 What comes with different kernels (options, defaults of sysctls) is declared, unless the plan says `mode = \"controlled\"`: then what can be set alike in all arms must be, and `bakeoff fairness RUN --pin` prints what that is
 ([plan.md](plan.md#mode-and-pinned)). What differs is classified by what it can do to figures, and the settings in effect stand above it.
 
-`bakeoff check` runs the checks that need no boot, `bakeoff run` all of them after each block, and `bakeoff fairness RUN` prints what they found. `--fail-on violation` (of `run`, `judge` and `fairness`) ends with status 1 where
+`bakeoff check` runs the checks that need no boot, `bakeoff run` all of them at its end, and `bakeoff fairness RUN` prints what they find, also of a run that is still at work. `--fail-on violation` (of `run`, `judge` and `fairness`) ends with status 1 where
 one fails; with another `--fail-on` an unfair comparison has no answer, and the status is 2. `--accept` is kept in `accepted.json` of the run directory and stands in the report with its reason.
 ";

@@ -15,6 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use load::hosts::{Offset, PINGS, Ticks};
 use load::{Tick, client_limits, clock, merge};
 use protocol::hosts::{FromHost, HostCommand, HostDriven, HostJob, ToHost};
 use protocol::{Greeting, Job, PROTOCOL};
@@ -27,9 +28,6 @@ use crate::path::PathSeen;
 
 /// From the last word of preparation to the start.
 const LEAD: Duration = Duration::from_millis(500);
-
-/// Questions by which two clocks are compared; the quickest answer counts.
-const PINGS: usize = 32;
 
 /// Longest wait for a host that logs in, or learns what is served.
 const READY_LIMIT: Duration = Duration::from_secs(120);
@@ -73,14 +71,6 @@ impl Drop for Host {
     fn drop(&mut self) {
         process::end(&mut self.ssh);
     }
-}
-
-/// How far a host's clock is from ours.
-#[derive(Debug, Clone, Copy)]
-struct Offset {
-    ns: i128,
-    /// By how much that may be wrong.
-    error_ns: u64,
 }
 
 impl Hosts {
@@ -154,10 +144,7 @@ impl Hosts {
     fn compare_clocks(&mut self, stop: &AtomicBool) -> Result<Vec<Offset>> {
         let mut offsets = Vec::new();
         for index in 0..self.all.len() {
-            let mut best = Offset {
-                ns: 0,
-                error_ns: u64::MAX,
-            };
+            let mut offset = Offset::UNKNOWN;
             for _ in 0..PINGS {
                 let sent_ns = clock::now_ns();
                 self.all[index].say(&ToHost::Ping)?;
@@ -166,15 +153,9 @@ impl Hosts {
                     (from, FromHost::Pong { at_ns }) if from == index => at_ns,
                     (from, _) => bail!("{}: out of turn", self.name(from)),
                 };
-                let half_ns = (clock::now_ns() - sent_ns).div_ceil(2);
-                if half_ns < best.error_ns {
-                    best = Offset {
-                        ns: i128::from(at_ns) - i128::from(sent_ns + half_ns),
-                        error_ns: half_ns,
-                    };
-                }
+                offset.add(sent_ns, at_ns, clock::now_ns());
             }
-            offsets.push(best);
+            offsets.push(offset);
         }
         Ok(offsets)
     }
@@ -418,42 +399,6 @@ impl Edges {
     }
 }
 
-/// The last tick of each host; a second is told once all have told it.
-struct Ticks {
-    last: Vec<Option<Tick>>,
-    told: u32,
-}
-
-impl Ticks {
-    fn new(hosts: usize) -> Self {
-        Self {
-            last: vec![None; hosts],
-            told: 0,
-        }
-    }
-
-    fn add(&mut self, index: usize, tick: Tick) -> Option<Tick> {
-        self.last[index] = Some(tick);
-        let all: Vec<&Tick> = self
-            .last
-            .iter()
-            .map(Option::as_ref)
-            .collect::<Option<_>>()?;
-        let second = all.iter().map(|tick| tick.second).min()?;
-        if second <= self.told {
-            return None;
-        }
-        self.told = second;
-        Some(Tick {
-            second,
-            ok: all.iter().map(|tick| tick.ok).sum(),
-            faults: all.iter().map(|tick| tick.faults).sum(),
-            latency: Packed::default(),
-            counting: all.iter().any(|tick| tick.counting),
-        })
-    }
-}
-
 /// The most by which the windows of two hosts can lie apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Skew {
@@ -637,25 +582,6 @@ mod tests {
             end_ns: 0,
         };
         assert_eq!(Skew::of(&before[..1], &after[..1]), none);
-    }
-
-    #[test]
-    fn a_second_is_told_once_all_have_told_it() {
-        let tick = |second, ok| Tick {
-            second,
-            ok,
-            faults: 1,
-            latency: Packed::default(),
-            counting: second > 1,
-        };
-        let mut ticks = Ticks::new(2);
-        assert_eq!(ticks.add(0, tick(1, 5)), None);
-        let all = ticks.add(1, tick(1, 7)).unwrap();
-        assert_eq!(
-            (all.second, all.ok, all.faults, all.counting),
-            (1, 12, 2, false)
-        );
-        assert_eq!(ticks.add(0, tick(2, 9)), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use record::journal::Entry;
 use record::models::Models;
 use record::rundir::Run;
 use record::verdict::Judgement;
+use record::verdict::fairness::Finding;
 use serde_json::{Value, json};
 
 /// Version of the lines: a key that goes or means something else makes a new one; a key that comes does not.
@@ -15,6 +16,14 @@ pub const VERSION: u32 = 2;
 pub fn event(entry: &Entry, model: Option<&str>) -> Value {
     json!({
         "version": VERSION, "kind": "event", "model": model, "at": entry.at, "event": entry.event,
+    })
+}
+
+/// Checks of fairness that are violated, as they are found: after so many blocks, or, 0, by the plan.
+pub fn violations(blocks: u32, found: &[Finding], model: Option<&str>) -> Value {
+    json!({
+        "version": VERSION, "kind": "violations", "model": model, "blocks": blocks, "violations": found,
+        "text": report::early_violations(blocks, found),
     })
 }
 

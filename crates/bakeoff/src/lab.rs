@@ -5,7 +5,7 @@
 //! for each block, for each workload that is not decided, for each arm in the block's order:
 //!     boot, run, record             `attempt`: once more if it gave no figure
 //!     something outside disturbed it: the whole block again, in a new order
-//! then look: judge all blocks so far, stop when every workload is decided
+//! then look: judge all blocks so far, tell what is not fair, stop when every workload is decided
 //! then, where profiles are sampled, for each block: boot, run, record once more, for the profile alone    `profiled`
 //! ```
 //! Where the host's load is no part of the figures, several attempts run at a time, each on a thread of its own:
@@ -22,6 +22,7 @@ mod profiled;
 pub mod repeat;
 mod run_state;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,6 +38,7 @@ use record::journal::CloseReason;
 use record::journal::{Ending, Entry, Event, Journal, Opening};
 use record::rundir::{self, Run, RunDir, Series, TRIAL_VERSION, TrialRecord};
 use record::trial::{Outcome, Trial};
+use record::verdict::fairness::{Finding, Outcome as Found};
 use record::verdict::look::{Look, MetricLook, Remaining};
 use record::verdict::{Comparison, Judgement, Verdict};
 
@@ -86,6 +88,8 @@ pub enum LabEvent<'n> {
     Record(&'n TrialRecord),
     /// Something activity within a trial.
     Activity(&'n Trial, Activity),
+    /// Checks of fairness are violated that were not told before: after so many blocks, or, 0, by the plan.
+    Violated(u32, &'n [Finding]),
 }
 
 /// Something activity: shown, never recorded.
@@ -225,6 +229,8 @@ struct Progress<'p> {
     /// Those of them whose trials have not all ended.
     incomplete: Vec<&'p WorkloadPlan>,
     running: Vec<Running>,
+    /// Checks whose violation was told.
+    told: BTreeSet<String>,
 }
 
 impl Progress<'_> {
@@ -253,14 +259,17 @@ impl<'l> Lab<'l> {
     /// next block begin: they are recorded, but judged only when their block's turn comes.
     fn run_blocks(&self, book: Book) -> Result<(Book, Option<CloseReason>)> {
         let looked = book.run_state.looked();
-        let open = self.undecided(&self.judge(looked)?);
+        let before = self.judge(looked)?;
+        let open = self.undecided(&before);
         let mut progress = Progress {
             book,
             block: looked + 1,
             incomplete: open.clone(),
             open,
             running: Vec::new(),
+            told: BTreeSet::new(),
         };
+        self.tell_violations(&mut progress.told, looked, before.fairness)?;
         if let Some(why) = self.obstacle(&progress) {
             return Ok((progress.book, Some(why)));
         }
@@ -324,6 +333,7 @@ impl<'l> Lab<'l> {
             };
             self.note(&mut progress.book, event)?;
             progress.book.run_state.look(block);
+            self.tell_violations(&mut progress.told, block, judgement.fairness)?;
             repeat::refuse(&self.load()?.within(block))?;
             progress.block = block + 1;
             progress.incomplete.clone_from(&open);
@@ -335,6 +345,34 @@ impl<'l> Lab<'l> {
             let wanted: Vec<&str> = progress.open.iter().map(|one| one.id.as_str()).collect();
             self.cancel(progress, |trial| !wanted.contains(&trial.workload.as_str()));
         }
+    }
+
+    /// Tells of violations while a night can still be saved: by the plan before the first block, all after it, and later
+    /// those that are new.
+    fn tell_violations(
+        &self,
+        told: &mut BTreeSet<String>,
+        blocks: u32,
+        findings: Vec<Finding>,
+    ) -> Result<()> {
+        let found = match blocks {
+            0 => fairness::accept(fairness::of_plan(self.plan), &self.load()?.accepted),
+            _ => findings,
+        };
+        let is_new = |one: &Finding| {
+            let is_violation = matches!(one.outcome, Found::Violation { .. });
+            is_violation && !told.contains(&one.id)
+        };
+        let new: Vec<Finding> = found.into_iter().filter(is_new).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        (self.show)(LabEvent::Violated(blocks, &new));
+        // What a plan lets foresee is told again once it was found.
+        if blocks > 0 {
+            told.extend(new.into_iter().map(|one| one.id));
+        }
+        Ok(())
     }
 
     fn cancel(&self, progress: &mut Progress<'l>, unwanted: impl Fn(&Trial) -> bool) {

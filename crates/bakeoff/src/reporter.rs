@@ -95,6 +95,15 @@ impl Reporter {
             LabEvent::Activity(trial, activity) => {
                 self.pass(trial, passing_line(self.series.get(), trial, activity));
             }
+            LabEvent::Violated(blocks, found) => {
+                if self.form == Form::Json {
+                    let line = json_lines::violations(blocks, found, self.model.as_deref());
+                    self.bar.suspend(|| out::line(&line.to_string()));
+                }
+                for line in report::early_violations(blocks, found) {
+                    self.line(&line);
+                }
+            }
             LabEvent::Entry(entry) => {
                 if self.form == Form::Json {
                     let line = json_lines::event(entry, self.model.as_deref());

@@ -4,6 +4,7 @@
 //! to mend it stand there as data, and docs/fairness.md is made from them.
 //!
 //! ```text
+//! plan ----------------> checks that need no boot, and what others will find by it (`foreseen`)
 //! plan ----------------> checks that need no boot --+
 //! run, judgement ------> all others ----------------+--> findings: pass, declared, violation, not known, not applicable
 //! ```
@@ -12,6 +13,7 @@
 mod checks;
 pub mod disclosure;
 mod equal;
+mod foreseen;
 mod subject;
 #[cfg(test)]
 mod tests;
@@ -84,11 +86,19 @@ pub enum Judge {
     Run(fn(&Subject<'_>) -> Outcome),
 }
 
-/// What the checks that need no boot find.
+impl Check {
+    /// Whether the plan alone answers it.
+    pub fn is_of_plan(&self) -> bool {
+        matches!(self.judge, Judge::Plan(_))
+    }
+}
+
+/// What is to be said before anything boots: all that checks of the plan find, and what those of a run will find amiss as far as
+/// the plan tells. What it does not tell is not in the list.
 pub fn of_plan(plan: &Plan) -> Vec<Finding> {
     let answered = ALL.iter().filter_map(|check| match check.judge {
         Judge::Plan(judge) => Some(finding(check, judge(plan))),
-        Judge::Run(_) => None,
+        Judge::Run(_) => Some(finding(check, foreseen::foresee(plan, check.id)?)),
     });
     answered.collect()
 }
@@ -102,19 +112,77 @@ pub fn of_run(
     let subject = Subject { run, judgement };
     let outcome = |check: &Check| match check.judge {
         Judge::Plan(judge) => judge(&run.plan),
-        Judge::Run(judge) => judge(&subject),
+        Judge::Run(judge) => foreseen::named(&run.plan, check.id, judge(&subject)),
     };
-    let answered = ALL.iter().map(|check| {
-        let outcome = match (outcome(check), accepted.get(check.id)) {
-            (Outcome::Violation { details }, Some(reason)) => Outcome::Declared {
+    let answered = ALL.iter().map(|check| finding(check, outcome(check)));
+    accept(answered.collect(), accepted)
+}
+
+/// Findings with those violations declared that the user has accepted.
+pub fn accept(findings: Vec<Finding>, accepted: &BTreeMap<String, String>) -> Vec<Finding> {
+    let declared = |mut one: Finding| {
+        if let (Outcome::Violation { details }, Some(reason)) =
+            (&mut one.outcome, accepted.get(&one.id))
+        {
+            one.outcome = Outcome::Declared {
                 by: Declaration::Accepted(reason.clone()),
-                details,
-            },
-            (outcome, _) => outcome,
+                details: std::mem::take(details),
+            };
+        }
+        one
+    };
+    findings.into_iter().map(declared).collect()
+}
+
+/// A reason that was accepted and stands for nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Vain {
+    /// No check is named so: of another version, or written by hand.
+    Unknown {
+        /// The name.
+        id: String,
+    },
+    /// The check is not violated.
+    NotViolated {
+        /// The check.
+        id: String,
+        /// What it found.
+        outcome: &'static str,
+    },
+}
+
+impl Vain {
+    /// The check that was named.
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Unknown { id } | Self::NotViolated { id, .. } => id,
+        }
+    }
+}
+
+/// What was accepted in vain. A check without an answer may still be violated, so it is none of them.
+pub fn in_vain(accepted: &BTreeMap<String, String>, findings: &[Finding]) -> Vec<Vain> {
+    let vain = |id: &String| {
+        let id = id.clone();
+        let Some(check) = find(&id) else {
+            return Some(Vain::Unknown { id });
         };
-        finding(check, outcome)
-    });
-    answered.collect()
+        let mut findings = findings.iter();
+        let found = findings.find(|one| one.id == check.id)?;
+        match &found.outcome {
+            Outcome::Violation { .. }
+            | Outcome::NotKnown { .. }
+            | Outcome::Declared {
+                by: Declaration::Accepted(_),
+                ..
+            } => None,
+            Outcome::Pass | Outcome::NotApplicable | Outcome::Declared { .. } => {
+                let outcome = found.outcome.word();
+                Some(Vain::NotViolated { id, outcome })
+            }
+        }
+    };
+    accepted.keys().filter_map(vain).collect()
 }
 
 /// The check of a name.

@@ -47,13 +47,18 @@ impl std::error::Error for Problems {}
 
 /// Proposes the known word nearest to what was typed, or lists them all.
 pub fn remedy_among(typed: &str, known: &[&str]) -> String {
-    let nearest = known
-        .iter()
+    match nearest(typed, known) {
+        Some((distance, word)) if distance <= 1 + word.len() / 4 => {
+            format!("did you mean {word:?}?")
+        }
+        Some(_) | None => format!("known: {}", known.join(", ")),
+    }
+}
+
+/// The known word nearest to what was typed, and how many letters apart they are.
+pub fn nearest<'w>(typed: &str, known: &[&'w str]) -> Option<(usize, &'w str)> {
+    let words = known.iter();
+    words
         .map(|word| (strsim::damerau_levenshtein(typed, word), *word))
         .min()
-        .filter(|(distance, word)| *distance <= 1 + word.len() / 4);
-    match nearest {
-        Some((_, word)) => format!("did you mean {word:?}?"),
-        None => format!("known: {}", known.join(", ")),
-    }
 }

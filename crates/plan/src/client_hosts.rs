@@ -34,6 +34,14 @@ pub(crate) fn read_client_hosts(
     }
     let listed = fields.texts("clients").unwrap_or_default();
     let config = fields.text("ssh_config").map(|path| base.join(path));
+    if listed.is_empty() {
+        let remedy = match refused(kind) {
+            Some(_) => "remove it: the machine chooses where clients are".to_string(),
+            None => format!("write {EXAMPLE}, or remove it: clients are then on this host"),
+        };
+        fields.wrong("clients", "clients on no host: []", remedy);
+        return Vec::new();
+    }
     if let Some(why) = refused(kind) {
         let what = format!(
             "clients on hosts with a machine of kind \"{}\"",
@@ -64,9 +72,6 @@ pub(crate) fn read_client_hosts(
             config: config.clone(),
             line: fields.line_of("clients"),
         });
-    }
-    if listed.is_empty() {
-        fields.wrong("clients", "clients on no host", format!("write {EXAMPLE}"));
     }
     if listed.len() > MOST {
         let what = format!("hosts for clients: {}", listed.len());

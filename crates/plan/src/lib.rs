@@ -188,6 +188,8 @@ pub struct Checks<'c> {
     pub url: &'c dyn Fn(&str) -> Result<(), String>,
     /// Whether a workload's clients can be on another system than its servers.
     pub is_driven_from_outside: &'c dyn Fn(&WorkloadPlan) -> bool,
+    /// Whether the plan has run already: what was right when it ran is not refused now.
+    pub has_run: bool,
 }
 
 impl<'c> Checks<'c> {
@@ -205,6 +207,7 @@ impl<'c> Checks<'c> {
             suite: &|_| Ok(()),
             url: &|_| Ok(()),
             is_driven_from_outside: &|_| true,
+            has_run: true,
         }
     }
 }
@@ -240,7 +243,7 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
         checks,
     };
     let mut arms = read_arms(top, baseline.as_deref(), kernels);
-    let pinned = read_pinned(top, machine.kind);
+    let pinned = read_pinned(top, machine.kind, checks);
     if let Some(arms) = &mut arms {
         pin(top, &pinned, arms);
     }

@@ -656,15 +656,63 @@ fn what_is_pinned_is_in_all_arms() {
     assert_eq!(plan.mode, None);
 }
 
+/// What is wrong with a plan that pins this.
+fn pinning(table: &str) -> String {
+    let checks = Checks {
+        has_run: false,
+        ..Checks::of_the_past(&toy)
+    };
+    let text = GOOD.replace("[design]", &format!("{table}\n[design]"));
+    let read = read("plan.toml", &text, Path::new("/plans"), checks);
+    read.map_or_else(|why| why.to_string(), |_| "right".into())
+}
+
+#[test]
+fn what_pins_nothing_or_two_things_or_cannot_be_is_refused_before_it_runs() {
+    let said = |table: &str| pinning(table);
+    expect!["plan.toml:18: nothing in [pinned] (write what is pinned, or remove the table)"]
+        .assert_eq(&said("[pinned]"));
+    expect![[r#"plan.toml:19: cmdline of [pinned] is empty: "" (write parameters, or remove it)"#]]
+        .assert_eq(&said("[pinned]\ncmdline = \"\""));
+    expect!["plan.toml:19: unknown key in [pinned]: boot (known: cmdline, sysctl)"]
+        .assert_eq(&said("[pinned]\nboot = \"\"\ncmdline = \"psi=1\""));
+    expect!["plan.toml:18: nothing in [pinned.sysctl] (write what is pinned, or remove the table)"]
+        .assert_eq(&said("[pinned.sysctl]"));
+    expect![[r#"
+        plan.toml:19: no value of a parameter that is pinned: preempt=ful (write preempt= and one of none, voluntary, full, lazy)
+        plan.toml:19: a parameter pinned to two values: psi=1 psi=0 (leave one of them)
+        plan.toml:19: no value for a parameter that is pinned: lsm= (write its value, or remove it)"#]].assert_eq(&said(
+        "[pinned]\ncmdline = \"preempt=ful psi=1 psi=0 lsm=\"",
+    ));
+    let sysctls = "[pinned.sysctl]\n\"vm.swappiness\" = \"\"\n\"kernel.osrelease\" = \"6.1\"\n\"net.ipv4.conf.eth0/1.rp_filter\" = 1";
+    expect![[r#"
+        plan.toml:18: a sysctl that cannot be set: kernel.osrelease (remove it)
+        plan.toml:18: no value for a sysctl that is pinned: vm.swappiness = "" (write its value in one line, or remove it)"#]].assert_eq(&said(sysctls));
+    let good = "[pinned]\ncmdline = \"preempt=full console=ttyS0 console=tty0 nokaslr\"\n[pinned.sysctl]\n\"vm.swappiness\" = 60";
+    assert_eq!(said(good), "right");
+    // A run of before can be judged all the same.
+    check(&[("[design]", "[pinned]\n[design]")], &expect!["2 arms"]);
+}
+
+#[test]
+fn clients_on_no_host_are_told_so_whatever_the_machine() {
+    check(
+        &[("cpus = 2", "clients = []")],
+        &expect![
+            "plan.toml:5: clients on no host: [] (remove it: the machine chooses where clients are)"
+        ],
+    );
+}
+
 #[test]
 fn what_an_arm_sets_cannot_be_pinned() {
     let pinned = "[pinned]\ncmdline = \"mitigations=auto\"\n[pinned.sysctl]\n\"net/core/somaxconn\" = 1\n[design]";
     check(
         &[("[design]", pinned)],
         &expect![[r#"
-        plan.toml:18: arm 7.2 has a parameter that is pinned: mitigations=off (remove it there or here)
-        plan.toml:18: arm 7.2 has a sysctl that is pinned: net.core.somaxconn (remove it there or here)
-        plan.toml:21: not a sysctl name: "net/core/somaxconn" (write it dotted and quoted: "net.core.somaxconn")"#]],
+            plan.toml:18: arm 7.2 has a parameter that is pinned: mitigations=off (remove it there or here)
+            plan.toml:18: arm 7.2 has a sysctl that is pinned: net.core.somaxconn = 4096, pinned to 1 (remove it there or here)
+            plan.toml:21: not a sysctl name: "net/core/somaxconn" (write it dotted and quoted: "net.core.somaxconn")"#]],
     );
     check(
         &[("[design]", "[pinned]\nsysctls = {}\n[design]")],

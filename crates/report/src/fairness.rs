@@ -3,14 +3,16 @@
 use std::fmt::Write as _;
 
 use ::fairness::{ALL, Check, Group};
+use record::rundir::Run;
 use record::verdict::Judgement;
+use serde_json::{Value, json};
 
 use crate::terminal::wrap;
 use crate::words;
-use crate::words::fairness::{passed, summary, told};
+use crate::words::fairness::{in_vain, passed, summary, told};
 
 /// What is amiss at length, and the names of what is not.
-pub(crate) fn terminal(judgement: &Judgement, width: usize) -> String {
+pub(crate) fn terminal(run: &Run, judgement: &Judgement, width: usize) -> String {
     let findings = &judgement.fairness;
     let mut lines = differing(judgement, width);
     for one in told(findings) {
@@ -36,6 +38,7 @@ pub(crate) fn terminal(judgement: &Judgement, width: usize) -> String {
     lines.extend(
         summary(judgement)
             .into_iter()
+            .chain(in_vain(run, judgement))
             .flat_map(|said| wrap(&said, "", width)),
     );
     lines.join("\n") + "\n"
@@ -52,6 +55,20 @@ fn differing(judgement: &Judgement, width: usize) -> Vec<String> {
         lines.push(String::new());
     }
     lines
+}
+
+/// Version of the list; docs/json.md is its schema.
+const LIST_VERSION: u32 = 1;
+
+/// All checks, for machines.
+pub(crate) fn list() -> Value {
+    let check = |check: &&Check| {
+        json!({
+            "id": check.id, "group": check.group.title(), "question": check.question, "reads": check.reads,
+            "passes": check.passes, "why": check.why, "mend": check.mend, "needs_boot": !check.is_of_plan(),
+        })
+    };
+    json!({ "version": LIST_VERSION, "checks": ALL.iter().map(check).collect::<Vec<_>>() })
 }
 
 /// docs/fairness.md.
@@ -88,6 +105,11 @@ This page is printed by `bakeoff fairness --list`.
 What comes with different kernels (options, defaults of sysctls) is declared, unless the plan says `mode = \"controlled\"`: then what can be set alike in all arms must be, and `bakeoff fairness RUN --pin` prints what that is
 ([plan.md](plan.md#mode-and-pinned)). What differs is classified by what it can do to figures, and the settings in effect stand above it.
 
-`bakeoff check` runs the checks that need no boot, `bakeoff run` all of them at its end, and `bakeoff fairness RUN` prints what they find, also of a run that is still at work. `--fail-on violation` (of `run`, `judge` and `fairness`) ends with status 1 where
-one fails; with another `--fail-on` an unfair comparison has no answer, and the status is 2. `--accept` is kept in `accepted.json` of the run directory and stands in the report with its reason.
+`bakeoff check` answers the checks that need no boot, and tells what others will find as far as the plan decides it: memory and CPUs that parameters take away, parameters, sysctls and limits that one arm alone has, fewer open files
+or places in the listen queue than the load has connections. `bakeoff run` tells these violations before the first boot. After block 1 it tells all violations that were found, one line each with what would mend it, and after a later block
+those that are new; a run that goes on after an interruption tells again what was found before. Nothing stops by itself: interrupt it, mend the plan and begin again with another `--out`, or let it go on. At its end all checks are answered
+from the whole run, and `bakeoff fairness RUN` prints what they find, also of a run that is still at work.
+
+`--fail-on violation` (of `run`, `judge` and `fairness`) ends with status 1 where a check is violated; with another `--fail-on` an unfair comparison has no answer, and the status is 2. `--accept` is kept in `accepted.json` of the run
+directory and stands with its reason beside the headline. What is accepted without need (the check passes) is kept and told; a name that is no check's is refused by `--accept` and told where `accepted.json` has it.
 ";

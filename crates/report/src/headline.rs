@@ -10,7 +10,11 @@ pub(crate) fn headline(headline: &words::Headline<'_>) -> Markup {
         div class={ "headline " (headline.word) } {
             p { (pill(headline.word)) }
             p.said { (unbroken(&headline.said)) "." }
+            @if !headline.found.is_empty() {
+                ul { @for said in &headline.found { li { (unbroken(said)) } } }
+            }
             p.sub { (headline.reason) }
+            @for said in &headline.accepted { p.limit { (unbroken(said)) "." } }
             @for said in &headline.limits { p.limit { (unbroken(said)) "." } }
             @if let Some(cause) = &headline.cause { p.cause { b { "Why" } " " (unbroken(cause)) "." } }
         }

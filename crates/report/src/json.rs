@@ -2,10 +2,11 @@
 
 use record::rundir::Run;
 use record::verdict::Judgement;
-use serde_json::Value;
+use record::verdict::fairness::accepted;
+use serde_json::{Value, json};
 
 use crate::disclosure;
-use crate::words::{limit, reason, robustness, warning, weighed};
+use crate::words::{fairness, limit, reason, robustness, warning, weighed};
 
 /// The judgement with its sentences.
 pub(crate) fn json(run: &Run, judgement: &Judgement) -> Value {
@@ -28,6 +29,23 @@ pub(crate) fn json(run: &Run, judgement: &Judgement) -> Value {
         if let Some(own) = &summary.limit {
             value["limit"]["text"] = limit::limit(own).into();
         }
+    }
+    let headlines = value["headlines"].as_array_mut().into_iter().flatten();
+    for (value, headline) in headlines.zip(&judgement.headlines) {
+        let of_whom = (&*headline.workload, &*headline.arm, &*run.plan.baseline);
+        let accepted = accepted(&judgement.fairness, of_whom);
+        let accepted = accepted.map(|(one, reason)| json!({ "id": one.id, "reason": reason }));
+        let accepted: Vec<Value> = accepted.collect();
+        if !accepted.is_empty() {
+            value["accepted"] = accepted.into();
+        }
+    }
+    let in_vain = ::fairness::in_vain(&run.accepted, &judgement.fairness);
+    let in_vain = in_vain.iter();
+    let in_vain = in_vain.map(|one| json!({ "id": one.id(), "text": fairness::vain(one) }));
+    let in_vain: Vec<Value> = in_vain.collect();
+    if !in_vain.is_empty() {
+        value["accepted_in_vain"] = in_vain.into();
     }
     value["disclosure"] = disclosure::json(run, judgement);
     let hangs_on = judgement.robustness.iter();

@@ -22,6 +22,7 @@
 //! network request is forbidden to it. Whatever comes from a plan, a server or a
 //! console is text to it, never markup.
 
+use ::fairness::Vain;
 use plan::Plan;
 use record::journal::CloseReason;
 use record::load::Fault;
@@ -82,8 +83,8 @@ pub fn json(run: &Run, judgement: &Judgement) -> Value {
 }
 
 /// What the checks of the fairness gate found, for a terminal of so many columns.
-pub fn fairness_terminal(judgement: &Judgement, width: usize) -> String {
-    fairness::terminal(judgement, width)
+pub fn fairness_terminal(run: &Run, judgement: &Judgement, width: usize) -> String {
+    fairness::terminal(run, judgement, width)
 }
 
 /// What can be set alike in all arms and was not, as `[pinned]` of a plan; what cannot, as comments.
@@ -101,6 +102,36 @@ pub fn violations(findings: &[Finding]) -> Vec<String> {
     words::fairness::violations(findings)
 }
 
+/// What is declared, a line each.
+pub fn declared(findings: &[Finding]) -> Vec<String> {
+    words::fairness::declared(findings)
+}
+
+/// Violations found after so many blocks of a run that goes on, 0 for before the first, and what can be done.
+pub fn early_violations(blocks: u32, findings: &[Finding]) -> Vec<String> {
+    words::fairness::early(blocks, findings)
+}
+
+/// Why a reason was accepted in vain.
+pub fn accepted_in_vain(one: &Vain) -> String {
+    words::fairness::vain(one)
+}
+
+/// The check whose name is nearest to one that there is not.
+pub fn nearest_check(id: &str) -> &'static str {
+    words::fairness::nearest_check(id)
+}
+
+/// The violations of a run, and the reasons with which some were accepted, a line each.
+pub fn fairness_in_short(judgement: &Judgement) -> Vec<String> {
+    words::fairness::all_in_short(judgement)
+}
+
+/// All checks, for machines.
+pub fn fairness_list() -> Value {
+    fairness::list()
+}
+
 /// Why a comparison's verdict is what it is; for an undecided one, what would settle it.
 pub fn reason(comparison: &Comparison) -> String {
     words::reason::reason(comparison)
@@ -109,6 +140,11 @@ pub fn reason(comparison: &Comparison) -> String {
 /// The same of figures that others took.
 pub fn sample_reason(reason: &SampleReason) -> String {
     words::reason::sample_reason(reason)
+}
+
+/// The same of runs that are not as many of each arm: names and counts.
+pub fn sample_reason_of(reason: &SampleReason, counts: [(&str, usize); 2]) -> String {
+    words::reason::sample_reason_of(reason, counts)
 }
 
 /// Why an arm fails.

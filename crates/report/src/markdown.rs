@@ -19,7 +19,9 @@ pub(crate) fn markdown(run: &Run, judgement: &Judgement, whys: &[Why]) -> String
     parts.extend(overview::multiplicity(run, judgement).map(|said| text(&said) + "\n"));
     let footing = footing::lines(run, judgement).into_iter();
     let fairness = words::fairness::summary(judgement);
-    parts.extend(footing.chain(fairness).map(|said| text(&said) + "\n"));
+    let in_vain = words::fairness::in_vain(run, judgement);
+    let closing = footing.chain(fairness).chain(in_vain);
+    parts.extend(closing.map(|said| text(&said) + "\n"));
     parts.extend(bullets("Warnings", &words::warning::warnings(judgement)));
     for workload in &run.plan.workloads {
         if run.plan.workloads.len() > 1 {
@@ -46,11 +48,18 @@ fn headline(run: &Run, headline: &words::Headline<'_>) -> String {
     if run.plan.workloads.len() > 1 {
         said = format!("{}: {said}", headline.workload);
     }
-    // What is open needs its reason more than what is decided.
-    if headline.is_open {
+    // What is open needs its reason more than what is decided; what is withheld has a list of them.
+    if headline.is_open && headline.found.is_empty() {
         said = format!("{said}: {}", headline.reason);
     }
     let mut parts = vec![format!("**{}** - {}\n", headline.word, text(&said))];
+    if !headline.found.is_empty() {
+        let found = headline.found.iter();
+        let items: Vec<String> = found.map(|said| format!("- {}\n", text(said))).collect();
+        parts.extend([items.concat(), text(&headline.reason) + "\n"]);
+    }
+    let accepted = headline.accepted.iter();
+    parts.extend(accepted.map(|said| format!("**accepted** - {}\n", text(said))));
     parts.extend(headline.limits.iter().map(|said| text(said) + "\n"));
     let cause = headline.cause.iter();
     parts.extend(cause.map(|cause| format!("**why** - {}\n", text(cause))));

@@ -45,7 +45,7 @@ pub(crate) fn page(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
                     }
                     (other_models(run))
                     (differences(judgement))
-                    (fairness(judgement))
+                    (fairness(run, judgement))
                     (failures(run))
                     (disclosure::section(run, judgement))
                     (repeat(run))
@@ -253,7 +253,7 @@ fn other_models(run: &Run) -> Markup {
 }
 
 /// What the checks of the fairness gate found.
-fn fairness(judgement: &Judgement) -> Markup {
+fn fairness(run: &Run, judgement: &Judgement) -> Markup {
     let findings = &judgement.fairness;
     let told = words::fairness::told(findings);
     html! {
@@ -261,6 +261,7 @@ fn fairness(judgement: &Judgement) -> Markup {
             section #fairness {
                 h2 { "Fairness" }
                 p.sub { (summary) }
+                @for said in words::fairness::in_vain(run, judgement) { p.sub { (said) } }
                 @for one in &told {
                     details open[one.mend.is_some()] {
                         summary {

@@ -108,7 +108,11 @@ fn closing(run: &Run, judgement: &Judgement, whys: &[Why], width: usize) -> Vec<
             "",
             width,
         ));
+        let found = headline.found.iter();
+        lines.extend(found.flat_map(|said| wrap(said, "    - ", width)));
         lines.extend(wrap(&headline.reason, "    ", width));
+        let accepted = headline.accepted.iter();
+        lines.extend(accepted.flat_map(|said| wrap(said, "    ", width)));
         let limits = headline.limits.iter();
         lines.extend(limits.flat_map(|said| wrap(said, "    ", width)));
         let sensitivity = headline.sensitivity.iter();
@@ -127,6 +131,7 @@ fn closing(run: &Run, judgement: &Judgement, whys: &[Why], width: usize) -> Vec<
     for said in footing::lines(run, judgement)
         .into_iter()
         .chain(fairness)
+        .chain(words::fairness::in_vain(run, judgement))
         .chain([disclosure])
     {
         lines.extend(wrap(&said, "", width));

@@ -49,6 +49,10 @@ pub(crate) struct Headline<'j> {
     pub(crate) reason: String,
     /// Whether the sentence needs its reason.
     pub(crate) is_open: bool,
+    /// What is not fair where it is withheld, a line for each check.
+    pub(crate) found: Vec<String>,
+    /// Violations that were accepted, a line for each with the reason.
+    pub(crate) accepted: Vec<String>,
     /// What set figures other than their server, a sentence for each limit.
     pub(crate) limits: Vec<String>,
     /// What it hangs on: blocks, margin, metric, accounting.
@@ -81,17 +85,19 @@ fn headline<'j>(
     judgement: &'j Judgement,
     headline: &'j Conclude,
 ) -> Option<Headline<'j>> {
+    let mut found = Vec::new();
     let (said, reason, is_open) = match &headline.conclusion {
-        Conclusion::Withheld { violations } => (
-            format!(
+        Conclusion::Withheld { violations } => {
+            let withheld = fairness::withheld(&judgement.fairness, violations);
+            found = withheld.found;
+            let said = format!(
                 "{} against {}: the comparison is not fair: {}",
                 headline.arm,
                 run.plan.baseline,
                 violations.join(", ")
-            ),
-            fairness::withheld(&judgement.fairness, violations),
-            true,
-        ),
+            );
+            (said, withheld.remedy, true)
+        }
         Conclusion::Failed(failed) => (
             format!("{} {}", headline.arm, failure(failed)),
             failed.last.clone(),
@@ -114,6 +120,11 @@ fn headline<'j>(
         said,
         reason,
         is_open,
+        found,
+        accepted: fairness::accepted(
+            &judgement.fairness,
+            (&headline.workload, &headline.arm, &run.plan.baseline),
+        ),
         limits: limit::said_first(judgement, headline),
         sensitivity: None,
         cause: None,
@@ -486,8 +497,13 @@ pub(crate) fn blocks(count: u32) -> String {
 
 /// `1 attempt`, `4 attempts`.
 pub(crate) fn counted(count: u32, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{plural}")
+    format!("{count} {}", plural(noun, count == 1))
+}
+
+/// A noun with its plural, unless there is one of it.
+pub(crate) fn plural(noun: &str, is_one: bool) -> String {
+    let ending = if is_one { "" } else { "s" };
+    format!("{noun}{ending}")
 }
 
 /// A whole number in groups of three: `8 845 147`.

@@ -37,12 +37,17 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
             };
             let mut warned = all_warnings(&plan, &forecasts)?;
             warned.extend(past.warning);
+            let violations = report::violations(&fairness::of_plan(&plan));
             let lacks = kvm_host::lacks(&plan, qemu.as_deref())?;
             if as_json {
-                print_json(&summary(&plan, &forecasts, &warned, &lacks))?;
+                warned.extend(violations);
+                let mut told = summary(&plan, &forecasts, &warned, &lacks);
+                told["fairness"] = json!(fairness::of_plan(&plan));
+                print_json(&told)?;
             } else {
                 let lengths = forecast::lengths(&plan, path);
                 out::text(&(lines(&plan, &lengths) + &outlook(&plan, &forecasts, &warned)));
+                out::text(&fairness_lines(&plan, &violations));
                 out::text(&host_lines(&lacks));
             }
         }
@@ -58,14 +63,13 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
     Ok(End::Done)
 }
 
-/// All that is to be known of a plan before it runs on this host.
+/// All that is to be known of a plan before it runs on this host, but for what is not fair.
 pub(super) fn all_warnings(plan: &Plan, forecasts: &[Forecast]) -> Result<Vec<String>> {
     let mut warned = warnings(plan, forecasts);
     warned.extend(crowded(plan, machine::host::cpus()?.len()));
     warned.extend(identical(plan));
     warned.extend(hidden_files(plan));
     warned.extend(missing_kernels(plan)?);
-    warned.extend(report::violations(&fairness::of_plan(plan)));
     Ok(warned)
 }
 
@@ -288,6 +292,14 @@ fn outlook(plan: &Plan, forecasts: &[Forecast], warned: &[String]) -> String {
     let line = |warning: &String| format!("  warning    {warning}\n");
     let told = forecasts.iter().map(told);
     told.chain(warned.iter().map(line)).collect()
+}
+
+/// What is not fair as far as the plan tells, and what it makes unlike and names: no fault, and printed beside the headline.
+fn fairness_lines(plan: &Plan, violations: &[String]) -> String {
+    let declared = report::declared(&fairness::of_plan(plan));
+    let violations = violations.iter().map(|one| format!("  violation  {one}\n"));
+    let declared = declared.iter().map(|one| format!("  declared   {one}\n"));
+    violations.chain(declared).collect()
 }
 
 /// What the host lacks: no fault of the plan's.

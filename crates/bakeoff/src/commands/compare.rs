@@ -71,7 +71,11 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
         // All arms are the baseline then, and are meant to be.
         plan.arms.truncate(1);
     }
-    for warning in check::all_warnings(&plan, &[])? {
+    let violations = ::report::violations(&::fairness::of_plan(&plan));
+    for warning in check::all_warnings(&plan, &[])?
+        .into_iter()
+        .chain(violations)
+    {
         out::error_line(&format!("warning: {warning}"));
     }
     if args.dry_run {

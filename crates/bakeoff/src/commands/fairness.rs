@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ::fairness::Vain;
 use anyhow::{Result, bail};
 use record::rundir::{self, ACCEPTED, RunDir};
 use serde_json::json;
@@ -13,16 +14,27 @@ use crate::out;
 /// Prints what all checks found, or all checks, or what would make arms alike.
 pub(super) fn fairness(args: &FairnessArgs, json: bool) -> Result<End> {
     let Some(path) = &args.dir else {
-        out::text(&::report::fairness_page());
+        if json {
+            print_json(&::report::fairness_list())?;
+        } else {
+            out::text(&::report::fairness_page());
+        }
         return Ok(End::Done);
     };
     let accepted = read(&args.accept)?;
     if !accepted.is_empty() {
         let run = rundir::load(path, &workload::check)?;
-        accept(&RunDir::open(path, &run.plan_text)?, accepted)?;
+        accept(&RunDir::open(path, &run.plan_text)?, accepted.clone())?;
     }
     let run = rundir::load(path, &workload::check)?;
     let judgement = verdict::look(&run);
+    for one in ::fairness::in_vain(&accepted, &judgement.fairness) {
+        out::error_line(&format!(
+            "--accept {}: {}",
+            one.id(),
+            ::report::accepted_in_vain(&one)
+        ));
+    }
     if args.pin {
         let table = ::report::pinned(&run.plan, &judgement);
         if json {
@@ -33,9 +45,14 @@ pub(super) fn fairness(args: &FairnessArgs, json: bool) -> Result<End> {
         return Ok(End::Done);
     }
     if json {
-        print_json(&json!({ "fairness": judgement.fairness, "weighed": judgement.weighed }))?;
+        let in_vain = ::fairness::in_vain(&run.accepted, &judgement.fairness);
+        let told = |one: &Vain| json!({ "id": one.id(), "text": ::report::accepted_in_vain(one) });
+        print_json(&json!({
+            "fairness": judgement.fairness, "weighed": judgement.weighed,
+            "accepted_in_vain": in_vain.iter().map(told).collect::<Vec<_>>(),
+        }))?;
     } else {
-        out::text(&::report::fairness_terminal(&judgement, width()));
+        out::text(&::report::fairness_terminal(&run, &judgement, width()));
     }
     gate::gate(&run, &judgement, args.fail_on)
 }
@@ -56,12 +73,20 @@ pub(super) fn read(accepted: &[String]) -> Result<BTreeMap<String, String>> {
     for text in accepted {
         let (id, reason) = text.split_once('=').unwrap_or((text, ""));
         if ::fairness::find(id).is_none() {
-            bail!("--accept {text}: no such check: {id:?} (bakeoff fairness --list names all)");
+            bail!(
+                "--accept {text}: no such check: {id:?} (the nearest is {:?}; bakeoff fairness --list names all)",
+                ::report::nearest_check(id)
+            );
         }
         if reason.trim().is_empty() {
             bail!("--accept {text}: no reason (write --accept {id}='why it is fair all the same')");
         }
-        read.insert(id.to_string(), reason.trim().to_string());
+        if read
+            .insert(id.to_string(), reason.trim().to_string())
+            .is_some()
+        {
+            bail!("--accept {text}: {id} is accepted twice (leave one reason)");
+        }
     }
     Ok(read)
 }
@@ -81,6 +106,16 @@ mod tests {
             said("memery=x")
                 .unwrap_err()
                 .contains("no such check: \"memery\"")
+        );
+        assert!(
+            said("memery=x")
+                .unwrap_err()
+                .contains("the nearest is \"memory\"")
+        );
+        let twice = read(&["memory=a".into(), "memory=b".into()]).map_err(|why| why.to_string());
+        assert_eq!(
+            twice.unwrap_err(),
+            "--accept memory=b: memory is accepted twice (leave one reason)"
         );
         assert!(said("memory").unwrap_err().contains("no reason"));
         assert!(said("memory= ").unwrap_err().contains("no reason"));

@@ -61,7 +61,7 @@ fn an_unfair_run_has_no_headline_until_it_is_accepted() {
     };
     refused(
         "one-sided=x",
-        "no such check: \"one-sided\" (bakeoff fairness --list names all)",
+        "no such check: \"one-sided\" (the nearest is \"one-sided-tuning\"; bakeoff fairness --list names all)",
     );
     for wrong in [
         "one-sided-tuning",
@@ -78,11 +78,97 @@ fn an_unfair_run_has_no_headline_until_it_is_accepted() {
     assert!(accepted.status.success(), "{text}");
     assert!(text.contains("accepted: quiet changes nothing"), "{text}");
     let judged = bakeoff(dir.path(), &["judge", "run"]);
+    let text = said(&judged);
+    let headline = text.find("better: new serves").expect(&text);
+    let reason = "one-sided-tuning: settings of its own for new, none for old; accepted: quiet changes nothing";
+    let place = text.replace("\n    ", " ").find(reason).expect(&text);
+    assert!(headline < place && place < headline + 500, "{text}");
+    let markdown = said(&bakeoff(dir.path(), &["judge", "run", "--markdown"]));
     assert!(
-        said(&judged).contains("better: new serves"),
-        "{}",
-        said(&judged)
+        markdown.contains("**accepted** - one-sided-tuning: "),
+        "{markdown}"
     );
+    bakeoff(dir.path(), &["report", "run"]);
+    let page = std::fs::read_to_string(dir.path().join("run/report.html")).unwrap();
+    let (headline, _) = page.split_once("Warnings").unwrap();
+    assert!(
+        headline.contains("accepted: quiet changes nothing"),
+        "{headline}"
+    );
+    let json = bakeoff(dir.path(), &["judge", "run", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(
+        json["headlines"][0]["accepted"],
+        serde_json::json!([{ "id": "one-sided-tuning", "reason": "quiet changes nothing" }])
+    );
+}
+
+#[test]
+fn what_is_accepted_in_vain_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    one_sided(dir.path());
+    let twice = [
+        "fairness", "run", "--accept", "memory=a", "--accept", "memory=b",
+    ];
+    let twice = bakeoff(dir.path(), &twice);
+    assert_eq!(twice.status.code(), Some(2));
+    assert_eq!(
+        said(&twice),
+        "bakeoff: --accept memory=b: memory is accepted twice (leave one reason)\n"
+    );
+    let passing = bakeoff(
+        dir.path(),
+        &["fairness", "run", "--accept", "responses-verified=x"],
+    );
+    let told = String::from_utf8(passing.stderr.clone()).unwrap();
+    assert!(passing.status.success(), "{told}");
+    assert!(
+        told.contains("responses-verified was accepted without need: its outcome is \"pass\""),
+        "{told}"
+    );
+    // Of another version, or written by hand.
+    let by_hand = r#"{ "memery": "x", "one-sided-tuning": "y" }"#;
+    std::fs::write(dir.path().join("run/accepted.json"), by_hand).unwrap();
+    for words in [
+        &["judge", "run"][..],
+        &["judge", "run", "--markdown"],
+        &["fairness", "run"],
+    ] {
+        let text = said(&bakeoff(dir.path(), words)).replace('\n', " ");
+        assert!(
+            text.contains("accepted.json names a check that there is not: \"memery\""),
+            "{words:?} {text}"
+        );
+    }
+    let json = bakeoff(dir.path(), &["fairness", "run", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["accepted_in_vain"][0]["id"], "memery");
+}
+
+#[test]
+fn a_plan_tells_before_it_runs_what_will_not_be_fair() {
+    let dir = tempfile::tempdir().unwrap();
+    let kernel = "kernel = \"debian:trixie-backports/7.2\"";
+    let plan = PLAN.replace(
+        kernel,
+        &format!("{kernel}\ncmdline = \"mem=256M\"\nnofile = 16"),
+    );
+    let plan = plan.replace("connections = 4", "connections = 40");
+    std::fs::write(dir.path().join("plan.toml"), plan).unwrap();
+    let told = said(&bakeoff(dir.path(), &["check", "plan.toml"]));
+    for line in [
+        "  violation  memory: memory of the guest: 256 MiB (new), 1.00 GiB (old) (to mend it: ",
+        "  violation  descriptors: web-static, arm new: 0.4 open files for each connection (at least 2) (to mend it: ",
+        "  violation  limits: nofile: 16 (new), absent (old) (to mend it: ",
+        "  declared   command-line: kernel parameters: mem=256M (new), absent (old): declared by the plan\n",
+    ] {
+        assert!(told.contains(line), "{line}\n{told}");
+    }
+    let json = bakeoff(dir.path(), &["check", "plan.toml", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let found = json["fairness"].as_array().unwrap().iter();
+    let memory = found.clone().find(|one| one["id"] == "memory").unwrap();
+    assert_eq!(memory["outcome"], "violation");
 }
 
 #[test]

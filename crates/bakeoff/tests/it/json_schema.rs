@@ -20,11 +20,13 @@ use record::verdict::{ArmCurve, Judgement, Scaling, ScalingLaw, ScalingStep, Spr
 use serde_json::{Value, json};
 
 use crate::profiled_lab;
-use crate::simulated_lab::{World, judged, robbed, undecided};
+use crate::simulated_lab::{PLAN, World, judged, robbed, undecided};
 
 const RUN: &str = "## `bakeoff run --json`";
 const RUN_DIRECTORY: &str = "## `bakeoff judge DIR --json`";
 const LIST: &str = "## `bakeoff list --json`";
+const CHECKS: &str = "## `bakeoff fairness --list --json`";
+const FOUND: &str = "## `bakeoff fairness DIR --json`";
 const FIGURES: &str = "## `bakeoff judge FILE... --json`";
 
 /// The keys that a section documents.
@@ -35,7 +37,7 @@ fn documented(section: &str) -> BTreeSet<String> {
     let lines = lines.take_while(|line| !line.starts_with("## "));
     let keys = lines.filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     let keys: BTreeSet<String> = keys.map(String::from).collect();
-    assert!(keys.len() > 10, "docs/json.md has no section {section}");
+    assert!(keys.len() > 5, "docs/json.md has no section {section}");
     keys
 }
 
@@ -176,6 +178,46 @@ fn every_key_of_an_event_is_documented_and_every_documented_event_happens() {
         .filter(|key| key.starts_with("event."));
     let never: Vec<String> = events.filter(|key| !seen.contains(key)).collect();
     assert_eq!(never, Vec::<String>::new(), "documented, and never printed");
+}
+
+#[test]
+fn every_key_of_violations_and_of_checks_is_documented() {
+    let dir = tempfile::tempdir().unwrap();
+    unfair(&dir.path().join("run"));
+    let found = judged(&dir.path().join("run")).fairness;
+    let found: Vec<_> = record::verdict::fairness::violations(&found)
+        .cloned()
+        .collect();
+    assert_ne!(found, []);
+    let line = json_lines::violations(1, &found, None);
+    assert_eq!(check_line(&line, &mut BTreeSet::new()), "violations");
+    let printed = |words: &[&str]| -> Value {
+        let mut bakeoff = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+        let output = bakeoff
+            .args(words)
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let mut seen = BTreeSet::new();
+    let list = printed(&["fairness", "--list", "--json"]);
+    check(&list, CHECKS, &mut seen);
+    assert_eq!(seen, documented(CHECKS), "documented, and never printed");
+    assert_eq!(list["checks"].as_array().unwrap().len(), 57);
+    check(
+        &printed(&["fairness", "run", "--json"]),
+        FOUND,
+        &mut BTreeSet::new(),
+    );
+}
+
+/// A finished run of a plan that tunes one arm.
+fn unfair(dir: &Path) {
+    let kernel = "kernel = \"debian:trixie-backports/7.2\"";
+    let plan = PLAN.replace(kernel, &format!("{kernel}\ncmdline = \"quiet\""));
+    let world = World::new(1.1, 0.002, &[]);
+    world.run_text(dir, &plan, |_| false).unwrap();
 }
 
 /// A judgement with what no simulated run has.
@@ -351,8 +393,11 @@ fn every_key_of_judged_figures_is_documented() {
         let world = World::new(ratio, 0.002, &[]);
         world.run(&dir.path().join(name), |_| false).unwrap();
     }
+    unfair(&dir.path().join("unfair"));
+    unfair(&dir.path().join("unfair-too"));
     let mut seen = BTreeSet::new();
-    let questions: [&[&str]; 4] = [
+    let questions: [&[&str]; 5] = [
+        &["unfair", "unfair-too"],
         &["pairs.csv", "--lower-is-better"],
         &["old.txt", "new.txt", "--lower-is-better"],
         &["before", "after"],

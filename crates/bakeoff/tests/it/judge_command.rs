@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use expect_test::{Expect, expect};
 use serde_json::Value;
 
-use crate::simulated_lab::World;
+use crate::simulated_lab::{PLAN, World};
 
 type Files<'f> = &'f [(&'f str, &'f str)];
 
@@ -945,6 +945,54 @@ fn two_run_directories_are_compared_arm_by_arm_and_told_apart_from_pairs() {
         ],
     );
     assert_eq!(gate.status.code(), Some(1));
+}
+
+#[test]
+fn what_is_not_fair_in_a_run_is_told_where_it_is_compared_with_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let kernel = "kernel = \"debian:trixie-backports/7.2\"";
+    let text = PLAN.replace(kernel, &format!("{kernel}\ncmdline = \"quiet\""));
+    for (name, entries) in [("a", u32::MAX), ("b", 15)] {
+        let world = World::new(1.0, 0.002, &[]);
+        let run = dir.path().join("runs").join(name);
+        world
+            .run_text(&run, &text, |entry| entry >= entries)
+            .unwrap();
+    }
+    let output = judge(dir.path(), &[], &["a=runs/a", "b=runs/b"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    for line in [
+        "runs/a: run of bakeoff begun ",
+        "- fairness of a: one-sided-tuning: settings of its own for new, none for old",
+        "- fairness of b: one-sided-tuning: settings of its own for new, none for old",
+        "- a withholds its own headline of new on web-static: it is not fair",
+        "too few for any verdict at this error rate: 6 of a and 3 of b (at least ",
+    ] {
+        assert!(said.contains(line), "{line}\n{said}");
+    }
+    let json = judge(dir.path(), &[], &["a=runs/a", "b=runs/b", "--json"]);
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(
+        json["violations"][0],
+        serde_json::json!({ "run": "a", "id": "one-sided-tuning" })
+    );
+    for (gate, status, why) in [
+        ("violation", 1, "fairness: one-sided-tuning of a"),
+        (
+            "worse",
+            2,
+            "a run that is compared is not fair: one-sided-tuning of a",
+        ),
+    ] {
+        let gated = judge(
+            dir.path(),
+            &[],
+            &["a=runs/a", "b=runs/b", "--fail-on", gate],
+        );
+        let told = String::from_utf8(gated.stderr).unwrap();
+        assert_eq!(gated.status.code(), Some(status), "{told}");
+        assert!(told.contains(why), "{told}");
+    }
 }
 
 #[test]

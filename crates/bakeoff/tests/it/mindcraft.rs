@@ -105,3 +105,75 @@ fn the_question_of_1999_can_be_asked_fairly() {
     assert_eq!(of("violation"), BTreeSet::new(), "{said}");
     assert!(!of("declared").contains("static-pages"), "{said}");
 }
+
+/// One arm of two products lacks memory: short, and as shipped.
+const HANDICAP: &str = r#"
+title = "a handicap"
+baseline = "6.1"
+mode = "as-shipped"
+[machine]
+memory = "1GiB"
+clock = "instructions"
+boot_timeout = "1h"
+silence = "1h"
+[image]
+recipe = "web"
+[arm."6.1"]
+kernel = "debian:bookworm/6.1"
+cmdline = "mem=512M"
+[arm."7.2"]
+kernel = "debian:trixie-backports/7.2"
+[[workload]]
+kind = "web-static"
+server = "nginx"
+connections = 4
+warmup = "300ms"
+window = "1s"
+[design]
+margin = "2%"
+min_blocks = 2
+max_blocks = 2
+"#;
+
+/// Whoever reads the first lines need not wait for the last ones.
+#[test]
+fn a_handicap_is_told_after_the_first_block_and_what_products_bring_is_declared() {
+    if !can_boot() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("plan.toml"), HANDICAP).unwrap();
+    let ran = bakeoff(dir.path(), &["run", "plan.toml", "--jobs", "1", "--json"]);
+    let progress = String::from_utf8(ran.stderr).unwrap();
+    assert_eq!(ran.status.code(), Some(0), "{progress}");
+    let place = |text: &str| progress.find(text).expect(text);
+    let second = place("  block  2  trial 003");
+    let foreseen = "before the first trial: 1 violation of fairness";
+    let found = "    memory: MemTotal of /proc/meminfo: ";
+    assert!(
+        place(foreseen) < place("  block  1  trial 001"),
+        "{progress}"
+    );
+    assert!(place(found) < second, "{progress}");
+    assert_eq!(progress.matches(found).count(), 1, "{progress}");
+    let lines = String::from_utf8(ran.stdout).unwrap();
+    let lines = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let told: Vec<Value> = lines.filter(|line| line["kind"] == "violations").collect();
+    let blocks: Vec<_> = told
+        .iter()
+        .map(|line| line["blocks"].as_u64().unwrap())
+        .collect();
+    assert_eq!(blocks[..2], [0, 1]);
+    assert_eq!(told[0]["violations"][0]["id"], "memory");
+    let found = bakeoff(dir.path(), &["fairness", "runs/plan", "--json"]);
+    let found: Value = serde_json::from_slice(&found.stdout).unwrap();
+    let found = found["fairness"].as_array().unwrap();
+    let of = |id: &str| found.iter().find(|one| one["id"] == id).unwrap();
+    for id in ["sysctls", "kernel-configuration", "compiler"] {
+        assert_eq!(of(id)["outcome"], "declared", "{}", of(id));
+        assert_eq!(of(id)["by"], "as-shipped", "{}", of(id));
+    }
+    assert_eq!(of("memory")["outcome"], "violation");
+}

@@ -53,6 +53,8 @@ pub(crate) struct World {
     pub(crate) jobs: usize,
     /// More blocks for the run in the directory.
     pub(crate) more_blocks: Option<u32>,
+    /// Violations that were told: after how many blocks, and of which checks.
+    told: Mutex<Vec<(u32, Vec<String>)>>,
 }
 
 impl World {
@@ -92,6 +94,7 @@ impl World {
             machine,
             jobs: 1,
             more_blocks: None,
+            told: Mutex::default(),
         }
     }
 
@@ -132,6 +135,10 @@ impl World {
         let interrupted = AtomicBool::new(false);
         let entries = Cell::new(0);
         let show = |event: LabEvent<'_>| {
+            if let LabEvent::Violated(blocks, found) = event {
+                let ids = found.iter().map(|one| one.id.clone()).collect();
+                self.told.lock().unwrap().push((blocks, ids));
+            }
             if let LabEvent::Entry(_) = event {
                 entries.set(entries.get() + 1);
                 interrupted.fetch_or(interrupt(entries.get()), Ordering::Relaxed);
@@ -814,4 +821,73 @@ fn a_planted_scalability_law_is_found_by_a_whole_run() {
     );
     let up = group.steps[3].speed_up.unwrap().typical;
     assert!((up / (8.0 / 1.588) - 1.0).abs() < 0.01, "{up}");
+}
+
+/// A plan whose second arm alone is tuned and lacks memory.
+fn unfair_plan() -> String {
+    let kernel = "kernel = \"debian:trixie-backports/7.2\"";
+    let plan = PLAN.replace(kernel, &format!("{kernel}\ncmdline = \"quiet mem=256M\""));
+    assert_ne!(plan, PLAN);
+    plan
+}
+
+/// Runs that plan; what was told of fairness while it went on.
+fn told_of_fairness(dir: &Path, boots: &[Behaviour], accepted: &str) -> Vec<(u32, Vec<String>)> {
+    let text = unfair_plan();
+    let mut world = World::new(1.0, 0.001, boots);
+    let checks = Checks::of_the_past(&workload::check);
+    world.plan = plan::read("plan.toml", &text, Path::new(""), checks).unwrap();
+    if !accepted.is_empty() {
+        fs::write(dir.join(rundir::ACCEPTED), accepted).unwrap();
+    }
+    // A run whose arm fails again and again stops by itself.
+    let _ = world.run_text(dir, &text, |_| false);
+    of_the_plan_and_its_trials(world)
+}
+
+/// What was told but for how busy the simulated server was, which is drawn.
+fn of_the_plan_and_its_trials(world: World) -> Vec<(u32, Vec<String>)> {
+    let mut told = world.told.into_inner().unwrap();
+    for (_, ids) in &mut told {
+        ids.retain(|id| id != "server-stressed");
+    }
+    told.retain(|(_, ids)| !ids.is_empty());
+    told
+}
+
+#[test]
+fn violations_are_told_before_the_first_block_after_it_and_when_a_new_one_appears() {
+    use Behaviour::{Measures, Panics};
+
+    let dir = || tempfile::tempdir().unwrap();
+    let told = told_of_fairness(dir().path(), &[], "");
+    let owned = |blocks: u32, ids: &[&str]| (blocks, ids.iter().map(|id| (*id).into()).collect());
+    // Simulated arms tell no memory: what the plan lets foresee, the run does not know.
+    let foreseen: (u32, Vec<String>) = owned(0, &["memory", "one-sided-tuning"]);
+    assert_eq!(told, [foreseen.clone(), owned(1, &["one-sided-tuning"])]);
+    let boots = [&[Measures; 2][..], &[Panics; 30]].concat();
+    let later = told_of_fairness(dir().path(), &boots, "");
+    assert_eq!(later[..2], told);
+    let ids: Vec<&String> = later[2..].iter().flat_map(|(_, ids)| ids).collect();
+    assert_eq!(ids, ["trials-fail-alike"], "{later:?}");
+    let accepted = r#"{ "one-sided-tuning": "it is the question", "memory": "so is this" }"#;
+    assert_eq!(told_of_fairness(dir().path(), &[], accepted), []);
+}
+
+#[test]
+fn a_run_that_goes_on_tells_its_violations_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = unfair_plan();
+    let told = |entries: u32| {
+        let mut world = World::new(1.0, 0.001, &[]);
+        let checks = Checks::of_the_past(&workload::check);
+        world.plan = plan::read("plan.toml", &text, Path::new(""), checks).unwrap();
+        world
+            .run_text(dir.path(), &text, |entry| entry >= entries)
+            .unwrap();
+        let told = of_the_plan_and_its_trials(world);
+        told.iter().map(|(blocks, _)| *blocks).collect::<Vec<_>>()
+    };
+    assert_eq!(told(9), [0, 1]);
+    assert_eq!(told(u32::MAX), [1]);
 }

@@ -293,6 +293,31 @@ pub fn violations(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
     findings.iter().filter(is_violation)
 }
 
+/// Violations that the user has accepted, with his reasons.
+pub fn all_accepted(findings: &[Finding]) -> impl Iterator<Item = (&Finding, &str)> {
+    findings.iter().filter_map(|one| match &one.outcome {
+        Outcome::Declared {
+            by: Declaration::Accepted(reason),
+            ..
+        } => Some((one, reason.as_str())),
+        _ => None,
+    })
+}
+
+/// Those of them that would withhold what is said of an arm against the baseline on a workload.
+pub fn accepted<'f>(
+    findings: &'f [Finding],
+    (workload, arm, baseline): (&'f str, &'f str, &'f str),
+) -> impl Iterator<Item = (&'f Finding, &'f str)> {
+    all_accepted(findings).filter(move |(one, _)| match &one.outcome {
+        Outcome::Declared { details, .. } => {
+            let mut details = details.iter();
+            details.any(|detail| detail.concerns(workload, arm, baseline))
+        }
+        _ => false,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

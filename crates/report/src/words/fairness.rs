@@ -1,15 +1,17 @@
 //! What the checks of the fairness gate found, in words.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use ::fairness::Vain;
 use ::fairness::{ALL, Check, Group};
-use input::units::{show_bytes, show_share};
+use input::units::{show_bytes, show_share, significant};
+use record::rundir::Run;
 use record::verdict::Judgement;
 use record::verdict::fairness::{
     Declaration, Detail, Finding, Missing, Outcome, Quantity, Unpinnable,
 };
 
-use super::{counted, figure, weighed};
+use super::{count, counted, plural, weighed};
 
 /// Of many details only so many are told.
 const FEW: usize = 5;
@@ -76,16 +78,141 @@ fn first_few(ids: &[&str]) -> String {
     }
 }
 
+/// Why a headline is withheld.
+pub(crate) struct Withheld {
+    /// What to do about it.
+    pub(crate) remedy: String,
+    /// Each check that is violated, with what it found first.
+    pub(crate) found: Vec<String>,
+}
+
 /// What is not fair about a comparison, and what to do.
-pub(crate) fn withheld(findings: &[Finding], violations: &[String]) -> String {
-    let told = told(findings).into_iter();
-    let of_these = told.filter(|one| violations.contains(&one.id));
-    let details: Vec<String> = of_these.flat_map(|one| one.details).collect();
-    let first: Vec<&str> = details.iter().take(FEW).map(String::as_str).collect();
-    format!(
-        "{} (bakeoff fairness RUN tells more; with --accept ID=REASON it is declared)",
-        first.join("; ")
-    )
+pub(crate) fn withheld(findings: &[Finding], violations: &[String]) -> Withheld {
+    let of_these: Vec<&Finding> = findings
+        .iter()
+        .filter(|one| violations.contains(&one.id))
+        .collect();
+    let mut remedy = String::from("bakeoff fairness RUN tells how to mend each");
+    if of_these.iter().any(|one| is_pinnable(one)) {
+        remedy.push_str("; bakeoff fairness RUN --pin prints what to pin");
+    }
+    remedy.push_str("; bakeoff fairness RUN --accept ID=REASON declares one");
+    Withheld {
+        remedy,
+        found: of_these.into_iter().map(in_short).collect(),
+    }
+}
+
+/// Whether a setting of `[pinned]` would mend a violation.
+fn is_pinnable(finding: &Finding) -> bool {
+    match &finding.outcome {
+        Outcome::Violation { details } => details
+            .iter()
+            .any(|one| matches!(one, Detail::Pinnable { .. })),
+        Outcome::Pass
+        | Outcome::NotApplicable
+        | Outcome::Declared { .. }
+        | Outcome::NotKnown { .. } => false,
+    }
+}
+
+/// A violation with the first that it found: `memory: MemTotal of /proc/meminfo: 469 MiB (6.1), 1.92 GiB (7.2)`.
+fn in_short(finding: &Finding) -> String {
+    let details = match &finding.outcome {
+        Outcome::Declared { details, .. } | Outcome::Violation { details } => &details[..],
+        Outcome::Pass | Outcome::NotApplicable | Outcome::NotKnown { .. } => &[],
+    };
+    let Some((first, others)) = details.split_first() else {
+        return finding.id.clone();
+    };
+    let more = match others.len() {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    format!("{}: {}{more}", finding.id, detail(first))
+}
+
+/// What is declared or violated, a line each: `memory: 469 MiB (6.1), 1.92 GiB (7.2)`.
+pub(crate) fn declared(findings: &[Finding]) -> Vec<String> {
+    let is_declared = |one: &&Finding| matches!(one.outcome, Outcome::Declared { .. });
+    let said = |one: &Finding| format!("{}: {}", in_short(one), outcome(&one.outcome));
+    findings.iter().filter(is_declared).map(said).collect()
+}
+
+/// Violations that were found while a run goes on, and what can still be done: the first line tells how many there are.
+pub(crate) fn early(blocks: u32, findings: &[Finding]) -> Vec<String> {
+    let violated: Vec<&Finding> = record::verdict::fairness::violations(findings).collect();
+    let when = match blocks {
+        0 => "before the first trial".to_string(),
+        blocks => format!("after block {blocks}"),
+    };
+    let count = counted(violated.len() as u32, "violation");
+    let mut lines = vec![format!(
+        "{when}: {count} of fairness: the headline will be withheld"
+    )];
+    for one in violated {
+        let mend = ::fairness::find(&one.id).map_or("", |check| first_clause(check.mend));
+        lines.push(format!("    {}; to mend it: {mend}", in_short(one)));
+    }
+    lines.push(
+        "    interrupt it (Ctrl-C), mend the plan and begin again with another --out; or let it go on, and say why it is fair \
+         all the same: --accept ID=REASON"
+            .into(),
+    );
+    lines
+}
+
+/// The first of several remedies.
+fn first_clause(mend: &str) -> &str {
+    mend.split("; ").next().unwrap_or(mend)
+}
+
+/// Violations that bear on a headline and that the user has accepted, each with his reason.
+pub(crate) fn accepted<'f>(
+    findings: &'f [Finding],
+    of_whom: (&'f str, &'f str, &'f str),
+) -> Vec<String> {
+    let its = record::verdict::fairness::accepted(findings, of_whom);
+    its.map(|(one, reason)| format!("{}; accepted: {reason}", in_short(one)))
+        .collect()
+}
+
+/// Violations with what they found first, then those that were accepted with their reasons.
+pub(crate) fn all_in_short(judgement: &Judgement) -> Vec<String> {
+    let findings = &judgement.fairness;
+    let violated = record::verdict::fairness::violations(findings);
+    let accepted = record::verdict::fairness::all_accepted(findings);
+    let accepted = accepted.map(|(one, reason)| format!("{}; accepted: {reason}", in_short(one)));
+    violated.map(in_short).chain(accepted).collect()
+}
+
+/// What was accepted in vain: checks that there are not, and checks that are not violated.
+pub(crate) fn in_vain(run: &Run, judgement: &Judgement) -> Vec<String> {
+    ::fairness::in_vain(&run.accepted, &judgement.fairness)
+        .iter()
+        .map(vain)
+        .collect()
+}
+
+/// The check whose name is nearest to one that there is not. What begins alike is nearer than what is as long.
+pub(crate) fn nearest_check(id: &str) -> &'static str {
+    let names: Vec<&'static str> = ALL.iter().map(|check| check.id).collect();
+    let begins = |name: &&&'static str| id.len() >= 4 && name.starts_with(id);
+    let nearest = input::problem::nearest(id, &names).map_or("", |(_, name)| name);
+    names.iter().find(begins).copied().unwrap_or(nearest)
+}
+
+/// One of them in words.
+pub(crate) fn vain(one: &Vain) -> String {
+    match one {
+        Vain::Unknown { id } => format!(
+            "accepted.json names a check that there is not: {id:?} (take it out; the nearest is {:?}, bakeoff fairness --list names all)",
+            nearest_check(id)
+        ),
+        Vain::NotViolated { id, outcome } => format!(
+            "{id} was accepted without need: its outcome is {outcome:?} (the reason is kept, and counts if it is violated)"
+        ),
+    }
 }
 
 /// All findings that are told at length, violations first, then those that are declared and those that are not known.
@@ -108,7 +235,7 @@ pub(crate) fn violations(findings: &[Finding]) -> Vec<String> {
         format!(
             "{}: {} (to mend it: {mend})",
             one.id,
-            one.details.join("; ")
+            one.details.join(", and ")
         )
     };
     violated.map(sentence).collect()
@@ -186,9 +313,10 @@ fn few(details: &[Detail]) -> Vec<String> {
 /// One thing that is amiss.
 pub(crate) fn detail(detail: &Detail) -> String {
     match detail {
-        Detail::Differs { fact, values } => format!("{fact}: {}", by_value(values)),
+        Detail::Differs { fact, values } => format!("{}: {}", name_of(fact), by_value(values)),
         Detail::Pinnable { fact, values, pin } => format!(
-            "{fact}: {}; can be pinned: {}",
+            "{}: {}; can be pinned: {}",
+            name_of(fact),
             by_value(values),
             weighed::pin(pin)
         ),
@@ -213,7 +341,7 @@ pub(crate) fn detail(detail: &Detail) -> String {
             format!("{place}{}", beyond(*quantity, *value, *limit))
         }
         Detail::OneSided { tuned, untuned } => format!(
-            "settings of its own: {}; none: {}",
+            "settings of its own for {}, none for {}",
             tuned.join(", "),
             untuned.join(", ")
         ),
@@ -237,17 +365,97 @@ fn unpinnable(why: Unpinnable) -> &'static str {
     }
 }
 
-/// Each value with the arms that have it.
+/// A fact as a sentence names it: `MemTotal of /proc/meminfo`, `limit of open files of nginx`.
+fn name_of(fact: &str) -> String {
+    let parts: Vec<&str> = fact.splitn(4, ':').collect();
+    match parts[..] {
+        ["limit", server, limit] => format!("limit of {limit} of {server}"),
+        ["hash", "configuration", server, file] => format!("{file} of {server} (SHA-256)"),
+        ["hash", "server", server] => format!("program of {server} (SHA-256)"),
+        ["workers", server] => format!("workers of {server}"),
+        ["version", server] => format!("version of {server}"),
+        [file, name] if file.starts_with("/proc/") => format!("{name} of {file}"),
+        _ => fact.into(),
+    }
+}
+
+/// Each value with the arms that have it. Of long ones only what differs is told.
 fn by_value(values: &BTreeMap<String, Option<String>>) -> String {
-    let shown = values.iter().map(|(arm, value)| {
-        let value = value
+    let first_line = |value: &Option<String>| {
+        let line = value
             .as_deref()
-            .map_or("absent", |value| value.lines().next().unwrap_or(""));
-        let text: String = value.chars().take(VALUE).collect();
-        let cut = if text.len() < value.len() { "..." } else { "" };
-        format!("{text}{cut} ({arm})")
+            .map(|value| value.lines().next().unwrap_or(""));
+        line.map(readable)
+    };
+    let lines: Vec<_> = values
+        .iter()
+        .map(|(arm, value)| (arm, first_line(value)))
+        .collect();
+    let is_long = |line: &Option<String>| {
+        line.as_ref()
+            .is_some_and(|line| line.chars().count() > VALUE)
+    };
+    let common = if lines.iter().any(|(_, line)| is_long(line)) {
+        common_words(lines.iter().filter_map(|(_, line)| line.as_deref()))
+    } else {
+        BTreeSet::new()
+    };
+    let shown = lines.iter().map(|(arm, line)| {
+        let value = line
+            .as_deref()
+            .map_or("absent".into(), |line| own_words(line, &common));
+        format!("{value} ({arm})")
     });
     shown.collect::<Vec<_>>().join(", ")
+}
+
+/// A value as people write it: sizes in their unit, hashes by their first digits.
+fn readable(value: &str) -> String {
+    if let Some(kilobytes) = value
+        .strip_suffix(" kB")
+        .and_then(|text| text.parse::<u64>().ok())
+    {
+        return show_bytes(kilobytes * 1024);
+    }
+    let is_hash = value.len() == 64 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match value {
+        hash if is_hash => format!("{}...", &hash[..12]),
+        "" => "empty".into(),
+        "notsupported" => "not supported".into(),
+        "notimplemented" => "not implemented".into(),
+        other => other.into(),
+    }
+}
+
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split([' ', ',']).filter(|word| !word.is_empty())
+}
+
+/// Words that all lines have.
+fn common_words<'l>(mut lines: impl Iterator<Item = &'l str>) -> BTreeSet<&'l str> {
+    let first: BTreeSet<&str> = lines.next().into_iter().flat_map(words).collect();
+    lines.fold(first, |common, line| {
+        let own: BTreeSet<&str> = words(line).collect();
+        common.intersection(&own).copied().collect()
+    })
+}
+
+/// A line without the words that all lines have, and no more of it than can be read.
+fn own_words(line: &str, common: &BTreeSet<&str>) -> String {
+    if common.is_empty() {
+        return cut(line);
+    }
+    let own: Vec<&str> = words(line).filter(|word| !common.contains(word)).collect();
+    match own[..] {
+        [] => "nothing more".into(),
+        _ => cut(&format!("... {}", own.join(" "))),
+    }
+}
+
+fn cut(line: &str) -> String {
+    let text: String = line.chars().take(VALUE).collect();
+    let cut = if text.len() < line.len() { "..." } else { "" };
+    format!("{text}{cut}")
 }
 
 /// How a number is bounded, in words.
@@ -261,18 +469,45 @@ enum Bound {
 }
 
 fn beyond(quantity: Quantity, value: f64, limit: f64) -> String {
-    let (noun, bound) = noun(quantity);
-    let shown = |value: f64| match quantity {
-        Quantity::Swap => show_bytes(value as u64),
-        _ if is_share(quantity) => show_share(value, 3),
-        _ => figure(value),
+    let (noun, rest, bound) = noun(quantity);
+    // What is beyond a limit must not look like it.
+    let is_told = |digits: &u8| {
+        value.to_bits() == limit.to_bits()
+            || shown(quantity, value, *digits) != shown(quantity, limit, *digits)
     };
-    let (value, limit) = (shown(value), shown(limit));
+    let digits = (3..9).find(is_told).unwrap_or(9);
+    let (value, limit) = (
+        shown(quantity, value, digits),
+        shown(quantity, limit, digits),
+    );
+    let noun = match noun {
+        "" => rest.to_string(),
+        noun => format!("{}{rest}", plural(noun, value == "1")),
+    };
     match bound {
         Bound::AtMost => format!("{value} {noun} (at most {limit})"),
         Bound::AtLeast => format!("{value} {noun} (at least {limit})"),
         Bound::None => format!("{value} {noun}"),
         Bound::Other => format!("{value} {noun}, {limit} of the other arm"),
+    }
+}
+
+/// Whole numbers whole, others with the digits that bear on a limit.
+fn shown(quantity: Quantity, value: f64, digits: u8) -> String {
+    if quantity == Quantity::Swap {
+        return show_bytes(value as u64);
+    }
+    if is_share(quantity) {
+        return show_share(value, digits);
+    }
+    if value.fract() == 0.0 && (0.0..1e15).contains(&value) {
+        return count(value as u64);
+    }
+    let text = significant(value, digits);
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').into()
+    } else {
+        text
     }
 }
 
@@ -289,36 +524,141 @@ fn is_share(quantity: Quantity) -> bool {
     )
 }
 
-fn noun(quantity: Quantity) -> (&'static str, Bound) {
+/// What is counted, without its plural, what follows it, and how it is bounded.
+fn noun(quantity: Quantity) -> (&'static str, &'static str, Bound) {
     match quantity {
-        Quantity::OpenFiles => ("open files for each connection", Bound::AtLeast),
-        Quantity::Backlog => ("places in the queue of each connection", Bound::AtLeast),
-        Quantity::IdleCpu => ("of CPU time idle", Bound::AtMost),
-        Quantity::ClientsIdleCpu => ("of the clients' CPU time idle", Bound::AtLeast),
-        Quantity::LostByClients => ("requests lost by the clients", Bound::None),
-        Quantity::Swap => ("of swap in use", Bound::None),
-        Quantity::DiskWait => ("of CPU time waiting for the disk", Bound::AtMost),
-        Quantity::FailedRequests => ("of requests failed", Bound::AtMost),
-        Quantity::UnsentRequests => ("requests not sent", Bound::None),
+        Quantity::OpenFiles => ("open file", " for each connection", Bound::AtLeast),
+        Quantity::Backlog => (
+            "place",
+            " in the listen queue for each connection",
+            Bound::AtLeast,
+        ),
+        Quantity::IdleCpu => ("", "of CPU time idle", Bound::AtMost),
+        Quantity::ClientsIdleCpu => ("", "of the clients' CPU time idle", Bound::AtLeast),
+        Quantity::LostByClients => ("request", " lost by the clients", Bound::None),
+        Quantity::Swap => ("", "of swap in use", Bound::None),
+        Quantity::DiskWait => ("", "of CPU time waiting for the disk", Bound::AtMost),
+        Quantity::FailedRequests => ("", "of requests failed", Bound::AtMost),
+        Quantity::UnsentRequests => ("request", " not sent", Bound::None),
         Quantity::Drift => (
+            "",
             "times the rate at the window's end, against its beginning",
             Bound::None,
         ),
-        Quantity::BacklogGrowth => ("more requests under way with each second", Bound::None),
-        Quantity::Steal => ("of CPU time stolen", Bound::AtMost),
-        Quantity::Sampling => ("of CPU time spent on sampling", Bound::AtMost),
-        Quantity::Outliers => ("outliers", Bound::Other),
-        Quantity::FailedAttempts => ("attempts failed", Bound::Other),
-        Quantity::DisturbedBlocks => ("blocks run again", Bound::AtMost),
-        Quantity::FirstInBlock => ("blocks in which it ran first", Bound::AtMost),
+        Quantity::BacklogGrowth => ("", "more requests under way with each second", Bound::None),
+        Quantity::Steal => ("", "of CPU time stolen", Bound::AtMost),
+        Quantity::Sampling => ("", "of CPU time spent on sampling", Bound::AtMost),
+        Quantity::Outliers => ("outlier", "", Bound::Other),
+        Quantity::FailedAttempts => ("failed attempt", "", Bound::Other),
+        Quantity::DisturbedBlocks => ("block", " run again", Bound::AtMost),
+        Quantity::FirstInBlock => ("block", " in which it ran first", Bound::AtMost),
         Quantity::HostTime => (
+            "",
             "times as long for work of the host beside one arm as beside the other",
             Bound::AtMost,
         ),
         Quantity::Evidence => (
+            "",
             "as evidence of its A/A runs against the machine",
             Bound::AtMost,
         ),
-        Quantity::ErrorRate => ("probability of a wrong verdict", Bound::AtMost),
+        Quantity::ErrorRate => ("", "probability of a wrong verdict", Bound::AtMost),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn differs(fact: &str, values: &[(&str, &str)]) -> Detail {
+        let values = values.iter();
+        Detail::Differs {
+            fact: fact.into(),
+            values: values
+                .map(|(arm, value)| ((*arm).into(), Some((*value).into())))
+                .collect(),
+        }
+    }
+
+    fn said(one: &Detail, want: &Expect) {
+        want.assert_eq(&detail(one));
+    }
+
+    #[test]
+    fn a_value_is_told_by_what_differs() {
+        said(
+            &differs(
+                "/proc/meminfo:MemTotal",
+                &[("6.1", "480416 kB"), ("7.2", "2015600 kB")],
+            ),
+            &expect!["MemTotal of /proc/meminfo: 469 MiB (6.1), 1.92 GiB (7.2)"],
+        );
+        let long = "console=ttyS0 panic=-1 loglevel=6 no_timer_check nokaslr norandmaps";
+        said(
+            &differs(
+                "/proc/cmdline",
+                &[("6.1", &format!("{long} mem=480M")), ("7.2", long)],
+            ),
+            &expect!["/proc/cmdline: ... mem=480M (6.1), nothing more (7.2)"],
+        );
+        said(
+            &differs(
+                "limit:nginx:open files",
+                &[("6.1", "24"), ("7.2", "1048576")],
+            ),
+            &expect!["limit of open files of nginx: 24 (6.1), 1048576 (7.2)"],
+        );
+        let hashes = ["a".repeat(64), "b".repeat(64)];
+        said(
+            &differs(
+                "hash:configuration:nginx:nginx.conf",
+                &[("6.1", &hashes[0]), ("7.2", &hashes[1])],
+            ),
+            &expect!["nginx.conf of nginx (SHA-256): aaaaaaaaaaaa... (6.1), bbbbbbbbbbbb... (7.2)"],
+        );
+        said(
+            &differs(
+                "/sys/devices/system/cpu/smt/control",
+                &[("6.1", "notsupported"), ("7.2", "notimplemented")],
+            ),
+            &expect![
+                "/sys/devices/system/cpu/smt/control: not supported (6.1), not implemented (7.2)"
+            ],
+        );
+    }
+
+    #[test]
+    fn a_number_has_few_digits_and_its_noun_a_plural_where_it_needs_one() {
+        let told = |quantity, value| beyond(quantity, value, 2.0);
+        assert_eq!(
+            told(Quantity::OpenFiles, 0.5),
+            "0.5 open files for each connection (at least 2)"
+        );
+        assert_eq!(
+            told(Quantity::OpenFiles, 1.0),
+            "1 open file for each connection (at least 2)"
+        );
+        assert_eq!(
+            told(Quantity::OpenFiles, 0.333_333),
+            "0.333 open files for each connection (at least 2)"
+        );
+        assert_eq!(
+            beyond(Quantity::IdleCpu, 0.100_04, 0.1),
+            "10.004 % of CPU time idle (at most 10 %)"
+        );
+        assert_eq!(
+            told(Quantity::Outliers, 1.0),
+            "1 outlier, 2 of the other arm"
+        );
+        assert_eq!(
+            told(Quantity::HostTime, 2.0),
+            "2 times as long for work of the host beside one arm as beside the other (at most 2)"
+        );
+        assert_eq!(
+            told(Quantity::UnsentRequests, 12_345.0),
+            "12\u{a0}345 requests not sent"
+        );
     }
 }

@@ -145,6 +145,24 @@ pub(crate) fn sample_reason(reason: &SampleReason) -> String {
     }
 }
 
+/// The same of runs that are not as many of each arm.
+pub(crate) fn sample_reason_of(
+    reason: &SampleReason,
+    [(one, first), (other, second)]: [(&str, usize); 2],
+) -> String {
+    match *reason {
+        SampleReason::TooFew {
+            least,
+            unit: SampleUnit::RunsOfEachArm,
+            ..
+        } if first != second => format!(
+            "too few for any verdict at this error rate: {first} of {one} and {second} of {other} (at least {least} of each; \
+             or accept more errors)"
+        ),
+        _ => sample_reason(reason),
+    }
+}
+
 fn units(unit: SampleUnit) -> &'static str {
     match unit {
         SampleUnit::Blocks => "blocks",

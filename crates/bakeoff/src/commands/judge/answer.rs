@@ -12,15 +12,34 @@ pub(super) struct Answer<'q> {
     pub(super) comparison: &'q Comparison,
     /// What is said.
     pub(super) finding: Finding,
+    /// The arm that it is compared with.
+    baseline: String,
 }
 
 impl<'q> Answer<'q> {
     /// The answer to a comparison.
-    pub(super) fn to(comparison: &'q Comparison, terms: Terms) -> Self {
+    pub(super) fn to(comparison: &'q Comparison, baseline: &str, terms: Terms) -> Self {
         let finding = find(comparison, terms);
         Self {
             comparison,
             finding,
+            baseline: baseline.into(),
+        }
+    }
+
+    /// Why, in words; with the runs of each arm where these are not as many.
+    pub(super) fn why(&self) -> String {
+        match &self.comparison.layout {
+            Layout::Unpaired { baseline, arm } => {
+                let counts = [
+                    (&*self.baseline, baseline.len()),
+                    (&*self.comparison.arm, arm.len()),
+                ];
+                report::sample_reason_of(&self.finding.reason, counts)
+            }
+            Layout::Blocks { .. } | Layout::OneRun { .. } => {
+                report::sample_reason(&self.finding.reason)
+            }
         }
     }
 }

@@ -24,12 +24,32 @@ pub(super) fn judge(args: &JudgeArgs, json: bool) -> Result<End> {
         }
         read => read?,
     };
-    conclude(&figures, terms(args), args, json)
+    conclude(&figures, &Origin::OtherTools, terms(args), args, json)
+}
+
+/// Who measured the figures.
+pub(super) enum Origin {
+    /// Nothing is known of how.
+    OtherTools,
+    /// Runs of bakeoff, with what is not fair in them, a line each.
+    Runs {
+        /// By run, what withholds its headlines.
+        violations: Vec<RunViolation>,
+    },
+}
+
+/// A check that a run violates.
+pub(super) struct RunViolation {
+    /// The run.
+    pub(super) run: String,
+    /// The check.
+    pub(super) id: String,
 }
 
 /// Answers all comparisons, and says so.
 pub(super) fn conclude(
     figures: &Figures,
+    origin: &Origin,
     terms: Terms,
     args: &JudgeArgs,
     json: bool,
@@ -41,17 +61,35 @@ pub(super) fn conclude(
     let answers: Vec<Answer<'_>> = figures
         .comparisons
         .iter()
-        .map(|comparison| Answer::to(comparison, share))
+        .map(|comparison| Answer::to(comparison, &figures.baseline, share))
         .collect();
     if json {
-        print_json(&format::json(figures, &answers, terms))?;
+        let mut told = format::json(figures, &answers, terms);
+        told["violations"] = origin.json();
+        print_json(&told)?;
     } else if args.markdown {
         out::text(&format::markdown(figures, &answers, terms));
     } else {
         let width = crate::commands::report::width();
         out::text(&format::terminal(figures, &answers, terms, width));
     }
-    gate(&answers, args.fail_on)
+    gate(&answers, origin, args.fail_on)
+}
+
+impl Origin {
+    fn violations(&self) -> &[RunViolation] {
+        match self {
+            Self::OtherTools => &[],
+            Self::Runs { violations } => violations,
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let violations = self.violations().iter();
+        violations
+            .map(|one| json!({ "run": one.run, "id": one.id }))
+            .collect()
+    }
 }
 
 fn asked(args: &JudgeArgs) -> ImportOptions {
@@ -79,11 +117,22 @@ fn terms(args: &JudgeArgs) -> Terms {
 }
 
 /// Every metric of such figures is a primary one.
-fn gate(answers: &[Answer<'_>], fail_on: Option<FailOn>) -> Result<End> {
+fn gate(answers: &[Answer<'_>], origin: &Origin, fail_on: Option<FailOn>) -> Result<End> {
     let Some(fail_on) = fail_on else {
         return Ok(End::Done);
     };
+    let unfair = origin.violations().iter();
+    let unfair: Vec<String> = unfair
+        .map(|one| format!("{} of {}", one.id, one.run))
+        .collect();
     if fail_on == FailOn::Violation {
+        if let Origin::Runs { .. } = origin {
+            let found: Vec<String> = unfair
+                .iter()
+                .map(|one| format!("fairness: {one}"))
+                .collect();
+            return gate::answer(fail_on, &found, Vec::new);
+        }
         bail!(
             "--fail-on violation with figures of other tools: nothing is known of how they were measured (run a plan)"
         );
@@ -108,10 +157,9 @@ fn gate(answers: &[Answer<'_>], fail_on: Option<FailOn>) -> Result<End> {
     let found = found.map(|one| told(one, &format!("is {}", one.finding.verdict.word())));
     gate::answer(fail_on, &found.collect::<Vec<_>>(), || {
         let open = answers.iter().filter(is_open);
-        open.map(|one| {
-            let why = report::sample_reason(&one.finding.reason);
-            told(one, &format!("is undecided: {why}"))
-        })
-        .collect()
+        let open = open.map(|one| told(one, &format!("is undecided: {}", one.why())));
+        let unfair = unfair.iter();
+        let unfair = unfair.map(|one| format!("a run that is compared is not fair: {one}"));
+        unfair.chain(open).collect()
     })
 }

@@ -40,9 +40,9 @@ pub(super) fn terminal(
     let mut told = answers.iter().peekable();
     while let Some(answer) = told.next() {
         lines.extend(report::wrap(&sentence(figures, answer), "", width));
-        let reason = answer.finding.reason;
-        if told.peek().is_none_or(|next| next.finding.reason != reason) {
-            lines.extend(report::wrap(&report::sample_reason(&reason), "    ", width));
+        let why = answer.why();
+        if told.peek().is_none_or(|next| next.why() != why) {
+            lines.extend(report::wrap(&why, "    ", width));
         }
     }
     lines.join("\n") + "\n"
@@ -62,7 +62,7 @@ pub(super) fn markdown(figures: &Figures, answers: &[Answer<'_>], terms: Terms) 
     lines.push(String::new());
     for answer in answers {
         let said = sentence(figures, answer);
-        let why = report::sample_reason(&answer.finding.reason);
+        let why = answer.why();
         let (verdict, said) = said.split_once(": ").unwrap_or_default();
         lines.push(format!(
             "- **{verdict}**: {} - {}",
@@ -103,7 +103,7 @@ pub(super) fn json(figures: &Figures, answers: &[Answer<'_>], terms: Terms) -> V
             "design": comparison.layout.name(), "order": order,
             "figures_of_baseline": counts[0], "figures_of_arm": counts[1],
             "verdict": finding.verdict, "reason": finding.reason,
-            "text": report::sample_reason(&finding.reason),
+            "text": answer.why(),
             "is_ratio": change.map(|change| change.is_ratio),
             "change": change.map(|change| change.typical),
             "low": interval.map(|(low, _)| low), "high": interval.map(|(_, high)| high),

@@ -9,10 +9,11 @@ use anyhow::{Result, bail};
 use record::metric::Role;
 use record::rundir::{self, Run};
 use record::trial::Outcome;
+use record::verdict::{Conclusion, Headline, Judgement, fairness};
 use verdict::apart::{self, Apart};
 use verdict::fixed_sample::Terms;
 
-use super::figures;
+use super::figures::{self, Origin, RunViolation};
 use crate::cli::judge::{JudgeArgs, SEED};
 use crate::commands::End;
 use import::compare::{BASELINES, Comparison};
@@ -37,6 +38,17 @@ pub(super) fn judge(own: &[OwnRun], args: &JudgeArgs, json: bool) -> Result<End>
     let before = sides.remove(place);
     let mut comparisons = Vec::new();
     let mut remarks = BTreeSet::new();
+    let mut violations = Vec::new();
+    for side in [&before].into_iter().chain(&sides) {
+        let judgement = verdict::look(&side.run);
+        remarks.extend(unfair(side, &judgement));
+        violations.extend(
+            fairness::violations(&judgement.fairness).map(|one| RunViolation {
+                run: side.own.name.clone(),
+                id: one.id.clone(),
+            }),
+        );
+    }
     for after in &sides {
         refuse_obstacles(&before, after)?;
         remarks.extend(remark(&before, after));
@@ -57,7 +69,8 @@ pub(super) fn judge(own: &[OwnRun], args: &JudgeArgs, json: bool) -> Result<End>
         baseline_why: why,
         comparisons,
     };
-    figures::conclude(&figures, terms(&before, &sides, args), args, json)
+    let terms = terms(&before, &sides, args);
+    figures::conclude(&figures, &Origin::Runs { violations }, terms, args, json)
 }
 
 fn nothing(metrics: &[String]) -> String {
@@ -188,13 +201,29 @@ fn remark(before: &Side<'_>, after: &Side<'_>) -> Vec<String> {
     remarks
 }
 
+/// What is not fair in a run, and what of it was accepted: it bears on its figures here as well.
+fn unfair(side: &Side<'_>, judgement: &Judgement) -> Vec<String> {
+    let name = &side.own.name;
+    let headlines = judgement.headlines.iter();
+    let withheld = headlines.filter(|one| matches!(one.conclusion, Conclusion::Withheld { .. }));
+    let withheld = withheld.map(|one| {
+        let Headline { workload, arm, .. } = one;
+        format!("{name} withholds its own headline of {arm} on {workload}: it is not fair")
+    });
+    let found = report::fairness_in_short(judgement);
+    let found = found
+        .iter()
+        .map(|said| format!("fairness of {name}: {said}"));
+    withheld.chain(found).collect()
+}
+
 /// When a run began; empty for a run without an entry.
 fn begun<'s>(side: &'s Side<'_>) -> &'s str {
     let first = side.run.entries.first();
     first.map_or("", |entry| &entry.at)
 }
 
-/// `runs/a: run directory begun 2026-01-01T00:00:00Z, measured trials: 6 of 6.1, 6 of 7.2`.
+/// `runs/a: run of bakeoff begun 2026-01-01T00:00:00Z, measured trials: 6 of 6.1, 6 of 7.2`.
 fn summary(side: &Side<'_>) -> String {
     let count = |arm: &str| {
         let its = side.run.attempts.iter().filter(|one| one.trial.arm == arm);
@@ -206,7 +235,7 @@ fn summary(side: &Side<'_>) -> String {
         .map(|arm| format!("{} of {}", count(&arm.name), arm.name))
         .collect();
     format!(
-        "{}: run directory begun {}, measured trials: {}",
+        "{}: run of bakeoff begun {}, measured trials: {}",
         side.own.dir.display(),
         begun(side),
         arms.join(", ")

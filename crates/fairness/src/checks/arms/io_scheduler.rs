@@ -10,7 +10,7 @@ pub(crate) const CHECK: Check = Check {
     reads: "`/sys/block/*/queue`",
     passes: "all arms have the same; what comes with different kernels is declared",
     why: "InfoWorld's test of 2004 was decided by this one setting: 37 s against 3.9 s.",
-    mend: "`io_scheduler` alike in all arms",
+    mend: "write the same `io_scheduler` in all arms",
     judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
 };
 

@@ -1,0 +1,493 @@
+//! What checks of a run will find, as far as the plan alone tells: what an arm's parameters, sysctls and limits make unlike.
+//!
+//! It is told before anything boots, so that nobody waits for a night to read it. The run answers all the same from its facts:
+//! what is foreseen here has the outcome that it has there, and what the plan does not decide is not told.
+
+use std::collections::BTreeMap;
+
+use plan::kernel::KernelRef;
+use plan::{Arm, MachineKind, Mode, Plan};
+use record::verdict::fairness::{Declaration, Detail, Outcome, Quantity};
+
+use crate::subject::{Factor, beyond, is_the_question, kernels_differ};
+
+/// A check that kernel parameters decide.
+struct Parameters {
+    id: &'static str,
+    names: &'static [&'static str],
+}
+
+/// By check, the parameters that change what it reads.
+const PARAMETERS: [Parameters; 5] = [
+    Parameters {
+        id: "mitigations",
+        names: &[
+            "mitigations",
+            "nopti",
+            "pti",
+            "nospectre_v1",
+            "nospectre_v2",
+            "spectre_v2",
+            "spec_store_bypass_disable",
+            "retbleed",
+            "l1tf",
+            "mds",
+            "tsx_async_abort",
+            "mmio_stale_data",
+            "srbds",
+            "gather_data_sampling",
+        ],
+    },
+    Parameters {
+        id: "huge-pages",
+        names: &[
+            "transparent_hugepage",
+            "hugepages",
+            "hugepagesz",
+            "default_hugepagesz",
+        ],
+    },
+    Parameters {
+        id: "security-modules",
+        names: &["lsm", "security", "apparmor", "selinux"],
+    },
+    Parameters {
+        id: "control-groups",
+        names: &["cgroup_disable"],
+    },
+    Parameters {
+        id: "clocksource",
+        names: &["clocksource", "tsc"],
+    },
+];
+
+/// By check, the sysctls that it reads; a `*` at an end stands for any text.
+const SYSCTLS: [(&str, &[&str]); 4] = [
+    ("sysctls", &["*"]),
+    (
+        "socket-buffers",
+        &[
+            "net.ipv4.tcp_rmem",
+            "net.ipv4.tcp_wmem",
+            "net.ipv4.tcp_mem",
+            "net.core.rmem_*",
+            "net.core.wmem_*",
+        ],
+    ),
+    ("writeback", &["vm.dirty_*"]),
+    (
+        "congestion-control",
+        &["net.ipv4.tcp_congestion_control", "net.core.default_qdisc"],
+    ),
+];
+
+/// What the plan tells of a check that needs a run; `None` where it tells nothing, or nothing amiss.
+pub(crate) fn foresee(plan: &Plan, id: &str) -> Option<Outcome> {
+    if plan.machine.kind == MachineKind::Url {
+        return None;
+    }
+    match id {
+        "memory" => memory(plan),
+        "cpus" => cpus(plan),
+        "command-line" => command_line(plan),
+        "descriptors" => too_few(plan, Quantity::OpenFiles, 2.0, |arm| {
+            arm.tuning.nofile.map(f64::from)
+        }),
+        "listen-backlog" => too_few(plan, Quantity::Backlog, 1.0, |arm| {
+            sysctl(arm, "net.core.somaxconn")?.trim().parse().ok()
+        }),
+        "limits" => limits(plan),
+        "server-configuration" => configuration(plan),
+        _ => by_parameters(plan, id).or_else(|| by_sysctls(plan, id)),
+    }
+}
+
+/// What the plan itself makes unlike by kernel parameters is named by it, whatever else comes with the kernels. That one side
+/// alone is tuned is a check of its own.
+pub(crate) fn named(plan: &Plan, id: &str, outcome: Outcome) -> Outcome {
+    if plan.mode == Some(Mode::Controlled) || by_parameters(plan, id).is_none() {
+        return outcome;
+    }
+    match outcome {
+        Outcome::Violation { details }
+        | Outcome::Declared {
+            by: Declaration::Kernel | Declaration::AsShipped,
+            details,
+        } => Outcome::Declared {
+            by: Declaration::Plan,
+            details,
+        },
+        other => other,
+    }
+}
+
+/// The share of the most by which memory may be less, as the run's check has it.
+const MEMORY: f64 = 0.97;
+
+fn memory(plan: &Plan) -> Option<Outcome> {
+    // Only of a guest is it known what it has before parameters take of it.
+    if plan.machine.kind != MachineKind::Qemu {
+        return None;
+    }
+    let given = plan.machine.memory_bytes;
+    let sizes: Vec<u64> = plan
+        .arms
+        .iter()
+        .map(|arm| memory_left(arm, given))
+        .collect();
+    let (least, most) = (*sizes.iter().min()?, *sizes.iter().max()?);
+    if least as f64 >= most as f64 * MEMORY {
+        return None;
+    }
+    let shown = sizes.iter().map(|size| Some(format!("{} kB", size / 1024)));
+    let arms = plan.arms.iter().map(|arm| arm.name.clone());
+    let details = vec![Detail::Differs {
+        fact: "memory of the guest".into(),
+        values: arms.zip(shown).collect(),
+    }];
+    let is_question = is_the_question(plan, Factor::CommandLine);
+    Some(if is_question {
+        by_plan(details)
+    } else {
+        Outcome::Violation { details }
+    })
+}
+
+/// What `mem=` and `memmap=SIZE$START` leave of a guest's memory.
+fn memory_left(arm: &Arm, given: u64) -> u64 {
+    let most = parameter(arm, "mem").and_then(size).unwrap_or(given);
+    let taken = words(arm).filter_map(|word| word.strip_prefix("memmap="));
+    let taken: u64 = taken.filter_map(|text| size(text.split_once('$')?.0)).sum();
+    most.min(given).saturating_sub(taken)
+}
+
+/// A size as the kernel reads it: `256M`.
+fn size(text: &str) -> Option<u64> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let shift = match unit.to_ascii_lowercase().as_str() {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+fn cpus(plan: &Plan) -> Option<Outcome> {
+    let own = |arm: &Arm| plan.cpus(arm).map(|cpus| cpus.to_string());
+    let given = differing(plan, "CPUs", own);
+    let taken = |arm: &Arm| {
+        let most = ["maxcpus", "nr_cpus"].map(|name| parameter(arm, name)?.parse::<u32>().ok());
+        let none = words(arm).any(|word| word == "nosmp").then_some(0);
+        let cpus = plan.cpus(arm)?;
+        // `maxcpus=0` and `nosmp` leave one.
+        let most = most.into_iter().chain([none]).flatten().min()?.max(1);
+        (most < cpus).then(|| most.to_string())
+    };
+    let taken = differing(plan, "CPUs that parameters leave", taken);
+    let isolated = differing(plan, "isolcpus= of the command line", |arm| {
+        parameter(arm, "isolcpus").map(String::from)
+    });
+    match (given, taken.or(isolated)) {
+        (Some(given), _) => Some(by_plan(vec![given])),
+        (None, Some(taken)) => Some(Outcome::Violation {
+            details: vec![taken],
+        }),
+        (None, None) => None,
+    }
+}
+
+fn command_line(plan: &Plan) -> Option<Outcome> {
+    let own = |arm: &Arm| Some(arm.cmdline.clone()).filter(|line| !line.is_empty());
+    Some(by_plan(vec![differing(plan, "kernel parameters", own)?]))
+}
+
+/// So few of something for each connection of a workload that the run's check will find it.
+fn too_few(
+    plan: &Plan,
+    quantity: Quantity,
+    least: f64,
+    of: impl Fn(&Arm) -> Option<f64>,
+) -> Option<Outcome> {
+    let mut details = Vec::new();
+    for workload in plan.workloads.iter().filter(|one| has_clients(&one.kind)) {
+        let Some(connections) = connections(&workload.options) else {
+            continue;
+        };
+        for arm in &plan.arms {
+            let each = of(arm).map(|count| count / connections.max(1.0));
+            if let Some(each) = each.filter(|each| *each < least) {
+                details.push(beyond((&workload.id, &arm.name), quantity, each, least));
+            }
+        }
+    }
+    (!details.is_empty()).then_some(Outcome::Violation { details })
+}
+
+/// Whether bakeoff's own clients ask, so that a run tells how many connections there were.
+fn has_clients(kind: &str) -> bool {
+    kind.starts_with("web-") || kind == "app-trade"
+}
+
+/// The most connections that a workload opens at a time; `None` where it does not say.
+fn connections(options: &serde_json::Value) -> Option<f64> {
+    match options
+        .get("connections")
+        .or_else(|| options.get("clients"))?
+    {
+        serde_json::Value::Array(steps) => {
+            let steps = steps.iter().filter_map(serde_json::Value::as_f64);
+            steps.reduce(f64::max)
+        }
+        one => one.as_f64(),
+    }
+}
+
+fn limits(plan: &Plan) -> Option<Outcome> {
+    let own = |arm: &Arm| arm.tuning.nofile.map(|files| files.to_string());
+    let details = vec![differing(plan, "nofile", own)?];
+    // Beside another kernel a limit is no question but a handicap.
+    Some(if kernels_differ(plan) {
+        Outcome::Violation { details }
+    } else {
+        by_plan(details)
+    })
+}
+
+fn configuration(plan: &Plan) -> Option<Outcome> {
+    let own = |arm: &Arm| arm.tuning.has_config().then(|| "its own".to_string());
+    let unlike = plan.arms.iter().any(|arm| {
+        let (own, first) = (&arm.tuning, &plan.arms[0].tuning);
+        (&own.config, &own.config_file, &own.server_config)
+            != (&first.config, &first.config_file, &first.server_config)
+    });
+    let detail = differing(plan, "configuration of servers", own)
+        .or_else(|| unlike.then(|| differs(plan, "configuration of servers", own)));
+    Some(by_plan(vec![detail?]))
+}
+
+fn by_parameters(plan: &Plan, id: &str) -> Option<Outcome> {
+    let check = PARAMETERS.iter().find(|check| check.id == id)?;
+    let own = |arm: &Arm| {
+        let is_one = |word: &&str| check.names.contains(&name_of(word));
+        let own: Vec<&str> = words(arm).filter(is_one).collect();
+        (!own.is_empty()).then(|| own.join(" "))
+    };
+    let details = vec![differing(plan, "kernel parameters", own)?];
+    Some(match plan.mode {
+        Some(Mode::Controlled) if kernels_differ(plan) => Outcome::Violation { details },
+        _ => by_plan(details),
+    })
+}
+
+fn by_sysctls(plan: &Plan, id: &str) -> Option<Outcome> {
+    let (_, patterns) = SYSCTLS.iter().find(|(own, _)| *own == id)?;
+    let is_read = |name: &str| {
+        let name = plan::sysctl_name(&plan::sysctl_path(name));
+        patterns
+            .iter()
+            .any(|pattern| match pattern.strip_suffix('*') {
+                Some(begin) => name.starts_with(begin),
+                None => name == *pattern,
+            })
+    };
+    let mut names: Vec<&String> = plan.arms.iter().flat_map(|arm| arm.sysctl.keys()).collect();
+    names.retain(|name| is_read(name));
+    names.sort();
+    names.dedup();
+    let detail = |name: &&String| {
+        let own = |arm: &Arm| sysctl(arm, name).map(String::from);
+        differing(plan, &format!("sysctl {name}"), own)
+    };
+    let details: Vec<Detail> = names.iter().filter_map(detail).collect();
+    (!details.is_empty()).then(|| by_plan(details))
+}
+
+fn by_plan(details: Vec<Detail>) -> Outcome {
+    Outcome::Declared {
+        by: Declaration::Plan,
+        details,
+    }
+}
+
+/// A difference between arms, where there is one.
+fn differing(plan: &Plan, fact: &str, of: impl Fn(&Arm) -> Option<String>) -> Option<Detail> {
+    let first = of(&plan.arms[0]);
+    let is_other = plan.arms.iter().any(|arm| of(arm) != first);
+    is_other.then(|| differs(plan, fact, of))
+}
+
+fn differs(plan: &Plan, fact: &str, of: impl Fn(&Arm) -> Option<String>) -> Detail {
+    let values: BTreeMap<_, _> = plan
+        .arms
+        .iter()
+        .map(|arm| (arm.name.clone(), of(arm)))
+        .collect();
+    Detail::Differs {
+        fact: fact.into(),
+        values,
+    }
+}
+
+/// The words of an arm's command line; an arm on the network has none.
+fn words(arm: &Arm) -> impl Iterator<Item = &str> {
+    let is_here = !matches!(arm.kernel, KernelRef::Remote(_));
+    arm.cmdline.split_whitespace().filter(move |_| is_here)
+}
+
+/// A parameter's name, with underscores: the kernel takes dashes for them.
+fn name_of(word: &str) -> &str {
+    word.split('=').next().unwrap_or(word)
+}
+
+/// The last value of a parameter, which is the one that holds.
+fn parameter<'a>(arm: &'a Arm, name: &str) -> Option<&'a str> {
+    let values = words(arm).filter_map(|word| word.split_once('='));
+    values
+        .filter(|(own, _)| *own == name)
+        .last()
+        .map(|(_, value)| value)
+}
+
+/// What an arm sets a sysctl to, however it writes its name.
+fn sysctl<'a>(arm: &'a Arm, name: &str) -> Option<&'a str> {
+    let path = plan::sysctl_path(name);
+    let mut own = arm.sysctl.iter();
+    let found = own.find(|(set, _)| plan::sysctl_path(set) == path);
+    found.map(|(_, value)| value.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use record::rundir::Run;
+    use record::verdict::fairness::{Finding, Outcome};
+
+    use crate::tests::{is_declared, is_violation, one_kernel, whole};
+
+    /// What is told of a plan before it runs, by check.
+    fn told(change: impl FnOnce(&mut Run)) -> impl Fn(&str) -> Option<Outcome> {
+        let run = whole().with(change).run();
+        let found: Vec<Finding> = crate::of_plan(&run.plan);
+        move |id: &str| {
+            let its = found.iter().find(|one| one.id == id);
+            its.map(|one| one.outcome.clone())
+        }
+    }
+
+    #[track_caller]
+    fn violated(told: &impl Fn(&str) -> Option<Outcome>, id: &str) {
+        assert!(
+            told(id).is_some_and(|one| is_violation(&one)),
+            "{id}: {:?}",
+            told(id)
+        );
+    }
+
+    #[track_caller]
+    fn declared(told: &impl Fn(&str) -> Option<Outcome>, id: &str) {
+        assert!(
+            told(id).is_some_and(|one| is_declared(&one)),
+            "{id}: {:?}",
+            told(id)
+        );
+    }
+
+    #[test]
+    fn a_plan_of_equal_arms_foresees_nothing() {
+        let told = told(|_| {});
+        for id in [
+            "memory",
+            "cpus",
+            "command-line",
+            "descriptors",
+            "limits",
+            "sysctls",
+        ] {
+            assert_eq!(told(id), None, "{id}");
+        }
+    }
+
+    #[test]
+    fn memory_that_one_arm_alone_lacks_is_foreseen() {
+        let handicap = told(|run| run.plan.arms[1].cmdline = "quiet mem=256M".into());
+        violated(&handicap, "memory");
+        declared(&handicap, "command-line");
+        violated(&handicap, "one-sided-tuning");
+        let question = told(|run| {
+            one_kernel(run);
+            run.plan.arms[1].cmdline = "mem=256M".into();
+        });
+        declared(&question, "memory");
+        let more = told(|run| run.plan.arms[1].cmdline = "mem=64G".into());
+        assert_eq!(more("memory"), None);
+        let taken = told(|run| run.plan.arms[1].cmdline = "memmap=512M$256M".into());
+        violated(&taken, "memory");
+    }
+
+    #[test]
+    fn cpus_that_parameters_take_are_foreseen_and_those_of_the_plan_declared() {
+        let handicap = told(|run| {
+            run.plan.machine.cpus = 4;
+            run.plan.arms[1].cmdline = "maxcpus=1".into();
+        });
+        violated(&handicap, "cpus");
+        declared(&told(|run| run.plan.arms[1].cpus = Some(2)), "cpus");
+        let one = told(|run| run.plan.arms[1].cmdline = "maxcpus=1".into());
+        assert_eq!(one("cpus"), None);
+    }
+
+    #[test]
+    fn what_one_arm_alone_sets_is_foreseen() {
+        let question = told(|run| {
+            one_kernel(run);
+            run.plan.arms[1].cmdline = "mitigations=off transparent_hugepage=never".into();
+        });
+        declared(&question, "mitigations");
+        declared(&question, "huge-pages");
+        let tuned = told(|run| {
+            let sysctls = [("net.ipv4.tcp_rmem", "1 2 3"), ("vm/dirty_ratio", "5")];
+            run.plan.arms[1].sysctl = sysctls
+                .map(|(name, value)| (name.into(), value.into()))
+                .into();
+        });
+        for id in ["sysctls", "socket-buffers", "writeback"] {
+            declared(&tuned, id);
+        }
+        assert_eq!(tuned("congestion-control"), None);
+        violated(&tuned, "one-sided-tuning");
+    }
+
+    #[test]
+    fn a_limit_below_the_connections_of_the_load_is_foreseen() {
+        let told = told(|run| {
+            run.plan.workloads[0].options = serde_json::json!({ "connections": 48 });
+            run.plan.arms[0].tuning.nofile = Some(24);
+            run.plan.arms[1].sysctl = [("net.core.somaxconn".into(), "16".into())].into();
+        });
+        for id in ["descriptors", "listen-backlog", "limits"] {
+            violated(&told, id);
+        }
+    }
+
+    #[test]
+    fn a_parameter_that_the_plan_asks_about_is_named_by_it() {
+        let fact = "/sys/devices/system/cpu/vulnerabilities/meltdown";
+        let outcome = |change: fn(&mut Run)| {
+            let run = crate::tests::two_arms(fact, ["Mitigation: PTI", "Vulnerable"]);
+            let run = run.with(one_kernel).with(change).run();
+            let judgement = crate::tests::judged(&run);
+            let found = crate::of_run(&run, &judgement, &run.accepted);
+            let its = found.into_iter().find(|one| one.id == "mitigations");
+            its.unwrap().outcome
+        };
+        assert!(is_violation(&outcome(|_| {})));
+        assert!(is_declared(&outcome(
+            |run| run.plan.arms[1].cmdline = "mitigations=off".into()
+        )));
+    }
+}

@@ -381,11 +381,15 @@ fn name_of(fact: &str) -> String {
 
 /// Each value with the arms that have it. Of long ones only what differs is told.
 fn by_value(values: &BTreeMap<String, Option<String>>) -> String {
+    let all: Vec<&str> = values.values().flatten().map(String::as_str).collect();
+    let is_common = |line: &&str| {
+        all.iter()
+            .all(|value| value.lines().any(|own| own == *line))
+    };
     let first_line = |value: &Option<String>| {
-        let line = value
-            .as_deref()
-            .map(|value| value.lines().next().unwrap_or(""));
-        line.map(readable)
+        let value = value.as_deref()?;
+        let own = value.lines().find(|line| !is_common(line));
+        Some(readable(own.or(value.lines().next()).unwrap_or("")))
     };
     let lines: Vec<_> = values
         .iter()
@@ -609,6 +613,13 @@ mod tests {
                 &[("6.1", "24"), ("7.2", "1048576")],
             ),
             &expect!["limit of open files of nginx: 24 (6.1), 1048576 (7.2)"],
+        );
+        said(
+            &differs(
+                "/proc/mounts",
+                &[("6.1", "a /\nb /b rw"), ("7.2", "a /\nb /b ro")],
+            ),
+            &expect!["/proc/mounts: b /b rw (6.1), b /b ro (7.2)"],
         );
         let hashes = ["a".repeat(64), "b".repeat(64)];
         said(

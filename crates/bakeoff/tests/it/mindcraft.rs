@@ -171,7 +171,7 @@ fn a_handicap_is_told_after_the_first_block_and_what_products_bring_is_declared(
     let found: Value = serde_json::from_slice(&found.stdout).unwrap();
     let found = found["fairness"].as_array().unwrap();
     let of = |id: &str| found.iter().find(|one| one["id"] == id).unwrap();
-    for id in ["sysctls", "kernel-configuration", "compiler"] {
+    for id in ["sysctls", "kernel-configuration", "huge-pages"] {
         assert_eq!(of(id)["outcome"], "declared", "{}", of(id));
         assert_eq!(of(id)["by"], "as-shipped", "{}", of(id));
     }

@@ -23,8 +23,8 @@ use crate::netns::NetnsPair;
 use crate::sampler::whole_disks;
 use crate::services::Running;
 
-/// Version of the collection.
-pub(crate) const VERSION: u32 = 1;
+/// Version of the collection; since 2 with sysctls that only the first network namespace has.
+pub(crate) const VERSION: u32 = 2;
 
 /// Longest value kept, in bytes: a full `/proc/modules` or mount table fits.
 const VALUE_LIMIT: usize = 16 << 10;
@@ -104,6 +104,7 @@ const STATES: &[&str] = &[
     "kernel.random.entropy_avail",
     "kernel.random.uuid",
     "kernel.tainted",
+    "net.core.netdev_rss_key",
     "net.ipv4.tcp_fastopen_key",
     "net.netfilter.nf_conntrack_count",
 ];
@@ -123,21 +124,19 @@ pub fn collect(netns: &NetnsPair, services: &[Running], kernel_config: Option<&s
     for name in ["hardware:memory", "hardware:numa:memory"] {
         values.remove(name);
     }
+    // The kernel's own words are among the settings of disks.
+    values.retain(|name, _| !(name.starts_with("hardware:disk:") && name.ends_with(":scheduler")));
     for running in services {
         collect_service(&mut values, running);
     }
     // From the server's namespace: `net.*` there is what the server met, the rest is the whole kernel's.
-    let sysctls = netns.server.within(|| {
-        let mut sysctls = BTreeMap::new();
-        collect_sysctls(Path::new("/proc/sys"), &mut sysctls);
-        sysctls
-    });
+    let of_servers = netns.server.within(all_sysctls).unwrap_or_default();
     let config = read_gzip(Path::new("/proc/config.gz")).ok();
     let config = config.as_deref().or(kernel_config).unwrap_or_default();
     Facts {
         version: VERSION,
         values,
-        sysctls: sysctls.unwrap_or_default(),
+        sysctls: with_first_namespace(of_servers, all_sysctls()),
         kernel_config: parse_config(config),
         boot_log: read_boot_log(),
     }
@@ -424,6 +423,25 @@ fn parse_limits(text: &str) -> Vec<(String, String)> {
     lines.collect()
 }
 
+/// Sysctls as the calling thread's network namespace shows them.
+fn all_sysctls() -> Values {
+    let mut sysctls = Values::new();
+    collect_sysctls(Path::new("/proc/sys"), &mut sysctls);
+    sysctls
+}
+
+/// The servers' sysctls, and of this process's namespace, which is the kernel's first, what no other one has: limits of socket buffers, queues
+/// of the network stack, the default queueing discipline. What it has for devices of its own says nothing of the servers.
+fn with_first_namespace(mut of_servers: Values, of_first: Values) -> Values {
+    let is_of_device = |name: &str| name.contains(".conf.") || name.contains(".neigh.");
+    for (name, value) in of_first {
+        if !is_of_device(&name) {
+            of_servers.entry(name).or_insert(value);
+        }
+    }
+    of_servers
+}
+
 /// Every readable sysctl below `directory`; links and states are left out.
 fn collect_sysctls(directory: &Path, into: &mut Values) {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -555,6 +573,29 @@ mod tests {
                     CONFIG_LSM=\"a=b,c\"\n";
         expect![[r#"{"CONFIG_DEBUG_INFO": "n", "CONFIG_HZ": "250", "CONFIG_LSM": "\"a=b,c\""}"#]]
             .assert_eq(&format!("{:?}", parse_config(text)));
+    }
+
+    #[test]
+    fn what_only_the_first_namespace_has_is_told_beside_what_servers_met() {
+        let own = |pairs: &[(&str, &str)]| -> Values {
+            let pairs = pairs.iter();
+            pairs
+                .map(|(name, value)| ((*name).into(), (*value).into()))
+                .collect()
+        };
+        let of_servers = own(&[("net.core.somaxconn", "128"), ("vm.swappiness", "60")]);
+        let of_first = own(&[
+            ("net.core.rmem_max", "212992"),
+            ("net.core.somaxconn", "4096"),
+            ("net.ipv4.conf.eth0.forwarding", "0"),
+            ("vm.swappiness", "60"),
+        ]);
+        let want = own(&[
+            ("net.core.rmem_max", "212992"),
+            ("net.core.somaxconn", "128"),
+            ("vm.swappiness", "60"),
+        ]);
+        assert_eq!(with_first_namespace(of_servers, of_first), want);
     }
 
     #[test]

@@ -111,6 +111,7 @@ pub fn perform(
     let cgroups = Cgroups::make(&environment.cgroup)?;
     let clients = cgroups.child(CLIENTS)?;
     let _membership = clients.join()?;
+    sysctl::set_for_devices(&job.sysctl);
     let netns = match far {
         None => NetnsPair::create()?,
         Some(_) => NetnsPair::of_servers()?,

@@ -33,6 +33,17 @@ pub fn set(sysctls: &BTreeMap<String, String>, netns: &NetnsPair) -> Result<()> 
     Ok(())
 }
 
+/// Sets what network devices take over when they come up: one that is up already keeps its queueing discipline. What is refused is told by
+/// `set`.
+pub fn set_for_devices(sysctls: &BTreeMap<String, String>) {
+    let is_qdisc = |name: &str| plan::sysctl_name(&plan::sysctl_path(name)) == DEFAULT_QDISC;
+    for (name, value) in sysctls.iter().filter(|(name, _)| is_qdisc(name)) {
+        let _told_by_set = write(name, value);
+    }
+}
+
+const DEFAULT_QDISC: &str = "net.core.default_qdisc";
+
 fn write(name: &str, value: &str) -> io::Result<()> {
     fs::write(plan::sysctl_path(name), value)
 }

@@ -594,7 +594,7 @@ impl<'l> Lab<'l> {
             host_time: end.host_time,
             profile: end.profile,
         };
-        let sha = self.dir.write_trial(series, &record, &end.evidence)?;
+        let written = self.dir.write_trial(series, &record, &end.evidence)?;
         (self.show)(LabEvent::Record(&record));
         let ending = ending(&record.outcome);
         let own = trial.clone();
@@ -603,13 +603,14 @@ impl<'l> Lab<'l> {
                 trial: own,
                 attempt,
                 ending,
-                record: sha,
+                record: written.record,
+                facts: written.facts,
             },
             Series::Profiled => Event::Profiled {
                 trial: own,
                 attempt,
                 ending,
-                record: sha,
+                record: written.record,
             },
         };
         self.note(book, event)?;

@@ -218,6 +218,58 @@ pub struct Facts {
     pub boot_log: Vec<String>,
 }
 
+/// What facts say of one fact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told<'f> {
+    /// Its value.
+    Value(&'f str),
+    /// There is none: the list that it would stand in is complete.
+    Absent,
+    /// Nothing: the list that it would stand in is not there, or has never had it.
+    NotKnown,
+}
+
+/// Beginnings of sysctls that only the first network namespace has. Facts before version 2 have those of the servers' alone, so
+/// that what they lack of these is not known.
+const OF_FIRST_NAMESPACE: [&str; 16] = [
+    "net.core.",
+    "net.ipv4.cipso_",
+    "net.ipv4.fib_sync_mem",
+    "net.ipv4.inet_peer_",
+    "net.ipv4.ipfrag_secret_interval",
+    "net.ipv4.route.",
+    "net.ipv4.tcp_available_ulp",
+    "net.ipv4.tcp_low_latency",
+    "net.ipv4.tcp_max_orphans",
+    "net.ipv4.tcp_mem",
+    "net.ipv4.udp_mem",
+    "net.ipv6.calipso_",
+    "net.ipv6.ip6frag_secret_interval",
+    "net.ipv6.mld_",
+    "net.netfilter.nf_log_all_netns",
+    "net.nf_conntrack_max",
+];
+
+impl Facts {
+    /// What they say of a fact: `CONFIG_HZ`, `sysctl vm.swappiness`, `/proc/cmdline`.
+    pub fn told(&self, fact: &str) -> Told<'_> {
+        let (list, name) = match fact.strip_prefix("sysctl ") {
+            Some(name) => (&self.sysctls, name),
+            None if fact.starts_with("CONFIG_") => (&self.kernel_config, fact),
+            None => (&self.values, fact),
+        };
+        let is_of_first = || {
+            let mut beginnings = OF_FIRST_NAMESPACE.iter();
+            fact.starts_with("sysctl ") && beginnings.any(|begin| name.starts_with(begin))
+        };
+        match list.get(name) {
+            Some(value) => Told::Value(value),
+            None if list.is_empty() || self.version < 2 && is_of_first() => Told::NotKnown,
+            None => Told::Absent,
+        }
+    }
+}
+
 /// What lies beside a trial's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -244,16 +296,19 @@ impl EvidenceFile {
 pub enum Damage {
     /// It is not there.
     Lost,
-    /// It is cut off, changed, or cannot be read.
+    /// It is cut off, or cannot be read.
     Damaged,
+    /// It is not the one that was recorded.
+    Changed,
 }
 
 impl Damage {
-    /// `lost` or `damaged`.
+    /// `lost`, `damaged` or `changed since it was recorded`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Lost => "lost",
             Self::Damaged => "damaged",
+            Self::Changed => "changed since it was recorded",
         }
     }
 

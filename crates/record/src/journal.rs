@@ -73,6 +73,9 @@ pub enum Event {
         ending: Ending,
         /// SHA-256 of its `trial.json`.
         record: String,
+        /// SHA-256 of its `facts.json`; `None` where it has none, and in journals of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        facts: Option<String>,
     },
     /// Something outside disturbed a block: it is run again, and what was measured of it does not count.
     Invalidated {

@@ -289,13 +289,13 @@ impl RunDir {
         Ok(dir)
     }
 
-    /// Writes the record of an attempt and returns its SHA-256.
+    /// Writes the record of an attempt and returns what the journal says of its files.
     pub fn write_trial(
         &self,
         series: Series,
         record: &TrialRecord,
         evidence: &Evidence,
-    ) -> Result<String> {
+    ) -> Result<Written> {
         let name = format!("{}/{}", series.folder(), record.attempt_name());
         if !evidence.samples.is_empty() {
             let mut lines = Vec::new();
@@ -305,18 +305,21 @@ impl RunDir {
             }
             self.write(&format!("{name}/samples.jsonl"), &lines)?;
         }
+        let mut of_facts = None;
         if let Some(facts) = &evidence.facts {
-            self.write(
-                &format!("{name}/facts.json"),
-                &serde_json::to_vec_pretty(facts)?,
-            )?;
+            let body = serde_json::to_vec_pretty(facts)?;
+            self.write(&format!("{name}/facts.json"), &body)?;
+            of_facts = Some(sha256(&body));
         }
         if let Some(profile) = &evidence.profile {
             self.write(&format!("{name}/{PROFILE}"), profile)?;
         }
         let body = serde_json::to_vec_pretty(record)?;
         self.write(&format!("{name}/trial.json"), &body)?;
-        Ok(sha256(&body))
+        Ok(Written {
+            record: sha256(&body),
+            facts: of_facts,
+        })
     }
 
     /// Writes a file whole or not at all.
@@ -348,6 +351,15 @@ fn take(lock: &File, path: &Path) -> Result<()> {
             Err(TryLockError::Error(why)) => return Err(why).context("cannot lock run directory"),
         }
     }
+}
+
+/// SHA-256 of the files of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// Of `trial.json`.
+    pub record: String,
+    /// Of `facts.json`, where there is one.
+    pub facts: Option<String>,
 }
 
 /// What stands beside `trial.json`.
@@ -452,6 +464,7 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
             trial,
             attempt,
             record,
+            facts: of_facts,
             ..
         } = &entry.event
         {
@@ -461,7 +474,12 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
             if invalid.contains(&trial.number) && matches!(record.outcome, Outcome::Measured(_)) {
                 struck.push(record);
             } else {
-                facts.push(load_evidence(&dir, &record, &mut missing));
+                facts.push(load_evidence(
+                    &dir,
+                    &record,
+                    of_facts.as_deref(),
+                    &mut missing,
+                ));
                 attempts.push(record);
             }
         }
@@ -714,6 +732,7 @@ fn load_trial(dir: &Path, sha: &str) -> Result<TrialRecord> {
 fn load_evidence(
     dir: &Path,
     record: &TrialRecord,
+    of_facts: Option<&str>,
     missing: &mut Vec<MissingEvidence>,
 ) -> Option<Facts> {
     let mut note = |file, damage| {
@@ -724,7 +743,7 @@ fn load_evidence(
             damage,
         });
     };
-    let facts = load_facts(dir);
+    let facts = load_facts(dir, of_facts);
     if let Outcome::Measured(measurement) = &record.outcome {
         if let Err(damage) = &facts {
             note(EvidenceFile::Facts, *damage);
@@ -760,10 +779,14 @@ fn check_samples(path: &Path) -> Result<(), Damage> {
     }
 }
 
-fn load_facts(dir: &Path) -> Result<Facts, Damage> {
+/// Facts that are not those that were recorded tell nothing.
+fn load_facts(dir: &Path, sha: Option<&str>) -> Result<Facts, Damage> {
     let body = file::read(&dir.join(EvidenceFile::Facts.name()));
     let body = body.map_err(|why| Damage::of(&why))?;
     let mut facts: Facts = serde_json::from_slice(&body).map_err(|_| Damage::Damaged)?;
+    if sha.is_some_and(|sha| sha256(&body) != sha) {
+        return Err(Damage::Changed);
+    }
     validate::facts(&mut facts).map_err(|_| Damage::Damaged)?;
     Ok(facts)
 }

@@ -320,6 +320,7 @@ mod tests {
                 attempt: 1,
                 ending: Ending::Measured,
                 record: String::new(),
+                facts: None,
             },
         )
     }

@@ -417,10 +417,16 @@ fn lost_and_damaged_evidence_is_told_once_and_the_verdict_stays() {
     fs::remove_file(trials.join("003/facts.json")).unwrap();
     fs::remove_file(trials.join("005/facts.json")).unwrap();
     cut(&trials.join("006/facts.json"));
+    // An edit that leaves a whole file is found by the hash that the journal has of it.
+    let path = trials.join("001/facts.json");
+    let mut edited: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    edited["values"]["/proc/cmdline"] = "quiet".into();
+    fs::write(path, serde_json::to_vec(&edited).unwrap()).unwrap();
     cut(&trials.join("004/samples.jsonl"));
     fs::write(trials.join("007/samples.jsonl"), "").unwrap();
     fs::remove_file(trials.join("008/samples.jsonl")).unwrap();
     let want = "evidence is missing: facts.json of trials 003, 005 is lost; facts.json of trial 006 is damaged; \
+                facts.json of trial 001 is changed since it was recorded; \
                 samples.jsonl of trial 008 is lost; samples.jsonl of trials 004, 007 is damaged (figures and verdict \
                 stand on trial.json, which is whole; what only these files say, such as differences between the arms, \
                 is not checked for those trials)";

@@ -105,6 +105,7 @@ fn a_trial_that_ended_before_its_turn_does_not_count() {
         attempt: 1,
         ending: Ending::Measured,
         record: rundir::sha256(&body),
+        facts: None,
     };
     let mut entries = run.entries.clone();
     entries.insert(last_look, early);

@@ -26,6 +26,7 @@ use record::verdict::Judgement;
 use record::verdict::fairness::{Declaration, Finding, Outcome};
 
 pub use crate::checks::ALL;
+pub use crate::equal::{Cause, Fact};
 pub use crate::subject::Subject;
 
 /// One question that somebody who doubts the comparison would ask.
@@ -84,6 +85,21 @@ pub enum Judge {
     Plan(fn(&Plan) -> Outcome),
     /// From what was recorded.
     Run(fn(&Subject<'_>) -> Outcome),
+    /// All arms have the same of these facts.
+    Equal(&'static [Fact], Cause),
+    /// The same of facts that servers have: of workloads without a server nothing is asked.
+    OfServers(&'static [Fact]),
+}
+
+impl Judge {
+    fn of(self, subject: &Subject<'_>) -> Outcome {
+        match self {
+            Self::Plan(judge) => judge(&subject.run.plan),
+            Self::Run(judge) => judge(subject),
+            Self::Equal(facts, cause) => equal::equal(subject, facts, cause),
+            Self::OfServers(facts) => equal::of_servers(subject, facts),
+        }
+    }
 }
 
 impl Check {
@@ -98,7 +114,9 @@ impl Check {
 pub fn of_plan(plan: &Plan) -> Vec<Finding> {
     let answered = ALL.iter().filter_map(|check| match check.judge {
         Judge::Plan(judge) => Some(finding(check, judge(plan))),
-        Judge::Run(_) => Some(finding(check, foreseen::foresee(plan, check.id)?)),
+        Judge::Run(_) | Judge::Equal(..) | Judge::OfServers(_) => {
+            Some(finding(check, foreseen::foresee(plan, check.id)?))
+        }
     });
     answered.collect()
 }
@@ -110,9 +128,13 @@ pub fn of_run(
     accepted: &BTreeMap<String, String>,
 ) -> Vec<Finding> {
     let subject = Subject { run, judgement };
-    let outcome = |check: &Check| match check.judge {
-        Judge::Plan(judge) => judge(&run.plan),
-        Judge::Run(judge) => foreseen::named(&run.plan, check.id, judge(&subject)),
+    let outcome = |check: &Check| {
+        let found = check.judge.of(&subject);
+        if check.is_of_plan() {
+            found
+        } else {
+            foreseen::named(&run.plan, check.id, found)
+        }
     };
     let answered = ALL.iter().map(|check| finding(check, outcome(check)));
     accept(answered.collect(), accepted)

@@ -10,6 +10,7 @@ use record::trial::{Measurement, Outcome as TrialOutcome};
 use record::verdict::fairness::{Detail, Missing, Outcome, Quantity};
 use record::verdict::limit::Limit;
 use record::verdict::warning::{CpuState, Warning};
+use record::verdict::weighed::Seen;
 use record::verdict::{ArmSummary, Difference, Judgement};
 
 /// A run and what was judged of it.
@@ -20,6 +21,19 @@ pub struct Subject<'s> {
     /// What was judged; its findings are not there yet.
     pub judgement: &'s Judgement,
 }
+
+/// A measured trial.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TrialFacts<'s> {
+    pub(crate) number: u32,
+    pub(crate) workload: &'s str,
+    pub(crate) arm: &'s str,
+    pub(crate) measurement: &'s Measurement,
+    pub(crate) facts: Option<&'s Facts>,
+}
+
+/// How the fact begins that each service has.
+const SERVICE: &str = "command:";
 
 /// What arms may differ in by the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,27 +110,93 @@ impl<'s> Subject<'s> {
             })
     }
 
-    /// Facts of all measured trials with the trial's workload and arm.
-    pub(crate) fn facts(&self) -> impl Iterator<Item = (&'s str, &'s str, &'s Facts)> {
+    /// The arms that are compared: those with a measured trial, or all of the plan where fewer than two have one.
+    pub(crate) fn arms(&self) -> impl Iterator<Item = &'s str> {
+        let measured: BTreeSet<_> = self.measured().map(|(_, arm, _)| arm).collect();
+        let all = self.run.plan.arms.iter().map(|arm| arm.name.as_str());
+        all.filter(move |arm| measured.len() < 2 || measured.contains(arm))
+    }
+
+    /// Workloads that were measured, each once.
+    pub(crate) fn workloads(&self) -> Vec<&'s str> {
+        let all: BTreeSet<_> = self.measured().map(|(workload, _, _)| workload).collect();
+        all.into_iter().collect()
+    }
+
+    /// All measured trials with their facts.
+    pub(crate) fn trials(&self) -> impl Iterator<Item = TrialFacts<'s>> {
         let records = self.run.attempts.iter().zip(&self.run.facts);
-        records.filter_map(|(record, facts)| {
-            let trial = &record.trial;
-            Some((trial.workload.as_str(), trial.arm.as_str(), facts.as_ref()?))
+        records.filter_map(|(record, facts)| match &record.outcome {
+            TrialOutcome::Measured(measurement) => Some(TrialFacts {
+                number: record.trial.number,
+                workload: &record.trial.workload,
+                arm: &record.trial.arm,
+                measurement,
+                facts: facts.as_ref(),
+            }),
+            TrialOutcome::Void(_) | TrialOutcome::Skipped(_) => None,
         })
     }
 
-    /// A fact of each arm, of the first trial that has it.
+    /// Whether all facts of an arm on a workload say something, and there are some. Files that are lost are told by a check of their
+    /// own; an arm that was measured on other workloads alone is not compared on this one.
+    pub(crate) fn arm_tells(
+        &self,
+        workload: &str,
+        arm: &str,
+        tells: impl Fn(&Facts) -> bool,
+    ) -> bool {
+        let of_arm: Vec<_> = self.trials().filter(|trial| trial.arm == arm).collect();
+        let mut here = of_arm
+            .iter()
+            .filter(|trial| trial.workload == workload)
+            .peekable();
+        if here.peek().is_none() {
+            return !of_arm.is_empty();
+        }
+        let mut facts = here.filter_map(|trial| trial.facts).peekable();
+        facts.peek().is_some() && facts.all(tells)
+    }
+
+    /// Whether a workload has servers that bakeoff starts.
+    pub(crate) fn has_server(&self, workload: &str) -> bool {
+        let has_service = |facts: &Facts| facts.values.keys().any(|name| name.starts_with(SERVICE));
+        let is_served = |trial: &TrialFacts<'_>| {
+            !trial.measurement.server.is_empty() || trial.facts.is_some_and(has_service)
+        };
+        let mut here = self.trials().filter(|trial| trial.workload == workload);
+        here.any(|trial| is_served(&trial))
+    }
+
+    /// Whether services would be told of if there were any.
+    pub(crate) fn tells_of_services(&self) -> bool {
+        let tells = |facts: &Facts| !facts.values.is_empty();
+        self.arms().all(|arm| {
+            let mut own = self.trials().filter(|trial| trial.arm == arm);
+            own.any(|trial| trial.facts.is_some_and(tells))
+        })
+    }
+
+    /// What each arm's trials tell, values of most trials first; and the arms of which some trial, or all, do not tell it.
     pub(crate) fn by_arm(
         &self,
         of: impl Fn(&'s Facts) -> Option<&'s str>,
-    ) -> BTreeMap<&'s str, &'s str> {
+    ) -> (BTreeMap<&'s str, Vec<Seen>>, Vec<&'s str>) {
         let mut values = BTreeMap::new();
-        for (_, arm, facts) in self.facts() {
-            if let Some(value) = of(facts) {
-                values.entry(arm).or_insert(value);
+        let mut silent = Vec::new();
+        for arm in self.arms() {
+            let own = self.trials().filter(|trial| trial.arm == arm);
+            let own: Vec<_> = own
+                .filter_map(|trial| Some((trial.number, of(trial.facts?))))
+                .collect();
+            if own.is_empty() || own.iter().any(|(_, value)| value.is_none()) {
+                silent.push(arm);
             }
+            let told = own.into_iter().filter(|(_, value)| value.is_some());
+            let told = told.map(|(trial, value)| (trial, value.map(String::from)));
+            values.insert(arm, Seen::of(told));
         }
-        values
+        (values, silent)
     }
 
     /// Differences in facts of these names; see `is_named`.
@@ -125,12 +205,19 @@ impl<'s> Subject<'s> {
         differences.filter(|one| names.iter().any(|name| is_named(&one.fact, name)))
     }
 
-    /// Violations that warnings tell; a pass if there are none and any trial was measured.
+    /// Violations that warnings tell; a pass if there are none and all arms were measured.
     pub(crate) fn unless_warned(&self, detail: impl Fn(&Warning) -> Option<Detail>) -> Outcome {
-        if self.measured().next().is_none() {
+        let details: Vec<Detail> = self.judgement.warnings.iter().filter_map(detail).collect();
+        if details.is_empty() && !self.all_are_measured() {
             return not_known(Missing::Trial);
         }
-        unless(self.judgement.warnings.iter().filter_map(detail).collect())
+        unless(details)
+    }
+
+    /// Whether there are arms to compare, each with a measured trial.
+    pub(crate) fn all_are_measured(&self) -> bool {
+        let mut arms = self.arms();
+        arms.all(|arm| self.measured().any(|(_, own, _)| own == arm))
     }
 }
 
@@ -208,6 +295,59 @@ pub(crate) fn not_known(missing: Missing) -> Outcome {
 /// Nothing is said because a fact is missing.
 pub(crate) fn without(fact: &str) -> Outcome {
     not_known(Missing::Fact { fact: fact.into() })
+}
+
+/// Whether arms have at least so much of something for each connection of their clients, in each trial. Workloads without clients or
+/// without a server ask for nothing.
+pub(crate) fn for_each_connection(
+    subject: &Subject<'_>,
+    (quantity, least): (Quantity, f64),
+    fact: &str,
+    amount: impl Fn(&Facts) -> Option<f64>,
+) -> Outcome {
+    let mut details = Vec::new();
+    let mut told = BTreeMap::<&str, bool>::new();
+    for trial in subject.trials() {
+        let Some(load) = &trial.measurement.load else {
+            continue;
+        };
+        let is_told = told.entry(trial.arm).or_insert(true);
+        let Some(amount) = trial.facts.and_then(&amount) else {
+            *is_told = false;
+            continue;
+        };
+        let each = amount / load.connections_asked.max(1) as f64;
+        let detail = beyond((trial.workload, trial.arm), quantity, each, least);
+        if each < least && !details.contains(&detail) {
+            details.push(detail);
+        }
+    }
+    let silent = told.iter().filter(|(_, is_told)| !**is_told);
+    let silent: Vec<&str> = silent.map(|(arm, _)| *arm).collect();
+    if told.is_empty() {
+        return Outcome::NotApplicable;
+    }
+    if details.is_empty() && !subject.all_are_measured() {
+        return not_known(Missing::Trial);
+    }
+    if details.is_empty() && !silent.is_empty() {
+        return not_told(subject, fact, &silent);
+    }
+    unless(details)
+}
+
+/// Nothing is said because these arms do not tell a fact; where none does, it is the fact that is missing.
+pub(crate) fn not_told(subject: &Subject<'_>, fact: &str, arms: &[&str]) -> Outcome {
+    if arms.len() == subject.arms().count() {
+        return without(fact);
+    }
+    let of_arm = |arm: &&str| Missing::OfArm {
+        fact: fact.into(),
+        arm: (*arm).into(),
+    };
+    Outcome::NotKnown {
+        missing: arms.iter().map(of_arm).collect(),
+    }
 }
 
 /// A number beyond its limit.

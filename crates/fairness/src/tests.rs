@@ -8,7 +8,7 @@ use std::process::Command;
 
 use fixtures::builder::RunBuilder;
 use plan::kernel::KernelRef;
-use record::evidence::Facts;
+use record::evidence::{Facts, Told};
 use record::load_path::LoadPace;
 use record::metric::{Direction, MetricSpec, Role};
 use record::rundir::Run;
@@ -17,12 +17,12 @@ use record::verdict::fairness::{Declaration, Detail, Outcome, Unpinnable};
 use record::verdict::limit::{ArmLimit, CeilingUse, Limit, LimitedArm};
 use record::verdict::reason::Reason;
 use record::verdict::warning::{CpuState, Warning};
-use record::verdict::weighed::{Class, Effective, Pin, Setting, Weighed};
+use record::verdict::weighed::{Class, Effective, Pin, Seen, Setting, Weighed};
 use record::verdict::{
     ArmSummary, Comparison, Conclusion, Difference, Headline, Judgement, Pair, VERSION, Verdict,
 };
 
-use crate::{ALL, Check, Group, Judge, Subject};
+use crate::{ALL, Check, Fact, Group, Judge, Subject};
 
 /// A run without any trial.
 pub(crate) fn empty() -> RunBuilder {
@@ -41,7 +41,7 @@ pub(crate) fn two_arms(fact: &str, [old, new]: [&str; 2]) -> RunBuilder {
         .observed(1, "7.2", facts(fact, new))
 }
 
-fn facts(fact: &str, value: &str) -> Facts {
+pub(crate) fn facts(fact: &str, value: &str) -> Facts {
     let pair = |name: &str| BTreeMap::from([(name.to_string(), value.to_string())]);
     let mut facts = Facts::default();
     if let Some(name) = fact.strip_prefix("sysctl ") {
@@ -73,35 +73,60 @@ pub(crate) fn change_measured(run: &mut Run, change: impl Fn(&mut Measurement)) 
     }
 }
 
-/// A judgement with the differences between the first trials of both arms, none of them declared.
+/// A judgement with the differences between the trials of both arms, none of them declared.
 pub(crate) fn judged(run: &Run) -> Judgement {
-    let mut all = BTreeMap::<String, BTreeMap<String, Option<String>>>::new();
-    for (record, facts) in run.attempts.iter().zip(&run.facts) {
-        let Some(facts) = facts else { continue };
-        let sysctls = facts
-            .sysctls
-            .iter()
-            .map(|(name, value)| (format!("sysctl {name}"), value));
-        let others = facts.values.iter().chain(&facts.kernel_config);
-        let log = facts
-            .boot_log
-            .iter()
-            .map(|line| (format!("boot log: {line}"), line));
-        for (fact, value) in sysctls
-            .chain(others.map(|(name, value)| (name.clone(), value)))
-            .chain(log)
-        {
-            let arm = record.trial.arm.clone();
-            all.entry(fact)
-                .or_default()
-                .insert(arm, Some(value.clone()));
-        }
-    }
-    let arms = run.plan.arms.len();
-    let differs = |values: &BTreeMap<String, Option<String>>| {
-        values.len() < arms || values.values().collect::<BTreeSet<_>>().len() > 1
+    let all = || {
+        let each = run.attempts.iter().zip(&run.facts);
+        each.filter_map(|(record, facts)| Some((&record.trial, facts.as_ref()?)))
     };
-    let differences = all.into_iter().filter(|(_, values)| differs(values));
+    let names: BTreeSet<String> = all()
+        .flat_map(|(_, facts)| {
+            let sysctls = facts.sysctls.keys().map(|name| format!("sysctl {name}"));
+            let others = facts.values.keys().chain(facts.kernel_config.keys());
+            let log = facts
+                .boot_log
+                .iter()
+                .map(|line| format!("boot log: {line}"));
+            sysctls
+                .chain(others.cloned())
+                .chain(log)
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let told = |fact: &str, facts: &Facts| match fact.strip_prefix("boot log: ") {
+        Some(_) if facts.boot_log.is_empty() => None,
+        Some(line) => Some(facts.boot_log.iter().find(|own| *own == line).cloned()),
+        None => match facts.told(fact) {
+            Told::Value(value) => Some(Some(value.to_string())),
+            Told::Absent => Some(None),
+            Told::NotKnown => None,
+        },
+    };
+    let difference = |fact: String| {
+        let (mut values, mut varying) = (BTreeMap::new(), BTreeMap::new());
+        for arm in &run.plan.arms {
+            let own = all().filter(|(trial, _)| trial.arm == arm.name);
+            let seen = Seen::of(
+                own.filter_map(|(trial, facts)| Some((trial.number, told(&fact, facts)?))),
+            );
+            if let Some(most) = seen.first() {
+                values.insert(arm.name.clone(), most.value.clone());
+            }
+            if seen.len() > 1 {
+                varying.insert(arm.name.clone(), seen);
+            }
+        }
+        let differs = values.values().collect::<BTreeSet<_>>().len() > 1;
+        (differs || !varying.is_empty()).then_some(Difference {
+            fact,
+            values,
+            varying,
+            declared: false,
+            class: Class::Unclassified,
+            formerly: None,
+            pin: None,
+        })
+    };
     Judgement {
         version: VERSION,
         rule: String::new(),
@@ -115,16 +140,7 @@ pub(crate) fn judged(run: &Run) -> Judgement {
         one_sided: Vec::new(),
         a_a: record::verdict::host::History::NotKnown,
         scaling: Vec::new(),
-        differences: differences
-            .map(|(fact, values)| Difference {
-                fact,
-                values,
-                declared: false,
-                class: Class::Unclassified,
-                formerly: None,
-                pin: None,
-            })
-            .collect(),
+        differences: names.into_iter().filter_map(difference).collect(),
         weighed: Weighed::default(),
         gates: Vec::new(),
         setbacks: Vec::new(),
@@ -177,10 +193,7 @@ pub(crate) fn outcome(check: &Check, run: &Run) -> Outcome {
 }
 
 pub(crate) fn outcome_of(check: &Check, run: &Run, judgement: &Judgement) -> Outcome {
-    let outcome = match check.judge {
-        Judge::Plan(judge) => judge(&run.plan),
-        Judge::Run(judge) => judge(&Subject { run, judgement }),
-    };
+    let outcome = check.judge.of(&Subject { run, judgement });
     if let Some(file) = env::var_os(SEEN) {
         let mut seen = File::options().append(true).open(file).unwrap();
         // A line in one piece: tests run side by side.
@@ -226,13 +239,213 @@ pub(crate) fn is_unknown(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::NotKnown { .. })
 }
 
-/// A check passes where arms have the same fact, fails where arms of one kernel differ in it, and says nothing where it is missing.
+/// A check passes where arms have the same fact, fails where arms of one kernel or trials of one arm differ in it, and says nothing where
+/// it is missing.
 pub(crate) fn arms_must_agree(check: &Check, fact: &str) {
-    let told = |values: [&str; 2]| outcome(check, &two_arms(fact, values).with(one_kernel).run());
+    let whole_but = |value: &str| {
+        let mut facts = complete(check);
+        add(&mut facts, fact, value);
+        facts
+    };
+    let arms = |values: [&str; 2]| {
+        empty()
+            .observed(1, "6.1", whole_but(values[0]))
+            .observed(1, "7.2", whole_but(values[1]))
+    };
+    let told = |values: [&str; 2]| outcome(check, &arms(values).with(one_kernel).run());
     assert_eq!(told(["one", "one"]), Outcome::Pass, "{}", check.id);
     assert!(is_violation(&told(["one", "other"])), "{}", check.id);
+    // No kernel brings another value in each trial.
+    let third = arms(["one", "one"]).observed(2, "7.2", whole_but("other"));
+    let Outcome::Violation { details } = outcome(check, &third.run()) else {
+        panic!("{} overlooks the third trial", check.id);
+    };
+    let is_told = details.iter().any(|one| {
+        matches!(one, Detail::Varies { arm, values, .. }
+            if arm == "7.2" && values.iter().any(|seen| seen.trials == [3]))
+    });
+    assert!(is_told, "{details:?}");
     assert!(is_unknown(&outcome(check, &whole().run())), "{}", check.id);
     assert!(is_unknown(&outcome(check, &empty().run())), "{}", check.id);
+}
+
+/// The facts that a check reads from facts; those of the others stand in the trials' records.
+fn read_by(check: &Check) -> Vec<Fact> {
+    match check.judge {
+        Judge::Equal(facts, _) | Judge::OfServers(facts) => facts.to_vec(),
+        Judge::Plan(_) | Judge::Run(_) => {
+            let own = READ_APART.iter().filter(|(id, _)| *id == check.id);
+            own.map(|(_, fact)| Fact::Must(fact)).collect()
+        }
+    }
+}
+
+const READ_APART: [(&str, &str); 4] = [
+    ("compiler", "/proc/version"),
+    ("descriptors", "limit:*:open files"),
+    ("listen-backlog", "sysctl net.core.somaxconn"),
+    ("memory", "/proc/meminfo:MemTotal"),
+];
+
+/// Facts with all that a check reads.
+fn complete(check: &Check) -> Facts {
+    let mut facts = Facts::default();
+    for fact in read_by(check) {
+        add(&mut facts, fact.name(), value_of(fact.name()));
+    }
+    facts
+}
+
+fn value_of(fact: &str) -> &'static str {
+    match fact {
+        "/proc/version" => "Linux version 6.1 (a@b) (gcc 12.2, GNU ld 2.40) #1",
+        _ => "4096",
+    }
+}
+
+fn add(into: &mut Facts, fact: &str, value: &str) {
+    let own = facts(&fact.replace('*', "x"), value);
+    into.values.extend(own.values);
+    into.sysctls.extend(own.sysctls);
+    into.kernel_config.extend(own.kernel_config);
+    // A log has the same lines beside the one that is asked about.
+    into.boot_log.extend(own.boot_log);
+}
+
+/// Facts of which the list is gone that this fact stands in, or the fact itself where it stands alone.
+fn without(mut facts: Facts, fact: &str) -> Facts {
+    if fact.starts_with("sysctl ") {
+        facts.sysctls.clear();
+    } else if fact.starts_with("CONFIG_") {
+        facts.kernel_config.clear();
+    } else if fact.starts_with("boot log") {
+        facts.boot_log.clear();
+    } else {
+        facts.values.remove(&fact.replace('*', "x"));
+    }
+    facts
+}
+
+#[test]
+fn no_check_says_anything_by_a_fact_that_one_arm_does_not_tell() {
+    let told = |check: &Check, [old, new]: [Option<Facts>; 2], second: Option<Facts>| {
+        let mut run =
+            empty()
+                .observed(1, "6.1", Facts::default())
+                .observed(1, "7.2", Facts::default());
+        if second.is_some() {
+            run = run.observed(2, "6.1", Facts::default());
+        }
+        let mut run = run.run();
+        run.facts = [Some(old), Some(new), second.map(Some)]
+            .into_iter()
+            .flatten()
+            .collect();
+        outcome(check, &run)
+    };
+    for check in ALL {
+        let full = || Some(complete(check));
+        let all_told = told(check, [full(), full()], None);
+        let facts = read_by(check);
+        if facts.is_empty() {
+            // What reads no facts says the same without them.
+            assert_eq!(told(check, [None, full()], None), all_told, "{}", check.id);
+            continue;
+        }
+        assert_eq!(all_told, Outcome::Pass, "{}", check.id);
+        assert!(
+            is_unknown(&told(check, [None, full()], None)),
+            "{}",
+            check.id
+        );
+        let nothing = Some(Facts::default());
+        assert!(
+            is_unknown(&told(check, [nothing, full()], None)),
+            "{}",
+            check.id
+        );
+        for fact in facts {
+            let silent = || Some(without(complete(check), fact.name()));
+            let cases = [
+                told(check, [silent(), full()], None),
+                told(check, [full(), silent()], None),
+                told(check, [full(), full()], silent()),
+            ];
+            for outcome in cases {
+                assert!(is_unknown(&outcome), "{}: {fact:?}: {outcome:?}", check.id);
+            }
+        }
+    }
+}
+
+#[test]
+fn no_check_of_a_run_passes_where_an_arm_has_no_trial() {
+    for check in ALL
+        .iter()
+        .filter(|check| !matches!(check.judge, Judge::Plan(_)))
+    {
+        let run = empty().observed(1, "6.1", complete(check)).run();
+        assert_ne!(outcome(check, &run), Outcome::Pass, "{}", check.id);
+    }
+}
+
+#[test]
+fn what_a_complete_list_lacks_is_a_difference() {
+    let check = crate::find("sysctls").unwrap();
+    let mut more = facts("sysctl vm.swappiness", "60");
+    add(&mut more, "sysctl vm.new", "1");
+    let run = empty()
+        .observed(1, "6.1", facts("sysctl vm.swappiness", "60"))
+        .observed(1, "7.2", more);
+    assert!(is_violation(&outcome(check, &run.with(one_kernel).run())));
+}
+
+#[test]
+fn servers_are_asked_about_where_there_are_any() {
+    for id in [
+        "descriptors",
+        "limits",
+        "server-configuration",
+        "server-program",
+        "workers",
+    ] {
+        let check = crate::find(id).unwrap();
+        let without_server = |run: &mut Run| {
+            change_measured(run, |measurement| measurement.server = String::new());
+        };
+        let other = two_arms("/proc/cmdline", ["quiet", "quiet"]).with(without_server);
+        assert_eq!(outcome(check, &other.run()), Outcome::NotApplicable, "{id}");
+        let served = two_arms("command:service", ["program", "program"]).with(without_server);
+        assert!(is_unknown(&outcome(check, &served.run())), "{id}");
+        let silent = whole().with(without_server);
+        assert!(is_unknown(&outcome(check, &silent.run())), "{id}");
+    }
+}
+
+#[test]
+fn what_the_plan_names_is_not_among_what_amounts_to_an_outcome() {
+    let other = |run: &mut Run| run.plan.arms[1].kernel = KernelRef::Tree("new".into());
+    let lists = |swappiness: &str, release: &str| {
+        let mut own = facts("sysctl vm.swappiness", swappiness);
+        add(&mut own, "sysctl kernel.osrelease", release);
+        own
+    };
+    let run = empty()
+        .observed(1, "6.1", lists("60", "6.1"))
+        .observed(1, "7.2", lists("10", "7.2"))
+        .with(other)
+        .run();
+    let mut judgement = judged(&run);
+    judgement.differences[0].declared = true;
+    let told = outcome_of(crate::find("sysctls").unwrap(), &run, &judgement);
+    let Outcome::Declared {
+        by: Declaration::Kernel,
+        details,
+    } = told
+    else {
+        panic!("{told:?}");
+    };
+    assert_eq!(details.len(), 1);
 }
 
 /// A check of CPU time fails where a warning tells of it, and says nothing of systems on the network.
@@ -304,12 +517,12 @@ fn no_check_of_facts_passes_without_a_trial() {
     let run = empty().run();
     let judgement = judged(&run);
     for check in ALL {
-        if let Judge::Run(judge) = check.judge {
+        if !matches!(check.judge, Judge::Plan(_)) {
             let subject = Subject {
                 run: &run,
                 judgement: &judgement,
             };
-            assert_ne!(judge(&subject), Outcome::Pass, "{}", check.id);
+            assert_ne!(check.judge.of(&subject), Outcome::Pass, "{}", check.id);
         }
     }
 }
@@ -357,12 +570,13 @@ fn no_check_of_arms_passes_without_facts() {
     let judgement = judged(&run);
     let of_arms = ALL.iter().filter(|check| check.group == Group::Arms);
     for check in of_arms.filter(|check| check.id != "kernel-that-ran") {
-        if let Judge::Run(judge) = check.judge {
+        if !matches!(check.judge, Judge::Plan(_)) {
             let subject = Subject {
                 run: &run,
                 judgement: &judgement,
             };
-            assert!(is_unknown(&judge(&subject)), "{}", check.id);
+            let told = check.judge.of(&subject);
+            assert!(is_unknown(&told), "{}", check.id);
         }
     }
 }
@@ -454,6 +668,7 @@ fn settings_in_effect_are_pinned_where_their_facts_are_asked_about() {
         judgement.weighed.settings = vec![Effective {
             setting,
             values: [("6.1".into(), Some("one".into()))].into(),
+            varying: BTreeMap::new(),
             pin: Some(swappiness()),
         }];
         outcome_of(crate::find(id).unwrap(), &run, &judgement)

@@ -15,7 +15,7 @@ use crate::verdict::limit::{ArmLimit, LimitedArm};
 use crate::verdict::reason::Reason;
 use crate::verdict::robustness::{ByLoad, Robustness};
 use crate::verdict::warning::{Gate, Setback, Warning};
-use crate::verdict::weighed::{Class, Pin, Weighed};
+use crate::verdict::weighed::{Class, Pin, Seen, Weighed};
 
 pub mod apart;
 pub mod call_tree;
@@ -414,8 +414,12 @@ pub struct Spread {
 pub struct Difference {
     /// The fact's key.
     pub fact: String,
-    /// Its value for each arm; `None` where the arm has no such fact.
+    /// Its value for each arm, in most of the arm's trials; `None` where the arm has no such fact. An arm whose trials do not tell is
+    /// not there.
     pub values: BTreeMap<String, Option<String>>,
+    /// Arms whose own trials do not agree, with all values.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub varying: BTreeMap<String, Vec<Seen>>,
     /// Whether the plan names it (kernel, command line, sysctl) or it follows from the kernel.
     pub declared: bool,
     /// What it is about.
@@ -427,6 +431,13 @@ pub struct Difference {
     /// What would give all arms one value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pin: Option<Pin>,
+}
+
+impl Difference {
+    /// Whether it counts: the plan does not name it, and it is more than another name of the same.
+    pub fn counts(&self) -> bool {
+        !self.declared && self.class != Class::Renamed
+    }
 }
 
 /// All that `judge` says about a run.

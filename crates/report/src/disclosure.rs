@@ -119,7 +119,7 @@ mod tests {
              | order | each block runs every arm once, back to back, in an order drawn from seed 7
              | blocks | 10 run; the plan says at least 4 and at most 30; 1 look while it ran
              | decision | margin 1 %, error rate 5 %, fixed before the first trial; the warm-up is an option of each workload
-            Deviations | checks without an answer | clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, io-scheduler, limits, listen-backlog, memory, mitigations, mounts, numa, power, security-modules, server-configuration, server-program, smt, swap, user-land, workers, writeback, a-a-history
+            Deviations | checks without an answer | clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, huge-pages, io-scheduler, limits, listen-backlog, memory, mitigations, mounts, numa, power, security-modules, server-configuration, server-program, smt, socket-buffers, swap, user-land, workers, writeback, a-a-history
              | failed trials | web-static, arm 7.2: 2 of 11, listed in the report
              | warnings | 3 warnings, listed above
             SHA-256 | image | 77b177b177b177b177b177b177b177b177b177b177b177b177b177b177b177b1

@@ -99,8 +99,12 @@ This page is printed by `bakeoff fairness --list`.
 | pass | nothing |
 | declared | the difference is named: by the plan (it is the question), by the kernels (they come so), by the kind of machine (all arms alike), or by `--accept ID=REASON` |
 | violation | the headline is withheld; figures and intervals are printed all the same |
-| not known | facts are missing: it is said, and never passes |
-| not applicable | the question does not arise |
+| not known | facts are missing, if only of one arm: it is said, and never passes |
+| not applicable | the question does not arise: no server, no clients |
+
+A list that an arm does not tell (its sysctls, its kernel's options) says nothing of that arm; what a list that is there lacks, the kernel lacks. A fact that is not the same in all trials of one arm is a violation of the check that reads it, with
+the trials and their values, whatever the plan names. Not compared is what varies by itself: counters, times, random ids; lines of the boot log, the numbers of devices and of servers' workers where trials of one arm differ in them; sizes that a kernel works out
+from the memory that it finds (`vm.min_free_kbytes`, `fs.file-max`, `user.max_*`) where they are less than 3 % apart.
 
 What comes with different kernels (options, defaults of sysctls) is declared, unless the plan says `mode = \"controlled\"`: then what can be set alike in all arms must be, and `bakeoff fairness RUN --pin` prints what that is
 ([plan.md](plan.md#mode-and-pinned)). What differs is classified by what it can do to figures, and the settings in effect stand above it.

@@ -224,9 +224,11 @@ fn facts(differences: &[&Difference]) -> Markup {
                     @if let Some(before) = &one.formerly { span.sub { " (" (before) ")" } }
                 }
                 @for arm in &arms { td {
-                    @match one.values.get(*arm) {
-                        Some(Some(value)) => { div.value { (value) } }
-                        Some(None) | None => { span.sub { "absent" } }
+                    @match (one.varying.get(*arm), one.values.get(*arm)) {
+                        (Some(values), _) => { div.value { (words::weighed::seen(values)) } }
+                        (None, Some(Some(value))) => { div.value { (value) } }
+                        (None, Some(None)) => { span.sub { "absent" } }
+                        (None, None) => { span.sub { "not known" } }
                     }
                 } }
             } } }

@@ -1,17 +1,22 @@
-//! Which facts are not the same in all arms.
+//! Which facts are not the same in all trials: of all arms, or of one.
 //!
-//! A fact that changes between trials of the *same* arm (a random id, a counter) is noise and no
-//! difference between arms. With a single trial of each arm the two cannot be told apart, so that
-//! early lists are longer than late ones.
+//! ```text
+//! told     what each trial's facts tell; a list that is not there tells nothing, and nothing is concluded from it
+//! nature   facts that vary by themselves, each with its reason
+//! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{Arm, Plan};
-use record::evidence::Facts;
 use record::rundir::Run;
-use record::trial::Outcome;
 use record::verdict::Difference;
-use record::verdict::weighed::Class;
+use record::verdict::weighed::{Class, Seen};
+
+use self::nature::Nature;
+use self::told::{ArmFacts, Values};
+
+mod nature;
+mod told;
 
 /// Facts whose difference the kernel's own name in the plan declares.
 const OF_THE_KERNEL: [&str; 10] = [
@@ -49,152 +54,94 @@ const OF_THE_CPUS: [&str; 15] = [
     "sysctl kernel.watchdog_cpumask",
 ];
 
-/// Words that make a line of the boot log worth comparing; the others differ between any two
-/// kernels.
-const NOTABLE: [&str; 8] = [
-    "bug:",
-    "deprecated",
-    "disabled",
-    "error",
-    "fail",
-    "unable",
-    "vulnerable",
-    "warning",
-];
-
-/// What is known of one fact in one arm.
-#[derive(Debug, Default, PartialEq)]
-struct Known {
-    value: String,
-    trials: usize,
-    changes: bool,
-}
-
-/// All facts of one arm on one workload, and in how many trials they were collected.
+/// What differs in one fact.
 #[derive(Debug, Default)]
-struct ArmFacts {
-    trials: usize,
-    known: BTreeMap<String, Known>,
+struct Found {
+    values: Values,
+    varying: BTreeMap<String, Vec<Seen>>,
 }
 
-/// A fact's value for each arm.
-type Values = BTreeMap<String, Option<String>>;
-
-/// The differences between the arms, by fact. Arms without facts are not compared.
+/// The differences between the arms, and between trials of one arm, by fact. Arms without facts are not compared.
 pub(crate) fn of(run: &Run) -> Vec<Difference> {
-    let mut differences = BTreeMap::<String, Values>::new();
-    let mut noise = BTreeSet::new();
+    let mut differences = BTreeMap::<String, Found>::new();
+    let mut by_chance = BTreeSet::new();
     for workload in &run.plan.workloads {
-        let arms = collect(run, &workload.id);
-        noise.extend(arms.values().flat_map(noisy).map(str::to_string));
-        for fact in arms.values().flat_map(|arm| arm.known.keys()) {
-            if !differences.contains_key(fact) && differs(&arms, fact) {
-                differences.insert(fact.clone(), values(&arms, fact));
+        let arms = told::by_arm(run, &workload.id);
+        for fact in told::names(&arms) {
+            let nature = nature::of(&fact);
+            if nature == Some(Nature::State) {
+                continue;
+            }
+            let Some(found) = compare(&arms, &fact, nature) else {
+                continue;
+            };
+            if nature == Some(Nature::Chance) && !found.varying.is_empty() {
+                by_chance.insert(fact);
+                continue;
+            }
+            let known = differences.entry(fact).or_insert_with(|| Found {
+                values: found.values,
+                varying: BTreeMap::new(),
+            });
+            for (arm, values) in found.varying {
+                known.varying.entry(arm).or_insert(values);
             }
         }
     }
-    let steady = differences
+    let others = differences
         .into_iter()
-        .filter(|(fact, _)| !noise.contains(fact));
-    let difference = |(fact, values): (String, Values)| Difference {
-        declared: is_declared(&run.plan, &fact, &values),
+        .filter(|(fact, _)| !by_chance.contains(fact));
+    let difference = |(fact, found): (String, Found)| Difference {
+        // What a plan names is the same in all trials of an arm.
+        declared: found.varying.is_empty() && is_declared(&run.plan, &fact, &found.values),
         fact,
-        values,
+        values: found.values,
+        varying: found.varying,
         class: Class::default(),
         formerly: None,
         pin: None,
     };
-    steady.map(difference).collect()
+    others.map(difference).collect()
 }
 
-fn collect<'r>(run: &'r Run, workload: &str) -> BTreeMap<&'r str, ArmFacts> {
-    let mut arms = BTreeMap::<&str, ArmFacts>::new();
-    for (record, facts) in run.attempts.iter().zip(&run.facts) {
-        let measured = matches!(record.outcome, Outcome::Measured(_));
-        if let (true, true, Some(facts)) = (measured, record.trial.workload == workload, facts) {
-            arms.entry(&record.trial.arm).or_default().add(facts);
-        }
-    }
-    arms
-}
-
-impl ArmFacts {
-    fn add(&mut self, facts: &Facts) {
-        self.trials += 1;
-        facts
-            .values
-            .iter()
-            .for_each(|(key, value)| self.note(key.clone(), value));
-        facts
-            .sysctls
-            .iter()
-            .for_each(|(name, value)| self.note(format!("sysctl {name}"), value));
-        facts
-            .kernel_config
-            .iter()
-            .for_each(|(name, value)| self.note(name.clone(), value));
-        for line in notable(&facts.boot_log) {
-            self.note(format!("boot log: {line}"), "logged");
-        }
-    }
-
-    fn note(&mut self, fact: String, value: &str) {
-        let known = self.known.entry(fact).or_default();
-        if known.trials == 0 {
-            known.value = value.into();
-        }
-        known.trials += 1;
-        known.changes |= known.value != value;
-    }
-}
-
-/// The lines that matter, each once, with their numbers blotted out: addresses and sizes vary.
-fn notable(boot_log: &[String]) -> BTreeSet<String> {
-    let matters = |line: &&String| {
-        let line = line.to_lowercase();
-        NOTABLE.iter().any(|word| line.contains(word))
+/// What differs in a fact, of the arms that tell it.
+fn compare(
+    arms: &BTreeMap<&str, ArmFacts<'_>>,
+    fact: &str,
+    nature: Option<Nature>,
+) -> Option<Found> {
+    let told: BTreeMap<&str, _> = arms
+        .iter()
+        .map(|(arm, own)| (*arm, own.told(fact)))
+        .collect();
+    let is_same = |one: Option<&str>, other: Option<&str>| match (one, other) {
+        (Some(one), Some(other)) if nature == Some(Nature::Memory) => nature::is_close(one, other),
+        _ => one == other,
     };
-    boot_log
-        .iter()
-        .filter(matters)
-        .map(|line| blot(line))
-        .collect()
-}
-
-fn blot(line: &str) -> String {
-    let mut blotted = String::with_capacity(line.len());
-    for letter in line.chars() {
-        match letter {
-            '0'..='9' if blotted.ends_with('#') => {}
-            '0'..='9' => blotted.push('#'),
-            other => blotted.push(other),
+    let mut all = told.values().flatten().map(|(_, value)| value.as_deref());
+    let first = all.next()?;
+    if all.all(|value| is_same(first, value)) {
+        return None;
+    }
+    let mut found = Found::default();
+    for (arm, trials) in told {
+        let Some((_, first)) = trials.first() else {
+            continue;
+        };
+        let is_steady = trials
+            .iter()
+            .all(|(_, value)| is_same(first.as_deref(), value.as_deref()));
+        let owned = trials
+            .iter()
+            .map(|(trial, value)| (*trial, value.as_deref().map(String::from)));
+        let seen = Seen::of(owned);
+        let most = seen.first().and_then(|one| one.value.clone());
+        found.values.insert(arm.into(), most);
+        if !is_steady {
+            found.varying.insert(arm.into(), seen);
         }
     }
-    blotted
-}
-
-/// Facts that are not the same, or not there, in every trial of the arm.
-fn noisy(arm: &ArmFacts) -> impl Iterator<Item = &str> {
-    let noisy = |known: &Known| known.changes || known.trials != arm.trials;
-    arm.known
-        .iter()
-        .filter(move |(_, known)| noisy(known))
-        .map(|(fact, _)| fact.as_str())
-}
-
-fn differs(arms: &BTreeMap<&str, ArmFacts>, fact: &str) -> bool {
-    let mut values = arms
-        .values()
-        .map(|arm| arm.known.get(fact).map(|known| &known.value));
-    let first = values.next();
-    values.any(|value| Some(value) != first)
-}
-
-fn values(arms: &BTreeMap<&str, ArmFacts>, fact: &str) -> Values {
-    let value = |arm: &ArmFacts| arm.known.get(fact).map(|known| known.value.clone());
-    arms.iter()
-        .map(|(name, arm)| ((*name).to_string(), value(arm)))
-        .collect()
+    Some(found)
 }
 
 /// Whether the plan names the difference; if not, it follows from what the plan names, or it is a
@@ -229,8 +176,11 @@ fn is_declared(plan: &Plan, fact: &str, values: &Values) -> bool {
     if fact.starts_with("workers:") {
         return has_own_cpus;
     }
+    // Where a plan limits open files, nginx is not told how many it may have; the limit has a check of its own.
     if fact.starts_with("hash:configuration:") {
-        return has_own_cpus || is_set(|arm| arm.tuning.has_config());
+        return has_own_cpus
+            || is_set(|arm| arm.tuning.has_config())
+            || is_set(|arm| arm.tuning.nofile.is_some());
     }
     if fact.starts_with("version:") || fact.starts_with("hash:server:") {
         return is_set(|arm| !arm.tuning.programs.is_empty());
@@ -273,6 +223,7 @@ mod tests {
 
     use super::*;
     use fixtures::builder::RunBuilder;
+    use record::evidence::Facts;
 
     fn facts(pairs: &[(&str, &str)]) -> Facts {
         let values = pairs
@@ -285,6 +236,10 @@ mod tests {
     }
 
     fn check(builder: RunBuilder, want: &Expect) {
+        want.assert_eq(&of_lines(builder));
+    }
+
+    fn of_lines(builder: RunBuilder) -> String {
         let lines: Vec<String> = of(&builder.run())
             .iter()
             .map(|difference| {
@@ -294,35 +249,136 @@ mod tests {
                 } else {
                     "other"
                 };
-                format!("{kind} {}: {values:?}", difference.fact)
+                let varying = difference.varying.iter().map(|(arm, seen)| {
+                    let each = seen.iter();
+                    let each = each.map(|one| format!("{:?} in {:?}", one.value, one.trials));
+                    format!("; {arm}: {}", each.collect::<Vec<_>>().join(", "))
+                });
+                let varying: String = varying.collect();
+                format!("{kind} {}: {values:?}{varying}", difference.fact)
             })
             .collect();
-        want.assert_eq(&lines.join("\n"));
+        lines.join("\n")
     }
 
     #[test]
-    fn a_fact_that_changes_within_an_arm_is_noise() {
+    fn a_fact_that_changes_within_an_arm_is_found() {
         let builder = RunBuilder::new()
-            .observed(1, "6.1", facts(&[("id", "a"), ("thp", "always")]))
-            .observed(1, "7.2", facts(&[("id", "b"), ("thp", "madvise")]))
-            .observed(2, "6.1", facts(&[("id", "c"), ("thp", "always")]))
-            .observed(2, "7.2", facts(&[("id", "d"), ("thp", "madvise")]));
+            .observed(1, "6.1", facts(&[("agent:settled", "1 s"), ("hz", "250")]))
+            .observed(1, "7.2", facts(&[("agent:settled", "2 s"), ("hz", "250")]))
+            .observed(2, "6.1", facts(&[("agent:settled", "3 s"), ("hz", "1000")]))
+            .observed(2, "7.2", facts(&[("agent:settled", "4 s"), ("hz", "250")]))
+            .observed(3, "6.1", facts(&[("agent:settled", "5 s"), ("hz", "250")]));
         check(
             builder,
-            &expect![[r#"other thp: [Some("always"), Some("madvise")]"#]],
+            &expect![[
+                r#"other hz: [Some("250"), Some("250")]; 6.1: Some("250") in [1, 5], Some("1000") in [3]"#
+            ]],
         );
     }
 
     #[test]
-    fn a_fact_that_comes_and_goes_is_noise_too() {
+    fn a_fact_that_comes_and_goes_is_found_too() {
         let builder = RunBuilder::new()
-            .observed(1, "6.1", facts(&[]))
-            .observed(1, "7.2", facts(&[("io_uring", "yes"), ("modules", "x")]))
-            .observed(2, "7.2", facts(&[("io_uring", "yes")]));
+            .observed(1, "6.1", facts(&[("thp", "always")]))
+            .observed(1, "7.2", facts(&[("io_uring", "yes"), ("thp", "always")]))
+            .observed(2, "7.2", facts(&[("thp", "always")]));
         check(
             builder,
-            &expect![[r#"other io_uring: [None, Some("yes")]"#]],
+            &expect![[
+                r#"other io_uring: [None, Some("yes")]; 7.2: Some("yes") in [2], None in [3]"#
+            ]],
         );
+    }
+
+    #[test]
+    fn what_the_plan_names_is_not_declared_where_it_changes_within_an_arm() {
+        let version = |release: &str| facts(&[("/proc/version", release)]);
+        let builder = RunBuilder::new()
+            .observed(1, "6.1", version("6.1"))
+            .observed(1, "7.2", version("7.2"))
+            .observed(2, "7.2", version("6.1"));
+        check(
+            builder,
+            &expect![[
+                r#"other /proc/version: [Some("6.1"), Some("7.2")]; 7.2: Some("7.2") in [2], Some("6.1") in [3]"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn a_list_that_is_missing_in_one_arm_is_no_difference() {
+        let with = |config: &[(&str, &str)], sysctls: &[(&str, &str)]| {
+            let own = |pairs: &[(&str, &str)]| {
+                let pairs = pairs
+                    .iter()
+                    .map(|(name, value)| ((*name).into(), (*value).into()));
+                pairs.collect()
+            };
+            Facts {
+                kernel_config: own(config),
+                sysctls: own(sysctls),
+                ..facts(&[("thp", "always")])
+            }
+        };
+        let full = || {
+            with(
+                &[("CONFIG_HZ", "250")],
+                &[("net.core.rmem_max", "1"), ("vm.x", "1")],
+            )
+        };
+        let builder = |other: Facts| {
+            RunBuilder::new()
+                .observed(1, "6.1", full())
+                .observed(1, "7.2", other)
+        };
+        check(builder(with(&[], &[])), &expect![[""]]);
+        check(builder(Facts::default()), &expect![[""]]);
+        // Facts before version 2 lack what only the first network namespace has; what else a list lacks, the kernel lacks.
+        check(
+            builder(with(&[("CONFIG_PSI", "y")], &[("vm.y", "1")])),
+            &expect![[r#"
+                other CONFIG_HZ: [Some("250"), None]
+                other CONFIG_PSI: [None, Some("y")]
+                other sysctl vm.x: [Some("1"), None]
+                other sysctl vm.y: [None, Some("1")]"#]],
+        );
+    }
+
+    #[test]
+    fn what_comes_from_the_memory_is_the_same_where_it_is_close() {
+        let memory = |size: &str| facts(&[("/proc/meminfo:MemTotal", size)]);
+        let builder = |other: &str| {
+            RunBuilder::new()
+                .observed(1, "6.1", memory("995364 kB"))
+                .observed(1, "7.2", memory("995360 kB"))
+                .observed(2, "6.1", memory("995364 kB"))
+                .observed(2, "7.2", memory(other))
+        };
+        check(builder("995364 kB"), &expect![[""]]);
+        check(
+            builder("495364 kB"),
+            &expect![[
+                r#"other /proc/meminfo:MemTotal: [Some("995364 kB"), Some("995360 kB")]; 7.2: Some("995360 kB") in [2], Some("495364 kB") in [4]"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn a_configuration_without_its_own_limit_is_declared_with_the_limit() {
+        let hash = |hash: &str| facts(&[("hash:configuration:nginx:nginx.conf", hash)]);
+        let run = |nofile| {
+            RunBuilder::new()
+                .observed(1, "6.1", hash("a"))
+                .observed(1, "7.2", hash("b"))
+                .with(move |run| run.plan.arms[0].tuning.nofile = nofile)
+        };
+        let of = |kind: &str| {
+            format!(r#"{kind} hash:configuration:nginx:nginx.conf: [Some("a"), Some("b")]"#)
+        };
+        let told = |nofile| of_lines(run(nofile));
+        assert_eq!(told(Some(64)), of("declared"));
+        assert_eq!(told(None), of("other"));
     }
 
     #[test]

@@ -28,36 +28,48 @@ mod settings;
 /// Gives each difference its class and its pin, and says what of all this matters.
 pub(crate) fn weigh(run: &Run, differences: &mut Vec<Difference>) -> Weighed {
     let arms = first_facts(run);
+    let trials = all_facts(run);
     join_renamed(differences);
-    let loaded = Loaded::of(measured_facts(run).map(|(_, facts)| facts));
+    let loaded = Loaded::of(measured_facts(run).map(|(_, _, facts)| facts));
     for one in differences.iter_mut() {
         one.class = class(one, loaded.as_ref(), &arms);
         one.pin = pins::of_sysctl(run, one);
     }
     Weighed {
         arms: run.plan.arms.iter().map(|arm| arm.name.clone()).collect(),
-        settings: settings::of(run, &arms, differences),
+        settings: settings::of(run, &trials, differences),
         classes: count(differences),
     }
 }
 
-/// Facts of measured trials, each with its arm.
-fn measured_facts(run: &Run) -> impl Iterator<Item = (&str, &Facts)> {
+/// Facts of measured trials, each with its arm and the trial's number.
+fn measured_facts(run: &Run) -> impl Iterator<Item = (&str, u32, &Facts)> {
     let records = run.attempts.iter().zip(&run.facts);
     records.filter_map(|(record, facts)| {
         let is_measured = matches!(record.outcome, Outcome::Measured(_));
         let facts = facts.as_ref().filter(|_| is_measured)?;
-        Some((record.trial.arm.as_str(), facts))
+        Some((record.trial.arm.as_str(), record.trial.number, facts))
     })
 }
 
-/// Facts of each arm's first measured trial.
+/// Facts of each arm's first measured trial that tells of the kernel's configuration.
 fn first_facts(run: &Run) -> BTreeMap<&str, &Facts> {
     let mut first = BTreeMap::new();
-    for (arm, facts) in measured_facts(run) {
-        first.entry(arm).or_insert(facts);
+    for (arm, _, facts) in measured_facts(run) {
+        if !facts.kernel_config.is_empty() {
+            first.entry(arm).or_insert(facts);
+        }
     }
     first
+}
+
+/// Facts of each arm's measured trials, each with the trial's number.
+fn all_facts(run: &Run) -> BTreeMap<&str, Vec<(u32, &Facts)>> {
+    let mut all = BTreeMap::<_, Vec<_>>::new();
+    for (arm, trial, facts) in measured_facts(run) {
+        all.entry(arm).or_default().push((trial, facts));
+    }
+    all
 }
 
 /// Makes one difference of an option that arms know by two names.
@@ -92,7 +104,7 @@ fn class(one: &Difference, loaded: Option<&Loaded>, arms: &BTreeMap<&str, &Facts
     let is_option = one.fact.starts_with("CONFIG_");
     let mut values = one.values.values();
     let first = values.next();
-    if values.clone().all(|value| Some(value) == first) {
+    if one.varying.is_empty() && values.clone().all(|value| Some(value) == first) {
         return Class::Renamed;
     }
     let is_off = |value: &Option<String>| value.as_deref().is_none_or(|value| value == "n");

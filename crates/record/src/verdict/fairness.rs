@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::limit::Limit;
-use super::weighed::{Class, Pin};
+use super::weighed::{Class, Pin, Seen};
 
 /// One check and what it found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,6 +53,13 @@ pub enum Missing {
         /// Its name.
         fact: String,
     },
+    /// A fact that others tell and this arm does not.
+    OfArm {
+        /// Its name.
+        fact: String,
+        /// The arm.
+        arm: String,
+    },
     /// A file beside a trial's record.
     File {
         /// Its name.
@@ -99,6 +106,15 @@ pub enum Detail {
         fact: String,
         /// Its value for each arm; `None` where it has none.
         values: BTreeMap<String, Option<String>>,
+    },
+    /// Trials of one arm differ in a fact.
+    Varies {
+        /// The fact.
+        fact: String,
+        /// The arm.
+        arm: String,
+        /// All values, those of most trials first.
+        values: Vec<Seen>,
     },
     /// Arms differ in a fact, and a setting would give all of them one value.
     Pinnable {
@@ -266,7 +282,7 @@ impl Detail {
                 ..
             } => is_here(own) && is_its(of),
             Self::OneSided { tuned, .. } => has(tuned, arm) != has(tuned, baseline),
-            Self::Tuned { arm: of, .. } => is_its(of),
+            Self::Tuned { arm: of, .. } | Self::Varies { arm: of, .. } => is_its(of),
             Self::NotPinnable { .. } => true,
             Self::Workload { workload: own } => is_here(own),
         }

@@ -222,19 +222,54 @@ impl Setting {
 pub struct Effective {
     /// The setting.
     pub setting: Setting,
-    /// Its value for each arm, in the kernel's own word; `None` where no fact tells it.
+    /// Its value for each arm, in the kernel's own word and in most of the arm's trials; `None` where no fact tells it.
     pub values: BTreeMap<String, Option<String>>,
+    /// Arms whose own trials do not agree, with all values.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub varying: BTreeMap<String, Vec<Seen>>,
     /// What would give all arms one value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pin: Option<Pin>,
 }
 
 impl Effective {
-    /// Whether arms have different values, as far as they are known.
+    /// Whether arms, or trials of one arm, have different values, as far as they are known.
     pub fn differs(&self) -> bool {
         let mut known = self.values.values().flatten();
         let first = known.next();
-        known.any(|value| Some(value) != first)
+        known.any(|value| Some(value) != first) || !self.varying.is_empty()
+    }
+
+    /// Whether all arms tell it.
+    pub fn is_known(&self) -> bool {
+        self.values.values().all(Option::is_some)
+    }
+}
+
+/// A value that a fact has in some trials of an arm.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// The value; `None` where the trials have no such fact.
+    pub value: Option<String>,
+    /// Numbers of the trials.
+    pub trials: Vec<u32>,
+}
+
+impl Seen {
+    /// The values of an arm's trials, those of most trials first.
+    pub fn of(trials: impl IntoIterator<Item = (u32, Option<String>)>) -> Vec<Self> {
+        let mut seen = Vec::<Self>::new();
+        for (trial, value) in trials {
+            match seen.iter_mut().find(|one| one.value == value) {
+                Some(one) => one.trials.push(trial),
+                None => seen.push(Self {
+                    value,
+                    trials: vec![trial],
+                }),
+            }
+        }
+        seen.sort_by_key(|one| std::cmp::Reverse(one.trials.len()));
+        seen
     }
 }
 
@@ -265,4 +300,12 @@ pub struct Weighed {
     pub settings: Vec<Effective>,
     /// Differences that the plan does not name, by class; those that can do most first.
     pub classes: Vec<ClassCount>,
+}
+
+impl Weighed {
+    /// The classes whose differences count (`Difference::counts`): another name for the same is none.
+    pub fn counted(&self) -> impl Iterator<Item = &ClassCount> + Clone {
+        let classes = self.classes.iter();
+        classes.filter(|one| one.class != Class::Renamed)
+    }
 }

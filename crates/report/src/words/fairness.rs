@@ -293,6 +293,7 @@ fn outcome(outcome: &Outcome) -> String {
 fn absent(missing: &[Missing]) -> String {
     let name = |one: &Missing| match one {
         Missing::Fact { fact } => fact.clone(),
+        Missing::OfArm { fact, arm } => format!("{fact} of arm {arm}"),
         Missing::File { file, trial } => format!("{file} of trial {trial}"),
         Missing::Trial => "a trial that was measured".into(),
         Missing::Blocks { needed } => format!("{needed} blocks"),
@@ -314,6 +315,9 @@ fn few(details: &[Detail]) -> Vec<String> {
 pub(crate) fn detail(detail: &Detail) -> String {
     match detail {
         Detail::Differs { fact, values } => format!("{}: {}", name_of(fact), by_value(values)),
+        Detail::Varies { fact, arm, values } => {
+            format!("{}: {} ({arm})", name_of(fact), weighed::seen(values))
+        }
         Detail::Pinnable { fact, values, pin } => format!(
             "{}: {}; can be pinned: {}",
             name_of(fact),

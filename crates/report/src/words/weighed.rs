@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 
 use plan::Plan;
-use record::verdict::Judgement;
-use record::verdict::weighed::{Class, ClassCount, Effective, Pin, Setting, Weighed, Weight};
+use record::verdict::weighed::{Class, ClassCount, Effective, Pin, Seen, Setting, Weighed, Weight};
+use record::verdict::{Difference, Judgement};
 
 use super::counted;
+
+/// Characters of a value that an arm has in some of its trials.
+const SEEN: usize = 60;
 
 /// Classes that are named in a line.
 const NAMED: usize = 6;
@@ -15,8 +18,10 @@ const NAMED: usize = 6;
 /// trial told anything.
 pub(crate) fn line(judgement: &Judgement) -> Option<String> {
     let Weighed { arms, settings, .. } = &judgement.weighed;
-    let (differing, equal): (Vec<_>, Vec<_>) = settings.iter().partition(|one| one.differs());
-    let named = |one: &Effective| format!("{} {}", one.setting.word(), values(arms, &one.values));
+    // What an arm does not tell is not said to be the same there.
+    let is_apart = |one: &&Effective| one.differs() || !one.is_known();
+    let (differing, equal): (Vec<_>, Vec<_>) = settings.iter().partition(is_apart);
+    let named = |one: &Effective| format!("{} {}", one.setting.word(), values(arms, one));
     let mut parts = Vec::new();
     if !differing.is_empty() {
         let all: Vec<String> = differing.into_iter().map(named).collect();
@@ -48,16 +53,39 @@ fn same(one: &Effective) -> String {
     }
 }
 
+/// Values of one arm's trials: `250 in 5 of 6 trials, 1000 in trial 3`.
+pub(crate) fn seen(values: &[Seen]) -> String {
+    let all: usize = values.iter().map(|one| one.trials.len()).sum();
+    let each = values.iter().enumerate().map(|(place, one)| {
+        let value = one.value.as_deref().unwrap_or("absent");
+        let value: String = value
+            .lines()
+            .next()
+            .unwrap_or("")
+            .chars()
+            .take(SEEN)
+            .collect();
+        let numbers: Vec<String> = one.trials.iter().map(u32::to_string).collect();
+        match (place, numbers.len()) {
+            (0, most) => format!("{value} in {most} of {all} trials"),
+            (_, 1) => format!("{value} in trial {}", numbers[0]),
+            (_, _) => format!("{value} in trials {}", numbers.join(", ")),
+        }
+    });
+    each.collect::<Vec<_>>().join(", ")
+}
+
 /// `250 -> 1000`, the baseline first; of more than two arms `250 (6.1, 6.12), 1000 (7.2)`.
-fn values(arms: &[String], values: &BTreeMap<String, Option<String>>) -> String {
-    let value = |arm: &str| {
-        let value = values.get(arm).and_then(Option::as_deref);
-        value.unwrap_or("not known")
+fn values(arms: &[String], one: &Effective) -> String {
+    let value = |arm: &str| match (one.varying.get(arm), one.values.get(arm)) {
+        (Some(values), _) => seen(values),
+        (None, Some(Some(value))) => value.clone(),
+        (None, Some(None) | None) => "not known".into(),
     };
     if let [one, other] = arms {
         return format!("{} -> {}", value(one), value(other));
     }
-    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
     for name in arms {
         let own = value(name);
         match groups.iter_mut().find(|(value, _)| *value == own) {
@@ -65,19 +93,19 @@ fn values(arms: &[String], values: &BTreeMap<String, Option<String>>) -> String 
             None => groups.push((own, vec![name])),
         }
     }
-    let group = |(value, arms): &(&str, Vec<&str>)| format!("{value} ({})", arms.join(", "));
+    let group = |(value, arms): &(String, Vec<&str>)| format!("{value} ({})", arms.join(", "));
     groups.iter().map(group).collect::<Vec<_>>().join(", ")
 }
 
 /// How many differences there are, and of which classes are those that can change figures.
 pub(crate) fn counts(judgement: &Judgement) -> Option<String> {
-    let classes = &judgement.weighed.classes;
-    let kinds = numbers(&sum_of(classes.iter()));
+    let classes = judgement.weighed.counted();
+    let kinds = numbers(&sum_of(classes.clone()));
     if kinds.is_empty() {
         return None;
     }
     let of = |weight: Weight| {
-        let its = classes.iter().filter(move |one| one.weight == weight);
+        let its = classes.clone().filter(move |one| one.weight == weight);
         its.filter(|one| one.class != Class::Unclassified)
     };
     let total = |weight: Weight| of(weight).map(all).sum::<u32>();
@@ -95,16 +123,41 @@ pub(crate) fn counts(judgement: &Judgement) -> Option<String> {
         _ => format!(" ({})", names.join(", ")),
     };
     let unclassified = classes
-        .iter()
+        .clone()
         .filter(|one| one.class == Class::Unclassified);
     Some(format!(
-        "{} differ: {} can change any figure{names}, {} figures of what uses them, {} none; unclassified: {}",
+        "{} differ: {} can change any figure{names}, {} figures of what uses them, {} none; unclassified: {}{}",
         kinds.join(", "),
         total(Weight::Any),
         total(Weight::WhereUsed),
         total(Weight::None),
-        unclassified.map(all).sum::<u32>()
+        unclassified.map(all).sum::<u32>(),
+        left_out(judgement)
     ))
+}
+
+/// What is not among those that are counted, and why.
+fn left_out(judgement: &Judgement) -> String {
+    let left = |is_left: fn(&Difference) -> bool| {
+        let all = judgement.differences.iter();
+        all.filter(|one| is_left(one)).count()
+    };
+    let kinds = [
+        (
+            left(|one| one.declared),
+            "named by the plan or by its kernels' names",
+        ),
+        (
+            left(|one| !one.declared && one.class == Class::Renamed),
+            "the same under another name",
+        ),
+    ];
+    let kinds = kinds.into_iter().filter(|(count, _)| *count > 0);
+    let said: Vec<String> = kinds.map(|(count, why)| format!("{count} {why}")).collect();
+    match said.len() {
+        0 => String::new(),
+        _ => format!("; not counted: {}", said.join(", ")),
+    }
 }
 
 /// Differences of a class.
@@ -167,7 +220,8 @@ pub(crate) fn rows(judgement: &Judgement) -> Vec<Vec<String>> {
         ),
         (Weight::None, "no effect", "nothing"),
     ] {
-        let its = classes.iter().filter(|one| one.weight == weight);
+        let its = judgement.weighed.counted();
+        let its = its.filter(|one| one.weight == weight);
         let sum = sum_of(its);
         rows.extend((all(&sum) > 0).then(|| cells(&sum, said, can)));
     }
@@ -332,11 +386,11 @@ fn not_pinnable(judgement: &Judgement) -> Vec<String> {
     let fixed = settings
         .iter()
         .filter(|one| one.differs() && one.pin.is_none());
-    let named = |one: &Effective| format!("{} {}", one.setting.word(), values(arms, &one.values));
+    let named = |one: &Effective| format!("{} {}", one.setting.word(), values(arms, one));
     let mut said: Vec<String> = fixed.map(named).collect();
     let mut counts = BTreeMap::<Class, u32>::new();
     let left = judgement.differences.iter();
-    for one in left.filter(|one| !one.declared && one.pin.is_none()) {
+    for one in left.filter(|one| one.counts() && one.pin.is_none()) {
         if one.class.weight() == Weight::Any {
             *counts.entry(one.class).or_default() += 1;
         }
@@ -368,6 +422,7 @@ mod tests {
         Effective {
             setting,
             values: values.collect(),
+            varying: BTreeMap::new(),
             pin: pin.map(|word| Pin::Cmdline { word: word.into() }),
         }
     }
@@ -389,6 +444,23 @@ mod tests {
             ),
         ];
         (run, judgement)
+    }
+
+    #[test]
+    fn what_one_arm_does_not_tell_or_varies_in_is_not_the_same_in_both() {
+        let (_, mut judgement) = weighed();
+        let settings = &mut judgement.weighed.settings;
+        settings.truncate(3);
+        let seen = |value: &str, trials: &[u32]| Seen {
+            value: Some(value.into()),
+            trials: trials.into(),
+        };
+        settings[0].values.insert("7.2".into(), Some("250".into()));
+        let varying = vec![seen("250", &[2, 4, 5, 8, 9]), seen("1000", &[3])];
+        settings[0].varying.insert("7.2".into(), varying);
+        settings[2].values.insert("7.2".into(), None);
+        expect!["what differs: HZ 250 -> 250 in 5 of 6 trials, 1000 in trial 3, preemption voluntary -> lazy, init_on_alloc on -> not known"]
+            .assert_eq(&line(&judgement).unwrap());
     }
 
     #[test]
@@ -430,7 +502,7 @@ mod tests {
     #[test]
     fn classes_are_counted_and_those_that_matter_have_rows() {
         let (_, judgement) = weighed();
-        expect!["120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120"].assert_eq(&counts(&judgement).unwrap());
+        expect!["120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120; not counted: 1 named by the plan or by its kernels' names"].assert_eq(&counts(&judgement).unwrap());
         let rows: Vec<String> = rows(&judgement).iter().map(|row| row.join(" | ")).collect();
         expect![[r#"
             class | options | sysctls | other facts | what it can do to figures

@@ -78,7 +78,7 @@ const RULES: [(Class, &str); 23] = [
     (
         Class::Allocator,
         "ASYNC_KERNEL_PGTABLE_FREE KVFREE_RCU_* MEMCG_KMEM PAGE_BLOCK_* PCP_BATCH_* SLAB* SLOB SLUB* ZSMALLOC* sysctl:vm.compact* sysctl:vm.defrag_mode \
-         sysctl:vm.min_free_kbytes sysctl:vm.percpu_pagelist_* sysctl:vm.watermark_*",
+         sysctl:vm.percpu_pagelist_* sysctl:vm.watermark_*",
     ),
     (
         Class::Scheduler,
@@ -140,7 +140,7 @@ const RULES: [(Class, &str); 23] = [
          MGBE MICROCODE* MISC_* MLX5_* MTK_* MUX_* MWAVE NETCONSOLE* NEW_LEDS NGBEVF NOVA_* NTSYNC NVDIMM_* NVME_* OCTEONEP_* OPTEE_* P2SB PCIE_* PCI_* PCS_* \
          PDA_* PFCP PM_* POWER_* PPS_* PSE_* PTP_* RAMDAX RAS* REMOTE_* RESCTRL* RMI4_* RPMB RTC_* SATA_* SCREEN_* SCSI* SECURITY_TPM* SERIAL_* SERIO_* SND_* \
          SNET_* SOUNDWIRE* STM* SURFACE_* SWIOTLB* SYSFB* TCG_* TEE* THERMAL* TXGBE* UDMABUF UHID UIO_* UNION_FIND USB* VDPA* VFIO* VIDEO* VP_VDPA WPCM450_* \
-         X86_BUS_LOCK_DETECT X86_FRED X86_MCE* X86_PLATFORM_* X86_POSTED_MSI *_FF *_WATCHDOG *_WDT /proc/cpuinfo:* /proc/modules /sys/devices/*",
+         X86_BUS_LOCK_DETECT X86_FRED X86_MCE* X86_PLATFORM_* X86_POSTED_MSI *_FF *_WATCHDOG *_WDT /proc/cpuinfo:* /proc/modules /sys/devices/* hardware:* host:hardware:*",
     ),
     (
         Class::Interfaces,
@@ -153,7 +153,7 @@ const RULES: [(Class, &str); 23] = [
         "limit:* /proc/meminfo:MemTotal /proc/self/limits sysctl:fs.epoll.max_user_watches sysctl:fs.fanotify.max_user_marks sysctl:fs.file-max \
          sysctl:fs.inotify.* sysctl:fs.nr_open sysctl:fs.pipe-* sysctl:kernel.pid_max sysctl:kernel.pty.* sysctl:kernel.threads-max \
          sysctl:net.ipv4.tcp_max_orphans sysctl:net.ipv4.tcp_mem sysctl:net.ipv4.udp_mem sysctl:user.max_* sysctl:vm.admin_reserve_kbytes \
-         sysctl:vm.user_reserve_kbytes",
+         sysctl:vm.min_free_kbytes sysctl:vm.user_reserve_kbytes",
     ),
     (
         Class::Accidents,

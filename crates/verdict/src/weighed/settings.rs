@@ -6,7 +6,7 @@ use plan::MachineKind;
 use record::evidence::Facts;
 use record::rundir::Run;
 use record::verdict::Difference;
-use record::verdict::weighed::{Effective, Pin, Setting};
+use record::verdict::weighed::{Effective, Pin, Seen, Setting};
 
 use super::pins::{self, Parameter};
 
@@ -88,23 +88,26 @@ const fn known(
     }
 }
 
+/// Facts of each arm's trials, each with the trial's number.
+type Arms<'f> = BTreeMap<&'f str, Vec<(u32, &'f Facts)>>;
+
 /// Settings that are always told, and others that differ, as far as any arm's facts tell them.
-pub(super) fn of(
-    run: &Run,
-    arms: &BTreeMap<&str, &Facts>,
-    differences: &[Difference],
-) -> Vec<Effective> {
+pub(super) fn of(run: &Run, arms: &Arms<'_>, differences: &[Difference]) -> Vec<Effective> {
     let each = KNOWN.iter().filter_map(|known| {
-        let value = |facts: &Facts| (known.read)(&Kernel(facts));
-        let names = run.plan.arms.iter().map(|arm| arm.name.as_str());
-        let values: BTreeMap<String, Option<String>> = names
-            .map(|arm| (arm.into(), arms.get(arm).and_then(|facts| value(facts))))
-            .collect();
         let mut effective = Effective {
             setting: known.setting,
-            values,
+            values: BTreeMap::new(),
+            varying: BTreeMap::new(),
             pin: None,
         };
+        for arm in &run.plan.arms {
+            let seen = seen(known, arms.get(arm.name.as_str()));
+            let most = seen.first().and_then(|one| one.value.clone());
+            effective.values.insert(arm.name.clone(), most);
+            if seen.len() > 1 {
+                effective.varying.insert(arm.name.clone(), seen);
+            }
+        }
         effective.pin = pin(known, &effective, run, arms, differences);
         let is_told = known.setting.is_always_told() || effective.differs();
         let is_known = effective.values.values().any(Option::is_some);
@@ -113,19 +116,29 @@ pub(super) fn of(
     each.collect()
 }
 
+/// A setting's values in the trials that tell it.
+fn seen(known: &Known, trials: Option<&Vec<(u32, &Facts)>>) -> Vec<Seen> {
+    let told = trials.into_iter().flatten().filter_map(|(trial, facts)| {
+        let value = (known.read)(&Kernel(facts))?;
+        Some((*trial, Some(value)))
+    });
+    Seen::of(told)
+}
+
 /// The word of the command line that gives all arms one value; none where the plan has arms differ in it, or where it is there
 /// already and kernels differ all the same.
 fn pin(
     known: &Known,
     effective: &Effective,
     run: &Run,
-    arms: &BTreeMap<&str, &Facts>,
+    arms: &Arms<'_>,
     differences: &[Difference],
 ) -> Option<Pin> {
     let parameter = known.parameter?;
     let has_command_line = matches!(run.plan.machine.kind, MachineKind::Qemu | MachineKind::Ssh);
     let is_set = |facts: &&Facts| Kernel(facts).parameter(parameter.name()).is_some();
-    if !has_command_line || arms.values().any(is_set) {
+    let mut all = arms.values().flatten().map(|(_, facts)| *facts);
+    if !has_command_line || all.clone().any(|facts| is_set(&facts)) {
         return None;
     }
     // The baseline is the plan's first arm.
@@ -140,7 +153,7 @@ fn pin(
         return None;
     }
     let can_choose = |facts: &&Facts| Kernel(facts).option("PREEMPT_DYNAMIC") == Some("y");
-    if parameter == Parameter::Preempt && !arms.values().all(can_choose) {
+    if parameter == Parameter::Preempt && !all.all(|facts| can_choose(&facts)) {
         return None;
     }
     let word = parameter.word(&values?, is_texts)?;
@@ -166,6 +179,11 @@ impl<'f> Kernel<'f> {
         last.map(|(_, value)| value)
     }
 
+    /// Whether it tells its command line, so that a parameter that is not there was not given.
+    fn tells_parameters(&self) -> bool {
+        self.0.values.contains_key("/proc/cmdline")
+    }
+
     /// What follows a text in the last line of the boot log that has it, to the next comma.
     fn logged(&self, text: &str) -> Option<&'f str> {
         let mut lines = self.0.boot_log.iter().rev();
@@ -187,6 +205,9 @@ impl<'f> Kernel<'f> {
             Some(_) | None => None,
         };
         let built = || Some(self.option(option)? == "y");
+        if told.is_none() && !self.tells_parameters() {
+            return None;
+        }
         Some(on_or_off(told.or_else(built)?))
     }
 }
@@ -199,6 +220,9 @@ fn preemption(kernel: &Kernel<'_>) -> Option<String> {
     let dynamic = kernel.parameter("preempt");
     let dynamic = dynamic.filter(|_| kernel.is_on("PREEMPT_DYNAMIC"));
     let said = kernel.logged("Dynamic Preempt: ").or(dynamic);
+    if said.is_none() && kernel.is_on("PREEMPT_DYNAMIC") && !kernel.tells_parameters() {
+        return None;
+    }
     let models = [
         ("PREEMPT_RT", "rt"),
         ("PREEMPT_LAZY", "lazy"),
@@ -213,6 +237,9 @@ fn preemption(kernel: &Kernel<'_>) -> Option<String> {
 fn mitigations(kernel: &Kernel<'_>) -> Option<String> {
     if let Some(told) = kernel.parameter("mitigations") {
         return Some(told.into());
+    }
+    if !kernel.tells_parameters() {
+        return None;
     }
     let options = ["CPU_MITIGATIONS", "SPECULATION_MITIGATIONS"];
     if options
@@ -267,6 +294,9 @@ fn usercopy(kernel: &Kernel<'_>) -> Option<String> {
     if kernel.option("HARDENED_USERCOPY")? != "y" {
         return Some("absent".into());
     }
+    if !kernel.tells_parameters() {
+        return None;
+    }
     // What it is by default can be chosen since 6.18 only.
     let by_default = kernel.switch("hardened_usercopy", "HARDENED_USERCOPY_DEFAULT_ON");
     Some(by_default.unwrap_or_else(|| "on".into()))
@@ -278,6 +308,9 @@ fn psi(kernel: &Kernel<'_>) -> Option<String> {
     }
     if let Some(told) = kernel.parameter("psi") {
         return Some(on_or_off(matches!(told, "1" | "y" | "on")));
+    }
+    if !kernel.tells_parameters() {
+        return None;
     }
     Some(on_or_off(!kernel.is_on("PSI_DEFAULT_DISABLED")))
 }
@@ -300,6 +333,7 @@ mod tests {
     /// Facts of lines: `CONFIG_HZ=250`, `log: ...`, `/proc/cmdline=...`.
     fn facts(lines: &[&str]) -> Facts {
         let mut facts = Facts::default();
+        facts.values.insert("/proc/cmdline".into(), String::new());
         for line in lines {
             if let Some(logged) = line.strip_prefix("log: ") {
                 facts.boot_log.push(logged.into());
@@ -430,5 +464,45 @@ mod tests {
             ],
             &expect!["Mitigations: auto -> auto"],
         );
+    }
+
+    fn settings_of(trials: [(&str, Facts); 3]) -> Vec<Effective> {
+        let mut builder = RunBuilder::new();
+        for (arm, facts) in trials {
+            builder = builder.observed(1, arm, facts);
+        }
+        crate::judge(&builder.run()).weighed.settings
+    }
+
+    #[test]
+    fn a_setting_that_varies_among_an_arms_trials_is_found() {
+        let hz = |hz: &str| facts(&[&format!("CONFIG_HZ={hz}")]);
+        let settings = settings_of([("6.1", hz("250")), ("7.2", hz("250")), ("7.2", hz("1000"))]);
+        let found = settings
+            .iter()
+            .find(|one| one.setting == Setting::Hz)
+            .unwrap();
+        assert!(found.differs() && found.varying["7.2"].len() == 2);
+        assert_eq!(found.varying["7.2"][1].trials, [3]);
+        assert!(!found.varying.contains_key("6.1"));
+    }
+
+    #[test]
+    fn a_setting_is_not_known_of_an_arm_that_does_not_tell_all_it_hangs_on() {
+        let config = [
+            "CONFIG_HZ=250",
+            "CONFIG_PSI=y",
+            "CONFIG_PREEMPT_DYNAMIC=y",
+            "CONFIG_PREEMPT=y",
+        ];
+        let whole = || facts(&config);
+        let mut silent = whole();
+        silent.values.clear();
+        let settings = settings_of([("6.1", silent), ("7.2", whole()), ("7.2", whole())]);
+        let of = |setting: Setting| settings.iter().find(|one| one.setting == setting).unwrap();
+        assert!(
+            !of(Setting::Preemption).is_known() && of(Setting::Preemption).values["6.1"].is_none()
+        );
+        assert!(of(Setting::Hz).is_known() && of(Setting::Preemption).pin.is_none());
     }
 }

@@ -1,7 +1,6 @@
 //! Do all kernels complain of the same things at boot?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Cause, Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "boot-log",
@@ -11,10 +10,10 @@ pub(crate) const CHECK: Check = Check {
     passes: "all arms have the same; what comes with different kernels is declared",
     why: "A fallback (no TSC, no IOMMU, a firmware that is missing) is told there and nowhere else.",
     mend: "read the lines; `bakeoff report` has them",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
+    judge: Judge::Equal(&FACTS, Cause::Kernel),
 };
 
-const FACTS: [&str; 1] = ["boot log*"];
+const FACTS: [Fact; 1] = [Fact::Must("boot log*")];
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,6 @@
 //! Do all arms tell the time by the same source?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Cause, Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "clocksource",
@@ -11,10 +10,12 @@ pub(crate) const CHECK: Check = Check {
     passes: "all arms have the same",
     why: "A kernel that distrusts the TSC falls back on HPET, and each reading of the clock costs a microsecond.",
     mend: "look at the boot log for why the clock was found unstable; `tsc=reliable` in all arms",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::None)),
+    judge: Judge::Equal(&FACTS, Cause::None),
 };
 
-const FACTS: [&str; 1] = ["/sys/devices/system/clocksource/clocksource0/current_clocksource"];
+const FACTS: [Fact; 1] = [Fact::Must(
+    "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+)];
 
 #[cfg(test)]
 mod tests {

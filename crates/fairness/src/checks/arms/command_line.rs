@@ -1,7 +1,6 @@
 //! Are kernels started with the same parameters but for those that the plan gives an arm?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Cause, Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "command-line",
@@ -11,10 +10,10 @@ pub(crate) const CHECK: Check = Check {
     passes: "all arms have the same",
     why: "One parameter (`mem=`, `mitigations=`, `isolcpus=`) changes more than most patches.",
     mend: "write parameters into the arms' `cmdline`, so that they are part of the plan",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::None)),
+    judge: Judge::Equal(&FACTS, Cause::None),
 };
 
-const FACTS: [&str; 1] = ["/proc/cmdline"];
+const FACTS: [Fact; 1] = [Fact::Must("/proc/cmdline")];
 
 #[cfg(test)]
 mod tests {

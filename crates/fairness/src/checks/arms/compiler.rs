@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use record::verdict::fairness::{Declaration, Detail, Outcome};
+use record::verdict::weighed::Seen;
 
-use crate::subject::{Subject, kernels_differ, without};
+use crate::subject::{Subject, kernels_differ, not_told};
 use crate::{Check, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
@@ -19,24 +20,38 @@ pub(crate) const CHECK: Check = Check {
 };
 
 fn compiler(subject: &Subject<'_>) -> Outcome {
-    let told = subject.by_arm(|facts| compiler_of(facts.values.get("/proc/version")?));
-    if told.len() < subject.run.plan.arms.len() {
-        return without("/proc/version");
+    let (told, silent) = subject.by_arm(|facts| compiler_of(facts.values.get("/proc/version")?));
+    let varying = told.iter().filter(|(_, seen)| seen.len() > 1);
+    let varying: Vec<Detail> = varying
+        .map(|(arm, seen)| Detail::Varies {
+            fact: "compiler".into(),
+            arm: (*arm).into(),
+            values: seen.clone(),
+        })
+        .collect();
+    if !varying.is_empty() {
+        return Outcome::Violation { details: varying };
     }
-    let mut each = told.values();
+    let most = |seen: &Vec<Seen>| Some(seen.first()?.value.clone());
+    let values: BTreeMap<String, Option<String>> = told
+        .iter()
+        .filter_map(|(arm, seen)| Some(((*arm).into(), most(seen)?)))
+        .collect();
+    let mut each = values.values();
     let first = each.next();
-    if each.all(|one| Some(one) == first) {
+    let is_same = each.all(|one| Some(one) == first);
+    let is_brought = kernels_differ(&subject.run.plan);
+    if !silent.is_empty() && (is_same || is_brought) {
+        return not_told(subject, "/proc/version", &silent);
+    }
+    if is_same {
         return Outcome::Pass;
     }
-    let values: BTreeMap<_, _> = told
-        .iter()
-        .map(|(arm, text)| ((*arm).to_string(), Some((*text).to_string())))
-        .collect();
     let details = vec![Detail::Differs {
         fact: "compiler".into(),
         values,
     }];
-    if kernels_differ(&subject.run.plan) {
+    if is_brought {
         let by = Declaration::Kernel;
         return Outcome::Declared { by, details };
     }

@@ -1,7 +1,6 @@
 //! Does TCP have the same congestion control and queueing discipline?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Cause, Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "congestion-control",
@@ -11,13 +10,13 @@ pub(crate) const CHECK: Check = Check {
     passes: "all arms have the same; what comes with different kernels is declared",
     why: "BBR and CUBIC share a lossy line very differently.",
     mend: "set both alike in the arms' `sysctl`",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
+    judge: Judge::Equal(&FACTS, Cause::Kernel),
 };
 
-const FACTS: [&str; 3] = [
-    "sysctl net.ipv4.tcp_congestion_control",
-    "sysctl net.core.default_qdisc",
-    "/sys/module/tcp_cubic/version",
+const FACTS: [Fact; 3] = [
+    Fact::Must("sysctl net.ipv4.tcp_congestion_control"),
+    Fact::Must("sysctl net.core.default_qdisc"),
+    Fact::May("/sys/module/tcp_cubic/version"),
 ];
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Are the same controllers of control groups at work?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Cause, Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "control-groups",
@@ -11,10 +10,10 @@ pub(crate) const CHECK: Check = Check {
     passes: "all arms have the same; what comes with different kernels is declared",
     why: "The memory controller accounts each page and socket buffer.",
     mend: "`cgroup_disable=` alike in all arms",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
+    judge: Judge::Equal(&FACTS, Cause::Kernel),
 };
 
-const FACTS: [&str; 1] = ["/sys/fs/cgroup/cgroup.controllers"];
+const FACTS: [Fact; 1] = [Fact::May("/sys/fs/cgroup/cgroup.controllers")];
 
 #[cfg(test)]
 mod tests {

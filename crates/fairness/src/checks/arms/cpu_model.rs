@@ -1,7 +1,6 @@
 //! Do all arms run on the same CPU model and microcode?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Cause, Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "cpu-model",
@@ -11,16 +10,16 @@ pub(crate) const CHECK: Check = Check {
     passes: "all arms have the same",
     why: "Microcode updates have cost single percents to tens of percents since 2018, and another model is another machine.",
     mend: "run all arms on one host, or in guests of one `cpu_model`",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::None)),
+    judge: Judge::Equal(&FACTS, Cause::None),
 };
 
-const FACTS: [&str; 6] = [
-    "/proc/cpuinfo:model name",
-    "/proc/cpuinfo:microcode",
-    "/proc/cpuinfo:stepping",
-    "machine:cpu",
-    "host:hardware:cpu:model",
-    "host:hardware:cpu:microcode",
+const FACTS: [Fact; 6] = [
+    Fact::Must("/proc/cpuinfo:model name"),
+    Fact::May("/proc/cpuinfo:microcode"),
+    Fact::May("/proc/cpuinfo:stepping"),
+    Fact::May("machine:cpu"),
+    Fact::May("host:hardware:cpu:model"),
+    Fact::May("host:hardware:cpu:microcode"),
 ];
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Do all arms have as many CPUs?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Cause, Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "cpus",
@@ -11,14 +10,14 @@ pub(crate) const CHECK: Check = Check {
     passes: "all arms have the same, or the plan gives an arm its own number",
     why: "A kernel that starts one CPU less, or a `maxcpus=` left over from a test, is a difference of whole CPUs.",
     mend: "set `cpus` of the machine, or of an arm if that is the question",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::None)),
+    judge: Judge::Equal(&FACTS, Cause::None),
 };
 
-const FACTS: [&str; 4] = [
-    "cpus",
-    "/proc/cpuinfo:count",
-    "/sys/devices/system/cpu/online",
-    "/sys/devices/system/cpu/isolated",
+const FACTS: [Fact; 4] = [
+    Fact::May("cpus"),
+    Fact::Must("/proc/cpuinfo:count"),
+    Fact::Must("/sys/devices/system/cpu/online"),
+    Fact::May("/sys/devices/system/cpu/isolated"),
 ];
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! May servers open as many files as there are clients?
 
+use record::evidence::Facts;
 use record::verdict::fairness::{Outcome, Quantity};
 
-use crate::subject::{Subject, beyond, unless, without};
+use crate::subject::{Subject, for_each_connection, is_named, is_of_network};
 use crate::{Check, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
@@ -19,34 +20,25 @@ pub(crate) const CHECK: Check = Check {
 /// Descriptors that a connection takes: the socket, and the file that is sent or the connection to a second server.
 const FOR_EACH: f64 = 2.0;
 
+const FACT: &str = "limit:*:open files";
+
 fn descriptors(subject: &Subject<'_>) -> Outcome {
-    let mut details = Vec::new();
-    let mut is_known = false;
-    let mut has_clients = false;
-    for (workload, arm, measurement) in subject.measured() {
-        let Some(load) = &measurement.load else {
-            continue;
-        };
-        has_clients = true;
-        let least = subject
-            .facts()
-            .filter(|(own, of_arm, _)| (*own, *of_arm) == (workload, arm))
-            .flat_map(|(_, _, facts)| &facts.values)
-            .filter(|(name, _)| name.starts_with("limit:") && name.ends_with(":open files"))
-            .filter_map(|(_, value)| value.parse::<f64>().ok())
-            .fold(f64::INFINITY, f64::min);
-        is_known |= least.is_finite();
-        let each = least / load.connections_asked.max(1) as f64;
-        let detail = beyond((workload, arm), Quantity::OpenFiles, each, FOR_EACH);
-        if each < FOR_EACH && !details.contains(&detail) {
-            details.push(detail);
-        }
+    let served = subject.workloads();
+    let is_served = served.iter().any(|workload| subject.has_server(workload));
+    if !is_served && !is_of_network(&subject.run.plan) && subject.tells_of_services() {
+        return Outcome::NotApplicable;
     }
-    match (has_clients, is_known) {
-        (false, _) => Outcome::NotApplicable,
-        (true, false) => without("limit:SERVER:open files"),
-        (true, true) => unless(details),
-    }
+    for_each_connection(subject, (Quantity::OpenFiles, FOR_EACH), FACT, least)
+}
+
+/// What the server has that may open fewest files.
+fn least(facts: &Facts) -> Option<f64> {
+    let all = facts.values.iter();
+    let limits = all.filter(|(name, _)| is_named(name, FACT));
+    let least = limits
+        .filter_map(|(_, value)| value.parse::<f64>().ok())
+        .fold(f64::INFINITY, f64::min);
+    least.is_finite().then_some(least)
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Are huge pages used alike?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Cause, Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "huge-pages",
@@ -11,14 +10,14 @@ pub(crate) const CHECK: Check = Check {
     passes: "all arms have the same; what comes with different kernels is declared",
     why: "Databases and Java gain or lose more by huge pages than by most new kernels.",
     mend: "`transparent_hugepage=` alike in all arms",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
+    judge: Judge::Equal(&FACTS, Cause::Kernel),
 };
 
-const FACTS: [&str; 4] = [
-    "/sys/kernel/mm/transparent_hugepage/enabled",
-    "/sys/kernel/mm/transparent_hugepage/defrag",
-    "/proc/meminfo:HugePages_Total",
-    "/proc/meminfo:Hugepagesize",
+const FACTS: [Fact; 4] = [
+    Fact::May("/sys/kernel/mm/transparent_hugepage/enabled"),
+    Fact::May("/sys/kernel/mm/transparent_hugepage/defrag"),
+    Fact::Must("/proc/meminfo:HugePages_Total"),
+    Fact::May("/proc/meminfo:Hugepagesize"),
 ];
 
 #[cfg(test)]

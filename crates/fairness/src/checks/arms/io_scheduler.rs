@@ -1,7 +1,6 @@
 //! Have the disks the same scheduler, queue and read-ahead?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Cause, Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "io-scheduler",
@@ -11,10 +10,10 @@ pub(crate) const CHECK: Check = Check {
     passes: "all arms have the same; what comes with different kernels is declared",
     why: "InfoWorld's test of 2004 was decided by this one setting: 37 s against 3.9 s.",
     mend: "write the same `io_scheduler` in all arms",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
+    judge: Judge::Equal(&FACTS, Cause::Kernel),
 };
 
-const FACTS: [&str; 1] = ["/sys/block/*"];
+const FACTS: [Fact; 1] = [Fact::May("/sys/block/*")];
 
 #[cfg(test)]
 mod tests {

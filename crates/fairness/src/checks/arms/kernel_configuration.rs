@@ -1,7 +1,6 @@
 //! Are the kernels built with the same options?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Cause, Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "kernel-configuration",
@@ -11,10 +10,10 @@ pub(crate) const CHECK: Check = Check {
     passes: "all arms have the same; what comes with different kernels is declared, unless the plan's `mode` is `\"controlled\"` and a parameter would make them alike",
     why: "Debugging options (lock debugging, KASAN) have made kernels seem half as fast; HZ, preemption and hardening move single percents.",
     mend: "pin what kernels have parameters for (`bakeoff fairness RUN --pin`), build both from one configuration, or say that products are compared: `mode = \"as-shipped\"`",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
+    judge: Judge::Equal(&FACTS, Cause::Kernel),
 };
 
-const FACTS: [&str; 1] = ["CONFIG_*"];
+const FACTS: [Fact; 1] = [Fact::Must("CONFIG_*")];
 
 #[cfg(test)]
 mod tests {

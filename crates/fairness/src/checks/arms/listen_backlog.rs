@@ -1,8 +1,9 @@
 //! May as many connections wait to be accepted as there are clients?
 
+use record::evidence::Facts;
 use record::verdict::fairness::{Outcome, Quantity};
 
-use crate::subject::{Subject, beyond, unless, without};
+use crate::subject::{Subject, for_each_connection};
 use crate::{Check, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
@@ -18,29 +19,11 @@ pub(crate) const CHECK: Check = Check {
 
 const SYSCTL: &str = "net.core.somaxconn";
 
+const FACT: &str = "sysctl net.core.somaxconn";
+
 fn backlog(subject: &Subject<'_>) -> Outcome {
-    let told = subject.by_arm(|facts| facts.sysctls.get(SYSCTL).map(String::as_str));
-    let mut details = Vec::new();
-    let mut has_clients = false;
-    for (workload, arm, measurement) in subject.measured() {
-        let Some(load) = &measurement.load else {
-            continue;
-        };
-        has_clients = true;
-        let Some(places) = told.get(arm).and_then(|text| text.parse::<f64>().ok()) else {
-            return without("sysctl net.core.somaxconn");
-        };
-        let each = places / load.connections_asked.max(1) as f64;
-        let detail = beyond((workload, arm), Quantity::Backlog, each, 1.0);
-        if each < 1.0 && !details.contains(&detail) {
-            details.push(detail);
-        }
-    }
-    if has_clients {
-        unless(details)
-    } else {
-        Outcome::NotApplicable
-    }
+    let places = |facts: &Facts| facts.sysctls.get(SYSCTL)?.parse::<f64>().ok();
+    for_each_connection(subject, (Quantity::Backlog, 1.0), FACT, places)
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use record::verdict::fairness::{Declaration, Detail, Outcome};
+use record::verdict::weighed::Seen;
 
-use crate::subject::{Factor, Subject, is_the_question, without};
+use crate::subject::{Factor, Subject, is_the_question, not_told};
 use crate::{Check, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
@@ -24,30 +25,64 @@ const FACT: &str = "/proc/meminfo:MemTotal";
 const TOLERANCE: f64 = 0.03;
 
 fn memory(subject: &Subject<'_>) -> Outcome {
-    let told = subject.by_arm(|facts| facts.values.get(FACT).map(String::as_str));
-    let arms = subject.run.plan.arms.len();
-    let sizes: Vec<f64> = told.values().filter_map(|text| kilobytes(text)).collect();
-    if sizes.len() < arms {
-        return without(FACT);
+    let (told, silent) = subject.by_arm(|facts| facts.values.get(FACT).map(String::as_str));
+    let all: Vec<f64> = told.values().flat_map(|seen| sizes(seen)).collect();
+    if !is_alike(&all) {
+        let details = details(&told);
+        return match is_the_question(&subject.run.plan, Factor::CommandLine)
+            && told.values().all(|seen| is_alike(&sizes(seen)))
+        {
+            true if silent.is_empty() => Outcome::Declared {
+                by: Declaration::Plan,
+                details,
+            },
+            true => not_told(subject, FACT, &silent),
+            false => Outcome::Violation { details },
+        };
     }
+    match silent.is_empty() {
+        true => Outcome::Pass,
+        false => not_told(subject, FACT, &silent),
+    }
+}
+
+/// Arms whose own trials had different memory, and what arms have where they differ.
+fn details(told: &BTreeMap<&str, Vec<Seen>>) -> Vec<Detail> {
+    let varying = told.iter().filter(|(_, seen)| !is_alike(&sizes(seen)));
+    let varying = varying.map(|(arm, seen)| Detail::Varies {
+        fact: FACT.into(),
+        arm: (*arm).into(),
+        values: seen.clone(),
+    });
+    let mut details: Vec<Detail> = varying.collect();
+    let most = |seen: &Vec<Seen>| Some(seen.first()?.value.clone());
+    let each = told.iter();
+    let values: BTreeMap<String, Option<String>> = each
+        .filter_map(|(arm, seen)| Some(((*arm).into(), most(seen)?)))
+        .collect();
+    let of_most: Vec<f64> = values
+        .values()
+        .flatten()
+        .filter_map(|text| kilobytes(text))
+        .collect();
+    if !is_alike(&of_most) {
+        details.push(Detail::Differs {
+            fact: FACT.into(),
+            values,
+        });
+    }
+    details
+}
+
+fn sizes(seen: &[Seen]) -> Vec<f64> {
+    let values = seen.iter().filter_map(|one| one.value.as_deref());
+    values.filter_map(kilobytes).collect()
+}
+
+fn is_alike(sizes: &[f64]) -> bool {
     let most = sizes.iter().copied().fold(0.0, f64::max);
     let least = sizes.iter().copied().fold(f64::INFINITY, f64::min);
-    if least >= most * (1.0 - TOLERANCE) {
-        return Outcome::Pass;
-    }
-    let values: BTreeMap<_, _> = told
-        .iter()
-        .map(|(arm, text)| ((*arm).to_string(), Some((*text).to_string())))
-        .collect();
-    let details = vec![Detail::Differs {
-        fact: FACT.into(),
-        values,
-    }];
-    if is_the_question(&subject.run.plan, Factor::CommandLine) {
-        let by = Declaration::Plan;
-        return Outcome::Declared { by, details };
-    }
-    Outcome::Violation { details }
+    least >= most * (1.0 - TOLERANCE)
 }
 
 /// `984944 kB` as a number.
@@ -69,6 +104,10 @@ mod tests {
         assert_eq!(told("984944 kB", "980000 kB"), Outcome::Pass);
         assert!(is_violation(&told("984944 kB", "246000 kB")));
         assert!(is_unknown(&outcome(&super::CHECK, &whole().run())));
+        let of_one_trial = two_arms("/proc/meminfo:MemTotal", ["984944 kB", "984944 kB"]);
+        let of_one_trial =
+            of_one_trial.observed(2, "7.2", facts("/proc/meminfo:MemTotal", "246000 kB"));
+        assert!(is_violation(&outcome(&super::CHECK, &of_one_trial.run())));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Are the same vulnerabilities of CPUs mitigated in the same way?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Cause, Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "mitigations",
@@ -11,10 +10,10 @@ pub(crate) const CHECK: Check = Check {
     passes: "all arms have the same; what comes with different kernels is declared",
     why: "Page-table isolation and retpolines cost system calls up to tens of percents.",
     mend: "set `mitigations=` alike in all arms",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
+    judge: Judge::Equal(&FACTS, Cause::Kernel),
 };
 
-const FACTS: [&str; 1] = ["/sys/devices/system/cpu/vulnerabilities/*"];
+const FACTS: [Fact; 1] = [Fact::May("/sys/devices/system/cpu/vulnerabilities/*")];
 
 #[cfg(test)]
 mod tests {

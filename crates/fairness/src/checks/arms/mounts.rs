@@ -1,7 +1,6 @@
 //! Are file systems mounted with the same options?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Cause, Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "mounts",
@@ -11,10 +10,10 @@ pub(crate) const CHECK: Check = Check {
     passes: "all arms have the same; what comes with different kernels is declared",
     why: "`noatime`, barriers and journal modes change what a write is.",
     mend: "mount alike; options that a new kernel shows and an old one has are no difference in fact",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
+    judge: Judge::Equal(&FACTS, Cause::Kernel),
 };
 
-const FACTS: [&str; 1] = ["/proc/mounts"];
+const FACTS: [Fact; 1] = [Fact::Must("/proc/mounts")];
 
 #[cfg(test)]
 mod tests {

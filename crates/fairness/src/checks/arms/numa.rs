@@ -1,7 +1,6 @@
 //! Do all arms have the same memory nodes?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Cause, Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "numa",
@@ -11,13 +10,13 @@ pub(crate) const CHECK: Check = Check {
     passes: "all arms have the same",
     why: "Memory of another node is up to twice as far away.",
     mend: "boot all arms with the same firmware settings and without `numa=off` in one of them",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::None)),
+    judge: Judge::Equal(&FACTS, Cause::None),
 };
 
-const FACTS: [&str; 3] = [
-    "/sys/devices/system/node/online",
-    "hardware:numa",
-    "host:hardware:numa",
+const FACTS: [Fact; 3] = [
+    Fact::May("/sys/devices/system/node/online"),
+    Fact::May("hardware:numa"),
+    Fact::May("host:hardware:numa"),
 ];
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Have all arms the same frequency driver, governor, turbo and idle states?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Cause, Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "power",
@@ -11,21 +10,21 @@ pub(crate) const CHECK: Check = Check {
     passes: "all arms have the same; what comes with different kernels is declared",
     why: "A kernel with another default driver runs at another frequency: `intel_pstate` against `acpi-cpufreq` has been a headline more than once.",
     mend: "set the governor alike; see `bakeoff doctor`",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
+    judge: Judge::Equal(&FACTS, Cause::Kernel),
 };
 
-const FACTS: [&str; 11] = [
-    "/sys/devices/system/cpu/cpufreq/*",
-    "/sys/devices/system/cpu/intel_pstate/*",
-    "/sys/devices/system/cpu/cpuidle/current_driver",
-    "host:governor",
-    "host:turbo",
-    "hardware:cpu:frequency-driver",
-    "hardware:cpu:governor",
-    "hardware:cpu:turbo",
-    "host:hardware:cpu:frequency-driver",
-    "host:hardware:cpu:governor",
-    "host:hardware:cpu:turbo",
+const FACTS: [Fact; 11] = [
+    Fact::May("/sys/devices/system/cpu/cpufreq/*"),
+    Fact::May("/sys/devices/system/cpu/intel_pstate/*"),
+    Fact::May("/sys/devices/system/cpu/cpuidle/current_driver"),
+    Fact::May("host:governor"),
+    Fact::May("host:turbo"),
+    Fact::May("hardware:cpu:frequency-driver"),
+    Fact::May("hardware:cpu:governor"),
+    Fact::May("hardware:cpu:turbo"),
+    Fact::May("host:hardware:cpu:frequency-driver"),
+    Fact::May("host:hardware:cpu:governor"),
+    Fact::May("host:hardware:cpu:turbo"),
 ];
 
 #[cfg(test)]

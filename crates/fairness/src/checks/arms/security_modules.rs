@@ -1,7 +1,6 @@
 //! Are the same security modules at work?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Cause, Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "security-modules",
@@ -10,11 +9,11 @@ pub(crate) const CHECK: Check = Check {
     reads: "`/sys/kernel/security/lsm`",
     passes: "all arms have the same; what comes with different kernels is declared",
     why: "Each module is asked at each open, connect and exec.",
-    mend: "`lsm=` alike in all arms' `cmdline`",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
+    mend: "the same `lsm=` in `cmdline` of the plan's `[pinned]`; `ima` and `evm` are always on in kernels that have them as modules, and stay a difference",
+    judge: Judge::Equal(&FACTS, Cause::Kernel),
 };
 
-const FACTS: [&str; 1] = ["/sys/kernel/security/lsm"];
+const FACTS: [Fact; 1] = [Fact::May("/sys/kernel/security/lsm")];
 
 #[cfg(test)]
 mod tests {

@@ -1,20 +1,19 @@
 //! Do all arms serve with the same configuration?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "server-configuration",
     group: Group::Arms,
     question: "Do all arms serve with the same configuration?",
     reads: "a hash of each server's configuration as it was used",
-    passes: "all arms have the same",
+    passes: "all arms have the same; what follows from an arm's `cpus`, `nofile` or `config` is declared; not asked of workloads without a server",
     why: "Mindcraft 1999: Samba had `wide links = no`, which costs a system call for each part of each path.",
     mend: "write `config` in all arms or in none",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::None)),
+    judge: Judge::OfServers(&FACTS),
 };
 
-const FACTS: [&str; 1] = ["hash:configuration:*"];
+const FACTS: [Fact; 1] = [Fact::May("hash:configuration:*")];
 
 #[cfg(test)]
 mod tests {

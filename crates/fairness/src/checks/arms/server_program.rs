@@ -1,20 +1,19 @@
 //! Do all arms serve with the same program?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "server-program",
     group: Group::Arms,
     question: "Do all arms serve with the same program?",
     reads: "hash and version of each server's program",
-    passes: "all arms have the same",
+    passes: "all arms have the same; not asked of workloads without a server",
     why: "Another build of nginx is another arm.",
     mend: "install one version, or name it in the arms",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::None)),
+    judge: Judge::OfServers(&FACTS),
 };
 
-const FACTS: [&str; 2] = ["hash:server:*", "version:*"];
+const FACTS: [Fact; 2] = [Fact::May("hash:server:*"), Fact::May("version:*")];
 
 #[cfg(test)]
 mod tests {

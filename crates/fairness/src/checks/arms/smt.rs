@@ -1,7 +1,6 @@
 //! Is simultaneous multithreading on or off in all arms?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Cause, Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "smt",
@@ -11,13 +10,13 @@ pub(crate) const CHECK: Check = Check {
     passes: "all arms have the same",
     why: "A kernel that turns siblings off as a mitigation has half of the CPUs of one that does not.",
     mend: "set `nosmt` in all arms or in none",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::None)),
+    judge: Judge::Equal(&FACTS, Cause::None),
 };
 
-const FACTS: [&str; 3] = [
-    "/sys/devices/system/cpu/smt/active",
-    "/sys/devices/system/cpu/smt/control",
-    "host:hardware:cpu:smt",
+const FACTS: [Fact; 3] = [
+    Fact::May("/sys/devices/system/cpu/smt/active"),
+    Fact::May("/sys/devices/system/cpu/smt/control"),
+    Fact::May("host:hardware:cpu:smt"),
 ];
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! May sockets buffer the same amount?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Cause, Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "socket-buffers",
@@ -10,18 +9,18 @@ pub(crate) const CHECK: Check = Check {
     reads: "`net.ipv4.tcp_*mem`, `net.core.*mem_*`",
     passes: "all arms have the same; what comes with different kernels is declared",
     why: "Mindcraft 1999: the receive window of one side alone was set for its network.",
-    mend: "set them alike in the arms' `sysctl`",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
+    mend: "pin them in `[pinned]` of the plan (`bakeoff fairness RUN --pin` prints it), or set them alike in the arms' `sysctl`",
+    judge: Judge::Equal(&FACTS, Cause::Kernel),
 };
 
-const FACTS: [&str; 7] = [
-    "sysctl net.ipv4.tcp_rmem",
-    "sysctl net.ipv4.tcp_wmem",
-    "sysctl net.ipv4.tcp_mem",
-    "sysctl net.core.rmem_max",
-    "sysctl net.core.wmem_max",
-    "sysctl net.core.rmem_default",
-    "sysctl net.core.wmem_default",
+const FACTS: [Fact; 7] = [
+    Fact::Must("sysctl net.ipv4.tcp_rmem"),
+    Fact::Must("sysctl net.ipv4.tcp_wmem"),
+    Fact::Must("sysctl net.ipv4.tcp_mem"),
+    Fact::Must("sysctl net.core.rmem_max"),
+    Fact::Must("sysctl net.core.wmem_max"),
+    Fact::Must("sysctl net.core.rmem_default"),
+    Fact::Must("sysctl net.core.wmem_default"),
 ];
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Do all arms have the same swap?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Cause, Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "swap",
@@ -11,10 +10,13 @@ pub(crate) const CHECK: Check = Check {
     passes: "all arms have the same",
     why: "An arm that swaps is measured by its disk.",
     mend: "give all arms the same swap, or none",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::None)),
+    judge: Judge::Equal(&FACTS, Cause::None),
 };
 
-const FACTS: [&str; 2] = ["/proc/swaps", "/proc/meminfo:SwapTotal"];
+const FACTS: [Fact; 2] = [
+    Fact::Must("/proc/swaps"),
+    Fact::May("/proc/meminfo:SwapTotal"),
+];
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,6 @@
 //! Is everything but the kernel the same?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Cause, Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "user-land",
@@ -11,10 +10,10 @@ pub(crate) const CHECK: Check = Check {
     passes: "all arms have the same",
     why: "A C library or OpenSSL of another version is a difference of its own.",
     mend: "one image for all arms",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::None)),
+    judge: Judge::Equal(&FACTS, Cause::None),
 };
 
-const FACTS: [&str; 2] = ["hash:userland", "/etc/debian_version"];
+const FACTS: [Fact; 2] = [Fact::May("hash:userland"), Fact::May("/etc/debian_version")];
 
 #[cfg(test)]
 mod tests {

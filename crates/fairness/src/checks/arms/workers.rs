@@ -1,20 +1,19 @@
 //! Do all arms serve with as many workers?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "workers",
     group: Group::Arms,
     question: "Do all arms serve with as many workers?",
     reads: "workers that each server was given",
-    passes: "all arms have the same",
+    passes: "all arms have the same; not asked of workloads without a server",
     why: "A server that sizes itself by the machine has more of them in one arm.",
     mend: "set the number in `config` of all arms",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::None)),
+    judge: Judge::OfServers(&FACTS),
 };
 
-const FACTS: [&str; 1] = ["workers:*"];
+const FACTS: [Fact; 1] = [Fact::May("workers:*")];
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,6 @@
 //! Is dirty memory written back by the same rules?
 
-use crate::equal::{Cause, equal};
-use crate::{Check, Group, Judge};
+use crate::{Cause, Check, Fact, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "writeback",
@@ -11,16 +10,16 @@ pub(crate) const CHECK: Check = Check {
     passes: "all arms have the same; what comes with different kernels is declared",
     why: "How much may stay dirty decides whether a write costs memory or a disk.",
     mend: "set `vm.dirty_*` alike in the arms' `sysctl`",
-    judge: Judge::Run(|subject| equal(subject, &FACTS, Cause::Kernel)),
+    judge: Judge::Equal(&FACTS, Cause::Kernel),
 };
 
-const FACTS: [&str; 6] = [
-    "sysctl vm.dirty_ratio",
-    "sysctl vm.dirty_background_ratio",
-    "sysctl vm.dirty_bytes",
-    "sysctl vm.dirty_background_bytes",
-    "sysctl vm.dirty_expire_centisecs",
-    "sysctl vm.dirty_writeback_centisecs",
+const FACTS: [Fact; 6] = [
+    Fact::Must("sysctl vm.dirty_ratio"),
+    Fact::Must("sysctl vm.dirty_background_ratio"),
+    Fact::Must("sysctl vm.dirty_bytes"),
+    Fact::Must("sysctl vm.dirty_background_bytes"),
+    Fact::Must("sysctl vm.dirty_expire_centisecs"),
+    Fact::Must("sysctl vm.dirty_writeback_centisecs"),
 ];
 
 #[cfg(test)]

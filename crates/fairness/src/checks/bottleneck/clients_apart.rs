@@ -20,7 +20,7 @@ pub(crate) const CHECK: Check = Check {
 };
 
 fn clients_apart(subject: &Subject<'_>) -> Outcome {
-    if subject.measured().next().is_none() {
+    if !subject.all_are_measured() {
         return not_known(Missing::Trial);
     }
     let workloads: BTreeSet<_> = subject

@@ -27,7 +27,7 @@ const OPEN: [&str; 5] = [
 ];
 
 fn latency_loop(subject: &Subject<'_>) -> Outcome {
-    if subject.measured().next().is_none() {
+    if !subject.all_are_measured() {
         return not_known(Missing::Trial);
     }
     let mut details = Vec::new();

@@ -25,13 +25,12 @@ fn network(subject: &Subject<'_>) -> Outcome {
     if is_of_network(&subject.run.plan) {
         return not_known(Missing::SystemOnNetwork);
     }
-    if subject
-        .measured()
-        .any(|(_, _, measurement)| measurement.load.is_some())
-    {
-        Outcome::Pass
-    } else {
-        Outcome::NotApplicable
+    let mut measured = subject.measured();
+    let has_clients = measured.any(|(_, _, measurement)| measurement.load.is_some());
+    match (has_clients, subject.all_are_measured()) {
+        (false, _) => Outcome::NotApplicable,
+        (true, false) => not_known(Missing::Trial),
+        (true, true) => Outcome::Pass,
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) const CHECK: Check = Check {
 };
 
 fn disturbed_blocks(subject: &Subject<'_>) -> Outcome {
-    if subject.measured().next().is_none() {
+    if !subject.all_are_measured() {
         return not_known(Missing::Trial);
     }
     let all = subject

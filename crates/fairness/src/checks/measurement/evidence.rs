@@ -17,7 +17,7 @@ pub(crate) const CHECK: Check = Check {
 };
 
 fn evidence(subject: &Subject<'_>) -> Outcome {
-    if subject.measured().next().is_none() {
+    if !subject.all_are_measured() {
         return crate::subject::not_known(Missing::Trial);
     }
     if subject.run.missing.is_empty() {

@@ -26,9 +26,6 @@ const CHANCE: f64 = 0.05;
 type Attempts = (u32, u32);
 
 fn trials_fail_alike(subject: &Subject<'_>) -> Outcome {
-    if subject.measured().next().is_none() {
-        return not_known(Missing::Trial);
-    }
     let mut counts = BTreeMap::<(&str, &str), Attempts>::new();
     for record in &subject.run.attempts {
         let place = (&*record.trial.workload, &*record.trial.arm);
@@ -51,6 +48,9 @@ fn trials_fail_alike(subject: &Subject<'_>) -> Outcome {
                 ));
             }
         }
+    }
+    if details.is_empty() && !subject.all_are_measured() {
+        return not_known(Missing::Trial);
     }
     unless(details)
 }

@@ -22,7 +22,7 @@ pub(crate) const CHECK: Check = Check {
 const BUDGET: f64 = 0.001;
 
 fn failed_requests(subject: &Subject<'_>) -> Outcome {
-    if subject.measured().next().is_none() {
+    if !subject.all_are_measured() {
         return not_known(Missing::Trial);
     }
     let mut sums = BTreeMap::<(&str, &str), (u64, u64)>::new();

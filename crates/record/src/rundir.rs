@@ -474,12 +474,8 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
             if invalid.contains(&trial.number) && matches!(record.outcome, Outcome::Measured(_)) {
                 struck.push(record);
             } else {
-                facts.push(load_evidence(
-                    &dir,
-                    &record,
-                    of_facts.as_deref(),
-                    &mut missing,
-                ));
+                let of_facts = of_facts.as_deref();
+                facts.push(load_evidence(&dir, &record, of_facts, &mut missing));
                 attempts.push(record);
             }
         }

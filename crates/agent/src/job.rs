@@ -1,5 +1,6 @@
 //! One job from its sysctls to its result. Nothing in here knows what machine it is on.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -111,12 +112,7 @@ pub fn perform(
     let cgroups = Cgroups::make(&environment.cgroup)?;
     let clients = cgroups.child(CLIENTS)?;
     let _membership = clients.join()?;
-    sysctl::set_for_devices(&job.sysctl);
-    let netns = match far {
-        None => NetnsPair::create()?,
-        Some(_) => NetnsPair::of_servers()?,
-    };
-    sysctl::set(&job.sysctl, &netns)?;
+    let netns = make_network(&job.sysctl, far.is_some())?;
     debugfs::set(&job.tuning.debugfs)?;
     disk::schedule(environment.disk.as_deref(), &job.tuning.io_scheduler)?;
     let cpus = cpus::own()?;
@@ -539,6 +535,18 @@ impl Follower for LoadObserver<'_> {
 fn tell_samples(tell: &Tell<'_>, samples: impl IntoIterator<Item = Sample>) {
     let samples = samples.into_iter().map(Box::new).map(FromAgent::Sample);
     samples.for_each(tell);
+}
+
+/// Namespaces with a job's sysctls; those that devices take over are set before there are any.
+fn make_network(sysctls: &BTreeMap<String, String>, are_clients_far: bool) -> Result<NetnsPair> {
+    sysctl::set_for_devices(sysctls);
+    let netns = if are_clients_far {
+        NetnsPair::of_servers()?
+    } else {
+        NetnsPair::create()?
+    };
+    sysctl::set(sysctls, &netns)?;
+    Ok(netns)
 }
 
 /// `uname -r` and `-v`.

@@ -183,9 +183,10 @@ fn is_told_apart(one: &Difference, missing: &[Missing]) -> bool {
 
 /// Whether facts have a value of a fact.
 fn has(facts: &Facts, name: &str) -> bool {
-    match name.contains('*') {
-        true => tells(facts, name),
-        false => matches!(facts.told(name), Told::Value(_)),
+    if name.contains('*') {
+        tells(facts, name)
+    } else {
+        matches!(facts.told(name), Told::Value(_))
     }
 }
 
@@ -205,9 +206,10 @@ pub(crate) fn tells(facts: &Facts, name: &str) -> bool {
     if let Some(sysctl) = name.strip_prefix("sysctl ") {
         return facts.sysctls.keys().any(|own| is_named(own, sysctl));
     }
-    let list = match name.starts_with("CONFIG_") {
-        true => &facts.kernel_config,
-        false => &facts.values,
+    let list = if name.starts_with("CONFIG_") {
+        &facts.kernel_config
+    } else {
+        &facts.values
     };
     list.keys().any(|own| is_named(own, name))
 }

@@ -73,8 +73,8 @@ pub(crate) fn change_measured(run: &mut Run, change: impl Fn(&mut Measurement)) 
     }
 }
 
-/// A judgement with the differences between the trials of both arms, none of them declared.
-pub(crate) fn judged(run: &Run) -> Judgement {
+/// The differences between the trials of both arms, none of them declared.
+fn differences(run: &Run) -> Vec<Difference> {
     let all = || {
         let each = run.attempts.iter().zip(&run.facts);
         each.filter_map(|(record, facts)| Some((&record.trial, facts.as_ref()?)))
@@ -127,6 +127,11 @@ pub(crate) fn judged(run: &Run) -> Judgement {
             pin: None,
         })
     };
+    names.into_iter().filter_map(difference).collect()
+}
+
+/// A judgement with the differences between the trials of both arms.
+pub(crate) fn judged(run: &Run) -> Judgement {
     Judgement {
         version: VERSION,
         rule: String::new(),
@@ -140,7 +145,7 @@ pub(crate) fn judged(run: &Run) -> Judgement {
         one_sided: Vec::new(),
         a_a: record::verdict::host::History::NotKnown,
         scaling: Vec::new(),
-        differences: names.into_iter().filter_map(difference).collect(),
+        differences: differences(run),
         weighed: Weighed::default(),
         gates: Vec::new(),
         setbacks: Vec::new(),

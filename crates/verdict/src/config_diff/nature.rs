@@ -91,9 +91,10 @@ fn fits(pattern: &str, name: &str) -> bool {
 
 /// The rest of a pattern: what follows its next `*` is free again.
 fn fits_end(rest: &str, name: &str) -> bool {
-    match rest.contains('*') {
-        true => fits(rest, name),
-        false => rest == name,
+    if rest.contains('*') {
+        fits(rest, name)
+    } else {
+        rest == name
     }
 }
 

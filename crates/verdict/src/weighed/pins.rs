@@ -60,7 +60,7 @@ fn common(lists: &[&str]) -> Option<String> {
     let always_on = |list: &&str| ALWAYS_ON.map(|name| has(list, name));
     if others
         .iter()
-        .any(|other| always_on(&other) != always_on(first))
+        .any(|other| always_on(other) != always_on(first))
     {
         return None;
     }

@@ -29,20 +29,19 @@ fn memory(subject: &Subject<'_>) -> Outcome {
     let all: Vec<f64> = told.values().flat_map(|seen| sizes(seen)).collect();
     if !is_alike(&all) {
         let details = details(&told);
-        return match is_the_question(&subject.run.plan, Factor::CommandLine)
-            && told.values().all(|seen| is_alike(&sizes(seen)))
-        {
-            true if silent.is_empty() => Outcome::Declared {
-                by: Declaration::Plan,
-                details,
-            },
-            true => not_told(subject, FACT, &silent),
-            false => Outcome::Violation { details },
-        };
+        let is_steady = told.values().all(|seen| is_alike(&sizes(seen)));
+        if !is_steady || !is_the_question(&subject.run.plan, Factor::CommandLine) {
+            return Outcome::Violation { details };
+        }
+        if silent.is_empty() {
+            let by = Declaration::Plan;
+            return Outcome::Declared { by, details };
+        }
     }
-    match silent.is_empty() {
-        true => Outcome::Pass,
-        false => not_told(subject, FACT, &silent),
+    if silent.is_empty() {
+        Outcome::Pass
+    } else {
+        not_told(subject, FACT, &silent)
     }
 }
 

@@ -61,6 +61,11 @@ fn rules(run: &Run) -> Rules {
     let design = &run.plan.design;
     let is_look = |event: &Event| matches!(event, Event::Looked { .. });
     let looks = run.entries.iter().filter(|entry| is_look(&entry.event));
+    let is_extension = |event: &Event| matches!(event, Event::Extended { .. });
+    let extensions = run
+        .entries
+        .iter()
+        .filter(|entry| is_extension(&entry.event));
     let blocks = run.attempts.iter().map(|record| record.trial.block).max();
     Rules {
         mode: run.plan.mode.map(|mode| {
@@ -76,6 +81,8 @@ fn rules(run: &Run) -> Rules {
         looks: looks.count() as u32,
         margin: design.margin,
         error_rate: run.error_rate(),
+        planned_error_rate: design.error_rate,
+        extensions: extensions.count() as u32,
         seed: design.seed,
     }
 }

@@ -89,13 +89,15 @@ pub enum Judge {
     Equal(&'static [Fact], Cause),
     /// The same of facts that servers have: of workloads without a server nothing is asked.
     OfServers(&'static [Fact]),
+    /// From the plan before anything boots, and from what was recorded afterwards.
+    PlanThenRun(fn(&Plan) -> Outcome, fn(&Subject<'_>) -> Outcome),
 }
 
 impl Judge {
     fn of(self, subject: &Subject<'_>) -> Outcome {
         match self {
             Self::Plan(judge) => judge(&subject.run.plan),
-            Self::Run(judge) => judge(subject),
+            Self::Run(judge) | Self::PlanThenRun(_, judge) => judge(subject),
             Self::Equal(facts, cause) => equal::equal(subject, facts, cause),
             Self::OfServers(facts) => equal::of_servers(subject, facts),
         }
@@ -103,9 +105,9 @@ impl Judge {
 }
 
 impl Check {
-    /// Whether the plan alone answers it.
+    /// Whether the plan answers it before anything boots.
     pub fn is_of_plan(&self) -> bool {
-        matches!(self.judge, Judge::Plan(_))
+        matches!(self.judge, Judge::Plan(_) | Judge::PlanThenRun(..))
     }
 }
 
@@ -113,7 +115,7 @@ impl Check {
 /// the plan tells. What it does not tell is not in the list.
 pub fn of_plan(plan: &Plan) -> Vec<Finding> {
     let answered = ALL.iter().filter_map(|check| match check.judge {
-        Judge::Plan(judge) => Some(finding(check, judge(plan))),
+        Judge::Plan(judge) | Judge::PlanThenRun(judge, _) => Some(finding(check, judge(plan))),
         Judge::Run(_) | Judge::Equal(..) | Judge::OfServers(_) => {
             Some(finding(check, foreseen::foresee(plan, check.id)?))
         }

@@ -118,17 +118,18 @@ mod tests {
             Rules | question | not declared: defaults differ as the kernels bring them (mode of the plan says whether code or products are asked about)
              | order | each block runs every arm once, back to back, in an order drawn from seed 7
              | blocks | 10 run; the plan says at least 4 and at most 30; 1 look while it ran
-             | decision | margin 1 %, error rate 5 %, fixed before the first trial; the warm-up is an option of each workload
+             | decision | margin 1 % and error rate 5 %, fixed before the first trial; the warm-up is an option of each workload
             Deviations | checks without an answer | clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, huge-pages, io-scheduler, limits, listen-backlog, memory, mitigations, mounts, numa, power, security-modules, server-configuration, server-program, smt, socket-buffers, swap, user-land, workers, writeback, a-a-history
              | failed trials | web-static, arm 7.2: 2 of 11, listed in the report
              | warnings | 3 warnings, listed above
-            SHA-256 | image | 77b177b177b177b177b177b177b177b177b177b177b177b177b177b177b177b1
-             | journal | not known
+            SHA-256 | journal | not known
              | kernel 6.1 | 0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d
              | kernel 7.2 | 9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f
              | plan | 5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a
              | program apache2 | a4e5
              | not known | user land's packages
+             | cache key of the image | 77b177b177b177b177b177b177b177b177b177b177b177b177b177b177b177b1
+             | cache keys | hashes of what a kernel or image was made from, not of a file
             To run it again | one command | bakeoff run plan.toml --out DIR, with plan.toml of the run directory
              | the same figures | bakeoff judge RUN-DIRECTORY: the journal names each trial's record by its SHA-256"#]].assert_eq(&told.join("\n"));
         let page = crate::html(&run, &judgement, &[]);

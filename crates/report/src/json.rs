@@ -49,7 +49,7 @@ pub(crate) fn json(run: &Run, judgement: &Judgement) -> Value {
     }
     value["disclosure"] = disclosure::json(run, judgement);
     let hangs_on = judgement.robustness.iter();
-    let hangs_on = hangs_on.map(|one| robustness::line(one, None).unwrap_or_default());
+    let hangs_on = hangs_on.map(|one| robustness::json_line(one).unwrap_or_default());
     add_texts(&mut value["robustness"], hangs_on);
     value["a_a"]["text"] = robustness::history(judgement).into();
     value

@@ -197,7 +197,7 @@ fn sentence(
         Verdict::Better | Verdict::Worse => difference(run, comparison),
         Verdict::Equivalent => format!(
             "{arm} and {baseline} are equivalent in {what}, to within {} %",
-            significant(run.plan.design.margin * 100.0, 2)
+            margin(run.plan.design.margin)
         ),
         Verdict::Undecided => format!("{arm} against {baseline} is undecided in {what}"),
     };
@@ -288,6 +288,8 @@ fn difference(run: &Run, comparison: &Comparison) -> String {
     };
     let by = match (comparison.ratio, comparison.difference) {
         (None, Some(shift)) => significant(shift.typical.abs(), 3),
+        // As in tables: hundredths of thousands are no digits.
+        _ if change >= 100.0 => format!("{} %", count(change.round() as u64)),
         _ => format!("{:.2} %", change.abs()),
     };
     let verb = if is_rate(comparison) { "serves" } else { "has" };
@@ -752,10 +754,22 @@ pub(crate) fn plan_text(run: &Run) -> String {
     })
 }
 
+/// A margin in percent, with two digits or as many as it has: `1.0`, `13.3`.
+pub(crate) fn margin(margin: f64) -> String {
+    let percent = margin * 100.0;
+    (2..=6)
+        .map(|digits| significant(percent, digits))
+        .find(|text| {
+            let shown: f64 = text.parse().unwrap_or(f64::NAN);
+            (shown - percent).abs() <= 1e-9 * percent
+        })
+        .unwrap_or_else(|| significant(percent, 6))
+}
+
 /// How to read ratio, interval and verdict.
 pub(crate) fn reading(run: &Run) -> String {
     let design = &run.plan.design;
-    let margin = significant(design.margin * 100.0, 2);
+    let margin = margin(design.margin);
     format!(
         "Each block boots every arm once, in an order drawn from the seed, and gives one ratio of \
          arm to baseline. The change is typical of the blocks: one wild trial hardly moves it. Better \
@@ -826,6 +840,12 @@ mod tests {
             (one.verdict, one.ratio) = (verdict, ratio);
             (one.low, one.high) = (ratio.map(|r| r - 0.002), ratio.map(|r| r + 0.002));
         }
+    }
+
+    #[test]
+    fn a_large_change_has_no_hundredths_in_its_sentence() {
+        let text = said(with(Verdict::Better, Some(55.3266)), &[]);
+        assert!(text.contains("5\u{a0}433 % more"), "{text}");
     }
 
     #[test]

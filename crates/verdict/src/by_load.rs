@@ -23,6 +23,9 @@ use crate::fixed_sample::fewest_blocks;
 use crate::pair::Measured;
 use crate::randomization::SignFlips;
 
+/// Ratios whose logarithms differ by less are the same.
+const ALIKE: f64 = 1e-3;
+
 /// By workload, arm and curve.
 pub(crate) fn of(run: &Run, measured: &Measured<'_>) -> Vec<ByLoad> {
     let mut found = Vec::new();
@@ -78,6 +81,7 @@ fn compare(run: &Run, (workload, arm): (&str, &str), blocks: &[Block<'_>]) -> Ve
             arm: arm.into(),
             curve: curve.name.clone(),
             unit: curve.unit.clone(),
+            also: Vec::new(),
             direction: curve.direction,
             axis: curve.axis.clone(),
             blocks: blocks.len() as u32,
@@ -100,7 +104,33 @@ fn compare(run: &Run, (workload, arm): (&str, &str), blocks: &[Block<'_>]) -> Ve
         let any = |verdict| one.beyond(verdict).next().is_some();
         one.crosses = any(Verdict::Better) && any(Verdict::Worse);
     }
-    found
+    told_once(found)
+}
+
+/// Curves that differ alike at each load, as requests and the bytes of the same page do, are told once: by the first of them.
+fn told_once(found: Vec<ByLoad>) -> Vec<ByLoad> {
+    let mut told: Vec<ByLoad> = Vec::new();
+    for one in found {
+        match told.iter_mut().find(|other| is_alike(other, &one)) {
+            Some(first) => first.also.push(one.curve),
+            None => told.push(one),
+        }
+    }
+    told
+}
+
+fn is_alike(one: &ByLoad, other: &ByLoad) -> bool {
+    let mut each = one.loads.iter().zip(&other.loads);
+    one.direction == other.direction
+        && one.axis == other.axis
+        && one.loads.len() == other.loads.len()
+        && each.all(|(one, other)| {
+            let logs = one.ratio.zip(other.ratio);
+            let logs = logs.map(|(one, other)| (one.ln() - other.ln()).abs());
+            one.at.total_cmp(&other.at).is_eq()
+                && one.verdict == other.verdict
+                && logs.is_some_and(|difference| difference < ALIKE)
+        })
 }
 
 /// A curve's figures at one load; `None` where some block lacks it.
@@ -275,6 +305,55 @@ mod tests {
             verdicts(&one).contains(&Verdict::Better) && verdicts(&one).contains(&Verdict::Worse)
         );
         assert!(!one.crosses);
+    }
+
+    #[test]
+    fn curves_that_say_the_same_are_told_once() {
+        let mut run = ramps(1, 8, CROSSING, [0.01, 0.004], Direction::Higher);
+        for record in &mut run.attempts {
+            let Outcome::Measured(trial) = &mut record.outcome else {
+                panic!("measured")
+            };
+            let mut bytes = trial.curves[0].clone();
+            bytes.name = "transfer".into();
+            bytes
+                .points
+                .iter_mut()
+                .for_each(|point| point.value *= 0.0123);
+            let mut other = trial.curves[0].clone();
+            other.name = "other".into();
+            other.points[4].value *= 1.0 + 0.01 * f64::from(record.trial.slot);
+            trial.curves.extend([bytes, other]);
+        }
+        let found = of(&run, &Measured::of(&run));
+        let told: Vec<(&str, &[String])> =
+            found.iter().map(|one| (&*one.curve, &*one.also)).collect();
+        assert_eq!(
+            told,
+            [
+                ("throughput", &["transfer".to_string()][..]),
+                ("other", &[])
+            ]
+        );
+    }
+
+    /// A maximum of one trial crosses nothing.
+    #[test]
+    fn a_curve_of_maxima_makes_no_trade_off() {
+        let conclusion = |name: &str| {
+            let mut run = ramps(1, 12, CROSSING, [0.01, 0.004], Direction::Higher);
+            for record in &mut run.attempts {
+                if let Outcome::Measured(trial) = &mut record.outcome {
+                    trial.curves[0].name = name.into();
+                }
+            }
+            crate::judge(&run).headlines.remove(0).conclusion
+        };
+        assert!(matches!(
+            conclusion("wakeup-p99"),
+            Conclusion::TradeOff { .. }
+        ));
+        assert_eq!(conclusion("wakeup-max"), Conclusion::Equivalent);
     }
 
     #[test]

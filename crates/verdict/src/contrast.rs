@@ -3,6 +3,8 @@
 use record::metric::Direction;
 use record::verdict::Pair;
 
+use crate::score::{centred, hodges_lehmann};
+
 /// How two figures are set against each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -51,6 +53,20 @@ impl Contrasts {
             unit,
             sign,
         })
+    }
+
+    /// Whether the estimate of the first blocks lies within the margin; `second` is 1 where the arm ran second in a block, else -1.
+    pub(crate) fn is_within_margin(&self, second: &[f64]) -> bool {
+        let (values, _) = centred(&self.values[..second.len()], second);
+        hodges_lehmann(&values).abs() <= self.margin
+    }
+
+    /// The contrasts of the first blocks.
+    pub(crate) fn first(&self, blocks: usize) -> Self {
+        Self {
+            values: self.values[..blocks].to_vec(),
+            ..*self
+        }
     }
 
     /// A contrast as the ratio of arm to baseline, or as a difference in the metric's unit.

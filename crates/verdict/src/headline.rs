@@ -9,7 +9,8 @@
 //! undecided    one is worse                             undecided, and it is named
 //! any          the arm gave no figure in any trial      failed
 //! ```
-//! A secondary metric counts where its own verdict is better or worse and its estimate lies beyond the margin.
+//! A secondary metric counts where its own verdict is better or worse and its estimate lies beyond the margin. Maxima are shown and
+//! never count.
 
 use std::collections::BTreeSet;
 
@@ -91,7 +92,7 @@ fn conclude(metrics: &[&Comparison], by_load: &[&ByLoad], plan: &Plan) -> Option
     let against = against(metrics, contrary, plan.design.margin);
     let curves: Vec<String> = by_load
         .iter()
-        .filter(|one| one.beyond(contrary).next().is_some())
+        .filter(|one| is_judged(&one.curve) && one.beyond(contrary).next().is_some())
         .map(|one| one.curve.clone())
         .collect();
     Some(match primary.verdict {
@@ -115,12 +116,19 @@ pub(crate) fn contrary(primary: Verdict) -> Verdict {
     }
 }
 
+/// Whether a metric or curve may speak against a headline. The largest value of a trial may not: it is one request's, grows with how
+/// many there were, and what it will be in the next trial nobody can say. It is shown with its own verdict.
+pub(crate) fn is_judged(name: &str) -> bool {
+    !name.ends_with("-max")
+}
+
 /// Names of the secondary metrics with this verdict and a change beyond the margin, the largest first.
 pub(crate) fn against(metrics: &[&Comparison], verdict: Verdict, margin: f64) -> Vec<String> {
     // What was zero and is not any more has no ratio: no margin is as large as that.
     let change = |one: &Comparison| one.ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs());
     let is_against = |one: &&&Comparison| {
-        one.spec.role == Role::Guard && one.verdict == verdict && change(one) > margin.ln_1p()
+        let is_secondary = one.spec.role == Role::Guard && is_judged(&one.spec.name);
+        is_secondary && one.verdict == verdict && change(one) > margin.ln_1p()
     };
     let mut found: Vec<&&Comparison> = metrics.iter().filter(is_against).collect();
     found.sort_by(|one, other| change(other).total_cmp(&change(one)));

@@ -17,6 +17,7 @@
 //! gates             what makes an arm fail
 //! headline          what all metrics of an arm come to, in one word
 //! robustness        what that hangs on: a block, the margin, the choice of the metric
+//! margins           for which margins it would be the same
 //! limits            whether an arm's figures were set by clients, network or server
 //! disturbance       blocks that something outside disturbed
 //! arm_summary       one arm's averages
@@ -71,6 +72,7 @@ mod host;
 mod inversion;
 mod limits;
 pub mod looks;
+mod margins;
 pub mod mechanism;
 pub mod models;
 pub mod noise_models;

@@ -151,7 +151,7 @@ fn some_groups(key: &str, all: usize, taken: usize) -> Vec<u16> {
 }
 
 /// Rows of sign flips, one column per block; the first columns of every look are those of all later looks.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct SignFlips {
     /// One byte per row for each eight columns; a set bit is a sign of -1.
     bytes: Vec<Vec<u8>>,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! blocks    each block left out in turn (a delete-one jackknife), the others looked at once at the primary metric's error rate
-//! margins   the rule again, with its looks and sign flips, at other margins
+//! margins   the rule again, with its looks and sign flips, at other margins (`margins`)
 //! metric    the rule again, with another metric in the place of the primary one
 //! models    what runs on other CPU models said
 //! ```
@@ -14,21 +14,17 @@ use plan::Design;
 use record::metric::Role;
 use record::models::Standing;
 use record::rundir::Run;
+use record::verdict::reason::Place;
 use record::verdict::robustness::{
-    Agreement, ByLoad, CarryingBlock, LeftOut, Margins, OtherMetric, Robustness,
+    Agreement, ByLoad, CarryingBlock, LeftOut, OtherMetric, Robustness,
 };
 use record::verdict::{Comparison, Conclusion, Judgement, Pair, Verdict};
 
 use crate::fixed_sample::fewest_blocks;
 use crate::headline::{against, contrary};
 use crate::looks;
+use crate::margins::ByMargin;
 use crate::rule::{self, Series};
-
-/// Margins that are tried: smaller ones are below any noise, larger ones would call a doubling equivalent.
-const MARGINS: [f64; 2] = [1e-4, 1.0];
-
-/// How often a step of margins by a factor of two is halved: the border is known to 2 % of itself.
-const HALVINGS: u32 = 5;
 
 /// By workload and arm as headlines are; nothing of arms that failed.
 pub(crate) fn of(run: &Run, judgement: &Judgement) -> Vec<Robustness> {
@@ -44,12 +40,12 @@ pub(crate) fn of(run: &Run, judgement: &Judgement) -> Vec<Robustness> {
         let by_load: Vec<&ByLoad> = by_load
             .filter(|one| one.workload == *workload && one.arm == *arm)
             .collect();
-        let subject = Subject::new(&run.plan.design, &its, &by_load)?;
+        let subject = Subject::new(&run.plan.design, &its)?;
         Some(Robustness {
             workload: workload.clone(),
             arm: arm.clone(),
             blocks: subject.left_out(),
-            margins: subject.margins(),
+            margins: ByMargin::new(subject.design, subject.primary, &its, &by_load).ranges(),
             metric: subject.other_metric(),
             models: models(run, workload, arm),
         })
@@ -62,22 +58,16 @@ struct Subject<'s> {
     design: &'s Design,
     primary: &'s Comparison,
     metrics: &'s [&'s Comparison],
-    by_load: &'s [&'s ByLoad],
     key: String,
 }
 
 impl<'s> Subject<'s> {
-    fn new(
-        design: &'s Design,
-        metrics: &'s [&'s Comparison],
-        by_load: &'s [&'s ByLoad],
-    ) -> Option<Self> {
+    fn new(design: &'s Design, metrics: &'s [&'s Comparison]) -> Option<Self> {
         let primary = metrics.iter().find(|one| one.spec.role == Role::Primary)?;
         Some(Self {
             design,
             primary,
             metrics,
-            by_load,
             key: format!("{}\n{}", primary.workload, primary.arm),
         })
     }
@@ -112,6 +102,7 @@ impl<'s> Subject<'s> {
                     block: pair.block,
                     verdict: own,
                     loses,
+                    always: always(pairs, pair.block),
                 });
             }
             match self.ratio_without(pair.block) {
@@ -187,44 +178,6 @@ impl<'s> Subject<'s> {
         })
     }
 
-    /// The margins around the plan's own for which the same is said.
-    fn margins(&self) -> Option<Margins> {
-        let verdict = self.primary.verdict;
-        if verdict == Verdict::Undecided {
-            return None;
-        }
-        let series = Series {
-            pairs: &self.primary.pairs,
-            direction: self.primary.spec.direction,
-        };
-        let at = rule::by_margin(series, self.design, &self.key, self.has_secondary());
-        let is_contradicted = |margin: f64| {
-            !against(self.metrics, contrary(verdict), margin).is_empty()
-                || self.is_contradicted_by_a_load(margin)
-        };
-        let own = is_contradicted(self.design.margin);
-        let holds = |margin: f64| at(margin) == Some(verdict) && is_contradicted(margin) == own;
-        if !holds(self.design.margin) {
-            return None;
-        }
-        let [least, most] = MARGINS;
-        Some(Margins {
-            from: border(self.design.margin, 0.5, |margin| least <= margin, holds),
-            to: border(self.design.margin, 2.0, |margin| margin <= most, holds),
-        })
-    }
-
-    fn is_contradicted_by_a_load(&self, margin: f64) -> bool {
-        let wanted = contrary(self.primary.verdict);
-        let mut loads = self.by_load.iter().flat_map(|one| &one.loads);
-        loads.any(|load| {
-            let is_beyond = load.ratio.map_or(load.is_beyond_margin, |ratio| {
-                ratio.ln().abs() > margin.ln_1p()
-            });
-            load.verdict == wanted && is_beyond
-        })
-    }
-
     /// The first secondary metric that is not the primary one in other words, else the first.
     fn other_metric(&self) -> Option<OtherMetric> {
         let own = family(&self.primary.spec.name);
@@ -261,32 +214,13 @@ impl<'s> Subject<'s> {
     }
 }
 
-/// The last margin that holds, going from one that does by this factor and then in halves of it; `None` where all hold.
-fn border(
-    from: f64,
-    factor: f64,
-    is_tried: impl Fn(f64) -> bool,
-    holds: impl Fn(f64) -> bool,
-) -> Option<f64> {
-    let mut last = from;
-    loop {
-        let next = last * factor;
-        if !is_tried(next) {
-            return None;
-        }
-        if !holds(next) {
-            break;
-        }
-        last = next;
-    }
-    let mut step = factor;
-    for _ in 0..HALVINGS {
-        step = step.sqrt();
-        if holds(last * step) {
-            last *= step;
-        }
-    }
-    Some(last)
+/// The place of the arm in all blocks but one, if it is the same in all.
+fn always(pairs: &[Pair], without: u32) -> Option<Place> {
+    let mut others = pairs.iter().filter(|pair| pair.block != without);
+    let first = others.next()?.arm_first;
+    others
+        .all(|pair| pair.arm_first == first)
+        .then_some(if first { Place::First } else { Place::Second })
 }
 
 fn agreement(own: Verdict, other: Verdict) -> Agreement {

@@ -280,7 +280,27 @@ fn check(series: &Series<'_>, setup: &TestSetup, design: &Design) -> Checked {
     })
 }
 
+/// The estimate and the interval of a metric beside its decision. The first decision stands; where it is "equivalent", and the blocks that
+/// followed for another arm's sake lead out of the margin, what is told are the blocks that it stands on.
 fn find(
+    contrasts: &Contrasts,
+    decision: Option<Decision>,
+    design: &Design,
+    setup: &TestSetup,
+) -> Finding {
+    if let Some(Decision {
+        verdict: Verdict::Equivalent,
+        at_block,
+    }) = decision
+        && !contrasts.is_within_margin(&setup.second)
+    {
+        let so_far = setup.until(at_block);
+        return find_now(&contrasts.first(at_block), decision, design, &so_far);
+    }
+    find_now(contrasts, decision, design, setup)
+}
+
+fn find_now(
     contrasts: &Contrasts,
     decision: Option<Decision>,
     design: &Design,

@@ -3,7 +3,7 @@
 //! Three null hypotheses are tested side by side: "no difference", "better by the margin", "worse by the margin".
 //! ```text
 //! better, worse   "no difference" is rejected
-//! equivalent      "better by the margin" is rejected from below and "worse by the margin" from above
+//! equivalent      "better by the margin" is rejected from below and "worse by the margin" from above, and the estimate lies within it
 //! ```
 //! The first verdict stands. Several metrics share their sign flips and the distribution of the largest statistic
 //! (maxT: Westfall and Young 1993), so that the family-wise error rate is what was promised.
@@ -25,6 +25,7 @@ const SEARCH: Search = Search {
 };
 
 /// What all metrics of a workload and arm share.
+#[derive(Clone)]
 pub(crate) struct TestSetup {
     flips: SignFlips,
     /// 1 where the arm ran second in a block, else -1.
@@ -61,6 +62,19 @@ impl TestSetup {
             equivalence_error_rate: looks::equivalence_error_rate(design),
             to_be_spent: looks::spent(design.most_blocks(), design),
         }
+    }
+
+    /// Paths whose sums are compared at each look.
+    pub(crate) fn rows(&self) -> usize {
+        self.flips.rows()
+    }
+
+    /// The same up to some look.
+    pub(crate) fn until(&self, blocks: usize) -> Self {
+        let mut so_far = self.clone();
+        so_far.looks.retain(|look| look.blocks <= blocks);
+        so_far.second.truncate(blocks);
+        so_far
     }
 
     /// The level of the interval that belongs to a verdict, whatever the look.
@@ -122,7 +136,11 @@ pub(crate) fn sequential_test(family: &[&Contrasts], setup: &TestSetup) -> Vec<O
             ) {
                 (Some(Side::Above), _, _) => Verdict::Better,
                 (Some(Side::Below), _, _) => Verdict::Worse,
-                (None, Some(Side::Above), Some(Side::Below)) => Verdict::Equivalent,
+                (None, Some(Side::Above), Some(Side::Below))
+                    if family[metric].is_within_margin(&setup.second[..look.blocks]) =>
+                {
+                    Verdict::Equivalent
+                }
                 (None, _, _) => continue,
             };
             *decision = Some(Decision {

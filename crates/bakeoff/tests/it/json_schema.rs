@@ -288,6 +288,7 @@ fn add_host(judgement: &mut Judgement) {
         arm: "new".into(),
         curve: "throughput".into(),
         unit: "requests/s".into(),
+        also: Vec::new(),
         direction: Direction::Higher,
         axis: "connections".into(),
         blocks: 8,

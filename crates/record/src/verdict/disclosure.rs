@@ -31,7 +31,8 @@ pub struct Disclosure {
     pub rules: Rules,
     /// What went otherwise than planned.
     pub deviations: Vec<Deviation>,
-    /// SHA-256 of what went in and what came out, by name: `plan`, `journal`, `image`.
+    /// SHA-256 of what went in and what came out, by name: `plan`, `journal`. `image` and `kernel of ...` are keys of the cache: hashes of what an
+    /// entry was made from, and not of its file.
     pub hashes: BTreeMap<String, Option<String>>,
 }
 
@@ -240,8 +241,12 @@ pub struct Rules {
     pub looks: u32,
     /// Differences below this are called equivalent; a fraction.
     pub margin: f64,
-    /// Chance of a wrong verdict that was accepted; a fraction.
+    /// Chance of a wrong verdict that was accepted, at the most; a fraction.
     pub error_rate: f64,
+    /// The same as the plan says it, before the run was given more blocks.
+    pub planned_error_rate: f64,
+    /// How often it was given more.
+    pub extensions: u32,
     /// Seed of order, data and schedules.
     pub seed: u64,
 }

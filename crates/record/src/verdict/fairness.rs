@@ -92,6 +92,8 @@ pub enum Declaration {
     NotPinnable,
     /// The kind of machine: all arms alike have it.
     Machine,
+    /// The user gave the run more blocks after it had ended undecided.
+    Extended,
     /// The user, with his reason.
     Accepted(String),
 }

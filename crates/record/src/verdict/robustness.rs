@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Verdict;
+use super::reason::Place;
 use crate::metric::Direction;
 use crate::models::Standing;
 
@@ -59,15 +60,37 @@ pub struct CarryingBlock {
     pub verdict: Verdict,
     /// Secondary metrics that do not speak against it any more.
     pub loses: Vec<String>,
+    /// Where the arm ran in all other blocks, if in one place: then nothing can be told of them, whatever they show.
+    #[serde(default)]
+    pub always: Option<Place>,
 }
 
-/// The margins for which the same is said, fractions.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// The margins for which the same is said, fractions: a range around the plan's own, and others for which it is said again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Margins {
+    /// The smallest of the plan's range; `None`: however small.
+    pub from: Option<f64>,
+    /// The largest of it; `None`: however large.
+    pub to: Option<f64>,
+    /// Other ranges, rising.
+    #[serde(default)]
+    pub again: Vec<Range>,
+}
+
+/// A range of margins, fractions; its ends belong to it, and have no more digits than they need.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Range {
     /// The smallest; `None`: however small.
     pub from: Option<f64>,
     /// The largest; `None`: however large.
     pub to: Option<f64>,
+}
+
+impl Range {
+    /// Whether a margin lies in it.
+    pub fn holds(&self, margin: f64) -> bool {
+        self.from.is_none_or(|from| from <= margin) && self.to.is_none_or(|to| margin <= to)
+    }
 }
 
 /// Another metric in the place of the primary one.
@@ -106,6 +129,9 @@ pub struct ByLoad {
     pub curve: String,
     /// Unit of its values.
     pub unit: String,
+    /// Other curves that differ alike at each load: the same in other words.
+    #[serde(default)]
+    pub also: Vec<String>,
     /// Which way is better.
     pub direction: Direction,
     /// What the load is counted in.

@@ -1,7 +1,5 @@
 //! The full disclosure in words: groups of rows, the same in all forms of the report.
 
-use std::collections::BTreeMap;
-
 use ::fairness::disclosure;
 use input::units::{show_bytes, show_duration, show_share};
 use plan::MachineKind;
@@ -164,16 +162,67 @@ fn piece(fact: &Fact, arm: &str) -> String {
         .iter()
         .filter(|told| told.arms.iter().any(|own| own == arm));
     let values: Vec<String> = its
-        .map(|told| told.value.as_deref().map_or(NOT_KNOWN.into(), shown))
+        .map(|told| {
+            told.value
+                .as_deref()
+                .map_or(NOT_KNOWN.into(), |value| of_item(fact.item, value))
+        })
         .collect();
     let text = values.join(" or ");
     match (fact.property.as_str(), fact.item) {
         ("", _) => text,
         ("sockets" | "cores" | "threads", _) if text != NOT_KNOWN => {
-            format!("{text} {}", fact.property)
+            let noun = match (fact.property.as_str(), text.as_str()) {
+                ("threads", "1") => "hardware thread",
+                ("threads", _) => "hardware threads",
+                (nouns, "1") => nouns.trim_end_matches('s'),
+                (nouns, _) => nouns,
+            };
+            format!("{text} {noun}")
         }
         (property, _) => format!("{property} {text}"),
     }
+}
+
+/// A value as it is told of this.
+fn of_item(item: Item, value: &str) -> String {
+    match item {
+        Item::Numa => numa(value),
+        Item::Smt => smt(value),
+        _ => shown(value),
+    }
+}
+
+/// Nodes with their number: `2 (node0 CPUs 0-3, node1 CPUs 4-7)`; of a list of numbers as the kernel writes it, `2 (nodes 0-1)`.
+fn numa(value: &str) -> String {
+    if value.starts_with("node") {
+        let count = value.matches("node").count();
+        return format!("{count} ({})", shown(value));
+    }
+    let range = |range: &str| -> Option<u32> {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let [first, last] = [first, last].map(|end| end.trim().parse::<u32>().ok());
+        Some(last?.checked_sub(first?)? + 1)
+    };
+    let count: Option<u32> = value.split(',').map(range).sum();
+    match count {
+        Some(1) => format!("1 (node {})", shown(value)),
+        Some(count) => format!("{count} (nodes {})", shown(value)),
+        None => shown(value),
+    }
+}
+
+/// What `/sys/devices/system/cpu/smt/control` says, in words.
+fn smt(value: &str) -> String {
+    let said = match value.trim() {
+        "on" => "on",
+        "off" => "off (it can be switched on)",
+        "forceoff" => "off until the next boot",
+        "notsupported" => "not supported by the CPU",
+        "notimplemented" => "not implemented by the kernel",
+        other => return shown(other),
+    };
+    said.into()
 }
 
 /// A value on one line, not too long; kilobytes as sizes.
@@ -457,12 +506,25 @@ fn rules(rules: &Rules, mode: &str) -> Vec<Row> {
         row(
             "decision",
             format!(
-                "margin {}, error rate {}, fixed before the first trial; the warm-up is an option of each workload",
-                show_share(rules.margin, 3),
-                show_share(rules.error_rate, 3)
+                "margin {} and error rate {}, fixed before the first trial{}; the warm-up is an option of each workload",
+                show_share(rules.margin, 6),
+                show_share(rules.planned_error_rate, 3),
+                extended(rules)
             ),
         ),
     ]
+}
+
+/// What more blocks did to the error rate that had been fixed.
+fn extended(rules: &Rules) -> String {
+    if rules.extensions == 0 {
+        return String::new();
+    }
+    format!(
+        "; the run was given more blocks {}, with which the error rate is {} at the most",
+        counted(rules.extensions, "time"),
+        show_share(rules.error_rate, 3)
+    )
 }
 
 fn deviations(found: &[Deviation]) -> Vec<Row> {
@@ -529,14 +591,55 @@ fn deviation(deviation: &Deviation) -> Row {
 }
 
 fn sums(disclosure: &Disclosure, kind: MachineKind, hashes: &[&Fact]) -> Vec<Row> {
-    let own: BTreeMap<_, _> = disclosure.hashes.iter().collect();
-    let sum = |(name, hash): (&String, &Option<String>)| Row {
+    let text = |hash: &Option<String>| hash.clone().unwrap_or(NOT_KNOWN.into());
+    let sum = |label: String, hash: &str| Row {
         is_hash: true,
-        ..row(name, hash.clone().unwrap_or(NOT_KNOWN.into()))
+        ..row(label, hash)
     };
-    let mut rows: Vec<Row> = own.into_iter().map(sum).collect();
+    let (keys, files): (Vec<_>, Vec<_>) = disclosure
+        .hashes
+        .iter()
+        .partition(|(name, _)| is_cache_key(name));
+    let files = files.into_iter();
+    let mut rows: Vec<Row> = files
+        .map(|(name, hash)| sum(name.clone(), &text(hash)))
+        .collect();
     rows.extend(facts(kind, hashes));
+    // Arms of one kernel together.
+    let mut by_key: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, hash) in &keys {
+        let key = text(hash);
+        match by_key.iter_mut().find(|(own, _)| *own == key) {
+            Some((_, names)) => names.push(name),
+            None => by_key.push((key, vec![name])),
+        }
+    }
+    rows.extend(by_key.iter().map(|(key, names)| sum(key_label(names), key)));
+    if !keys.is_empty() {
+        rows.push(row(
+            "cache keys",
+            "hashes of what a kernel or image was made from, not of a file",
+        ));
+    }
     rows
+}
+
+/// Whether an input is named by an entry of bakeoff's cache, which is a hash of its packages and not of a file.
+fn is_cache_key(name: &str) -> bool {
+    name == "image" || name.starts_with("kernel of ")
+}
+
+/// `cache key of the kernel of arms 6.1, 7.2`.
+fn key_label(names: &[&str]) -> String {
+    let arms: Vec<&str> = names
+        .iter()
+        .filter_map(|name| name.strip_prefix("kernel of arm "))
+        .collect();
+    match arms.as_slice() {
+        [] => format!("cache key of the {}", names.join(", ")),
+        [arm] => format!("cache key of the kernel of arm {arm}"),
+        arms => format!("cache key of the kernel of arms {}", arms.join(", ")),
+    }
 }
 
 fn again() -> Vec<Row> {
@@ -550,4 +653,60 @@ fn again() -> Vec<Row> {
             "bakeoff judge RUN-DIRECTORY: the journal names each trial's record by its SHA-256",
         ),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_counted_and_smt_is_told_in_words() {
+        let said = ["0", "0-1", "0,2-3", "node0 CPUs 0-3, node1 CPUs 4-7"].map(numa);
+        assert_eq!(
+            said,
+            [
+                "1 (node 0)",
+                "2 (nodes 0-1)",
+                "3 (nodes 0,2-3)",
+                "2 (node0 CPUs 0-3, node1 CPUs 4-7)"
+            ]
+        );
+        assert_eq!(smt("notsupported"), "not supported by the CPU");
+    }
+
+    #[test]
+    fn an_error_rate_that_grew_is_told_beside_the_one_that_was_fixed() {
+        let mut one = Rules {
+            mode: None,
+            blocks: 6,
+            min_blocks: 4,
+            max_blocks: 6,
+            looks: 3,
+            margin: 0.133,
+            error_rate: 0.05,
+            planned_error_rate: 0.05,
+            extensions: 0,
+            seed: 1,
+        };
+        let said = |one: &Rules| rules(one, "").pop().map(|row| row.lines.concat());
+        let fixed = "margin 13.3 % and error rate 5 %, fixed before the first trial";
+        let warm_up = "; the warm-up is an option of each workload";
+        assert_eq!(said(&one), Some(format!("{fixed}{warm_up}")));
+        (one.error_rate, one.extensions) = (0.09, 2);
+        let more =
+            "; the run was given more blocks 2 times, with which the error rate is 9 % at the most";
+        assert_eq!(said(&one), Some(format!("{fixed}{more}{warm_up}")));
+    }
+
+    #[test]
+    fn what_names_an_entry_of_the_cache_is_not_called_a_hash_of_a_file() {
+        assert!(is_cache_key("image") && is_cache_key("kernel of arm 6.1"));
+        assert!(!is_cache_key("plan") && !is_cache_key("bakeoff's binary"));
+        let names = ["kernel of arm 6.1", "kernel of arm 7.2"];
+        assert_eq!(
+            key_label(&names),
+            "cache key of the kernel of arms 6.1, 7.2"
+        );
+        assert_eq!(key_label(&["image"]), "cache key of the image");
+    }
 }

@@ -284,6 +284,7 @@ fn outcome(outcome: &Outcome) -> String {
             Declaration::AsShipped => "declared: products are compared as shipped".into(),
             Declaration::NotPinnable => "declared: what can be pinned is, this cannot".into(),
             Declaration::Machine => "declared: all arms alike".into(),
+            Declaration::Extended => "declared: the run was given more blocks".into(),
             Declaration::Accepted(reason) => format!("accepted: {reason}"),
         },
         other => other.word().into(),

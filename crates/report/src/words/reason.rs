@@ -30,7 +30,7 @@ fn why(reason: &Reason, comparison: Option<&Comparison>) -> String {
         Reason::Significant { blocks } => format!("significant after {blocks} blocks"),
         Reason::WithinMargin { blocks, margin } => format!(
             "equivalent after {blocks} blocks: the whole confidence interval lies within the margin of {} %",
-            significant(margin * 100.0, 2)
+            super::margin(margin)
         ),
         Reason::AllZero => "zero in every block and both arms".into(),
         Reason::NoPairs => "no block in which both arms were measured".into(),

@@ -1,8 +1,9 @@
 //! What a headline hangs on, at which loads an arm is better, and what is known of the machine, in words.
 
-use input::units::significant;
+use input::units::{show_share, significant};
 use record::models::Standing;
 use record::verdict::host::{History, OneSided};
+use record::verdict::reason::Place;
 use record::verdict::robustness::{
     Agreement, AtLoad, ByLoad, CarryingBlock, LeftOut, Margins, OtherMetric, Robustness,
 };
@@ -17,14 +18,23 @@ const NAMED: usize = 5;
 
 /// What a headline hangs on in one line: what holds, and first what does not. Nothing where nothing is said.
 pub(crate) fn line(one: &Robustness, why: Option<&Why>) -> Option<String> {
+    sentence(one, Some(accounting(one.models, why)))
+}
+
+/// The same for JSON, beside which an explanation stands elsewhere: of other accounting only what other CPU models said.
+pub(crate) fn json_line(one: &Robustness) -> Option<String> {
+    sentence(one, one.models.map(|models| accounting(Some(models), None)))
+}
+
+fn sentence(one: &Robustness, accounting: Option<String>) -> Option<String> {
     if one.blocks == LeftOut::Undecided {
         return None;
     }
     let parts: Vec<String> = [
         Some(blocks(&one.blocks)),
-        one.margins.map(margins),
+        one.margins.as_ref().map(margins),
         one.metric.as_ref().map(metric),
-        Some(accounting(one.models, why)),
+        accounting,
     ]
     .into_iter()
     .flatten()
@@ -36,7 +46,7 @@ pub(crate) fn line(one: &Robustness, why: Option<&Why>) -> Option<String> {
 pub(crate) fn rows(one: &Robustness, why: Option<&Why>) -> Vec<[String; 2]> {
     let cells = [
         ("each block left out in turn", Some(blocks(&one.blocks))),
-        ("another margin", one.margins.map(margins)),
+        ("another margin", one.margins.as_ref().map(margins)),
         (
             "another metric as the primary one",
             one.metric.as_ref().map(metric),
@@ -53,7 +63,10 @@ fn blocks(left_out: &LeftOut) -> String {
     match left_out {
         LeftOut::Undecided => "undecided with all blocks".into(),
         LeftOut::TooFew { needed } => {
-            format!("no block can be left out (with fewer than {needed} nothing could be said)")
+            let fewest = needed - 1;
+            format!(
+                "no block can be left out: fewer than {fewest} would remain, of which this error rate lets nothing be said"
+            )
         }
         LeftOut::Tried {
             blocks,
@@ -69,26 +82,55 @@ fn blocks(left_out: &LeftOut) -> String {
                     format!(" ({low} to {high})")
                 }
             });
-            if carried_by.is_empty() {
-                return format!("holds without any one of {blocks} blocks{range}");
+            // Where the others ran in one order, nothing could be told whatever they showed.
+            let (untold, flipped): (Vec<&CarryingBlock>, Vec<&CarryingBlock>) =
+                carried_by.iter().partition(|one| one.always.is_some());
+            let untold: Vec<String> = untold.into_iter().filter_map(one_way).collect();
+            let untold = match untold.as_slice() {
+                [] => String::new(),
+                untold => format!("; {}", untold.join("; ")),
+            };
+            if flipped.is_empty() {
+                let left_out = blocks - carried_by.len() as u32;
+                let all = match carried_by.len() {
+                    0 => format!("any one of {}", super::blocks(*blocks)),
+                    _ => format!("any other one of {}", super::blocks(left_out)),
+                };
+                return format!("holds without {all}{range}{untold}");
             }
-            if carried_by.len() == *blocks as usize {
+            if flipped.len() == *blocks as usize {
                 return format!(
                     "one block less and it does not hold, whichever of {blocks}{range}; one look at all says {}",
                     at_once.word()
                 );
             }
-            let named: Vec<String> = carried_by.iter().take(NAMED).map(carrying).collect();
-            let more = match carried_by.len().saturating_sub(NAMED) {
+            let named: Vec<String> = flipped
+                .iter()
+                .take(NAMED)
+                .map(|one| carrying(one))
+                .collect();
+            let more = match flipped.len().saturating_sub(NAMED) {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
             format!(
-                "does NOT hold without block {}{more}, of {blocks} left out in turn{range}",
+                "does NOT hold without block {}{more}, of {blocks} left out in turn{range}{untold}",
                 named.join(", ")
             )
         }
     }
+}
+
+/// A block without which the arm ran in one place of all others.
+fn one_way(one: &CarryingBlock) -> Option<String> {
+    let place = match one.always? {
+        Place::First => "first",
+        Place::Second => "second",
+    };
+    Some(format!(
+        "without block {} nothing can be told, because the arm ran {place} in all others",
+        one.block
+    ))
 }
 
 /// `4 (undecided)`.
@@ -100,19 +142,24 @@ fn carrying(one: &CarryingBlock) -> String {
     format!("{} ({what})", one.block)
 }
 
-fn margins(margins: Margins) -> String {
-    let percent = |margin: f64| format!("{} %", significant(margin * 100.0, 2));
-    match (margins.from, margins.to) {
-        (None, None) => "holds for any margin".into(),
-        (None, Some(to)) => format!("holds for margins up to {}", percent(to)),
-        (Some(from), None) => format!("holds for margins from {}", percent(from)),
-        (Some(from), Some(to)) => {
-            format!(
-                "holds for margins from {} to {}",
-                percent(from),
-                percent(to)
-            )
-        }
+fn margins(margins: &Margins) -> String {
+    let own = (margins.from, margins.to);
+    if own == (None, None) {
+        return "holds for any margin".into();
+    }
+    let others = margins.again.iter().map(|one| (one.from, one.to));
+    let all: Vec<String> = [own].into_iter().chain(others).map(range).collect();
+    format!("holds for margins {}", all.join(", and again "))
+}
+
+/// The digits are those of the ends: rounded again, they would not be true.
+fn range(ends: (Option<f64>, Option<f64>)) -> String {
+    let percent = |margin: f64| show_share(margin, 7);
+    match ends {
+        (None, None) => "of any size".into(),
+        (None, Some(to)) => format!("up to {}", percent(to)),
+        (Some(from), None) => format!("from {}", percent(from)),
+        (Some(from), Some(to)) => format!("from {} to {}", percent(from), percent(to)),
     }
 }
 
@@ -172,8 +219,12 @@ pub(crate) fn load_rows(one: &ByLoad) -> Vec<Vec<String>> {
 
 /// The title of that table.
 pub(crate) fn load_title(one: &ByLoad, baseline: &str) -> String {
+    let also = match one.also.as_slice() {
+        [] => String::new(),
+        also => format!(" (and {}, which differs alike)", also.join(", ")),
+    };
     format!(
-        "{} at each load, {} against {baseline}, {}",
+        "{}{also} at each load, {} against {baseline}, {}",
         super::arrowed(&one.curve, one.direction),
         one.arm,
         super::blocks(one.blocks)
@@ -330,6 +381,7 @@ mod tests {
         CarryingBlock {
             block,
             verdict: Verdict::Undecided,
+            always: None,
             loses: loses.iter().map(ToString::to_string).collect(),
         }
     }
@@ -353,10 +405,54 @@ mod tests {
 
     #[test]
     fn margins_are_told_as_a_range() {
-        let said = |from, to| margins(Margins { from, to });
+        let said = |from, to| {
+            let again = Vec::new();
+            margins(&Margins { from, to, again })
+        };
         assert_eq!(said(None, Some(0.029)), "holds for margins up to 2.9 %");
         assert_eq!(said(Some(0.0042), None), "holds for margins from 0.42 %");
         assert_eq!(said(None, None), "holds for any margin");
+        assert_eq!(
+            said(Some(0.00459), Some(0.0046275)),
+            "holds for margins from 0.459 % to 0.46275 %"
+        );
+        let again = vec![record::verdict::robustness::Range {
+            from: Some(0.004_92),
+            to: None,
+        }];
+        let (from, to) = (Some(0.004_59), Some(0.004_62));
+        assert_eq!(
+            margins(&Margins { from, to, again }),
+            "holds for margins from 0.459 % to 0.462 %, and again from 0.492 %"
+        );
+    }
+
+    #[test]
+    fn a_block_without_which_the_order_is_one_sided_is_no_flip() {
+        let one_sided = CarryingBlock {
+            always: Some(Place::Second),
+            ..block(3, &[])
+        };
+        assert_eq!(
+            tried(vec![one_sided.clone()]),
+            "holds without any other one of 5 blocks (+7.00 % to +7.50 %); without block 3 nothing can be told, because the arm \
+             ran second in all others"
+        );
+        assert_eq!(
+            tried(vec![block(2, &[]), one_sided]),
+            "does NOT hold without block 2 (undecided), of 6 left out in turn (+7.00 % to +7.50 %); without block 3 nothing can \
+             be told, because the arm ran second in all others"
+        );
+        assert_eq!(
+            blocks(&LeftOut::TooFew { needed: 7 }),
+            "no block can be left out: fewer than 6 would remain, of which this error rate lets nothing be said"
+        );
+    }
+
+    #[test]
+    fn a_margin_has_the_digits_that_it_needs() {
+        let said = [0.01, 0.133, 0.005, 0.004_625, 0.2].map(crate::words::margin);
+        assert_eq!(said, ["1.0", "13.3", "0.50", "0.4625", "20"]);
     }
 
     #[test]
@@ -374,6 +470,7 @@ mod tests {
             arm: "7.2".into(),
             curve: "throughput".into(),
             unit: "requests/s".into(),
+            also: Vec::new(),
             direction: record::metric::Direction::Higher,
             axis: "clients".into(),
             blocks: 8,

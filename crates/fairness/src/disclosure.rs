@@ -59,7 +59,8 @@ fn workloads(plan: &Plan) -> Vec<WorkloadOptions> {
 
 fn rules(run: &Run) -> Rules {
     let design = &run.plan.design;
-    let is_look = |event: &Event| matches!(event, Event::Looked { .. });
+    // Before the first test a look is only for reading.
+    let is_look = |event: &Event| matches!(event, Event::Looked { blocks, .. } if design.min_blocks <= *blocks);
     let looks = run.entries.iter().filter(|entry| is_look(&entry.event));
     let is_extension = |event: &Event| matches!(event, Event::Extended { .. });
     let extensions = run

@@ -237,7 +237,7 @@ pub struct Rules {
     pub min_blocks: u32,
     /// Blocks at the most, by the plan.
     pub max_blocks: u32,
-    /// Looks at the figures while it ran.
+    /// Looks at the figures while it ran that could have ended it.
     pub looks: u32,
     /// Differences below this are called equivalent; a fraction.
     pub margin: f64,

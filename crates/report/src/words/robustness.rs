@@ -413,7 +413,7 @@ mod tests {
         assert_eq!(said(Some(0.0042), None), "holds for margins from 0.42 %");
         assert_eq!(said(None, None), "holds for any margin");
         assert_eq!(
-            said(Some(0.00459), Some(0.0046275)),
+            said(Some(0.00459), Some(0.004_627_5)),
             "holds for margins from 0.459 % to 0.46275 %"
         );
         let again = vec![record::verdict::robustness::Range {

@@ -293,7 +293,7 @@ mod tests {
 
             better: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
                 significant after 9 blocks
-                sensitivity: holds without any one of 9 blocks (+7.33 % to +7.38 %); holds for margins up to 7.5
+                sensitivity: holds without any one of 9 blocks (+7.33 % to +7.38 %); holds for margins up to 7.6
                 %; server-cpu in place of the primary metric says something else (equivalent); other accounting
                 not known
             A/A history of this machine: not known (an earlier version made this run)

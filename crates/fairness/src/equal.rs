@@ -172,6 +172,7 @@ fn is_told_apart(one: &Difference, missing: &[Missing]) -> bool {
             Missing::File { .. }
             | Missing::Trial
             | Missing::Blocks { .. }
+            | Missing::Precision
             | Missing::SystemOnNetwork => false,
         })
     };

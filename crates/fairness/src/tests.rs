@@ -278,7 +278,7 @@ pub(crate) fn arms_must_agree(check: &Check, fact: &str) {
 fn read_by(check: &Check) -> Vec<Fact> {
     match check.judge {
         Judge::Equal(facts, _) | Judge::OfServers(facts) => facts.to_vec(),
-        Judge::Plan(_) | Judge::Run(_) => {
+        Judge::Plan(_) | Judge::Run(_) | Judge::PlanThenRun(..) => {
             let own = READ_APART.iter().filter(|(id, _)| *id == check.id);
             own.map(|(_, fact)| Fact::Must(fact)).collect()
         }

@@ -19,7 +19,9 @@ pub(crate) fn markdown(run: &Run, judgement: &Judgement, whys: &[Why]) -> String
     parts.extend(overview::multiplicity(run, judgement).map(|said| text(&said) + "\n"));
     let footing = footing::lines(run, judgement).into_iter();
     let fairness = words::fairness::summary(judgement);
-    parts.extend(footing.chain(fairness).map(|said| text(&said) + "\n"));
+    let in_vain = words::fairness::in_vain(run, judgement);
+    let closing = footing.chain(fairness).chain(in_vain);
+    parts.extend(closing.map(|said| text(&said) + "\n"));
     parts.extend(bullets("Warnings", &words::warning::warnings(judgement)));
     for workload in &run.plan.workloads {
         if run.plan.workloads.len() > 1 {
@@ -46,11 +48,18 @@ fn headline(run: &Run, headline: &words::Headline<'_>) -> String {
     if run.plan.workloads.len() > 1 {
         said = format!("{}: {said}", headline.workload);
     }
-    // What is open needs its reason more than what is decided.
-    if headline.is_open {
+    // What is open needs its reason more than what is decided; what is withheld has a list of them.
+    if headline.is_open && headline.found.is_empty() {
         said = format!("{said}: {}", headline.reason);
     }
     let mut parts = vec![format!("**{}** - {}\n", headline.word, text(&said))];
+    if !headline.found.is_empty() {
+        let found = headline.found.iter();
+        let items: Vec<String> = found.map(|said| format!("- {}\n", text(said))).collect();
+        parts.extend([items.concat(), text(&headline.reason) + "\n"]);
+    }
+    let accepted = headline.accepted.iter();
+    parts.extend(accepted.map(|said| format!("**accepted** - {}\n", text(said))));
     parts.extend(headline.limits.iter().map(|said| text(said) + "\n"));
     let cause = headline.cause.iter();
     parts.extend(cause.map(|cause| format!("**why** - {}\n", text(cause))));
@@ -182,9 +191,9 @@ mod tests {
 
             A/A history of this machine: not known (an earlier version made this run)
 
-            120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120
+            120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120; not counted: 1 named by the plan or by its kernels' names
 
-            57 fairness checks: 22 passed, 8 declared (boot-log, huge-pages, kernel-configuration, socket-buffers, sysctls, clients-apart, one-load, static-pages), 25 not known (clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, io-scheduler, limits, listen-backlog, memory and 13 more), 2 not applicable
+            57 fairness checks: 22 passed, 6 declared (boot-log, kernel-configuration, sysctls, clients-apart, one-load, static-pages), 27 not known (clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, huge-pages, io-scheduler, limits, listen-backlog and 15 more), 2 not applicable
 
             **Warnings**
 
@@ -264,7 +273,7 @@ mod tests {
             |  | order | each block runs every arm once, back to back, in an order drawn from seed 7 |
             |  | blocks | 10 run; the plan says at least 4 and at most 30; 1 look while it ran |
             |  | decision | margin 1 % and error rate 5 %, fixed before the first trial; the warm-up is an option of each workload |
-            | Deviations | checks without an answer | clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, io-scheduler, limits, listen-backlog, memory, mitigations, mounts, numa, power, security-modules, server-configuration, server-program, smt, swap, user-land, workers, writeback, a-a-history |
+            | Deviations | checks without an answer | clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, huge-pages, io-scheduler, limits, listen-backlog, memory, mitigations, mounts, numa, power, security-modules, server-configuration, server-program, smt, socket-buffers, swap, user-land, workers, writeback, a-a-history |
             |  | failed trials | web-static, arm 7.2: 2 of 11, listed in the report |
             |  | warnings | 3 warnings, listed above |
             | SHA-256 | journal | not known |

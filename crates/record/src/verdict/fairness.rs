@@ -74,6 +74,8 @@ pub enum Missing {
         /// How many are needed.
         needed: u32,
     },
+    /// A narrower interval: the one that there is reaches past what passes.
+    Precision,
     /// What a system on the network does not tell.
     SystemOnNetwork,
 }

@@ -298,6 +298,7 @@ fn absent(missing: &[Missing]) -> String {
         Missing::File { file, trial } => format!("{file} of trial {trial}"),
         Missing::Trial => "a trial that was measured".into(),
         Missing::Blocks { needed } => format!("{needed} blocks"),
+        Missing::Precision => "precision: the interval reaches past what passes".into(),
         Missing::SystemOnNetwork => "what a system on the network does not tell".into(),
     };
     let names: Vec<String> = missing.iter().map(name).collect();

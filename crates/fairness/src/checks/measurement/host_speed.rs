@@ -15,7 +15,7 @@ pub(crate) const CHECK: Check = Check {
     group: Group::Measurement,
     question: "Was the host as fast beside one arm as beside another?",
     reads: "what a fixed piece of work took on the host before and after each trial",
-    passes: "no difference between arms, block by block, that is more than chance and more than half the margin; time that is counted in instructions hangs on no host",
+    passes: "the interval of the difference between arms, block by block, lies within half the margin; a violation where a difference past it is more than chance; time that is counted in instructions hangs on no host",
     why: "What moves all metrics one way at once is most often the rig. A better kernel may do so too, so that the metrics themselves prove nothing; work that runs on no arm does.",
     mend: "look for what goes with an arm: heat after its trials, a job at the same hour, another CPU; then run it again",
     judge: Judge::Run(host_speed),
@@ -39,7 +39,7 @@ fn host_speed(subject: &Subject<'_>) -> Outcome {
     let limit = subject.run.plan.design.margin.ln_1p() * OF_MARGIN;
     let is_slower = |one: &&HostSpeed| one.is_told && one.ratio.ln().abs() > limit;
     let slower = speeds.iter().filter(is_slower);
-    unless(
+    let found = unless(
         slower
             .map(|one| {
                 let whom = (&*one.workload, &*one.arm);
@@ -51,7 +51,13 @@ fn host_speed(subject: &Subject<'_>) -> Outcome {
                 )
             })
             .collect(),
-    )
+    );
+    let is_within = |end: Option<f64>| end.is_some_and(|ratio| ratio.ln().abs() <= limit);
+    let is_precise = |one: &HostSpeed| is_within(one.low) && is_within(one.high);
+    match found {
+        Outcome::Pass if !speeds.iter().all(is_precise) => not_known(Missing::Precision),
+        found => found,
+    }
 }
 
 #[cfg(test)]
@@ -60,6 +66,10 @@ mod tests {
     use crate::tests::*;
 
     fn found(ratio: f64, blocks: u32, is_told: bool) -> Outcome {
+        found_within(ratio, blocks, is_told, 0.0001)
+    }
+
+    fn found_within(ratio: f64, blocks: u32, is_told: bool, half_width: f64) -> Outcome {
         let run = whole().run();
         let mut judgement = judged(&run);
         judgement.host_speed = vec![HostSpeed {
@@ -68,8 +78,8 @@ mod tests {
             blocks,
             needed: 6,
             ratio,
-            low: None,
-            high: None,
+            low: Some(ratio - half_width),
+            high: Some(ratio + half_width),
             is_told,
         }];
         outcome_of(&CHECK, &run, &judgement)
@@ -79,7 +89,9 @@ mod tests {
     fn a_host_that_goes_with_an_arm_is_found() {
         assert!(is_violation(&found(1.05, 8, true)));
         assert!(is_violation(&found(0.95, 8, true)));
-        assert_eq!(found(1.05, 8, false), Outcome::Pass);
+        assert_eq!(found(1.0, 8, false), Outcome::Pass);
+        assert!(is_unknown(&found(1.05, 8, false)));
+        assert!(is_unknown(&found_within(1.0, 8, false, 0.09)));
         assert_eq!(
             found(1.0001, 8, true),
             Outcome::Pass,

@@ -15,13 +15,14 @@ const TEST_ARROWS: [(&str, &str); 8] = [
 ];
 
 /// What each room may use; a room that is missing here may not exist.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("input", &[]),
     ("process", &[]),
     ("profiler", &[]),
     ("secret", &["input"]),
     ("skip", &[]),
     ("hardware", &[]),
+    ("defects", &[]),
     ("fixtures", &["plan", "record"]),
     ("plan", &["input"]),
     ("record", &["input", "plan"]),

@@ -1,0 +1,289 @@
+//! Lines at error level in the logs of services.
+
+use std::time::Duration;
+
+use crate::found::{Defect, Found, Moment, kept};
+use crate::kind::{Kind, Severity};
+use crate::services::signal_name;
+use crate::top::{name, without_numbers};
+
+/// So much of a line is looked at, in bytes.
+const READ_BYTES: usize = 2 << 10;
+
+/// Whose log it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Apache 2.4: `[date] [module:level] [pid 1:tid 2] [client ..] AH01234: message`.
+    Apache,
+    /// nginx: `date time [level] 1#1: *1 message, client: ..`.
+    Nginx,
+    /// MariaDB: `date time thread [ERROR] message`.
+    MariaDb,
+    /// PostgreSQL: `date time zone [1] user@database FATAL:  message`.
+    PostgreSql,
+    /// Samba: `[date, level] file:line(function)`, and the message in the next line.
+    Samba,
+    /// Tomcat: `date time SEVERE [thread] class message`.
+    Tomcat,
+}
+
+/// A reader of one service's log: fed as it grows, asked at any time.
+#[derive(Clone, Debug)]
+pub struct ServiceLog {
+    service: String,
+    format: LogFormat,
+    partial: Vec<u8>,
+    lines: u64,
+    clock: Option<Duration>,
+    /// Samba: the function of a message at error level, whose text is still to come.
+    pending: Option<String>,
+    found: Found,
+}
+
+impl ServiceLog {
+    /// A reader that has seen nothing. The service's name becomes the beginning of each [`Defect::top`].
+    pub fn new(service: &str, format: LogFormat) -> Self {
+        Self {
+            service: service.to_string(),
+            format,
+            partial: Vec::new(),
+            lines: 0,
+            clock: None,
+            pending: None,
+            found: Found::default(),
+        }
+    }
+
+    /// Sets what [`Moment::clock`] of all that is fed from here on will be.
+    pub fn set_clock(&mut self, now: Duration) {
+        self.clock = Some(now);
+    }
+
+    /// Takes the next piece of the log, which may end anywhere.
+    pub fn feed(&mut self, piece: &[u8]) {
+        for part in piece.split_inclusive(|byte| *byte == b'\n') {
+            let (bytes, ends) = match part.strip_suffix(b"\n") {
+                Some(bytes) => (bytes, true),
+                None => (part, false),
+            };
+            let room = READ_BYTES.saturating_sub(self.partial.len());
+            self.partial
+                .extend_from_slice(&bytes[..bytes.len().min(room)]);
+            if ends {
+                let line = std::mem::take(&mut self.partial);
+                self.line(&line);
+            }
+        }
+    }
+
+    /// Takes one whole line.
+    pub fn line(&mut self, line: &[u8]) {
+        self.lines += 1;
+        let text = String::from_utf8_lossy(&line[..line.len().min(READ_BYTES)]);
+        let text: String = text
+            .trim_end()
+            .chars()
+            .filter(|letter| !letter.is_control())
+            .collect();
+        let told = match self.format {
+            LogFormat::Samba => self.samba(&text),
+            format => tell(format, &text),
+        };
+        let Some(told) = told else {
+            return;
+        };
+        let moment = Moment {
+            line: self.lines,
+            since_boot: None,
+            clock: self.clock,
+        };
+        self.found.add(Defect {
+            kind: told.kind,
+            severity: told.severity,
+            top: format!("{}: {}", self.service, told.about),
+            count: 1,
+            first: moment,
+            last: moment,
+            lines: vec![kept(&text)],
+        });
+    }
+
+    /// All defects so far, by kind and top.
+    pub fn defects(&self) -> Vec<Defect> {
+        self.found.clone().into_defects()
+    }
+
+    fn samba(&mut self, text: &str) -> Option<Told> {
+        if let Some(rest) = text.strip_prefix('[') {
+            self.pending = samba_function(rest);
+            return None;
+        }
+        let function = self.pending.take()?;
+        let message = text.trim_start();
+        // What is said at level 0 to be seen in every log.
+        let routine = ["Copyright ", "daemon_ready", "Got SIGTERM"];
+        if routine.iter().any(|start| message.starts_with(start)) || message.ends_with(" started.")
+        {
+            return None;
+        }
+        if message.starts_with("INTERNAL ERROR: ") || message.starts_with("PANIC") {
+            return Some(Told::crash(message));
+        }
+        Some(Told::at(Severity::Suspicious, function))
+    }
+}
+
+/// What a line tells.
+struct Told {
+    kind: Kind,
+    severity: Severity,
+    about: String,
+}
+
+impl Told {
+    fn at(severity: Severity, about: String) -> Self {
+        Self {
+            kind: Kind::ServiceLog,
+            severity,
+            about,
+        }
+    }
+
+    /// A process of the service that a signal ended: told by its signal, wherever its number stands.
+    fn crash(message: &str) -> Self {
+        let number = message.split_once("ignal ").and_then(|(_, rest)| {
+            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+            rest[..digits].parse().ok()
+        });
+        Self {
+            kind: Kind::ServiceCrash,
+            severity: Severity::Defect,
+            about: number.map_or_else(|| name(&without_numbers(message)), signal_name),
+        }
+    }
+}
+
+fn tell(format: LogFormat, line: &str) -> Option<Told> {
+    match format {
+        LogFormat::Apache => apache(line),
+        LogFormat::Nginx => nginx(line),
+        LogFormat::MariaDb => mariadb(line),
+        LogFormat::PostgreSql => postgresql(line),
+        LogFormat::Tomcat => tomcat(line),
+        LogFormat::Samba => None,
+    }
+}
+
+fn apache(line: &str) -> Option<Told> {
+    let (_, rest) = line.strip_prefix('[')?.split_once("] [")?;
+    let (level, mut message) = rest.split_once("] ")?;
+    let level = level.rsplit(':').next()?;
+    // [pid 1:tid 2], [client 10.0.0.2:1234], and the error of the system before the latter.
+    while let Some((_, rest)) = message
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("] "))
+    {
+        message = rest;
+    }
+    if message.contains("child pid ") && message.contains(" exit signal ") {
+        let signal = message
+            .rsplit('(')
+            .find_map(|part| part.split_once(')').map(|(inside, _)| inside));
+        let number = signal.and_then(|inside| inside.parse().ok());
+        return Some(Told {
+            about: number.map_or_else(|| "child".to_string(), signal_name),
+            ..Told::crash(message)
+        });
+    }
+    let severity = match level {
+        "emerg" | "alert" | "crit" => Severity::Defect,
+        "error" => Severity::Suspicious,
+        _ => return None,
+    };
+    let code = message.split([' ', ':']).find(|word| {
+        let digits = word.strip_prefix("AH").unwrap_or("");
+        digits.len() == 5 && digits.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    let about = code.map_or_else(|| name(&without_numbers(message)), str::to_string);
+    Some(Told::at(severity, about))
+}
+
+fn nginx(line: &str) -> Option<Told> {
+    let (before, rest) = line.split_once(" [")?;
+    let (level, message) = rest.split_once("] ")?;
+    let severity = match level {
+        "emerg" | "alert" => Severity::Defect,
+        "crit" => Severity::Suspicious,
+        _ => return None,
+    };
+    // `date time`, and nothing that a client sent.
+    if before.len() != 19 {
+        return None;
+    }
+    let message = message
+        .split_once(": ")
+        .map_or(message, |(_, message)| message);
+    if message.contains(" exited on signal ") {
+        return Some(Told::crash(message));
+    }
+    let message = match message.strip_prefix('*') {
+        Some(rest) => rest.split_once(' ').map_or(rest, |(_, message)| message),
+        None => message,
+    };
+    let message = message.split(", client: ").next().unwrap_or(message);
+    Some(Told::at(severity, name(&without_numbers(message))))
+}
+
+fn mariadb(line: &str) -> Option<Told> {
+    let (_, rest) = line.split_once('[')?;
+    let message = rest.strip_prefix("ERROR] ")?;
+    if message.contains(" got signal ") {
+        return Some(Told::crash(message));
+    }
+    Some(Told::at(
+        Severity::Suspicious,
+        name(&without_numbers(message)),
+    ))
+}
+
+fn postgresql(line: &str) -> Option<Told> {
+    let (head, message) = line.split_once(":  ")?;
+    let severity = match head.rsplit(' ').next()? {
+        "PANIC" => Severity::Defect,
+        "FATAL" => Severity::Suspicious,
+        "LOG" if message.contains(" was terminated by signal ") => {
+            return Some(Told::crash(message));
+        }
+        _ => return None,
+    };
+    // What everybody is told whose connection a start or stop comes across.
+    let routine = [
+        "terminating connection due to administrator command",
+        "the database system is starting up",
+        "the database system is shutting down",
+    ];
+    let is_routine = routine.contains(&message);
+    (!is_routine).then(|| Told::at(severity, name(&without_numbers(message))))
+}
+
+fn tomcat(line: &str) -> Option<Told> {
+    let mut words = line.splitn(4, ' ');
+    let (_date, _time) = (words.next()?, words.next()?);
+    if words.next()? != "SEVERE" {
+        return None;
+    }
+    let (_thread, message) = words.next()?.strip_prefix('[')?.split_once("] ")?;
+    let class = message.split(' ').next().unwrap_or(message);
+    Some(Told::at(Severity::Suspicious, name(class)))
+}
+
+/// The function of a Samba header at level 0: `2026/11/23 01:02:03.123456,  0, pid=7] ../source3/x.c:12(function)`.
+fn samba_function(header: &str) -> Option<String> {
+    let (inside, place) = header.split_once(']')?;
+    let level = inside.split(',').nth(1)?.trim();
+    if level != "0" {
+        return None;
+    }
+    let (_, function) = place.rsplit_once('(')?;
+    Some(function.trim_end_matches(')').to_string())
+}

@@ -1,0 +1,26 @@
+mod compare;
+mod docs;
+mod reports;
+mod service_logs;
+mod silence;
+mod streams;
+mod table;
+
+use crate::found::Defect;
+use crate::reader::Reader;
+
+/// What a log tells, read whole.
+fn read(log: &str) -> Vec<Defect> {
+    let mut reader = Reader::new();
+    reader.feed(log.as_bytes());
+    reader.finish();
+    reader.defects()
+}
+
+/// Kind, top and count of all that a log tells.
+fn told(log: &str) -> Vec<(&'static str, String, u64)> {
+    let defects = read(log).into_iter();
+    defects
+        .map(|defect| (defect.kind.name(), defect.top, defect.count))
+        .collect()
+}

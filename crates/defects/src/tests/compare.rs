@@ -1,0 +1,79 @@
+//! Two arms.
+
+use super::read;
+use crate::compare::{Side, new_in};
+use crate::found::{Defect, Moment, OTHERS};
+use crate::kind::{Kind, Severity};
+
+fn defect(kind: Kind, severity: Severity, top: &str, count: u64) -> Defect {
+    Defect {
+        kind,
+        severity,
+        top: top.to_string(),
+        count,
+        first: Moment::default(),
+        last: Moment::default(),
+        lines: Vec::new(),
+    }
+}
+
+#[test]
+fn new_ones_come_first_and_the_gravest_of_them() {
+    let arm = [
+        defect(Kind::BlockIo, Severity::Suspicious, "vda", 3),
+        defect(Kind::HungTask, Severity::Defect, "mnt_want_write", 1),
+        defect(Kind::Warning, Severity::Defect, "tcp_ack", 2),
+        // A second trial of the same arm.
+        defect(Kind::Warning, Severity::Defect, "tcp_ack", 5),
+    ];
+    let baseline = [
+        defect(Kind::Warning, Severity::Defect, "tcp_ack", 1),
+        defect(Kind::SynFlood, Severity::Notice, "", 4),
+    ];
+    let compared = new_in(&arm, &baseline);
+    let told: Vec<_> = compared
+        .iter()
+        .map(|c| (c.side(), c.kind, c.top.as_str(), c.in_arm, c.in_baseline))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (Side::OnlyArm, Kind::HungTask, "mnt_want_write", 1, 0),
+            (Side::OnlyArm, Kind::BlockIo, "vda", 3, 0),
+            (Side::Both, Kind::Warning, "tcp_ack", 7, 1),
+            (Side::OnlyBaseline, Kind::SynFlood, "", 0, 4),
+        ]
+    );
+    assert!(compared.iter().all(|c| c.is_certain));
+}
+
+#[test]
+fn an_arm_against_itself_has_nothing_new() {
+    let log =
+        "BUG: KASAN: slab-use-after-free in tcp_ack+0x12/0x340\nVFS: file-max limit 7 reached\n";
+    let (one, two) = (read(log), read(log));
+    assert_eq!(one.len(), 2);
+    assert!(new_in(&one, &two).iter().all(|c| c.side() == Side::Both));
+    assert_eq!(new_in(&[], &[]), []);
+}
+
+#[test]
+fn what_may_be_among_the_unnamed_is_not_certain() {
+    let arm = [
+        defect(Kind::UserFault, Severity::Defect, "nginx", 1),
+        defect(Kind::Oops, Severity::Defect, "f", 1),
+    ];
+    let baseline = [defect(Kind::UserFault, Severity::Defect, OTHERS, 9)];
+    let certain: Vec<_> = new_in(&arm, &baseline)
+        .into_iter()
+        .map(|c| (c.top, c.is_certain))
+        .collect();
+    assert_eq!(
+        certain,
+        [
+            ("f".into(), true),
+            ("nginx".into(), false),
+            (OTHERS.into(), true)
+        ]
+    );
+}

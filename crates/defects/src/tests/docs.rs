@@ -1,0 +1,36 @@
+//! docs/defects.md holds the table as it is: `UPDATE_EXPECT=1 cargo test -p bakeoff-defects` writes it anew.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use crate::kind::Kind;
+use crate::patterns::rows;
+
+const BEGIN: &str = "<!-- begin of the table -->\n";
+const END: &str = "<!-- end of the table -->\n";
+
+fn table() -> String {
+    let mut table = String::from("| kind | severity | message |\n|---|---|---|\n");
+    for kind in Kind::ALL {
+        for row in rows().filter(|row| row.kind == *kind) {
+            let (name, severity) = (kind.name(), row.severity.name());
+            writeln!(table, "| {name} | {severity} | `{}` |", row.form)
+                .expect("a String takes all");
+        }
+    }
+    table
+}
+
+#[test]
+fn the_table_in_the_docs_is_that_of_the_code() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/defects.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once(BEGIN).unwrap();
+    let (written, after) = rest.split_once(END).unwrap();
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        fs::write(&path, format!("{before}{BEGIN}{}{END}{after}", table())).unwrap();
+        return;
+    }
+    assert_eq!(written, table());
+}

@@ -1,0 +1,74 @@
+//! Every row is tested by its samples.
+
+use std::collections::BTreeSet;
+
+use crate::kind::{Kind, Severity};
+use crate::patterns::{Row, rows};
+use crate::reader::Reader;
+
+fn check(row: &Row, message: &str, top: &str) -> Option<String> {
+    for before in [
+        "",
+        "[   12.345678] ",
+        "<3>[   12.345678][  T812] ",
+        "3,77,12345678,-;",
+    ] {
+        let mut reader = Reader::new();
+        reader.feed(format!("{before}{message}\r\n").as_bytes());
+        let found = reader.defects();
+        let told: Vec<_> = found
+            .iter()
+            .map(|d| (d.kind, d.severity, d.top.as_str(), d.count))
+            .collect();
+        if told != [(row.kind, row.severity, top, 1)] {
+            return Some(format!(
+                "{message}\n  want {:?} {top:?}\n  have {told:?}",
+                row.kind
+            ));
+        }
+    }
+    None
+}
+
+#[test]
+fn each_sample_is_found_as_its_row_says() {
+    let samples = rows().flat_map(|row| {
+        row.samples
+            .iter()
+            .map(move |(message, top)| (row, *message, *top))
+    });
+    let wrong: Vec<_> = samples
+        .filter_map(|(row, message, top)| check(row, message, top))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn each_row_has_a_sample_and_a_needle_that_is_seldom() {
+    for row in rows() {
+        assert!(!row.samples.is_empty(), "{}", row.form);
+        let needle = crate::form::Form::new(row.form).needle();
+        assert!(needle.len() >= 5, "{}: {needle:?}", row.form);
+    }
+    let forms: BTreeSet<_> = rows().map(|row| row.form).collect();
+    assert_eq!(forms.len(), rows().count());
+    assert!(forms.len() >= 150, "{}", forms.len());
+}
+
+#[test]
+fn each_kind_of_the_kernel_has_a_row_and_each_name_is_one() {
+    let of_services = [
+        Kind::ServiceCrash,
+        Kind::ServiceExit,
+        Kind::ServiceRestart,
+        Kind::ServiceLog,
+    ];
+    for kind in Kind::ALL {
+        assert_eq!(Kind::from_name(kind.name()), Some(*kind));
+        let has_row = rows().any(|row| row.kind == *kind);
+        assert_eq!(has_row, !of_services.contains(kind), "{kind:?}");
+    }
+    for severity in [Severity::Notice, Severity::Suspicious, Severity::Defect] {
+        assert_eq!(Severity::from_name(severity.name()), Some(severity));
+    }
+}

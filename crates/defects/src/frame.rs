@@ -1,4 +1,4 @@
-//! Functions in stack traces, and which of them only report.
+//! Functions in stack traces, and which of them say nothing of a defect.
 
 /// The function of `tcp_ack.isra.0+0x12/0x340 [ipv4]`: without offset, and without what a compiler put behind its name,
 /// because another compiler puts something else.
@@ -55,16 +55,25 @@ pub(crate) fn place(message: &str) -> Option<Place<'_>> {
         .flatten()
 }
 
-/// Whether a function only reports, waits, allocates or takes a lock: what called it is what a defect is about.
-pub(crate) fn is_machinery(function: &str) -> bool {
-    MACHINERY.iter().any(|rule| match rule.strip_suffix('*') {
+/// Whether a function only reports, checks or takes a lock: what called it is what a defect is about.
+pub(crate) fn is_check(function: &str) -> bool {
+    has(CHECKS, function)
+}
+
+/// Whether a function further up in a stack says nothing of a defect: it checks, waits, interrupts or allocates.
+pub(crate) fn is_passage(function: &str) -> bool {
+    has(CHECKS, function) || has(PASSAGES, function)
+}
+
+fn has(rules: &[&str], function: &str) -> bool {
+    rules.iter().any(|rule| match rule.strip_suffix('*') {
         Some(start) => function.starts_with(start),
         None => *rule == function,
     })
 }
 
 /// Functions that are never what a defect is about; `*` stands for any ending.
-const MACHINERY: &[&str] = &[
+const CHECKS: &[&str] = &[
     // Printing of stacks.
     "dump_stack*",
     "__dump_stack",
@@ -249,16 +258,7 @@ const MACHINERY: &[&str] = &[
     "queued_read_lock_slowpath",
     "queued_write_lock_slowpath",
     "__pv_queued_spin_lock_slowpath",
-    // Waiting.
-    "__schedule",
-    "schedule*",
-    "preempt_schedule*",
-    "__preempt_schedule*",
-    "__cond_resched",
-    "_cond_resched",
-    "io_schedule*",
-    "context_switch",
-    "__switch_to*",
+    // Locks: who took one is meant.
     "__mutex_lock*",
     "mutex_lock*",
     "__ww_mutex_lock*",
@@ -273,6 +273,21 @@ const MACHINERY: &[&str] = &[
     "rwbase_*",
     "percpu_down_*",
     "__percpu_down_read",
+];
+
+/// Functions that are what a defect is about only where the kernel was in them itself: further up in a stack they tell
+/// how it came to wait, to be interrupted or to want memory.
+const PASSAGES: &[&str] = &[
+    // Waiting.
+    "__schedule",
+    "schedule*",
+    "preempt_schedule*",
+    "__preempt_schedule*",
+    "__cond_resched",
+    "_cond_resched",
+    "io_schedule*",
+    "context_switch",
+    "__switch_to*",
     "percpu_rwsem_wait",
     "wait_for_completion*",
     "__wait_for_common",
@@ -425,14 +440,21 @@ mod tests {
     }
 
     #[test]
-    fn what_only_reports_waits_or_allocates_is_machinery() {
+    fn what_only_reports_or_locks_is_a_check_and_what_waits_or_allocates_a_passage() {
         for name in [
             "dump_stack_lvl",
+            "_raw_spin_lock_irqsave",
+            "mutex_lock",
+            "refcount_warn_saturate",
+        ] {
+            assert!(is_check(name) && is_passage(name), "{name}");
+        }
+        for name in [
             "__schedule",
             "kmem_cache_alloc_node_noprof",
-            "asm_exc_invalid_op",
+            "asm_sysvec_apic_timer_interrupt",
         ] {
-            assert!(is_machinery(name), "{name}");
+            assert!(!is_check(name) && is_passage(name), "{name}");
         }
         for name in [
             "tcp_sendmsg",
@@ -441,7 +463,7 @@ mod tests {
             "do_exit",
             "download",
         ] {
-            assert!(!is_machinery(name), "{name}");
+            assert!(!is_passage(name), "{name}");
         }
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn name(text: &str) -> String {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Top {
     name: Option<String>,
-    /// The first function that does more than report.
+    /// The first function that says something.
     frame: Option<String>,
     /// The first function at all, where there is no other.
     machinery: Option<String>,
@@ -66,7 +66,7 @@ impl Top {
     /// Takes what a form found.
     pub(crate) fn take_names(&mut self, names: Names<'_>) {
         if let Some(function) = names.function {
-            self.take_function(function);
+            self.take_function(function, frame::is_check(function));
         }
         let strong = names.name.map(name);
         let strong = strong.or_else(|| names.program.map(|text| name(&without_numbers(text))));
@@ -86,15 +86,19 @@ impl Top {
     /// lock validator still tells how earlier locks were taken.
     pub(crate) fn take_place(&mut self, place: Place<'_>, is_chain: bool) {
         match place {
-            Place::Instruction(function) => self.take_function(function),
-            Place::Frame(function) if !is_chain => self.take_function(function),
-            Place::Acquired(function) if is_chain => self.take_function(function),
+            Place::Instruction(function) => self.take_function(function, frame::is_check(function)),
+            Place::Frame(function) if !is_chain => {
+                self.take_function(function, frame::is_passage(function));
+            }
+            Place::Acquired(function) if is_chain => {
+                self.take_function(function, frame::is_passage(function));
+            }
             Place::Frame(_) | Place::Acquired(_) | Place::Doubtful => {}
         }
     }
 
-    fn take_function(&mut self, function: &str) {
-        if frame::is_machinery(function) {
+    fn take_function(&mut self, function: &str, says_nothing: bool) {
+        if says_nothing {
             self.machinery.get_or_insert_with(|| function.to_string());
         } else {
             self.frame.get_or_insert_with(|| function.to_string());

@@ -401,6 +401,16 @@ pub(super) const ROWS: &[Row] = &[
         FileSystem,
         Defect,
         Line,
+        "%N: lost filesystem error report for type %d",
+        &[(
+            "vdb: lost filesystem error report for type 3 error -117",
+            "vdb",
+        )],
+    ),
+    row(
+        FileSystem,
+        Defect,
+        Line,
         "%N: lost file I/O error report for ino %d type %d",
         &[(
             "vdb: lost file I/O error report for ino 12 type 1 pos 0x0 len 0x1000 error -5",

@@ -215,7 +215,7 @@ pub(super) const ROWS: &[Row] = &[
         Thermal,
         Suspicious,
         Line,
-        "mce: CPU%d: %s temperature%sabove threshold, cpu clock throttled",
+        "mce: CPU%d: %s temperature%sabove threshold, cpu clock%sthrottled",
         &[(
             "mce: CPU1: Core temperature above threshold, cpu clock throttled (total events = 1)",
             "",
@@ -321,7 +321,7 @@ pub(super) const ROWS: &[Row] = &[
         "%N: reset failed, giving up",
         &[("ata1: reset failed, giving up", "ata1")],
     ),
-    // 6.5 and later name the command: `I/O tag 12 (100c) opcode 0x2 (I/O Cmd) QID 1 timeout, aborting ..`.
+    // Later kernels say more between `I/O` and `timeout`.
     row(
         Nvme,
         Suspicious,
@@ -329,6 +329,10 @@ pub(super) const ROWS: &[Row] = &[
         "nvme %N: I/O %s timeout, %s",
         &[
             ("nvme nvme0: I/O 12 QID 1 timeout, aborting", "nvme0"),
+            (
+                "nvme nvme0: I/O 12 (I/O Cmd) QID 1 timeout, aborting",
+                "nvme0",
+            ),
             (
                 "nvme nvme0: I/O tag 12 (100c) opcode 0x2 (I/O Cmd) QID 1 timeout, aborting req_op:READ(0) size:4096",
                 "nvme0",

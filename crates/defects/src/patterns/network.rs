@@ -51,6 +51,16 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         NetworkDriver,
+        Defect,
+        Line,
+        "%s %s %N: Detected Hardware Unit Hang",
+        &[(
+            "e1000e 0000:00:1f.6 eth0: Detected Hardware Unit Hang:",
+            "eth0",
+        )],
+    ),
+    row(
+        NetworkDriver,
         Suspicious,
         Line,
         "%s %s %N: Reset adapter",

@@ -5,7 +5,7 @@ use crate::kind::{Kind, Severity};
 
 use Extent::Line;
 use Kind::{CoreDump, PidLimit, UserFault};
-use Severity::{Defect, Notice, Suspicious};
+use Severity::{Defect, Suspicious};
 
 pub(super) const ROWS: &[Row] = &[
     row(
@@ -28,20 +28,14 @@ pub(super) const ROWS: &[Row] = &[
         UserFault,
         Defect,
         Line,
-        "traps: %P[%d] general protection fault ip:%x sp:%x error:%x",
-        &[(
-            "traps: nginx[812] general protection fault ip:55d0c0ffee00 sp:7ffd12345678 error:0 in nginx[55d0c0f00000+100000]",
-            "nginx",
-        )],
-    ),
-    row(
-        UserFault,
-        Defect,
-        Line,
         "traps: %P[%d] %s ip:%x sp:%x error:%x",
         &[
             (
                 "traps: nginx[812] trap invalid opcode ip:55d0c0ffee00 sp:7ffd12345678 error:0 in nginx[55d0c0f00000+100000]",
+                "nginx",
+            ),
+            (
+                "traps: nginx[812] general protection fault ip:55d0c0ffee00 sp:7ffd12345678 error:0 in nginx[55d0c0f00000+100000]",
                 "nginx",
             ),
             (
@@ -99,13 +93,14 @@ pub(super) const ROWS: &[Row] = &[
         "Core dump to %s",
         &[("Core dump to |/usr/lib/handler pipe failed", "")],
     ),
+    // Where auditing is on: the only line of a process that ended itself by abort().
     row(
         CoreDump,
-        Notice,
+        Suspicious,
         Line,
-        "systemd-coredump[%d]: Process %d (%P) of user %d dumped core",
+        "audit: type=1701 audit(%s comm=\"%P\" %ssig=%d",
         &[(
-            "systemd-coredump[900]: Process 812 (nginx) of user 33 dumped core.",
+            "audit: type=1701 audit(1700000000.123:45): auid=4294967295 uid=33 gid=33 ses=4294967295 pid=812 comm=\"nginx\" exe=\"/usr/sbin/nginx\" sig=6 res=1",
             "nginx",
         )],
     ),

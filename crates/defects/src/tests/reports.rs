@@ -155,6 +155,23 @@ Call Trace:
 }
 
 #[test]
+fn a_warning_in_the_timer_interrupt_is_its_own() {
+    let log = "\
+WARNING: CPU: 0 PID: 434 at kernel/rcu/tree_plugin.h:761 rcu_sched_clock_irq+0x7cb/0xb60
+CPU: 0 UID: 0 PID: 434 Comm: udevd Not tainted 6.12.43+deb13-amd64
+RIP: 0010:rcu_sched_clock_irq+0x7cb/0xb60
+Call Trace:
+ <IRQ>
+ update_process_times+0x70/0xb0
+ asm_sysvec_apic_timer_interrupt+0x1a/0x20
+ </IRQ>
+ clear_page_erms+0x7/0x10
+---[ end trace 0000000000000000 ]---
+";
+    assert_eq!(told(log), [of("warning", "rcu_sched_clock_irq", 1)]);
+}
+
+#[test]
 fn corruption_of_a_list_that_ends_in_a_bug_is_one_defect() {
     let log = "\
 list_del corruption. prev->next should be ffff888100000000, but was ffff888100000040. (prev=ffff888100000080)

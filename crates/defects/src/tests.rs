@@ -1,5 +1,6 @@
 mod compare;
 mod docs;
+mod guests;
 mod reports;
 mod service_logs;
 mod silence;

@@ -65,3 +65,23 @@ fn kernel_7_2() {
         ],
     );
 }
+
+/// Two processes wrote to a frozen file system; then the emulator raised an NMI and a machine check.
+#[test]
+fn a_frozen_file_system_and_hardware_that_complains() {
+    let logs = [
+        include_str!("guest/6.1-freeze.log"),
+        include_str!("guest/7.2-freeze.log"),
+    ];
+    for log in logs {
+        check(
+            log,
+            &[
+                ("panic", "Fatal local machine check", 1),
+                ("hung-task", "mnt_want_write", 2),
+                ("machine-check", "Bank 1", 1),
+                ("nmi", "", 1),
+            ],
+        );
+    }
+}

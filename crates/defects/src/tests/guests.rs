@@ -85,3 +85,19 @@ fn a_frozen_file_system_and_hardware_that_complains() {
         );
     }
 }
+
+/// Modules whose first instructions were overwritten: the first one uses a bad address, the second executes an invalid
+/// instruction, the third never returns. 7.2 preempts that one.
+#[test]
+fn modules_that_fault_or_never_return() {
+    let faults = [
+        ("oops", "configfs_init", 1),
+        ("oops", "dummy_init_module", 1),
+    ];
+    check(include_str!("guest/7.2-modules.log"), &faults);
+    let [one, two] = faults;
+    check(
+        include_str!("guest/6.1-modules.log"),
+        &[one, two, ("soft-lockup", "loop_init", 3)],
+    );
+}

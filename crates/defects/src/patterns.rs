@@ -9,6 +9,7 @@
 //! kernel's sources where Debian does not build them (KASAN, KCSAN, KMSAN, UBSAN, lockdep). Where a version changed a
 //! message, a comment says so and there is a row, or a sample, for each.
 
+mod blocks;
 mod core;
 mod files;
 mod hardware;
@@ -75,6 +76,7 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
         stalls::ROWS,
         network::ROWS,
         files::ROWS,
+        blocks::ROWS,
         hardware::ROWS,
         user::ROWS,
     ];

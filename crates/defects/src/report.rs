@@ -89,8 +89,10 @@ impl Report {
     /// Whether a message within the report is a part of it, and no defect of its own.
     pub(crate) fn takes_in(&self, row: &Row, message: &str) -> bool {
         let Some(kind) = self.kind else {
-            // The text of a WARN stands between `cut here` and `WARNING:`.
-            return row.kind != Kind::Panic;
+            // The text of a WARN stands between `cut here` and `WARNING:`. A message that never comes with a trace is
+            // somebody else's.
+            let may_be_text = matches!(row.extent, Extent::Trace | Extent::Exception);
+            return may_be_text && row.kind != Kind::Panic;
         };
         match row.extent {
             Extent::Line | Extent::Trace => false,

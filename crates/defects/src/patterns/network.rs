@@ -15,7 +15,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         NetdevWatchdog,
         Defect,
-        Line,
+        Trace,
         "NETDEV WATCHDOG: %N (%s): transmit queue %d timed out",
         &[(
             "NETDEV WATCHDOG: eth0 (e1000): transmit queue 0 timed out",

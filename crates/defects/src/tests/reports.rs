@@ -388,3 +388,17 @@ fn a_defect_of_one_line_within_a_report_is_its_own() {
         ]
     );
 }
+
+#[test]
+fn a_message_of_somebody_else_is_no_text_of_a_warning() {
+    let log = "\
+------------[ cut here ]------------
+TCP: request_sock_TCP: Possible SYN flooding on port 0.0.0.0:80. Sending cookies.
+WARNING: net/ipv4/tcp.c:2650 at tcp_cleanup_rbuf+0x5d/0x70, CPU#3: nginx/1234
+---[ end trace 0000000000000000 ]---
+";
+    assert_eq!(
+        told(log),
+        [of("warning", "tcp_cleanup_rbuf", 1), of("syn-flood", "", 1)]
+    );
+}

@@ -147,9 +147,16 @@ fn margins(margins: &Margins) -> String {
     if own == (None, None) {
         return "holds for any margin".into();
     }
-    let others = margins.again.iter().map(|one| (one.from, one.to));
-    let all: Vec<String> = [own].into_iter().chain(others).map(range).collect();
-    format!("holds for margins {}", all.join(", and again "))
+    let again = match margins.again.as_slice() {
+        [] => String::new(),
+        [one] => format!(", and again {}", range((one.from, one.to))),
+        // Near a border the verdict may change with each look: where that is says enough.
+        [first, .., last] => {
+            let all = range((first.from, last.to));
+            format!(", and again for some {all}")
+        }
+    };
+    format!("holds for margins {}{again}", range(own))
 }
 
 /// The digits are those of the ends: rounded again, they would not be true.
@@ -366,6 +373,8 @@ pub(crate) fn one_sided(judgement: &Judgement) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use record::verdict::robustness::Range;
+
     use super::*;
 
     fn tried(carried_by: Vec<CarryingBlock>) -> String {
@@ -416,14 +425,21 @@ mod tests {
             said(Some(0.00459), Some(0.004_627_5)),
             "holds for margins from 0.459 % to 0.46275 %"
         );
-        let again = vec![record::verdict::robustness::Range {
-            from: Some(0.004_92),
-            to: None,
-        }];
-        let (from, to) = (Some(0.004_59), Some(0.004_62));
+        let again = |ranges: &[(f64, f64)]| {
+            let again = ranges.iter().map(|(from, to)| Range {
+                from: Some(*from),
+                to: Some(*to),
+            });
+            let (from, to, again) = (None, Some(0.0446), again.collect());
+            margins(&Margins { from, to, again })
+        };
         assert_eq!(
-            margins(&Margins { from, to, again }),
-            "holds for margins from 0.459 % to 0.462 %, and again from 0.492 %"
+            again(&[(0.0447, 0.046)]),
+            "holds for margins up to 4.46 %, and again from 4.47 % to 4.6 %"
+        );
+        assert_eq!(
+            again(&[(0.0447, 0.046), (0.0462, 0.0463)]),
+            "holds for margins up to 4.46 %, and again for some from 4.47 % to 4.63 %"
         );
     }
 

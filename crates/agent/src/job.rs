@@ -236,6 +236,7 @@ pub(crate) fn workload_context(
         disk: environment.disk.clone(),
         config: ArmConfig::of(&job.tuning),
         target: None,
+        addresses: Vec::new(),
     })
 }
 

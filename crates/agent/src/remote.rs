@@ -45,6 +45,7 @@ pub(crate) fn perform(
     let own = Netns::own();
     let context = WorkloadContext {
         target: Some(target.url.clone()),
+        addresses: target.addresses.clone(),
         ..WorkloadContext::without_server(PathBuf::new(), cpus.count, job.seed)
     };
     let mut hosts = match hosts {
@@ -115,6 +116,11 @@ pub(crate) fn perform(
 fn known(target: &Target) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
     values.insert("remote:url".into(), target.url.clone());
+    if !target.addresses.is_empty() {
+        let addresses = target.addresses.iter().map(ToString::to_string);
+        let addresses: Vec<_> = addresses.collect();
+        values.insert("remote:addresses".into(), addresses.join(" "));
+    }
     values.insert(
         "remote:evidence".into(),
         evidence::name(target.evidence.as_ref()),

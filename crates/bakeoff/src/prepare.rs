@@ -127,8 +127,13 @@ fn prepare_remote((plan, file): (&Plan, &Path), own: &Path, task: Task<'_>) -> R
     for arm in &plan.arms {
         let target = plan.target(arm, 1);
         let target = target.context("plan is validated: an arm is an address")?;
-        Server::of(&target.url, || Ok(Trust::Any))
-            .with_context(|| format!("{}:{}: arm {}", file.display(), arm.line, arm.name))?;
+        let reach = || -> Result<()> {
+            refuse_idle_addresses(plan, &target)?;
+            let server = Server::of(&target.url, || Ok(Trust::Any))?;
+            let mut addresses = target.addresses.iter();
+            addresses.try_for_each(|address| server.beside(*address).map(drop))
+        };
+        reach().with_context(|| format!("{}:{}: arm {}", file.display(), arm.line, arm.name))?;
     }
     let inputs = BTreeMap::from([("bakeoff's binary".into(), cache::hash_file(own)?)]);
     let base = file.parent().unwrap_or(Path::new(""));
@@ -170,6 +175,22 @@ fn client_hosts(
     let cache = Cache::open(&Cache::of_user()?);
     let opened = ClientHosts::open(hosts, own, &cache, task);
     Ok(Some(opened.with_context(place)?))
+}
+
+/// Each address needs a connection.
+fn refuse_idle_addresses(plan: &Plan, target: &plan::Target) -> Result<()> {
+    let addresses = target.addresses.len() as u64;
+    for workload in &plan.workloads {
+        let connections = workload.options["connections"].as_u64();
+        if let Some(connections) = connections.filter(|connections| *connections < addresses) {
+            bail!(
+                "fewer connections than addresses of {}: workload {}, {connections} (write connections = {addresses} or more)",
+                target.url,
+                workload.id
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Nothing is fetched: kernel and servers are the host's own.

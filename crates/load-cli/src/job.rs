@@ -97,6 +97,7 @@ pub(crate) fn read(args: &LoadArgs) -> Result<Job> {
     let (mix, checks) = mix(&server, parsed.requests, &parsed.expected)?;
     let traffic = Traffic {
         server: server.address,
+        more_servers: Vec::new(),
         host: server.host,
         protocol: server.protocol,
         tls: server.tls,

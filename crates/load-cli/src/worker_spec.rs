@@ -138,6 +138,7 @@ impl WorkerSpec {
     pub(crate) fn traffic(&self) -> Result<Traffic> {
         Ok(Traffic {
             server: self.server,
+            more_servers: Vec::new(),
             host: self.host.clone(),
             protocol: match self.http2_streams {
                 None => Protocol::Http1,
@@ -327,6 +328,7 @@ mod tests {
         };
         let base = Traffic {
             server: ([127, 0, 0, 1], 80).into(),
+            more_servers: Vec::new(),
             host: "a.org".into(),
             protocol: Protocol::Http2 { streams: 3 },
             tls: Some(Tls {

@@ -208,6 +208,10 @@ pub(crate) struct Config {
     pub(crate) deadline_ns: u64,
     /// When the clients begin.
     pub(crate) start_ns: u64,
+    /// Addresses of the server, which slots connect to in turn.
+    pub(crate) servers: u32,
+    /// Number of the first slot among those of all threads.
+    pub(crate) first: u32,
 }
 
 /// What the clients of one thread are to do.
@@ -754,6 +758,11 @@ impl<'o> Clients<'o> {
 
     fn end(&mut self, slot: u32, outcome: Result<u64, Fault>, now_ns: u64) {
         self.deadlines.clear(slot);
+        if self.config.servers > 1 && outcome.is_ok() {
+            let server = (self.config.first + slot) % self.config.servers;
+            let in_flight = self.slots[slot as usize].in_flight;
+            self.counters.count_server(in_flight, server);
+        }
         let slot = &mut self.slots[slot as usize];
         let service_ns = now_ns.saturating_sub(slot.sent_ns);
         self.counters.end(

@@ -92,6 +92,8 @@ pub(crate) struct Counters {
     send_delay: Latency,
     client_delay: Latency,
     speed_error_ppm: Latency,
+    /// Successful requests that count, by the address of the server; empty where it has one.
+    pub(crate) ok_by_server: Vec<u64>,
     pub(crate) recorder: Recorder,
 }
 
@@ -125,6 +127,7 @@ impl Counters {
             send_delay: Latency::new(),
             client_delay: Latency::new(),
             speed_error_ppm: Latency::new(),
+            ok_by_server: Vec::new(),
             recorder,
         }
     }
@@ -206,6 +209,15 @@ impl Counters {
     /// millionths.
     pub(crate) fn record_speed_error(&mut self, error_ppm: u64) {
         self.speed_error_ppm.record(error_ppm);
+    }
+
+    /// A successful response came from the server's address of this number.
+    pub(crate) fn count_server(&mut self, in_flight: InFlight, server: u32) {
+        let place = server as usize;
+        if self.ok_by_server.len() <= place {
+            self.ok_by_server.resize(place + 1, 0);
+        }
+        self.ok_by_server[place] += u64::from(in_flight.counts);
     }
 
     /// A request was due and nobody began it.

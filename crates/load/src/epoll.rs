@@ -199,7 +199,8 @@ impl Epoll {
     }
 
     fn open(&mut self, slot: u32) -> io::Result<()> {
-        let stream = sys::socket(self.target.server, self.target.source(slot))?;
+        let server = self.target.server(slot);
+        let stream = sys::socket(server, self.target.source(slot))?;
         if let Some(limit) = self.limits.get_mut(slot as usize) {
             limit.open();
             sys::set_window(&stream, limit.window_bytes())?;
@@ -207,7 +208,7 @@ impl Epoll {
         if self.until_stamp.is_some() && sys::stamp(&stream).is_err() {
             self.until_stamp = None;
         }
-        sys::connect(&stream, self.target.server)?;
+        sys::connect(&stream, server)?;
         let socket = &mut self.sockets[slot as usize];
         socket.generation = socket.generation.wrapping_add(1);
         let key = u64::from(socket.generation) << 32 | u64::from(slot);

@@ -18,6 +18,7 @@ pub fn host_part(traffic: &Traffic, part: Part) -> (Traffic, Duration) {
     let mut own = traffic.clone();
     let mut delay = Duration::ZERO;
     own.connections = part.size(traffic.connections.into()) as u32;
+    own.rotate_servers(part.range(traffic.connections.into()).start);
     // The seed of a stream is not that of another host's, however many threads each has.
     own.seed = traffic.seed.wrapping_add(u64::from(part.index) << 40);
     if let End::Count(count) = traffic.end {
@@ -104,6 +105,7 @@ fn add(all: &mut LoadResult, result: &LoadResult) {
         connections_opened,
         connections_held,
         body_bytes,
+        ok_by_address,
         latency,
         service,
         lateness,
@@ -137,6 +139,9 @@ fn add(all: &mut LoadResult, result: &LoadResult) {
     all.connections_opened += connections_opened;
     all.connections_held += connections_held;
     all.body_bytes += body_bytes;
+    for (address, count) in ok_by_address {
+        *all.ok_by_address.entry(address.clone()).or_default() += count;
+    }
     all.latency.merge(latency);
     all.service.merge(service);
     all.lateness.merge(lateness);
@@ -230,6 +235,23 @@ mod tests {
         );
         let gaps: Vec<_> = parts.iter().map(|(_, delay)| delay.as_micros()).collect();
         assert_eq!(gaps, [0, 3333, 6666]);
+    }
+
+    #[test]
+    fn addresses_have_the_connections_that_they_have_without_hosts() {
+        let mut traffic = traffic();
+        traffic.more_servers = [81, 82, 83]
+            .map(|port| ([127, 0, 0, 1], port).into())
+            .into();
+        let mut connections = std::collections::BTreeMap::<u16, u32>::new();
+        for index in 0..6 {
+            let (own, _) = host_part(&traffic, Part { index, count: 6 });
+            let servers: Vec<_> = own.servers().collect();
+            for server in servers.iter().cycle().take(own.connections as usize) {
+                *connections.entry(server.port()).or_default() += 1;
+            }
+        }
+        assert_eq!(connections, [(80, 3), (81, 3), (82, 2), (83, 2)].into());
     }
 
     #[test]

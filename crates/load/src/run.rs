@@ -3,6 +3,7 @@
 #[cfg(test)]
 pub(crate) mod simulated;
 
+use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -115,10 +116,28 @@ pub fn run_at(
         "stopped in the warm-up: nothing was counted"
     );
     result.connections_asked = traffic.connections.into();
+    result.ok_by_address = ok_by_address(traffic, &all_counters);
     host.note(&mut result);
     result.engine = engine.into();
     result.engine_note = obstacle.unwrap_or_default();
     Ok(result)
+}
+
+/// What each address of the server answered; none where it has one.
+fn ok_by_address(traffic: &Traffic, all: &[Counters]) -> BTreeMap<String, u64> {
+    if traffic.more_servers.is_empty() {
+        return BTreeMap::new();
+    }
+    let served = |place: usize| {
+        let counts = all
+            .iter()
+            .filter_map(|counters| counters.ok_by_server.get(place));
+        counts.sum()
+    };
+    let servers = traffic.servers().enumerate();
+    servers
+        .map(|(place, server)| (server.to_string(), served(place)))
+        .collect()
 }
 
 /// Makes room for the descriptors of so many connections. The error names the limit that stands in
@@ -142,6 +161,9 @@ fn uring_obstacle(traffic: &Traffic) -> Option<String> {
         EngineChoice::Fastest if !traffic.bits_per_s.is_empty() => "slow lines go through epoll",
         EngineChoice::Fastest if matches!(traffic.mix, Mix::Sessions(_)) => {
             "sessions go through epoll"
+        }
+        EngineChoice::Fastest if !traffic.more_servers.is_empty() => {
+            "several addresses go through epoll"
         }
         EngineChoice::Fastest if traffic.tls.is_some() => "TLS goes through epoll",
         EngineChoice::Fastest => return uring::probe().err(),
@@ -207,6 +229,8 @@ fn client_thread<'r>(
         keep_alive: traffic.keep_alive,
         deadline_ns: clock::ns(traffic.deadline),
         start_ns: share.times.start_ns,
+        servers: traffic.servers().count() as u32,
+        first: connections.start,
     };
     let setup = Setup {
         pacer: pacer(traffic, &share),
@@ -256,7 +280,7 @@ fn connections(traffic: &Traffic, part: Part) -> Range<u32> {
 /// The two ends of a thread's connections, the first of which has number `first`.
 fn target(traffic: &Traffic, first: u32) -> Target {
     Target {
-        server: traffic.server,
+        servers: traffic.servers().collect(),
         sources: traffic.sources.clone(),
         bits_per_s: traffic.bits_per_s.clone(),
         stamps: traffic.stamps,

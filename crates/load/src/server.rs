@@ -1,7 +1,7 @@
 //! The server before the load: whether it is there, and one question at a time.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
@@ -65,6 +65,27 @@ impl Server {
             }
         }
         Err(last)
+    }
+
+    /// Another address of the same server, once it has taken a connection.
+    ///
+    /// # Errors
+    /// Says which address took none.
+    pub fn beside(&self, address: IpAddr) -> Result<Self> {
+        let server = Self {
+            address: SocketAddr::new(address, self.address.port()),
+            host: self.host.clone(),
+            tls: self.tls.clone(),
+            protocol: self.protocol,
+        };
+        let remedy = "is it an address of this system, and does its server listen there? else take it out of addresses";
+        let opened = server.open();
+        drop(
+            opened.with_context(|| {
+                format!("address that takes no connection: {address} ({remedy})")
+            })?,
+        );
+        Ok(server)
     }
 
     /// The same of a URL as it was typed, over HTTP/1.1; whom to trust is asked where it is https.

@@ -5,7 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 /// The two ends of a thread's connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
-    pub(crate) server: SocketAddr,
+    /// Addresses of the server, one at least.
+    pub(crate) servers: Vec<SocketAddr>,
     /// Source addresses; with none the kernel chooses.
     pub(crate) sources: Vec<IpAddr>,
     /// Speeds of the lines that clients read from; with none they read as fast as they can.
@@ -17,6 +18,12 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// The address that a slot connects to.
+    pub(crate) fn server(&self, slot: u32) -> SocketAddr {
+        let server = self.round_robin(&self.servers, slot);
+        server.expect("a server has an address")
+    }
+
     /// The address that a slot connects from: slots take turns, so that ports are used evenly.
     pub(crate) fn source(&self, slot: u32) -> Option<IpAddr> {
         self.round_robin(&self.sources, slot)

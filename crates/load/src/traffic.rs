@@ -15,6 +15,8 @@ use crate::tls::Tls;
 pub struct Traffic {
     /// The server.
     pub server: SocketAddr,
+    /// Further addresses of the same server: connections go to all of them, in turn. The epoll engine knows them, over HTTP/1.1.
+    pub more_servers: Vec<SocketAddr>,
     /// Value of the `Host` header.
     pub host: String,
     /// What is spoken.
@@ -111,6 +113,7 @@ impl Traffic {
     pub fn plain(server: SocketAddr, mix: Mix) -> Self {
         Self {
             server,
+            more_servers: Vec::new(),
             host: server.to_string(),
             protocol: Protocol::Http1,
             tls: None,
@@ -180,7 +183,10 @@ impl Traffic {
         if let Some(speed) = self.bits_per_s.iter().find(|speed| **speed < 100) {
             bail!("line too slow: {speed} bit/s (give it at least 100)");
         }
-        let family = |source: &&IpAddr| source.is_ipv4() != self.server.is_ipv4();
+        let family = |source: &&IpAddr| {
+            let mut servers = self.servers();
+            servers.any(|server| server.is_ipv4() != source.is_ipv4())
+        };
         if let Some(source) = self.sources.iter().find(family) {
             bail!(
                 "source address of another family than server {}: {source}",
@@ -188,6 +194,20 @@ impl Traffic {
             );
         }
         Ok(())
+    }
+
+    /// All addresses of the server, in the turn in which connections go to them.
+    pub fn servers(&self) -> impl Iterator<Item = SocketAddr> {
+        std::iter::once(self.server).chain(self.more_servers.iter().copied())
+    }
+
+    /// Begins the turn of addresses at that of the connection of this number.
+    pub(crate) fn rotate_servers(&mut self, connection: u64) {
+        let mut all: Vec<_> = self.servers().collect();
+        let first = connection % all.len() as u64;
+        all.rotate_left(first as usize);
+        self.more_servers = all.split_off(1);
+        self.server = all[0];
     }
 
     /// Requests that can be under way at once.
@@ -210,6 +230,7 @@ impl Traffic {
             "too many requests at once: {all} (ask for fewer connections or streams)"
         );
         let obstacle = match &self.mix {
+            _ if !self.more_servers.is_empty() => "several addresses",
             Mix::Sessions(_) => "sessions",
             Mix::Round(_) | Mix::Weighted(_) if !self.bits_per_s.is_empty() => "slow lines",
             Mix::Round(_) | Mix::Weighted(_) if !self.keep_alive => "a connection per request",

@@ -179,13 +179,13 @@ impl Uring {
         if let Some(source) = self.target.source(slot) {
             // The place in the table is taken at once, so what is to leave it must have left.
             self.ring.submit()?;
-            let stream = sys::socket(self.target.server, Some(source))?;
+            let stream = sys::socket(self.target.server(slot), Some(source))?;
             // The ring takes a reference of its own.
             self.ring
                 .submitter()
                 .register_files_update(slot, &[stream.as_raw_fd()])?;
         } else {
-            let family = sys::family(self.target.server).as_raw().into();
+            let family = sys::family(self.target.server(slot)).as_raw().into();
             let place = DestinationSlot::try_from_slot_target(slot);
             let entry = opcode::Socket::new(family, libc::SOCK_STREAM, 0)
                 .file_index(Some(place.expect("slots are far fewer than the limit")))
@@ -270,7 +270,7 @@ impl Sockets for Uring {
         Ok(Self {
             ring,
             buffers,
-            server: Box::new(Address::from(target.server)),
+            server: Box::new(Address::from(target.server(0))),
             target,
             sockets: vec![Socket::default(); slots],
             batch: Vec::with_capacity(COMPLETIONS as usize),

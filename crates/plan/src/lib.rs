@@ -146,6 +146,7 @@ impl Plan {
             let mut others = self.arms.iter().filter(|other| other.name != arm.name);
             if let Some(KernelRef::Remote(other)) = others.next().map(|other| &other.kernel) {
                 (target.url, target.evidence) = (other.url.clone(), other.evidence.clone());
+                target.addresses.clone_from(&other.addresses);
             }
         }
         Some(target)

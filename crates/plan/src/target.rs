@@ -1,5 +1,7 @@
 //! Systems on the network that bakeoff does not start: the arms of a machine of kind "url".
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Checks;
@@ -10,6 +12,9 @@ use crate::fields::Fields;
 pub struct Target {
     /// Scheme, host and port: `http://192.0.2.10:8080`.
     pub url: String,
+    /// Addresses of the system that connections go to, in turn; with none, what the URL's host stands for.
+    #[serde(default)]
+    pub addresses: Vec<IpAddr>,
     /// A command that is run on this host before each trial; none where it is empty.
     pub before: Vec<String>,
     /// Where the system tells of itself; `None` where it does not.
@@ -37,13 +42,64 @@ pub(crate) fn read_target(fields: &Fields<'_>, checks: Checks<'_>) -> Option<Tar
     }
     let remedy = "write the path in the workload: paths = [...]";
     let url = read_bare_url(fields, "url", checks, remedy);
+    let addresses = read_addresses(fields);
     let before = read_command(fields, "before", "[\"./restart.sh\"]", checks);
     let evidence = read_evidence(fields, checks);
     Some(Target {
         url: url?,
+        addresses,
         before,
         evidence,
     })
+}
+
+/// Most addresses of a system: more cards than a server has slots for.
+const ADDRESSES: usize = 64;
+
+const EXAMPLE: &str = "write addresses = [\"10.1.0.1\", \"10.2.0.1\"]";
+
+/// Addresses of a system that has several network cards.
+fn read_addresses(fields: &Fields<'_>) -> Vec<IpAddr> {
+    let Some(listed) = fields.texts("addresses") else {
+        return Vec::new();
+    };
+    let mut addresses: Vec<IpAddr> = Vec::new();
+    for text in &listed {
+        match text.parse() {
+            Ok(address) if addresses.contains(&address) => {
+                let what = format!("address twice: {address}");
+                fields.wrong(
+                    "addresses",
+                    what,
+                    "write each once: connections go to them in turn",
+                );
+            }
+            Ok(address) => addresses.push(address),
+            Err(_) => {
+                let what = format!("not an IP address: {text:?}");
+                fields.wrong(
+                    "addresses",
+                    what,
+                    format!("{EXAMPLE}: the port is the URL's"),
+                );
+            }
+        }
+    }
+    if addresses.len() > ADDRESSES {
+        let what = format!("more than {ADDRESSES} addresses: {}", addresses.len());
+        fields.wrong("addresses", what, "name one for each network card");
+    }
+    if listed.is_empty() {
+        fields.wrong("addresses", "no address", EXAMPLE);
+    }
+    if addresses
+        .iter()
+        .any(|address| address.is_ipv4() != addresses[0].is_ipv4())
+    {
+        let what = "addresses of both families";
+        fields.wrong("addresses", what, "write those of one family");
+    }
+    addresses
 }
 
 /// A program with its arguments; none where the key is absent.

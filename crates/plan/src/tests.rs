@@ -166,6 +166,38 @@ fn the_kernel_of_the_clients_is_that_of_their_own_guest() {
     );
 }
 
+/// What is read of the addresses of a system on the network, or what is wrong with them.
+fn addresses(line: &str) -> String {
+    let text = format!(
+        "title = \"two\"\nbaseline = \"old\"\n[machine]\nkind = \"url\"\n[arm.old]\nurl = \"http://a\"\n{line}\n[arm.new]\n\
+         url = \"http://b\"\n[[workload]]\nkind = \"toy\"\nwindow = \"1s\"\n"
+    );
+    match read("plan.toml", &text, Path::new(""), Checks::of_the_past(&toy)) {
+        Ok(plan) => {
+            let target = plan.target(&plan.arms[0], 1).unwrap();
+            format!("{:?}", target.addresses)
+        }
+        Err(why) => why.to_string(),
+    }
+}
+
+#[test]
+fn a_system_may_have_several_addresses() {
+    expect!["[]"].assert_eq(&addresses(""));
+    expect!["[10.1.0.1, 10.2.0.1]"]
+        .assert_eq(&addresses("addresses = [\"10.1.0.1\", \"10.2.0.1\"]"));
+    expect![[r#"
+        plan.toml:7: address twice: 10.1.0.1 (write each once: connections go to them in turn)
+        plan.toml:7: not an IP address: "box" (write addresses = ["10.1.0.1", "10.2.0.1"]: the port is the URL's)"#]]
+    .assert_eq(&addresses(
+        "addresses = [\"10.1.0.1\", \"10.1.0.1\", \"box\"]",
+    ));
+    expect![[r#"plan.toml:7: addresses of both families (write those of one family)"#]]
+        .assert_eq(&addresses("addresses = [\"10.1.0.1\", \"fd00::1\"]"));
+    expect![[r#"plan.toml:7: no address (write addresses = ["10.1.0.1", "10.2.0.1"])"#]]
+        .assert_eq(&addresses("addresses = []"));
+}
+
 /// What is read of hosts of clients on a machine of kind "url", or what is wrong with them.
 fn client_hosts(lines: &str) -> String {
     let text = format!(

@@ -126,6 +126,9 @@ pub struct LoadResult {
     pub connections_held: u64,
     /// Body bytes of successful requests.
     pub body_bytes: u64,
+    /// Requests answered rightly, by the server's address, where connections go to several; all of these are there.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ok_by_address: BTreeMap<String, u64>,
     /// Latency from the scheduled send time (so corrected for coordinated omission) to the last byte, in nanoseconds, successful requests only.
     pub latency: Latency,
     /// Time from sending a request, connecting left out, to the last byte, in nanoseconds, successful requests only.

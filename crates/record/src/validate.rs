@@ -133,6 +133,7 @@ fn load(load: &mut LoadResult) -> Checked {
         connections_opened,
         connections_held,
         body_bytes,
+        ok_by_address,
         // Histograms were checked when they were read.
         latency: _,
         service: _,
@@ -178,6 +179,11 @@ fn load(load: &mut LoadResult) -> Checked {
     ])?;
     for (fault, number) in faults {
         count(fault.name(), *number)?;
+    }
+    most("addresses", ok_by_address.len(), NAMES)?;
+    for (address, number) in ok_by_address {
+        is_name("address", address)?;
+        count("ok_by_address", *number)?;
     }
     threads("client_cpu_ns", client_cpu_ns)?;
     threads("client_wait_ns", client_wait_ns)?;

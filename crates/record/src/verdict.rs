@@ -328,6 +328,9 @@ pub struct ArmClients {
     pub served: u64,
     /// Pages served per second, mean over trials.
     pub served_per_s: f64,
+    /// Pages served by the server's address, all trials together; empty where connections go to one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ok_by_address: BTreeMap<String, u64>,
     /// Mean time of a page, in milliseconds, all trials together.
     pub mean_ms: f64,
     /// Unsuccessful requests by class, all trials together.

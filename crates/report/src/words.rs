@@ -1,5 +1,7 @@
 //! Sentences and numbers, the same in all forms of the report.
 
+use std::collections::BTreeMap;
+
 use input::units::{grouped, show_bytes, show_change, show_share, significant};
 use plan::kernel::KernelRef;
 use plan::{EvidenceSource, Mode};
@@ -614,6 +616,9 @@ pub(crate) fn arm_rows(tables: &[&ArmSummary]) -> Vec<(String, Vec<String>)> {
     seen("requests per second", &|clients| {
         figure(clients.served_per_s)
     });
+    seen("served by address", &|clients| {
+        served_by_address(&clients.ok_by_address)
+    });
     seen("mean request time", &|clients| {
         format!("{} ms", figure(clients.mean_ms))
     });
@@ -634,6 +639,25 @@ pub(crate) fn arm_rows(tables: &[&ArmSummary]) -> Vec<(String, Vec<String>)> {
     // A row in which no arm has anything says nothing.
     rows.retain(|(_, cells)| cells.iter().any(|cell| cell != NONE));
     rows
+}
+
+/// What each address of a system answered, as a share; nothing where it has one.
+fn served_by_address(ok_by_address: &BTreeMap<String, u64>) -> String {
+    if ok_by_address.is_empty() {
+        return NONE.into();
+    }
+    let all = ok_by_address
+        .values()
+        .fold(0, |sum: u64, own| sum.saturating_add(*own));
+    let cell = |(address, own): (&String, &u64)| {
+        let share = *own as f64 / all.max(1) as f64;
+        format!("{address} {}", percent(share))
+    };
+    ok_by_address
+        .iter()
+        .map(cell)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn fault_classes(tables: &[&ArmSummary]) -> Vec<Fault> {
@@ -809,6 +833,7 @@ mod tests {
         run.plan_text = "snmp = \"a\"\ncommunity = 'secret'\n# secrets\n".into();
         run.plan.arms[0].kernel = KernelRef::Remote(Box::new(plan::Target {
             url: "http://a".into(),
+            addresses: Vec::new(),
             before: Vec::new(),
             evidence: Some(EvidenceSource::Snmp {
                 address: "a".into(),

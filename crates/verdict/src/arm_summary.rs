@@ -132,11 +132,21 @@ fn clients(trials: &[&Measurement]) -> Option<ArmClients> {
     (!loads.is_empty()).then(|| ArmClients {
         served: total(loads.iter().map(|load| load.served())),
         served_per_s: mean(&loads, |load| load.ok_per_s()),
+        ok_by_address: ok_by_address(&loads),
         mean_ms: latency.mean_ns() / 1e6,
         faults: faults(trials),
         over_time: over_time(&loads),
         latency_curve: latency_curve(&latency),
     })
+}
+
+fn ok_by_address(loads: &[&LoadResult]) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    for (address, count) in loads.iter().flat_map(|load| &load.ok_by_address) {
+        let sum = all.entry(address.clone()).or_default();
+        *sum = u64::saturating_add(*sum, *count);
+    }
+    all
 }
 
 fn figures(trials: &[&Measurement], specs: &[MetricSpec]) -> Vec<(MetricSpec, f64)> {

@@ -37,6 +37,8 @@ pub struct WorkloadContext {
     pub config: ArmConfig,
     /// The URL of the server, where it is one that was there before.
     pub target: Option<String>,
+    /// Its addresses that connections go to in turn; with none, what the URL's host stands for.
+    pub addresses: Vec<IpAddr>,
 }
 
 impl WorkloadContext {
@@ -52,6 +54,7 @@ impl WorkloadContext {
             disk: None,
             config: ArmConfig::default(),
             target: None,
+            addresses: Vec::new(),
         }
     }
 
@@ -66,6 +69,7 @@ impl WorkloadContext {
             disk: None,
             config: ArmConfig::default(),
             target: None,
+            addresses: Vec::new(),
         }
     }
 

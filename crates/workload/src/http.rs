@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use load::exchange::Exchange;
 use load::expect::Expect;
 use load::probe::{self, Expected, Spelling};
@@ -161,6 +161,32 @@ impl Options {
         Ok(server)
     }
 
+    /// All addresses that connections go to; one where the plan names none.
+    fn servers(&self, context: &WorkloadContext) -> Result<Vec<Server>> {
+        let server = self.reach(context)?;
+        if context.addresses.is_empty() {
+            return Ok(vec![server]);
+        }
+        let addresses = context.addresses.iter();
+        addresses.map(|address| server.beside(*address)).collect()
+    }
+
+    /// What is asked for, as all addresses answer it.
+    fn learn_all(&self, servers: &[Server]) -> Result<(Vec<Exchange>, BTreeMap<String, String>)> {
+        let (first, others) = servers.split_first().expect("a server has an address");
+        let (exchanges, facts) = self.learn(first)?;
+        for other in others {
+            let (theirs, _) = self.learn(other)?;
+            ensure!(
+                theirs == exchanges,
+                "addresses that do not serve the same: {} and {} (all must be of one system; take out the one that is not)",
+                first.address.ip(),
+                other.address.ip()
+            );
+        }
+        Ok((exchanges, facts))
+    }
+
     /// What is asked for, with what right responses look like; and that in words, by path.
     fn learn(&self, server: &Server) -> Result<(Vec<Exchange>, BTreeMap<String, String>)> {
         let expected = Expected {
@@ -187,11 +213,14 @@ impl Options {
     fn traffic(
         &self,
         context: &WorkloadContext,
-        server: Server,
+        mut servers: Vec<Server>,
         exchanges: Vec<Exchange>,
     ) -> Traffic {
+        let more_servers = servers[1..].iter().map(|own| own.address).collect();
+        let server = servers.swap_remove(0);
         let Timing { warmup, window } = self.timing();
         let mut traffic = Traffic {
+            more_servers,
             host: server.host,
             tls: server.tls,
             connections: self.connections,
@@ -232,10 +261,10 @@ impl Workload for Options {
         watcher: &mut dyn Watcher,
     ) -> Result<Driven> {
         let learnt = self
-            .reach(context)
-            .and_then(|server| Ok((self.learn(&server)?, server)));
-        let ((exchanges, facts), server) = learnt.map_err(|why| Wrong(format!("{why:#}")))?;
-        let traffic = self.traffic(context, server, exchanges);
+            .servers(context)
+            .and_then(|servers| Ok((self.learn_all(&servers)?, servers)));
+        let ((exchanges, facts), servers) = learnt.map_err(|why| Wrong(format!("{why:#}")))?;
+        let traffic = self.traffic(context, servers, exchanges);
         let driven = web::drive(&traffic, stop, watcher)?;
         Ok(Driven { facts, ..driven })
     }
@@ -248,7 +277,7 @@ impl Workload for Options {
             ..self.clone()
         };
         let (exchanges, _) = known.learn(&server)?;
-        let own = self.traffic(context, server, exchanges);
+        let own = self.traffic(context, vec![server], exchanges);
         let null_server = Server::of(null_server, || self.trust())?;
         Ok(ceiling::traffic(own, &null_server))
     }

@@ -137,6 +137,10 @@ fn drive(job: &HostJob, line: &Arc<Line>, starts: Receiver<u64>) -> Result<HostD
     let cpus = cpus::numbers()?;
     let context = WorkloadContext {
         target: job.target.as_ref().map(|target| target.url.clone()),
+        addresses: job
+            .target
+            .as_ref()
+            .map_or(Vec::new(), |target| target.addresses.clone()),
         ..WorkloadContext::without_server("".into(), cpus.len() as u32, job.seed)
     };
     let workload = remote::load_of(job, &context)?;

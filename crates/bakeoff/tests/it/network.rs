@@ -6,11 +6,14 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use agent::netns::{NetnsPair, SERVER};
 use record::rundir::{self, Run};
 use record::trial::Outcome;
+use record::verdict::fairness::Outcome as FairnessOutcome;
 
 /// A page, and what `windows_exporter` says; all that some systems have.
 const PAGES: [(&str, &str); 3] = [
@@ -257,6 +260,114 @@ fn a_command_before_a_trial_ends_with_the_run() {
             assert!(said(&output).contains("interrupted"), "{}", said(&output));
         }
     }
+}
+
+/// A port on which each of these addresses of the loopback answers, and counts the requests for the page.
+fn serve_on(addresses: [&str; 3]) -> (u16, [Arc<AtomicU64>; 3]) {
+    let mut port = 0;
+    let counts = addresses.map(|address| {
+        let listener = TcpListener::bind((address, port)).unwrap();
+        port = listener.local_addr().unwrap().port();
+        let count = Arc::new(AtomicU64::new(0));
+        let own = Arc::clone(&count);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let own = Arc::clone(&own);
+                thread::spawn(move || answer_and_count(&stream.unwrap(), &own));
+            }
+        });
+        count
+    });
+    (port, counts)
+}
+
+fn answer_and_count(stream: &TcpStream, count: &AtomicU64) {
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    let mut writer = stream;
+    while let Some(first) = lines.next() {
+        lines.by_ref().take_while(|line| !line.is_empty()).count();
+        if first.starts_with("GET /page ") {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        let answer = b"HTTP/1.1 200 OK\r\nServer: test\r\nContent-Length: 5\r\n\r\nhello";
+        if writer.write_all(answer).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn several_addresses_of_a_system_are_served_at_once() {
+    let addresses = ["127.0.0.1", "127.0.0.2", "127.0.0.3"];
+    let (port, counts) = serve_on(addresses);
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("http://127.0.0.1:{port}");
+    let line = format!("addresses = {addresses:?}");
+    // Seven connections for three addresses, at a rate: what is asked for is then known.
+    let workload = "paths = [\"/page\"]\nrate = 300";
+    let text = plan([&url, &url], ["", &line], workload);
+    let text = text.replace("connections = 2", "connections = 7");
+    let output = bakeoff(dir.path(), &text).output().unwrap();
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    let run = read(dir.path());
+    let (mut answered, mut trials, mut others) = ([0; 3], 0, 0);
+    for (record, facts) in run.attempts.iter().zip(&run.facts) {
+        let Outcome::Measured(measurement) = &record.outcome else {
+            panic!("{record:?}")
+        };
+        let load = measurement.load.as_ref().unwrap();
+        trials += 1;
+        if record.trial.arm == "new" {
+            // It has one address.
+            assert!(load.ok_by_address.is_empty());
+            others += load.planned;
+            continue;
+        }
+        assert_eq!(load.ok_by_address.values().sum::<u64>(), load.ok);
+        for (all, address) in answered.iter_mut().zip(addresses) {
+            let own = load.ok_by_address[&format!("{address}:{port}")];
+            assert!(own > 0, "{address}");
+            *all += own;
+        }
+        let values = &facts.as_ref().unwrap().values;
+        assert_eq!(values["remote:addresses"], addresses.join(" "));
+    }
+    // What each server counted is what the clients say of its address: beyond that are the two requests before each load, and
+    // what was asked outside the window.
+    for (place, answered) in answered.into_iter().enumerate() {
+        let counted = counts[place].load(Ordering::Relaxed);
+        let most = answered + trials * (2 + 7) + if place == 0 { others + trials * 9 } else { 0 };
+        assert!(
+            (answered..=most).contains(&counted),
+            "{place}: {answered} {counted} {most}"
+        );
+    }
+    assert!(said.contains("served by address"), "{said}");
+    let judgement = verdict::judge(&run);
+    let finding = judgement
+        .fairness
+        .iter()
+        .find(|one| one.id == "addresses-share");
+    assert_eq!(finding.unwrap().outcome, FairnessOutcome::Pass);
+    // Nobody listens on the fourth; and three connections do not reach four addresses.
+    let refused = |text: &str| {
+        let output = bakeoff(dir.path(), text).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        self::said(&output)
+    };
+    let _ = fs::remove_dir_all(dir.path().join("run"));
+    let four = text.replace("\"127.0.0.3\"", "\"127.0.0.3\", \"127.0.0.4\"");
+    let why = refused(&four);
+    assert!(
+        why.contains("plan.toml:8: arm old: address that takes no connection: 127.0.0.4 (is it an address of this system"),
+        "{why}"
+    );
+    let why = refused(&four.replace("connections = 7", "connections = 3"));
+    let want = format!(
+        "plan.toml:8: arm old: fewer connections than addresses of {url}: workload http, 3 (write connections = 4 or more)"
+    );
+    assert!(why.contains(&want), "{why}");
 }
 
 /// Real servers in a network of their own: two of nginx that are set up differently, Debian's SNMP agent and its

@@ -1,5 +1,6 @@
 //! What was meant to be the limit was the limit.
 
+mod addresses_share;
 mod clients_apart;
 mod clients_idle;
 mod clients_lose_nothing;
@@ -14,7 +15,8 @@ mod static_pages;
 
 use crate::Check;
 
-pub(super) const CHECKS: [&Check; 11] = [
+pub(super) const CHECKS: [&Check; 12] = [
+    &addresses_share::CHECK,
     &clients_apart::CHECK,
     &clients_idle::CHECK,
     &clients_lose_nothing::CHECK,

@@ -59,6 +59,7 @@ impl Part {
         let source = |last: u8| IpAddr::V4(Ipv4Addr::new(127, 0, 1, last));
         Traffic {
             server: self.server,
+            more_servers: Vec::new(),
             host: self.server.to_string(),
             protocol: Protocol::Http1,
             tls: None,

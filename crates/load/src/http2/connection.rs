@@ -87,7 +87,7 @@ impl Connector {
     }
 
     async fn connect(&self, number: u32) -> io::Result<TcpStream> {
-        let Target { server, .. } = self.target;
+        let server = self.target.server(number);
         let socket = sys::socket(server, self.target.source(number))?;
         sys::connect(&socket, server)?;
         socket.set_nodelay(true)?;

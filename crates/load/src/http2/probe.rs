@@ -59,7 +59,7 @@ fn with_connection<T>(
     work: impl AsyncFnOnce(OpenConnection) -> Result<T>,
 ) -> Result<T> {
     let target = Target {
-        server: server.server,
+        servers: vec![server.server],
         sources: Vec::new(),
         bits_per_s: Vec::new(),
         stamps: false,

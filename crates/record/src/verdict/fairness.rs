@@ -183,6 +183,19 @@ pub enum Detail {
         /// By what.
         limit: Limit,
     },
+    /// An address of a system answered another share of the requests than it should.
+    AddressShare {
+        /// The workload's id.
+        workload: String,
+        /// The arm.
+        arm: String,
+        /// The address.
+        address: String,
+        /// What it answered, as a share of its even one.
+        share: f64,
+        /// How much that should be.
+        limit: f64,
+    },
     /// A workload does what the check asks about.
     Workload {
         /// The workload's id.
@@ -281,6 +294,11 @@ impl Detail {
                 arm: of,
             }
             | Self::Limited {
+                workload: own,
+                arm: of,
+                ..
+            }
+            | Self::AddressShare {
                 workload: own,
                 arm: of,
                 ..

@@ -357,6 +357,17 @@ pub(crate) fn detail(detail: &Detail) -> String {
             arm,
             limit,
         } => format!("{workload}, arm {arm}: {}", limit.word()),
+        Detail::AddressShare {
+            workload,
+            arm,
+            address,
+            share,
+            limit,
+        } => format!(
+            "{workload}, arm {arm}: {address} answered {} of an even share (at least {})",
+            show_share(*share, 2),
+            show_share(*limit, 2)
+        ),
         Detail::Arm { workload, arm } => format!("{workload}, arm {arm}"),
         Detail::Workload { workload } if workload.is_empty() => "the whole run".into(),
         Detail::Workload { workload } => format!("workload {workload}"),

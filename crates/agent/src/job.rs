@@ -237,6 +237,7 @@ pub(crate) fn workload_context(
         config: ArmConfig::of(&job.tuning),
         target: None,
         addresses: Vec::new(),
+        one_fewer: false,
     })
 }
 

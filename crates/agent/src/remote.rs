@@ -44,10 +44,10 @@ pub(crate) fn perform(
     let cpus = cpus::own()?;
     let own = Netns::own();
     let context = WorkloadContext {
-        target: Some(target.url.clone()),
-        addresses: target.addresses.clone(),
-        ..WorkloadContext::without_server(PathBuf::new(), cpus.count, job.seed)
+        one_fewer: job.one_fewer && hosts.is_empty(),
+        ..context_of(target, (cpus.count, job.seed))
     };
+    let (hosts, job) = &shared_out(job, hosts);
     let mut hosts = match hosts {
         [] => None,
         commands => Some(Hosts::start(commands)?),
@@ -110,6 +110,28 @@ pub(crate) fn perform(
         kernel: system.unwrap_or_else(|| "not known".into()),
         server,
     })
+}
+
+/// The context of clients of a system on the network, on so many CPUs.
+pub(crate) fn context_of(target: &Target, (cpus, seed): (u32, u64)) -> WorkloadContext {
+    WorkloadContext {
+        target: Some(target.url.clone()),
+        addresses: target.addresses.clone(),
+        ..WorkloadContext::without_server(PathBuf::new(), cpus, seed)
+    }
+}
+
+/// The hosts that have the clients, and what they are told. With one client fewer the last host is left out; where there is one
+/// host it does with a thread less.
+fn shared_out<'h>(job: &Job, hosts: &'h [HostCommand]) -> (&'h [HostCommand], Job) {
+    let mut job = job.clone();
+    match hosts {
+        [left @ .., _] if job.one_fewer && !left.is_empty() => {
+            job.one_fewer = false;
+            (left, job)
+        }
+        all => (all, job),
+    }
 }
 
 /// What is known of a system on the network and of its clients' host before anything is read from it.

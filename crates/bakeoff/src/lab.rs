@@ -18,6 +18,7 @@ mod attempt;
 mod ceiling;
 pub mod extend;
 mod guest_cpu;
+mod one_fewer;
 mod profiled;
 pub mod repeat;
 mod run_state;
@@ -42,7 +43,7 @@ use record::verdict::fairness::{Finding, Outcome as Found};
 use record::verdict::look::{Look, MetricLook, Remaining};
 use record::verdict::{Comparison, Judgement, Verdict};
 
-use attempt::{Attempted, Bench};
+use attempt::{Attempted, Bench, Purpose};
 use extend::Extension;
 use run_state::RunState;
 
@@ -159,7 +160,7 @@ pub fn run(lab: &Lab<'_>, opening: Opening) -> Result<Finish> {
     }
     match lab.run_blocks(book)? {
         (mut book, Some(reason)) => {
-            if !lab.run_profiled(&mut book)? {
+            if !lab.run_profiled(&mut book)? || !lab.run_one_fewer(&mut book)? {
                 return Ok(Finish::Interrupted);
             }
             lab.note(&mut book, Event::Closed { reason })?;
@@ -572,7 +573,7 @@ impl<'l> Lab<'l> {
             clock: self.clock,
             greeting: self.greeting,
             series,
-            is_ceiling: false,
+            purpose: Purpose::Trial,
             interrupted: self.interrupted,
             cancelled,
         }

@@ -143,6 +143,11 @@ impl Reporter {
             Event::Ceiling {
                 workload, outcome, ..
             } => Some(report::ceiling(workload, outcome)),
+            Event::OneFewer {
+                workload,
+                arm,
+                outcome,
+            } => Some(report::one_fewer((workload, arm), outcome)),
             Event::Started { .. } => {
                 self.series.set(Series::Judged);
                 None
@@ -210,7 +215,9 @@ fn round_up(percent: f64) -> f64 {
 }
 
 fn passing_line(series: Series, trial: &Trial, activity: Activity) -> Option<String> {
-    let Trial { number, arm, .. } = trial;
+    let Trial {
+        number, block, arm, ..
+    } = trial;
     let doing = match activity {
         Activity::Booting => "booting".to_string(),
         Activity::Phase(phase) => phase.words().to_string(),
@@ -219,7 +226,12 @@ fn passing_line(series: Series, trial: &Trial, activity: Activity) -> Option<Str
     };
     let what = what(series);
     if *number == 0 {
-        return Some(format!("ceiling ({arm}): {doing}"));
+        let what = if *block == 0 {
+            "ceiling"
+        } else {
+            "one client fewer"
+        };
+        return Some(format!("{what} ({arm}): {doing}"));
     }
     Some(format!("{what} {number:03} ({arm}): {doing}"))
 }

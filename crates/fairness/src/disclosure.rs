@@ -189,6 +189,7 @@ fn of_journal(run: &Run) -> Vec<Deviation> {
             }),
             Event::Opened(_)
             | Event::Ceiling { .. }
+            | Event::OneFewer { .. }
             | Event::Started { .. }
             | Event::Ended { .. }
             | Event::Looked { .. }

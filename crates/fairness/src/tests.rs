@@ -487,6 +487,7 @@ pub(crate) fn limited_by(check: &Check, limit: Limit) -> Outcome {
             signs: Vec::new(),
             pace: LoadPace::Closed,
             ceiling: CeilingUse::NotKnown,
+            one_fewer: None,
             client_busy: None,
             retransmitted: None,
             line_share: None,

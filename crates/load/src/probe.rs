@@ -213,6 +213,7 @@ fn request(exchange: &Exchange, host: &str) -> Vec<u8> {
 
 /// The response, if all of it is there; `ended` says that no more will come.
 fn whole(bytes: &[u8], ended: bool) -> Result<Option<(Response, Head)>> {
+    let bytes = after_interim(bytes);
     let mut fields = [httparse::EMPTY_HEADER; 128];
     let mut head = httparse::Response::new(&mut fields);
     let start = match head.parse(bytes) {
@@ -255,6 +256,22 @@ fn whole(bytes: &[u8], ended: bool) -> Result<Option<(Response, Head)>> {
         ended.then(|| rest.to_vec())
     };
     Ok(body.map(|body| (Response { status, body }, head_said)))
+}
+
+/// What follows interim heads (100 Continue, 103 Early Hints): the clients of a load pass over them too.
+fn after_interim(mut bytes: &[u8]) -> &[u8] {
+    loop {
+        let mut fields = [httparse::EMPTY_HEADER; 128];
+        let mut head = httparse::Response::new(&mut fields);
+        match head.parse(bytes) {
+            Ok(httparse::Status::Complete(length))
+                if head.code.is_some_and(|code| (100..200).contains(&code)) =>
+            {
+                bytes = &bytes[length..];
+            }
+            _ => return bytes,
+        }
+    }
 }
 
 /// The body of chunks, if the last one is there.
@@ -315,6 +332,17 @@ mod tests {
                 assert_eq!(body(&text[..end], false), None, "{:?}", &text[..end]);
             }
         }
+    }
+
+    #[test]
+    fn interim_heads_are_passed_over() {
+        let early = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
+        let text = format!("{early}HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+        assert_eq!(body(&text, false).as_deref(), Some("200 hello"));
+        for end in 0..text.len() {
+            assert_eq!(body(&text[..end], false), None, "{:?}", &text[..end]);
+        }
+        assert_eq!(body(&early.repeat(20_000), false), None);
     }
 
     #[test]

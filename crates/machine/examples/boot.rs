@@ -99,6 +99,7 @@ fn be_host(name: &str, clock: Clock, times: u32, refresh: bool) -> Result<()> {
         client_kernel: None,
         client_hosts: Vec::new(),
         ceiling: None,
+        one_client_fewer: false,
         ssh: None,
         cpu_model: None,
     };

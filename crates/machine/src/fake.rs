@@ -14,6 +14,7 @@ use protocol::{FromAgent, Greeting, Profiling, ToAgent};
 use record::evidence::{Cpu, Facts, Memory, Sample};
 use record::latency::Latency;
 use record::load::{LoadResult, Second};
+use record::load_path::LoadPath;
 use record::machine::MachineDescription;
 use record::metric::{Direction, Figure, Role};
 use record::prng::{SplitMix64, fnv1a};
@@ -99,6 +100,8 @@ pub struct FakeArm {
     pub rate_per_s: f64,
     /// Standard deviation of the logarithm of a trial's rate.
     pub noise: f64,
+    /// What is left of its figure with one client fewer; 1 where the server sets it.
+    pub one_fewer: f64,
     /// What its boots do, first to last; boots beyond the list measure.
     pub boots: Vec<Behaviour>,
 }
@@ -152,6 +155,7 @@ impl Machine for FakeMachine {
         Ok(Box::new(FakeGuest {
             script,
             clock: self.clock.clone(),
+            one_fewer: arm.one_fewer,
             has_profile: behaviour != Behaviour::Unprofiled,
             is_starving: behaviour == Behaviour::Starves,
             starved: Duration::ZERO,
@@ -172,6 +176,7 @@ struct FakeGuest {
     /// What happens, and after how long.
     script: VecDeque<(Duration, GuestEvent)>,
     clock: FakeClock,
+    one_fewer: f64,
     has_profile: bool,
     is_starving: bool,
     starved: Duration,
@@ -188,11 +193,14 @@ impl FakeGuest {
 
 impl Guest for FakeGuest {
     fn send(&mut self, message: &ToAgent) -> Result<()> {
-        if let ToAgent::Run(job) = message
-            && job.profiling == Profiling::Sampled
-            && self.has_profile
-        {
-            sampled::tell(&mut self.script);
+        if let ToAgent::Run(job) = message {
+            if job.profiling == Profiling::Sampled && self.has_profile {
+                sampled::tell(&mut self.script);
+            }
+            if job.target.is_some() {
+                let left = if job.one_fewer { self.one_fewer } else { 1.0 };
+                drive_from_outside(&mut self.script, left);
+            }
         }
         Ok(())
     }
@@ -220,6 +228,18 @@ impl Guest for FakeGuest {
 
     fn console(&self, lines: usize) -> Vec<String> {
         vec!["fake console".to_string(); lines.min(1)]
+    }
+}
+
+/// Has the result be one of clients on CPUs of their own, who get `left` of the arm's figure.
+fn drive_from_outside(script: &mut VecDeque<(Duration, GuestEvent)>, left: f64) {
+    for (_, event) in script {
+        if let GuestEvent::Said(word) = event
+            && let FromAgent::Done(result) = &mut **word
+        {
+            result.path = Some(LoadPath::default());
+            result.figures[0].value *= left;
+        }
     }
 }
 

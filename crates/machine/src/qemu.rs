@@ -632,6 +632,7 @@ mod tests {
             client_kernel: None,
             client_hosts: Vec::new(),
             ceiling: None,
+            one_client_fewer: false,
             ssh: None,
         }
     }

@@ -107,6 +107,8 @@ pub struct MachinePlan {
     pub client_hosts: Vec<ClientHost>,
     /// The URL of a null server beside systems on the network, which tells what the clients and the network can do.
     pub ceiling: Option<String>,
+    /// Whether each arm is measured once more with one client fewer, after the last block; on machines of kind `Url`.
+    pub one_client_fewer: bool,
     /// The box, for kind `Ssh`.
     pub ssh: Option<Box<SshPlan>>,
 }
@@ -137,6 +139,7 @@ impl Default for MachinePlan {
             client_kernel: None,
             client_hosts: Vec::new(),
             ceiling: None,
+            one_client_fewer: true,
             ssh: None,
         }
     }
@@ -207,6 +210,10 @@ pub(crate) fn read_machine(
     };
     machine.client_kernel = read_client_kernel(fields, machine.clients, base, checks);
     machine.ceiling = read_ceiling(fields, machine.kind, checks);
+    set(
+        &mut machine.one_client_fewer,
+        read_one_client_fewer(fields, machine.kind),
+    );
     check_machine(fields, &machine);
     check_memory(fields, &machine, checks);
     fields.finish();
@@ -332,6 +339,17 @@ fn read_ceiling(fields: &Fields<'_>, kind: MachineKind, checks: Checks<'_>) -> O
         checks,
         "remove the path: a null server answers each",
     )
+}
+
+fn read_one_client_fewer(fields: &Fields<'_>, kind: MachineKind) -> Option<bool> {
+    let asked = fields.flag("one_client_fewer")?;
+    if kind != MachineKind::Url {
+        let what = format!("one_client_fewer of a machine of kind \"{}\"", kind.word());
+        let remedy = "remove it: only systems on the network have clients with CPUs of their own";
+        fields.wrong("one_client_fewer", what, remedy);
+        return None;
+    }
+    Some(asked)
 }
 
 fn read_cpu_model(

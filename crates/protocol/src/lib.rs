@@ -126,6 +126,8 @@ pub struct Job {
     pub part: Part,
     /// What the clients get from a null server is wanted, not what the arm's server does.
     pub ceiling: Option<CeilingJob>,
+    /// The same load comes from one client host fewer, or where there is one from one thread fewer.
+    pub one_fewer: bool,
 }
 
 /// How much of a job an agent does.

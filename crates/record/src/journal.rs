@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::load_path::CeilingOutcome;
+use crate::load_path::{CeilingOutcome, OneFewerOutcome};
 use crate::machine::MachineDescription;
 use crate::rundir::sha256;
 use crate::trial::{Trial, VoidReason};
@@ -55,6 +55,15 @@ pub enum Event {
         cpus: Option<u32>,
         /// What came of it.
         outcome: CeilingOutcome,
+    },
+    /// An arm was measured with one client fewer, after the last block. No verdict counts it; of several the last one tells.
+    OneFewer {
+        /// The workload's id.
+        workload: String,
+        /// The arm.
+        arm: String,
+        /// What came of it.
+        outcome: OneFewerOutcome,
     },
     /// An attempt at a trial began.
     Started {
@@ -375,6 +384,7 @@ pub fn check_whole(entries: &[Entry]) -> Result<(), String> {
             | Event::Closed { .. }
             | Event::Extended { .. }
             | Event::Ceiling { .. }
+            | Event::OneFewer { .. }
             | Event::Profiling { .. } => {}
             Event::Profiled { trial, attempt, .. } => {
                 if !profiled.insert((trial.number, *attempt)) {

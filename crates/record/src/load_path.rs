@@ -1,5 +1,5 @@
 //! What lay between a server and its figures: the clients and the network of one trial, and what the same clients get from a
-//! server that costs nothing.
+//! server that costs nothing; and what one client fewer does to them.
 
 use serde::{Deserialize, Serialize};
 
@@ -143,6 +143,71 @@ pub enum CeilingOutcome {
     },
 }
 
+/// What clients are counted in where one of them is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClientUnit {
+    /// Hosts that share the clients.
+    Host,
+    /// Threads of the one host that has them.
+    Thread,
+}
+
+/// A trial with one client fewer, at the same load. No verdict counts it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OneFewer {
+    /// What was left out.
+    pub unit: ClientUnit,
+    /// How many were left.
+    pub left: u32,
+    /// Name of the workload's primary metric.
+    pub metric: String,
+    /// Its unit.
+    pub metric_unit: String,
+    /// Its figure.
+    pub value: f64,
+}
+
+/// How a trial with one client fewer ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum OneFewerOutcome {
+    /// It was measured.
+    Measured(OneFewer),
+    /// It gave no figure.
+    Failed {
+        /// What happened, in words.
+        detail: String,
+    },
+}
+
+/// What entries of the journal say of an arm with one client fewer; `None` where that was not measured.
+pub fn one_fewer<'e>(
+    entries: &'e [Entry],
+    workload: &str,
+    arm: &str,
+) -> Option<&'e OneFewerOutcome> {
+    entries.iter().rev().find_map(|entry| match &entry.event {
+        Event::OneFewer {
+            workload: of,
+            arm: own,
+            outcome,
+        } if of == workload && own == arm => Some(outcome),
+        Event::OneFewer { .. }
+        | Event::Ceiling { .. }
+        | Event::Opened(_)
+        | Event::Resumed { .. }
+        | Event::Started { .. }
+        | Event::Ended { .. }
+        | Event::Invalidated { .. }
+        | Event::Looked { .. }
+        | Event::Profiling { .. }
+        | Event::Profiled { .. }
+        | Event::Closed { .. }
+        | Event::Extended { .. } => None,
+    })
+}
+
 /// What the journal says of the ceiling of a workload for arms with so many CPUs; `None` where none was measured.
 pub fn ceiling<'e>(
     entries: &'e [Entry],
@@ -156,6 +221,7 @@ pub fn ceiling<'e>(
             outcome,
         } if of == workload && *own == cpus => Some(outcome),
         Event::Ceiling { .. }
+        | Event::OneFewer { .. }
         | Event::Opened(_)
         | Event::Resumed { .. }
         | Event::Started { .. }

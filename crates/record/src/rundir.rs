@@ -159,6 +159,7 @@ impl Run {
                 Event::Opened(_)
                 | Event::Resumed { .. }
                 | Event::Ceiling { .. }
+                | Event::OneFewer { .. }
                 | Event::Started { .. }
                 | Event::Ended { .. }
                 | Event::Invalidated { .. }
@@ -672,6 +673,7 @@ fn last_extension(entries: &[Entry]) -> Option<(u32, f64)> {
         Event::Opened(_)
         | Event::Resumed { .. }
         | Event::Ceiling { .. }
+        | Event::OneFewer { .. }
         | Event::Started { .. }
         | Event::Ended { .. }
         | Event::Invalidated { .. }
@@ -689,6 +691,7 @@ fn invalidated(entries: &[Entry]) -> BTreeSet<u32> {
         Event::Opened(_)
         | Event::Resumed { .. }
         | Event::Ceiling { .. }
+        | Event::OneFewer { .. }
         | Event::Started { .. }
         | Event::Ended { .. }
         | Event::Looked { .. }

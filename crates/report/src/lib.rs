@@ -26,7 +26,7 @@ use ::fairness::Vain;
 use plan::Plan;
 use record::journal::CloseReason;
 use record::load::Fault;
-use record::load_path::CeilingOutcome;
+use record::load_path::{CeilingOutcome, OneFewerOutcome};
 use record::machine::MachineDescription;
 use record::rundir::Run;
 use record::verdict::apart::{Change, Obstacle};
@@ -155,6 +155,11 @@ pub fn gate(gate: &Gate) -> String {
 /// What came of the measurement of a workload's ceiling: a line for who watches the run.
 pub fn ceiling(workload: &str, outcome: &CeilingOutcome) -> String {
     words::limit::ceiling(workload, outcome)
+}
+
+/// What came of an arm with one client fewer: a line for who watches the run.
+pub fn one_fewer(of: (&str, &str), outcome: &OneFewerOutcome) -> String {
+    words::limit::one_fewer(of, outcome)
 }
 
 /// What disturbed a block.

@@ -723,6 +723,7 @@ pub(crate) fn looks(run: &Run) -> Vec<String> {
             Event::Opened(_)
             | Event::Resumed { .. }
             | Event::Ceiling { .. }
+            | Event::OneFewer { .. }
             | Event::Started { .. }
             | Event::Ended { .. }
             | Event::Invalidated { .. }

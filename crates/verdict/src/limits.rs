@@ -54,7 +54,9 @@ pub(crate) fn of(
     let ceiling = load_path::ceiling(&run.entries, workload, run.plan.cpus(arm));
     let served_per_s = mean(&seen, |one| one.served_per_s);
     let (ceiling_use, near) = use_of(ceiling, served_per_s, cpu_ns_per_request(&seen));
+    let (one_fewer, moved) = one_fewer::of(run, trials, (workload, &arm.name));
     let mut signs = client_signs(&seen);
+    signs.extend(moved);
     signs.extend(network_signs(&seen));
     signs.extend(near);
     signs.extend(server_signs(&seen));
@@ -62,6 +64,7 @@ pub(crate) fn of(
         limit: limit(&signs, first, &ceiling_use),
         pace: first.pace,
         ceiling: ceiling_use,
+        one_fewer,
         client_busy: (!watches_clock(first)).then(|| mean(&seen, |one| one.client_busy)),
         retransmitted: most(retransmits(&seen).into_iter().map(|(_, share)| share)),
         line_share: most(line_shares(&seen).into_iter().map(|(_, _, share)| share)),
@@ -391,6 +394,7 @@ fn limit(signs: &[LimitSign], path: &LoadPath, ceiling: &CeilingUse) -> Option<L
         | LimitSign::BusyInterrupts { .. }
         | LimitSign::SentLate(_)
         | LimitSign::LostByClients { .. }
+        | LimitSign::OneClientFewer { .. }
         | LimitSign::NearCeiling {
             is_of_clients: true,
             ..
@@ -424,5 +428,6 @@ fn most(shares: impl Iterator<Item = f64>) -> Option<f64> {
     shares.reduce(f64::max)
 }
 
+mod one_fewer;
 #[cfg(test)]
 mod tests;

@@ -191,6 +191,7 @@ fn disturbed_blocks(run: &Run, workload: &str) -> Option<Setback> {
             | Event::Opened(_)
             | Event::Resumed { .. }
             | Event::Ceiling { .. }
+            | Event::OneFewer { .. }
             | Event::Started { .. }
             | Event::Ended { .. }
             | Event::Looked { .. }

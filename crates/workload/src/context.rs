@@ -39,6 +39,8 @@ pub struct WorkloadContext {
     pub target: Option<String>,
     /// Its addresses that connections go to in turn; with none, what the URL's host stands for.
     pub addresses: Vec<IpAddr>,
+    /// Whether the clients do with one thread fewer.
+    pub one_fewer: bool,
 }
 
 impl WorkloadContext {
@@ -55,6 +57,7 @@ impl WorkloadContext {
             config: ArmConfig::default(),
             target: None,
             addresses: Vec::new(),
+            one_fewer: false,
         }
     }
 
@@ -70,6 +73,7 @@ impl WorkloadContext {
             config: ArmConfig::default(),
             target: None,
             addresses: Vec::new(),
+            one_fewer: false,
         }
     }
 
@@ -79,6 +83,12 @@ impl WorkloadContext {
             config: self.config.named_only(),
             ..self.clone()
         }
+    }
+
+    /// Client threads where so many are asked for, or one for each CPU, and there are so many connections.
+    pub(crate) fn client_threads(&self, asked: Option<u32>, connections: u32) -> u32 {
+        let threads = asked.unwrap_or(self.cpus).min(connections);
+        threads.saturating_sub(self.one_fewer.into()).max(1)
     }
 
     /// A port of the server's side.

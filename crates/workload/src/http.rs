@@ -225,7 +225,7 @@ impl Options {
             tls: server.tls,
             connections: self.connections,
             keep_alive: self.keep_alive,
-            threads: self.threads.unwrap_or(context.cpus.min(self.connections)),
+            threads: context.client_threads(self.threads, self.connections),
             deadline: Duration::from_nanos(self.deadline_ns),
             warmup,
             end: End::After(window),

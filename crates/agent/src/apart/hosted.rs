@@ -135,13 +135,11 @@ fn drive(job: &HostJob, line: &Arc<Line>, starts: Receiver<u64>) -> Result<HostD
     let HostJob { job, index, count } = job;
     raise_open_files().context("raise the limit of open files")?;
     let cpus = cpus::numbers()?;
+    let target = job.target.as_ref();
+    let target = target.context("a part of clients without a system on the network")?;
     let context = WorkloadContext {
-        target: job.target.as_ref().map(|target| target.url.clone()),
-        addresses: job
-            .target
-            .as_ref()
-            .map_or(Vec::new(), |target| target.addresses.clone()),
-        ..WorkloadContext::without_server("".into(), cpus.len() as u32, job.seed)
+        one_fewer: job.one_fewer,
+        ..remote::context_of(target, (cpus.len() as u32, job.seed))
     };
     let workload = remote::load_of(job, &context)?;
     let mut teller = Teller {

@@ -60,6 +60,7 @@ fn job_of(kind: &str, options: &str) -> Job {
         target: None,
         part: Part::Whole,
         ceiling: None,
+        one_fewer: false,
     }
 }
 

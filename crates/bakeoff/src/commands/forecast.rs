@@ -250,6 +250,7 @@ fn mean_trial(entries: &[Entry], workload: &str) -> Option<Duration> {
             | Event::Ended { .. }
             | Event::Opened(_)
             | Event::Ceiling { .. }
+            | Event::OneFewer { .. }
             | Event::Invalidated { .. }
             | Event::Looked { .. }
             | Event::Profiling { .. }

@@ -17,12 +17,13 @@ use input::text;
 use input::units::show_duration;
 use machine::clock::Clock;
 use machine::guest::{Boot, Guest, GuestEvent, Lost, Machine};
-use plan::{Arm, Plan, WorkloadPlan};
+use plan::{Arm, MachineKind, Plan, WorkloadPlan};
 use profiler::format;
 use profiler::profile::Profile;
 use protocol::session::{Session, Word};
 use protocol::{CeilingJob, FromAgent, Greeting, Job, Part, Profiling, ToAgent, WorkloadJob};
 use record::evidence::{Facts, Sample, Usage};
+use record::prng::SplitMix64;
 use record::rundir::{Evidence, ProfileNote, Series, sha256};
 use record::trial::JobResult;
 use record::trial::{HostPhase, Measurement, Outcome, PhaseTime, Trial, Void, VoidReason};
@@ -38,6 +39,17 @@ const LAST_LINES: usize = 20;
 /// Longest name of a guest's that is kept.
 const NAME_BYTES: usize = 500;
 
+/// What an attempt measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A trial.
+    Trial,
+    /// What its clients get from a null server.
+    Ceiling,
+    /// The same trial with one client fewer.
+    OneFewer,
+}
+
 /// What an attempt needs of the lab; threads share it.
 pub(crate) struct Bench<'b> {
     pub(crate) plan: &'b Plan,
@@ -46,8 +58,8 @@ pub(crate) struct Bench<'b> {
     pub(crate) greeting: &'b Greeting,
     /// What the attempt is run for.
     pub(crate) series: Series,
-    /// Whether it is no trial but the measurement of a ceiling.
-    pub(crate) is_ceiling: bool,
+    /// What is measured.
+    pub(crate) purpose: Purpose,
     /// The user wants to stop.
     pub(crate) interrupted: &'b AtomicBool,
     /// The lab does not want the figures any more.
@@ -291,7 +303,7 @@ impl Spin {
 fn job(bench: &Bench<'_>, (arm, block): (&Arm, u32), workload: &WorkloadPlan) -> Job {
     let WorkloadPlan { kind, options, .. } = workload.clone();
     let mut target = bench.plan.target(arm, block);
-    if bench.is_ceiling
+    if bench.purpose == Purpose::Ceiling
         && let Some(target) = &mut target
     {
         // It is not the system that is loaded then.
@@ -302,12 +314,24 @@ fn job(bench: &Bench<'_>, (arm, block): (&Arm, u32), workload: &WorkloadPlan) ->
         sysctl: arm.sysctl.clone(),
         tuning: arm.tuning.clone(),
         workload: WorkloadJob { kind, options },
-        seed: bench.plan.design.seed,
+        seed: seed(bench.plan, block),
         ns_per_instruction: bench.machine.ns_per_instruction(),
         profiling: bench.profiling(),
         target,
         part: Part::Whole,
-        ceiling: bench.is_ceiling.then(|| ceiling(bench.plan)),
+        ceiling: (bench.purpose == Purpose::Ceiling).then(|| ceiling(bench.plan)),
+        one_fewer: bench.purpose == Purpose::OneFewer,
+    }
+}
+
+/// Systems on the network are asked at other instants in each block, the same for all arms: a schedule that suits one of them by chance
+/// would else do so in each. In guests the seed makes the data too, and under counted instructions blocks differ in nothing else.
+fn seed(plan: &Plan, block: u32) -> u64 {
+    match plan.machine.kind {
+        MachineKind::Url => SplitMix64::new(plan.design.seed)
+            .bits()
+            .wrapping_add(u64::from(block)),
+        MachineKind::Qemu | MachineKind::Local | MachineKind::Ssh => plan.design.seed,
     }
 }
 

@@ -15,7 +15,7 @@ use record::load_path::{self, Ceiling, CeilingOutcome};
 use record::rundir::Series;
 use record::trial::{Measurement, Outcome, Trial};
 
-use super::attempt::{self, Bench};
+use super::attempt::{self, Attempted, Bench, Purpose};
 use super::{Book, Lab, LabEvent};
 
 impl Lab<'_> {
@@ -82,16 +82,8 @@ impl Lab<'_> {
             arm: arm.name.clone(),
             workload: workload.id.clone(),
         };
-        let bench = Bench {
-            is_ceiling: true,
-            ..self.bench(Series::Judged, Arc::new(AtomicBool::new(false)))
-        };
-        let dir = self.dir.path().join("ceiling");
-        fs::create_dir_all(&dir)?;
-        let tell = |activity| (self.show)(LabEvent::Activity(&trial, activity));
-        let end = attempt::run(&bench, (workload, &trial), &dir, &tell);
-        fs::remove_dir_all(&dir)?;
-        let outcome = end?.map(|end| match end.outcome {
+        let end = self.run_apart(Purpose::Ceiling, (workload, &trial), "ceiling")?;
+        let outcome = end.map(|end| match end.outcome {
             Outcome::Measured(measurement) => of(&measurement),
             Outcome::Void(void) => CeilingOutcome::Failed {
                 detail: void.to_string(),
@@ -99,6 +91,27 @@ impl Lab<'_> {
             Outcome::Skipped(detail) => CeilingOutcome::Failed { detail },
         });
         Ok(outcome)
+    }
+}
+
+impl Lab<'_> {
+    /// Runs what is no trial and leaves nothing but what the journal says of it; `None` when the user stopped it.
+    pub(super) fn run_apart(
+        &self,
+        purpose: Purpose,
+        (workload, trial): (&WorkloadPlan, &Trial),
+        name: &str,
+    ) -> Result<Option<Attempted>> {
+        let bench = Bench {
+            purpose,
+            ..self.bench(Series::Judged, Arc::new(AtomicBool::new(false)))
+        };
+        let dir = self.dir.path().join(name);
+        fs::create_dir_all(&dir)?;
+        let tell = |activity| (self.show)(LabEvent::Activity(trial, activity));
+        let end = attempt::run(&bench, (workload, trial), &dir, &tell);
+        fs::remove_dir_all(&dir)?;
+        end
     }
 }
 

@@ -46,6 +46,7 @@ impl RunState {
                 Event::Extended { to, .. } => run_state.extend(*to),
                 Event::Resumed { .. }
                 | Event::Ceiling { .. }
+                | Event::OneFewer { .. }
                 | Event::Profiling { .. }
                 | Event::Profiled { .. } => {}
             }
@@ -68,6 +69,7 @@ impl RunState {
                 Event::Opened(_)
                 | Event::Resumed { .. }
                 | Event::Ceiling { .. }
+                | Event::OneFewer { .. }
                 | Event::Started { .. }
                 | Event::Ended { .. }
                 | Event::Invalidated { .. }

@@ -11,6 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use plan::Clients;
+use record::journal::Event;
+use record::load_path::{ClientUnit, OneFewerOutcome};
 use record::rundir::{self, Run};
 use record::trial::{Outcome, VoidReason};
 
@@ -132,6 +134,7 @@ baseline = "old"
 kind = "url"
 clients = [{clients}]
 ssh_config = "ssh_config"
+one_client_fewer = false
 [arm.old]
 url = "{url}"
 [arm.new]
@@ -303,6 +306,15 @@ fn two_hosts_are_one_load() {
         planned += (load.planned - load.unsent) as usize;
         trials += 1;
     }
+    // Blocks that were run again because this host was busy.
+    for record in &run.struck {
+        let Outcome::Measured(measurement) = &record.outcome else {
+            panic!("{record:?}")
+        };
+        let load = measurement.load.as_ref().unwrap();
+        planned += (load.planned - load.unsent) as usize;
+        trials += 1;
+    }
     // What the server served is what the clients of both say that they asked for; at the window's ends each connection may have
     // had one request more.
     let least = planned + trials * LEARNT * HOSTS.len();
@@ -316,6 +328,49 @@ fn two_hosts_are_one_load() {
             .count()
     };
     assert_eq!(HOSTS.map(kept), [1, 1]);
+}
+
+#[test]
+fn one_host_fewer_has_the_same_load() {
+    let Some(lab) = Lab::open() else { return };
+    let mut bakeoff = lab.bakeoff(BOTH, "1s");
+    let plan = lab.dir.join("plan.toml");
+    let text = fs::read_to_string(&plan).unwrap();
+    fs::write(&plan, text.replace("one_client_fewer = false\n", "")).unwrap();
+    let done = bakeoff.output().unwrap();
+    let told = said(&done);
+    assert_eq!(done.status.code(), Some(0), "{told}");
+    let run = lab.read();
+    let events = run.entries.iter().filter_map(|entry| match &entry.event {
+        Event::OneFewer { arm, outcome, .. } => Some((arm.as_str(), outcome)),
+        _ => None,
+    });
+    let events: Vec<_> = events.collect();
+    assert_eq!(events.len(), 2, "{told}");
+    for (place, (arm, outcome)) in events.into_iter().enumerate() {
+        assert_eq!(arm, ["old", "new"][place]);
+        let OneFewerOutcome::Measured(own) = outcome else {
+            panic!("{outcome:?}")
+        };
+        assert_eq!((own.unit, own.left), (ClientUnit::Host, 1));
+        assert_eq!(own.metric, "latency-p99");
+    }
+    assert!(
+        told.contains("  one client host fewer  http  old  "),
+        "{told}"
+    );
+    // Both hosts ask for the page before each trial, and one of them before those of one client fewer; none of their trials is
+    // judged. The log has what all trials asked for, and that.
+    let asked: u64 = run
+        .attempts
+        .iter()
+        .filter_map(|one| match &one.outcome {
+            Outcome::Measured(measurement) => measurement.load.as_ref().map(|load| load.planned),
+            _ => None,
+        })
+        .sum();
+    assert!(lab.logged() as u64 > asked + (LEARNT * (HOSTS.len() * run.attempts.len() + 2)) as u64);
+    wait_for("the hosts to be idle", || lab.is_idle());
 }
 
 #[test]

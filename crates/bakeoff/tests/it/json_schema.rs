@@ -9,12 +9,14 @@ use bakeoff::json_lines;
 use machine::fake::Behaviour;
 use record::curve::{Curve, Point, Shape};
 use record::journal::{self, Entry, Event};
-use record::load_path::{Ceiling, CeilingOutcome, LoadPace, SentLate};
+use record::load_path::{
+    Ceiling, CeilingOutcome, ClientUnit, LoadPace, OneFewer, OneFewerOutcome, SentLate,
+};
 use record::metric::Direction;
 use record::models::{Finding, ModelRow, Models, Standing};
 use record::rundir;
 use record::verdict::host::{History, HostSpeed, OneSided};
-use record::verdict::limit::{ArmLimit, CeilingUse, Limit, LimitSign, LimitedArm};
+use record::verdict::limit::{ArmLimit, CeilingUse, Limit, LimitSign, LimitedArm, OneFewerUse};
 use record::verdict::robustness::{AtLoad, ByLoad};
 use record::verdict::{ArmCurve, Judgement, Scaling, ScalingLaw, ScalingStep, Spread, Verdict};
 use serde_json::{Value, json};
@@ -138,6 +140,24 @@ fn ceiling() -> Entry {
     }
 }
 
+fn one_fewer() -> Entry {
+    let outcome = OneFewerOutcome::Measured(OneFewer {
+        unit: ClientUnit::Host,
+        left: 1,
+        metric: "throughput".into(),
+        metric_unit: "requests/s".into(),
+        value: 1.0,
+    });
+    Entry {
+        at: "2026-01-01T00:00:00Z".into(),
+        event: Event::OneFewer {
+            workload: "web".into(),
+            arm: "old".into(),
+            outcome,
+        },
+    }
+}
+
 /// What a look at clients and network comes to, where there are any.
 fn limit() -> ArmLimit {
     ArmLimit {
@@ -155,6 +175,12 @@ fn limit() -> ArmLimit {
             share: 0.5,
             is_of_cpu_time: false,
         },
+        one_fewer: Some(OneFewerUse::Known {
+            unit: ClientUnit::Host,
+            left: 1,
+            change: -0.5,
+            scatter: Some(0.01),
+        }),
         client_busy: Some(0.9),
         retransmitted: Some(0.0),
         line_share: Some(0.1),
@@ -166,7 +192,7 @@ fn every_key_of_an_event_is_documented_and_every_documented_event_happens() {
     let mut seen = BTreeSet::new();
     for dir in eventful() {
         let entries = journal::read(&dir.path().join("journal.jsonl")).unwrap();
-        for entry in entries.into_iter().chain([ceiling()]) {
+        for entry in entries.into_iter().chain([ceiling(), one_fewer()]) {
             assert_eq!(
                 check_line(&json_lines::event(&entry, None), &mut seen),
                 "event"

@@ -28,6 +28,7 @@ mod local_machine;
 mod mindcraft;
 mod nested_kvm;
 mod network;
+mod one_fewer;
 mod profiled_lab;
 mod profiled_runs;
 mod real_guests;

@@ -67,6 +67,7 @@ impl World {
         let arm = |rate_per_s, boots: &[Behaviour]| FakeArm {
             rate_per_s,
             noise,
+            one_fewer: 1.0,
             boots: boots.into(),
         };
         let arms = BTreeMap::from([
@@ -96,6 +97,11 @@ impl World {
             more_blocks: None,
             told: Mutex::default(),
         }
+    }
+
+    /// With one client fewer this is left of an arm's figure.
+    pub(crate) fn hang_on_clients(&mut self, arm: &str, left: f64) {
+        self.machine.arms.get_mut(arm).unwrap().one_fewer = left;
     }
 
     fn opening(plan: &str) -> Opening {
@@ -536,6 +542,7 @@ fn a_disturbed_run_that_is_interrupted_anywhere_ends_as_if_it_had_not_been() {
             | Event::Opened(_)
             | Event::Resumed { .. }
             | Event::Ceiling { .. }
+            | Event::OneFewer { .. }
             | Event::Started { .. } => false,
         };
         let events = entries.into_iter().map(|entry| entry.event);
@@ -795,6 +802,7 @@ fn a_planted_scalability_law_is_found_by_a_whole_run() {
             let arm = FakeArm {
                 rate_per_s: LAW[0] * n / cost,
                 noise: 0.002,
+                one_fewer: 1.0,
                 boots: Vec::new(),
             };
             (format!("cpu-{count}"), arm)

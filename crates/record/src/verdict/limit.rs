@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::load_path::{LoadPace, SentLate, Side};
+use crate::load_path::{ClientUnit, LoadPace, SentLate, Side};
 
 /// What set an arm's figures, all trials together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,6 +15,9 @@ pub struct ArmLimit {
     pub pace: LoadPace,
     /// What the clients get from a null server.
     pub ceiling: CeilingUse,
+    /// What one client fewer does to the figure; `None` where that was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_fewer: Option<OneFewerUse>,
     /// Share of the window that the busiest client thread ran or waited for a CPU; `None` where threads watch the clock, and
     /// so are always busy.
     pub client_busy: Option<f64>,
@@ -72,6 +75,15 @@ pub enum LimitSign {
     LostByClients {
         /// Share of all requests.
         share: f64,
+    },
+    /// One client fewer, at the same load, moved the primary figure by more than the margin and by more than trials scatter.
+    OneClientFewer {
+        /// What was left out.
+        unit: ClientUnit,
+        /// How many were left.
+        left: u32,
+        /// The figure over the mean of the trials, less 1.
+        change: f64,
     },
     /// So much was served of what the clients get from a null server.
     NearCeiling {
@@ -162,6 +174,28 @@ pub enum CeilingUse {
         /// Whether the share is one of CPU times: what a request takes with the null server, of what it takes with the arm's. Where
         /// clients and servers share CPUs with whatever else a host does, rates of different moments cannot be compared.
         is_of_cpu_time: bool,
+    },
+}
+
+/// What one client fewer does to an arm's primary figure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum OneFewerUse {
+    /// It was tried, and gave no figure.
+    Failed {
+        /// What happened, in words.
+        detail: String,
+    },
+    /// It was measured.
+    Known {
+        /// What was left out.
+        unit: ClientUnit,
+        /// How many were left.
+        left: u32,
+        /// The figure over the mean of the arm's trials, less 1.
+        change: f64,
+        /// How far one more trial lies from that mean in 99 of 100 cases, by the scatter of the arm's trials; `None` of a single one.
+        scatter: Option<f64>,
     },
 }
 

@@ -1,8 +1,8 @@
 //! What set an arm's figures, in words.
 
-use input::units::{show_share, significant};
-use record::load_path::{CeilingOutcome, Side};
-use record::verdict::limit::{ArmLimit, CeilingUse, DropPlace, Limit, LimitSign};
+use input::units::{show_change, show_share, significant};
+use record::load_path::{CeilingOutcome, ClientUnit, OneFewerOutcome, Side};
+use record::verdict::limit::{ArmLimit, CeilingUse, DropPlace, Limit, LimitSign, OneFewerUse};
 use record::verdict::{ArmSummary, Headline, Judgement};
 
 use super::{NONE, count, figure};
@@ -77,6 +77,11 @@ fn sign(sign: &LimitSign) -> String {
         LimitSign::LostByClients { share } => {
             format!("the clients lost {} of the requests", percent(*share))
         }
+        LimitSign::OneClientFewer { unit, left, change } => format!(
+            "one client {} fewer ({left} left) moved the figure by {}, more than trials scatter",
+            unit_name(*unit),
+            show_change(1.0 + *change)
+        ),
         LimitSign::NearCeiling {
             share,
             is_of_clients,
@@ -133,6 +138,13 @@ fn dropped((place, side): (DropPlace, Side), link: Option<&str>, share: f64) -> 
     )
 }
 
+fn unit_name(unit: ClientUnit) -> &'static str {
+    match unit {
+        ClientUnit::Host => "host",
+        ClientUnit::Thread => "thread",
+    }
+}
+
 fn whose(side: Side) -> &'static str {
     match side {
         Side::Clients => "the clients",
@@ -155,6 +167,9 @@ pub(crate) fn rows(tables: &[&ArmSummary]) -> Vec<(String, Vec<String>)> {
         }),
         row("of what a null server serves", &|own| {
             Some(ceiling_cell(own))
+        }),
+        row("one client fewer", &|own| {
+            own.one_fewer.as_ref().map(one_fewer_cell)
         }),
         row("busiest client thread", &|own| own.client_busy.map(percent)),
         row("TCP segments sent again", &|own| {
@@ -191,6 +206,27 @@ fn ceiling_cell(own: &ArmLimit) -> String {
     }
 }
 
+/// A cell of the table of arms: what one client fewer does to the figure.
+fn one_fewer_cell(own: &OneFewerUse) -> String {
+    match own {
+        OneFewerUse::Failed { .. } => "not known".into(),
+        OneFewerUse::Known {
+            change,
+            scatter: Some(scatter),
+            ..
+        } => format!(
+            "{} (trials: ±{})",
+            show_change(1.0 + change),
+            percent(*scatter)
+        ),
+        OneFewerUse::Known {
+            change,
+            scatter: None,
+            ..
+        } => show_change(1.0 + change),
+    }
+}
+
 /// Tenths say nothing of a rate of a hundred and more.
 fn rate(per_s: f64) -> String {
     match per_s {
@@ -208,6 +244,21 @@ pub(crate) fn ceiling(workload: &str, outcome: &CeilingOutcome) -> String {
         ),
         CeilingOutcome::Failed { detail } => {
             format!("  ceiling  {workload}: not known, {detail}")
+        }
+    }
+}
+
+/// What came of an arm with one client fewer.
+pub(crate) fn one_fewer((workload, arm): (&str, &str), outcome: &OneFewerOutcome) -> String {
+    match outcome {
+        OneFewerOutcome::Measured(own) => format!(
+            "  one client {} fewer  {workload}  {arm}  {} {}",
+            unit_name(own.unit),
+            figure(own.value),
+            own.metric_unit
+        ),
+        OneFewerOutcome::Failed { detail } => {
+            format!("  one client fewer  {workload}  {arm}  not known, {detail}")
         }
     }
 }
@@ -243,6 +294,12 @@ mod tests {
                 share: 0.824,
                 is_of_cpu_time: false,
             },
+            one_fewer: Some(OneFewerUse::Known {
+                unit: ClientUnit::Host,
+                left: 2,
+                change: -0.31,
+                scatter: Some(0.021),
+            }),
             client_busy: Some(0.93),
             retransmitted: Some(0.0012),
             line_share: None,
@@ -283,11 +340,12 @@ mod tests {
         .assert_eq(closing);
         let rows = text.lines().skip_while(|line| !line.starts_with("limit "));
         expect![[r#"
-            limit                                 client-limited          client-limited
-            of what a null server serves         82 % of 2 800/s         82 % of 2 800/s
-            busiest client thread                           93 %                    93 %
-            TCP segments sent again                       0.12 %                  0.12 %"#]]
-        .assert_eq(&rows.take(4).collect::<Vec<_>>().join("\n"));
+            limit                                    client-limited             client-limited
+            of what a null server serves            82 % of 2 800/s            82 % of 2 800/s
+            one client fewer              -31.00 % (trials: ±2.1 %)  -31.00 % (trials: ±2.1 %)
+            busiest client thread                              93 %                       93 %
+            TCP segments sent again                          0.12 %                     0.12 %"#]]
+        .assert_eq(&rows.take(5).collect::<Vec<_>>().join("\n"));
         let said = "client-limited: 6.1 (the busiest client thread";
         assert!(crate::markdown(&run, &judgement, &[]).contains(said));
         assert!(crate::html(&run, &judgement, &[]).contains(said));
@@ -324,14 +382,20 @@ mod tests {
             dropped(DropPlace::Queue, Some("eth0")),
             dropped(DropPlace::Softnet, None),
             LimitSign::BusyInterrupts { cpu: 1, share: 0.9 },
+            LimitSign::OneClientFewer {
+                unit: ClientUnit::Thread,
+                left: 3,
+                change: -0.31,
+            },
         ];
-        expect![[r"
+        expect![[r#"
             eth0 of the server at 90 % of its speed
             the server sent 3.1 % of the TCP segments again
             the server received 3.1 % of the TCP segments out of order: lost before, or overtaken
             the queueing discipline eth0 of the server dropped 3.1 % of the packets
             the kernel's receive queue of the server dropped 3.1 % of the packets
-            the clients' CPU 1 spent 90 % of the time in interrupts"]]
+            the clients' CPU 1 spent 90 % of the time in interrupts
+            one client thread fewer (3 left) moved the figure by -31.00 %, more than trials scatter"#]]
         .assert_eq(&signs.iter().map(sign).collect::<Vec<_>>().join("\n"));
     }
 }

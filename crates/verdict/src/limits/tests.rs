@@ -4,8 +4,9 @@ use expect_test::{Expect, expect};
 use fixtures::builder::RunBuilder;
 use record::journal::{Entry, Event};
 use record::load::Fault;
-use record::load_path::{ClientCpu, SentLate};
+use record::load_path::{ClientCpu, ClientUnit, OneFewer, OneFewerOutcome, SentLate};
 use record::trial::Outcome;
+use record::verdict::limit::OneFewerUse;
 
 use super::*;
 
@@ -319,5 +320,81 @@ fn a_send_delay_that_shows_is_the_clients() {
     check(
         path(|path| path.pace = LoadPace::TooFewConnections),
         &expect!["None [] NotKnown, beside the verdict: 0"],
+    );
+}
+
+/// With one of three hosts fewer the baseline's figure is this.
+fn one_fewer(value: f64) -> impl FnOnce(&mut Run) {
+    move |run| {
+        run.entries.push(Entry {
+            at: String::new(),
+            event: Event::OneFewer {
+                workload: "web".into(),
+                arm: run.plan.baseline.clone(),
+                outcome: OneFewerOutcome::Measured(OneFewer {
+                    unit: ClientUnit::Host,
+                    left: 2,
+                    metric: "throughput".into(),
+                    metric_unit: "requests/s".into(),
+                    value,
+                }),
+            },
+        });
+    }
+}
+
+/// Trials of these figures, and one with a host fewer.
+fn moved(figures: &[f64], value: f64) -> (Option<Limit>, Option<OneFewerUse>, usize) {
+    let blocks: Vec<[f64; 2]> = figures.iter().map(|own| [*own; 2]).collect();
+    let builder = RunBuilder::new().blocks(&blocks).with(|run| {
+        for record in &mut run.attempts {
+            if let Outcome::Measured(trial) = &mut record.outcome {
+                trial.path = Some(quiet());
+            }
+        }
+    });
+    let judgement = crate::judge(&builder.with(one_fewer(value)).run());
+    let own = judgement.arm_summaries[0].limit.clone().unwrap();
+    // Nobody tried it with the other arm.
+    assert_eq!(
+        judgement.arm_summaries[1].limit.clone().unwrap().one_fewer,
+        None
+    );
+    (
+        own.limit,
+        own.one_fewer,
+        judgement.headlines[0].limits.len(),
+    )
+}
+
+#[test]
+fn one_client_fewer_moves_what_the_clients_set() {
+    let steady = [100.0, 100.2, 99.8, 100.0];
+    let (limit, told, said) = moved(&steady, 66.0);
+    assert_eq!((limit, said), (Some(Limit::Clients), 1));
+    let Some(OneFewerUse::Known {
+        unit,
+        left,
+        change,
+        scatter,
+    }) = told
+    else {
+        panic!("{told:?}")
+    };
+    assert_eq!((unit, left), (ClientUnit::Host, 2));
+    assert!((change + 0.34).abs() < 1e-9, "{change}");
+    assert!(
+        scatter.is_some_and(|own| (0.005..0.02).contains(&own)),
+        "{scatter:?}"
+    );
+    // Clients that hinder each other set a figure as well.
+    assert_eq!(moved(&steady, 120.0).0, Some(Limit::Clients));
+    // Within the margin, which is 1 %.
+    assert_eq!(moved(&[100.0; 4], 99.5).0, Some(Limit::Server));
+    assert_eq!(moved(&[100.0; 4], 98.5).0, Some(Limit::Clients));
+    // No further than trials of all clients lie.
+    assert_eq!(
+        moved(&[80.0, 120.0, 90.0, 110.0], 66.0).0,
+        Some(Limit::Server)
     );
 }

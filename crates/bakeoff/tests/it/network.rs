@@ -356,11 +356,11 @@ fn several_addresses_of_a_system_are_served_at_once() {
     assert_eq!(finding.unwrap().outcome, FairnessOutcome::Pass);
     // Nobody listens on the fourth; and three connections do not reach four addresses.
     let refused = |text: &str| {
+        let _ = fs::remove_dir_all(dir.path().join("run"));
         let output = bakeoff(dir.path(), text).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
         self::said(&output)
     };
-    let _ = fs::remove_dir_all(dir.path().join("run"));
     let four = text.replace("\"127.0.0.3\"", "\"127.0.0.3\", \"127.0.0.4\"");
     let why = refused(&four);
     assert!(

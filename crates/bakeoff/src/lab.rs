@@ -7,6 +7,7 @@
 //!     something outside disturbed it: the whole block again, in a new order
 //! then look: judge all blocks so far, tell what is not fair, stop when every workload is decided
 //! then, where profiles are sampled, for each block: boot, run, record once more, for the profile alone    `profiled`
+//! then, for systems on the network, each arm once more with one client fewer, unjudged    `one_fewer`
 //! ```
 //! Where the host's load is no part of the figures, several attempts run at a time, each on a thread of its own:
 //! they begin in that order, and blocks are looked at in theirs.

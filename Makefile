@@ -2,7 +2,7 @@
 BAKEOFF := target/x86_64-unknown-linux-gnu/release/bakeoff
 PLAN ?= plans/web-static.toml
 
-.PHONY: demo build test test-kvm test-box check packages bench-load fuzz verdict-calibration verdict-campaign clean
+.PHONY: demo build test test-kvm test-box check packages bench-load fuzz soak-simulated verdict-calibration verdict-campaign clean
 
 demo: build
 	$(BAKEOFF) run $(PLAN)
@@ -47,6 +47,10 @@ bench-load:
 # The fuzz targets for longer than the seconds that they take in `make test`; another seed finds other things.
 fuzz:
 	BAKEOFF_FUZZ_ROUNDS=$${ROUNDS:-300000} BAKEOFF_FUZZ_SEED=$${SEED:-1} cargo test -p bakeoff --test it fuzz::
+
+# Fourteen days of load on a fake machine, through the real session, lab, record and report: memory, sizes, times. Minutes.
+soak-simulated:
+	SOAK_DAYS=$${DAYS:-14} cargo test --workspace --test it -- --exact soak::simulated_soak --nocapture
 
 # How often the rule is right on simulated machines, about ten minutes on two cores; writes the table in docs/statistics.md.
 verdict-calibration:

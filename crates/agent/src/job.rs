@@ -495,9 +495,20 @@ impl Watcher for LoadObserver<'_> {
             (self.tell)(FromAgent::Phase(Phase::Measuring));
         }
         let Tick {
-            second, ok, faults, ..
+            second,
+            ok,
+            faults,
+            ended,
+            ..
         } = tick;
-        (self.tell)(FromAgent::Progress { second, ok, faults });
+        for ended in protocol::ended_in_parts(ended) {
+            (self.tell)(FromAgent::Progress {
+                second,
+                ok,
+                faults,
+                ended,
+            });
+        }
         if let Some(watch) = &self.watch {
             tell_samples(self.tell, watch.fresh());
         }

@@ -203,6 +203,7 @@ impl Sampler {
             disk,
             services: self.services(old, new),
             cost_us: new.cost.as_micros() as u64,
+            joined: None,
         }
     }
 

@@ -6,6 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use record::evidence::Sample;
+use record::thinned::Thinned;
 use workload::Timing;
 use workload::figures::Meter;
 
@@ -44,7 +45,7 @@ pub(crate) enum Window {
 /// What a watch yields.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watched {
-    /// All samples, warm-up included.
+    /// All samples, warm-up included; the older ones of a long load are joined.
     pub samples: Vec<Sample>,
     /// What the system used in the window.
     pub meter: Meter,
@@ -193,7 +194,7 @@ fn watch(
     // priority reads a few milliseconds late.
     priority::raise();
     let planned = pace.began + timing.warmup;
-    let mut taken = Vec::new();
+    let mut taken = Thinned::default();
     if timing.warmup.is_zero() {
         marks.begin();
     }
@@ -248,7 +249,7 @@ fn watch(
     let path = sampler.path.as_ref().zip(path_open.zip(path_close));
     let path = path.map(|(path, (open, close))| path.between(&open, &close));
     let watched = Watched {
-        samples: taken,
+        samples: taken.into_vec(),
         meter,
         path,
     };

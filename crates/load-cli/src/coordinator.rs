@@ -214,6 +214,7 @@ fn watch(
                     faults,
                     latency,
                     counting,
+                    ended: Vec::new(),
                 };
                 if let Some(all) = ticks.add(worker, tick) {
                     on_tick(all);

@@ -99,7 +99,7 @@ fn hdr(outcome: &Outcome, began: SystemTime) -> String {
         let whole = whole.map(|(tag, latency)| (tag, start_s, length_s, latency.pack()));
         let seconds = result.timeline.iter().map(|second| {
             let at_s = second.at_ms as f64 / 1e3;
-            let length_s = f64::min(1.0, length_s - at_s);
+            let length_s = f64::min(second.length_s(), length_s - at_s);
             ("", start_s + at_s, length_s, second.latency.clone())
         });
         let intervals = whole.into_iter().chain(seconds);
@@ -137,6 +137,7 @@ fn timeline(outcome: &Outcome) -> String {
                 faults,
                 body_bytes,
                 latency,
+                joined: _,
             } = second;
             let latencies = latencies(latency);
             _ = writeln!(

@@ -159,6 +159,7 @@ mod tests {
             faults,
             latency: latency.pack(),
             counting: second > 1,
+            ended: Vec::new(),
         }
     }
 

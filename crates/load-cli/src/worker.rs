@@ -195,6 +195,7 @@ fn send_tick(sender: &mut TcpStream, tick: Tick, stop: &AtomicBool) {
         faults,
         latency,
         counting,
+        ended: _,
     } = tick;
     let said = channel::send(
         sender,

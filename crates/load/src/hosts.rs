@@ -1,6 +1,10 @@
 //! Several hosts at one load, as whoever leads them sees it: how far their clocks are from his, and their seconds as one.
 
+use std::collections::BTreeMap;
+
 use record::latency::Packed;
+use record::load::Second;
+use record::thinned::Point as _;
 
 use crate::Tick;
 
@@ -40,6 +44,8 @@ impl Offset {
 pub struct Ticks {
     last: Vec<Option<Tick>>,
     told: u32,
+    /// Seconds that were not told yet, by their times.
+    ended: BTreeMap<u64, Second>,
 }
 
 impl Ticks {
@@ -48,11 +54,18 @@ impl Ticks {
         Self {
             last: vec![None; hosts],
             told: 0,
+            ended: BTreeMap::new(),
         }
     }
 
     /// A host's tick; the second of all that it completes.
-    pub fn add(&mut self, host: usize, tick: Tick) -> Option<Tick> {
+    pub fn add(&mut self, host: usize, mut tick: Tick) -> Option<Tick> {
+        for second in std::mem::take(&mut tick.ended) {
+            match self.ended.get_mut(&second.at_ms) {
+                Some(sum) => sum.add(&second),
+                None => drop(self.ended.insert(second.at_ms, second)),
+            }
+        }
         self.last[host] = Some(tick);
         let all = self.last.iter().map(Option::as_ref);
         let all = all.collect::<Option<Vec<&Tick>>>()?;
@@ -71,6 +84,7 @@ impl Ticks {
             faults: all.iter().map(|tick| tick.faults).sum(),
             latency,
             counting: all.iter().any(|tick| tick.counting),
+            ended: std::mem::take(&mut self.ended).into_values().collect(),
         })
     }
 }
@@ -87,6 +101,11 @@ mod tests {
             faults: 1,
             latency: Packed::default(),
             counting: second > 1,
+            ended: vec![Second {
+                at_ms: u64::from(second) * 1000,
+                ok,
+                ..Second::default()
+            }],
         };
         let mut ticks = Ticks::new(2);
         assert_eq!(ticks.add(0, tick(1, 5)), None);
@@ -95,7 +114,10 @@ mod tests {
             (all.second, all.ok, all.faults, all.counting),
             (1, 12, 2, false)
         );
+        assert_eq!(all.ended.len(), 1);
+        assert_eq!((all.ended[0].at_ms, all.ended[0].ok), (1000, 12));
         assert_eq!(ticks.add(0, tick(2, 9)), None);
+        assert_eq!(ticks.add(1, tick(2, 4)).unwrap().ended[0].ok, 13);
     }
 
     #[test]

@@ -41,7 +41,7 @@ mod uring;
 pub mod url;
 
 use record::latency::Packed;
-use record::load::Fault;
+use record::load::{Fault, Second};
 
 /// Told once a second while the load runs, and shortly after the second.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +56,9 @@ pub struct Tick {
     pub latency: Packed,
     /// Whether some of this second is in the window.
     pub counting: bool,
+    /// Seconds of the window that have ended since the last tick, and parts of earlier ones that came late: all of them
+    /// together are the timeline, but for the seconds that were not over when the load ended.
+    pub ended: Vec<Second>,
 }
 
 /// How bytes read as an HTTP/1.1 response when they come in pieces of this size: the length of the

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use record::load::{LoadResult, Second};
+use record::thinned::{Point as _, Thinned};
 use record::trend::Trend;
 
 use crate::part::Part;
@@ -53,6 +54,7 @@ pub fn merge(results: &[LoadResult]) -> LoadResult {
 /// each other, and connections are the most that one of them had.
 pub fn chain(results: &[LoadResult]) -> LoadResult {
     let mut all = LoadResult::default();
+    let mut timeline = Thinned::default();
     for result in results {
         let mut part = result.clone();
         let seconds = std::mem::take(&mut part.timeline);
@@ -71,7 +73,7 @@ pub fn chain(results: &[LoadResult]) -> LoadResult {
         all.connections_asked = connections_asked.max(part.connections_asked);
         all.connections_held = connections_held.max(part.connections_held);
         for second in seconds {
-            all.timeline.push(Second {
+            timeline.push(Second {
                 at_ms: second.at_ms + window_ns / 1_000_000,
                 ..second
             });
@@ -79,6 +81,7 @@ pub fn chain(results: &[LoadResult]) -> LoadResult {
         add_threads(&mut all.client_cpu_ns, &cpu_ns);
         add_threads(&mut all.client_wait_ns, &wait_ns);
     }
+    all.timeline = timeline.into_vec();
     all
 }
 
@@ -162,25 +165,17 @@ fn add(all: &mut LoadResult, result: &LoadResult) {
     add_word(&mut all.engine_note, engine_note);
 }
 
+/// Adds seconds to those of the same time. Of windows longer than an hour the older ones are sums, and where one host has a sum and
+/// another its seconds still, these are added to it.
 fn add_seconds(all: &mut Vec<Second>, seconds: &[Second]) {
-    for (index, second) in seconds.iter().enumerate() {
-        let Second {
-            at_ms,
-            ok,
-            faults,
-            body_bytes,
-            latency,
-        } = second;
-        if all.len() == index {
-            all.push(Second {
-                at_ms: *at_ms,
-                ..Second::default()
-            });
+    for second in seconds {
+        let after = all.partition_point(|one| one.at_ms <= second.at_ms);
+        let home = after.checked_sub(1).map(|at| &mut all[at]);
+        let is_of = |home: &&mut Second| second.at_ms < home.at_ms + home.length_ms();
+        match home.filter(is_of) {
+            Some(home) => home.add(second),
+            None => all.insert(after, second.clone()),
         }
-        all[index].ok += ok;
-        all[index].faults += faults;
-        all[index].body_bytes += body_bytes;
-        all[index].latency.merge(latency);
     }
 }
 
@@ -286,5 +281,35 @@ mod tests {
         );
         // A record of an older version has all responses of its window for those that came in it.
         assert_eq!(merged.ok_in_window, Some(600));
+    }
+
+    #[test]
+    fn long_windows_of_several_hosts_add_up_where_their_minutes_differ() {
+        let result = |length: u64, ok| {
+            let mut timeline = Thinned::default();
+            for second in 0..length {
+                timeline.push(Second {
+                    at_ms: second * 1000,
+                    ok,
+                    ..Second::default()
+                });
+            }
+            LoadResult {
+                timeline: timeline.into_vec(),
+                ..LoadResult::default()
+            }
+        };
+        // The second host's last seconds came a minute later, and so its minutes reach further.
+        let merged = merge(&[result(7200, 3), result(7270, 4)]);
+        let timeline = &merged.timeline;
+        let sum = |of: fn(&Second) -> u64| timeline.iter().map(of).sum::<u64>();
+        assert_eq!(sum(|one| one.ok), 7200 * 3 + 7270 * 4);
+        assert!(timeline.is_sorted_by_key(|one| one.at_ms));
+        let minute = timeline[5].joined.unwrap();
+        assert_eq!((timeline[5].ok, minute.length_ms), (420, 60_000));
+        assert_eq!((minute.least_ok, minute.most_ok), (7, 7));
+        let chained = chain(&[result(7200, 3), result(7270, 4)]);
+        let ok: u64 = chained.timeline.iter().map(|one| one.ok).sum();
+        assert_eq!(ok, 7200 * 3 + 7270 * 4);
     }
 }

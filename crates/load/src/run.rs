@@ -385,6 +385,7 @@ impl Observer<'_> {
             faults: self.timeline.faults,
             latency: self.timeline.latency(at_ns - 1, window.open_ns),
             counting: window.meets(at_ns - SECOND_NS, at_ns),
+            ended: self.timeline.ended(at_ns, window),
         });
     }
 }

@@ -2,17 +2,21 @@
 //!
 //! A thread counts in a bucket of fixed size. When the bucket's second is over it hands the bucket
 //! to the reader, which merges those of all threads, and goes on with a spare one. So a thread
-//! neither allocates nor waits, and a second of a long run takes some hundred bytes:
+//! neither allocates nor waits, and the seconds of a long run are thinned by their age:
 //! ```text
-//! thread: Recorder --full bucket--> Inbox --+
-//!         Recorder <--spare bucket- Inbox   +--> Timeline --> [Second]
-//! thread: Recorder ...                    --+
+//! thread: Recorder --full bucket--> Inbox --+              +--> told as they end
+//!         Recorder <--spare bucket- Inbox   +--> Timeline -+
+//! thread: Recorder ...                    --+              +--> Thinned --> [Second]
 //! ```
+//! A bucket that comes after its second was told is told as a part of that second.
 
 use std::sync::mpsc::{self, Receiver, SyncSender};
 
 use record::latency::{Latency, Packed};
 use record::load::Second;
+use record::thinned::{Point as _, Thinned};
+
+use crate::counters::Window;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -120,8 +124,14 @@ pub(crate) struct Timeline {
     /// Successful responses and faults of all buckets, warm-up included.
     pub(crate) ok: u64,
     pub(crate) faults: u64,
-    /// Those of the window, and after them those in which late responses came.
-    seconds: Vec<Second>,
+    /// The seconds of the window that were told.
+    told: Thinned<Second>,
+    /// The number of the first second that was not.
+    next: u64,
+    /// That second and those after it, the last one without its latencies.
+    recent: Vec<Second>,
+    /// Parts of seconds that were told before.
+    late: Vec<Second>,
     /// The last second of which a bucket has come, and its latencies.
     last: i64,
     latency: Latency,
@@ -134,7 +144,10 @@ pub(crate) fn begin(threads: u32, open_ns: u64) -> (Vec<Recorder>, Timeline) {
         inboxes,
         ok: 0,
         faults: 0,
-        seconds: Vec::new(),
+        told: Thinned::default(),
+        next: 0,
+        recent: Vec::new(),
+        late: Vec::new(),
         last: i64::MIN,
         latency: Latency::coarse(),
     };
@@ -192,6 +205,14 @@ impl Timeline {
         }
     }
 
+    /// The seconds of the window that have ended since this was last asked, each once, and parts of earlier ones that came late.
+    pub(crate) fn ended(&mut self, now_ns: u64, window: Window) -> Vec<Second> {
+        let ended = second(now_ns, window.open_ns);
+        // What came after the window was only shown.
+        let length = window.length_ns().div_ceil(SECOND_NS);
+        self.tell_until(u64::try_from(ended).unwrap_or(0).min(length))
+    }
+
     /// The seconds of a window of that length, with the buckets that the threads were still using.
     pub(crate) fn end<'d>(
         mut self,
@@ -200,14 +221,29 @@ impl Timeline {
     ) -> Vec<Second> {
         self.collect();
         recorders.for_each(|recorder| self.add(&recorder.bucket));
-        self.pack();
-        // What came after the window was only shown.
-        let length = window_ns.div_ceil(SECOND_NS) as usize;
-        self.seconds.resize(length, Second::default());
-        for (index, second) in (0..).zip(&mut self.seconds) {
-            second.at_ms = index * 1000;
+        let length = window_ns.div_ceil(SECOND_NS);
+        self.tell_until(length);
+        // The user may have closed the window before its time.
+        self.told.forget_from(length.cast_signed() * 1000);
+        self.told.into_vec()
+    }
+
+    fn tell_until(&mut self, end: u64) -> Vec<Second> {
+        if u64::try_from(self.last).is_ok_and(|last| last < end) {
+            self.pack();
         }
-        self.seconds
+        let mut ended = std::mem::take(&mut self.late);
+        if self.next < end {
+            let count = (end - self.next) as usize;
+            // Seconds in which nothing happened are some too.
+            self.reach(self.recent.len().max(count));
+            ended.extend(self.recent.drain(..count));
+            self.next = end;
+        }
+        for one in &ended {
+            self.told.push(one.clone());
+        }
+        ended
     }
 
     fn add(&mut self, bucket: &Bucket) {
@@ -218,36 +254,54 @@ impl Timeline {
             self.latency.clear();
             self.last = bucket.index;
         }
-        let is_last = self.last == bucket.index;
-        if is_last {
-            self.latency.merge(&bucket.latency);
-        }
-        let Some(second) = at(&mut self.seconds, bucket.index) else {
+        let Ok(index) = u64::try_from(bucket.index) else {
+            // Of the warm-up nothing but what is shown.
+            if self.last == bucket.index {
+                self.latency.merge(&bucket.latency);
+            }
             return;
         };
-        second.ok += bucket.ok;
-        second.faults += bucket.faults;
-        second.body_bytes += bucket.body_bytes;
-        if !is_last {
-            second.latency.merge(&bucket.latency.pack());
+        let mut second = Second {
+            at_ms: index * 1000,
+            ok: bucket.ok,
+            faults: bucket.faults,
+            body_bytes: bucket.body_bytes,
+            ..Second::default()
+        };
+        if self.last == bucket.index && self.next <= index {
+            self.latency.merge(&bucket.latency);
+        } else {
+            second.latency = bucket.latency.pack();
+        }
+        match index.checked_sub(self.next) {
+            Some(place) => {
+                self.reach(place as usize + 1);
+                self.recent[place as usize].add(&second);
+            }
+            None if second.is_idle() && second.latency.is_empty() => {}
+            None => self.late.push(second),
         }
     }
 
-    /// Packs the last second away.
+    /// Packs the latencies of the last second away, if it was not told.
     fn pack(&mut self) {
-        if let Some(second) = at(&mut self.seconds, self.last) {
+        let place = u64::try_from(self.last).ok();
+        let place = place.and_then(|last| last.checked_sub(self.next));
+        let second = place.and_then(|place| self.recent.get_mut(place as usize));
+        if let Some(second) = second {
             second.latency.merge(&self.latency.pack());
         }
     }
-}
 
-/// A second of the window or after it; none of the warm-up.
-fn at(seconds: &mut Vec<Second>, index: i64) -> Option<&mut Second> {
-    let index = usize::try_from(index).ok()?;
-    if seconds.len() <= index {
-        seconds.resize(index + 1, Second::default());
+    /// Makes place for so many seconds that were not told.
+    fn reach(&mut self, count: usize) {
+        for place in self.recent.len()..count {
+            self.recent.push(Second {
+                at_ms: (self.next + place as u64) * 1000,
+                ..Second::default()
+            });
+        }
     }
-    seconds.get_mut(index)
 }
 
 /// The second of an instant, counted from the opening of the window.
@@ -329,6 +383,94 @@ mod tests {
         let seconds = timeline.end(recorders.iter(), 3 * SECOND_NS);
         assert_eq!(shown(&seconds), [(0, 2, 2), (1000, 1, 1), (2000, 1, 1)]);
         assert_eq!(seconds[0].latency.unpack().max_ns(), 703);
+    }
+
+    const WINDOW: Window = Window {
+        open_ns: OPEN_NS,
+        close_ns: 20 * SECOND_NS,
+    };
+
+    #[test]
+    fn each_second_is_told_once_as_it_ends_also_an_idle_one() {
+        let (mut recorders, mut timeline) = begin(2, OPEN_NS);
+        let mut told = |at_s: f64, recorders: &mut Vec<Recorder>| {
+            let at_ns = (at_s * 1e9) as u64;
+            for own in recorders.iter_mut() {
+                own.rotate(at_ns);
+            }
+            timeline.collect();
+            shown(&timeline.ended(at_ns, WINDOW))
+        };
+        wrote(&mut recorders[0], 9.5, 100);
+        assert_eq!(told(10.0, &mut recorders), []);
+        wrote(&mut recorders[0], 10.5, 100);
+        wrote(&mut recorders[1], 10.7, 100);
+        assert_eq!(told(11.0, &mut recorders), [(0, 2, 2)]);
+        assert_eq!(told(11.5, &mut recorders), []);
+        wrote(&mut recorders[1], 13.2, 100);
+        let idle = [(1000, 0, 0), (2000, 0, 0)];
+        assert_eq!(told(13.5, &mut recorders), idle);
+        assert_eq!(told(14.0, &mut recorders), [(3000, 1, 1)]);
+        // The window ends with its tenth second.
+        assert_eq!(told(60.0, &mut recorders).len(), 6);
+        assert_eq!(told(99.0, &mut recorders), []);
+        let seconds = timeline.end(recorders.iter(), 10 * SECOND_NS);
+        assert_eq!(seconds.len(), 10);
+        assert_eq!(seconds.iter().map(|one| one.ok).sum::<u64>(), 3);
+    }
+
+    #[test]
+    fn a_part_that_comes_late_is_told_and_added() {
+        let (mut recorders, mut timeline) = begin(2, OPEN_NS);
+        wrote(&mut recorders[0], 10.5, 100);
+        wrote(&mut recorders[0], 11.5, 100);
+        recorders[0].rotate(12 * SECOND_NS);
+        timeline.collect();
+        let told = timeline.ended(12 * SECOND_NS, WINDOW);
+        assert_eq!(shown(&told), [(0, 1, 1), (1000, 1, 1)]);
+        // This thread hung; and the last second told has a part more too.
+        wrote(&mut recorders[1], 10.6, 700);
+        wrote(&mut recorders[1], 11.6, 900);
+        recorders[1].rotate(13 * SECOND_NS);
+        timeline.collect();
+        let told = timeline.ended(13 * SECOND_NS, WINDOW);
+        assert_eq!(shown(&told), [(0, 1, 1), (1000, 1, 1), (2000, 0, 0)]);
+        let seconds = timeline.end(recorders.iter(), 3 * SECOND_NS);
+        assert_eq!(shown(&seconds), [(0, 2, 2), (1000, 2, 2), (2000, 0, 0)]);
+        // To two digits.
+        assert_eq!(seconds[1].latency.unpack().max_ns(), 903);
+    }
+
+    #[test]
+    fn a_week_is_some_thousand_seconds() {
+        let (mut recorders, mut timeline) = begin(1, OPEN_NS);
+        let week = 7 * 86_400;
+        let window = Window {
+            open_ns: OPEN_NS,
+            close_ns: OPEN_NS + week * SECOND_NS,
+        };
+        let mut told = 0;
+        for second in 0..week {
+            if second % 100 == 0 {
+                wrote(&mut recorders[0], 10.5 + second as f64, 100);
+            }
+            let now_ns = OPEN_NS + (second + 1) * SECOND_NS;
+            recorders[0].rotate(now_ns);
+            timeline.collect();
+            told += timeline.ended(now_ns, window).len() as u64;
+        }
+        assert_eq!(told, week);
+        let seconds = timeline.end(recorders.iter(), week * SECOND_NS);
+        assert!(seconds.len() < 6200, "{}", seconds.len());
+        let sums = seconds.iter().fold((0, 0, 0), |sum, one| {
+            let latency = one.latency.unpack();
+            (
+                sum.0 + one.ok,
+                sum.1 + latency.count(),
+                sum.2 + one.length_ms(),
+            )
+        });
+        assert_eq!(sums, (week / 100, week / 100, week * 1000));
     }
 
     #[test]

@@ -4,14 +4,24 @@
 //! here even where it has none there, and what is shown of it has lost what a terminal would obey.
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use input::text;
 
-/// Longest console, in bytes; a trial that writes more is void. A boot writes some 50 KiB.
+/// Longest console, in bytes; a trial that writes more in a minute is void. A boot writes some 50 KiB.
 pub const LIMIT_BYTES: u64 = 64 << 20;
+
+/// A console that has grown longer than this loses its middle.
+const LONG_BYTES: u64 = 16 << 20;
+
+/// What of it is kept at its begin, and at its end.
+const KEPT_END_BYTES: u64 = 1 << 20;
+
+/// No console is cut more often: who writes faster than that, floods.
+const CUT_PERIOD: Duration = Duration::from_secs(60);
 
 /// So much of a line is looked at.
 const LINE_BYTES: usize = 4 << 10;
@@ -34,6 +44,11 @@ pub(crate) struct Console {
     path: PathBuf,
     read_bytes: u64,
     scan: Scan,
+    /// When it was cut last.
+    cut: Option<Instant>,
+    /// What was cut out so far, and the length of the line that says so.
+    cut_bytes: u64,
+    notice_bytes: u64,
 }
 
 impl Console {
@@ -42,6 +57,9 @@ impl Console {
             path,
             read_bytes: 0,
             scan: Scan::default(),
+            cut: None,
+            cut_bytes: 0,
+            notice_bytes: 0,
         }
     }
 
@@ -56,6 +74,48 @@ impl Console {
     pub(crate) fn panic(&mut self) -> Option<String> {
         // A console that cannot be read has nothing to tell; the agent's silence will.
         self.read_new().ok().flatten()
+    }
+
+    /// Cuts the middle out of a long console that grows slowly, and says so in its place. Whoever writes it appends to the file.
+    pub(crate) fn shorten(&mut self) {
+        let is_long = |file: Metadata| file.len() > LONG_BYTES;
+        let is_due = self.cut.is_none_or(|cut| cut.elapsed() >= CUT_PERIOD);
+        if is_due && self.path.metadata().is_ok_and(is_long) {
+            self.cut = Some(Instant::now());
+            // One that cannot be cut goes on to the limit.
+            let _ = self.cut_middle();
+        }
+    }
+
+    fn cut_middle(&mut self) -> io::Result<()> {
+        let mut file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .open(&self.path)?;
+        let mut head = vec![0; KEPT_END_BYTES as usize];
+        file.read_exact(&mut head)?;
+        head.truncate(after_line(&head, last_line_end));
+        let from = file.metadata()?.len().saturating_sub(KEPT_END_BYTES);
+        file.seek(SeekFrom::Start(from))?;
+        let mut tail = Vec::new();
+        // What is written between this and the cut is lost: some microseconds of a console that is cut anyway.
+        (&mut file).take(LONG_BYTES).read_to_end(&mut tail)?;
+        file.set_len(head.len() as u64)?;
+        let length = from + tail.len() as u64;
+        tail.drain(..after_line(&tail, first_line_end));
+        let kept_bytes = (head.len() + tail.len()) as u64;
+        self.cut_bytes += length - kept_bytes - self.notice_bytes;
+        let notice = format!(
+            "[bakeoff: {} bytes of this console were cut out here]\n",
+            self.cut_bytes
+        );
+        self.notice_bytes = notice.len() as u64;
+        file.write_all(&[notice.as_bytes(), &tail].concat())?;
+        let unread = length
+            .saturating_sub(self.read_bytes)
+            .min(tail.len() as u64);
+        self.read_bytes = kept_bytes + self.notice_bytes - unread;
+        Ok(())
     }
 
     fn read_new(&mut self) -> io::Result<Option<String>> {
@@ -88,6 +148,19 @@ impl Console {
         file.take(TAIL_BYTES).read_to_end(&mut end)?;
         Ok(end)
     }
+}
+
+fn first_line_end(bytes: &[u8]) -> Option<usize> {
+    bytes.iter().position(|byte| *byte == b'\n')
+}
+
+fn last_line_end(bytes: &[u8]) -> Option<usize> {
+    bytes.iter().rposition(|byte| *byte == b'\n')
+}
+
+/// Where a line begins, if there is one.
+fn after_line(bytes: &[u8], end: fn(&[u8]) -> Option<usize>) -> usize {
+    end(bytes).map_or(0, |end| end + 1)
 }
 
 /// The search for a panic in a console that comes in pieces.
@@ -158,7 +231,6 @@ fn without_stamp(line: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::io::Write;
 
     use super::*;
 
@@ -204,6 +276,62 @@ mod tests {
         assert_eq!(console.panic(), None);
         assert_eq!(console.read_bytes, LIMIT_BYTES);
         assert_eq!(console.tail(20).len(), 0);
+    }
+
+    #[test]
+    fn a_long_console_keeps_its_ends_and_says_what_was_cut() {
+        let (dir, _file, mut console) = console();
+        let path = dir.path().join("console.log");
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"Linux version 7.2\n").unwrap();
+        let mut written = 18;
+        for round in 0..3 {
+            let line = format!("round {round}: nothing but noise\n");
+            while written <= (round + 1) * LONG_BYTES {
+                let lines = line.repeat(10_000);
+                file.write_all(lines.as_bytes()).unwrap();
+                written += lines.len() as u64;
+                assert_eq!(console.panic(), None);
+            }
+            console.shorten();
+            // No sooner than after a minute again.
+            console.cut = None;
+        }
+        file.write_all(b"Kernel panic - not syncing: x\n").unwrap();
+        assert_eq!(
+            console.panic().as_deref(),
+            Some("Kernel panic - not syncing: x")
+        );
+        let text = fs::read_to_string(&path).unwrap();
+        assert!((text.len() as u64) < 5 * KEPT_END_BYTES, "{}", text.len());
+        assert!(text.starts_with("Linux version 7.2\nround 0: nothing but noise\n"));
+        let notices: Vec<&str> = text
+            .lines()
+            .filter(|line| line.contains("bakeoff"))
+            .collect();
+        let [notice] = notices.as_slice() else {
+            panic!("{notices:?}");
+        };
+        let cut: u64 = notice.split(' ').nth(1).unwrap().parse().unwrap();
+        let panic_bytes = 30;
+        assert_eq!(
+            text.len() as u64 - notice.len() as u64 - 1 + cut,
+            written + panic_bytes
+        );
+        assert_eq!(console.tail(2)[0], "round 2: nothing but noise");
+    }
+
+    #[test]
+    fn a_console_is_not_cut_twice_in_a_minute() {
+        let (dir, _file, mut console) = console();
+        let path = dir.path().join("console.log");
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        let noise = b"noise\n".repeat(LONG_BYTES as usize / 6 + 1);
+        for expected in [false, true] {
+            file.write_all(&noise).unwrap();
+            console.shorten();
+            assert_eq!(file.metadata().unwrap().len() > LONG_BYTES, expected);
+        }
     }
 
     #[test]

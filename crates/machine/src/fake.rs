@@ -23,8 +23,10 @@ use record::trial::{JobResult, Phase};
 
 use crate::clock::Clock;
 use crate::guest::{Boot, Guest, GuestEvent, Lost, Machine};
+use soak::{Load, Soak};
 
 mod sampled;
+pub mod soak;
 
 /// Simulated time: moves only when somebody waits. Each thread has its own, so that guests that run side by side take as
 /// long as they would alone.
@@ -119,6 +121,8 @@ pub struct FakeMachine {
     pub seed: u64,
     /// Trials, by the names of their directories, from which the hypervisor steals: they serve half.
     pub robbed: BTreeSet<String>,
+    /// Arms whose guests are loaded for long; all others for a second.
+    pub soaks: BTreeMap<String, Soak>,
     /// Boots so far, by arm.
     pub booted: Mutex<BTreeMap<String, usize>>,
 }
@@ -151,9 +155,15 @@ impl Machine for FakeMachine {
             rate_per_s: left * arm.rate_per_s * (arm.noise * normal(&mut noise)).exp(),
             steal_ms: if is_robbed { 450 } else { 0 },
         };
-        let script = script(behaviour, &self.greeting, truth);
+        let soak = self.soaks.get(boot.arm);
+        let soak = soak.filter(|_| behaviour == Behaviour::Measures);
+        let script = match soak {
+            None => script(behaviour, &self.greeting, truth),
+            Some(_) => begins(&self.greeting).into(),
+        };
         Ok(Box::new(FakeGuest {
             script,
+            load: soak.map(|soak| Load::new(soak, &truth, boot.allowance_bytes)),
             clock: self.clock.clone(),
             one_fewer: arm.one_fewer,
             has_profile: behaviour != Behaviour::Unprofiled,
@@ -175,6 +185,8 @@ impl FakeMachine {
 struct FakeGuest {
     /// What happens, and after how long.
     script: VecDeque<(Duration, GuestEvent)>,
+    /// What happens after that, second by second.
+    load: Option<Load>,
     clock: FakeClock,
     one_fewer: f64,
     has_profile: bool,
@@ -206,6 +218,9 @@ impl Guest for FakeGuest {
     }
 
     fn next(&mut self, patience: Duration) -> GuestEvent {
+        if let (true, Some(load)) = (self.script.is_empty(), &mut self.load) {
+            self.script = load.next();
+        }
         match self.script.pop_front() {
             Some((delay, happening)) if delay <= patience => {
                 self.pass(delay);
@@ -251,6 +266,20 @@ struct Truth<'t> {
     steal_ms: u64,
 }
 
+/// From the greeting to the window.
+fn begins(greeting: &Greeting) -> [(Duration, GuestEvent); 4] {
+    let said = |seconds, word| {
+        let event = GuestEvent::Said(Box::new(word));
+        (Duration::from_secs(seconds), event)
+    };
+    [
+        said(2, FromAgent::Hello(greeting.clone())),
+        said(0, FromAgent::Phase(Phase::SettingUp)),
+        said(1, FromAgent::Phase(Phase::Starting)),
+        said(1, FromAgent::Phase(Phase::Measuring)),
+    ]
+}
+
 fn script(
     behaviour: Behaviour,
     greeting: &Greeting,
@@ -271,6 +300,7 @@ fn script(
                 second: 1,
                 ok: truth.rate_per_s as u64,
                 faults: 0,
+                ended: Vec::new(),
             },
         ),
         said(0, FromAgent::Sample(Box::new(sample(truth.steal_ms)))),

@@ -12,7 +12,7 @@
 
 use record::machine::MachineDescription;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -152,7 +152,9 @@ impl Machine for Local {
 
     fn boot(&self, boot: Boot<'_>) -> Result<Box<dyn Guest>> {
         let console = boot.dir.join("console.log");
-        let log = File::create(&console).with_context(|| format!("make {}", console.display()))?;
+        // Appended to, because a long console is shortened while it is written.
+        let log = OpenOptions::new().create(true).append(true).open(&console);
+        let log = log.with_context(|| format!("make {}", console.display()))?;
         let cgroup = self.cgroups.join(format!("bakeoff-{}", std::process::id()));
         fs::create_dir(&cgroup).with_context(|| format!("make a cgroup: {}", cgroup.display()))?;
         let janitor = Janitor::engage(

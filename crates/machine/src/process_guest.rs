@@ -277,6 +277,7 @@ impl Guest for ProcessGuest {
             if let Some(panic) = self.console.panic() {
                 return GuestEvent::Panicked(panic);
             }
+            self.console.shorten();
             self.note_exit();
             if self.exited.is_some()
                 && let Some(happening) = self.last_event()

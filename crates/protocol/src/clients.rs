@@ -48,12 +48,14 @@ pub enum FromClients {
         faults: u64,
         /// Whether some of this second is in the window.
         is_counting: bool,
+        /// Seconds of the window that have ended since the last one, and parts of earlier ones that came late.
+        ended: Vec<Second>,
     },
     /// The window opens; to be noted.
     Opens,
     /// The window closes; to be noted.
     Closes,
-    /// Seconds of what the clients saw, in their order.
+    /// The timeline of what the clients saw, in its order; after the load.
     Seconds(Vec<Second>),
     /// The drive has ended well; all of the timeline has been sent before.
     Driven(Box<Driven>),

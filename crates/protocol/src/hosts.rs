@@ -78,8 +78,10 @@ pub enum FromHost {
         faults: u64,
         /// Whether some of this second is in the window.
         is_counting: bool,
+        /// Seconds of the window that have ended since the last one, and parts of earlier ones that came late.
+        ended: Vec<Second>,
     },
-    /// Seconds of what the clients saw, in their order.
+    /// The timeline of what the clients saw, in its order; after the load.
     Seconds(Vec<Second>),
     /// The drive has ended well; all of the timeline has been sent before.
     Driven(Box<HostDriven>),

@@ -27,7 +27,7 @@ use record::load::Second;
 use record::trial::{JobResult, Phase, VoidReason};
 
 /// Raised whenever a message changes.
-pub const PROTOCOL: u32 = 9;
+pub const PROTOCOL: u32 = 10;
 
 /// Longest message, in bytes.
 pub const LIMIT: u32 = 1 << 20;
@@ -81,10 +81,13 @@ pub enum FromAgent {
         ok: u64,
         /// Faults so far.
         faults: u64,
+        /// Seconds of the window that have ended since this was last told, and parts of earlier ones that came late; told as they
+        /// pass, so that a guest that dies leaves them.
+        ended: Vec<Second>,
     },
     /// The system over some time of the load, mostly a second; told as it passes, so that a guest that dies leaves them.
     Sample(Box<Sample>),
-    /// Seconds of what the clients saw, in their order; sent while the load runs or after it.
+    /// The timeline of what the clients saw, in its order, thinned where it is long; after the load.
     Seconds(Vec<Second>),
     /// Some of the facts.
     Facts(Box<Facts>),
@@ -204,9 +207,15 @@ pub fn told(mut result: JobResult) -> impl Iterator<Item = FromAgent> {
         .chain([FromAgent::Done(Box::new(result))])
 }
 
+/// Seconds that have ended, in messages that are not too long; one without any where there are none.
+pub fn ended_in_parts(ended: Vec<Second>) -> impl Iterator<Item = Vec<Second>> {
+    let none = ended.is_empty().then(Vec::new);
+    none.into_iter().chain(seconds_in_parts(ended))
+}
+
 fn seconds_in_parts(timeline: Vec<Second>) -> impl Iterator<Item = Vec<Second>> {
     // Numbers and names of a second take up to this much.
-    const FRAME: usize = 160;
+    const FRAME: usize = 300;
     let mut rest = timeline.into_iter().peekable();
     std::iter::from_fn(move || {
         let (mut part, mut bytes) = (Vec::new(), 0);
@@ -387,6 +396,7 @@ mod tests {
                 second: 2,
                 ok: 7,
                 faults: 0,
+                ended: vec![],
             },
         )
         .unwrap();
@@ -399,6 +409,7 @@ mod tests {
             second: 2,
             ok: 7,
             faults: 0,
+            ended: vec![],
         };
         assert_eq!(receive::<FromAgent>(&mut line).unwrap(), progress);
         let end = receive::<FromAgent>(&mut line).unwrap_err();
@@ -520,6 +531,32 @@ mod tests {
         assert!(messages > 10, "{messages}");
         assert_eq!((timeline, values), (load.timeline, facts.values));
         assert_eq!(log, facts.boot_log.len());
+    }
+
+    #[test]
+    fn seconds_that_pile_up_are_told_in_parts() {
+        assert_eq!(ended_in_parts(vec![]).collect::<Vec<_>>(), [vec![]]);
+        let mut latency = record::latency::Latency::coarse();
+        (0..10_000).for_each(|step| latency.record(step * step));
+        let latency = latency.pack();
+        let second = |index: u64| Second {
+            at_ms: index * 1000,
+            latency: latency.clone(),
+            ..Second::default()
+        };
+        let hours: Vec<Second> = (0..10_000).map(second).collect();
+        let mut told = Vec::new();
+        for ended in ended_in_parts(hours.clone()) {
+            let message = FromAgent::Progress {
+                second: 1,
+                ok: 1,
+                faults: 0,
+                ended: ended.clone(),
+            };
+            send(&mut io::sink(), &message).unwrap();
+            told.extend(ended);
+        }
+        assert_eq!(told, hours);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use record::evidence::{Facts, Sample};
 use record::load::Second;
 use record::trial::{JobResult, Phase, VoidReason};
-use record::validate;
+use record::{thinned, validate};
 
 /// What a guest said, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +30,8 @@ pub enum Word {
         second: u32,
         /// Right answers so far.
         ok: u64,
+        /// Seconds of the window that have ended, or parts of them that came late.
+        ended: Vec<Second>,
     },
     /// The system over some time of the load.
     Sample(Box<Sample>),
@@ -124,7 +126,13 @@ impl Session {
                 self.stage = Stage::In(phase);
                 Ok(Word::Phase(phase))
             }
-            FromAgent::Progress { second, ok, .. } => Ok(Word::Progress { second, ok }),
+            FromAgent::Progress {
+                second, ok, ended, ..
+            } => {
+                // They may go back: what a client saw late belongs to an earlier one.
+                ended.iter().try_for_each(live_second)?;
+                Ok(Word::Progress { second, ok, ended })
+            }
             FromAgent::Sample(sample) => {
                 validate::sample(&sample, self.sampled_ms)?;
                 self.sampled_ms = sample.at_ms;
@@ -164,6 +172,10 @@ impl Session {
     }
 
     fn add_seconds(&mut self, seconds: Vec<Second>) -> Result<Word, String> {
+        let points = self.seconds.len() + seconds.len();
+        if points > thinned::MOST_POINTS {
+            return Err(format!("timeline that was not thinned: {points} points"));
+        }
         let mut last_ms = self.seconds.last().map_or(0, |last| last.at_ms);
         for second in &seconds {
             validate::second(second, last_ms)?;
@@ -254,6 +266,14 @@ impl Session {
         let detail = validate::detail(detail);
         Ok(Word::Failed { reason, detail })
     }
+}
+
+/// Told as it passes, a second is one second.
+fn live_second(second: &Second) -> Result<(), String> {
+    if second.joined.is_some() {
+        return Err(format!("several seconds for one: at_ms {}", second.at_ms));
+    }
+    validate::second(second, 0)
 }
 
 impl Stage {
@@ -419,6 +439,47 @@ mod tests {
         refused(
             loaded(vec![seconds(&[0, 1000]), seconds(&[0])]),
             "seconds go back: 0 ms after 1000 ms",
+        );
+    }
+
+    #[test]
+    fn seconds_that_have_ended_may_go_back_and_are_checked() {
+        let progress = |at_ms: &[u64], ok| FromAgent::Progress {
+            second: 1,
+            ok: 0,
+            faults: 0,
+            ended: at_ms
+                .iter()
+                .map(|at_ms| Second {
+                    at_ms: *at_ms,
+                    ok,
+                    ..Second::default()
+                })
+                .collect(),
+        };
+        assert!(loaded(vec![progress(&[1000], 1), progress(&[0, 2000], 1)]).is_ok());
+        let why = loaded(vec![progress(&[0], 1 << 60)]).unwrap_err();
+        assert!(why.contains("beyond all measure"), "{why}");
+        let FromAgent::Progress { mut ended, .. } = progress(&[0], 1) else {
+            panic!("progress")
+        };
+        ended[0].joined = Some(ended[0].extremes());
+        let several = FromAgent::Progress {
+            second: 1,
+            ok: 0,
+            faults: 0,
+            ended,
+        };
+        refused(loaded(vec![several]), "several seconds for one: at_ms 0");
+    }
+
+    #[test]
+    fn a_timeline_has_an_end() {
+        let many: Vec<u64> = (0..10_000).map(|second| second * 1000).collect();
+        let more: Vec<u64> = (10_000..20_000).map(|second| second * 1000).collect();
+        refused(
+            loaded(vec![seconds(&many), seconds(&more)]),
+            "timeline that was not thinned: 20000 points",
         );
     }
 

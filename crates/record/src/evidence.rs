@@ -5,6 +5,8 @@ use std::io::{self, ErrorKind};
 
 use serde::{Deserialize, Serialize};
 
+use crate::thinned::Point;
+
 /// CPU time by kind over an interval, in milliseconds, all CPUs together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
@@ -92,7 +94,8 @@ pub struct ServiceUse {
     pub rss_bytes: u64,
 }
 
-/// One second of the system under test. Counters are differences over the interval.
+/// One second of the system under test; of a long trial, where it is old, several as one. Counters are differences over the
+/// interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// End of the interval, in milliseconds since the window opened; negative in warm-up.
@@ -125,6 +128,190 @@ pub struct Sample {
     pub services: Vec<ServiceUse>,
     /// What taking this sample cost, in microseconds of CPU time.
     pub cost_us: u64,
+    /// Of how many samples it is the sum; absent where it is one. What is told of an instant is then told of the last one's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<JoinedSamples>,
+}
+
+/// What a sum of samples no longer shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinedSamples {
+    /// How many.
+    pub samples: u64,
+    /// Least memory that was available.
+    pub least_available_bytes: u64,
+    /// Most swap in use.
+    pub most_swap_used_bytes: u64,
+    /// Most kernel slab.
+    pub most_slab_bytes: u64,
+    /// Most runnable tasks.
+    pub most_runnable: u64,
+    /// Most tasks blocked on I/O.
+    pub most_blocked: u64,
+}
+
+impl Sample {
+    /// What a sum of it alone would say.
+    pub fn extremes(&self) -> JoinedSamples {
+        self.joined.unwrap_or(JoinedSamples {
+            samples: 1,
+            least_available_bytes: self.memory.available_bytes,
+            most_swap_used_bytes: self.memory.swap_used_bytes,
+            most_slab_bytes: self.memory.slab_bytes,
+            most_runnable: self.runnable,
+            most_blocked: self.blocked,
+        })
+    }
+}
+
+impl Point for Sample {
+    const HAS_PARTS: bool = false;
+
+    /// Half a second before its end, so that a reading that comes a little late is in the minute of its second.
+    fn time_ms(&self) -> i64 {
+        self.at_ms.saturating_sub(500)
+    }
+
+    fn join(group: &[Self]) -> Self {
+        let (mut all, rest) = match group {
+            [first, rest @ ..] => (first.clone(), rest),
+            [] => return Self::default(),
+        };
+        for later in rest {
+            all.append(later);
+        }
+        all
+    }
+
+    fn add(&mut self, part: &Self) {
+        self.append(part);
+    }
+}
+
+impl Sample {
+    /// Goes on with what came after it.
+    fn append(&mut self, later: &Self) {
+        // All fields by name: a new one must be thought of here.
+        let Self {
+            at_ms,
+            interval_ms,
+            cpu,
+            memory,
+            context_switches,
+            interrupts,
+            forks,
+            runnable,
+            blocked,
+            softirqs,
+            pressure,
+            tcp,
+            disk,
+            services,
+            cost_us,
+            joined: _,
+        } = later;
+        self.joined = Some(self.extremes().with(later.extremes()));
+        self.at_ms = self.at_ms.max(*at_ms);
+        self.memory = *memory;
+        self.runnable = *runnable;
+        self.blocked = *blocked;
+        for (sum, more) in [
+            (&mut self.interval_ms, *interval_ms),
+            (&mut self.context_switches, *context_switches),
+            (&mut self.interrupts, *interrupts),
+            (&mut self.forks, *forks),
+            (&mut self.cost_us, *cost_us),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+        self.cpu.append(cpu);
+        self.disk.append(disk);
+        self.pressure = match (self.pressure, pressure) {
+            (Some(sum), Some(more)) => Some(sum.with(more)),
+            (one, other) => one.or(*other),
+        };
+        append_counters(&mut self.softirqs, softirqs);
+        append_counters(&mut self.tcp, tcp);
+        append_services(&mut self.services, services);
+    }
+}
+
+impl JoinedSamples {
+    fn with(self, other: Self) -> Self {
+        Self {
+            samples: self.samples.saturating_add(other.samples),
+            least_available_bytes: self.least_available_bytes.min(other.least_available_bytes),
+            most_swap_used_bytes: self.most_swap_used_bytes.max(other.most_swap_used_bytes),
+            most_slab_bytes: self.most_slab_bytes.max(other.most_slab_bytes),
+            most_runnable: self.most_runnable.max(other.most_runnable),
+            most_blocked: self.most_blocked.max(other.most_blocked),
+        }
+    }
+}
+
+impl Cpu {
+    fn append(&mut self, later: &Self) {
+        let sum = |one: u64, other: u64| one.saturating_add(other);
+        *self = Self {
+            user_ms: sum(self.user_ms, later.user_ms),
+            system_ms: sum(self.system_ms, later.system_ms),
+            irq_ms: sum(self.irq_ms, later.irq_ms),
+            softirq_ms: sum(self.softirq_ms, later.softirq_ms),
+            iowait_ms: sum(self.iowait_ms, later.iowait_ms),
+            idle_ms: sum(self.idle_ms, later.idle_ms),
+            steal_ms: sum(self.steal_ms, later.steal_ms),
+        };
+    }
+}
+
+impl Disk {
+    fn append(&mut self, later: &Self) {
+        let sum = |one: u64, other: u64| one.saturating_add(other);
+        *self = Self {
+            reads: sum(self.reads, later.reads),
+            writes: sum(self.writes, later.writes),
+            read_bytes: sum(self.read_bytes, later.read_bytes),
+            written_bytes: sum(self.written_bytes, later.written_bytes),
+            busy_ms: sum(self.busy_ms, later.busy_ms),
+        };
+    }
+}
+
+impl Pressure {
+    fn with(self, later: &Self) -> Self {
+        let sum = |one: u64, other: u64| one.saturating_add(other);
+        Self {
+            cpu_some_us: sum(self.cpu_some_us, later.cpu_some_us),
+            io_some_us: sum(self.io_some_us, later.io_some_us),
+            io_full_us: sum(self.io_full_us, later.io_full_us),
+            memory_some_us: sum(self.memory_some_us, later.memory_some_us),
+            memory_full_us: sum(self.memory_full_us, later.memory_full_us),
+        }
+    }
+}
+
+fn append_counters(sums: &mut BTreeMap<String, u64>, later: &BTreeMap<String, u64>) {
+    for (name, more) in later {
+        match sums.get_mut(name) {
+            Some(sum) => *sum = sum.saturating_add(*more),
+            None => drop(sums.insert(name.clone(), *more)),
+        }
+    }
+}
+
+/// Services by their names; one that has come later is added, one that has gone keeps what it used.
+fn append_services(sums: &mut Vec<ServiceUse>, later: &[ServiceUse]) {
+    for more in later {
+        let Some(sum) = sums.iter_mut().find(|sum| sum.service == more.service) else {
+            sums.push(more.clone());
+            continue;
+        };
+        sum.user_ms = sum.user_ms.saturating_add(more.user_ms);
+        sum.system_ms = sum.system_ms.saturating_add(more.system_ms);
+        sum.processes = more.processes;
+        sum.threads = more.threads;
+        sum.rss_bytes = more.rss_bytes;
+    }
 }
 
 /// Averages and peaks over the window, as the reports of 2004 printed them.
@@ -156,47 +343,96 @@ pub struct Usage {
     pub sampling: f64,
 }
 
-impl Usage {
-    /// Sums up the samples of the window; warm-up samples (`at_ms <= 0`) are left out.
-    pub fn over(samples: &[Sample]) -> Self {
-        let window: Vec<&Sample> = samples.iter().filter(|sample| sample.at_ms > 0).collect();
-        // Of 128 bits: a guest says what it likes, and for days.
-        let sum = |of: fn(&Sample) -> u64| {
-            let each = window.iter().map(|sample| u128::from(of(sample)));
-            each.sum::<u128>() as f64
-        };
-        let user_ms = sum(|s| s.cpu.user_ms);
-        let own_ms = sum(|s| s.services.iter().map(|service| service.user_ms).sum());
-        let system_ms = sum(|s| s.cpu.system_ms + s.cpu.irq_ms + s.cpu.softirq_ms);
-        let waiting_ms = sum(|s| s.cpu.iowait_ms);
-        let idle_ms = sum(|s| s.cpu.idle_ms) + waiting_ms;
-        let steal_ms = sum(|s| s.cpu.steal_ms);
+/// What usage is made of, sample by sample, so that none need be kept.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct UsageSum {
+    // Of 128 bits: a guest says what it likes, and for days.
+    user_ms: u128,
+    own_ms: u128,
+    system_ms: u128,
+    waiting_ms: u128,
+    idle_ms: u128,
+    steal_ms: u128,
+    interval_ms: u128,
+    context_switches: u128,
+    interrupts: u128,
+    cost_us: u128,
+    used_bytes: u128,
+    samples: u128,
+    swap_used_bytes: u64,
+}
+
+impl UsageSum {
+    /// Adds a sample; those of the warm-up (`at_ms <= 0`) are left out.
+    pub fn add(&mut self, sample: &Sample) {
+        if sample.at_ms <= 0 {
+            return;
+        }
+        let Sample {
+            cpu,
+            memory,
+            services,
+            ..
+        } = sample;
+        let JoinedSamples {
+            samples,
+            most_swap_used_bytes,
+            ..
+        } = sample.extremes();
+        let used_bytes = memory.total_bytes.saturating_sub(memory.available_bytes);
+        let own_ms = services.iter().map(|service| u128::from(service.user_ms));
+        self.user_ms += u128::from(cpu.user_ms);
+        self.own_ms += own_ms.sum::<u128>();
+        for ms in [cpu.system_ms, cpu.irq_ms, cpu.softirq_ms] {
+            self.system_ms += u128::from(ms);
+        }
+        self.waiting_ms += u128::from(cpu.iowait_ms);
+        self.idle_ms += u128::from(cpu.idle_ms);
+        self.steal_ms += u128::from(cpu.steal_ms);
+        self.interval_ms += u128::from(sample.interval_ms);
+        self.context_switches += u128::from(sample.context_switches);
+        self.interrupts += u128::from(sample.interrupts);
+        self.cost_us += u128::from(sample.cost_us);
+        self.used_bytes += u128::from(used_bytes) * u128::from(samples);
+        self.samples += u128::from(samples);
+        self.swap_used_bytes = self.swap_used_bytes.max(most_swap_used_bytes);
+    }
+
+    /// Averages and peaks of what was added.
+    pub fn usage(&self) -> Usage {
+        let [user_ms, own_ms, system_ms] =
+            [self.user_ms, self.own_ms, self.system_ms].map(|ms| ms as f64);
+        let [waiting_ms, steal_ms] = [self.waiting_ms, self.steal_ms].map(|ms| ms as f64);
+        let idle_ms = self.idle_ms as f64 + waiting_ms;
         // A window without a sample has no shares; dividing by one keeps them at zero.
         let all_ms = (user_ms + system_ms + idle_ms + steal_ms).max(1.0);
-        let seconds = (sum(|s| s.interval_ms) / 1e3).max(1e-3);
-        let count = window.len().max(1) as f64;
-        let used = sum(|s| {
-            s.memory
-                .total_bytes
-                .saturating_sub(s.memory.available_bytes)
-        });
-        Self {
+        let seconds = (self.interval_ms as f64 / 1e3).max(1e-3);
+        let count = self.samples.max(1) as f64;
+        Usage {
             cpu_user: user_ms / all_ms,
             cpu_system: system_ms / all_ms,
             cpu_idle: idle_ms / all_ms,
             cpu_waiting: waiting_ms / all_ms,
             cpu_steal: steal_ms / all_ms,
             cpu_other: (user_ms - own_ms).max(0.0) / all_ms,
-            memory_used_bytes: (used / count) as u64,
-            swap_used_bytes: window
-                .iter()
-                .map(|s| s.memory.swap_used_bytes)
-                .max()
-                .unwrap_or(0),
-            context_switches_per_s: sum(|s| s.context_switches) / seconds,
-            interrupts_per_s: sum(|s| s.interrupts) / seconds,
-            sampling: sum(|s| s.cost_us) / 1e3 / all_ms,
+            memory_used_bytes: (self.used_bytes as f64 / count) as u64,
+            swap_used_bytes: self.swap_used_bytes,
+            context_switches_per_s: self.context_switches as f64 / seconds,
+            interrupts_per_s: self.interrupts as f64 / seconds,
+            sampling: self.cost_us as f64 / 1e3 / all_ms,
         }
+    }
+}
+
+impl Usage {
+    /// Sums up the samples of the window; warm-up samples (`at_ms <= 0`) are left out. Of samples that were joined the memory in use
+    /// is the last one's.
+    pub fn over(samples: &[Sample]) -> Self {
+        let mut sum = UsageSum::default();
+        for sample in samples {
+            sum.add(sample);
+        }
+        sum.usage()
     }
 }
 
@@ -376,5 +612,40 @@ mod tests {
     #[test]
     fn no_samples_give_zeros_not_nan() {
         assert_eq!(Usage::over(&[]), Usage::default());
+    }
+
+    #[test]
+    fn samples_become_one_and_add_up() {
+        let busy = Sample {
+            runnable: 9,
+            softirqs: [("NET_RX".to_string(), 5)].into(),
+            ..second(1000, 200, 300)
+        };
+        let mut calm = second(2000, 100, 100);
+        calm.memory.available_bytes = 30;
+        calm.tcp = [("RetransSegs".to_string(), 1)].into();
+        let last = second(3000, 0, 0);
+        let joined = Sample::join(&[busy.clone(), calm.clone(), last.clone()]);
+        let in_two = Sample::join(&[busy.clone(), Sample::join(&[calm.clone(), last.clone()])]);
+        assert_eq!(joined, in_two);
+        assert_eq!((joined.at_ms, joined.interval_ms), (3000, 3000));
+        assert_eq!((joined.cpu.user_ms, joined.cpu.system_ms), (300, 400));
+        assert_eq!((joined.memory.available_bytes, joined.runnable), (60, 0));
+        let extremes = joined.extremes();
+        assert_eq!(
+            (
+                extremes.samples,
+                extremes.least_available_bytes,
+                extremes.most_runnable
+            ),
+            (3, 30, 9)
+        );
+        assert_eq!(
+            (joined.softirqs["NET_RX"], joined.tcp["RetransSegs"]),
+            (5, 1)
+        );
+        let (whole, parts) = (Usage::over(&[joined]), Usage::over(&[busy, calm, last]));
+        assert!((whole.cpu_user - parts.cpu_user).abs() < 1e-12);
+        assert_eq!(whole.swap_used_bytes, parts.swap_used_bytes);
     }
 }

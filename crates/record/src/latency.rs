@@ -228,15 +228,28 @@ impl Packed {
         Latency::decode(&self.0).expect("what is packed was a histogram")
     }
 
-    /// Adds all of `other`.
+    /// Adds all of `other`, if both together are no more than a histogram may hold.
     pub fn merge(&mut self, other: &Self) {
-        if self.is_empty() {
-            *self = other.clone();
-        } else if !other.is_empty() {
-            let mut sum = self.unpack();
-            sum.merge(&other.unpack());
-            *self = sum.pack();
+        *self = Self::sum([&*self, other]);
+    }
+
+    /// All of several, but for those that are more than a histogram may hold: a guest that lies can tell of those.
+    pub fn sum<'p>(all: impl IntoIterator<Item = &'p Self>) -> Self {
+        let mut all = all.into_iter().filter(|one| !one.is_empty());
+        let (Some(first), second) = (all.next(), all.next()) else {
+            return Self::default();
+        };
+        let Some(second) = second else {
+            return first.clone();
+        };
+        let mut sum = first.unpack();
+        for one in [second].into_iter().chain(all) {
+            let more = one.unpack();
+            if sum.count() + more.count() <= COUNT_LIMIT {
+                sum.merge(&more);
+            }
         }
+        sum.pack()
     }
 
     /// As the logs of `HdrHistogram` have it: V2, compressed, in base 64.

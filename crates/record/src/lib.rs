@@ -17,6 +17,8 @@ pub mod metric;
 pub mod models;
 pub mod prng;
 pub mod rundir;
+pub mod streamed;
+pub mod thinned;
 pub mod trend;
 pub mod trial;
 pub mod validate;

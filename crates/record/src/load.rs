@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::latency::{Latency, Packed};
+use crate::thinned::Point;
 use crate::trend::Trend;
 
 /// Why a request did not count as served. The client's own faults stand apart from the server's.
@@ -74,7 +75,7 @@ impl Fault {
     }
 }
 
-/// One second of a load run.
+/// One second of a load run; of a long one, where it is old, several seconds as one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Second {
     /// Start of the second, in milliseconds since the window opened.
@@ -89,6 +90,96 @@ pub struct Second {
     /// to two significant digits. Those that come after the window are in no second.
     #[serde(default, skip_serializing_if = "Packed::is_empty")]
     pub latency: Packed,
+    /// Of how many seconds it is the sum; absent where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<JoinedSeconds>,
+}
+
+/// What a sum of seconds no longer shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinedSeconds {
+    /// Their length together, in milliseconds.
+    pub length_ms: u64,
+    /// Fewest requests with the expected response in any of them.
+    pub least_ok: u64,
+    /// Most of them.
+    pub most_ok: u64,
+    /// Most requests that ended in a fault in any of them.
+    pub most_faults: u64,
+}
+
+impl Second {
+    /// Its length in milliseconds. The last second of a window is seldom a whole one, which is not seen here.
+    pub fn length_ms(&self) -> u64 {
+        self.joined.map_or(1000, |joined| joined.length_ms)
+    }
+
+    /// Its length in seconds.
+    pub fn length_s(&self) -> f64 {
+        self.length_ms() as f64 / 1e3
+    }
+
+    /// What a sum of it alone would say.
+    pub fn extremes(&self) -> JoinedSeconds {
+        self.joined.unwrap_or(JoinedSeconds {
+            length_ms: 1000,
+            least_ok: self.ok,
+            most_ok: self.ok,
+            most_faults: self.faults,
+        })
+    }
+
+    /// Whether nothing happened in it.
+    pub fn is_idle(&self) -> bool {
+        self.ok == 0 && self.faults == 0
+    }
+}
+
+impl Point for Second {
+    const HAS_PARTS: bool = true;
+
+    fn time_ms(&self) -> i64 {
+        i64::try_from(self.at_ms).unwrap_or(i64::MAX)
+    }
+
+    fn join(group: &[Self]) -> Self {
+        if let [alone] = group {
+            return alone.clone();
+        }
+        let sum = |of: fn(&Self) -> u64| group.iter().map(of).fold(0, u64::saturating_add);
+        let extremes = || group.iter().map(Self::extremes);
+        Self {
+            at_ms: group.first().map_or(0, |first| first.at_ms),
+            ok: sum(|one| one.ok),
+            faults: sum(|one| one.faults),
+            body_bytes: sum(|one| one.body_bytes),
+            latency: Packed::sum(group.iter().map(|one| &one.latency)),
+            joined: Some(JoinedSeconds {
+                length_ms: sum(Self::length_ms),
+                least_ok: extremes().map(|one| one.least_ok).min().unwrap_or(0),
+                most_ok: extremes().map(|one| one.most_ok).max().unwrap_or(0),
+                most_faults: extremes().map(|one| one.most_faults).max().unwrap_or(0),
+            }),
+        }
+    }
+
+    /// Of seconds that are sums already, and in which others saw something too, the extremes become bounds: the most of
+    /// all together is no more than both.
+    fn add(&mut self, part: &Self) {
+        if let Some(joined) = &mut self.joined {
+            let theirs = part.extremes();
+            // A single second lies in one of these, and leaves the least of them what it was.
+            if part.joined.is_some() {
+                joined.least_ok = joined.least_ok.saturating_add(theirs.least_ok);
+            }
+            joined.most_ok = joined.most_ok.saturating_add(theirs.most_ok);
+            joined.most_faults = joined.most_faults.saturating_add(theirs.most_faults);
+        }
+        self.ok = self.ok.saturating_add(part.ok);
+        self.faults = self.faults.saturating_add(part.faults);
+        self.body_bytes = self.body_bytes.saturating_add(part.body_bytes);
+        self.latency.merge(&part.latency);
+    }
 }
 
 /// The result of one load run, window only: warm-up is left out.
@@ -166,7 +257,8 @@ pub struct LoadResult {
     /// them, and requests that merely take long do not.
     #[serde(default, skip_serializing_if = "Trend::is_empty")]
     pub trend: Trend,
-    /// The window second by second.
+    /// The window second by second; of a window longer than an hour, what was older at its end by minutes, and what was older than a
+    /// day by ten minutes (`thinned`).
     pub timeline: Vec<Second>,
     /// CPU time of each client thread in the window, in nanoseconds.
     pub client_cpu_ns: Vec<u64>,
@@ -240,5 +332,63 @@ impl LoadResult {
     /// Length of the window as measured.
     pub fn seconds(&self) -> f64 {
         self.window_ns as f64 / 1e9
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::thinned::Thinned;
+
+    fn second(at_ms: u64, ok: u64, faults: u64) -> Second {
+        let mut latency = Latency::coarse();
+        (0..ok).for_each(|number| latency.record(1000 * (number + 1)));
+        Second {
+            at_ms,
+            ok,
+            faults,
+            body_bytes: 10 * ok,
+            latency: latency.pack(),
+            joined: None,
+        }
+    }
+
+    #[test]
+    fn seconds_become_one_and_keep_their_extremes() {
+        let all = [second(0, 5, 0), second(1000, 2, 7), second(2000, 9, 1)];
+        let joined = Second::join(&[Second::join(&all[..2]), all[2].clone()]);
+        assert_eq!(joined, Second::join(&all));
+        assert_eq!((joined.ok, joined.faults, joined.body_bytes), (16, 8, 160));
+        let extremes = JoinedSeconds {
+            length_ms: 3000,
+            least_ok: 2,
+            most_ok: 9,
+            most_faults: 7,
+        };
+        assert_eq!(joined.joined, Some(extremes));
+        assert_eq!(joined.latency.unpack().count(), 16);
+        assert_eq!(Second::join(&all[..1]), all[0]);
+    }
+
+    #[test]
+    fn two_hours_of_seconds_keep_every_request_and_every_latency() {
+        let mut series = Thinned::default();
+        for number in 0..7200 {
+            series.push(second(number * 1000, number % 7, number % 2));
+        }
+        let sum = |of: fn(&Second) -> u64| series.iter().map(of).sum::<u64>();
+        let expected = (0..7200).map(|number| number % 7).sum::<u64>();
+        assert_eq!(sum(|one| one.ok), expected);
+        assert_eq!(sum(|one| one.latency.unpack().count()), expected);
+        assert_eq!(sum(|one| one.faults), 3600);
+        assert_eq!(sum(Second::length_ms), 7_200_000);
+    }
+
+    #[test]
+    fn a_record_of_a_second_is_what_it_was() {
+        let text = r#"{"at_ms":3000,"ok":5,"faults":0,"body_bytes":9}"#;
+        let read: Second = serde_json::from_str(text).unwrap();
+        assert_eq!(read.length_ms(), 1000);
+        assert_eq!(serde_json::to_string(&read).unwrap(), text);
     }
 }

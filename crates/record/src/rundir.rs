@@ -5,10 +5,12 @@
 //! journal.jsonl        what happened (`journal`)
 //! trials/007/          one attempt at a trial; a second attempt is trials/007.2
 //!   trial.json         the trial's record: which, how it ended, its figures
-//!   samples.jsonl      the system, second by second (`evidence::Sample`)
+//!   samples.jsonl      the system, second by second (`evidence::Sample`), as it comes; thinned where it is long
+//!   seconds.jsonl      likewise what the clients saw (`load::Second`), until the record has it: void trials keep it
 //!   facts.json         what fairness checks compare (`evidence::Facts`)
 //!   console.log        the guest's console
 //!   profile.zst        what it executed (`profiler::format`), of runs that ask why
+//! trials/007.interrupted-1/    what there was of an attempt that was interrupted, and was begun anew
 //! profiled/003/        likewise a trial that was run for its profile alone: no verdict counts it
 //! verdict.json         `verdict::Judgement`
 //! accepted.json        violations of fairness that the user has named, with his reasons
@@ -33,7 +35,9 @@ use crate::a_a::{self, History};
 use crate::evidence::{Damage, EvidenceFile, Facts, Sample};
 use crate::journal::CloseReason;
 use crate::journal::{self, Entry, Event, Opening};
+use crate::load::Second;
 use crate::models::{self, Models};
+use crate::streamed;
 use crate::trial::{Measurement, Outcome, PhaseTime, Trial};
 use crate::validate;
 use input::file;
@@ -67,6 +71,9 @@ impl TrialRecord {
         attempt_name(&self.trial, self.attempt)
     }
 }
+
+/// The name of what the clients saw, in the directory of an attempt that did not come to its end.
+pub const SECONDS: &str = "seconds.jsonl";
 
 /// A profile's name in the directory of an attempt.
 pub const PROFILE: &str = "profile.zst";
@@ -279,11 +286,18 @@ impl RunDir {
         self.path.join("journal.jsonl")
     }
 
-    /// Makes the directory of one attempt, emptied of what an interrupted one left.
+    /// Makes the directory of one attempt. One that was interrupted under load is kept beside it, under a name of its own; what else
+    /// an interrupted one left is cleared away.
     pub fn trial_dir(&self, series: Series, trial: &Trial, attempt: u32) -> Result<PathBuf> {
-        let dir = self.path.join(series.folder());
-        let dir = dir.join(attempt_name(trial, attempt));
-        if dir.exists() {
+        let series = self.path.join(series.folder());
+        let name = attempt_name(trial, attempt);
+        let dir = series.join(&name);
+        if has_seen(&dir) {
+            let names = (1_u32..).map(|number| series.join(format!("{name}.interrupted-{number}")));
+            let free = names.into_iter().find(|place| !place.exists());
+            let free = free.expect("there are more numbers than directories");
+            fs::rename(&dir, free).context("cannot keep an interrupted trial")?;
+        } else if dir.exists() {
             fs::remove_dir_all(&dir).context("cannot clear an interrupted trial")?;
         }
         fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
@@ -299,14 +313,15 @@ impl RunDir {
     ) -> Result<Written> {
         let name = format!("{}/{}", series.folder(), record.attempt_name());
         if !evidence.samples.is_empty() {
-            let mut lines = Vec::new();
-            for sample in &evidence.samples {
-                serde_json::to_writer(&mut lines, sample)?;
-                lines.push(b'\n');
-            }
+            let lines = streamed::lines(&evidence.samples)?;
             self.write(&format!("{name}/samples.jsonl"), &lines)?;
         }
         let mut of_facts = None;
+        let has_timeline = matches!(record.outcome, Outcome::Measured(_));
+        if !has_timeline && !evidence.seconds.is_empty() {
+            let lines = streamed::lines(&evidence.seconds)?;
+            self.write(&format!("{name}/{SECONDS}"), &lines)?;
+        }
         if let Some(facts) = &evidence.facts {
             let body = serde_json::to_vec_pretty(facts)?;
             self.write(&format!("{name}/facts.json"), &body)?;
@@ -317,6 +332,9 @@ impl RunDir {
         }
         let body = serde_json::to_vec_pretty(record)?;
         self.write(&format!("{name}/trial.json"), &body)?;
+        if has_timeline {
+            remove(&self.path.join(&name).join(SECONDS))?;
+        }
         Ok(Written {
             record: sha256(&body),
             facts: of_facts,
@@ -334,6 +352,22 @@ impl RunDir {
             fs::rename(&draft, &path)
         };
         write().with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// Whether an attempt's directory holds something that was seen of its load.
+fn has_seen(dir: &Path) -> bool {
+    let files = [SECONDS, EvidenceFile::Samples.name()];
+    let length = |file| fs::metadata(dir.join(file)).map_or(0, |about| about.len());
+    files.into_iter().map(length).sum::<u64>() > 0
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(why) if why.kind() != ErrorKind::NotFound => {
+            Err(why).with_context(|| format!("cannot remove {}", path.display()))
+        }
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 
@@ -368,6 +402,8 @@ pub struct Written {
 pub struct Evidence {
     /// The system, second by second.
     pub samples: Vec<Sample>,
+    /// What the clients saw, second by second, as far as they told.
+    pub seconds: Vec<Second>,
     /// What fairness checks compare.
     pub facts: Option<Facts>,
     /// `profile.zst`.

@@ -9,8 +9,8 @@ mod path;
 use std::collections::BTreeSet;
 
 use crate::curve::Curve;
-use crate::evidence::{Cpu, Disk, Facts, Memory, Pressure, Sample, ServiceUse};
-use crate::load::{LoadResult, Second};
+use crate::evidence::{Cpu, Disk, Facts, JoinedSamples, Memory, Pressure, Sample, ServiceUse};
+use crate::load::{JoinedSeconds, LoadResult, Second};
 use crate::metric::{Figure, MetricSpec, Role};
 use crate::trial::JobResult;
 use crate::trial::Outcome;
@@ -217,15 +217,29 @@ pub fn second(second: &Second, last_ms: u64) -> Checked {
         faults,
         body_bytes,
         latency: _,
+        joined,
     } = second;
     if *at_ms < last_ms {
         return Err(format!("seconds go back: {at_ms} ms after {last_ms} ms"));
+    }
+    let JoinedSeconds {
+        length_ms,
+        least_ok,
+        most_ok,
+        most_faults,
+    } = joined.unwrap_or_else(|| second.extremes());
+    if length_ms == 0 {
+        return Err(format!("seconds without a length: at_ms {at_ms}"));
     }
     counts(&[
         ("at_ms", *at_ms),
         ("ok", *ok),
         ("faults", *faults),
         ("body_bytes", *body_bytes),
+        ("length_ms", length_ms),
+        ("least_ok", least_ok),
+        ("most_ok", most_ok),
+        ("most_faults", most_faults),
     ])
 }
 
@@ -247,6 +261,7 @@ pub fn sample(sample: &Sample, last_ms: i64) -> Checked {
         disk,
         services,
         cost_us,
+        joined,
     } = sample;
     if *at_ms < last_ms {
         return Err(format!("samples go back: {at_ms} ms after {last_ms} ms"));
@@ -261,6 +276,7 @@ pub fn sample(sample: &Sample, last_ms: i64) -> Checked {
         ("blocked", *blocked),
         ("cost_us", *cost_us),
     ])?;
+    counts(&joined.iter().flat_map(of_joined).collect::<Vec<_>>())?;
     counts(&of_cpu(cpu))?;
     counts(&of_memory(memory))?;
     counts(&of_disk(disk))?;
@@ -335,6 +351,25 @@ fn of_memory(memory: &Memory) -> [(&'static str, u64); 8] {
         ("slab_bytes", slab_bytes),
         ("dirty_bytes", dirty_bytes),
         ("swap_used_bytes", swap_used_bytes),
+    ]
+}
+
+fn of_joined(joined: &JoinedSamples) -> [(&'static str, u64); 6] {
+    let JoinedSamples {
+        samples,
+        least_available_bytes,
+        most_swap_used_bytes,
+        most_slab_bytes,
+        most_runnable,
+        most_blocked,
+    } = *joined;
+    [
+        ("samples", samples),
+        ("least_available_bytes", least_available_bytes),
+        ("most_swap_used_bytes", most_swap_used_bytes),
+        ("most_slab_bytes", most_slab_bytes),
+        ("most_runnable", most_runnable),
+        ("most_blocked", most_blocked),
     ]
 }
 

@@ -175,32 +175,57 @@ fn latency_curve(latency: &Latency) -> Vec<(f64, f64)> {
 /// Pages served per second over the window, trials averaged second by second. Windows of more than
 /// `MOST_POINTS` seconds are averaged over as many neighbouring seconds as it takes.
 fn over_time(loads: &[&LoadResult]) -> Vec<(f64, f64)> {
-    let mut seconds = BTreeMap::<u64, (f64, f64)>::new();
+    let mut seconds = BTreeMap::<u64, Rates>::new();
     for load in loads {
-        for (second, pages_per_s) in whole_seconds(load) {
-            let (sum, count) = seconds.entry(second).or_default();
-            *sum += pages_per_s;
-            *count += 1.0;
+        for (second, length_s, pages_per_s) in whole_seconds(load) {
+            let rates = seconds.entry(second).or_default();
+            rates.sum += pages_per_s;
+            rates.count += 1.0;
+            rates.length_s = rates.length_s.max(length_s);
         }
     }
-    let points: Vec<(f64, f64)> = seconds
-        .into_iter()
-        .map(|(second, (sum, count))| (second as f64, sum / count))
-        .collect();
-    let stride = points.len().div_ceil(MOST_POINTS).max(1);
-    let bundle = |some: &[(f64, f64)]| (some[0].0, mean(some, |(_, pages_per_s)| *pages_per_s));
-    points.chunks(stride).map(bundle).collect()
+    let end = seconds.last_key_value();
+    let end = end.map_or(0, |(second, last)| second + last.length_s.ceil() as u64);
+    let begin = seconds.first_key_value().map_or(0, |(second, _)| *second);
+    let stride = (end - begin).div_ceil(MOST_POINTS as u64).max(1);
+    let points: Vec<_> = seconds.into_iter().collect();
+    let bundles =
+        points.chunk_by(|one, next| (one.0 - begin) / stride == (next.0 - begin) / stride);
+    bundles.map(bundle).collect()
 }
 
-/// The seconds of one load run with their rates. The last one is seldom whole: it is scaled to a
+/// What trials did in one second, or in the seconds that are one where they are old.
+#[derive(Default)]
+struct Rates {
+    sum: f64,
+    count: f64,
+    length_s: f64,
+}
+
+/// The beginning of some neighbours, and their mean.
+fn bundle(some: &[(u64, Rates)]) -> (f64, f64) {
+    let all_s: f64 = some.iter().map(|(_, rates)| rates.length_s).sum();
+    let pages = some.iter().map(|(_, rates)| {
+        let Rates {
+            sum,
+            count,
+            length_s,
+        } = rates;
+        sum / count * length_s
+    });
+    (some[0].0 as f64, pages.sum::<f64>() / all_s)
+}
+
+/// The seconds of one load run with their lengths and rates. The last one is seldom whole: it is scaled to a
 /// full second, and left out when it is shorter than half of one, because a stub shows mostly its
 /// rounding.
-fn whole_seconds(load: &LoadResult) -> impl Iterator<Item = (u64, f64)> {
+fn whole_seconds(load: &LoadResult) -> impl Iterator<Item = (u64, f64, f64)> {
     let window_ms = load.window_ns as f64 / 1e6;
     load.timeline.iter().filter_map(move |second| {
-        let length_ms = (window_ms - second.at_ms as f64).min(1000.0);
+        let left_ms = window_ms - second.at_ms as f64;
+        let length_ms = left_ms.min(second.length_ms() as f64);
         let rate_per_s = second.ok as f64 / length_ms * 1e3;
-        (length_ms >= 500.0).then_some((second.at_ms / 1000, rate_per_s))
+        (length_ms >= 500.0).then_some((second.at_ms / 1000, second.length_s(), rate_per_s))
     })
 }
 

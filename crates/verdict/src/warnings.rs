@@ -313,12 +313,9 @@ fn unsettled(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<Warning>
         let mut trials = measured.of_arm(workload, &arm.name);
         // A ramp is meant to change.
         trials.retain(|trial| !is_ramp(trial));
-        let served = |part: fn(&[Second]) -> &[Second]| -> f64 {
-            let loads = trials.iter().filter_map(|trial| trial.load.as_ref());
-            let parts = loads.flat_map(|load| part(whole_seconds(load)));
-            parts.map(|second| second.ok as f64).sum()
-        };
-        let (first, last) = (served(first_third), served(last_third));
+        let loads = trials.iter().filter_map(|trial| trial.load.as_ref());
+        let thirds = loads.map(served_in_thirds);
+        let [first, last] = thirds.fold([0.0; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
         // Few requests scatter by themselves.
         let is_chance = (last - first).abs() <= CHANCE_SIGMA * (last + first).sqrt();
         if first > 0.0 && !is_chance && !(1.0 - DRIFT..=1.0 + DRIFT).contains(&(last / first)) {
@@ -391,18 +388,21 @@ fn is_ramp(trial: &Measurement) -> bool {
     trial.curves.iter().any(|curve| !curve.is_over_time())
 }
 
-/// The window without its last second, when that is not a whole one.
-fn whole_seconds(load: &LoadResult) -> &[Second] {
-    let whole = (load.window_ns / 1_000_000_000) as usize;
-    &load.timeline[..whole.min(load.timeline.len())]
-}
-
-fn first_third(timeline: &[Second]) -> &[Second] {
-    &timeline[..timeline.len() / 3]
-}
-
-fn last_third(timeline: &[Second]) -> &[Second] {
-    &timeline[timeline.len() - timeline.len() / 3..]
+/// Requests served in the whole seconds of the first third of a window, and of the last.
+fn served_in_thirds(load: &LoadResult) -> [f64; 2] {
+    let whole = load.window_ns / 1_000_000_000;
+    let third = whole / 3;
+    // Seconds that are one where they are old belong to a third in part.
+    let within = |from: u64, to: u64| -> f64 {
+        let [from_ms, to_ms] = [from, to].map(|second| second as f64 * 1e3);
+        let share = |second: &Second| {
+            let (begin_ms, length_ms) = (second.at_ms as f64, second.length_ms() as f64);
+            let inside_ms = (begin_ms + length_ms).min(to_ms) - begin_ms.max(from_ms);
+            second.ok as f64 * (inside_ms / length_ms).max(0.0)
+        };
+        load.timeline.iter().map(share).sum()
+    };
+    [within(0, third), within(whole - third, whole)]
 }
 
 /// Arms that ran out of memory: what they then do is not what the plan asks about.

@@ -313,6 +313,7 @@ impl Options {
                 faults: progress.errors.load(Ordering::Relaxed),
                 latency: Packed::default(),
                 counting: true,
+                ended: Vec::new(),
             });
             second += 1;
         }

@@ -42,6 +42,7 @@ impl<'w> Ticker<'w> {
                 faults: 0,
                 latency: Packed::default(),
                 counting: elapsed >= self.warmup,
+                ended: Vec::new(),
             });
         }
     }

@@ -258,11 +258,19 @@ pub(crate) fn ramp(
 ) -> Result<Vec<Step>> {
     watcher.begins();
     let (mut before, mut now) = (Progress::default(), Progress::default());
+    let step_ms = match traffic.end {
+        End::After(window) => window.as_millis() as u64,
+        End::Count(_) => 0,
+    };
+    let mut from_ms = 0;
     let watcher = RefCell::new(watcher);
-    let mut on_tick = |tick: Tick| {
+    let mut on_tick = |mut tick: Tick| {
         if tick.second <= now.second {
             before.add(&now);
+            from_ms += step_ms;
         }
+        // The windows of the steps follow upon each other, as in the result.
+        tick.ended.iter_mut().for_each(|one| one.at_ms += from_ms);
         now = Progress {
             second: tick.second,
             ok: tick.ok,

@@ -333,7 +333,7 @@ fn conforming(load: &LoadResult) -> f64 {
 
 /// Memory that the system used at its most beyond what it used when the load began, for each connection.
 fn memory_each(seen: &Seen<'_>, load: &LoadResult) -> Option<f64> {
-    let available = |sample: &record::evidence::Sample| sample.memory.available_bytes;
+    let available = |sample: &record::evidence::Sample| sample.extremes().least_available_bytes;
     let first = seen.samples.first().map(available)?;
     let least = seen.samples.iter().map(available).min()?;
     (load.connections_held > 0)

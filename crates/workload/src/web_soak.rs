@@ -100,13 +100,21 @@ impl SiteWorkload for Options {
 }
 
 /// Most points of the curve over time: more cannot be told apart on a screen.
-const POINTS: usize = 240;
+const POINTS: u64 = 240;
 
 /// Pages per second against the seconds since the window opened.
 fn over_time(load: &LoadResult) -> Curve {
-    let step = load.timeline.len().div_ceil(POINTS).max(1);
+    let whole_ms = length_ms(&load.timeline);
+    let step_ms = whole_ms.div_ceil(1000).div_ceil(POINTS).max(1) * 1000;
+    let steps = load
+        .timeline
+        .chunk_by(|one, next| one.at_ms / step_ms == next.at_ms / step_ms);
     // The last step counts only if it is whole: a part of one would look like a fall.
-    let points = load.timeline.chunks_exact(step).map(|seconds| Point {
+    let is_whole = |seconds: &&[Second]| {
+        let begin_ms = seconds[0].at_ms / step_ms * step_ms;
+        begin_ms + step_ms <= whole_ms
+    };
+    let points = steps.filter(is_whole).map(|seconds| Point {
         at: seconds[0].at_ms as f64 / 1e3,
         value: rate(seconds),
     });
@@ -121,18 +129,30 @@ fn over_time(load: &LoadResult) -> Curve {
 
 /// Throughput of the last quarter by that of the first; `None` for windows too short to have quarters.
 fn kept(timeline: &[Second]) -> Option<f64> {
-    let quarter = timeline.len() / 4;
-    if quarter == 0 {
+    let whole_ms = length_ms(timeline);
+    let quarter_ms = whole_ms / 4 / 1000 * 1000;
+    if quarter_ms == 0 {
         return None;
     }
-    let first = rate(&timeline[..quarter]);
-    let last = rate(&timeline[timeline.len() - quarter..]);
+    let first = timeline.iter().take_while(|one| one.at_ms < quarter_ms);
+    let rest_ms = whole_ms - quarter_ms;
+    let last = timeline.iter().skip_while(|one| one.at_ms < rest_ms);
+    let (first, last) = (rate(first), rate(last));
     (first > 0.0).then(|| last / first)
 }
 
-fn rate(seconds: &[Second]) -> f64 {
-    let ok: u64 = seconds.iter().map(|second| second.ok).sum();
-    ok as f64 / seconds.len() as f64
+/// Of all seconds together.
+fn length_ms(timeline: &[Second]) -> u64 {
+    timeline.iter().map(Second::length_ms).sum()
+}
+
+fn rate<'s>(seconds: impl IntoIterator<Item = &'s Second>) -> f64 {
+    let (ok, length_s) = seconds
+        .into_iter()
+        .fold((0, 0.0), |(ok, length_s), second| {
+            (ok + second.ok, length_s + second.length_s())
+        });
+    ok as f64 / length_s
 }
 
 #[cfg(test)]
@@ -162,7 +182,7 @@ mod tests {
             ..LoadResult::default()
         };
         let curve = over_time(&load);
-        assert_eq!(curve.points.len(), POINTS);
+        assert_eq!(curve.points.len() as u64, POINTS);
         assert!(
             curve
                 .points

@@ -141,12 +141,15 @@ impl Watcher for Teller {
     }
 
     fn ticks(&mut self, tick: Tick) {
-        self.tell(&FromClients::Tick {
-            second: tick.second,
-            ok: tick.ok,
-            faults: tick.faults,
-            is_counting: tick.counting,
-        });
+        for ended in protocol::ended_in_parts(tick.ended) {
+            self.tell(&FromClients::Tick {
+                second: tick.second,
+                ok: tick.ok,
+                faults: tick.faults,
+                is_counting: tick.counting,
+                ended,
+            });
+        }
     }
 }
 

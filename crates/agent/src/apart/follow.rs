@@ -37,12 +37,14 @@ pub(crate) fn follow(channel: &mut Channel, follower: &mut dyn Follower) -> Resu
                 ok,
                 faults,
                 is_counting,
+                ended,
             } => follower.ticks(Tick {
                 second,
                 ok,
                 faults,
                 latency: Packed::default(),
                 counting: is_counting,
+                ended,
             }),
             FromClients::Opens => {
                 follower.opens();

@@ -195,13 +195,16 @@ impl Watcher for Teller {
     fn begins(&mut self) {}
 
     fn ticks(&mut self, tick: Tick) {
-        // An agent that is gone is noticed by the listener.
-        let _ = self.line.say(&FromHost::Tick {
-            second: tick.second,
-            ok: tick.ok,
-            faults: tick.faults,
-            is_counting: tick.counting,
-        });
+        for ended in protocol::ended_in_parts(tick.ended) {
+            // An agent that is gone is noticed by the listener.
+            let _ = self.line.say(&FromHost::Tick {
+                second: tick.second,
+                ok: tick.ok,
+                faults: tick.faults,
+                is_counting: tick.counting,
+                ended,
+            });
+        }
     }
 }
 

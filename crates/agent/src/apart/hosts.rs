@@ -197,6 +197,7 @@ impl Hosts {
                     ok,
                     faults,
                     is_counting,
+                    ended,
                 } => {
                     let tick = Tick {
                         second,
@@ -204,6 +205,7 @@ impl Hosts {
                         faults,
                         latency: Packed::default(),
                         counting: is_counting,
+                        ended,
                     };
                     if let Some(all) = ticks.add(index, tick) {
                         follower.ticks(all);

@@ -22,9 +22,11 @@ use profiler::format;
 use profiler::profile::Profile;
 use protocol::session::{Session, Word};
 use protocol::{CeilingJob, FromAgent, Greeting, Job, Part, Profiling, ToAgent, WorkloadJob};
-use record::evidence::{Facts, Sample, Usage};
+use record::evidence::{EvidenceFile, Facts, Sample, Usage, UsageSum};
+use record::load::Second;
 use record::prng::SplitMix64;
-use record::rundir::{Evidence, ProfileNote, Series, sha256};
+use record::rundir::{Evidence, ProfileNote, SECONDS, Series, sha256};
+use record::streamed::Streamed;
 use record::trial::JobResult;
 use record::trial::{HostPhase, Measurement, Outcome, PhaseTime, Trial, Void, VoidReason};
 
@@ -137,21 +139,23 @@ pub(crate) fn run(
         last_word: start,
         starved: Duration::ZERO,
         boot: None,
-        samples: Vec::new(),
+        seen: Seen::new(dir),
         host_time: HostTime::begin(start),
     };
     let arm = bench.plan.arms.iter().find(|arm| arm.name == trial.arm);
     let arm = arm.expect("trials are made of the plan's arms");
     let end = talk.hold(&job(bench, (arm, trial.block), workload));
     let Talk {
-        samples,
+        seen,
         mut host_time,
         session,
         ..
     } = talk;
     let mut profile = None;
     let (outcome, facts) = match end {
+        // What was seen is on disk, and stays there.
         End::Interrupted => return Ok(None),
+        End::Broken(why) => return Err(why),
         End::Void(reason, detail) => (void(reason, detail, guest.console(LAST_LINES)), None),
         End::Done(mut done, boot) => {
             host_time.enter(HostPhase::Stopping, bench.clock.now());
@@ -165,18 +169,14 @@ pub(crate) fn run(
                     void(VoidReason::WrongMachine, why, vec![]),
                     Some(done.facts),
                 ),
-                None => measured(*done, Usage::over(&samples), (boot, spin.end(bench))),
+                None => measured(*done, seen.usage.usage(), (boot, spin.end(bench))),
             }
         }
     };
     let (note, profile) = kept(profile);
     Ok(Some(Attempted {
         outcome,
-        evidence: Evidence {
-            samples,
-            facts,
-            profile,
-        },
+        evidence: seen.evidence(facts, profile),
         host_time: host_time.end(bench.clock.now()),
         profile: note,
     }))
@@ -237,6 +237,37 @@ fn kept(profile: Option<Result<Profile, String>>) -> (Option<ProfileNote>, Optio
                 },
             };
             (Some(note), Some(bytes))
+        }
+    }
+}
+
+/// What was seen of the load, on disk as it comes.
+struct Seen {
+    samples: Streamed<Sample>,
+    usage: UsageSum,
+    seconds: Streamed<Second>,
+}
+
+impl Seen {
+    fn new(dir: &Path) -> Self {
+        Self {
+            samples: Streamed::new(dir.join(EvidenceFile::Samples.name())),
+            usage: UsageSum::default(),
+            seconds: Streamed::new(dir.join(SECONDS)),
+        }
+    }
+
+    fn add_sample(&mut self, sample: Sample) -> Result<()> {
+        self.usage.add(&sample);
+        self.samples.push(&[sample])
+    }
+
+    fn evidence(self, facts: Option<Facts>, profile: Option<Vec<u8>>) -> Evidence {
+        Evidence {
+            samples: self.samples.into_series().into_vec(),
+            seconds: self.seconds.into_series().into_vec(),
+            facts,
+            profile,
         }
     }
 }
@@ -384,6 +415,8 @@ enum End {
     Done(Box<JobResult>, Duration),
     Void(VoidReason, String),
     Interrupted,
+    /// The host cannot keep what it hears.
+    Broken(anyhow::Error),
 }
 
 /// The conversation with one guest.
@@ -397,7 +430,7 @@ struct Talk<'t> {
     /// What the guest had waited for the host's CPUs when it spoke last.
     starved: Duration,
     boot: Option<Duration>,
-    samples: Vec<Sample>,
+    seen: Seen,
     host_time: HostTime,
 }
 
@@ -488,8 +521,17 @@ impl Talk<'_> {
                 self.host_time.enter(phase.into(), self.last_word);
                 (self.tell)(Activity::Phase(phase));
             }
-            Word::Progress { second, ok } => (self.tell)(Activity::Progress { second, ok }),
-            Word::Sample(sample) => self.samples.push(*sample),
+            Word::Progress { second, ok, ended } => {
+                if let Err(why) = self.seen.seconds.push(&ended) {
+                    return Some(End::Broken(why));
+                }
+                (self.tell)(Activity::Progress { second, ok });
+            }
+            Word::Sample(sample) => {
+                if let Err(why) = self.seen.add_sample(*sample) {
+                    return Some(End::Broken(why));
+                }
+            }
             Word::Part => {}
         }
         None

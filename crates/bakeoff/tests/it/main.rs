@@ -37,3 +37,4 @@ mod set_up;
 mod side_by_side;
 mod simulate_command;
 mod simulated_lab;
+mod soak;

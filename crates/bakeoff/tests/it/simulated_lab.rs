@@ -48,7 +48,7 @@ seed = 11
 /// A world to run the plan in.
 pub(crate) struct World {
     pub(crate) plan: Plan,
-    machine: FakeMachine,
+    pub(crate) machine: FakeMachine,
     /// Trials at a time.
     pub(crate) jobs: usize,
     /// More blocks for the run in the directory.
@@ -77,6 +77,7 @@ impl World {
         let booted = Mutex::default();
         let machine = FakeMachine {
             robbed: BTreeSet::new(),
+            soaks: BTreeMap::new(),
             arms,
             clock: FakeClock::default(),
             greeting,
@@ -104,7 +105,7 @@ impl World {
         self.machine.arms.get_mut(arm).unwrap().one_fewer = left;
     }
 
-    fn opening(plan: &str) -> Opening {
+    pub(crate) fn opening(plan: &str) -> Opening {
         Opening {
             version: journal::VERSION,
             bakeoff: "test".into(),

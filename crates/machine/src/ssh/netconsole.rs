@@ -1,6 +1,6 @@
 //! The console of a box: its kernel sends each message as a packet (netconsole), which a thread writes to a file.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::net::UdpSocket;
 use std::path::Path;
@@ -38,11 +38,13 @@ impl Netconsole {
         let thread = thread::Builder::new()
             .name("netconsole".into())
             .spawn(move || {
-                let (mut packet, mut bytes) = ([0; 4096], 0);
-                while !ended.load(Ordering::Relaxed) && bytes <= LIMIT_BYTES {
+                let mut packet = [0; 4096];
+                // A long console is shortened meanwhile.
+                let is_full =
+                    |file: &File| file.metadata().is_ok_and(|file| file.len() > LIMIT_BYTES);
+                while !ended.load(Ordering::Relaxed) && !is_full(&file) {
                     match socket.recv(&mut packet) {
                         Ok(length) => {
-                            bytes += length as u64;
                             // A console that cannot be written is missed by nobody who could be told.
                             let _ = file.write_all(&packet[..length]);
                         }

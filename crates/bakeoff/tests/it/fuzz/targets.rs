@@ -19,6 +19,7 @@ use record::latency::{Latency, Packed};
 use record::load::{LoadResult, Second};
 use record::metric::{Direction, Figure, Role};
 use record::rundir::{TRIAL_VERSION, TrialRecord};
+use record::thinned::{Point as _, Thinned};
 use record::trial::{JobResult, Phase};
 use record::trial::{Measurement, Outcome, Trial};
 use record::validate;
@@ -90,6 +91,7 @@ fn conversation() -> Vec<u8> {
             second: 1,
             ok: 49,
             faults: 0,
+            ended: load().timeline,
         },
         sample(0),
         FromAgent::Phase(Phase::Measuring),
@@ -127,9 +129,21 @@ fn listen(line: &[u8]) {
             }
             Ok(Word::Failed { detail, .. }) => assert_eq!(text::clean(&detail), detail),
             Ok(Word::Done(done)) => recorded(*done),
-            Ok(Word::Hello | Word::Phase(_) | Word::Progress { .. } | Word::Part) => {}
+            Ok(Word::Progress { ended, .. }) => kept(&ended),
+            Ok(Word::Hello | Word::Phase(_) | Word::Part) => {}
         }
     }
+}
+
+/// Whatever seconds are told can be added up and thinned.
+fn kept(ended: &[Second]) {
+    let mut series = Thinned::default();
+    for second in ended {
+        series.push(second.clone());
+        series.push(second.clone());
+    }
+    assert!(series.len() <= ended.len().max(1));
+    Second::join(&series.into_vec());
 }
 
 fn recorded(done: JobResult) {

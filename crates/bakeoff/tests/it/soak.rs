@@ -1,0 +1,348 @@
+//! Days of load on a fake machine, through the real session, lab, journal, record and report: what is kept does not grow with the time,
+//! and is on disk whenever the program ends.
+
+use std::cell::Cell;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bakeoff::lab::{self, Activity, Finish, Lab, LabEvent};
+use input::units::{show_bytes, show_duration};
+use machine::fake::soak::Soak;
+use plan::Checks;
+use record::evidence::{EvidenceFile, Sample};
+use record::journal::Event;
+use record::load::Second;
+use record::rundir::{self, RunDir, SECONDS};
+use record::streamed;
+use record::thinned::{MOST_POINTS, Point as _};
+use record::trial::{Outcome, VoidReason};
+
+use crate::simulated_lab::World;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Requests in each second.
+const RATE: u64 = 40;
+
+/// A plan of one window.
+fn plan(window: Duration) -> String {
+    format!(
+        "title = \"a simulated soak\"\nbaseline = \"old\"\n[machine]\ntrial_limit = \"{}\"\n[image]\nrecipe = \"web\"\n\
+         [arm.old]\nkernel = \"debian:bookworm/6.1\"\n[arm.new]\nkernel = \"debian:trixie-backports/7.2\"\n\
+         [[workload]]\nkind = \"web-soak\"\nserver = \"apache\"\nconnections = 4\nwarmup = \"1s\"\nwindow = \"{}\"\n\
+         [design]\nmin_blocks = 2\nmax_blocks = 2\nseed = 11\n",
+        show_duration(window + DAY),
+        show_duration(window),
+    )
+}
+
+/// When the user stops a run.
+enum Stop {
+    /// After so many trials.
+    Trials(u32),
+    /// When so many seconds of load have been heard.
+    Seconds(u32),
+}
+
+/// Runs a soak in `dir`; each second that was heard is told.
+fn run(dir: &Path, soaks: [Soak; 2], stop: &Stop, heard: &dyn Fn(u32)) -> Finish {
+    let [old, new] = soaks;
+    let text = plan(old.window);
+    let mut world = World::new(1.0, 0.0, &[]);
+    for arm in world.machine.arms.values_mut() {
+        arm.rate_per_s = RATE as f64;
+    }
+    world.machine.soaks = [("old".to_string(), old), ("new".to_string(), new)].into();
+    let checks = Checks::of_the_past(&workload::check);
+    let plan = plan::read("plan.toml", &text, Path::new(""), checks).unwrap();
+    let (interrupted, ended) = (AtomicBool::new(false), Cell::new(0));
+    let show = |event: LabEvent<'_>| {
+        let is_over = match event {
+            LabEvent::Entry(entry) => {
+                let is_end = matches!(entry.event, Event::Ended { .. });
+                ended.set(ended.get() + u32::from(is_end));
+                is_end && matches!(stop, Stop::Trials(most) if *most <= ended.get())
+            }
+            LabEvent::Activity(_, Activity::Progress { second, .. }) => {
+                heard(second);
+                matches!(stop, Stop::Seconds(most) if *most <= second)
+            }
+            LabEvent::Activity(..) | LabEvent::Record(_) => false,
+        };
+        interrupted.fetch_or(is_over, Ordering::Relaxed);
+    };
+    let dir = RunDir::open(dir, &text).unwrap();
+    let lab = Lab {
+        plan: &plan,
+        dir: &dir,
+        machine: &world.machine,
+        clock: &world.machine.clock,
+        greeting: &world.machine.greeting,
+        interrupted: &interrupted,
+        jobs: 1,
+        extension: None,
+        remeasures_ceilings: false,
+        show: &show,
+    };
+    lab::run(&lab, World::opening(&text)).unwrap()
+}
+
+fn calm(window: Duration) -> [Soak; 2] {
+    [Soak::calm(window), Soak::calm(window)]
+}
+
+/// Attempts' directories and files by their names in the run.
+fn trial_file(dir: &Path, attempt: &str, file: &str) -> PathBuf {
+    dir.join("trials").join(attempt).join(file)
+}
+
+fn seconds(dir: &Path, attempt: &str) -> Vec<Second> {
+    streamed::read(&trial_file(dir, attempt, SECONDS)).unwrap()
+}
+
+fn samples(dir: &Path, attempt: &str) -> Vec<Sample> {
+    let file = EvidenceFile::Samples.name();
+    streamed::read(&trial_file(dir, attempt, file)).unwrap()
+}
+
+/// That seconds are the first so many of a run, each once, however they were thinned.
+fn are_the_first(seconds: &[Second], count: u64) {
+    let sum = |of: fn(&Second) -> u64| seconds.iter().map(of).sum::<u64>();
+    assert_eq!(sum(Second::length_ms), count * 1000);
+    assert_eq!(sum(|one| one.ok), count * RATE);
+    assert_eq!(sum(|one| one.latency.unpack().count()), count * RATE);
+    assert!(seconds.is_sorted_by_key(|one| one.at_ms));
+}
+
+fn length_s(seconds: &[Second]) -> u64 {
+    seconds.iter().map(Second::length_ms).sum::<u64>() / 1000
+}
+
+fn bytes_below(dir: &Path) -> u64 {
+    let entries = fs::read_dir(dir).unwrap().map(Result::unwrap);
+    let bytes = entries.map(|entry| match entry.metadata().unwrap() {
+        about if about.is_dir() => bytes_below(&entry.path()),
+        about => about.len(),
+    });
+    bytes.sum()
+}
+
+/// Highest resident memory of this process so far, in bytes.
+fn peak_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.unwrap().trim().trim_end_matches(" kB");
+    peak.parse::<u64>().unwrap() << 10
+}
+
+/// What the record of a soak of that length is, whichever it is.
+fn is_kept(dir: &Path, window: Duration) {
+    let run = rundir::load(dir, &workload::check).unwrap();
+    assert_eq!((run.attempts.len(), run.missing.as_slice()), (2, &[][..]));
+    for (record, attempt) in run.attempts.iter().zip(["001", "002"]) {
+        let Outcome::Measured(measurement) = &record.outcome else {
+            panic!("{:?}", record.outcome);
+        };
+        let timeline = &measurement.load.as_ref().unwrap().timeline;
+        are_the_first(timeline, window.as_secs());
+        assert!(timeline.len() < MOST_POINTS / 2, "{}", timeline.len());
+        // The record has them.
+        assert!(!trial_file(dir, attempt, SECONDS).exists());
+        let samples = samples(dir, attempt);
+        assert!(samples.len() < MOST_POINTS / 2, "{}", samples.len());
+        let length_ms: u64 = samples.iter().map(|one| one.interval_ms).sum();
+        assert_eq!(u128::from(length_ms), window.as_millis());
+    }
+}
+
+#[test]
+fn a_day_takes_no_more_room_than_its_points() {
+    let dir = tempfile::tempdir().unwrap();
+    let window = DAY;
+    let mut soaks = calm(window);
+    soaks[0].has_line = true;
+    let finish = run(dir.path(), soaks, &Stop::Trials(2), &|_| {});
+    assert_eq!(finish, Finish::Interrupted);
+    is_kept(dir.path(), window);
+    // Some 5,000 points of samples and of seconds, in each of two trials.
+    let bytes = bytes_below(dir.path());
+    assert!(bytes < 40 << 20, "{}", show_bytes(bytes));
+}
+
+#[test]
+fn a_trial_that_falls_silent_keeps_what_it_saw() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut soaks = calm(DAY);
+    for soak in &mut soaks {
+        soak.silent_from = Some(Duration::from_secs(5000));
+    }
+    run(dir.path(), soaks, &Stop::Trials(1), &|_| {});
+    let run = rundir::load(dir.path(), &workload::check).unwrap();
+    let Outcome::Void(void) = &run.attempts[0].outcome else {
+        panic!("{:?}", run.attempts[0].outcome);
+    };
+    assert_eq!(void.reason, VoidReason::Silent);
+    are_the_first(&seconds(dir.path(), "001"), 5000);
+    let samples = samples(dir.path(), "001");
+    assert_eq!(samples.last().unwrap().at_ms, 5_000_000);
+    // The oldest are minutes by now.
+    assert!(samples.len() < 4000, "{}", samples.len());
+}
+
+#[test]
+fn an_interrupted_trial_is_kept_beside_the_one_that_is_begun_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut before = None;
+    for stopped in [100, 50] {
+        let stop = Stop::Seconds(stopped);
+        let finish = run(dir.path(), calm(DAY), &stop, &|_| {});
+        assert_eq!(finish, Finish::Interrupted);
+        // The attempt has a thread of its own, and may have heard more until it looked.
+        let kept = seconds(dir.path(), "001");
+        let count = length_s(&kept);
+        assert!(u64::from(stopped) <= count, "{count}");
+        are_the_first(&kept, count);
+        if let Some(before) = before.replace(kept) {
+            assert_eq!(seconds(dir.path(), "001.interrupted-1"), before);
+        }
+    }
+    // What an attempt left that had seen nothing is cleared away.
+    let nothing = trial_file(dir.path(), "001", "");
+    fs::remove_dir_all(&nothing).unwrap();
+    fs::create_dir(&nothing).unwrap();
+    run(dir.path(), calm(DAY), &Stop::Seconds(1), &|_| {});
+    let kept = fs::read_dir(dir.path().join("trials")).unwrap().count();
+    assert_eq!(kept, 2);
+}
+
+/// Set in the process that is killed: the run's directory.
+const KILLED: &str = "BAKEOFF_SOAK_KILLED";
+
+/// How often the soak is killed; more with `BAKEOFF_SOAK_KILLS`.
+const KILLS: u64 = 4;
+
+#[test]
+fn kill_9_at_any_instant_loses_at_most_the_last_second() {
+    if let Some(dir) = std::env::var_os(KILLED) {
+        let heard = |second| println!("heard {second}");
+        run(Path::new(&dir), calm(DAY), &Stop::Trials(1), &heard);
+        return;
+    }
+    let more = std::env::var("BAKEOFF_SOAK_KILLS").ok();
+    let kills = more.map_or(KILLS, |kills| kills.parse().unwrap());
+    let mut random = record::prng::SplitMix64::new(5);
+    for _ in 0..kills {
+        // Beyond the second in which the files are first written anew.
+        kill_after(100 + random.below(4500) as u32);
+    }
+}
+
+fn kill_after(second: u32) {
+    let dir = tempfile::tempdir().unwrap();
+    let name = "soak::kill_9_at_any_instant_loses_at_most_the_last_second";
+    let mut soak = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env(KILLED, dir.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(soak.stdout.take().unwrap()).lines();
+    let seconds_heard = lines.map_while(Result::ok).filter_map(|line| {
+        let (_, second) = line.rsplit_once("heard ")?;
+        second.parse::<u32>().ok()
+    });
+    let mut last = 0;
+    let mut is_killed = false;
+    for heard in seconds_heard {
+        last = heard;
+        if heard >= second && !is_killed {
+            is_killed = true;
+            soak.kill().unwrap();
+        }
+    }
+    soak.wait().unwrap();
+    assert!(is_killed, "the soak ended by itself after {last} s");
+    let kept = seconds(dir.path(), "001");
+    let count = length_s(&kept);
+    assert!(u64::from(last) <= count, "{last} heard, {count} kept");
+    are_the_first(&kept, count);
+    let sampled_ms = samples(dir.path(), "001").last().map(|one| one.at_ms);
+    assert!(sampled_ms.unwrap() >= i64::from(last) * 1000 - 1000);
+}
+
+#[test]
+fn planted_growth_and_slowness_are_in_the_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let window = Duration::from_secs(3 * 3600);
+    let mut soaks = calm(window);
+    soaks[1].leak_bytes_per_h = 10 << 20;
+    soaks[1].slower_from = Some(Duration::from_secs(2 * 3600));
+    run(dir.path(), soaks, &Stop::Trials(2), &|_| {});
+    let run = rundir::load(dir.path(), &workload::check).unwrap();
+    for (record, attempt) in run.attempts.iter().zip(["001", "002"]) {
+        let is_planted = record.trial.arm == "new";
+        let samples = samples(dir.path(), attempt);
+        let slab = |sample: Option<&Sample>| sample.unwrap().memory.slab_bytes >> 20;
+        let grown_mib = slab(samples.last()) - slab(samples.first());
+        let expected = if is_planted { 29..=31 } else { 0..=0 };
+        assert!(expected.contains(&grown_mib), "{attempt}: {grown_mib}");
+        let Outcome::Measured(measurement) = &record.outcome else {
+            panic!("measured");
+        };
+        let timeline = &measurement.load.as_ref().unwrap().timeline;
+        let (early, late): (Vec<_>, Vec<_>) = timeline
+            .iter()
+            .cloned()
+            .partition(|one| one.at_ms < 7_200_000);
+        let p99 = |some: &[Second]| Second::join(some).latency.unpack().quantile_ns(0.99) as f64;
+        let slower = p99(&late) / p99(&early);
+        let expected = if is_planted { 1.9..2.1 } else { 0.9..1.1 };
+        assert!(expected.contains(&slower), "{attempt}: {slower}");
+    }
+}
+
+/// What 14 days come to, printed: `make soak-simulated`. `SOAK_DAYS` says how many.
+#[test]
+fn simulated_soak() {
+    let Ok(days) = std::env::var("SOAK_DAYS") else {
+        return;
+    };
+    let window = DAY * days.parse::<u32>().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut soaks = calm(window);
+    let told = soaks[0].told_bytes.clone();
+    for soak in &mut soaks {
+        soak.has_line = true;
+        soak.told_bytes = told.clone();
+    }
+    let began = Instant::now();
+    run(dir.path(), soaks, &Stop::Trials(2), &|_| {});
+    let ran = began.elapsed();
+    let lab_peak = peak_bytes();
+    is_kept(dir.path(), window);
+    let record = bytes_below(dir.path());
+    let began = Instant::now();
+    let run = rundir::load(dir.path(), &workload::check).unwrap();
+    let judgement = verdict::judge(&run);
+    let page = report::html(&run, &judgement, &[]);
+    let reported = began.elapsed();
+    println!("two trials of {days} days, one request generator and one lab in this process");
+    println!("time taken           {:.0} s", ran.as_secs_f64());
+    println!(
+        "said over the line   {}",
+        show_bytes(told.load(Ordering::Relaxed))
+    );
+    println!("peak memory, lab     {}", show_bytes(lab_peak));
+    println!("peak memory, report  {}", show_bytes(peak_bytes()));
+    println!("record               {} (bar 200 MB)", show_bytes(record));
+    println!(
+        "report, time         {:.2} s (bar 5 s)",
+        reported.as_secs_f64()
+    );
+    println!("report, size         {}", show_bytes(page.len() as u64));
+    assert!(record <= 200_000_000, "{record} bytes");
+}

@@ -1,0 +1,235 @@
+//! A fake guest under load for hours to days: each second is made when it is asked for, and told and kept as an agent tells and keeps it.
+
+use std::collections::VecDeque;
+use std::io::Cursor;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use protocol::FromAgent;
+use record::evidence::{Memory, Sample, ServiceUse};
+use record::latency::Latency;
+use record::load::{LoadResult, Second};
+use record::prng::SplitMix64;
+use record::thinned::Thinned;
+
+use super::{Truth, done, results, sample};
+use crate::guest::GuestEvent;
+
+/// Latencies that are drawn from.
+const LATENCIES: usize = 4096;
+
+/// How the guests of a machine are loaded for long.
+#[derive(Debug, Clone)]
+pub struct Soak {
+    /// How long.
+    pub window: Duration,
+    /// Memory that the kernel loses in each hour, in bytes.
+    pub leak_bytes_per_h: u64,
+    /// From then on the slowest two in a hundred take twice as long.
+    pub slower_from: Option<Duration>,
+    /// Then the guest falls silent.
+    pub silent_from: Option<Duration>,
+    /// Whether all messages are written and read as on a guest's line, rather than handed over.
+    pub has_line: bool,
+    /// Bytes that went over such lines, of all guests.
+    pub told_bytes: Arc<AtomicU64>,
+}
+
+impl Soak {
+    /// A load without events.
+    pub fn calm(window: Duration) -> Self {
+        Self {
+            window,
+            leak_bytes_per_h: 0,
+            slower_from: None,
+            silent_from: None,
+            has_line: false,
+            told_bytes: Arc::default(),
+        }
+    }
+}
+
+/// A guest's load, as far as it has come.
+pub(super) struct Load {
+    soak: Soak,
+    arm: String,
+    rate_per_s: f64,
+    allowance_bytes: u64,
+    told_bytes: u64,
+    random: SplitMix64,
+    /// Ascending, in nanoseconds.
+    latencies: Vec<u64>,
+    second: u64,
+    ok: u64,
+    timeline: Thinned<Second>,
+    latency: Latency,
+}
+
+impl Load {
+    pub(super) fn new(soak: &Soak, truth: &Truth<'_>, allowance_bytes: u64) -> Self {
+        Self {
+            soak: soak.clone(),
+            arm: truth.arm.into(),
+            rate_per_s: truth.rate_per_s,
+            allowance_bytes,
+            told_bytes: 0,
+            random: SplitMix64::new(truth.rate_per_s.to_bits()),
+            latencies: latencies(),
+            second: 0,
+            ok: 0,
+            timeline: Thinned::default(),
+            latency: Latency::new(),
+        }
+    }
+
+    /// What happens in the next second; nothing once the guest is silent or has told its result.
+    pub(super) fn next(&mut self) -> VecDeque<(Duration, GuestEvent)> {
+        let now = Duration::from_secs(self.second);
+        if self.soak.silent_from.is_some_and(|from| from <= now) {
+            return VecDeque::new();
+        }
+        if now > self.soak.window {
+            return VecDeque::new();
+        }
+        if now == self.soak.window {
+            self.second += 1;
+            return self.result();
+        }
+        let second = self.serve(now);
+        self.second += 1;
+        self.timeline.push(second.clone());
+        let progress = FromAgent::Progress {
+            second: self.second as u32,
+            ok: self.ok,
+            faults: 0,
+            ended: vec![second],
+        };
+        let sample = FromAgent::Sample(Box::new(self.sample()));
+        let (progress, sample) = (self.say(progress), self.say(sample));
+        [(Duration::from_secs(1), progress), (Duration::ZERO, sample)].into()
+    }
+
+    fn serve(&mut self, now: Duration) -> Second {
+        let is_slower = self.soak.slower_from.is_some_and(|from| from <= now);
+        let slow_from = LATENCIES / 100 * 98;
+        let ok = self.rate_per_s as u64;
+        let mut latency = Latency::coarse();
+        for _ in 0..ok {
+            let rank = self.random.below(LATENCIES as u64) as usize;
+            let slower = if is_slower && rank >= slow_from { 2 } else { 1 };
+            latency.record(slower * self.latencies[rank]);
+        }
+        self.ok += ok;
+        self.latency.merge(&latency);
+        Second {
+            at_ms: self.second * 1000,
+            ok,
+            body_bytes: ok * 1000,
+            latency: latency.pack(),
+            ..Second::default()
+        }
+    }
+
+    /// As much as a sample of a real guest has in it.
+    fn sample(&mut self) -> Sample {
+        let leaked_bytes = self.soak.leak_bytes_per_h * self.second / 3600;
+        let slab_bytes = (64 << 20) + leaked_bytes + self.random.below(1 << 16);
+        let counters = |names: &[&str]| {
+            let counter = |name: &&str| (name.to_string(), 1000 + self.second % 1000);
+            names.iter().map(counter).collect()
+        };
+        let service = |name: &str| ServiceUse {
+            service: name.into(),
+            processes: 4,
+            threads: 60,
+            user_ms: 150 + self.second % 50,
+            system_ms: 250,
+            rss_bytes: 80 << 20,
+        };
+        Sample {
+            at_ms: (self.second * 1000).cast_signed(),
+            memory: Memory {
+                total_bytes: 1 << 30,
+                available_bytes: (1_u64 << 29).saturating_sub(leaked_bytes),
+                slab_bytes,
+                ..Memory::default()
+            },
+            context_switches: 4000 + self.second % 1000,
+            interrupts: 3000 + self.second % 1000,
+            runnable: self.second % 7,
+            softirqs: counters(&["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "SCHED", "RCU"]),
+            tcp: counters(&[
+                "TcpActiveOpens",
+                "TcpPassiveOpens",
+                "TcpInSegs",
+                "TcpOutSegs",
+                "TcpRetransSegs",
+                "TcpExtTCPHPHits",
+                "TcpExtTCPPureAcks",
+                "TcpExtDelayedACKs",
+            ]),
+            services: vec![service("apache2"), service("clients")],
+            cost_us: 120,
+            ..sample(0)
+        }
+    }
+
+    fn result(&mut self) -> VecDeque<(Duration, GuestEvent)> {
+        let truth = Truth {
+            arm: &self.arm,
+            rate_per_s: self.rate_per_s,
+            steal_ms: 0,
+        };
+        let mut result = done(&truth);
+        result.load = Some(LoadResult {
+            window_ns: self.soak.window.as_nanos() as u64,
+            planned: self.ok,
+            ok: self.ok,
+            ok_in_window: Some(self.ok),
+            body_bytes: self.ok * 1000,
+            connections_asked: 1,
+            connections_opened: 1,
+            latency: std::mem::take(&mut self.latency),
+            timeline: std::mem::take(&mut self.timeline).into_vec(),
+            client_cpu_ns: vec![100_000_000],
+            engine: "fake".into(),
+            ..LoadResult::default()
+        });
+        let told: Vec<_> = results(result).collect();
+        let told = told.into_iter().map(|(delay, event)| match event {
+            GuestEvent::Said(message) => (delay, self.say(*message)),
+            other => (delay, other),
+        });
+        told.collect()
+    }
+
+    /// What arrives of a message.
+    fn say(&mut self, message: FromAgent) -> GuestEvent {
+        if !self.soak.has_line {
+            return GuestEvent::Said(Box::new(message));
+        }
+        let mut line = Vec::new();
+        let read = protocol::send(&mut line, &message)
+            .and_then(|()| protocol::receive::<FromAgent>(&mut Cursor::new(&line)));
+        self.told_bytes += line.len() as u64;
+        self.soak
+            .told_bytes
+            .fetch_add(line.len() as u64, Ordering::Relaxed);
+        match read {
+            Ok(_) if self.told_bytes > self.allowance_bytes => {
+                GuestEvent::Refused("more said than a trial can have".into())
+            }
+            Ok(message) => GuestEvent::Said(Box::new(message)),
+            Err(why) => GuestEvent::Refused(why.to_string()),
+        }
+    }
+}
+
+/// Of a server that mostly takes a millisecond, and seldom a hundred.
+fn latencies() -> Vec<u64> {
+    let share = |rank: usize| (rank as f64 + 0.5) / LATENCIES as f64;
+    let tail = |share: f64| (1.0 - share).powf(-0.5);
+    let ns = |rank| 1e6 * tail(share(rank));
+    (0..LATENCIES).map(|rank| ns(rank) as u64).collect()
+}

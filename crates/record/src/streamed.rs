@@ -1,0 +1,110 @@
+//! A series on its way into a file: each point is written as it comes, and the file is written anew, thinned, when it has doubled.
+//!
+//! So what was seen is on disk whenever the program ends, and neither the file nor the memory grows with the time. A line that was
+//! cut off at the end of such a file is no damage: its point was not there yet.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use input::file;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::thinned::{Point, Thinned};
+
+/// So many lines are appended at the least before the file is written anew: an hour of seconds.
+const LINES: usize = 3600;
+
+/// The series and its file.
+#[derive(Debug)]
+pub struct Streamed<T> {
+    path: PathBuf,
+    /// None before the first point.
+    file: Option<File>,
+    appended: usize,
+    series: Thinned<T>,
+}
+
+impl<T: Point + Serialize> Streamed<T> {
+    /// A series without points, whose file does not exist yet.
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            file: None,
+            appended: 0,
+            series: Thinned::default(),
+        }
+    }
+
+    /// Takes points: they are in the file when this returns.
+    pub fn push(&mut self, points: &[T]) -> Result<()> {
+        if points.is_empty() {
+            return Ok(());
+        }
+        let written = lines(points).and_then(|lines| self.file()?.write_all(&lines));
+        written.with_context(|| format!("cannot write {}", self.path.display()))?;
+        points.iter().cloned().for_each(|one| self.series.push(one));
+        self.appended += points.len();
+        if self.appended > LINES.max(self.series.len()) {
+            self.rewrite()
+                .with_context(|| format!("cannot write {}", self.path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// What it has come to.
+    pub fn into_series(self) -> Thinned<T> {
+        self.series
+    }
+
+    fn file(&mut self) -> io::Result<&mut File> {
+        if self.file.is_none() {
+            self.file = Some(File::create(&self.path)?);
+        }
+        Ok(self.file.as_mut().expect("it was just opened"))
+    }
+
+    /// Whole or not at all, as all files of a run.
+    fn rewrite(&mut self) -> io::Result<()> {
+        let draft = self.path.with_extension("draft");
+        let mut file = File::create(&draft)?;
+        let mut writer = io::BufWriter::new(&mut file);
+        for point in self.series.iter() {
+            serde_json::to_writer(&mut writer, point)?;
+            writer.write_all(b"\n")?;
+        }
+        writer.flush()?;
+        drop(writer);
+        file.sync_data()?;
+        fs::rename(&draft, &self.path)?;
+        self.file = Some(file);
+        self.appended = 0;
+        Ok(())
+    }
+}
+
+/// Points as lines of JSON.
+pub fn lines<T: Serialize>(points: &[T]) -> io::Result<Vec<u8>> {
+    let mut lines = Vec::new();
+    for point in points {
+        serde_json::to_writer(&mut lines, point)?;
+        lines.push(b'\n');
+    }
+    Ok(lines)
+}
+
+/// Reads such a file; points of one time are one, and a line that was cut off at the end is left out.
+pub fn read<T: Point + DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
+    let text =
+        file::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let mut series = Thinned::default();
+    for (line, number) in whole.lines().zip(1..) {
+        let point: T = serde_json::from_str(line)
+            .with_context(|| format!("damaged file: {}:{number}", path.display()))?;
+        series.push(point);
+    }
+    Ok(series.into_vec())
+}

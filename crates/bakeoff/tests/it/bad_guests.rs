@@ -255,7 +255,7 @@ fn another_protocol_is_named() {
     };
     refused(
         &said(&[FromAgent::Hello(older)]),
-        "not of one build: host protocol 9 build test, agent protocol 8",
+        "not of one build: host protocol 10 build test, agent protocol 9",
     );
 }
 

@@ -78,7 +78,8 @@ impl Console {
 
     /// Cuts the middle out of a long console that grows slowly, and says so in its place. Whoever writes it appends to the file.
     pub(crate) fn shorten(&mut self) {
-        let is_long = |file: Metadata| file.len() > LONG_BYTES;
+        // One that is longer still is a flood, which must be seen.
+        let is_long = |file: Metadata| (LONG_BYTES + 1..=LIMIT_BYTES).contains(&file.len());
         let is_due = self.cut.is_none_or(|cut| cut.elapsed() >= CUT_PERIOD);
         if is_due && self.path.metadata().is_ok_and(is_long) {
             self.cut = Some(Instant::now());

@@ -71,7 +71,7 @@ fn run(dir: &Path, soaks: [Soak; 2], stop: &Stop, heard: &dyn Fn(u32)) -> Finish
                 heard(second);
                 matches!(stop, Stop::Seconds(most) if *most <= second)
             }
-            LabEvent::Activity(..) | LabEvent::Record(_) => false,
+            LabEvent::Activity(..) | LabEvent::Record(_) | LabEvent::Violated(..) => false,
         };
         interrupted.fetch_or(is_over, Ordering::Relaxed);
     };

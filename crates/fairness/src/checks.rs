@@ -9,17 +9,20 @@ use crate::Check;
 
 pub(crate) use self::arms::compiler_of;
 
-/// All checks, by group.
-pub static ALL: [&Check; 58] = all();
+const COUNT: usize =
+    arms::CHECKS.len() + bottleneck::CHECKS.len() + work::CHECKS.len() + measurement::CHECKS.len();
 
-const fn all() -> [&'static Check; 58] {
+/// All checks, by group.
+pub static ALL: [&Check; COUNT] = all();
+
+const fn all() -> [&'static Check; COUNT] {
     let groups: [&[&Check]; 4] = [
         &arms::CHECKS,
         &bottleneck::CHECKS,
         &work::CHECKS,
         &measurement::CHECKS,
     ];
-    let mut all = [arms::CHECKS[0]; 58];
+    let mut all = [arms::CHECKS[0]; COUNT];
     let (mut at, mut group) = (0, 0);
     while group < groups.len() {
         let mut own = 0;

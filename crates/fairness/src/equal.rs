@@ -9,7 +9,7 @@ use plan::Mode;
 use record::evidence::{Facts, Told};
 use record::verdict::Difference;
 use record::verdict::fairness::{Declaration, Detail, Missing, Outcome, Unpinnable};
-use record::verdict::weighed::{Class, Weight};
+use record::verdict::weighed::{Class, Seen, Weight};
 
 use crate::subject::{Subject, is_named, is_of_network, kernels_differ, not_known};
 
@@ -69,7 +69,9 @@ fn compare(subject: &Subject<'_>, workloads: &[&str], facts: &[Fact], cause: Cau
     }
     let names: Vec<&str> = facts.iter().map(|fact| fact.name()).collect();
     let told = subject.differences(&names);
-    let told = told.filter(|one| one.class != Class::Renamed && is_told_apart(one, &missing));
+    let silent = silent_arms(subject, &missing);
+    let told =
+        told.filter(|one| one.class != Class::Renamed && is_told_apart(one, &silent, &missing));
     let (differences, declared): (Vec<_>, Vec<_>) = told.partition(|one| one.counts());
     let outcome = match (differences.is_empty(), declared.is_empty()) {
         (false, _) => amiss(subject, &names, &differences, cause),
@@ -163,23 +165,50 @@ fn of_all(fact: &str) -> Missing {
     Missing::Fact { fact: fact.into() }
 }
 
+/// Facts that no trial of an arm tells. Where one of them does, what differs stands, whatever the others lack.
+fn silent_arms<'m>(
+    subject: &Subject<'_>,
+    missing: &'m [Missing],
+) -> Vec<(&'m str, Option<&'m str>)> {
+    let is_told_once = |arm: &str, fact: &str| {
+        let of_arm = subject.trials().filter(|trial| trial.arm == arm);
+        let mut facts = of_arm.filter_map(|trial| trial.facts);
+        facts.any(|facts| tells(facts, fact))
+    };
+    let silent = missing.iter().filter_map(|lack| match lack {
+        Missing::Fact { fact } => Some((&**fact, None)),
+        Missing::OfArm { fact, arm } if !is_told_once(arm, fact) => Some((&**fact, Some(&**arm))),
+        Missing::OfArm { .. }
+        | Missing::File { .. }
+        | Missing::Trial
+        | Missing::Blocks { .. }
+        | Missing::Precision
+        | Missing::SystemOnNetwork => None,
+    });
+    silent.collect()
+}
+
 /// Whether a fact differs among the arms that tell it, or the trials of one that does.
-fn is_told_apart(one: &Difference, missing: &[Missing]) -> bool {
+fn is_told_apart(one: &Difference, silent: &[(&str, Option<&str>)], missing: &[Missing]) -> bool {
     let is_silent = |arm: &str| {
-        missing.iter().any(|lack| match lack {
-            Missing::Fact { fact } => is_named(&one.fact, fact),
-            Missing::OfArm { fact, arm: own } => own == arm && is_named(&one.fact, fact),
-            Missing::File { .. }
-            | Missing::Trial
-            | Missing::Blocks { .. }
-            | Missing::Precision
-            | Missing::SystemOnNetwork => false,
-        })
+        silent
+            .iter()
+            .any(|(fact, of)| of.is_none_or(|of| of == arm) && is_named(&one.fact, fact))
     };
     let told = one.values.iter().filter(|(arm, _)| !is_silent(arm));
     let mut values = told.map(|(_, value)| value);
     let first = values.next();
-    values.any(|value| Some(value) != first) || one.varying.keys().any(|arm| !is_silent(arm))
+    // A trial that does not tell a fact has no other value of it.
+    let is_partly_silent = |own: &str| {
+        missing.iter().any(|lack| {
+            matches!(lack, Missing::OfArm { fact, arm } if arm == own && is_named(&one.fact, fact))
+        })
+    };
+    let varies = |(arm, seen): (&String, &Vec<Seen>)| {
+        let told = seen.iter().filter(|one| one.value.is_some()).count();
+        !is_silent(arm) && (told > 1 || !is_partly_silent(arm))
+    };
+    values.any(|value| Some(value) != first) || one.varying.iter().any(varies)
 }
 
 /// Whether facts have a value of a fact.

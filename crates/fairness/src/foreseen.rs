@@ -102,22 +102,34 @@ pub(crate) fn foresee(plan: &Plan, id: &str) -> Option<Outcome> {
     }
 }
 
-/// What the plan itself makes unlike by kernel parameters is named by it, whatever else comes with the kernels. That one side
-/// alone is tuned is a check of its own.
+/// What the plan itself makes unlike by kernel parameters comes with no kernel: it is the plan's question, or a violation where
+/// kernels are compared.
 pub(crate) fn named(plan: &Plan, id: &str, outcome: Outcome) -> Outcome {
-    if plan.mode == Some(Mode::Controlled) || by_parameters(plan, id).is_none() {
+    let by_parameters = match plan.mode {
+        Some(Mode::Controlled) => None,
+        Some(Mode::AsShipped) | None => by_parameters(plan, id),
+    };
+    let (Some(foreseen), Some(details)) = (by_parameters, amiss(&outcome)) else {
         return outcome;
+    };
+    match foreseen {
+        Outcome::Violation { .. } => Outcome::Violation { details },
+        _ => by_plan(details),
     }
+}
+
+/// What is unlike, as far as the plan has not named it already.
+fn amiss(outcome: &Outcome) -> Option<Vec<Detail>> {
     match outcome {
         Outcome::Violation { details }
         | Outcome::Declared {
             by: Declaration::Kernel | Declaration::AsShipped,
             details,
-        } => Outcome::Declared {
-            by: Declaration::Plan,
-            details,
-        },
-        other => other,
+        } => Some(details.clone()),
+        Outcome::Declared { .. }
+        | Outcome::Pass
+        | Outcome::NotApplicable
+        | Outcome::NotKnown { .. } => None,
     }
 }
 
@@ -279,9 +291,18 @@ fn by_parameters(plan: &Plan, id: &str) -> Option<Outcome> {
         (!own.is_empty()).then(|| own.join(" "))
     };
     let details = vec![differing(plan, "kernel parameters", own)?];
-    Some(match plan.mode {
-        Some(Mode::Controlled) if kernels_differ(plan) => Outcome::Violation { details },
-        _ => by_plan(details),
+    // A kernel that is there with them and without is compared with itself.
+    let is_there_without = |arm: &Arm| {
+        let mut others = plan.arms.iter();
+        others.any(|one| one.kernel == arm.kernel && own(one) != own(arm))
+    };
+    let mut set = plan.arms.iter().filter(|arm| own(arm).is_some());
+    let is_question = plan.mode != Some(Mode::Controlled) && set.all(is_there_without);
+    let is_explained = plan.arms.iter().all(|arm| arm.tuned.is_stated());
+    Some(if !kernels_differ(plan) || is_question || is_explained {
+        by_plan(details)
+    } else {
+        Outcome::Violation { details }
     })
 }
 

@@ -223,9 +223,7 @@ fn hosts_of_clients_are_named_as_ssh_knows_them() {
         &client_hosts("clients = [\"ssh:user@one\", \"ssh:two\"]\nssh_config = \"config\""),
     );
     expect![[r#"one None"#]].assert_eq(&client_hosts("clients = [\"ssh:one\"]"));
-    expect![[
-        r#"plan.toml:5: clients on no host (write clients = ["ssh:client1", "ssh:client2"])"#
-    ]]
+    expect![[r#"plan.toml:5: clients on no host: [] (write clients = ["ssh:client1", "ssh:client2"], or remove it: clients are then on this host)"#]]
     .assert_eq(&client_hosts("clients = []"));
     expect![[r#"
         plan.toml:5: no host for clients: "one" (write clients = ["ssh:client1", "ssh:client2"])
@@ -718,8 +716,8 @@ fn what_pins_nothing_or_two_things_or_cannot_be_is_refused_before_it_runs() {
     ));
     let sysctls = "[pinned.sysctl]\n\"vm.swappiness\" = \"\"\n\"kernel.osrelease\" = \"6.1\"\n\"net.ipv4.conf.eth0/1.rp_filter\" = 1";
     expect![[r#"
-        plan.toml:18: a sysctl that cannot be set: kernel.osrelease (remove it)
-        plan.toml:18: no value for a sysctl that is pinned: vm.swappiness = "" (write its value in one line, or remove it)"#]].assert_eq(&said(sysctls));
+        plan.toml:19: no value for a sysctl that is pinned: vm.swappiness = "" (write its value in one line, or remove it)
+        plan.toml:20: a sysctl that cannot be set: kernel.osrelease (remove it)"#]].assert_eq(&said(sysctls));
     let good = "[pinned]\ncmdline = \"preempt=full console=ttyS0 console=tty0 nokaslr\"\n[pinned.sysctl]\n\"vm.swappiness\" = 60";
     assert_eq!(said(good), "right");
     // A run of before can be judged all the same.

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Error, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -689,12 +689,17 @@ pub fn load_accepted(dir: &Path) -> Result<BTreeMap<String, String>> {
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(BTreeMap::new()),
         Err(why) => return Err(why).with_context(|| format!("cannot read {}", path.display())),
     };
-    serde_json::from_slice(&body).with_context(|| {
+    let damaged = || {
         format!(
             "damaged file: {} (remove it, and accept again)",
             path.display()
         )
-    })
+    };
+    let accepted: BTreeMap<String, String> = serde_json::from_slice(&body).with_context(damaged)?;
+    if let Some((id, _)) = accepted.iter().find(|(_, reason)| reason.trim().is_empty()) {
+        return Err(anyhow!("no reason for {id:?}")).with_context(damaged);
+    }
+    Ok(accepted)
 }
 
 /// Blocks that a run was given beyond its plan's.

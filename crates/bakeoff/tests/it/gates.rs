@@ -166,8 +166,8 @@ fn an_arm_that_never_boots_is_failed_in_the_headline() {
     expect![[r#"
         new failed: 3 of 3 trials (6 attempts), kernel panic
             Kernel panic - not syncing
-        A/A history of this machine: not known (an earlier version made this run)
-        58 fairness checks: 2 violated (server-stressed, trials-fail-alike), 3 passed, 2 declared (one-load,
+        A/A history of this machine: not known (an earlier version made this run, or a-a.json is gone)
+        59 fairness checks: 2 violated (server-stressed, trials-fail-alike), 4 passed, 2 declared (one-load,
         static-pages), 48 not known (boot-log, clocksource, command-line, compiler, congestion-control,
         control-groups, cpu-model, cpus, descriptors, huge-pages, io-scheduler, kernel-configuration and 36
         more), 3 not applicable

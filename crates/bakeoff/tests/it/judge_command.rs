@@ -905,7 +905,7 @@ fn two_run_directories_are_compared_arm_by_arm_and_told_apart_from_pairs() {
         "measured trials: 7 of old, 7 of new",
         "baseline: before (by its name; --baseline chooses another)",
         "- not interleaved: whatever changed on the machine",
-        "- before and after are the same as far as their directories tell",
+        "- before and after have the same plan, inputs and machine",
         "better: after than before in web-static throughput of new",
         "undecided: after against before in web-static throughput of old",
     ] {

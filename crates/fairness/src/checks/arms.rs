@@ -10,6 +10,7 @@ mod cpu_model;
 mod cpus;
 mod descriptors;
 mod huge_pages;
+mod injected;
 mod io_scheduler;
 mod kernel_configuration;
 mod kernel_that_ran;
@@ -36,7 +37,7 @@ use crate::Check;
 
 pub(crate) use self::compiler::compiler_of;
 
-pub(super) const CHECKS: [&Check; 31] = [
+pub(super) const CHECKS: [&Check; 32] = [
     &boot_log::CHECK,
     &clocksource::CHECK,
     &command_line::CHECK,
@@ -47,6 +48,7 @@ pub(super) const CHECKS: [&Check; 31] = [
     &cpus::CHECK,
     &descriptors::CHECK,
     &huge_pages::CHECK,
+    &injected::CHECK,
     &io_scheduler::CHECK,
     &kernel_configuration::CHECK,
     &kernel_that_ran::CHECK,

@@ -80,6 +80,24 @@ pub enum Missing {
     SystemOnNetwork,
 }
 
+/// A kind of settings that an arm may have of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Settings {
+    /// Words of the kernel's command line.
+    Parameters,
+    /// Sysctls, and files of debugfs.
+    Sysctls,
+    /// Configuration of servers.
+    Configuration,
+    /// Environment of services.
+    Environment,
+    /// Programs in place of others.
+    Programs,
+    /// Schedulers of disks.
+    Disks,
+}
+
 /// Who named what is amiss.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -157,6 +175,9 @@ pub enum Detail {
         tuned: Vec<String>,
         /// Arms without.
         untuned: Vec<String>,
+        /// Which settings, where the others have some of another kind.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        settings: Option<Settings>,
     },
     /// Who tuned an arm, or left it alone, and why.
     Tuned {
@@ -380,6 +401,7 @@ mod tests {
         let one_sided = Detail::OneSided {
             tuned: vec!["7.2".into()],
             untuned: vec!["6.1".into(), "7.3".into()],
+            settings: None,
         };
         assert!(
             one_sided.concerns("web", "7.2", "6.1") && !one_sided.concerns("web", "7.3", "6.1")

@@ -159,6 +159,8 @@ pub enum Setting {
     LruGen,
     /// Security modules that are on.
     SecurityModules,
+    /// What looks for faults while the kernel runs, and costs time: KASAN, lockdep, poisoned pages.
+    Debugging,
 }
 
 impl Setting {
@@ -193,6 +195,7 @@ impl Setting {
             Self::DynamicTick => "nohz",
             Self::LruGen => "multi-generational LRU",
             Self::SecurityModules => "security modules",
+            Self::Debugging => "debugging",
         }
     }
 
@@ -212,7 +215,8 @@ impl Setting {
             | Self::StackOffset
             | Self::Psi
             | Self::DynamicTick
-            | Self::LruGen => "CONFIG_",
+            | Self::LruGen
+            | Self::Debugging => "CONFIG_",
         }
     }
 }

@@ -8,7 +8,7 @@ use input::units::{show_bytes, show_share, significant};
 use record::rundir::Run;
 use record::verdict::Judgement;
 use record::verdict::fairness::{
-    Declaration, Detail, Finding, Missing, Outcome, Quantity, Unpinnable,
+    Declaration, Detail, Finding, Missing, Outcome, Quantity, Settings, Unpinnable,
 };
 
 use super::{count, counted, plural, weighed};
@@ -313,6 +313,17 @@ fn few(details: &[Detail]) -> Vec<String> {
     lines
 }
 
+fn settings_word(settings: Settings) -> &'static str {
+    match settings {
+        Settings::Parameters => "kernel parameters",
+        Settings::Sysctls => "sysctls",
+        Settings::Configuration => "configuration of servers",
+        Settings::Environment => "environment of services",
+        Settings::Programs => "programs",
+        Settings::Disks => "scheduler of disks",
+    }
+}
+
 /// One thing that is amiss.
 pub(crate) fn detail(detail: &Detail) -> String {
     match detail {
@@ -346,8 +357,13 @@ pub(crate) fn detail(detail: &Detail) -> String {
             };
             format!("{place}{}", beyond(*quantity, *value, *limit))
         }
-        Detail::OneSided { tuned, untuned } => format!(
-            "settings of its own for {}, none for {}",
+        Detail::OneSided {
+            tuned,
+            untuned,
+            settings,
+        } => format!(
+            "{} of its own for {}, none for {}",
+            settings.map_or("settings", settings_word),
             tuned.join(", "),
             untuned.join(", ")
         ),
@@ -368,6 +384,7 @@ pub(crate) fn detail(detail: &Detail) -> String {
             show_share(*share, 2),
             show_share(*limit, 2)
         ),
+        Detail::Arm { workload, arm } if workload.is_empty() => format!("arm {arm}"),
         Detail::Arm { workload, arm } => format!("{workload}, arm {arm}"),
         Detail::Workload { workload } if workload.is_empty() => "the whole run".into(),
         Detail::Workload { workload } => format!("workload {workload}"),

@@ -259,7 +259,9 @@ pub(crate) fn load_sentence(one: &ByLoad, baseline: &str) -> String {
     match (better.is_empty(), worse.is_empty()) {
         (true, true) => format!("{arm} and {baseline} differ at no load by more than the margin"),
         (false, true) => format!("{arm} is better at {better} {axis}, and nowhere worse"),
-        (true, false) => format!("{arm} is worse at {worse} {axis}, and nowhere better"),
+        (true, false) => {
+            format!("{arm} is worse at {worse} {axis}, and nowhere better by more than the margin")
+        }
         (false, false) => format!(
             "the curves cross, so that there is no single winner: {arm} is better at {better} and {baseline} at {worse} {axis}"
         ),
@@ -304,7 +306,7 @@ pub(crate) fn against_by_load(
 pub(crate) fn history(judgement: &Judgement) -> String {
     match &judgement.a_a {
         History::NotKnown => {
-            "A/A history of this machine: not known (an earlier version made this run)".into()
+            "A/A history of this machine: not known (an earlier version made this run, or a-a.json is gone)".into()
         }
         History::None => {
             "A/A history of this machine: none (bakeoff run PLAN --a-a makes one)".into()

@@ -61,7 +61,7 @@ const VARYING: [(Nature, &str, &str); 8] = [
         Nature::Memory,
         "worked out from the memory that a boot finds, which differs by pages",
         "sysctl:fs.epoll.max_user_watches sysctl:fs.fanotify.max_user_marks sysctl:fs.file-max sysctl:fs.inotify.max_user_watches \
-         sysctl:kernel.threads-max sysctl:net.ipv4.tcp_max_orphans sysctl:net.ipv4.tcp_mem sysctl:net.ipv4.udp_mem sysctl:net.nf_conntrack_max \
+         sysctl:kernel.threads-max sysctl:net.ipv4.inet_peer_threshold sysctl:net.ipv4.tcp_max_orphans sysctl:net.ipv4.tcp_mem sysctl:net.ipv4.udp_mem sysctl:net.nf_conntrack_max \
          sysctl:user.max_* sysctl:vm.admin_reserve_kbytes sysctl:vm.min_free_kbytes sysctl:vm.user_reserve_kbytes",
     ),
 ];

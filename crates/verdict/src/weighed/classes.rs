@@ -152,7 +152,7 @@ const RULES: [(Class, &str); 23] = [
         Class::Sizes,
         "limit:* /proc/meminfo:MemTotal /proc/self/limits sysctl:fs.epoll.max_user_watches sysctl:fs.fanotify.max_user_marks sysctl:fs.file-max \
          sysctl:fs.inotify.* sysctl:fs.nr_open sysctl:fs.pipe-* sysctl:kernel.pid_max sysctl:kernel.pty.* sysctl:kernel.threads-max \
-         sysctl:net.ipv4.tcp_max_orphans sysctl:net.ipv4.tcp_mem sysctl:net.ipv4.udp_mem sysctl:user.max_* sysctl:vm.admin_reserve_kbytes \
+         sysctl:net.ipv4.inet_peer_threshold sysctl:net.ipv4.tcp_max_orphans sysctl:net.ipv4.tcp_mem sysctl:net.ipv4.udp_mem sysctl:user.max_* sysctl:vm.admin_reserve_kbytes \
          sysctl:vm.min_free_kbytes sysctl:vm.user_reserve_kbytes",
     ),
     (

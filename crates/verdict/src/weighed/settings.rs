@@ -23,7 +23,7 @@ struct Known {
 struct Kernel<'f>(&'f Facts);
 
 /// Written from Documentation/admin-guide/kernel-parameters.txt of Linux 6.1 and 7.2.
-const KNOWN: [Known; 14] = [
+const KNOWN: [Known; 15] = [
     known(
         Setting::Hz,
         |kernel| kernel.option("HZ").map(String::from),
@@ -74,6 +74,7 @@ const KNOWN: [Known; 14] = [
         |kernel| Some(kernel.0.values.get("/sys/kernel/security/lsm")?.clone()),
         Some(Parameter::SecurityModules),
     ),
+    known(Setting::Debugging, debugging, None),
 ];
 
 const fn known(
@@ -210,6 +211,46 @@ impl<'f> Kernel<'f> {
         }
         Some(on_or_off(told.or_else(built)?))
     }
+}
+
+/// Options that make each memory access, lock or allocation cost more, by tens of percents or by factors.
+const DEBUG_OPTIONS: [&str; 14] = [
+    "DEBUG_ATOMIC_SLEEP",
+    "DEBUG_KMEMLEAK",
+    "DEBUG_LOCK_ALLOC",
+    "DEBUG_OBJECTS",
+    "DEBUG_PAGEALLOC_ENABLE_DEFAULT",
+    "DEBUG_VM",
+    "GCOV_KERNEL",
+    "KASAN",
+    "KCOV",
+    "KCSAN",
+    "KMSAN",
+    "LOCK_STAT",
+    "PROVE_LOCKING",
+    "SLUB_DEBUG_ON",
+];
+
+/// Parameters that turn the like on in a kernel that has it built in.
+const DEBUG_PARAMETERS: [&str; 4] = ["debug_pagealloc", "kmemleak", "page_poison", "slub_debug"];
+
+fn debugging(kernel: &Kernel<'_>) -> Option<String> {
+    if kernel.0.kernel_config.is_empty() || !kernel.tells_parameters() {
+        return None;
+    }
+    let options = DEBUG_OPTIONS.iter().filter(|name| kernel.is_on(name));
+    let options = options.map(ToString::to_string);
+    let parameters = DEBUG_PARAMETERS.iter().filter_map(|name| {
+        let value = kernel.parameter(name)?;
+        let is_off = matches!(value, "0" | "off" | "n" | "no" | "-");
+        (!is_off).then(|| format!("{name}={value}"))
+    });
+    let all: Vec<String> = options.chain(parameters).collect();
+    Some(if all.is_empty() {
+        "none".into()
+    } else {
+        all.join(", ")
+    })
 }
 
 fn on_or_off(is_on: bool) -> String {

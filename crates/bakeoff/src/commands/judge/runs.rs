@@ -180,7 +180,7 @@ fn remark(before: &Side<'_>, after: &Side<'_>) -> Vec<String> {
     let (one, other) = (&before.own.name, &after.own.name);
     let known = match &changes[..] {
         [] => format!(
-            "{one} and {other} are the same as far as their directories tell: a difference is the machine's, not an arm's"
+            "{one} and {other} have the same plan, inputs and machine: a difference is the machine's or that of a fact (facts of runs are not compared), not an arm's"
         ),
         changes => format!(
             "what differs between {one} and {other}: {}",

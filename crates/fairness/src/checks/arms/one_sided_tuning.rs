@@ -1,7 +1,9 @@
 //! Are all sides tuned, or none?
 
-use plan::{Arm, Plan, Tuning};
-use record::verdict::fairness::{Declaration, Detail, Outcome};
+use std::collections::BTreeSet;
+
+use plan::{Arm, Plan};
+use record::verdict::fairness::{Declaration, Detail, Outcome, Settings};
 
 use crate::subject::kernels_differ;
 use crate::{Check, Group, Judge};
@@ -11,7 +13,7 @@ pub(crate) const CHECK: Check = Check {
     group: Group::Arms,
     question: "Are all sides tuned, or none?",
     reads: "the arms' `cmdline`, `sysctl`, `config`, `env`, `program`, `tuned_by`, `tuning_reason`",
-    passes: "kernels or systems are compared and no arm, or every arm, has settings of its own, or a tuned kernel is there untuned as well; what takes memory, CPUs, files or time away (`mem=`, `maxcpus=`, `nofile`, ...) tunes nothing; declared where every arm, also one without settings, says `tuned_by` and `tuning_reason`",
+    passes: "kernels or systems are compared and no arm, or every arm, has settings of its own, of the same kinds (parameters, sysctls, configuration, ...), or a tuned kernel is there untuned as well; what takes memory, CPUs, files or time away (`mem=`, `maxcpus=`, `nofile`, ...) tunes nothing; declared where every arm, also one without settings, says `tuned_by` and `tuning_reason`",
     why: "Mindcraft 1999: one side was tuned by its vendor's engineers, the other by nobody.",
     mend: "give each arm settings, best by somebody who wants it to win, or none; or compare the settings on one kernel; or say of every arm by whom it was tuned or left alone, and why",
     judge: Judge::Plan(one_sided),
@@ -24,18 +26,13 @@ fn one_sided(plan: &Plan) -> Outcome {
     // A kernel that is there both ways is compared with itself: what its settings do is part of the question.
     let is_of_one_way = |arm: &&Arm| {
         let mut same = plan.arms.iter().filter(|one| one.kernel == arm.kernel);
-        same.all(|one| is_tuned(one) == is_tuned(arm))
+        same.all(|one| kinds(one).is_empty() == kinds(arm).is_empty())
     };
-    let of_one_way = plan.arms.iter().filter(is_of_one_way);
-    let (tuned, untuned): (Vec<_>, Vec<_>) = of_one_way.partition(|arm| is_tuned(arm));
-    if tuned.is_empty() || untuned.is_empty() {
+    let of_one_way: Vec<&Arm> = plan.arms.iter().filter(is_of_one_way).collect();
+    let Some(one_sided) = one_sided_among(&of_one_way) else {
         return Outcome::Pass;
-    }
-    let names = |arms: Vec<&Arm>| arms.into_iter().map(|arm| arm.name.clone()).collect();
-    let mut details = vec![Detail::OneSided {
-        tuned: names(tuned),
-        untuned: names(untuned),
-    }];
+    };
+    let mut details = vec![one_sided];
     // That one side was tuned by its vendor is no excuse before it is said of both who tuned them and why.
     if !plan.arms.iter().all(|arm| arm.tuned.is_stated()) {
         return Outcome::Violation { details };
@@ -51,21 +48,46 @@ fn one_sided(plan: &Plan) -> Outcome {
     Outcome::Declared { by, details }
 }
 
+/// Arms with settings and arms without; of one kind, where those without it have others.
+fn one_sided_among(arms: &[&Arm]) -> Option<Detail> {
+    let part = |has: &dyn Fn(&Arm) -> bool, settings: Option<Settings>| {
+        let (tuned, untuned): (Vec<&Arm>, Vec<&Arm>) = arms.iter().partition(|arm| has(arm));
+        let names = |arms: Vec<&Arm>| arms.into_iter().map(|arm| arm.name.clone()).collect();
+        (!tuned.is_empty() && !untuned.is_empty()).then(|| Detail::OneSided {
+            tuned: names(tuned),
+            untuned: names(untuned),
+            settings,
+        })
+    };
+    let all: BTreeSet<Settings> = arms.iter().flat_map(|arm| kinds(arm)).collect();
+    let of_any = part(&|arm| !kinds(arm).is_empty(), None);
+    let of_kind = |kind| part(&|arm| kinds(arm).contains(&kind), Some(kind));
+    of_any.or_else(|| all.into_iter().find_map(of_kind))
+}
+
 /// Kernel parameters that take something away.
 const TAKING: [&str; 5] = ["mem=", "memmap=", "maxcpus=", "nr_cpus=", "nosmp"];
 
-fn is_tuned(arm: &Arm) -> bool {
+/// The kinds of settings that an arm has of its own. What takes something away from it is none.
+fn kinds(arm: &Arm) -> BTreeSet<Settings> {
     let takes = |word: &str| TAKING.iter().any(|taking| word.starts_with(taking));
-    let tuning = Tuning {
-        nofile: None,
-        injected_slowdown: 0.0,
-        injected_period: None,
-        injected_cost: None,
-        ..arm.tuning.clone()
-    };
-    !arm.cmdline.split_whitespace().all(takes)
-        || !arm.sysctl.is_empty()
-        || tuning != Tuning::default()
+    let tuning = &arm.tuning;
+    let all = [
+        (
+            Settings::Parameters,
+            !arm.cmdline.split_whitespace().all(takes),
+        ),
+        (
+            Settings::Sysctls,
+            !arm.sysctl.is_empty() || !tuning.debugfs.is_empty(),
+        ),
+        (Settings::Configuration, tuning.has_config()),
+        (Settings::Environment, !tuning.env.is_empty()),
+        (Settings::Programs, !tuning.programs.is_empty()),
+        (Settings::Disks, !tuning.io_scheduler.is_empty()),
+    ];
+    let own = all.into_iter().filter(|(_, has)| *has);
+    own.map(|(kind, _)| kind).collect()
 }
 
 #[cfg(test)]
@@ -82,6 +104,11 @@ mod tests {
         assert!(is_violation(&told(
             |run| run.plan.arms[1].cmdline = "quiet".into()
         )));
+        // What one side has of another kind is no excuse.
+        assert!(is_violation(&told(|run| {
+            run.plan.arms[0].tuning.env = [("A".into(), "1".into())].into();
+            run.plan.arms[1].cmdline = "mitigations=off".into();
+        })));
         let both = |run: &mut record::rundir::Run| {
             run.plan
                 .arms

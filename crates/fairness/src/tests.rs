@@ -710,3 +710,27 @@ fn without_another_kernel_no_mode_excuses_anything() {
         &run
     )));
 }
+
+#[test]
+fn sizes_come_with_the_kernels_only_where_memory_is_alike() {
+    let told = |kilobytes: &str| {
+        let whole = |swappiness: &str, memory: &str| {
+            let mut facts = facts("sysctl vm.swappiness", swappiness);
+            let total = ("/proc/meminfo:MemTotal".to_string(), format!("{memory} kB"));
+            facts.values.extend([total]);
+            facts
+        };
+        let run = empty()
+            .observed(1, "6.1", whole("60", "995604"))
+            .observed(1, "7.2", whole("10", kilobytes))
+            .run();
+        let findings = crate::of_run(&run, &judged(&run), &BTreeMap::new());
+        let found = findings.into_iter().find(|one| one.id == "sysctls");
+        match found.unwrap().outcome {
+            Outcome::Declared { by, .. } => by,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(told("995608"), Declaration::Kernel);
+    assert_eq!(told("480416"), Declaration::KernelOrMemory);
+}

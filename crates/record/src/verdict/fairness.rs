@@ -106,6 +106,8 @@ pub enum Declaration {
     Plan,
     /// The kernels: they come so, and they are what is compared.
     Kernel,
+    /// The kernels, or the memory that arms differ in and that kernels work out sizes from.
+    KernelOrMemory,
     /// A plan that compares products as shipped: it comes with them.
     AsShipped,
     /// A plan that pins what can be pinned: this cannot.

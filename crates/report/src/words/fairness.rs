@@ -281,6 +281,9 @@ fn outcome(outcome: &Outcome) -> String {
         Outcome::Declared { by, .. } => match by {
             Declaration::Plan => "declared by the plan".into(),
             Declaration::Kernel => "declared: it comes with the kernels".into(),
+            Declaration::KernelOrMemory => {
+                "declared: it comes with the kernels, or with the memory that differs".into()
+            }
             Declaration::AsShipped => "declared: products are compared as shipped".into(),
             Declaration::NotPinnable => "declared: what can be pinned is, this cannot".into(),
             Declaration::Machine => "declared: all arms alike".into(),

@@ -11,6 +11,7 @@ use record::verdict::Difference;
 use record::verdict::fairness::{Declaration, Detail, Missing, Outcome, Unpinnable};
 use record::verdict::weighed::{Class, Seen, Weight};
 
+use crate::checks;
 use crate::subject::{Subject, is_named, is_of_network, kernels_differ, not_known};
 
 /// A fact that a check reads; a `*` stands for any text.
@@ -38,6 +39,8 @@ pub enum Cause {
     None,
     /// The kernel comes with it, so that arms of different kernels may have different ones.
     Kernel,
+    /// Likewise, but kernels work some of it out from their memory.
+    KernelOrMemory,
 }
 
 /// Whether all arms have the same values of these facts.
@@ -96,7 +99,7 @@ fn amiss(
     cause: Cause,
 ) -> Outcome {
     // A kernel may bring another value, but not another one in each trial.
-    let is_excused = cause == Cause::Kernel && kernels_differ(&subject.run.plan);
+    let is_excused = cause != Cause::None && kernels_differ(&subject.run.plan);
     let is_flaw = |one: &&Difference| !is_excused || !one.varying.is_empty();
     let flaws: Vec<&Difference> = differences.iter().copied().filter(is_flaw).collect();
     if !flaws.is_empty() {
@@ -104,6 +107,9 @@ fn amiss(
         return Outcome::Violation { details };
     }
     let by = match subject.run.plan.mode {
+        None if cause == Cause::KernelOrMemory && !checks::has_like_memory(subject) => {
+            Declaration::KernelOrMemory
+        }
         None => Declaration::Kernel,
         Some(Mode::AsShipped) => Declaration::AsShipped,
         Some(Mode::Controlled) => return controlled(subject, names, differences),

@@ -9,6 +9,7 @@ use plan::kernel::KernelRef;
 use plan::{Arm, MachineKind, Mode, Plan};
 use record::verdict::fairness::{Declaration, Detail, Outcome, Quantity};
 
+use crate::checks;
 use crate::subject::{Factor, beyond, is_the_question, kernels_differ};
 
 /// A check that kernel parameters decide.
@@ -90,10 +91,13 @@ pub(crate) fn foresee(plan: &Plan, id: &str) -> Option<Outcome> {
         "memory" => memory(plan),
         "cpus" => cpus(plan),
         "command-line" => command_line(plan),
-        "descriptors" => too_few(plan, Quantity::OpenFiles, 2.0, |arm| {
-            arm.tuning.nofile.map(f64::from)
-        }),
-        "listen-backlog" => too_few(plan, Quantity::Backlog, 1.0, |arm| {
+        "descriptors" => too_few(
+            plan,
+            Quantity::OpenFiles,
+            checks::DESCRIPTORS_FOR_EACH,
+            |arm| arm.tuning.nofile.map(f64::from),
+        ),
+        "listen-backlog" => too_few(plan, Quantity::Backlog, checks::PLACES_FOR_EACH, |arm| {
             sysctl(arm, "net.core.somaxconn")?.trim().parse().ok()
         }),
         "limits" => limits(plan),
@@ -123,7 +127,7 @@ fn amiss(outcome: &Outcome) -> Option<Vec<Detail>> {
     match outcome {
         Outcome::Violation { details }
         | Outcome::Declared {
-            by: Declaration::Kernel | Declaration::AsShipped,
+            by: Declaration::Kernel | Declaration::KernelOrMemory | Declaration::AsShipped,
             details,
         } => Some(details.clone()),
         Outcome::Declared { .. }
@@ -132,9 +136,6 @@ fn amiss(outcome: &Outcome) -> Option<Vec<Detail>> {
         | Outcome::NotKnown { .. } => None,
     }
 }
-
-/// The share of the most by which memory may be less, as the run's check has it.
-const MEMORY: f64 = 0.97;
 
 fn memory(plan: &Plan) -> Option<Outcome> {
     // Only of a guest is it known what it has before parameters take of it.
@@ -147,8 +148,8 @@ fn memory(plan: &Plan) -> Option<Outcome> {
         .iter()
         .map(|arm| memory_left(arm, given))
         .collect();
-    let (least, most) = (*sizes.iter().min()?, *sizes.iter().max()?);
-    if least as f64 >= most as f64 * MEMORY {
+    let alike: Vec<f64> = sizes.iter().map(|size| *size as f64).collect();
+    if checks::is_alike(&alike) {
         return None;
     }
     let shown = sizes.iter().map(|size| Some(format!("{} kB", size / 1024)));

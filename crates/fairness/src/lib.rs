@@ -139,32 +139,7 @@ pub fn of_run(
         }
     };
     let answered = ALL.iter().map(|check| finding(check, outcome(check)));
-    accept(by_memory_too(answered.collect()), accepted)
-}
-
-/// Checks that read what kernels work out from their memory.
-const BY_MEMORY: [&str; 4] = ["huge-pages", "socket-buffers", "sysctls", "writeback"];
-
-/// Where memory differs, nobody knows what of sizes and defaults comes with the kernels.
-fn by_memory_too(mut findings: Vec<Finding>) -> Vec<Finding> {
-    let is_unlike = |one: &Finding| {
-        let is_amiss = matches!(
-            one.outcome,
-            Outcome::Violation { .. } | Outcome::Declared { .. }
-        );
-        one.id == "memory" && is_amiss
-    };
-    if findings.iter().any(is_unlike) {
-        let by_memory = findings.iter_mut();
-        for one in by_memory.filter(|one| BY_MEMORY.contains(&&*one.id)) {
-            if let Outcome::Declared { by, .. } = &mut one.outcome
-                && *by == Declaration::Kernel
-            {
-                *by = Declaration::KernelOrMemory;
-            }
-        }
-    }
-    findings
+    accept(answered.collect(), accepted)
 }
 
 /// Findings with those violations declared that the user has accepted.

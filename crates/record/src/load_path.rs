@@ -187,24 +187,16 @@ pub fn one_fewer<'e>(
     workload: &str,
     arm: &str,
 ) -> Option<&'e OneFewerOutcome> {
-    entries.iter().rev().find_map(|entry| match &entry.event {
-        Event::OneFewer {
+    entries.iter().rev().find_map(|entry| {
+        let Event::OneFewer {
             workload: of,
             arm: own,
             outcome,
-        } if of == workload && own == arm => Some(outcome),
-        Event::OneFewer { .. }
-        | Event::Ceiling { .. }
-        | Event::Opened(_)
-        | Event::Resumed { .. }
-        | Event::Started { .. }
-        | Event::Ended { .. }
-        | Event::Invalidated { .. }
-        | Event::Looked { .. }
-        | Event::Profiling { .. }
-        | Event::Profiled { .. }
-        | Event::Closed { .. }
-        | Event::Extended { .. } => None,
+        } = &entry.event
+        else {
+            return None;
+        };
+        (of == workload && own == arm).then_some(outcome)
     })
 }
 
@@ -214,23 +206,15 @@ pub fn ceiling<'e>(
     workload: &str,
     cpus: Option<u32>,
 ) -> Option<&'e CeilingOutcome> {
-    entries.iter().rev().find_map(|entry| match &entry.event {
-        Event::Ceiling {
+    entries.iter().rev().find_map(|entry| {
+        let Event::Ceiling {
             workload: of,
             cpus: own,
             outcome,
-        } if of == workload && *own == cpus => Some(outcome),
-        Event::Ceiling { .. }
-        | Event::OneFewer { .. }
-        | Event::Opened(_)
-        | Event::Resumed { .. }
-        | Event::Started { .. }
-        | Event::Ended { .. }
-        | Event::Invalidated { .. }
-        | Event::Looked { .. }
-        | Event::Profiling { .. }
-        | Event::Profiled { .. }
-        | Event::Closed { .. }
-        | Event::Extended { .. } => None,
+        } = &entry.event
+        else {
+            return None;
+        };
+        (of == workload && *own == cpus).then_some(outcome)
     })
 }

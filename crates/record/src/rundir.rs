@@ -709,19 +709,11 @@ pub fn more_blocks(entries: &[Entry], max_blocks: u32) -> u32 {
 
 /// The last block that the run was given later, and the error rate that it then had.
 fn last_extension(entries: &[Entry]) -> Option<(u32, f64)> {
-    entries.iter().rev().find_map(|entry| match &entry.event {
-        Event::Extended { to, error_rate, .. } => Some((*to, *error_rate)),
-        Event::Opened(_)
-        | Event::Resumed { .. }
-        | Event::Ceiling { .. }
-        | Event::OneFewer { .. }
-        | Event::Started { .. }
-        | Event::Ended { .. }
-        | Event::Invalidated { .. }
-        | Event::Looked { .. }
-        | Event::Profiling { .. }
-        | Event::Profiled { .. }
-        | Event::Closed { .. } => None,
+    entries.iter().rev().find_map(|entry| {
+        let Event::Extended { to, error_rate, .. } = &entry.event else {
+            return None;
+        };
+        Some((*to, *error_rate))
     })
 }
 

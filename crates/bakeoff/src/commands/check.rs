@@ -9,6 +9,7 @@ use input::problem::{Problem, Problems};
 use input::units::{show_duration, significant};
 use plan::kernel::KernelRef;
 use plan::{Arm, Clock, MachineKind, Plan};
+use record::verdict::fairness::Finding;
 use serde_json::json;
 
 use crate::cli::CheckArgs;
@@ -37,17 +38,17 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
             };
             let mut warned = all_warnings(&plan, &forecasts)?;
             warned.extend(past.warning);
-            let violations = report::violations(&fairness::of_plan(&plan));
+            let found = fairness::of_plan(&plan);
             let lacks = kvm_host::lacks(&plan, qemu.as_deref())?;
             if as_json {
-                warned.extend(violations);
+                warned.extend(report::violations(&found));
                 let mut told = summary(&plan, &forecasts, &warned, &lacks);
-                told["fairness"] = json!(fairness::of_plan(&plan));
+                told["fairness"] = json!(found);
                 print_json(&told)?;
             } else {
                 let lengths = forecast::lengths(&plan, path);
                 out::text(&(lines(&plan, &lengths) + &outlook(&plan, &forecasts, &warned)));
-                out::text(&fairness_lines(&plan, &violations));
+                out::text(&fairness_lines(&found));
                 out::text(&host_lines(&lacks));
             }
         }
@@ -295,8 +296,9 @@ fn outlook(plan: &Plan, forecasts: &[Forecast], warned: &[String]) -> String {
 }
 
 /// What is not fair as far as the plan tells, and what it makes unlike and names: no fault, and printed beside the headline.
-fn fairness_lines(plan: &Plan, violations: &[String]) -> String {
-    let declared = report::declared(&fairness::of_plan(plan));
+fn fairness_lines(found: &[Finding]) -> String {
+    let violations = report::violations(found);
+    let declared = report::declared(found);
     let violations = violations.iter().map(|one| format!("  violation  {one}\n"));
     let declared = declared.iter().map(|one| format!("  declared   {one}\n"));
     violations.chain(declared).collect()

@@ -385,8 +385,11 @@ fn with_json_standard_output_has_documented_lines_alone_and_progress_is_on_stand
             .collect()
     };
     let (lines, error) = json_lines(dir.path(), &["--timings"]);
-    let all = ["calibration", "event", "timings", "verdict"].map(String::from);
-    assert_eq!(kinds(&lines), BTreeSet::from(all));
+    let mut told = kinds(&lines);
+    // Whether a check is violated is up to this machine and what else it does meanwhile.
+    told.remove("violations");
+    let always = ["calibration", "event", "timings", "verdict"].map(String::from);
+    assert_eq!(told, BTreeSet::from(always));
     assert!(
         error.contains("  block  1  trial 001  web-static"),
         "{error}"

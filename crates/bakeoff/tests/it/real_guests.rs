@@ -17,7 +17,7 @@ use record::trial::Outcome;
 use record::verdict::Verdict;
 
 /// Two kernels, one short trial each and another: the least that can be judged. No trial may fail because the host is busy.
-const PLAN: &str = r#"
+pub(crate) const PLAN: &str = r#"
 title = "a short real comparison"
 baseline = "6.1"
 [machine]

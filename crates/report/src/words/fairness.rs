@@ -173,8 +173,7 @@ pub(crate) fn accepted<'f>(
     of_whom: (&'f str, &'f str, &'f str),
 ) -> Vec<String> {
     let its = record::verdict::fairness::accepted(findings, of_whom);
-    its.map(|(one, reason)| format!("{}; accepted: {reason}", in_short(one)))
-        .collect()
+    its.map(with_reason).collect()
 }
 
 /// Violations with what they found first, then those that were accepted with their reasons.
@@ -182,8 +181,14 @@ pub(crate) fn all_in_short(judgement: &Judgement) -> Vec<String> {
     let findings = &judgement.fairness;
     let violated = record::verdict::fairness::violations(findings);
     let accepted = record::verdict::fairness::all_accepted(findings);
-    let accepted = accepted.map(|(one, reason)| format!("{}; accepted: {reason}", in_short(one)));
-    violated.map(in_short).chain(accepted).collect()
+    violated
+        .map(in_short)
+        .chain(accepted.map(with_reason))
+        .collect()
+}
+
+fn with_reason((one, reason): (&Finding, &str)) -> String {
+    format!("{}; accepted: {reason}", in_short(one))
 }
 
 /// What was accepted in vain: checks that there are not, and checks that are not violated.

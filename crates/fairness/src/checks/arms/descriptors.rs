@@ -18,7 +18,7 @@ pub(crate) const CHECK: Check = Check {
 };
 
 /// Descriptors that a connection takes: the socket, and the file that is sent or the connection to a second server.
-const FOR_EACH: f64 = 2.0;
+pub(crate) const FOR_EACH: f64 = 2.0;
 
 const FACT: &str = "limit:*:open files";
 

@@ -10,7 +10,7 @@ pub(crate) const CHECK: Check = Check {
     passes: "all arms have the same; what comes with different kernels is declared",
     why: "Databases and Java gain or lose more by huge pages than by most new kernels.",
     mend: "`transparent_hugepage=` alike in all arms",
-    judge: Judge::Equal(&FACTS, Cause::Kernel),
+    judge: Judge::Equal(&FACTS, Cause::KernelOrMemory),
 };
 
 const FACTS: [Fact; 4] = [

@@ -17,13 +17,16 @@ pub(crate) const CHECK: Check = Check {
     judge: Judge::Run(backlog),
 };
 
+/// Places in the queue that a connection takes.
+pub(crate) const FOR_EACH: f64 = 1.0;
+
 const SYSCTL: &str = "net.core.somaxconn";
 
 const FACT: &str = "sysctl net.core.somaxconn";
 
 fn backlog(subject: &Subject<'_>) -> Outcome {
     let places = |facts: &Facts| facts.sysctls.get(SYSCTL)?.parse::<f64>().ok();
-    for_each_connection(subject, (Quantity::Backlog, 1.0), FACT, places)
+    for_each_connection(subject, (Quantity::Backlog, FOR_EACH), FACT, places)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use record::evidence::Facts;
 use record::verdict::fairness::{Declaration, Detail, Outcome};
 use record::verdict::weighed::Seen;
 
@@ -25,7 +26,7 @@ const FACT: &str = "/proc/meminfo:MemTotal";
 const TOLERANCE: f64 = 0.03;
 
 fn memory(subject: &Subject<'_>) -> Outcome {
-    let (told, silent) = subject.by_arm(|facts| facts.values.get(FACT).map(String::as_str));
+    let (told, silent) = subject.by_arm(total);
     let all: Vec<f64> = told.values().flat_map(|seen| sizes(seen)).collect();
     if !is_alike(&all) {
         let details = details(&told);
@@ -43,6 +44,17 @@ fn memory(subject: &Subject<'_>) -> Outcome {
     } else {
         not_told(subject, FACT, &silent)
     }
+}
+
+/// Whether all arms have the same memory, as far as they tell it.
+pub(crate) fn has_like_memory(subject: &Subject<'_>) -> bool {
+    let (told, _) = subject.by_arm(total);
+    let all: Vec<f64> = told.values().flat_map(|seen| sizes(seen)).collect();
+    is_alike(&all)
+}
+
+fn total(facts: &Facts) -> Option<&str> {
+    facts.values.get(FACT).map(String::as_str)
 }
 
 /// Arms whose own trials had different memory, and what arms have where they differ.
@@ -78,7 +90,8 @@ fn sizes(seen: &[Seen]) -> Vec<f64> {
     values.filter_map(kilobytes).collect()
 }
 
-fn is_alike(sizes: &[f64]) -> bool {
+/// Whether sizes of memory are alike.
+pub(crate) fn is_alike(sizes: &[f64]) -> bool {
     let most = sizes.iter().copied().fold(0.0, f64::max);
     let least = sizes.iter().copied().fold(f64::INFINITY, f64::min);
     least >= most * (1.0 - TOLERANCE)

@@ -10,7 +10,7 @@ pub(crate) const CHECK: Check = Check {
     passes: "all arms have the same; what comes with different kernels is declared, unless the plan's `mode` is `\"controlled\"` and all kernels have the setting",
     why: "A changed default (`sched_*`, `tcp_*`, `vm.*`) can make the whole difference between two kernels, and can be set back.",
     mend: "pin what differs in `[pinned]` of the plan; `bakeoff fairness RUN --pin` prints it",
-    judge: Judge::Equal(&FACTS, Cause::Kernel),
+    judge: Judge::Equal(&FACTS, Cause::KernelOrMemory),
 };
 
 const FACTS: [Fact; 1] = [Fact::Must("sysctl *")];

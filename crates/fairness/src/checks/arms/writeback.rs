@@ -10,7 +10,7 @@ pub(crate) const CHECK: Check = Check {
     passes: "all arms have the same; what comes with different kernels is declared",
     why: "How much may stay dirty decides whether a write costs memory or a disk.",
     mend: "set `vm.dirty_*` alike in the arms' `sysctl`",
-    judge: Judge::Equal(&FACTS, Cause::Kernel),
+    judge: Judge::Equal(&FACTS, Cause::KernelOrMemory),
 };
 
 const FACTS: [Fact; 6] = [

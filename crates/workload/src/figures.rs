@@ -149,6 +149,14 @@ pub fn decided_by(mut figures: Vec<Figure>, name: &str) -> Vec<Figure> {
     figures
 }
 
+/// The figures of clients that may have a rate: then the wait is what a server can be good at, and decides.
+pub(crate) fn at_rate(rate_per_s: Option<u32>, web: Vec<Figure>) -> Vec<Figure> {
+    match rate_per_s {
+        Some(_) => decided_by(web, "latency-p99"),
+        None => web,
+    }
+}
+
 /// What a ramp of which more is better comes to, its peak first.
 pub fn ramp(curve: &Curve) -> Result<Vec<Figure>, String> {
     let higher = |name, unit, value| guard(name, unit, Direction::Higher, value);

@@ -12,7 +12,6 @@ use anyhow::{Context, Result, ensure};
 use load::exchange::Exchange;
 use load::expect::Expect;
 use load::probe::{self, Expected, Spelling};
-use load::schedule::{Arrivals, Schedule, THREAD_RATE_PER_S};
 use load::server::Server;
 use load::tls::Trust;
 use load::traffic::{End, Mix, Traffic};
@@ -23,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::WorkloadContext;
 use crate::figures::{self, Seen};
-use crate::overview::{Key, Overview, WARMUP};
+use crate::overview::{Key, Overview, RATE, WARMUP};
 use crate::web::{self, CONNECTIONS};
 use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong, ceiling, options};
 
@@ -40,11 +39,7 @@ pub(crate) const KIND: Kind = Kind {
                 &["16"],
                 "clients, each with one request under way",
             ),
-            Key::shown(
-                "rate",
-                &["500"],
-                "requests per second, whether the server keeps up or not; left out, as many as it answers",
-            ),
+            RATE,
             WARMUP,
             Key::new("window", &["\"10s\""], "load that is counted"),
         ],
@@ -60,9 +55,6 @@ const SPELLING: Spelling = Spelling {
     sha256: "the server",
     status_alone: "content = false",
 };
-
-/// Highest rate of a plan, in requests per second: what one client thread can be asked for.
-const RATE: u64 = THREAD_RATE_PER_S as u64;
 
 /// Whom Debian trusts.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
@@ -93,7 +85,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "16");
     let keep_alive = options::flag(fields, "keep_alive", true);
     let threads = fields.count("threads", 1..=64);
-    let rate = fields.count("rate", 1..=RATE);
+    let rate_per_s = options::rate(fields);
     let host = fields.text("host").map(String::from);
     let status = options::count(fields, "status", 100..=599, 200);
     let content = options::flag(fields, "content", true);
@@ -106,7 +98,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
         connections: connections? as u32,
         keep_alive: keep_alive?,
         threads: threads.map(|threads| threads as u32),
-        rate_per_s: rate.map(|rate| rate as u32),
+        rate_per_s,
         host,
         status: status? as u16,
         content: content?,
@@ -219,7 +211,8 @@ impl Options {
         let more_servers = servers[1..].iter().map(|own| own.address).collect();
         let server = servers.swap_remove(0);
         let Timing { warmup, window } = self.timing();
-        let mut traffic = Traffic {
+        Traffic {
+            schedule: options::schedule(self.rate_per_s),
             more_servers,
             host: server.host,
             tls: server.tls,
@@ -231,14 +224,7 @@ impl Options {
             end: End::After(window),
             seed: context.seed,
             ..Traffic::plain(server.address, Mix::Round(exchanges))
-        };
-        if let Some(rate) = self.rate_per_s {
-            traffic.schedule = Schedule::Open {
-                rate_per_s: rate.into(),
-                arrivals: Arrivals::Poisson,
-            };
         }
-        traffic
     }
 }
 
@@ -288,11 +274,7 @@ impl Workload for Options {
 
     fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
         let web = figures::web(seen, "")?;
-        Ok(match self.rate_per_s {
-            // The rate is given, so that the wait is what a server can be good at.
-            Some(_) => figures::decided_by(web, "latency-p99"),
-            None => web,
-        })
+        Ok(figures::at_rate(self.rate_per_s, web))
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use input::units;
-use load::schedule::Think;
+use load::schedule::{Arrivals, Schedule, THREAD_RATE_PER_S, Think};
 use plan::fields::Fields;
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +37,25 @@ pub(crate) fn count(
         fields.count(key, limits)
     } else {
         Some(default)
+    }
+}
+
+/// Highest rate of a plan, in requests per second: what one client thread can be asked for.
+pub(crate) const RATE: u64 = THREAD_RATE_PER_S as u64;
+
+/// Requests per second, which may be left out: then as many are sent as are answered.
+pub(crate) fn rate(fields: &Fields<'_>) -> Option<u32> {
+    fields.count("rate", 1..=RATE).map(|rate| rate as u32)
+}
+
+/// Requests at a rate come at random, whether the server keeps up or not; without one there is no pause.
+pub(crate) fn schedule(rate_per_s: Option<u32>) -> Schedule {
+    match rate_per_s {
+        Some(rate) => Schedule::Open {
+            rate_per_s: rate.into(),
+            arrivals: Arrivals::Poisson,
+        },
+        None => Schedule::Closed { think: Think::NONE },
     }
 }
 

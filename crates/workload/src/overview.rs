@@ -101,6 +101,13 @@ pub(crate) const SERVER: Key = Key::new("server", &["\"nginx\"", "\"apache\""], 
 /// Either server, Apache where nothing speaks against it.
 pub(crate) const APACHE: Key = Key::new("server", &["\"apache\"", "\"nginx\""], "or \"nginx\"");
 
+/// How often clients ask, where that is the plan's to say.
+pub(crate) const RATE: Key = Key::shown(
+    "rate",
+    &["500"],
+    "requests per second, whether the server keeps up or not; left out, as many as it answers",
+);
+
 /// The warm-up of a guest that has nothing to fill.
 pub(crate) const WARMUP: Key = Key::new("warmup", &["\"500ms\""], "load that is not counted");
 

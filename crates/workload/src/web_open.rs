@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use load::ramp::Level;
-use load::schedule::{Arrivals, Schedule, THREAD_RATE_PER_S};
+use load::schedule::{Arrivals, Schedule};
 use load::traffic::Traffic;
 use plan::fields::Fields;
 use record::metric::{Direction, Figure};
@@ -58,12 +58,9 @@ struct Options {
     is_constant: bool,
 }
 
-/// Highest rate of a plan, in requests per second: what one client thread can be asked for.
-const RATE: u64 = THREAD_RATE_PER_S as u64;
-
 fn check(fields: &Fields<'_>) -> Option<Checked> {
     let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "64");
-    let rates = options::steps(fields, "rates", 1..=RATE, "[100, 200, 400]");
+    let rates = options::steps(fields, "rates", 1..=options::RATE, "[100, 200, 400]");
     let is_constant = if fields.has("arrivals") {
         fields.choice("arrivals", &[("constant", true), ("poisson", false)])
     } else {

@@ -16,7 +16,8 @@ use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
 
 use crate::figures::{self, Seen, guard};
-use crate::overview::{APACHE, DEADLINE, Key, Overview};
+use crate::options;
+use crate::overview::{APACHE, DEADLINE, Key, Overview, RATE};
 use crate::web::site_workload::SiteWorkload;
 use crate::web::{self, Web};
 use crate::web_static;
@@ -25,12 +26,13 @@ use crate::{Checked, Driven, Kind, Watcher, Workload};
 pub(crate) const KIND: Kind = Kind {
     word: "web-soak",
     overview: Overview {
-        summary: "static pages for hours or days: a closed loop without pauses",
+        summary: "static pages for hours or days, in a closed loop without pauses or at a rate",
         primary: "throughput",
         machine: &[],
         keys: &[
             APACHE,
             Key::new("connections", &["60"], "clients"),
+            RATE,
             Key::new("warmup", &["\"2s\""], "load that is not counted"),
             Key::new(
                 "window",
@@ -46,33 +48,43 @@ pub(crate) const KIND: Kind = Kind {
 
 /// Those of `web-static`, for longer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-struct Options(web_static::Options);
+struct Options {
+    #[serde(flatten)]
+    pages: web_static::Options,
+    /// `None` for a closed loop, and then left out, as in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rate_per_s: Option<u32>,
+}
 
 fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let options = Options(web_static::Options::read(fields)?);
+    let rate_per_s = options::rate(fields);
+    let options = Options {
+        pages: web_static::Options::read(fields)?,
+        rate_per_s,
+    };
     Some(Checked::new(&options, options.timing()))
 }
 
 impl SiteWorkload for Options {
     fn web(&self) -> &Web {
-        self.0.web()
+        self.pages.web()
     }
 
     fn connections(&self) -> u32 {
-        self.0.connections()
+        self.pages.connections()
     }
 
     fn has_one_load(&self) -> bool {
-        true
+        self.rate_per_s.is_none()
     }
 
     fn send(
         &self,
-        traffic: Traffic,
+        mut traffic: Traffic,
         stop: &AtomicBool,
         watcher: &mut dyn Watcher,
     ) -> Result<Driven> {
+        traffic.schedule = options::schedule(self.rate_per_s);
         let mut driven = web::drive(&traffic, stop, watcher)?;
         driven.curves = driven.load.iter().map(over_time).collect();
         Ok(driven)
@@ -95,7 +107,7 @@ impl SiteWorkload for Options {
         if let Some(share) = kept(&load.timeline) {
             web.push(guard("kept", "share", Direction::Higher, share));
         }
-        Ok(web)
+        Ok(figures::at_rate(self.rate_per_s, web))
     }
 }
 
@@ -157,6 +169,8 @@ fn rate<'s>(seconds: impl IntoIterator<Item = &'s Second>) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use plan::fields::Page;
+
     use super::*;
 
     fn timeline(rates: &[u64]) -> Vec<Second> {
@@ -166,6 +180,27 @@ mod tests {
             ..Second::default()
         });
         seconds.collect()
+    }
+
+    fn options(more: &str) -> Options {
+        let text = format!(
+            "kind = \"web-soak\"\nserver = \"apache\"\nconnections = 8\nwindow = \"24h\"\n{more}"
+        );
+        let page = Page::new("plan.toml", &text);
+        let table = page.parse();
+        let plan = crate::check(&Fields::top(&page, &table));
+        let plan = page.close(plan).unwrap();
+        serde_json::from_value(plan.options).unwrap()
+    }
+
+    #[test]
+    fn at_a_rate_the_wait_decides_and_there_is_no_ceiling() {
+        let closed = options("");
+        let open = options("rate = 40");
+        assert_eq!((closed.rate_per_s, open.rate_per_s), (None, Some(40)));
+        assert!(closed.has_ceiling() && !open.has_ceiling());
+        let earlier = serde_json::to_value(&closed).unwrap();
+        assert_eq!(earlier, serde_json::to_value(&closed.pages).unwrap());
     }
 
     #[test]

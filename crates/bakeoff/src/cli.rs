@@ -80,6 +80,19 @@ pub enum Command {
         bakeoff why runs/plan --metric latency-p99\n  bakeoff why runs/plan --folded 3 > stacks.txt"
     )]
     Why(WhyArgs),
+    /// Watch a run in the terminal while it goes on: arms side by side, curves, defects, time left, the verdict so far
+    #[command(
+        after_help = "Examples:\n  bakeoff watch\n  bakeoff watch runs/web-static\n  bakeoff watch runs/web-static | tee watched.txt\n\n\
+        Keys: q ends, arrows choose a trial, ? tells the others. Without a terminal it prints a line when something has changed."
+    )]
+    Watch(WatchArgs),
+    /// Serve pages of all runs, which keep themselves up to date, to browsers of this host
+    #[command(
+        after_help = "Examples:\n  bakeoff serve\n  bakeoff serve /data/runs --listen 127.0.0.1:9000\n  \
+        bakeoff serve --listen 10.0.0.7:8990 --token-file ~/.bakeoff-token\n\n\
+        Nothing can be changed by them. Addresses that others can reach need a token; without --token-file one is made and printed."
+    )]
+    Serve(ServeArgs),
     /// Load a server with simulated clients that check every response
     #[command(
         after_help = "Examples:\n  bakeoff load http://127.0.0.1:8080/ -c 64 -d 10s\n  \
@@ -172,6 +185,30 @@ pub struct NullServerArgs {
     /// Its key in PEM
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub key: Option<PathBuf>,
+}
+
+/// `bakeoff watch`.
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// The run directory [default: of those below runs, the one that is running, else the one that began last]
+    pub run: Option<PathBuf>,
+}
+
+/// `bakeoff serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// The directory that holds runs, or a run directory
+    #[arg(default_value = "runs")]
+    pub dir: PathBuf,
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8990")]
+    pub listen: SocketAddr,
+    /// File with the token that is asked for, 16 characters or more [default: made and printed where ADDRESS is not this host's own]
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// A name under which the server is reached, beside its addresses and localhost
+    #[arg(long, value_name = "NAME")]
+    pub host: Vec<String>,
 }
 
 /// `bakeoff doctor`.

@@ -20,7 +20,9 @@ mod plan_file;
 mod qemu;
 mod report;
 mod run;
+mod serve;
 mod simulate;
+mod watch;
 mod why;
 
 use std::cell::RefCell;
@@ -84,6 +86,14 @@ pub fn run(cli: &Cli) -> Result<End> {
         Command::Report { dir } => report::report(dir, cli.json),
         Command::Fairness(args) => fairness::fairness(args, cli.json),
         Command::Why(args) => why::why(args, cli.json),
+        Command::Watch(args) => {
+            refuse_json(cli)?;
+            watch::watch(args)
+        }
+        Command::Serve(args) => {
+            refuse_json(cli)?;
+            serve::serve(args)
+        }
         Command::Load(args) => load::load(args, cli.json),
         Command::NullServer(args) => null_server::serve(args, cli),
         Command::Kernel(command) => kernel::run(command, cli.json),

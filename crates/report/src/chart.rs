@@ -9,6 +9,7 @@
 //! changes   charts of changes against the baseline
 //! figures   charts of figures: over blocks, time and quantiles
 //! loads     charts of figures against the load and against CPUs
+//! live      charts of trials while they run
 //! ```
 
 use maud::{Markup, html};
@@ -17,11 +18,13 @@ use record::rundir::Run;
 mod axis;
 mod changes;
 mod figures;
+mod live;
 mod loads;
 mod plot;
 
 pub(crate) use changes::{estimate_history, verdicts};
 pub(crate) use figures::{blocks, latency, over_time};
+pub(crate) use live::{latency_now, throughput_now};
 pub(crate) use loads::{cpus, curve};
 
 /// A chart of the page.

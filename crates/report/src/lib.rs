@@ -15,6 +15,7 @@
 //! mitigations, models   which CPU the arms ran on, and what another one says
 //! why        what made a difference: sentence, tables, call tree, JSON
 //! disclosure   all that a reader who doubts the comparison must know
+//! live       a run while it goes on: pages that a server keeps up to date, and what a terminal says of it
 //! markdown   for a mail or a pull request
 //! terminal   for a terminal
 //! ```
@@ -49,6 +50,7 @@ mod fairness;
 mod footing;
 mod headline;
 mod json;
+pub mod live;
 mod markdown;
 mod mitigations;
 mod models;

@@ -21,6 +21,7 @@ pub(crate) mod confirm;
 pub(crate) mod disclosure;
 pub(crate) mod fairness;
 pub(crate) mod limit;
+pub(crate) mod live;
 pub(crate) mod look;
 pub(crate) mod machine;
 pub(crate) mod reason;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// What tests may use beyond that: the golden page shows a real judgement, and skips are one helper's.
-const TEST_ARROWS: [(&str, &str); 8] = [
+const TEST_ARROWS: [(&str, &str); 11] = [
     ("report", "verdict"),
     ("verdict", "fixtures"),
     ("fairness", "fixtures"),
@@ -12,10 +12,13 @@ const TEST_ARROWS: [(&str, &str); 8] = [
     ("workload", "skip"),
     ("report", "skip"),
     ("bakeoff", "skip"),
+    ("live", "fixtures"),
+    ("watch", "fixtures"),
+    ("watch", "verdict"),
 ];
 
 /// What each room may use; a room that is missing here may not exist.
-const ARROWS: [(&str, &[&str]); 21] = [
+const ARROWS: [(&str, &[&str]); 23] = [
     ("input", &[]),
     ("process", &[]),
     ("profiler", &[]),
@@ -47,14 +50,17 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ),
     ("fairness", &["plan", "record"]),
     ("verdict", &["input", "plan", "record", "fairness"]),
-    ("report", &["input", "plan", "record", "fairness"]),
+    ("live", &["input", "plan", "record"]),
+    ("report", &["input", "live", "plan", "record", "fairness"]),
+    ("watch", &["input", "live", "report", "secret"]),
     ("import", &["input", "record"]),
     ("load-cli", &["input", "record", "load", "report", "secret"]),
     (
         "bakeoff",
         &[
             "input", "plan", "record", "protocol", "load", "load-cli", "workload", "agent",
-            "machine", "fairness", "verdict", "report", "import", "profiler",
+            "machine", "fairness", "verdict", "report", "import", "profiler", "live", "secret",
+            "watch",
         ],
     ),
 ];

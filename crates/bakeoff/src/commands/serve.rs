@@ -1,0 +1,85 @@
+//! `serve`: pages of all runs, which keep themselves up to date. Nothing is changed.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::thread;
+
+use ::watch::web::{Guard, Patience, Server};
+use anyhow::{Context, Result, anyhow, bail};
+use input::file;
+use secret::Secret;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::{End, watch};
+use crate::cli::ServeArgs;
+use crate::out;
+
+/// Serves until somebody ends it.
+pub(super) fn serve(args: &ServeArgs) -> Result<End> {
+    let token = token(args)?;
+    let guard = Guard::new(token.as_deref(), &args.host)?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot watch for Ctrl-C")?;
+    let server = Server::listen(
+        &args.dir,
+        args.listen,
+        guard,
+        watch::eyes(),
+        Patience::default(),
+    )?;
+    let address = server.address().context("cannot tell the address")?;
+    tell(args, address, token.as_deref());
+    thread::Builder::new()
+        .name("server".into())
+        .spawn(move || server.run())
+        .context("cannot start a thread")?;
+    signals.forever().next();
+    Ok(End::Done)
+}
+
+/// The token that is asked for: the file's, else a new one where others can reach the address.
+fn token(args: &ServeArgs) -> Result<Option<String>> {
+    match &args.token_file {
+        Some(path) => read_token(path).map(Some),
+        None if Guard::is_private(args.listen) => Ok(None),
+        None => secret::fresh().map(Some),
+    }
+}
+
+fn read_token(path: &Path) -> Result<String> {
+    Secret::read(path)
+        .map_err(|why| anyhow!(why))
+        .context("--token-file")?;
+    let text =
+        file::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let token = text.trim();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    if !token.bytes().all(is_plain) {
+        bail!(
+            "token with characters that an address cannot have: {} (letters, digits and -._~ only: openssl rand -hex 24)",
+            path.display()
+        );
+    }
+    Ok(token.into())
+}
+
+fn tell(args: &ServeArgs, address: SocketAddr, token: Option<&str>) {
+    out::line(&format!("runs of {}, until Ctrl-C:", args.dir.display()));
+    let host = if address.ip().is_unspecified() {
+        format!("HOST:{}", address.port())
+    } else {
+        address.to_string()
+    };
+    let query = match (token, &args.token_file) {
+        (Some(token), None) => format!("?token={token}"),
+        (Some(_), Some(_)) => "?token=TOKEN".into(),
+        (None, _) => String::new(),
+    };
+    out::line(&format!("  http://{host}/{query}"));
+    if !Guard::is_private(address) {
+        out::error_line(
+            "note: what is served, the token too, goes over the network unencrypted (where that matters: listen on 127.0.0.1, and \
+             ssh -L 8990:127.0.0.1:8990 from where the browser is)",
+        );
+    }
+}

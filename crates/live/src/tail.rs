@@ -1,0 +1,145 @@
+//! Lines that were added to a file since it was last looked at.
+
+use std::fs::{File, Metadata};
+use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+
+use input::file;
+
+/// So much of a file is read at a look; what is left comes with the next.
+const PIECE_BYTES: u64 = 8 << 20;
+
+/// A file that grows, or that another takes the place of.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    path: PathBuf,
+    /// Device and inode; `None` before it was there.
+    place: Option<(u64, u64)>,
+    offset: u64,
+    /// A line whose end was not there yet.
+    torn: Vec<u8>,
+}
+
+/// What has come.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct News {
+    /// The lines are those of another file than before: what is known of the old one is void.
+    pub(crate) is_anew: bool,
+    /// Whole lines, without their ends.
+    pub(crate) lines: Vec<Vec<u8>>,
+}
+
+impl Tail {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            place: None,
+            offset: 0,
+            torn: Vec::new(),
+        }
+    }
+
+    /// What has come since the last look. A file that is not there has no lines.
+    pub(crate) fn read(&mut self) -> io::Result<News> {
+        let about = match file::metadata(&self.path) {
+            Ok(about) => about,
+            Err(why) if why.kind() == ErrorKind::NotFound => return Ok(self.gone()),
+            Err(why) => return Err(why),
+        };
+        if self.place == Some(place(&about)) && about.len() == self.offset {
+            return Ok(News::default());
+        }
+        let mut file = File::open(&self.path)?;
+        let about = file.metadata()?;
+        let is_anew = self.place != Some(place(&about)) || about.len() < self.offset;
+        if is_anew {
+            (self.place, self.offset) = (Some(place(&about)), 0);
+            self.torn.clear();
+        }
+        file.seek(SeekFrom::Start(self.offset))?;
+        let mut piece = std::mem::take(&mut self.torn);
+        self.offset += file.take(PIECE_BYTES).read_to_end(&mut piece)? as u64;
+        let mut lines: Vec<Vec<u8>> = piece.split(|byte| *byte == b'\n').map(Vec::from).collect();
+        self.torn = lines.pop().unwrap_or_default();
+        lines.retain(|line| !line.is_empty());
+        Ok(News { is_anew, lines })
+    }
+
+    fn gone(&mut self) -> News {
+        let is_anew = self.place.is_some();
+        *self = Self::new(std::mem::take(&mut self.path));
+        News {
+            is_anew,
+            lines: Vec::new(),
+        }
+    }
+}
+
+fn place(about: &Metadata) -> (u64, u64) {
+    (about.dev(), about.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, OpenOptions};
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn lines(news: &News) -> Vec<&str> {
+        let text = |line: &'_ Vec<u8>| -> &str {
+            // The tests write text.
+            Box::leak(String::from_utf8(line.clone()).unwrap().into_boxed_str())
+        };
+        news.lines.iter().map(text).collect()
+    }
+
+    #[test]
+    fn a_line_is_told_once_and_when_it_is_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lines");
+        let mut tail = Tail::new(path.clone());
+        assert_eq!(tail.read().unwrap(), News::default());
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .unwrap();
+        file.write_all(b"one\ntw").unwrap();
+        let news = tail.read().unwrap();
+        assert!(news.is_anew);
+        assert_eq!(lines(&news), ["one"]);
+        assert_eq!(tail.read().unwrap(), News::default());
+        file.write_all(b"o\nthree\n").unwrap();
+        let news = tail.read().unwrap();
+        assert!(!news.is_anew);
+        assert_eq!(lines(&news), ["two", "three"]);
+    }
+
+    #[test]
+    fn another_file_in_its_place_is_read_from_its_begin() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lines");
+        let mut tail = Tail::new(path.clone());
+        fs::write(&path, "a\nb\n").unwrap();
+        tail.read().unwrap();
+        fs::write(dir.path().join("draft"), "b\nc\nd\n").unwrap();
+        fs::rename(dir.path().join("draft"), &path).unwrap();
+        let news = tail.read().unwrap();
+        assert!(news.is_anew);
+        assert_eq!(lines(&news), ["b", "c", "d"]);
+        fs::write(&path, "e\n").unwrap();
+        assert!(tail.read().unwrap().is_anew);
+        fs::remove_file(&path).unwrap();
+        assert!(tail.read().unwrap().is_anew);
+        assert!(!tail.read().unwrap().is_anew);
+    }
+
+    #[test]
+    fn what_is_no_file_is_an_error_and_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut tail = Tail::new(dir.path().into());
+        assert!(tail.read().is_err());
+    }
+}

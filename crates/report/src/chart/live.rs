@@ -1,0 +1,95 @@
+//! Charts of trials while they run: each arm's newest trial, second by second.
+
+use live::{ArmNow, Point, Snapshot};
+
+use super::Chart;
+use super::axis::{ACROSS, Axis, UPWARDS, UPWARDS_LOG};
+use super::figures::{Line, ends, hits};
+use super::plot::{Layer, Plot, Stroke};
+use crate::words;
+
+/// Throughput of each arm's newest trial; `None` before a second has come.
+pub(crate) fn throughput_now(now: &Snapshot) -> Option<Chart> {
+    let lines = lines(now, |point| Some(point.ok_per_s()));
+    let (_, most) = ends(values(&lines))?;
+    let plot = Plot {
+        x: across(&lines)?,
+        y: Axis::linear(0.0, (most * 1.05).max(1.0), UPWARDS),
+        x_title: "seconds since the window opened".into(),
+        y_title: "requests per second".into(),
+        margin: None,
+        layers: layers(&lines),
+        keys: lines.iter().map(|line| line.key(false)).collect(),
+        hits: hits(&lines, "second ", " requests/s", words::live::rate),
+    };
+    Some(Chart {
+        id: "throughput".into(),
+        label: "Requests served per second, the newest trial of each arm".into(),
+        drawn: plot.draw(),
+    })
+}
+
+/// p99 latency of each arm's newest trial; `None` before a second with an answer has come.
+pub(crate) fn latency_now(now: &Snapshot) -> Option<Chart> {
+    let lines = lines(now, |point| point.p99_ms.filter(|ms| *ms > 0.0));
+    let (least, most) = ends(values(&lines))?;
+    let plot = Plot {
+        x: across(&lines)?,
+        y: Axis::log(least / 1.1, most * 1.1, UPWARDS_LOG),
+        x_title: "seconds since the window opened".into(),
+        y_title: "99 % answered within, ms".into(),
+        margin: None,
+        layers: layers(&lines),
+        keys: lines.iter().map(|line| line.key(false)).collect(),
+        hits: hits(&lines, "second ", " ms", |ms| {
+            input::units::significant(ms, 3)
+        }),
+    };
+    Some(Chart {
+        id: "latency".into(),
+        label: "p99 latency, the newest trial of each arm".into(),
+        drawn: plot.draw(),
+    })
+}
+
+/// A line for each arm, of seconds that are whole.
+fn lines(now: &Snapshot, value: impl Fn(&Point) -> Option<f64>) -> Vec<Line> {
+    let line = |arm: &ArmNow| Line {
+        place: arm.place,
+        name: arm.attempt.trial.arm.clone(),
+        points: whole(arm)
+            .iter()
+            .filter_map(|point| Some((point.at_s, value(point)?)))
+            .collect(),
+    };
+    let lines = now.arms.iter().map(line);
+    lines.filter(|line| !line.points.is_empty()).collect()
+}
+
+/// The last second of a trial under way may not be whole yet.
+fn whole(arm: &ArmNow) -> &[Point] {
+    match (arm.activity, arm.curve.points()) {
+        (Some(_), [whole @ .., _]) if !whole.is_empty() => whole,
+        (_, all) => all,
+    }
+}
+
+fn layers(lines: &[Line]) -> Vec<Layer> {
+    lines.iter().map(|line| line.layer(Stroke::Arm)).collect()
+}
+
+fn values(lines: &[Line]) -> impl Iterator<Item = f64> {
+    lines
+        .iter()
+        .flat_map(|line| &line.points)
+        .map(|point| point.1)
+}
+
+/// From the window's begin to the last second that was seen, so that the curve fills its place while it grows.
+fn across(lines: &[Line]) -> Option<Axis> {
+    let points = lines.iter().flat_map(|line| &line.points);
+    let (first, last) = ends(points.map(|point| point.0))?;
+    // One second alone has no width yet.
+    let last = last.max(first + 1.0);
+    Some(Axis::whole(first.min(0.0), last, ACROSS))
+}

@@ -32,6 +32,7 @@ use workload::Workload;
 use crate::boot::modules::Modules;
 use crate::channel::Channel;
 use crate::job::Environment;
+use crate::kernel_log::From;
 use crate::needs::{self, CARD_MODULES, GROUND_MODULES, LINE_MODULES};
 use crate::session::{self, SAID, UNSAID};
 
@@ -116,7 +117,7 @@ fn agent(build: &str) -> i32 {
             return UNSAID;
         }
     };
-    session::hold(channel, build, end, &|job, workload| {
+    session::hold((channel, From::Boot), build, end, &|job, workload| {
         prepare_environment(&modules, job, workload)
     })
 }

@@ -30,6 +30,7 @@ use crate::channel::Channel;
 use crate::code;
 use crate::cpu_hog::{self, CpuHog};
 use crate::cpus::{self, Cpus};
+use crate::defect_watch::DefectWatch;
 use crate::disk;
 use crate::facts;
 use crate::injected_cost;
@@ -94,11 +95,11 @@ pub type Tell<'t> = dyn Fn(FromAgent) + Sync + 't;
 /// Descriptors that a process may open: clients and servers hold one for each connection.
 const OPEN_FILES: u64 = 1 << 20;
 
-/// Does a job. `stop` ends it early, with a failure.
+/// Does a job. `stop` ends it early, with a failure; `defects` learns what runs when.
 pub fn perform(
     job: &Job,
     environment: &Environment,
-    stop: &AtomicBool,
+    (stop, defects): (&AtomicBool, &DefectWatch),
     tell: &Tell<'_>,
 ) -> Result<JobResult, Failure> {
     tell(FromAgent::Phase(Phase::SettingUp));
@@ -126,6 +127,7 @@ pub fn perform(
         tuning: &job.tuning,
     };
     let mut services = start_all(&context, &cgroups, stop)?;
+    defects.watch_services(&services);
     let mut counted = vec![&clients];
     counted.extend(services.iter().map(|running| &running.cgroup));
     let sampler = Sampler::open(&netns.server, &counted, cpus.clone())?;
@@ -135,8 +137,11 @@ pub fn perform(
     let idle = wait_idle::wait_idle(&cpus, environment.max_idle_wait, stop)?;
     let injected = inject(&job.tuning)?;
     let (recorder, obstacle) = open_recorder(job, environment);
-    let clients = context.clients(far.as_mut().map(Far::Agent));
+    let begins = || defects.load_begins(workload.timing().warmup);
+    let clients = context.clients(far.as_mut().map(Far::Agent), &begins);
     let loaded = drive(clients, (sampler, recorder), stop, tell);
+    defects.load_ends();
+    defects.leave_services();
     let (driven, watched, recorder) = loaded.map_err(|failure| explain(failure, &mut services))?;
     drop(injected);
 
@@ -261,7 +266,7 @@ struct TrialContext<'p> {
 
 impl<'p> TrialContext<'p> {
     /// Its clients; those that are elsewhere have a channel.
-    fn clients<'c>(&self, far: Option<Far<'c>>) -> TrialClients<'c>
+    fn clients<'c>(&self, far: Option<Far<'c>>, begins: &'c (dyn Fn() + Sync)) -> TrialClients<'c>
     where
         'p: 'c,
     {
@@ -270,7 +275,7 @@ impl<'p> TrialContext<'p> {
             workload: self.workload,
             context: self.workload_context,
             netns: &self.netns.client,
-            begins: &|| {},
+            begins,
         }
     }
 }

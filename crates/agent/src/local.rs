@@ -18,6 +18,7 @@ use rustix::process::{chdir, chroot};
 
 use crate::channel::Channel;
 use crate::job::Environment;
+use crate::kernel_log::From;
 use crate::session::{self, UNSAID};
 
 /// Where workloads run: in memory, outside the layer.
@@ -38,7 +39,9 @@ pub(crate) fn serve(build: &str, cgroup: &Path, files: &[PathBuf]) -> i32 {
             return UNSAID;
         }
     };
-    session::hold(channel, build, || std::process::exit(UNSAID), &|_, _| {
+    let end = || std::process::exit(UNSAID);
+    // What the host's kernel said before is nobody's.
+    session::hold((channel, From::Now), build, end, &|_, _| {
         prepare(cgroup, files)
     })
 }
@@ -47,9 +50,7 @@ pub(crate) fn serve(build: &str, cgroup: &Path, files: &[PathBuf]) -> i32 {
 pub(crate) fn serve_remote(build: &str, hosts: &[HostCommand]) -> i32 {
     let end = || std::process::exit(UNSAID);
     match Channel::given() {
-        Ok(channel) => session::hold_with((channel, hosts), build, end, &|_, _| {
-            anyhow::bail!("a job that is to start servers, where there is no place for them")
-        }),
+        Ok(channel) => session::hold_clients_of_others((channel, hosts), build, end),
         Err(why) => {
             eprintln!("bakeoff agent: {why:#}");
             UNSAID

@@ -164,9 +164,18 @@ impl Running {
         self.leader.id()
     }
 
-    fn with_logs(&self, what: &str) -> String {
+    /// Where it writes what it has to say.
+    pub fn log_files(&self) -> Vec<PathBuf> {
         let files = [&self.output].into_iter().chain(&self.service.logs);
-        files.fold(what.to_string(), |text, file| text + &last_lines(file))
+        files.cloned().collect()
+    }
+
+    fn with_logs(&self, what: &str) -> String {
+        let files = self.log_files();
+        let text = what.to_string();
+        files
+            .iter()
+            .fold(text, |text, file| text + &last_lines(file))
     }
 }
 

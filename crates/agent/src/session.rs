@@ -18,7 +18,9 @@ use workload::Workload;
 use crate::apart::driver;
 use crate::ceiling;
 use crate::channel::Channel;
+use crate::defect_watch::DefectWatch;
 use crate::job::{self, Environment, Failure};
+use crate::kernel_log::From;
 use crate::remote;
 use crate::wait_idle::wait_idle;
 use crate::{cpus, netns};
@@ -42,13 +44,29 @@ pub(crate) type Prepare<'p> = dyn Fn(&Job, &dyn Workload) -> Result<Environment>
 
 /// Holds the conversation to its end; the agent's exit status. `end` stops everything at once, in case the host
 /// wants no more and the job does not listen.
-pub(crate) fn hold(channel: Channel, build: &str, end: fn() -> !, prepare: &Prepare<'_>) -> i32 {
-    hold_with((channel, &[]), build, end, prepare)
+/// The kernel's log is read `from` there on.
+pub(crate) fn hold(
+    (channel, from): (Channel, From),
+    build: &str,
+    end: fn() -> !,
+    prepare: &Prepare<'_>,
+) -> i32 {
+    hold_with((channel, &[], Some(from)), build, end, prepare)
 }
 
-/// The same for a job whose clients may be on other hosts.
-pub(crate) fn hold_with(
+/// The same for a job whose clients may be on other hosts, and whose servers are.
+pub(crate) fn hold_clients_of_others(
     (channel, hosts): (Channel, &[HostCommand]),
+    build: &str,
+    end: fn() -> !,
+) -> i32 {
+    hold_with((channel, hosts, None), build, end, &|_, _| {
+        bail!("a job that is to start servers, where there is no place for them")
+    })
+}
+
+fn hold_with(
+    (channel, hosts, from): (Channel, &[HostCommand], Option<From>),
     build: &str,
     end: fn() -> !,
     prepare: &Prepare<'_>,
@@ -56,7 +74,7 @@ pub(crate) fn hold_with(
     let Some((host, mine)) = open(&channel, build, "agent") else {
         return UNSAID;
     };
-    let done = converse(&host, (channel, &mine, hosts), end, prepare);
+    let done = converse(&host, (channel, &mine, hosts, from), end, prepare);
     match done.and_then(|result| result.map(validated).transpose()) {
         Ok(Some(result)) => protocol::told(result).for_each(|message| host.say(&message)),
         Ok(None) => {}
@@ -141,7 +159,7 @@ fn validated(mut result: JobResult) -> Result<JobResult, Failure> {
 /// Everything from the greeting to the result; none where it has been told to another agent.
 fn converse(
     host: &Arc<Host>,
-    (mut channel, mine, hosts): (Channel, &Greeting, &[HostCommand]),
+    (mut channel, mine, hosts, from): (Channel, &Greeting, &[HostCommand], Option<From>),
     end: fn() -> !,
     prepare: &Prepare<'_>,
 ) -> Result<Option<JobResult>, Failure> {
@@ -152,6 +170,13 @@ fn converse(
     if let Some(target) = &job.target {
         return remote::perform(&job, (target, hosts, &mine.build), &host.stop, &tell).map(Some);
     }
+    let defects = match from.filter(|_| job.ceiling.is_none() && job.part != Part::Clients) {
+        None => DefectWatch::default(),
+        Some(from) => {
+            let host = Arc::clone(host);
+            DefectWatch::begin(from, Box::new(move |message| host.say(&message)))?
+        }
+    };
     let workload = workload::from_options(&job.workload)?;
     let environment = prepare(&job, &*workload)?;
     if job.part == Part::Clients {
@@ -163,7 +188,10 @@ fn converse(
     if job.ceiling.is_some() {
         return ceiling::perform(&job, &environment, &host.stop, &tell).map(Some);
     }
-    job::perform(&job, &environment, &host.stop, &tell).map(Some)
+    let done = job::perform(&job, &environment, (&host.stop, &defects), &tell);
+    // Before the result, which is the last word.
+    defects.finish();
+    done.map(Some)
 }
 
 fn receive_job(channel: &mut Channel, mine: &Greeting) -> Result<Job> {

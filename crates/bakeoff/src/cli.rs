@@ -423,6 +423,8 @@ pub enum FailOn {
     Undecided,
     /// A check of the fairness gate fails
     Violation,
+    /// Its kernel or a service told of a defect that the baseline has not
+    Defect,
 }
 
 /// `bakeoff kernel ...`.

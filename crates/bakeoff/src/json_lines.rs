@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use record::defect::FoundDefect;
 use record::journal::Entry;
 use record::models::Models;
 use record::rundir::Run;
+use record::trial::Trial;
 use record::verdict::Judgement;
 use record::verdict::fairness::Finding;
 use serde_json::{Value, json};
@@ -24,6 +26,13 @@ pub fn violations(blocks: u32, found: &[Finding], model: Option<&str>) -> Value 
     json!({
         "version": VERSION, "kind": "violations", "model": model, "blocks": blocks, "violations": found,
         "text": report::early_violations(blocks, found),
+    })
+}
+
+/// A defect of a trial's kernel or services, as it is told for the first time.
+pub fn defect(trial: &Trial, found: &FoundDefect, model: Option<&str>) -> Value {
+    json!({
+        "version": VERSION, "kind": "defect", "model": model, "trial": trial, "defect": found, "text": report::defect(found),
     })
 }
 

@@ -36,6 +36,7 @@ use machine::clock::Clock;
 use machine::guest::Machine;
 use plan::{Design, Plan, WorkloadPlan};
 use protocol::Greeting;
+use record::defect::FoundDefect;
 use record::journal::CloseReason;
 use record::journal::{Ending, Entry, Event, Journal, Opening};
 use record::rundir::{self, Run, RunDir, Series, TRIAL_VERSION, TrialRecord};
@@ -89,13 +90,13 @@ pub enum LabEvent<'n> {
     /// The record of the attempt whose `Ended` entry comes next.
     Record(&'n TrialRecord),
     /// Something activity within a trial.
-    Activity(&'n Trial, Activity),
+    Activity(&'n Trial, &'n Activity),
     /// Checks of fairness are violated that were not told before: after so many blocks, or, 0, by the plan.
     Violated(u32, &'n [Finding]),
 }
 
-/// Something activity: shown, never recorded.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// Something activity: shown, never recorded in the journal.
+#[derive(Debug, Clone, PartialEq)]
 pub enum Activity {
     /// Waiting for the agent's first word.
     Booting,
@@ -108,6 +109,8 @@ pub enum Activity {
         /// Right answers so far.
         ok: u64,
     },
+    /// Its kernel or a service told of a defect for the first time.
+    Defect(Box<FoundDefect>),
     /// Its figures are not wanted any more: its workload was decided meanwhile.
     Cancelled,
 }
@@ -379,7 +382,7 @@ impl<'l> Lab<'l> {
 
     fn cancel(&self, progress: &mut Progress<'l>, unwanted: impl Fn(&Trial) -> bool) {
         for trial in progress.cancel(unwanted) {
-            (self.show)(LabEvent::Activity(&trial, Activity::Cancelled));
+            (self.show)(LabEvent::Activity(&trial, &Activity::Cancelled));
         }
     }
 
@@ -549,7 +552,10 @@ impl<'l> Lab<'l> {
         };
         match report {
             Report::Activity(activity) => {
-                (self.show)(LabEvent::Activity(&progress.running[place].trial, activity));
+                (self.show)(LabEvent::Activity(
+                    &progress.running[place].trial,
+                    &activity,
+                ));
                 Ok(())
             }
             Report::Ended(end) => {
@@ -595,6 +601,7 @@ impl<'l> Lab<'l> {
             outcome: end.outcome,
             host_time: end.host_time,
             profile: end.profile,
+            defects: end.defects,
         };
         let written = self.dir.write_trial(series, &record, &end.evidence)?;
         (self.show)(LabEvent::Record(&record));

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use input::units::significant;
+use record::defect::{FoundDefect, Severity};
 use record::journal::{Entry, Event, Opening};
 use record::rundir::{ProfileNote, Series, TrialRecord};
 use record::trial::{Outcome, Trial};
@@ -91,6 +92,15 @@ impl Reporter {
             LabEvent::Record(record) => {
                 *self.record.borrow_mut() = Some(record.clone());
                 self.pass(&record.trial, None);
+            }
+            LabEvent::Activity(trial, Activity::Defect(found)) => {
+                if self.form == Form::Json {
+                    let line = json_lines::defect(trial, found, self.model.as_deref());
+                    self.bar.suspend(|| out::line(&line.to_string()));
+                }
+                if found.severity > Severity::Notice {
+                    self.line(&defect_line(self.series.get(), trial, found));
+                }
             }
             LabEvent::Activity(trial, activity) => {
                 self.pass(trial, passing_line(self.series.get(), trial, activity));
@@ -214,7 +224,7 @@ fn round_up(percent: f64) -> f64 {
     (percent * 10.0 - 1e-9).ceil() / 10.0
 }
 
-fn passing_line(series: Series, trial: &Trial, activity: Activity) -> Option<String> {
+fn passing_line(series: Series, trial: &Trial, activity: &Activity) -> Option<String> {
     let Trial {
         number, block, arm, ..
     } = trial;
@@ -222,7 +232,8 @@ fn passing_line(series: Series, trial: &Trial, activity: Activity) -> Option<Str
         Activity::Booting => "booting".to_string(),
         Activity::Phase(phase) => phase.words().to_string(),
         Activity::Progress { second, ok } => format!("second {second}, {ok} served"),
-        Activity::Cancelled => return None,
+        // Those have lines of their own.
+        Activity::Defect(_) | Activity::Cancelled => return None,
     };
     let what = what(series);
     if *number == 0 {
@@ -234,6 +245,19 @@ fn passing_line(series: Series, trial: &Trial, activity: Activity) -> Option<Str
         return Some(format!("{what} ({arm}): {doing}"));
     }
     Some(format!("{what} {number:03} ({arm}): {doing}"))
+}
+
+/// A defect, as soon as it was told.
+fn defect_line(series: Series, trial: &Trial, found: &FoundDefect) -> String {
+    let Trial {
+        number,
+        block,
+        arm,
+        workload,
+        ..
+    } = trial;
+    let (what, said) = (what(series), report::defect(found));
+    format!("  block {block:2}  {what} {number:03}  {workload}  {arm:12} {said}")
 }
 
 /// What a trial is called.

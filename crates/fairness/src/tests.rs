@@ -147,6 +147,7 @@ pub(crate) fn judged(run: &Run) -> Judgement {
         scaling: Vec::new(),
         differences: differences(run),
         weighed: Weighed::default(),
+        defects: record::verdict::defects::Defects::default(),
         gates: Vec::new(),
         setbacks: Vec::new(),
         warnings: Vec::new(),

@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use plan::Tuning;
 use protocol::{FromAgent, Job, Part, Profiling, ToAgent};
+use record::defect::FoundDefect;
 use record::machine::ClientsApart;
 use record::trial::VoidReason;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -345,6 +346,10 @@ impl Guest for GuestWithClients {
 
     fn console(&self, lines: usize) -> Vec<String> {
         self.guest.console(lines)
+    }
+
+    fn defects(&mut self) -> Vec<FoundDefect> {
+        self.guest.defects()
     }
 
     fn starved(&self) -> Duration {

@@ -9,7 +9,9 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use defects::Defect;
 use input::text;
+use record::defect::{DefectSource, FoundDefect};
 
 /// Longest console, in bytes; a trial that writes more in a minute is void. A boot writes some 50 KiB.
 pub const LIMIT_BYTES: u64 = 64 << 20;
@@ -74,6 +76,16 @@ impl Console {
     pub(crate) fn panic(&mut self) -> Option<String> {
         // A console that cannot be read has nothing to tell; the agent's silence will.
         self.read_new().ok().flatten()
+    }
+
+    /// All that the kernel told of its own faults so far.
+    pub(crate) fn defects(&mut self) -> Vec<FoundDefect> {
+        // What was written last may not have been read; a panic in it is told as the trial's end.
+        let _ = self.read_new();
+        let found = self.scan.defects().into_iter();
+        found
+            .map(|one| FoundDefect::of(DefectSource::Console, one))
+            .collect()
     }
 
     /// Cuts the middle out of a long console that grows slowly, and says so in its place. Whoever writes it appends to the file.
@@ -164,11 +176,12 @@ fn after_line(bytes: &[u8], end: fn(&[u8]) -> Option<usize>) -> usize {
     end(bytes).map_or(0, |end| end + 1)
 }
 
-/// The search for a panic in a console that comes in pieces.
+/// The search for defects in a console that comes in pieces, a panic above all.
 #[derive(Debug, Default)]
 pub struct Scan {
     line: Vec<u8>,
     panicked: bool,
+    reader: defects::Reader,
 }
 
 impl Scan {
@@ -183,11 +196,17 @@ impl Scan {
             let room = LINE_BYTES.saturating_sub(self.line.len());
             self.line.extend_from_slice(&words[..words.len().min(room)]);
             if ends {
+                self.reader.line(&self.line);
                 found = found.or_else(|| self.panic_in_line());
                 self.line.clear();
             }
         }
         found
+    }
+
+    /// What the kernel told of itself so far.
+    pub fn defects(&self) -> Vec<Defect> {
+        self.reader.defects()
     }
 
     fn panic_in_line(&mut self) -> Option<String> {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use protocol::{FromAgent, Greeting, Profiling, ToAgent};
+use record::defect::KernelLog;
 use record::evidence::{Cpu, Facts, Memory, Sample};
 use record::latency::Latency;
 use record::load::{LoadResult, Second};
@@ -267,7 +268,7 @@ struct Truth<'t> {
 }
 
 /// From the greeting to the window.
-fn begins(greeting: &Greeting) -> [(Duration, GuestEvent); 4] {
+fn begins(greeting: &Greeting) -> [(Duration, GuestEvent); 5] {
     let said = |seconds, word| {
         let event = GuestEvent::Said(Box::new(word));
         (Duration::from_secs(seconds), event)
@@ -276,6 +277,7 @@ fn begins(greeting: &Greeting) -> [(Duration, GuestEvent); 4] {
         said(2, FromAgent::Hello(greeting.clone())),
         said(0, FromAgent::Phase(Phase::SettingUp)),
         said(1, FromAgent::Phase(Phase::Starting)),
+        said(0, FromAgent::KernelLog(KernelLog::Read { lost: 0 })),
         said(1, FromAgent::Phase(Phase::Measuring)),
     ]
 }
@@ -291,6 +293,7 @@ fn script(
     let begin = [
         said(0, FromAgent::Phase(Phase::SettingUp)),
         said(1, FromAgent::Phase(Phase::Starting)),
+        said(0, FromAgent::KernelLog(KernelLog::Read { lost: 0 })),
     ];
     let load = [
         said(1, FromAgent::Phase(Phase::Measuring)),

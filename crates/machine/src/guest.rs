@@ -1,5 +1,6 @@
 //! What every kind of machine offers: boot an arm, talk to its agent, stop it.
 
+use record::defect::FoundDefect;
 use record::machine::MachineDescription;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -84,6 +85,11 @@ pub trait Guest {
 
     /// The last lines of the console, oldest first.
     fn console(&self, lines: usize) -> Vec<String>;
+
+    /// Defects that its kernel told of on its console; none where there is no console of a kernel of its own.
+    fn defects(&mut self) -> Vec<FoundDefect> {
+        Vec::new()
+    }
 
     /// How long it has waited so far for a CPU of the host that others had: no silence of its own.
     fn starved(&self) -> Duration {

@@ -26,6 +26,7 @@ use anyhow::{Context, Result, anyhow};
 use input::text;
 use input::units::show_bytes;
 use protocol::{FromAgent, Inbox, ToAgent};
+use record::defect::FoundDefect;
 
 use crate::console::{self, Console};
 use crate::guest::{Guest, GuestEvent};
@@ -292,6 +293,10 @@ impl Guest for ProcessGuest {
 
     fn console(&self, lines: usize) -> Vec<String> {
         self.console.tail(lines)
+    }
+
+    fn defects(&mut self) -> Vec<FoundDefect> {
+        self.console.defects()
     }
 
     fn starved(&self) -> Duration {

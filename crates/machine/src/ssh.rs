@@ -19,6 +19,7 @@ pub mod relay;
 pub(crate) mod session;
 mod start;
 
+use record::defect::FoundDefect;
 use record::machine::MachineDescription;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -422,6 +423,10 @@ impl Guest for BoxGuest {
 
     fn console(&self, lines: usize) -> Vec<String> {
         self.line.console(lines)
+    }
+
+    fn defects(&mut self) -> Vec<FoundDefect> {
+        self.line.defects()
     }
 
     fn starved(&self) -> Duration {

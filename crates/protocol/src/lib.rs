@@ -22,12 +22,13 @@ use serde::{Deserialize, Serialize};
 use code::Code;
 use input::text;
 use plan::{Target, Tuning};
+use record::defect::{FoundDefect, KernelLog};
 use record::evidence::{Facts, Sample};
 use record::load::Second;
 use record::trial::{JobResult, Phase, VoidReason};
 
 /// Raised whenever a message changes.
-pub const PROTOCOL: u32 = 10;
+pub const PROTOCOL: u32 = 11;
 
 /// Longest message, in bytes.
 pub const LIMIT: u32 = 1 << 20;
@@ -89,6 +90,10 @@ pub enum FromAgent {
     Sample(Box<Sample>),
     /// The timeline of what the clients saw, in its order, thinned where it is long; after the load.
     Seconds(Vec<Second>),
+    /// A defect of its kernel or services: new, or told more often since. A later word on one leaves its lines out.
+    Defect(Box<FoundDefect>),
+    /// How far it reads its kernel's log; again when messages of it were lost.
+    KernelLog(KernelLog),
     /// Some of the facts.
     Facts(Box<Facts>),
     /// Some of where code lies, where a profile is made; before the result.

@@ -3,15 +3,18 @@
 //! A guest runs somebody's kernel and somebody's server, so its agent may say anything. What passes has its
 //! figures finite, its lists and texts bounded, its times in order, and came in its turn:
 //! ```text
-//! Hello -> Phase* -> (Phase | Progress | Sample | Seconds | Facts | Code | Profile)* -> Done
+//! Hello -> (Phase | Defect | KernelLog)* -> (Phase | Progress | Sample | Seconds | Facts | Code | Profile)* -> Done
 //!                    from WarmingUp on
 //! Failed at any time
 //! ```
+
+use std::collections::BTreeMap;
 
 use crate::code::Code;
 use crate::{FromAgent, Greeting, ProfilePart};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use record::defect::{DefectKey, DefectSource, FoundDefect, KernelLog, LINES_BYTES, MOST_DEFECTS};
 use record::evidence::{Facts, Sample};
 use record::load::Second;
 use record::trial::{JobResult, Phase, VoidReason};
@@ -35,6 +38,10 @@ pub enum Word {
     },
     /// The system over some time of the load.
     Sample(Box<Sample>),
+    /// A defect of its kernel or services: new, or told more often.
+    Defect(Box<FoundDefect>),
+    /// How far it reads its kernel's log.
+    KernelLog(KernelLog),
     /// A part of the result, kept here until all of it has come.
     Part,
     /// The job is done; the result with all its parts.
@@ -63,6 +70,9 @@ pub struct Session {
     ours: Greeting,
     stage: Stage,
     sampled_ms: i64,
+    defects: BTreeMap<DefectKey, u64>,
+    /// Bytes of lines of defects so far.
+    defect_bytes: usize,
     seconds: Vec<Second>,
     facts: Option<Facts>,
     code: Code,
@@ -79,6 +89,8 @@ impl Session {
             ours,
             stage: Stage::Silent,
             sampled_ms: i64::MIN,
+            defects: BTreeMap::new(),
+            defect_bytes: 0,
             seconds: Vec::new(),
             facts: None,
             code: Code::default(),
@@ -138,6 +150,8 @@ impl Session {
                 self.sampled_ms = sample.at_ms;
                 Ok(Word::Sample(sample))
             }
+            FromAgent::Defect(defect) => self.take_defect(defect),
+            FromAgent::KernelLog(log) => kernel_log(log).map(Word::KernelLog),
             FromAgent::Seconds(seconds) => self.add_seconds(seconds),
             FromAgent::Facts(facts) => self.add_facts(*facts),
             FromAgent::Code(code) => self.code.add(*code).map(|()| Word::Part),
@@ -150,6 +164,7 @@ impl Session {
     fn is_its_turn(&self, message: &FromAgent) -> Result<(), String> {
         let stage = self.stage;
         let loads = Stage::In(Phase::WarmingUp) <= stage && stage < Stage::Over;
+        let speaks = Stage::Greeted <= stage && stage < Stage::Over;
         let (name, is_due) = match message {
             FromAgent::Hello(_) => ("greeting", stage == Stage::Silent),
             FromAgent::Phase(next) => {
@@ -158,6 +173,8 @@ impl Session {
             }
             FromAgent::Progress { .. } => ("progress", loads),
             FromAgent::Sample(_) => ("sample", loads),
+            FromAgent::Defect(_) => ("defect", speaks),
+            FromAgent::KernelLog(_) => ("kernel log", speaks),
             FromAgent::Seconds(_) => ("seconds", loads),
             FromAgent::Facts(_) => ("facts", loads),
             FromAgent::Code(_) => ("code", loads),
@@ -169,6 +186,30 @@ impl Session {
             return Ok(());
         }
         Err(format!("spoke out of turn: {name} {}", stage.words()))
+    }
+
+    fn take_defect(&mut self, mut defect: Box<FoundDefect>) -> Result<Word, String> {
+        validate::defect(&mut defect)?;
+        if defect.source == DefectSource::Console || defect.ok_per_s.is_some() {
+            return Err("a defect as only the host can see it".into());
+        }
+        self.defect_bytes += defect.lines.iter().map(String::len).sum::<usize>();
+        if self.defect_bytes > LINES_BYTES {
+            return Err(format!(
+                "defects with more than {LINES_BYTES} bytes of lines"
+            ));
+        }
+        let told = self.defects.insert(defect.key(), defect.count);
+        if told.is_some_and(|told| defect.count < told) {
+            return Err(format!(
+                "defect told less often than before: {}",
+                defect.count
+            ));
+        }
+        if self.defects.len() > MOST_DEFECTS {
+            return Err(format!("more than {MOST_DEFECTS} defects"));
+        }
+        Ok(Word::Defect(defect))
     }
 
     fn add_seconds(&mut self, seconds: Vec<Second>) -> Result<Word, String> {
@@ -268,6 +309,15 @@ impl Session {
     }
 }
 
+/// Why a log is not read, fit to be shown.
+fn kernel_log(log: KernelLog) -> Result<KernelLog, String> {
+    match log {
+        KernelLog::Read { .. } => Ok(log),
+        KernelLog::Unread(why) => Ok(KernelLog::Unread(validate::detail(&why))),
+        KernelLog::Console => Err("a kernel's log as only the host can see it".into()),
+    }
+}
+
 /// Told as it passes, a second is one second.
 fn live_second(second: &Second) -> Result<(), String> {
     if second.joined.is_some() {
@@ -290,6 +340,7 @@ impl Stage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use record::defect::When;
     use record::load::LoadResult;
     use record::metric::{Direction, Figure, Role};
 
@@ -336,6 +387,64 @@ mod tests {
             ..Second::default()
         };
         FromAgent::Seconds(at_ms.iter().map(second).collect())
+    }
+
+    fn defect(top: &str, count: u64, lines: usize) -> FromAgent {
+        FromAgent::Defect(Box::new(FoundDefect {
+            source: DefectSource::Kernel,
+            kind: record::defect::Kind::Oops,
+            severity: record::defect::Severity::Defect,
+            top: top.into(),
+            count,
+            first: When::default(),
+            last: When::default(),
+            ok_per_s: None,
+            lines: vec!["x".repeat(240); lines],
+        }))
+    }
+
+    #[test]
+    fn defects_are_bounded_and_counted_upwards() {
+        let log = FromAgent::KernelLog(KernelLog::Read { lost: 7 });
+        assert!(loaded(vec![log, defect("a", 2, 48), defect("a", 3, 0)]).is_ok());
+        refused(
+            loaded(vec![defect("a", 2, 0), defect("a", 1, 0)]),
+            "defect told less often than before: 1",
+        );
+        let tops = (0..=MOST_DEFECTS).map(|top| defect(&top.to_string(), 1, 0));
+        refused(loaded(tops.collect()), "more than 512 defects");
+        refused(
+            loaded((0..23).map(|top| defect(&top.to_string(), 1, 48)).collect()),
+            "defects with more than 262144 bytes of lines",
+        );
+        refused(
+            loaded(vec![defect("a", 1, 49)]),
+            "more than 48 lines of a defect: 49",
+        );
+        refused(
+            loaded(vec![FromAgent::KernelLog(KernelLog::Console)]),
+            "a kernel's log as only the host can see it",
+        );
+        let FromAgent::Defect(mut of_host) = defect("a", 1, 0) else {
+            panic!("a defect");
+        };
+        of_host.source = DefectSource::Console;
+        refused(
+            loaded(vec![FromAgent::Defect(of_host)]),
+            "a defect as only the host can see it",
+        );
+        refused(
+            say(vec![defect("a", 1, 0)]),
+            "spoke out of turn: defect before it greeted",
+        );
+    }
+
+    #[test]
+    fn a_defect_loses_what_a_terminal_would_obey() {
+        let Ok(Word::Defect(heard)) = loaded(vec![defect("\u{1b}[31mtcp_ack", 1, 0)]) else {
+            panic!("refused");
+        };
+        assert_eq!(heard.top, "tcp_ack");
     }
 
     fn facts(key: &str) -> FromAgent {

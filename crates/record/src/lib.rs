@@ -7,6 +7,7 @@
 pub mod a_a;
 pub mod account;
 pub mod curve;
+pub mod defect;
 pub mod evidence;
 pub mod journal;
 pub mod latency;

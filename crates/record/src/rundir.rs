@@ -7,6 +7,7 @@
 //!   trial.json         the trial's record: which, how it ended, its figures
 //!   samples.jsonl      the system, second by second (`evidence::Sample`), as it comes; thinned where it is long
 //!   seconds.jsonl      likewise what the clients saw (`load::Second`), until the record has it: void trials keep it
+//!   defects.jsonl      defects of kernel and services (`defect::FoundDefect`), as they come: of two lines of one defect the later counts
 //!   facts.json         what fairness checks compare (`evidence::Facts`)
 //!   console.log        the guest's console
 //!   profile.zst        what it executed (`profiler::format`), of runs that ask why
@@ -32,6 +33,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::a_a::{self, History};
+use crate::defect::DefectLog;
 use crate::evidence::{Damage, EvidenceFile, Facts, Sample};
 use crate::journal::CloseReason;
 use crate::journal::{self, Entry, Event, Opening};
@@ -63,6 +65,9 @@ pub struct TrialRecord {
     /// What became of its profile; none where none was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileNote>,
+    /// Defects that its kernel and services told of; none in records of earlier versions, which did not look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub defects: Option<DefectLog>,
 }
 
 impl TrialRecord {
@@ -74,6 +79,9 @@ impl TrialRecord {
 
 /// The name of what the clients saw, in the directory of an attempt that did not come to its end.
 pub const SECONDS: &str = "seconds.jsonl";
+
+/// The name of the defects that an attempt told of, as they came.
+pub const DEFECTS: &str = "defects.jsonl";
 
 /// A profile's name in the directory of an attempt.
 pub const PROFILE: &str = "profile.zst";
@@ -357,7 +365,7 @@ impl RunDir {
 
 /// Whether an attempt's directory holds something that was seen of its load.
 fn has_seen(dir: &Path) -> bool {
-    let files = [SECONDS, EvidenceFile::Samples.name()];
+    let files = [SECONDS, DEFECTS, EvidenceFile::Samples.name()];
     let length = |file| fs::metadata(dir.join(file)).map_or(0, |about| about.len());
     files.into_iter().map(length).sum::<u64>() > 0
 }
@@ -753,7 +761,9 @@ fn load_trial(dir: &Path, sha: &str) -> Result<TrialRecord> {
             path.display()
         );
     }
+    let defects = record.defects.iter_mut().flat_map(|log| &mut log.found);
     validate::outcome(&mut record.outcome)
+        .and_then(|()| defects.into_iter().try_for_each(validate::defect))
         .map_err(Error::msg)
         .with_context(|| format!("damaged record: {}", path.display()))?;
     Ok(record)

@@ -9,6 +9,7 @@ mod path;
 use std::collections::BTreeSet;
 
 use crate::curve::Curve;
+use crate::defect::FoundDefect;
 use crate::evidence::{Cpu, Disk, Facts, JoinedSamples, Memory, Pressure, Sample, ServiceUse};
 use crate::load::{JoinedSeconds, LoadResult, Second};
 use crate::metric::{Figure, MetricSpec, Role};
@@ -37,6 +38,9 @@ const NAMES: usize = 1000;
 
 /// Longest word of a program about itself, in bytes: a version, a unit, why an engine is the slower one.
 const WORDS_BYTES: usize = 4 << 10;
+
+/// Longest top of a defect, in bytes: a service's name before a sentence.
+const TOP_BYTES: usize = 512;
 
 /// Longest key and value of a fact, in bytes.
 const KEY_BYTES: usize = 4 << 10;
@@ -433,6 +437,50 @@ pub fn facts(facts: &mut Facts) -> Checked {
 /// An account of a failure as it may be shown: cut and cleaned.
 pub fn detail(said: &str) -> String {
     text::clean(text::cut(said, DETAIL_BYTES))
+}
+
+/// A defect: its texts bounded and cleaned, its times in order.
+pub fn defect(defect: &mut FoundDefect) -> Checked {
+    let FoundDefect {
+        source: _,
+        kind: _,
+        severity: _,
+        top,
+        count,
+        first,
+        last,
+        ok_per_s,
+        lines,
+    } = defect;
+    long("top of a defect", top, TOP_BYTES)?;
+    *top = text::clean_line(top);
+    if !(1..=COUNT_LIMIT).contains(count) {
+        return Err(format!("defect told so often: {count}"));
+    }
+    for (first, last) in [
+        (first.window_ms, last.window_ms),
+        (first.since_boot_ms, last.since_boot_ms),
+    ] {
+        if let (Some(first), Some(last)) = (first, last)
+            && last < first
+        {
+            return Err(format!(
+                "defect last told before its first time: {last} ms, {first} ms"
+            ));
+        }
+        if first.max(last).is_some_and(|ms| ms > COUNT_LIMIT) {
+            return Err("defect beyond all time".into());
+        }
+    }
+    if ok_per_s.is_some_and(|ok| ok > COUNT_LIMIT) {
+        return Err("requests beyond all measure in the second of a defect".into());
+    }
+    most("lines of a defect", lines.len(), defects::LINES)?;
+    for line in lines {
+        long("line of a defect", line, defects::LINE_BYTES)?;
+        *line = text::clean_line(line);
+    }
+    Ok(())
 }
 
 /// What of an attempt's record the rest of the program relies on, whoever wrote it. Records of earlier versions may

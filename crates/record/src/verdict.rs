@@ -10,6 +10,7 @@ use crate::curve::{Curve, Point, Shape};
 use crate::load::Fault;
 use crate::metric::{MetricSpec, Role};
 use crate::trial::VoidReason;
+use crate::verdict::defects::Defects;
 use crate::verdict::host::{History, HostSpeed, OneSided};
 use crate::verdict::limit::{ArmLimit, LimitedArm};
 use crate::verdict::reason::Reason;
@@ -20,6 +21,7 @@ use crate::verdict::weighed::{Class, Pin, Seen, Weighed};
 pub mod apart;
 pub mod call_tree;
 pub mod confirm;
+pub mod defects;
 pub mod disclosure;
 pub mod fairness;
 pub mod host;
@@ -484,6 +486,9 @@ pub struct Judgement {
     /// What of it matters; empty in judgements of earlier versions.
     #[serde(default)]
     pub weighed: Weighed,
+    /// What kernels and services told of their own faults; empty in judgements of earlier versions.
+    #[serde(default)]
+    pub defects: Defects,
     /// What makes an arm fail, however fast it is.
     #[serde(default)]
     pub gates: Vec<Gate>,

@@ -14,6 +14,7 @@ pub(crate) fn lines(run: &Run, judgement: &Judgement) -> Vec<String> {
     if !judgement.headlines.is_empty() {
         said.push(words::robustness::history(judgement));
     }
+    said.extend(words::defect::summary(run, judgement));
     said.extend(words::weighed::line(judgement));
     said.extend(words::weighed::counts(judgement));
     if !run.profiled.is_empty() {

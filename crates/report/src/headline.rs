@@ -14,6 +14,7 @@ pub(crate) fn headline(headline: &words::Headline<'_>) -> Markup {
                 ul { @for said in &headline.found { li { (unbroken(said)) } } }
             }
             p.sub { (headline.reason) }
+            @for said in &headline.defects { p.limit { (unbroken(said)) "." } }
             @for said in &headline.accepted { p.limit { (unbroken(said)) "." } }
             @for said in &headline.limits { p.limit { (unbroken(said)) "." } }
             @if let Some(cause) = &headline.cause { p.cause { b { "Why" } " " (unbroken(cause)) "." } }

@@ -6,7 +6,7 @@ use record::verdict::fairness::accepted;
 use serde_json::{Value, json};
 
 use crate::disclosure;
-use crate::words::{fairness, limit, reason, robustness, warning, weighed};
+use crate::words::{defect, fairness, limit, reason, robustness, warning, weighed};
 
 /// The judgement with its sentences.
 pub(crate) fn json(run: &Run, judgement: &Judgement) -> Value {
@@ -17,6 +17,10 @@ pub(crate) fn json(run: &Run, judgement: &Judgement) -> Value {
     }
     let gates = judgement.gates.iter().map(warning::gate);
     add_texts(&mut value["gates"], gates);
+    let defects = judgement.defects.found.iter();
+    let defects = defects.map(|one| defect::of_arm(run, one));
+    add_texts(&mut value["defects"]["found"], defects);
+    value["defects"]["text"] = defect::summary(run, judgement).into();
     let setbacks = judgement.setbacks.iter().map(warning::setback);
     add_texts(&mut value["setbacks"], setbacks);
     add_texts(&mut value["warnings"], warning::warnings(judgement));

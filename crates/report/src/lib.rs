@@ -25,6 +25,7 @@
 
 use ::fairness::Vain;
 use plan::Plan;
+use record::defect::FoundDefect;
 use record::journal::CloseReason;
 use record::load::Fault;
 use record::load_path::{CeilingOutcome, OneFewerOutcome};
@@ -32,6 +33,7 @@ use record::machine::MachineDescription;
 use record::rundir::Run;
 use record::verdict::apart::{Change, Obstacle};
 use record::verdict::confirm::Confirmation;
+use record::verdict::defects::ArmDefect;
 use record::verdict::fairness::Finding;
 use record::verdict::look::Look;
 use record::verdict::reason::SampleReason;
@@ -112,6 +114,16 @@ pub fn declared(findings: &[Finding]) -> Vec<String> {
 /// Violations found after so many blocks of a run that goes on, 0 for before the first, and what can be done.
 pub fn early_violations(blocks: u32, findings: &[Finding]) -> Vec<String> {
     words::fairness::early(blocks, findings)
+}
+
+/// A defect of a trial, as it is told while the run goes on.
+pub fn defect(found: &FoundDefect) -> String {
+    words::defect::told(found)
+}
+
+/// A defect of an arm in a sentence: `new in 7.2: 1 hung task in io_schedule`.
+pub fn arm_defect(run: &Run, defect: &ArmDefect) -> String {
+    words::defect::of_arm(run, defect)
 }
 
 /// Why a reason was accepted in vain.

@@ -37,6 +37,9 @@ pub(crate) fn markdown(run: &Run, judgement: &Judgement, whys: &[Why]) -> String
             "What differed between the arms, by class:\n\n{rows}"
         ));
     }
+    if let Some(rows) = table(&words::defect::rows(run, judgement)) {
+        parts.push(format!("{}:\n\n{rows}", words::defect::TITLE));
+    }
     parts.extend(bullets("Failed trials", &failures(run)));
     parts.extend(table(&disclosure::rows(run, judgement)));
     parts.push(repeat(run, judgement));
@@ -58,6 +61,8 @@ fn headline(run: &Run, headline: &words::Headline<'_>) -> String {
         let items: Vec<String> = found.map(|said| format!("- {}\n", text(said))).collect();
         parts.extend([items.concat(), text(&headline.reason) + "\n"]);
     }
+    let defects = headline.defects.iter();
+    parts.extend(defects.map(|said| format!("**defects** - {}\n", text(said))));
     let accepted = headline.accepted.iter();
     parts.extend(accepted.map(|said| format!("**accepted** - {}\n", text(said))));
     parts.extend(headline.limits.iter().map(|said| text(said) + "\n"));
@@ -190,6 +195,8 @@ mod tests {
             **better** - 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
 
             A/A history of this machine: not known (an earlier version made this run, or a-a.json is gone)
+
+            defects in the kernel's log: not known (an earlier version made this run)
 
             120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120; not counted: 1 named by the plan or by its kernels' names
 

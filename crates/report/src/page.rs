@@ -39,13 +39,14 @@ pub(crate) fn page(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
                 main {
                     (top(run, judgement, whys))
                     (warnings(judgement))
-                    (contents(run))
+                    (contents(run, judgement))
                     @for number in 0..run.plan.workloads.len() {
                         (section::section((run, judgement), whys, number))
                     }
                     (other_models(run))
                     (differences(judgement))
                     (fairness(run, judgement))
+                    (defects(run, judgement))
                     (failures(run))
                     (disclosure::section(run, judgement))
                     (repeat(run))
@@ -152,7 +153,7 @@ fn against(cell: &overview::Cell<'_>) -> Markup {
 }
 
 /// Where to find what, for a page of several workloads.
-fn contents(run: &Run) -> Markup {
+fn contents(run: &Run, judgement: &Judgement) -> Markup {
     html! {
         @if run.plan.workloads.len() > 1 {
             nav aria-label="Contents" {
@@ -162,6 +163,9 @@ fn contents(run: &Run) -> Markup {
                         li { a href={ "#workload-" (number) } { "Workload " (workload.id) } }
                     }
                     li { a href="#differences" { "What differed between the arms" } }
+                    @if !judgement.defects.found.is_empty() {
+                        li { a href="#defects" { (words::defect::TITLE) } }
+                    }
                     @if !words::failed(run).is_empty() {
                         li { a href="#failures" { "Failed trials" } }
                     }
@@ -274,6 +278,30 @@ fn fairness(run: &Run, judgement: &Judgement) -> Markup {
                         ul { @for detail in &one.details { li { (detail) } } }
                         @if let Some(why) = one.why { p.sub { "Why it matters: " (why) } }
                         @if let Some(mend) = one.mend { p.sub { "To mend it: " (mend) "." } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What kernels and services told, each with the lines of its first report.
+fn defects(run: &Run, judgement: &Judgement) -> Markup {
+    let rows = words::defect::rows(run, judgement);
+    html! {
+        @if let Some((head, rows)) = rows.split_first() {
+            section #defects {
+                h2 { (words::defect::TITLE) }
+                div.scroll { table {
+                    thead { tr { @for cell in head { th scope="col" { (cell) } } } }
+                    tbody { @for row in rows { tr { @for cell in row { td { (cell) } } } } }
+                } }
+                @for one in words::defect::sorted(judgement) {
+                    @if !one.first.lines.is_empty() {
+                        details {
+                            summary { (words::defect::first(run, one)) }
+                            pre { (one.first.lines.join("\n")) }
+                        }
                     }
                 }
             }

@@ -40,6 +40,11 @@ pub(crate) fn terminal(run: &Run, judgement: &Judgement, whys: &[Why], width: us
     for workload in &run.plan.workloads {
         lines.extend(section(run, judgement, &workload.id, width));
     }
+    let defects = words::defect::rows(run, judgement);
+    if !defects.is_empty() {
+        lines.extend([String::new(), format!("{}:", words::defect::TITLE)]);
+        lines.extend(table(&defects, 4, width));
+    }
     let models = models::rows(run);
     if !models.is_empty() {
         lines.extend([String::new(), format!("{}:", models::TITLE)]);
@@ -111,6 +116,8 @@ fn closing(run: &Run, judgement: &Judgement, whys: &[Why], width: usize) -> Vec<
         let found = headline.found.iter();
         lines.extend(found.flat_map(|said| wrap(said, "    - ", width)));
         lines.extend(wrap(&headline.reason, "    ", width));
+        let defects = headline.defects.iter();
+        lines.extend(defects.flat_map(|said| wrap(said, "    ", width)));
         let accepted = headline.accepted.iter();
         lines.extend(accepted.flat_map(|said| wrap(said, "    ", width)));
         let limits = headline.limits.iter();
@@ -297,6 +304,7 @@ mod tests {
                 %; server-cpu in place of the primary metric says something else (equivalent); other accounting
                 not known
             A/A history of this machine: not known (an earlier version made this run, or a-a.json is gone)
+            defects in the kernel's log: not known (an earlier version made this run)
             120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory
             management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120; not counted: 1
             named by the plan or by its kernels' names

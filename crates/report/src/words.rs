@@ -18,6 +18,7 @@ use record::verdict::{
 
 pub(crate) mod apart;
 pub(crate) mod confirm;
+pub(crate) mod defect;
 pub(crate) mod disclosure;
 pub(crate) mod fairness;
 pub(crate) mod limit;
@@ -58,6 +59,8 @@ pub(crate) struct Headline<'j> {
     pub(crate) accepted: Vec<String>,
     /// What set figures other than their server, a sentence for each limit.
     pub(crate) limits: Vec<String>,
+    /// Defects of the arm's kernel or services, a line for each side.
+    pub(crate) defects: Vec<String>,
     /// What it hangs on: blocks, margin, metric, accounting.
     pub(crate) sensitivity: Option<String>,
     /// What made the difference, where the run was profiled.
@@ -129,6 +132,7 @@ fn headline<'j>(
             (&headline.workload, &headline.arm, &run.plan.baseline),
         ),
         limits: limit::said_first(judgement, headline),
+        defects: defect::under_headline(run, judgement, headline),
         sensitivity: None,
         cause: None,
     })

@@ -14,6 +14,7 @@
 //! fixed_sample      figures that others took: one look, less said where the order was not random
 //! apart             two runs of the same arms, not interleaved
 //! outliers          trials far worse than those around them
+//! arm_defects       what kernels and services told, and what of it is new in an arm
 //! gates             what makes an arm fail
 //! headline          what all metrics of an arm come to, in one word
 //! robustness        what that hangs on: a block, the margin, the choice of the metric
@@ -52,6 +53,7 @@ use crate::rule::Series;
 
 mod a_a;
 pub mod apart;
+mod arm_defects;
 mod arm_summary;
 mod boundary;
 pub mod bounds;
@@ -130,6 +132,7 @@ pub fn look(run: &Run) -> Judgement {
         warnings: warnings::of(run, &measured, &comparisons),
         headlines: headline::of(run, &measured, &comparisons, &by_load),
         any_false: (verdicts as f64 * looks::error_rate(&run.plan.design)).min(1.0),
+        defects: arm_defects::of(run),
         gates,
         arm_summaries: arm_summary::of(run, &measured),
         curves: curves::of(run, &measured),

@@ -110,7 +110,12 @@ fn try_disturbed(
         }
         told.lock().unwrap().push(message);
     };
-    let result = perform(job, &environment, &AtomicBool::new(false), &tell);
+    let result = perform(
+        job,
+        &environment,
+        (&AtomicBool::new(false), &DefectWatch::default()),
+        &tell,
+    );
     assert!(!environment.cgroup.exists(), "no cgroup is left behind");
     // A disk that the test put there.
     let _ = unmount(&environment.dir, UnmountFlags::DETACH);
@@ -136,6 +141,8 @@ fn samples(told: &[FromAgent]) -> impl Iterator<Item = &Sample> {
         FromAgent::Hello(_)
         | FromAgent::Phase(_)
         | FromAgent::Progress { .. }
+        | FromAgent::Defect(_)
+        | FromAgent::KernelLog(_)
         | FromAgent::Seconds(_)
         | FromAgent::Facts(_)
         | FromAgent::Code(_)
@@ -697,7 +704,7 @@ fn a_job_that_is_stopped_says_so_and_leaves_nothing() {
         }
     };
     let job = job("server = \"nginx\"\nconnections = 2\nwarmup = \"1s\"\nwindow = \"1h\"");
-    let failure = perform(&job, &environment, &stop, &tell).unwrap_err();
+    let failure = perform(&job, &environment, (&stop, &DefectWatch::default()), &tell).unwrap_err();
     assert_eq!(failure.detail, "stopped by the host");
     assert!(!environment.cgroup.exists(), "no cgroup is left behind");
 }

@@ -3,7 +3,9 @@
 //! ```text
 //! status   --fail-on worse             any-worse             undecided
 //! 1        a primary metric is worse   any metric is worse   a primary metric is worse or undecided
-//! 1        with `violation`: a check of the fairness gate fails; the others have no answer then
+//! 1        with `violation`: a check of the fairness gate fails; the others, save `defect`, have no answer then
+//! 1        with `defect`: an arm told of a defect that the baseline has not
+//! 2        with `defect`: of some arm no trial's log was read
 //! 1        always: an arm fails (no figure where the baseline gave one, faults that the baseline never has)
 //! 2        with `violation`: no trial has facts, so that nothing could have been found
 //! 2        else, always: the run is not finished, the baseline gave no figure, too few blocks to exclude anything
@@ -12,9 +14,11 @@
 //! Status 0 is an answer: what was looked for could have been found, and was not.
 
 use anyhow::{Result, bail};
+use record::defect::Severity;
 use record::metric::Role;
 use record::rundir::{Run, TrialRecord};
 use record::trial::Outcome as TrialOutcome;
+use record::verdict::defects::{ArmDefect, Side};
 use record::verdict::{Comparison, Conclusion, Judgement, Verdict, fairness};
 
 use super::End;
@@ -73,11 +77,19 @@ fn found(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
     if fail_on == FailOn::Violation {
         found.extend(unfair);
     }
+    if fail_on == FailOn::Defect {
+        let new = judgement
+            .defects
+            .found
+            .iter()
+            .filter(|one| is_new_defect(one));
+        found.extend(new.map(|one| report::arm_defect(run, one)));
+    }
     let is_over = is_over(run) && baseline_failed(run, judgement).is_empty();
     for one in watched(judgement, fail_on) {
         let trips = match (fail_on, one.verdict) {
             (FailOn::Undecided, Verdict::Undecided) => is_over && one.has_interval(),
-            (FailOn::Violation, _)
+            (FailOn::Violation | FailOn::Defect, _)
             | (FailOn::Worse | FailOn::AnyWorse, Verdict::Undecided)
             | (_, Verdict::Better | Verdict::Equivalent) => false,
             (_, Verdict::Worse) => true,
@@ -93,6 +105,19 @@ fn found(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
         }
     }
     found
+}
+
+/// What the baseline has too is no news of the arm, and what is less than a defect need not be its fault.
+fn is_new_defect(one: &ArmDefect) -> bool {
+    one.side == Side::OnlyArm && one.severity == Severity::Defect
+}
+
+/// Arms of which no trial's log was read, so that no defect could have been found.
+fn unread_arms(judgement: &Judgement) -> Vec<String> {
+    let unread = judgement.defects.logs.iter().filter(|arm| arm.read == 0);
+    let unread =
+        unread.map(|arm| format!("the kernel's log of arm {} was read in no trial", arm.arm));
+    unread.collect()
 }
 
 /// Arms that never gave a figure where the baseline gave some, and that no gate of the run has named.
@@ -124,7 +149,10 @@ fn failed_arms(run: &Run, judgement: &Judgement) -> Vec<String> {
 /// Why nothing can be said.
 fn unanswered(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
     let mut why = Vec::new();
-    if fail_on != FailOn::Violation {
+    if fail_on == FailOn::Defect {
+        // A comparison of speed that is not fair leaves a defect a defect.
+        why.extend(unread_arms(judgement));
+    } else if fail_on != FailOn::Violation {
         let unfair = fairness::violations(&judgement.fairness);
         why.extend(unfair.map(|one| format!("the comparison is not fair: {}", one.id)));
     } else if has_no_facts(run) {
@@ -183,7 +211,7 @@ fn watched(judgement: &Judgement, fail_on: FailOn) -> impl Iterator<Item = &Comp
     let is_watched = move |one: &&Comparison| match fail_on {
         FailOn::AnyWorse => true,
         FailOn::Worse | FailOn::Undecided => one.spec.role == Role::Primary,
-        FailOn::Violation => false,
+        FailOn::Violation | FailOn::Defect => false,
     };
     judgement.comparisons.iter().filter(is_watched)
 }
@@ -220,6 +248,7 @@ impl FailOn {
             Self::AnyWorse => "--fail-on any-worse",
             Self::Undecided => "--fail-on undecided",
             Self::Violation => "--fail-on violation",
+            Self::Defect => "--fail-on defect",
         }
     }
 }

@@ -22,13 +22,15 @@ use profiler::format;
 use profiler::profile::Profile;
 use protocol::session::{Session, Word};
 use protocol::{CeilingJob, FromAgent, Greeting, Job, Part, Profiling, ToAgent, WorkloadJob};
+use record::defect::{DefectLog, DefectSource, DefectStream, FoundDefect};
 use record::evidence::{EvidenceFile, Facts, Sample, Usage, UsageSum};
 use record::load::Second;
 use record::prng::SplitMix64;
-use record::rundir::{Evidence, ProfileNote, SECONDS, Series, sha256};
+use record::rundir::{DEFECTS, Evidence, ProfileNote, SECONDS, Series, sha256};
 use record::streamed::Streamed;
 use record::trial::JobResult;
 use record::trial::{HostPhase, Measurement, Outcome, PhaseTime, Trial, Void, VoidReason};
+use record::validate;
 
 use super::{Activity, guest_cpu};
 
@@ -88,6 +90,8 @@ pub(crate) struct Attempted {
     pub(crate) evidence: Evidence,
     pub(crate) host_time: Vec<PhaseTime>,
     pub(crate) profile: Option<ProfileNote>,
+    /// None where nothing was booted.
+    pub(crate) defects: Option<DefectLog>,
 }
 
 impl Attempted {
@@ -101,6 +105,7 @@ impl Attempted {
             evidence: Evidence::default(),
             host_time: Vec::new(),
             profile: None,
+            defects: None,
         }
     }
 }
@@ -145,6 +150,7 @@ pub(crate) fn run(
     let arm = bench.plan.arms.iter().find(|arm| arm.name == trial.arm);
     let arm = arm.expect("trials are made of the plan's arms");
     let end = talk.hold(&job(bench, (arm, trial.block), workload));
+    talk.hear_console(&end)?;
     let Talk {
         seen,
         mut host_time,
@@ -174,12 +180,38 @@ pub(crate) fn run(
         }
     };
     let (note, profile) = kept(profile);
+    let (evidence, defects) = seen.evidence(facts, profile);
     Ok(Some(Attempted {
         outcome,
-        evidence: seen.evidence(facts, profile),
+        evidence,
         host_time: host_time.end(bench.clock.now()),
         profile: note,
+        defects: Some(defects),
     }))
+}
+
+/// Adds what the console of a guest told that could not tell it itself. What both tell is counted once: a kind of defect that the
+/// guest has told is not taken from the console, which shows less of a report.
+fn add_console(
+    defects: &mut DefectStream,
+    console: Vec<FoundDefect>,
+    tell: &dyn Fn(Activity),
+) -> Result<()> {
+    let told = defects.kinds_of(DefectSource::Kernel);
+    for mut found in console {
+        if !told.contains(&found.kind) && validate::defect(&mut found).is_ok() {
+            note(defects, found, tell)?;
+        }
+    }
+    Ok(())
+}
+
+/// Keeps a defect, and shows it where it is new.
+fn note(defects: &mut DefectStream, found: FoundDefect, tell: &dyn Fn(Activity)) -> Result<()> {
+    if let Some((defect, true)) = defects.push(found)? {
+        tell(Activity::Defect(Box::new(defect.clone())));
+    }
+    Ok(())
 }
 
 /// The profile that was asked for, from what the plugin wrote or the guest told; or why there is none.
@@ -246,6 +278,7 @@ struct Seen {
     samples: Streamed<Sample>,
     usage: UsageSum,
     seconds: Streamed<Second>,
+    defects: DefectStream,
 }
 
 impl Seen {
@@ -254,6 +287,7 @@ impl Seen {
             samples: Streamed::new(dir.join(EvidenceFile::Samples.name())),
             usage: UsageSum::default(),
             seconds: Streamed::new(dir.join(SECONDS)),
+            defects: DefectStream::new(dir.join(DEFECTS)),
         }
     }
 
@@ -262,13 +296,22 @@ impl Seen {
         self.samples.push(&[sample])
     }
 
-    fn evidence(self, facts: Option<Facts>, profile: Option<Vec<u8>>) -> Evidence {
-        Evidence {
+    fn add_seconds(&mut self, seconds: &[Second]) -> Result<()> {
+        self.seconds.push(seconds)?;
+        for second in seconds {
+            self.defects.end_second(second);
+        }
+        Ok(())
+    }
+
+    fn evidence(self, facts: Option<Facts>, profile: Option<Vec<u8>>) -> (Evidence, DefectLog) {
+        let evidence = Evidence {
             samples: self.samples.into_series().into_vec(),
             seconds: self.seconds.into_series().into_vec(),
             facts,
             profile,
-        }
+        };
+        (evidence, self.defects.into_log())
     }
 }
 
@@ -522,7 +565,7 @@ impl Talk<'_> {
                 (self.tell)(Activity::Phase(phase));
             }
             Word::Progress { second, ok, ended } => {
-                if let Err(why) = self.seen.seconds.push(&ended) {
+                if let Err(why) = self.seen.add_seconds(&ended) {
                     return Some(End::Broken(why));
                 }
                 (self.tell)(Activity::Progress { second, ok });
@@ -532,9 +575,23 @@ impl Talk<'_> {
                     return Some(End::Broken(why));
                 }
             }
+            Word::Defect(defect) => {
+                if let Err(why) = note(&mut self.seen.defects, *defect, self.tell) {
+                    return Some(End::Broken(why));
+                }
+            }
+            Word::KernelLog(log) => self.seen.defects.set_kernel_log(log),
             Word::Part => {}
         }
         None
+    }
+
+    /// Takes from the console what a guest can no longer tell, or never could.
+    fn hear_console(&mut self, end: &End) -> Result<()> {
+        if matches!(end, End::Done(..)) && self.seen.defects.has_kernel_log() {
+            return Ok(());
+        }
+        add_console(&mut self.seen.defects, self.guest.defects(), self.tell)
     }
 
     fn give(&mut self, job: &Job) -> Result<()> {

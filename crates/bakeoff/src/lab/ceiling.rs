@@ -108,7 +108,7 @@ impl Lab<'_> {
         };
         let dir = self.dir.path().join(name);
         fs::create_dir_all(&dir)?;
-        let tell = |activity| (self.show)(LabEvent::Activity(trial, activity));
+        let tell = |activity| (self.show)(LabEvent::Activity(trial, &activity));
         let end = attempt::run(&bench, (workload, trial), &dir, &tell);
         fs::remove_dir_all(&dir)?;
         end

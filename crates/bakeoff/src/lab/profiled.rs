@@ -108,7 +108,7 @@ impl Lab<'_> {
         let cancelled = Arc::new(AtomicBool::new(false));
         let bench = self.bench(Series::Profiled, cancelled);
         let dir = self.dir.trial_dir(Series::Profiled, trial, attempt)?;
-        let tell = |activity| (self.show)(LabEvent::Activity(trial, activity));
+        let tell = |activity| (self.show)(LabEvent::Activity(trial, &activity));
         let Some(end) = attempt::run(&bench, (workload, trial), &dir, &tell)? else {
             return Ok(End::Interrupted);
         };

@@ -135,6 +135,7 @@ window = "1s"
             attempt: 1,
             host_time: Vec::new(),
             profile: None,
+            defects: None,
             outcome: match *detail {
                 "" => Outcome::Skipped("not tried".into()),
                 detail => Outcome::Void(Void {

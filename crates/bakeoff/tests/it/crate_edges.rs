@@ -28,7 +28,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
     ("defects", &[]),
     ("fixtures", &["plan", "record"]),
     ("plan", &["input"]),
-    ("record", &["input", "plan"]),
+    ("record", &["input", "plan", "defects"]),
     ("protocol", &["input", "plan", "record"]),
     ("load", &["input", "record"]),
     (
@@ -39,17 +39,21 @@ const ARROWS: [(&str, &[&str]); 23] = [
         "agent",
         &[
             "input", "process", "plan", "record", "protocol", "load", "workload", "profiler",
-            "secret", "hardware",
+            "secret", "hardware", "defects",
         ],
     ),
     (
         "machine",
         &[
             "input", "process", "plan", "record", "protocol", "profiler", "secret", "hardware",
+            "defects",
         ],
     ),
     ("fairness", &["plan", "record"]),
-    ("verdict", &["input", "plan", "record", "fairness"]),
+    (
+        "verdict",
+        &["input", "plan", "record", "fairness", "defects"],
+    ),
     ("live", &["input", "plan", "record"]),
     ("report", &["input", "live", "plan", "record", "fairness"]),
     ("watch", &["input", "live", "report", "secret"]),

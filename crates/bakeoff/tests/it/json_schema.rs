@@ -8,6 +8,7 @@ use std::process::Command;
 use bakeoff::json_lines;
 use machine::fake::Behaviour;
 use record::curve::{Curve, Point, Shape};
+use record::defect::{DefectSource, FoundDefect, Kind, Severity, When};
 use record::journal::{self, Entry, Event};
 use record::load_path::{
     Ceiling, CeilingOutcome, ClientUnit, LoadPace, OneFewer, OneFewerOutcome, SentLate,
@@ -15,6 +16,8 @@ use record::load_path::{
 use record::metric::Direction;
 use record::models::{Finding, ModelRow, Models, Standing};
 use record::rundir;
+use record::trial::Trial;
+use record::verdict::defects::{ArmDefect, FirstReport, Side, Sides};
 use record::verdict::host::{History, HostSpeed, OneSided};
 use record::verdict::limit::{ArmLimit, CeilingUse, Limit, LimitSign, LimitedArm, OneFewerUse};
 use record::verdict::robustness::{AtLoad, ByLoad};
@@ -241,6 +244,42 @@ fn every_key_of_violations_and_of_checks_is_documented() {
     );
 }
 
+/// A hung task, as a guest tells it.
+fn hung_task() -> FoundDefect {
+    let when = When {
+        window_ms: Some(12_300),
+        since_boot_ms: Some(20_000),
+    };
+    FoundDefect {
+        source: DefectSource::Kernel,
+        kind: Kind::HungTask,
+        severity: Severity::Defect,
+        top: "io_schedule".into(),
+        count: 1,
+        first: when,
+        last: when,
+        ok_per_s: Some(812),
+        lines: vec!["INFO: task x:1 blocked for more than 10 seconds.".into()],
+    }
+}
+
+#[test]
+fn every_key_of_a_defect_is_documented() {
+    let trial = Trial {
+        number: 7,
+        block: 4,
+        slot: 1,
+        arm: "new".into(),
+        workload: "web".into(),
+    };
+    let line = json_lines::defect(&trial, &hung_task(), None);
+    assert_eq!(check_line(&line, &mut BTreeSet::new()), "defect");
+    assert_eq!(
+        line["text"],
+        "defect: hung task in io_schedule, 12.3 s into the window, 812 requests/s"
+    );
+}
+
 /// A finished run of a plan that tunes one arm.
 fn unfair(dir: &Path) {
     let kernel = "kernel = \"debian:trixie-backports/7.2\"";
@@ -289,6 +328,7 @@ fn with_curves(mut judgement: Judgement) -> Judgement {
         });
     }
     add_host(&mut judgement);
+    add_defect(&mut judgement);
     judgement.curves.push(curve.clone());
     judgement.scaling.push(Scaling {
         curve,
@@ -308,6 +348,34 @@ fn with_curves(mut judgement: Judgement) -> Judgement {
         }),
     });
     judgement
+}
+
+/// What no healthy kernel has.
+fn add_defect(judgement: &mut Judgement) {
+    let found = hung_task();
+    judgement.defects.found.push(ArmDefect {
+        arm: "new".into(),
+        side: Side::OnlyArm,
+        kind: found.kind,
+        severity: found.severity,
+        top: found.top,
+        reports: Sides {
+            arm: 1,
+            baseline: 0,
+        },
+        trials: Sides {
+            arm: 1,
+            baseline: 0,
+        },
+        is_certain: true,
+        workloads: vec!["web".into()],
+        first: FirstReport {
+            attempt: "007".into(),
+            at: found.first,
+            ok_per_s: found.ok_per_s,
+            lines: found.lines,
+        },
+    });
 }
 
 /// What only ramps, several workloads and machines with a history have.

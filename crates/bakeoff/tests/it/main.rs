@@ -31,6 +31,7 @@ mod network;
 mod one_fewer;
 mod profiled_lab;
 mod profiled_runs;
+mod real_defects;
 mod real_guests;
 mod servers;
 mod set_up;

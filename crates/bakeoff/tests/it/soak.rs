@@ -13,13 +13,16 @@ use bakeoff::lab::{self, Activity, Finish, Lab, LabEvent};
 use input::units::{show_bytes, show_duration};
 use machine::fake::soak::Soak;
 use plan::Checks;
+use record::defect::{DefectSource, FoundDefect, Kind, Severity, When};
 use record::evidence::{EvidenceFile, Sample};
 use record::journal::Event;
 use record::load::Second;
-use record::rundir::{self, RunDir, SECONDS};
+use record::rundir::{self, DEFECTS, Run, RunDir, SECONDS};
 use record::streamed;
 use record::thinned::{MOST_POINTS, Point as _};
 use record::trial::{Outcome, VoidReason};
+use record::verdict::Judgement;
+use record::verdict::defects::Side;
 
 use crate::simulated_lab::World;
 
@@ -68,8 +71,8 @@ fn run(dir: &Path, soaks: [Soak; 2], stop: &Stop, heard: &dyn Fn(u32)) -> Finish
                 is_end && matches!(stop, Stop::Trials(most) if *most <= ended.get())
             }
             LabEvent::Activity(_, Activity::Progress { second, .. }) => {
-                heard(second);
-                matches!(stop, Stop::Seconds(most) if *most <= second)
+                heard(*second);
+                matches!(stop, Stop::Seconds(most) if most <= second)
             }
             LabEvent::Activity(..) | LabEvent::Record(_) | LabEvent::Violated(..) => false,
         };
@@ -303,6 +306,115 @@ fn planted_growth_and_slowness_are_in_the_record() {
         let expected = if is_planted { 1.9..2.1 } else { 0.9..1.1 };
         assert!(expected.contains(&slower), "{attempt}: {slower}");
     }
+}
+
+/// A defect as a guest tells it.
+fn defect(source: DefectSource, kind: Kind, top: &str) -> FoundDefect {
+    FoundDefect {
+        source,
+        kind,
+        severity: Severity::Defect,
+        top: top.into(),
+        count: 1,
+        first: When::default(),
+        last: When::default(),
+        ok_per_s: None,
+        lines: vec![format!("{} at {top}", kind.name())],
+    }
+}
+
+/// An oops, a hung task and a crash of a server, at their times.
+fn planted() -> Vec<(Duration, FoundDefect)> {
+    let kernel = |kind, top| defect(DefectSource::Kernel, kind, top);
+    let crash = defect(
+        DefectSource::Service,
+        Kind::ServiceCrash,
+        "apache2: SIGSEGV",
+    );
+    [
+        (600, kernel(Kind::Oops, "tcp_ack")),
+        (3000, kernel(Kind::HungTask, "io_schedule")),
+        (7000, crash),
+    ]
+    .map(|(at, defect)| (Duration::from_secs(at), defect))
+    .into()
+}
+
+fn judged(dir: &Path) -> (Run, Judgement) {
+    let run = rundir::load(dir, &workload::check).unwrap();
+    let judgement = verdict::judge(&run);
+    (run, judgement)
+}
+
+#[test]
+fn planted_defects_are_found_in_the_arm_that_has_them() {
+    for planted_in in [0, 1] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut soaks = calm(Duration::from_secs(3 * 3600));
+        soaks[planted_in].defects = planted();
+        soaks[planted_in].has_line = true;
+        run(dir.path(), soaks, &Stop::Trials(2), &|_| {});
+        let (run, judgement) = judged(dir.path());
+        let side = [Side::OnlyBaseline, Side::OnlyArm][planted_in];
+        let told = judgement.defects.found.iter();
+        let told: Vec<_> = told
+            .map(|one| (one.kind, one.side, one.trials.arm))
+            .collect();
+        let trials = planted_in as u32;
+        let expected = [Kind::Oops, Kind::HungTask, Kind::ServiceCrash];
+        assert_eq!(told, expected.map(|kind| (kind, side, trials)));
+        let first = &judgement.defects.found[1].first;
+        assert_eq!(first.at.window_ms, Some(3_000_000));
+        // What was served in that very second.
+        assert_eq!(first.ok_per_s, Some(RATE));
+        let said = report::terminal(&run, &judgement, &[], 200);
+        let line = ["only in old: ", "new in new: "][planted_in];
+        let line = format!("{line}1 oops in tcp_ack, 1 hung task in io_schedule, 1 service crash");
+        assert!(said.contains(&line), "{said}");
+    }
+}
+
+#[test]
+fn equal_arms_have_no_defects() {
+    let dir = tempfile::tempdir().unwrap();
+    run(
+        dir.path(),
+        calm(Duration::from_secs(60)),
+        &Stop::Trials(2),
+        &|_| {},
+    );
+    let (run, judgement) = judged(dir.path());
+    assert_eq!(judgement.defects.found, []);
+    let said = report::terminal(&run, &judgement, &[], 200);
+    assert!(
+        said.contains("\nno defect in the kernel's log in 2 trials\n"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_trial_that_is_cut_short_keeps_its_defects() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut soaks = calm(DAY);
+    for soak in &mut soaks {
+        soak.defects = planted();
+        soak.silent_from = Some(Duration::from_secs(5000));
+    }
+    run(dir.path(), soaks.clone(), &Stop::Trials(1), &|_| {});
+    let (run_of_void, judgement) = judged(dir.path());
+    assert!(matches!(run_of_void.attempts[0].outcome, Outcome::Void(_)));
+    let log = run_of_void.attempts[0].defects.as_ref().unwrap();
+    assert_eq!(log.found.len(), 2);
+    assert_eq!(judgement.defects.read(), 1);
+    let lines = fs::read_to_string(trial_file(dir.path(), "001", DEFECTS)).unwrap();
+    assert_eq!(lines.lines().count(), 2, "{lines}");
+    // One that was interrupted has no record: its file is kept beside the trial that is begun anew.
+    let dir = tempfile::tempdir().unwrap();
+    for _ in 0..2 {
+        run(dir.path(), soaks.clone(), &Stop::Seconds(700), &|_| {});
+    }
+    let lines = trial_file(dir.path(), "001.interrupted-1", DEFECTS);
+    assert!(fs::read_to_string(lines).unwrap().contains("tcp_ack"));
 }
 
 /// What 14 days come to, printed: `make soak-simulated`. `SOAK_DAYS` says how many.

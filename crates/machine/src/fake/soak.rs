@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use protocol::FromAgent;
+use record::defect::FoundDefect;
 use record::evidence::{Memory, Sample, ServiceUse};
 use record::latency::Latency;
 use record::load::{LoadResult, Second};
@@ -30,6 +31,8 @@ pub struct Soak {
     pub slower_from: Option<Duration>,
     /// Then the guest falls silent.
     pub silent_from: Option<Duration>,
+    /// Defects that its kernel or services tell of, and when.
+    pub defects: Vec<(Duration, FoundDefect)>,
     /// Whether all messages are written and read as on a guest's line, rather than handed over.
     pub has_line: bool,
     /// Bytes that went over such lines, of all guests.
@@ -44,6 +47,7 @@ impl Soak {
             leak_bytes_per_h: 0,
             slower_from: None,
             silent_from: None,
+            defects: Vec::new(),
             has_line: false,
             told_bytes: Arc::default(),
         }
@@ -107,7 +111,22 @@ impl Load {
         };
         let sample = FromAgent::Sample(Box::new(self.sample()));
         let (progress, sample) = (self.say(progress), self.say(sample));
-        [(Duration::from_secs(1), progress), (Duration::ZERO, sample)].into()
+        // A defect is told before its second has ended.
+        let due = self.soak.defects.iter().filter(|(at, _)| *at == now);
+        let due: Vec<_> = due.map(|(_, defect)| defect.clone()).collect();
+        let mut told: VecDeque<_> = due
+            .into_iter()
+            .map(|mut defect| {
+                defect.first.window_ms = Some(now.as_millis() as u64);
+                defect.last = defect.first;
+                (
+                    Duration::ZERO,
+                    self.say(FromAgent::Defect(Box::new(defect))),
+                )
+            })
+            .collect();
+        told.extend([(Duration::from_secs(1), progress), (Duration::ZERO, sample)]);
+        told
     }
 
     fn serve(&mut self, now: Duration) -> Second {

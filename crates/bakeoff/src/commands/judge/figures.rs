@@ -125,6 +125,11 @@ fn gate(answers: &[Answer<'_>], origin: &Origin, fail_on: Option<FailOn>) -> Res
     let unfair: Vec<String> = unfair
         .map(|one| format!("{} of {}", one.id, one.run))
         .collect();
+    if fail_on == FailOn::Defect {
+        bail!(
+            "--fail-on defect with figures of other tools or two runs: defects are compared within one run (judge each run's directory)"
+        );
+    }
     if fail_on == FailOn::Violation {
         if let Origin::Runs { .. } = origin {
             let found: Vec<String> = unfair
@@ -147,7 +152,10 @@ fn gate(answers: &[Answer<'_>], origin: &Origin, fail_on: Option<FailOn>) -> Res
     let trips = |answer: &&Answer<'_>| match (fail_on, answer.finding.verdict) {
         (_, Verdict::Worse) => true,
         (FailOn::Undecided, Verdict::Undecided) => has_interval(&answer.finding),
-        (FailOn::Worse | FailOn::AnyWorse | FailOn::Violation, Verdict::Undecided)
+        (
+            FailOn::Worse | FailOn::AnyWorse | FailOn::Violation | FailOn::Defect,
+            Verdict::Undecided,
+        )
         | (_, Verdict::Better | Verdict::Equivalent) => false,
     };
     let is_open = |answer: &&Answer<'_>| {

@@ -130,7 +130,12 @@ fn listen(line: &[u8]) {
             Ok(Word::Failed { detail, .. }) => assert_eq!(text::clean(&detail), detail),
             Ok(Word::Done(done)) => recorded(*done),
             Ok(Word::Progress { ended, .. }) => kept(&ended),
-            Ok(Word::Hello | Word::Phase(_) | Word::Part) => {}
+            Ok(Word::Defect(mut defect)) => {
+                let top = defect.top.clone();
+                validate::defect(&mut defect).unwrap();
+                assert_eq!(defect.top, top);
+            }
+            Ok(Word::Hello | Word::Phase(_) | Word::KernelLog(_) | Word::Part) => {}
         }
     }
 }
@@ -350,6 +355,7 @@ fn records_of_trials() {
         })),
         host_time: Vec::new(),
         profile: None,
+        defects: None,
     };
     let corpus = Corpus {
         inputs: vec![serde_json::to_vec(&record).unwrap()],

@@ -1,0 +1,170 @@
+//! Defects planted in real guests: a hung task, a server's worker that is killed, a panic; each is told of its arm only.
+//!
+//! What plants them is a workload's own program, which looks at a sysctl that the arms set differently. Debian's kernels have nothing
+//! that makes them oops or warn on request (`CONFIG_LKDTM` is off), so no oops is planted.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use record::defect::{DefectSource, KernelLog, Kind};
+use record::rundir::{self, Run};
+use record::trial::{Outcome, VoidReason};
+use record::verdict::defects::Side;
+
+use crate::real_guests::can_boot;
+
+/// Plants nothing, a hung task and a crash, or a panic.
+const PROGRAM: &str = r#"#!/bin/sh
+set -eu
+case "$(cat /proc/sys/kernel/hung_task_timeout_secs)" in
+2) ;;
+3)
+    echo 1 > /proc/sys/kernel/sysrq
+    echo c > /proc/sysrq-trigger
+    ;;
+*)
+    sleep 2
+    echo "rate: 1"
+    exit 0
+    ;;
+esac
+mkdir -p /tmp/frozen
+mount -o loop "$1/frozen.ext4" /tmp/frozen
+fsfreeze --freeze /tmp/frozen
+touch /tmp/frozen/file &
+for process in /proc/[0-9]*; do
+    case "$(tr '\0' ' ' < "$process/cmdline" 2> /dev/null || true)" in
+    "nginx: worker"*) kill -SEGV "${process#/proc/}" ;;
+    esac
+done
+sleep 8
+fsfreeze --unfreeze /tmp/frozen
+wait
+sleep 2
+echo "rate: 1"
+"#;
+
+const PLAN: &str = r#"
+title = "planted defects"
+baseline = "clean"
+[machine]
+memory = "512MiB"
+clock = "instructions"
+boot_timeout = "1h"
+silence = "1h"
+trial_limit = "2h"
+[image]
+recipe = "web"
+[arm.clean]
+kernel = "debian:bookworm/6.1"
+sysctl = { "kernel.hung_task_timeout_secs" = 120 }
+[arm.planted]
+kernel = "debian:bookworm/6.1"
+sysctl = { "kernel.hung_task_timeout_secs" = 2 }
+[arm.panics]
+kernel = "debian:bookworm/6.1"
+sysctl = { "kernel.hung_task_timeout_secs" = 3 }
+[[workload]]
+kind = "command"
+command = ["/bin/sh", "{dir}/plant.sh", "{dir}"]
+files = ["plant.sh", "frozen.ext4", "nginx.conf"]
+modules = ["loop"]
+limit = "60s"
+[workload.service]
+command = ["/usr/sbin/nginx", "-p", "{dir}", "-c", "{dir}/nginx.conf", "-e", "stderr", "-g", "daemon off;"]
+ready = ["/bin/sh", "-c", "test -s {dir}/nginx.pid"]
+[[workload.metric]]
+name = "rate"
+unit = "1/s"
+better = "higher"
+pattern = "rate: ([0-9.]+)"
+[design]
+min_blocks = 2
+max_blocks = 2
+"#;
+
+const NGINX: &str = "user root;\nworker_processes 1;\npid nginx.pid;\nerror_log stderr;\nevents {}\nhttp { access_log off; \
+                     server { listen 8080; } }\n";
+
+#[test]
+fn planted_defects_of_real_guests_are_told_of_their_arm() {
+    if std::env::var_os("SLOW_TESTS").is_none() {
+        skip::skip("slow tests were not asked for: SLOW_TESTS=1");
+        return;
+    }
+    if !can_boot() {
+        return;
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().canonicalize().unwrap();
+    write_files(&dir);
+    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
+        .args(["run", "plan.toml", "--json"])
+        .current_dir(&dir)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(shown.contains("\"kind\":\"defect\""), "{said}");
+    let run = rundir::load(&dir.join("runs/plan"), &workload::check).unwrap();
+    check_logs(&run);
+    check_arms(&run);
+}
+
+fn write_files(dir: &Path) {
+    fs::write(dir.join("plan.toml"), PLAN).unwrap();
+    fs::write(dir.join("plant.sh"), PROGRAM).unwrap();
+    fs::write(dir.join("nginx.conf"), NGINX).unwrap();
+    let image = Command::new("mke2fs")
+        .args(["-q", "-t", "ext4", "frozen.ext4", "8M"])
+        .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
+        .current_dir(dir)
+        .status()
+        .unwrap();
+    assert!(image.success());
+}
+
+/// Every kernel's log was read; nothing of it was lost.
+fn check_logs(run: &Run) {
+    for attempt in &run.attempts {
+        let Some(log) = &attempt.defects else {
+            assert!(matches!(attempt.outcome, Outcome::Skipped(_)));
+            continue;
+        };
+        assert_eq!(log.kernel_log, KernelLog::Read { lost: 0 });
+    }
+}
+
+fn check_arms(run: &Run) {
+    let judgement = verdict::judge(run);
+    let of_arm = |arm: &str| {
+        let its = judgement.defects.found.iter().filter(|one| one.arm == arm);
+        let its = its.map(|one| (one.kind, one.side));
+        its.collect::<Vec<_>>()
+    };
+    let all = &judgement.defects.found;
+    let planted = of_arm("planted");
+    assert_eq!(planted.len(), 2, "{all:#?}");
+    assert!(
+        planted.contains(&(Kind::HungTask, Side::OnlyArm)),
+        "{all:#?}"
+    );
+    assert!(
+        planted.contains(&(Kind::ServiceCrash, Side::OnlyArm)),
+        "{all:#?}"
+    );
+    assert_eq!(of_arm("panics"), [(Kind::Panic, Side::OnlyArm)], "{all:#?}");
+    for attempt in &run.attempts {
+        match &attempt.outcome {
+            Outcome::Void(void) => {
+                assert_eq!(attempt.trial.arm, "panics", "{void}");
+                assert_eq!(void.reason, VoidReason::Panic);
+                let found = &attempt.defects.as_ref().unwrap().found;
+                assert_eq!(found[0].source, DefectSource::Console);
+            }
+            Outcome::Measured(_) | Outcome::Skipped(_) => {}
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Defects that a trial's kernel and services told of: as a guest tells them, as they lie on disk, and in the trial's record.
+//!
+//! What a log says is read by the room `defects`; here is what of it is kept. A later word on a defect (same source, kind and top)
+//! takes the place of the one before: its count goes up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::load::Second;
+use crate::streamed;
+pub use defects::{Kind, Severity};
+
+/// Most defects of one attempt that are told apart.
+pub const MOST_DEFECTS: usize = 512;
+
+/// Most bytes of lines that one attempt's defects have together.
+pub const LINES_BYTES: usize = 256 << 10;
+
+/// Who told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DefectSource {
+    /// The kernel's log, read within the system.
+    Kernel,
+    /// The console: what a kernel said that could no longer be asked.
+    Console,
+    /// A service: its log, or its end.
+    Service,
+}
+
+/// When something was told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct When {
+    /// Milliseconds since the window opened; absent before that, and where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_ms: Option<u64>,
+    /// The kernel's own stamp, in milliseconds since it started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_boot_ms: Option<u64>,
+}
+
+/// A defect, however often it came.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundDefect {
+    /// Who told.
+    pub source: DefectSource,
+    /// What happened.
+    #[serde(with = "kind")]
+    pub kind: Kind,
+    /// What it means.
+    #[serde(with = "severity")]
+    pub severity: Severity,
+    /// What tells it from others of its kind: a function, a device, a program; empty where the kind says it all.
+    pub top: String,
+    /// How many reports.
+    pub count: u64,
+    /// The first report.
+    pub first: When,
+    /// The last one.
+    pub last: When,
+    /// Successful requests in the second of the first report; absent outside the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ok_per_s: Option<u64>,
+    /// The lines of the first report. A later word may leave them out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<String>,
+}
+
+impl FoundDefect {
+    /// A defect as a reader of this source has it.
+    pub fn of(source: DefectSource, defect: defects::Defect) -> Self {
+        Self {
+            source,
+            kind: defect.kind,
+            severity: defect.severity,
+            top: defect.top,
+            count: defect.count,
+            first: When::of(defect.first),
+            last: When::of(defect.last),
+            ok_per_s: None,
+            lines: defect.lines,
+        }
+    }
+
+    /// The same for a comparison.
+    pub fn to_defect(&self) -> defects::Defect {
+        defects::Defect {
+            kind: self.kind,
+            severity: self.severity,
+            top: self.top.clone(),
+            count: self.count,
+            first: self.first.moment(),
+            last: self.last.moment(),
+            lines: self.lines.clone(),
+        }
+    }
+
+    /// What tells it from others.
+    pub fn key(&self) -> DefectKey {
+        (self.source, self.kind, self.top.clone())
+    }
+
+    fn line_bytes(&self) -> usize {
+        self.lines.iter().map(String::len).sum()
+    }
+}
+
+/// What tells defects apart.
+pub type DefectKey = (DefectSource, Kind, String);
+
+impl When {
+    /// A moment of a reader whose clock counts from the window's opening.
+    pub fn of(moment: defects::Moment) -> Self {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            window_ms: moment.clock.map(ms),
+            since_boot_ms: moment.since_boot.map(ms),
+        }
+    }
+
+    fn moment(self) -> defects::Moment {
+        defects::Moment {
+            line: 0,
+            since_boot: self.since_boot_ms.map(Duration::from_millis),
+            clock: self.window_ms.map(Duration::from_millis),
+        }
+    }
+}
+
+/// How far the kernel's log is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KernelLog {
+    /// The system itself read it, to the end of the trial or of the system.
+    Read {
+        /// Messages that were overwritten before they were read.
+        lost: u64,
+    },
+    /// The system never told of it; there is only what its console said.
+    #[default]
+    Console,
+    /// It cannot be read, and why.
+    Unread(String),
+}
+
+/// Defects of an attempt, in its record.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DefectLog {
+    /// How far the kernel's log is known.
+    pub kernel_log: KernelLog,
+    /// By source, kind and top.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub found: Vec<FoundDefect>,
+}
+
+/// Defects of an attempt as they come: each word is in the file when `push` returns.
+#[derive(Debug)]
+pub struct DefectStream {
+    path: PathBuf,
+    /// None before the first word.
+    file: Option<File>,
+    appended: usize,
+    kernel_log: KernelLog,
+    found: BTreeMap<DefectKey, FoundDefect>,
+    line_bytes: usize,
+    /// The last second of load that has ended: its requests.
+    ok_per_s: Option<u64>,
+    /// Defects whose second has not ended yet.
+    unsettled: Vec<DefectKey>,
+}
+
+/// Lines of the file beyond those of its defects before it is written anew.
+const SPARE_LINES: usize = 1000;
+
+impl DefectStream {
+    /// No defects, and no file.
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            file: None,
+            appended: 0,
+            kernel_log: KernelLog::default(),
+            found: BTreeMap::new(),
+            line_bytes: 0,
+            ok_per_s: None,
+            unsettled: Vec::new(),
+        }
+    }
+
+    /// Notes how far the kernel's log is known.
+    pub fn set_kernel_log(&mut self, kernel_log: KernelLog) {
+        self.kernel_log = kernel_log;
+    }
+
+    /// Takes a word on a defect; the defect as it is now, and whether it is new. Beyond `MOST_DEFECTS` none is taken.
+    pub fn push(&mut self, told: FoundDefect) -> Result<Option<(&FoundDefect, bool)>> {
+        let key = told.key();
+        let is_new = !self.found.contains_key(&key);
+        if is_new && self.found.len() >= MOST_DEFECTS {
+            return Ok(None);
+        }
+        self.merge(told);
+        let line = streamed::lines(std::slice::from_ref(&self.found[&key]));
+        let written = line.and_then(|line| self.file()?.write_all(&line));
+        written.with_context(|| format!("cannot write {}", self.path.display()))?;
+        self.appended += 1;
+        if self.appended > self.found.len() + SPARE_LINES {
+            self.rewrite()
+                .with_context(|| format!("cannot write {}", self.path.display()))?;
+        }
+        Ok(Some((&self.found[&key], is_new)))
+    }
+
+    fn merge(&mut self, mut told: FoundDefect) {
+        let key = told.key();
+        if let Some(known) = self.found.get_mut(&key) {
+            known.severity = known.severity.max(told.severity);
+            known.count = known.count.max(told.count);
+            known.last = told.last;
+            return;
+        }
+        if told.line_bytes() > LINES_BYTES.saturating_sub(self.line_bytes) {
+            told.lines.clear();
+        }
+        self.line_bytes += told.line_bytes();
+        told.ok_per_s = self.ok_per_s.filter(|_| told.first.window_ms.is_some());
+        if told.ok_per_s.is_some() {
+            self.unsettled.push(key.clone());
+        }
+        self.found.insert(key, told);
+    }
+
+    /// Takes a second of load that has ended: defects that were first told in it learn how much was served then.
+    pub fn end_second(&mut self, second: &Second) {
+        self.ok_per_s = Some(second.ok);
+        let begin = second.at_ms;
+        let found = &mut self.found;
+        self.unsettled.retain(|key| {
+            let Some(defect) = found.get_mut(key) else {
+                return false;
+            };
+            let first = defect.first.window_ms.unwrap_or(0);
+            if (begin..begin + 1000).contains(&first) {
+                defect.ok_per_s = Some(second.ok);
+            }
+            first >= begin + 1000
+        });
+    }
+
+    /// Whether the system told of its kernel's log.
+    pub fn has_kernel_log(&self) -> bool {
+        matches!(self.kernel_log, KernelLog::Read { .. })
+    }
+
+    /// Kinds that this source told of.
+    pub fn kinds_of(&self, source: DefectSource) -> BTreeSet<Kind> {
+        let its = self.found.keys().filter(|(own, _, _)| *own == source);
+        its.map(|(_, kind, _)| *kind).collect()
+    }
+
+    /// What it has come to.
+    pub fn into_log(self) -> DefectLog {
+        DefectLog {
+            kernel_log: self.kernel_log,
+            found: self.found.into_values().collect(),
+        }
+    }
+
+    fn file(&mut self) -> io::Result<&mut File> {
+        if self.file.is_none() {
+            self.file = Some(File::create(&self.path)?);
+        }
+        Ok(self.file.as_mut().expect("it was just opened"))
+    }
+
+    /// Whole or not at all, as all files of a run.
+    fn rewrite(&mut self) -> io::Result<()> {
+        let draft = self.path.with_extension("draft");
+        let mut file = File::create(&draft)?;
+        for defect in self.found.values() {
+            file.write_all(&streamed::lines(std::slice::from_ref(defect))?)?;
+        }
+        file.sync_data()?;
+        fs::rename(&draft, &self.path)?;
+        self.file = Some(file);
+        self.appended = self.found.len();
+        Ok(())
+    }
+}
+
+/// A kind by its name.
+pub(crate) mod kind {
+    use super::Kind;
+    use serde::{Deserialize as _, Deserializer, Serializer, de};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+    pub(crate) fn serialize<S: Serializer>(kind: &Kind, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str(kind.name())
+    }
+
+    pub(crate) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Kind, D::Error> {
+        let name = String::deserialize(from)?;
+        Kind::from_name(&name)
+            .ok_or_else(|| de::Error::custom(format!("unknown kind of defect: {name:?}")))
+    }
+}
+
+/// A severity by its name.
+pub(crate) mod severity {
+    use super::Severity;
+    use serde::{Deserialize as _, Deserializer, Serializer, de};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+    pub(crate) fn serialize<S: Serializer>(severity: &Severity, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str(severity.name())
+    }
+
+    pub(crate) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Severity, D::Error> {
+        let name = String::deserialize(from)?;
+        Severity::from_name(&name)
+            .ok_or_else(|| de::Error::custom(format!("unknown severity: {name:?}")))
+    }
+}

@@ -12,7 +12,6 @@ use plan::Tuning;
 use profiler::format;
 use profiler::profile::Profile;
 use protocol::{FromAgent, Job, Part, ProfilePart, Profiling};
-use record::evidence::Sample;
 use record::load_path::{LoadPath, Side};
 use record::metric::Figure;
 use record::trial::VoidReason;
@@ -25,7 +24,7 @@ use workload::{Driven, Timing, Watcher, Workload, Wrong};
 
 use crate::apart::follow::{Follower, follow};
 use crate::apart::hosts::Hosts;
-use crate::cgroup::{CLIENTS, Cgroups};
+use crate::cgroup::{CLIENTS, Cgroup, Cgroups};
 use crate::channel::Channel;
 use crate::code;
 use crate::cpu_hog::{self, CpuHog};
@@ -41,7 +40,7 @@ use crate::sampled::{self, Recorder};
 use crate::sampler::Sampler;
 use crate::services::{self, Running};
 use crate::wait_idle;
-use crate::watch::{self, Edge, Watch, Watched, Window};
+use crate::watch::{self, Edge, Taken, Watch, Watched, Window};
 use crate::{debugfs, sysctl};
 
 /// Where a job runs.
@@ -130,8 +129,7 @@ pub fn perform(
     defects.watch_services(&services);
     let mut counted = vec![&clients];
     counted.extend(services.iter().map(|running| &running.cgroup));
-    let sampler = Sampler::open(&netns.server, &counted, cpus.clone())?;
-    let sampler = sampler.with_path(path_of(&netns, environment)?);
+    let sampler = open_sampler(&netns, &counted, &cpus, environment)?;
 
     tell(FromAgent::Phase(Phase::Settling));
     let idle = wait_idle::wait_idle(&cpus, environment.max_idle_wait, stop)?;
@@ -175,6 +173,19 @@ pub fn perform(
         kernel: kernel(),
         server: server(&services),
     })
+}
+
+/// A sampler of the server's side, which reads the path of the load and what may grow too.
+fn open_sampler(
+    netns: &NetnsPair,
+    counted: &[&Cgroup],
+    cpus: &Cpus,
+    environment: &Environment,
+) -> Result<Sampler> {
+    let sampler = Sampler::open(&netns.server, counted, cpus.clone())?;
+    sampler
+        .with_path(path_of(netns, environment)?)
+        .with_counters(&netns.server)
 }
 
 /// Both ends of a network that is all here, where they are to be looked at.
@@ -446,7 +457,7 @@ pub(crate) fn drive(
         if path.is_some() {
             watched.path = path;
         }
-        tell_samples(tell, fresh);
+        tell_taken(tell, fresh);
         (watched, recorder)
     });
     if stop.load(Ordering::Relaxed) {
@@ -515,7 +526,7 @@ impl Watcher for LoadObserver<'_> {
             });
         }
         if let Some(watch) = &self.watch {
-            tell_samples(self.tell, watch.fresh());
+            tell_taken(self.tell, watch.fresh());
         }
     }
 }
@@ -550,9 +561,12 @@ impl Follower for LoadObserver<'_> {
     }
 }
 
-fn tell_samples(tell: &Tell<'_>, samples: impl IntoIterator<Item = Sample>) {
-    let samples = samples.into_iter().map(Box::new).map(FromAgent::Sample);
-    samples.for_each(tell);
+fn tell_taken(tell: &Tell<'_>, taken: impl IntoIterator<Item = Taken>) {
+    let messages = taken.into_iter().map(|one| match one {
+        Taken::Sample(sample) => FromAgent::Sample(sample),
+        Taken::Counters(counters) => FromAgent::Counters(counters),
+    });
+    messages.for_each(tell);
 }
 
 /// Namespaces with a job's sysctls; those that devices take over are set before there are any.

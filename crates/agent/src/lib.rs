@@ -14,6 +14,7 @@ mod ceiling;
 pub mod cgroup;
 mod channel;
 mod code;
+mod counters;
 mod cpu_hog;
 mod cpus;
 mod debugfs;

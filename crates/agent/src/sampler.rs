@@ -12,11 +12,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use record::counters::Counters;
 use record::evidence::{Cpu, Disk, Memory, Pressure, Sample, ServiceUse};
 use rustix::time::{ClockId, clock_gettime};
 use workload::figures::Meter;
 
-use crate::cgroup::Cgroup;
+use crate::cgroup::{CLIENTS, Cgroup};
+use crate::counters::{CounterReader, ServiceNow};
 use crate::cpus::Cpus;
 use crate::netns::Netns;
 use crate::path::PathWatch;
@@ -46,6 +48,8 @@ pub struct Sampler {
     buffer: Vec<u8>,
     /// Clients and network, where they are looked at.
     pub(crate) path: Option<PathWatch>,
+    /// What may grow, where that is looked at.
+    growing: Option<CounterReader>,
 }
 
 #[derive(Debug)]
@@ -117,6 +121,7 @@ impl Sampler {
             page_bytes: rustix::param::page_size() as u64,
             buffer,
             path: None,
+            growing: None,
         })
     }
 
@@ -124,6 +129,45 @@ impl Sampler {
     #[must_use]
     pub fn with_path(self, path: Option<PathWatch>) -> Self {
         Self { path, ..self }
+    }
+
+    /// Has what may grow looked at too; sockets are those of `server`.
+    pub(crate) fn with_counters(self, server: &Netns) -> Result<Self> {
+        Ok(Self {
+            growing: Some(CounterReader::open(server)?),
+            ..self
+        })
+    }
+
+    /// What may grow, read now; of services what the last reading has. `None` where that is not looked at.
+    pub(crate) fn counters(&mut self, reading: &Reading, opened: Instant) -> Option<Counters> {
+        let Self {
+            growing,
+            cgroups,
+            buffer,
+            ..
+        } = self;
+        let growing = growing.as_mut()?;
+        let services = cgroups.iter().zip(&reading.cgroups);
+        let services = services.filter(|(cgroup, _)| cgroup.name != CLIENTS);
+        let services: Vec<ServiceNow> = services
+            .map(|(cgroup, now)| {
+                let processes = slurp(&cgroup.processes, buffer).lines();
+                ServiceNow {
+                    name: cgroup.name.clone(),
+                    processes: processes.filter_map(|line| line.parse().ok()).collect(),
+                    threads: now.threads,
+                    rss_bytes: now.rss_bytes,
+                }
+            })
+            .collect();
+        let (values, limits) = growing.read(&services, buffer);
+        Some(Counters {
+            at_ms: millis(reading.at, opened),
+            values,
+            limits,
+            joined: None,
+        })
     }
 
     /// Reads the system now.

@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use record::counters::{Counters, SHORTEST_MS};
 use record::evidence::Sample;
 use record::thinned::Thinned;
 use workload::Timing;
@@ -22,8 +23,17 @@ const SECOND: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Watch {
     thread: JoinHandle<(Watched, Option<Recorder>)>,
-    taken: Receiver<Sample>,
+    taken: Receiver<Taken>,
     edges: Sender<(Edge, Sender<()>)>,
+}
+
+/// What the sampler has read.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    /// The system over some time.
+    Sample(Box<Sample>),
+    /// What may grow.
+    Counters(Box<Counters>),
 }
 
 /// An end of the window, told by clients that are elsewhere.
@@ -83,8 +93,8 @@ pub(crate) fn begin(
 }
 
 impl Watch {
-    /// The samples taken since this was last asked.
-    pub fn fresh(&self) -> impl Iterator<Item = Sample> {
+    /// What was read since this was last asked.
+    pub(crate) fn fresh(&self) -> impl Iterator<Item = Taken> {
         self.taken.try_iter()
     }
 
@@ -98,7 +108,7 @@ impl Watch {
     }
 
     /// Ends the watch; a window that is still open is closed here. Also what is fresh then, and the recorder.
-    pub(crate) fn end(self) -> (Watched, Vec<Sample>, Option<Recorder>) {
+    pub(crate) fn end(self) -> (Watched, Vec<Taken>, Option<Recorder>) {
         drop(self.edges);
         match self.thread.join() {
             Ok((watched, recorder)) => (watched, self.taken.try_iter().collect(), recorder),
@@ -188,7 +198,7 @@ fn watch(
     (mut sampler, mut marks): (Sampler, Marks),
     timing: Timing,
     mut pace: Pace,
-    take: &Sender<Sample>,
+    take: &Sender<Taken>,
 ) -> (Watched, Option<Recorder>) {
     // A server that takes every CPU would otherwise keep the watch from reading on time; who may not raise its
     // priority reads a few milliseconds late.
@@ -202,6 +212,7 @@ fn watch(
     let mut first = last.clone();
     let read_path = |sampler: &Sampler| sampler.path.as_ref().map(PathWatch::read);
     let mut path_open = read_path(&sampler);
+    let mut counted: Option<Instant> = None;
     // Without a warm-up the window opens with the first reading, and no later one opens it.
     let mut opened = timing.warmup.is_zero().then_some(first.at);
     for (instant, opens) in instants(timing) {
@@ -236,8 +247,15 @@ fn watch(
         // a late reading of the warm-up must not pass for one of them either.
         let zero = opened.unwrap_or(planned.max(reading.at));
         let sample = sampler.between(&last, &reading, zero);
-        let _ = take.send(sample.clone());
+        let _ = take.send(Taken::Sample(Box::new(sample.clone())));
         taken.push(sample);
+        let is_due = is_counted(timing, instant)
+            && counted.is_none_or(|last| reading.at - last > COUNTERS_APART);
+        if let Some(opened) = opened.filter(|_| is_due) {
+            counted = Some(reading.at);
+            let counters = sampler.counters(&reading, opened).map(Box::new);
+            let _ = counters.map(|counters| take.send(Taken::Counters(counters)));
+        }
         last = reading;
         drop(read);
         if over {
@@ -254,6 +272,22 @@ fn watch(
         path,
     };
     (watched, marks.recorder)
+}
+
+/// Readings of counters that come late are left out rather than taken one upon the other.
+const COUNTERS_APART: Duration = Duration::from_millis(4500);
+
+/// So many readings of counters are enough for what can be said of them.
+const COUNTED: u32 = 240;
+
+/// Whether what may grow is read at this instant: about once a minute of a long window, more often in a shorter one.
+fn is_counted(Timing { warmup, window }: Timing, instant: Duration) -> bool {
+    if window < Duration::from_millis(SHORTEST_MS) {
+        return false;
+    }
+    let every_s = (window / COUNTED).as_secs().clamp(5, 60);
+    let since = instant.saturating_sub(warmup);
+    warmup < instant && since.subsec_nanos() == 0 && since.as_secs().is_multiple_of(every_s)
 }
 
 /// When to read, counted from the start of the load, and whether the window opens there: whole seconds
@@ -293,6 +327,31 @@ mod tests {
         check(2000, 3000, &expect!["1000, 2000 opens, 3000, 4000, 5000"]);
         check(1500, 2000, &expect!["500, 1500 opens, 2500, 3500"]);
         check(300, 1250, &expect!["300 opens, 1300, 1550"]);
+    }
+
+    /// How many readings of counters a window has, and the time between them.
+    fn counted(window_s: u64) -> (usize, Option<Duration>) {
+        let timing = Timing {
+            warmup: Duration::from_millis(1500),
+            window: Duration::from_secs(window_s),
+        };
+        let at: Vec<Duration> = instants(timing)
+            .map(|(at, _)| at)
+            .filter(|at| is_counted(timing, *at))
+            .collect();
+        (
+            at.len(),
+            at.windows(2).map(|two| two[1].saturating_sub(two[0])).max(),
+        )
+    }
+
+    #[test]
+    fn counters_are_read_often_enough_and_no_more_than_once_a_minute() {
+        let seconds = |s| Some(Duration::from_secs(s));
+        assert_eq!(counted(239), (0, None));
+        assert_eq!(counted(240), (48, seconds(5)));
+        assert_eq!(counted(7200), (240, seconds(30)));
+        assert_eq!(counted(86_400), (1440, seconds(60)));
     }
 
     #[test]

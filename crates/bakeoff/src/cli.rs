@@ -425,6 +425,10 @@ pub enum FailOn {
     Violation,
     /// Its kernel or a service told of a defect that the baseline has not
     Defect,
+    /// Long trials show a counter that grows in an arm, and not likewise in the baseline
+    Growth,
+    /// Long trials show a failed request, or an outage, in an arm
+    Failures,
 }
 
 /// `bakeoff kernel ...`.

@@ -145,6 +145,7 @@ pub(crate) fn judged(run: &Run) -> Judgement {
         one_sided: Vec::new(),
         a_a: record::verdict::host::History::NotKnown,
         scaling: Vec::new(),
+        soaks: Vec::new(),
         differences: differences(run),
         weighed: Weighed::default(),
         defects: record::verdict::defects::Defects::default(),

@@ -5,6 +5,7 @@ mod client_hosts;
 pub mod cpu;
 mod disclosure;
 pub mod fields;
+mod growth;
 pub mod kernel;
 pub mod knob;
 mod machine;
@@ -21,6 +22,7 @@ use crate::arm::{Kernels, check_tunings, read_arms};
 use crate::cpu::CpuModel;
 use crate::disclosure::read_disclosure;
 use crate::fields::{Fields, Page};
+use crate::growth::read_growth;
 use crate::kernel::KernelRef;
 use crate::machine::{check_clients, read_machine, set};
 use crate::pinned::{pin, read_pinned};
@@ -30,6 +32,7 @@ use input::units;
 pub use crate::arm::{Arm, ConfigChange, ConfigFile, InjectedCost, Tuning};
 pub use crate::client_hosts::ClientHost;
 pub use crate::disclosure::{Disclosure, TuningNote};
+pub use crate::growth::GrowthPlan;
 pub use crate::machine::{Clients, Clock, DiskSpeed, MachineKind, MachinePlan};
 pub use crate::pinned::Pinned;
 pub use crate::ssh::{BootWay, Power, SshPlan};
@@ -62,6 +65,8 @@ pub struct Plan {
     pub design: Design,
     /// Whether trials are profiled: `[why]`. Every one where instructions are counted, others of their own where time is the wall clock's.
     pub why: bool,
+    /// How much growth matters.
+    pub growth: GrowthPlan,
     /// Who measured, who paid.
     pub disclosure: Disclosure,
     /// Keys that the file calls by names of earlier versions.
@@ -259,6 +264,7 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
     }
     let design = read_design(top.table("design").as_ref());
     let why = read_why(top, machine.kind);
+    let growth = read_growth(top);
     let disclosure = read_disclosure(top);
     check_swap(top, &machine, arms.as_deref());
     check_ceiling(top, &machine, arms.as_deref());
@@ -274,6 +280,7 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
         workloads: workloads?,
         design,
         why,
+        growth,
         disclosure,
         renamed: Vec::new(),
     })

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use code::Code;
 use input::text;
 use plan::{Target, Tuning};
+use record::counters::Counters;
 use record::defect::{FoundDefect, KernelLog};
 use record::evidence::{Facts, Sample};
 use record::load::Second;
@@ -88,6 +89,8 @@ pub enum FromAgent {
     },
     /// The system over some time of the load, mostly a second; told as it passes, so that a guest that dies leaves them.
     Sample(Box<Sample>),
+    /// What may grow, read about once a minute of a long load.
+    Counters(Box<Counters>),
     /// The timeline of what the clients saw, in its order, thinned where it is long; after the load.
     Seconds(Vec<Second>),
     /// A defect of its kernel or services: new, or told more often since. A later word on one leaves its lines out.

@@ -3,7 +3,7 @@
 //! A guest runs somebody's kernel and somebody's server, so its agent may say anything. What passes has its
 //! figures finite, its lists and texts bounded, its times in order, and came in its turn:
 //! ```text
-//! Hello -> (Phase | Defect | KernelLog)* -> (Phase | Progress | Sample | Seconds | Facts | Code | Profile)* -> Done
+//! Hello -> (Phase | Defect | KernelLog)* -> (Phase | Progress | Sample | Counters | Seconds | Facts | Code | Profile)* -> Done
 //!                    from WarmingUp on
 //! Failed at any time
 //! ```
@@ -14,6 +14,7 @@ use crate::code::Code;
 use crate::{FromAgent, Greeting, ProfilePart};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use record::counters::Counters;
 use record::defect::{DefectKey, DefectSource, FoundDefect, KernelLog, LINES_BYTES, MOST_DEFECTS};
 use record::evidence::{Facts, Sample};
 use record::load::Second;
@@ -42,6 +43,8 @@ pub enum Word {
     Defect(Box<FoundDefect>),
     /// How far it reads its kernel's log.
     KernelLog(KernelLog),
+    /// What may grow, at an instant.
+    Counters(Box<Counters>),
     /// A part of the result, kept here until all of it has come.
     Part,
     /// The job is done; the result with all its parts.
@@ -73,11 +76,15 @@ pub struct Session {
     defects: BTreeMap<DefectKey, u64>,
     /// Bytes of lines of defects so far.
     defect_bytes: usize,
+    counted_ms: i64,
     seconds: Vec<Second>,
     facts: Option<Facts>,
     code: Code,
     profile: Result<Vec<u8>, String>,
 }
+
+/// Between two readings of counters, in milliseconds, at the least; agents wait for longer.
+const COUNTERS_MS: i64 = 4000;
 
 /// Longest profile that is taken, packed: some hundred times one of ten seconds.
 const PROFILE_BYTES: usize = 32 << 20;
@@ -91,6 +98,7 @@ impl Session {
             sampled_ms: i64::MIN,
             defects: BTreeMap::new(),
             defect_bytes: 0,
+            counted_ms: i64::MIN,
             seconds: Vec::new(),
             facts: None,
             code: Code::default(),
@@ -152,6 +160,7 @@ impl Session {
             }
             FromAgent::Defect(defect) => self.take_defect(defect),
             FromAgent::KernelLog(log) => kernel_log(log).map(Word::KernelLog),
+            FromAgent::Counters(counters) => self.add_counters(counters),
             FromAgent::Seconds(seconds) => self.add_seconds(seconds),
             FromAgent::Facts(facts) => self.add_facts(*facts),
             FromAgent::Code(code) => self.code.add(*code).map(|()| Word::Part),
@@ -175,6 +184,7 @@ impl Session {
             FromAgent::Sample(_) => ("sample", loads),
             FromAgent::Defect(_) => ("defect", speaks),
             FromAgent::KernelLog(_) => ("kernel log", speaks),
+            FromAgent::Counters(_) => ("counters", loads),
             FromAgent::Seconds(_) => ("seconds", loads),
             FromAgent::Facts(_) => ("facts", loads),
             FromAgent::Code(_) => ("code", loads),
@@ -210,6 +220,20 @@ impl Session {
             return Err(format!("more than {MOST_DEFECTS} defects"));
         }
         Ok(Word::Defect(defect))
+    }
+
+    fn add_counters(&mut self, counters: Box<Counters>) -> Result<Word, String> {
+        validate::counters(&counters, self.counted_ms)?;
+        if counters.joined.is_some() {
+            let at_ms = counters.at_ms;
+            return Err(format!("several readings for one: at_ms {at_ms}"));
+        }
+        if counters.at_ms < self.counted_ms.saturating_add(COUNTERS_MS) {
+            let at_ms = counters.at_ms;
+            return Err(format!("counters more often than can be kept: {at_ms} ms"));
+        }
+        self.counted_ms = counters.at_ms;
+        Ok(Word::Counters(counters))
     }
 
     fn add_seconds(&mut self, seconds: Vec<Second>) -> Result<Word, String> {

@@ -514,6 +514,8 @@ pub enum EvidenceFile {
     Facts,
     /// `samples.jsonl`.
     Samples,
+    /// `counters.jsonl`.
+    Counters,
 }
 
 impl EvidenceFile {
@@ -522,6 +524,7 @@ impl EvidenceFile {
         match self {
             Self::Facts => "facts.json",
             Self::Samples => "samples.jsonl",
+            Self::Counters => "counters.jsonl",
         }
     }
 }

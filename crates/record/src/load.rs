@@ -106,6 +106,58 @@ pub struct JoinedSeconds {
     pub most_ok: u64,
     /// Most requests that ended in a fault in any of them.
     pub most_faults: u64,
+    /// The time without an expected response; none in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Idle::is_none")]
+    pub idle: Idle,
+}
+
+/// Time without a single request with the expected response, in whole seconds that follow upon each other. Where clients told late of
+/// seconds that were one already, it is at the most this.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Idle {
+    /// The longest such time.
+    pub longest_ms: u64,
+    /// When it began, in milliseconds since the window opened.
+    pub longest_at_ms: u64,
+    /// How much of such time is at the beginning of what is looked at.
+    pub first_ms: u64,
+    /// How much is at its end.
+    pub last_ms: u64,
+}
+
+impl Idle {
+    /// Whether there was an expected response in every second.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Of some time and what follows upon it: where each begins, and how long each is.
+    #[must_use]
+    pub fn then(self, length_ms: u64, later: Self, (later_at_ms, later_ms): (u64, u64)) -> Self {
+        let seam_ms = self.last_ms.saturating_add(later.first_ms);
+        let seam = (seam_ms, later_at_ms.saturating_sub(self.last_ms));
+        let mut longest = (self.longest_ms, self.longest_at_ms);
+        for other in [seam, (later.longest_ms, later.longest_at_ms)] {
+            if longest.0 < other.0 {
+                longest = other;
+            }
+        }
+        let whole = |part_ms: u64, of_ms: u64| part_ms == of_ms;
+        Self {
+            longest_ms: longest.0,
+            longest_at_ms: longest.1,
+            first_ms: if whole(self.first_ms, length_ms) {
+                length_ms.saturating_add(later.first_ms)
+            } else {
+                self.first_ms
+            },
+            last_ms: if whole(later.last_ms, later_ms) {
+                later_ms.saturating_add(self.last_ms)
+            } else {
+                later.last_ms
+            },
+        }
+    }
 }
 
 impl Second {
@@ -126,7 +178,35 @@ impl Second {
             least_ok: self.ok,
             most_ok: self.ok,
             most_faults: self.faults,
+            idle: self.own_idle(),
         })
+    }
+
+    /// Of a single second.
+    fn own_idle(&self) -> Idle {
+        if self.ok > 0 {
+            return Idle::default();
+        }
+        Idle {
+            longest_ms: 1000,
+            longest_at_ms: self.at_ms,
+            first_ms: 1000,
+            last_ms: 1000,
+        }
+    }
+
+    /// The time without an expected response in points that follow upon each other. Seconds that nobody told of are not in it.
+    pub fn idle_of(points: &[Self]) -> Idle {
+        let mut all = (Idle::default(), 0);
+        for (index, point) in points.iter().enumerate() {
+            let (idle, length_ms) = (point.extremes().idle, point.length_ms());
+            all.0 = match index {
+                0 => idle,
+                _ => all.0.then(all.1, idle, (point.at_ms, length_ms)),
+            };
+            all.1 = all.1.saturating_add(length_ms);
+        }
+        all.0
     }
 
     /// Whether nothing happened in it.
@@ -159,6 +239,7 @@ impl Point for Second {
                 least_ok: extremes().map(|one| one.least_ok).min().unwrap_or(0),
                 most_ok: extremes().map(|one| one.most_ok).max().unwrap_or(0),
                 most_faults: extremes().map(|one| one.most_faults).max().unwrap_or(0),
+                idle: Self::idle_of(group),
             }),
         }
     }
@@ -174,6 +255,9 @@ impl Point for Second {
             }
             joined.most_ok = joined.most_ok.saturating_add(theirs.most_ok);
             joined.most_faults = joined.most_faults.saturating_add(theirs.most_faults);
+            if part.joined.is_some() && theirs.idle.longest_ms < joined.idle.longest_ms {
+                joined.idle = theirs.idle;
+            }
         }
         self.ok = self.ok.saturating_add(part.ok);
         self.faults = self.faults.saturating_add(part.faults);
@@ -364,6 +448,7 @@ mod tests {
             least_ok: 2,
             most_ok: 9,
             most_faults: 7,
+            idle: Idle::default(),
         };
         assert_eq!(joined.joined, Some(extremes));
         assert_eq!(joined.latency.unpack().count(), 16);
@@ -382,6 +467,28 @@ mod tests {
         assert_eq!(sum(|one| one.latency.unpack().count()), expected);
         assert_eq!(sum(|one| one.faults), 3600);
         assert_eq!(sum(Second::length_ms), 7_200_000);
+    }
+
+    #[test]
+    fn the_longest_silence_is_kept_exactly_however_seconds_are_joined() {
+        let silent = |number: u64| (95..=130).contains(&number) || number == 7 || number > 195;
+        let all: Vec<Second> = (0..200)
+            .map(|number| second(number * 1000, u64::from(!silent(number)), 0))
+            .collect();
+        let expected = Idle {
+            longest_ms: 36_000,
+            longest_at_ms: 95_000,
+            first_ms: 0,
+            last_ms: 4000,
+        };
+        assert_eq!(Second::idle_of(&all), expected);
+        for size in [1, 7, 60, 64, 199] {
+            let joined: Vec<Second> = all.chunks(size).map(Second::join).collect();
+            assert_eq!(Second::idle_of(&joined), expected, "{size}");
+        }
+        let all_silent = Second::join(&all[95..=130]);
+        assert_eq!(all_silent.extremes().idle.first_ms, 36_000);
+        assert_eq!(Second::idle_of(&[]), Idle::default());
     }
 
     #[test]

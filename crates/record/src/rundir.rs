@@ -33,6 +33,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::a_a::{self, History};
+use crate::counters::Counters;
 use crate::defect::DefectLog;
 use crate::evidence::{Damage, EvidenceFile, Facts, Sample};
 use crate::journal::CloseReason;
@@ -153,6 +154,8 @@ pub struct Run {
     pub profiled: Vec<TrialRecord>,
     /// Facts of measured attempts, by the same index as `attempts`; `None` where there are none.
     pub facts: Vec<Option<Facts>>,
+    /// What else is known of attempts that were under load for long.
+    pub long: Vec<LongEvidence>,
     /// Evidence of measured attempts that is lost or damaged, in the order of `attempts`.
     pub missing: Vec<MissingEvidence>,
     /// What other emulated CPUs say, where that was asked.
@@ -207,7 +210,21 @@ impl Run {
         self.facts.retain(|_| kept.next() == Some(true));
         self.struck.retain(|one| wanted(&one.trial));
         self.missing.retain(|one| wanted(&one.trial));
+        self.long.retain(|one| wanted(&one.trial));
     }
+}
+
+/// What an attempt that was under load for long has beside its record.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LongEvidence {
+    /// Which trial.
+    pub trial: Trial,
+    /// Which attempt, counted from 1.
+    pub attempt: u32,
+    /// What may grow, as it was read.
+    pub counters: Vec<Counters>,
+    /// What the clients saw, of an attempt that did not come to its end.
+    pub seconds: Vec<Second>,
 }
 
 /// A file that a measured attempt must have beside its record, and that cannot be used.
@@ -335,6 +352,11 @@ impl RunDir {
             self.write(&format!("{name}/facts.json"), &body)?;
             of_facts = Some(sha256(&body));
         }
+        if !evidence.counters.is_empty() {
+            let lines = streamed::lines(&evidence.counters)?;
+            let file = EvidenceFile::Counters.name();
+            self.write(&format!("{name}/{file}"), &lines)?;
+        }
         if let Some(profile) = &evidence.profile {
             self.write(&format!("{name}/{PROFILE}"), profile)?;
         }
@@ -365,7 +387,12 @@ impl RunDir {
 
 /// Whether an attempt's directory holds something that was seen of its load.
 fn has_seen(dir: &Path) -> bool {
-    let files = [SECONDS, DEFECTS, EvidenceFile::Samples.name()];
+    let files = [
+        SECONDS,
+        DEFECTS,
+        EvidenceFile::Samples.name(),
+        EvidenceFile::Counters.name(),
+    ];
     let length = |file| fs::metadata(dir.join(file)).map_or(0, |about| about.len());
     files.into_iter().map(length).sum::<u64>() > 0
 }
@@ -412,6 +439,8 @@ pub struct Evidence {
     pub samples: Vec<Sample>,
     /// What the clients saw, second by second, as far as they told.
     pub seconds: Vec<Second>,
+    /// What may grow, as it was read.
+    pub counters: Vec<Counters>,
     /// What fairness checks compare.
     pub facts: Option<Facts>,
     /// `profile.zst`.
@@ -503,7 +532,7 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
     plan.design.more_blocks = more_blocks(&entries, plan.design.max_blocks);
     let invalid = invalidated(&entries);
     let (mut attempts, mut facts, mut struck) = (Vec::new(), Vec::new(), Vec::new());
-    let mut missing = Vec::new();
+    let (mut missing, mut long) = (Vec::new(), Vec::new());
     for entry in &entries {
         if let Event::Ended {
             trial,
@@ -521,6 +550,7 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
             } else {
                 let of_facts = of_facts.as_deref();
                 facts.push(load_evidence(&dir, &record, of_facts, &mut missing));
+                long.extend(load_long(&dir, &record, &mut missing));
                 attempts.push(record);
             }
         }
@@ -537,6 +567,7 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
         struck,
         profiled,
         facts,
+        long,
         missing,
         models: load_models(path)?,
         accepted: load_accepted(path)?,
@@ -797,6 +828,60 @@ fn load_evidence(
         }
     }
     facts.ok()
+}
+
+/// What an attempt has that was under load for long. Counters that cannot be read are noted; seconds of an attempt that failed are
+/// left out then, as what was never heard.
+fn load_long(
+    dir: &Path,
+    record: &TrialRecord,
+    missing: &mut Vec<MissingEvidence>,
+) -> Option<LongEvidence> {
+    let counters = load_counters(&dir.join(EvidenceFile::Counters.name()));
+    if let Err(damage) = &counters {
+        missing.push(MissingEvidence {
+            trial: record.trial.clone(),
+            attempt: record.attempt,
+            file: EvidenceFile::Counters,
+            damage: *damage,
+        });
+    }
+    let seconds = match &record.outcome {
+        Outcome::Void(_) => load_seconds(&dir.join(SECONDS)).unwrap_or_default(),
+        Outcome::Measured(_) | Outcome::Skipped(_) => Vec::new(),
+    };
+    let counters = counters.unwrap_or_default();
+    let is_empty = counters.is_empty() && seconds.is_empty();
+    (!is_empty).then(|| LongEvidence {
+        trial: record.trial.clone(),
+        attempt: record.attempt,
+        counters,
+        seconds,
+    })
+}
+
+/// Most trials are short and have none.
+fn load_counters(path: &Path) -> Result<Vec<Counters>, Damage> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let readings: Vec<Counters> = streamed::read(path).map_err(|_| Damage::Damaged)?;
+    let mut last_ms = i64::MIN;
+    for one in &readings {
+        validate::counters(one, last_ms).map_err(|_| Damage::Damaged)?;
+        last_ms = one.at_ms;
+    }
+    Ok(readings)
+}
+
+fn load_seconds(path: &Path) -> Option<Vec<Second>> {
+    let seconds: Vec<Second> = streamed::read(path).ok()?;
+    let mut last_ms = 0;
+    for one in &seconds {
+        validate::second(one, last_ms).ok()?;
+        last_ms = one.at_ms;
+    }
+    Some(seconds)
 }
 
 /// Whether a trial was sampled: one that was shorter than the sampler's second was not.

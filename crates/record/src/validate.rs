@@ -8,6 +8,7 @@ mod path;
 
 use std::collections::BTreeSet;
 
+use crate::counters::{self, Counters};
 use crate::curve::Curve;
 use crate::defect::FoundDefect;
 use crate::evidence::{Cpu, Disk, Facts, JoinedSamples, Memory, Pressure, Sample, ServiceUse};
@@ -231,6 +232,7 @@ pub fn second(second: &Second, last_ms: u64) -> Checked {
         least_ok,
         most_ok,
         most_faults,
+        idle,
     } = joined.unwrap_or_else(|| second.extremes());
     if length_ms == 0 {
         return Err(format!("seconds without a length: at_ms {at_ms}"));
@@ -244,6 +246,10 @@ pub fn second(second: &Second, last_ms: u64) -> Checked {
         ("least_ok", least_ok),
         ("most_ok", most_ok),
         ("most_faults", most_faults),
+        ("idle.longest_ms", idle.longest_ms),
+        ("idle.longest_at_ms", idle.longest_at_ms),
+        ("idle.first_ms", idle.first_ms),
+        ("idle.last_ms", idle.last_ms),
     ])
 }
 
@@ -294,6 +300,31 @@ pub fn sample(sample: &Sample, last_ms: i64) -> Checked {
     }
     most("services", services.len(), NAMES)?;
     services.iter().try_for_each(service)
+}
+
+/// What may grow, and that it does not come before what was read before it.
+pub fn counters(counters: &Counters, last_ms: i64) -> Checked {
+    let Counters {
+        at_ms,
+        values,
+        limits,
+        joined,
+    } = counters;
+    if *at_ms < last_ms {
+        return Err(format!("counters go back: {at_ms} ms after {last_ms} ms"));
+    }
+    count("at_ms", at_ms.unsigned_abs())?;
+    let joined = joined.clone().unwrap_or_default();
+    count("readings", joined.readings)?;
+    for named in [values, limits, &joined.least, &joined.most] {
+        most("counters", named.len(), counters::MOST)?;
+        for (name, number) in named {
+            is_name("counter", name)?;
+            long("a counter's name", name, counters::NAME_BYTES)?;
+            count(name, *number)?;
+        }
+    }
+    Ok(())
 }
 
 fn service(service: &ServiceUse) -> Checked {

@@ -30,6 +30,7 @@ pub mod look;
 pub mod mechanism;
 pub mod reason;
 pub mod robustness;
+pub mod soak;
 pub mod warning;
 pub mod weighed;
 pub mod why;
@@ -481,6 +482,9 @@ pub struct Judgement {
     /// What the machine's A/A runs say of it.
     #[serde(default)]
     pub a_a: History,
+    /// What long trials say, by workload; none where none was long.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub soaks: Vec<soak::Soak>,
     /// What differed between the arms.
     pub differences: Vec<Difference>,
     /// What of it matters; empty in judgements of earlier versions.

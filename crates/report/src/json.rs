@@ -6,7 +6,7 @@ use record::verdict::fairness::accepted;
 use serde_json::{Value, json};
 
 use crate::disclosure;
-use crate::words::{defect, fairness, limit, reason, robustness, warning, weighed};
+use crate::words::{defect, fairness, limit, reason, robustness, soak, warning, weighed};
 
 /// The judgement with its sentences.
 pub(crate) fn json(run: &Run, judgement: &Judgement) -> Value {
@@ -55,6 +55,11 @@ pub(crate) fn json(run: &Run, judgement: &Judgement) -> Value {
     let hangs_on = judgement.robustness.iter();
     let hangs_on = hangs_on.map(|one| robustness::json_line(one).unwrap_or_default());
     add_texts(&mut value["robustness"], hangs_on);
+    let soaks = value["soaks"].as_array_mut().into_iter().flatten();
+    for (value, one) in soaks.zip(&judgement.soaks) {
+        let said = soak::sentences(one, &run.plan.baseline);
+        value["text"] = said.into();
+    }
     value["a_a"]["text"] = robustness::history(judgement).into();
     value
 }

@@ -9,6 +9,7 @@
 //! chart      its charts, as SVG
 //! overview   workload by arm, the first table of a plan with several
 //! curves     figures against the load, in words and numbers
+//! soak       what long trials say: failures, growth, service over time
 //! scaling    figures against CPUs, likewise
 //! robustness what a headline hangs on, and at which loads an arm is better
 //! footing    what stands under the verdicts: of the next two, and trials that were run for profiles alone
@@ -37,6 +38,7 @@ use record::verdict::defects::ArmDefect;
 use record::verdict::fairness::Finding;
 use record::verdict::look::Look;
 use record::verdict::reason::SampleReason;
+use record::verdict::soak::Soak;
 use record::verdict::warning::{Disturbance, Gate};
 use record::verdict::why::{Unexplained, Why};
 use record::verdict::{Comparison, Judgement};
@@ -61,6 +63,7 @@ mod page;
 mod robustness;
 mod scaling;
 mod section;
+mod soak;
 mod terminal;
 mod why;
 mod words;
@@ -159,6 +162,16 @@ pub fn sample_reason(reason: &SampleReason) -> String {
 /// The same of runs that are not as many of each arm: names and counts.
 pub fn sample_reason_of(reason: &SampleReason, counts: [(&str, usize); 2]) -> String {
     words::reason::sample_reason_of(reason, counts)
+}
+
+/// Growth that speaks against arms, a line each.
+pub fn growth(soak: &Soak) -> Vec<String> {
+    words::soak::against_arms(soak)
+}
+
+/// Failed requests, outages and trials that were cut short, of arms other than the baseline, a line each.
+pub fn failures(soak: &Soak, baseline: &str) -> Vec<String> {
+    words::soak::failures(soak, baseline)
 }
 
 /// Why an arm fails.

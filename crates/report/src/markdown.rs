@@ -4,7 +4,7 @@ use record::rundir::Run;
 use record::verdict::why::Why;
 use record::verdict::{Comparison, Judgement};
 
-use crate::{curves, disclosure, footing, models, overview, robustness, scaling, words};
+use crate::{curves, disclosure, footing, models, overview, robustness, scaling, soak, words};
 
 /// What went wrong, verdicts in sentences, warnings, a section for each workload, failures, how to repeat it.
 pub(crate) fn markdown(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
@@ -82,6 +82,11 @@ fn section(run: &Run, judgement: &Judgement, whys: &[Why], workload: &str) -> Ve
     if let Some(rows) = table(&robustness::table(judgement, whys, workload)) {
         parts.push(format!("{}:\n\n{rows}", robustness::TITLE));
     }
+    parts.extend(soak::markdown_parts(
+        judgement,
+        workload,
+        &run.plan.baseline,
+    ));
     for family in curves::families(judgement, workload) {
         let title = text(&curves::title(family));
         let rows = table(&curves::short_rows(family)).unwrap_or_default();

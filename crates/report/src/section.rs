@@ -10,7 +10,7 @@ use record::verdict::{ArmCurve, ArmSummary, Comparison, Judgement, Scaling, Verd
 use crate::chart::{self, Chart};
 use crate::curves::{self, Unit};
 use crate::headline::{headline, pill, unbroken};
-use crate::{robustness, scaling, why, words};
+use crate::{robustness, scaling, soak, why, words};
 
 /// The section of the workload with this number in the plan.
 pub(crate) fn section((run, judgement): (&Run, &Judgement), whys: &[Why], number: usize) -> Markup {
@@ -51,6 +51,7 @@ pub(crate) fn section((run, judgement): (&Run, &Judgement), whys: &[Why], number
             }
             (metrics(plan, &comparisons, &tables))
             (hangs_on(&robustness::table(judgement, whys, id)))
+            (soak::section(judgement, id, &plan.baseline))
             @for (place, why) in whys.iter().filter(|one| one.workload == *id).enumerate() {
                 (why::section::section(why, &format!("{number}-{place}")))
             }

@@ -5,7 +5,7 @@ use record::verdict::why::Why;
 use record::verdict::{Comparison, Judgement};
 use textwrap::{WordSeparator, WordSplitter};
 
-use crate::{curves, footing, models, overview, robustness, scaling, words};
+use crate::{curves, footing, models, overview, robustness, scaling, soak, words};
 
 /// Space between two columns.
 const GAP: &str = "  ";
@@ -39,6 +39,13 @@ pub(crate) fn terminal(run: &Run, judgement: &Judgement, whys: &[Why], width: us
     ));
     for workload in &run.plan.workloads {
         lines.extend(section(run, judgement, &workload.id, width));
+        let baseline = &run.plan.baseline;
+        lines.extend(soak::terminal_lines(
+            judgement,
+            &workload.id,
+            baseline,
+            width,
+        ));
     }
     let defects = words::defect::rows(run, judgement);
     if !defects.is_empty() {

@@ -28,6 +28,7 @@ pub(crate) mod machine;
 pub(crate) mod reason;
 pub(crate) mod robustness;
 pub(crate) mod run_state;
+pub(crate) mod soak;
 pub(crate) mod warning;
 pub(crate) mod weighed;
 pub(crate) mod why;
@@ -116,7 +117,9 @@ fn headline<'j>(
             let of = (&*headline.workload, &*headline.arm);
             let curves = conclusion.curves();
             let by_load = robustness::against_by_load(judgement, of, primary.verdict, curves);
-            let said = sentence(run, primary, &against, &by_load);
+            let said = soak::headline(judgement, headline, &run.plan.baseline)
+                .filter(|_| is_open)
+                .unwrap_or_else(|| sentence(run, primary, &against, &by_load));
             (said, reason::reason(primary), is_open)
         }
     };
@@ -492,7 +495,7 @@ pub(crate) fn noise_rows(comparisons: &[&Comparison]) -> Vec<[String; 6]> {
 }
 
 /// A share that may be very small, as a percentage: `2.1 %`, `0.043 %`.
-fn small_percent(share: f64) -> String {
+pub(crate) fn small_percent(share: f64) -> String {
     match share * 100.0 {
         tiny if tiny < 0.001 => "below 0.001 %".into(),
         percent => format!("{} %", significant(percent, 2)),

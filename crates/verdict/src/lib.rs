@@ -37,6 +37,11 @@
 //! host              what no arm can move, and whether it moved with an arm
 //! a_a               what the machine's A/A runs say of it
 //! eprocess          whether A/A runs of a machine favour a side
+//! soak              what long trials say, when they are too few for a verdict on speed
+//!   service           changes, outages and recovery of service over time
+//!   growth            which counters of a system grow, and in which arms
+//!   reliability       how rare failures are at the most
+//!   batches           a long series as a few averages, and how much these hang on each other
 //! beside the rule, for what has no end: bounds, trend, quantile
 //! ```
 //! The same run gives the same bytes: nothing here asks for the time or the machine, and what is random comes from the seed.
@@ -55,6 +60,7 @@ mod a_a;
 pub mod apart;
 mod arm_defects;
 mod arm_summary;
+mod batches;
 mod boundary;
 pub mod bounds;
 mod by_load;
@@ -69,6 +75,7 @@ pub mod eprocess;
 pub mod explain;
 pub mod fixed_sample;
 mod gates;
+mod growth;
 mod headline;
 mod host;
 mod inversion;
@@ -83,10 +90,13 @@ mod pair;
 pub mod power;
 pub mod quantile;
 mod randomization;
+mod reliability;
 mod robustness;
 pub mod rule;
 mod score;
 mod sequential_test;
+pub mod service;
+mod soak;
 pub mod trend;
 pub mod usl;
 mod warnings;
@@ -125,6 +135,9 @@ pub fn look(run: &Run) -> Judgement {
     let verdicts = run.plan.workloads.len() * (run.plan.arms.len() - 1);
     let mut differences = config_diff::of(run);
     let weighed = weighed::weigh(run, &mut differences);
+    let soaks = soak::of(run, &comparisons);
+    let mut curves = curves::of(run, &measured);
+    curves.extend(soak::curves(&soaks));
     let mut judgement = Judgement {
         version: VERSION,
         rule: rule::NAME.into(),
@@ -135,12 +148,13 @@ pub fn look(run: &Run) -> Judgement {
         defects: arm_defects::of(run),
         gates,
         arm_summaries: arm_summary::of(run, &measured),
-        curves: curves::of(run, &measured),
+        curves,
         by_load,
         robustness: Vec::new(),
         host_speed: host::speed(run),
         one_sided: host::one_sided(run, &comparisons),
         a_a: a_a::of(run),
+        soaks,
         scaling: cpu_scaling::of(run, &measured),
         differences,
         weighed,

@@ -84,7 +84,7 @@ pub fn kendall_tau(points: &[(f64, f64)]) -> Option<f64> {
 }
 
 /// (n (n-1) (2n+5) - sum over ties t (t-1) (2t+5)) / 18.
-fn variance(y: &[f64]) -> f64 {
+pub(crate) fn variance(y: &[f64]) -> f64 {
     let term = |count: f64| count * (count - 1.0) * (2.0 * count + 5.0);
     let mut sorted = y.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -135,7 +135,7 @@ fn mount_disk(workload_context: &Path, size: &CStr) {
 }
 
 /// What was told of the system.
-fn samples(told: &[FromAgent]) -> impl Iterator<Item = &Sample> {
+fn samples(told: &[FromAgent]) -> impl Iterator<Item = &record::evidence::Sample> {
     told.iter().filter_map(|message| match message {
         FromAgent::Sample(sample) => Some(&**sample),
         FromAgent::Hello(_)
@@ -144,6 +144,7 @@ fn samples(told: &[FromAgent]) -> impl Iterator<Item = &Sample> {
         | FromAgent::Defect(_)
         | FromAgent::KernelLog(_)
         | FromAgent::Seconds(_)
+        | FromAgent::Counters(_)
         | FromAgent::Facts(_)
         | FromAgent::Code(_)
         | FromAgent::Profile(_)

@@ -3,9 +3,10 @@
 //! ```text
 //! status   --fail-on worse             any-worse             undecided
 //! 1        a primary metric is worse   any metric is worse   a primary metric is worse or undecided
-//! 1        with `violation`: a check of the fairness gate fails; the others, save `defect`, have no answer then
+//! 1        with `violation`: a check of the fairness gate fails; the others, save `defect`, `growth` and `failures`, have no answer then
 //! 1        with `defect`: an arm told of a defect that the baseline has not
 //! 2        with `defect`: of some arm no trial's log was read
+//! 1        with `growth`, `failures`: long trials show it in an arm; 2 where no trial was long enough to tell
 //! 1        always: an arm fails (no figure where the baseline gave one, faults that the baseline never has)
 //! 2        with `violation`: no trial has facts, so that nothing could have been found
 //! 2        else, always: the run is not finished, the baseline gave no figure, too few blocks to exclude anything
@@ -19,6 +20,7 @@ use record::metric::Role;
 use record::rundir::{Run, TrialRecord};
 use record::trial::Outcome as TrialOutcome;
 use record::verdict::defects::{ArmDefect, Side};
+use record::verdict::soak::SoakArm;
 use record::verdict::{Comparison, Conclusion, Judgement, Verdict, fairness};
 
 use super::End;
@@ -85,11 +87,12 @@ fn found(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
             .filter(|one| is_new_defect(one));
         found.extend(new.map(|one| report::arm_defect(run, one)));
     }
+    found.extend(of_soaks(run, judgement, fail_on));
     let is_over = is_over(run) && baseline_failed(run, judgement).is_empty();
     for one in watched(judgement, fail_on) {
         let trips = match (fail_on, one.verdict) {
             (FailOn::Undecided, Verdict::Undecided) => is_over && one.has_interval(),
-            (FailOn::Violation | FailOn::Defect, _)
+            (FailOn::Violation | FailOn::Defect | FailOn::Growth | FailOn::Failures, _)
             | (FailOn::Worse | FailOn::AnyWorse, Verdict::Undecided)
             | (_, Verdict::Better | Verdict::Equivalent) => false,
             (_, Verdict::Worse) => true,
@@ -146,23 +149,72 @@ fn failed_arms(run: &Run, judgement: &Judgement) -> Vec<String> {
     failed
 }
 
+/// What long trials show of arms other than the baseline.
+fn of_soaks(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
+    let mut found = Vec::new();
+    for soak in &judgement.soaks {
+        let said = match fail_on {
+            FailOn::Growth => report::growth(soak),
+            FailOn::Failures => report::failures(soak, &run.plan.baseline),
+            _ => continue,
+        };
+        found.extend(
+            said.into_iter()
+                .map(|said| format!("{}: {said}", soak.workload)),
+        );
+    }
+    found
+}
+
+/// Arms whose trials were not long enough for what is asked.
+fn too_short(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
+    let tells = |arm: &SoakArm| match fail_on {
+        FailOn::Growth => arm.has_counters,
+        FailOn::Failures => arm.trials > 0,
+        _ => true,
+    };
+    let known = |workload: &str, arm: &str| {
+        let its = judgement.soaks.iter().find(|one| one.workload == workload);
+        its.is_some_and(|soak| soak.arms.iter().any(|one| one.arm == arm && tells(one)))
+    };
+    let mut why = Vec::new();
+    for workload in &run.plan.workloads {
+        for arm in run
+            .plan
+            .arms
+            .iter()
+            .filter(|arm| !known(&workload.id, &arm.name))
+        {
+            why.push(format!(
+                "{}: arm {} has no trial of four minutes or more (a longer window)",
+                workload.id, arm.name
+            ));
+        }
+    }
+    why
+}
+
 /// Why nothing can be said.
 fn unanswered(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
     let mut why = Vec::new();
-    if fail_on == FailOn::Defect {
-        // A comparison of speed that is not fair leaves a defect a defect.
-        why.extend(unread_arms(judgement));
-    } else if fail_on != FailOn::Violation {
-        let unfair = fairness::violations(&judgement.fairness);
-        why.extend(unfair.map(|one| format!("the comparison is not fair: {}", one.id)));
-    } else if has_no_facts(run) {
-        let findings = judgement.fairness.iter();
-        let unknown =
-            findings.filter(|one| matches!(one.outcome, fairness::Outcome::NotKnown { .. }));
-        why.push(format!(
-            "no trial has facts, so {} fairness checks are not known (run it again)",
-            unknown.count()
-        ));
+    match fail_on {
+        // A comparison of speed that is not fair leaves a defect a defect, and what grows growing.
+        FailOn::Growth | FailOn::Failures => return too_short(run, judgement, fail_on),
+        FailOn::Defect => why.extend(unread_arms(judgement)),
+        FailOn::Violation if has_no_facts(run) => {
+            let findings = judgement.fairness.iter();
+            let unknown =
+                findings.filter(|one| matches!(one.outcome, fairness::Outcome::NotKnown { .. }));
+            why.push(format!(
+                "no trial has facts, so {} fairness checks are not known (run it again)",
+                unknown.count()
+            ));
+        }
+        FailOn::Violation => {}
+        FailOn::Worse | FailOn::AnyWorse | FailOn::Undecided => {
+            let unfair = fairness::violations(&judgement.fairness);
+            why.extend(unfair.map(|one| format!("the comparison is not fair: {}", one.id)));
+        }
     }
     if !is_over(run) {
         why.push("the run is not finished (go on with it: bakeoff run PLAN --out DIR)".into());
@@ -211,7 +263,7 @@ fn watched(judgement: &Judgement, fail_on: FailOn) -> impl Iterator<Item = &Comp
     let is_watched = move |one: &&Comparison| match fail_on {
         FailOn::AnyWorse => true,
         FailOn::Worse | FailOn::Undecided => one.spec.role == Role::Primary,
-        FailOn::Violation | FailOn::Defect => false,
+        FailOn::Violation | FailOn::Defect | FailOn::Growth | FailOn::Failures => false,
     };
     judgement.comparisons.iter().filter(is_watched)
 }
@@ -242,13 +294,15 @@ pub(super) fn baseline_failed(run: &Run, judgement: &Judgement) -> Vec<String> {
 }
 
 impl FailOn {
-    fn words(self) -> &'static str {
+    pub(super) fn words(self) -> &'static str {
         match self {
             Self::Worse => "--fail-on worse",
             Self::AnyWorse => "--fail-on any-worse",
             Self::Undecided => "--fail-on undecided",
             Self::Violation => "--fail-on violation",
             Self::Defect => "--fail-on defect",
+            Self::Growth => "--fail-on growth",
+            Self::Failures => "--fail-on failures",
         }
     }
 }

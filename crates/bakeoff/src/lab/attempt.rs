@@ -22,6 +22,7 @@ use profiler::format;
 use profiler::profile::Profile;
 use protocol::session::{Session, Word};
 use protocol::{CeilingJob, FromAgent, Greeting, Job, Part, Profiling, ToAgent, WorkloadJob};
+use record::counters::Counters;
 use record::defect::{DefectLog, DefectSource, DefectStream, FoundDefect};
 use record::evidence::{EvidenceFile, Facts, Sample, Usage, UsageSum};
 use record::load::Second;
@@ -279,6 +280,7 @@ struct Seen {
     usage: UsageSum,
     seconds: Streamed<Second>,
     defects: DefectStream,
+    counters: Streamed<Counters>,
 }
 
 impl Seen {
@@ -288,6 +290,7 @@ impl Seen {
             usage: UsageSum::default(),
             seconds: Streamed::new(dir.join(SECONDS)),
             defects: DefectStream::new(dir.join(DEFECTS)),
+            counters: Streamed::new(dir.join(EvidenceFile::Counters.name())),
         }
     }
 
@@ -308,6 +311,7 @@ impl Seen {
         let evidence = Evidence {
             samples: self.samples.into_series().into_vec(),
             seconds: self.seconds.into_series().into_vec(),
+            counters: self.counters.into_series().into_vec(),
             facts,
             profile,
         };
@@ -581,6 +585,11 @@ impl Talk<'_> {
                 }
             }
             Word::KernelLog(log) => self.seen.defects.set_kernel_log(log),
+            Word::Counters(counters) => {
+                if let Err(why) = self.seen.counters.push(&[*counters]) {
+                    return Some(End::Broken(why));
+                }
+            }
             Word::Part => {}
         }
         None

@@ -164,6 +164,7 @@ window = "1s"
             struck: Vec::new(),
             profiled: Vec::new(),
             facts: attempts.iter().map(|_| None).collect(),
+            long: Vec::new(),
             missing: Vec::new(),
             models: None,
             accepted: std::collections::BTreeMap::new(),

@@ -23,6 +23,7 @@ use record::thinned::{MOST_POINTS, Point as _};
 use record::trial::{Outcome, VoidReason};
 use record::verdict::Judgement;
 use record::verdict::defects::Side;
+use record::verdict::soak::{GrowthPlace, Quality};
 
 use crate::simulated_lab::World;
 
@@ -190,6 +191,10 @@ fn a_trial_that_falls_silent_keeps_what_it_saw() {
     };
     assert_eq!(void.reason, VoidReason::Silent);
     are_the_first(&seconds(dir.path(), "001"), 5000);
+    let soak = verdict::judge(&run).soaks.remove(0);
+    let arm = soak.arms.iter().find(|arm| arm.trials > 0).unwrap();
+    assert_eq!(arm.cut_short[0].at_ms, 5_000_000);
+    assert_eq!(arm.requests, 5000 * RATE);
     let samples = samples(dir.path(), "001");
     assert_eq!(samples.last().unwrap().at_ms, 5_000_000);
     // The oldest are minutes by now.
@@ -277,15 +282,88 @@ fn kill_after(second: u32) {
     assert!(sampled_ms.unwrap() >= i64::from(last) * 1000 - 1000);
 }
 
+/// All of it is found, in the arm in which it was planted, and nothing else.
+fn planted_is_judged(run: &Run) {
+    let judgement = verdict::judge(run);
+    let [soak] = &judgement.soaks[..] else {
+        panic!("{:?}", judgement.soaks)
+    };
+    let mut grown: Vec<&str> = soak.growth.iter().map(|one| &*one.counter).collect();
+    grown.sort_unstable();
+    let expected = [
+        "memory:slab-unreclaimable",
+        "memory:used",
+        "service-files:apache2",
+        "slab:skbuff_head_cache",
+    ];
+    assert_eq!(grown, expected);
+    for one in &soak.growth {
+        assert_eq!(one.against[0].arm, "new");
+        assert_eq!(one.against[0].place, GrowthPlace::ArmOnly, "{one:?}");
+    }
+    let [old, new] = &soak.arms[..] else {
+        panic!("{:?}", soak.arms)
+    };
+    assert_eq!((old.outage, &*old.changes), (None, &[][..]));
+    let outage = new.outage.unwrap();
+    assert_eq!((outage.at_ms, outage.length_ms), (3_600_000, 40_000));
+    let p99 = new.changes.iter().find(|one| one.quality == Quality::P99);
+    let p99 = p99.unwrap();
+    assert!(p99.at_ms.abs_diff(7_200_000) <= 450_000, "{p99:?}");
+    assert!((1.8..2.2).contains(&(p99.after / p99.before)), "{p99:?}");
+    assert!(
+        new.changes
+            .iter()
+            .all(|one| one.quality != Quality::Throughput)
+    );
+    assert_eq!(report::growth(soak).len(), 1);
+    assert_eq!(report::failures(soak, "old").len(), 1);
+    let text = report::terminal(run, &judgement, &[], 100);
+    for said in [
+        "grows in new only: slab cache skbuff_head_cache, 10.",
+        "new: no right answer for 40s, from 1h of trial",
+        "new: p99 latency changed about 2h into trial",
+        "no verdict on speed: in these trials new served",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+}
+
+#[test]
+fn nothing_is_found_where_nothing_was_planted() {
+    let window = Duration::from_secs(2 * 3600);
+    for seed in 0..4 {
+        let dir = tempfile::tempdir().unwrap();
+        let mut soaks = calm(window);
+        soaks[0].seed = 2 * seed;
+        soaks[1].seed = 2 * seed + 1;
+        run(dir.path(), soaks, &Stop::Trials(2), &|_| {});
+        let run = rundir::load(dir.path(), &workload::check).unwrap();
+        let soak = verdict::judge(&run).soaks.remove(0);
+        assert_eq!(soak.growth, [], "seed {seed}");
+        assert!(soak.rule.tested > 200, "{:?}", soak.rule);
+        for arm in &soak.arms {
+            let found = (arm.outage, arm.changes.len(), arm.failures);
+            assert_eq!(found, (None, 0, 0), "seed {seed}: {:?}", arm.changes);
+        }
+        assert!(report::growth(&soak).is_empty());
+        assert!(report::failures(&soak, "old").is_empty());
+    }
+}
+
 #[test]
 fn planted_growth_and_slowness_are_in_the_record() {
     let dir = tempfile::tempdir().unwrap();
     let window = Duration::from_secs(3 * 3600);
     let mut soaks = calm(window);
     soaks[1].leak_bytes_per_h = 10 << 20;
+    soaks[1].descriptors_per_h = 2000;
     soaks[1].slower_from = Some(Duration::from_secs(2 * 3600));
+    soaks[1].outage = Some((Duration::from_secs(3600), Duration::from_secs(40)));
+    soaks[1].seed = 1;
     run(dir.path(), soaks, &Stop::Trials(2), &|_| {});
     let run = rundir::load(dir.path(), &workload::check).unwrap();
+    planted_is_judged(&run);
     for (record, attempt) in run.attempts.iter().zip(["001", "002"]) {
         let is_planted = record.trial.arm == "new";
         let samples = samples(dir.path(), attempt);

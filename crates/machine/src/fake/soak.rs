@@ -1,12 +1,13 @@
 //! A fake guest under load for hours to days: each second is made when it is asked for, and told and kept as an agent tells and keeps it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Cursor;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use protocol::FromAgent;
+use record::counters::{Counters, MEMORY_TOTAL, MEMORY_USED, SWAP_USED};
 use record::defect::FoundDefect;
 use record::evidence::{Memory, Sample, ServiceUse};
 use record::latency::Latency;
@@ -17,6 +18,12 @@ use record::thinned::Thinned;
 use super::{Truth, done, results, sample};
 use crate::guest::GuestEvent;
 
+/// Seconds between two readings of counters.
+const COUNTERS_S: u64 = 60;
+
+/// Slab caches that only wander.
+const CACHES: usize = 150;
+
 /// Latencies that are drawn from.
 const LATENCIES: usize = 4096;
 
@@ -25,8 +32,14 @@ const LATENCIES: usize = 4096;
 pub struct Soak {
     /// How long.
     pub window: Duration,
+    /// Of its noise.
+    pub seed: u64,
     /// Memory that the kernel loses in each hour, in bytes.
     pub leak_bytes_per_h: u64,
+    /// Descriptors that the server loses in each hour.
+    pub descriptors_per_h: u64,
+    /// From when on, and for how long, the server answers nothing.
+    pub outage: Option<(Duration, Duration)>,
     /// From then on the slowest two in a hundred take twice as long.
     pub slower_from: Option<Duration>,
     /// Then the guest falls silent.
@@ -44,7 +57,10 @@ impl Soak {
     pub fn calm(window: Duration) -> Self {
         Self {
             window,
+            seed: 0,
             leak_bytes_per_h: 0,
+            descriptors_per_h: 0,
+            outage: None,
             slower_from: None,
             silent_from: None,
             defects: Vec::new(),
@@ -62,6 +78,8 @@ pub(super) struct Load {
     allowance_bytes: u64,
     told_bytes: u64,
     random: SplitMix64,
+    /// Caches, in their typical deviations.
+    wandering: Vec<f64>,
     /// Ascending, in nanoseconds.
     latencies: Vec<u64>,
     second: u64,
@@ -78,7 +96,8 @@ impl Load {
             rate_per_s: truth.rate_per_s,
             allowance_bytes,
             told_bytes: 0,
-            random: SplitMix64::new(truth.rate_per_s.to_bits()),
+            random: SplitMix64::new(truth.rate_per_s.to_bits() ^ soak.seed),
+            wandering: vec![0.0; CACHES],
             latencies: latencies(),
             second: 0,
             ok: 0,
@@ -110,6 +129,8 @@ impl Load {
             ended: vec![second],
         };
         let sample = FromAgent::Sample(Box::new(self.sample()));
+        let counters = self.counters().map(Box::new).map(FromAgent::Counters);
+        let counters = counters.map(|counters| (Duration::ZERO, self.say(counters)));
         let (progress, sample) = (self.say(progress), self.say(sample));
         // A defect is told before its second has ended.
         let due = self.soak.defects.iter().filter(|(at, _)| *at == now);
@@ -126,13 +147,16 @@ impl Load {
             })
             .collect();
         told.extend([(Duration::from_secs(1), progress), (Duration::ZERO, sample)]);
+        told.extend(counters);
         told
     }
 
     fn serve(&mut self, now: Duration) -> Second {
         let is_slower = self.soak.slower_from.is_some_and(|from| from <= now);
         let slow_from = LATENCIES / 100 * 98;
-        let ok = self.rate_per_s as u64;
+        let is_out = |(from, length): (Duration, Duration)| from <= now && now < from + length;
+        let is_out = self.soak.outage.is_some_and(is_out);
+        let ok = if is_out { 0 } else { self.rate_per_s as u64 };
         let mut latency = Latency::coarse();
         for _ in 0..ok {
             let rank = self.random.below(LATENCIES as u64) as usize;
@@ -192,6 +216,58 @@ impl Load {
             cost_us: 120,
             ..sample(0)
         }
+    }
+
+    /// Once a minute, as many as a real guest has; most of them wander, some as if each reading hung on the one before.
+    fn counters(&mut self) -> Option<Counters> {
+        let second = self.second;
+        if !second.is_multiple_of(COUNTERS_S) {
+            return None;
+        }
+        let leaked_bytes = self.soak.leak_bytes_per_h * second / 3600;
+        let mut values = BTreeMap::new();
+        for (index, now) in self.wandering.iter_mut().enumerate() {
+            let keeps = [0.0, 0.9, 0.99][index % 3];
+            let fresh = f64::sqrt(1.0 - keeps * keeps);
+            let noise = (0..4).map(|_| self.random.unit()).sum::<f64>() - 2.0;
+            *now = keeps * *now + fresh * noise;
+            let group = if index % 5 == 0 { "cache" } else { "slab" };
+            let bytes = (1.0 + 0.02 * *now) * f64::from(256 << (index % 14));
+            values.insert(format!("{group}:simulated_cache_{index}"), bytes as u64);
+        }
+        let leaking = (1 << 20) + leaked_bytes + self.random.below(1 << 14);
+        let unreclaimable = (48 << 20) + leaked_bytes + self.random.below(1 << 16);
+        let used = (512 << 20) + leaked_bytes + self.random.below(1 << 20);
+        let lost = self.soak.descriptors_per_h * second / 3600;
+        let more = [
+            ("slab:skbuff_head_cache", leaking),
+            ("memory:slab-unreclaimable", unreclaimable),
+            (MEMORY_USED, used),
+            (SWAP_USED, 0),
+            ("kernel:threads", 140 + self.random.below(5)),
+            ("tcp:established", 4),
+            ("service-files:apache2", 200 + lost + self.random.below(8)),
+            (
+                "service-rss:apache2",
+                (80 << 20) + self.random.below(1 << 18),
+            ),
+        ];
+        values.extend(more.map(|(name, value)| (name.to_string(), value)));
+        let limits = [
+            (MEMORY_TOTAL, 1 << 30),
+            ("service-files:apache2", 4 * 65_536),
+            ("kernel:threads", 8000),
+        ];
+        let limits = limits.map(|(name, limit)| (name.to_string(), limit));
+        Some(Counters {
+            at_ms: (second * 1000).cast_signed(),
+            values,
+            limits: limits
+                .into_iter()
+                .filter(|_| second == COUNTERS_S)
+                .collect(),
+            joined: None,
+        })
     }
 
     fn result(&mut self) -> VecDeque<(Duration, GuestEvent)> {

@@ -142,6 +142,12 @@ fn gate(answers: &[Answer<'_>], origin: &Origin, fail_on: Option<FailOn>) -> Res
             "--fail-on violation with figures of other tools: nothing is known of how they were measured (run a plan)"
         );
     }
+    if matches!(fail_on, FailOn::Growth | FailOn::Failures) {
+        bail!(
+            "{}: nothing is known of what happens over time in these figures (judge the run directory)",
+            fail_on.words()
+        );
+    }
     let told = |answer: &Answer<'_>, what: &str| {
         format!(
             "{} of {} {what}",
@@ -152,11 +158,7 @@ fn gate(answers: &[Answer<'_>], origin: &Origin, fail_on: Option<FailOn>) -> Res
     let trips = |answer: &&Answer<'_>| match (fail_on, answer.finding.verdict) {
         (_, Verdict::Worse) => true,
         (FailOn::Undecided, Verdict::Undecided) => has_interval(&answer.finding),
-        (
-            FailOn::Worse | FailOn::AnyWorse | FailOn::Violation | FailOn::Defect,
-            Verdict::Undecided,
-        )
-        | (_, Verdict::Better | Verdict::Equivalent) => false,
+        (_, Verdict::Undecided | Verdict::Better | Verdict::Equivalent) => false,
     };
     let is_open = |answer: &&Answer<'_>| {
         answer.finding.verdict == Verdict::Undecided && !has_interval(&answer.finding)

@@ -13,6 +13,7 @@ use machine::console;
 use plan::Checks;
 use protocol::session::{Session, Word};
 use protocol::{FromAgent, Greeting, Inbox, PROTOCOL};
+use record::counters::Counters;
 use record::evidence::{Facts, Sample};
 use record::journal;
 use record::latency::{Latency, Packed};
@@ -96,6 +97,12 @@ fn conversation() -> Vec<u8> {
         sample(0),
         FromAgent::Phase(Phase::Measuring),
         sample(1000),
+        FromAgent::Counters(Box::new(Counters {
+            at_ms: 1000,
+            values: [("slab:filp".to_string(), 4096)].into(),
+            limits: [("memory:total".to_string(), 1 << 30)].into(),
+            joined: None,
+        })),
     ];
     messages.extend(protocol::told(result));
     let mut line = Vec::new();
@@ -134,6 +141,10 @@ fn listen(line: &[u8]) {
                 let top = defect.top.clone();
                 validate::defect(&mut defect).unwrap();
                 assert_eq!(defect.top, top);
+            }
+            Ok(Word::Counters(counters)) => {
+                let both = [*counters.clone(), *counters];
+                assert_eq!(Counters::join(&both).readings(), 2);
             }
             Ok(Word::Hello | Word::Phase(_) | Word::KernelLog(_) | Word::Part) => {}
         }

@@ -1,0 +1,45 @@
+//! `[growth]`: how much growth of a counter matters, in trials that are long enough to tell.
+
+use std::time::Duration;
+
+use input::units;
+
+use crate::fields::Fields;
+use crate::set;
+
+/// What counts as growth.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GrowthPlan {
+    /// This share of memory, or of the counter's own limit,
+    pub least: f64,
+    /// within this time; `None` is the time of the workload.
+    pub after: Option<Duration>,
+}
+
+impl Default for GrowthPlan {
+    fn default() -> Self {
+        Self {
+            least: 0.01,
+            after: None,
+        }
+    }
+}
+
+/// The longest time that growth is carried on to.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+pub(crate) fn read_growth(top: &Fields<'_>) -> GrowthPlan {
+    let mut growth = GrowthPlan::default();
+    let Some(fields) = top.table("growth") else {
+        return growth;
+    };
+    set(&mut growth.least, fields.share("least", 0.0, 1.0));
+    let after = fields.read("after", |text| match units::duration(text)? {
+        Duration::ZERO => Err("growth within no time (write for instance \"14d\")".into()),
+        long if long > LONGEST => Err("growth within more than ten years".into()),
+        after => Ok(after),
+    });
+    growth.after = after;
+    fields.finish();
+    growth
+}

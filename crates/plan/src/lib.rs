@@ -466,7 +466,7 @@ fn read_design(fields: Option<&Fields<'_>>) -> Design {
     set(
         &mut design.max_blocks,
         fields
-            .count("max_blocks", 2..=u64::from(MOST_BLOCKS))
+            .count("max_blocks", 1..=u64::from(MOST_BLOCKS))
             .map(|n| n as u32),
     );
     // A plan that lowers max_blocks below the default of min_blocks means both.
@@ -474,7 +474,7 @@ fn read_design(fields: Option<&Fields<'_>>) -> Design {
     set(
         &mut design.min_blocks,
         fields
-            .count("min_blocks", 2..=u64::from(MOST_BLOCKS))
+            .count("min_blocks", 1..=u64::from(MOST_BLOCKS))
             .map(|n| n as u32),
     );
     set(&mut design.seed, fields.count("seed", 0..=i64::MAX as u64));

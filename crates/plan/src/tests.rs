@@ -425,6 +425,28 @@ fn a_plan_against_itself_has_its_baseline_twice() {
 }
 
 #[test]
+fn growth_that_matters_is_a_share_within_a_time() {
+    let growth = |table: &str| {
+        let text = format!("{GOOD}{table}");
+        let checks = Checks::of_the_past(&toy);
+        read("plan.toml", &text, Path::new("/plans"), checks).map(|plan| plan.growth)
+    };
+    assert_eq!(growth("").unwrap(), GrowthPlan::default());
+    let told = growth("[growth]\nleast = \"0.5%\"\nafter = \"14d\"\n").unwrap();
+    let after = Some(std::time::Duration::from_secs(14 * 86_400));
+    assert_eq!((told.least, told.after), (0.005, after));
+    for wrong in [
+        "after = \"0s\"",
+        "after = \"20y\"",
+        "least = \"200%\"",
+        "leak = 1",
+    ] {
+        let why = growth(&format!("[growth]\n{wrong}\n")).unwrap_err();
+        assert!(why.to_string().contains("plan.toml:"), "{wrong}: {why}");
+    }
+}
+
+#[test]
 fn a_plan_is_varied_by_its_model_or_by_its_mitigations() {
     let read_varied = |variation: &Variation| {
         let text = varied(GOOD, variation, 2).unwrap();

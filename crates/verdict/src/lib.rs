@@ -429,6 +429,7 @@ mod tests {
         every_mixture(|run| run.plan.machine.kind = plan::MachineKind::Local);
         every_mixture(|run| run.opening.ns_per_instruction = Some(2));
         every_mixture(|run| run.plan.design.min_blocks = 2);
+        every_mixture(|run| run.plan.design.max_blocks = 1);
         // What was measured of a block that was disturbed.
         every_mixture(|run| {
             let is_measured = |one: &record::rundir::TrialRecord| {

@@ -310,7 +310,11 @@ fn counters(run: &Run, trials: &[Long<'_>]) -> Vec<Counter> {
                 InArm {
                     arm: (*arm).into(),
                     limit: its.iter().find_map(|trial| limit(trial.counters, name)),
-                    trials: its.iter().map(|trial| series(trial, name)).collect(),
+                    trials: its
+                        .iter()
+                        .map(|trial| series(trial, name))
+                        .filter(|series| !series.readings.is_empty())
+                        .collect(),
                 }
             })
             .collect(),

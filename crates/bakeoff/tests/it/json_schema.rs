@@ -7,6 +7,7 @@ use std::process::Command;
 
 use bakeoff::json_lines;
 use machine::fake::Behaviour;
+use record::counters::Unit;
 use record::curve::{Curve, Point, Shape};
 use record::defect::{DefectSource, FoundDefect, Kind, Severity, When};
 use record::journal::{self, Entry, Event};
@@ -16,11 +17,15 @@ use record::load_path::{
 use record::metric::Direction;
 use record::models::{Finding, ModelRow, Models, Standing};
 use record::rundir;
-use record::trial::Trial;
+use record::trial::{Trial, VoidReason};
 use record::verdict::defects::{ArmDefect, FirstReport, Side, Sides};
 use record::verdict::host::{History, HostSpeed, OneSided};
 use record::verdict::limit::{ArmLimit, CeilingUse, Limit, LimitSign, LimitedArm, OneFewerUse};
 use record::verdict::robustness::{AtLoad, ByLoad};
+use record::verdict::soak::{
+    ArmGrowth, Change, CutShort, Growth, GrowthAgainst, GrowthPlace, GrowthRule, Outage, Quality,
+    Soak, SoakArm, SoakPart, WithinRuns,
+};
 use record::verdict::{ArmCurve, Judgement, Scaling, ScalingLaw, ScalingStep, Spread, Verdict};
 use serde_json::{Value, json};
 
@@ -329,6 +334,7 @@ fn with_curves(mut judgement: Judgement) -> Judgement {
     }
     add_host(&mut judgement);
     add_defect(&mut judgement);
+    judgement.soaks.push(soak());
     judgement.curves.push(curve.clone());
     judgement.scaling.push(Scaling {
         curve,
@@ -376,6 +382,91 @@ fn add_defect(judgement: &mut Judgement) {
             lines: found.lines,
         },
     });
+}
+
+/// What only long trials have.
+fn soak() -> Soak {
+    let part = SoakPart {
+        at_ms: 0,
+        length_ms: 1000,
+        ok: 1,
+        failures: 0,
+        p50_ms: Some(1.0),
+        p99_ms: Some(1.0),
+        p999_ms: None,
+        memory_used_bytes: Some(1),
+        swap_used_bytes: Some(0),
+    };
+    let (trial, at_ms) = (1, 1000);
+    let arm = SoakArm {
+        arm: "old".into(),
+        trials: 1,
+        cut_short: vec![CutShort {
+            trial,
+            at_ms,
+            reason: VoidReason::Silent,
+        }],
+        length_ms: 1000,
+        requests: 1,
+        failures: 0,
+        failure_bound: Some(0.95),
+        hours: 1,
+        failure_hours: 0,
+        failure_hours_bound: Some(0.95),
+        outage: Some(Outage {
+            trial,
+            at_ms,
+            length_ms: 40_000,
+        }),
+        changes: vec![Change {
+            trial,
+            quality: Quality::P99,
+            at_ms,
+            before: 1.0,
+            after: 2.0,
+        }],
+        by_hour: vec![part],
+        by_day: vec![part],
+        has_counters: true,
+    };
+    let grown = ArmGrowth {
+        arm: "new".into(),
+        trials: 1,
+        per_h: 1e6,
+        low: Some(9e5),
+        high: None,
+        p_value: 0.001,
+        share_after: Some(0.1),
+        grows: true,
+    };
+    Soak {
+        workload: "web".into(),
+        arms: vec![arm],
+        rule: GrowthRule {
+            error_rate: 0.05,
+            least: 0.01,
+            after_ms: 1000,
+            tested: 1,
+            levelled_off: 0,
+            small: 0,
+        },
+        growth: vec![Growth {
+            counter: "slab:filp".into(),
+            unit: Unit::Bytes,
+            is_cache: false,
+            arms: vec![grown],
+            against: vec![GrowthAgainst {
+                arm: "new".into(),
+                place: GrowthPlace::ArmOnly,
+            }],
+        }],
+        speed: vec![WithinRuns {
+            arm: "new".into(),
+            ratio: 1.0,
+            low: 0.9,
+            high: 1.1,
+        }],
+    }
 }
 
 /// What only ramps, several workloads and machines with a history have.

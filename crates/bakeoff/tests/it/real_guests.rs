@@ -15,6 +15,7 @@ use record::journal::Accounting;
 use record::rundir::{self, ProfileNote, Run};
 use record::trial::Outcome;
 use record::verdict::Verdict;
+use record::verdict::soak::GrowthPlace;
 
 /// Two kernels, one short trial each and another: the least that can be judged. No trial may fail because the host is busy.
 pub(crate) const PLAN: &str = r#"
@@ -226,6 +227,75 @@ fn kernels_of_a_tree_and_of_files_boot() {
         (low.min(*rate), high.max(*rate))
     });
     assert!(high / low < 1.05, "{rates:?}");
+}
+
+/// One kernel twice; a log of one arm's server opens a file for each request and closes none.
+const LEAK: &str = r#"
+title = "a leak of descriptors"
+baseline = "kept"
+[machine]
+memory = "512MiB"
+clock = "instructions"
+boot_timeout = "1h"
+silence = "1h"
+trial_limit = "12h"
+[image]
+recipe = "web"
+[arm.kept]
+kernel = "debian:bookworm/6.1"
+[arm.leaks]
+kernel = "debian:bookworm/6.1"
+config = """CustomLog "||/bin/bash -c 'while read line; do exec {kept}</dev/null; done'" %s"""
+[[workload]]
+kind = "web-many"
+server = "apache"
+connections = 8
+addresses = 8
+think = "500ms to 1500ms"
+warmup = "2s"
+window = "300s"
+[growth]
+least = "0.05%"
+[design]
+margin = "2%"
+max_blocks = 1
+"#;
+
+#[test]
+fn a_leak_in_one_arm_of_real_guests_is_found_in_that_arm() {
+    if std::env::var_os("SLOW_TESTS").is_none() {
+        skip::skip("slow tests were not asked for: SLOW_TESTS=1");
+        return;
+    }
+    if !can_boot() {
+        return;
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().canonicalize().unwrap();
+    let end = run_plan(&dir, LEAK).wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&end.stderr).into_owned();
+    assert_eq!(end.status.code(), Some(0), "{said}");
+    let run = rundir::load(&dir.join("runs/plan"), &workload::check).unwrap();
+    let soak = verdict::judge(&run).soaks.remove(0);
+    let leaks = |name: &str| {
+        let mut grown = soak.growth.iter();
+        let one = grown.find(|one| one.counter == name);
+        one.map(|one| one.against[0].place)
+    };
+    // Each open file is a descriptor of the service and an object of the kernel.
+    for counter in ["service-files:apache2", "slab:filp"] {
+        assert_eq!(
+            leaks(counter),
+            Some(GrowthPlace::ArmOnly),
+            "{:?}",
+            soak.growth
+        );
+    }
+    let of_baseline = soak.growth.iter().filter(|one| {
+        let mut arms = one.arms.iter();
+        arms.any(|arm| arm.arm == "kept" && arm.grows)
+    });
+    assert_eq!(of_baseline.count(), 0, "{:?}", soak.growth);
 }
 
 /// `linux`, as after `make bzImage modules`; `vmlinuz`; and `modules` with nothing but `.ko.zst`.

@@ -151,6 +151,9 @@ fn prepare_environment(
     if job.part != Part::Whole {
         missing.extend(modules.load_all(CARD_MODULES)?);
     }
+    for module in needs::of_disturbances(&job.disturbances) {
+        modules.load_all(&[module])?;
+    }
     for module in needs::of_sysctls(&job.sysctl) {
         modules.load_all(&[&module])?;
     }

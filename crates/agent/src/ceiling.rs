@@ -88,6 +88,7 @@ pub(crate) fn perform(
         figures,
         curves: Vec::new(),
         path: load_path(&driven, watched.path, Some(&watched.meter)),
+        disturbances: Vec::new(),
         load: driven.load,
         facts: Facts::default(),
         kernel: kernel(),

@@ -82,9 +82,14 @@ impl Cgroup {
 
     /// Processes in it now.
     pub fn processes(&self) -> Vec<i32> {
-        let text = fs::read_to_string(self.dir.join("cgroup.procs")).unwrap_or_default();
-        text.lines().filter_map(|line| line.parse().ok()).collect()
+        processes(&self.dir)
     }
+}
+
+/// Processes in the cgroup of a directory now.
+pub(crate) fn processes(dir: &Path) -> Vec<i32> {
+    let text = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
 impl Drop for Membership {

@@ -12,6 +12,7 @@ use plan::Tuning;
 use profiler::format;
 use profiler::profile::Profile;
 use protocol::{FromAgent, Job, Part, ProfilePart, Profiling};
+use record::disturbances;
 use record::load_path::{LoadPath, Side};
 use record::metric::Figure;
 use record::trial::VoidReason;
@@ -31,6 +32,7 @@ use crate::cpu_hog::{self, CpuHog};
 use crate::cpus::{self, Cpus};
 use crate::defect_watch::DefectWatch;
 use crate::disk;
+use crate::disturb::Disturber;
 use crate::facts;
 use crate::injected_cost;
 use crate::mark;
@@ -102,11 +104,7 @@ pub fn perform(
     tell: &Tell<'_>,
 ) -> Result<JobResult, Failure> {
     tell(FromAgent::Phase(Phase::SettingUp));
-    let mut far = match job.part {
-        Part::Whole => None,
-        Part::Servers => Some(Channel::open_port(protocol::clients::PORT)?),
-        Part::Clients => return Err(anyhow::anyhow!("clients are no job for a server").into()),
-    };
+    let mut far = far_clients(job.part)?;
     let workload = workload::from_options(&job.workload)?;
     raise_open_files().context("raise the limit of open files")?;
     let cgroups = Cgroups::make(&environment.cgroup)?;
@@ -135,20 +133,22 @@ pub fn perform(
     let idle = wait_idle::wait_idle(&cpus, environment.max_idle_wait, stop)?;
     let injected = inject(&job.tuning)?;
     let (recorder, obstacle) = open_recorder(job, environment);
-    let begins = || defects.load_begins(workload.timing().warmup);
+    let warmup = workload.timing().warmup;
+    let disturber = Disturber::of(job, environment, (&netns, &services), warmup)?;
+    let begins = || {
+        defects.load_begins(warmup);
+        disturber.begin();
+    };
     let clients = context.clients(far.as_mut().map(Far::Agent), &begins);
-    let loaded = drive(clients, (sampler, recorder), stop, tell);
+    let loaded = drive_disturbed(&disturber, clients, (sampler, recorder), stop, tell);
+    let disturbances = disturber.end();
     defects.load_ends();
     defects.leave_services();
     let (driven, watched, recorder) = loaded.map_err(|failure| explain(failure, &mut services))?;
     drop(injected);
 
     tell(FromAgent::Phase(Phase::Collecting));
-    for running in &mut services {
-        running
-            .check_alive()
-            .map_err(|why| Failure::of(VoidReason::ServiceFailed, why))?;
-    }
+    check_alive(&mut services)?;
     let seen = Seen {
         driven: &driven,
         meter: &watched.meter,
@@ -158,6 +158,7 @@ pub fn perform(
     let wrong = |why| Failure::of(VoidReason::CheckFailed, why);
     let mut figures = workload.figures(&seen).map_err(wrong)?;
     let recorder = obstacle.map_or(recorder.context("nothing was recorded"), Err);
+    figures.extend(disturbances::figures(&disturbances));
     figures.extend(tell_profiles(job, &seen, recorder, &cpus, tell));
     let mut facts = facts::collect(&netns, &services, environment.kernel_config.as_deref());
     let settled = idle.to_string();
@@ -166,6 +167,7 @@ pub fn perform(
     facts.values.extend(driven.facts);
     Ok(JobResult {
         path,
+        disturbances,
         figures,
         curves: driven.curves,
         load: driven.load,
@@ -173,6 +175,15 @@ pub fn perform(
         kernel: kernel(),
         server: server(&services),
     })
+}
+
+/// The line to the agent of the clients, where they are elsewhere.
+fn far_clients(part: Part) -> Result<Option<Channel>> {
+    match part {
+        Part::Whole => Ok(None),
+        Part::Servers => Channel::open_port(protocol::clients::PORT).map(Some),
+        Part::Clients => anyhow::bail!("clients are no job for a server"),
+    }
 }
 
 /// A sampler of the server's side, which reads the path of the load and what may grow too.
@@ -186,6 +197,29 @@ fn open_sampler(
     sampler
         .with_path(path_of(netns, environment)?)
         .with_counters(&netns.server)
+}
+
+fn check_alive(services: &mut [Running]) -> Result<(), Failure> {
+    for running in services {
+        let alive = running.check_alive();
+        alive.map_err(|why| Failure::of(VoidReason::ServiceFailed, why))?;
+    }
+    Ok(())
+}
+
+/// Drives the load; what the clients tell is where disturbances look for how service goes.
+fn drive_disturbed(
+    disturber: &Disturber<'_>,
+    clients: TrialClients<'_>,
+    watching: (Sampler, Option<Recorder>),
+    stop: &AtomicBool,
+    tell: &Tell<'_>,
+) -> Result<(Driven, Watched, Option<Recorder>), Failure> {
+    let tell_all = |message| {
+        disturber.sees(&message);
+        tell(message);
+    };
+    drive(clients, watching, stop, &tell_all)
 }
 
 /// Both ends of a network that is all here, where they are to be looked at.

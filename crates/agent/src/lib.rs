@@ -20,6 +20,7 @@ mod cpus;
 mod debugfs;
 pub mod defect_watch;
 mod disk;
+mod disturb;
 mod evidence;
 pub mod facts;
 mod injected_cost;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plan::{Clients, Tuning};
+use plan::{Clients, PlannedDisturbance, Tuning};
 use workload::Workload;
 
 /// Modules without which the host cannot be reached.
@@ -29,6 +29,7 @@ pub fn modules(
     sysctl: &BTreeMap<String, String>,
     tuning: &Tuning,
     workload: &dyn Workload,
+    disturbances: &[PlannedDisturbance],
     clients: Option<Clients>,
 ) -> Vec<String> {
     let card = match clients {
@@ -39,6 +40,7 @@ pub fn modules(
     let fixed = [LINE_MODULES, GROUND_MODULES, card, &workload.modules()].concat();
     let mut names: Vec<String> = fixed.into_iter().map(String::from).collect();
     names.extend(of_sysctls(sysctl));
+    names.extend(of_disturbances(disturbances).map(String::from));
     names.extend(of_scheduler(&tuning.io_scheduler));
     names
 }
@@ -52,6 +54,14 @@ pub(crate) fn of_sysctls(sysctl: &BTreeMap<String, String>) -> impl Iterator<Ite
             "net.core.default_qdisc" => Some(format!("sch_{value}")),
             _ => None,
         })
+}
+
+/// The network emulator, where something is asked of it.
+pub(crate) fn of_disturbances(
+    disturbances: &[PlannedDisturbance],
+) -> impl Iterator<Item = &'static str> {
+    let is_asked = disturbances.iter().any(|one| one.kind.is_netem());
+    is_asked.then_some("sch_netem").into_iter()
 }
 
 /// The file of one I/O scheduler is named after it and what it is.

@@ -21,6 +21,10 @@ pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// The clients' address.
 pub const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
+/// The two ends of the network between them, where both are here.
+pub(crate) const SERVER_END: &str = "server";
+pub(crate) const CLIENT_END: &str = "client";
+
 /// Hardware address of the device by which clients elsewhere reach a guest.
 const SERVER_DEVICE: &str = "52:54:00:77:00:01";
 
@@ -56,9 +60,10 @@ impl NetnsPair {
             std::process::id(),
             netns.server.0.as_ref().map_or(-1, AsRawFd::as_raw_fd)
         );
-        let pair = format!("link add client type veth peer name server netns {server}\n");
-        netns.client.ip(&(pair + &client_side("client")))?;
-        netns.server.ip(&server_side("server"))?;
+        let pair =
+            format!("link add {CLIENT_END} type veth peer name {SERVER_END} netns {server}\n");
+        netns.client.ip(&(pair + &client_side(CLIENT_END)))?;
+        netns.server.ip(&server_side(SERVER_END))?;
         Ok(netns)
     }
 
@@ -173,6 +178,23 @@ impl Netns {
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         })
+    }
+
+    /// Runs a program of iproute2 inside; what it prints.
+    pub(crate) fn run(&self, program: &str, arguments: &[&str]) -> Result<String> {
+        let run = || {
+            let mut command = command(program);
+            command.args(arguments).stdin(Stdio::null()).output()
+        };
+        let output = self
+            .within(run)?
+            .with_context(|| format!("run {program} (is iproute2 installed?)"))?;
+        if !output.status.success() {
+            let why = String::from_utf8_lossy(&output.stderr);
+            let words: Vec<_> = why.split_whitespace().collect();
+            bail!("{program} {}: {}", arguments.join(" "), words.join(" "));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into())
     }
 
     /// Has ip(8) do a list of commands inside.

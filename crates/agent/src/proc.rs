@@ -3,6 +3,8 @@
 //! Kernels add fields and lines over the years, so every parser takes what it knows by name or by place
 //! and skips the rest.
 
+use std::collections::BTreeMap;
+
 use record::evidence::{Disk, Memory};
 
 use crate::cpus;
@@ -143,6 +145,16 @@ pub fn tcp(text: &str) -> impl Iterator<Item = (String, u64)> {
                 (!NOT_COUNTERS.contains(&name)).then(|| (format!("{group}{name}"), value))
             })
         })
+}
+
+/// The TCP counters of the calling thread's network namespace, as `tcp` names them.
+pub(crate) fn own_tcp() -> std::io::Result<BTreeMap<String, u64>> {
+    let mut counters = BTreeMap::new();
+    for name in ["snmp", "netstat"] {
+        let text = std::fs::read_to_string(format!("/proc/thread-self/net/{name}"))?;
+        counters.extend(tcp(&text));
+    }
+    Ok(counters)
 }
 
 /// Parses the values of `tcp`, without the names, in the same order: no allocation but the result.

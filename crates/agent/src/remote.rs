@@ -102,6 +102,7 @@ pub(crate) fn perform(
         curves: driven.curves,
         load: driven.load,
         path,
+        disturbances: Vec::new(),
         facts: Facts {
             version: facts::VERSION,
             values,

@@ -198,6 +198,7 @@ fn check_plan(path: &Path, text: String, qemu: Option<&Path>) -> Result<(String,
         suite: &|suite| machine::image::check_suite(suite).map_err(|why| format!("{why:#}")),
         url: &check_url,
         is_driven_from_outside: &workload::is_driven_from_outside,
+        can_be_disturbed: &workload::can_be_disturbed,
         has_run: false,
     };
     let name = path.display().to_string();

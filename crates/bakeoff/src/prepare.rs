@@ -495,7 +495,14 @@ fn modules(plan: &Plan) -> Result<Vec<String>> {
         let workload = workload::from_plan(workload)?;
         for arm in &plan.arms {
             let tuning = &arm.tuning;
-            names.extend(needs::modules(&arm.sysctl, tuning, &*workload, clients));
+            let disturbances = &plan.disturbances;
+            names.extend(needs::modules(
+                &arm.sysctl,
+                tuning,
+                &*workload,
+                disturbances,
+                clients,
+            ));
         }
     }
     Ok(names.into_iter().collect())

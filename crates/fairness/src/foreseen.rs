@@ -82,6 +82,19 @@ const SYSCTLS: [(&str, &[&str]); 4] = [
     ),
 ];
 
+/// Checks of a whole window that what a plan does on purpose may well trip: CPUs and network that idle while a link is down, a rate
+/// that falls and rises again, swap where memory is taken. Failed requests are counted apart, by their time.
+const DISTURBED: [&str; 8] = [
+    "clients-idle",
+    "network",
+    "no-disk-wait",
+    "no-swapping",
+    "outliers",
+    "rate-kept",
+    "server-stressed",
+    "settled",
+];
+
 /// What the plan tells of a check that needs a run; `None` where it tells nothing, or nothing amiss.
 pub(crate) fn foresee(plan: &Plan, id: &str) -> Option<Outcome> {
     if plan.machine.kind == MachineKind::Url {
@@ -109,6 +122,12 @@ pub(crate) fn foresee(plan: &Plan, id: &str) -> Option<Outcome> {
 /// What the plan itself makes unlike by kernel parameters comes with no kernel: it is the plan's question, or a violation where
 /// kernels are compared.
 pub(crate) fn named(plan: &Plan, id: &str, outcome: Outcome) -> Outcome {
+    if !plan.disturbances.is_empty() && DISTURBED.contains(&id) {
+        return match outcome {
+            Outcome::Violation { details } => by_plan(details),
+            other => other,
+        };
+    }
     let by_parameters = match plan.mode {
         Some(Mode::Controlled) => None,
         Some(Mode::AsShipped) | None => by_parameters(plan, id),

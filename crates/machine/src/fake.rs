@@ -207,6 +207,9 @@ impl FakeGuest {
 impl Guest for FakeGuest {
     fn send(&mut self, message: &ToAgent) -> Result<()> {
         if let ToAgent::Run(job) = message {
+            if let Some(load) = &mut self.load {
+                load.disturb(&job.disturbances);
+            }
             if job.profiling == Profiling::Sampled && self.has_profile {
                 sampled::tell(&mut self.script);
             }
@@ -413,6 +416,7 @@ fn done(truth: &Truth<'_>) -> JobResult {
         curves: Vec::new(),
         load: Some(load(rate_per_s)),
         path: None,
+        disturbances: Vec::new(),
         facts: Facts {
             version: 1,
             values: facts,

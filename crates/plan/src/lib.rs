@@ -4,6 +4,7 @@ mod arm;
 mod client_hosts;
 pub mod cpu;
 mod disclosure;
+mod disturb;
 pub mod fields;
 mod growth;
 pub mod kernel;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use crate::arm::{Kernels, check_tunings, read_arms};
 use crate::cpu::CpuModel;
 use crate::disclosure::read_disclosure;
+use crate::disturb::{Ground, read_disturbances};
 use crate::fields::{Fields, Page};
 use crate::growth::read_growth;
 use crate::kernel::KernelRef;
@@ -32,6 +34,7 @@ use input::units;
 pub use crate::arm::{Arm, ConfigChange, ConfigFile, InjectedCost, Tuning};
 pub use crate::client_hosts::ClientHost;
 pub use crate::disclosure::{Disclosure, TuningNote};
+pub use crate::disturb::{DisturbanceKind, MOST_TIMES, PlannedDisturbance};
 pub use crate::growth::GrowthPlan;
 pub use crate::machine::{Clients, Clock, DiskSpeed, MachineKind, MachinePlan};
 pub use crate::pinned::Pinned;
@@ -61,6 +64,8 @@ pub struct Plan {
     pub arms: Vec<Arm>,
     /// The workloads in the file's order.
     pub workloads: Vec<WorkloadPlan>,
+    /// What is done to each trial's system on purpose, in the file's order.
+    pub disturbances: Vec<PlannedDisturbance>,
     /// How many blocks, and when a difference counts.
     pub design: Design,
     /// Whether trials are profiled: `[why]`. Every one where instructions are counted, others of their own where time is the wall clock's.
@@ -102,6 +107,8 @@ pub struct WorkloadPlan {
     pub options: serde_json::Value,
     /// Guest time of warm-up and window together; the most that it may be, where a program runs to its end.
     pub length: Duration,
+    /// Guest time of the window alone.
+    pub window: Duration,
     /// What a program that runs to its end is expected to take.
     pub expected: Option<Duration>,
 }
@@ -194,6 +201,8 @@ pub struct Checks<'c> {
     pub url: &'c dyn Fn(&str) -> Result<(), String>,
     /// Whether a workload's clients can be on another system than its servers.
     pub is_driven_from_outside: &'c dyn Fn(&WorkloadPlan) -> bool,
+    /// Whether a workload's clients go on after requests have failed, for as long as its window lasts.
+    pub can_be_disturbed: &'c dyn Fn(&WorkloadPlan) -> bool,
     /// Whether the plan has run already: what was right when it ran is not refused now.
     pub has_run: bool,
 }
@@ -213,6 +222,7 @@ impl<'c> Checks<'c> {
             suite: &|_| Ok(()),
             url: &|_| Ok(()),
             is_driven_from_outside: &|_| true,
+            can_be_disturbed: &|_| true,
             has_run: true,
         }
     }
@@ -263,6 +273,18 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
         check_clients(fields, machine.clients, workloads, can);
     }
     let design = read_design(top.table("design").as_ref());
+    let ground = Ground {
+        machine: &machine,
+        arms: arms.as_deref().unwrap_or_default(),
+        workloads: workloads.as_deref().unwrap_or_default(),
+        seed: design.seed,
+        can_be_disturbed: checks.can_be_disturbed,
+    };
+    let disturbances = read_disturbances(top, &ground);
+    if !disturbances.is_empty() {
+        // What is disturbed lies in the guest, so that is where the clients are, whatever the machine would choose.
+        machine.clients = machine.clients.or(guest_clients(machine.kind));
+    }
     let why = read_why(top, machine.kind);
     let growth = read_growth(top);
     let disclosure = read_disclosure(top);
@@ -278,6 +300,7 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
         image: image?,
         arms: arms?,
         workloads: workloads?,
+        disturbances,
         design,
         why,
         growth,
@@ -295,6 +318,10 @@ fn resolve_clock(machine: &MachinePlan, arms: &[Arm]) -> Clock {
         Clock::Auto if matches!(machine.kind, MachineKind::Ssh | MachineKind::Url) => Clock::Wall,
         clock => clock,
     }
+}
+
+fn guest_clients(kind: MachineKind) -> Option<Clients> {
+    (kind == MachineKind::Qemu).then_some(Clients::Guest)
 }
 
 /// Whether there is a table `[why]`; it has no keys yet.

@@ -33,6 +33,7 @@ fn toy(fields: &Fields<'_>) -> Option<WorkloadPlan> {
         kind,
         options: serde_json::Value::Null,
         length,
+        window: length,
         expected: None,
     })
 }
@@ -251,6 +252,7 @@ fn hosts_of_clients_are_refused_where_they_reach_no_server() {
 fn clients_that_are_programs_of_the_image_stay_in_the_guest() {
     let checks = Checks {
         is_driven_from_outside: &|_| false,
+        can_be_disturbed: &|_| true,
         ..Checks::of_the_past(&toy)
     };
     let said = |clients: &str| {

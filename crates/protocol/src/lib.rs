@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use code::Code;
 use input::text;
-use plan::{Target, Tuning};
+use plan::{PlannedDisturbance, Target, Tuning};
 use record::counters::Counters;
 use record::defect::{FoundDefect, KernelLog};
 use record::evidence::{Facts, Sample};
@@ -125,6 +125,8 @@ pub struct Job {
     pub tuning: Tuning,
     /// The workload.
     pub workload: WorkloadJob,
+    /// What is done to the system on purpose while it is loaded.
+    pub disturbances: Vec<PlannedDisturbance>,
     /// Seed of all data and schedules of this trial; the same for all arms.
     pub seed: u64,
     /// Guest nanoseconds per executed instruction, when the clock counts instructions.
@@ -515,6 +517,7 @@ mod tests {
             figures: vec![],
             curves: vec![],
             path: None,
+            disturbances: Vec::new(),
             load: Some(load.clone()),
             facts: facts.clone(),
             kernel: String::new(),

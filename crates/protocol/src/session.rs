@@ -384,6 +384,7 @@ mod tests {
             figures: vec![figure("time", 1.0)],
             curves: vec![],
             path: None,
+            disturbances: Vec::new(),
             load: Some(LoadResult {
                 window_ns: 1_000_000_000,
                 ..LoadResult::default()

@@ -9,6 +9,7 @@ pub mod account;
 pub mod counters;
 pub mod curve;
 pub mod defect;
+pub mod disturbances;
 pub mod evidence;
 pub mod journal;
 pub mod latency;

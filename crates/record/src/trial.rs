@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::curve::Curve;
+use crate::disturbances::{DisturbanceRecord, planned_failures};
 use crate::evidence::{Facts, Usage};
 use crate::load::LoadResult;
 use crate::load_path::LoadPath;
@@ -78,6 +79,9 @@ pub struct JobResult {
     pub load: Option<LoadResult>,
     /// Clients and network meanwhile; absent where they were not looked at.
     pub path: Option<LoadPath>,
+    /// What was done to the system on purpose, in the order of its beginning.
+    #[serde(default)]
+    pub disturbances: Vec<DisturbanceRecord>,
     /// What fairness checks compare.
     pub facts: Facts,
     /// `uname -r` and `-v`.
@@ -171,6 +175,9 @@ pub struct Measurement {
     /// Clients and network meanwhile; absent where they were not looked at, as in runs of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<LoadPath>,
+    /// What was done to the system on purpose, in the order of its beginning.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disturbances: Vec<DisturbanceRecord>,
     /// What the system used meanwhile.
     pub usage: Usage,
     /// From power-on to the agent's first word, in host milliseconds.
@@ -183,6 +190,16 @@ pub struct Measurement {
     pub kernel: String,
     /// Version string of the server that served.
     pub server: String,
+}
+
+impl Measurement {
+    /// Requests that failed by the server's fault and that no planned disturbance accounts for.
+    pub fn unplanned_failures(&self) -> u64 {
+        let faults = self.load.iter().flat_map(|load| &load.faults);
+        let of_server = faults.filter(|(fault, _)| !fault.is_clients_own());
+        let failed = of_server.fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
+        failed.saturating_sub(planned_failures(&self.disturbances))
+    }
 }
 
 /// Why a trial gave no figure.

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use crate::counters::{self, Counters};
 use crate::curve::Curve;
 use crate::defect::FoundDefect;
+use crate::disturbances::{DisturbanceRecord, Effect};
 use crate::evidence::{Cpu, Disk, Facts, JoinedSamples, Memory, Pressure, Sample, ServiceUse};
 use crate::load::{JoinedSeconds, LoadResult, Second};
 use crate::metric::{Figure, MetricSpec, Role};
@@ -27,6 +28,10 @@ const FIGURE_LIMIT: f64 = 1e100;
 
 /// Most figures of a trial, and most curves.
 const FIGURES: usize = 1000;
+
+/// Most counts of a disturbance, and longest account of why there was none, in bytes.
+const EFFECTS: usize = 16;
+const WHY_BYTES: usize = 200;
 
 /// Most points of a curve.
 const POINTS: usize = 10_000;
@@ -63,6 +68,7 @@ pub fn result(result: &mut JobResult) -> Checked {
     if let Some(path) = &mut result.path {
         path::load_path(path)?;
     }
+    disturbances(&mut result.disturbances)?;
     words("kernel", &mut result.kernel)?;
     words("server", &mut result.server)?;
     let release = result.kernel.split(' ').next().unwrap_or_default();
@@ -118,6 +124,47 @@ fn curves(curves: &mut [Curve]) -> Checked {
         }
         if !names.insert(&*name) {
             return Err(format!("two curves have one name: {name}"));
+        }
+    }
+    Ok(())
+}
+
+/// What was done to the system on purpose: no more of it than a plan may ask for.
+fn disturbances(records: &mut [DisturbanceRecord]) -> Checked {
+    most("disturbances", records.len(), plan::MOST_TIMES)?;
+    for record in records {
+        let DisturbanceRecord {
+            name,
+            begin_ms,
+            end_ms,
+            effect,
+            service,
+        } = record;
+        is_name("disturbance", name)?;
+        counts(&[("begin_ms", *begin_ms), ("end_ms", *end_ms)])?;
+        match effect {
+            Effect::Took { counts } | Effect::Unfelt { counts } => {
+                most("counts of a disturbance", counts.len(), EFFECTS)?;
+                for (name, value) in counts {
+                    is_name("count", name)?;
+                    count(name, *value)?;
+                }
+            }
+            Effect::Impossible { why } => {
+                *why = text::cut(why, WHY_BYTES).to_string();
+                words("why", why)?;
+            }
+        }
+        if let Some(service) = service {
+            is_measurable("before_per_s", service.before_per_s)?;
+            is_measurable("during_per_s", service.during_per_s)?;
+            counts(&[
+                ("failed", service.failed),
+                ("failed_after", service.failed_after),
+                ("counted_before", service.counted_before),
+                ("recovery_ms", service.recovery_ms.unwrap_or(0)),
+                ("watched_ms", service.watched_ms),
+            ])?;
         }
     }
     Ok(())
@@ -632,6 +679,7 @@ mod tests {
     fn good() -> JobResult {
         JobResult {
             path: None,
+            disturbances: Vec::new(),
             figures: vec![figure("time", 1.0)],
             curves: vec![],
             load: Some(LoadResult {

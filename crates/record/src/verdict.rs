@@ -13,6 +13,7 @@ use crate::trial::VoidReason;
 use crate::verdict::defects::Defects;
 use crate::verdict::host::{History, HostSpeed, OneSided};
 use crate::verdict::limit::{ArmLimit, LimitedArm};
+use crate::verdict::planned::PlannedSummary;
 use crate::verdict::reason::Reason;
 use crate::verdict::robustness::{ByLoad, Robustness};
 use crate::verdict::warning::{Gate, Setback, Warning};
@@ -28,6 +29,7 @@ pub mod host;
 pub mod limit;
 pub mod look;
 pub mod mechanism;
+pub mod planned;
 pub mod reason;
 pub mod robustness;
 pub mod soak;
@@ -485,6 +487,9 @@ pub struct Judgement {
     /// What long trials say, by workload; none where none was long.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub soaks: Vec<soak::Soak>,
+    /// What the plan had done to the systems on purpose, by workload, disturbance and arm; empty where it plans nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub planned: Vec<PlannedSummary>,
     /// What differed between the arms.
     pub differences: Vec<Difference>,
     /// What of it matters; empty in judgements of earlier versions.

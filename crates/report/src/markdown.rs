@@ -4,6 +4,7 @@ use record::rundir::Run;
 use record::verdict::why::Why;
 use record::verdict::{Comparison, Judgement};
 
+use crate::words::disturbances;
 use crate::{curves, disclosure, footing, models, overview, robustness, scaling, soak, words};
 
 /// What went wrong, verdicts in sentences, warnings, a section for each workload, failures, how to repeat it.
@@ -87,6 +88,10 @@ fn section(run: &Run, judgement: &Judgement, whys: &[Why], workload: &str) -> Ve
         workload,
         &run.plan.baseline,
     ));
+    if let Some(rows) = table(&disturbances::rows(judgement, workload)) {
+        parts.push(format!("{}:\n\n{rows}", disturbances::TITLE));
+        parts.push(text(disturbances::NOTE) + "\n");
+    }
     for family in curves::families(judgement, workload) {
         let title = text(&curves::title(family));
         let rows = table(&curves::short_rows(family)).unwrap_or_default();

@@ -10,6 +10,7 @@ use record::verdict::{ArmCurve, ArmSummary, Comparison, Judgement, Scaling, Verd
 use crate::chart::{self, Chart};
 use crate::curves::{self, Unit};
 use crate::headline::{headline, pill, unbroken};
+use crate::words::disturbances;
 use crate::{robustness, scaling, soak, why, words};
 
 /// The section of the workload with this number in the plan.
@@ -52,6 +53,7 @@ pub(crate) fn section((run, judgement): (&Run, &Judgement), whys: &[Why], number
             (metrics(plan, &comparisons, &tables))
             (hangs_on(&robustness::table(judgement, whys, id)))
             (soak::section(judgement, id, &plan.baseline))
+            (disturbed(&disturbances::rows(judgement, id)))
             @for (place, why) in whys.iter().filter(|one| one.workload == *id).enumerate() {
                 (why::section::section(why, &format!("{number}-{place}")))
             }
@@ -132,6 +134,24 @@ fn hangs_on(rows: &[Vec<String>]) -> Markup {
                 @for (name, cell) in head.iter().zip(row).skip(1) { td data-name=(name) { (unbroken(cell)) } }
             } } }
         } }
+    }
+}
+
+/// What the plan had done to the systems on purpose.
+fn disturbed(rows: &[Vec<String>]) -> Markup {
+    let Some((head, rows)) = rows.split_first() else {
+        return Markup::default();
+    };
+    html! {
+        h3 { (disturbances::TITLE) }
+        div.scroll { table.cards {
+            thead { tr { @for cell in head { th { (cell) } } } }
+            tbody { @for row in rows { tr {
+                th scope="row" { (row[0]) }
+                @for (name, cell) in head.iter().zip(row).skip(1) { td data-name=(name) { (cell) } }
+            } } }
+        } }
+        p { (disturbances::NOTE) "." }
     }
 }
 

@@ -5,6 +5,7 @@ use record::verdict::why::Why;
 use record::verdict::{Comparison, Judgement};
 use textwrap::{WordSeparator, WordSplitter};
 
+use crate::words::disturbances;
 use crate::{curves, footing, models, overview, robustness, scaling, soak, words};
 
 /// Space between two columns.
@@ -74,6 +75,13 @@ fn list(title: &str, items: &[String], width: usize) -> Vec<String> {
 /// One workload: its metrics, its curves, and what each arm did.
 fn section(run: &Run, judgement: &Judgement, workload: &str, width: usize) -> Vec<String> {
     let mut tables = vec![metrics(judgement, workload, width)];
+    let disturbed = disturbances::rows(judgement, workload);
+    if !disturbed.is_empty() {
+        let mut lines = vec![format!("{}:", disturbances::TITLE)];
+        lines.extend(table(&disturbed, 3, width));
+        lines.extend(wrap(disturbances::NOTE, "", width));
+        tables.push(lines);
+    }
     for family in curves::families(judgement, workload) {
         let mut lines = wrap(&curves::title(family), "", width);
         lines.extend(table(&curves::short_rows(family), 0, width));

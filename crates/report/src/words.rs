@@ -20,6 +20,7 @@ pub(crate) mod apart;
 pub(crate) mod confirm;
 pub(crate) mod defect;
 pub(crate) mod disclosure;
+pub(crate) mod disturbances;
 pub(crate) mod fairness;
 pub(crate) mod limit;
 pub(crate) mod live;

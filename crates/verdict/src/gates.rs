@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use record::load::Fault;
 use record::rundir::Run;
-use record::trial::Outcome;
+use record::trial::{Measurement, Outcome};
 use record::verdict::warning::{Gate, GateFailure};
 
 use crate::pair::Measured;
@@ -15,7 +15,7 @@ pub(crate) fn of(run: &Run, measured: &Measured<'_>) -> Vec<Gate> {
     for workload in &run.plan.workloads {
         let missing = |arm: &str| measured.missing(&workload.id, arm);
         let baseline = &run.plan.baseline;
-        let known = faults(run, &workload.id, baseline);
+        let known = faults(run, (&workload.id, baseline), |_| true);
         let always =
             missing(baseline).is_empty() && !measured.of_arm(&workload.id, baseline).is_empty();
         for arm in run.plan.arms.iter().filter(|arm| arm.name != *baseline) {
@@ -33,7 +33,9 @@ pub(crate) fn of(run: &Run, measured: &Measured<'_>) -> Vec<Gate> {
                     blocks: blocks.into_iter().collect(),
                 });
             }
-            let faults: Vec<Fault> = faults(run, &workload.id, &arm.name)
+            // Faults of planned disturbances come and go by chance.
+            let has_own = |one: &Measurement| one.unplanned_failures() > 0;
+            let faults: Vec<Fault> = faults(run, (&workload.id, &arm.name), has_own)
                 .difference(&known)
                 .filter(|fault| !fault.is_clients_own())
                 .copied()
@@ -46,14 +48,21 @@ pub(crate) fn of(run: &Run, measured: &Measured<'_>) -> Vec<Gate> {
     gates
 }
 
-/// Kinds of faults that an arm's clients met.
-fn faults(run: &Run, workload: &str, arm: &str) -> BTreeSet<Fault> {
+/// Kinds of faults that an arm's clients met in these trials of it.
+fn faults(
+    run: &Run,
+    (workload, arm): (&str, &str),
+    counts: fn(&Measurement) -> bool,
+) -> BTreeSet<Fault> {
     let its = run
         .attempts
         .iter()
         .filter(|record| record.trial.workload == workload && record.trial.arm == arm);
     let met = its.filter_map(|record| match &record.outcome {
-        Outcome::Measured(measurement) => measurement.load.as_ref(),
+        Outcome::Measured(measurement) => {
+            let load = measurement.load.as_ref();
+            load.filter(|_| counts(measurement))
+        }
         Outcome::Void(_) | Outcome::Skipped(_) => None,
     });
     let kinds = met.flat_map(|load| load.faults.iter().filter(|(_, count)| **count > 0));

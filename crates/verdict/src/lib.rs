@@ -21,6 +21,7 @@
 //! margins           for which margins it would be the same
 //! limits            whether an arm's figures were set by clients, network or server
 //! disturbance       blocks that something outside disturbed
+//! planned           what the plan had done to the systems on purpose
 //! arm_summary       one arm's averages
 //! curves            its figures against the load
 //! by_load           at which loads an arm is better
@@ -87,6 +88,7 @@ pub mod models;
 pub mod noise_models;
 mod outliers;
 mod pair;
+mod planned;
 pub mod power;
 pub mod quantile;
 mod randomization;
@@ -156,6 +158,7 @@ pub fn look(run: &Run) -> Judgement {
         a_a: a_a::of(run),
         soaks,
         scaling: cpu_scaling::of(run, &measured),
+        planned: planned::of(run, &measured),
         differences,
         weighed,
         comparisons,

@@ -219,15 +219,11 @@ fn unserved(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<Warning> 
     let mut warnings = Vec::new();
     for arm in arms(run) {
         let trials = measured.of_arm(workload, &arm.name);
-        let (mut by_server, mut by_clients) = (0u64, 0u64);
-        for (fault, count) in faults(&trials) {
-            let sum = if fault.is_clients_own() {
-                &mut by_clients
-            } else {
-                &mut by_server
-            };
-            *sum = sum.saturating_add(count);
-        }
+        // What fails while the plan disturbs is no surprise.
+        let by_server = total(trials.iter().map(|trial| trial.unplanned_failures()));
+        let faults = faults(&trials).into_iter();
+        let by_clients = faults.filter(|(fault, _)| fault.is_clients_own());
+        let by_clients = total(by_clients.map(|(_, count)| count));
         let unsent = trials
             .iter()
             .filter_map(|trial| Some(trial.load.as_ref()?.unsent));

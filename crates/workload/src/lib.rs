@@ -219,6 +219,11 @@ pub trait Workload: Send + Sync {
         false
     }
 
+    /// Whether its clients go on for the whole window after requests have failed, so that the system may be disturbed meanwhile.
+    fn can_be_disturbed(&self) -> bool {
+        false
+    }
+
     /// How long `drive` loads the server.
     fn timing(&self) -> Timing;
 
@@ -282,6 +287,7 @@ pub fn check(fields: &Fields<'_>) -> Option<WorkloadPlan> {
         kind: kind.word.into(),
         options,
         length: timing.warmup.saturating_add(timing.window),
+        window: timing.window,
         expected,
     })
 }
@@ -313,6 +319,12 @@ pub fn runs_to_its_end(workload: &WorkloadPlan) -> bool {
 pub fn is_driven_from_outside(workload: &WorkloadPlan) -> bool {
     // Options come from `check`, so that they always come to life.
     from_plan(workload).is_ok_and(|own| own.is_driven_from_outside())
+}
+
+/// Whether a workload's clients go on for the whole window after requests have failed.
+pub fn can_be_disturbed(workload: &WorkloadPlan) -> bool {
+    // Options come from `check`, so that they always come to life.
+    from_plan(workload).is_ok_and(|own| own.can_be_disturbed())
 }
 
 /// The servers of a workload whose configuration an arm may change, the first one first.

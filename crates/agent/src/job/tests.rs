@@ -54,6 +54,7 @@ fn job_of(kind: &str, options: &str) -> Job {
             options: plan.options,
         },
         tuning: Tuning::default(),
+        disturbances: Vec::new(),
         seed: 7,
         ns_per_instruction: None,
         profiling: Profiling::None,

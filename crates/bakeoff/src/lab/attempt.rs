@@ -17,7 +17,7 @@ use input::text;
 use input::units::show_duration;
 use machine::clock::Clock;
 use machine::guest::{Boot, Guest, GuestEvent, Lost, Machine};
-use plan::{Arm, MachineKind, Plan, WorkloadPlan};
+use plan::{Arm, MachineKind, Plan, PlannedDisturbance, WorkloadPlan};
 use profiler::format;
 use profiler::profile::Profile;
 use protocol::session::{Session, Word};
@@ -77,6 +77,14 @@ impl Bench<'_> {
             Series::Profiled => Profiling::Sampled,
             Series::Judged if self.machine.is_profiled() => Profiling::Counted,
             Series::Judged => Profiling::None,
+        }
+    }
+
+    /// What is done to a trial's system on purpose; never to a null server's.
+    fn disturbances(&self) -> Vec<PlannedDisturbance> {
+        match self.purpose {
+            Purpose::Trial | Purpose::OneFewer => self.plan.disturbances.clone(),
+            Purpose::Ceiling => Vec::new(),
         }
     }
 
@@ -392,6 +400,7 @@ fn job(bench: &Bench<'_>, (arm, block): (&Arm, u32), workload: &WorkloadPlan) ->
         sysctl: arm.sysctl.clone(),
         tuning: arm.tuning.clone(),
         workload: WorkloadJob { kind, options },
+        disturbances: bench.disturbances(),
         seed: seed(bench.plan, block),
         ns_per_instruction: bench.machine.ns_per_instruction(),
         profiling: bench.profiling(),
@@ -439,6 +448,7 @@ fn measured(
         curves,
         load,
         path,
+        disturbances,
         facts,
         kernel,
         server,
@@ -449,6 +459,7 @@ fn measured(
         curves,
         load,
         path,
+        disturbances,
         usage,
         boot_ms,
         spin_ns: spin.as_nanos() as u64,

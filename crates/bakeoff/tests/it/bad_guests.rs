@@ -80,6 +80,7 @@ fn result() -> JobResult {
         figures: vec![Figure { spec, value: 12.5 }],
         curves: vec![],
         path: None,
+        disturbances: Vec::new(),
         load: Some(LoadResult {
             window_ns: 1_000_000_000,
             ..LoadResult::default()

@@ -384,8 +384,8 @@ fn add_defect(judgement: &mut Judgement) {
     });
 }
 
-/// What only long trials have.
-fn soak() -> Soak {
+/// An arm of long trials.
+fn soak_arm() -> SoakArm {
     let part = SoakPart {
         at_ms: 0,
         length_ms: 1000,
@@ -398,7 +398,7 @@ fn soak() -> Soak {
         swap_used_bytes: Some(0),
     };
     let (trial, at_ms) = (1, 1000);
-    let arm = SoakArm {
+    SoakArm {
         arm: "old".into(),
         trials: 1,
         cut_short: vec![CutShort {
@@ -428,7 +428,11 @@ fn soak() -> Soak {
         by_hour: vec![part],
         by_day: vec![part],
         has_counters: true,
-    };
+    }
+}
+
+/// What only long trials have.
+fn soak() -> Soak {
     let grown = ArmGrowth {
         arm: "new".into(),
         trials: 1,
@@ -441,7 +445,7 @@ fn soak() -> Soak {
     };
     Soak {
         workload: "web".into(),
-        arms: vec![arm],
+        arms: vec![soak_arm()],
         rule: GrowthRule {
             error_rate: 0.05,
             least: 0.01,

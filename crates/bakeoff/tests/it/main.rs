@@ -12,6 +12,7 @@ mod clients_apart;
 mod compare_command;
 mod crate_edges;
 mod damaged_runs;
+mod disturbances;
 mod docs_samples;
 mod emulated_box;
 mod fairness_command;

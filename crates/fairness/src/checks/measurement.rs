@@ -8,13 +8,14 @@ mod evidence;
 mod host_speed;
 mod order;
 mod outliers;
+mod planned_disturbances;
 mod sampling;
 mod steal;
 mod trials_fail_alike;
 
 use crate::Check;
 
-pub(super) const CHECKS: [&Check; 11] = [
+pub(super) const CHECKS: [&Check; 12] = [
     &a_a_history::CHECK,
     &accounting::CHECK,
     &disturbed_blocks::CHECK,
@@ -23,6 +24,7 @@ pub(super) const CHECKS: [&Check; 11] = [
     &host_speed::CHECK,
     &order::CHECK,
     &outliers::CHECK,
+    &planned_disturbances::CHECK,
     &sampling::CHECK,
     &steal::CHECK,
     &trials_fail_alike::CHECK,

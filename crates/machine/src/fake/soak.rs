@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use plan::PlannedDisturbance;
 use protocol::FromAgent;
 use record::counters::{Counters, MEMORY_TOTAL, MEMORY_USED, SWAP_USED};
 use record::defect::FoundDefect;
+use record::disturbances::{self, DisturbanceRecord, Effect, SecondsAround};
 use record::evidence::{Memory, Sample, ServiceUse};
 use record::latency::Latency;
-use record::load::{LoadResult, Second};
+use record::load::{Fault, LoadResult, Second};
 use record::prng::SplitMix64;
 use record::thinned::Thinned;
 
@@ -46,6 +48,9 @@ pub struct Soak {
     pub silent_from: Option<Duration>,
     /// Defects that its kernel or services tell of, and when.
     pub defects: Vec<(Duration, FoundDefect)>,
+    /// A guest serves a quarter while it is disturbed, with 5 failures a second, and then for so long three fifths, with one; `None` where
+    /// it feels nothing.
+    pub recovers_after: Option<Duration>,
     /// Whether all messages are written and read as on a guest's line, rather than handed over.
     pub has_line: bool,
     /// Bytes that went over such lines, of all guests.
@@ -64,6 +69,7 @@ impl Soak {
             slower_from: None,
             silent_from: None,
             defects: Vec::new(),
+            recovers_after: None,
             has_line: false,
             told_bytes: Arc::default(),
         }
@@ -84,8 +90,11 @@ pub(super) struct Load {
     latencies: Vec<u64>,
     second: u64,
     ok: u64,
+    faults: u64,
     timeline: Thinned<Second>,
     latency: Latency,
+    disturbances: Vec<PlannedDisturbance>,
+    around: SecondsAround,
 }
 
 impl Load {
@@ -101,9 +110,35 @@ impl Load {
             latencies: latencies(),
             second: 0,
             ok: 0,
+            faults: 0,
             timeline: Thinned::default(),
             latency: Latency::new(),
+            disturbances: Vec::new(),
+            around: SecondsAround::default(),
         }
+    }
+
+    /// What its job has done to it.
+    pub(super) fn disturb(&mut self, planned: &[PlannedDisturbance]) {
+        self.disturbances = planned.to_vec();
+        self.around = SecondsAround::new(planned);
+    }
+
+    /// Of its requests how many it serves in a second, and how many fail.
+    fn disturbed(&self, now: Duration) -> (f64, u64) {
+        let Some(recovers_after) = self.soak.recovers_after else {
+            return (1.0, 0);
+        };
+        let mut left = (1.0, 0);
+        for (begin, end) in self.disturbances.iter().flat_map(spans) {
+            if begin <= now && now < end {
+                return (0.25, 5);
+            }
+            if end <= now && now < end + recovers_after {
+                left = (0.6, 1);
+            }
+        }
+        left
     }
 
     /// What happens in the next second; nothing once the guest is silent or has told its result.
@@ -121,11 +156,12 @@ impl Load {
         }
         let second = self.serve(now);
         self.second += 1;
+        self.around.take(&second);
         self.timeline.push(second.clone());
         let progress = FromAgent::Progress {
             second: self.second as u32,
             ok: self.ok,
-            faults: 0,
+            faults: self.faults,
             ended: vec![second],
         };
         let sample = FromAgent::Sample(Box::new(self.sample()));
@@ -156,7 +192,12 @@ impl Load {
         let slow_from = LATENCIES / 100 * 98;
         let is_out = |(from, length): (Duration, Duration)| from <= now && now < from + length;
         let is_out = self.soak.outage.is_some_and(is_out);
-        let ok = if is_out { 0 } else { self.rate_per_s as u64 };
+        let (left, faults) = self.disturbed(now);
+        let ok = if is_out {
+            0
+        } else {
+            (self.rate_per_s * left) as u64
+        };
         let mut latency = Latency::coarse();
         for _ in 0..ok {
             let rank = self.random.below(LATENCIES as u64) as usize;
@@ -164,10 +205,12 @@ impl Load {
             latency.record(slower * self.latencies[rank]);
         }
         self.ok += ok;
+        self.faults += faults;
         self.latency.merge(&latency);
         Second {
             at_ms: self.second * 1000,
             ok,
+            faults,
             body_bytes: ok * 1000,
             latency: latency.pack(),
             ..Second::default()
@@ -279,7 +322,7 @@ impl Load {
         let mut result = done(&truth);
         result.load = Some(LoadResult {
             window_ns: self.soak.window.as_nanos() as u64,
-            planned: self.ok,
+            planned: self.ok + self.faults,
             ok: self.ok,
             ok_in_window: Some(self.ok),
             body_bytes: self.ok * 1000,
@@ -287,10 +330,19 @@ impl Load {
             connections_opened: 1,
             latency: std::mem::take(&mut self.latency),
             timeline: std::mem::take(&mut self.timeline).into_vec(),
+            faults: [(Fault::Reset, self.faults)]
+                .into_iter()
+                .filter(|(_, count)| *count > 0)
+                .collect(),
             client_cpu_ns: vec![100_000_000],
             engine: "fake".into(),
             ..LoadResult::default()
         });
+        let mut records: Vec<_> = self.disturbances.iter().flat_map(records).collect();
+        records.sort_by_key(|one| one.begin_ms);
+        self.around.tell(&mut records);
+        result.figures.extend(disturbances::figures(&records));
+        result.disturbances = records;
         let told: Vec<_> = results(result).collect();
         let told = told.into_iter().map(|(delay, event)| match event {
             GuestEvent::Said(message) => (delay, self.say(*message)),
@@ -319,6 +371,26 @@ impl Load {
             Err(why) => GuestEvent::Refused(why.to_string()),
         }
     }
+}
+
+/// When something is done, each time.
+fn spans(planned: &PlannedDisturbance) -> impl Iterator<Item = (Duration, Duration)> {
+    let length = Duration::from_millis(planned.length_ms);
+    let begins = planned.at_ms.iter().map(|at| Duration::from_millis(*at));
+    begins.map(move |begin| (begin, begin + length))
+}
+
+/// What a guest says of it: it always took effect.
+fn records(planned: &PlannedDisturbance) -> impl Iterator<Item = DisturbanceRecord> {
+    spans(planned).map(|(begin, end)| DisturbanceRecord {
+        name: planned.name.clone(),
+        begin_ms: begin.as_millis() as u64,
+        end_ms: end.as_millis() as u64,
+        effect: Effect::Took {
+            counts: [("lost".to_string(), 7)].into(),
+        },
+        service: None,
+    })
 }
 
 /// Of a server that mostly takes a millisecond, and seldom a hundred.

@@ -219,6 +219,17 @@ pub enum Detail {
         /// How much that should be.
         limit: f64,
     },
+    /// A disturbance of the plan was felt by some arms only.
+    Unfelt {
+        /// The workload's id.
+        workload: String,
+        /// The disturbance's name.
+        disturbance: String,
+        /// Arms that felt it.
+        felt: Vec<String>,
+        /// Arms that did not.
+        unfelt: Vec<String>,
+    },
     /// A workload does what the check asks about.
     Workload {
         /// The workload's id.
@@ -327,6 +338,11 @@ impl Detail {
                 ..
             } => is_here(own) && is_its(of),
             Self::OneSided { tuned, .. } => has(tuned, arm) != has(tuned, baseline),
+            Self::Unfelt {
+                workload: own,
+                felt,
+                ..
+            } => is_here(own) && has(felt, arm) != has(felt, baseline),
             Self::Tuned { arm: of, .. } | Self::Varies { arm: of, .. } => is_its(of),
             Self::NotPinnable { .. } => true,
             Self::Workload { workload: own } => is_here(own),

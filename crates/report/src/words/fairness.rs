@@ -394,9 +394,20 @@ pub(crate) fn detail(detail: &Detail) -> String {
         ),
         Detail::Arm { workload, arm } if workload.is_empty() => format!("arm {arm}"),
         Detail::Arm { workload, arm } => format!("{workload}, arm {arm}"),
+        Detail::Unfelt {
+            workload,
+            disturbance,
+            felt,
+            unfelt,
+        } => one_sided_disturbance(workload, disturbance, [felt, unfelt]),
         Detail::Workload { workload } if workload.is_empty() => "the whole run".into(),
         Detail::Workload { workload } => format!("workload {workload}"),
     }
+}
+
+fn one_sided_disturbance(workload: &str, disturbance: &str, arms: [&[String]; 2]) -> String {
+    let [felt, unfelt] = arms.map(|names| names.join(", "));
+    format!("{workload}: {disturbance} was felt in {felt}, not in {unfelt}")
 }
 
 fn unpinnable(why: Unpinnable) -> &'static str {

@@ -65,6 +65,10 @@ impl<S: SiteWorkload> Workload for S {
         true
     }
 
+    fn can_be_disturbed(&self) -> bool {
+        self.has_one_load()
+    }
+
     fn timing(&self) -> Timing {
         self.web().timing_of(self.steps())
     }

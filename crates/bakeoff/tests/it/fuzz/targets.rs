@@ -77,6 +77,7 @@ fn conversation() -> Vec<u8> {
     };
     let result = JobResult {
         path: None,
+        disturbances: Vec::new(),
         figures: vec![figure()],
         curves: vec![],
         load: Some(load()),
@@ -172,6 +173,7 @@ fn recorded(done: JobResult) {
         curves: done.curves,
         load: done.load,
         path: done.path,
+        disturbances: done.disturbances,
         usage: record::evidence::Usage::default(),
         boot_ms: 1,
         spin_ns: 0,
@@ -358,6 +360,7 @@ fn records_of_trials() {
             curves: vec![],
             load: Some(load()),
             path: None,
+            disturbances: Vec::new(),
             usage: record::evidence::Usage::default(),
             boot_ms: 1,
             spin_ns: 0,

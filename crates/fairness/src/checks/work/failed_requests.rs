@@ -11,7 +11,7 @@ pub(crate) const CHECK: Check = Check {
     id: "failed-requests",
     group: Group::Work,
     question: "Were requests answered?",
-    reads: "faults that are the server's, by arm",
+    reads: "faults that are the server's, by arm, but for those of a planned disturbance",
     passes: "at most 1 of 1,000 in every arm",
     why: "A refused connection is answered in no time; counted as fast it wins.",
     mend: "look at the classes of faults in the report; a smaller load",
@@ -28,9 +28,7 @@ fn failed_requests(subject: &Subject<'_>) -> Outcome {
     let mut sums = BTreeMap::<(&str, &str), (u64, u64)>::new();
     for (workload, arm, measurement) in subject.measured() {
         if let Some(load) = &measurement.load {
-            let faults = load.faults.iter();
-            let of_server = faults.filter(|(fault, _)| !fault.is_clients_own());
-            let failed: u64 = of_server.map(|(_, count)| *count).sum();
+            let failed = measurement.unplanned_failures();
             let sum = sums.entry((workload, arm)).or_default();
             *sum = (sum.0.saturating_add(failed), sum.1.saturating_add(load.ok));
         }

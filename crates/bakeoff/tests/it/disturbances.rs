@@ -1,0 +1,218 @@
+//! Disturbances of a plan: in a simulated lab with a known recovery, and all kinds of them in a real guest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use bakeoff::lab::Finish;
+use machine::fake::soak::Soak;
+use plan::{Checks, Plan};
+use record::disturbances::{DisturbanceRecord, Effect};
+use record::rundir::{self, Run};
+use record::trial::{Measurement, Outcome};
+use record::verdict::fairness::violations;
+
+use crate::real_guests::can_boot;
+use crate::simulated_lab::{World, judged};
+
+/// A window of two minutes, in which the link goes twice and packets are lost once.
+const SIMULATED: &str = r#"
+title = "a simulated soak with disturbances"
+baseline = "old"
+[image]
+recipe = "web"
+[arm.old]
+kernel = "debian:bookworm/6.1"
+[arm.new]
+kernel = "debian:trixie-backports/7.2"
+[[workload]]
+kind = "web-soak"
+server = "apache"
+connections = 4
+warmup = "1s"
+window = "2m"
+[[disturb]]
+kind = "link-down"
+at = ["20s", "60s"]
+for = "5s"
+[[disturb]]
+kind = "loss"
+share = "1%"
+at = "90s"
+for = "10s"
+[design]
+min_blocks = 2
+max_blocks = 3
+seed = 11
+"#;
+
+fn read(text: &str) -> Plan {
+    let checks = Checks::of_the_past(&workload::check);
+    plan::read("plan.toml", text, Path::new(""), checks).unwrap()
+}
+
+fn measurements(run: &Run) -> impl Iterator<Item = (&str, &Measurement)> {
+    run.attempts.iter().map(|record| match &record.outcome {
+        Outcome::Measured(measurement) => (record.trial.arm.as_str(), &**measurement),
+        other => panic!("{}: {other:?}", record.trial),
+    })
+}
+
+/// Runs the simulated soak; guests of `old` recover after two seconds, those of `new` after so many.
+fn simulated(dir: &Path, new_recovers_after_s: u64) {
+    let window = Duration::from_secs(120);
+    let soak = |seconds| Soak {
+        recovers_after: Some(Duration::from_secs(seconds)),
+        ..Soak::calm(window)
+    };
+    let mut world = World::new(1.0, 0.0, &[]);
+    world.plan = read(SIMULATED);
+    world.machine.soaks = BTreeMap::from([
+        ("old".to_string(), soak(2)),
+        ("new".to_string(), soak(new_recovers_after_s)),
+    ]);
+    let finish = world.run_text(dir, SIMULATED, |_| false).unwrap();
+    assert_eq!(finish, Finish::Complete);
+}
+
+#[test]
+fn a_recovery_that_is_known_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    simulated(dir.path(), 8);
+    let run = rundir::load(dir.path(), &workload::check).unwrap();
+    let judgement = judged(dir.path());
+    for one in &judgement.planned {
+        let recovery = one.recovery_s.unwrap();
+        let (wanted, failed) = match one.arm.as_str() {
+            "old" => (2.0, 5 + 2),
+            _ => (8.0, 5 + 8),
+        };
+        assert_eq!((recovery.lowest, recovery.highest), (wanted, wanted));
+        let (before, during) = (one.before_per_s.unwrap(), one.during_per_s.unwrap());
+        assert_eq!((before.typical, during.typical), (1000.0, 250.0));
+        assert_eq!((one.took, one.not_recovered), (one.times, 0));
+        // Each second of the disturbance has five failures, each second after it one.
+        let seconds = if one.name == "loss" { 10 } else { 5 };
+        let each = 5 * seconds + failed - 5;
+        assert_eq!(one.failed, each * u64::from(one.times), "{one:?}");
+    }
+    assert_eq!(judgement.planned.len(), 4);
+    // What was planned is no violation, and no surprise.
+    for (_, measurement) in measurements(&run) {
+        assert_eq!(measurement.unplanned_failures(), 0);
+    }
+    let violated: Vec<_> = violations(&judgement.fairness)
+        .map(|one| &*one.id)
+        .collect();
+    assert!(!violated.contains(&"failed-requests"), "{violated:?}");
+    assert!(!violated.contains(&"planned-disturbances"), "{violated:?}");
+    let recovery = judgement.comparison("web-soak", "new", "loss-recovery");
+    assert_eq!(recovery.unwrap().ratio, Some(4.0));
+    let text = report::terminal(&run, &judgement, &[], 200);
+    assert!(text.contains("Disturbances of the plan"), "{text}");
+    assert!(!text.contains("failed requests on arm"), "{text}");
+}
+
+/// A window in which every kind of disturbance comes once, none beside another.
+fn all_kinds() -> String {
+    let kinds = [
+        ("loss", "share = \"5%\"\n"),
+        ("delay", "delay = \"20ms\"\njitter = \"5ms\"\n"),
+        ("reorder", "share = \"25%\"\ndelay = \"5ms\"\n"),
+        ("duplicate", "share = \"20%\"\n"),
+        ("corrupt", "share = \"5%\"\n"),
+        ("link-down", ""),
+        ("disk-full", ""),
+        ("memory", "size = \"64MiB\"\n"),
+        ("clock-step", "step = \"+1h\"\n"),
+        ("kill-worker", ""),
+        ("syn-flood", "rate = 500\n"),
+        ("slow-clients", "connections = 8\n"),
+        ("descriptors", ""),
+    ];
+    let one = |(place, (kind, keys)): (usize, (&str, &str))| {
+        let at = 1 + 2 * place;
+        format!("[[disturb]]\nkind = \"{kind}\"\n{keys}at = \"{at}s\"\nfor = \"1s\"\n")
+    };
+    kinds.into_iter().enumerate().map(one).collect()
+}
+
+/// A plan of two arms of one kernel.
+fn real(machine: &str, window: &str, disturb: &str) -> String {
+    format!(
+        "title = \"disturbed\"\nbaseline = \"one\"\n[machine]\nmemory = \"768MiB\"\n{machine}boot_timeout = \"1h\"\nsilence = \"1h\"\n\
+         [image]\nrecipe = \"web\"\n[arm.one]\nkernel = \"debian:bookworm/6.1\"\n[arm.other]\nkernel = \"debian:trixie-backports/7.2\"\n\
+         [[workload]]\nkind = \"web-soak\"\nserver = \"apache\"\nconnections = 4\nwarmup = \"300ms\"\nwindow = \"{window}\"\n\
+         {disturb}[design]\nmin_blocks = 2\nmax_blocks = 2\n"
+    )
+}
+
+/// Runs a plan until its first block is over, and loads what it left.
+fn first_block(dir: &Path, plan: &str) -> Run {
+    fs::write(dir.join("plan.toml"), plan).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
+        .args(["run", "plan.toml"])
+        .current_dir(dir)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    rundir::load(&dir.join("runs/plan"), &workload::check).unwrap()
+}
+
+fn felt(record: &DisturbanceRecord) -> &BTreeMap<String, u64> {
+    match &record.effect {
+        Effect::Took { counts } => counts,
+        other => panic!("{}: {other:?}", record.name),
+    }
+}
+
+#[test]
+fn every_kind_is_felt_in_a_real_guest_and_undone() {
+    if !can_boot() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let plan = real("clock = \"instructions\"\n", "29s", &all_kinds());
+    let run = first_block(dir.path(), &plan);
+    let kinds: BTreeSet<_> = run.plan.disturbances.iter().map(|one| &*one.name).collect();
+    for (arm, measurement) in measurements(&run) {
+        let records = &measurement.disturbances;
+        let names: BTreeSet<_> = records.iter().map(|one| &*one.name).collect();
+        assert_eq!(names, kinds, "{arm}");
+        for record in records {
+            let counts = felt(record);
+            assert!(counts.values().any(|count| *count > 0), "{arm}: {record:?}");
+            assert!(record.begin_ms < record.end_ms, "{arm}: {record:?}");
+        }
+        // All was undone: the last seconds are as the first.
+        let timeline = &measurement.load.as_ref().unwrap().timeline;
+        let (first, last) = (&timeline[0], &timeline[28]);
+        assert!(last.ok * 2 > first.ok, "{arm}: {first:?} {last:?}");
+        assert_eq!(last.faults, 0, "{arm}");
+    }
+    let judgement = verdict::judge(&run);
+    let violated: Vec<_> = violations(&judgement.fairness)
+        .map(|one| &*one.id)
+        .collect();
+    assert!(!violated.contains(&"planned-disturbances"), "{violated:?}");
+}
+
+#[test]
+fn a_cpu_goes_and_comes_back_in_a_real_guest() {
+    if !can_boot() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let disturb = "[[disturb]]\nkind = \"cpu-offline\"\nat = \"1s\"\nfor = \"1s\"\n";
+    let plan = real("clock = \"wall\"\ncpus = 2\n", "4s", disturb);
+    let run = first_block(dir.path(), &plan);
+    for (_, measurement) in measurements(&run) {
+        let [record] = &measurement.disturbances[..] else {
+            panic!("{:?}", measurement.disturbances);
+        };
+        assert_eq!(felt(record), &[("cpus-off".to_string(), 1)].into());
+    }
+}

@@ -55,7 +55,8 @@ pub(crate) fn json(run: &Run, judgement: &Judgement) -> Value {
     let hangs_on = judgement.robustness.iter();
     let hangs_on = hangs_on.map(|one| robustness::json_line(one).unwrap_or_default());
     add_texts(&mut value["robustness"], hangs_on);
-    let soaks = value["soaks"].as_array_mut().into_iter().flatten();
+    let soaks = value.get_mut("soaks").and_then(Value::as_array_mut);
+    let soaks = soaks.into_iter().flatten();
     for (value, one) in soaks.zip(&judgement.soaks) {
         let said = soak::sentences(one, &run.plan.baseline);
         value["text"] = said.into();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! change     Pettitt 1979: K = max |U_t|, U_t the rank sum of the first t batches less what it would be by chance,
-//!            p = 2 exp(-6 K^2 / (n^3 + n^2) / inflation); then the same in both parts (binary segmentation)
+//!            placed where two levels fit best; p = 2 exp(-6 K^2 / (n^3 + n^2) / inflation); then the same in both parts (binary segmentation)
 //! outage     the longest time without a right answer, where so many were to be expected that chance is no cause
 //! recovery   the first instant from which throughput and p99 are as before for some seconds on end
 //! ```
@@ -258,19 +258,14 @@ pub(crate) fn pettitt(values: &[f64]) -> Option<(usize, f64)> {
     }
     let sign = |one: f64, other: f64| f64::from(i8::from(one > other) - i8::from(one < other));
     let weight = |one: f64| values.iter().map(|other| sign(one, *other)).sum::<f64>();
-    let mut sum = 0.0;
-    let mut best = (0, 0.0_f64);
+    let (mut sum, mut k) = (0.0, 0.0_f64);
     for (index, value) in values.iter().enumerate() {
         sum += weight(*value);
-        let before = index + 1;
-        if (SIDE..=count - SIDE).contains(&before) && sum.abs() > best.1 {
-            best = (before, sum.abs());
+        if (SIDE..=count - SIDE).contains(&(index + 1)) {
+            k = k.max(sum.abs());
         }
     }
-    let (place, k) = best;
-    if place == 0 {
-        return None;
-    }
+    let place = split(values);
     let (before, after) = values.split_at(place);
     // Ranks, so that a batch without answers weighs no more than others.
     let ranks = |part: &[f64]| {
@@ -281,6 +276,27 @@ pub(crate) fn pettitt(values: &[f64]) -> Option<(usize, f64)> {
     let n = count as f64;
     let exponent = -6.0 * k * k / (n.powi(3) + n.powi(2)) / batches::inflation(&rest, 1.0);
     Some((place, (2.0 * exponent.exp()).min(1.0)))
+}
+
+/// Where two levels fit best, by what they leave; the place of the largest rank sum is drawn to the middle.
+fn split(values: &[f64]) -> usize {
+    let finite = values.iter().filter(|value| **value < f64::MAX);
+    let highest = finite.copied().fold(0.0, f64::max);
+    // A batch without answers is slower than any, and says no more than that.
+    let values: Vec<f64> = values
+        .iter()
+        .map(|value| value.min(2.0 * highest))
+        .collect();
+    let left = |part: &[f64]| centred(part).iter().map(|rest| rest.abs()).sum::<f64>();
+    let mut best = (SIDE, f64::INFINITY);
+    for place in SIDE..=values.len() - SIDE {
+        let (before, after) = values.split_at(place);
+        let rest = left(before) + left(after);
+        if rest < best.1 {
+            best = (place, rest);
+        }
+    }
+    best.0
 }
 
 #[cfg(test)]

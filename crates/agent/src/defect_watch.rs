@@ -414,3 +414,127 @@ fn joined(found: impl Iterator<Item = FoundDefect>) -> impl Iterator<Item = Foun
     }
     by_key.into_values()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::sync::mpsc::{Receiver, channel};
+
+    use super::*;
+
+    fn watcher(is_live: bool) -> (Watcher, Receiver<FromAgent>) {
+        let (tell, told) = channel();
+        let watcher = Watcher {
+            log: None,
+            reader: defects::Reader::new(),
+            is_live,
+            lost: 0,
+            told: BTreeMap::new(),
+            line_bytes: 0,
+            changes: 0,
+            growing: (0, 0),
+            shared: Arc::default(),
+            tell: Box::new(move |message| tell.send(message).unwrap()),
+        };
+        (watcher, told)
+    }
+
+    /// What is told now: kind, top, count, severity, lines.
+    fn told(
+        watcher: &mut Watcher,
+        told: &Receiver<FromAgent>,
+    ) -> Vec<(&'static str, String, u64, Severity, usize)> {
+        watcher.tell_new();
+        let defect = |message| match message {
+            FromAgent::Defect(one) => (
+                one.kind.name(),
+                one.top,
+                one.count,
+                one.severity,
+                one.lines.len(),
+            ),
+            other => panic!("{other:?}"),
+        };
+        told.try_iter().map(defect).collect()
+    }
+
+    const HUNG: &[u8] =
+        b"3,7,9000000,-;INFO: task jbd2/vda-8:33 blocked for more than 10 seconds.\n";
+
+    #[test]
+    fn a_defect_is_told_once_and_again_when_it_counts_more() {
+        let (mut watcher, said) = watcher(false);
+        watcher.reader.feed(HUNG);
+        let first = told(&mut watcher, &said);
+        assert_eq!((first.len(), first[0].2), (1, 1));
+        assert!(first[0].4 > 0);
+        assert_eq!(told(&mut watcher, &said), []);
+        watcher.reader.feed(b"6,8,20000000,-;a line much later\n");
+        watcher.reader.feed(HUNG);
+        let again = told(&mut watcher, &said);
+        assert_eq!((again.len(), again[0].2, again[0].4), (1, 2, 0));
+    }
+
+    #[test]
+    fn a_report_that_is_being_written_is_waited_for_and_not_for_ever() {
+        let (mut watcher, _said) = watcher(false);
+        assert!(!watcher.is_growing());
+        for round in 0..8 {
+            watcher.reader.feed(HUNG);
+            assert_eq!(watcher.is_growing(), round % 4 != 3, "{round}");
+        }
+        assert!(!watcher.is_growing() || !watcher.is_growing());
+    }
+
+    #[test]
+    fn a_fault_of_a_program_that_is_none_of_the_arms_is_a_notice() {
+        let fault = b"6,1,1,-;firefox[99]: segfault at 0 ip 0 sp 0 error 4\n";
+        for (is_live, severity) in [(true, Severity::Notice), (false, Severity::Defect)] {
+            let (mut watcher, said) = watcher(is_live);
+            watcher.reader.feed(fault);
+            assert_eq!(told(&mut watcher, &said)[0].3, severity);
+        }
+    }
+
+    #[test]
+    fn a_taint_flag_is_news_only_without_the_report_that_it_stands_for() {
+        let warning = || defects::taint(0, 1 << 9 | 1 << 13, Moment::default());
+        for has_report in [false, true] {
+            let (mut watcher, said) = watcher(false);
+            if has_report {
+                watcher.reader.feed(HUNG);
+            }
+            let found = warning().into_iter();
+            let found = found.map(|one| (DefectSource::Kernel, one));
+            watcher.shared.lock().unwrap().found.extend(found);
+            let tops: Vec<_> = told(&mut watcher, &said)
+                .into_iter()
+                .filter_map(|(kind, top, ..)| (kind == "taint").then_some(top))
+                .collect();
+            let expected: &[&str] = if has_report { &["E"] } else { &["E", "W"] };
+            assert_eq!(tops, expected);
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_process_is_seen_and_left_to_who_waits_for_it() {
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", "kill -KILL $$"])
+            .spawn()
+            .unwrap();
+        let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
+        let end = loop {
+            if let Some(end) = ended(pid) {
+                break end;
+            }
+            thread::yield_now();
+        };
+        let killed = End::Signal {
+            number: 9,
+            has_core: false,
+        };
+        assert_eq!(end, killed);
+        assert!(!child.wait().unwrap().success());
+        assert_eq!(ended(pid), None);
+    }
+}

@@ -98,6 +98,8 @@ const STATES: &[&str] = &[
     "fs.inode-nr",
     "fs.inode-state",
     "fs.quota.",
+    "kernel.hung_task_detect_count",
+    "kernel.hung_task_warnings",
     "kernel.ns_last_pid",
     "kernel.pty.nr",
     "kernel.random.boot_id",

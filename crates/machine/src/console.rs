@@ -274,6 +274,24 @@ mod tests {
     }
 
     #[test]
+    fn what_the_kernel_tells_on_its_console_is_kept_beside_its_panic() {
+        let (_dir, mut file, mut console) = console();
+        let lockup = b"[    9.0] watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [nginx:812]\n";
+        file.write_all(lockup).unwrap();
+        assert_eq!(console.panic(), None);
+        file.write_all(b"[   12.0] Kernel panic - not syncing: softlockup: hung tasks\n")
+            .unwrap();
+        assert!(console.panic().is_some());
+        file.write_all(lockup).unwrap();
+        let found = console.defects();
+        let told: Vec<_> = found
+            .iter()
+            .map(|one| (one.kind.name(), one.count))
+            .collect();
+        assert_eq!(told, [("panic", 1), ("soft-lockup", 2)]);
+    }
+
+    #[test]
     fn nothing_is_read_twice() {
         let (_dir, mut file, mut console) = console();
         for _ in 0..100 {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use protocol::{FromAgent, Greeting, Profiling, ToAgent};
-use record::defect::KernelLog;
+use record::defect::{DefectSource, FoundDefect, KernelLog, Kind, Severity, When};
 use record::evidence::{Cpu, Facts, Memory, Sample};
 use record::latency::Latency;
 use record::load::{LoadResult, Second};
@@ -169,6 +169,7 @@ impl Machine for FakeMachine {
             one_fewer: arm.one_fewer,
             has_profile: behaviour != Behaviour::Unprofiled,
             is_starving: behaviour == Behaviour::Starves,
+            panics: behaviour == Behaviour::Panics,
             starved: Duration::ZERO,
         }))
     }
@@ -192,6 +193,7 @@ struct FakeGuest {
     one_fewer: f64,
     has_profile: bool,
     is_starving: bool,
+    panics: bool,
     starved: Duration,
 }
 
@@ -243,6 +245,21 @@ impl Guest for FakeGuest {
 
     fn starved(&self) -> Duration {
         self.starved
+    }
+
+    fn defects(&mut self) -> Vec<FoundDefect> {
+        let panic = FoundDefect {
+            source: DefectSource::Console,
+            kind: Kind::Panic,
+            severity: Severity::Defect,
+            top: "fake".into(),
+            count: 1,
+            first: When::default(),
+            last: When::default(),
+            ok_per_s: None,
+            lines: vec!["Kernel panic - not syncing: fake".into()],
+        };
+        self.panics.then_some(panic).into_iter().collect()
     }
 
     fn console(&self, lines: usize) -> Vec<String> {

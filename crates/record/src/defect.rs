@@ -327,3 +327,99 @@ pub(crate) mod severity {
             .ok_or_else(|| de::Error::custom(format!("unknown severity: {name:?}")))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(top: &str, count: u64, window_ms: Option<u64>) -> FoundDefect {
+        let when = When {
+            window_ms,
+            since_boot_ms: Some(1),
+        };
+        FoundDefect {
+            source: DefectSource::Kernel,
+            kind: Kind::HungTask,
+            severity: Severity::Defect,
+            top: top.into(),
+            count,
+            first: when,
+            last: when,
+            ok_per_s: None,
+            lines: vec![format!("INFO: task {top}")],
+        }
+    }
+
+    fn second(at_ms: u64, ok: u64) -> Second {
+        Second {
+            at_ms,
+            ok,
+            ..Second::default()
+        }
+    }
+
+    fn stream() -> (tempfile::TempDir, DefectStream) {
+        let dir = tempfile::tempdir().unwrap();
+        let stream = DefectStream::new(dir.path().join("defects.jsonl"));
+        (dir, stream)
+    }
+
+    fn read(dir: &tempfile::TempDir) -> Vec<FoundDefect> {
+        let text = fs::read_to_string(dir.path().join("defects.jsonl")).unwrap();
+        let lines = text.lines();
+        lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn a_later_word_counts_and_each_is_in_the_file_at_once() {
+        let (dir, mut stream) = stream();
+        assert!(stream.push(told("a", 1, None)).unwrap().unwrap().1);
+        let mut again = told("a", 3, None);
+        again.lines.clear();
+        again.last.since_boot_ms = Some(9);
+        let (known, is_new) = stream.push(again).unwrap().unwrap();
+        assert_eq!((known.count, known.lines.len(), is_new), (3, 1, false));
+        let written = read(&dir);
+        assert_eq!(written.len(), 2);
+        let log = stream.into_log();
+        assert_eq!(log.kernel_log, KernelLog::Console);
+        assert_eq!(log.found, written[1..]);
+    }
+
+    #[test]
+    fn a_defect_has_the_load_of_its_own_second() {
+        let (_dir, mut stream) = stream();
+        stream.push(told("before", 1, None)).unwrap();
+        stream.end_second(&second(0, 100));
+        stream.push(told("within", 1, Some(1500))).unwrap();
+        stream.push(told("late", 1, Some(2000))).unwrap();
+        stream.end_second(&second(1000, 7));
+        stream.end_second(&second(2000, 8));
+        stream.end_second(&second(3000, 9));
+        let found = stream.into_log().found;
+        let loads: Vec<_> = found.iter().map(|one| (&*one.top, one.ok_per_s)).collect();
+        let expected = [("before", None), ("late", Some(8)), ("within", Some(7))];
+        assert_eq!(loads, expected);
+    }
+
+    #[test]
+    fn neither_file_nor_record_grows_without_end() {
+        let (dir, mut stream) = stream();
+        for count in 1..=3 * SPARE_LINES as u64 {
+            stream.push(told("a", count, None)).unwrap();
+        }
+        assert!(read(&dir).len() <= SPARE_LINES + 1);
+        assert_eq!(read(&dir).last().unwrap().count, 3 * SPARE_LINES as u64);
+        for number in 0..MOST_DEFECTS {
+            let mut long = told(&number.to_string(), 1, None);
+            long.lines = vec!["x".repeat(240); 48];
+            let is_taken = stream.push(long).unwrap().is_some();
+            assert_eq!(is_taken, number < MOST_DEFECTS - 1);
+        }
+        let found = stream.into_log().found;
+        let bytes: usize = found.iter().map(FoundDefect::line_bytes).sum();
+        assert!(bytes <= LINES_BYTES, "{bytes}");
+    }
+}

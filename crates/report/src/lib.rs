@@ -124,7 +124,7 @@ pub fn defect(found: &FoundDefect) -> String {
     words::defect::told(found)
 }
 
-/// A defect of an arm in a sentence: `new in 7.2: 1 hung task in io_schedule`.
+/// A defect of an arm in a sentence: `new in 7.2: 1 hung task (io_schedule)`.
 pub fn arm_defect(run: &Run, defect: &ArmDefect) -> String {
     words::defect::of_arm(run, defect)
 }

@@ -66,6 +66,25 @@ fn a_loss_trips_every_gate_and_an_equivalent_arm_none() {
 }
 
 #[test]
+fn logs_without_a_defect_trip_nothing_and_logs_that_nobody_read_are_no_answer() {
+    let healthy = run(&World::new(0.90, 0.002, &[]), ALL);
+    let (code, said) = gate(healthy.path(), "defect");
+    assert_eq!(code, Some(0), "{said}");
+    // An arm that panics where the baseline does not has a defect of its own.
+    let panics = [Behaviour::Measures, Behaviour::Panics, Behaviour::Panics];
+    let (code, said) = gate(run(&World::new(1.0, 0.002, &panics), ALL).path(), "defect");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("new in new: 2 kernel panics (fake)"),
+        "{said}"
+    );
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/worse");
+    let (code, said) = gate(&old, "defect");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("was read in no trial"), "{said}");
+}
+
+#[test]
 fn noise_trips_only_the_gate_that_asks_for_it() {
     check(
         &World::new(1.02, 0.20, &[]),

@@ -281,7 +281,7 @@ fn every_key_of_a_defect_is_documented() {
     assert_eq!(check_line(&line, &mut BTreeSet::new()), "defect");
     assert_eq!(
         line["text"],
-        "defect: hung task in io_schedule, 12.3 s into the window, 812 requests/s"
+        "defect: hung task (io_schedule), 12.3 s into the window, 812 requests/s"
     );
 }
 

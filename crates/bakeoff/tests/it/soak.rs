@@ -447,7 +447,7 @@ fn planted_defects_are_found_in_the_arm_that_has_them() {
         assert_eq!(first.ok_per_s, Some(RATE));
         let said = report::terminal(&run, &judgement, &[], 200);
         let line = ["only in old: ", "new in new: "][planted_in];
-        let line = format!("{line}1 oops in tcp_ack, 1 hung task in io_schedule, 1 service crash");
+        let line = format!("{line}1 oops (tcp_ack), 1 hung task (io_schedule), 1 service crash (");
         assert!(said.contains(&line), "{said}");
     }
 }

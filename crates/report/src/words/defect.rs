@@ -2,7 +2,7 @@
 
 use record::defect::{FoundDefect, Kind, Severity, When};
 use record::rundir::Run;
-use record::verdict::defects::{ArmDefect, Side};
+use record::verdict::defects::{ArmDefect, ArmLogs, Side};
 use record::verdict::{Headline, Judgement};
 
 use super::{counted, plural};
@@ -13,7 +13,7 @@ pub(crate) const TITLE: &str = "Defects in the logs of kernels and services";
 /// Defects that a line names; the others are counted.
 const NAMED: usize = 3;
 
-/// A defect as it is told while a run goes on: `defect: hung task in io_schedule, 12.3 s into the window, 812 requests/s`.
+/// A defect as it is told while a run goes on: `defect: hung task (io_schedule), 12.3 s into the window, 812 requests/s`.
 pub(crate) fn told(found: &FoundDefect) -> String {
     let about = about(&found.top);
     let load = load(found.ok_per_s);
@@ -51,13 +51,10 @@ pub(crate) fn of_arm(run: &Run, one: &ArmDefect) -> String {
 /// The line under all verdicts. Nothing before anything was booted.
 pub(crate) fn summary(run: &Run, judgement: &Judgement) -> Option<String> {
     let defects = &judgement.defects;
-    let unread: u32 = defects
-        .logs
-        .iter()
-        .map(|arm| arm.unread + arm.console)
-        .sum();
+    let sum = |of: fn(&ArmLogs) -> u32| defects.logs.iter().map(of).sum::<u32>();
+    let (unread, console) = (sum(|arm| arm.unread), sum(|arm| arm.console));
     let read = defects.read();
-    if read + unread == 0 {
+    if read + console + unread == 0 {
         return None;
     }
     if read == 0 && defects.found.is_empty() {
@@ -84,6 +81,10 @@ pub(crate) fn summary(run: &Run, judgement: &Judgement) -> Option<String> {
         if count > 0 {
             notes.push(format!("{count} {word}"));
         }
+    }
+    if console > 0 {
+        let attempts = counted(console, "attempt");
+        notes.push(format!("of {attempts} only the console is known"));
     }
     if unread > 0 {
         notes.push(format!(
@@ -159,7 +160,7 @@ fn place(run: &Run, arm: &str, side: Side) -> String {
     }
 }
 
-/// `1 hung task in io_schedule, 2 warnings in tcp_ack and 1 more`.
+/// `1 hung task (io_schedule), 2 kernel warnings (tcp_ack) and 1 more`.
 fn list(defects: &[&ArmDefect]) -> String {
     let named: Vec<String> = defects.iter().take(NAMED).map(|one| reports(one)).collect();
     let more = match defects.len().saturating_sub(NAMED) {
@@ -184,7 +185,7 @@ fn about(top: &str) -> String {
     if top.is_empty() {
         String::new()
     } else {
-        format!(" in {top}")
+        format!(" ({top})")
     }
 }
 
@@ -303,5 +304,92 @@ fn singular(kind: Kind) -> &'static str {
         Kind::ServiceExit => "service exit",
         Kind::ServiceRestart => "service restart",
         Kind::ServiceLog => "service error",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judged;
+    use fixtures::web;
+    use record::defect::{DefectLog, DefectSource, KernelLog};
+
+    fn found(kind: Kind, severity: Severity, top: &str) -> FoundDefect {
+        FoundDefect {
+            source: DefectSource::Kernel,
+            kind,
+            severity,
+            top: top.into(),
+            count: 2,
+            first: When::default(),
+            last: When::default(),
+            ok_per_s: None,
+            lines: vec![format!("<b>{}</b>", kind.name())],
+        }
+    }
+
+    /// A run in which both kernels warn, the new one oopses, and the old one meets a limit.
+    fn with_defects() -> (Run, Judgement) {
+        let mut run = web::two_kernels();
+        let warning = found(Kind::Warning, Severity::Defect, "ext4_write");
+        let oops = found(Kind::Oops, Severity::Defect, "tcp_ack");
+        let flood = found(Kind::SynFlood, Severity::Notice, "80");
+        for attempt in &mut run.attempts {
+            let own = match &*attempt.trial.arm {
+                "7.2" => oops.clone(),
+                _ => flood.clone(),
+            };
+            attempt.defects = Some(DefectLog {
+                kernel_log: KernelLog::Read { lost: 0 },
+                found: vec![warning.clone(), own],
+            });
+        }
+        judged(run)
+    }
+
+    #[test]
+    fn what_is_new_stands_first_and_what_is_no_defect_not_under_the_headline() {
+        let (run, judgement) = with_defects();
+        let lines = under_headline(&run, &judgement, &judgement.headlines[0]);
+        assert_eq!(
+            lines,
+            [
+                "new in 7.2: 22 oopses (tcp_ack)",
+                "in both 7.2 and 6.1: 22 and 20 kernel warnings (ext4_write)"
+            ]
+        );
+        assert_eq!(
+            summary(&run, &judgement).unwrap(),
+            "2 defects in the kernel's log in 21 trials (1 worth a notice)"
+        );
+        let table = rows(&run, &judgement);
+        let whats: Vec<&str> = table.iter().map(|row| row[1].as_str()).collect();
+        assert_eq!(
+            whats,
+            ["what", "oops", "kernel warning", "SYN flood report"]
+        );
+    }
+
+    #[test]
+    fn all_forms_of_the_report_tell_of_defects_and_their_lines_stay_text() {
+        let (run, judgement) = with_defects();
+        let page = crate::html(&run, &judgement, &[]);
+        assert!(page.contains("id=\"defects\"") && page.contains("&lt;b&gt;oops&lt;/b&gt;"));
+        let said = "new in 7.2: 22 oopses (tcp_ack)";
+        assert!(page.contains(said));
+        assert!(crate::terminal(&run, &judgement, &[], 100).contains(said));
+        assert!(crate::markdown(&run, &judgement, &[]).contains("**defects** - new in 7.2"));
+        let json = crate::json(&run, &judgement);
+        assert_eq!(json["defects"]["found"][0]["text"], said);
+    }
+
+    #[test]
+    fn each_kind_has_a_noun_of_its_own() {
+        let nouns: Vec<_> = Kind::ALL.iter().map(|kind| singular(*kind)).collect();
+        let mut sorted = nouns.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(sorted.len(), nouns.len());
+        assert_eq!(noun(Kind::Oops, false), "oopses");
     }
 }

@@ -1,6 +1,6 @@
 //! The servers' processes: workers that are killed, descriptors that run out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -81,14 +81,14 @@ struct Descriptors {
     limited: u64,
 }
 
-/// Allows each process of the servers no more descriptors than it has open.
+/// Allows the processes of the servers no descriptor more than they have.
 pub(super) fn begin_descriptors(site: &Site) -> Result<Box<dyn Ongoing>> {
     let (mut before, mut limited) = (BTreeMap::new(), 0);
     for pid in processes(&site.services) {
-        let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        let Some(free) = lowest_free(pid) else {
             continue;
         };
-        if let Some(was) = allow(pid, open.count() as u64) {
+        if let Some(was) = allow(pid, free) {
             limited += 1;
             before.insert(pid, was);
         }
@@ -111,6 +111,28 @@ impl Ongoing for Descriptors {
         }
         Ok(Felt::by("processes-limited", self.limited))
     }
+}
+
+/// The number that a process's next descriptor would have, if it had none of the files that it only reads: it closes those soon,
+/// and the limit is on the number.
+fn lowest_free(pid: i32) -> Option<u64> {
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    let stays = |number: &u64| !is_read_file(pid, *number);
+    let numbers: BTreeSet<u64> = open
+        .flatten()
+        .filter_map(|one| one.file_name().to_str()?.parse().ok())
+        .filter(stays)
+        .collect();
+    (0..).find(|number| !numbers.contains(number))
+}
+
+/// Whether a descriptor is a file on a disk that is only read: `flags` of `proc_pid_fdinfo(5)`, in octal, whose last digit is how it
+/// was opened.
+fn is_read_file(pid: i32, number: u64) -> bool {
+    let about = fs::metadata(format!("/proc/{pid}/fd/{number}"));
+    let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).unwrap_or_default();
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+    about.is_ok_and(|about| about.is_file()) && flags.is_some_and(|flags| flags.ends_with('0'))
 }
 
 fn processes(services: &[ServicePlace]) -> Vec<i32> {

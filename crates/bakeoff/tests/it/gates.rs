@@ -186,10 +186,10 @@ fn an_arm_that_never_boots_is_failed_in_the_headline() {
         new failed: 3 of 3 trials (6 attempts), kernel panic
             Kernel panic - not syncing
         A/A history of this machine: not known (an earlier version made this run, or a-a.json is gone)
-        59 fairness checks: 2 violated (server-stressed, trials-fail-alike), 4 passed, 2 declared (one-load,
+        60 fairness checks: 2 violated (server-stressed, trials-fail-alike), 4 passed, 2 declared (one-load,
         static-pages), 48 not known (boot-log, clocksource, command-line, compiler, congestion-control,
         control-groups, cpu-model, cpus, descriptors, huge-pages, io-scheduler, kernel-configuration and 36
-        more), 3 not applicable
+        more), 4 not applicable
         full disclosure: in report.html and report.md (tested by: not stated)"#]]
     .assert_eq(last);
     let output = bakeoff(dir.path(), &["judge", ".", "--json"]);

@@ -86,7 +86,7 @@ fn a_pair_of_long_trials_is_told_without_a_verdict_on_speed() {
         panic!("{:?}", soak.speed)
     };
     assert!(
-        one.low < 1.1 && 1.1 < one.high && 1.09 < one.low && one.high < 1.11,
+        one.low < one.ratio && one.ratio < one.high && 1.09 < one.low && one.high < 1.11,
         "{one:?}"
     );
     let arm = &soak.arms[0];

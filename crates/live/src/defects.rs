@@ -20,20 +20,39 @@ pub struct Seen {
     pub top: String,
     /// How often.
     pub count: u64,
-    /// When it was told first, in seconds since the window opened; negative before.
+    /// Who told: `kernel`, `console`, `service`; empty where it is not told.
+    pub source: String,
+    /// When it was told first, in seconds since the window opened; `None` before that.
     pub first_s: Option<f64>,
+    /// The same in seconds since the kernel started, where that is known.
+    pub since_boot_s: Option<f64>,
     /// The first line that is more than blank.
     pub line: String,
 }
 
+impl Seen {
+    /// Whether it is worth no more than a note.
+    pub fn is_notice(&self) -> bool {
+        self.severity == "notice"
+    }
+}
+
 /// Takes a line; `false` where it tells of no defect.
 pub(crate) fn take(seen: &mut Vec<Seen>, line: &[u8]) -> bool {
-    let Some(one) = serde_json::from_slice(line).ok().as_ref().and_then(read) else {
+    let Some(mut one) = serde_json::from_slice(line).ok().as_ref().and_then(read) else {
         return false;
     };
-    let same = |known: &Seen| (&known.kind, &known.top) == (&one.kind, &one.top);
+    let same = |known: &Seen| {
+        (&known.source, &known.kind, &known.top) == (&one.source, &one.kind, &one.top)
+    };
     match seen.iter().position(same) {
-        Some(place) => seen[place] = one,
+        Some(place) => {
+            // Lines come with the first word alone.
+            if one.line.is_empty() {
+                one.line = std::mem::take(&mut seen[place].line);
+            }
+            seen[place] = one;
+        }
         None if seen.len() < MOST => seen.push(one),
         None => {}
     }
@@ -43,6 +62,7 @@ pub(crate) fn take(seen: &mut Vec<Seen>, line: &[u8]) -> bool {
 fn read(value: &Value) -> Option<Seen> {
     let text = |name: &str| shown(value[name].as_str().unwrap_or_default());
     let kind = Some(text("kind")).filter(|kind| !kind.is_empty())?;
+    let seconds = |name: &str| Some(value["first"][name].as_u64()? as f64 / 1e3);
     let lines = value["lines"].as_array();
     let first_line = lines.and_then(|lines| {
         lines
@@ -55,7 +75,9 @@ fn read(value: &Value) -> Option<Seen> {
         severity: text("severity"),
         top: text("top"),
         count: value["count"].as_u64().unwrap_or(1),
-        first_s: value["first_ms"].as_i64().map(|ms| ms as f64 / 1e3),
+        source: text("source"),
+        first_s: seconds("window_ms"),
+        since_boot_s: seconds("since_boot_ms"),
         line: shown(first_line.unwrap_or_default()),
     })
 }
@@ -71,11 +93,11 @@ mod tests {
     #[test]
     fn a_defect_that_comes_again_is_one_with_its_count() {
         let mut seen = Vec::new();
-        let first = br#"{"kind":"hung-task","severity":"defect","top":"fsync","count":1,"first_ms":-2500,"lines":["","INFO: task"]}"#;
-        let again = br#"{"kind":"hung-task","severity":"defect","top":"fsync","count":3,"first_ms":-2500,"lines":["INFO: task"]}"#;
+        let first = br#"{"kind":"hung-task","severity":"defect","top":"fsync","count":1,"first":{"window_ms":2500},"lines":["","INFO: task"]}"#;
+        let again = br#"{"kind":"hung-task","severity":"defect","top":"fsync","count":3,"first":{"window_ms":2500,"since_boot_ms":9000}}"#;
         assert!(take(&mut seen, first) && take(&mut seen, again));
         assert_eq!(seen.len(), 1);
-        assert_eq!((seen[0].count, seen[0].first_s), (3, Some(-2.5)));
+        assert_eq!((seen[0].count, seen[0].first_s), (3, Some(2.5)));
         assert_eq!(seen[0].line, "INFO: task");
     }
 

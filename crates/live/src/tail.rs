@@ -4,6 +4,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use input::file;
 
@@ -14,12 +15,15 @@ const PIECE_BYTES: u64 = 8 << 20;
 #[derive(Debug)]
 pub(crate) struct Tail {
     path: PathBuf,
-    /// Device and inode; `None` before it was there.
-    place: Option<(u64, u64)>,
+    /// `None` before it was there.
+    place: Option<Place>,
     offset: u64,
     /// A line whose end was not there yet.
     torn: Vec<u8>,
 }
+
+/// Device, inode and birth: the number of an inode is given to the next file at once.
+type Place = (u64, u64, Option<SystemTime>);
 
 /// What has come.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -76,8 +80,8 @@ impl Tail {
     }
 }
 
-fn place(about: &Metadata) -> (u64, u64) {
-    (about.dev(), about.ino())
+fn place(about: &Metadata) -> Place {
+    (about.dev(), about.ino(), about.created().ok())
 }
 
 #[cfg(test)]
@@ -87,11 +91,8 @@ mod tests {
 
     use super::*;
 
-    fn lines(news: &News) -> Vec<&str> {
-        let text = |line: &'_ Vec<u8>| -> &str {
-            // The tests write text.
-            Box::leak(String::from_utf8(line.clone()).unwrap().into_boxed_str())
-        };
+    fn lines(news: &News) -> Vec<String> {
+        let text = |line: &Vec<u8>| String::from_utf8(line.clone()).unwrap();
         news.lines.iter().map(text).collect()
     }
 

@@ -89,10 +89,14 @@ pub fn arm(now: &Snapshot, arm: &ArmNow) -> Vec<(&'static str, String)> {
             ),
         ),
         ("state", told::activity(arm)),
-        ("throughput", told::throughput(arm)),
-        ("p99", told::p99(arm)),
-        ("failed requests", words::count(arm.curve.faults())),
     ];
+    if arm.activity.is_some() || !arm.curve.points().is_empty() {
+        rows.extend([
+            ("throughput", told::throughput(arm)),
+            ("p99", told::p99(arm)),
+            ("failed", words::count(arm.curve.faults())),
+        ]);
+    }
     rows.extend(told::figure_of(now, &arm.attempt).map(|figure| ("figure", figure)));
     rows.extend(told::system(arm).map(|system| ("system", system)));
     rows.push(("trials", told::counts(now, &arm.attempt.trial.arm)));
@@ -139,11 +143,7 @@ pub fn notes(now: &Snapshot) -> Vec<String> {
     let measured = now
         .is_measured_here
         .then(|| told::MEASURED_HERE.to_string());
-    let violated = match told::violated(now) {
-        0 => None,
-        1 => Some("1 check of fairness is violated".into()),
-        more => Some(format!("{more} checks of fairness are violated")),
-    };
+    let violated = told::violated(now);
     [measured, now.problem.clone(), violated]
         .into_iter()
         .flatten()
@@ -252,7 +252,7 @@ fn run_row(row: &Row) -> Markup {
             @if let Some(problem) = &now.problem { p.limit { (problem) } }
             @for (word, said) in &row.verdicts { p { (pill(word)) " " (unbroken(said)) "." } }
             @if !now.is_judged_whole && now.problem.is_none() { p.sub { "being judged" } }
-            @if !now.defects.is_empty() { p.limit { (words::counted(now.defects.len() as u32, "defect")) } }
+            @if let Some(count) = told::defect_count(now) { p.limit { (count) } }
         }
     }
 }
@@ -308,7 +308,7 @@ fn top(now: &Snapshot, has_report: bool) -> Markup {
             span.dot { "·" } (told::progress(now))
             @if let Some(left) = &now.left { span.dot { "·" } (told::left(left)) }
         }
-        @if has_report { p { a href="report.html" { "The report" } } }
+        @if has_report && now.state.is_over() { p { a href="report.html" { "The report" } } }
     }
 }
 

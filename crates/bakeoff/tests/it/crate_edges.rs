@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// What tests may use beyond that: the golden page shows a real judgement, and skips are one helper's.
-const TEST_ARROWS: [(&str, &str); 11] = [
+const TEST_ARROWS: [(&str, &str); 13] = [
     ("report", "verdict"),
     ("verdict", "fixtures"),
     ("fairness", "fixtures"),
@@ -12,9 +12,11 @@ const TEST_ARROWS: [(&str, &str); 11] = [
     ("workload", "skip"),
     ("report", "skip"),
     ("bakeoff", "skip"),
+    ("bakeoff", "fixtures"),
     ("live", "fixtures"),
     ("watch", "fixtures"),
     ("watch", "verdict"),
+    ("watch", "record"),
 ];
 
 /// What each room may use; a room that is missing here may not exist.

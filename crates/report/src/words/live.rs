@@ -10,7 +10,7 @@ use record::rundir::Series;
 use record::trial::{Outcome, Trial};
 use record::verdict::fairness::Outcome as Found;
 
-use super::{NONE, blocks, counted, figure, look, machine, run_state, warning};
+use super::{NONE, blocks, count, counted, figure, look, machine, run_state, warning};
 
 /// What stands where nothing is compared yet.
 pub(crate) const NOTHING: &str =
@@ -136,11 +136,11 @@ pub(crate) fn p99(arm: &ArmNow) -> String {
 
 /// A rate at a glance.
 pub(crate) fn rate(per_s: f64) -> String {
-    figure(if per_s < 100.0 {
-        (per_s * 10.0).round() / 10.0
+    if per_s < 100.0 {
+        figure((per_s * 10.0).round() / 10.0)
     } else {
-        per_s.round()
-    })
+        count(per_s.round() as u64)
+    }
 }
 
 /// The primary figure of an ended attempt.
@@ -213,8 +213,20 @@ pub(crate) fn defect(seen: &Seen) -> String {
 
 /// When a defect was told first.
 pub(crate) fn defect_time(seen: &Seen) -> String {
-    seen.first_s
-        .map_or(NONE.into(), |at_s| format!("second {at_s:.0}"))
+    match (seen.first_s, seen.since_boot_s) {
+        (Some(at_s), _) => format!("second {at_s:.0}"),
+        (None, Some(at_s)) => format!("{at_s:.0} s after boot"),
+        (None, None) => NONE.into(),
+    }
+}
+
+/// How many defects there are, notices not counted; `None` where there is none.
+pub(crate) fn defect_count(now: &Snapshot) -> Option<String> {
+    let defects = now.defects.iter().filter(|(_, _, seen)| !seen.is_notice());
+    match defects.count() {
+        0 => None,
+        some => Some(counted(some as u32, "defect")),
+    }
 }
 
 /// Why no defect is shown.
@@ -234,16 +246,16 @@ pub(crate) fn violations(now: &Snapshot) -> Vec<String> {
     super::fairness::violations(&judged.1.fairness)
 }
 
-/// How many violations there are, for a line.
-pub(crate) fn violated(now: &Snapshot) -> usize {
-    let findings = now
-        .judged
-        .as_ref()
-        .map_or(&[][..], |judged| &judged.1.fairness);
-    findings
-        .iter()
-        .filter(|one| matches!(one.outcome, Found::Violation { .. }))
-        .count()
+/// How many checks of fairness are violated; `None` where none is.
+pub(crate) fn violated(now: &Snapshot) -> Option<String> {
+    let judged = now.judged.as_ref()?;
+    let findings = judged.1.fairness.iter();
+    let violated = findings.filter(|one| matches!(one.outcome, Found::Violation { .. }));
+    match violated.count() {
+        0 => None,
+        1 => Some("1 check of fairness is violated".into()),
+        more => Some(format!("{more} checks of fairness are violated")),
+    }
 }
 
 /// What is said of an arm, as a badge and a sentence; `so far` where the run goes on.
@@ -357,9 +369,7 @@ pub(crate) fn line(now: &Snapshot) -> String {
             .into_iter()
             .map(|(word, said)| format!("{word}: {said}")),
     );
-    if !now.defects.is_empty() {
-        parts.push(counted(now.defects.len() as u32, "defect"));
-    }
+    parts.extend(defect_count(now));
     parts.extend(now.left.as_ref().map(left));
     parts.extend(now.problem.clone());
     parts.join("; ")

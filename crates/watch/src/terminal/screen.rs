@@ -268,7 +268,7 @@ fn curves(frame: &mut Frame<'_>, view: View<'_>, area: Rect) {
     let is_wide = area.width >= 70;
     let halves = [Constraint::Fill(1), Constraint::Fill(1)];
     let [first, second] = if is_wide {
-        Layout::horizontal(halves).areas(area)
+        Layout::horizontal(halves).spacing(1).areas(area)
     } else {
         Layout::vertical(halves).areas(area)
     };
@@ -359,7 +359,9 @@ fn lists(frame: &mut Frame<'_>, view: View<'_>, area: Rect) {
     if area.width >= 70 {
         parts.push((" journal ", journal));
     }
-    let places = Layout::horizontal(vec![Constraint::Fill(1); parts.len()]).split(area);
+    let places = Layout::horizontal(vec![Constraint::Fill(1); parts.len()])
+        .spacing(1)
+        .split(area);
     for ((title, lines), place) in parts.into_iter().zip(places.iter()) {
         let block = Block::new().borders(Borders::TOP).title(title);
         frame.render_widget(Paragraph::new(lines).block(block), *place);

@@ -339,3 +339,50 @@ pub(super) fn decoded(part: &str) -> Option<String> {
     }
     String::from_utf8(bytes).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn names_come_back_from_paths() {
+        for name in ["web-static", "..", ".", "a b", "<b>&\"'%41", "ä/ö", "007.2"] {
+            let part = encoded(name);
+            assert!(
+                !part.contains(['/', ' ', '<', '"']) && part != "..",
+                "{part}"
+            );
+            assert_eq!(decoded(&part).as_deref(), Some(name));
+        }
+        for part in ["%", "%4", "%zz", "%ff"] {
+            assert_eq!(decoded(part), None, "{part}");
+        }
+    }
+
+    #[test]
+    fn who_takes_nothing_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _never_reads = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let more_than_sockets_hold = vec![0; 64 << 20];
+        let sent = write_all(&stream, &more_than_sockets_hold, Duration::from_millis(100));
+        let why = sent.unwrap_err().kind();
+        assert!(
+            matches!(why, ErrorKind::TimedOut | ErrorKind::WouldBlock),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn a_request_is_read_as_soon_as_it_is_whole() {
+        let whole = b"GET /a?b=c HTTP/1.1\r\nhOST: x\r\n\r\n";
+        for length in 0..whole.len() {
+            assert_eq!(parse(&whole[..length]), Ok(None), "{length}");
+        }
+        let request = parse(whole).unwrap().unwrap();
+        let parts = (&*request.path, &*request.query, &*request.host);
+        assert_eq!((parts, request.is_head), (("/a", "b=c", "x"), false));
+    }
+}

@@ -1,0 +1,437 @@
+//! `bakeoff serve` over real sockets: who is answered what, and what comes by itself. By counts and order, never by time.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use fixtures::web::HOSTILE;
+use serde_json::Value;
+use watch::web::{Guard, Patience, Server};
+
+use crate::watched_runs::{append, copy, cut_journal, eyes, journal, last_block};
+
+/// Long enough that only what never comes is not waited for.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn patience() -> Patience {
+    Patience {
+        request: PATIENCE,
+        answer: PATIENCE,
+    }
+}
+
+/// Serves until the test's process ends.
+pub(crate) fn serve(dir: &Path, guard: Guard, patience: Patience) -> SocketAddr {
+    let any = "127.0.0.1:0".parse().unwrap();
+    let server = Server::listen(dir, any, guard, eyes(), patience).unwrap();
+    let address = server.address().unwrap();
+    thread::spawn(move || server.run());
+    address
+}
+
+fn open(dir: &Path) -> SocketAddr {
+    serve(dir, Guard::new(None, &[]).unwrap(), patience())
+}
+
+/// An answer: status, head, body.
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+fn send(address: SocketAddr, request: &str) -> Answer {
+    let mut stream = connect(address);
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let text = String::from_utf8(bytes).unwrap();
+    let (head, body) = text
+        .split_once("\r\n\r\n")
+        .unwrap_or_else(|| panic!("no head: {text:?}"));
+    Answer {
+        status: head.split(' ').nth(1).unwrap().parse().unwrap(),
+        head: head.into(),
+        body: body.into(),
+    }
+}
+
+fn get_with(address: SocketAddr, path: &str, fields: &str) -> Answer {
+    send(
+        address,
+        &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{fields}\r\n"),
+    )
+}
+
+fn get(address: SocketAddr, path: &str) -> Answer {
+    get_with(address, path, "")
+}
+
+#[test]
+fn runs_have_a_list_and_a_page_each() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["real", "failed"] {
+        copy(name, &dir.path().join(name));
+    }
+    let address = open(dir.path());
+    let list = get(address, "/");
+    assert_eq!(list.status, 200);
+    for part in [
+        "href=\"run/real/\"",
+        "href=\"run/failed/\"",
+        "data-events=\"/events\"",
+    ] {
+        assert!(list.body.contains(part), "{part} in {}", list.body);
+    }
+    for field in [
+        "content-security-policy: default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-",
+        "x-content-type-options: nosniff",
+        "referrer-policy: no-referrer",
+        "cache-control: no-store",
+    ] {
+        assert!(
+            list.head.to_lowercase().contains(field),
+            "{field} in {}",
+            list.head
+        );
+    }
+    let page = get(address, "/run/real/");
+    assert_eq!(page.status, 200);
+    assert!(
+        page.body
+            .contains("7.2 serves 14.24\u{a0}% more requests/s than 6.1")
+    );
+    let folder = get(address, "/run/real");
+    assert_eq!(folder.status, 308);
+    assert!(folder.head.contains("Location: /run/real/"));
+}
+
+#[test]
+fn no_address_leads_to_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["real", "failed"] {
+        copy(name, &dir.path().join(name));
+    }
+    fs::write(dir.path().join("secret"), "nobody's").unwrap();
+    let address = open(dir.path());
+    for path in [
+        "/run/none/",
+        "/run/none/events",
+        "/secret",
+        "/run/real/plan.toml",
+        "/run/real/report.html",
+        "/run/../secret",
+        "/run/%2e%2e/",
+        "/run/..%2fsecret/",
+        "/run/real/../../secret",
+        "/run/real%2f..%2ffailed/",
+        "/run/%ff/",
+        "/run//",
+        "//",
+    ] {
+        let answer = get(address, path);
+        assert_eq!(answer.status, 404, "{path}");
+        assert!(!answer.body.contains("nobody's"), "{path}");
+    }
+    symlink(
+        dir.path().join("secret"),
+        dir.path().join("real/report.html"),
+    )
+    .unwrap();
+    assert_eq!(
+        get(address, "/run/real/report.html").status,
+        404,
+        "a link leads elsewhere"
+    );
+    fs::remove_file(dir.path().join("real/report.html")).unwrap();
+    fs::write(dir.path().join("real/report.html"), "<p>the report</p>").unwrap();
+    let report = get(address, "/run/real/report.html");
+    assert_eq!((report.status, &*report.body), (200, "<p>the report</p>"));
+    assert!(
+        report.head.contains("default-src 'none'"),
+        "{}",
+        report.head
+    );
+}
+
+#[test]
+fn what_is_no_question_to_this_server_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    copy("real", &dir.path().join("real"));
+    let address = open(dir.path());
+    let head = send(
+        address,
+        &format!("HEAD / HTTP/1.1\r\nHost: {address}\r\n\r\n"),
+    );
+    assert_eq!((head.status, &*head.body), (200, ""));
+    let post = send(
+        address,
+        &format!("POST / HTTP/1.1\r\nHost: {address}\r\nContent-Length: 3\r\n\r\na=b"),
+    );
+    assert_eq!(post.status, 405);
+    assert!(post.head.contains("Allow: GET, HEAD"));
+    let long = "x".repeat(20_000);
+    for (request, status) in [
+        ("nonsense\r\n\r\n".into(), 400),
+        (
+            format!("GET http://{address}/ HTTP/1.1\r\nHost: {address}\r\n\r\n"),
+            400,
+        ),
+        (
+            format!("GET / HTTP/1.1\r\nHost: {address}\r\nHost: {address}\r\n\r\n"),
+            400,
+        ),
+        (
+            format!("GET / HTTP/1.1\r\nHost: {address}\r\nA: {long}\r\n\r\n"),
+            431,
+        ),
+        ("GET / HTTP/1.1\r\n\r\n".into(), 421),
+        ("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n".into(), 421),
+        ("GET / HTTP/1.1\r\nHost: localhost:9\r\n\r\n".into(), 200),
+    ] {
+        assert_eq!(
+            send(address, &request).status,
+            status,
+            "{}",
+            request.get(..60).unwrap_or(&request)
+        );
+    }
+}
+
+#[test]
+fn text_that_would_like_to_be_markup_stays_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let name = "<b>&\"'%41";
+    let run = dir.path().join(name);
+    copy("real", &run);
+    let plan = fs::read_to_string(run.join("plan.toml")).unwrap();
+    let title = plan.lines().find(|line| line.starts_with("title")).unwrap();
+    let hostile = format!("title = {}", serde_json::to_string(HOSTILE).unwrap());
+    fs::write(run.join("plan.toml"), plan.replace(title, &hostile)).unwrap();
+    append(&run.join("journal.jsonl"), "<script>alert(2)</script>\n");
+    let address = open(dir.path());
+    let pages = [
+        get(address, "/"),
+        get(address, "/run/%3Cb%3E%26%22%27%2541/"),
+    ];
+    for page in pages {
+        assert_eq!(page.status, 200);
+        assert!(
+            page.body.contains("&lt;script&gt;alert(1)&lt;/script&gt;"),
+            "{}",
+            page.body
+        );
+        assert!(!page.body.contains("<script>alert") && !page.body.contains("<b>&"));
+        assert_eq!(page.body.matches("<script").count(), 1, "its own");
+    }
+}
+
+#[test]
+fn beyond_this_host_a_token_is_asked_for_and_stands_in_no_link() {
+    const TOKEN: &str = "a-token-of-two-dozen-letters";
+    let dir = tempfile::tempdir().unwrap();
+    copy("real", &dir.path().join("real"));
+    let guard = Guard::new(Some(TOKEN), &["box.example".into()]).unwrap();
+    let address = serve(dir.path(), guard, patience());
+    for path in [
+        "/",
+        "/events",
+        "/run/real/",
+        "/run/none/",
+        "/?token=wrong",
+        "/?token=",
+    ] {
+        let answer = get(address, path);
+        assert_eq!(answer.status, 401, "{path}");
+        assert!(answer.head.contains("WWW-Authenticate: Bearer"));
+        assert!(!answer.body.contains("Static web"));
+    }
+    let welcome = get(address, &format!("/run/real/?token={TOKEN}"));
+    assert_eq!(welcome.status, 303);
+    assert!(
+        welcome.head.contains("Location: /run/real/\r\n"),
+        "{}",
+        welcome.head
+    );
+    let cookie = welcome
+        .head
+        .lines()
+        .find_map(|line| line.strip_prefix("Set-Cookie: "))
+        .unwrap();
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"));
+    let pair = cookie.split(';').next().unwrap();
+    let page = get_with(address, "/run/real/", &format!("Cookie: {pair}\r\n"));
+    assert_eq!(page.status, 200);
+    assert!(!page.body.contains(TOKEN) && !page.head.contains(TOKEN));
+    let bearer = get_with(address, "/", &format!("Authorization: Bearer {TOKEN}\r\n"));
+    assert_eq!(bearer.status, 200);
+    let named = format!("GET / HTTP/1.1\r\nHost: box.example\r\nCookie: {pair}\r\n\r\n");
+    assert_eq!(send(address, &named).status, 200);
+}
+
+/// Reads events of a page until one has a part with a text; returns how many it took.
+fn wait_for(events: &mut impl Iterator<Item = String>, part: &str, text: &str) -> usize {
+    let mut count = 0;
+    for line in events {
+        let Some(data) = line.strip_prefix("data: ") else {
+            continue;
+        };
+        count += 1;
+        let parts: Value = serde_json::from_str(data).unwrap();
+        if parts[part].as_str().is_some_and(|html| html.contains(text)) {
+            return count;
+        }
+    }
+    panic!("no event with {text:?} in {part}");
+}
+
+#[test]
+fn what_changes_comes_by_itself_and_a_run_that_vanishes_ends_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["real", "failed"] {
+        copy(name, &dir.path().join(name));
+    }
+    let path = dir.path().join("real");
+    let lines = journal(&path);
+    let begun = last_block(&lines);
+    cut_journal(&path, &lines[..begun]);
+    let address = open(dir.path());
+    let mut stream = connect(address);
+    write!(
+        stream,
+        "GET /run/real/events HTTP/1.1\r\nHost: {address}\r\n\r\n"
+    )
+    .unwrap();
+    let mut events = BufReader::new(stream).lines().map_while(Result::ok);
+    assert_eq!(
+        wait_for(&mut events, "verdict", "undecided"),
+        1,
+        "the first has all parts"
+    );
+    for line in &lines[begun..] {
+        append(&path.join("journal.jsonl"), &format!("{line}\n"));
+    }
+    wait_for(
+        &mut events,
+        "verdict",
+        "7.2 serves 14.24\u{a0}% more requests/s than 6.1",
+    );
+    fs::write(path.join("report.html"), "<p>here</p>").unwrap();
+    wait_for(&mut events, "top", "report.html");
+    fs::remove_dir_all(&path).unwrap();
+    wait_for(&mut events, "top", "gone");
+    assert_eq!(get(address, "/run/failed/").status, 200);
+    assert!(!get(address, "/").body.contains("run/real/"));
+    // Whoever watches the list is told too.
+    let mut stream = connect(address);
+    write!(stream, "GET /events HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut events = BufReader::new(stream).lines().map_while(Result::ok);
+    assert_eq!(wait_for(&mut events, "runs", "run/failed/"), 1);
+    copy("worse", &dir.path().join("worse"));
+    wait_for(&mut events, "runs", "run/worse/");
+    fs::remove_dir_all(dir.path()).unwrap();
+    wait_for(&mut events, "runs", "no such directory");
+}
+
+#[test]
+fn a_client_that_never_finishes_is_cut_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let patience = Patience {
+        request: Duration::from_millis(200),
+        answer: PATIENCE,
+    };
+    let address = serve(dir.path(), Guard::new(None, &[]).unwrap(), patience);
+    let mut stream = connect(address);
+    stream.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+    // What it gets is the end, and no answer.
+    let mut rest = Vec::new();
+    let read = stream.read_to_end(&mut rest);
+    assert!(read.is_err() || rest.is_empty());
+}
+
+#[test]
+fn connections_are_bounded_and_places_are_given_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let address = open(dir.path());
+    let mut waiting: Vec<TcpStream> = (0..64).map(|_| connect(address)).collect();
+    // They are taken in their order, so that this one comes last.
+    let mut last = connect(address);
+    let mut said = String::new();
+    last.read_to_string(&mut said).unwrap();
+    assert!(said.starts_with("HTTP/1.1 503 "), "{said}");
+    for stream in &mut waiting {
+        write!(stream, "GET / HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+        let mut said = String::new();
+        stream.read_to_string(&mut said).unwrap();
+        assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
+    }
+    drop(waiting);
+    // A place is given back a moment after its client has gone.
+    while get(address, "/").status != 200 {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn what_cannot_be_served_is_one_message_and_status_2() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("runs")).unwrap();
+    fs::write(dir.path().join("file"), "0123456789abcdef0").unwrap();
+    fs::write(dir.path().join("short"), "0123").unwrap();
+    fs::write(dir.path().join("blank"), "0123456789 abcdef").unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().to_string();
+    let serve = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+        let output = command
+            .arg("serve")
+            .args(words)
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert_eq!(output.stdout, b"", "{words:?}");
+        said
+    };
+    let check = |words: &[&str], want: &str| {
+        let said = serve(words);
+        assert!(said.starts_with(&format!("bakeoff: {want}")), "{said}");
+    };
+    check(
+        &["--listen", &port],
+        &format!(
+            "cannot listen: {port} (name another address with --listen): Address already in use"
+        ),
+    );
+    check(
+        &["--listen", "192.0.2.1:8990"],
+        "cannot listen: 192.0.2.1:8990 (name another address with --listen): Cannot assign requested address",
+    );
+    check(&["absent"], "no such directory: absent\n");
+    check(&["file"], "cannot list runs: file: Not a directory");
+    check(
+        &["--token-file", "absent"],
+        "--token-file: cannot read absent: ",
+    );
+    check(
+        &["--token-file", "short"],
+        "--token-file: secret too short: 4 characters in short ",
+    );
+    check(
+        &["--token-file", "blank"],
+        "token with characters that an address cannot have: blank ",
+    );
+    assert!(serve(&["--listen", "somewhere"]).contains("invalid value 'somewhere' for '--listen"));
+}

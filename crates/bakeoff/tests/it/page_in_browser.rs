@@ -41,7 +41,7 @@ fn browser() -> Option<PathBuf> {
     found
 }
 
-/// A browser that is told what to do over two pipes (Chrome DevTools Protocol): each message ends with a zero byte.
+/// A browser that is told what to do over two pipes (the `DevTools` protocol): each message ends with a zero byte.
 struct Browser {
     child: Child,
     to: File,

@@ -123,7 +123,8 @@ fn lowest_free(pid: i32) -> Option<u64> {
         .filter_map(|one| one.file_name().to_str()?.parse().ok())
         .filter(stays)
         .collect();
-    (0..).find(|number| !numbers.contains(number))
+    // Of one number more than there are descriptors, one is free.
+    (0..=numbers.len() as u64).find(|number| !numbers.contains(number))
 }
 
 /// Whether a descriptor is a file on a disk that is only read: `flags` of `proc_pid_fdinfo(5)`, in octal, whose last digit is how it

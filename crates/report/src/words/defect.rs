@@ -70,8 +70,8 @@ pub(crate) fn summary(run: &Run, judgement: &Judgement) -> Option<String> {
         its.count() as u32
     };
     let what = match of(Severity::Defect) {
-        0 => "no defect".to_string(),
-        some => counted(some, "defect"),
+        0 => "no defect in the kernel's log".to_string(),
+        some => format!("{} of kernel and services", counted(some, "defect")),
     };
     let mut notes = Vec::new();
     for (count, word) in [
@@ -102,10 +102,7 @@ pub(crate) fn summary(run: &Run, judgement: &Judgement) -> Option<String> {
         [] => String::new(),
         some => format!(" ({})", some.join("; ")),
     };
-    Some(format!(
-        "{what} in the kernel's log in {}{notes}",
-        counted(read, "trial")
-    ))
+    Some(format!("{what} in {}{notes}", counted(read, "trial")))
 }
 
 /// All defects, those that are notices last.
@@ -122,15 +119,15 @@ pub(crate) fn rows(run: &Run, judgement: &Judgement) -> Vec<Vec<String>> {
         return Vec::new();
     }
     let head = [
-        "severity", "what", "about", "where", "reports", "trials", "first",
+        "what", "about", "severity", "where", "reports", "trials", "first",
     ];
     let mut rows = vec![head.map(String::from).to_vec()];
     rows.extend(all.iter().map(|one| {
         let both = |arm: u64, baseline: u64| format!("{arm} : {baseline}");
         vec![
-            severity(one.severity).to_string(),
             noun(one.kind, true),
             one.top.clone(),
+            severity(one.severity).to_string(),
             place(run, &one.arm, one.side),
             both(one.reports.arm, one.reports.baseline),
             both(one.trials.arm.into(), one.trials.baseline.into()),
@@ -213,10 +210,11 @@ fn severity(severity: Severity) -> &'static str {
 
 /// What happened, one of it or several.
 fn noun(kind: Kind, is_one: bool) -> String {
-    if kind == Kind::Oops {
-        return if is_one { "oops" } else { "oopses" }.into();
+    let noun = singular(kind);
+    if !is_one && (noun.ends_with('s') || noun.ends_with("sh")) {
+        return format!("{noun}es");
     }
-    plural(singular(kind), is_one)
+    plural(noun, is_one)
 }
 
 #[expect(clippy::too_many_lines, reason = "a table, checked to be whole")]
@@ -360,10 +358,10 @@ mod tests {
         );
         assert_eq!(
             summary(&run, &judgement).unwrap(),
-            "2 defects in the kernel's log in 21 trials (1 worth a notice)"
+            "2 defects of kernel and services in 21 trials (1 worth a notice)"
         );
         let table = rows(&run, &judgement);
-        let whats: Vec<&str> = table.iter().map(|row| row[1].as_str()).collect();
+        let whats: Vec<&str> = table.iter().map(|row| row[0].as_str()).collect();
         assert_eq!(
             whats,
             ["what", "oops", "kernel warning", "SYN flood report"]
@@ -391,5 +389,7 @@ mod tests {
         sorted.dedup();
         assert_eq!(sorted.len(), nouns.len());
         assert_eq!(noun(Kind::Oops, false), "oopses");
+        assert_eq!(noun(Kind::ServiceCrash, false), "service crashes");
+        assert_eq!(noun(Kind::ServiceCrash, true), "service crash");
     }
 }

@@ -75,7 +75,11 @@ impl SiteWorkload for Options {
     }
 
     fn has_one_load(&self) -> bool {
-        self.rate_per_s.is_none()
+        true
+    }
+
+    fn rate_per_s(&self) -> Option<u32> {
+        self.rate_per_s
     }
 
     fn send(
@@ -194,11 +198,12 @@ mod tests {
     }
 
     #[test]
-    fn at_a_rate_the_wait_decides_and_there_is_no_ceiling() {
+    fn at_a_rate_there_is_no_ceiling() {
         let closed = options("");
         let open = options("rate = 40");
         assert_eq!((closed.rate_per_s, open.rate_per_s), (None, Some(40)));
         assert!(closed.has_ceiling() && !open.has_ceiling());
+        assert!(closed.can_be_disturbed() && open.can_be_disturbed());
         let earlier = serde_json::to_value(&closed).unwrap();
         assert_eq!(earlier, serde_json::to_value(&closed.pages).unwrap());
     }

@@ -26,9 +26,14 @@ pub(crate) trait SiteWorkload: Send + Sync {
         1
     }
 
-    /// Whether one load is sent from the beginning to the end, as fast as it is answered.
+    /// Whether one load is sent from the beginning to the end.
     fn has_one_load(&self) -> bool {
         false
+    }
+
+    /// Requests per second that are sent whether or not the server keeps up; `None` where each waits for the answer before it.
+    fn rate_per_s(&self) -> Option<u32> {
+        None
     }
 
     /// Lines for the server's configuration.
@@ -95,7 +100,7 @@ impl<S: SiteWorkload> Workload for S {
     }
 
     fn has_ceiling(&self) -> bool {
-        self.has_one_load()
+        self.has_one_load() && self.rate_per_s().is_none()
     }
 
     fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {

@@ -331,6 +331,7 @@ mod tests {
             baseline, the chance that at least one of 4 verdicts calls better or worse what is equal is up to 20
             %.
             A/A history of this machine: not known (an earlier version made this run, or a-a.json is gone)
+            defects in the kernel's log: not known (an earlier version made this run)
             120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory
             management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120; not counted: 1
             named by the plan or by its kernels' names

@@ -322,8 +322,14 @@ pub(super) fn at_a_time(jobs: usize) -> String {
 pub(super) fn warnings(plan: &Plan, forecasts: &[Forecast]) -> Vec<String> {
     let design = &plan.design;
     let mut warnings = Vec::new();
+    let enough = forecast::enough(design);
+    if design.max_blocks == 1 {
+        // A soak: the order of its two trials is no warning of its own.
+        return vec![format!(
+            "one block gives no verdict on speed, only on failures, defects and growth: 1 (write max_blocks = {enough} or more for one)"
+        )];
+    }
     if forecast::smallest(design).is_none() {
-        let enough = forecast::enough(design);
         warnings.push(format!(
             "no difference can be told at an error rate of {} in so few blocks, whatever is measured: {} \
              (write max_blocks = {enough} or more)",
@@ -423,6 +429,14 @@ mod tests {
             .assert_eq(&hidden_files(&own).join("\n"));
         own.machine.kind = MachineKind::Qemu;
         assert_eq!(hidden_files(&own), Vec::<String>::new());
+    }
+
+    #[test]
+    fn one_block_is_told_as_what_it_can_say() {
+        let mut soak = plan("qemu");
+        (soak.design.min_blocks, soak.design.max_blocks) = (1, 1);
+        expect!["one block gives no verdict on speed, only on failures, defects and growth: 1 (write max_blocks = 7 or more for one)"]
+            .assert_eq(&warnings(&soak, &[]).join("\n"));
     }
 
     #[test]

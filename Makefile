@@ -2,7 +2,7 @@
 BAKEOFF := target/x86_64-unknown-linux-gnu/release/bakeoff
 PLAN ?= plans/web-static.toml
 
-.PHONY: demo build test test-kvm test-box check packages bench-load fuzz soak-simulated verdict-calibration verdict-campaign clean
+.PHONY: demo build test test-kvm test-box test-box-clients check packages bench-load fuzz soak-simulated verdict-calibration verdict-campaign clean
 
 demo: build
 	$(BAKEOFF) run $(PLAN)
@@ -32,6 +32,11 @@ test-kvm:
 test-box:
 	@tools/packages run test
 	TEST_BOX=1 cargo test --workspace --test it -- emulated_box --nocapture
+
+# The same box with two cards, and hosts for its clients. Minutes; needs root and /dev/net/tun.
+test-box-clients:
+	@tools/packages run test
+	TEST_BOX_CLIENTS=1 cargo test --workspace --test it -- emulated_box::with_clients --nocapture
 
 packages:
 	@tools/packages run test

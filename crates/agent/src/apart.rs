@@ -14,6 +14,9 @@ pub(crate) mod hosted;
 pub(crate) mod hosts;
 mod tap;
 
+use protocol::hosts::HostCommand;
+
+use self::driver::Place;
 use crate::channel::Channel;
 use crate::session::{self, UNSAID};
 
@@ -31,13 +34,34 @@ pub fn clients(build: &str, queues: u32) -> i32 {
     };
     match start() {
         Ok((channel, servers)) => {
-            session::hold_clients((channel, servers), build, || std::process::exit(UNSAID))
+            let place = Place::Here("host");
+            session::hold_clients((channel, servers), (place, build), || {
+                std::process::exit(UNSAID)
+            })
         }
         Err(why) => {
             eprintln!("{why:#}");
             UNSAID
         }
     }
+}
+
+/// The clients' agent of a box's servers, on this host: with `hosts` it leads theirs, without it has the clients itself; its exit
+/// status. Standard input and output are as for `clients`, but no network card is made.
+pub fn clients_of_box(build: &str, hosts: &[HostCommand]) -> i32 {
+    let opened = Channel::given().and_then(|own| Ok((own, Channel::given_for_servers()?)));
+    let channels = match opened {
+        Ok(channels) => channels,
+        Err(why) => {
+            eprintln!("{why:#}");
+            return UNSAID;
+        }
+    };
+    let place = match hosts {
+        [] => Place::Here("host"),
+        hosts => Place::Hosts(hosts, build),
+    };
+    session::hold_clients(channels, (place, build), || std::process::exit(UNSAID))
 }
 
 /// The agent of a host that clients are on, for the agent of a trial at the other end of standard input and output; its exit

@@ -29,6 +29,7 @@ use rustix::process::{Pid, WaitOptions, WaitStatus};
 use rustix::system::{RebootCommand, reboot};
 use workload::Workload;
 
+pub use self::on_box::BoxNetwork;
 use crate::boot::modules::Modules;
 use crate::channel::Channel;
 use crate::job::Environment;
@@ -106,19 +107,19 @@ fn end() -> ! {
 fn agent(build: &str) -> i32 {
     let modules = Modules::of_this_kernel();
     let reached = if on_box::is_here() {
-        on_box::reach_host(&modules)
+        on_box::reach_host(&modules).map(|(channel, network)| (channel, Some(network)))
     } else {
-        reach_host(&modules)
+        reach_host(&modules).map(|channel| (channel, None))
     };
-    let channel = match reached {
-        Ok(channel) => channel,
+    let (channel, network) = match reached {
+        Ok(reached) => reached,
         Err(why) => {
             eprintln!("bakeoff agent: {why:#}");
             return UNSAID;
         }
     };
     session::hold((channel, From::Boot), build, end, &|job, workload| {
-        prepare_environment(&modules, job, workload)
+        prepare_environment((&modules, network.as_ref()), job, workload)
     })
 }
 
@@ -141,7 +142,7 @@ fn missing_words(missing: &[String]) -> String {
 /// Loads what the job needs, and makes the image the root: modules are in the initramfs, out of reach
 /// from then on.
 fn prepare_environment(
-    modules: &Modules,
+    (modules, network): (&Modules, Option<&BoxNetwork>),
     job: &Job,
     workload: &dyn Workload,
 ) -> Result<Environment> {
@@ -160,6 +161,10 @@ fn prepare_environment(
     for module in needs::of_scheduler(&job.tuning.io_scheduler) {
         modules.load_all(&[&module])?;
     }
+    let network = network.filter(|_| job.part == Part::Servers);
+    if let Some(network) = network {
+        network.bring_up_cards()?;
+    }
     let kernel_config = modules.kernel_config();
     root::switch().with_context(|| missing_words(&missing))?;
     preload::programs();
@@ -171,7 +176,8 @@ fn prepare_environment(
             .exists()
             .then(|| root::SECOND_DISK.into()),
         max_idle_wait: MAX_IDLE_WAIT,
-        watches_path: false,
+        watches_path: network.is_some(),
+        box_network: network.cloned(),
     })
 }
 

@@ -17,20 +17,18 @@ use workload::figures::Seen;
 use crate::cgroup::{CLIENTS, Cgroups};
 use crate::cpus;
 use crate::job::{
-    Environment, Failure, Tell, TrialClients, drive, kernel, load_path, path_of, raise_open_files,
-    workload_context,
+    Environment, Failure, Far, Tell, TrialClients, drive, kernel, load_path, make_network,
+    open_far, path_of, raise_open_files, workload_context,
 };
-use crate::netns::NetnsPair;
 use crate::sampler::Sampler;
-use crate::sysctl;
 
 /// The port that web workloads' servers have.
-const PORT: u16 = 80;
+pub(crate) const PORT: u16 = 80;
 
 /// What it is called in records.
 const NAME: &str = "bakeoff null server";
 
-/// Measures the ceiling where both server and clients are here.
+/// Measures the ceiling where the server is here, and the clients are or have a line to here.
 pub(crate) fn perform(
     job: &Job,
     environment: &Environment,
@@ -38,13 +36,13 @@ pub(crate) fn perform(
     tell: &Tell<'_>,
 ) -> Result<JobResult, Failure> {
     tell(FromAgent::Phase(Phase::SettingUp));
+    let mut far = open_far(job, environment)?;
     let workload = workload::from_options(&job.workload)?;
     raise_open_files().context("raise the limit of open files")?;
     let cgroups = Cgroups::make(&environment.cgroup)?;
     let clients = cgroups.child(CLIENTS)?;
     let _membership = clients.join()?;
-    let netns = NetnsPair::create()?;
-    sysctl::set(&job.sysctl, &netns)?;
+    let netns = make_network(job, environment)?;
     let cpus = cpus::own()?;
     let context = workload_context(job, environment, &cpus)?;
 
@@ -67,11 +65,12 @@ pub(crate) fn perform(
         workload: &load,
         context: &context,
         netns: &netns.client,
-        far: None,
+        far: far.as_mut().map(Far::Agent),
         begins: &|| {},
     };
     let (driven, watched, _) = drive(trial, (sampler, None), stop, tell)?;
     drop(null_server);
+    let is_shared = far.is_none();
 
     tell(FromAgent::Phase(Phase::Collecting));
     let seen = Seen {
@@ -87,7 +86,7 @@ pub(crate) fn perform(
     Ok(JobResult {
         figures,
         curves: Vec::new(),
-        path: load_path(&driven, watched.path, Some(&watched.meter)),
+        path: load_path(&driven, watched.path, is_shared.then_some(&watched.meter)),
         disturbances: Vec::new(),
         load: driven.load,
         facts: Facts::default(),

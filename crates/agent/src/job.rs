@@ -1,12 +1,12 @@
 //! One job from its sysctls to its result. Nothing in here knows what machine it is on.
 
-use std::collections::BTreeMap;
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use load::Tick;
 use plan::Tuning;
 use profiler::format;
@@ -25,6 +25,7 @@ use workload::{Driven, Timing, Watcher, Workload, Wrong};
 
 use crate::apart::follow::{Follower, follow};
 use crate::apart::hosts::Hosts;
+use crate::boot::BoxNetwork;
 use crate::cgroup::{CLIENTS, Cgroup, Cgroups};
 use crate::channel::Channel;
 use crate::code;
@@ -60,6 +61,8 @@ pub struct Environment {
     pub max_idle_wait: Duration,
     /// Whether clients and network are looked at: not where the clients share a guest with the server by design.
     pub watches_path: bool,
+    /// The network of a box whose servers have their clients elsewhere.
+    pub box_network: Option<BoxNetwork>,
 }
 
 /// Why a job gave no figure.
@@ -104,13 +107,13 @@ pub fn perform(
     tell: &Tell<'_>,
 ) -> Result<JobResult, Failure> {
     tell(FromAgent::Phase(Phase::SettingUp));
-    let mut far = far_clients(job.part)?;
+    let mut far = open_far(job, environment)?;
     let workload = workload::from_options(&job.workload)?;
     raise_open_files().context("raise the limit of open files")?;
     let cgroups = Cgroups::make(&environment.cgroup)?;
     let clients = cgroups.child(CLIENTS)?;
     let _membership = clients.join()?;
-    let netns = make_network(&job.sysctl, far.is_some())?;
+    let netns = make_network(job, environment)?;
     debugfs::set(&job.tuning.debugfs)?;
     disk::schedule(environment.disk.as_deref(), &job.tuning.io_scheduler)?;
     let cpus = cpus::own()?;
@@ -163,7 +166,8 @@ pub fn perform(
     let mut facts = facts::collect(&netns, &services, environment.kernel_config.as_deref());
     let settled = idle.to_string();
     facts.values.insert("agent:settled".into(), settled);
-    let path = load_path(&driven, watched.path, Some(&watched.meter));
+    let is_shared = far.is_none();
+    let path = load_path(&driven, watched.path, is_shared.then_some(&watched.meter));
     facts.values.extend(driven.facts);
     Ok(JobResult {
         path,
@@ -175,15 +179,6 @@ pub fn perform(
         kernel: kernel(),
         server: server(&services),
     })
-}
-
-/// The line to the agent of the clients, where they are elsewhere.
-fn far_clients(part: Part) -> Result<Option<Channel>> {
-    match part {
-        Part::Whole => Ok(None),
-        Part::Servers => Channel::open_port(protocol::clients::PORT).map(Some),
-        Part::Clients => anyhow::bail!("clients are no job for a server"),
-    }
 }
 
 /// A sampler of the server's side, which reads the path of the load and what may grow too.
@@ -222,14 +217,28 @@ fn drive_disturbed(
     drive(clients, watching, stop, &tell_all)
 }
 
-/// Both ends of a network that is all here, where they are to be looked at.
+/// The ends of the network that are here, where they are to be looked at.
 pub(crate) fn path_of(netns: &NetnsPair, environment: &Environment) -> Result<Option<PathWatch>> {
     let ends = [
         (Side::Clients, &netns.client),
         (Side::Server, &netns.server),
     ];
-    let watched = environment.watches_path.then(|| PathWatch::open(&ends));
+    let ends = match environment.box_network {
+        Some(_) => &ends[1..],
+        None => &ends[..],
+    };
+    let watched = environment.watches_path.then(|| PathWatch::open(ends));
     watched.transpose()
+}
+
+/// The line to the other agent, where clients are elsewhere.
+pub(crate) fn open_far(job: &Job, environment: &Environment) -> Result<Option<Channel>> {
+    Ok(match (job.part, &environment.box_network) {
+        (Part::Whole, _) => None,
+        (Part::Servers, Some(network)) => Some(network.wait_for_clients()?),
+        (Part::Servers, None) => Some(Channel::open_port(protocol::clients::PORT)?),
+        (Part::Clients, _) => bail!("clients are no job for a server"),
+    })
 }
 
 /// What was seen of clients and network, where one load was sent; with a meter where the clients run on the server's CPUs.
@@ -279,7 +288,12 @@ pub(crate) fn workload_context(
         .with_context(|| format!("make {}", environment.dir.display()))?;
     Ok(WorkloadContext {
         dir: environment.dir.clone(),
-        server: SERVER,
+        server: match job.servers[..] {
+            [] => SERVER,
+            [one] => one,
+            // Servers listen on all addresses, and answer to this one from here.
+            [_, _, ..] => Ipv4Addr::UNSPECIFIED,
+        },
         client: CLIENT,
         cpus: cpus.count,
         seed: job.seed,
@@ -444,7 +458,7 @@ impl Far<'_> {
         follower: &mut dyn Follower,
     ) -> Result<(Driven, Option<PathSeen>)> {
         match self {
-            Self::Agent(channel) => Ok((follow(channel, follower)?, None)),
+            Self::Agent(channel) => follow(channel, follower),
             Self::Hosts { hosts, job, build } => {
                 let led = hosts.lead(job, (build, timing), stop, follower)?;
                 Ok((led.driven, Some(led.path)))
@@ -472,6 +486,7 @@ pub(crate) fn drive(
         watch: None,
         measuring: false,
     };
+    let is_far = clients.far.is_some();
     let driven = match clients.far {
         None => {
             let mut drive = || clients.workload.drive(clients.context, stop, &mut observer);
@@ -488,8 +503,8 @@ pub(crate) fn drive(
     };
     let watched = observer.watch.map(|watch| {
         let (mut watched, fresh, recorder) = watch.end();
-        if path.is_some() {
-            watched.path = path;
+        if is_far {
+            watched.path = path.map(|clients| whole_path(clients, watched.path));
         }
         tell_taken(tell, fresh);
         (watched, recorder)
@@ -500,6 +515,15 @@ pub(crate) fn drive(
     let driven = driven.context("drive the load")?;
     let (watched, recorder) = watched.expect("a drive that succeeds says when it begins");
     Ok((driven, watched, recorder))
+}
+
+/// The clients' CPUs and ends of the network, and the servers' end where it is watched here.
+fn whole_path(clients: PathSeen, servers: Option<PathSeen>) -> PathSeen {
+    let servers = servers.map(|own| own.ends).unwrap_or_default();
+    PathSeen {
+        cpus: clients.cpus,
+        ends: clients.ends.into_iter().chain(servers).collect(),
+    }
 }
 
 /// A drive that failed because a server had ended is the server's failure, and its log says more.
@@ -604,12 +628,18 @@ fn tell_taken(tell: &Tell<'_>, taken: impl IntoIterator<Item = Taken>) {
 }
 
 /// Namespaces with a job's sysctls; those that devices take over are set before there are any.
-fn make_network(sysctls: &BTreeMap<String, String>, are_clients_far: bool) -> Result<NetnsPair> {
+pub(crate) fn make_network(job: &Job, environment: &Environment) -> Result<NetnsPair> {
+    let sysctls = &job.sysctl;
     sysctl::set_for_devices(sysctls);
-    let netns = if are_clients_far {
-        NetnsPair::of_servers()?
-    } else {
-        NetnsPair::create()?
+    let netns = match (job.part, &environment.box_network) {
+        (Part::Whole, _) => NetnsPair::create()?,
+        (Part::Servers | Part::Clients, None) => NetnsPair::of_servers()?,
+        (Part::Servers | Part::Clients, Some(network)) => {
+            if sysctl::names_qdisc(sysctls) {
+                network.renew_queues()?;
+            }
+            NetnsPair::of_box()
+        }
     };
     sysctl::set(sysctls, &netns)?;
     Ok(netns)

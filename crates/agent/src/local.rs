@@ -70,6 +70,7 @@ fn prepare(cgroup: &Path, files: &[PathBuf]) -> Result<Environment> {
         disk: None,
         max_idle_wait: MAX_IDLE_WAIT,
         watches_path: true,
+        box_network: None,
     })
 }
 

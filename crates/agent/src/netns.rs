@@ -79,6 +79,16 @@ impl NetnsPair {
     }
 }
 
+impl NetnsPair {
+    /// This process's own namespace, whose cards have their addresses already.
+    pub(crate) fn of_box() -> Self {
+        Self {
+            server: Netns::own(),
+            client: Netns::own(),
+        }
+    }
+}
+
 fn server_side(device: &str) -> String {
     format!(
         "link set lo up\n\

@@ -124,7 +124,7 @@ pub(crate) fn context_of(target: &Target, (cpus, seed): (u32, u64)) -> WorkloadC
 
 /// The hosts that have the clients, and what they are told. With one client fewer the last host is left out; where there is one
 /// host it does with a thread less.
-fn shared_out<'h>(job: &Job, hosts: &'h [HostCommand]) -> (&'h [HostCommand], Job) {
+pub(crate) fn shared_out<'h>(job: &Job, hosts: &'h [HostCommand]) -> (&'h [HostCommand], Job) {
     let mut job = job.clone();
     match hosts {
         [left @ .., _] if job.one_fewer && !left.is_empty() => {

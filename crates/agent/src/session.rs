@@ -15,7 +15,7 @@ use record::trial::VoidReason;
 use record::validate;
 use workload::Workload;
 
-use crate::apart::driver;
+use crate::apart::driver::{self, Place};
 use crate::ceiling;
 use crate::channel::Channel;
 use crate::defect_watch::DefectWatch;
@@ -90,14 +90,14 @@ fn hold_with(
 /// The same for the clients of a trial whose servers are elsewhere: at its end there is nothing to tell but that.
 pub(crate) fn hold_clients(
     (channel, servers): (Channel, Channel),
-    build: &str,
+    (place, build): (Place<'_>, &str),
     end: fn() -> !,
 ) -> i32 {
     let Some((host, mine)) = open(&channel, build, "clients") else {
         return UNSAID;
     };
     host.say(&FromAgent::Hello(mine.clone()));
-    if let Err(why) = drive_clients(&host, (channel, servers), &mine, end) {
+    if let Err(why) = drive_clients(&host, (channel, servers), (place, &mine), end) {
         let (reason, detail) = (VoidReason::AgentFailed, format!("{why:#}"));
         let detail = validate::detail(&detail);
         host.say(&FromAgent::Failed { reason, detail });
@@ -128,12 +128,12 @@ fn open(channel: &Channel, build: &str, role: &str) -> Option<(Arc<Host>, Greeti
 fn drive_clients(
     host: &Arc<Host>,
     (mut channel, servers): (Channel, Channel),
-    mine: &Greeting,
+    (place, mine): (Place<'_>, &Greeting),
     end: fn() -> !,
 ) -> Result<()> {
     let job = receive_job(&mut channel, mine)?;
     listen(channel, host, end);
-    driver::perform(&job, "host", servers, &host.stop)
+    driver::perform(&job, place, servers, &host.stop)
 }
 
 /// The clients' part in a guest of their own.
@@ -142,7 +142,7 @@ fn drive_from_guest(job: &Job, environment: &Environment, stop: &AtomicBool) -> 
     let servers = Channel::open_port(protocol::clients::PORT)?;
     // Its kernel goes on setting itself up after its first process has started.
     wait_idle(&cpus::own()?, environment.max_idle_wait, stop)?;
-    driver::perform(job, "guest2", servers, stop)
+    driver::perform(job, Place::Here("guest2"), servers, stop)
 }
 
 /// What the host would refuse is a failure of ours, and told as such: it knows no better reason.

@@ -36,10 +36,18 @@ pub fn set(sysctls: &BTreeMap<String, String>, netns: &NetnsPair) -> Result<()> 
 /// Sets what network devices take over when they come up: one that is up already keeps its queueing discipline. What is refused is told by
 /// `set`.
 pub fn set_for_devices(sysctls: &BTreeMap<String, String>) {
-    let is_qdisc = |name: &str| plan::sysctl_name(&plan::sysctl_path(name)) == DEFAULT_QDISC;
     for (name, value) in sysctls.iter().filter(|(name, _)| is_qdisc(name)) {
         let _told_by_set = write(name, value);
     }
+}
+
+/// Whether one of them is the queueing discipline of network devices.
+pub(crate) fn names_qdisc(sysctls: &BTreeMap<String, String>) -> bool {
+    sysctls.keys().any(|name| is_qdisc(name))
+}
+
+fn is_qdisc(name: &str) -> bool {
+    plan::sysctl_name(&plan::sysctl_path(name)) == DEFAULT_QDISC
 }
 
 const DEFAULT_QDISC: &str = "net.core.default_qdisc";

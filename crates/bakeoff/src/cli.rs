@@ -131,17 +131,7 @@ pub enum Command {
     },
     /// The clients of a trial's guest on this host; started by bakeoff itself
     #[command(hide = true)]
-    Clients {
-        /// Only make what they need, and say what this host lacks
-        #[arg(long = "try")]
-        is_trial: bool,
-        /// On a host that clients are on, for an agent at the other end of an ssh
-        #[arg(long)]
-        hosted: bool,
-        /// Queues of the guest's network card
-        #[arg(long, default_value_t = 1)]
-        queues: u32,
-    },
+    Clients(ClientsArgs),
     /// The line to the agent of a box; started by bakeoff itself
     #[command(hide = true)]
     Relay {
@@ -165,6 +155,29 @@ pub enum Command {
         /// The directory
         dir: PathBuf,
     },
+}
+
+/// `bakeoff clients`, a role of bakeoff's own.
+#[derive(Debug, Args)]
+pub struct ClientsArgs {
+    /// Only make what they need, and say what this host lacks
+    #[arg(long = "try")]
+    pub is_trial: bool,
+    /// On a host that clients are on, for an agent at the other end of an ssh
+    #[arg(long)]
+    pub hosted: bool,
+    /// For servers on a box
+    #[arg(long)]
+    pub of_box: bool,
+    /// How agents of the hosts that clients are on are started, as JSON
+    #[arg(long)]
+    pub hosts: Option<String>,
+    /// Only say whether these addresses can be reached
+    #[arg(long, value_delimiter = ',')]
+    pub reach: Vec<SocketAddr>,
+    /// Queues of the guest's network card
+    #[arg(long, default_value_t = 1)]
+    pub queues: u32,
 }
 
 /// `bakeoff null-server`.

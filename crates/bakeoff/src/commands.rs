@@ -2,6 +2,7 @@
 
 mod cache;
 mod check;
+mod clients;
 mod compare;
 mod completions;
 mod doctor;
@@ -105,34 +106,13 @@ pub fn run(cli: &Cli) -> Result<End> {
             files,
         } => {
             let build = build_id::build();
-            let hosts: Vec<HostCommand> = match hosts {
-                Some(commands) => serde_json::from_str(commands).context("--hosts")?,
-                None => Vec::new(),
-            };
+            let hosts = host_commands(hosts.as_deref())?;
             std::process::exit(match cgroup {
                 Some(cgroup) => agent::live(&build, cgroup, files),
                 None => agent::remote(&build, &hosts),
             })
         }
-        Command::Clients {
-            is_trial,
-            hosted,
-            queues,
-        } => {
-            if *hosted {
-                std::process::exit(agent::hosted(&build_id::build()));
-            }
-            if *is_trial {
-                return Ok(match agent::try_clients() {
-                    Ok(()) => End::Done,
-                    Err(why) => {
-                        out::error_line(&format!("{why:#}"));
-                        End::Refused
-                    }
-                });
-            }
-            std::process::exit(agent::clients(&build_id::build(), *queues))
-        }
+        Command::Clients(args) => clients::clients(args),
         Command::Relay { address } => machine::ssh::relay::relay(address).map(|()| End::Done),
         Command::Qemu(command) => qemu::run(command, cli.json),
         Command::Doctor(args) => doctor::doctor(args, cli.json),
@@ -153,6 +133,12 @@ fn refuse_json(cli: &Cli) -> Result<()> {
         bail!("--json does not apply: what is written has a format of its own (leave it out)");
     }
     Ok(())
+}
+
+/// How agents of hosts that clients are on are started.
+fn host_commands(json: Option<&str>) -> Result<Vec<HostCommand>> {
+    let commands = json.map(serde_json::from_str).transpose();
+    Ok(commands.context("--hosts")?.unwrap_or_default())
 }
 
 /// A plan file as text and as a valid plan. `qemu` is the user's choice, if any.
@@ -199,6 +185,8 @@ fn check_plan(path: &Path, text: String, qemu: Option<&Path>) -> Result<(String,
         url: &check_url,
         is_driven_from_outside: &workload::is_driven_from_outside,
         can_be_disturbed: &workload::can_be_disturbed,
+        is_shareable: &workload::is_shareable,
+        takes_addresses: &workload::takes_addresses,
         has_run: false,
     };
     let name = path.display().to_string();

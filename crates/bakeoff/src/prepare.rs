@@ -27,7 +27,7 @@ use machine::local::{self, Local};
 use machine::profiling::Profiler;
 use machine::qemu::{self, BootFiles, ClientsPlace, Hardware, Qemu};
 use machine::remote::Remote;
-use machine::ssh::{self, Looked, SshBox};
+use machine::ssh::{self, ClientsOfBox, Looked, SshBox};
 use machine::task::{Progress, Task};
 use plan::{Clients, Clock, MachineKind, Plan, WorkloadPlan};
 use record::VERSION;
@@ -310,6 +310,8 @@ fn prepare_ssh(
         doctor::refuse_lacks(task)?;
     }
     let looked = Looked::at(ssh, &cache, task)?;
+    let clients = box_clients((plan, file), &own, task)?;
+    looked.check_clients(&clients, task)?;
     let files = own_files(plan, file)?;
     let kernels = fetch_kernels(
         (plan, file),
@@ -341,12 +343,41 @@ fn prepare_ssh(
         base: file.parent().unwrap_or(Path::new("")),
     };
     Ok(Prepared {
-        machine: Box::new(SshBox::new(ssh, looked, arms, &cache, task)?),
+        machine: Box::new(SshBox::new(ssh, (looked, clients), arms, &cache, task)?),
         inputs,
         cache: Some(cache),
         kvm_failure: None,
-        clients: None,
+        clients: plan
+            .machine
+            .is_box_with_clients_apart()
+            .then_some(plan.machine.clients)
+            .flatten(),
     })
+}
+
+/// Where the clients of a box's servers are, made ready.
+fn box_clients((plan, file): (&Plan, &Path), own: &Path, task: Task<'_>) -> Result<ClientsOfBox> {
+    if !plan.machine.is_box_with_clients_apart() {
+        return Ok(ClientsOfBox::OnBox);
+    }
+    let cards = plan
+        .machine
+        .ssh
+        .as_ref()
+        .map_or(0, |ssh| ssh.interfaces.len());
+    for workload in &plan.workloads {
+        let connections = workload.options.get("connections").and_then(Value::as_u64);
+        if let Some(connections) = connections.filter(|own| *own < cards as u64) {
+            bail!(
+                "{}: fewer connections than interfaces ({cards}): workload {}, {connections} (write connections = {cards} or \
+                 more)",
+                file.display(),
+                workload.id
+            );
+        }
+    }
+    let hosts = client_hosts((plan, file), own, task)?;
+    Ok(hosts.map_or(ClientsOfBox::Here, ClientsOfBox::Hosts))
 }
 
 /// What each arm boots, by its name.

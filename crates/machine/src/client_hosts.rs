@@ -8,7 +8,10 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use input::text;
@@ -30,8 +33,37 @@ const QUOTED_BYTES: usize = 200;
 #[derive(Debug)]
 pub struct ClientHosts {
     commands: Vec<HostCommand>,
+    looked: Vec<HostLooked>,
     /// No other bakeoff of this user's loads them.
     _locks: Vec<File>,
+}
+
+/// What is kept of a host, to ask it more.
+#[derive(Debug)]
+struct HostLooked {
+    session: Session,
+    /// Of its kernel.
+    boot_id: String,
+    /// Directory and name of the program there.
+    program: (String, String),
+}
+
+/// Time for one of a box's addresses to answer.
+const REACH_LIMIT: Duration = Duration::from_secs(5);
+
+/// Says which of these cannot be reached from this host. A connection that is refused has reached its kernel.
+///
+/// # Errors
+/// The first that cannot, and why.
+pub fn reach(addresses: &[SocketAddr]) -> Result<(), String> {
+    for address in addresses {
+        match TcpStream::connect_timeout(address, REACH_LIMIT) {
+            Ok(_) => {}
+            Err(why) if why.kind() == io::ErrorKind::ConnectionRefused => {}
+            Err(why) => return Err(format!("{}: {why}", address.ip())),
+        }
+    }
+    Ok(())
 }
 
 impl ClientHosts {
@@ -46,12 +78,17 @@ impl ClientHosts {
         task: Task<'_>,
     ) -> Result<Self> {
         let own = OwnProgram::of(program)?;
-        let (mut commands, mut locks) = (Vec::new(), Vec::new());
+        let (mut commands, mut locks, mut looked) = (Vec::new(), Vec::new(), Vec::new());
         for host in hosts {
             task.tell(&format!("looking at {}", host.name), None);
             locks.push(cache.lock(&format!("clients {}", host.name), task)?);
             let session = Session::new(&host.name, host.config.as_deref());
-            own.bring(&host.name, &session, task)?;
+            let said = own.bring(&host.name, &session, task)?;
+            looked.push(HostLooked {
+                session: session.clone(),
+                boot_id: said.get("boot").into(),
+                program: (said.get("directory").into(), own.sha256.clone()),
+            });
             commands.push(HostCommand {
                 host: host.name.clone(),
                 words: session.words(&own.start())?,
@@ -59,8 +96,45 @@ impl ClientHosts {
         }
         Ok(Self {
             commands,
+            looked,
             _locks: locks,
         })
+    }
+
+    /// Refuses a host that is another name of the system whose kernel has this boot id.
+    pub(crate) fn refuse_kernel(&self, boot_id: &str) -> Result<()> {
+        for (command, own) in self.commands.iter().zip(&self.looked) {
+            if own.boot_id == boot_id {
+                bail!(
+                    "the box as a host of its own clients: {} (name another host, or write clients = \"guest\")",
+                    command.host
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Has each host try to reach these addresses; `told` says what it means that one cannot.
+    pub(crate) fn check_reach(
+        &self,
+        addresses: &[SocketAddr],
+        told: &dyn Fn(&str, &str) -> String,
+        task: Task<'_>,
+    ) -> Result<()> {
+        let words: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+        for (command, own) in self.commands.iter().zip(&self.looked) {
+            let (dir, name) = &own.program;
+            let script = format!(
+                "cd {} && ./{name} clients --reach {} || exit 0\n",
+                quoted(dir),
+                words.join(",")
+            );
+            let said = own.session.run(&script, task)?;
+            if said.trim() != REACHED {
+                bail!(told(&command.host, text::clean_line(said.trim()).as_str()));
+            }
+        }
+        Ok(())
     }
 
     /// How the agent of a trial starts theirs.
@@ -73,6 +147,9 @@ impl ClientHosts {
         self.commands.iter().map(|own| own.host.clone()).collect()
     }
 }
+
+/// What a host says that reaches all addresses.
+pub const REACHED: &str = "reached";
 
 /// This program, as it travels.
 struct OwnProgram {
@@ -101,6 +178,7 @@ impl OwnProgram {
              echo \"system $(uname -s)\"; echo \"architecture $(uname -m)\"\n\
              dir=\"{DIR}\"; mkdir -p \"$dir\" && cd \"$dir\" || exit 1\n\
              echo \"directory $(pwd)\"\n\
+             echo \"boot $(cat /proc/sys/kernel/random/boot_id)\"\n\
              set -- $(df -Pk . | tail -n 1); echo \"free $4\"\n\
              command -v sha256sum > /dev/null || {{ echo 'no program sha256sum there (install coreutils)' >&2; exit 1; }}\n\
              find . -type f -mtime +30 -exec rm -f {{}} +\n\
@@ -134,7 +212,7 @@ impl OwnProgram {
         format!("exec /bin/sh -c {}", quoted(&line))
     }
 
-    fn bring(&self, host: &str, session: &Session, task: Task<'_>) -> Result<()> {
+    fn bring(&self, host: &str, session: &Session, task: Task<'_>) -> Result<Looked> {
         let said = session.run(&self.look_script(), task)?;
         let looked = Looked::parse(&said)?;
         looked.check(host, self.bytes)?;
@@ -157,7 +235,7 @@ impl OwnProgram {
                  static build needs none): {why}"
             )
         })?;
-        Ok(())
+        Ok(looked)
     }
 }
 

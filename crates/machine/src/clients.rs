@@ -18,6 +18,7 @@ use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
+use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -243,6 +244,15 @@ pub(crate) struct ClientsOfTrial {
 }
 
 impl ClientsOfTrial {
+    /// Those of a process of this host's, which no card of a guest leads to.
+    pub(crate) fn without_card(agent: ProcessGuest) -> Self {
+        Self {
+            agent,
+            failed: None,
+            vhost: None,
+        }
+    }
+
     /// What has become of them, if it is nothing good.
     fn look(&mut self) -> Option<&(Instant, String)> {
         while self.failed.is_none() {
@@ -275,12 +285,23 @@ impl ClientsOfTrial {
 }
 
 /// A guest with its clients.
-pub(crate) struct GuestWithClients {
-    pub(crate) guest: ProcessGuest,
+pub(crate) struct GuestWithClients<G> {
+    pub(crate) guest: G,
     pub(crate) clients: ClientsOfTrial,
+    /// Where its servers are reached; none where both agents know it.
+    pub(crate) servers: Vec<Ipv4Addr>,
 }
 
-impl GuestWithClients {
+impl<G> GuestWithClients<G> {
+    /// A guest with a card of QEMU's, whose address both agents know.
+    pub(crate) fn behind_card(guest: G, clients: ClientsOfTrial) -> Self {
+        Self {
+            guest,
+            clients,
+            servers: Vec::new(),
+        }
+    }
+
     /// A failure of the guest's is told with what went wrong with the clients, if anything did.
     fn explained(&mut self, event: GuestEvent) -> GuestEvent {
         match event {
@@ -301,9 +322,10 @@ impl GuestWithClients {
 }
 
 /// One agent's part of a job. What an arm changes is the servers' alone.
-fn part_of(job: &Job, part: Part) -> Job {
+fn part_of(job: &Job, part: Part, servers: &[Ipv4Addr]) -> Job {
     let own = Job {
         part,
+        servers: servers.to_vec(),
         ..job.clone()
     };
     match part {
@@ -318,10 +340,10 @@ fn part_of(job: &Job, part: Part) -> Job {
     }
 }
 
-impl Guest for GuestWithClients {
+impl<G: Guest> Guest for GuestWithClients<G> {
     fn send(&mut self, message: &ToAgent) -> Result<()> {
         let part = |part: Part| match message {
-            ToAgent::Run(job) => ToAgent::Run(Box::new(part_of(job, part))),
+            ToAgent::Run(job) => ToAgent::Run(Box::new(part_of(job, part, &self.servers))),
             other => other.clone(),
         };
         // A failure of theirs is known by their end.

@@ -388,7 +388,7 @@ impl Machine for Qemu {
         }
         Ok(match clients {
             None => Box::new(guest),
-            Some(clients) => Box::new(GuestWithClients { guest, clients }),
+            Some(clients) => Box::new(GuestWithClients::behind_card(guest, clients)),
         })
     }
 }

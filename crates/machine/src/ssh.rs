@@ -10,6 +10,7 @@
 //! home: the agent restarts it at its end and when this host is gone, a panic restarts it, its watchdog ends a hang, and the
 //! plan's power command what is left.
 
+mod clients;
 mod doctor;
 mod facts;
 mod home;
@@ -20,9 +21,10 @@ pub(crate) mod session;
 mod start;
 
 use record::defect::FoundDefect;
-use record::machine::MachineDescription;
+use record::machine::{BoxCard, MachineDescription};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -35,6 +37,7 @@ use plan::{BootWay, SshPlan};
 use protocol::ToAgent;
 
 use crate::cache::Cache;
+use crate::clients::{ClientsOfTrial, GuestWithClients};
 use crate::guest::{Boot, Guest, GuestEvent, Machine};
 use crate::kernel::Kernel;
 use crate::modules;
@@ -42,13 +45,15 @@ use crate::process_guest::{Limits, ProcessGuest};
 use crate::qemu::BootFiles;
 use crate::task::Task;
 
-use self::facts::{BoxFacts, Link};
+use self::clients::Line;
+use self::facts::{BoxFacts, Card, Link};
 use self::home::Away;
 use self::netconsole::Netconsole;
 use self::payload::Parcel;
 use self::session::Session;
 use self::start::Files;
 
+pub use self::clients::ClientsOfBox;
 pub use self::doctor::examine;
 
 /// Memory that an arm needs beside what is unpacked there.
@@ -65,6 +70,8 @@ pub struct SshBox {
     arms: BTreeMap<String, ArmFiles>,
     image: Parcel,
     description: MachineDescription,
+    /// Where the clients of its servers are.
+    clients: ClientsOfBox,
     /// Set while the box is not in its own operating system, as far as is known.
     away: Mutex<Option<Away>>,
     /// No other bakeoff of this user's has the box.
@@ -85,6 +92,8 @@ pub struct Looked {
     session: Session,
     facts: BoxFacts,
     link: Link,
+    /// The cards that serve clients elsewhere.
+    cards: Vec<Card>,
     lock: File,
 }
 
@@ -104,18 +113,29 @@ impl Looked {
         }
         let link = facts::choose_link(&facts, plan.interface.as_deref())
             .with_context(|| plan.host.clone())?;
+        let cards = cards_of(plan, &facts, &link).with_context(|| plan.host.clone())?;
         Ok(Self {
             session,
             facts,
             link,
+            cards,
             lock,
         })
+    }
+
+    /// Refuses clients that the box's servers would not be reached from, before anything is loaded.
+    pub fn check_clients(&self, clients: &ClientsOfBox, task: Task<'_>) -> Result<()> {
+        task.tell("trying the way from the clients to the box", None);
+        let facts = &self.facts;
+        let box_ = (facts.get("boot-id"), &self.cards[..], facts.ssh_port());
+        clients.check(box_, task)
     }
 
     /// Names of the modules that an arm's kernel needs on this box, beside those of its jobs.
     pub fn modules(&self) -> Vec<String> {
         let drivers = self.link.drivers.iter().cloned();
-        let drivers = drivers.chain(self.facts.watchdog());
+        let cards = self.cards.iter().flat_map(|card| card.drivers.clone());
+        let drivers = drivers.chain(cards).chain(self.facts.watchdog());
         let mut names: Vec<String> = drivers.map(|driver| driver.name).collect();
         names.extend(["loop", "netconsole"].map(String::from));
         names
@@ -124,20 +144,24 @@ impl Looked {
     /// Refuses a kernel that would not find its way back to this host, or not to its files.
     pub fn check_kernel(&self, kernel: &Kernel) -> Result<()> {
         payload::check_kernel(kernel)?;
-        let own = self.link.drivers.first();
-        let Some(driver) = own.filter(|driver| driver.is_module) else {
-            return Ok(());
-        };
-        if modules::is_known(kernel, &driver.name)? {
-            return Ok(());
+        let cards = self.cards.iter();
+        let cards = cards.map(|card| (&card.interface, &card.drivers));
+        let link = [(&self.link.interface, &self.link.drivers)];
+        for (interface, drivers) in link.into_iter().chain(cards) {
+            let own = drivers.first();
+            let Some(driver) = own.filter(|driver| driver.is_module) else {
+                continue;
+            };
+            if !modules::is_known(kernel, &driver.name)? {
+                bail!(
+                    "kernel {} has no driver {} for interface {interface} (cloud kernels lack most: name the general one, such \
+                     as debian:bookworm/6.1.*-amd64, or build it in)",
+                    kernel.release,
+                    driver.name,
+                );
+            }
         }
-        bail!(
-            "kernel {} has no driver {} for interface {} (cloud kernels lack most: name the general one, such as \
-             debian:bookworm/6.1.*-amd64, or build it in)",
-            kernel.release,
-            driver.name,
-            self.link.interface
-        )
+        Ok(())
     }
 }
 
@@ -157,7 +181,7 @@ impl SshBox {
     /// Makes ready what travels to the box.
     pub fn new(
         plan: &SshPlan,
-        looked: Looked,
+        (looked, clients): (Looked, ClientsOfBox),
         arms: Arms<'_>,
         cache: &Cache,
         task: Task<'_>,
@@ -166,6 +190,7 @@ impl SshBox {
             session,
             facts,
             link,
+            cards,
             lock,
         } = looked;
         let image = Parcel::image(cache, arms.image, task)?;
@@ -186,13 +211,14 @@ impl SshBox {
             own.insert(name.clone(), files);
         }
         let machine = Self {
-            description: describe(plan, &facts, &link),
+            description: describe(plan, &facts, &link, (&cards, &clients)),
             plan: plan.clone(),
             base: arms.base.into(),
             session,
             program: arms.program,
             arms: own,
             image,
+            clients,
             away: Mutex::new(None),
             _lock: lock,
         };
@@ -258,11 +284,21 @@ impl SshBox {
         Ok(())
     }
 
+    /// The cards that serve clients elsewhere.
+    fn cards(&self, facts: &BoxFacts, link: &Link) -> Result<Vec<Card>> {
+        if self.clients.are_apart() {
+            cards_of(&self.plan, facts, link)
+        } else {
+            Ok(Vec::new())
+        }
+    }
+
     /// Starts the arm; the line to it is there when this returns, the agent is not yet.
-    fn depart(&self, boot: &Boot<'_>, arm: &ArmFiles, task: Task<'_>) -> Result<BoxGuest> {
+    fn depart(&self, boot: &Boot<'_>, arm: &ArmFiles, task: Task<'_>) -> Result<Departed> {
         let said = self.session.run(facts::SCRIPT, task)?;
         let facts = BoxFacts::parse(&said)?;
         let link = facts::choose_link(&facts, self.plan.interface.as_deref())?;
+        let cards = self.cards(&facts, &link)?;
         let files = self.files(arm);
         self.check_room(&facts, &files)?;
         self.bring(&facts, &files, task)?;
@@ -271,6 +307,7 @@ impl SshBox {
         let console = Netconsole::listen(&path)?;
         let cmdline = start::Line {
             link: &link,
+            cards: &cards,
             facts: &facts,
             port: self.plan.port,
             console_port: console.port,
@@ -286,10 +323,9 @@ impl SshBox {
         );
         let own = link.address.to_string();
         let address = self.plan.address.as_deref().unwrap_or(&own);
+        let address = format!("{address}:{}", self.plan.port);
         let mut relay = Command::new(&self.program);
-        relay
-            .arg("relay")
-            .arg(format!("{address}:{}", self.plan.port));
+        relay.args(["relay", &address]);
         let limits = Limits {
             allowance_bytes: boot.allowance_bytes,
             file_bytes: None,
@@ -305,15 +341,25 @@ impl SshBox {
             .context("cannot start the arm's kernel")?;
         let mut relayed = ProcessGuest::start("the line to the box", relay, path, limits)?;
         relayed.hand_over(&format!("{secret}\n"))?;
-        Ok(BoxGuest {
+        let end = (address.as_str(), secret.as_str());
+        let (clients, second) = self
+            .clients
+            .start(&self.program, end, boot.allowance_bytes)?;
+        let guest = BoxGuest {
             line: relayed,
+            second,
             session: self.session.clone(),
             dir: boot.dir.into(),
             boot_id: facts.get("boot-id").into(),
             heard: Instant::now(),
             preparing: Duration::ZERO,
-            facts: host_facts(&self.plan, &facts, &link),
+            facts: host_facts(&self.plan, &facts, &link, &cards),
             _console: console,
+        };
+        Ok(Departed {
+            guest,
+            clients,
+            servers: clients::addresses(&cards),
         })
     }
 }
@@ -335,9 +381,20 @@ impl Machine for SshBox {
         };
         self.come_home(task)?;
         let arm = self.arms.get(boot.arm).context("unknown arm")?;
-        let mut guest = self.depart(&boot, arm, task)?;
+        let Departed {
+            mut guest,
+            clients,
+            servers,
+        } = self.depart(&boot, arm, task)?;
         guest.preparing = began.elapsed();
-        Ok(Box::new(guest))
+        Ok(match clients {
+            None => Box::new(guest),
+            Some(clients) => Box::new(GuestWithClients {
+                guest,
+                clients,
+                servers,
+            }),
+        })
     }
 
     fn close(&self) -> Result<()> {
@@ -355,9 +412,26 @@ impl Machine for SshBox {
     }
 }
 
+/// An arm that the box has left for, with the clients of its servers where they are elsewhere.
+struct Departed {
+    guest: BoxGuest,
+    clients: Option<ClientsOfTrial>,
+    servers: Vec<Ipv4Addr>,
+}
+
+/// The cards that serve: the plan's, else the one by which the box is reached.
+fn cards_of(plan: &SshPlan, facts: &BoxFacts, link: &Link) -> Result<Vec<Card>> {
+    if plan.interfaces.is_empty() {
+        return Ok(vec![Card::of_link(link)]);
+    }
+    facts::choose_cards(facts, &plan.interfaces)
+}
+
 /// An arm on a box. Fields are dropped in their order: first the line ends, which the agent takes for the end.
 struct BoxGuest {
     line: ProcessGuest,
+    /// That of the clients' agent.
+    second: Line,
     session: Session,
     /// The trial's.
     dir: PathBuf,
@@ -405,7 +479,11 @@ impl BoxGuest {
 
 impl Guest for BoxGuest {
     fn send(&mut self, message: &ToAgent) -> Result<()> {
-        self.line.send(message)
+        self.line.send(message)?;
+        if matches!(message, ToAgent::Run(_)) {
+            self.second.dial()?;
+        }
+        Ok(())
     }
 
     fn next(&mut self, patience: Duration) -> GuestEvent {
@@ -438,8 +516,19 @@ impl Guest for BoxGuest {
     }
 }
 
-fn describe(plan: &SshPlan, facts: &BoxFacts, link: &Link) -> MachineDescription {
+fn describe(
+    plan: &SshPlan,
+    facts: &BoxFacts,
+    link: &Link,
+    (cards, clients): (&[Card], &ClientsOfBox),
+) -> MachineDescription {
     let driver = link.drivers.first();
+    let card = |card: &Card| BoxCard {
+        interface: card.interface.clone(),
+        driver: card.driver().into(),
+        address: card.address.to_string(),
+    };
+    let clients = clients.describe();
     MachineDescription::Ssh {
         host: plan.host.clone(),
         cpu: facts.get("cpu").into(),
@@ -448,17 +537,27 @@ fn describe(plan: &SshPlan, facts: &BoxFacts, link: &Link) -> MachineDescription
         interface: link.interface.clone(),
         driver: driver.map_or_else(String::new, |driver| driver.name.clone()),
         boot: plan.boot.word().into(),
+        cards: match clients {
+            Some(_) => cards.iter().map(card).collect(),
+            None => Vec::new(),
+        },
+        clients,
     }
 }
 
 /// What is known of the box beside what the arm's kernel says.
-fn host_facts(plan: &SshPlan, facts: &BoxFacts, link: &Link) -> BTreeMap<String, String> {
+fn host_facts(
+    plan: &SshPlan,
+    facts: &BoxFacts,
+    link: &Link,
+    cards: &[Card],
+) -> BTreeMap<String, String> {
     let drivers: Vec<&str> = link.drivers.iter().map(|one| one.name.as_str()).collect();
     let watchdog = match facts.get("watchdog-identity") {
         "" => "none",
         identity => identity,
     };
-    [
+    let known = [
         ("box:kernel", facts.get("kernel")),
         // An arm's kernel by kexec keeps what the one before has loaded.
         ("box:microcode", facts.get("microcode")),
@@ -466,7 +565,15 @@ fn host_facts(plan: &SshPlan, facts: &BoxFacts, link: &Link) -> BTreeMap<String,
         ("box:interface", &link.interface),
         ("box:drivers", &drivers.join(" ")),
         ("box:watchdog", watchdog),
-    ]
-    .map(|(key, value)| (key.to_string(), value.to_string()))
-    .into()
+    ];
+    let known = known.map(|(key, value)| (key.to_string(), value.to_string()));
+    let cards = cards.iter().flat_map(|card| {
+        let key = |name: &str| format!("box:card:{}:{name}", card.interface);
+        let network = format!("{}/{}", card.address, card.prefix);
+        [
+            (key("address"), network),
+            (key("driver"), card.driver().into()),
+        ]
+    });
+    known.into_iter().chain(cards).collect()
 }

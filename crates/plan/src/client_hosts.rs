@@ -83,7 +83,7 @@ pub(crate) fn read_client_hosts(
 /// Why other hosts cannot reach the servers of a machine.
 fn refused(kind: MachineKind) -> Option<&'static str> {
     match kind {
-        MachineKind::Url => None,
+        MachineKind::Url | MachineKind::Ssh => None,
         MachineKind::Qemu => Some(
             "write clients = \"host\": a guest's network ends in a namespace of this host, which no other host reaches",
         ),
@@ -91,8 +91,5 @@ fn refused(kind: MachineKind) -> Option<&'static str> {
             "remove it: servers are in a namespace of this host, which no other host reaches; or start them yourself and write \
              kind = \"url\"",
         ),
-        MachineKind::Ssh => {
-            Some("remove it: on a box they are beside the servers, on the arm's kernel")
-        }
     }
 }

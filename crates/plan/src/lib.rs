@@ -203,6 +203,10 @@ pub struct Checks<'c> {
     pub is_driven_from_outside: &'c dyn Fn(&WorkloadPlan) -> bool,
     /// Whether a workload's clients go on after requests have failed, for as long as its window lasts.
     pub can_be_disturbed: &'c dyn Fn(&WorkloadPlan) -> bool,
+    /// Whether hosts can share a workload's clients.
+    pub is_shareable: &'c dyn Fn(&WorkloadPlan) -> bool,
+    /// Whether a workload's clients can use several addresses of its servers.
+    pub takes_addresses: &'c dyn Fn(&WorkloadPlan) -> bool,
     /// Whether the plan has run already: what was right when it ran is not refused now.
     pub has_run: bool,
 }
@@ -223,6 +227,8 @@ impl<'c> Checks<'c> {
             url: &|_| Ok(()),
             is_driven_from_outside: &|_| true,
             can_be_disturbed: &|_| true,
+            is_shareable: &|_| true,
+            takes_addresses: &|_| true,
             has_run: true,
         }
     }
@@ -269,8 +275,7 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
         check_tunings(top, arms, workloads, checks);
     }
     if let (Some(fields), Some(workloads)) = (&machine_fields, &workloads) {
-        let can = checks.is_driven_from_outside;
-        check_clients(fields, machine.clients, workloads, can);
+        check_clients(fields, &machine, workloads, checks);
     }
     let design = read_design(top.table("design").as_ref());
     let ground = Ground {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use input::units;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::client_hosts::{self, ClientHost};
 use crate::cpu::CpuModel;
@@ -76,6 +77,14 @@ impl Clients {
     }
 }
 
+impl MachinePlan {
+    /// Whether the clients of a box are on other systems.
+    pub fn is_box_with_clients_apart(&self) -> bool {
+        self.kind == MachineKind::Ssh
+            && matches!(self.clients, Some(Clients::Host | Clients::Hosts))
+    }
+}
+
 /// The machine of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachinePlan {
@@ -107,7 +116,7 @@ pub struct MachinePlan {
     pub client_hosts: Vec<ClientHost>,
     /// The URL of a null server beside systems on the network, which tells what the clients and the network can do.
     pub ceiling: Option<String>,
-    /// Whether each arm is measured once more with one client fewer, after the last block; on machines of kind `Url`.
+    /// Whether each arm is measured once more with one client fewer, after the last block; where clients have CPUs of their own.
     pub one_client_fewer: bool,
     /// The box, for kind `Ssh`.
     pub ssh: Option<Box<SshPlan>>,
@@ -208,6 +217,8 @@ pub(crate) fn read_machine(
     } else {
         read_clients(fields, &machine)
     };
+    check_box_clients(fields, &machine);
+    machine.clients = machine.clients.or_else(|| default_box_clients(&machine));
     machine.client_kernel = read_client_kernel(fields, machine.clients, base, checks);
     machine.ceiling = read_ceiling(fields, machine.kind, checks);
     set(
@@ -247,14 +258,21 @@ fn read_clients(fields: &Fields<'_>, machine: &MachinePlan) -> Option<Clients> {
     let words = [Clients::Guest, Clients::Host, Clients::Guest2];
     let words = words.map(|clients| (clients.word(), clients));
     let clients = fields.choice("clients", &words);
-    if fields.has("clients") && machine.kind != MachineKind::Qemu {
+    let remedy = match (machine.kind, clients) {
+        (MachineKind::Qemu, _)
+        | (MachineKind::Ssh, Some(Clients::Guest | Clients::Host) | None) => None,
+        (MachineKind::Ssh, Some(Clients::Guest2 | Clients::Hosts)) => {
+            Some("write \"host\", or name hosts: clients = [\"ssh:HOST\"]")
+        }
+        (MachineKind::Url, _) => Some("remove it, or name hosts: clients = [\"ssh:HOST\"]"),
+        (MachineKind::Local, _) => {
+            Some("remove it: they are beside the servers, on the arm's kernel")
+        }
+    };
+    if fields.has("clients")
+        && let Some(remedy) = remedy
+    {
         let what = format!("clients of a machine of kind \"{}\"", machine.kind.word());
-        let remedy = match machine.kind {
-            MachineKind::Url => "remove it, or name hosts: clients = [\"ssh:HOST\"]",
-            MachineKind::Qemu | MachineKind::Local | MachineKind::Ssh => {
-                "remove it: they are beside the servers, on the arm's kernel"
-            }
-        };
         fields.wrong("clients", what, remedy);
         return None;
     }
@@ -266,6 +284,41 @@ fn read_clients(fields: &Fields<'_>, machine: &MachinePlan) -> Option<Clients> {
         fields.wrong("clients", what, remedy);
     }
     Some(clients)
+}
+
+/// What clients of a box cannot be.
+fn check_box_clients(fields: &Fields<'_>, machine: &MachinePlan) {
+    let Some(ssh) = &machine.ssh else { return };
+    let bare = |name: &str| name.rsplit('@').next().unwrap_or(name).to_string();
+    for host in &machine.client_hosts {
+        if bare(&host.name) == bare(&ssh.host) {
+            let what = format!("the box as a host of its own clients: {:?}", host.name);
+            let remedy = "name another host, or write clients = \"guest\": beside the servers";
+            fields.wrong("clients", what, remedy);
+        }
+    }
+    if machine.clients == Some(Clients::Guest) && !ssh.interfaces.is_empty() {
+        let what = "interfaces with clients \"guest\"";
+        let remedy = "remove it, or write clients = \"host\": beside the servers they use no card";
+        fields.wrong("interfaces", what, remedy);
+    }
+}
+
+/// Where clients of a box are whose plan does not say it: where cards are named that serve, on this host; else on the box, because
+/// nobody knows how this host is wired to it.
+fn default_box_clients(machine: &MachinePlan) -> Option<Clients> {
+    let ssh = machine.ssh.as_ref()?;
+    Some(if ssh.interfaces.is_empty() {
+        Clients::Guest
+    } else {
+        Clients::Host
+    })
+}
+
+/// Addresses that a workload's clients are to come from; 0 for those of their system.
+fn own_addresses(workload: &WorkloadPlan) -> u64 {
+    let addresses = workload.options.get("addresses");
+    addresses.and_then(Value::as_u64).unwrap_or(0)
 }
 
 fn read_client_kernel(
@@ -302,14 +355,19 @@ fn read_client_kernel(
 /// A workload whose clients are programs of the image cannot be asked from outside.
 pub(crate) fn check_clients(
     fields: &Fields<'_>,
-    clients: Option<Clients>,
+    machine: &MachinePlan,
     workloads: &[WorkloadPlan],
-    is_driven_from_outside: &dyn Fn(&WorkloadPlan) -> bool,
+    checks: Checks<'_>,
 ) {
-    let Some(clients) = clients.filter(|clients| *clients != Clients::Guest) else {
+    let clients = machine.clients.filter(|clients| *clients != Clients::Guest);
+    let Some(clients) = clients else {
         return;
     };
-    for workload in workloads.iter().filter(|one| !is_driven_from_outside(one)) {
+    if machine.kind == MachineKind::Ssh {
+        check_workloads_of_box((fields, machine), clients, workloads, checks);
+    }
+    let is_outside = checks.is_driven_from_outside;
+    for workload in workloads.iter().filter(|one| !is_outside(one)) {
         let what = format!(
             "clients \"{}\" with a workload that has none outside its guest: {}",
             clients.word(),
@@ -320,13 +378,46 @@ pub(crate) fn check_clients(
     }
 }
 
+/// Workloads that the network between a box and its clients does not fit.
+fn check_workloads_of_box(
+    (fields, machine): (&Fields<'_>, &MachinePlan),
+    clients: Clients,
+    workloads: &[WorkloadPlan],
+    checks: Checks<'_>,
+) {
+    let cards = machine.ssh.as_ref().map_or(0, |ssh| ssh.interfaces.len());
+    for workload in workloads
+        .iter()
+        .filter(|one| (checks.is_driven_from_outside)(one))
+    {
+        let id = &workload.id;
+        if clients == Clients::Hosts && !(checks.is_shareable)(workload) {
+            let what = format!("a workload that hosts cannot share: {id}");
+            let remedy = "write clients = \"host\": this host can have all of them; or give it a plan of its own";
+            fields.wrong("clients", what, remedy);
+        }
+        if own_addresses(workload) > 0 {
+            let what = format!("addresses of clients on a real network: workload {id}");
+            let remedy = "write clients = \"guest\", or remove addresses: hosts have those of their own cards";
+            fields.wrong("clients", what, remedy);
+        }
+        if cards > 1 && !(checks.takes_addresses)(workload) {
+            let what = format!("several interfaces with a workload that uses one: {id}");
+            let remedy = "name one, or give the workload a plan of its own";
+            fields.wrong("interfaces", what, remedy);
+        }
+    }
+}
+
 fn read_ceiling(fields: &Fields<'_>, kind: MachineKind, checks: Checks<'_>) -> Option<String> {
     // Asked for, so that it is not unknown as well.
     if fields.text("ceiling").is_some() && kind != MachineKind::Url {
         let what = format!("ceiling of a machine of kind \"{}\"", kind.word());
         let remedy = match kind {
-            MachineKind::Local => "remove it: bakeoff starts its null server itself",
-            MachineKind::Qemu | MachineKind::Ssh | MachineKind::Url => {
+            MachineKind::Local | MachineKind::Ssh => {
+                "remove it: bakeoff starts its null server itself"
+            }
+            MachineKind::Qemu | MachineKind::Url => {
                 "remove it: only systems on the network have clients of their own to measure"
             }
         };
@@ -343,9 +434,10 @@ fn read_ceiling(fields: &Fields<'_>, kind: MachineKind, checks: Checks<'_>) -> O
 
 fn read_one_client_fewer(fields: &Fields<'_>, kind: MachineKind) -> Option<bool> {
     let asked = fields.flag("one_client_fewer")?;
-    if kind != MachineKind::Url {
+    if !matches!(kind, MachineKind::Url | MachineKind::Ssh) {
         let what = format!("one_client_fewer of a machine of kind \"{}\"", kind.word());
-        let remedy = "remove it: only systems on the network have clients with CPUs of their own";
+        let remedy =
+            "remove it: only boxes and systems on the network have clients with CPUs of their own";
         fields.wrong("one_client_fewer", what, remedy);
         return None;
     }

@@ -23,6 +23,8 @@ pub struct SshPlan {
     pub port: u16,
     /// The interface that arms use; `None` for the one that ssh reached.
     pub interface: Option<String>,
+    /// The interfaces that serve clients elsewhere, by their names in the box's own operating system; with none, the one that arms use.
+    pub interfaces: Vec<String>,
     /// How an arm's kernel is started.
     pub boot: BootWay,
     /// The box's power switch.
@@ -65,12 +67,13 @@ pub struct Power {
 }
 
 /// Keys that no other kind of machine has.
-pub(crate) const KEYS: [&str; 8] = [
+pub(crate) const KEYS: [&str; 9] = [
     "host",
     "ssh_config",
     "address",
     "port",
     "interface",
+    "interfaces",
     "boot",
     "power",
     "home_timeout",
@@ -99,6 +102,7 @@ pub(crate) fn read_ssh(fields: &Fields<'_>, base: &Path, checks: Checks<'_>) -> 
         address: word(fields, "address", "\"192.0.2.7\""),
         port: fields.count("port", 1..=65535).unwrap_or(7001) as u16,
         interface: word(fields, "interface", "\"eno1\""),
+        interfaces: read_interfaces(fields),
         boot: fields.choice("boot", &ways).unwrap_or(BootWay::Kexec),
         power: read_power(fields, base, checks),
         home_timeout,
@@ -113,6 +117,39 @@ pub(crate) fn read_ssh(fields: &Fields<'_>, base: &Path, checks: Checks<'_>) -> 
 pub(crate) fn is_word(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "@._:%/+[]-".contains(c);
     !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain)
+}
+
+/// Most cards of a box: more than it has slots for.
+const CARDS: usize = 64;
+
+const CARDS_EXAMPLE: &str = "write interfaces = [\"eno1\", \"eno2\"]";
+
+/// The cards that serve.
+fn read_interfaces(fields: &Fields<'_>) -> Vec<String> {
+    let Some(listed) = fields.texts("interfaces") else {
+        return Vec::new();
+    };
+    let mut names: Vec<String> = Vec::new();
+    for name in &listed {
+        if !is_word(name) {
+            let what = format!("no name of an interface: {name:?}");
+            fields.wrong("interfaces", what, CARDS_EXAMPLE);
+        } else if names.iter().any(|own| own == name) {
+            let what = format!("an interface twice: {name:?}");
+            let remedy = "write each once: connections go to them in turn";
+            fields.wrong("interfaces", what, remedy);
+        } else {
+            names.push((*name).into());
+        }
+    }
+    if listed.is_empty() {
+        fields.wrong("interfaces", "no interface", CARDS_EXAMPLE);
+    }
+    if listed.len() > CARDS {
+        let what = format!("interfaces: {}", listed.len());
+        fields.wrong("interfaces", what, format!("write at most {CARDS}"));
+    }
+    names
 }
 
 fn word(fields: &Fields<'_>, key: &str, example: &str) -> Option<String> {

@@ -253,6 +253,8 @@ fn clients_that_are_programs_of_the_image_stay_in_the_guest() {
     let checks = Checks {
         is_driven_from_outside: &|_| false,
         can_be_disturbed: &|_| true,
+        is_shareable: &|_| false,
+        takes_addresses: &|_| false,
         ..Checks::of_the_past(&toy)
     };
     let said = |clients: &str| {
@@ -772,4 +774,63 @@ fn what_an_arm_sets_cannot_be_pinned() {
         &[("[design]", "[pinned]\nsysctls = {}\n[design]")],
         &expect![[r#"plan.toml:19: unknown key in [pinned]: sysctls (did you mean "sysctl"?)"#]],
     );
+}
+
+/// The clients of a box, or what is wrong with a plan that has these lines in `[machine]` and clients of which this is so.
+fn clients_of_box(lines: &str, is_outside: bool) -> String {
+    let checks = Checks {
+        is_driven_from_outside: &|_| is_outside,
+        is_shareable: &|_| false,
+        takes_addresses: &|_| false,
+        ..Checks::of_the_past(&toy)
+    };
+    let text = GOOD.replacen(BOX.0, BOX.1, 1);
+    let text = text.replacen("host = ", &format!("{lines}\nhost = "), 1);
+    let plan = read("plan.toml", &text, Path::new("/plans"), checks);
+    plan.map_or_else(
+        |why| why.to_string(),
+        |plan| format!("{:?}", plan.machine.clients),
+    )
+}
+
+#[test]
+fn clients_of_a_box_leave_it_where_the_plan_says_so() {
+    let said = |lines: &str| clients_of_box(lines, true);
+    assert_eq!(said(""), "Some(Guest)");
+    assert_eq!(clients_of_box("", false), "Some(Guest)");
+    assert_eq!(said("clients = \"host\""), "Some(Host)");
+    assert_eq!(said("interfaces = [\"eth1\"]"), "Some(Host)");
+}
+
+#[test]
+fn what_clients_of_a_box_cannot_be_is_told() {
+    let check = |lines: &str, want: &Expect| want.assert_eq(&clients_of_box(lines, true));
+    check(
+        "clients = \"guest2\"",
+        &expect![[
+            r#"plan.toml:6: clients of a machine of kind "ssh" (write "host", or name hosts: clients = ["ssh:HOST"])"#
+        ]],
+    );
+    check(
+        "clients = [\"ssh:me@box\", \"ssh:one\", \"ssh:one\"]\nceiling = \"http://a\"",
+        &expect![[r#"
+            plan.toml:6: a host for clients twice: "ssh:one" (remove it: a host has all its CPUs at once)
+            plan.toml:6: the box as a host of its own clients: "me@box" (name another host, or write clients = "guest": beside the servers)
+            plan.toml:6: a workload that hosts cannot share: toy (write clients = "host": this host can have all of them; or give it a plan of its own)
+            plan.toml:7: ceiling of a machine of kind "ssh" (remove it: bakeoff starts its null server itself)"#]],
+    );
+    check(
+        "clients = \"guest\"\ninterfaces = [\"eth1\", \"eth1\", \"-x\"]",
+        &expect![[r#"
+            plan.toml:7: an interface twice: "eth1" (write each once: connections go to them in turn)
+            plan.toml:7: no name of an interface: "-x" (write interfaces = ["eno1", "eno2"])
+            plan.toml:7: interfaces with clients "guest" (remove it, or write clients = "host": beside the servers they use no card)"#]],
+    );
+    check(
+        "interfaces = [\"eth1\", \"eth2\"]",
+        &expect![[
+            r#"plan.toml:6: several interfaces with a workload that uses one: toy (name one, or give the workload a plan of its own)"#
+        ]],
+    );
+    expect![[r#"plan.toml:6: clients "host" with a workload that has none outside its guest: toy (write clients = "guest", or give the workload a plan of its own)"#]].assert_eq(&clients_of_box("clients = \"host\"", false));
 }

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use record::curve::Curve;
 use record::load::{LoadResult, Second};
+use record::load_path::{ClientCpu, LoadPace, NetworkEnd, SentLate};
 use record::metric::Figure;
 use serde::{Deserialize, Serialize};
 
@@ -79,6 +80,21 @@ pub struct Driven {
     pub curves: Vec<Curve>,
     /// Facts of the clients' side.
     pub facts: BTreeMap<String, String>,
+    /// How requests were sent and what was seen of the clients' side of the network, where that is to be judged.
+    pub path: Option<ClientsPath>,
+}
+
+/// The clients' side of the path of a load, over the window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClientsPath {
+    /// How requests were sent.
+    pub pace: LoadPace,
+    /// Requests that were sent late by so much that it shows in their latency.
+    pub sent_late: Option<SentLate>,
+    /// The CPUs that clients may run on.
+    pub cpus: Vec<ClientCpu>,
+    /// The clients' ends of the network.
+    pub ends: Vec<NetworkEnd>,
 }
 
 /// A drive as the messages that tell it.

@@ -12,6 +12,7 @@ pub mod session;
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -135,6 +136,9 @@ pub struct Job {
     pub profiling: Profiling,
     /// The system on the network that is loaded; `None` where servers are started.
     pub target: Option<Target>,
+    /// Addresses at which servers are reached by clients on another system, over the servers' own network cards; empty where they
+    /// are in namespaces, or behind a card of QEMU's, at an address that both agents know.
+    pub servers: Vec<Ipv4Addr>,
     /// How much of it is this agent's. Who gives jobs says `Whole`; a machine with two agents for a trial shares it out.
     pub part: Part,
     /// What the clients get from a null server is wanted, not what the arm's server does.

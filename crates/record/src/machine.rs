@@ -33,6 +33,12 @@ pub enum MachineDescription {
         driver: String,
         /// How arms are booted: `kexec`.
         boot: String,
+        /// The cards that serve clients elsewhere; none where clients are on the box.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        cards: Vec<BoxCard>,
+        /// Clients elsewhere; `None` where they are on the box.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        clients: Option<BoxClients>,
     },
     /// Systems on the network.
     Url {
@@ -51,6 +57,35 @@ pub enum MachineDescription {
     Told {
         /// Its sentence.
         text: String,
+    },
+}
+
+/// A network card of a box that serves clients elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoxCard {
+    /// Its name in the box's own operating system.
+    pub interface: String,
+    /// The name of its driver.
+    pub driver: String,
+    /// Its address.
+    pub address: String,
+}
+
+/// Clients of a box's servers that are not on the box.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum BoxClients {
+    /// On the host that runs the plan.
+    Host {
+        /// Release of its kernel.
+        release: String,
+        /// CPUs that they may use.
+        cpus: usize,
+    },
+    /// On hosts that share them.
+    Hosts {
+        /// Their names.
+        names: Vec<String>,
     },
 }
 

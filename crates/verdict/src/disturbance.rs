@@ -52,8 +52,11 @@ pub(crate) fn disturbance(run: &Run, workload: &str, trials: &[u32]) -> Option<D
         .filter_map(|record| taken(record, others_show))
         .collect();
     // How fast this host was says nothing of a box that is another machine, nor of clients on others.
-    let is_elsewhere =
-        run.plan.machine.kind == MachineKind::Ssh || run.opening.clients == Some(Clients::Hosts);
+    let is_elsewhere = match run.opening.clients {
+        Some(Clients::Hosts) => true,
+        Some(Clients::Host) => false,
+        Some(Clients::Guest | Clients::Guest2) | None => run.plan.machine.kind == MachineKind::Ssh,
+    };
     robbed(&taken, trials).or_else(|| slowed(&taken, trials).filter(|_| !is_elsewhere))
 }
 

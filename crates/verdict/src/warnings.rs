@@ -567,6 +567,9 @@ fn nature(run: &Run) -> Vec<Warning> {
             Warning::ClientsInOwnGuest
         }
         MachineKind::Qemu => Warning::ClientsInGuest,
+        MachineKind::Ssh if matches!(run.opening.clients, Some(Clients::Host | Clients::Hosts)) => {
+            Warning::ClientsOffBox
+        }
         MachineKind::Ssh => Warning::WorkOnBox,
         MachineKind::Local => Warning::LiveHost,
         MachineKind::Url => Warning::OnNetwork {

@@ -250,7 +250,7 @@ impl Options {
                 think: self.rest.think(),
             },
             connections: self.clients,
-            threads: context.cpus.min(self.clients),
+            threads: context.client_threads(None, self.clients),
             deadline: Duration::from_nanos(self.deadline_ns),
             warmup,
             end: End::After(window),

@@ -58,6 +58,15 @@ pub(crate) fn traffic(traffic: Traffic, null_server: &Server) -> Option<Traffic>
     })
 }
 
+/// How long the ceiling of a workload of one load takes, for who does not reach the null server.
+pub fn timing(workload: &dyn Workload) -> Timing {
+    let Timing { warmup, window } = workload.timing();
+    Timing {
+        warmup: warmup.min(WARMUP),
+        window: window.min(WINDOW),
+    }
+}
+
 /// The ceiling of a workload, as a workload: no service, no figure but throughput.
 pub struct CeilingLoad(Traffic);
 

@@ -37,7 +37,7 @@ pub struct WorkloadContext {
     pub config: ArmConfig,
     /// The URL of the server, where it is one that was there before.
     pub target: Option<String>,
-    /// Its addresses that connections go to in turn; with none, what the URL's host stands for.
+    /// Addresses of the server's side that connections go to in turn; with none, what the URL's host stands for, or `server`.
     pub addresses: Vec<IpAddr>,
     /// Whether the clients do with one thread fewer.
     pub one_fewer: bool,
@@ -94,6 +94,13 @@ impl WorkloadContext {
     /// A port of the server's side.
     pub fn at(&self, port: u16) -> SocketAddr {
         SocketAddr::from((self.server, port))
+    }
+
+    /// The same port at the further addresses of the server's side.
+    pub(crate) fn more_at(&self, port: u16) -> Vec<SocketAddr> {
+        let more = self.addresses.iter().skip(1);
+        more.map(|address| SocketAddr::from((*address, port)))
+            .collect()
     }
 
     /// So many addresses of the clients' side beside `client`; each can be bound, and the server knows the way back.

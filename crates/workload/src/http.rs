@@ -233,6 +233,10 @@ impl Workload for Options {
         true
     }
 
+    fn is_shareable(&self) -> bool {
+        true
+    }
+
     fn timing(&self) -> Timing {
         Timing {
             warmup: Duration::from_nanos(self.warmup_ns),

@@ -224,6 +224,16 @@ pub trait Workload: Send + Sync {
         false
     }
 
+    /// Whether hosts can share its load: `drive` does nothing but send one load, which all of them begin together (`Watcher::meet`).
+    fn is_shareable(&self) -> bool {
+        false
+    }
+
+    /// Whether its connections can go to several addresses of the server's.
+    fn takes_addresses(&self) -> bool {
+        false
+    }
+
     /// How long `drive` loads the server.
     fn timing(&self) -> Timing;
 
@@ -325,6 +335,16 @@ pub fn is_driven_from_outside(workload: &WorkloadPlan) -> bool {
 pub fn can_be_disturbed(workload: &WorkloadPlan) -> bool {
     // Options come from `check`, so that they always come to life.
     from_plan(workload).is_ok_and(|own| own.can_be_disturbed())
+}
+
+/// Whether hosts can share a workload's load.
+pub fn is_shareable(workload: &WorkloadPlan) -> bool {
+    from_plan(workload).is_ok_and(|own| own.is_shareable())
+}
+
+/// Whether a workload's clients can use several addresses of the servers' system.
+pub fn takes_addresses(workload: &WorkloadPlan) -> bool {
+    from_plan(workload).is_ok_and(|own| own.takes_addresses())
 }
 
 /// The servers of a workload whose configuration an arm may change, the first one first.

@@ -91,6 +91,10 @@ impl SiteWorkload for Options {
         self.connections
     }
 
+    fn can_be_shared(&self) -> bool {
+        true
+    }
+
     /// A cookie for each visitor, and an answer to forms: the page that they were sent to.
     fn extra(&self) -> &'static str {
         match self.web.server {

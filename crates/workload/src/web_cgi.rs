@@ -105,6 +105,10 @@ impl Workload for Options {
         true
     }
 
+    fn takes_addresses(&self) -> bool {
+        true
+    }
+
     fn timing(&self) -> Timing {
         self.web.timing()
     }

@@ -75,6 +75,10 @@ impl SiteWorkload for Options {
         self.connections
     }
 
+    fn can_be_shared(&self) -> bool {
+        true
+    }
+
     fn send(
         &self,
         mut traffic: Traffic,

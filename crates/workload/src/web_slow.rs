@@ -154,6 +154,14 @@ impl Workload for Options {
         true
     }
 
+    fn is_shareable(&self) -> bool {
+        true
+    }
+
+    fn takes_addresses(&self) -> bool {
+        true
+    }
+
     fn timing(&self) -> Timing {
         self.web.timing()
     }

@@ -98,6 +98,10 @@ impl SiteWorkload for Options {
         self.connections
     }
 
+    fn can_be_shared(&self) -> bool {
+        true
+    }
+
     fn conclude(&self, _seen: &Seen<'_>, web: Vec<Figure>) -> Result<Vec<Figure>, String> {
         Ok(match self.decided_by {
             None | Some(Decider::Throughput) => web,

@@ -1,6 +1,7 @@
 //! The clients' side: drives the load against servers on another system, and tells their agent.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,24 +11,47 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use load::Tick;
-use protocol::Job;
-use protocol::clients::{Driven, FromClients, ToClients, told};
+use protocol::clients::{ClientsPath, Driven, FromClients, ToClients, told};
+use protocol::hosts::HostCommand;
+use protocol::{CeilingJob, Job};
+use record::load_path::{LoadPace, SentLate, Side};
 use workload::context::WorkloadContext;
 use workload::{Timing, Watcher, Wrong};
 
 use super::counters::{self, Counters};
+use super::follow::Follower;
+use super::hosts::Hosts;
 use crate::channel::Channel;
-use crate::cpus;
 use crate::job::raise_open_files;
-use crate::netns::{CLIENT, SERVER};
+use crate::netns::{CLIENT, Netns, SERVER};
+use crate::path::{PathSeen, PathWatch};
+use crate::{ceiling, cpus, remote};
 
 /// Questions by which the way to the servers' agent and back is measured; the median counts.
 const PINGS: usize = 9;
 
-/// Drives the job's load from a `place` (a fact) as soon as the servers are ready. What fails is told to their agent too.
-pub(crate) fn perform(job: &Job, place: &str, servers: Channel, stop: &AtomicBool) -> Result<()> {
+/// Where the clients are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place<'p> {
+    /// In this process; the word is a fact.
+    Here(&'static str),
+    /// On hosts that share them, led by this process, which is of this build.
+    Hosts(&'p [HostCommand], &'p str),
+}
+
+/// Drives the job's load as soon as the servers are ready. What fails is told to their agent too.
+pub(crate) fn perform(
+    job: &Job,
+    place: Place<'_>,
+    servers: Channel,
+    stop: &AtomicBool,
+) -> Result<()> {
     let line = Line::new(servers)?;
-    match drive(job, place, &line, stop) {
+    let driven = match place {
+        Place::Here(word) => drive(job, word, &line, stop),
+        Place::Hosts(commands, build) => lead(job, (commands, build), &line, stop),
+    };
+    match driven {
         Ok(driven) => {
             for message in told(driven) {
                 line.say(&message)?;
@@ -45,22 +69,21 @@ pub(crate) fn perform(job: &Job, place: &str, servers: Channel, stop: &AtomicBoo
 }
 
 fn drive(job: &Job, place: &str, line: &Arc<Line>, stop: &AtomicBool) -> Result<Driven> {
-    let workload = workload::from_options(&job.workload)?;
     raise_open_files().context("raise the limit of open files")?;
     let cpus = cpus::numbers()?;
-    let context = WorkloadContext {
-        server: SERVER,
-        client: CLIENT,
-        ..WorkloadContext::without_server(PathBuf::new(), cpus.len() as u32, job.seed)
-    };
-    match line.hear().context("wait for the servers")? {
-        ToClients::Ready => {}
-        ToClients::Noted => bail!("the servers answered what nobody had asked"),
-    }
+    line.wait_until_ready()?;
     let round_trip = line.round_trip()?;
+    let job = &told_of_null_server(job);
+    let context = context_of(job, cpus.len() as u32);
+    let workload = remote::load_of(job, &context)?;
+    // Behind a card of QEMU's the clients' side is in the facts, and nothing is judged of it.
+    let is_judged = !job.servers.is_empty();
+    let ends = [(Side::Clients, &Netns::own())];
+    let watch = is_judged.then(|| PathWatch::open(&ends)).transpose()?;
     let mut teller = Teller {
         line: Arc::clone(line),
         timing: workload.timing(),
+        watch,
         window: None,
     };
     let driven = workload.drive(&context, stop, &mut teller)?;
@@ -74,7 +97,78 @@ fn drive(job: &Job, place: &str, line: &Arc<Line>, stop: &AtomicBool) -> Result<
         figures: driven.figures,
         curves: driven.curves,
         facts,
+        path: driven.pace.zip(window.path).map(path_of),
     })
+}
+
+/// Has hosts drive it.
+fn lead(
+    job: &Job,
+    (commands, build): (&[HostCommand], &str),
+    line: &Arc<Line>,
+    stop: &AtomicBool,
+) -> Result<Driven> {
+    let job = told_of_null_server(job);
+    let (commands, job) = remote::shared_out(&job, commands);
+    // They log in while the servers start.
+    let mut hosts = Hosts::start(commands)?;
+    line.wait_until_ready()?;
+    let round_trip = line.round_trip()?;
+    let workload = workload::from_options(&job.workload)?;
+    let timing = match &job.ceiling {
+        // The hosts reach the null server; this one may not.
+        Some(_) => workload::ceiling::timing(&*workload),
+        None => workload.timing(),
+    };
+    let mut teller = LeadTeller {
+        line: Arc::clone(line),
+        edges: [Ok(Duration::ZERO), Ok(Duration::ZERO)],
+    };
+    let led = hosts.lead(&job, (build, timing), stop, &mut teller)?;
+    let [opening, closing] = teller.edges;
+    let mut facts = led.driven.facts;
+    facts.extend(times(round_trip, opening?, closing?));
+    Ok(Driven {
+        load: led.driven.load,
+        figures: led.driven.figures,
+        curves: led.driven.curves,
+        facts,
+        path: led.driven.pace.map(|pace| path_of((pace, led.path))),
+    })
+}
+
+/// The context of clients whose servers another agent has started.
+pub(crate) fn context_of(job: &Job, cpus: u32) -> WorkloadContext {
+    let addresses = job.servers.iter().copied().map(IpAddr::V4);
+    WorkloadContext {
+        server: job.servers.first().copied().unwrap_or(SERVER),
+        client: CLIENT,
+        addresses: addresses.collect(),
+        one_fewer: job.one_fewer,
+        ..WorkloadContext::without_server(PathBuf::new(), cpus, job.seed)
+    }
+}
+
+/// A null server that the servers' agent starts is at the servers' address.
+fn told_of_null_server(job: &Job) -> Job {
+    let mut job = job.clone();
+    if job.ceiling == Some(CeilingJob::Own) {
+        let address = job.servers.first().copied().unwrap_or(SERVER);
+        job.ceiling = Some(CeilingJob::At(format!(
+            "http://{address}:{}",
+            ceiling::PORT
+        )));
+    }
+    job
+}
+
+fn path_of(((pace, sent_late), seen): ((LoadPace, Option<SentLate>), PathSeen)) -> ClientsPath {
+    ClientsPath {
+        pace,
+        sent_late,
+        cpus: seen.cpus,
+        ends: seen.ends,
+    }
 }
 
 /// The line to the servers' agent. Several threads speak; one at a time listens.
@@ -98,9 +192,36 @@ impl Line {
         protocol::send(&mut *channel, message).context("cannot speak to the servers' agent")
     }
 
+    fn wait_until_ready(&self) -> Result<()> {
+        match self.hear().context("wait for the servers")? {
+            ToClients::Ready => Ok(()),
+            ToClients::Noted => bail!("the servers answered what nobody had asked"),
+        }
+    }
+
     fn hear(&self) -> Result<ToClients> {
         let mut channel = self.listen.lock().expect(UNPOISONED);
         protocol::receive(&mut *channel).context("the servers' agent is gone")
+    }
+
+    /// Says what a drive goes on without.
+    fn tell(&self, message: &FromClients) {
+        if let Err(why) = self.say(message) {
+            // The drive goes on; its end cannot be told either, and that ends the job.
+            eprintln!("bakeoff clients: {why:#}");
+        }
+    }
+
+    fn tell_tick(&self, tick: Tick) {
+        for ended in protocol::ended_in_parts(tick.ended) {
+            self.tell(&FromClients::Tick {
+                second: tick.second,
+                ok: tick.ok,
+                faults: tick.faults,
+                is_counting: tick.counting,
+                ended,
+            });
+        }
     }
 
     /// Says something that is to be noted; the time until it was.
@@ -127,13 +248,15 @@ impl Line {
 struct Teller {
     line: Arc<Line>,
     timing: Timing,
+    watch: Option<PathWatch>,
     window: Option<Window>,
 }
 
 impl Watcher for Teller {
     fn begins(&mut self) {
         self.tell(&FromClients::Begins);
-        self.window = Some(Window::begin(Arc::clone(&self.line), self.timing));
+        let watch = self.watch.take();
+        self.window = Some(Window::begin(Arc::clone(&self.line), self.timing, watch));
     }
 
     fn steps(&mut self) {
@@ -141,24 +264,42 @@ impl Watcher for Teller {
     }
 
     fn ticks(&mut self, tick: Tick) {
-        for ended in protocol::ended_in_parts(tick.ended) {
-            self.tell(&FromClients::Tick {
-                second: tick.second,
-                ok: tick.ok,
-                faults: tick.faults,
-                is_counting: tick.counting,
-                ended,
-            });
-        }
+        self.line.tell_tick(tick);
     }
 }
 
 impl Teller {
     fn tell(&self, message: &FromClients) {
-        if let Err(why) = self.line.say(message) {
-            // The drive goes on; its end cannot be told either, and that ends the job.
-            eprintln!("bakeoff clients: {why:#}");
-        }
+        self.line.tell(message);
+    }
+}
+
+/// Tells the servers' agent how hosts go on with theirs.
+struct LeadTeller {
+    line: Arc<Line>,
+    /// Times until it had noted that the window opens, and that it closes.
+    edges: [Result<Duration>; 2],
+}
+
+impl Follower for LeadTeller {
+    fn begins(&mut self) {
+        self.line.tell(&FromClients::Begins);
+    }
+
+    fn steps(&mut self) {
+        self.line.tell(&FromClients::Step);
+    }
+
+    fn ticks(&mut self, tick: Tick) {
+        self.line.tell_tick(tick);
+    }
+
+    fn opens(&mut self) {
+        self.edges[0] = self.line.ask(&FromClients::Opens);
+    }
+
+    fn closes(&mut self) {
+        self.edges[1] = self.line.ask(&FromClients::Closes);
     }
 }
 
@@ -174,13 +315,15 @@ struct Told {
     closing: Duration,
     length: Duration,
     counters: Counters,
+    path: Option<PathSeen>,
 }
 
 impl Window {
-    fn begin(line: Arc<Line>, timing: Timing) -> Self {
+    fn begin(line: Arc<Line>, timing: Timing, watch: Option<PathWatch>) -> Self {
         let began = Instant::now();
         let (over, is_over) = channel();
-        let thread = thread::spawn(move || tell_window(&line, timing, began, &is_over));
+        let thread =
+            thread::spawn(move || tell_window((&line, watch.as_ref()), timing, began, &is_over));
         Self { thread, over }
     }
 
@@ -193,7 +336,7 @@ impl Window {
 }
 
 fn tell_window(
-    line: &Line,
+    (line, watch): (&Line, Option<&PathWatch>),
     timing: Timing,
     began: Instant,
     is_over: &Receiver<()>,
@@ -207,35 +350,49 @@ fn tell_window(
     if !wait(warmup) {
         bail!("the load ended before its window opened");
     }
-    let (opened, first) = (Instant::now(), Counters::read());
+    let path = || watch.map(PathWatch::read);
+    let (opened, open, first) = (Instant::now(), path(), Counters::read());
     let opening = if warmup.is_zero() {
         Duration::ZERO
     } else {
         line.ask(&FromClients::Opens)?
     };
     wait(warmup + window);
-    let (length, last) = (opened.elapsed(), Counters::read());
+    let (length, close, last) = (opened.elapsed(), path(), Counters::read());
     let closing = line.ask(&FromClients::Closes)?;
+    let ends = open.zip(close);
     Ok(Told {
         opening,
         closing,
         length,
         counters: last.since(&first),
+        path: watch
+            .zip(ends)
+            .map(|(watch, (open, close))| watch.between(&open, &close)),
     })
 }
 
 impl Told {
     fn facts(&self, round_trip: Duration, cpus: &[u32]) -> BTreeMap<String, String> {
-        let us = |time: Duration| time.as_micros().to_string();
-        let times = [
-            ("round-trip-us", us(round_trip)),
-            ("open-noted-us", us(self.opening)),
-            ("close-noted-us", us(self.closing)),
-        ];
         let mut facts = self.counters.facts(self.length, cpus.len());
-        facts.extend(times.map(|(name, value)| (counters::key(name), value)));
+        facts.extend(times(round_trip, self.opening, self.closing));
         facts
     }
+}
+
+/// How far the two agents are from each other, as facts.
+fn times(
+    round_trip: Duration,
+    opening: Duration,
+    closing: Duration,
+) -> impl Iterator<Item = (String, String)> {
+    let times = [
+        ("round-trip-us", round_trip),
+        ("open-noted-us", opening),
+        ("close-noted-us", closing),
+    ];
+    let fact = |(name, time): (&str, Duration)| (counters::key(name), time.as_micros().to_string());
+    times.into_iter().map(fact)
 }
 
 impl std::fmt::Debug for Line {

@@ -7,6 +7,7 @@ use record::latency::Packed;
 use workload::{Driven, Wrong};
 
 use crate::channel::Channel;
+use crate::path::PathSeen;
 
 /// What clients elsewhere tell of while they drive.
 pub(crate) trait Follower {
@@ -20,7 +21,10 @@ pub(crate) trait Follower {
 }
 
 /// Has the clients begin, and follows them to the end of the drive.
-pub(crate) fn follow(channel: &mut Channel, follower: &mut dyn Follower) -> Result<Driven> {
+pub(crate) fn follow(
+    channel: &mut Channel,
+    follower: &mut dyn Follower,
+) -> Result<(Driven, Option<PathSeen>)> {
     let send = |channel: &mut Channel, message| {
         protocol::send(channel, &message).context("cannot speak to the clients")
     };
@@ -57,14 +61,20 @@ pub(crate) fn follow(channel: &mut Channel, follower: &mut dyn Follower) -> Resu
             FromClients::Seconds(part) => seconds.extend(part),
             FromClients::Driven(driven) => {
                 let driven = whole(*driven, seconds);
-                return Ok(Driven {
+                let (pace, path) = match driven.path {
+                    Some(own) => (Some((own.pace, own.sent_late)), Some((own.cpus, own.ends))),
+                    // What is known of their side is in the facts.
+                    None => (None, None),
+                };
+                let path = path.map(|(cpus, ends)| PathSeen { cpus, ends });
+                let driven = Driven {
                     load: driven.load,
                     figures: driven.figures,
                     curves: driven.curves,
-                    // Their side of the path is in the facts.
-                    pace: None,
+                    pace,
                     facts: driven.facts,
-                });
+                };
+                return Ok((driven, path));
             }
             FromClients::Failed {
                 is_wrong: true,

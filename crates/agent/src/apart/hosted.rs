@@ -19,6 +19,7 @@ use workload::context::WorkloadContext;
 use workload::{Meeting, Timing, Watcher, Wrong};
 
 use super::counters::{self, Counters};
+use super::driver;
 use crate::channel::Channel;
 use crate::cpus;
 use crate::job::raise_open_files;
@@ -135,11 +136,13 @@ fn drive(job: &HostJob, line: &Arc<Line>, starts: Receiver<u64>) -> Result<HostD
     let HostJob { job, index, count } = job;
     raise_open_files().context("raise the limit of open files")?;
     let cpus = cpus::numbers()?;
-    let target = job.target.as_ref();
-    let target = target.context("a part of clients without a system on the network")?;
-    let context = WorkloadContext {
-        one_fewer: job.one_fewer,
-        ..remote::context_of(target, (cpus.len() as u32, job.seed))
+    let count_of_cpus = cpus.len() as u32;
+    let context = match &job.target {
+        Some(target) => WorkloadContext {
+            one_fewer: job.one_fewer,
+            ..remote::context_of(target, (count_of_cpus, job.seed))
+        },
+        None => driver::context_of(job, count_of_cpus),
     };
     let workload = remote::load_of(job, &context)?;
     let mut teller = Teller {

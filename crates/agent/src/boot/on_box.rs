@@ -50,8 +50,35 @@ pub(crate) struct Parameters {
     /// Of the network card and what it hangs on; what comes last must be there first.
     modules: Vec<String>,
     watchdog: Vec<String>,
+    /// Cards that serve beside that by which the host is reached.
+    cards: Vec<Card>,
     /// `PORT@ADDRESS/MAC` of who takes the kernel's messages.
     netconsole: Option<String>,
+}
+
+/// A network card that serves, with the address that it has in the box's own operating system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Card {
+    mac: String,
+    address: Ipv4Addr,
+    prefix: u8,
+}
+
+impl Card {
+    /// From `MAC@ADDRESS/PREFIX`.
+    fn parse(text: &str) -> Result<Self> {
+        let parts = text.split_once('@').and_then(|(mac, rest)| {
+            let (address, prefix) = rest.split_once('/')?;
+            Some((mac, address.parse().ok()?, prefix.parse().ok()?))
+        });
+        let (mac, address, prefix) =
+            parts.with_context(|| format!("bakeoff.cards: {text:?} is no MAC@ADDRESS/PREFIX"))?;
+        Ok(Self {
+            mac: mac.into(),
+            address,
+            prefix,
+        })
+    }
 }
 
 /// Whether this kernel was started on a box.
@@ -95,13 +122,17 @@ impl Parameters {
             port: get("port")?.parse().context("bakeoff.port")?,
             modules: list("modules"),
             watchdog: list("watchdog"),
+            cards: list("cards")
+                .iter()
+                .map(|card| Card::parse(card))
+                .collect::<Result<_>>()?,
             netconsole: find("netconsole").map(String::from),
         })
     }
 }
 
 /// Comes up on the box's network and waits for the host.
-pub(crate) fn reach_host(modules: &Modules) -> Result<Channel> {
+pub(crate) fn reach_host(modules: &Modules) -> Result<(Channel, BoxNetwork)> {
     log_to_kernel();
     let parameters = Parameters::of_this_kernel()?;
     modules.load_all(&["loop"])?;
@@ -109,10 +140,68 @@ pub(crate) fn reach_host(modules: &Modules) -> Result<Channel> {
     feed_watchdog();
     load(modules, &parameters.modules)?;
     let interface = wait_for_card(&parameters.mac)?;
-    bring_up(&interface, &parameters)?;
+    let address = (parameters.address, parameters.prefix);
+    bring_up(&interface, address, parameters.gateway)?;
     start_netconsole(modules, &interface, &parameters);
     let secret = fs::read_to_string(SECRET).context("no secret in the initramfs")?;
-    wait_for_host(parameters.port, &Secret::of(secret.trim_end()))
+    let secret = secret.trim_end().to_string();
+    let channel = wait_for_line(parameters.port, &Secret::of(&secret))?;
+    Ok((channel, BoxNetwork { parameters, secret }))
+}
+
+/// What an arm on a box knows of the network while its job runs.
+#[derive(Clone, PartialEq, Eq)]
+pub struct BoxNetwork {
+    parameters: Parameters,
+    /// Of this boot, for the line to the clients' agent.
+    secret: String,
+}
+
+impl std::fmt::Debug for BoxNetwork {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "BoxNetwork {{ {:?}, .. }}", self.parameters)
+    }
+}
+
+impl BoxNetwork {
+    /// Brings up the cards that serve beside that by which the host is reached.
+    pub(crate) fn bring_up_cards(&self) -> Result<()> {
+        for card in &self.parameters.cards {
+            let path = wait_for_card(&card.mac)?;
+            bring_up(&path, (card.address, card.prefix), None)
+                .with_context(|| format!("card {} of {}", path.display(), card.address))?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the agent of the clients, which dials as the host has done and knows the same secret.
+    pub(crate) fn wait_for_clients(&self) -> Result<Channel> {
+        let secret = Secret::of(&self.secret);
+        wait_for_line(self.parameters.port, &secret).context("the clients' agent")
+    }
+
+    /// Has cards take over the queueing discipline that new devices get: they were up before it was set.
+    pub(crate) fn renew_queues(&self) -> Result<()> {
+        let cards = self.parameters.cards.iter();
+        let macs = cards.map(|card| &card.mac).chain([&self.parameters.mac]);
+        for mac in macs {
+            let path = wait_for_card(mac)?;
+            let name = path.file_name().unwrap_or_default();
+            // Whatever is there gives way to one that is named; without that the default comes.
+            for words in [["replace", "pfifo"], ["del", ""]] {
+                let [verb, kind] = words;
+                let mut tc = workload::context::command("tc");
+                tc.args(["qdisc", verb, "dev"]).arg(name).arg("root");
+                tc.args((!kind.is_empty()).then_some(kind));
+                let done = tc.output().context("run tc (is iproute2 in the image?)")?;
+                if !done.status.success() {
+                    let why = String::from_utf8_lossy(&done.stderr);
+                    bail!("tc qdisc {verb} dev {}: {}", name.display(), why.trim());
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What a process of this boot says to its error output is a message of the kernel's from now on, so that netconsole has it.
@@ -178,7 +267,11 @@ fn wait_for_card(mac: &str) -> Result<PathBuf> {
     }
 }
 
-fn bring_up(card: &Path, parameters: &Parameters) -> Result<()> {
+fn bring_up(
+    card: &Path,
+    (address, prefix): (Ipv4Addr, u8),
+    gateway: Option<Ipv4Addr>,
+) -> Result<()> {
     let number = |path: &Path| -> Result<u32> {
         let text = text_of(path.join("ifindex"));
         text.trim().parse().context("a network card without number")
@@ -187,8 +280,7 @@ fn bring_up(card: &Path, parameters: &Parameters) -> Result<()> {
     netlink::set_up(&socket, number(Path::new("/sys/class/net/lo"))?).context("lo")?;
     let index = number(card)?;
     netlink::set_up(&socket, index).context("turn the network card on")?;
-    let address = IpAddr::V4(parameters.address);
-    netlink::add_address(&socket, index, address, parameters.prefix)
+    netlink::add_address(&socket, index, IpAddr::V4(address), prefix)
         .context("give it its address")?;
     let until = Instant::now() + CARD_LIMIT;
     while text_of(card.join("carrier")).trim() != "1" {
@@ -197,7 +289,7 @@ fn bring_up(card: &Path, parameters: &Parameters) -> Result<()> {
         }
         thread::sleep(PACE);
     }
-    if let Some(gateway) = parameters.gateway {
+    if let Some(gateway) = gateway {
         netlink::add_default_route(&socket, index, IpAddr::V4(gateway)).context("route")?;
     }
     Ok(())
@@ -219,11 +311,11 @@ fn start_netconsole(modules: &Modules, card: &Path, parameters: &Parameters) {
 }
 
 /// Takes the first who proves the secret, and nobody after him.
-fn wait_for_host(port: u16, secret: &Secret) -> Result<Channel> {
+fn wait_for_line(port: u16, secret: &Secret) -> Result<Channel> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))
         .with_context(|| format!("listen on port {port}"))?;
     listener.set_nonblocking(true)?;
-    tell(&format!("waiting for the host on port {port}"));
+    tell(&format!("waiting on port {port}"));
     let until = Instant::now() + DIAL_LIMIT;
     while Instant::now() < until {
         match listener.accept() {
@@ -266,6 +358,16 @@ mod tests {
         assert_eq!((parameters.gateway, parameters.watchdog.len()), (None, 0));
         let why = Parameters::parse(&line.replace("/24", "")).unwrap_err();
         assert_eq!(why.to_string(), "bakeoff.address without a prefix");
+        assert!(parameters.cards.is_empty());
+        let card = |text: &str| {
+            let line = line.replace("quiet", &format!("bakeoff.cards={text}"));
+            Parameters::parse(&line).map(|own| own.cards)
+        };
+        let cards = card("02:00:00:00:00:02@10.1.0.1/16,02:00:00:00:00:03@10.2.0.1/24").unwrap();
+        assert_eq!(cards[1].address, Ipv4Addr::new(10, 2, 0, 1));
+        assert_eq!((cards.len(), cards[0].prefix), (2, 16));
+        let why = card("02:00:00:00:00:02@10.1.0.1").unwrap_err();
+        assert!(why.to_string().starts_with("bakeoff.cards: "), "{why}");
         let why = Parameters::parse("quiet").unwrap_err();
         assert_eq!(
             why.to_string(),

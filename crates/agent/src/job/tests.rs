@@ -62,6 +62,7 @@ fn job_of(kind: &str, options: &str) -> Job {
         part: Part::Whole,
         ceiling: None,
         one_fewer: false,
+        servers: Vec::new(),
     }
 }
 
@@ -84,6 +85,7 @@ fn environment(dir: &Path) -> Environment {
         // Other tests keep this host busy.
         max_idle_wait: Duration::ZERO,
         watches_path: true,
+        box_network: None,
     }
 }
 

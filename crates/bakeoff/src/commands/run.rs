@@ -35,6 +35,7 @@ fn refuse_ceiling(plan: &Plan) -> Result<()> {
             "--ceiling without a null server (start one with bakeoff null-server on another host, and write ceiling = \
              \"http://HOST:PORT\" in [machine])"
         ),
+        MachineKind::Ssh if plan.machine.is_box_with_clients_apart() => Ok(()),
         MachineKind::Qemu | MachineKind::Ssh => bail!(
             "--ceiling does not apply to a machine of kind \"{}\": the clients are beside the server (leave it out)",
             plan.machine.kind.word()

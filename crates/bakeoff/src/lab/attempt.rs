@@ -405,6 +405,7 @@ fn job(bench: &Bench<'_>, (arm, block): (&Arm, u32), workload: &WorkloadPlan) ->
         ns_per_instruction: bench.machine.ns_per_instruction(),
         profiling: bench.profiling(),
         target,
+        servers: Vec::new(),
         part: Part::Whole,
         ceiling: (bench.purpose == Purpose::Ceiling).then(|| ceiling(bench.plan)),
         one_fewer: bench.purpose == Purpose::OneFewer,

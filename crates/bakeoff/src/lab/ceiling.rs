@@ -53,7 +53,8 @@ impl Lab<'_> {
         match self.plan.machine.kind {
             MachineKind::Local => true,
             MachineKind::Url => self.plan.machine.ceiling.is_some(),
-            MachineKind::Qemu | MachineKind::Ssh => false,
+            MachineKind::Ssh => self.plan.machine.is_box_with_clients_apart(),
+            MachineKind::Qemu => false,
         }
     }
 

@@ -21,7 +21,9 @@ impl Lab<'_> {
     /// Runs what is still owed of these; whether all of them have ended.
     pub(super) fn run_one_fewer(&self, book: &mut Book) -> Result<bool> {
         let machine = &self.plan.machine;
-        if machine.kind != MachineKind::Url || !machine.one_client_fewer {
+        // Elsewhere they are on the servers' CPUs, or nothing is judged of them.
+        let have_cpus = machine.kind == MachineKind::Url || machine.is_box_with_clients_apart();
+        if !have_cpus || !machine.one_client_fewer {
             return Ok(true);
         }
         let run = self.load()?;

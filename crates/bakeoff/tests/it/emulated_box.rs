@@ -8,6 +8,8 @@
 //! The box knows nothing of being emulated: no virtio, no line of QEMU's. `make test-box` asks for it: it takes minutes.
 
 mod boxed;
+mod lab;
+mod with_clients;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -87,6 +87,11 @@ impl BoxFacts {
         self.sections.get(name).map_or("", String::as_str)
     }
 
+    /// The port of its sshd, as ssh has reached it: something answers there.
+    pub(crate) fn ssh_port(&self) -> u16 {
+        self.number("ssh", 1) as u16
+    }
+
     fn number(&self, name: &str, place: usize) -> u64 {
         let words = self.get(name).split_whitespace();
         let mut numbers = words.filter_map(|word| word.parse().ok());
@@ -187,9 +192,45 @@ pub(crate) struct Link {
     pub(crate) drivers: Vec<Driver>,
 }
 
+/// A network card that serves clients on other hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Card {
+    /// Its name in the box's own operating system.
+    pub(crate) interface: String,
+    /// By which every kernel finds it.
+    pub(crate) mac: String,
+    pub(crate) address: Ipv4Addr,
+    pub(crate) prefix: u8,
+    /// Its own driver first, then those of what it hangs on.
+    pub(crate) drivers: Vec<Driver>,
+}
+
+impl Card {
+    /// The name of its own driver.
+    pub(crate) fn driver(&self) -> &str {
+        self.drivers.first().map_or("", |driver| &driver.name)
+    }
+
+    /// The card by which the box is reached.
+    pub(crate) fn of_link(link: &Link) -> Self {
+        Self {
+            interface: link.interface.clone(),
+            mac: link.mac.clone(),
+            address: link.address,
+            prefix: link.prefix,
+            drivers: link.drivers.clone(),
+        }
+    }
+}
+
 #[derive(Deserialize)]
 struct Interface {
     ifname: String,
+    /// `UP`, `LOWER_UP`, ...
+    #[serde(default)]
+    flags: Vec<String>,
+    /// The bond or bridge that it is part of.
+    master: Option<String>,
     #[serde(default)]
     address: String,
     permaddr: Option<String>,
@@ -229,6 +270,14 @@ impl Interface {
         self.linkinfo.as_ref()?.info_kind.as_deref()
     }
 
+    fn mac(&self) -> &str {
+        self.permaddr.as_ref().unwrap_or(&self.address)
+    }
+
+    fn is(&self, flag: &str) -> bool {
+        self.flags.iter().any(|own| own == flag)
+    }
+
     fn addresses(&self) -> impl Iterator<Item = (Ipv4Addr, u8)> {
         let own = self.addr_info.iter().filter(|one| one.family == "inet");
         own.filter_map(|one| Some((one.local.as_deref()?.parse().ok()?, one.prefixlen?)))
@@ -256,16 +305,13 @@ pub(crate) fn choose_link(facts: &BoxFacts, wanted: Option<&str>) -> Result<Link
             chosen.ifname
         );
     }
-    let drivers = facts.get("drivers").lines().find_map(|line| {
-        let (name, words) = line.split_once(' ')?;
-        (name == chosen.ifname).then(|| drivers(words))
-    });
-    let Some(drivers) = drivers.filter(|drivers| !drivers.is_empty()) else {
+    let drivers = drivers_of(facts, &chosen.ifname);
+    if drivers.is_empty() {
         bail!(
             "interface {} is no hardware's (write interface = \"...\" with one that is)",
             chosen.ifname
         );
-    };
+    }
     // A port of a bond has no address; its kernel gets the bond's.
     let own = chosen.addresses().next();
     let Some((address, prefix)) = own.or_else(|| entry?.addresses().next()) else {
@@ -294,12 +340,75 @@ pub(crate) fn choose_link(facts: &BoxFacts, wanted: Option<&str>) -> Result<Link
     let next = controller.filter(|controller| is_near(*controller, address, prefix));
     Ok(Link {
         interface: chosen.ifname.clone(),
-        mac: chosen.permaddr.as_ref().unwrap_or(&chosen.address).clone(),
+        mac: chosen.mac().into(),
         address,
         prefix,
         gateway,
         controller,
         next_mac: mac_of(next.or(gateway)),
+        drivers,
+    })
+}
+
+/// Drivers of an interface; none where it is no hardware's.
+fn drivers_of(facts: &BoxFacts, interface: &str) -> Vec<Driver> {
+    let mut lines = facts.get("drivers").lines();
+    let found = lines.find_map(|line| {
+        let (name, words) = line.split_once(' ')?;
+        (name == interface).then(|| drivers(words))
+    });
+    found.unwrap_or_default()
+}
+
+/// The cards of these names, which are to serve: all that is wrong with any of them is one error.
+pub(crate) fn choose_cards(facts: &BoxFacts, names: &[String]) -> Result<Vec<Card>> {
+    let interfaces: Vec<Interface> = json(facts, "addresses")?;
+    let (mut cards, mut wrong) = (Vec::new(), Vec::new());
+    for name in names {
+        match choose_card(facts, &interfaces, name) {
+            Ok(card) => cards.push(card),
+            Err(why) => wrong.push(why.to_string()),
+        }
+    }
+    if !wrong.is_empty() {
+        bail!("interfaces: {}", wrong.join("; "));
+    }
+    Ok(cards)
+}
+
+fn choose_card(facts: &BoxFacts, interfaces: &[Interface], name: &str) -> Result<Card> {
+    let Some(chosen) = interfaces.iter().find(|one| one.ifname == name) else {
+        return Err(no_interface(interfaces, Some(name), facts));
+    };
+    if let Some(kind) = chosen.made_of_others() {
+        bail!(
+            "interface {name} is a {kind}: an arm's kernel does not build it (give each card that it is made of an address of its \
+             own, and name those)"
+        );
+    }
+    if let Some(master) = &chosen.master {
+        bail!(
+            "interface {name} is part of {master} (take it out of it and give it an address, or name another)"
+        );
+    }
+    let drivers = drivers_of(facts, name);
+    if drivers.is_empty() {
+        bail!("interface {name} is no hardware's (name one that is)");
+    }
+    if !chosen.is("UP") {
+        bail!("interface {name} is down (there: ip link set {name} up)");
+    }
+    if !chosen.is("LOWER_UP") {
+        bail!("interface {name} has no link (is its cable in?)");
+    }
+    let Some((address, prefix)) = chosen.addresses().next() else {
+        bail!("interface {name} has no IPv4 address (give it one)");
+    };
+    Ok(Card {
+        interface: name.into(),
+        mac: chosen.mac().into(),
+        address,
+        prefix,
         drivers,
     })
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use plan::BootWay;
 
-use super::facts::{BoxFacts, Link};
+use super::facts::{BoxFacts, Card, Link};
 use super::payload::Parcel;
 use super::session::quoted;
 
@@ -17,6 +17,8 @@ const WATCHDOG_S: u32 = 180;
 /// What an arm's kernel is told.
 pub(crate) struct Line<'l> {
     pub(crate) link: &'l Link,
+    /// The cards that serve, that of the link among them or not.
+    pub(crate) cards: &'l [Card],
     pub(crate) facts: &'l BoxFacts,
     /// The agent listens on it.
     pub(crate) port: u16,
@@ -37,7 +39,14 @@ impl Line<'_> {
             .to_vec();
         words.extend(self.facts.consoles().into_iter().map(String::from));
         words.extend(self.cpus.map(|cpus| format!("nr_cpus={cpus}")));
-        let modules: Vec<&str> = link.drivers.iter().map(|one| one.name.as_str()).collect();
+        let mut modules: Vec<&str> = link.drivers.iter().map(|one| one.name.as_str()).collect();
+        let cards = self.cards.iter().filter(|card| card.mac != link.mac);
+        let cards: Vec<&Card> = cards.collect();
+        // What a driver hangs on comes after it.
+        for driver in cards.iter().flat_map(|card| &card.drivers) {
+            modules.retain(|known| *known != driver.name);
+            modules.push(&driver.name);
+        }
         let watchdog = self.facts.watchdog();
         let watchdog: Vec<&str> = watchdog.iter().map(|one| one.name.as_str()).collect();
         words.extend([
@@ -46,6 +55,11 @@ impl Line<'_> {
             format!("bakeoff.port={}", self.port),
             format!("bakeoff.modules={}", modules.join(",")),
         ]);
+        if !cards.is_empty() {
+            let words_of = |card: &&Card| format!("{}@{}/{}", card.mac, card.address, card.prefix);
+            let cards: Vec<String> = cards.iter().map(words_of).collect();
+            words.push(format!("bakeoff.cards={}", cards.join(",")));
+        }
         if !watchdog.is_empty() {
             words.push(format!("bakeoff.watchdog={}", watchdog.join(",")));
         }
@@ -233,15 +247,32 @@ mod tests {
                     module:lpc-ich\n=== end\n";
         let facts = BoxFacts::parse(said).unwrap();
         let link = link();
+        let second = Card {
+            interface: "eno2".into(),
+            mac: "02:00:00:00:00:02".into(),
+            address: [10, 2, 0, 7].into(),
+            prefix: 16,
+            drivers: vec![
+                Driver {
+                    name: "ixgbe".into(),
+                    is_module: true,
+                },
+                Driver {
+                    name: "pcieport".into(),
+                    is_module: false,
+                },
+            ],
+        };
         let told = Line {
             link: &link,
+            cards: &[Card::of_link(&link), second],
             facts: &facts,
             port: 7001,
             console_port: 40_000,
             cpus: Some(4),
             arm: "mitigations=off",
         };
-        expect!["panic=5 loglevel=6 printk.devkmsg=on console=tty0 console=ttyS1,115200 nr_cpus=4 bakeoff.mac=02:00:00:00:00:01 bakeoff.address=192.0.2.7/24 bakeoff.port=7001 bakeoff.modules=igb bakeoff.watchdog=iTCO_wdt,lpc_ich bakeoff.gateway=192.0.2.254 bakeoff.netconsole=40000@192.0.2.1/02:00:00:00:00:aa mitigations=off"]
+        expect!["panic=5 loglevel=6 printk.devkmsg=on console=tty0 console=ttyS1,115200 nr_cpus=4 bakeoff.mac=02:00:00:00:00:01 bakeoff.address=192.0.2.7/24 bakeoff.port=7001 bakeoff.modules=igb,ixgbe,pcieport bakeoff.cards=02:00:00:00:00:02@10.2.0.7/16 bakeoff.watchdog=iTCO_wdt,lpc_ich bakeoff.gateway=192.0.2.254 bakeoff.netconsole=40000@192.0.2.1/02:00:00:00:00:aa mitigations=off"]
             .assert_eq(&told.text());
     }
 

@@ -285,6 +285,8 @@ pub enum Warning {
     ClientsInOwnGuest,
     /// What drives the work runs on the box that is compared, on the same CPUs.
     WorkOnBox,
+    /// The servers run on the box that is compared, their clients on other systems.
+    ClientsOffBox,
     /// All arms ran on a live host, with the clients and all else that it did.
     LiveHost,
     /// The arms are systems on the network that bakeoff did not start.

@@ -2,8 +2,8 @@
 
 use input::units::show_bytes;
 use record::machine::{
-    Acceleration, Choice, ClientsApart, GuestClock, Guests, HostOfGuests, Locality,
-    MachineDescription, Placement,
+    Acceleration, BoxCard, BoxClients, Choice, ClientsApart, GuestClock, Guests, HostOfGuests,
+    Locality, MachineDescription, Placement,
 };
 
 /// `QEMU 10.0.13, KVM, clock wall, CPUs 2 (host), memory 1.00 GiB`.
@@ -21,10 +21,14 @@ pub(crate) fn machine(machine: &MachineDescription) -> String {
             interface,
             driver,
             boot,
+            cards,
+            clients,
         } => {
             let memory = show_bytes(*memory_bytes);
             format!(
-                "box {host}, {cpu}, CPUs {cpus}, memory {memory}, {interface} by {driver}, arms by {boot}, clock wall"
+                "box {host}, {cpu}, CPUs {cpus}, memory {memory}, {interface} by {driver}, arms by {boot}, clock wall{}{}",
+                serving(cards),
+                clients.as_ref().map_or_else(String::new, off_box)
             )
         }
         MachineDescription::Url {
@@ -51,6 +55,25 @@ pub(crate) fn machine(machine: &MachineDescription) -> String {
         }
         MachineDescription::Fake => "fake machine, simulated time".into(),
         MachineDescription::Told { text } => text.clone(),
+    }
+}
+
+/// Cards that serve, with their addresses.
+fn serving(cards: &[BoxCard]) -> String {
+    let words = |card: &BoxCard| format!("{} {} by {}", card.interface, card.address, card.driver);
+    let words: Vec<String> = cards.iter().map(words).collect();
+    match words.join(" and ").as_str() {
+        "" => String::new(),
+        words => format!(", servers at {words}"),
+    }
+}
+
+fn off_box(clients: &BoxClients) -> String {
+    match clients {
+        BoxClients::Host { release, cpus } => {
+            format!(", clients on this host, Linux {release}, CPUs {cpus}")
+        }
+        BoxClients::Hosts { names } => format!(", clients by ssh on {}", names.join(", ")),
     }
 }
 
@@ -206,6 +229,11 @@ mod tests {
     #[test]
     fn other_machines_are_told_by_what_they_are() {
         let release = || "6.18.44".to_string();
+        let card = |address: &str| BoxCard {
+            interface: "eno2".into(),
+            driver: "ixgbe".into(),
+            address: address.into(),
+        };
         let all = [
             MachineDescription::Local {
                 release: release(),
@@ -219,6 +247,21 @@ mod tests {
                 interface: "eno1".into(),
                 driver: "igb".into(),
                 boot: "kexec".into(),
+                cards: Vec::new(),
+                clients: None,
+            },
+            MachineDescription::Ssh {
+                host: "root@box".into(),
+                cpu: "EPYC".into(),
+                cpus: 8,
+                memory_bytes: 64 << 30,
+                interface: "eno1".into(),
+                driver: "igb".into(),
+                boot: "kexec".into(),
+                cards: ["10.1.0.1", "10.2.0.1"].map(card).to_vec(),
+                clients: Some(BoxClients::Hosts {
+                    names: vec!["one".into(), "two".into()],
+                }),
             },
             MachineDescription::Url {
                 exchanged: true,
@@ -240,6 +283,7 @@ mod tests {
         expect![[r#"
             this host, Linux 6.18.44, clock wall, CPUs 2
             box root@box, EPYC, CPUs 8, memory 64.0 GiB, eno1 by igb, arms by kexec, clock wall
+            box root@box, EPYC, CPUs 8, memory 64.0 GiB, eno1 by igb, arms by kexec, clock wall, servers at eno2 10.1.0.1 by ixgbe and eno2 10.2.0.1 by ixgbe, clients by ssh on one, two
             systems on the network, exchanged from block to block; clients on this host, Linux 6.18.44, clock wall, CPUs 2
             systems on the network; clients by ssh on one, two, clock wall
             fake machine, simulated time

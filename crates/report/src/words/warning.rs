@@ -287,6 +287,11 @@ pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
             "whatever drives the work runs on the box itself, on the server's own CPUs (figures include it, and no network)"
                 .into()
         }
+        Warning::ClientsOffBox => {
+            "the clients are on other systems than the box (figures include the network between them, and the clients' own kernel, \
+             which is the same for all arms)"
+                .into()
+        }
         Warning::LiveHost => {
             "all arms ran on this live host, clients and other work included (figures include the clients' work and \
              whatever else the host was doing, and no network)"

@@ -36,6 +36,11 @@ pub(crate) trait SiteWorkload: Send + Sync {
         None
     }
 
+    /// Whether hosts can share its load: one load, and all that it yields is in what clients saw.
+    fn can_be_shared(&self) -> bool {
+        false
+    }
+
     /// Lines for the server's configuration.
     fn extra(&self) -> &'static str {
         ""
@@ -72,6 +77,14 @@ impl<S: SiteWorkload> Workload for S {
 
     fn can_be_disturbed(&self) -> bool {
         self.has_one_load()
+    }
+
+    fn is_shareable(&self) -> bool {
+        self.can_be_shared()
+    }
+
+    fn takes_addresses(&self) -> bool {
+        true
     }
 
     fn timing(&self) -> Timing {

@@ -11,17 +11,20 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
+use super::lab::Netns;
 use machine::cache::Cache;
 use machine::image::{self, Request};
 use machine::initramfs::{self, Content};
 use machine::kernel::{self, Flavour};
 use machine::task::Task;
 
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 10] = [
     ("box.toml", include_str!("box.toml")),
     ("own-init.sh", include_str!("own-init.sh")),
     ("initramfs-init.sh", include_str!("initramfs-init.sh")),
     ("plan.toml", include_str!("plan.toml")),
+    ("clients.toml", include_str!("clients.toml")),
+    ("here.toml", include_str!("here.toml")),
     ("act.sh", include_str!("act.sh")),
     ("chassis.py", include_str!("chassis.py")),
     ("bmc.conf", include_str!("bmc.conf")),
@@ -65,7 +68,7 @@ impl Fault {
 }
 
 /// A process that ends with its owner, and with the test.
-struct Ended(Child);
+pub(super) struct Ended(pub(super) Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
@@ -76,10 +79,12 @@ impl Drop for Ended {
 
 /// Fields are dropped in their order.
 pub(super) struct EmulatedBox {
-    _bmc: Ended,
+    _bmc: Option<Ended>,
     _qemu: Ended,
     pub(super) dir: PathBuf,
     control: TcpListener,
+    /// Where the box's cards end, if not in QEMU itself.
+    netns: Option<Netns>,
 }
 
 impl EmulatedBox {
@@ -104,16 +109,54 @@ impl EmulatedBox {
             fs::set_permissions(dir.join(name), fs::Permissions::from_mode(0o755)).unwrap();
         }
         write_keys(dir, ssh);
-        let qemu = start_qemu(dir, ssh, agent);
+        let cards = format!(
+            "-device e1000e,netdev=net,mac=52:54:00:12:34:56 -netdev \
+             user,id=net,hostfwd=tcp:127.0.0.1:{ssh}-:22,hostfwd=tcp:127.0.0.1:{agent}-:{agent}"
+        );
+        let qemu = start_qemu(dir, bound("qemu-system-x86_64"), &cards);
         let mut ipmi = bound("ipmi_sim");
         ipmi.args(["-n", "-c", "bmc.conf", "-f", "bmc.emu", "-s", "bmc"]);
         ipmi.current_dir(dir).stdin(Stdio::null());
         ipmi.stdout(Stdio::null()).stderr(Stdio::null());
         Self {
-            _bmc: Ended(ipmi.spawn().unwrap()),
+            _bmc: Some(Ended(ipmi.spawn().unwrap())),
             _qemu: qemu,
             dir: dir.into(),
             control,
+            netns: None,
+        }
+    }
+
+    /// A box of three cards, the last one without an address, in a network with hosts for its clients, and without a management
+    /// controller.
+    pub(super) fn start_with_hosts(dir: &Path) -> Self {
+        let control = TcpListener::bind("127.0.0.1:0").unwrap();
+        for (name, text) in FILES {
+            fs::write(dir.join(name), text).unwrap();
+            fs::set_permissions(dir.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        write_keys(dir, 22);
+        fetch();
+        let mut netns = Netns::make();
+        netns.start_hosts(dir);
+        let cards = "-device e1000e,netdev=net0,mac=52:54:00:12:34:56 -netdev tap,id=net0,ifname=tap0,script=no,downscript=no \
+                     -device e1000e,netdev=net1,mac=52:54:00:12:34:57 -netdev tap,id=net1,ifname=tap1,script=no,downscript=no \
+                     -device e1000e,mac=52:54:00:12:34:58";
+        let qemu = start_qemu(dir, netns.bound("qemu-system-x86_64"), cards);
+        Self {
+            _bmc: None,
+            _qemu: qemu,
+            dir: dir.into(),
+            control,
+            netns: Some(netns),
+        }
+    }
+
+    /// A program that is in the box's network and ends with this test.
+    fn bound(&self, program: &str) -> Command {
+        match &self.netns {
+            Some(netns) => netns.bound(program),
+            None => bound(program),
         }
     }
 
@@ -131,7 +174,7 @@ impl EmulatedBox {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = bound(env!("CARGO_BIN_EXE_bakeoff"));
+        let mut command = self.bound(env!("CARGO_BIN_EXE_bakeoff"));
         command.args(words).current_dir(&self.dir);
         command
     }
@@ -139,14 +182,29 @@ impl EmulatedBox {
     /// Runs a plan, has these things befall its trials, in their order, and interrupts it once as many attempts have ended; its
     /// status, and all that it said.
     pub(super) fn run_until(&self, plan: &str, faults: &[Fault]) -> (Option<i32>, String) {
+        self.run_while(plan, faults, ("\"ending\":", faults.len()))
+    }
+
+    /// Runs a plan and interrupts it once so many trials were measured; its status, and all that it said.
+    pub(super) fn run_until_measured(&self, plan: &str, trials: usize) -> (Option<i32>, String) {
+        self.run_while(plan, &[], ("\"ending\":\"measured\"", trials))
+    }
+
+    /// Interrupts a run once its journal has some words so often.
+    fn run_while(
+        &self,
+        plan: &str,
+        faults: &[Fault],
+        (words, times): (&str, usize),
+    ) -> (Option<i32>, String) {
         let said = self.dir.join("run.log");
         let log = File::create(&said).unwrap();
         let mut run = self.command(&["run", plan]);
         run.stdout(log.try_clone().unwrap()).stderr(log);
         let mut run = Ended(run.spawn().unwrap());
-        let journal = self.dir.join("runs/plan/journal.jsonl");
+        let name = plan.trim_end_matches(".toml");
+        let journal = self.dir.join("runs").join(name).join("journal.jsonl");
         self.control.set_nonblocking(true).unwrap();
-        let planned = faults.len();
         let mut faults = faults.iter().copied();
         let mut is_interrupted = false;
         let status = loop {
@@ -159,7 +217,7 @@ impl EmulatedBox {
                 drop(trial);
                 self.befall(fault);
             }
-            let is_over = || count(&journal, "\"ending\":") >= planned;
+            let is_over = || count(&journal, words) >= times;
             if !is_interrupted && faults.len() == 0 && is_over() {
                 is_interrupted = true;
                 let number = run.0.id().to_string();
@@ -198,7 +256,7 @@ impl EmulatedBox {
 
     /// Runs a script in the box's own operating system.
     pub(super) fn ssh(&self, script: &str) -> String {
-        let mut ssh = Command::new("ssh");
+        let mut ssh = self.bound("ssh");
         ssh.args(["-F", "ssh_config", "-o", "BatchMode=yes", "box", script]);
         let done = ssh.current_dir(&self.dir).output().unwrap();
         let errors = String::from_utf8_lossy(&done.stderr);
@@ -212,7 +270,7 @@ impl EmulatedBox {
 }
 
 /// A program that the kernel ends with this test.
-fn bound(program: &str) -> Command {
+pub(super) fn bound(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", program]);
     command
@@ -250,7 +308,27 @@ fn write_keys(dir: &Path, port: u16) {
     }
 }
 
-fn start_qemu(dir: &Path, ssh: u16, agent: u16) -> Ended {
+/// Has in the cache what plans here need: the namespace has no way out.
+fn fetch() {
+    let cache = Cache::open(&Cache::of_user().unwrap());
+    let stop = AtomicBool::new(false);
+    let task = Task {
+        tell: &|_| {},
+        stop: &stop,
+    };
+    for kernel in ["debian:bookworm/6.1", "debian:trixie-backports/7.2"] {
+        let wanted = plan::kernel::read(kernel, None).unwrap();
+        kernel::fetch(&cache, &wanted, Flavour::General, false, task).unwrap();
+    }
+    let request = Request {
+        recipe: "web",
+        suite: None,
+        refresh: false,
+    };
+    image::build(&cache, request, task).unwrap();
+}
+
+fn start_qemu(dir: &Path, mut qemu: Command, cards: &str) -> Ended {
     let cache = Cache::open(&Cache::of_user().unwrap());
     let stop = AtomicBool::new(false);
     let task = Task {
@@ -286,11 +364,9 @@ fn start_qemu(dir: &Path, ssh: u16, agent: u16) -> Ended {
     // A cache of its own: keys are of this test alone.
     let own = Cache::open(&dir.join("cache"));
     let initramfs = initramfs::build(&own, &kernel, content, task).unwrap();
-    let mut qemu = bound("qemu-system-x86_64");
     let text = format!(
         "-machine q35 -accel tcg,thread=multi -cpu EPYC -smp 2 -m 2G -nodefaults -no-user-config -display none \
-         -device ide-hd,drive=disk,bus=ide.0 -device e1000e,netdev=net,mac=52:54:00:12:34:56 \
-         -netdev user,id=net,hostfwd=tcp:127.0.0.1:{ssh}-:22,hostfwd=tcp:127.0.0.1:{agent}-:{agent} \
+         -device ide-hd,drive=disk,bus=ide.0 {cards} \
          -device i6300esb -action watchdog=reset -qmp unix:qmp,server=on,wait=off \
          -object memory-backend-ram,id=erst,size=64K -device acpi-erst,memdev=erst \
          -chardev file,id=console,path=console -serial chardev:console"
@@ -318,7 +394,7 @@ fn count(file: &Path, words: &str) -> usize {
     String::from_utf8_lossy(&text).matches(words).count()
 }
 
-fn wait_until(is_so: impl Fn() -> bool) {
+pub(super) fn wait_until(is_so: impl Fn() -> bool) {
     while !is_so() {
         thread::sleep(Duration::from_millis(100));
     }

@@ -17,6 +17,10 @@ ip link set lo up
 ip link set eth0 up
 ip address add 10.0.2.15/24 dev eth0
 ip route add default via 10.0.2.2
+if [ -e /sys/class/net/eth1 ]; then
+    ip link set eth1 up
+    ip address add 10.1.0.15/24 dev eth1
+fi
 echo "box: own system $(uname -r)" > /dev/kmsg
 while :; do
     /usr/sbin/sshd -D -e -h /run/sshd/host_key -o UsePAM=no -o PermitRootLogin=yes

@@ -163,3 +163,46 @@ fn what_a_box_lacks_is_told_all_at_once() {
         ("=== end", "=== secure-boot\n   1\n=== end"),
     ]));
 }
+
+/// The cards of these names in `BONDED` with its edits, or what is wrong with them.
+fn cards(edits: &[(&str, &str)], names: &[&str]) -> String {
+    let text = edits.iter().fold(BONDED.to_string(), |text, (from, to)| {
+        assert!(text.contains(from), "{from}");
+        text.replace(from, to)
+    });
+    let facts = BoxFacts::parse(&text).unwrap();
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    match choose_cards(&facts, &names) {
+        Ok(cards) => {
+            let words = cards.iter().map(|own| {
+                format!(
+                    "{} {} {}/{}",
+                    own.interface, own.mac, own.address, own.prefix
+                )
+            });
+            words.collect::<Vec<_>>().join(", ")
+        }
+        Err(why) => why.to_string(),
+    }
+}
+
+#[test]
+fn cards_that_serve_are_hardware_with_a_link_and_an_address() {
+    const UP: (&str, &str) = (
+        "\"ifname\":\"eth2\"",
+        "\"ifname\":\"eth2\",\"flags\":[\"UP\",\"LOWER_UP\"]",
+    );
+    const PORT: (&str, &str) = (
+        "\"ifname\":\"eno1\"",
+        "\"ifname\":\"eno1\",\"master\":\"bond0\"",
+    );
+    expect!["eth2 02:00:00:00:00:02 198.51.100.7/25"].assert_eq(&cards(&[UP], &["eth2"]));
+    // All that is wrong is one message.
+    expect!["interfaces: no such interface: eth9 (there are: lo, eno1, bond0, eth2); interface bond0 is a bond: an arm's kernel does not build it (give each card that it is made of an address of its own, and name those); interface eno1 is part of bond0 (take it out of it and give it an address, or name another); interface lo is no hardware's (name one that is); interface eth2 is down (there: ip link set eth2 up)"].assert_eq(&cards(&[PORT], &["eth9", "bond0", "eno1", "lo", "eth2"]));
+    let unplugged = (UP.0, "\"ifname\":\"eth2\",\"flags\":[\"UP\"]");
+    expect!["interfaces: interface eth2 has no link (is its cable in?)"]
+        .assert_eq(&cards(&[unplugged], &["eth2"]));
+    let bare = ("\"inet\",\"local\":\"198", "\"inet6\",\"local\":\"198");
+    expect!["interfaces: interface eth2 has no IPv4 address (give it one)"]
+        .assert_eq(&cards(&[UP, bare], &["eth2"]));
+}

@@ -1,0 +1,216 @@
+//! The emulated box with two cards, whose clients are on hosts of their own.
+
+use std::fs;
+use std::path::Path;
+
+use plan::Clients;
+use record::evidence::{EvidenceFile, Sample};
+use record::journal::Event;
+use record::load_path::{CeilingOutcome, Side};
+use record::rundir::{self, Run, TrialRecord};
+use record::trial::{Measurement, Outcome};
+
+use super::boxed::EmulatedBox;
+use super::lab::{self, CLIENTS};
+
+/// Addresses of the two cards.
+const ADDRESSES: [&str; 2] = ["10.0.2.15:80", "10.1.0.15:80"];
+
+#[test]
+fn clients_of_a_box_are_on_other_hosts_and_its_cards_share_the_load() {
+    if std::env::var_os("TEST_BOX_CLIENTS").is_none() {
+        skip::skip("an emulated box with client hosts was not asked for: make test-box-clients");
+        return;
+    }
+    if let Some(why) = lab::obstacle() {
+        skip::skip(why);
+        return;
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().canonicalize().unwrap();
+    let emulated = EmulatedBox::start_with_hosts(&dir);
+    emulated.wait_for_own_system(1);
+    check_refusals(&emulated);
+    check_run(&emulated);
+    check_clients_here(&emulated);
+}
+
+/// What is refused before anything is loaded.
+fn check_refusals(emulated: &EmulatedBox) {
+    let before = emulated.boot_id();
+    let plan = fs::read_to_string(emulated.dir.join("clients.toml")).unwrap();
+    let refused = |edit: (&str, &str), words: &str| {
+        assert!(plan.contains(edit.0), "{}", edit.0);
+        fs::write(emulated.dir.join("bad.toml"), plan.replace(edit.0, edit.1)).unwrap();
+        let (status, said) = emulated.bakeoff(&["run", "bad.toml"]);
+        println!("{said}");
+        assert_eq!(status, Some(2), "{said}");
+        assert!(said.contains(words), "{words}: {said}");
+    };
+    let cards = "interfaces = [\"eth0\", \"eth1\"]";
+    refused(
+        (cards, "interfaces = [\"eth9\", \"eth1\", \"eth2\"]"),
+        "interfaces: no such interface: eth9 (there are: lo, eth0, eth1, eth2); interface eth2 is down (there: ip link set eth2 up)",
+    );
+    refused(
+        ("ssh:client2", "ssh:root@box"),
+        "the box as a host of its own clients: \"root@box\"",
+    );
+    refused(
+        ("ssh:client2", "ssh:alias"),
+        "the box as a host of its own clients: alias (name another host",
+    );
+    refused(
+        ("ssh:client2", "ssh:client1"),
+        "a host for clients twice: \"ssh:client1\"",
+    );
+    refused(
+        ("ssh:client2", "ssh:far"),
+        "far does not reach the box's servers at eth0 10.0.2.15, eth1 10.1.0.15: 10.0.2.15: ",
+    );
+    refused(
+        ("web-static\"\nserver", "web-soak\"\nserver"),
+        "a workload that hosts cannot share: web-soak",
+    );
+    assert_eq!(emulated.boot_id(), before);
+}
+
+fn check_run(emulated: &EmulatedBox) {
+    // The ceiling and the first block.
+    let (status, said) = emulated.run_until_measured("clients.toml", 2);
+    println!("{said}");
+    assert_eq!(status, Some(2), "{said}");
+    check_home(emulated);
+    let run = read(&emulated.dir.join("runs/clients"));
+    assert_eq!(run.opening.clients, Some(Clients::Hosts));
+    let machine = report::machine(&run.opening.machine);
+    let want = "servers at eth0 10.0.2.15 by e1000e and eth1 10.1.0.15 by e1000e, clients by ssh on client1, client2";
+    assert!(machine.ends_with(want), "{machine}");
+    let mut measured = 0;
+    for (attempt, facts) in run.attempts.iter().zip(&run.facts) {
+        // An emulator whose host has no time for it may lose a boot.
+        let (Outcome::Measured(measurement), Some(facts)) = (&attempt.outcome, facts) else {
+            continue;
+        };
+        let fact = |key: &str| {
+            let found = facts.values.get(key);
+            found
+                .unwrap_or_else(|| panic!("{key}: {:?}", facts.values))
+                .as_str()
+        };
+        assert_eq!(fact("clients:place"), "ssh");
+        assert_eq!(fact("box:card:eth1:address"), "10.1.0.15/24");
+        assert_eq!(fact("box:card:eth1:driver"), "e1000e");
+        let of_host = |host: &str| fact(&format!("clients:{host}:ok")).parse::<u64>().unwrap();
+        let by_host = CLIENTS.map(of_host);
+        let load = measurement.load.as_ref().unwrap();
+        assert!(by_host.iter().all(|ok| *ok > 0), "{by_host:?}");
+        assert_eq!(by_host.iter().sum::<u64>(), load.ok);
+        check_cards(measurement);
+        measured += 1;
+    }
+    assert!(measured >= 2, "{measured}");
+    check_ceiling(&run);
+    check_counters(&emulated.dir.join("runs/clients"));
+}
+
+/// Both cards have served, and the box's own counters of them say so.
+fn check_cards(measurement: &Measurement) {
+    let load = measurement.load.as_ref().unwrap();
+    let by_address: Vec<&str> = load.ok_by_address.keys().map(String::as_str).collect();
+    assert_eq!(by_address, ADDRESSES);
+    assert_eq!(load.ok_by_address.values().sum::<u64>(), load.ok);
+    let path = measurement.path.as_ref().unwrap();
+    assert!(!path.is_shared);
+    let sides: Vec<Side> = path.ends.iter().map(|end| end.side).collect();
+    assert_eq!(sides, [Side::Clients, Side::Clients, Side::Server]);
+    let cards = path.ends[2].links.iter();
+    let sent = cards.map(|link| link.sent_bytes).filter(|sent| *sent > 0);
+    let sent: Vec<u64> = sent.collect();
+    assert_eq!(sent.len(), 2, "{sent:?}");
+    // What its cards sent in the window is what clients got in theirs, with the headers; the windows' ends lie apart by what it
+    // takes to tell of them, and a request that is under way there is in one of them alone.
+    let all: u64 = sent.iter().sum();
+    let ratio = all as f64 / load.body_bytes as f64;
+    assert!((0.5..2.0).contains(&ratio), "{ratio}");
+}
+
+/// What the clients of both hosts get from a null server on the box.
+fn check_ceiling(run: &Run) {
+    let of_entry = |event: &Event| match event {
+        Event::Ceiling { outcome, .. } => Some(outcome.clone()),
+        _ => None,
+    };
+    let mut ceilings = run
+        .entries
+        .iter()
+        .filter_map(|entry| of_entry(&entry.event));
+    let Some(CeilingOutcome::Measured(ceiling)) = ceilings.next() else {
+        panic!("{:?}", run.entries)
+    };
+    assert!(ceiling.requests_per_s > 0.0 && !ceiling.is_shared);
+    assert!(ceilings.next().is_none());
+}
+
+/// Each request has a connection, and the arm's kernel has counted those that it accepted while the load ran.
+fn check_counters(run: &Path) {
+    let trials = fs::read_dir(run.join("trials")).unwrap();
+    for dir in trials.map(|entry| entry.unwrap().path()) {
+        // The last attempt was interrupted.
+        let Ok(text) = fs::read_to_string(dir.join("trial.json")) else {
+            continue;
+        };
+        let record: TrialRecord = serde_json::from_str(&text).unwrap();
+        let Outcome::Measured(measurement) = &record.outcome else {
+            continue;
+        };
+        let load = measurement.load.as_ref().unwrap();
+        let samples = fs::read_to_string(dir.join(EvidenceFile::Samples.name())).unwrap();
+        let samples = samples.lines().map(serde_json::from_str::<Sample>);
+        let of_sample = |sample: Sample| sample.tcp.get("TcpPassiveOpens").copied();
+        let accepted: u64 = samples.filter_map(|one| of_sample(one.unwrap())).sum();
+        let (asked, connections) = (load.planned, load.connections_asked);
+        println!(
+            "{}: clients asked {asked} times, the box accepted {accepted} connections",
+            record.trial
+        );
+        // At the window's end each client may have one more under way. What came before the box was told that the load begins is
+        // not counted, and how long that takes is a matter of how busy this host is.
+        assert!(accepted <= asked + 2 * connections, "{accepted} {asked}");
+        assert!(2 * accepted >= asked, "{accepted} {asked}");
+    }
+}
+
+/// This host's own clients, and a load that hosts cannot share.
+fn check_clients_here(emulated: &EmulatedBox) {
+    let (status, said) = emulated.run_until_measured("here.toml", 1);
+    println!("{said}");
+    assert_eq!(status, Some(2), "{said}");
+    check_home(emulated);
+    let run = read(&emulated.dir.join("runs/here"));
+    assert_eq!(run.opening.clients, Some(Clients::Host));
+    let of_attempt = |one: &TrialRecord| match &one.outcome {
+        Outcome::Measured(measurement) => Some(measurement.curves.len()),
+        Outcome::Void(_) | Outcome::Skipped(_) => None,
+    };
+    let curves: Vec<usize> = run.attempts.iter().filter_map(of_attempt).collect();
+    assert!(
+        curves.iter().all(|count| *count == 3) && !curves.is_empty(),
+        "{curves:?}"
+    );
+    let facts = run.facts.iter().flatten().next().unwrap();
+    assert_eq!(facts.values["clients:place"], "host");
+}
+
+/// In its own operating system, with no arm's kernel loaded.
+fn check_home(emulated: &EmulatedBox) {
+    let home = emulated.ssh("cat /proc/cmdline /sys/kernel/kexec_loaded");
+    assert!(
+        !home.contains("bakeoff.") && home.ends_with("\n0\n"),
+        "{home}"
+    );
+}
+
+fn read(dir: &Path) -> Run {
+    rundir::load(dir, &workload::check).unwrap()
+}

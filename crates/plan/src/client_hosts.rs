@@ -8,7 +8,7 @@ use crate::machine::MachineKind;
 use crate::ssh;
 
 /// Most hosts of a plan: the experiments of 1999 had 144.
-const MOST: usize = 256;
+pub const MOST_CLIENT_HOSTS: usize = 256;
 
 /// A host that clients run on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,9 +73,13 @@ pub(crate) fn read_client_hosts(
             line: fields.line_of("clients"),
         });
     }
-    if listed.len() > MOST {
+    if listed.len() > MOST_CLIENT_HOSTS {
         let what = format!("hosts for clients: {}", listed.len());
-        fields.wrong("clients", what, format!("write at most {MOST}"));
+        fields.wrong(
+            "clients",
+            what,
+            format!("write at most {MOST_CLIENT_HOSTS}"),
+        );
     }
     hosts
 }

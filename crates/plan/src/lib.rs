@@ -32,7 +32,7 @@ use input::problem::{Problem, Problems};
 use input::units;
 
 pub use crate::arm::{Arm, ConfigChange, ConfigFile, InjectedCost, Tuning};
-pub use crate::client_hosts::ClientHost;
+pub use crate::client_hosts::{ClientHost, MOST_CLIENT_HOSTS};
 pub use crate::disclosure::{Disclosure, TuningNote};
 pub use crate::disturb::{DisturbanceKind, MOST_TIMES, PlannedDisturbance};
 pub use crate::growth::GrowthPlan;

@@ -268,7 +268,8 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Opens `path` for running, and creates it with `plan_text` if it is not there.
+    /// Opens `path` for running, and creates it with `plan_text` if it is not there. A run that was refused before it began takes
+    /// the plan as it is now.
     pub fn open(path: &Path, plan_text: &str) -> Result<Self> {
         let fresh = !path.join("plan.toml").exists();
         let stray = fresh
@@ -295,7 +296,8 @@ impl RunDir {
             path: path.into(),
             _lock: lock,
         };
-        if fresh {
+        let has_begun = fs::metadata(&journal).is_ok_and(|about| about.len() > 0);
+        if fresh || !has_begun {
             dir.write("plan.toml", plan_text.as_bytes())?;
         }
         Ok(dir)

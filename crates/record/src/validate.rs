@@ -670,6 +670,7 @@ fn quoted(wrong: &str) -> String {
 mod tests {
     use super::*;
     use crate::curve::Point;
+    use crate::load_path::{LoadPath, NetworkEnd, Side};
     use crate::metric::Direction;
 
     fn figure(name: &str, value: f64) -> Figure {
@@ -738,6 +739,31 @@ mod tests {
             },
             "primary figure that is not the first: second",
         );
+    }
+
+    #[test]
+    fn each_host_of_the_clients_and_the_servers_have_an_end_of_the_network() {
+        let end = NetworkEnd {
+            side: Side::Clients,
+            segments_sent: 1,
+            segments_received: 1,
+            retransmitted: 0,
+            out_of_order: 0,
+            softnet_dropped: 0,
+            links: Vec::new(),
+        };
+        let with_ends = |count| {
+            let path = LoadPath {
+                ends: vec![end.clone(); count],
+                ..LoadPath::default()
+            };
+            move |result: &mut JobResult| result.path = Some(path.clone())
+        };
+        let mut many = good();
+        with_ends(257)(&mut many);
+        assert_eq!(result(&mut many), Ok(()));
+        let why = "more than 257 ends of the network: 258";
+        refused(with_ends(258), why);
     }
 
     #[test]

@@ -693,6 +693,19 @@ fn a_changed_input_is_refused_by_name() {
 }
 
 #[test]
+fn a_run_that_was_refused_before_it_began_takes_the_mended_plan() {
+    let dir = tempfile::tempdir().unwrap();
+    let mended = PLAN.replace("seed", "# mended\nseed");
+    let plan = || fs::read_to_string(dir.path().join("plan.toml")).unwrap();
+    drop(RunDir::open(dir.path(), PLAN).unwrap());
+    drop(RunDir::open(dir.path(), &mended).unwrap());
+    assert_eq!(plan(), mended);
+    fs::write(dir.path().join("journal.jsonl"), "{").unwrap();
+    drop(RunDir::open(dir.path(), PLAN).unwrap());
+    assert_eq!(plan(), mended);
+}
+
+#[test]
 fn a_run_directory_serves_one_bakeoff_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
     let _held = RunDir::open(dir.path(), PLAN).unwrap();

@@ -3,6 +3,9 @@
 use super::{Checked, NAMES, THREADS, counts, is_measurable, most, words};
 use crate::load_path::{ClientCpu, Link, LoadPath, NetworkEnd, SentLate};
 
+/// Those of hosts that share the clients, and the servers'.
+const NETWORK_ENDS: usize = plan::MOST_CLIENT_HOSTS + 1;
+
 /// Clients and network of a trial.
 pub(super) fn load_path(path: &mut LoadPath) -> Checked {
     let LoadPath {
@@ -34,7 +37,7 @@ pub(super) fn load_path(path: &mut LoadPath) -> Checked {
         is_measurable("idle", *idle)?;
         is_measurable("interrupts", *interrupts)?;
     }
-    most("ends of the network", ends.len(), 2)?;
+    most("ends of the network", ends.len(), NETWORK_ENDS)?;
     ends.iter_mut().try_for_each(network_end)
 }
 

@@ -160,10 +160,11 @@ impl EmulatedBox {
         }
     }
 
-    /// Waits until its own operating system has come up so many times.
+    /// Waits until its own operating system has come up so many times, and its card has found that it is connected.
     pub(super) fn wait_for_own_system(&self, times: usize) {
         let console = self.dir.join("console");
         wait_until(|| count(&console, "Server listening on 0.0.0.0") >= times);
+        wait_until(|| self.try_ssh("true").is_ok());
     }
 
     /// Runs bakeoff to its end; its status, and all that it said.
@@ -256,12 +257,21 @@ impl EmulatedBox {
 
     /// Runs a script in the box's own operating system.
     pub(super) fn ssh(&self, script: &str) -> String {
+        let said = self.try_ssh(script);
+        said.unwrap_or_else(|errors| panic!("{script}: {errors}"))
+    }
+
+    /// What the script said, or what ssh has against it.
+    fn try_ssh(&self, script: &str) -> Result<String, String> {
         let mut ssh = self.bound("ssh");
         ssh.args(["-F", "ssh_config", "-o", "BatchMode=yes", "box", script]);
         let done = ssh.current_dir(&self.dir).output().unwrap();
-        let errors = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success(), "{script}: {errors}");
-        String::from_utf8(done.stdout).unwrap()
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        if done.status.success() {
+            Ok(text(done.stdout))
+        } else {
+            Err(text(done.stderr))
+        }
     }
 
     pub(super) fn boot_id(&self) -> String {

@@ -96,7 +96,7 @@ fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
         assert!(
-            start.elapsed() < Duration::from_secs(60),
+            start.elapsed() < Duration::from_secs(600),
             "waited for {what}"
         );
         thread::sleep(Duration::from_millis(20));

@@ -115,7 +115,7 @@ fn a_real_comparison_survives_being_killed() {
     first.wait().unwrap();
     wait_for(
         "the guest to die with its host",
-        Duration::from_secs(60),
+        Duration::from_secs(600),
         || guests(&dir) == 0,
     );
 

@@ -8,7 +8,7 @@
 //! ```
 //! While the kernel says nothing and no service runs it sleeps, so that it costs a counted clock nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -58,6 +58,8 @@ struct Shared {
     /// What was found otherwise than in the kernel's log, with how often.
     found: Vec<(DefectSource, Defect)>,
     taint: Option<u64>,
+    /// Processes that were killed on purpose.
+    asked: BTreeSet<i32>,
 }
 
 /// A service that runs.
@@ -166,8 +168,29 @@ impl DefectWatch {
         }
     }
 
+    /// Where it is said which processes are killed on purpose.
+    pub(crate) fn asked_ends(&self) -> AskedEnds {
+        AskedEnds(Arc::clone(&self.shared))
+    }
+
     fn shared(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().expect(UNPOISONED)
+    }
+}
+
+/// A hold on the watch, for who kills processes of services on purpose.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AskedEnds(Arc<Mutex<Shared>>);
+
+impl AskedEnds {
+    /// A process is about to be killed: its end is no crash.
+    pub(crate) fn ask(&self, pid: Pid) {
+        let mut shared = self.0.lock().expect(UNPOISONED);
+        let number = pid.as_raw_nonzero().get();
+        shared.asked.insert(number);
+        for service in &mut shared.services {
+            service.files.ask_end(number.unsigned_abs());
+        }
     }
 }
 
@@ -195,9 +218,12 @@ impl Shared {
         let at = self.moment();
         for service in &mut self.services {
             service.files.read(at.clock);
-            if let Some(end) = service.leader.and_then(ended) {
+            if let Some(leader) = service.leader
+                && let Some(end) = ended(leader)
+            {
                 service.leader = None;
-                let defects = defects::service_end(&service.name, end, false, at).into_iter();
+                let was_asked = self.asked.contains(&leader.as_raw_nonzero().get());
+                let defects = defects::service_end(&service.name, end, was_asked, at).into_iter();
                 self.found
                     .extend(defects.map(|defect| (DefectSource::Service, defect)));
             }

@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use plan::{DisturbanceKind, PlannedDisturbance};
 use protocol::{FromAgent, Job};
-use record::disturbances::{DisturbanceRecord, Effect, SecondsAround};
+use record::disturbances::{BegunDisturbance, DisturbanceRecord, Effect, SecondsAround};
 use workload::probe::Probe;
 
+use crate::defect_watch::{AskedEnds, DefectWatch};
 use crate::job::Environment;
 use crate::netns::{Netns, NetnsPair};
 use crate::priority;
@@ -48,6 +49,8 @@ pub(crate) struct Site {
     /// The servers' data and logs.
     pub(crate) dir: PathBuf,
     pub(crate) seed: u64,
+    /// Who is told which processes are killed.
+    pub(crate) asked: AskedEnds,
 }
 
 /// A service, without a hold on it.
@@ -66,7 +69,7 @@ impl Site {
         netns: &NetnsPair,
         services: &[Running],
         (cgroup, dir): (PathBuf, PathBuf),
-        seed: u64,
+        (seed, asked): (u64, AskedEnds),
     ) -> Result<Self> {
         let place = |running: &Running| ServicePlace {
             cgroup: running.cgroup.dir.clone(),
@@ -80,6 +83,7 @@ impl Site {
             cgroup,
             dir,
             seed,
+            asked,
         })
     }
 }
@@ -143,6 +147,8 @@ pub(crate) struct Disturber<'j> {
     site: Mutex<Option<Site>>,
     seconds: Mutex<SecondsAround>,
     at_work: Mutex<Option<AtWork>>,
+    /// What has begun and ended, and has not been told.
+    news: (Sender<BegunDisturbance>, Mutex<Receiver<BegunDisturbance>>),
 }
 
 /// The thread; it ends when `stop` is told or let go.
@@ -156,18 +162,21 @@ impl<'j> Disturber<'j> {
     pub(crate) fn of(
         job: &'j Job,
         environment: &Environment,
-        (netns, services): (&NetnsPair, &[Running]),
+        (netns, services, defects): (&NetnsPair, &[Running], &DefectWatch),
         warmup: Duration,
     ) -> Result<Self> {
         let planned = &job.disturbances[..];
         let places = (environment.cgroup.clone(), environment.dir.clone());
-        let site = Site::of(netns, services, places, job.seed)?;
+        let of_job = (job.seed, defects.asked_ends());
+        let site = Site::of(netns, services, places, of_job)?;
+        let (told, news) = channel();
         Ok(Self {
             planned,
             warmup,
             site: Mutex::new(Some(site)),
             seconds: Mutex::new(SecondsAround::new(planned)),
             at_work: Mutex::new(None),
+            news: (told, Mutex::new(news)),
         })
     }
 
@@ -179,15 +188,22 @@ impl<'j> Disturber<'j> {
         };
         let (planned, opens) = (self.planned.to_vec(), Instant::now() + self.warmup);
         let (stop, stopped) = channel();
+        let told = self.news.0.clone();
         let builder = thread::Builder::new().name("disturber".into());
         let thread = builder
             .spawn(move || {
                 // Its instants are the same in all arms only if no server keeps it waiting.
                 priority::raise();
-                follow(&planned, &site, opens, &stopped)
+                follow(&planned, &site, opens, (&stopped, &told))
             })
             .expect("a thread more can be had");
         *self.at_work.lock().expect(UNPOISONED) = Some(AtWork { stop, thread });
+    }
+
+    /// What has begun or ended since this was last asked.
+    pub(crate) fn news(&self) -> Vec<FromAgent> {
+        let news = self.news.1.lock().expect(UNPOISONED);
+        news.try_iter().map(FromAgent::Disturbance).collect()
     }
 
     /// Looks at what the clients tell.
@@ -261,7 +277,7 @@ fn follow(
     planned: &[PlannedDisturbance],
     site: &Site,
     opens: Instant,
-    stopped: &Receiver<()>,
+    (stopped, told): (&Receiver<()>, &Sender<BegunDisturbance>),
 ) -> Vec<DisturbanceRecord> {
     let since = || opens.elapsed().as_millis() as u64;
     let (mut begun, mut records): (Vec<Begun>, Vec<_>) = (Vec::new(), Vec::new());
@@ -290,18 +306,22 @@ fn follow(
             Step::Begin => {
                 let begin_ms = since();
                 match begin(one, site) {
-                    Ok(ongoing) => begun.push(Begun {
-                        index,
-                        begin_ms,
-                        ongoing,
-                    }),
+                    Ok(ongoing) => {
+                        tell(told, one, (begin_ms, None));
+                        begun.push(Begun {
+                            index,
+                            begin_ms,
+                            ongoing,
+                        });
+                    }
                     Err(why) => records.push(impossible(one, begin_ms, &why)),
                 }
             }
             Step::End => {
                 if let Some(place) = begun.iter().position(|one| one.index == index) {
-                    let ended = begun.remove(place);
-                    records.push(ended.end(one, site, since));
+                    let ended = begun.remove(place).end(one, site, since);
+                    tell(told, one, (ended.begin_ms, Some(ended.end_ms)));
+                    records.push(ended);
                 }
             }
         }
@@ -312,6 +332,19 @@ fn follow(
     }
     records.sort_by_key(|record| record.begin_ms);
     records
+}
+
+fn tell(
+    told: &Sender<BegunDisturbance>,
+    one: &PlannedDisturbance,
+    (begin_ms, end_ms): (u64, Option<u64>),
+) {
+    // Nobody listens once the load is over.
+    let _ = told.send(BegunDisturbance {
+        name: one.name.clone(),
+        begin_ms,
+        end_ms,
+    });
 }
 
 impl Begun {

@@ -137,7 +137,8 @@ pub fn perform(
     let injected = inject(&job.tuning)?;
     let (recorder, obstacle) = open_recorder(job, environment);
     let warmup = workload.timing().warmup;
-    let disturber = Disturber::of(job, environment, (&netns, &services), warmup)?;
+    let place = (&netns, &*services, defects);
+    let disturber = Disturber::of(job, environment, place, warmup)?;
     let begins = || {
         defects.load_begins(warmup);
         disturber.begin();
@@ -212,7 +213,11 @@ fn drive_disturbed(
 ) -> Result<(Driven, Watched, Option<Recorder>), Failure> {
     let tell_all = |message| {
         disturber.sees(&message);
+        let is_second = matches!(message, FromAgent::Progress { .. });
         tell(message);
+        if is_second {
+            disturber.news().into_iter().for_each(tell);
+        }
     };
     drive(clients, watching, stop, &tell_all)
 }

@@ -46,6 +46,13 @@ impl ServiceFiles {
         }
     }
 
+    /// A process is killed on purpose, and what its logs say of it is no defect.
+    pub(crate) fn ask_end(&mut self, pid: u32) {
+        for file in &mut self.0 {
+            file.log.ask_end(pid);
+        }
+    }
+
     pub(crate) fn defects(&self) -> Vec<Defect> {
         self.0.iter().flat_map(|file| file.log.defects()).collect()
     }

@@ -1,5 +1,6 @@
 //! Lines at error level in the logs of services.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::found::{Defect, Found, Moment, kept};
@@ -37,6 +38,8 @@ pub struct ServiceLog {
     clock: Option<Duration>,
     /// Samba: the function of a message at error level, whose text is still to come.
     pending: Option<String>,
+    /// Processes that somebody killed on purpose, of whose end nothing was read yet.
+    asked: BTreeSet<u32>,
     found: Found,
 }
 
@@ -50,6 +53,7 @@ impl ServiceLog {
             lines: 0,
             clock: None,
             pending: None,
+            asked: BTreeSet::new(),
             found: Found::default(),
         }
     }
@@ -57,6 +61,11 @@ impl ServiceLog {
     /// Sets what [`Moment::clock`] of all that is fed from here on will be.
     pub fn set_clock(&mut self, now: Duration) {
         self.clock = Some(now);
+    }
+
+    /// A process of the service is killed on purpose (`SIGKILL`): the line that tells of its end tells of no crash.
+    pub fn ask_end(&mut self, pid: u32) {
+        self.asked.insert(pid);
     }
 
     /// Takes the next piece of the log, which may end anywhere.
@@ -89,9 +98,12 @@ impl ServiceLog {
             LogFormat::Samba => self.samba(&text),
             format => tell(format, &text),
         };
-        let Some(told) = told else {
+        let Some(told) = told.or_else(|| self.restart(&text)) else {
             return;
         };
+        if told.kind == Kind::ServiceCrash && told.about == "SIGKILL" && self.was_asked(&text) {
+            return;
+        }
         let moment = Moment {
             line: self.lines,
             since_boot: None,
@@ -100,12 +112,40 @@ impl ServiceLog {
         self.found.add(Defect {
             kind: told.kind,
             severity: told.severity,
-            top: format!("{}: {}", self.service, told.about),
+            top: match told.kind {
+                Kind::ServiceRestart => self.service.clone(),
+                _ => format!("{}: {}", self.service, told.about),
+            },
             count: 1,
             first: moment,
             last: moment,
             lines: vec![kept(&text)],
         });
+    }
+
+    /// A start that comes after the window has opened: somebody started the service again.
+    fn restart(&self, text: &str) -> Option<Told> {
+        let started = match self.format {
+            LogFormat::Apache => " -- resuming normal operations",
+            LogFormat::MariaDb => ": ready for connections.",
+            LogFormat::PostgreSql => "LOG:  database system is ready to accept connections",
+            LogFormat::Samba => "daemon_ready: ",
+            LogFormat::Tomcat => " Server startup in ",
+            // It tells of that at a level that is off unless somebody asks for it.
+            LogFormat::Nginx => return None,
+        };
+        let is_restart = self.clock.is_some() && text.contains(started);
+        is_restart.then(|| Told {
+            kind: Kind::ServiceRestart,
+            ..Told::at(Severity::Suspicious, String::new())
+        })
+    }
+
+    /// Whether a line names a process whose end was asked for. Numbers come again, so that each is taken once.
+    fn was_asked(&mut self, text: &str) -> bool {
+        let numbers = text.split(|letter: char| !letter.is_ascii_digit());
+        let mut pids = numbers.filter_map(|number| number.parse().ok());
+        pids.any(|pid| self.asked.remove(&pid))
     }
 
     /// All defects so far, by kind and top.

@@ -25,6 +25,7 @@ use input::text;
 use plan::{PlannedDisturbance, Target, Tuning};
 use record::counters::Counters;
 use record::defect::{FoundDefect, KernelLog};
+use record::disturbances::BegunDisturbance;
 use record::evidence::{Facts, Sample};
 use record::load::Second;
 use record::trial::{JobResult, Phase, VoidReason};
@@ -92,6 +93,8 @@ pub enum FromAgent {
     Sample(Box<Sample>),
     /// What may grow, read about once a minute of a long load.
     Counters(Box<Counters>),
+    /// What is done to the system on purpose: told when it begins, and again when it ends.
+    Disturbance(BegunDisturbance),
     /// The timeline of what the clients saw, in its order, thinned where it is long; after the load.
     Seconds(Vec<Second>),
     /// A defect of its kernel or services: new, or told more often since. A later word on one leaves its lines out.

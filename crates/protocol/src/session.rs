@@ -3,7 +3,7 @@
 //! A guest runs somebody's kernel and somebody's server, so its agent may say anything. What passes has its
 //! figures finite, its lists and texts bounded, its times in order, and came in its turn:
 //! ```text
-//! Hello -> (Phase | Defect | KernelLog)* -> (Phase | Progress | Sample | Counters | Seconds | Facts | Code | Profile)* -> Done
+//! Hello -> (Phase | Defect | KernelLog)* -> (Phase | Progress | Sample | Counters | Disturbance | Seconds | Facts | Code | Profile)* -> Done
 //!                    from WarmingUp on
 //! Failed at any time
 //! ```
@@ -16,6 +16,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use record::counters::Counters;
 use record::defect::{DefectKey, DefectSource, FoundDefect, KernelLog, LINES_BYTES, MOST_DEFECTS};
+use record::disturbances::BegunDisturbance;
 use record::evidence::{Facts, Sample};
 use record::load::Second;
 use record::trial::{JobResult, Phase, VoidReason};
@@ -45,6 +46,8 @@ pub enum Word {
     KernelLog(KernelLog),
     /// What may grow, at an instant.
     Counters(Box<Counters>),
+    /// What is done to the system on purpose has begun, or has ended.
+    Disturbance(BegunDisturbance),
     /// A part of the result, kept here until all of it has come.
     Part,
     /// The job is done; the result with all its parts.
@@ -77,6 +80,8 @@ pub struct Session {
     /// Bytes of lines of defects so far.
     defect_bytes: usize,
     counted_ms: i64,
+    /// Words on disturbances so far.
+    disturbed: usize,
     seconds: Vec<Second>,
     facts: Option<Facts>,
     code: Code,
@@ -99,6 +104,7 @@ impl Session {
             defects: BTreeMap::new(),
             defect_bytes: 0,
             counted_ms: i64::MIN,
+            disturbed: 0,
             seconds: Vec::new(),
             facts: None,
             code: Code::default(),
@@ -161,6 +167,7 @@ impl Session {
             FromAgent::Defect(defect) => self.take_defect(defect),
             FromAgent::KernelLog(log) => kernel_log(log).map(Word::KernelLog),
             FromAgent::Counters(counters) => self.add_counters(counters),
+            FromAgent::Disturbance(begun) => self.add_disturbance(begun),
             FromAgent::Seconds(seconds) => self.add_seconds(seconds),
             FromAgent::Facts(facts) => self.add_facts(*facts),
             FromAgent::Code(code) => self.code.add(*code).map(|()| Word::Part),
@@ -185,6 +192,7 @@ impl Session {
             FromAgent::Defect(_) => ("defect", speaks),
             FromAgent::KernelLog(_) => ("kernel log", speaks),
             FromAgent::Counters(_) => ("counters", loads),
+            FromAgent::Disturbance(_) => ("disturbance", loads),
             FromAgent::Seconds(_) => ("seconds", loads),
             FromAgent::Facts(_) => ("facts", loads),
             FromAgent::Code(_) => ("code", loads),
@@ -234,6 +242,17 @@ impl Session {
         }
         self.counted_ms = counters.at_ms;
         Ok(Word::Counters(counters))
+    }
+
+    fn add_disturbance(&mut self, mut begun: BegunDisturbance) -> Result<Word, String> {
+        validate::begun_disturbance(&mut begun)?;
+        self.disturbed += 1;
+        // Each has a beginning and an end.
+        let most = 2 * plan::MOST_TIMES;
+        if self.disturbed > most {
+            return Err(format!("more than {most} words on disturbances"));
+        }
+        Ok(Word::Disturbance(begun))
     }
 
     fn add_seconds(&mut self, seconds: Vec<Second>) -> Result<Word, String> {

@@ -8,6 +8,7 @@
 //!   samples.jsonl      the system, second by second (`evidence::Sample`), as it comes; thinned where it is long
 //!   seconds.jsonl      likewise what the clients saw (`load::Second`), until the record has it: void trials keep it
 //!   defects.jsonl      defects of kernel and services (`defect::FoundDefect`), as they come: of two lines of one defect the later counts
+//!   disturbances.jsonl what is done to it on purpose (`disturbances::BegunDisturbance`), likewise until the record has it
 //!   facts.json         what fairness checks compare (`evidence::Facts`)
 //!   console.log        the guest's console
 //!   profile.zst        what it executed (`profiler::format`), of runs that ask why
@@ -35,6 +36,7 @@ use sha2::{Digest, Sha256};
 use crate::a_a::{self, History};
 use crate::counters::Counters;
 use crate::defect::DefectLog;
+use crate::disturbances::{BegunDisturbance, read_begun};
 use crate::evidence::{Damage, EvidenceFile, Facts, Sample};
 use crate::journal::CloseReason;
 use crate::journal::{self, Entry, Event, Opening};
@@ -77,6 +79,9 @@ impl TrialRecord {
         attempt_name(&self.trial, self.attempt)
     }
 }
+
+/// Name of the file with what is done to an attempt on purpose, while it lasts (`disturbances::BegunDisturbance`).
+pub const DISTURBANCES: &str = "disturbances.jsonl";
 
 /// The name of what the clients saw, in the directory of an attempt that did not come to its end.
 pub const SECONDS: &str = "seconds.jsonl";
@@ -225,6 +230,8 @@ pub struct LongEvidence {
     pub counters: Vec<Counters>,
     /// What the clients saw, of an attempt that did not come to its end.
     pub seconds: Vec<Second>,
+    /// What had been done to it on purpose, of an attempt that did not come to its end; the record of others has it.
+    pub disturbances: Vec<BegunDisturbance>,
 }
 
 /// A file that a measured attempt must have beside its record, and that cannot be used.
@@ -366,6 +373,7 @@ impl RunDir {
         self.write(&format!("{name}/trial.json"), &body)?;
         if has_timeline {
             remove(&self.path.join(&name).join(SECONDS))?;
+            remove(&self.path.join(&name).join(DISTURBANCES))?;
         }
         Ok(Written {
             record: sha256(&body),
@@ -848,9 +856,12 @@ fn load_long(
             damage: *damage,
         });
     }
-    let seconds = match &record.outcome {
-        Outcome::Void(_) => load_seconds(&dir.join(SECONDS)).unwrap_or_default(),
-        Outcome::Measured(_) | Outcome::Skipped(_) => Vec::new(),
+    let (seconds, disturbances) = match &record.outcome {
+        Outcome::Void(_) => (
+            load_seconds(&dir.join(SECONDS)).unwrap_or_default(),
+            load_begun(&dir.join(DISTURBANCES)).unwrap_or_default(),
+        ),
+        Outcome::Measured(_) | Outcome::Skipped(_) => (Vec::new(), Vec::new()),
     };
     let counters = counters.unwrap_or_default();
     let is_empty = counters.is_empty() && seconds.is_empty();
@@ -859,6 +870,7 @@ fn load_long(
         attempt: record.attempt,
         counters,
         seconds,
+        disturbances,
     })
 }
 
@@ -884,6 +896,15 @@ fn load_seconds(path: &Path) -> Option<Vec<Second>> {
         last_ms = one.at_ms;
     }
     Some(seconds)
+}
+
+fn load_begun(path: &Path) -> Option<Vec<BegunDisturbance>> {
+    let mut begun = read_begun(path).ok()?;
+    begun
+        .iter_mut()
+        .try_for_each(validate::begun_disturbance)
+        .ok()?;
+    Some(begun)
 }
 
 /// Whether a trial was sampled: one that was shorter than the sampler's second was not.

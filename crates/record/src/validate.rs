@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use crate::counters::{self, Counters};
 use crate::curve::Curve;
 use crate::defect::FoundDefect;
-use crate::disturbances::{DisturbanceRecord, Effect};
+use crate::disturbances::{BegunDisturbance, DisturbanceRecord, Effect};
 use crate::evidence::{Cpu, Disk, Facts, JoinedSamples, Memory, Pressure, Sample, ServiceUse};
 use crate::load::{JoinedSeconds, LoadResult, Second};
 use crate::metric::{Figure, MetricSpec, Role};
@@ -130,6 +130,24 @@ fn curves(curves: &mut [Curve]) -> Checked {
 }
 
 /// What was done to the system on purpose: no more of it than a plan may ask for.
+/// A disturbance that has begun, and has ended no earlier.
+pub fn begun_disturbance(begun: &mut BegunDisturbance) -> Checked {
+    let BegunDisturbance {
+        name,
+        begin_ms,
+        end_ms,
+    } = begun;
+    is_name("disturbance", name)?;
+    let end_ms = end_ms.unwrap_or(*begin_ms);
+    counts(&[("begin_ms", *begin_ms), ("end_ms", end_ms)])?;
+    if end_ms < *begin_ms {
+        return Err(format!(
+            "disturbance ended before it began: {end_ms} ms, {begin_ms} ms"
+        ));
+    }
+    Ok(())
+}
+
 fn disturbances(records: &mut [DisturbanceRecord]) -> Checked {
     most("disturbances", records.len(), plan::MOST_TIMES)?;
     for record in records {

@@ -17,6 +17,7 @@ use record::rundir::Run;
 
 mod axis;
 mod changes;
+mod disturbed;
 mod figures;
 mod live;
 mod loads;

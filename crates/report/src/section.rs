@@ -246,7 +246,14 @@ fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmSummary]) -> 
                     th { "metric" } th { "verdict" } th { "arm" } th.n { "blocks" }
                     th.n { "change" } th.n { "interval" } th.n { "baseline" } th.n { "this arm" }
                 } }
-                tbody { @for one in comparisons { (row(one)) } }
+                @for (disturbance, its) in &words::disturbances::groups(plan, comparisons) {
+                    tbody {
+                        @if let Some(name) = disturbance {
+                            tr.group { th colspan="8" { "while disturbed: " (name) } }
+                        }
+                        @for one in *its { (row(one)) }
+                    }
+                }
             } }
             @for note in words::interval_notes(comparisons) { p.sub { (note) } }
             (open_questions(comparisons))

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! slope      the median of the slopes of all pairs of batch means (Theil 1950, Sen 1968)
-//! p-value    Mann and Kendall's, its variance inflated for what neighbours have in common (`batches`)
-//! trials     z of several trials of an arm is added up (Stouffer 1949); slopes are averaged
+//! p-value    twice the smaller one of two: Mann and Kendall's, its variance inflated for what neighbours have in common (`batches`),
+//!            and Student's of the steps from batch to batch, inflated alike, for what wanders with a drift, as a leak by the request does
+//! trials     z of several trials of an arm is added up (Stouffer 1949), each test by itself; slopes are averaged
 //! family     all counters of all arms together, by Holm 1979
 //! both arms  the interval of a difference from the intervals of its parts (Zou and Donner 2008)
 //! ```
-//! Something that grows only while it warms up grows by less in the second half: it is no growth. Something that could never matter is
+//! Something that grows only while it warms up grows by less in the second half than in the first: it is no growth. Something that could never matter is
 //! none either, however significant.
 
 use record::counters::{self, Unit};
@@ -21,11 +22,14 @@ use crate::trend;
 /// The share of the window that is left out at its beginning.
 pub(crate) const WARM_UP: f64 = 1.0 / 8.0;
 
-/// What grows must grow in the second half by this share of what it grows over all, at the least.
+/// What grows must grow in the second half by this share of what it grows over all, and of what it grows in the first half, at the least.
 const STEADY: f64 = 0.5;
 
 /// Of the correlation of neighbours so many standard errors are added: many counters are tested at once, far out in the tail.
 const ERRORS: f64 = 2.0;
+
+/// Likewise of the steps from batch to batch, which hang together less.
+const DRIFT_ERRORS: f64 = 3.0;
 
 /// A 95 % confidence interval.
 const Z: f64 = 1.959_963_984_540_054;
@@ -68,6 +72,10 @@ pub(crate) struct Slope {
     pub(crate) high: f64,
     /// Standard normal where there is no trend.
     pub(crate) z: f64,
+    /// The same of the steps from batch to batch, where they have no mean.
+    pub(crate) drift_z: f64,
+    /// Over the first half alone.
+    pub(crate) early_per_h: f64,
     /// Over the second half alone.
     pub(crate) late_per_h: f64,
     /// What it typically is.
@@ -91,8 +99,8 @@ pub(crate) fn of(counters: &[Counter], rule: GrowthRule) -> (Vec<Growth>, Growth
     let mut by_counter: Vec<Vec<(ArmGrowth, Slope)>> = vec![Vec::new(); counters.len()];
     for ((place, arm, slope), p_value) in tested.into_iter().zip(p_values) {
         let name = &counters[place].name;
-        let trends = p_value <= rule.error_rate && slope.per_h > 0.0;
-        let is_steady = slope.late_per_h >= STEADY * slope.per_h;
+        let trends = p_value <= rule.error_rate && slope.rises();
+        let is_steady = slope.late_per_h >= STEADY * slope.per_h.max(slope.early_per_h);
         let matters = slope.matters(name, arm.limit, &rule);
         rule.levelled_off += u32::from(trends && matters && !is_steady);
         rule.small += u32::from(trends && !matters);
@@ -129,6 +137,8 @@ fn growth(counter: &Counter, arms: Vec<(ArmGrowth, Slope)>) -> Growth {
         low: 0.0,
         high: 0.0,
         z: 0.0,
+        drift_z: 0.0,
+        early_per_h: 0.0,
         late_per_h: 0.0,
         level: 0.0,
     };
@@ -187,7 +197,9 @@ impl InArm {
             per_h,
             low: per_h - root(|one| one.per_h - one.low),
             high: per_h + root(|one| one.high - one.per_h),
-            z: slopes.iter().map(|one| one.z).sum::<f64>() / count.sqrt(),
+            z: mean(|one| one.z) * count.sqrt(),
+            drift_z: mean(|one| one.drift_z) * count.sqrt(),
+            early_per_h: mean(|one| one.early_per_h),
             late_per_h: mean(|one| one.late_per_h),
             level: mean(|one| one.level),
         })
@@ -209,29 +221,100 @@ impl Series {
         let inflated = batches::inflation(&centred(&rest), ERRORS);
         let deviation = (trend::variance(&y) * inflated).sqrt();
         let s = trend::mann_kendall(&y).map_or(0.0, |found| found.s);
-        let reach = Z * deviation;
-        let count = slopes.len() as f64;
-        let edge = |place: f64| {
-            let inside = 0.0 <= place && place < count;
-            inside.then(|| slopes[place as usize])
-        };
-        let low = edge(((count - reach) / 2.0).floor());
-        let high = edge((f64::midpoint(count, reach)).ceil());
-        let late = &batches[batches.len() / 2..];
+        let z = s.signum() * (s.abs() - 1.0).max(0.0) / deviation;
+        let drift = Drift::of(&batches);
+        let intervals = [inside(&slopes, Z * deviation), drift.around(per_s)];
+        let (low, high) = narrower(intervals);
+        let (early, late) = batches.split_at(batches.len() / 2);
+        let half_per_h = |half: &[(f64, f64)]| median(&self::slopes(half)) * 3600.0;
         Some(Slope {
             per_h: per_s * 3600.0,
-            low: low.map_or(f64::NEG_INFINITY, |low| low * 3600.0),
-            high: high.map_or(f64::INFINITY, |high| high * 3600.0),
-            z: s.signum() * (s.abs() - 1.0).max(0.0) / deviation,
-            late_per_h: median(&self::slopes(late)) * 3600.0,
+            low: low * 3600.0,
+            high: high * 3600.0,
+            z,
+            drift_z: drift.z,
+            early_per_h: half_per_h(early),
+            late_per_h: half_per_h(late),
             level: median(&y),
         })
     }
 }
 
+/// The ends of a slope's interval, of all slopes in order; infinite where every slope fits.
+fn inside(slopes: &[f64], reach: f64) -> (f64, f64) {
+    let count = slopes.len() as f64;
+    let edge = |place: f64| {
+        let inside = 0.0 <= place && place < count;
+        inside.then(|| slopes[place as usize])
+    };
+    let low = edge(((count - reach) / 2.0).floor());
+    let high = edge((f64::midpoint(count, reach)).ceil());
+    (
+        low.unwrap_or(f64::NEG_INFINITY),
+        high.unwrap_or(f64::INFINITY),
+    )
+}
+
+/// Each is by far the wider one where the other one's test is the right one.
+fn narrower([one, other]: [(f64, f64); 2]) -> (f64, f64) {
+    if other.1 - other.0 < one.1 - one.0 {
+        other
+    } else {
+        one
+    }
+}
+
+/// The mean of the steps from batch to batch, in a second. What wanders without a drift has steps that hang on each other little, however
+/// much its values do.
+struct Drift {
+    per_s: f64,
+    error: f64,
+    /// Student's t as the normal value of about the same probability (Wallace 1959).
+    z: f64,
+}
+
+impl Drift {
+    fn of(batches: &[(f64, f64)]) -> Self {
+        let steps = batches.windows(2);
+        let steps: Vec<f64> = steps
+            .map(|pair| (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0))
+            .collect();
+        let count = steps.len() as f64;
+        let per_s = steps.iter().sum::<f64>() / count;
+        let rest: Vec<f64> = steps.iter().map(|step| step - per_s).collect();
+        let degrees = count - 1.0;
+        let variance = rest.iter().map(|step| step * step).sum::<f64>() / degrees;
+        let error = (variance / count * batches::inflation(&rest, DRIFT_ERRORS)).sqrt();
+        let t = if error > 0.0 { per_s / error } else { 0.0 };
+        let z = t * (1.0 - 0.25 / degrees) / (1.0 + t * t / (2.0 * degrees)).sqrt();
+        Self { per_s, error, z }
+    }
+
+    /// Its interval, widened to a slope.
+    fn around(&self, per_s: f64) -> (f64, f64) {
+        let reach = Z * self.error;
+        let (low, high) = (self.per_s - reach, self.per_s + reach);
+        (low.min(per_s), high.max(per_s))
+    }
+}
+
 impl Slope {
+    /// Two-sided; of two tests, twice the smaller one.
     fn p_value(&self) -> f64 {
-        (2.0 * Normal::standard().sf(self.z.abs())).min(1.0)
+        (4.0 * Normal::standard().sf(self.strongest().abs())).min(1.0)
+    }
+
+    /// Whether it and the test that tells more go up.
+    fn rises(&self) -> bool {
+        self.per_h > 0.0 && self.strongest() > 0.0
+    }
+
+    fn strongest(&self) -> f64 {
+        if self.drift_z.abs() > self.z.abs() {
+            self.drift_z
+        } else {
+            self.z
+        }
     }
 
     fn matters(&self, name: &str, limit: Option<u64>, rule: &GrowthRule) -> bool {

@@ -7,10 +7,11 @@
 //! recovery   the first instant from which throughput and p99 are as before for some seconds on end
 //! ```
 
+use record::disturbances::PlannedSpan;
 use record::latency::Latency;
-use record::load::{Idle, Second};
+use record::load::Second;
 use record::thinned::Point as _;
-use record::verdict::soak::{Change, Outage, Quality};
+use record::verdict::soak::{Change, Outage, PlannedOutage, Quality};
 
 use crate::batches::{self, BATCHES, FEWEST, centred};
 use crate::score::median;
@@ -118,22 +119,129 @@ fn p99_ns(one: &Second) -> f64 {
     one.latency.unpack().quantile_ns(0.99) as f64
 }
 
-/// The longest outage of a trial; `None` where there was none.
-pub(crate) fn outage(timeline: &[Second]) -> Option<Outage> {
-    let Idle {
-        longest_ms,
-        longest_at_ms,
-        ..
-    } = Second::idle_of(timeline);
+/// The longest outages of a trial: that which no disturbance of the plan made, and that which one did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Outages {
+    pub(crate) unplanned: Option<Outage>,
+    pub(crate) planned: Option<PlannedOutage>,
+}
+
+/// Time without a right answer is a disturbance's from its beginning until service was as before; what goes on for longer is not its
+/// from there on. Of points that are sums of seconds the longest such time is known, and those at their two ends.
+pub(crate) fn outages(timeline: &[Second], spans: &[PlannedSpan<'_>]) -> Outages {
     let length_ms: u64 = timeline.iter().map(Second::length_ms).sum();
     let ok: u64 = timeline.iter().map(|one| one.ok).sum();
-    let busy_ms = length_ms.saturating_sub(longest_ms).max(1);
-    let expected = ok as f64 / busy_ms as f64 * longest_ms as f64;
-    (expected >= OUTAGE_ANSWERS).then_some(Outage {
+    let is_outage = |one: &Outage| {
+        let busy_ms = length_ms.saturating_sub(one.length_ms).max(1);
+        let expected = ok as f64 / busy_ms as f64 * one.length_ms as f64;
+        expected >= OUTAGE_ANSWERS
+    };
+    let (mut unplanned, mut planned) = (None::<Outage>, None::<PlannedOutage>);
+    for idle in idle_times(timeline) {
+        let own = spans.iter().filter_map(|span| overlap(&idle, span));
+        let own = own.max_by_key(|one| one.length_ms);
+        if let Some(own) = own
+            && planned
+                .as_ref()
+                .is_none_or(|one| one.length_ms < own.length_ms)
+        {
+            planned = Some(own);
+        }
+        let rest = beyond(idle, spans);
+        if unplanned.is_none_or(|one| one.length_ms < rest.length_ms) {
+            unplanned = Some(rest);
+        }
+    }
+    let is_planned_outage = |one: &PlannedOutage| {
+        is_outage(&Outage {
+            trial: 0,
+            at_ms: one.at_ms,
+            length_ms: one.length_ms,
+        })
+    };
+    Outages {
+        unplanned: unplanned.filter(is_outage),
+        planned: planned.filter(is_planned_outage),
+    }
+}
+
+/// All times without a right answer that are known.
+fn idle_times(timeline: &[Second]) -> Vec<Outage> {
+    let mut all = Vec::new();
+    let mut open = Outage {
         trial: 0,
-        at_ms: longest_at_ms,
-        length_ms: longest_ms,
+        at_ms: 0,
+        length_ms: 0,
+    };
+    for point in timeline {
+        let (idle, point_ms) = (point.extremes().idle, point.length_ms());
+        if open.length_ms == 0 {
+            open.at_ms = point.at_ms;
+        }
+        open.length_ms += idle.first_ms;
+        if idle.first_ms == point_ms {
+            continue;
+        }
+        all.push(open);
+        all.push(Outage {
+            trial: 0,
+            at_ms: idle.longest_at_ms,
+            length_ms: idle.longest_ms,
+        });
+        open = Outage {
+            trial: 0,
+            at_ms: point
+                .at_ms
+                .saturating_add(point_ms - idle.last_ms.min(point_ms)),
+            length_ms: idle.last_ms,
+        };
+    }
+    all.push(open);
+    all
+}
+
+/// How much of it is the disturbance's.
+fn overlap(idle: &Outage, span: &PlannedSpan<'_>) -> Option<PlannedOutage> {
+    let (first_ms, last_ms) = seconds_of(span);
+    let at_ms = idle.at_ms.max(first_ms);
+    let end_ms = idle.at_ms.saturating_add(idle.length_ms).min(last_ms);
+    (at_ms < end_ms).then(|| PlannedOutage {
+        name: span.name.into(),
+        trial: 0,
+        at_ms,
+        length_ms: end_ms - at_ms,
     })
+}
+
+/// The longest part of it that is no disturbance's.
+fn beyond(idle: Outage, spans: &[PlannedSpan<'_>]) -> Outage {
+    let mut spans: Vec<(u64, u64)> = spans.iter().map(seconds_of).collect();
+    spans.sort_unstable();
+    let end_ms = idle.at_ms.saturating_add(idle.length_ms);
+    spans.push((end_ms, u64::MAX));
+    let mut best = Outage {
+        length_ms: 0,
+        ..idle
+    };
+    let mut from_ms = idle.at_ms;
+    for (first_ms, last_ms) in spans {
+        let length_ms = first_ms.min(end_ms).saturating_sub(from_ms);
+        if best.length_ms < length_ms {
+            best = Outage {
+                at_ms: from_ms,
+                length_ms,
+                ..idle
+            };
+        }
+        from_ms = from_ms.max(last_ms);
+    }
+    best
+}
+
+/// Whole seconds: nothing is known of parts of them.
+fn seconds_of(span: &PlannedSpan<'_>) -> (u64, u64) {
+    let first = span.begin_ms / 1000 * 1000;
+    (first, span.until_ms.div_ceil(1000).saturating_mul(1000))
 }
 
 /// What is looked at for changes.

@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use plan::WorkloadPlan;
 use record::counters::{self, Counters};
 use record::curve::{Curve, Point};
+use record::defect::{DefectLog, Kind};
+use record::disturbances::{BegunDisturbance, DisturbanceRecord, PlannedSpan};
 use record::latency::Packed;
 use record::load::Second;
 use record::metric::{Direction, Role};
@@ -42,7 +44,13 @@ struct Long<'r> {
     counters: &'r [Counters],
     cut_short: Option<VoidReason>,
     requests: u64,
+    /// But for those that are laid to a disturbance of the plan.
     failures: u64,
+    /// Those, by the instant at which theirs began.
+    planned_failures: Vec<(u64, u64)>,
+    /// What was done to it on purpose.
+    spans: Vec<PlannedSpan<'r>>,
+    defects: Option<&'r DefectLog>,
 }
 
 /// The soaks of a run: workloads with a trial that was long enough.
@@ -95,30 +103,54 @@ impl<'r> Long<'r> {
         let sum = |timeline: &[Second], of: fn(&Second) -> u64| {
             timeline.iter().map(of).fold(0, u64::saturating_add)
         };
+        let mut spans = Vec::new();
+        let planned_failures;
         let (timeline, failures, cut_short) = match &record.outcome {
             Outcome::Measured(measurement) => {
                 let load = measurement.load.as_ref()?;
                 let faults = load.faults.iter();
                 let servers = faults.filter(|(fault, _)| !fault.is_clients_own());
                 let failures = servers.map(|(_, count)| *count).sum();
+                spans.extend(
+                    measurement
+                        .disturbances
+                        .iter()
+                        .filter_map(DisturbanceRecord::span),
+                );
+                planned_failures = planned(&measurement.disturbances);
                 (&*load.timeline, failures, None)
             }
             Outcome::Void(void) => {
                 let failures = sum(seconds, |one| one.faults);
+                let begun = evidence.map_or(&[][..], |one| &one.disturbances);
+                spans.extend(begun.iter().map(BegunDisturbance::span));
+                planned_failures = while_they_lasted(seconds, &spans);
                 (seconds, failures, Some(void.reason))
             }
             Outcome::Skipped(_) => return None,
         };
         let length_ms = sum(timeline, Second::length_ms);
+        let requests = sum(timeline, |one| one.ok).saturating_add(failures);
+        let all_planned: u64 = planned_failures.iter().map(|one| one.1).sum();
         (SHORTEST_MS <= length_ms).then(|| Self {
             number: record.trial.number,
             arm: &record.trial.arm,
             timeline,
             counters,
             cut_short,
-            requests: sum(timeline, |one| one.ok).saturating_add(failures),
-            failures,
+            requests,
+            failures: failures.saturating_sub(all_planned),
+            planned_failures,
+            spans,
+            defects: record.defects.as_ref(),
         })
+    }
+
+    /// Failures that are laid to disturbances which began in a part of the window.
+    fn planned_in(&self, at_ms: u64, length_ms: u64) -> u64 {
+        let its = self.planned_failures.iter();
+        let its = its.filter(|(begin, _)| at_ms <= *begin && *begin - at_ms < length_ms);
+        its.map(|(_, failed)| *failed).sum()
     }
 
     fn length_ms(&self) -> u64 {
@@ -132,22 +164,58 @@ impl<'r> Long<'r> {
     }
 }
 
+/// Failed requests that are laid to disturbances, each once, by when these began.
+fn planned(records: &[DisturbanceRecord]) -> Vec<(u64, u64)> {
+    let failed = |one: &DisturbanceRecord| {
+        let service = one.service.as_ref()?;
+        let own = service.all_failed().saturating_sub(service.counted_before);
+        (own > 0).then_some((one.begin_ms, own))
+    };
+    records.iter().filter_map(failed).collect()
+}
+
+/// The same of a trial that was cut short: what failed while they lasted, in seconds that are single.
+fn while_they_lasted(seconds: &[Second], spans: &[PlannedSpan<'_>]) -> Vec<(u64, u64)> {
+    let is_in = |at_ms: u64| {
+        let mut spans = spans.iter();
+        spans.any(|span| span.begin_ms < at_ms + 1000 && at_ms < span.until_ms)
+    };
+    let its = seconds
+        .iter()
+        .filter(|one| one.joined.is_none() && one.faults > 0 && is_in(one.at_ms));
+    its.map(|one| (one.at_ms, one.faults)).collect()
+}
+
 fn in_arm(arm: &str, trials: &[&Long<'_>], error_rate: f64) -> SoakArm {
     let requests = trials.iter().map(|one| one.requests).sum();
     let failures = trials.iter().map(|one| one.failures).sum();
-    let by_hour_each = trials.iter().map(|one| parts(&[one], HOUR_MS));
     let (mut hours, mut failure_hours) = (0, 0);
-    for part in by_hour_each.flatten() {
-        hours += 1;
-        failure_hours += u32::from(part.failures > 0);
+    for trial in trials {
+        // What began in one hour may have failed in the next.
+        let mut planned = 0;
+        for part in parts(&[trial], HOUR_MS) {
+            planned += trial.planned_in(part.at_ms, HOUR_MS);
+            hours += 1;
+            failure_hours += u32::from(part.failures > planned);
+            planned = planned.saturating_sub(part.failures);
+        }
     }
-    let outages = trials.iter().filter_map(|one| {
-        let outage = service::outage(one.timeline)?;
-        Some(record::verdict::soak::Outage {
-            trial: one.number,
-            ..outage
-        })
+    let outages = trials.iter().map(|one| {
+        let mut outages = service::outages(one.timeline, &one.spans);
+        let numbers = outages.unplanned.iter_mut().map(|one| &mut one.trial);
+        let numbers = numbers.chain(outages.planned.iter_mut().map(|one| &mut one.trial));
+        numbers.for_each(|trial| *trial = one.number);
+        outages
     });
+    let outages: Vec<service::Outages> = outages.collect();
+    let unplanned = outages.iter().filter_map(|one| one.unplanned);
+    let by_plan = outages.iter().filter_map(|one| one.planned.clone());
+    let told = |kinds: &[Kind]| {
+        let found = trials.iter().filter_map(|one| one.defects);
+        let found = found.flat_map(|log| &log.found);
+        let its = found.filter(|one| kinds.contains(&one.kind));
+        its.map(|one| one.count).fold(0, u64::saturating_add)
+    };
     let changes = trials.iter().flat_map(|one| {
         let changes = service::changes(one.timeline, error_rate).into_iter();
         changes.map(|change| record::verdict::soak::Change {
@@ -174,7 +242,11 @@ fn in_arm(arm: &str, trials: &[&Long<'_>], error_rate: f64) -> SoakArm {
         hours,
         failure_hours,
         failure_hours_bound: upper_bound(failure_hours.into(), hours.into()),
-        outage: outages.max_by_key(|one| one.length_ms),
+        planned_failures: trials.iter().map(|one| one.planned_in(0, u64::MAX)).sum(),
+        outage: unplanned.max_by_key(|one| one.length_ms),
+        planned_outage: by_plan.max_by_key(|one| one.length_ms),
+        service_crashes: told(&[Kind::ServiceCrash, Kind::ServiceExit]),
+        service_restarts: told(&[Kind::ServiceRestart]),
         changes: changes.collect(),
         by_hour: parts(trials, HOUR_MS),
         by_day: if by_day.len() > 1 { by_day } else { Vec::new() },

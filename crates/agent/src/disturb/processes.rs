@@ -37,10 +37,9 @@ impl Kills {
     fn kill(&mut self, site: &Site) {
         self.left = self.left.saturating_sub(1);
         self.last = Instant::now();
-        if let Some(pid) = busiest_worker(site).and_then(Pid::from_raw)
-            && kill_process(pid, Signal::KILL).is_ok()
-        {
-            self.killed += 1;
+        if let Some(pid) = busiest_worker(site).and_then(Pid::from_raw) {
+            site.asked.ask(pid);
+            self.killed += u64::from(kill_process(pid, Signal::KILL).is_ok());
         }
     }
 }

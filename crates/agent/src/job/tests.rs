@@ -148,6 +148,7 @@ fn samples(told: &[FromAgent]) -> impl Iterator<Item = &record::evidence::Sample
         | FromAgent::KernelLog(_)
         | FromAgent::Seconds(_)
         | FromAgent::Counters(_)
+        | FromAgent::Disturbance(_)
         | FromAgent::Facts(_)
         | FromAgent::Code(_)
         | FromAgent::Profile(_)

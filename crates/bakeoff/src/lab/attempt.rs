@@ -1,7 +1,7 @@
 //! One attempt at a trial: boot, greet, give the job, listen until the agent is done.
 //!
 //! ```text
-//! boot -> Hello? -> Run -> (Phase | Progress | Sample | Part)* -> Done | Failed
+//! boot -> Hello? -> Run -> (Phase | Progress | Sample | Disturbance | Part)* -> Done | Failed
 //!           |                     |
 //!       boot time-out        silence, overrun, panic, exit, refused: each its own Void
 //! ```
@@ -24,10 +24,11 @@ use protocol::session::{Session, Word};
 use protocol::{CeilingJob, FromAgent, Greeting, Job, Part, Profiling, ToAgent, WorkloadJob};
 use record::counters::Counters;
 use record::defect::{DefectLog, DefectSource, DefectStream, FoundDefect};
+use record::disturbances::DisturbanceStream;
 use record::evidence::{EvidenceFile, Facts, Sample, Usage, UsageSum};
 use record::load::Second;
 use record::prng::SplitMix64;
-use record::rundir::{DEFECTS, Evidence, ProfileNote, SECONDS, Series, sha256};
+use record::rundir::{DEFECTS, DISTURBANCES, Evidence, ProfileNote, SECONDS, Series, sha256};
 use record::streamed::Streamed;
 use record::trial::JobResult;
 use record::trial::{HostPhase, Measurement, Outcome, PhaseTime, Trial, Void, VoidReason};
@@ -289,6 +290,7 @@ struct Seen {
     seconds: Streamed<Second>,
     defects: DefectStream,
     counters: Streamed<Counters>,
+    disturbances: DisturbanceStream,
 }
 
 impl Seen {
@@ -299,6 +301,7 @@ impl Seen {
             seconds: Streamed::new(dir.join(SECONDS)),
             defects: DefectStream::new(dir.join(DEFECTS)),
             counters: Streamed::new(dir.join(EvidenceFile::Counters.name())),
+            disturbances: DisturbanceStream::new(dir.join(DISTURBANCES)),
         }
     }
 
@@ -599,6 +602,11 @@ impl Talk<'_> {
             Word::KernelLog(log) => self.seen.defects.set_kernel_log(log),
             Word::Counters(counters) => {
                 if let Err(why) = self.seen.counters.push(&[*counters]) {
+                    return Some(End::Broken(why));
+                }
+            }
+            Word::Disturbance(begun) => {
+                if let Err(why) = self.seen.disturbances.push(&begun) {
                     return Some(End::Broken(why));
                 }
             }

@@ -9,7 +9,8 @@ use std::time::Duration;
 use bakeoff::lab::Finish;
 use machine::fake::soak::Soak;
 use plan::{Checks, Plan};
-use record::disturbances::{DisturbanceRecord, Effect};
+use record::defect::Kind;
+use record::disturbances::{BegunDisturbance, DisturbanceRecord, Effect, read_begun};
 use record::rundir::{self, Run};
 use record::trial::{Measurement, Outcome};
 use record::verdict::fairness::violations;
@@ -115,6 +116,95 @@ fn a_recovery_that_is_known_is_found() {
     assert!(!text.contains("failed requests on arm"), "{text}");
 }
 
+/// The same over five minutes and one block, in which no guest answers for some seconds; from some second on that of `new` falls silent.
+fn silent(dir: &Path, outage_s: (u64, u64), silent_from_s: Option<u64>) -> Run {
+    let text = SIMULATED.replace("\"2m\"", "\"5m\"");
+    let text = text.replace("min_blocks = 2\nmax_blocks = 3", "max_blocks = 1");
+    let second = Duration::from_secs;
+    let soak = Soak {
+        outage: Some((second(outage_s.0), second(outage_s.1))),
+        ..Soak::calm(second(300))
+    };
+    let falls_silent = Soak {
+        silent_from: silent_from_s.map(second),
+        ..soak.clone()
+    };
+    let mut world = World::new(1.0, 0.0, &[]);
+    world.plan = read(&text);
+    world.machine.soaks =
+        BTreeMap::from([("old".to_string(), soak), ("new".to_string(), falls_silent)]);
+    world.run_text(dir, &text, |_| false).unwrap();
+    rundir::load(dir, &workload::check).unwrap()
+}
+
+#[test]
+fn an_outage_that_a_disturbance_makes_trips_no_gate() {
+    // The link is down from 60 s on for five seconds, and service is back after two more.
+    for (outage_s, is_planned) in [((60, 7), true), ((150, 7), false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let run = silent(dir.path(), outage_s, None);
+        let judgement = verdict::judge(&run);
+        let [soak] = &judgement.soaks[..] else {
+            panic!("{:?}", judgement.soaks);
+        };
+        assert_eq!(report::failures(soak, "old").is_empty(), is_planned);
+        for arm in &soak.arms {
+            let unplanned = arm.outage.map(|one| (one.at_ms, one.length_ms));
+            let planned = arm.planned_outage.as_ref();
+            let planned = planned.map(|one| (&*one.name, one.at_ms, one.length_ms));
+            if is_planned {
+                assert_eq!(
+                    (unplanned, planned),
+                    (None, Some(("link-down", 60_000, 7000)))
+                );
+            } else {
+                assert_eq!((unplanned, planned), (Some((150_000, 7000)), None));
+            }
+        }
+        let text = report::terminal(&run, &judgement, &[], 200);
+        let said =
+            "no right answer for 7s while disturbed as planned (link-down), from 1m of trial";
+        assert_eq!(text.contains(said), is_planned, "{text}");
+        // One block: no advice that no block follows, and no plural of one.
+        for wrong in ["write another seed", "1 blocks", "1 trials"] {
+            assert!(!text.contains(wrong), "{wrong}: {text}");
+        }
+        assert!(
+            text.contains("one block: the arm cannot be told from its place in it"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_trial_that_is_cut_off_keeps_what_had_been_done_to_it() {
+    let begun = |begin_s: u64, end_s: Option<u64>| BegunDisturbance {
+        name: "link-down".into(),
+        begin_ms: begin_s * 1000,
+        end_ms: end_s.map(|end| end * 1000),
+    };
+    let known = [begun(20, Some(25)), begun(60, None)];
+    let dir = tempfile::tempdir().unwrap();
+    let run = silent(dir.path(), (0, 0), Some(63));
+    let mut ended_early = 0;
+    for record in &run.attempts {
+        let path = dir.path().join("trials").join(record.attempt_name());
+        let path = path.join(rundir::DISTURBANCES);
+        // The record of a trial that came to its end has them.
+        let is_void = matches!(record.outcome, Outcome::Void(_));
+        assert_eq!(path.exists(), is_void, "{}", record.trial);
+        if is_void {
+            assert_eq!(record.trial.arm, "new");
+            assert_eq!(read_begun(&path).unwrap(), known);
+            let mut long = run.long.iter();
+            let long = long.find(|one| one.trial == record.trial).unwrap();
+            assert_eq!(long.disturbances, known);
+            ended_early += 1;
+        }
+    }
+    assert!(ended_early > 0);
+}
+
 /// A window in which every kind of disturbance comes once, none beside another.
 fn all_kinds() -> String {
     let kinds = [
@@ -192,6 +282,12 @@ fn every_kind_is_felt_in_a_real_guest_and_undone() {
         let (first, last) = (&timeline[0], &timeline[28]);
         assert!(last.ok * 2 > first.ok, "{arm}: {first:?} {last:?}");
         assert_eq!(last.faults, 0, "{arm}");
+    }
+    // A worker that was killed on purpose did not crash.
+    for record in &run.attempts {
+        let found = &record.defects.as_ref().unwrap().found;
+        let mut crashes = found.iter().filter(|one| one.kind == Kind::ServiceCrash);
+        assert_eq!(crashes.next(), None);
     }
     let judgement = verdict::judge(&run);
     let violated: Vec<_> = violations(&judgement.fairness)

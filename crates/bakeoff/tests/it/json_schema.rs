@@ -23,8 +23,8 @@ use record::verdict::host::{History, HostSpeed, OneSided};
 use record::verdict::limit::{ArmLimit, CeilingUse, Limit, LimitSign, LimitedArm, OneFewerUse};
 use record::verdict::robustness::{AtLoad, ByLoad};
 use record::verdict::soak::{
-    ArmGrowth, Change, CutShort, Growth, GrowthAgainst, GrowthPlace, GrowthRule, Outage, Quality,
-    Soak, SoakArm, SoakPart, WithinRuns,
+    ArmGrowth, Change, CutShort, Growth, GrowthAgainst, GrowthPlace, GrowthRule, Outage,
+    PlannedOutage, Quality, Soak, SoakArm, SoakPart, WithinRuns,
 };
 use record::verdict::{ArmCurve, Judgement, Scaling, ScalingLaw, ScalingStep, Spread, Verdict};
 use serde_json::{Value, json};
@@ -409,6 +409,7 @@ fn soak_arm() -> SoakArm {
         length_ms: 1000,
         requests: 1,
         failures: 0,
+        planned_failures: 0,
         failure_bound: Some(0.95),
         hours: 1,
         failure_hours: 0,
@@ -418,6 +419,14 @@ fn soak_arm() -> SoakArm {
             at_ms,
             length_ms: 40_000,
         }),
+        planned_outage: Some(PlannedOutage {
+            name: "cable".into(),
+            trial,
+            at_ms,
+            length_ms: 10_000,
+        }),
+        service_crashes: 0,
+        service_restarts: 0,
         changes: vec![Change {
             trial,
             quality: Quality::P99,

@@ -1,5 +1,6 @@
 //! `bakeoff serve` over real sockets: who is answered what, and what comes by itself. By counts and order, never by time.
 
+use std::cell::Cell;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,10 +10,12 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use bakeoff::lab::Finish;
 use fixtures::web::HOSTILE;
 use serde_json::Value;
 use watch::web::{Guard, Patience, Server};
 
+use crate::simulated_lab::World;
 use crate::watched_runs::{append, copy, cut_journal, eyes, journal, last_block};
 
 /// Long enough that only what never comes is not waited for.
@@ -434,4 +437,36 @@ fn what_cannot_be_served_is_one_message_and_status_2() {
         "token with characters that an address cannot have: blank ",
     );
     assert!(serve(&["--listen", "somewhere"]).contains("invalid value 'somewhere' for '--listen"));
+}
+
+#[test]
+fn a_run_beside_its_pages_is_the_run_that_it_is_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let journals = ["alone", "served"].map(|name| {
+        let world = World::new(1.02, 0.005, &[]);
+        let path = dir.path().join(name);
+        let address = (name == "served").then(|| open(dir.path()));
+        // The pages are asked for while the run goes on, after each of its entries, and by an observer that stays.
+        let observer = address.map(|address| {
+            let mut stream = connect(address);
+            write!(stream, "GET /events HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+            stream
+        });
+        let asked = Cell::new(0);
+        let ask = |_| {
+            if let Some(address) = address {
+                let page = get(address, &format!("/run/{name}/"));
+                assert_eq!(page.status, 200);
+                asked.set(asked.get() + 1);
+            }
+            false
+        };
+        let finish = world.run(&path, ask).unwrap();
+        assert_eq!(finish, Finish::Complete);
+        assert_eq!(address.is_some(), asked.get() > 8, "{}", asked.get());
+        drop(observer);
+        journal(&path)
+    });
+    let [alone, served] = journals;
+    assert_eq!(alone, served);
 }

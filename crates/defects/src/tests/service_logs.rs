@@ -173,3 +173,76 @@ fn what_is_no_log_of_this_format_tells_nothing() {
         }
     }
 }
+
+#[test]
+fn a_worker_that_was_killed_on_purpose_is_no_crash() {
+    let logs = [
+        (
+            LogFormat::Apache,
+            "[Mon Nov 23 01:02:05.123456 2026] [core:notice] [pid 1:tid 1] AH00052: child pid 812 exit signal Killed (9)\n",
+        ),
+        (
+            LogFormat::Nginx,
+            "2026/11/23 01:02:05 [alert] 1#1: worker process 812 exited on signal 9\n",
+        ),
+        (
+            LogFormat::PostgreSql,
+            "2026-11-23 01:02:05.123 UTC [1] LOG:  server process (PID 812) was terminated by signal 9: Killed\n",
+        ),
+    ];
+    for (format, line) in logs {
+        let mut reader = ServiceLog::new("s", format);
+        let crashes = |reader: &ServiceLog| {
+            let defects = reader.defects().into_iter();
+            defects.map(|one| (one.top, one.count)).collect::<Vec<_>>()
+        };
+        reader.ask_end(813);
+        reader.feed(line.as_bytes());
+        let told = [("s: SIGKILL".to_string(), 1)];
+        assert_eq!(crashes(&reader), told, "{format:?}");
+        reader.ask_end(812);
+        reader.feed(line.as_bytes());
+        assert_eq!(crashes(&reader), told, "{format:?}");
+        // Another of that number, later, is none that was asked for; nor is another signal.
+        reader.feed(line.as_bytes());
+        assert_eq!(crashes(&reader)[0].1, 2, "{format:?}");
+        reader.ask_end(812);
+        reader.feed(
+            line.replace('9', "11")
+                .replace("Killed", "Fault")
+                .as_bytes(),
+        );
+        assert_eq!(crashes(&reader).len(), 2, "{format:?}");
+    }
+}
+
+#[test]
+fn a_start_within_the_window_is_a_restart() {
+    let logs = [
+        (
+            LogFormat::Apache,
+            "[Mon Nov 23 01:02:05.123456 2026] [mpm_event:notice] [pid 1:tid 1] AH00489: Apache/2.4.62 (Debian) configured -- resuming normal operations\n",
+        ),
+        (
+            LogFormat::MariaDb,
+            "2026-11-23  1:02:05 0 [Note] /usr/sbin/mariadbd: ready for connections.\n",
+        ),
+        (
+            LogFormat::PostgreSql,
+            "2026-11-23 01:02:05.123 UTC [1] LOG:  database system is ready to accept connections\n",
+        ),
+    ];
+    for (format, line) in logs {
+        let mut reader = ServiceLog::new("s", format);
+        reader.feed(line.as_bytes());
+        assert_eq!(reader.defects(), [], "{format:?}");
+        reader.set_clock(Duration::from_secs(7));
+        reader.feed(line.as_bytes());
+        let found = reader.defects();
+        assert_eq!(
+            (found[0].kind, &*found[0].top),
+            (Kind::ServiceRestart, "s"),
+            "{format:?}"
+        );
+    }
+}

@@ -10,7 +10,7 @@ use plan::PlannedDisturbance;
 use protocol::FromAgent;
 use record::counters::{Counters, MEMORY_TOTAL, MEMORY_USED, SWAP_USED};
 use record::defect::FoundDefect;
-use record::disturbances::{self, DisturbanceRecord, Effect, SecondsAround};
+use record::disturbances::{self, BegunDisturbance, DisturbanceRecord, Effect, SecondsAround};
 use record::evidence::{Memory, Sample, ServiceUse};
 use record::latency::Latency;
 use record::load::{Fault, LoadResult, Second};
@@ -182,9 +182,30 @@ impl Load {
                 )
             })
             .collect();
+        told.extend(self.tell_disturbances(now));
         told.extend([(Duration::from_secs(1), progress), (Duration::ZERO, sample)]);
         told.extend(counters);
         told
+    }
+
+    /// Those that begin or end in this second.
+    fn tell_disturbances(&mut self, now: Duration) -> Vec<(Duration, GuestEvent)> {
+        let second = now..now + Duration::from_secs(1);
+        let ms = |at: Duration| at.as_millis() as u64;
+        let mut words = Vec::new();
+        for planned in &self.disturbances {
+            for (begin, end) in spans(planned) {
+                let word = |end_ms| BegunDisturbance {
+                    name: planned.name.clone(),
+                    begin_ms: ms(begin),
+                    end_ms,
+                };
+                words.extend(second.contains(&begin).then(|| word(None)));
+                words.extend(second.contains(&end).then(|| word(Some(ms(end)))));
+            }
+        }
+        let told = words.into_iter().map(FromAgent::Disturbance);
+        told.map(|word| (Duration::ZERO, self.say(word))).collect()
     }
 
     fn serve(&mut self, now: Duration) -> Second {

@@ -33,8 +33,11 @@ pub struct SoakArm {
     pub length_ms: u64,
     /// Requests that ended, rightly or not; those that failed for the clients' own reasons left out where that is known.
     pub requests: u64,
-    /// Requests that failed.
+    /// Requests that failed, but for those that are laid to a disturbance of the plan.
     pub failures: u64,
+    /// Requests that failed and are laid to a disturbance of the plan.
+    #[serde(default)]
+    pub planned_failures: u64,
     /// The share of failures is below this with 95 % confidence, if requests fail independently; `None` without requests.
     pub failure_bound: Option<f64>,
     /// Hours, begun ones too, of all trials.
@@ -43,8 +46,17 @@ pub struct SoakArm {
     pub failure_hours: u32,
     /// The share of such hours is below this with 95 % confidence, if hours are independent of each other; requests need not be.
     pub failure_hours_bound: Option<f64>,
-    /// The longest outage of any trial.
+    /// The longest outage of any trial that no disturbance of the plan made.
     pub outage: Option<Outage>,
+    /// The longest one that a disturbance of the plan made.
+    #[serde(default)]
+    pub planned_outage: Option<PlannedOutage>,
+    /// Processes of services that ended by a signal, or by themselves, and nobody had asked for it.
+    #[serde(default)]
+    pub service_crashes: u64,
+    /// Services that were started again, as their logs tell.
+    #[serde(default)]
+    pub service_restarts: u64,
     /// Where service changed.
     pub changes: Vec<Change>,
     /// Hour by hour, trials together.
@@ -69,6 +81,19 @@ pub struct CutShort {
 /// A time without a right answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outage {
+    /// In which trial.
+    pub trial: u32,
+    /// When it began, in milliseconds since the window opened.
+    pub at_ms: u64,
+    /// How long it was, in milliseconds.
+    pub length_ms: u64,
+}
+
+/// A time without a right answer that a disturbance of the plan made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedOutage {
+    /// The disturbance's name.
+    pub name: String,
     /// In which trial.
     pub trial: u32,
     /// When it began, in milliseconds since the window opened.

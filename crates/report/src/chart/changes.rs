@@ -199,6 +199,7 @@ pub(crate) fn estimate_history(
         x_title: "blocks so far".into(),
         y_title: format!("change of {}", words::directed(spec)),
         margin: Some((lower, upper)),
+        spans: Vec::new(),
         layers: grown.iter().flat_map(|one| running(run, one)).collect(),
         keys: grown
             .iter()

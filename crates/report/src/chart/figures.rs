@@ -5,7 +5,7 @@ use record::verdict::{ArmClients, ArmSummary, Comparison};
 
 use super::axis::{ACROSS, Axis, UPWARDS, UPWARDS_LOG};
 use super::plot::{Hit, Key, Layer, Plot, Stroke};
-use super::{Chart, beside, place};
+use super::{Chart, beside, disturbed, place};
 use crate::curves::{self, Unit};
 use crate::words;
 
@@ -15,16 +15,18 @@ pub(crate) fn over_time(run: &Run, tables: &[&ArmSummary], number: usize) -> Opt
     let points = || lines.iter().flat_map(|line| &line.points);
     let (first, last) = ends(points().map(|point| point.0))?;
     let (_, most) = ends(points().map(|point| point.1))?;
-    let plot = Plot {
+    let mut plot = Plot {
         x: Axis::whole(first, last, ACROSS),
         y: Axis::linear(0.0, most * 1.05, UPWARDS),
         x_title: "seconds since the window opened".into(),
         y_title: "requests per second".into(),
         margin: None,
+        spans: Vec::new(),
         layers: lines.iter().map(|line| line.layer(Stroke::Arm)).collect(),
         keys: lines.iter().map(|line| line.key(false)).collect(),
         hits: hits(&lines, "second ", " requests/s", words::figure),
     };
+    disturbed::mark(&mut plot, &run.plan, (first, last));
     Some(Chart {
         id: format!("time-{number}"),
         label: "Requests served per second over the window, mean over trials".into(),
@@ -78,6 +80,7 @@ pub(crate) fn blocks(run: &Run, comparisons: &[&Comparison], number: usize) -> O
         x_title: "block".into(),
         y_title: format!("{}, {}", words::directed(spec), unit.name),
         margin: None,
+        spans: Vec::new(),
         layers: [Layer::Joints(joints.collect())]
             .into_iter()
             .chain(marks)
@@ -131,6 +134,7 @@ pub(crate) fn latency(run: &Run, tables: &[&ArmSummary], number: usize) -> Optio
         x_title: "share of requests".into(),
         y_title: "answered within, ms".into(),
         margin: None,
+        spans: Vec::new(),
         layers: lines.iter().map(|line| line.layer(Stroke::Steps)).collect(),
         keys: lines.iter().map(|line| line.key(false)).collect(),
         hits: quantile_hits(&lines, end),

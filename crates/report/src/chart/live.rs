@@ -2,26 +2,28 @@
 
 use live::{ArmNow, Point, Snapshot};
 
-use super::Chart;
 use super::axis::{ACROSS, Axis, UPWARDS, UPWARDS_LOG};
 use super::figures::{Line, ends, hits};
 use super::plot::{Layer, Plot, Stroke};
+use super::{Chart, disturbed};
 use crate::words;
 
 /// Throughput of each arm's newest trial; `None` before a second has come.
 pub(crate) fn throughput_now(now: &Snapshot) -> Option<Chart> {
     let lines = lines(now, |point| Some(point.ok_per_s()));
     let (_, most) = ends(values(&lines))?;
-    let plot = Plot {
+    let mut plot = Plot {
         x: across(&lines)?,
         y: Axis::linear(0.0, (most * 1.05).max(1.0), UPWARDS),
         x_title: "seconds since the window opened".into(),
         y_title: "requests per second".into(),
         margin: None,
+        spans: Vec::new(),
         layers: layers(&lines),
         keys: lines.iter().map(|line| line.key(false)).collect(),
         hits: hits(&lines, "second ", " requests/s", words::live::rate),
     };
+    mark(&mut plot, now, &lines);
     Some(Chart {
         id: "throughput".into(),
         label: "Requests served per second, the newest trial of each arm".into(),
@@ -33,23 +35,33 @@ pub(crate) fn throughput_now(now: &Snapshot) -> Option<Chart> {
 pub(crate) fn latency_now(now: &Snapshot) -> Option<Chart> {
     let lines = lines(now, |point| point.p99_ms.filter(|ms| *ms > 0.0));
     let (least, most) = ends(values(&lines))?;
-    let plot = Plot {
+    let mut plot = Plot {
         x: across(&lines)?,
         y: Axis::log(least / 1.1, most * 1.1, UPWARDS_LOG),
         x_title: "seconds since the window opened".into(),
         y_title: "99 % answered within, ms".into(),
         margin: None,
+        spans: Vec::new(),
         layers: layers(&lines),
         keys: lines.iter().map(|line| line.key(false)).collect(),
         hits: hits(&lines, "second ", " ms", |ms| {
             input::units::significant(ms, 3)
         }),
     };
+    mark(&mut plot, now, &lines);
     Some(Chart {
         id: "latency".into(),
         label: "p99 latency, the newest trial of each arm".into(),
         drawn: plot.draw(),
     })
+}
+
+/// Disturbances that have begun by the last second that was seen.
+fn mark(plot: &mut Plot, now: &Snapshot, lines: &[Line]) {
+    let points = lines.iter().flat_map(|line| &line.points);
+    if let (Some(plan), Some(seen)) = (&now.plan, ends(points.map(|point| point.0))) {
+        disturbed::mark(plot, plan, seen);
+    }
 }
 
 /// A line for each arm, of seconds that are whole.

@@ -6,7 +6,7 @@ use record::verdict::{ArmCurve, Scaling};
 use super::axis::{ACROSS, Axis, UPWARDS, UPWARDS_LOG};
 use super::figures::{Line, ends, hits, large};
 use super::plot::{Key, Layer, Plot, Stroke};
-use super::{Chart, place};
+use super::{Chart, disturbed, place};
 use crate::{curves, scaling};
 
 /// How far apart values lie before an axis is logarithmic: below, small ones can still be told from each other.
@@ -31,12 +31,13 @@ pub(crate) fn curve(run: &Run, family: &[ArmCurve], id: String) -> Option<Chart>
     let loads = lines.iter().flat_map(|line| &line.points);
     let (least, most) = ends(loads.map(|point| point.0))?;
     let is_banded = !bands.is_empty();
-    let plot = Plot {
+    let mut plot = Plot {
         x: spread_axis(least, most, WIDE_LOADS),
         y: values_axis(&lines, &long, unit.factor)?,
         x_title: curves::axis(curve).into(),
         y_title: format!("{}, {}", curve.name, unit.name),
         margin: None,
+        spans: Vec::new(),
         layers: bands.into_iter().chain(with_marks(&lines)).collect(),
         keys: lines.iter().map(|line| line.key(true)).collect(),
         hits: hits(
@@ -46,6 +47,9 @@ pub(crate) fn curve(run: &Run, family: &[ArmCurve], id: String) -> Option<Chart>
             curves::value,
         ),
     };
+    if curve.is_over_time() {
+        disturbed::mark(&mut plot, &run.plan, (least, most));
+    }
     let spread = if is_banded { BANDS } else { "" };
     Some(Chart {
         id,
@@ -103,6 +107,7 @@ pub(crate) fn cpus(run: &Run, groups: &[&Scaling], id: String) -> Option<Chart> 
         x_title: "CPUs".into(),
         y_title: format!("{}, {}", first.curve.typical.name, unit.name),
         margin: None,
+        spans: Vec::new(),
         layers: bands
             .chain(laws.iter().map(|law| law.layer(Stroke::Thin)))
             .chain(with_marks(&lines))

@@ -7,7 +7,7 @@
 use maud::{Markup, html};
 
 use super::axis::Axis;
-use super::{DASHES, arm_class, mark_id};
+use super::{DASHES, arm_class, disturbed, mark_id};
 
 /// Strips of a chart that tell their values when pointed at.
 const MOST_HITS: usize = 300;
@@ -23,10 +23,19 @@ pub(super) struct Plot {
     pub(super) y_title: String,
     /// The margin as two values of `y`, shaded.
     pub(super) margin: Option<(f64, f64)>,
+    /// Parts of the horizontal axis, shaded.
+    pub(super) spans: Vec<Span>,
     /// In the order in which they are painted.
     pub(super) layers: Vec<Layer>,
     pub(super) keys: Vec<Key>,
     pub(super) hits: Vec<Hit>,
+}
+
+/// A part of the horizontal axis, and what it is.
+pub(super) struct Span {
+    pub(super) from: f64,
+    pub(super) to: f64,
+    pub(super) text: String,
 }
 
 /// Something painted; `place` is its arm's place in the plan, which gives it its colour.
@@ -109,6 +118,10 @@ impl Plot {
                 @let (top, bottom) = (1.0 - self.y.at(high), 1.0 - self.y.at(low));
                 @let (top, bottom) = (top.clamp(0.0, 1.0), bottom.clamp(0.0, 1.0));
                 rect.margin x="0" y=(percent(top)) width="100%" height=(percent(bottom - top)) {}
+            }
+            @for span in &self.spans {
+                @let (from, width) = disturbed::place(span, &self.x);
+                rect.disturbed x=(percent(from)) y="0" width=(percent(width)) height="100%" { title { (span.text) } }
             }
             @for tick in &self.y.ticks {
                 @let y = percent(1.0 - tick.at);
@@ -321,6 +334,7 @@ mod tests {
             x_title: String::new(),
             y_title: String::new(),
             margin: None,
+            spans: Vec::new(),
             layers: Vec::new(),
             keys: Vec::new(),
             hits: Vec::new(),

@@ -1,8 +1,10 @@
 //! What the plan had done to the systems on purpose, in words: a table by disturbance and arm.
 
 use input::units::significant;
+use plan::Plan;
+use record::disturbances;
 use record::verdict::planned::PlannedSummary;
-use record::verdict::{Judgement, Spread};
+use record::verdict::{Comparison, Judgement, Spread};
 
 use super::{NONE, count, counted};
 
@@ -11,8 +13,8 @@ pub(crate) const TITLE: &str = "Disturbances of the plan";
 
 /// What stands below the table.
 pub(crate) const NOTE: &str = "per second: successful requests, median over all times (lowest to highest); failed: requests during it and until \
-    service was normal again, all times together; normal again: from its end until three seconds in a row had 90 % of the throughput \
-    before it and no more failures";
+    service was normal again, all times together; normal again: from its end until service was as before: three seconds \
+    without more failures, and 90 % of the throughput, over so many seconds as tell that from chance";
 
 /// The table of a workload with its head; empty where nothing was planned.
 pub(crate) fn rows(judgement: &Judgement, workload: &str) -> Vec<Vec<String>> {
@@ -32,6 +34,19 @@ pub(crate) fn rows(judgement: &Judgement, workload: &str) -> Vec<Vec<String>> {
         rows.insert(0, head.map(String::from).into());
     }
     rows
+}
+
+/// Neighbouring comparisons by the disturbance that they tell of, if they do.
+pub(crate) fn groups<'p, 'c>(
+    plan: &'p Plan,
+    comparisons: &'c [&'c Comparison],
+) -> Vec<(Option<&'p str>, &'c [&'c Comparison])> {
+    let about = |one: &&Comparison| {
+        let mut names = plan.disturbances.iter().map(|one| one.name.as_str());
+        names.find(|name| disturbances::is_figure_of(name, &one.spec.name))
+    };
+    let groups = comparisons.chunk_by(|one, next| about(one) == about(next));
+    groups.map(|group| (about(&group[0]), group)).collect()
 }
 
 fn row(one: &PlannedSummary) -> Vec<String> {

@@ -27,9 +27,10 @@ fn of_difference(difference: Shift, why: &str) -> String {
 
 fn why(reason: &Reason, comparison: Option<&Comparison>) -> String {
     match *reason {
-        Reason::Significant { blocks } => format!("significant after {blocks} blocks"),
+        Reason::Significant { blocks } => format!("significant after {}", super::blocks(blocks)),
         Reason::WithinMargin { blocks, margin } => format!(
-            "equivalent after {blocks} blocks: the whole confidence interval lies within the margin of {} %",
+            "equivalent after {}: the whole confidence interval lies within the margin of {} %",
+            super::blocks(blocks),
             super::margin(margin)
         ),
         Reason::AllZero => "zero in every block and both arms".into(),
@@ -47,6 +48,10 @@ fn why(reason: &Reason, comparison: Option<&Comparison>) -> String {
         Reason::MissingInSomeBlocks => "not measured in every block".into(),
         Reason::BeforeFirstTest { first_test, blocks } => {
             format!("first test after block {first_test}: {blocks} so far")
+        }
+        // Of one block nobody would expect more, and another seed has one order too.
+        Reason::AlwaysInOnePlace { blocks: 1, .. } => {
+            "one block: the arm cannot be told from its place in it".into()
         }
         Reason::AlwaysInOnePlace { place, blocks } => {
             let place = match place {
@@ -79,8 +84,8 @@ fn reach(comparison: &Comparison) -> String {
 fn to_settle(outlook: Outlook, so_far: u32) -> String {
     match outlook {
         Outlook::Within { .. } => format!(
-            "about {} blocks more would settle it at this noise",
-            outlook.more(so_far).unwrap_or(1)
+            "about {} more would settle it at this noise",
+            super::blocks(outlook.more(so_far).unwrap_or(1))
         ),
         Outlook::Beyond { blocks, most } => format!(
             "about {blocks} blocks would settle it at this noise, and it ends at {most} (bakeoff run PLAN \

@@ -7,18 +7,22 @@ use record::verdict::{Comparison, Judgement, Verdict};
 /// Why a run ended: `decided after 4 blocks`.
 pub(crate) fn close_reason(reason: &CloseReason) -> String {
     match reason {
-        CloseReason::Decided { blocks } => format!("decided after {blocks} blocks"),
+        CloseReason::Decided { blocks } => format!("decided after {}", super::blocks(*blocks)),
         CloseReason::BlocksOfPlan { blocks } => {
-            format!("ended after {blocks} blocks, the most that the plan allows")
+            let blocks = super::blocks(*blocks);
+            format!("ended after {blocks}, the most that the plan allows")
         }
         CloseReason::BlocksGiven { blocks } => {
-            format!("ended after {blocks} blocks, the most that it was given")
+            let blocks = super::blocks(*blocks);
+            format!("ended after {blocks}, the most that it was given")
         }
         CloseReason::NoBaseline { trials } => {
-            format!("the baseline gave no figure in {trials} trials in a row")
+            let trials = super::counted(*trials, "trial");
+            format!("the baseline gave no figure in {trials} in a row")
         }
         CloseReason::NoArm { trials } => {
-            format!("no arm but the baseline gave a figure in {trials} trials in a row")
+            let trials = super::counted(*trials, "trial");
+            format!("no arm but the baseline gave a figure in {trials} in a row")
         }
         CloseReason::Told { text } => text.clone(),
     }

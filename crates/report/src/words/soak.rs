@@ -5,8 +5,8 @@ use std::time::Duration;
 use input::units::{show_bytes, show_duration, significant};
 use record::counters::Unit;
 use record::verdict::soak::{
-    ArmGrowth, Change, Growth, GrowthPlace, GrowthRule, Outage, Quality, Soak, SoakArm, SoakPart,
-    WithinRuns,
+    ArmGrowth, Change, Growth, GrowthPlace, GrowthRule, Outage, PlannedOutage, Quality, Soak,
+    SoakArm, SoakPart, WithinRuns,
 };
 use record::verdict::{Headline, Judgement};
 
@@ -55,6 +55,12 @@ pub(crate) fn reliability(arm: &SoakArm) -> String {
         count(arm.requests),
         bound.unwrap_or_default()
     )];
+    if arm.planned_failures > 0 {
+        parts.push(format!(
+            "; {} more while disturbed as planned",
+            count(arm.planned_failures)
+        ));
+    }
     if arm.failures > 0 {
         parts.push(", if requests fail independently".into());
     }
@@ -84,6 +90,8 @@ fn events(arm: &SoakArm) -> Vec<String> {
         })
         .collect();
     all.extend(arm.outage.map(outage));
+    all.extend(arm.planned_outage.as_ref().map(planned_outage));
+    all.extend(services(arm));
     all.extend(arm.changes.iter().map(change));
     all
 }
@@ -95,6 +103,29 @@ fn outage(outage: Outage) -> String {
         time(outage.at_ms),
         outage.trial
     )
+}
+
+/// `no right answer for 10s while disturbed as planned (link-down), from 35m of trial 002 on`.
+fn planned_outage(outage: &PlannedOutage) -> String {
+    format!(
+        "no right answer for {} while disturbed as planned ({}), from {} of trial {:03} on",
+        time(outage.length_ms),
+        outage.name,
+        time(outage.at_ms),
+        outage.trial
+    )
+}
+
+/// `services: 2 processes crashed, 1 restart`.
+fn services(arm: &SoakArm) -> Option<String> {
+    let crashes = match arm.service_crashes {
+        0 => None,
+        1 => Some("1 process crashed".to_string()),
+        more => Some(format!("{} processes crashed", count(more))),
+    };
+    let restarts = (arm.service_restarts > 0).then(|| counted(arm.service_restarts, "restart"));
+    let told: Vec<String> = crashes.into_iter().chain(restarts).collect();
+    (!told.is_empty()).then(|| format!("services: {}", told.join(", ")))
 }
 
 /// `p99 changed about 2h into trial 002: from 12.1 to 24.3 ms`.
@@ -335,7 +366,7 @@ pub(crate) fn rows(soak: &Soak) -> Vec<Vec<String>> {
         [name.to_string()].into_iter().chain(cells).collect()
     };
     let outage = |arm: &SoakArm| arm.outage.map_or("none".into(), |one| time(one.length_ms));
-    vec![
+    let mut rows = vec![
         row("", &|arm| arm.arm.clone()),
         row("trials", &|arm| arm.trials.to_string()),
         row("time under load", &|arm| time(arm.length_ms)),
@@ -349,9 +380,27 @@ pub(crate) fn rows(soak: &Soak) -> Vec<Vec<String>> {
             format!("{} of {}", arm.failure_hours, arm.hours)
         }),
         row("longest outage", &outage),
+        row("service crashes; restarts", &|arm| {
+            format!(
+                "{}; {}",
+                count(arm.service_crashes),
+                count(arm.service_restarts)
+            )
+        }),
         row("changes of service", &|arm| arm.changes.len().to_string()),
         row("trials cut short", &|arm| arm.cut_short.len().to_string()),
-    ]
+    ];
+    let is_planned = |arm: &SoakArm| arm.planned_outage.is_some() || arm.planned_failures > 0;
+    if soak.arms.iter().any(is_planned) {
+        rows.push(row("unsuccessful while disturbed as planned", &|arm| {
+            count(arm.planned_failures)
+        }));
+        rows.push(row("longest outage while disturbed as planned", &|arm| {
+            let outage = arm.planned_outage.as_ref();
+            outage.map_or("none".into(), |one| time(one.length_ms))
+        }));
+    }
+    rows
 }
 
 /// A table of the window in parts, all arms beside each other; the time is counted in `unit`s.

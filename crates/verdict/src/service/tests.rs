@@ -67,11 +67,51 @@ fn what_does_not_come_back_is_said_not_to() {
 #[test]
 fn an_outage_is_found_and_idle_seconds_of_a_slow_load_are_none() {
     let out = |at_s: u64| (50..62).contains(&at_s);
+    let outage = |timeline: &[Second]| outages(timeline, &[]).unplanned;
     let found = outage(&timeline(|at_s| (if out(at_s) { 0 } else { 40 }, 2.0))).unwrap();
     assert_eq!((found.at_ms, found.length_ms), (50_000, 12_000));
     assert_eq!(outage(&timeline(|at_s| (at_s % 2, 2.0))), None);
     assert_eq!(outage(&timeline(|_| (40, 2.0))), None);
     assert_eq!(outage(&[]), None);
+}
+
+fn span(begin_ms: u64, until_ms: u64) -> PlannedSpan<'static> {
+    PlannedSpan {
+        name: "cable",
+        begin_ms,
+        until_ms,
+    }
+}
+
+#[test]
+fn an_outage_is_a_disturbances_for_as_long_as_that_lasts() {
+    // Nothing is answered from 50 to 62, and from 70 to 73.
+    let out = |at_s: u64| (50..62).contains(&at_s) || (70..73).contains(&at_s);
+    let seconds = timeline(|at_s| (if out(at_s) { 0 } else { 40 }, 2.0));
+    let told = |seconds: &[Second], spans: &[PlannedSpan<'_>]| {
+        let Outages { unplanned, planned } = outages(seconds, spans);
+        let unplanned = unplanned.map(|one| (one.at_ms / 1000, one.length_ms / 1000));
+        let planned = planned.map(|one| (one.at_ms / 1000, one.length_ms / 1000));
+        (unplanned, planned)
+    };
+    let joined: Vec<Second> = seconds.chunks(20).map(Second::join).collect();
+    for seconds in [&seconds, &joined] {
+        assert_eq!(told(seconds, &[]), (Some((50, 12)), None));
+        let all = [span(49_500, 62_000)];
+        assert_eq!(told(seconds, &all), (Some((70, 3)), Some((50, 12))));
+        // It was over after five seconds, and service was not.
+        let short = [span(50_000, 55_000)];
+        assert_eq!(told(seconds, &short), (Some((55, 7)), Some((50, 5))));
+        // Between two of them three seconds are nobody's.
+        let two = [
+            span(49_500, 55_000),
+            span(58_000, 62_100),
+            span(70_000, 73_000),
+        ];
+        assert_eq!(told(seconds, &two), (Some((55, 3)), Some((50, 5))));
+        let endless = [span(50_000, u64::MAX)];
+        assert_eq!(told(seconds, &endless), (None, Some((50, 12))));
+    }
 }
 
 /// A normal number, nearly.

@@ -24,6 +24,7 @@ fn run(ok_per_s: [u64; 2], leak_bytes_per_h: [u64; 2]) -> Run {
                     attempt: record.attempt,
                     counters: leaking(leak_bytes_per_h[place]),
                     seconds: Vec::new(),
+                    disturbances: Vec::new(),
                 });
             }
         })

@@ -14,6 +14,7 @@ use plan::Checks;
 use protocol::session::{Session, Word};
 use protocol::{FromAgent, Greeting, Inbox, PROTOCOL};
 use record::counters::Counters;
+use record::disturbances::BegunDisturbance;
 use record::evidence::{Facts, Sample};
 use record::journal;
 use record::latency::{Latency, Packed};
@@ -104,6 +105,11 @@ fn conversation() -> Vec<u8> {
             limits: [("memory:total".to_string(), 1 << 30)].into(),
             joined: None,
         })),
+        FromAgent::Disturbance(BegunDisturbance {
+            name: "loss".into(),
+            begin_ms: 1000,
+            end_ms: Some(2000),
+        }),
     ];
     messages.extend(protocol::told(result));
     let mut line = Vec::new();
@@ -146,6 +152,11 @@ fn listen(line: &[u8]) {
             Ok(Word::Counters(counters)) => {
                 let both = [*counters.clone(), *counters];
                 assert_eq!(Counters::join(&both).readings(), 2);
+            }
+            Ok(Word::Disturbance(mut begun)) => {
+                let same = begun.clone();
+                validate::begun_disturbance(&mut begun).unwrap();
+                assert_eq!(begun, same);
             }
             Ok(Word::Hello | Word::Phase(_) | Word::KernelLog(_) | Word::Part) => {}
         }

@@ -1,0 +1,93 @@
+//! Disturbances of a trial on their way into a file: each is written when it begins and when it ends.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use input::file;
+
+use super::BegunDisturbance;
+use crate::streamed;
+
+/// The file of one attempt.
+#[derive(Debug)]
+pub struct DisturbanceStream {
+    path: PathBuf,
+    /// None before the first word.
+    file: Option<File>,
+}
+
+impl DisturbanceStream {
+    /// No disturbances, and no file.
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, file: None }
+    }
+
+    /// Takes a word: it is in the file when this returns.
+    pub fn push(&mut self, begun: &BegunDisturbance) -> Result<()> {
+        let written = streamed::lines(std::slice::from_ref(begun));
+        let written = written.and_then(|line| {
+            if self.file.is_none() {
+                self.file = Some(File::create(&self.path)?);
+            }
+            self.file
+                .as_mut()
+                .expect("it was just opened")
+                .write_all(&line)
+        });
+        written.with_context(|| format!("cannot write {}", self.path.display()))
+    }
+}
+
+/// Reads such a file, in the order in which they began. Each is what was told of it last; a line that was cut off at the end is left out.
+pub fn read_begun(path: &Path) -> Result<Vec<BegunDisturbance>> {
+    let text =
+        file::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let mut begun = BTreeMap::new();
+    for (line, number) in whole.lines().zip(1..) {
+        let one: BegunDisturbance = serde_json::from_str(line)
+            .with_context(|| format!("damaged file: {}:{number}", path.display()))?;
+        begun.insert((one.begin_ms, one.name.clone()), one);
+    }
+    Ok(begun.into_values().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn begun(begin_ms: u64, end_ms: Option<u64>) -> BegunDisturbance {
+        BegunDisturbance {
+            name: "loss".into(),
+            begin_ms,
+            end_ms,
+        }
+    }
+
+    #[test]
+    fn what_had_begun_is_known_wherever_the_file_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disturbances.jsonl");
+        let mut stream = DisturbanceStream::new(path.clone());
+        assert!(!path.exists());
+        for one in [
+            begun(1000, None),
+            begun(1000, Some(3000)),
+            begun(9000, None),
+        ] {
+            stream.push(&one).unwrap();
+        }
+        let known = [begun(1000, Some(3000)), begun(9000, None)];
+        assert_eq!(read_begun(&path).unwrap(), known);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, &text[..text.len() - 5]).unwrap();
+        assert_eq!(read_begun(&path).unwrap(), known[..1]);
+        fs::write(&path, format!("{{}}\n{text}")).unwrap();
+        assert!(read_begun(&path).is_err());
+    }
+}

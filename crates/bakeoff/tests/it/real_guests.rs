@@ -15,7 +15,7 @@ use record::journal::Accounting;
 use record::rundir::{self, ProfileNote, Run};
 use record::trial::Outcome;
 use record::verdict::Verdict;
-use record::verdict::soak::GrowthPlace;
+use record::verdict::soak::{Growth, GrowthPlace};
 
 /// Two kernels, one short trial each and another: the least that can be judged. No trial may fail because the host is busy.
 pub(crate) const PLAN: &str = r#"
@@ -287,10 +287,15 @@ fn a_leak_in_one_arm_of_real_guests_is_found_in_that_arm() {
             soak.growth
         );
     }
-    let of_baseline = soak.growth.iter().filter(|one| {
-        let mut arms = one.arms.iter();
-        arms.any(|arm| arm.arm == "kept" && arm.grows)
-    });
+    // What a server still takes in its first minutes, it takes in both.
+    let is_of_baseline = |one: &&Growth| {
+        let place = one.against[0].place;
+        matches!(
+            place,
+            GrowthPlace::BaselineOnly | GrowthPlace::BaselineAtLeast
+        )
+    };
+    let of_baseline = soak.growth.iter().filter(is_of_baseline);
     assert_eq!(of_baseline.count(), 0, "{:?}", soak.growth);
 }
 

@@ -34,7 +34,7 @@ use crate::boot::modules::Modules;
 use crate::channel::Channel;
 use crate::job::Environment;
 use crate::kernel_log::From;
-use crate::needs::{self, CARD_MODULES, GROUND_MODULES, LINE_MODULES};
+use crate::needs::{self, CARD_MODULES, DISK_MODULES, GROUND_MODULES, LINE_MODULES};
 use crate::session::{self, SAID, UNSAID};
 
 /// Guest time that a kernel has to finish setting itself up; 7.2 takes 3 s of it.
@@ -161,6 +161,9 @@ fn prepare_environment(
     for module in needs::of_scheduler(&job.tuning.io_scheduler) {
         modules.load_all(&[&module])?;
     }
+    if job.disk.is_some() {
+        modules.load_all(DISK_MODULES)?;
+    }
     let network = network.filter(|_| job.part == Part::Servers);
     if let Some(network) = network {
         network.bring_up_cards()?;
@@ -168,13 +171,19 @@ fn prepare_environment(
     let kernel_config = modules.kernel_config();
     root::switch().with_context(|| missing_words(&missing))?;
     preload::programs();
+    let seeks = job.disk.as_ref().map(disk::Disk::start).transpose();
+    let seeks = seeks.context("make a disk with seeks")?;
     Ok(Environment {
         dir: PathBuf::from(root::STAGE),
         cgroup: PathBuf::from("/sys/fs/cgroup/bakeoff"),
         kernel_config,
-        disk: Path::new(root::SECOND_DISK)
-            .exists()
-            .then(|| root::SECOND_DISK.into()),
+        disk: match &seeks {
+            Some(own) => Some(own.path().into()),
+            None => Path::new(root::SECOND_DISK)
+                .exists()
+                .then(|| root::SECOND_DISK.into()),
+        },
+        seeks,
         max_idle_wait: MAX_IDLE_WAIT,
         watches_path: network.is_some(),
         box_network: network.cloned(),

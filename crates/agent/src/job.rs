@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use disk::Disk;
 use load::Tick;
-use plan::Tuning;
+use plan::{SeekDisk, Tuning};
 use profiler::format;
 use profiler::profile::Profile;
 use protocol::{FromAgent, Job, Part, ProfilePart, Profiling};
@@ -32,7 +33,7 @@ use crate::code;
 use crate::cpu_hog::{self, CpuHog};
 use crate::cpus::{self, Cpus};
 use crate::defect_watch::DefectWatch;
-use crate::disk;
+use crate::disk_queue;
 use crate::disturb::Disturber;
 use crate::facts;
 use crate::injected_cost;
@@ -47,7 +48,7 @@ use crate::watch::{self, Edge, Taken, Watch, Watched, Window};
 use crate::{debugfs, sysctl};
 
 /// Where a job runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Environment {
     /// Empty directory for the workload's data, in memory.
     pub dir: PathBuf,
@@ -57,6 +58,8 @@ pub struct Environment {
     pub kernel_config: Option<String>,
     /// The workload's own disk, if the machine has one.
     pub disk: Option<PathBuf>,
+    /// That disk, where it is one with seeks.
+    pub seeks: Option<Disk>,
     /// Longest wait for the system to become idle.
     pub max_idle_wait: Duration,
     /// Whether clients and network are looked at: not where the clients share a guest with the server by design.
@@ -115,7 +118,7 @@ pub fn perform(
     let _membership = clients.join()?;
     let netns = make_network(job, environment)?;
     debugfs::set(&job.tuning.debugfs)?;
-    disk::schedule(environment.disk.as_deref(), &job.tuning.io_scheduler)?;
+    disk_queue::set(environment.disk.as_deref(), &job.tuning)?;
     let cpus = cpus::own()?;
     let workload_context = workload_context(job, environment, &cpus)?;
 
@@ -144,12 +147,15 @@ pub fn perform(
         disturber.begin();
     };
     let clients = context.clients(far.as_mut().map(Far::Agent), &begins);
+    let disk_before = environment.seeks.as_ref().map(Disk::counts);
     let loaded = drive_disturbed(&disturber, clients, (sampler, recorder), stop, tell);
     let disturbances = disturber.end();
     defects.load_ends();
     defects.leave_services();
     let (driven, watched, recorder) = loaded.map_err(|failure| explain(failure, &mut services))?;
     drop(injected);
+    let disk_work = environment.seeks.as_ref().zip(disk_before);
+    let disk_work = disk_work.map(|(disk, before)| disk.counts().since(before));
 
     tell(FromAgent::Phase(Phase::Collecting));
     check_alive(&mut services)?;
@@ -167,6 +173,9 @@ pub fn perform(
     let mut facts = facts::collect(&netns, &services, environment.kernel_config.as_deref());
     let settled = idle.to_string();
     facts.values.insert("agent:settled".into(), settled);
+    if let Some((plan, work)) = job.disk.as_ref().zip(disk_work) {
+        facts.values.extend(seek_disk_facts(plan, work));
+    }
     let is_shared = far.is_none();
     let path = load_path(&driven, watched.path, is_shared.then_some(&watched.meter));
     facts.values.extend(driven.facts);
@@ -180,6 +189,35 @@ pub fn perform(
         kernel: kernel(),
         server: server(&services),
     })
+}
+
+/// What the disk with seeks is, and what it did under the load.
+fn seek_disk_facts(plan: &SeekDisk, work: disk::Counts) -> BTreeMap<String, String> {
+    let disk::Counts {
+        reads,
+        writes,
+        flushes,
+        seeks,
+        hits,
+        busy_ns,
+        deepest,
+        kept_bytes,
+        refused,
+    } = work;
+    [
+        ("geometry", plan.words()),
+        ("reads", reads.to_string()),
+        ("writes", writes.to_string()),
+        ("flushes", flushes.to_string()),
+        ("seeks", seeks.to_string()),
+        ("read-ahead-hits", hits.to_string()),
+        ("busy-ms", (busy_ns / 1_000_000).to_string()),
+        ("queue-depth-reached", deepest.to_string()),
+        ("kept-bytes", kept_bytes.to_string()),
+        ("refused", refused.to_string()),
+    ]
+    .map(|(name, value)| (format!("seek-disk:{name}"), value))
+    .into()
 }
 
 /// A sampler of the server's side, which reads the path of the load and what may grow too.

@@ -19,7 +19,7 @@ mod cpu_hog;
 mod cpus;
 mod debugfs;
 pub mod defect_watch;
-mod disk;
+mod disk_queue;
 mod disturb;
 mod evidence;
 pub mod facts;

@@ -68,6 +68,7 @@ fn prepare(cgroup: &Path, files: &[PathBuf]) -> Result<Environment> {
         cgroup: cgroup.join("trial"),
         kernel_config: None,
         disk: None,
+        seeks: None,
         max_idle_wait: MAX_IDLE_WAIT,
         watches_path: true,
         box_network: None,

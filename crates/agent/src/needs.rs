@@ -24,6 +24,9 @@ pub(crate) const GROUND_MODULES: &[&str] = &[
 /// Modules of the network card by which clients outside the guest reach it.
 pub(crate) const CARD_MODULES: &[&str] = &["virtio_net"];
 
+/// Modules that serve a disk with seeks.
+pub const DISK_MODULES: &[&str] = &["ublk_drv"];
+
 /// All that a guest may load for an arm that runs a workload, by name; `clients` is where they are, if that is known. A kernel has some of them built in, and lacks others.
 pub fn modules(
     sysctl: &BTreeMap<String, String>,

@@ -29,7 +29,7 @@ use machine::qemu::{self, BootFiles, ClientsPlace, Hardware, Qemu};
 use machine::remote::Remote;
 use machine::ssh::{self, ClientsOfBox, Looked, SshBox};
 use machine::task::{Progress, Task};
-use plan::{Clients, Clock, MachineKind, Plan, WorkloadPlan};
+use plan::{Arm, Clients, Clock, MachineKind, Plan, SeekDisk, WorkloadPlan};
 use record::VERSION;
 use record::journal::{self, Accounting, Opening};
 use record::rundir::sha256;
@@ -238,6 +238,7 @@ fn prepare_qemu(
     )?;
     let image = build_image(plan, &cache, refresh, reporter, task)?;
     let modules = modules(plan)?;
+    refuse_without_ublk((plan, file), &kernels)?;
     let content = |cmdline| Content {
         init,
         modules: &modules,
@@ -257,7 +258,12 @@ fn prepare_qemu(
             choice.program().clone()
         }
     };
-    let mut hardware = qemu::settle(&plan.machine, disk_bytes, &program, &kvm)?;
+    // A disk with seeks is the guest's own affair.
+    let host_disk = match plan.machine.seek_disk {
+        Some(_) => 0,
+        None => disk_bytes,
+    };
+    let mut hardware = qemu::settle(&plan.machine, host_disk, &program, &kvm)?;
     hardware.settle_host(&arms)?;
     hardware.settle_clients(plan.machine.clients, inside(plan), init)?;
     let mut inputs = inputs(plan, &kernels, &image, init)?;
@@ -536,7 +542,32 @@ fn modules(plan: &Plan) -> Result<Vec<String>> {
             ));
         }
     }
+    if plan.machine.seek_disk.is_some() {
+        names.extend(needs::DISK_MODULES.iter().map(ToString::to_string));
+    }
     Ok(names.into_iter().collect())
+}
+
+/// A disk with seeks needs a kernel that lets a process serve one.
+fn refuse_without_ublk((plan, file): (&Plan, &Path), kernels: &[Kernel]) -> Result<()> {
+    if plan.machine.seek_disk.is_none() {
+        return Ok(());
+    }
+    for (arm, kernel) in plan.arms.iter().zip(kernels) {
+        for module in needs::DISK_MODULES {
+            if !kernel.has_module(module)? {
+                bail!(
+                    "{}:{}: kernel without {module}, which disk in [machine] needs: arm {}, {} (name a kernel of 6.12 or \
+                     later, of Debian 13 or its backports, or remove disk)",
+                    file.display(),
+                    arm.line,
+                    arm.name,
+                    kernel.release
+                );
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A workload whose clients cannot leave the guest.
@@ -607,26 +638,46 @@ fn disk_bytes(plan: &Plan) -> Result<u64> {
     let mut most = 0;
     for workload in &plan.workloads {
         let bytes = workload::from_plan(workload)?.disk_bytes();
-        if bytes > 0 && plan.machine.clock == Clock::Instructions {
-            bail!(
-                "clock \"instructions\" with a workload that has a disk to itself: {} (write clock = \"wall\": a disk \
-                 takes the host's time)",
+        match &plan.machine.seek_disk {
+            Some(disk) => check_room(disk, bytes, workload)?,
+            None if bytes > 0 && plan.machine.clock == Clock::Instructions => bail!(
+                "clock \"instructions\" with a workload that has a disk to itself: {} (write disk = {{ kind = \"seek\" }} in \
+                 [machine], or clock = \"wall\": the host's disk takes the host's time)",
                 workload.id
-            );
+            ),
+            None => {}
         }
         most = most.max(bytes);
     }
-    let scheduled = plan
-        .arms
-        .iter()
-        .find(|arm| !arm.tuning.io_scheduler.is_empty());
-    if let (Some(arm), 0) = (scheduled, most) {
+    if most == 0 && plan.machine.seek_disk.is_some() {
         bail!(
-            "io_scheduler in arm {} but no workload with a disk to itself (remove it, or add a workload such as io-mix)",
+            "disk in [machine] but no workload with a disk to itself (remove it, or add a workload such as io-mix)"
+        );
+    }
+    let is_set = |arm: &&Arm| !arm.tuning.io_scheduler.is_empty() || !arm.tuning.queue.is_empty();
+    if let (Some(arm), 0) = (plan.arms.iter().find(is_set), most) {
+        bail!(
+            "io_scheduler or queue in arm {} but no workload with a disk to itself (remove it, or add a workload such as io-mix)",
             arm.name
         );
     }
     Ok(most)
+}
+
+/// Refuses a workload that writes more than a disk with seeks keeps.
+fn check_room(disk: &SeekDisk, bytes: u64, workload: &WorkloadPlan) -> Result<()> {
+    let room = disk.store_bytes;
+    if bytes > room {
+        let enough = show_bytes(bytes.next_multiple_of(64 << 20));
+        bail!(
+            "store of the disk too small for {}: {} of {} (write store = \"{enough}\" in disk of [machine], with as much \
+             memory more, or have the workload write less)",
+            workload.id,
+            show_bytes(room),
+            show_bytes(bytes)
+        );
+    }
+    Ok(())
 }
 
 /// Refuses a user land that lacks what a workload serves with.

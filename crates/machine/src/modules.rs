@@ -123,6 +123,13 @@ pub(crate) fn body(dir: &Path, name: &str) -> Option<Vec<u8>> {
     unpack(path, fs::read(path).ok()?).ok()
 }
 
+impl Kernel {
+    /// Whether it has a module, as a file or built in.
+    pub fn has_module(&self, name: &str) -> Result<bool> {
+        is_known(self, name)
+    }
+}
+
 /// Whether a kernel has a module, as a file or built in.
 pub(crate) fn is_known(kernel: &Kernel, name: &str) -> Result<bool> {
     let Some(dir) = &kernel.modules else {

@@ -13,6 +13,7 @@ use crate::disclosure::{TuningNote, read_tuning_note};
 use crate::fields::Fields;
 use crate::kernel::{self, KernelRef};
 use crate::machine::{Clock, MachineKind, MachinePlan};
+use crate::queue::read_queue;
 use crate::sysctl;
 use crate::target::read_target;
 use crate::{Checks, WorkloadPlan};
@@ -65,6 +66,9 @@ pub struct Tuning {
     /// I/O scheduler of the workload's own disk; empty for the kernel's choice.
     #[serde(default)]
     pub io_scheduler: String,
+    /// Settings of that disk's queue and of its scheduler, by their files' names.
+    #[serde(default)]
+    pub queue: BTreeMap<String, String>,
     /// Files that a process of its services may have open; as many as bakeoff may where not given.
     #[serde(default)]
     pub nofile: Option<u32>,
@@ -326,7 +330,10 @@ fn read_tuning(fields: &Fields<'_>, kernels: Kernels<'_>) -> Tuning {
     for (service, file) in named_files {
         server_config.entry(service).or_default().file = Some(file);
     }
+    let io_scheduler = read_io_scheduler(fields);
     Tuning {
+        queue: read_queue(fields, &io_scheduler),
+        io_scheduler,
         env: env.into_iter().collect(),
         config,
         config_file,
@@ -337,7 +344,6 @@ fn read_tuning(fields: &Fields<'_>, kernels: Kernels<'_>) -> Tuning {
             .unwrap_or(0.0),
         injected_period: read_injected_period(fields),
         injected_cost: read_injected_cost(fields, kernels.machine.kind),
-        io_scheduler: read_io_scheduler(fields),
         nofile: fields.count("nofile", NOFILE).map(|most| most as u32),
         debugfs: read_debugfs(fields, kernels.machine.kind),
     }

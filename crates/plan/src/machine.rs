@@ -11,6 +11,7 @@ use crate::client_hosts::{self, ClientHost};
 use crate::cpu::CpuModel;
 use crate::fields::Fields;
 use crate::kernel::{self, KernelRef};
+use crate::seek_disk::{SeekDisk, read_seek_disk};
 use crate::ssh::{self, SshPlan};
 use crate::target::{self, read_bare_url};
 use crate::{Checks, WorkloadPlan};
@@ -104,6 +105,8 @@ pub struct MachinePlan {
     pub trial_limit: Duration,
     /// How slow the disk is that some workloads have to themselves.
     pub disk: DiskSpeed,
+    /// A disk with seeks in its place, which takes the guest's own time.
+    pub seek_disk: Option<SeekDisk>,
     /// The CPU that guests see; `None` for the machine's own choice.
     pub cpu_model: Option<CpuModel>,
     /// A command that exchanges two systems on the network between their addresses; none where it is empty.
@@ -142,6 +145,7 @@ impl Default for MachinePlan {
             silence: Duration::from_secs(120),
             trial_limit: Duration::from_secs(3600),
             disk: DiskSpeed::default(),
+            seek_disk: None,
             cpu_model: None,
             swap: Vec::new(),
             clients: None,
@@ -209,6 +213,7 @@ pub(crate) fn read_machine(
         bytes_per_s: fields.read("disk_rate", units::bytes),
         requests_per_s: fields.count("disk_requests", 1..=10_000_000),
     };
+    machine.seek_disk = read_seek_disk(fields, machine.kind, machine.memory_bytes);
     machine.cpu_model = read_cpu_model(fields, &machine, checks);
     machine.swap = read_swap(fields, machine.kind, checks);
     machine.client_hosts = client_hosts::read_client_hosts(fields, machine.kind, base);

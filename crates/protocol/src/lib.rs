@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use code::Code;
 use input::text;
-use plan::{PlannedDisturbance, Target, Tuning};
+use plan::{PlannedDisturbance, SeekDisk, Target, Tuning};
 use record::counters::Counters;
 use record::defect::{FoundDefect, KernelLog};
 use record::disturbances::BegunDisturbance;
@@ -31,7 +31,7 @@ use record::load::Second;
 use record::trial::{JobResult, Phase, VoidReason};
 
 /// Raised whenever a message changes.
-pub const PROTOCOL: u32 = 11;
+pub const PROTOCOL: u32 = 12;
 
 /// Longest message, in bytes.
 pub const LIMIT: u32 = 1 << 20;
@@ -129,6 +129,8 @@ pub struct Job {
     pub tuning: Tuning,
     /// The workload.
     pub workload: WorkloadJob,
+    /// The disk with seeks that the workload has to itself; `None` for what the machine gives.
+    pub disk: Option<SeekDisk>,
     /// What is done to the system on purpose while it is loaded.
     pub disturbances: Vec<PlannedDisturbance>,
     /// Seed of all data and schedules of this trial; the same for all arms.

@@ -251,6 +251,8 @@ fn unused_cpu(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<Warning
     let mut warnings = Vec::new();
     // The time of a disk is the work's own where it is measured in time.
     let is_counted = run.opening.ns_per_instruction.is_some();
+    // So it is where the disk takes the guest's time.
+    let is_host_disk = run.plan.machine.seek_disk.is_none();
     let is_remote = run.plan.machine.kind == MachineKind::Url;
     for arm in arms(run) {
         let trials = measured.of_arm(workload, &arm.name);
@@ -272,7 +274,7 @@ fn unused_cpu(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<Warning
         } else if !is_told && trials.iter().all(|trial| is_saturating(trial)) {
             states.push((CpuState::Idle, IDLE, idle));
         }
-        if is_counted {
+        if is_counted && is_host_disk {
             let waiting = share(|trial| trial.usage.cpu_waiting);
             states.push((CpuState::WaitingForDisk, TAX, waiting));
         }

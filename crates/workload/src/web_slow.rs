@@ -168,7 +168,7 @@ impl Workload for Options {
 
     fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
         let root = if self.is_on_disk {
-            disk::mount(context)?.join("site")
+            disk::mount(context, self.files)?.join("site")
         } else {
             context.dir.join("site")
         };

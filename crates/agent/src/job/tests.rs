@@ -54,6 +54,7 @@ fn job_of(kind: &str, options: &str) -> Job {
             options: plan.options,
         },
         tuning: Tuning::default(),
+        disk: None,
         disturbances: Vec::new(),
         seed: 7,
         ns_per_instruction: None,
@@ -82,6 +83,7 @@ fn environment(dir: &Path) -> Environment {
             .join(format!("bakeoff-test-{}", std::process::id())),
         kernel_config: None,
         disk: None,
+        seeks: None,
         // Other tests keep this host busy.
         max_idle_wait: Duration::ZERO,
         watches_path: true,

@@ -403,6 +403,7 @@ fn job(bench: &Bench<'_>, (arm, block): (&Arm, u32), workload: &WorkloadPlan) ->
         sysctl: arm.sysctl.clone(),
         tuning: arm.tuning.clone(),
         workload: WorkloadJob { kind, options },
+        disk: bench.plan.machine.seek_disk.clone(),
         disturbances: bench.disturbances(),
         seed: seed(bench.plan, block),
         ns_per_instruction: bench.machine.ns_per_instruction(),

@@ -20,7 +20,7 @@ const TEST_ARROWS: [(&str, &str); 13] = [
 ];
 
 /// What each room may use; a room that is missing here may not exist.
-const ARROWS: [(&str, &[&str]); 23] = [
+const ARROWS: [(&str, &[&str]); 24] = [
     ("input", &[]),
     ("process", &[]),
     ("profiler", &[]),
@@ -30,6 +30,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
     ("defects", &[]),
     ("fixtures", &["plan", "record"]),
     ("plan", &["input"]),
+    ("disk", &["plan"]),
     ("record", &["input", "plan", "defects"]),
     ("protocol", &["input", "plan", "record"]),
     ("load", &["input", "record"]),
@@ -41,7 +42,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
         "agent",
         &[
             "input", "process", "plan", "record", "protocol", "load", "workload", "profiler",
-            "secret", "hardware", "defects",
+            "secret", "hardware", "defects", "disk",
         ],
     ),
     (

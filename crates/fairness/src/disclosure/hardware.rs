@@ -78,6 +78,9 @@ const GUEST: [Source; 5] = [
     (Item::Memory, "swap", &["/proc/meminfo:SwapTotal"]),
 ];
 
+/// Of a guest whose workloads have a disk with seeks.
+const SEEK_DISK: [Source; 1] = [(Item::Disk, "with seeks", &["seek-disk:geometry"])];
+
 /// Of a system on the network that nobody can look into.
 const REMOTE: [Source; 3] = [
     (Item::Cpu, "", &[]),
@@ -109,6 +112,9 @@ pub(super) fn of(run: &Run) -> Vec<Fact> {
             facts.extend(of_side(run, Side::Host, &REAL));
             facts.extend(devices(run, Side::Host));
             facts.extend(of_side(run, Side::System, &GUEST));
+            if run.plan.machine.seek_disk.is_some() {
+                facts.extend(of_side(run, Side::System, &SEEK_DISK));
+            }
         }
         MachineKind::Local | MachineKind::Ssh | MachineKind::Url => {
             facts.extend(of_side(run, Side::System, &REAL));

@@ -57,6 +57,9 @@ fn changes(arm: &Arm) -> Vec<Change> {
         add(Knob::Program, name, path);
     }
     add(Knob::IoScheduler, "", &tuning.io_scheduler);
+    for (name, value) in &tuning.queue {
+        add(Knob::IoScheduler, name, value);
+    }
     for (name, value) in &tuning.debugfs {
         add(Knob::Debugfs, name, value);
     }

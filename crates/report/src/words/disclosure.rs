@@ -370,7 +370,8 @@ fn change(change: &Change) -> String {
     match (change.knob, name.as_str()) {
         (Knob::CommandLine, _) => format!("command line {value}"),
         (Knob::Cpus, _) => format!("CPUs {value}"),
-        (Knob::IoScheduler, _) => format!("I/O scheduler {value}"),
+        (Knob::IoScheduler, "") => format!("I/O scheduler {value}"),
+        (Knob::IoScheduler, name) => format!("disk queue {name} {value}"),
         (Knob::Configuration, "") => format!("configuration {value}"),
         (Knob::Configuration, name) => format!("configuration of {name} {value}"),
         (Knob::Injected, "slowdown") => {

@@ -21,7 +21,7 @@ const VARYING: [(Nature, &str, &str); 8] = [
         Nature::State,
         "when and how much the machine, the clients or the emulator's host were busy",
         "agent:settled clients:*-us clients:*cpus-used clients:*idle clients:*softirq clients:*softnet-drops clients:*device-drops \
-         clients:*device-bytes clients:*retransmits host:steal remote:connect-us sysctl:kernel.sched_domain.*",
+         clients:*device-bytes clients:*retransmits seek-disk:* host:steal remote:connect-us sysctl:kernel.sched_domain.*",
     ),
     (
         Nature::State,

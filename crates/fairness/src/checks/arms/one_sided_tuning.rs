@@ -84,7 +84,10 @@ fn kinds(arm: &Arm) -> BTreeSet<Settings> {
         (Settings::Configuration, tuning.has_config()),
         (Settings::Environment, !tuning.env.is_empty()),
         (Settings::Programs, !tuning.programs.is_empty()),
-        (Settings::Disks, !tuning.io_scheduler.is_empty()),
+        (
+            Settings::Disks,
+            !tuning.io_scheduler.is_empty() || !tuning.queue.is_empty(),
+        ),
     ];
     let own = all.into_iter().filter(|(_, has)| *has);
     own.map(|(kind, _)| kind).collect()

@@ -1,6 +1,6 @@
 //! Is no disk part of what is counted in instructions?
 
-use record::verdict::fairness::Quantity;
+use record::verdict::fairness::{Outcome, Quantity};
 use record::verdict::warning::CpuState;
 
 use crate::subject::unused_cpu;
@@ -10,11 +10,15 @@ pub(crate) const CHECK: Check = Check {
     id: "no-disk-wait",
     group: Group::Bottleneck,
     question: "Is no disk part of what is counted in instructions?",
-    reads: "time in which the disk was waited for, under counted instructions",
+    reads: "time in which the disk was waited for, under counted instructions; not of a disk with seeks, whose time is the guest's",
     passes: "less than 1 % of the window",
     why: "A guest that idles for its disk leaps to its next timer: the figure is then a timer's.",
     mend: "let the server read its files before the window: a longer `warmup`, more `memory`",
     judge: Judge::Run(|subject| {
+        if subject.run.plan.machine.seek_disk.is_some() {
+            // Its time is the guest's own.
+            return Outcome::NotApplicable;
+        }
         unused_cpu(subject, CpuState::WaitingForDisk, Quantity::DiskWait, 0.01)
     }),
 };

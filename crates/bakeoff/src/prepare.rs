@@ -550,24 +550,35 @@ fn modules(plan: &Plan) -> Result<Vec<String>> {
 
 /// A disk with seeks needs a kernel that lets a process serve one.
 fn refuse_without_ublk((plan, file): (&Plan, &Path), kernels: &[Kernel]) -> Result<()> {
-    if plan.machine.seek_disk.is_none() {
-        return Ok(());
-    }
     for (arm, kernel) in plan.arms.iter().zip(kernels) {
-        for module in needs::DISK_MODULES {
-            if !kernel.has_module(module)? {
-                bail!(
-                    "{}:{}: kernel without {module}, which disk in [machine] needs: arm {}, {} (name a kernel of 6.12 or \
-                     later, of Debian 13 or its backports, or remove disk)",
-                    file.display(),
-                    arm.line,
-                    arm.name,
-                    kernel.release
-                );
-            }
+        if let Some((what, remedy)) = lacks_ublk(plan, arm, kernel)? {
+            bail!("{}:{}: {what} ({remedy})", file.display(), arm.line);
         }
     }
     Ok(())
+}
+
+/// What is wrong with an arm's kernel for a disk with seeks, and the remedy.
+pub(crate) fn lacks_ublk(
+    plan: &Plan,
+    arm: &Arm,
+    kernel: &Kernel,
+) -> Result<Option<(String, &'static str)>> {
+    if plan.machine.seek_disk.is_none() {
+        return Ok(None);
+    }
+    for module in needs::DISK_MODULES {
+        if !kernel.has_module(module)? {
+            let what = format!(
+                "kernel without {module}, which disk in [machine] needs: arm {}, {}",
+                arm.name, kernel.release
+            );
+            let remedy =
+                "name one of 6.12 or later, as Debian 13 and its backports have, or remove disk";
+            return Ok(Some((what, remedy)));
+        }
+    }
+    Ok(None)
 }
 
 /// A workload whose clients cannot leave the guest.
@@ -633,8 +644,8 @@ pub(crate) fn hashes(files: &[PathBuf]) -> Result<Vec<(String, String)>> {
     files.iter().map(hash).collect()
 }
 
-/// Size of the disk that the plan's workloads need to themselves, 0 for none.
-fn disk_bytes(plan: &Plan) -> Result<u64> {
+/// Size of the disk that the plan's workloads need to themselves, 0 for none; what is wrong with it where it cannot be had.
+pub(crate) fn disk_bytes(plan: &Plan) -> Result<u64> {
     let mut most = 0;
     for workload in &plan.workloads {
         let bytes = workload::from_plan(workload)?.disk_bytes();

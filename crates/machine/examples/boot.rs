@@ -94,6 +94,7 @@ fn be_host(name: &str, clock: Clock, times: u32, refresh: bool) -> Result<()> {
         silence: Duration::from_secs(60),
         trial_limit: Duration::from_secs(60),
         disk: DiskSpeed::default(),
+        seek_disk: None,
         swap: Vec::new(),
         clients: None,
         client_kernel: None,

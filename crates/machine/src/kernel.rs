@@ -217,6 +217,15 @@ pub fn missing(cache: &Cache, kernel: &KernelRef, task: Task<'_>) -> Option<Stri
     ))
 }
 
+/// The kernel that a name of Debian's stands for, where it is in the cache; nothing is fetched.
+pub fn cached_as(cache: &Cache, kernel: &KernelRef) -> Option<Kernel> {
+    let KernelRef::Debian { suite, version } = kernel else {
+        return None;
+    };
+    let id = cache.recall::<String>(&format!("debian:{suite}/{version}"))?;
+    load_from(&cache.peek("kernels", &id)?, &id)
+}
+
 /// A kernel that was named by its version alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located {

@@ -626,6 +626,7 @@ mod tests {
             silence: Duration::from_secs(1),
             trial_limit: Duration::from_secs(1),
             disk: DiskSpeed::default(),
+            seek_disk: None,
             cpu_model: None,
             swap: Vec::new(),
             clients: None,

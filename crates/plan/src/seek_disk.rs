@@ -227,3 +227,6 @@ fn check_sizes(table: &Fields<'_>, disk: &SeekDisk, memory_bytes: u64) {
         table.wrong("store", what, "write a smaller one, or a larger size");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -166,10 +166,16 @@ fn is_declared(plan: &Plan, fact: &str, values: &Values) -> bool {
         return set.any(|value| Some(value) != first);
     }
     let is_set = |set: fn(&Arm) -> bool| plan.arms.iter().any(set);
+    let mut kernels = plan.arms.iter().map(|arm| &arm.kernel);
+    let is_one_kernel = kernels.all(|kernel| *kernel == plan.arms[0].kernel);
+    if let Some((_, setting)) = fact
+        .rsplit_once("/queue/")
+        .filter(|_| fact.starts_with("/sys/block/"))
+    {
+        return is_one_kernel && sets_queue(plan, setting);
+    }
     // Beside another kernel a limit is no question but a handicap.
     if fact.starts_with("limit:") && fact.ends_with(":open files") {
-        let mut kernels = plan.arms.iter().map(|arm| &arm.kernel);
-        let is_one_kernel = kernels.all(|kernel| *kernel == plan.arms[0].kernel);
         return is_one_kernel && is_set(|arm| arm.tuning.nofile.is_some());
     }
     // A server is told how many CPUs it has: nginx starts as many workers.
@@ -194,6 +200,19 @@ fn is_declared(plan: &Plan, fact: &str, values: &Values) -> bool {
         return rests.all(|rest| Some(rest) == first);
     }
     false
+}
+
+/// Whether the arms of a plan set this of their disk's queue, each to its own. The kernel chooses the number of requests and the
+/// throttling of writes by the scheduler.
+fn sets_queue(plan: &Plan, setting: &str) -> bool {
+    let differ = |of: &dyn Fn(&Arm) -> Option<String>| {
+        let mut values = plan.arms.iter().map(of);
+        let first = values.next();
+        values.any(|value| Some(value) != first)
+    };
+    let follows = ["scheduler", "nr_requests", "wbt_lat_usec"].contains(&setting);
+    differ(&|arm| arm.tuning.queue.get(setting).cloned())
+        || follows && differ(&|arm| Some(arm.tuning.io_scheduler.clone()))
 }
 
 /// What an arm sets a sysctl to. Sysctls may be written with slashes as well as with dots.
@@ -482,6 +501,38 @@ mod tests {
                 other /sys/devices/system/cpu/online: [Some("0"), Some("0-3")]
                 other cpus: [Some("0"), Some("0-3")]
                 other hash:configuration:nginx:nginx.conf: [Some("0"), Some("0-3")]"#]],
+        );
+    }
+
+    #[test]
+    fn schedulers_and_queues_of_disks_are_declared_where_they_are_the_question() {
+        let queue = |name: &str| format!("/sys/block/ublkb0/queue/{name}");
+        let run = |change: fn(&mut Run)| {
+            let told = |own: &str| {
+                let all = ["scheduler", "nr_requests", "read_ahead_kb"].map(queue);
+                facts(&all.each_ref().map(|name| (name.as_str(), own)))
+            };
+            RunBuilder::new()
+                .observed(1, "6.1", told("1"))
+                .observed(1, "7.2", told("2"))
+                .with(|run| run.plan.arms[1].kernel = run.plan.arms[0].kernel.clone())
+                .with(change)
+        };
+        check(
+            run(|run| run.plan.arms[0].tuning.io_scheduler = "bfq".into()),
+            &expect![[r#"
+                declared /sys/block/ublkb0/queue/nr_requests: [Some("1"), Some("2")]
+                declared /sys/block/ublkb0/queue/scheduler: [Some("1"), Some("2")]
+                other /sys/block/ublkb0/queue/read_ahead_kb: [Some("1"), Some("2")]"#]],
+        );
+        check(
+            run(|run| {
+                run.plan.arms[0].tuning.queue = [("read_ahead_kb".into(), "0".into())].into();
+            }),
+            &expect![[r#"
+                declared /sys/block/ublkb0/queue/read_ahead_kb: [Some("1"), Some("2")]
+                other /sys/block/ublkb0/queue/nr_requests: [Some("1"), Some("2")]
+                other /sys/block/ublkb0/queue/scheduler: [Some("1"), Some("2")]"#]],
         );
     }
 

@@ -30,11 +30,23 @@ pub(crate) const KIND: Kind = Kind {
     overview: Overview {
         summary: "reads a file from a disk of its own beside streams of writes",
         primary: "read-time",
-        machine: &[Key::new(
-            "disk",
-            &["{ kind = \"seek\", store = \"512MiB\" }"],
-            "in the guest's own time; without it the host's, and clock = \"wall\"",
-        )],
+        machine: &[
+            Key::new(
+                "clock",
+                &["\"wall\""],
+                "the host's disk takes the host's time; disk = { kind = \"seek\" } the guest's",
+            ),
+            Key::new(
+                "disk_rate",
+                &["\"60MiB\""],
+                "bytes per second, reads and writes together",
+            ),
+            Key::new(
+                "disk_requests",
+                &["400"],
+                "requests per second, reads and writes together",
+            ),
+        ],
         keys: &[
             Key::new("file", &["\"64MiB\""], "what is read"),
             Key::new("writers", &["1"], "streams of writes"),

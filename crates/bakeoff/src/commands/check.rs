@@ -2,6 +2,7 @@
 
 mod kvm_host;
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -18,6 +19,7 @@ use super::forecast::{self, Forecast, Length};
 use super::run::jobs;
 use super::{End, print_json, read_plan};
 use crate::out;
+use crate::prepare::{disk_bytes, lacks_ublk};
 
 /// Checks a plan without booting anything; all mistakes are told at once.
 pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
@@ -26,6 +28,10 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
     match read_plan(path, qemu.as_deref()) {
         Ok((_, plan)) => {
             super::refuse_emulator(&args.emulator, &plan)?;
+            if plan.machine.kind == MachineKind::Qemu {
+                disk_bytes(&plan)?;
+                refuse_kernels(&plan, path)?;
+            }
             let from = args.from.as_deref();
             let past = from.map(|dir| forecast::past(dir, &plan)).transpose()?;
             let past = past.unwrap_or_default();
@@ -268,6 +274,34 @@ fn missing_kernels(plan: &Plan) -> Result<Vec<String>> {
         };
         Ok(plan.arms.iter().filter_map(told).collect())
     })
+}
+
+/// Refuses kernels in the cache that lack what the plan's machine needs; of others `run` says it, once it has fetched them.
+fn refuse_kernels(plan: &Plan, path: &Path) -> Result<()> {
+    if plan.machine.seek_disk.is_none() {
+        return Ok(());
+    }
+    let mut problems = Vec::new();
+    super::at_work(true, |cache, _| {
+        for arm in &plan.arms {
+            let Some(kernel) = machine::kernel::cached_as(cache, &arm.kernel) else {
+                continue;
+            };
+            if let Some((what, remedy)) = lacks_ublk(plan, arm, &kernel)? {
+                problems.push(Problem {
+                    file: path.display().to_string(),
+                    line: arm.line,
+                    what,
+                    remedy: remedy.into(),
+                });
+            }
+        }
+        Ok(())
+    })?;
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(Problems(problems).into())
 }
 
 /// What it will take, and what will not come of it.

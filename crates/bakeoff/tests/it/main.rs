@@ -35,6 +35,7 @@ mod profiled_lab;
 mod profiled_runs;
 mod real_defects;
 mod real_guests;
+mod seek_disk;
 mod served_pages;
 mod servers;
 mod set_up;

@@ -1,0 +1,119 @@
+//! A disk with seeks: in real guests, and refused where it cannot be.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use record::rundir;
+use record::trial::Outcome;
+
+use crate::real_guests::can_boot;
+
+/// Nobody writes meanwhile: the time of the read is the drive's.
+const PLAN: &str = r#"
+title = "a disk with seeks"
+baseline = "bfq"
+[machine]
+memory = "512MiB"
+clock = "instructions"
+boot_timeout = "1h"
+silence = "1h"
+disk = { kind = "seek", store = "160MiB" }
+[image]
+recipe = "web"
+[arm.bfq]
+kernel = "debian:trixie-backports/7.2"
+io_scheduler = "bfq"
+queue = { nr_requests = 128, slice_idle = 8 }
+[arm.none]
+kernel = "debian:trixie-backports/7.2"
+io_scheduler = "none"
+[[workload]]
+kind = "io-mix"
+file = "16MiB"
+writers = 0
+read = "16KiB"
+limit = "1m"
+[design]
+margin = "2%"
+max_blocks = 1
+"#;
+
+fn bakeoff(dir: &Path, words: &[&str]) -> Output {
+    let mut bakeoff = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    bakeoff.args(words).current_dir(dir).output().unwrap()
+}
+
+/// Every byte is compared after the page cache was dropped, so what is measured was read back from the drive.
+#[test]
+fn a_guest_reads_back_what_it_wrote_in_the_time_of_the_drive() {
+    if !can_boot() {
+        return;
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().canonicalize().unwrap();
+    fs::write(dir.join("plan.toml"), PLAN).unwrap();
+    let end = bakeoff(&dir, &["run", "plan.toml"]);
+    let said = String::from_utf8_lossy(&end.stderr).into_owned();
+    assert_eq!(end.status.code(), Some(0), "{said}");
+    let run = rundir::load(&dir.join("runs/plan"), &workload::check).unwrap();
+    let mut measured = 0;
+    for (attempt, facts) in run.attempts.iter().zip(&run.facts) {
+        let (Outcome::Measured(trial), Some(facts)) = (&attempt.outcome, facts) else {
+            continue;
+        };
+        let figure = |name: &str| {
+            let mut figures = trial.figures.iter();
+            figures.find(|one| one.spec.name == name).unwrap().value
+        };
+        // The outer tracks carry 61.4 MB a second; what the guest executes beside that takes less than the drive.
+        let transfer = f64::from(16 << 20) / 61.4e6;
+        let took = figure("read-time");
+        assert!(
+            (transfer * 0.99..transfer * 1.6).contains(&took),
+            "{took} {transfer}"
+        );
+        let told = |name: &str| facts.values[&format!("seek-disk:{name}")].as_str();
+        let count = |name: &str| told(name).parse::<u64>().unwrap();
+        assert!(told("geometry").starts_with("80.0 GB, 7200 rpm"));
+        assert!(
+            count("reads") >= 16 && count("seeks") >= 1,
+            "{:?}",
+            facts.values
+        );
+        assert!(count("kept-bytes") >= 16 << 20);
+        assert_eq!((count("refused"), count("queue-depth-reached")), (0, 1));
+        let queue = |name: &str| facts.values[&format!("/sys/block/ublkb0/queue/{name}")].as_str();
+        assert_eq!(queue("rotational"), "1");
+        measured += 1;
+    }
+    assert_eq!(measured, 2, "{said}");
+}
+
+#[test]
+fn a_kernel_without_ublk_and_a_store_that_is_too_small_are_refused() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    let small = PLAN.replace("file = \"16MiB\"", "file = \"64MiB\"");
+    fs::write(dir.join("small.toml"), small).unwrap();
+    let none = PLAN.replace(
+        "kind = \"io-mix\"\nfile = \"16MiB\"\nwriters = 0\nread = \"16KiB\"\nlimit = \"1m\"",
+        "kind = \"threads\"",
+    );
+    fs::write(dir.join("none.toml"), none).unwrap();
+    for (plan, want) in [
+        (
+            "small.toml",
+            "store of the disk too small for io-mix: 160 MiB of 192 MiB",
+        ),
+        (
+            "none.toml",
+            "disk in [machine] but no workload with a disk to itself",
+        ),
+    ] {
+        let end = bakeoff(dir, &["check", plan]);
+        let said = String::from_utf8_lossy(&end.stderr);
+        assert_eq!(end.status.code(), Some(2), "{plan}: {said}");
+        assert!(said.contains(want), "{plan}: {said}");
+    }
+}

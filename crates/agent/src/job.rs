@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use disk::Disk;
 use load::Tick;
-use plan::{SeekDisk, Tuning};
+use plan::Tuning;
 use profiler::format;
 use profiler::profile::Profile;
 use protocol::{FromAgent, Job, Part, ProfilePart, Profiling};
@@ -34,6 +34,7 @@ use crate::cpu_hog::{self, CpuHog};
 use crate::cpus::{self, Cpus};
 use crate::defect_watch::DefectWatch;
 use crate::disk_queue;
+use crate::disk_watch::DiskWatch;
 use crate::disturb::Disturber;
 use crate::facts;
 use crate::injected_cost;
@@ -147,15 +148,14 @@ pub fn perform(
         disturber.begin();
     };
     let clients = context.clients(far.as_mut().map(Far::Agent), &begins);
-    let disk_before = environment.seeks.as_ref().map(Disk::counts);
+    let disk_watch = DiskWatch::begin(job, environment);
     let loaded = drive_disturbed(&disturber, clients, (sampler, recorder), stop, tell);
     let disturbances = disturber.end();
     defects.load_ends();
     defects.leave_services();
     let (driven, watched, recorder) = loaded.map_err(|failure| explain(failure, &mut services))?;
     drop(injected);
-    let disk_work = environment.seeks.as_ref().zip(disk_before);
-    let disk_work = disk_work.map(|(disk, before)| disk.counts().since(before));
+    let disk_facts = disk_watch.map(DiskWatch::end);
 
     tell(FromAgent::Phase(Phase::Collecting));
     check_alive(&mut services)?;
@@ -171,11 +171,7 @@ pub fn perform(
     figures.extend(disturbances::figures(&disturbances));
     figures.extend(tell_profiles(job, &seen, recorder, &cpus, tell));
     let mut facts = facts::collect(&netns, &services, environment.kernel_config.as_deref());
-    let settled = idle.to_string();
-    facts.values.insert("agent:settled".into(), settled);
-    if let Some((plan, work)) = job.disk.as_ref().zip(disk_work) {
-        facts.values.extend(seek_disk_facts(plan, work));
-    }
+    facts.values.extend(own_facts(&idle, disk_facts));
     let is_shared = far.is_none();
     let path = load_path(&driven, watched.path, is_shared.then_some(&watched.meter));
     facts.values.extend(driven.facts);
@@ -191,33 +187,14 @@ pub fn perform(
     })
 }
 
-/// What the disk with seeks is, and what it did under the load.
-fn seek_disk_facts(plan: &SeekDisk, work: disk::Counts) -> BTreeMap<String, String> {
-    let disk::Counts {
-        reads,
-        writes,
-        flushes,
-        seeks,
-        hits,
-        busy_ns,
-        deepest,
-        kept_bytes,
-        refused,
-    } = work;
-    [
-        ("geometry", plan.words()),
-        ("reads", reads.to_string()),
-        ("writes", writes.to_string()),
-        ("flushes", flushes.to_string()),
-        ("seeks", seeks.to_string()),
-        ("read-ahead-hits", hits.to_string()),
-        ("busy-ms", (busy_ns / 1_000_000).to_string()),
-        ("queue-depth-reached", deepest.to_string()),
-        ("kept-bytes", kept_bytes.to_string()),
-        ("refused", refused.to_string()),
-    ]
-    .map(|(name, value)| (format!("seek-disk:{name}"), value))
-    .into()
+/// How long the system took to become idle, and what a disk with seeks is and did.
+fn own_facts(
+    idle: &dyn std::fmt::Display,
+    disk: Option<BTreeMap<String, String>>,
+) -> BTreeMap<String, String> {
+    let mut facts = disk.unwrap_or_default();
+    facts.insert("agent:settled".into(), idle.to_string());
+    facts
 }
 
 /// A sampler of the server's side, which reads the path of the load and what may grow too.

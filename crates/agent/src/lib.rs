@@ -20,6 +20,7 @@ mod cpus;
 mod debugfs;
 pub mod defect_watch;
 mod disk_queue;
+mod disk_watch;
 mod disturb;
 mod evidence;
 pub mod facts;

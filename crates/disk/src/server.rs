@@ -164,7 +164,10 @@ impl Server {
             (_, _) => Err(Refusal::Beyond),
         };
         let (end, result) = match done {
-            Ok(command) => (self.drive.serve(now, command), length as i32),
+            Ok(command) => {
+                let bytes = i32::try_from(length).expect("a request fits into its buffer");
+                (self.drive.serve(now, command), bytes)
+            }
             Err(why) => {
                 count(&self.shared.refused);
                 let code = match why {

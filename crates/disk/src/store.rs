@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn neither_the_limit_nor_the_end_is_passed() {
         let mut store = Store::new(GB, 4 * PIECE as u64);
-        store.write(0, &[1; 4 * PIECE]).unwrap();
+        store.write(0, &vec![1; 4 * PIECE]).unwrap();
         assert_eq!(store.write(500_000_000, &[1]), Err(Refusal::Full));
         // What is there can still be written anew.
         store.write(PIECE as u64, &[2; PIECE]).unwrap();

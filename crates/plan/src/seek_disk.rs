@@ -108,7 +108,10 @@ pub(crate) fn read_seek_disk(
         table.missing("kind", "\"seek\"");
     }
     let _ = table.choice("kind", &[("seek", ())]);
-    disk.store_bytes = disk.store_bytes.min(memory_bytes / 2);
+    let most = memory_bytes
+        .saturating_sub(LEFT_BYTES)
+        .min(memory_bytes / 2);
+    disk.store_bytes = disk.store_bytes.min(most);
     read_sizes(&table, &mut disk);
     read_times(&table, &mut disk);
     let depth = table.count("depth", 1..=256);
@@ -184,7 +187,7 @@ fn check_seeks(table: &Fields<'_>, disk: &SeekDisk) {
         return;
     }
     // The bounds of `disk::geometry`'s curve, whose mean lies between a straight line's and a root's that ends level.
-    let span = most - least;
+    let span = most.saturating_sub(least);
     let (low, high) = (least + span / 3, least + span * 11 / 15);
     if !(low..=high).contains(&disk.average_seek) {
         let micros = |time: Duration| Duration::from_micros(time.as_micros() as u64);

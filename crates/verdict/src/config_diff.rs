@@ -522,16 +522,16 @@ mod tests {
             run(|run| run.plan.arms[0].tuning.io_scheduler = "bfq".into()),
             &expect![[r#"
                 declared /sys/block/ublkb0/queue/nr_requests: [Some("1"), Some("2")]
-                declared /sys/block/ublkb0/queue/scheduler: [Some("1"), Some("2")]
-                other /sys/block/ublkb0/queue/read_ahead_kb: [Some("1"), Some("2")]"#]],
+                other /sys/block/ublkb0/queue/read_ahead_kb: [Some("1"), Some("2")]
+                declared /sys/block/ublkb0/queue/scheduler: [Some("1"), Some("2")]"#]],
         );
         check(
             run(|run| {
                 run.plan.arms[0].tuning.queue = [("read_ahead_kb".into(), "0".into())].into();
             }),
             &expect![[r#"
-                declared /sys/block/ublkb0/queue/read_ahead_kb: [Some("1"), Some("2")]
                 other /sys/block/ublkb0/queue/nr_requests: [Some("1"), Some("2")]
+                declared /sys/block/ublkb0/queue/read_ahead_kb: [Some("1"), Some("2")]
                 other /sys/block/ublkb0/queue/scheduler: [Some("1"), Some("2")]"#]],
         );
     }

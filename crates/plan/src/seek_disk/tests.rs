@@ -58,7 +58,25 @@ fn a_drive_that_cannot_be_is_refused() {
     ];
     let cases = cases.map(|keys| format!("disk = {{ {keys} }}"));
     let cases: Vec<_> = cases.iter().map(|one| (one.as_str(), "")).collect();
-    check(&cases, &expect![[r#""#]]);
+    check(
+        &cases,
+        &expect![[r#"
+        good
+        4: missing key in [machine.disk]: kind (add kind = "seek")
+        4: unknown kind: "ssd" (known: seek)
+        4: no seek curve has this average between 1ms 100us and 15ms 100us: 1s (write average_seek = 5ms 767us to 11ms 366us)
+        4: no seek curve has this average between 1ms 100us and 15ms 100us: 14ms (write average_seek = 5ms 767us to 11ms 366us)
+        4: track_to_track not below full_stroke: 20ms and 15ms 100us (write the shorter one here)
+        4: full_stroke out of range: 1h (write 10us to 1s)
+        4: wrong type for full_stroke in [machine.disk]: integer (write a text in quotes)
+        4: rpm out of range: 0 (write 1000 to 30000)
+        4: depth out of range: 0 (write 1 to 256)
+        4: size out of range: 977 KiB (write 954 MiB to 14.6 TiB)
+        4: store beyond memory: 2.00 GiB of 1.00 GiB (write memory = "2.25 GiB" or more in [machine], or a smaller store)
+        4: inner_rate above outer_rate (write the smaller one as inner_rate: inner tracks are shorter)
+        4: outer_rate: not a size: "fast" (write it like "512MiB" or "2GiB")
+        4: unknown key in [machine.disk]: rotation (known: average_seek, depth, full_stroke, inner_rate, interface_rate, kind, outer_rate, read_ahead, rpm, size, store, track_to_track, write_cache)"#]],
+    );
 }
 
 #[test]
@@ -71,13 +89,17 @@ fn a_disk_with_seeks_is_a_guests() {
             (&format!("clock = \"instructions\"\n{disk}"), ""),
             ("disk = \"seek\"", ""),
         ],
-        &expect![[r#""#]],
+        &expect![[r#"
+            5: disk_rate beside a disk with seeks (remove it, or remove disk: it is how slow the host's disk is made)
+            good
+            good
+            4: wrong type for disk in [machine]: string (write a table)"#]],
     );
     let local = "title = \"t\"\nbaseline = \"a\"\n[machine]\nkind = \"local\"\ndisk = { kind = \"seek\" }\n[arm.a]\n[arm.b]\n\
                  [[workload]]\nkind = \"toy\"\n";
     let checks = Checks::of_the_past(&toy);
     let why = crate::read("p.toml", local, Path::new("/"), checks).unwrap_err();
-    expect![[r#""#]].assert_eq(&why.to_string());
+    expect![[r#"p.toml:5: disk of a machine of kind "local" (remove it, or write kind = "qemu": a disk with seeks is a guest's)"#]].assert_eq(&why.to_string());
 }
 
 #[test]
@@ -93,7 +115,18 @@ fn settings_of_a_queue_are_those_of_its_scheduler() {
         "queue = 128",
     ];
     let cases = cases.map(|arm| ("", arm));
-    check(&cases, &expect![[r#""#]]);
+    check(
+        &cases,
+        &expect![[r#"
+        good
+        good
+        9: slice_idle without io_scheduler (write io_scheduler = "bfq" beside it, or remove it)
+        10: slice_idle is no setting of mq-deadline (write io_scheduler = "bfq" beside it, or remove it)
+        10: fifo_batch is no setting of none (write io_scheduler = "mq-deadline" beside it, or remove it)
+        10: unknown setting of a disk's queue: slice_idel (did you mean "slice_idle"?)
+        9: wrong type for nr_requests in [arm."a".queue]: boolean (write a number or a text)
+        9: wrong type for queue in [arm."a"]: integer (write a table)"#]],
+    );
 }
 
 #[test]
@@ -104,5 +137,5 @@ fn what_is_not_written_is_the_drive_of_2003() {
     )
     .unwrap();
     let disk = plan.machine.seek_disk.unwrap();
-    expect![[r#""#]].assert_eq(&disk.words());
+    expect!["80.0 GB, 7200 rpm, seeks 1.10 / 8.50 / 15.1 ms (track to track, average, full stroke), 61.4 to 29.7 MB/s (outer to inner track), 100 MB/s interface, read-ahead 2.00 MiB, write cache 2.00 MiB, 32 at once; keeps 512 MiB in the guest's memory"].assert_eq(&disk.words());
 }

@@ -37,7 +37,7 @@ fn sources(dir: &Path, files: &mut Vec<PathBuf>) {
             sources(&path, files);
         } else if path
             .extension()
-            .is_some_and(|ending| ending == "rs" || ending == "toml")
+            .is_some_and(|ending| ["rs", "toml", "c", "h"].iter().any(|own| ending == *own))
         {
             files.push(path);
         }

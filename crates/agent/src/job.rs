@@ -14,6 +14,7 @@ use profiler::format;
 use profiler::profile::Profile;
 use protocol::{FromAgent, Job, Part, ProfilePart, Profiling};
 use record::disturbances;
+use record::evidence::Facts;
 use record::load_path::{LoadPath, Side};
 use record::metric::Figure;
 use record::trial::VoidReason;
@@ -43,6 +44,7 @@ use crate::netns::{CLIENT, Netns, NetnsPair, SERVER};
 use crate::path::{PathSeen, PathWatch};
 use crate::sampled::{self, Recorder};
 use crate::sampler::Sampler;
+use crate::scheduler::Scheduled;
 use crate::services::{self, Running};
 use crate::wait_idle;
 use crate::watch::{self, Edge, Taken, Watch, Watched, Window};
@@ -122,6 +124,7 @@ pub fn perform(
     disk_queue::set(environment.disk.as_deref(), &job.tuning)?;
     let cpus = cpus::own()?;
     let workload_context = workload_context(job, environment, &cpus)?;
+    let mut scheduled = Scheduled::begin(&job.tuning, (&cpus, environment), stop)?;
 
     tell(FromAgent::Phase(Phase::Starting));
     let context = TrialContext {
@@ -138,6 +141,7 @@ pub fn perform(
 
     tell(FromAgent::Phase(Phase::Settling));
     let idle = wait_idle::wait_idle(&cpus, environment.max_idle_wait, stop)?;
+    scheduled.load_begins()?;
     let injected = inject(&job.tuning)?;
     let (recorder, obstacle) = open_recorder(job, environment);
     let warmup = workload.timing().warmup;
@@ -153,6 +157,7 @@ pub fn perform(
     let disturbances = disturber.end();
     defects.load_ends();
     defects.leave_services();
+    let of_scheduler = scheduled.load_ended()?;
     let (driven, watched, recorder) = loaded.map_err(|failure| explain(failure, &mut services))?;
     drop(injected);
     let disk_facts = disk_watch.map(DiskWatch::end);
@@ -165,16 +170,16 @@ pub fn perform(
         samples: &watched.samples,
         ns_per_instruction: job.ns_per_instruction,
     };
-    let wrong = |why| Failure::of(VoidReason::CheckFailed, why);
-    let mut figures = workload.figures(&seen).map_err(wrong)?;
+    let mut figures = figures_of(&*workload, &seen)?;
     let recorder = obstacle.map_or(recorder.context("nothing was recorded"), Err);
     figures.extend(disturbances::figures(&disturbances));
     figures.extend(tell_profiles(job, &seen, recorder, &cpus, tell));
-    let mut facts = facts::collect(&netns, &services, environment.kernel_config.as_deref());
-    facts.values.extend(own_facts(&idle, disk_facts));
     let is_shared = far.is_none();
     let path = load_path(&driven, watched.path, is_shared.then_some(&watched.meter));
-    facts.values.extend(driven.facts);
+    let mut told = BTreeMap::from([("agent:settled".into(), idle.to_string())]);
+    told.extend(driven.facts.into_iter().chain(of_scheduler));
+    told.extend(disk_facts.unwrap_or_default());
+    let facts = facts_with(told, (&netns, &services), environment);
     Ok(JobResult {
         path,
         disturbances,
@@ -187,14 +192,20 @@ pub fn perform(
     })
 }
 
-/// How long the system took to become idle, and what a disk with seeks is and did.
-fn own_facts(
-    idle: &dyn std::fmt::Display,
-    disk: Option<BTreeMap<String, String>>,
-) -> BTreeMap<String, String> {
-    let mut facts = disk.unwrap_or_default();
-    facts.insert("agent:settled".into(), idle.to_string());
+/// The system's facts, and what else there is to tell.
+fn facts_with(
+    told: BTreeMap<String, String>,
+    (netns, services): (&NetnsPair, &[Running]),
+    environment: &Environment,
+) -> Facts {
+    let mut facts = facts::collect(netns, services, environment.kernel_config.as_deref());
+    facts.values.extend(told);
     facts
+}
+
+fn figures_of(workload: &dyn Workload, seen: &Seen<'_>) -> Result<Vec<Figure>, Failure> {
+    let figures = workload.figures(seen);
+    figures.map_err(|why| Failure::of(VoidReason::CheckFailed, why))
 }
 
 /// A sampler of the server's side, which reads the path of the load and what may grow too.

@@ -37,6 +37,7 @@ pub mod proc;
 mod remote;
 mod sampled;
 pub mod sampler;
+mod scheduler;
 mod service_files;
 pub mod services;
 mod session;

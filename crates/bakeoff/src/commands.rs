@@ -52,6 +52,7 @@ use crate::cli::{Cli, Command, EmulatorArgs};
 use crate::out;
 use crate::prepare::OWN_FILES_BYTES;
 use crate::reporter::Reporter;
+use crate::scheduled;
 
 /// How a command ended when nothing went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,6 +192,7 @@ fn check_plan(path: &Path, text: String, qemu: Option<&Path>) -> Result<(String,
     };
     let name = path.display().to_string();
     let plan = plan::read(&name, &text, base, checks)?;
+    scheduled::refuse(&name, &plan)?;
     for workload in &plan.workloads {
         let fits = workload::check_machine(workload, plan.machine.kind);
         fits.map_err(|why| anyhow::anyhow!("{name}: {why}"))?;

@@ -14,3 +14,4 @@ pub mod out;
 pub mod plan_text;
 pub mod prepare;
 pub mod reporter;
+mod scheduled;

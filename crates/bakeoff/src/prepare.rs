@@ -36,6 +36,7 @@ use record::rundir::sha256;
 use serde_json::Value;
 
 use crate::reporter::Reporter;
+use crate::scheduled;
 
 /// What QEMU said when KVM failed, in the run directory.
 const KVM_LOG: &str = "kvm.log";
@@ -439,8 +440,10 @@ fn fetch_kernels(
 ) -> Result<Vec<Kernel>> {
     let mut kernels = Vec::new();
     for arm in &plan.arms {
-        let kernel = kernel::fetch(cache, &arm.kernel, flavour, refresh, task)
-            .with_context(|| format!("{}:{}: arm {}", file.display(), arm.line, arm.name))?;
+        let place = || format!("{}:{}: arm {}", file.display(), arm.line, arm.name);
+        let kernel =
+            kernel::fetch(cache, &arm.kernel, flavour, refresh, task).with_context(place)?;
+        scheduled::refuse_kernel(arm, &kernel).with_context(place)?;
         reporter.line(&format!(
             "arm {}: {} ({})",
             arm.name, kernel.release, kernel.package

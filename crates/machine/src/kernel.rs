@@ -222,8 +222,44 @@ pub fn cached_as(cache: &Cache, kernel: &KernelRef) -> Option<Kernel> {
     let KernelRef::Debian { suite, version } = kernel else {
         return None;
     };
-    let id = cache.recall::<String>(&format!("debian:{suite}/{version}"))?;
+    let id = cache.recall::<String>(&debian_name(suite, version, Flavour::Cloud))?;
     load_from(&cache.peek("kernels", &id)?, &id)
+}
+
+/// A kernel that is in the cache, or built in a tree: its release, and its configuration. Nothing is fetched; `None` where
+/// that is needed first, or where nobody knows the configuration.
+pub fn known(cache: &Cache, kernel: &KernelRef, flavour: Flavour) -> Option<(String, String)> {
+    match kernel {
+        KernelRef::Debian { suite, version } => {
+            let id = cache.recall::<String>(&debian_name(suite, version, flavour))?;
+            let place = cache.peek("kernels", &id)?;
+            load_from(&place, &id)?.configuration()
+        }
+        KernelRef::Tree(dir) => {
+            let release = fs::read_to_string(dir.join("include/config/kernel.release")).ok()?;
+            let config = fs::read_to_string(dir.join(".config")).ok()?;
+            Some((release.trim().into(), config))
+        }
+        KernelRef::Deb(_) | KernelRef::File { .. } | KernelRef::Running | KernelRef::Remote(_) => {
+            None
+        }
+    }
+}
+
+impl Kernel {
+    /// Its release and its configuration, where that came with it.
+    pub fn configuration(&self) -> Option<(String, String)> {
+        let config = fs::read_to_string(self.config.as_ref()?).ok()?;
+        Some((self.release.clone(), config))
+    }
+}
+
+/// By what the cache remembers what a name stood for.
+fn debian_name(suite: &str, version: &str, flavour: Flavour) -> String {
+    match flavour {
+        Flavour::Cloud => format!("debian:{suite}/{version}"),
+        Flavour::General => format!("debian:{suite}/{version} general"),
+    }
 }
 
 /// A kernel that was named by its version alone.
@@ -300,10 +336,7 @@ fn fetch_debian(
     task: Task<'_>,
 ) -> Result<Kernel> {
     crate::apt::check_suite(suite)?;
-    let name = match flavour {
-        Flavour::Cloud => format!("debian:{suite}/{version}"),
-        Flavour::General => format!("debian:{suite}/{version} general"),
-    };
+    let name = debian_name(suite, version, flavour);
     if !refresh {
         let known = cache.recall::<String>(&name);
         if let Some(kernel) = known.and_then(|id| load(cache, &id)) {

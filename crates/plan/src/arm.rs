@@ -14,6 +14,7 @@ use crate::fields::Fields;
 use crate::kernel::{self, KernelRef};
 use crate::machine::{Clock, MachineKind, MachinePlan};
 use crate::queue::read_queue;
+use crate::scheduler::{self, Scheduler};
 use crate::sysctl;
 use crate::target::read_target;
 use crate::{Checks, WorkloadPlan};
@@ -75,6 +76,9 @@ pub struct Tuning {
     /// What is written to files of debugfs before anything is started, by their paths below it.
     #[serde(default)]
     pub debugfs: BTreeMap<String, String>,
+    /// Scheduler that the kernel runs in place of its own.
+    #[serde(default)]
+    pub scheduler: Option<Scheduler>,
 }
 
 /// A function of the kernel, and how many instructions are executed more at each call of it.
@@ -206,7 +210,7 @@ fn read_arm(name: &str, fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<Arm
         .map(|table| read_sysctl(&table))
         .unwrap_or_default();
     let cpus = read_cpus(fields, kernels.machine);
-    let tuning = read_tuning(fields, kernels);
+    let tuning = read_tuning(fields, kernels, cpus);
     let tuned = read_tuning_note(fields);
     fields.finish();
     let line = fields.line_of("kernel");
@@ -295,7 +299,7 @@ fn read_running(fields: &Fields<'_>) -> Option<KernelRef> {
     }
 }
 
-fn read_tuning(fields: &Fields<'_>, kernels: Kernels<'_>) -> Tuning {
+fn read_tuning(fields: &Fields<'_>, kernels: Kernels<'_>, cpus: Option<u32>) -> Tuning {
     let pairs = |key: &str| -> Vec<(String, String)> {
         let table = fields.table(key);
         let scalars = table.map(|table| table.scalars()).unwrap_or_default();
@@ -346,6 +350,7 @@ fn read_tuning(fields: &Fields<'_>, kernels: Kernels<'_>) -> Tuning {
         injected_cost: read_injected_cost(fields, kernels.machine.kind),
         nofile: fields.count("nofile", NOFILE).map(|most| most as u32),
         debugfs: read_debugfs(fields, kernels.machine.kind),
+        scheduler: scheduler::read(fields, kernels.machine, cpus),
     }
 }
 

@@ -334,7 +334,10 @@ impl Session {
 
     fn fail(&mut self, reason: VoidReason, detail: &str) -> Result<Word, String> {
         match reason {
-            VoidReason::ServiceFailed | VoidReason::AgentFailed | VoidReason::CheckFailed => {}
+            VoidReason::ServiceFailed
+            | VoidReason::AgentFailed
+            | VoidReason::CheckFailed
+            | VoidReason::SchedulerFailed => {}
             VoidReason::BootTimeout
             | VoidReason::Silent
             | VoidReason::Panic

@@ -237,6 +237,8 @@ pub enum VoidReason {
     CheckFailed,
     /// The guest's machine was not what the clock needs.
     WrongMachine,
+    /// The arm's scheduler could not be loaded, was ejected by the kernel, or did not schedule all tasks.
+    SchedulerFailed,
 }
 
 impl VoidReason {
@@ -253,6 +255,7 @@ impl VoidReason {
             Self::AgentFailed => "agent failed",
             Self::CheckFailed => "check failed",
             Self::WrongMachine => "wrong machine",
+            Self::SchedulerFailed => "scheduler failed",
         }
     }
 }

@@ -357,6 +357,7 @@ fn repeat(run: &Run) -> Markup {
                             }
                         }
                         @for file in arm.tuning.config_files() { ", configuration file " code { (file.path) } }
+                        @if let Some(scheduler) = arm.tuning.scheduler { ", scheduler " (scheduler.word()) }
                         @if let Some(most) = arm.tuning.nofile { ", open files " (most) }
                         @if arm.tuning.injected_slowdown > 0.0 { ", injected slowdown: " (words::percent(arm.tuning.injected_slowdown)) " % of every CPU taken away" }
                         @if let Some(period) = arm.tuning.injected_period { ", every " (units::show_duration(period)) }

@@ -178,6 +178,10 @@ fn is_declared(plan: &Plan, fact: &str, values: &Values) -> bool {
     if fact.starts_with("limit:") && fact.ends_with(":open files") {
         return is_one_kernel && is_set(|arm| arm.tuning.nofile.is_some());
     }
+    if fact == "scheduler" {
+        let mut schedulers = plan.arms.iter().map(|arm| arm.tuning.scheduler);
+        return schedulers.any(|own| own != plan.arms[0].tuning.scheduler);
+    }
     // A server is told how many CPUs it has: nginx starts as many workers.
     if fact.starts_with("workers:") {
         return has_own_cpus;

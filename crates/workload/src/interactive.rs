@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use plan::fields::Fields;
 use record::curve::{Curve, Point};
 use record::latency::Latency;
@@ -15,6 +15,7 @@ use record::metric::{Direction, Figure, Role};
 use rustix::thread::{name as thread_name, set_name};
 use serde::{Deserialize, Serialize};
 
+use crate::busy_tasks::among;
 use crate::context::WorkloadContext;
 use crate::figures::{Seen, guard};
 use crate::options;
@@ -56,9 +57,6 @@ const BEAT: Duration = Duration::from_millis(10);
 /// Work after each: rounds of arithmetic, some tens of microseconds on a CPU of today.
 const WORK_ROUNDS: u64 = 20_000;
 
-/// Computing tasks keep little on their stacks.
-const STACK_BYTES: usize = 64 << 10;
-
 fn check(fields: &Fields<'_>) -> Option<Checked> {
     let tasks = options::steps(fields, "tasks", 0..=10_000, "[0, 1, 8, 64, 256]");
     let timing = options::timing(fields)?;
@@ -93,7 +91,9 @@ impl Workload for Options {
         let _ = set_name(c"waker");
         let mut steps = Vec::new();
         for tasks in &self.tasks {
-            let waits = among(*tasks, || self.beat(stop, &mut ticker))??;
+            let others = vec![(); *tasks as usize];
+            let beat = || self.beat(stop, &mut ticker);
+            let waits = among(("compute", &others), |(), enough| compute_on(enough), beat)??;
             steps.push((*tasks, waits));
         }
         if let Ok(before) = before {
@@ -145,25 +145,11 @@ impl Options {
     }
 }
 
-/// Does `work` while so many tasks compute.
-fn among<T>(tasks: u64, work: impl FnOnce() -> T) -> Result<T> {
-    let enough = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let started = (0..tasks).try_for_each(|_| {
-            let builder = thread::Builder::new()
-                .name("compute".into())
-                .stack_size(STACK_BYTES);
-            let spawned = builder.spawn_scoped(scope, || {
-                while !enough.load(Ordering::Relaxed) {
-                    compute(WORK_ROUNDS);
-                }
-            });
-            spawned.map(drop).context("create a task")
-        });
-        let result = started.map(|()| work());
-        enough.store(true, Ordering::Relaxed);
-        result
-    })
+/// Computes for as long as it is to.
+fn compute_on(enough: &AtomicBool) {
+    while !enough.load(Ordering::Relaxed) {
+        compute(WORK_ROUNDS);
+    }
 }
 
 /// Arithmetic that no compiler can leave out.

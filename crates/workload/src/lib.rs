@@ -10,6 +10,7 @@
 mod accept;
 pub mod apache;
 mod app_trade;
+mod busy_tasks;
 pub mod ceiling;
 pub mod command;
 pub mod config;
@@ -25,6 +26,7 @@ pub mod nginx;
 mod options;
 pub mod overview;
 pub mod probe;
+mod sched_yield;
 pub mod service;
 mod smb;
 mod smb_ramp;
@@ -73,6 +75,7 @@ pub(crate) const KINDS: &[Kind] = &[
     http::KIND,
     interactive::KIND,
     io_mix::KIND,
+    sched_yield::KIND,
     smb::KIND,
     smb_ramp::KIND,
     threads::KIND,

@@ -3,12 +3,13 @@
 use std::path::Path;
 
 /// What tests may use beyond that: the golden page shows a real judgement, and skips are one helper's.
-const TEST_ARROWS: [(&str, &str); 13] = [
+const TEST_ARROWS: [(&str, &str); 14] = [
     ("report", "verdict"),
     ("verdict", "fixtures"),
     ("fairness", "fixtures"),
     ("report", "fixtures"),
     ("agent", "skip"),
+    ("schedulers", "skip"),
     ("workload", "skip"),
     ("report", "skip"),
     ("bakeoff", "skip"),
@@ -33,6 +34,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
     ("disk", &["plan"]),
     ("record", &["input", "plan", "defects"]),
     ("protocol", &["input", "plan", "record"]),
+    ("schedulers", &["plan"]),
     ("load", &["input", "record"]),
     (
         "workload",
@@ -42,7 +44,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
         "agent",
         &[
             "input", "process", "plan", "record", "protocol", "load", "workload", "profiler",
-            "secret", "hardware", "defects", "disk",
+            "secret", "hardware", "defects", "disk", "schedulers",
         ],
     ),
     (
@@ -65,9 +67,24 @@ const ARROWS: [(&str, &[&str]); 24] = [
     (
         "bakeoff",
         &[
-            "input", "plan", "record", "protocol", "load", "load-cli", "workload", "agent",
-            "machine", "fairness", "verdict", "report", "import", "profiler", "live", "secret",
+            "input",
+            "plan",
+            "record",
+            "protocol",
+            "load",
+            "load-cli",
+            "workload",
+            "agent",
+            "machine",
+            "fairness",
+            "verdict",
+            "report",
+            "import",
+            "profiler",
+            "live",
+            "secret",
             "watch",
+            "schedulers",
         ],
     ),
 ];

@@ -13,7 +13,7 @@ pub(super) fn of_arms(plan: &Plan) -> Vec<ArmTuning> {
     tuning.collect()
 }
 
-/// What no arm changes. What is injected on purpose is no tuning.
+/// What no arm changes. What is injected on purpose is no tuning, and a scheduler of bakeoff's is no setting of a kernel's.
 pub(super) fn untouched(tuning: &[ArmTuning]) -> Vec<Knob> {
     let is_touched = |knob: Knob| {
         let mut changes = tuning.iter().flat_map(|arm| &arm.changes);
@@ -21,7 +21,7 @@ pub(super) fn untouched(tuning: &[ArmTuning]) -> Vec<Knob> {
     };
     let knobs = Knob::ALL.into_iter();
     knobs
-        .filter(|knob| *knob != Knob::Injected && !is_touched(*knob))
+        .filter(|knob| ![Knob::Injected, Knob::Scheduler].contains(knob) && !is_touched(*knob))
         .collect()
 }
 
@@ -56,6 +56,8 @@ fn changes(arm: &Arm) -> Vec<Change> {
     for (name, path) in &tuning.programs {
         add(Knob::Program, name, path);
     }
+    let scheduler = tuning.scheduler.map(plan::Scheduler::word);
+    add(Knob::Scheduler, "", scheduler.unwrap_or_default());
     add(Knob::IoScheduler, "", &tuning.io_scheduler);
     for (name, value) in &tuning.queue {
         add(Knob::IoScheduler, name, value);

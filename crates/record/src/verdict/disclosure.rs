@@ -192,6 +192,8 @@ pub enum Knob {
     Configuration,
     /// The servers' programs.
     Program,
+    /// The scheduler that the kernel runs in place of its own.
+    Scheduler,
     /// The I/O scheduler.
     IoScheduler,
     /// Files of debugfs.
@@ -202,13 +204,14 @@ pub enum Knob {
 
 impl Knob {
     /// All of them, in the order of the report.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::CommandLine,
         Self::Sysctl,
         Self::Cpus,
         Self::Environment,
         Self::Configuration,
         Self::Program,
+        Self::Scheduler,
         Self::IoScheduler,
         Self::Debugfs,
         Self::Injected,

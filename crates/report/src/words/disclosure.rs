@@ -370,6 +370,7 @@ fn change(change: &Change) -> String {
     match (change.knob, name.as_str()) {
         (Knob::CommandLine, _) => format!("command line {value}"),
         (Knob::Cpus, _) => format!("CPUs {value}"),
+        (Knob::Scheduler, _) => format!("scheduler {value}"),
         (Knob::IoScheduler, "") => format!("I/O scheduler {value}"),
         (Knob::IoScheduler, name) => format!("disk queue {name} {value}"),
         (Knob::Configuration, "") => format!("configuration {value}"),
@@ -394,6 +395,7 @@ fn several(knob: Knob) -> &'static str {
         Knob::Environment => "environment",
         Knob::Configuration => "server configuration",
         Knob::Program => "server programs",
+        Knob::Scheduler => "scheduler",
         Knob::IoScheduler => "I/O scheduler",
         Knob::Debugfs => "debugfs",
         Knob::Injected => "injected slowdown",

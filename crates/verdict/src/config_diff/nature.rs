@@ -16,7 +16,7 @@ pub(super) enum Nature {
 const CLOSE: f64 = 0.03;
 
 /// A `*` stands for any text.
-const VARYING: [(Nature, &str, &str); 8] = [
+const VARYING: [(Nature, &str, &str); 9] = [
     (
         Nature::State,
         "when and how much the machine, the clients or the emulator's host were busy",
@@ -40,6 +40,11 @@ const VARYING: [(Nature, &str, &str); 8] = [
         Nature::State,
         "`/sys/block` tells it in the kernel's own words",
         "hardware:disk:*:scheduler",
+    ),
+    (
+        Nature::State,
+        "what an arm's scheduler has counted, and its framework",
+        "scheduler:*",
     ),
     (
         Nature::Chance,
@@ -125,6 +130,8 @@ mod tests {
             ("hardware:disk:vda:model", None),
             ("sysctl net.core.netdev_rss_key", Some(Nature::State)),
             ("sysctl net.core.rmem_max", None),
+            ("scheduler:picks", Some(Nature::State)),
+            ("scheduler", None),
             ("host:pinning", Some(Nature::Chance)),
             ("host:governor", None),
             ("limit:apache2:pending signals", Some(Nature::Memory)),

@@ -75,7 +75,7 @@ fn kinds(arm: &Arm) -> BTreeSet<Settings> {
     let all = [
         (
             Settings::Parameters,
-            !arm.cmdline.split_whitespace().all(takes),
+            !arm.cmdline.split_whitespace().all(takes) || tuning.scheduler.is_some(),
         ),
         (
             Settings::Sysctls,

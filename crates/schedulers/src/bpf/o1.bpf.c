@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/*
+ * The design of Linux 2.6.0: two arrays of queues by priority, with a bit for each queue that holds a task. Who has used up
+ * its slice goes to the expired array; when the active one is empty, they change places. Of the 140 priorities the 40 of
+ * ordinary tasks are here: real-time tasks are no business of sched_ext. On one CPU operations come one after another, so
+ * nothing is locked.
+ */
+#include "kernel.h"
+#include "o1.h"
+
+#define NONE 64
+
+struct slot {
+	u16 next, prev;
+	u8 base, prio, array;
+	bool queued, yielded, is_user, is_new;
+	bool first_slice;     /* what it has was its parent's */
+	bool decided;         /* `array` says where it belongs */
+	bool uninterruptible; /* it sleeps so */
+	bool has_woken;       /* and has not run since */
+	struct habit habit;
+	u64 left;
+	u64 since;            /* it sleeps, or waits for the CPU */
+	u64 charged, started; /* CPU time that its slice and its habit have seen */
+};
+static struct slot slots[TASKS];
+struct queue {
+	u16 first, last;
+};
+static struct queue queues[2][64];
+static u64 bits[2], expired_at;
+static u32 active, current_pid, current_prio = NONE, runnable;
+
+static inline struct slot *slot(u32 pid) { return &slots[pid & (TASKS - 1)]; }
+
+static inline u64 turn_of(struct slot *s)
+{
+	return turn(s->base, s->prio, s->habit.sleep_avg, s->left) + 1;
+}
+
+static inline void link(struct slot *s, u32 pid, u32 array, bool first)
+{
+	u32 a = array & 1, prio = s->prio & 63;
+	struct queue *q = &queues[a][prio];
+	if (s->queued)
+		return;
+	s->array = a;
+	if (!q->first) {
+		s->next = s->prev = 0;
+		q->first = q->last = pid;
+	} else if (first) {
+		s->prev = 0;
+		s->next = q->first;
+		slot(q->first)->prev = pid;
+		q->first = pid;
+	} else {
+		s->next = 0;
+		s->prev = q->last;
+		slot(q->last)->next = pid;
+		q->last = pid;
+	}
+	bits[a] |= 1ULL << prio;
+	s->queued = true;
+	runnable++;
+}
+
+static inline void unlink(struct slot *s)
+{
+	if (!s->queued)
+		return;
+	u32 a = s->array & 1, prio = s->prio & 63;
+	struct queue *q = &queues[a][prio];
+	if (s->prev)
+		slot(s->prev)->next = s->next;
+	else
+		q->first = s->next;
+	if (s->next)
+		slot(s->next)->prev = s->prev;
+	else
+		q->last = s->prev;
+	if (!q->first)
+		bits[a] &= ~(1ULL << prio);
+	s->queued = false;
+	runnable--;
+}
+
+/* The lowest bit that is set, of at least one. */
+static inline u32 first_bit(u64 bits)
+{
+	u32 n = 0;
+	if (!(bits & 0xffffffff)) {
+		n += 32;
+		bits >>= 32;
+	}
+	if (!(bits & 0xffff)) {
+		n += 16;
+		bits >>= 16;
+	}
+	if (!(bits & 0xff)) {
+		n += 8;
+		bits >>= 8;
+	}
+	if (!(bits & 0xf)) {
+		n += 4;
+		bits >>= 4;
+	}
+	if (!(bits & 3)) {
+		n += 2;
+		bits >>= 2;
+	}
+	return n + !(bits & 1);
+}
+
+/* So much of the time since then counts as sleep. */
+static inline void count_sleep(struct slot *s, u64 time)
+{
+	add_sleep(&s->habit, time, s->base, s->is_user, s->uninterruptible);
+	s->prio = priority(s->base, s->habit.sleep_avg);
+}
+
+static inline void charge_slice(struct slot *s, u64 now)
+{
+	u64 used = now - s->charged;
+	s->charged = now;
+	s->left = used < s->left ? s->left - used : 0;
+}
+
+static inline void charge_habit(struct slot *s, u64 now)
+{
+	add_run(&s->habit, now - s->started);
+	s->started = now;
+}
+
+/* The array for the task that runs and wants on. A slice that is used up is made anew. */
+static inline u32 array_after(struct slot *s)
+{
+	if (s->yielded) {
+		s->yielded = false;
+		return !active;
+	}
+	s->prio = priority(s->base, s->habit.sleep_avg);
+	if (s->left)
+		return active;
+	s->left = timeslice(s->base);
+	s->first_slice = false;
+	u64 now = bpf_ktime_get_ns();
+	if (!expired_at)
+		expired_at = now;
+	if (is_interactive(s->base, s->prio) && !is_starving(now - expired_at, runnable + 1))
+		return active;
+	return !active;
+}
+
+s32 OP(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	return prev_cpu;
+}
+
+static inline void enqueue_woken(struct task_struct *p, struct slot *s, u64 enq_flags)
+{
+	u64 now = bpf_ktime_get_ns();
+	if (s->since)
+		count_sleep(s, now - s->since);
+	s->since = now;
+	s->has_woken = !s->uninterruptible;
+	if (current_pid && s->prio < current_prio) {
+		/* Better than the one that runs, which is the best of all. */
+		counters.picks++;
+		counters.preemptions++;
+		s->has_woken = false;
+		insert(p, SCX_DSQ_LOCAL, turn_of(s), enq_flags | SCX_ENQ_PREEMPT);
+		return;
+	}
+	link(s, p->pid, active, false);
+}
+
+void OP(o1_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	u32 pid = p->pid;
+	struct slot *s = slot(pid);
+	if (!has_place(pid)) {
+		run_unscheduled(p, enq_flags);
+	} else if (enq_flags & SCX_ENQ_WAKEUP) {
+		enqueue_woken(p, s, enq_flags);
+	} else if (s->is_new) {
+		/* A child stands right before its parent, at its priority. */
+		s->is_new = false;
+		if (current_pid)
+			s->prio = current_prio;
+		link(s, pid, active, true);
+	} else if (s->decided) {
+		s->decided = false;
+		link(s, pid, s->array, false);
+	} else if (s->left && !s->yielded) {
+		/* Another has taken the CPU from it: it keeps its place. */
+		link(s, pid, active, true);
+	} else {
+		link(s, pid, array_after(s), false);
+	}
+}
+
+void OP(o1_dequeue, struct task_struct *p, u64 deq_flags)
+{
+	if (has_place(p->pid))
+		unlink(slot(p->pid));
+}
+
+/* Gives the CPU to a task that waits. What it has waited since its waking counts in part as sleep. */
+static inline void run(u32 pid)
+{
+	struct slot *s = slot(pid);
+	struct task_struct *p = bpf_task_from_pid(pid);
+	unlink(s);
+	if (!p)
+		return;
+	if (s->has_woken) {
+		count_sleep(s, (bpf_ktime_get_ns() - s->since) * WAITED_128THS / 128);
+		s->has_woken = false;
+	}
+	insert(p, SCX_DSQ_LOCAL, turn_of(s), 0);
+	bpf_task_release(p);
+}
+
+void OP(o1_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct slot *mine = NULL;
+	counters.picks++;
+	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && has_place(prev->pid)) {
+		mine = slot(prev->pid);
+		charge_slice(mine, prev->se.sum_exec_runtime);
+		mine->array = array_after(mine) & 1;
+		mine->decided = true;
+	}
+	for (int round = 0; round < 2; round++) {
+		u32 a = active & 1;
+		u32 prio = bits[a] ? first_bit(bits[a]) : NONE;
+		if (mine && mine->array == a && mine->prio < prio) {
+			mine->decided = false;
+			charge_habit(mine, prev->se.sum_exec_runtime);
+			current_prio = mine->prio;
+			scx_bpf_task_set_slice(prev, turn_of(mine));
+			return;
+		}
+		if (prio < NONE) {
+			counters.scanned++;
+			run(queues[a][prio & 63].first);
+			return;
+		}
+		expired_at = 0;
+		if (!mine && !bits[a ^ 1])
+			return;
+		active = a ^ 1;
+		counters.exchanges++;
+	}
+}
+
+bool OP(o1_yield, struct task_struct *from, struct task_struct *to)
+{
+	if (!to && has_place(from->pid)) {
+		slot(from->pid)->yielded = true;
+		scx_bpf_task_set_slice(from, 0);
+	}
+	return false;
+}
+
+void OP(o1_running, struct task_struct *p)
+{
+	struct slot *s = slot(p->pid);
+	if (!has_place(p->pid))
+		return;
+	s->charged = s->started = p->se.sum_exec_runtime;
+	s->base = p->static_prio - 100;
+	s->is_user = p->mm != NULL;
+	s->uninterruptible = false;
+	current_pid = p->pid;
+	current_prio = s->prio;
+}
+
+void OP(o1_stopping, struct task_struct *p, bool is_runnable)
+{
+	struct slot *s = slot(p->pid);
+	current_pid = 0;
+	current_prio = NONE;
+	if (!has_place(p->pid))
+		return;
+	charge_slice(s, p->se.sum_exec_runtime);
+	charge_habit(s, p->se.sum_exec_runtime);
+	if (!is_runnable) {
+		s->since = bpf_ktime_get_ns();
+		/* Kernel threads that sleep idly have this bit and another. */
+		s->uninterruptible = p->__state == TASK_UNINTERRUPTIBLE;
+	}
+}
+
+s32 OP(o1_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct slot *s = slot(p->pid);
+	if (!has_place(p->pid)) {
+		counters.refused++;
+		return 0;
+	}
+	s->base = p->static_prio - 100;
+	s->queued = s->yielded = s->decided = s->has_woken = s->uninterruptible = s->first_slice = false;
+	s->is_user = p->mm != NULL;
+	s->is_new = args->fork;
+	s->since = s->habit.sleep_avg = s->habit.credit = 0;
+	s->left = timeslice(s->base);
+	u32 parent_pid = bpf_get_current_task_btf()->pid;
+	if (args->fork && has_place(parent_pid)) {
+		struct slot *parent = slot(parent_pid);
+		s->left = (parent->left + 1) / 2;
+		parent->left /= 2;
+		s->first_slice = true;
+		s->habit.sleep_avg = child_sleep(parent->habit.sleep_avg);
+		parent->habit.sleep_avg = parent_sleep(parent->habit.sleep_avg);
+	}
+	s->prio = priority(s->base, s->habit.sleep_avg);
+	return 0;
+}
+
+void OP(o1_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	u32 parent_pid = p->real_parent->pid;
+	if (args->cancelled || !has_place(p->pid) || !has_place(parent_pid))
+		return;
+	struct slot *s = slot(p->pid), *parent = slot(parent_pid);
+	unlink(s);
+	if (s->first_slice) {
+		parent->left += s->left;
+		if (parent->left > MOST_SLICE)
+			parent->left = MOST_SLICE;
+	}
+	parent->habit.sleep_avg = sleep_after_child(parent->habit.sleep_avg, s->habit.sleep_avg);
+}
+
+void OP(o1_exit, struct scx_exit_info *info)
+{
+	tell_exit(info);
+}
+
+SEC(".struct_ops.link")
+struct sched_ext_ops o1_ops = {
+	.select_cpu = (void *)o1_select_cpu,
+	.enqueue = (void *)o1_enqueue,
+	.dequeue = (void *)o1_dequeue,
+	.dispatch = (void *)o1_dispatch,
+	.yield = (void *)o1_yield,
+	.running = (void *)o1_running,
+	.stopping = (void *)o1_stopping,
+	.init_task = (void *)o1_init_task,
+	.exit_task = (void *)o1_exit_task,
+	.exit = (void *)o1_exit,
+	.name = "o1",
+};

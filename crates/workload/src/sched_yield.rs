@@ -1,0 +1,184 @@
+//! `sched-yield`: what it costs a kernel to choose the next task among more and more that could run.
+//!
+//! After the claim for 2.6's O(1) scheduler: 2.4 looked at every runnable task, and its cost grew with their number. Here
+//! `tasks` do nothing but give way, so that nearly all time goes into choosing.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use plan::fields::Fields;
+use record::curve::{Curve, Point};
+use record::metric::{Direction, Figure, Role};
+use serde::{Deserialize, Serialize};
+
+use crate::busy_tasks::among;
+use crate::context::WorkloadContext;
+use crate::figures::{Seen, guard};
+use crate::options;
+use crate::overview::{Key, Overview, WARMUP};
+use crate::ticker::Ticker;
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
+
+pub(crate) const KIND: Kind = Kind {
+    word: "sched-yield",
+    overview: Overview {
+        summary: "what choosing the next task costs among many that could run",
+        primary: "yield-last",
+        machine: &[],
+        keys: &[
+            Key::new(
+                "tasks",
+                &["[2, 8, 32, 128, 512]"],
+                "tasks that give way, one step after the other",
+            ),
+            WARMUP,
+            Key::new("window", &["\"1s\""], "load that is counted, of each step"),
+        ],
+    },
+    check,
+    from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
+};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Options {
+    /// Tasks of each step, rising.
+    tasks: Vec<u64>,
+    warmup_ns: u64,
+    window_ns: u64,
+}
+
+fn check(fields: &Fields<'_>) -> Option<Checked> {
+    let tasks = options::steps(fields, "tasks", 1..=10_000, "[2, 8, 32, 128, 512]");
+    let timing = options::timing(fields)?;
+    let options = Options {
+        tasks: tasks?,
+        warmup_ns: timing.warmup.as_nanos() as u64,
+        window_ns: timing.window.as_nanos() as u64,
+    };
+    Some(Checked::new(&options, options.timing()))
+}
+
+impl Workload for Options {
+    fn timing(&self) -> Timing {
+        let warmup = Duration::from_nanos(self.warmup_ns);
+        let step = warmup + Duration::from_nanos(self.window_ns);
+        let all = step.saturating_mul(self.tasks.len() as u32);
+        Timing {
+            warmup,
+            window: all.saturating_sub(warmup),
+        }
+    }
+
+    fn drive(
+        &self,
+        _: &WorkloadContext,
+        stop: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Driven> {
+        let mut ticker = Ticker::begin(watcher, Duration::from_nanos(self.warmup_ns));
+        let mut steps = Vec::new();
+        for tasks in &self.tasks {
+            let done: Vec<Count> = (0..*tasks).map(|_| Count::default()).collect();
+            let measure = || self.step(&done, stop, &mut ticker);
+            let cost_ns = among(("yield", &done), give_way, measure)??;
+            steps.push((*tasks, cost_ns));
+        }
+        Ok(Driven {
+            figures: figures(&steps),
+            curves: vec![curve(&steps)],
+            ..Driven::default()
+        })
+    }
+
+    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
+        Ok(seen.driven.figures.clone())
+    }
+}
+
+impl Options {
+    /// Time for each time that a task gave way in the window, in nanoseconds.
+    fn step(&self, done: &[Count], stop: &AtomicBool, ticker: &mut Ticker<'_>) -> Result<f64> {
+        let sum = || -> u64 { done.iter().map(|own| own.0.load(Ordering::Relaxed)).sum() };
+        thread::sleep(Duration::from_nanos(self.warmup_ns));
+        let (began, before) = (Instant::now(), sum());
+        thread::sleep(Duration::from_nanos(self.window_ns));
+        let (took, count) = (began.elapsed(), sum() - before);
+        if stop.load(Ordering::Relaxed) {
+            bail!("stopped by the host");
+        }
+        ticker.tick(count);
+        if count == 0 {
+            let tasks = done.len();
+            return Err(Wrong(format!("no task of {tasks} gave way in the window")).into());
+        }
+        Ok(took.as_nanos() as f64 / count as f64)
+    }
+}
+
+/// How often a task gave way, alone on its cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Count(AtomicU64);
+
+/// Gives way again and again.
+fn give_way(count: &Count, enough: &AtomicBool) {
+    while !enough.load(Ordering::Relaxed) {
+        thread::yield_now();
+        count.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Tasks of a step, and what it cost one of them to give way, in nanoseconds.
+type Step = (u64, f64);
+
+fn figures(steps: &[Step]) -> Vec<Figure> {
+    let lower = Direction::Lower;
+    let Some((_, last)) = steps.last() else {
+        return Vec::new();
+    };
+    let mut figures = vec![Figure::new("yield-last", "ns", lower, Role::Primary, *last)];
+    // Flat where the cost does not depend on the number of tasks.
+    if let [(_, first), .., _] = steps {
+        figures.push(guard("yield-first", "ns", lower, *first));
+        figures.push(guard("growth", "ratio", lower, last / first));
+    }
+    figures
+}
+
+fn curve(steps: &[Step]) -> Curve {
+    let points = steps.iter().map(|(tasks, cost_ns)| Point {
+        at: *tasks as f64,
+        value: *cost_ns,
+    });
+    Curve {
+        name: "yield".into(),
+        unit: "ns".into(),
+        direction: Direction::Lower,
+        axis: "tasks".into(),
+        points: points.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_last_step_costs_decides_and_growth_is_against_the_first() {
+        let told = |steps: &[Step]| -> Vec<(String, f64)> {
+            let figures = figures(steps).into_iter();
+            figures.map(|figure| (figure.spec.name, figure.value)).collect()
+        };
+        let named = |name: &str, value| (name.to_string(), value);
+        assert_eq!(told(&[]), []);
+        assert_eq!(told(&[(2, 100.0)]), [named("yield-last", 100.0)]);
+        let many = [
+            named("yield-last", 800.0),
+            named("yield-first", 100.0),
+            named("growth", 8.0),
+        ];
+        assert_eq!(told(&[(2, 100.0), (8, 200.0), (512, 800.0)]), many);
+    }
+}

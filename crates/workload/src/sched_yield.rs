@@ -169,7 +169,9 @@ mod tests {
     fn what_the_last_step_costs_decides_and_growth_is_against_the_first() {
         let told = |steps: &[Step]| -> Vec<(String, f64)> {
             let figures = figures(steps).into_iter();
-            figures.map(|figure| (figure.spec.name, figure.value)).collect()
+            figures
+                .map(|figure| (figure.spec.name, figure.value))
+                .collect()
         };
         let named = |name: &str, value| (name.to_string(), value);
         assert_eq!(told(&[]), []);

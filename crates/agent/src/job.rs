@@ -1,5 +1,6 @@
 //! One job from its sysctls to its result. Nothing in here knows what machine it is on.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -115,13 +116,10 @@ pub fn perform(
     tell(FromAgent::Phase(Phase::SettingUp));
     let mut far = open_far(job, environment)?;
     let workload = workload::from_options(&job.workload)?;
-    raise_open_files().context("raise the limit of open files")?;
     let cgroups = Cgroups::make(&environment.cgroup)?;
     let clients = cgroups.child(CLIENTS)?;
     let _membership = clients.join()?;
-    let netns = make_network(job, environment)?;
-    debugfs::set(&job.tuning.debugfs)?;
-    disk_queue::set(environment.disk.as_deref(), &job.tuning)?;
+    let netns = set_up(job, environment)?;
     let cpus = cpus::own()?;
     let workload_context = workload_context(job, environment, &cpus)?;
     let mut scheduled = Scheduled::begin(&job.tuning, (&cpus, environment), stop)?;
@@ -145,8 +143,7 @@ pub fn perform(
     let injected = inject(&job.tuning)?;
     let (recorder, obstacle) = open_recorder(job, environment);
     let warmup = workload.timing().warmup;
-    let place = (&netns, &*services, defects);
-    let disturber = Disturber::of(job, environment, place, warmup)?;
+    let disturber = Disturber::of(job, environment, (&netns, &services, defects), warmup)?;
     let begins = || {
         defects.load_begins(warmup);
         disturber.begin();
@@ -160,7 +157,7 @@ pub fn perform(
     let of_scheduler = scheduled.load_ended()?;
     let (driven, watched, recorder) = loaded.map_err(|failure| explain(failure, &mut services))?;
     drop(injected);
-    let disk_facts = disk_watch.map(DiskWatch::end);
+    let disk_facts = disk_watch.map_or_else(BTreeMap::new, DiskWatch::end);
 
     tell(FromAgent::Phase(Phase::Collecting));
     check_alive(&mut services)?;
@@ -174,11 +171,10 @@ pub fn perform(
     let recorder = obstacle.map_or(recorder.context("nothing was recorded"), Err);
     figures.extend(disturbances::figures(&disturbances));
     figures.extend(tell_profiles(job, &seen, recorder, &cpus, tell));
-    let is_shared = far.is_none();
-    let path = load_path(&driven, watched.path, is_shared.then_some(&watched.meter));
-    let mut told = BTreeMap::from([("agent:settled".into(), idle.to_string())]);
-    told.extend(driven.facts.into_iter().chain(of_scheduler));
-    told.extend(disk_facts.unwrap_or_default());
+    let meter = far.is_none().then_some(&watched.meter);
+    let path = load_path(&driven, watched.path, meter);
+    let settled = BTreeMap::from([("agent:settled".into(), idle.to_string())]);
+    let told = [settled, driven.facts, of_scheduler, disk_facts];
     let facts = facts_with(told, (&netns, &services), environment);
     Ok(JobResult {
         path,
@@ -192,14 +188,23 @@ pub fn perform(
     })
 }
 
+/// Limits, the network and the mechanisms that the arm names, before anything of the trial runs.
+fn set_up(job: &Job, environment: &Environment) -> Result<NetnsPair> {
+    raise_open_files().context("raise the limit of open files")?;
+    let netns = make_network(job, environment)?;
+    debugfs::set(&job.tuning.debugfs)?;
+    disk_queue::set(environment.disk.as_deref(), &job.tuning)?;
+    Ok(netns)
+}
+
 /// The system's facts, and what else there is to tell.
 fn facts_with(
-    told: BTreeMap<String, String>,
+    told: [BTreeMap<String, String>; 4],
     (netns, services): (&NetnsPair, &[Running]),
     environment: &Environment,
 ) -> Facts {
     let mut facts = facts::collect(netns, services, environment.kernel_config.as_deref());
-    facts.values.extend(told);
+    facts.values.extend(told.into_iter().flatten());
     facts
 }
 

@@ -21,7 +21,7 @@ const TEST_ARROWS: [(&str, &str); 14] = [
 ];
 
 /// What each room may use; a room that is missing here may not exist.
-const ARROWS: [(&str, &[&str]); 24] = [
+const ARROWS: [(&str, &[&str]); 25] = [
     ("input", &[]),
     ("process", &[]),
     ("profiler", &[]),
@@ -43,8 +43,19 @@ const ARROWS: [(&str, &[&str]); 24] = [
     (
         "agent",
         &[
-            "input", "process", "plan", "record", "protocol", "load", "workload", "profiler",
-            "secret", "hardware", "defects", "disk", "schedulers",
+            "input",
+            "process",
+            "plan",
+            "record",
+            "protocol",
+            "load",
+            "workload",
+            "profiler",
+            "secret",
+            "hardware",
+            "defects",
+            "disk",
+            "schedulers",
         ],
     ),
     (

@@ -256,7 +256,7 @@ fn another_protocol_is_named() {
     };
     refused(
         &said(&[FromAgent::Hello(older)]),
-        "not of one build: host protocol 11 build test, agent protocol 10",
+        "not of one build: host protocol 12 build test, agent protocol 11",
     );
 }
 

@@ -16,11 +16,12 @@ mod facts;
 mod home;
 mod netconsole;
 mod payload;
+mod pstore;
 pub mod relay;
 pub(crate) mod session;
 mod start;
 
-use record::defect::FoundDefect;
+use record::defect::{DefectSource, FoundDefect};
 use record::machine::{BoxCard, MachineDescription};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -354,6 +355,7 @@ impl SshBox {
             heard: Instant::now(),
             preparing: Duration::ZERO,
             facts: host_facts(&self.plan, &facts, &link, &cards),
+            left: String::new(),
             _console: console,
         };
         Ok(Departed {
@@ -442,6 +444,8 @@ struct BoxGuest {
     /// Time until the arm's kernel was started: the box's, not the arm's.
     preparing: Duration,
     facts: BTreeMap<String, String>,
+    /// What its kernel has left in pstore, once the box was found at home.
+    left: String,
     _console: Netconsole,
 }
 
@@ -463,14 +467,14 @@ impl BoxGuest {
     }
 
     /// A kernel whose panic did not come by the network may have left it in the firmware.
-    fn end_at_home(&self) -> GuestEvent {
+    fn end_at_home(&mut self) -> GuestEvent {
         let stop = AtomicBool::new(false);
         let task = Task {
             tell: &|_| {},
             stop: &stop,
         };
-        let left = home::take_pstore(&self.session, &self.dir, task);
-        match home::panic_in(&left) {
+        self.left = pstore::take(&self.session, &self.dir, task);
+        match pstore::panic_in(&self.left) {
             Some(line) => GuestEvent::Panicked(line),
             None => GuestEvent::Exited(AT_HOME.into()),
         }
@@ -503,8 +507,17 @@ impl Guest for BoxGuest {
         self.line.console(lines)
     }
 
+    /// Those of the console, and of what the kernel left where the console told none of that kind.
     fn defects(&mut self) -> Vec<FoundDefect> {
-        self.line.defects()
+        let mut all = self.line.defects();
+        let is_told = |kind| all.iter().any(|one: &FoundDefect| one.kind == kind);
+        let left = pstore::defects_in(&self.left).into_iter();
+        let more: Vec<_> = left
+            .filter(|one| !is_told(one.kind))
+            .map(|one| FoundDefect::of(DefectSource::Console, one))
+            .collect();
+        all.extend(more);
+        all
     }
 
     fn starved(&self) -> Duration {

@@ -160,6 +160,9 @@ fn check_attempts(trials: &Path) {
                 assert!(text.contains("Kernel panic - not syncing"), "{text}");
                 let text = fs::read_to_string(dir.join("console.log")).unwrap();
                 by_network += u32::from(text.contains("Kernel panic - not syncing"));
+                // Whichever of the two has it.
+                let defects = fs::read_to_string(dir.join("defects.jsonl")).unwrap();
+                assert!(defects.contains("panic"), "{defects}");
             }
             // By asking the box, or because the connection broke.
             "machine-exit" => {

@@ -7,12 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use input::text;
 use input::units::show_duration;
 
 use super::session::{Session, Trouble, trouble};
-use super::{SshBox, start};
-use crate::console::PANIC;
+use super::{SshBox, pstore, start};
 use crate::guest::Lost;
 use crate::program;
 use crate::remote;
@@ -36,9 +34,6 @@ pub(super) struct Away {
     pub(super) dir: PathBuf,
     pub(super) since: Instant,
 }
-
-/// Prints the last messages of kernels before, and removes them.
-const PSTORE_SCRIPT: &str = "for file in /sys/fs/pstore/*; do [ -f \"$file\" ] || continue; echo \"=== ${file##*/}\"; cat \"$file\"; rm -f \"$file\"; done";
 
 /// Which boot of its own operating system a box is in.
 pub(super) fn boot_id(session: &Session, task: Task<'_>) -> Result<String> {
@@ -82,7 +77,7 @@ impl SshBox {
             thread::sleep(PACE);
         }
         if let Some(away) = away {
-            take_pstore(&self.session, &away.dir, task);
+            pstore::take(&self.session, &away.dir, task);
             // What a boot way has left may be gone already.
             let _ = self.session.run(start::tidy_script(self.plan.boot), task);
             *self.away.lock().expect("nobody panics with it") = None;
@@ -167,35 +162,9 @@ fn says_off(said: &str) -> bool {
     }
 }
 
-/// What kernels have left in memory that outlives them, which then forgets it; it is kept beside the trial's console.
-pub(super) fn take_pstore(session: &Session, dir: &Path, task: Task<'_>) -> String {
-    let said = session.run(PSTORE_SCRIPT, task).unwrap_or_default();
-    if !said.trim().is_empty() {
-        // A trial's directory may be gone with a trial that nobody wants any more.
-        let _ = fs::write(dir.join("pstore.log"), &said);
-    }
-    said
-}
-
-/// The first line of a kernel panic among what was left.
-pub(super) fn panic_in(left: &str) -> Option<String> {
-    let line = left
-        .lines()
-        .find_map(|line| Some(&line[line.find(PANIC)?..]))?;
-    Some(text::clean_line(text::cut(line, 1024)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_panic_that_firmware_kept_is_found() {
-        let left = "=== dmesg-erst-1\nPanic#1 Part1\n<4>[   82.9] RIP: 0010\n<0>[   82.9] Kernel panic - not syncing: sysrq\n";
-        let found = panic_in(left);
-        assert_eq!(found.as_deref(), Some("Kernel panic - not syncing: sysrq"));
-        assert_eq!(panic_in("=== dmesg-erst-1\nOops#1\n"), None);
-    }
 
     #[test]
     fn a_switch_that_is_off_is_recognised() {

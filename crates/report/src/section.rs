@@ -144,7 +144,7 @@ fn disturbed(rows: &[Vec<String>]) -> Markup {
     };
     html! {
         h3 { (disturbances::TITLE) }
-        div.scroll { table.cards {
+        div.scroll { table.cards.disturbed {
             thead { tr { @for cell in head { th { (cell) } } } }
             tbody { @for row in rows { tr {
                 th scope="row" { (row[0]) }

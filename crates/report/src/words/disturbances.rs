@@ -26,8 +26,8 @@ pub(crate) fn rows(judgement: &Judgement, workload: &str) -> Vec<Vec<String>> {
             "disturbance",
             "arm",
             "effect",
-            "before",
-            "during, per second",
+            "before, per second",
+            "during",
             "failed",
             "normal again",
         ];
@@ -112,6 +112,7 @@ fn told(name: &str, value: u64) -> String {
         "resident-mib" => "MiB taken",
         "cpus-off" => "CPU off",
         "stepped-ms" => "ms stepped",
+        "workers-killed" if value == 1 => "worker killed",
         "workers-killed" => "workers killed",
         "waited-for" => "half open",
         "sent" => "SYNs sent",

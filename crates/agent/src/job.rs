@@ -335,6 +335,8 @@ pub(crate) fn workload_context(
         seed: job.seed,
         disk: environment.disk.clone(),
         config: ArmConfig::of(&job.tuning),
+        env: job.tuning.env.clone(),
+        file_system: job.tuning.file_system,
         target: None,
         addresses: Vec::new(),
         one_fewer: false,

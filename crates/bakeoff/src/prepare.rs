@@ -29,7 +29,7 @@ use machine::qemu::{self, BootFiles, ClientsPlace, Hardware, Qemu};
 use machine::remote::Remote;
 use machine::ssh::{self, ClientsOfBox, Looked, SshBox};
 use machine::task::{Progress, Task};
-use plan::{Arm, Clients, Clock, MachineKind, Plan, SeekDisk, WorkloadPlan};
+use plan::{Arm, Clients, Clock, FileSystem, MachineKind, Plan, SeekDisk, WorkloadPlan};
 use record::VERSION;
 use record::journal::{self, Accounting, Opening};
 use record::rundir::sha256;
@@ -514,6 +514,16 @@ fn build_image(
     for workload in &plan.workloads {
         refuse_lacks(&whose, workload, &|package| image.has(package))?;
     }
+    for arm in &plan.arms {
+        let file_system = arm.tuning.file_system;
+        if file_system != FileSystem::default() && !image.has(file_system.package())? {
+            bail!(
+                "{whose} lacks what makes the file system of arm {}: {} (write recipe = \"tools\", or name another image)",
+                arm.name,
+                file_system.package()
+            );
+        }
+    }
     let size = input::units::show_bytes(image.bytes);
     reporter.line(&format!(
         "image {}: {size}, {:.12}",
@@ -668,10 +678,14 @@ pub(crate) fn disk_bytes(plan: &Plan) -> Result<u64> {
             "disk in [machine] but no workload with a disk to itself (remove it, or add a workload such as io-mix)"
         );
     }
-    let is_set = |arm: &&Arm| !arm.tuning.io_scheduler.is_empty() || !arm.tuning.queue.is_empty();
+    let is_set = |arm: &&Arm| {
+        !arm.tuning.io_scheduler.is_empty()
+            || !arm.tuning.queue.is_empty()
+            || arm.tuning.file_system != FileSystem::default()
+    };
     if let (Some(arm), 0) = (plan.arms.iter().find(is_set), most) {
         bail!(
-            "io_scheduler or queue in arm {} but no workload with a disk to itself (remove it, or add a workload such as io-mix)",
+            "io_scheduler, queue or file_system in arm {} but no workload with a disk to itself (remove it, or add a workload such as io-mix)",
             arm.name
         );
     }

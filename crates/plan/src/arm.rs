@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::disclosure::{TuningNote, read_tuning_note};
 use crate::fields::Fields;
+use crate::file_system::{self, FileSystem};
 use crate::kernel::{self, KernelRef};
 use crate::machine::{Clock, MachineKind, MachinePlan};
 use crate::queue::read_queue;
@@ -70,6 +71,9 @@ pub struct Tuning {
     /// Settings of that disk's queue and of its scheduler, by their files' names.
     #[serde(default)]
     pub queue: BTreeMap<String, String>,
+    /// File system of the workload's own disk.
+    #[serde(default)]
+    pub file_system: FileSystem,
     /// Files that a process of its services may have open; as many as bakeoff may where not given.
     #[serde(default)]
     pub nofile: Option<u32>,
@@ -338,6 +342,7 @@ fn read_tuning(fields: &Fields<'_>, kernels: Kernels<'_>, cpus: Option<u32>) -> 
     Tuning {
         queue: read_queue(fields, &io_scheduler),
         io_scheduler,
+        file_system: file_system::read(fields),
         env: env.into_iter().collect(),
         config,
         config_file,

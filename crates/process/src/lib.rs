@@ -5,6 +5,8 @@
 //! alone, which then ends things in order, and `end` reaches what the process has started in turn, unless that made a
 //! session of its own.
 
+mod vm_clones;
+
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
@@ -15,6 +17,8 @@ use rustix::process::{
     self, Pid, Resource, Rlimit, Signal, getpid, getppid, kill_process_group,
     set_parent_process_death_signal, setsid,
 };
+
+pub use crate::vm_clones::VmClones;
 
 /// Binds a command's process to the thread that starts it: start it from one that outlives the process.
 #[expect(

@@ -347,6 +347,7 @@ fn repeat(run: &Run) -> Markup {
                         @if let Some(cpus) = arm.cpus { ", CPUs " (cpus) }
                         @if !arm.cmdline.is_empty() { ", command line " code { (arm.cmdline) } }
                         @for (name, value) in &arm.sysctl { ", " code { (name) "=" (value) } }
+                        @if arm.tuning.file_system != plan::FileSystem::default() { ", file system " (arm.tuning.file_system.word()) }
                         @for (name, value) in &arm.tuning.debugfs { ", debugfs " code { (name) "=" (value) } }
                         @for (name, value) in &arm.tuning.env { ", environment " code { (name) "=" (value) } }
                         @for (name, path) in &arm.tuning.programs { ", " (name) " is " code { (path) } }

@@ -14,8 +14,8 @@
 //! The first metric decides. A program that fails, says nothing, or says no number where one was looked for voids the
 //! trial with its last lines. `before` lists commands that set things up, uncounted; `service` is a server that runs
 //! beside the program. `files` are the user's own, put into the directory that the program runs in; `modules` are of the
-//! arm's kernel, and loaded where it has them. In all commands
-//! `{dir}`, `{server}`, `{client}`, `{cpus}` and `{seed}` stand for the context's.
+//! arm's kernel, and loaded where it has them; `disk` is a disk to itself, with the arm's file system. In all commands
+//! `{dir}`, `{disk}`, `{server}`, `{client}`, `{cpus}` and `{seed}` stand for the context's, and the arm's `env` is in their environment.
 
 pub mod adapter;
 mod metric;
@@ -36,6 +36,7 @@ use serde::{Deserialize, Serialize};
 use crate::command::adapter::Adapter;
 use crate::command::metric::Metric;
 use crate::context::{FILES, WorkloadContext};
+use crate::disk;
 use crate::figures::{Seen, guard};
 use crate::options;
 use crate::overview::{Key, Overview};
@@ -93,6 +94,9 @@ struct Options {
     /// Commands that set things up, in their order.
     before: Vec<Vec<String>>,
     service: Option<Server>,
+    /// What it may write to a disk of its own, 0 for none; there is none in runs of earlier versions.
+    #[serde(default)]
+    disk_bytes: u64,
     limit_ns: u64,
 }
 
@@ -130,8 +134,13 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     let modules = read_modules(fields);
     let before = read_before(fields);
     let service = read_service(fields);
+    let disk_bytes = options::bytes(fields, "disk", DISK_BYTES, 0);
     let timing = options::limit(fields, Duration::from_secs(600));
     let expected = read_expected(fields);
+    let disk_bytes = disk_bytes?;
+    if 0 < disk_bytes {
+        packages.extend(disk::PACKAGES);
+    }
     let options = Options {
         command: command?,
         metrics: metrics?,
@@ -140,6 +149,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
         modules: modules?,
         before: before?,
         service: service.ok()?,
+        disk_bytes,
         limit_ns: timing?.window.as_nanos() as u64,
     };
     adapter.ok()?;
@@ -147,6 +157,9 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     checked.expected = expected;
     Some(checked)
 }
+
+/// What may be written to a disk.
+const DISK_BYTES: std::ops::RangeInclusive<u64> = (8 << 20)..=(1 << 40);
 
 /// `expect`: what the program will take, for forecasts alone.
 fn read_expected(fields: &Fields<'_>) -> Option<Duration> {
@@ -174,7 +187,7 @@ fn read_command(fields: &Fields<'_>, key: &str) -> Option<Vec<String>> {
 }
 
 /// What is filled into commands.
-const PLACEHOLDERS: [&str; 5] = ["dir", "server", "client", "cpus", "seed"];
+const PLACEHOLDERS: [&str; 6] = ["dir", "disk", "server", "client", "cpus", "seed"];
 
 /// A word in braces that is almost one that is filled in. Other braces belong to the program: awk and JSON have them too.
 fn misspelt(word: &str) -> Option<(String, String)> {
@@ -287,6 +300,13 @@ impl Workload for Options {
         self.modules.iter().map(String::as_str).collect()
     }
 
+    fn disk_bytes(&self) -> u64 {
+        match self.disk_bytes {
+            0 => 0,
+            written => written + disk::SPARE_BYTES,
+        }
+    }
+
     fn timing(&self) -> Timing {
         Timing {
             warmup: Duration::ZERO,
@@ -301,6 +321,9 @@ impl Workload for Options {
             let from = context.dir.join(FILES).join(name);
             fs::copy(&from, work.join(name))
                 .with_context(|| format!("bring {} beside the program", from.display()))?;
+        }
+        if 0 < self.disk_bytes {
+            disk::mount(context, 0)?;
         }
         for command in &self.before {
             self.tool(command, context).set_up()?;
@@ -325,6 +348,9 @@ impl Workload for Options {
         stop: &AtomicBool,
         watcher: &mut dyn Watcher,
     ) -> Result<Driven> {
+        if 0 < self.disk_bytes {
+            disk::forget_cached()?;
+        }
         let mut ticker = Ticker::begin(watcher, Duration::ZERO);
         let said = self
             .tool(&self.command, context)
@@ -362,7 +388,7 @@ impl Options {
     fn tool(&self, command: &[String], context: &WorkloadContext) -> Tool {
         Tool {
             command: fill(command, context),
-            env: Vec::new(),
+            env: context.env.clone().into_iter().collect(),
             dir: Some(context.dir.join("work")),
             limit: Duration::from_nanos(self.limit_ns),
         }
@@ -373,6 +399,7 @@ impl Options {
 fn fill(command: &[String], context: &WorkloadContext) -> Vec<String> {
     let values = [
         ("{dir}", context.dir.join("work").display().to_string()),
+        ("{disk}", disk::place(context).display().to_string()),
         ("{server}", context.server.to_string()),
         ("{client}", context.client.to_string()),
         ("{cpus}", context.cpus.to_string()),
@@ -492,6 +519,34 @@ mod tests {
                 plan.toml:3: two files of one name: "b/a" (rename one of them)
                 plan.toml:3: not the path of a file: ".." (write files = ["./my-benchmark"])"#]],
         );
+    }
+
+    #[test]
+    fn a_disk_of_its_own_has_room_and_tools_for_its_file_system() {
+        let text = "kind = \"command\"\ncommand = [\"ls\", \"{disk}\"]\n";
+        let options = |more: &str| {
+            let plan = read(&format!("{text}{more}")).unwrap();
+            Options::deserialize(&plan.options).unwrap()
+        };
+        let with = options("disk = \"64MiB\"");
+        assert_eq!(with.disk_bytes(), (64 << 20) + disk::SPARE_BYTES);
+        assert_eq!(with.packages(), disk::PACKAGES);
+        let without = options("");
+        assert_eq!((without.disk_bytes(), without.packages().len()), (0, 0));
+        let context = WorkloadContext::example();
+        assert_eq!(fill(&with.command, &context), ["ls", "/stage/disk"]);
+    }
+
+    #[test]
+    fn what_an_arm_adds_to_the_environment_reaches_the_program() {
+        let plan = read("kind = \"command\"\ncommand = [\"true\"]").unwrap();
+        let options = Options::deserialize(&plan.options).unwrap();
+        let context = WorkloadContext {
+            env: [("ENGINE".to_string(), "libaio".to_string())].into(),
+            ..WorkloadContext::example()
+        };
+        let tool = options.tool(&options.command, &context);
+        assert_eq!(tool.env, [("ENGINE".to_string(), "libaio".to_string())]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Where a workload plays: its directory, its addresses, its seed.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use plan::FileSystem;
 
 use crate::config::ArmConfig;
 
@@ -18,7 +20,7 @@ pub const SOURCES_PREFIX: u8 = 20;
 /// Below the context's directory: files of the plan's own, by their names.
 pub const FILES: &str = "files";
 
-/// What a workload is given to play on. Nothing in it differs between arms but `config`.
+/// What a workload is given to play on. Nothing in it differs between arms but `config`, `env` and `file_system`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkloadContext {
     /// Empty directory for data, configuration, logs and sockets.
@@ -35,6 +37,10 @@ pub struct WorkloadContext {
     pub disk: Option<PathBuf>,
     /// What the arm changes in the configuration of servers.
     pub config: ArmConfig,
+    /// What the arm adds to the environment of programs.
+    pub env: BTreeMap<String, String>,
+    /// What the arm makes of that block device.
+    pub file_system: FileSystem,
     /// The URL of the server, where it is one that was there before.
     pub target: Option<String>,
     /// Addresses of the server's side that connections go to in turn; with none, what the URL's host stands for, or `server`.
@@ -55,6 +61,8 @@ impl WorkloadContext {
             seed: 7,
             disk: None,
             config: ArmConfig::default(),
+            env: BTreeMap::new(),
+            file_system: FileSystem::default(),
             target: None,
             addresses: Vec::new(),
             one_fewer: false,
@@ -71,6 +79,8 @@ impl WorkloadContext {
             seed,
             disk: None,
             config: ArmConfig::default(),
+            env: BTreeMap::new(),
+            file_system: FileSystem::default(),
             target: None,
             addresses: Vec::new(),
             one_fewer: false,

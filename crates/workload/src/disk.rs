@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use plan::FileSystem;
 
 use crate::context::WorkloadContext;
 use crate::tool::Tool;
@@ -28,7 +29,10 @@ pub(crate) fn place(context: &WorkloadContext) -> PathBuf {
 /// Identity of the file system and of its hashes, from which ext4 chooses where directories lie: the same in all trials.
 const IDENTITY: &str = "6f3c1b52-8d0e-4a57-9c26-b1d2e5a4f708";
 
-/// Makes a file system for so many files on the workload's disk, as large as the disk, and mounts it.
+/// The same as mkfs.xfs(8) takes it.
+const IDENTITY_OF_XFS: &str = "uuid=6f3c1b52-8d0e-4a57-9c26-b1d2e5a4f708";
+
+/// Makes the arm's file system for so many files on the workload's disk, as large as the disk, and mounts it.
 pub(crate) fn mount(context: &WorkloadContext, files: u64) -> Result<PathBuf> {
     let disk = context.disk.as_ref();
     let disk = disk.context("no disk for the workload alone (has the kernel virtio_blk?)")?;
@@ -38,20 +42,35 @@ pub(crate) fn mount(context: &WorkloadContext, files: u64) -> Result<PathBuf> {
     // Everything is laid out now: what a lazy file system does later would be part of the figures.
     let extended = format!("lazy_itable_init=0,lazy_journal_init=0,hash_seed={IDENTITY}");
     let inodes = (files + SPARE_INODES).to_string();
-    let make = [
-        "mkfs.ext4",
-        "-q",
-        "-F",
-        "-U",
-        IDENTITY,
-        "-N",
-        &inodes,
-        "-E",
-        &extended,
-        &disk,
-    ];
+    let mut make = match context.file_system {
+        FileSystem::Ext4 => vec![
+            "mkfs.ext4",
+            "-q",
+            "-F",
+            "-U",
+            IDENTITY,
+            "-N",
+            &inodes,
+            "-E",
+            &extended,
+        ],
+        FileSystem::Xfs => vec!["mkfs.xfs", "-q", "-f", "-K", "-m", IDENTITY_OF_XFS],
+        FileSystem::Btrfs => vec![
+            "mkfs.btrfs",
+            "-q",
+            "-f",
+            "-K",
+            "-U",
+            IDENTITY,
+            "-m",
+            "single",
+        ],
+        FileSystem::Jfs => vec!["mkfs.jfs", "-q"],
+    };
+    make.push(&disk);
     Tool::new(&make, limit).set_up()?;
-    Tool::new(&["mount", "-t", "ext4", &disk, &mount], limit).set_up()?;
+    let kind = context.file_system.word();
+    Tool::new(&["mount", "-t", kind, &disk, &mount], limit).set_up()?;
     Ok(place)
 }
 

@@ -1,7 +1,8 @@
 //! `interactive`: how late short work begins while more and more tasks want the CPU.
 //!
 //! After the tests of 2.6's O(1) scheduler: its latency should not grow with the number of runnable tasks. One task
-//! wakes every 10 ms, as a person's input would have it, and does a little work; `tasks` others only compute.
+//! wakes every 10 ms, as a person's input would have it, and does a little work; `tasks` others only compute, or make long system
+//! calls: those are what a preemptible kernel is about.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -12,6 +13,7 @@ use plan::fields::Fields;
 use record::curve::{Curve, Point};
 use record::latency::Latency;
 use record::metric::{Direction, Figure, Role};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{name as thread_name, set_name};
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +37,11 @@ pub(crate) const KIND: Kind = Kind {
                 &["[0, 1, 4, 16, 64]"],
                 "computing tasks, one step after the other",
             ),
+            Key::shown(
+                "beside",
+                &["\"system-calls\""],
+                "the others are in long system calls, which preemption is about; left out, they compute",
+            ),
             WARMUP,
             Key::new("window", &["\"3s\""], "load that is counted, of each step"),
         ],
@@ -45,11 +52,28 @@ pub(crate) const KIND: Kind = Kind {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {
-    /// Computing tasks of each step, rising.
+    /// Other tasks of each step, rising.
     tasks: Vec<u64>,
+    /// What they do; there is none in runs of earlier versions.
+    #[serde(default)]
+    beside: Beside,
     warmup_ns: u64,
     window_ns: u64,
 }
+
+/// What the other tasks do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Beside {
+    /// Compute, outside the kernel.
+    #[default]
+    Computing,
+    /// Ask poll(2) about `POLLED` files at a time: one system call in which the kernel never offers to switch.
+    SystemCalls,
+}
+
+/// Files of a system call; the same one, over and over.
+const POLLED: usize = 50_000;
 
 /// Time between two wake-ups.
 const BEAT: Duration = Duration::from_millis(10);
@@ -59,9 +83,19 @@ const WORK_ROUNDS: u64 = 20_000;
 
 fn check(fields: &Fields<'_>) -> Option<Checked> {
     let tasks = options::steps(fields, "tasks", 0..=10_000, "[0, 1, 8, 64, 256]");
+    let words = [
+        ("computing", Beside::Computing),
+        ("system-calls", Beside::SystemCalls),
+    ];
+    let beside = if fields.has("beside") {
+        fields.choice("beside", &words)
+    } else {
+        Some(Beside::Computing)
+    };
     let timing = options::timing(fields)?;
     let options = Options {
         tasks: tasks?,
+        beside: beside?,
         warmup_ns: timing.warmup.as_nanos() as u64,
         window_ns: timing.window.as_nanos() as u64,
     };
@@ -93,7 +127,11 @@ impl Workload for Options {
         for tasks in &self.tasks {
             let others = vec![(); *tasks as usize];
             let beat = || self.beat(stop, &mut ticker);
-            let waits = among(("compute", &others), |(), enough| compute_on(enough), beat)??;
+            let beside = |(): &(), enough: &AtomicBool| match self.beside {
+                Beside::Computing => compute_on(enough),
+                Beside::SystemCalls => call_on(enough),
+            };
+            let waits = among((self.others(), &others), beside, beat)??;
             steps.push((*tasks, waits));
         }
         if let Ok(before) = before {
@@ -118,6 +156,14 @@ impl Workload for Options {
 }
 
 impl Options {
+    /// What the other tasks are called.
+    fn others(&self) -> &'static str {
+        match self.beside {
+            Beside::Computing => "compute",
+            Beside::SystemCalls => "system-calls",
+        }
+    }
+
     /// Wakes on every beat until the window is over; how late each wake-up in the window was.
     fn beat(&self, stop: &AtomicBool, ticker: &mut Ticker<'_>) -> Result<Latency> {
         let began = Instant::now();
@@ -149,6 +195,20 @@ impl Options {
 fn compute_on(enough: &AtomicBool) {
     while !enough.load(Ordering::Relaxed) {
         compute(WORK_ROUNDS);
+    }
+}
+
+/// Makes long system calls for as long as it is to.
+fn call_on(enough: &AtomicBool) {
+    // Of a pipe that nobody writes to there is nothing to tell.
+    let (silent, _held) =
+        std::io::pipe().expect("the agent may open as many files as there can be");
+    let mut polled: Vec<_> = (0..POLLED)
+        .map(|_| PollFd::new(&silent, PollFlags::IN))
+        .collect();
+    while !enough.load(Ordering::Relaxed) {
+        let ready = poll(&mut polled, Some(&Timespec::default()));
+        assert_eq!(ready, Ok(0), "poll of {POLLED} files that are silent");
     }
 }
 
@@ -198,5 +258,39 @@ fn curve(name: &str, quantile: f64, steps: &[Step]) -> Curve {
         direction: Direction::Lower,
         axis: "tasks".into(),
         points: points.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plan::fields::Page;
+
+    use super::*;
+
+    fn beside(line: &str) -> Result<Beside, String> {
+        let text = format!("kind = \"interactive\"\ntasks = [0, 1]\nwindow = \"1s\"\n{line}");
+        let page = Page::new("plan.toml", &text);
+        let table = page.parse();
+        let checked = crate::check(&Fields::top(&page, &table));
+        let plan = page.close(checked).map_err(|why| why.to_string())?;
+        Ok(Options::deserialize(&plan.options).unwrap().beside)
+    }
+
+    #[test]
+    fn others_compute_unless_the_plan_says_otherwise() {
+        assert_eq!(beside(""), Ok(Beside::Computing));
+        assert_eq!(beside("beside = \"computing\""), Ok(Beside::Computing));
+        assert_eq!(beside("beside = \"system-calls\""), Ok(Beside::SystemCalls));
+        let why = "plan.toml:4: unknown beside: \"system-call\" (did you mean \"system-calls\"?)";
+        assert_eq!(beside("beside = \"system-call\""), Err(why.into()));
+    }
+
+    #[test]
+    fn options_of_earlier_runs_are_read() {
+        let old = serde_json::json!({"tasks": [0, 1], "warmup_ns": 1, "window_ns": 2});
+        assert_eq!(
+            Options::deserialize(&old).unwrap().beside,
+            Beside::Computing
+        );
     }
 }

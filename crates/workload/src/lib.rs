@@ -22,6 +22,8 @@ pub mod figures;
 mod http;
 mod interactive;
 mod io_mix;
+mod limits;
+mod locks;
 pub mod nginx;
 mod options;
 pub mod overview;
@@ -75,6 +77,8 @@ pub(crate) const KINDS: &[Kind] = &[
     http::KIND,
     interactive::KIND,
     io_mix::KIND,
+    limits::KIND,
+    locks::KIND,
     sched_yield::KIND,
     smb::KIND,
     smb_ramp::KIND,

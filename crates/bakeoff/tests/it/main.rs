@@ -21,6 +21,7 @@ mod gates;
 mod golden;
 mod json_schema;
 mod judge_command;
+mod kernel_limits;
 mod limits;
 mod load_command;
 mod load_hosts;

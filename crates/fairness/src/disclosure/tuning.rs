@@ -1,6 +1,6 @@
 //! What each arm changes, who chose it, and what nobody touched.
 
-use plan::{Arm, Plan};
+use plan::{Arm, FileSystem, Plan};
 use record::verdict::disclosure::{ArmTuning, Change, Knob};
 
 pub(super) fn of_arms(plan: &Plan) -> Vec<ArmTuning> {
@@ -21,9 +21,12 @@ pub(super) fn untouched(tuning: &[ArmTuning]) -> Vec<Knob> {
     };
     let knobs = Knob::ALL.into_iter();
     knobs
-        .filter(|knob| ![Knob::Injected, Knob::Scheduler].contains(knob) && !is_touched(*knob))
+        .filter(|knob| !SELDOM.contains(knob) && !is_touched(*knob))
         .collect()
 }
+
+/// Knobs of experiments about the mechanism itself: that nobody touched them goes without saying.
+const SELDOM: [Knob; 3] = [Knob::Injected, Knob::Scheduler, Knob::FileSystem];
 
 fn changes(arm: &Arm) -> Vec<Change> {
     let mut changes = Vec::new();
@@ -61,6 +64,9 @@ fn changes(arm: &Arm) -> Vec<Change> {
     add(Knob::IoScheduler, "", &tuning.io_scheduler);
     for (name, value) in &tuning.queue {
         add(Knob::IoScheduler, name, value);
+    }
+    if tuning.file_system != FileSystem::default() {
+        add(Knob::FileSystem, "", tuning.file_system.word());
     }
     for (name, value) in &tuning.debugfs {
         add(Knob::Debugfs, name, value);

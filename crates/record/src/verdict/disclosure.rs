@@ -196,6 +196,8 @@ pub enum Knob {
     Scheduler,
     /// The I/O scheduler.
     IoScheduler,
+    /// The file system of the workload's disk.
+    FileSystem,
     /// Files of debugfs.
     Debugfs,
     /// A slowdown or a cost of known size.
@@ -204,7 +206,7 @@ pub enum Knob {
 
 impl Knob {
     /// All of them, in the order of the report.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::CommandLine,
         Self::Sysctl,
         Self::Cpus,
@@ -213,6 +215,7 @@ impl Knob {
         Self::Program,
         Self::Scheduler,
         Self::IoScheduler,
+        Self::FileSystem,
         Self::Debugfs,
         Self::Injected,
     ];

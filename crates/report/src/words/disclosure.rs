@@ -373,6 +373,7 @@ fn change(change: &Change) -> String {
         (Knob::Scheduler, _) => format!("scheduler {value}"),
         (Knob::IoScheduler, "") => format!("I/O scheduler {value}"),
         (Knob::IoScheduler, name) => format!("disk queue {name} {value}"),
+        (Knob::FileSystem, _) => format!("file system {value}"),
         (Knob::Configuration, "") => format!("configuration {value}"),
         (Knob::Configuration, name) => format!("configuration of {name} {value}"),
         (Knob::Injected, "slowdown") => {
@@ -397,6 +398,7 @@ fn several(knob: Knob) -> &'static str {
         Knob::Program => "server programs",
         Knob::Scheduler => "scheduler",
         Knob::IoScheduler => "I/O scheduler",
+        Knob::FileSystem => "file system",
         Knob::Debugfs => "debugfs",
         Knob::Injected => "injected slowdown",
     }

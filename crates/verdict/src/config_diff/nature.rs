@@ -16,7 +16,7 @@ pub(super) enum Nature {
 const CLOSE: f64 = 0.03;
 
 /// A `*` stands for any text.
-const VARYING: [(Nature, &str, &str); 9] = [
+const VARYING: [(Nature, &str, &str); 10] = [
     (
         Nature::State,
         "when and how much the machine, the clients or the emulator's host were busy",
@@ -45,6 +45,11 @@ const VARYING: [(Nature, &str, &str); 9] = [
         Nature::State,
         "what an arm's scheduler has counted, and its framework",
         "scheduler:*",
+    ),
+    (
+        Nature::State,
+        "how far a kernel went, and why no further: the figures themselves",
+        "limits:*",
     ),
     (
         Nature::Chance,

@@ -86,7 +86,9 @@ fn kinds(arm: &Arm) -> BTreeSet<Settings> {
         (Settings::Programs, !tuning.programs.is_empty()),
         (
             Settings::Disks,
-            !tuning.io_scheduler.is_empty() || !tuning.queue.is_empty(),
+            !tuning.io_scheduler.is_empty()
+                || !tuning.queue.is_empty()
+                || tuning.file_system != plan::FileSystem::default(),
         ),
     ];
     let own = all.into_iter().filter(|(_, has)| *has);

@@ -1,0 +1,88 @@
+//! How far a kernel goes: a few of each kind in real guests, and a file system past 2 TiB.
+
+use std::fs;
+use std::process::Command;
+
+use record::rundir;
+use record::trial::Outcome;
+
+use crate::real_guests::can_boot;
+
+const PLAN: &str = r#"
+title = "limits of 2004"
+baseline = "6.1"
+[machine]
+memory = "512MiB"
+clock = "instructions"
+boot_timeout = "1h"
+silence = "1h"
+[image]
+recipe = "web"
+[pinned.sysctl]
+"kernel.pid_max" = "500"
+[arm."6.1"]
+kernel = "debian:bookworm/6.1"
+[arm."7.2"]
+kernel = "debian:trixie-backports/7.2"
+[[workload]]
+kind = "limits"
+processes = 1000
+threads = 50
+files = 1000
+sockets = 100
+devices = 12
+file_system = "3TiB"
+limit = "5m"
+[design]
+margin = "2%"
+max_blocks = 1
+"#;
+
+/// Of processes there are fewer than are wanted, because the plan sets the limit: that is a figure, and the others are whole.
+#[test]
+fn kernels_are_asked_how_far_they_go() {
+    if !can_boot() {
+        return;
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().canonicalize().unwrap();
+    fs::write(dir.join("plan.toml"), PLAN).unwrap();
+    let mut bakeoff = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    let end = bakeoff
+        .args(["run", "plan.toml"])
+        .current_dir(&dir)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&end.stderr).into_owned();
+    assert_eq!(end.status.code(), Some(0), "{said}");
+    let run = rundir::load(&dir.join("runs/plan"), &workload::check).unwrap();
+    let mut measured = 0;
+    for (attempt, facts) in run.attempts.iter().zip(&run.facts) {
+        let (Outcome::Measured(trial), Some(facts)) = (&attempt.outcome, facts) else {
+            continue;
+        };
+        let figure = |name: &str| {
+            let mut figures = trial.figures.iter();
+            figures.find(|one| one.spec.name == name).unwrap().value
+        };
+        let processes = figure("processes");
+        assert!((300.0..500.0).contains(&processes), "{processes}");
+        let told = |name: &str| facts.values[&format!("limits:{name}")].as_str();
+        assert!(
+            told("processes-refused").contains("os error 11"),
+            "{}",
+            told("processes-refused")
+        );
+        let kinds = ["threads", "files", "sockets", "devices", "file-system"];
+        let counts = kinds.map(|kind| figure(kind).to_string());
+        assert_eq!(counts, ["50", "1000", "100", "12", "3"]);
+        let highest: f64 = told("file-system-highest-directory-read-back")
+            .trim_end_matches(" TiB")
+            .parse()
+            .unwrap();
+        assert!((2.0..3.0).contains(&highest), "{highest}");
+        assert!(figure("devices-memory") > 0.0 && figure("files-time") > 0.0);
+        measured += 1;
+    }
+    assert_eq!(measured, 2, "{said}");
+}

@@ -1,0 +1,51 @@
+//! `file_system`: what an arm's kernel makes of the disk that a workload has to itself.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fields::Fields;
+
+/// A file system of a disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileSystem {
+    /// The one that runs of earlier versions have.
+    #[default]
+    Ext4,
+    /// XFS.
+    Xfs,
+    /// btrfs, without a second copy of its metadata.
+    Btrfs,
+    /// JFS, which few kernels of today are built with.
+    Jfs,
+}
+
+impl FileSystem {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Ext4, Self::Xfs, Self::Btrfs, Self::Jfs];
+
+    /// Its name in a plan, as a module and for mount(8).
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ext4 => "ext4",
+            Self::Xfs => "xfs",
+            Self::Btrfs => "btrfs",
+            Self::Jfs => "jfs",
+        }
+    }
+
+    /// The Debian package of the program that makes one.
+    pub fn package(self) -> &'static str {
+        match self {
+            Self::Ext4 => "e2fsprogs",
+            Self::Xfs => "xfsprogs",
+            Self::Btrfs => "btrfs-progs",
+            Self::Jfs => "jfsutils",
+        }
+    }
+}
+
+/// An arm's own.
+pub(crate) fn read(fields: &Fields<'_>) -> FileSystem {
+    let words = FileSystem::ALL.map(|one| (one.word(), one));
+    fields.choice("file_system", &words).unwrap_or_default()
+}

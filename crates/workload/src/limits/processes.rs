@@ -1,0 +1,20 @@
+//! Processes that are all alive: each answers when it begins and once more when all are there.
+
+use anyhow::{Context, Result};
+use process::VmClones;
+
+use crate::context::WorkloadContext;
+use crate::limits::growth::{Grown, Growth, all_work};
+
+pub(super) fn reach(_: &WorkloadContext, growth: &mut Growth<'_>, wanted: u64) -> Result<Grown> {
+    let mut clones = VmClones::with_room_for(wanted as usize).context("room for processes")?;
+    let mut highest = 0;
+    let mut grown = growth.grow("processes", wanted, &mut |_| {
+        highest = highest.max(clones.start()?);
+        Ok(())
+    })?;
+    let working = clones.release().context("hear from all processes")?;
+    all_work(&grown, working as u64)?;
+    grown.facts.push(("highest-pid", highest.to_string()));
+    Ok(grown)
+}

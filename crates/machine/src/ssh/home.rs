@@ -1,7 +1,6 @@
 //! Home: the box's own operating system. Nothing begins before the box is there, and no run ends.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};

@@ -252,10 +252,17 @@ mod tests {
 
     #[test]
     fn nothing_wanted_and_too_much_are_refused() {
-        check_mistake("kind = \"limits\"", &expect![""]);
+        check_mistake(
+            "kind = \"limits\"",
+            &expect![
+                "plan.toml:1: no limit to look for (write processes, threads, files, sockets, devices or file_system)"
+            ],
+        );
         check_mistake(
             "kind = \"limits\"\nfiles = 2000000\nfile_system = \"17TiB\"",
-            &expect![""],
+            &expect![[r"
+                plan.toml:2: files out of range: 2000000 (write 0 to 1000000)
+                plan.toml:3: file_system out of range: 17.0 TiB (write 1.00 GiB to 16.0 TiB)"]],
         );
     }
 

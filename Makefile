@@ -2,7 +2,7 @@
 BAKEOFF := target/x86_64-unknown-linux-gnu/release/bakeoff
 PLAN ?= plans/web-static.toml
 
-.PHONY: demo build test test-kvm test-box test-box-clients check packages bench-load fuzz soak-simulated verdict-calibration verdict-campaign clean
+.PHONY: demo build test test-kvm test-box test-box-clients check packages bench-load fuzz soak-simulated verdict-calibration verdict-campaign bisect-calibration clean
 
 demo: build
 	$(BAKEOFF) run $(PLAN)
@@ -60,6 +60,10 @@ soak-simulated:
 # How often the rule is right on simulated machines, about ten minutes on two cores; writes the table in docs/statistics.md.
 verdict-calibration:
 	cargo run --release -p bakeoff-verdict --example calibration
+
+# How often bisections are right on simulated machines; writes the table in docs/bisect.md.
+bisect-calibration:
+	cargo run --release -p bakeoff-verdict --example bisect_calibration
 
 # Its earlier name.
 verdict-campaign: verdict-calibration

@@ -1,5 +1,6 @@
 //! What can be typed: commands, options, examples. Completions and man pages come from here too.
 
+pub mod bisect;
 pub mod compare;
 pub mod judge;
 pub mod simulate;
@@ -48,6 +49,16 @@ pub enum Command {
         bakeoff run plans/web-static.toml --out /data/runs/monday --fail-on worse\n  \
         bakeoff run plans/web-static.toml --more-blocks 20")]
     Run(RunArgs),
+    /// Find the version or the commit that a metric changed with
+    #[command(
+        after_help = "Examples:\n  bakeoff bisect plans/web-static.toml --from 6.1 --to 7.3\n  \
+        bakeoff bisect plans/web-static.toml --from 6.1 --to 7.3 --walk\n  \
+        bakeoff bisect runs/web-static --walk\n  \
+        bakeoff bisect plans/web-static.toml --from 6.12 --to 7.2 --metric latency-p99 --why\n  \
+        bakeoff bisect plans/web-static.toml --tree ~/linux --commits v6.12..v6.13\n\n\
+        The same command goes on with it where it was interrupted. A version that does not build or boot is left out."
+    )]
+    Bisect(Box<bisect::BisectArgs>),
     /// Check a plan without booting anything
     #[command(after_help = "Examples:\n  bakeoff check plans/web-static.toml\n  \
         bakeoff check plans/web-static.toml --from runs/web-static")]
@@ -106,7 +117,7 @@ pub enum Command {
         GET /bytes/1000 is answered with 1000 bytes, any other path with as many as --bytes says."
     )]
     NullServer(NullServerArgs),
-    /// List and fetch kernels
+    /// List, fetch and build kernels
     #[command(subcommand)]
     Kernel(KernelCommand),
     /// List and build guest images
@@ -469,6 +480,25 @@ pub enum KernelCommand {
         /// Look for a newer match
         #[arg(long)]
         refresh: bool,
+    },
+    /// Build a kernel from a source tree, or from a commit of its git repository, into the cache
+    #[command(
+        after_help = "Examples:\n  bakeoff kernel build ~/linux\n  bakeoff kernel build ~/linux --commit v6.12\n  \
+        bakeoff kernel build ~/linux --config my.config\n\n\
+        Nothing is written into the tree. What a plan calls the kernel is printed."
+    )]
+    Build {
+        /// The tree
+        tree: PathBuf,
+        /// A commit [default: the tree as it is, which must be a commit's if it is a git repository]
+        #[arg(long, value_name = "COMMIT")]
+        commit: Option<String>,
+        /// The configuration [default: bakeoff's own, small and all built in]
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+        /// Compilers at a time [default: one for each CPU]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+        jobs: Option<u16>,
     },
 }
 

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod bisect;
 mod cache;
 mod check;
 mod clients;
@@ -82,6 +83,7 @@ pub fn run(cli: &Cli) -> Result<End> {
         Command::New(args) => new::new(args, cli),
         Command::List(args) => list::list(args, cli.json),
         Command::Run(args) => run::run(args, cli.json),
+        Command::Bisect(args) => bisect::bisect(args, cli.json),
         Command::Check(args) => check::check(args, cli.json),
         Command::Simulate(args) => simulate::simulate(args, cli.json),
         Command::Judge(args) => judge::judge(args, cli.json),

@@ -5,6 +5,7 @@
 // They panic where nobody reads: `out` is there instead.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod bisect;
 pub mod build_id;
 pub mod cli;
 pub mod commands;

@@ -272,7 +272,7 @@ pub struct Located {
 }
 
 /// Where a version is looked for: releases, the newest first, then their backports, then what is being prepared.
-const LOOKUP_ORDER: [&str; 7] = [
+pub(crate) const LOOKUP_ORDER: [&str; 7] = [
     "trixie",
     "bookworm",
     "bullseye",
@@ -613,7 +613,7 @@ fn keep(cache: &Cache, entry: &Staging, id: &str) -> Result<Kernel> {
     load(cache, id).with_context(|| format!("kernel is gone from the cache: {id}"))
 }
 
-fn load(cache: &Cache, id: &str) -> Option<Kernel> {
+pub(crate) fn load(cache: &Cache, id: &str) -> Option<Kernel> {
     load_from(&cache.entry("kernels", id)?, id)
 }
 

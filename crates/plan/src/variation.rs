@@ -121,6 +121,78 @@ pub fn confirming(text: &str, asked: Confirming<'_>) -> Result<String, toml::de:
     Ok(plan.to_string())
 }
 
+/// One arm of a plan that asks for kernels alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelArm {
+    /// The arm's name.
+    pub name: String,
+    /// Its kernel, as a plan names it.
+    pub kernel: String,
+    /// Its modules, where the kernel is a file.
+    pub modules: Option<String>,
+}
+
+/// What a plan of several kernels is to be.
+#[derive(Debug, Clone, Copy)]
+pub struct OfKernels<'k> {
+    /// Its arms, the baseline first; beside the kernel each is the plan's own baseline.
+    pub arms: &'k [KernelArm],
+    /// Blocks, no fewer and no more.
+    pub blocks: u32,
+    /// Added to the plan's seed, so that no two blocks of one bisection have one order.
+    pub seed: i64,
+    /// The error rate, where it is not the plan's.
+    pub error_rate: Option<f64>,
+    /// Whether trials are profiled.
+    pub why: bool,
+}
+
+/// The plan with other kernels as arms. It must be a valid one.
+pub fn of_kernels(text: &str, asked: OfKernels<'_>) -> Result<String, toml::de::Error> {
+    let mut plan: Table = text.parse()?;
+    let baseline = plan.get("baseline").and_then(Value::as_str);
+    let own = baseline.and_then(|name| plan.get("arm")?.get(name)?.as_table().cloned());
+    let own = own.unwrap_or_default();
+    let mut arms = Table::new();
+    for KernelArm {
+        name,
+        kernel,
+        modules,
+    } in asked.arms
+    {
+        let mut arm = own.clone();
+        arm.insert("kernel".into(), kernel.clone().into());
+        arm.remove("modules");
+        if let Some(modules) = modules {
+            arm.insert("modules".into(), modules.clone().into());
+        }
+        arms.insert(name.clone(), arm.into());
+    }
+    plan.insert("arm".into(), arms.into());
+    plan.insert("baseline".into(), asked.arms[0].name.clone().into());
+    match (asked.why, plan.contains_key("why")) {
+        (true, false) => {
+            plan.insert("why".into(), Table::new().into());
+        }
+        (false, true) => {
+            plan.remove("why");
+        }
+        (true, true) | (false, false) => {}
+    }
+    let design = table_in(&mut plan, "design");
+    let seed = design.get("seed").and_then(Value::as_integer).unwrap_or(1);
+    design.insert("seed".into(), seed.wrapping_add(asked.seed).max(0).into());
+    design.insert("min_blocks".into(), i64::from(asked.blocks).into());
+    design.insert("max_blocks".into(), i64::from(asked.blocks).into());
+    if let Some(error_rate) = asked.error_rate {
+        design.insert("error_rate".into(), error_rate.into());
+    }
+    let names = [asked.arms.first(), asked.arms.last()].map(|arm| arm.map(|arm| arm.name.clone()));
+    let [first, last] = names.map(Option::unwrap_or_default);
+    retitle(&mut plan, |title| format!("{title}: {first} to {last}"));
+    Ok(plan.to_string())
+}
+
 /// A table of the plan, made where there is none.
 pub(crate) fn table_in<'p>(plan: &'p mut Table, name: &str) -> &'p mut Table {
     let entry = plan.entry(name).or_insert_with(|| Table::new().into());
@@ -156,6 +228,59 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
+
+    #[test]
+    fn a_plan_of_kernels_keeps_what_its_baseline_has_beside_the_kernel() {
+        let text = r#"
+            title = "A"
+            baseline = "old"
+            [why]
+            [arm.new]
+            kernel = "debian:sid/7"
+            [arm.old]
+            kernel = "file:old"
+            modules = "there"
+            cmdline = "quiet"
+            [design]
+            seed = 7
+            max_blocks = 20
+        "#;
+        let arm = |name: &str, kernel: &str, modules: Option<&str>| KernelArm {
+            name: name.into(),
+            kernel: kernel.into(),
+            modules: modules.map(String::from),
+        };
+        let asked = OfKernels {
+            arms: &[
+                arm("6.1", "debian:bookworm/6.1", None),
+                arm("x", "file:y", Some("z")),
+            ],
+            blocks: 1,
+            seed: 3,
+            error_rate: Some(0.01),
+            why: false,
+        };
+        expect![[r#"
+            title = "A: 6.1 to x"
+            baseline = "6.1"
+
+            [arm."6.1"]
+            kernel = "debian:bookworm/6.1"
+            cmdline = "quiet"
+
+            [arm.x]
+            kernel = "file:y"
+            cmdline = "quiet"
+            modules = "z"
+
+            [design]
+            seed = 10
+            max_blocks = 1
+            min_blocks = 1
+            error_rate = 0.01
+        "#]]
+        .assert_eq(&of_kernels(text, asked).unwrap());
+    }
 
     #[test]
     fn a_plan_gets_an_arm_more_for_each_setting_of_each_arm() {

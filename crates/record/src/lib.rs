@@ -6,6 +6,7 @@
 
 pub mod a_a;
 pub mod account;
+pub mod bisect;
 pub mod counters;
 pub mod curve;
 pub mod defect;

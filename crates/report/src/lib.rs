@@ -26,6 +26,7 @@
 
 use ::fairness::Vain;
 use plan::Plan;
+use record::bisect::{Bisection, Walk};
 use record::defect::FoundDefect;
 use record::journal::CloseReason;
 use record::load::Fault;
@@ -44,6 +45,7 @@ use record::verdict::why::{Unexplained, Why};
 use record::verdict::{Comparison, Judgement};
 use serde_json::Value;
 
+mod bisect;
 #[cfg(test)]
 mod browser;
 mod chart;
@@ -267,6 +269,21 @@ pub fn why_json(why: &Why) -> Value {
 /// Why nothing can be explained.
 pub fn unexplained(unexplained: &Unexplained) -> String {
     words::why::unexplained(unexplained)
+}
+
+/// Where a bisection stands, in a line.
+pub fn bisection_line(now: &Bisection) -> String {
+    bisect::line(now)
+}
+
+/// A bisection for a terminal of `width` columns.
+pub fn bisection_terminal(found: &Bisection, width: usize) -> String {
+    bisect::terminal(found, width)
+}
+
+/// A walk for a terminal of `width` columns.
+pub fn walk_terminal(walk: &Walk, width: usize) -> String {
+    bisect::walk_terminal(walk, width)
 }
 
 /// A table for a terminal of `width` columns, the first row its head, the first `left` columns at the left.

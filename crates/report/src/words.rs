@@ -396,7 +396,7 @@ pub(crate) fn arrowed(name: &str, direction: Direction) -> String {
 }
 
 /// A change without decimals where it is more than a doubling: nobody reads them there.
-fn large_change(ratio: f64) -> String {
+pub(crate) fn large_change(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     match percent {
         100.0.. => format!("+{} %", count(percent.round() as u64)),

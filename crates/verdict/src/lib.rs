@@ -32,6 +32,7 @@
 //! explain           why an arm differs, from accounts of what trials executed and waited for
 //! mechanism         what a function of a kernel is for
 //! warnings          what a reader must know before the figures
+//! bisect            between which two versions of a line a metric changed; all steps of a line
 //! noise_models      simulated machines with a known truth
 //! calibration       how often the rule is right on them
 //! power             what a plan would find on them
@@ -62,6 +63,7 @@ pub mod apart;
 mod arm_defects;
 mod arm_summary;
 mod batches;
+pub mod bisect;
 mod boundary;
 pub mod bounds;
 mod by_load;

@@ -81,19 +81,24 @@ impl<'r> Measured<'r> {
     }
 
     /// The figures of baseline and arm in every block that has both, in block order.
-    pub(crate) fn pairs(
+    pub(crate) fn pairs(&self, workload: &str, arms: (&str, &str), metric: &str) -> Vec<Pair> {
+        self.pairs_by(workload, arms, &|one| figure(one, metric))
+    }
+
+    /// The same of what is made of measurements.
+    pub(crate) fn pairs_by(
         &self,
         workload: &str,
         (baseline, arm): (&str, &str),
-        metric: &str,
+        figure: &dyn Fn(&Measurement) -> Option<f64>,
     ) -> Vec<Pair> {
         let pair = |block: &u32| {
             let (base_trial, base) = self.trials.get(&(workload, *block, baseline))?;
             let (arm_trial, other) = self.trials.get(&(workload, *block, arm))?;
             Some(Pair {
                 block: *block,
-                baseline: figure(base, metric)?,
-                arm: figure(other, metric)?,
+                baseline: figure(base)?,
+                arm: figure(other)?,
                 arm_first: arm_trial.slot < base_trial.slot,
             })
         };

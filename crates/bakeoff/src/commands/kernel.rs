@@ -1,11 +1,13 @@
-//! `kernel list` and `kernel fetch`.
+//! `kernel list`, `kernel fetch` and `kernel build`.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use input::units::show_bytes;
 use machine::cache::about::About;
+use machine::git;
 use machine::kernel::{self, Flavour, Kernel, Offer};
+use machine::kernel_build::{self, How};
 use plan::kernel::{FORMS, KernelRef, read};
 use serde_json::json;
 
@@ -26,6 +28,18 @@ pub(super) fn run(command: &KernelCommand, json: bool) -> Result<End> {
             modules,
             refresh,
         } => fetch(kernel, modules.as_deref(), *refresh, json),
+        KernelCommand::Build {
+            tree,
+            commit,
+            config,
+            jobs,
+        } => {
+            let how = How {
+                config: config.clone(),
+                jobs: *jobs,
+            };
+            build((tree, commit.as_deref()), &how, json)
+        }
     }
 }
 
@@ -87,6 +101,51 @@ fn fetch(name: &str, modules: Option<&Path>, refresh: bool, json: bool) -> Resul
     let kernel = at_work(json, |cache, task| {
         kernel::fetch(cache, &wanted, Flavour::Cloud, refresh, task)
     })?;
+    tell(&kernel, json)
+}
+
+fn build((tree, commit): (&Path, Option<&str>), how: &How, json: bool) -> Result<End> {
+    let kernel = at_work(json, |cache, task| {
+        if !git::is_repository(tree, task)? {
+            if let Some(commit) = commit {
+                bail!(
+                    "--commit {commit} of a tree that is no git repository: {} (leave it out)",
+                    tree.display()
+                );
+            }
+            return kernel_build::build_tree(cache, tree, how, task);
+        }
+        let changed = git::changed_files(tree, task)?;
+        if let (None, Some(file)) = (commit, changed.first()) {
+            bail!(
+                "files were changed since the last commit: {file}{} (commit or stash them, or name what to build: --commit HEAD)",
+                more(changed.len() - 1)
+            );
+        }
+        let commit = git::commit(tree, commit.unwrap_or("HEAD"), task)?;
+        kernel_build::build_commit(cache, (tree, &commit.hash), how, task)
+    })?;
+    tell(&kernel, json)?;
+    if !json {
+        let modules = kernel.modules.as_ref();
+        let modules = modules.map(|dir| format!(", modules = \"{}\"", dir.display()));
+        out::line(&format!(
+            "  in a plan: kernel = \"file:{}\"{}",
+            kernel.vmlinuz.display(),
+            modules.unwrap_or_default()
+        ));
+    }
+    Ok(End::Done)
+}
+
+fn more(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    }
+}
+
+fn tell(kernel: &Kernel, json: bool) -> Result<End> {
     let Kernel {
         release,
         package,

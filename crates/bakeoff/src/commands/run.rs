@@ -161,14 +161,14 @@ fn extend(dir: &RunDir, more: u32) -> Result<Extension> {
 }
 
 /// What all runs of one call share.
-struct Setting<'s> {
+pub(super) struct Setting<'s> {
     /// The plan file, for paths and messages.
-    file: &'s Path,
-    sources: Sources,
-    interrupted: Arc<AtomicBool>,
+    pub(super) file: &'s Path,
+    pub(super) sources: Sources,
+    pub(super) interrupted: Arc<AtomicBool>,
     /// Trials at a time, where the user says so.
-    jobs: Option<u16>,
-    json: bool,
+    pub(super) jobs: Option<u16>,
+    pub(super) json: bool,
 }
 
 /// One run of a call.
@@ -178,6 +178,36 @@ struct Place<'p> {
     remeasures_ceilings: bool,
     /// The emulated CPU, where it is not the run's own.
     model: Option<&'p str>,
+}
+
+/// Runs a plan that was made from the one that was typed, or goes on with it, in a directory of its own, and writes its report.
+pub(super) fn run_made(setting: &Setting<'_>, text: String, place: &Path) -> Result<Finish> {
+    let qemu = setting.sources.qemu.as_deref();
+    let (text, plan) = super::check_plan(setting.file, text, qemu)?;
+    let dir = RunDir::open(place, &text)?;
+    refuse_another_plan(&dir, &text)?;
+    let finish = carry_out(
+        setting,
+        &plan,
+        &text,
+        Place {
+            dir: &dir,
+            extension: None,
+            remeasures_ceilings: false,
+            model: None,
+        },
+    );
+    // That all arms fail in one way is in the record, like everything else.
+    let finish = match finish {
+        Err(why) if why.is::<Repeated>() => Finish::Complete,
+        finish => finish?,
+    };
+    if finish == Finish::Complete {
+        let run = rundir::load(dir.path(), &workload::check)?;
+        let whys = explained::explained(dir.path(), &run);
+        report::write(&dir, &run, &verdict::judge(&run), &whys)?;
+    }
+    Ok(finish)
 }
 
 /// Prepares a plan's machine, and runs what is left of it in its directory.

@@ -7,6 +7,7 @@
 
 mod bad_guests;
 mod bad_input;
+mod bisect;
 mod client_hosts;
 mod clients_apart;
 mod compare_command;

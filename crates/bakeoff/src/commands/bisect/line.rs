@@ -1,0 +1,105 @@
+//! The line that is bisected: versions that Debian offers, or commits.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use machine::git;
+use machine::kernel_line::{self, Density, Offered};
+use record::bisect::Version;
+
+use crate::cli::bisect::BisectArgs;
+use crate::commands::at_work;
+
+/// Files of a commit that are kept: a merge may touch thousands.
+const MOST_FILES: usize = 20;
+
+/// A line of two versions or more.
+pub(super) struct Line {
+    /// The first end first.
+    pub(super) versions: Vec<Version>,
+    /// The repository, where they are commits.
+    pub(super) tree: Option<PathBuf>,
+    /// What the user should know of it.
+    pub(super) remarks: Vec<String>,
+}
+
+impl Line {
+    /// Names of the first and the last version.
+    pub(super) fn ends(&self) -> [&str; 2] {
+        [
+            &self.versions[0].name,
+            &self.versions[self.versions.len() - 1].name,
+        ]
+    }
+}
+
+/// Finds the line that was asked for.
+pub(super) fn read(args: &BisectArgs, json: bool) -> Result<Line> {
+    if let (Some(tree), Some(commits)) = (&args.tree, &args.commits) {
+        return of_commits(tree, commits, json);
+    }
+    let (Some(from), Some(to)) = (&args.from, &args.to) else {
+        bail!(
+            "no line of versions (write --from VERSION --to VERSION, or --tree DIR --commits A..B)"
+        );
+    };
+    let density = if args.all_versions {
+        Density::All
+    } else {
+        Density::Series
+    };
+    let offered = at_work(json, |cache, task| {
+        kernel_line::line(cache, [from, to], density, args.refresh, task)
+    })?;
+    let version = |one: Offered| Version {
+        name: one.version,
+        about: one.release,
+        source: one.kernel,
+        files: Vec::new(),
+    };
+    Ok(Line {
+        versions: offered.into_iter().map(version).collect(),
+        tree: None,
+        remarks: Vec::new(),
+    })
+}
+
+fn of_commits(tree: &Path, commits: &str, json: bool) -> Result<Line> {
+    let (range, changed) = at_work(json, |_, task| {
+        let range = git::range(tree, commits, task)?;
+        Ok((range, git::changed_files(tree, task)?))
+    })?;
+    let mut remarks = Vec::new();
+    if range.merges > 0 {
+        remarks.push(format!(
+            "{} of {} commits are merges, each of which stands for all that it brought: bisect inside one with --commits MERGE^1..MERGE^2",
+            range.merges,
+            range.commits.len() - 1
+        ));
+    }
+    if let Some(file) = changed.first() {
+        remarks.push(format!(
+            "{} files were changed in {} since its last commit, such as {file}: they are in no kernel that is built",
+            changed.len(),
+            tree.display()
+        ));
+    }
+    let version = |one: git::Commit| {
+        let mut files = one.files;
+        let more = files.len().saturating_sub(MOST_FILES);
+        files.truncate(MOST_FILES);
+        files.extend((more > 0).then(|| format!("{more} more")));
+        Version {
+            name: one.short,
+            about: one.subject,
+            source: one.hash,
+            files,
+        }
+    };
+    let tree = std::fs::canonicalize(tree);
+    Ok(Line {
+        versions: range.commits.into_iter().map(version).collect(),
+        tree: Some(tree.context("the repository is gone")?),
+        remarks,
+    })
+}

@@ -1,0 +1,269 @@
+//! Kernels built from source: a commit of a git repository, or a tree as it lies there.
+//!
+//! ```text
+//! builds/ID/source/        a work tree of our own, at the commit that was built last (the user's is never touched)
+//! builds/ID/CONFIG/        make's output directory: what did not change from the last commit is not compiled again
+//! kernels/SHA/             what came of it, like any other kernel
+//! names/built:KEY          which kernel a tree of files with a configuration and a compiler gave
+//! ```
+//! The build is reproducible as far as the kernel's is: no time, user, host or count goes into it, so that commits which change no code give
+//! the same kernel.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use input::file;
+
+use crate::cache::{self, Cache};
+use crate::git;
+use crate::kernel::{self, Flavour, Kernel};
+use crate::program::{self, command, find};
+use crate::task::Task;
+use plan::kernel::KernelRef;
+
+/// The configuration of bakeoff: what its guests need built in, and little else.
+const MINIMAL: &str = include_str!("kernel_build/minimal.config");
+
+/// Raised when kernels are built in another way.
+const LAYOUT: &str = "build-1";
+
+/// Programs that a build takes, with Debian's packages.
+const PROGRAMS: [(&str, &str); 6] = [
+    ("make", "make"),
+    ("gcc", "gcc"),
+    ("flex", "flex"),
+    ("bison", "bison"),
+    ("bc", "bc"),
+    ("perl", "perl-base"),
+];
+
+/// Headers that its own tools take, likewise; the last kernels sign nothing here, so OpenSSL is not among them.
+const HEADERS: [(&str, &str); 1] = [("gelf.h", "libelf-dev")];
+
+/// Options without which no guest of bakeoff's comes up, built in or as modules.
+const NEEDED: [&str; 13] = [
+    "64BIT",
+    "BLK_DEV_INITRD",
+    "BINFMT_ELF",
+    "DEVTMPFS",
+    "TMPFS",
+    "CGROUPS",
+    "NET_NS",
+    "SERIAL_8250_CONSOLE",
+    "VIRTIO_PCI",
+    "VIRTIO_CONSOLE",
+    "VIRTIO_BLK",
+    "EXT4_FS",
+    "OVERLAY_FS",
+];
+
+/// How kernels are built.
+#[derive(Debug, Clone, Default)]
+pub struct How {
+    /// A configuration in place of bakeoff's own.
+    pub config: Option<PathBuf>,
+    /// Compilers at a time; none for one on each CPU.
+    pub jobs: Option<u16>,
+}
+
+/// Says what a build would lack on this host, all of it at once.
+pub fn refuse_lacks() -> Result<()> {
+    let mut lacks: Vec<&str> = Vec::new();
+    for (program, package) in PROGRAMS {
+        if find(program).is_none() {
+            lacks.push(package);
+        }
+    }
+    for (header, package) in HEADERS {
+        let places = ["/usr/include", "/usr/local/include"];
+        if !places
+            .iter()
+            .any(|dir| Path::new(dir).join(header).exists())
+        {
+            lacks.push(package);
+        }
+    }
+    if lacks.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "kernels cannot be built here, packages are missing: {} (apt-get install {})",
+        lacks.join(", "),
+        lacks.join(" ")
+    )
+}
+
+/// Builds a commit of a repository, or takes it from the cache: the same files with the same configuration and compiler are built once.
+pub fn build_commit(
+    cache: &Cache,
+    (repository, hash): (&Path, &str),
+    how: &How,
+    task: Task<'_>,
+) -> Result<Kernel> {
+    refuse_lacks()?;
+    let Some(top) = git::top(repository, task)? else {
+        bail!("not a git repository: {}", repository.display());
+    };
+    let config = Config::read(how)?;
+    let key = {
+        let tree = git::tree_of(&top, hash, task)?;
+        let parts = [LAYOUT, &tree, &config.id, &compiler(task)?];
+        cache::hash(parts.join("\n").as_bytes())
+    };
+    let name = format!("built:{key}");
+    let known = cache.recall::<String>(&name);
+    if let Some(kernel) = known.and_then(|id| kernel::load(cache, &id)) {
+        return Ok(kernel);
+    }
+    let place = cache.dir("builds")?.join(id_of(&top));
+    fs::create_dir_all(&place).map_err(|why| cache.cannot_write(&why))?;
+    let _lock = cache.lock(&format!("build {}", place.display()), task)?;
+    let source = place.join("source");
+    task.tell(&format!("checking out {hash:.12}"), None);
+    git::check_out(&top, &source, hash, task)?;
+    let what = format!("commit {hash:.12}");
+    let kernel = make(cache, (&source, &place), (&config, how), &what, task)?;
+    cache.remember(&name, &kernel.sha256)?;
+    Ok(kernel)
+}
+
+/// Builds a tree as it lies there. Make finds out what has changed since.
+pub fn build_tree(cache: &Cache, tree: &Path, how: &How, task: Task<'_>) -> Result<Kernel> {
+    refuse_lacks()?;
+    let config = Config::read(how)?;
+    let tree =
+        fs::canonicalize(tree).with_context(|| format!("no such directory: {}", tree.display()))?;
+    let place = cache.dir("builds")?.join(id_of(&tree));
+    fs::create_dir_all(&place).map_err(|why| cache.cannot_write(&why))?;
+    let _lock = cache.lock(&format!("build {}", place.display()), task)?;
+    make(cache, (&tree, &place), (&config, how), "the tree", task)
+}
+
+fn id_of(path: &Path) -> String {
+    let hash = cache::hash(path.as_os_str().as_encoded_bytes());
+    hash[..16].into()
+}
+
+/// A configuration.
+struct Config {
+    text: String,
+    is_own: bool,
+    id: String,
+}
+
+impl Config {
+    fn read(how: &How) -> Result<Self> {
+        let text = match &how.config {
+            Some(path) => file::read_to_string(path)
+                .with_context(|| format!("cannot read configuration {}", path.display()))?,
+            None => MINIMAL.into(),
+        };
+        if !text.lines().any(|line| line.starts_with("CONFIG_")) {
+            bail!("not a kernel configuration: no line begins with CONFIG_ (name a .config)");
+        }
+        let is_own = how.config.is_none();
+        let id = cache::hash(format!("{is_own}\n{text}").as_bytes());
+        Ok(Self { text, is_own, id })
+    }
+
+    /// Brings it into the output directory; what the kernel does not know or does not allow falls away there.
+    fn apply(&self, (source, out): (&Path, &Path), task: Task<'_>) -> Result<()> {
+        let wanted = out.join("bakeoff.config");
+        fs::write(&wanted, &self.text)?;
+        let mut make = make_command(source, out)?;
+        if self.is_own {
+            make.env("KCONFIG_ALLCONFIG", &wanted).arg("allnoconfig");
+        } else {
+            fs::write(out.join(".config"), &self.text)?;
+            make.arg("olddefconfig");
+        }
+        program::run(&mut make, task).context("cannot configure the kernel")?;
+        let settled = fs::read_to_string(out.join(".config"))?;
+        let has = |option: &&&str| {
+            let line = |value| {
+                settled
+                    .lines()
+                    .any(|line| line == format!("CONFIG_{option}={value}"))
+            };
+            line("y") || line("m")
+        };
+        let lacks: Vec<&str> = NEEDED
+            .iter()
+            .filter(|option| !has(option))
+            .copied()
+            .collect();
+        if !lacks.is_empty() {
+            bail!(
+                "this configuration cannot boot here, options are off: {} (set them to y, or leave --config out)",
+                lacks.join(", ")
+            );
+        }
+        Ok(())
+    }
+}
+
+fn make(
+    cache: &Cache,
+    (source, place): (&Path, &Path),
+    (config, how): (&Config, &How),
+    what: &str,
+    task: Task<'_>,
+) -> Result<Kernel> {
+    if !source.join("Kconfig").exists() || !source.join("arch/x86").is_dir() {
+        bail!(
+            "not a kernel tree: {} (it has no Kconfig and arch/x86)",
+            source.display()
+        );
+    }
+    let out = place.join(&config.id[..16]);
+    fs::create_dir_all(&out).map_err(|why| cache.cannot_write(&why))?;
+    cache.expect_space(2 << 30)?;
+    config.apply((source, &out), task)?;
+    let mut make = make_command(source, &out)?;
+    let jobs = how.jobs.map_or_else(cpus, usize::from);
+    make.arg(format!("-j{jobs}")).arg("bzImage");
+    let settled = fs::read_to_string(out.join(".config"))?;
+    if settled.lines().any(|line| line == "CONFIG_MODULES=y") {
+        make.arg("modules");
+    }
+    let began = std::time::Instant::now();
+    task.tell(&format!("building {what}"), None);
+    program::run_with(&mut make, task, &mut |_| {
+        let minutes = began.elapsed().as_secs() / 60;
+        if minutes > 0 {
+            task.tell(&format!("building {what}, {minutes} min"), None);
+        }
+    })
+    .with_context(|| format!("{what} does not build"))?;
+    kernel::fetch(cache, &KernelRef::Tree(out), Flavour::Cloud, false, task)
+}
+
+/// Make in an output directory, of low priority, and with nothing in it that another build would have otherwise.
+fn make_command(source: &Path, out: &Path) -> Result<Command> {
+    let mut make = command("nice", "coreutils")?;
+    make.args(["-n", "10", "make", "-s", "-C"]).arg(source);
+    let mut output = std::ffi::OsString::from("O=");
+    output.push(out);
+    make.arg(output);
+    if find("ccache").is_some() {
+        make.arg("CC=ccache gcc");
+    }
+    make.env("KBUILD_BUILD_TIMESTAMP", "1970-01-01")
+        .env("KBUILD_BUILD_USER", "bakeoff")
+        .env("KBUILD_BUILD_HOST", "bakeoff")
+        .env("KBUILD_BUILD_VERSION", "1")
+        .env("LOCALVERSION", "");
+    Ok(make)
+}
+
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// The compiler's first words: another one gives another kernel.
+fn compiler(task: Task<'_>) -> Result<String> {
+    let said = program::run(command("gcc", "gcc")?.arg("--version"), task)?;
+    Ok(said.lines().next().unwrap_or_default().into())
+}

@@ -1,0 +1,209 @@
+//! The line of kernels that Debian's suites offer between two versions, oldest first.
+
+use std::cmp::Ordering;
+
+use anyhow::{Result, bail};
+
+use crate::apt::Suite;
+use crate::cache::Cache;
+use crate::debian::{self, Choice};
+use crate::kernel::{Flavour, LOOKUP_ORDER};
+use crate::task::Task;
+
+/// A kernel on the line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offered {
+    /// Its version as kernel.org counts: `6.12.107`.
+    pub version: String,
+    /// What `uname -r` will say.
+    pub release: String,
+    /// What a plan calls it.
+    pub kernel: String,
+}
+
+/// Which versions between the ends are on the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Density {
+    /// The oldest and the newest of each series, as 6.12 is one.
+    Series,
+    /// All.
+    All,
+}
+
+/// The versions from `ends[0]` to `ends[1]`, which are versions or their beginnings; indexes are fetched where there are none, or all of them
+/// with `refresh`.
+pub fn line(
+    cache: &Cache,
+    ends: [&str; 2],
+    density: Density,
+    refresh: bool,
+    task: Task<'_>,
+) -> Result<Vec<Offered>> {
+    let mut all: Vec<(&str, Choice)> = Vec::new();
+    for suite in LOOKUP_ORDER {
+        let _lock = cache.lock(&format!("apt {suite}"), task)?;
+        let index = Suite::open(cache, suite, refresh, task)?;
+        task.tell("looking for kernels", None);
+        let kernels = debian::kernels(&index.packages(&debian::PREFIXES, task)?);
+        all.extend(kernels.into_iter().map(|kernel| (suite, kernel)));
+    }
+    between(&all, ends, density)
+}
+
+fn between(
+    all: &[(&'static str, Choice)],
+    ends: [&str; 2],
+    density: Density,
+) -> Result<Vec<Offered>> {
+    let mut places = Vec::new();
+    for end in ends {
+        let of_suite = |suite: &str| -> Option<Choice> {
+            let own: Vec<Choice> = all
+                .iter()
+                .filter(|(other, _)| *other == suite)
+                .map(|(_, kernel)| kernel.clone())
+                .collect();
+            debian::choose(&own, suite, end, Flavour::Cloud).ok()
+        };
+        let found = LOOKUP_ORDER.into_iter().filter_map(of_suite);
+        let Some(newest) = found.max_by(|one, other| by_version(one, other)) else {
+            bail!(
+                "no Debian suite has a kernel {end:?} (bakeoff kernel list debian:SUITE lists what there is)"
+            );
+        };
+        places.push(newest);
+    }
+    if by_version(&places[0], &places[1]) != Ordering::Less {
+        bail!(
+            "the line of versions must rise: from {} to {} (put the older one behind --from)",
+            upstream(&places[0]),
+            upstream(&places[1])
+        );
+    }
+    let is_between = |kernel: &Choice| {
+        by_version(&places[0], kernel) != Ordering::Greater
+            && by_version(kernel, &places[1]) != Ordering::Greater
+    };
+    let mut line: Vec<(&str, &Choice)> = all
+        .iter()
+        .filter(|(_, kernel)| kernel.is_cloud() && is_between(kernel))
+        .map(|(suite, kernel)| (*suite, kernel))
+        .collect();
+    // Stable: of one version the suite that is asked first stays.
+    line.sort_by(|(_, one), (_, other)| by_version(one, other));
+    line.dedup_by(|(_, later), (_, kept)| upstream(later) == upstream(kept));
+    let chosen = match density {
+        Density::All => line,
+        Density::Series => ends_of_series(&line),
+    };
+    Ok(chosen.into_iter().map(offered).collect())
+}
+
+/// The first and the last of each series.
+fn ends_of_series<'k>(line: &[(&'k str, &'k Choice)]) -> Vec<(&'k str, &'k Choice)> {
+    let series_of = |place: usize| line.get(place).map(|(_, kernel)| series(upstream(kernel)));
+    let is_end = |place: &usize| {
+        *place == 0
+            || series_of(*place) != series_of(*place - 1)
+            || series_of(*place) != series_of(*place + 1)
+    };
+    (0..line.len())
+        .filter(is_end)
+        .map(|place| line[place])
+        .collect()
+}
+
+fn offered((suite, kernel): (&str, &Choice)) -> Offered {
+    Offered {
+        version: upstream(kernel).into(),
+        release: kernel.release.clone(),
+        kernel: format!("debian:{suite}/{}", kernel.version()),
+    }
+}
+
+/// `6.12.95` of `6.12.95-1~bpo12+1`.
+fn upstream(kernel: &Choice) -> &str {
+    kernel.version().split('-').next().unwrap_or_default()
+}
+
+/// `6.12` of `6.12.95`.
+fn series(version: &str) -> &str {
+    match version.match_indices('.').nth(1) {
+        Some((end, _)) => &version[..end],
+        None => version,
+    }
+}
+
+fn by_version(one: &Choice, other: &Choice) -> Ordering {
+    deb_version::compare_versions(upstream(one), upstream(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apt::Package;
+
+    fn choice(version: &str, release: &str) -> Choice {
+        let package = Package {
+            name: format!("linux-image-{release}"),
+            version: version.into(),
+            depends: String::new(),
+            sha256: String::new(),
+            bytes: 0,
+            installed_bytes: 0,
+        };
+        Choice {
+            release: release.into(),
+            parts: vec![package],
+        }
+    }
+
+    fn all() -> Vec<(&'static str, Choice)> {
+        let one = |suite, version: &str| {
+            let upstream = version.split('-').next().unwrap_or_default();
+            (suite, choice(version, &format!("{upstream}-cloud-amd64")))
+        };
+        vec![
+            one("trixie", "6.12.107-1"),
+            one("bookworm", "6.1.176-1"),
+            one("bookworm", "6.1.170-3"),
+            one("trixie-backports", "7.2.12-1~bpo13+1"),
+            one("trixie-backports", "7.2.6-1~bpo13+1"),
+            one("trixie-backports", "7.2.9-1~bpo13+1"),
+            one("trixie-backports", "6.17.8-1~bpo13+1"),
+            one("bookworm-backports", "6.12.107-1~bpo12+1"),
+            one("sid", "7.2.12-1"),
+            ("sid", choice("7.2.12-1", "7.2.12-amd64")),
+        ]
+    }
+
+    fn versions(ends: [&str; 2], density: Density) -> Vec<String> {
+        let line = between(&all(), ends, density).unwrap();
+        line.into_iter().map(|one| one.kernel).collect()
+    }
+
+    #[test]
+    fn versions_rise_and_each_stands_once() {
+        assert_eq!(
+            versions(["6.1", "7.2"], Density::All),
+            [
+                "debian:bookworm/6.1.176-1",
+                "debian:trixie/6.12.107-1",
+                "debian:trixie-backports/6.17.8-1~bpo13+1",
+                "debian:trixie-backports/7.2.6-1~bpo13+1",
+                "debian:trixie-backports/7.2.9-1~bpo13+1",
+                "debian:trixie-backports/7.2.12-1~bpo13+1",
+            ]
+        );
+        assert_eq!(versions(["6.1", "7.2"], Density::Series).len(), 5);
+        assert_eq!(versions(["6.1.170", "6.12"], Density::All).len(), 3);
+    }
+
+    #[test]
+    fn ends_that_nobody_has_or_that_fall_are_refused() {
+        let refused = |ends| between(&all(), ends, Density::All).unwrap_err().to_string();
+        assert!(refused(["5.4", "7.2"]).contains("5.4"));
+        assert!(refused(["7.2", "6.1"]).contains("must rise"));
+        assert!(refused(["6.1", "6.1"]).contains("must rise"));
+    }
+}

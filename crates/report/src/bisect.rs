@@ -1,0 +1,440 @@
+//! Bisections and walks as terminal text.
+
+use input::units::show_change;
+use record::bisect::{Bisection, Conclusion, Evidence, Shape, Version, Walk, WalkMetric, WalkStep};
+use record::verdict::Verdict;
+
+use crate::terminal::wrap;
+use crate::words::{NONE, directed, large_change, percent};
+
+/// Columns of a chart.
+const CHART: usize = 24;
+
+/// A share of a difference from which on a step is taken for all of it.
+const ALONE: f64 = 0.8;
+
+/// Versions below this probability are left out of a long line.
+const NEGLIGIBLE: f64 = 0.01;
+
+/// Lines of a table up to which all versions are shown.
+const SHORT_LINE: usize = 24;
+
+/// One line while it goes on: `bisect: 5 blocks, 6.16.12 -> 6.17.8 71.0 %, next 6.17.8`.
+pub(crate) fn line(now: &Bisection) -> String {
+    let mut text = format!("bisect: {}", blocks(now.blocks));
+    let best = now.steps.iter().enumerate();
+    let best = best.max_by(|one, other| one.1.total_cmp(other.1));
+    if let (Some((step, probability)), true) = (best, now.blocks > 0) {
+        let step = step_name(now, step, step + 1);
+        text.push_str(&format!(", {step} {}", percent(*probability)));
+    }
+    match &now.conclusion {
+        Conclusion::Open { next } => text.push_str(&format!(", next {}", now.line[*next].name)),
+        Conclusion::Found { .. } => text.push_str(", found"),
+        Conclusion::Equivalent => text.push_str(", the ends are equivalent"),
+        Conclusion::Undecided => text.push_str(", undecided"),
+    }
+    text
+}
+
+/// The sentences first, then the line of versions.
+pub(crate) fn terminal(found: &Bisection, width: usize) -> String {
+    let mut lines = wrap(&found.title, "", width);
+    for sentence in sentences(found) {
+        lines.extend(wrap(&sentence, "", width));
+    }
+    lines.push(String::new());
+    lines.extend(crate::table(&rows(found), 2, width));
+    for one in &found.evidence {
+        if let Some(why) = &one.skipped {
+            let name = &found.line[one.candidate].name;
+            lines.extend(wrap(&format!("left out: {name}: {why}"), "- ", width));
+        }
+    }
+    lines.push(String::new());
+    lines.extend(wrap(NOTE, "- ", width));
+    lines.join("\n") + "\n"
+}
+
+const NOTE: &str = "like from, like to: blocks in which the version was nearer to that end; place: where it lies between the ends, 0 at the \
+    first and 1 at the last; step: probability that the change came with this version";
+
+fn sentences(found: &Bisection) -> Vec<String> {
+    let metric = match &found.metric {
+        Some(spec) => spec.name.clone(),
+        None => "nothing".into(),
+    };
+    let whole = found.ratio.map_or(NONE.into(), large_change);
+    let ends = format!(
+        "from {} to {}",
+        found.line[0].name,
+        found.line[found.line.len() - 1].name
+    );
+    let after = format!("after {}", blocks(found.blocks));
+    let mut sentences = match &found.conclusion {
+        Conclusion::Found {
+            before,
+            after: first,
+            probability,
+            share,
+        } => {
+            let mut all = vec![format!(
+                "{metric} changes {ends} by {whole}, and that came with {} (probability {}, {after})",
+                step_name(found, *before, *first),
+                percent(*probability)
+            )];
+            all.extend(share_sentence(*share));
+            if first - before > 1 {
+                all.push(format!(
+                    "{} versions between them cannot be measured: it may be any of {} steps",
+                    first - before - 1,
+                    first - before
+                ));
+            }
+            all.extend(commit_sentence(&found.line[*first]));
+            all
+        }
+        Conclusion::Equivalent => vec![format!(
+            "{metric} is equivalent at both ends, {ends}: {whole} {after}, so there is no step to look for (a lower margin in the plan asks for \
+             smaller ones)"
+        )],
+        Conclusion::Open { .. } | Conclusion::Undecided => vec![format!(
+            "no step is sure {after}, {ends} {metric} changes by {whole}; that there is no difference at all has a probability of {}",
+            percent(found.no_difference)
+        )],
+    };
+    sentences.extend(beyond_sentence(found));
+    sentences
+}
+
+fn share_sentence(share: Option<f64>) -> Option<String> {
+    let share = share?;
+    Some(if share >= ALONE {
+        format!("this step has {} of the whole difference", percent(share))
+    } else {
+        format!(
+            "this step has {} of the whole difference: there are others (--walk measures all versions)",
+            percent(share)
+        )
+    })
+}
+
+/// A commit's subject and files; nothing of a version.
+fn commit_sentence(version: &Version) -> Option<String> {
+    (!version.files.is_empty()).then(|| {
+        format!(
+            "{}: \"{}\", {}",
+            version.name,
+            version.about,
+            version.files.join(", ")
+        )
+    })
+}
+
+fn beyond_sentence(found: &Bisection) -> Option<String> {
+    let beyond = found.evidence.iter().filter(|one| one.beyond);
+    let names: Vec<&str> = beyond
+        .map(|one| found.line[one.candidate].name.as_str())
+        .collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "the line is not monotone: {} lies beyond both ends in every block (--walk measures all versions)",
+            names.join(", ")
+        )
+    })
+}
+
+/// A row for each version: its evidence, and the step that leads to it.
+fn rows(found: &Bisection) -> Vec<Vec<String>> {
+    let head = [
+        "version",
+        "about",
+        "like from",
+        "like to",
+        "place",
+        "step",
+        "",
+    ];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    let last = found.line.len() - 1;
+    for (place, version) in found.line.iter().enumerate() {
+        let evidence = found.evidence.iter().find(|one| one.candidate == place);
+        let step = place.checked_sub(1).map(|step| found.steps[step]);
+        let is_end = place == 0 || place == last;
+        let is_probable = step.is_some_and(|step| step >= NEGLIGIBLE);
+        if found.line.len() > SHORT_LINE && !is_end && evidence.is_none() && !is_probable {
+            continue;
+        }
+        let count = |count: fn(&Evidence) -> u32| {
+            evidence.map_or(NONE.into(), |evidence| count(evidence).to_string())
+        };
+        let position = if place == 0 {
+            Some(0.0)
+        } else if place == last {
+            Some(1.0)
+        } else {
+            evidence.and_then(|evidence| evidence.position)
+        };
+        rows.push(vec![
+            version.name.clone(),
+            short(&version.about),
+            if is_end {
+                "end".into()
+            } else {
+                count(|one| one.like_from)
+            },
+            if is_end {
+                "end".into()
+            } else {
+                count(|one| one.like_to)
+            },
+            position.map_or(NONE.into(), |position| format!("{position:.2}")),
+            step.map_or(NONE.into(), percent),
+            step.map_or(String::new(), bar),
+        ]);
+    }
+    rows
+}
+
+fn short(about: &str) -> String {
+    const MOST: usize = 40;
+    if about.chars().count() <= MOST {
+        return about.into();
+    }
+    about.chars().take(MOST - 3).chain("...".chars()).collect()
+}
+
+/// A share of 0 to 1 as a bar.
+fn bar(share: f64) -> String {
+    let length = (share.clamp(0.0, 1.0) * CHART as f64).round();
+    "#".repeat(length as usize)
+}
+
+fn step_name(found: &Bisection, before: usize, after: usize) -> String {
+    format!("{} -> {}", found.line[before].name, found.line[after].name)
+}
+
+fn blocks(count: u32) -> String {
+    match count {
+        1 => "1 block".into(),
+        count => format!("{count} blocks"),
+    }
+}
+
+/// Each metric: what its significant steps are, and the line as a chart.
+pub(crate) fn walk_terminal(walk: &Walk, width: usize) -> String {
+    let mut lines = wrap(&walk.title, "", width);
+    for metric in &walk.metrics {
+        lines.push(String::new());
+        lines.extend(wrap(&walk_sentence(walk, metric), "", width));
+        lines.push(String::new());
+        lines.extend(crate::table(&walk_rows(walk, metric), 1, width));
+    }
+    let note = format!(
+        "{}; of each metric the chance that any step is wrongly called better or worse is {}; shares are of the logarithm of the whole change and \
+         add up to 100 %",
+        blocks(walk.blocks),
+        percent(walk.error_rate)
+    );
+    lines.push(String::new());
+    lines.extend(wrap(&note, "- ", width));
+    lines.join("\n") + "\n"
+}
+
+/// `throughput: +12.1 % from 6.1 to 7.3 in 2 significant steps: 6.16.12 -> 6.17.8 +8.6 % (71.0 %), ...`, the largest first.
+fn walk_sentence(walk: &Walk, metric: &WalkMetric) -> String {
+    let last = metric.ratios.iter().rev().copied().flatten().next();
+    let whole = last.map_or(NONE.into(), large_change);
+    let name = &metric.spec.name;
+    let is_significant =
+        |step: &&WalkStep| matches!(step.verdict, Verdict::Better | Verdict::Worse);
+    let mut steps: Vec<&WalkStep> = metric.steps.iter().filter(is_significant).collect();
+    steps.sort_by(|one, other| other.ratio.ln().abs().total_cmp(&one.ratio.ln().abs()));
+    let told: Vec<String> = steps
+        .iter()
+        .map(|step| {
+            let share = step
+                .share
+                .map_or(String::new(), |share| format!(" ({})", percent(share)));
+            let (before, after) = (&walk.line[step.before], &walk.line[step.after]);
+            format!("{before} -> {after} {}{share}", large_change(step.ratio))
+        })
+        .collect();
+    let all = format!(
+        "{name}: {whole} from {} to {}",
+        walk.line[0],
+        walk.line[walk.line.len() - 1]
+    );
+    match (metric.shape, told.len()) {
+        (Shape::Flat, _) => format!("{all}, and no step is significant"),
+        (Shape::Monotone, 1) => format!("{all} in one significant step: {}", told.join("; ")),
+        (Shape::Monotone, steps) => {
+            format!("{all} in {steps} significant steps: {}", told.join("; "))
+        }
+        (Shape::Mixed, steps) => format!(
+            "{all}, not in one direction: {steps} significant steps: {}",
+            told.join("; ")
+        ),
+    }
+}
+
+fn walk_rows(walk: &Walk, metric: &WalkMetric) -> Vec<Vec<String>> {
+    let head = [directed(&metric.spec), "to the first".into()].into_iter();
+    let rest = ["step", "interval", "share", "verdict", "line"].map(String::from);
+    let mut rows = vec![head.chain(rest).collect()];
+    let known = metric.ratios.iter().copied().flatten();
+    let (lowest, highest) = known.fold((f64::MAX, f64::MIN), |(low, high), ratio| {
+        (low.min(ratio), high.max(ratio))
+    });
+    for (place, name) in walk.line.iter().enumerate() {
+        let step = metric.steps.iter().find(|step| step.after == place);
+        let ratio = metric.ratios[place];
+        let interval = step.and_then(|step| step.interval);
+        let told = |text: Option<String>| text.unwrap_or(NONE.into());
+        rows.push(vec![
+            name.clone(),
+            told(ratio.map(large_change)),
+            told(step.map(|step| large_change(step.ratio))),
+            told(
+                interval
+                    .map(|(low, high)| format!("[{}, {}]", show_change(low), show_change(high))),
+            ),
+            told(step.and_then(|step| step.share).map(percent)),
+            told(step.map(|step| step.verdict.word().into())),
+            ratio.map_or(String::new(), |ratio| point(ratio, (lowest, highest))),
+        ]);
+    }
+    rows
+}
+
+/// A place between the lowest and the highest ratio.
+fn point(ratio: f64, (lowest, highest): (f64, f64)) -> String {
+    let whole = (highest / lowest).ln();
+    let share = if whole > 0.0 {
+        (ratio / lowest).ln() / whole
+    } else {
+        0.0
+    };
+    let column = (share * (CHART - 1) as f64).round();
+    format!("|{}*", " ".repeat(column as usize))
+}
+
+#[cfg(test)]
+mod tests {
+    use record::bisect::VERSION;
+    use record::metric::{Direction, MetricSpec, Role};
+
+    use super::*;
+
+    fn spec() -> MetricSpec {
+        MetricSpec {
+            name: "throughput".into(),
+            unit: "requests/s".into(),
+            direction: Direction::Higher,
+            role: Role::Primary,
+        }
+    }
+
+    fn found(conclusion: Conclusion) -> Bisection {
+        let version = |name: &str, about: &str, files: &[&str]| Version {
+            name: name.into(),
+            about: about.into(),
+            source: name.into(),
+            files: files.iter().map(ToString::to_string).collect(),
+        };
+        let evidence = |candidate, like_from, like_to, position| Evidence {
+            candidate,
+            like_from,
+            like_to,
+            position: Some(position),
+            beyond: candidate == 2,
+            skipped: None,
+        };
+        let mut skipped = evidence(3, 0, 0, 0.0);
+        (skipped.position, skipped.skipped) = (None, Some("does not build".into()));
+        Bisection {
+            version: VERSION,
+            title: "Static web serving".into(),
+            metric: Some(spec()),
+            line: vec![
+                version("a0", "the first", &[]),
+                version("a1", "net: more", &["net/core/dev.c"]),
+                version("a2", "mm: less", &["mm/slub.c"]),
+                version("a3", "broken", &["fs/exec.c"]),
+                version("a4", "the last", &["init/main.c"]),
+            ],
+            evidence: vec![evidence(1, 6, 0, 0.02), evidence(2, 0, 7, 1.1), skipped],
+            steps: vec![0.001, 0.993, 0.002, 0.003],
+            no_difference: 0.001,
+            ratio: Some(0.9),
+            blocks: 13,
+            max_blocks: 60,
+            error_rate: 0.01,
+            conclusion,
+        }
+    }
+
+    #[test]
+    fn a_step_is_told_with_its_evidence() {
+        let found = found(Conclusion::Found {
+            before: 1,
+            after: 2,
+            probability: 0.993,
+            share: Some(0.55),
+        });
+        // Wide enough that no sentence is broken.
+        let text = terminal(&found, 1000);
+        for said in [
+            "throughput changes from a0 to a4 by -10.00 %, and that came with a1 -> a2 (probability 99.3 %, after 13 blocks)",
+            "this step has 55.0 % of the whole difference: there are others (--walk measures all versions)",
+            "the line is not monotone: a2 lies beyond both ends in every block",
+            "mm/slub.c",
+            "left out: a3: does not build",
+        ] {
+            assert!(text.contains(said), "{said:?} is not in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_found_is_told() {
+        let text = terminal(&found(Conclusion::Equivalent), 100);
+        assert!(text.contains("there is no step to look for"), "{text}");
+        let text = terminal(&found(Conclusion::Undecided), 100);
+        assert!(text.contains("no step is sure after 13 blocks"), "{text}");
+        let open = found(Conclusion::Open { next: 2 });
+        assert_eq!(line(&open), "bisect: 13 blocks, a1 -> a2 99.3 %, next a2");
+    }
+
+    #[test]
+    fn a_walk_is_told_by_metric() {
+        let step = |before, ratio: f64, verdict| WalkStep {
+            before,
+            after: before + 1,
+            ratio,
+            interval: Some((ratio * 0.99, ratio * 1.01)),
+            share: Some(ratio.ln() / 1.2f64.ln()),
+            verdict,
+        };
+        let walk = Walk {
+            version: VERSION,
+            title: "Static web serving".into(),
+            line: ["6.1", "6.12", "7.2"].map(String::from).to_vec(),
+            blocks: 9,
+            error_rate: 0.05,
+            metrics: vec![WalkMetric {
+                workload: "web".into(),
+                spec: spec(),
+                ratios: vec![Some(1.0), Some(1.15), Some(1.2)],
+                steps: vec![
+                    step(0, 1.15, Verdict::Better),
+                    step(1, 1.2 / 1.15, Verdict::Undecided),
+                ],
+                shape: Shape::Monotone,
+            }],
+        };
+        let text = walk_terminal(&walk, 1000);
+        let said = "throughput: +20.00 % from 6.1 to 7.2 in one significant step: 6.1 -> 6.12 +15.00 % (76.7 %)";
+        assert!(text.contains(said), "{text}");
+        assert!(text.contains("9 blocks; of each metric"), "{text}");
+    }
+}

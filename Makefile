@@ -2,7 +2,7 @@
 BAKEOFF := target/x86_64-unknown-linux-gnu/release/bakeoff
 PLAN ?= plans/web-static.toml
 
-.PHONY: demo build test test-kvm test-box test-box-clients check packages bench-load fuzz soak-simulated verdict-calibration verdict-campaign bisect-calibration clean
+.PHONY: demo build test test-kvm test-box test-box-clients test-slurm check packages bench-load fuzz soak-simulated verdict-calibration verdict-campaign bisect-calibration clean
 
 demo: build
 	$(BAKEOFF) run $(PLAN)
@@ -37,6 +37,11 @@ test-box:
 test-box-clients:
 	@tools/packages run test
 	TEST_BOX_CLIENTS=1 cargo test --workspace --test it -- emulated_box::with_clients --nocapture
+
+# A Slurm cluster of two nodes on this host, with planted faults, and a comparison of two kernels on it. Minutes; needs root.
+test-slurm:
+	@tools/packages run test
+	TEST_SLURM=1 cargo test --workspace --test it -- --exact slurm_cluster::a_fleet_survives_what_befalls_clusters_and_compares_kernels --nocapture
 
 packages:
 	@tools/packages run test

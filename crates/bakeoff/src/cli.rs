@@ -47,7 +47,8 @@ pub enum Command {
     /// Run a plan, or go on with a run that was interrupted
     #[command(after_help = "Examples:\n  bakeoff run plans/web-static.toml\n  \
         bakeoff run plans/web-static.toml --out /data/runs/monday --fail-on worse\n  \
-        bakeoff run plans/web-static.toml --more-blocks 20")]
+        bakeoff run plans/web-static.toml --more-blocks 20\n  \
+        bakeoff run plans/web-static.toml --slurm --partition lab")]
     Run(RunArgs),
     /// Find the version or the commit that a metric changed with
     #[command(
@@ -328,6 +329,44 @@ pub struct RunArgs {
     /// How it is run.
     #[command(flatten)]
     pub options: RunOptions,
+    /// Where its blocks are run.
+    #[command(flatten)]
+    pub fleet: FleetArgs,
+}
+
+impl RunArgs {
+    /// A plan that this host runs.
+    pub fn on_this_host(plan: PathBuf, options: RunOptions) -> Self {
+        Self {
+            plan,
+            options,
+            fleet: FleetArgs::default(),
+        }
+    }
+}
+
+/// Which nodes of a cluster run a plan's blocks.
+#[derive(Debug, Clone, Default, Args)]
+pub struct FleetArgs {
+    /// Run each block as a job of a Slurm cluster; the run directory must lie where all nodes see it
+    #[arg(long, conflicts_with_all = ["models", "ceiling"])]
+    pub slurm: bool,
+    /// The partition for the jobs [default: the cluster's]
+    #[arg(long, value_name = "NAME", requires = "slurm")]
+    pub partition: Option<String>,
+    /// The only nodes for the jobs, such as n[1-3] [default: all of the partition]
+    #[arg(long, value_name = "LIST", requires = "slurm")]
+    pub nodes: Option<String>,
+    /// Jobs at a time [default: as many as there are nodes]
+    #[arg(long, value_name = "N", requires = "slurm", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub array_width: Option<u32>,
+    /// The bakeoff of the nodes [default: this one, by its path]
+    #[arg(long, value_name = "PATH", requires = "slurm")]
+    pub program: Option<PathBuf>,
+    /// Run one block of a run that was begun with --slurm; its jobs do
+    #[arg(long, value_name = "N", hide = true, conflicts_with = "slurm")]
+    #[arg(requires = "out", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_BLOCKS)))]
+    pub block: Option<u32>,
 }
 
 /// `bakeoff fairness`.

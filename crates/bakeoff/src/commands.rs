@@ -55,6 +55,9 @@ use crate::prepare::OWN_FILES_BYTES;
 use crate::reporter::Reporter;
 use crate::scheduled;
 
+/// Exit status of a job that is to be run again (`EX_TEMPFAIL` of sysexits.h): what `RequeueExit` in slurm.conf is to say.
+const REQUEUE: u8 = 75;
+
 /// How a command ended when nothing went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
@@ -64,6 +67,8 @@ pub enum End {
     Tripped,
     /// Could not be done; what is wrong has been printed.
     Refused,
+    /// A job of a cluster that may succeed on another node, or later.
+    Requeue,
 }
 
 impl From<End> for ExitCode {
@@ -72,6 +77,7 @@ impl From<End> for ExitCode {
             End::Done => Self::SUCCESS,
             End::Tripped => Self::from(1),
             End::Refused => Self::from(2),
+            End::Requeue => Self::from(REQUEUE),
         }
     }
 }

@@ -18,6 +18,7 @@
 mod attempt;
 mod ceiling;
 pub mod extend;
+pub mod fleet;
 mod guest_cpu;
 mod one_fewer;
 mod profiled;
@@ -233,6 +234,8 @@ struct Progress<'p> {
     open: Vec<&'p WorkloadPlan>,
     /// Those of them whose trials have not all ended.
     incomplete: Vec<&'p WorkloadPlan>,
+    /// Whether that block is the only one that is run here: it is looked at elsewhere.
+    is_alone: bool,
     running: Vec<Running>,
     /// Checks whose violation was told.
     told: BTreeSet<String>,
@@ -271,6 +274,7 @@ impl<'l> Lab<'l> {
             block: looked + 1,
             incomplete: open.clone(),
             open,
+            is_alone: false,
             running: Vec::new(),
             told: BTreeSet::new(),
         };
@@ -278,15 +282,20 @@ impl<'l> Lab<'l> {
         if let Some(why) = self.obstacle(&progress) {
             return Ok((progress.book, Some(why)));
         }
+        let end = self.run_to_end(&mut progress)?;
+        Ok((progress.book, end))
+    }
+
+    /// Runs what is left; `None` when interrupted, else why it ended.
+    fn run_to_end(&self, progress: &mut Progress<'l>) -> Result<Option<CloseReason>> {
         let (say, hear) = mpsc::channel();
         let line = Line { say, hear };
-        let end = thread::scope(|scope| {
-            let end = self.run_attempts(&mut progress, scope, &line);
+        thread::scope(|scope| {
+            let end = self.run_attempts(progress, scope, &line);
             // A scope waits for its threads, and an error has left some of them running.
             progress.cancel(|_| true);
             end
-        })?;
-        Ok((progress.book, end))
+        })
     }
 
     fn run_attempts<'s>(
@@ -329,20 +338,10 @@ impl<'l> Lab<'l> {
                 }
                 progress.incomplete.remove(0);
             }
-            let judgement = self.judge(block)?;
-            let open = self.undecided(&judgement);
-            let event = Event::Looked {
-                blocks: block,
-                looks: looks(&judgement, &self.design(&progress.book.run_state)),
-                undecided: Some(open.iter().map(|workload| workload.id.clone()).collect()),
-            };
-            self.note(&mut progress.book, event)?;
-            progress.book.run_state.look(block);
-            self.tell_violations(&mut progress.told, block, judgement.fairness)?;
-            repeat::refuse(&self.load()?.within(block))?;
-            progress.block = block + 1;
-            progress.incomplete.clone_from(&open);
-            progress.open = open;
+            if progress.is_alone {
+                return Ok(Some(CloseReason::OneBlock { block }));
+            }
+            self.look(progress)?;
             if let Some(why) = self.obstacle(progress) {
                 self.cancel(progress, |_| true);
                 return Ok(Some(why));
@@ -350,6 +349,26 @@ impl<'l> Lab<'l> {
             let wanted: Vec<&str> = progress.open.iter().map(|one| one.id.as_str()).collect();
             self.cancel(progress, |trial| !wanted.contains(&trial.workload.as_str()));
         }
+    }
+
+    /// Looks at all blocks up to the present one, which is complete; the next one is then the present one.
+    fn look(&self, progress: &mut Progress<'l>) -> Result<()> {
+        let block = progress.block;
+        let judgement = self.judge(block)?;
+        let open = self.undecided(&judgement);
+        let event = Event::Looked {
+            blocks: block,
+            looks: looks(&judgement, &self.design(&progress.book.run_state)),
+            undecided: Some(open.iter().map(|workload| workload.id.clone()).collect()),
+        };
+        self.note(&mut progress.book, event)?;
+        progress.book.run_state.look(block);
+        self.tell_violations(&mut progress.told, block, judgement.fairness)?;
+        repeat::refuse(&self.load()?.within(block))?;
+        progress.block = block + 1;
+        progress.incomplete.clone_from(&open);
+        progress.open = open;
+        Ok(())
     }
 
     /// Tells of violations while a night can still be saved: by the plan before the first block, all after it, and later
@@ -463,7 +482,8 @@ impl<'l> Lab<'l> {
             .collect();
         let given = progress.book.run_state.most();
         let most = given.unwrap_or(self.plan.design.max_blocks);
-        let blocks = progress.block..=most.min(progress.block + 1);
+        let ahead = u32::from(!progress.is_alone);
+        let blocks = progress.block..=most.min(progress.block + ahead);
         let mut places =
             blocks.flat_map(|block| progress.open.iter().map(move |one| (block, *one)));
         let book = &mut progress.book;

@@ -158,6 +158,11 @@ impl Reporter {
                 arm,
                 outcome,
             } => Some(report::one_fewer((workload, arm), outcome)),
+            Event::Merged {
+                block,
+                node,
+                given_up_on,
+            } => Some(report::merged(*block, node, given_up_on)),
             Event::Started { .. } => {
                 self.series.set(Series::Judged);
                 None

@@ -190,6 +190,7 @@ fn of_journal(run: &Run) -> Vec<Deviation> {
             Event::Opened(_)
             | Event::Ceiling { .. }
             | Event::OneFewer { .. }
+            | Event::Merged { .. }
             | Event::Started { .. }
             | Event::Ended { .. }
             | Event::Looked { .. }

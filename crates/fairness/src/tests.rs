@@ -146,6 +146,7 @@ pub(crate) fn judged(run: &Run) -> Judgement {
         a_a: record::verdict::host::History::NotKnown,
         scaling: Vec::new(),
         soaks: Vec::new(),
+        nodes: Vec::new(),
         planned: Vec::new(),
         differences: differences(run),
         weighed: Weighed::default(),

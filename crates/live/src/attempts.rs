@@ -97,6 +97,7 @@ pub(crate) fn of(entries: &[Entry]) -> Vec<Attempt> {
             Event::Opened(_)
             | Event::Ceiling { .. }
             | Event::OneFewer { .. }
+            | Event::Merged { .. }
             | Event::Looked { .. }
             | Event::Closed { .. } => {}
         }

@@ -613,6 +613,7 @@ fn bears_on_verdict(event: &Event) -> bool {
         | Event::Closed { .. } => true,
         Event::Opened(_)
         | Event::Resumed { .. }
+        | Event::Merged { .. }
         | Event::Started { .. }
         | Event::Profiling { .. } => false,
     }

@@ -76,6 +76,8 @@ pub struct Plan {
     pub disturbances: Vec<PlannedDisturbance>,
     /// How many blocks, and when a difference counts.
     pub design: Design,
+    /// What a verdict of a run on several nodes is about.
+    pub claim: Claim,
     /// Whether trials are profiled: `[why]`. Every one where instructions are counted, others of their own where time is the wall clock's.
     pub why: bool,
     /// How much growth matters.
@@ -119,6 +121,16 @@ pub struct WorkloadPlan {
     pub window: Duration,
     /// What a program that runs to its end is expected to take.
     pub expected: Option<Duration>,
+}
+
+/// What a verdict of a run on several nodes is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Claim {
+    /// The nodes that ran it.
+    #[default]
+    Nodes,
+    /// Machines like them.
+    Machines,
 }
 
 /// How the experiment is laid out and judged.
@@ -285,7 +297,9 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
     if let (Some(fields), Some(workloads)) = (&machine_fields, &workloads) {
         check_clients(fields, &machine, workloads, checks);
     }
-    let design = read_design(top.table("design").as_ref());
+    let design_fields = top.table("design");
+    let claim = read_claim(design_fields.as_ref());
+    let design = read_design(design_fields.as_ref());
     let ground = Ground {
         machine: &machine,
         arms: arms.as_deref().unwrap_or_default(),
@@ -315,6 +329,7 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
         workloads: workloads?,
         disturbances,
         design,
+        claim,
         why,
         growth,
         disclosure,
@@ -487,6 +502,12 @@ pub const MOST_ERROR_RATE: f64 = 0.2;
 
 /// Most blocks that a run may have.
 pub const MOST_BLOCKS: u32 = 10_000;
+
+fn read_claim(fields: Option<&Fields<'_>>) -> Claim {
+    let claims = [("nodes", Claim::Nodes), ("machines", Claim::Machines)];
+    let claim = fields.and_then(|fields| fields.choice("claim", &claims));
+    claim.unwrap_or_default()
+}
 
 fn read_design(fields: Option<&Fields<'_>>) -> Design {
     let mut design = Design {

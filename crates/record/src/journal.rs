@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use crate::fleet::Node;
 use crate::load_path::{CeilingOutcome, OneFewerOutcome};
 use crate::machine::MachineDescription;
 use crate::rundir::sha256;
@@ -24,7 +25,7 @@ use crate::verdict::look::Look;
 use crate::verdict::warning::Disturbance;
 
 /// Version of the journal's format.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -64,6 +65,17 @@ pub enum Event {
         arm: String,
         /// What came of it.
         outcome: OneFewerOutcome,
+    },
+    /// A block that a node of a fleet has run is taken over: the entries up to the next look are those of its own journal, with
+    /// the times of the node's clock.
+    Merged {
+        /// The block.
+        block: u32,
+        /// Who ran it.
+        node: Node,
+        /// Nodes on which it was begun before and not ended, first to last; nothing of that counts.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        given_up_on: Vec<String>,
     },
     /// An attempt at a trial began.
     Started {
@@ -202,6 +214,11 @@ pub enum CloseReason {
     BlocksGiven {
         /// How many in all.
         blocks: u32,
+    },
+    /// It was one block of a fleet's run, and that has ended.
+    OneBlock {
+        /// Which block.
+        block: u32,
     },
     /// The baseline gave no figure.
     NoBaseline {
@@ -385,6 +402,7 @@ pub fn check_whole(entries: &[Entry]) -> Result<(), String> {
             | Event::Extended { .. }
             | Event::Ceiling { .. }
             | Event::OneFewer { .. }
+            | Event::Merged { .. }
             | Event::Profiling { .. } => {}
             Event::Profiled { trial, attempt, .. } => {
                 if !profiled.insert((trial.number, *attempt)) {
@@ -570,7 +588,7 @@ mod tests {
         let (_dir, path) = written(b"");
         let text = std::fs::read_to_string(&path).unwrap().replacen(
             &format!("\"version\":{VERSION}"),
-            "\"version\":9",
+            "\"version\":99",
             1,
         );
         std::fs::write(&path, text).unwrap();

@@ -12,6 +12,7 @@ pub mod curve;
 pub mod defect;
 pub mod disturbances;
 pub mod evidence;
+pub mod fleet;
 pub mod journal;
 pub mod latency;
 pub mod load;

@@ -17,6 +17,7 @@
 //! verdict.json         `verdict::Judgement`
 //! accepted.json        violations of fairness that the user has named, with his reasons
 //! a-a.json             A/A runs of the machine when the run began (`a_a::History`)
+//! fleet.json, blocks/   blocks that nodes of a cluster have run (`fleet`)
 //! models.json          what other emulated CPUs say (`models::Models`), their runs in models/NAME/
 //! report.html, report.md
 //! ```
@@ -38,6 +39,7 @@ use crate::counters::Counters;
 use crate::defect::DefectLog;
 use crate::disturbances::{BegunDisturbance, read_begun};
 use crate::evidence::{Damage, EvidenceFile, Facts, Sample};
+use crate::fleet::Node;
 use crate::journal::CloseReason;
 use crate::journal::{self, Entry, Event, Opening};
 use crate::load::Second;
@@ -172,6 +174,17 @@ pub struct Run {
 }
 
 impl Run {
+    /// Who ran each block, where nodes of a fleet did.
+    pub fn nodes(&self) -> BTreeMap<u32, &Node> {
+        let merged = self.entries.iter().filter_map(|entry| {
+            let Event::Merged { block, node, .. } = &entry.event else {
+                return None;
+            };
+            Some((*block, node))
+        });
+        merged.collect()
+    }
+
     /// Why the run is over; `None` while it is not.
     pub fn closed(&self) -> Option<&CloseReason> {
         let mut last = None;
@@ -183,6 +196,7 @@ impl Run {
                 | Event::Resumed { .. }
                 | Event::Ceiling { .. }
                 | Event::OneFewer { .. }
+                | Event::Merged { .. }
                 | Event::Started { .. }
                 | Event::Ended { .. }
                 | Event::Invalidated { .. }
@@ -379,6 +393,43 @@ impl RunDir {
             record: sha256(&body),
             facts: of_facts,
         })
+    }
+
+    /// Takes over an attempt that another run directory holds as the trial `was`; here it is `trial`. Its files are linked where they
+    /// can be, so that nothing is kept twice. Returns its record, and the hash that the journal names it by.
+    pub fn take_over(
+        &self,
+        from: &Path,
+        (was, trial): (&Trial, &Trial),
+        attempt: u32,
+        sha: &str,
+    ) -> Result<(TrialRecord, String)> {
+        let folder = Series::Judged.folder();
+        let source = from.join(folder).join(attempt_name(was, attempt));
+        let name = format!("{folder}/{}", attempt_name(trial, attempt));
+        let mut record = load_trial(&source, sha)?;
+        let place = self.path.join(&name);
+        if place.exists() {
+            fs::remove_dir_all(&place)
+                .with_context(|| format!("cannot clear {}", place.display()))?;
+        }
+        fs::create_dir_all(&place).with_context(|| format!("cannot create {}", place.display()))?;
+        for entry in fs::read_dir(&source).context("cannot read a block's trial")? {
+            let entry = entry?;
+            let file = entry.file_name();
+            if file == "trial.json" || !entry.file_type()?.is_file() {
+                continue;
+            }
+            let to = place.join(&file);
+            if fs::hard_link(entry.path(), &to).is_err() {
+                fs::copy(entry.path(), &to)
+                    .with_context(|| format!("cannot write {}", to.display()))?;
+            }
+        }
+        record.trial = trial.clone();
+        let body = serde_json::to_vec_pretty(&record)?;
+        self.write(&format!("{name}/trial.json"), &body)?;
+        Ok((record, sha256(&body)))
     }
 
     /// Writes a file whole or not at all.
@@ -774,6 +825,7 @@ fn invalidated(entries: &[Entry]) -> BTreeSet<u32> {
         | Event::Resumed { .. }
         | Event::Ceiling { .. }
         | Event::OneFewer { .. }
+        | Event::Merged { .. }
         | Event::Started { .. }
         | Event::Ended { .. }
         | Event::Looked { .. }

@@ -29,6 +29,7 @@ pub mod host;
 pub mod limit;
 pub mod look;
 pub mod mechanism;
+pub mod nodes;
 pub mod planned;
 pub mod reason;
 pub mod robustness;
@@ -487,6 +488,9 @@ pub struct Judgement {
     /// What long trials say, by workload; none where none was long.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub soaks: Vec<soak::Soak>,
+    /// What each node measured; none where the run was no fleet's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<nodes::NodeSummary>,
     /// What the plan had done to the systems on purpose, by workload, disturbance and arm; empty where it plans nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub planned: Vec<PlannedSummary>,

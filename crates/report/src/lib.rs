@@ -28,6 +28,7 @@ use ::fairness::Vain;
 use plan::Plan;
 use record::bisect::{Bisection, Walk};
 use record::defect::FoundDefect;
+use record::fleet::Node;
 use record::journal::CloseReason;
 use record::load::Fault;
 use record::load_path::{CeilingOutcome, OneFewerOutcome};
@@ -214,6 +215,11 @@ pub fn look(look: &Look) -> String {
 /// What trials ran on, in one line.
 pub fn machine(machine: &MachineDescription) -> String {
     words::machine::machine(machine)
+}
+
+/// That a block was taken over from a node.
+pub fn merged(block: u32, node: &Node, given_up_on: &[String]) -> String {
+    words::fleet::merged(block, node, given_up_on)
 }
 
 /// Why a run ended.

@@ -30,6 +30,9 @@ pub(crate) fn markdown(run: &Run, judgement: &Judgement, whys: &[Why]) -> String
         }
         parts.extend(section(run, judgement, whys, &workload.id));
     }
+    if let Some(rows) = table(&words::fleet::rows(judgement)) {
+        parts.push(format!("{}:\n\n{rows}", words::fleet::TITLE));
+    }
     if let Some(rows) = table(&models::rows(run)) {
         parts.push(format!("{}:\n\n{rows}", models::TITLE));
     }

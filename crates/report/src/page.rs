@@ -43,6 +43,7 @@ pub(crate) fn page(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
                     @for number in 0..run.plan.workloads.len() {
                         (section::section((run, judgement), whys, number))
                     }
+                    (nodes(judgement))
                     (other_models(run))
                     (differences(judgement))
                     (fairness(run, judgement))
@@ -107,6 +108,26 @@ fn boxed(class: &str, title: &str, sentences: &[String]) -> Markup {
                 h2 { (title) }
                 ul { @for sentence in sentences { li { (sentence) } } }
             }
+        }
+    }
+}
+
+/// What each node of a fleet measured.
+fn nodes(judgement: &Judgement) -> Markup {
+    let rows = words::fleet::rows(judgement);
+    let Some((head, rows)) = rows.split_first() else {
+        return Markup::default();
+    };
+    html! {
+        section id="nodes" {
+            h2 { (words::fleet::TITLE) }
+            div.scroll { table.cards {
+                thead { tr { @for cell in head { th { (cell) } } } }
+                tbody { @for row in rows { tr {
+                    th scope="row" { (row[0]) }
+                    @for (name, cell) in head.iter().zip(row).skip(1) { td data-name=(name) { (cell) } }
+                } } }
+            } }
         }
     }
 }

@@ -53,6 +53,11 @@ pub(crate) fn terminal(run: &Run, judgement: &Judgement, whys: &[Why], width: us
         lines.extend([String::new(), format!("{}:", words::defect::TITLE)]);
         lines.extend(table(&defects, 4, width));
     }
+    let nodes = words::fleet::rows(judgement);
+    if !nodes.is_empty() {
+        lines.extend([String::new(), format!("{}:", words::fleet::TITLE)]);
+        lines.extend(table(&nodes, 3, width));
+    }
     let models = models::rows(run);
     if !models.is_empty() {
         lines.extend([String::new(), format!("{}:", models::TITLE)]);

@@ -22,6 +22,7 @@ pub(crate) mod defect;
 pub(crate) mod disclosure;
 pub(crate) mod disturbances;
 pub(crate) mod fairness;
+pub(crate) mod fleet;
 pub(crate) mod limit;
 pub(crate) mod live;
 pub(crate) mod look;
@@ -733,6 +734,7 @@ pub(crate) fn looks(run: &Run) -> Vec<String> {
             | Event::Resumed { .. }
             | Event::Ceiling { .. }
             | Event::OneFewer { .. }
+            | Event::Merged { .. }
             | Event::Started { .. }
             | Event::Ended { .. }
             | Event::Invalidated { .. }

@@ -23,7 +23,7 @@ use crate::rule::{self, Series};
 use crate::score::{hodges_lehmann, median, scale, tukey};
 
 /// How the interval is searched for: one test costs little.
-const SEARCH: Search = Search {
+pub(crate) const SEARCH: Search = Search {
     tries: 17,
     halvings: 24,
 };
@@ -306,7 +306,7 @@ fn inconclusive(terms: Terms, needed: u32, unit: SampleUnit) -> SampleReason {
 
 /// Whether "better by `shift`" is refuted: at most `rate` of all ways in which signs might have fallen are as
 /// extreme. Without known slots the effect of the slot stays in.
-fn is_refuted(values: &[f64], shift: f64, flips: &SignFlips, rate: f64) -> bool {
+pub(crate) fn is_refuted(values: &[f64], shift: f64, flips: &SignFlips, rate: f64) -> bool {
     let shifted: Vec<f64> = values.iter().map(|value| value - shift).collect();
     let scores = tukey(&shifted);
     let sum: f64 = scores.iter().sum();

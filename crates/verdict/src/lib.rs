@@ -28,6 +28,7 @@
 //! cpu_scaling, usl  arms that differ in CPUs alone; the universal scalability law
 //! config_diff       which facts are not the same in all arms
 //! weighed           what of them matters, and what can be pinned
+//! nodes             what each node of a fleet measured, and claims about machines in general
 //! models            whether verdicts stand on another emulated CPU
 //! explain           why an arm differs, from accounts of what trials executed and waited for
 //! mechanism         what a function of a kernel is for
@@ -48,7 +49,7 @@
 //! ```
 //! The same run gives the same bytes: nothing here asks for the time or the machine, and what is random comes from the seed.
 
-use plan::Plan;
+use plan::{Claim, Plan};
 use record::metric::{MetricSpec, Role};
 use record::rundir::Run;
 use record::verdict::fairness::withholding;
@@ -87,6 +88,7 @@ pub mod looks;
 mod margins;
 pub mod mechanism;
 pub mod models;
+mod nodes;
 pub mod noise_models;
 mod outliers;
 mod pair;
@@ -126,14 +128,19 @@ pub fn disturbance(run: &Run, workload: &str, trials: &[u32]) -> Option<Disturba
 /// workload measures is known only from its figures.
 pub fn judge(run: &Run) -> Judgement {
     let mut judgement = look(run);
-    judgement.robustness = robustness::of(run, &judgement);
+    judgement.robustness = match run.plan.claim {
+        Claim::Nodes => robustness::of(run, &judgement),
+        // It asks what the rule for blocks would say, which did not decide.
+        Claim::Machines => Vec::new(),
+    };
     judgement
 }
 
 /// The same without what headlines hang on, which no look needs that a run takes while it goes on.
 pub fn look(run: &Run) -> Judgement {
     let measured = Measured::of(run);
-    let comparisons = compare(run, &measured);
+    let mut comparisons = compare(run, &measured);
+    nodes::claim(run, &mut comparisons);
     let by_load = by_load::of(run, &measured);
     let gates = gates::of(run, &measured);
     let verdicts = run.plan.workloads.len() * (run.plan.arms.len() - 1);
@@ -159,6 +166,7 @@ pub fn look(run: &Run) -> Judgement {
         one_sided: host::one_sided(run, &comparisons),
         a_a: a_a::of(run),
         soaks,
+        nodes: nodes::of(run, &comparisons),
         scaling: cpu_scaling::of(run, &measured),
         planned: planned::of(run, &measured),
         differences,

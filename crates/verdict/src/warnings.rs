@@ -192,6 +192,7 @@ fn disturbed_blocks(run: &Run, workload: &str) -> Option<Setback> {
             | Event::Resumed { .. }
             | Event::Ceiling { .. }
             | Event::OneFewer { .. }
+            | Event::Merged { .. }
             | Event::Started { .. }
             | Event::Ended { .. }
             | Event::Looked { .. }

@@ -85,10 +85,7 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
     if args.plan_only && json {
         return tell_plan(&path, &text, json);
     }
-    let run_args = RunArgs {
-        plan: path,
-        options: args.run.clone(),
-    };
+    let run_args = RunArgs::on_this_host(path, args.run.clone());
     let (plan, again) = (run_args.plan.display(), again(&run_args));
     if args.plan_only {
         say(
@@ -199,10 +196,7 @@ fn kind(word: &str, is_local: bool, json: bool) -> Result<WorkloadText> {
 /// program's files.
 fn place(args: &CompareArgs, label: &str, text: &str, files: &[PathBuf]) -> Result<PathBuf> {
     let hashes = prepare::hashes(files)?;
-    let of_plan = |plan: PathBuf| RunArgs {
-        plan,
-        options: args.run.clone(),
-    };
+    let of_plan = |plan: PathBuf| RunArgs::on_this_host(plan, args.run.clone());
     if let Some(out) = &args.run.out {
         let path = plan_file::beside(out);
         if !plan_file::is_free(&path, text)? {

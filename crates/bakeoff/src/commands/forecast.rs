@@ -251,6 +251,7 @@ fn mean_trial(entries: &[Entry], workload: &str) -> Option<Duration> {
             | Event::Opened(_)
             | Event::Ceiling { .. }
             | Event::OneFewer { .. }
+            | Event::Merged { .. }
             | Event::Invalidated { .. }
             | Event::Looked { .. }
             | Event::Profiling { .. }

@@ -1,6 +1,8 @@
 //! `run`: prepare the arms, run the lab, judge, report.
 
+mod block;
 mod calibration;
+mod fleet;
 pub(super) mod jobs;
 mod models;
 mod timings;
@@ -13,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use input::file;
 use input::text::shell_word;
 use machine::clock::HostClock;
-use plan::{MachineKind, Plan};
+use plan::{Claim, MachineKind, Plan};
 use record::rundir::{self, Run, RunDir};
 use record::verdict::Judgement;
 
@@ -44,8 +46,36 @@ fn refuse_ceiling(plan: &Plan) -> Result<()> {
     }
 }
 
+/// Refuses options that do not go with the plan.
+fn refuse(args: &RunArgs, plan: &Plan) -> Result<()> {
+    let options = &args.options;
+    let has_kernels = matches!(plan.machine.kind, MachineKind::Qemu | MachineKind::Ssh);
+    if options.refresh && !has_kernels {
+        bail!(
+            "--refresh does not apply to a machine of kind \"{}\": nothing is fetched for it (leave it out)",
+            plan.machine.kind.word()
+        );
+    }
+    if plan.claim == Claim::Machines && !args.fleet.slurm {
+        bail!(
+            "claim = \"machines\" in [design] on one host: one machine shows nothing of others (add --slurm, or remove claim)"
+        );
+    }
+    if options.ceiling {
+        refuse_ceiling(plan)?;
+    }
+    super::refuse_emulator(&options.emulator, plan)?;
+    if let Some(model) = &options.models {
+        models::refuse(plan, model)?;
+    }
+    Ok(())
+}
+
 /// Runs a plan, or goes on with it; writes verdict and report.
 pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
+    if let Some(block) = args.fleet.block {
+        return block::run(args, block, json);
+    }
     let options = &args.options;
     let out = directory(args);
     let qemu = options.emulator.named();
@@ -59,20 +89,7 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     } else {
         read_plan(&args.plan, qemu.as_deref())?
     };
-    let has_kernels = matches!(plan.machine.kind, MachineKind::Qemu | MachineKind::Ssh);
-    if options.refresh && !has_kernels {
-        bail!(
-            "--refresh does not apply to a machine of kind \"{}\": nothing is fetched for it (leave it out)",
-            plan.machine.kind.word()
-        );
-    }
-    if options.ceiling {
-        refuse_ceiling(&plan)?;
-    }
-    super::refuse_emulator(&options.emulator, &plan)?;
-    if let Some(model) = &options.models {
-        models::refuse(&plan, model)?;
-    }
+    refuse(args, &plan)?;
     let accepted = fairness::read(&options.accept)?;
     let setting = Setting {
         file: &args.plan,
@@ -92,6 +109,7 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     }
     let dir = RunDir::open(&out, &text)?;
     refuse_another_plan(&dir, &text)?;
+    fleet::refuse_another_place(&dir, args.fleet.slurm)?;
     fairness::accept(&dir, accepted)?;
     let extension = match options.more_blocks {
         Some(more) => Some(extend(&dir, more)?),
@@ -103,7 +121,11 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
         remeasures_ceilings: options.ceiling,
         model: None,
     };
-    let finish = carry_out(&setting, &plan, &text, place)?;
+    let finish = if args.fleet.slurm {
+        fleet::carry_out(&setting, (&plan, &text), place, args)?
+    } else {
+        carry_out(&setting, &plan, &text, place)?
+    };
     let finish = match (finish, &options.models) {
         (Finish::Complete, Some(model)) => models::vary(&setting, (&plan, &text), &dir, model)?,
         (finish, _) => finish,
@@ -284,6 +306,21 @@ pub(super) fn again(args: &RunArgs) -> String {
     if let Some(out) = &options.out {
         words.extend(["--out".into(), word(out)]);
     }
+    let fleet = &args.fleet;
+    words.extend(fleet.slurm.then(|| "--slurm".into()));
+    let mut name = |option: &str, value: Option<String>| {
+        if let Some(value) = value {
+            words.extend([option.into(), shell_word(&value)]);
+        }
+    };
+    name("--partition", fleet.partition.clone());
+    name("--nodes", fleet.nodes.clone());
+    name(
+        "--array-width",
+        fleet.array_width.map(|width| width.to_string()),
+    );
+    let program = fleet.program.as_deref().map(Path::to_string_lossy);
+    name("--program", program.map(String::from));
     words.join(" ")
 }
 

@@ -13,6 +13,8 @@ pub(crate) struct RunState {
     /// Blocks that the run may have in all, where it was given more than its plan's.
     most: Option<u32>,
     looked: u32,
+    /// Trials that are numbered elsewhere, before the first one here.
+    numbered_before: u32,
     trials: Vec<Trial>,
     ended: BTreeMap<u32, Vec<Ending>>,
     /// Trials of invalidated blocks.
@@ -26,32 +28,38 @@ impl RunState {
     pub(crate) fn of(entries: &[Entry]) -> Self {
         let mut run_state = Self::default();
         for entry in entries {
-            match &entry.event {
-                Event::Opened(opening) => run_state.opening = Some(opening.clone()),
-                Event::Started { trial, .. } => run_state.know(trial),
-                Event::Ended {
-                    trial,
-                    attempt,
-                    ending,
-                    ..
-                } => run_state.end(trial, *attempt, *ending),
-                Event::Invalidated {
-                    workload,
-                    block,
-                    trials,
-                    ..
-                } => run_state.strike(workload, *block, trials),
-                Event::Looked { blocks, .. } => run_state.look(*blocks),
-                Event::Closed { .. } => run_state.closed = true,
-                Event::Extended { to, .. } => run_state.extend(*to),
-                Event::Resumed { .. }
-                | Event::Ceiling { .. }
-                | Event::OneFewer { .. }
-                | Event::Profiling { .. }
-                | Event::Profiled { .. } => {}
-            }
+            run_state.add(entry);
         }
         run_state
+    }
+
+    /// Adds what an entry says.
+    pub(crate) fn add(&mut self, entry: &Entry) {
+        match &entry.event {
+            Event::Opened(opening) => self.opening = Some(opening.clone()),
+            Event::Started { trial, .. } => self.know(trial),
+            Event::Ended {
+                trial,
+                attempt,
+                ending,
+                ..
+            } => self.end(trial, *attempt, *ending),
+            Event::Invalidated {
+                workload,
+                block,
+                trials,
+                ..
+            } => self.strike(workload, *block, trials),
+            Event::Looked { blocks, .. } => self.look(*blocks),
+            Event::Closed { .. } => self.closed = true,
+            Event::Extended { to, .. } => self.extend(*to),
+            Event::Resumed { .. }
+            | Event::Ceiling { .. }
+            | Event::OneFewer { .. }
+            | Event::Merged { .. }
+            | Event::Profiling { .. }
+            | Event::Profiled { .. } => {}
+        }
     }
 
     /// Reads what the journal says of trials that are run for their profile alone.
@@ -70,6 +78,7 @@ impl RunState {
                 | Event::Resumed { .. }
                 | Event::Ceiling { .. }
                 | Event::OneFewer { .. }
+                | Event::Merged { .. }
                 | Event::Started { .. }
                 | Event::Ended { .. }
                 | Event::Invalidated { .. }
@@ -97,6 +106,23 @@ impl RunState {
     /// Notes that the run goes on, to a later block.
     pub(crate) fn extend(&mut self, most: u32) {
         (self.most, self.closed) = (Some(most), false);
+    }
+
+    /// Has numbers of trials begin after those of so many that are run elsewhere.
+    pub(crate) fn number_after(&mut self, trials: u32) {
+        self.numbered_before = trials;
+    }
+
+    /// The block's trials in the order in which they were begun, those that were struck among them.
+    pub(crate) fn begun_in(&self, block: u32) -> Vec<Trial> {
+        let its = self.trials.iter().filter(|trial| trial.block == block);
+        its.cloned().collect()
+    }
+
+    /// The number of the next trial that is begun.
+    pub(crate) fn next_number(&self) -> u32 {
+        let numbers = self.trials.iter().map(|trial| trial.number);
+        numbers.max().unwrap_or(self.numbered_before) + 1
     }
 
     /// Blocks that the last look covered.
@@ -142,13 +168,7 @@ impl RunState {
         if let Some(trial) = here {
             return trial.clone();
         }
-        let number = self
-            .trials
-            .iter()
-            .map(|trial| trial.number)
-            .max()
-            .unwrap_or(0)
-            + 1;
+        let number = self.next_number();
         let trial = Trial {
             number,
             block,

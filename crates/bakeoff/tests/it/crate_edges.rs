@@ -21,11 +21,12 @@ const TEST_ARROWS: [(&str, &str); 14] = [
 ];
 
 /// What each room may use; a room that is missing here may not exist.
-const ARROWS: [(&str, &[&str]); 25] = [
+const ARROWS: [(&str, &[&str]); 26] = [
     ("input", &[]),
     ("process", &[]),
     ("profiler", &[]),
     ("secret", &["input"]),
+    ("slurm", &["input"]),
     ("skip", &[]),
     ("hardware", &[]),
     ("defects", &[]),
@@ -94,6 +95,7 @@ const ARROWS: [(&str, &[&str]); 25] = [
             "profiler",
             "live",
             "secret",
+            "slurm",
             "watch",
             "schedulers",
         ],

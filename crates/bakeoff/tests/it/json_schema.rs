@@ -10,6 +10,7 @@ use machine::fake::Behaviour;
 use record::counters::Unit;
 use record::curve::{Curve, Point, Shape};
 use record::defect::{DefectSource, FoundDefect, Kind, Severity, When};
+use record::fleet::Node;
 use record::journal::{self, Entry, Event};
 use record::load_path::{
     Ceiling, CeilingOutcome, ClientUnit, LoadPace, OneFewer, OneFewerOutcome, SentLate,
@@ -195,12 +196,33 @@ fn limit() -> ArmLimit {
     }
 }
 
+/// A block that was begun on one node and ended on another.
+fn merged() -> Entry {
+    let node = Node {
+        name: "n2".into(),
+        hostname: "rack7".into(),
+        cpu_model: None,
+        cpus: 2,
+    };
+    Entry {
+        at: "2026-01-01T00:00:00Z".into(),
+        event: Event::Merged {
+            block: 1,
+            node,
+            given_up_on: vec!["n1".into()],
+        },
+    }
+}
+
 #[test]
 fn every_key_of_an_event_is_documented_and_every_documented_event_happens() {
     let mut seen = BTreeSet::new();
     for dir in eventful() {
         let entries = journal::read(&dir.path().join("journal.jsonl")).unwrap();
-        for entry in entries.into_iter().chain([ceiling(), one_fewer()]) {
+        for entry in entries
+            .into_iter()
+            .chain([ceiling(), one_fewer(), merged()])
+        {
             assert_eq!(
                 check_line(&json_lines::event(&entry, None), &mut seen),
                 "event"

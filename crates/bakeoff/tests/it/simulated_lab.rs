@@ -544,6 +544,7 @@ fn a_disturbed_run_that_is_interrupted_anywhere_ends_as_if_it_had_not_been() {
             | Event::Resumed { .. }
             | Event::Ceiling { .. }
             | Event::OneFewer { .. }
+            | Event::Merged { .. }
             | Event::Started { .. } => false,
         };
         let events = entries.into_iter().map(|entry| entry.event);

@@ -45,6 +45,30 @@ pub enum Reason {
         /// Blocks so far, all alike.
         blocks: u32,
     },
+    /// Of machines in general: "no difference" was rejected.
+    SignificantOverNodes {
+        /// Nodes, each with the mean of its blocks.
+        nodes: u32,
+    },
+    /// Of machines in general: the whole confidence interval lies within the margin.
+    WithinMarginOverNodes {
+        /// Nodes, each with the mean of its blocks.
+        nodes: u32,
+        /// The plan's margin, a fraction.
+        margin: f64,
+    },
+    /// Of machines in general: nothing was rejected.
+    InconclusiveOverNodes {
+        /// Nodes, each with the mean of its blocks.
+        nodes: u32,
+    },
+    /// Too few nodes for any verdict on machines in general at this error rate.
+    TooFewNodes {
+        /// How many there are.
+        nodes: u32,
+        /// That would be enough.
+        least: u32,
+    },
     /// Nothing was rejected so far.
     Inconclusive {
         /// Blocks so far.

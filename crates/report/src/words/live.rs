@@ -291,6 +291,11 @@ pub(crate) fn entry(entry: &Entry) -> String {
             arm,
             outcome,
         } => super::limit::one_fewer((workload, arm), outcome),
+        Event::Merged {
+            block,
+            node,
+            given_up_on,
+        } => super::fleet::merged(*block, node, given_up_on),
         Event::Started { trial, attempt } => began(trial, *attempt, ""),
         Event::Profiling { trial, attempt } => began(trial, *attempt, ", for its profile"),
         Event::Ended {

@@ -62,6 +62,22 @@ fn why(reason: &Reason, comparison: Option<&Comparison>) -> String {
                 "the arm ran {place} the baseline in all {blocks} blocks, so that nobody can tell it from its place (write another seed)"
             )
         }
+        Reason::SignificantOverNodes { nodes } => format!(
+            "significant over {}, each with the mean of its blocks",
+            super::counted(nodes, "node")
+        ),
+        Reason::WithinMarginOverNodes { nodes, margin } => format!(
+            "equivalent over {}, each with the mean of its blocks: the whole confidence interval lies within the margin of {} %",
+            super::counted(nodes, "node"),
+            super::margin(margin)
+        ),
+        Reason::InconclusiveOverNodes { nodes } => format!(
+            "{} show nothing of machines in general (more nodes might, more blocks of these hardly)",
+            super::counted(nodes, "node")
+        ),
+        Reason::TooFewNodes { nodes, least } => format!(
+            "too few nodes for a claim about machines at this error rate: {nodes} (at least {least})"
+        ),
         Reason::Inconclusive { blocks, outlook } => {
             let reach = comparison.map_or_else(String::new, reach);
             reach + &to_settle(outlook, blocks)

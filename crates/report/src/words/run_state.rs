@@ -16,6 +16,7 @@ pub(crate) fn close_reason(reason: &CloseReason) -> String {
             let blocks = super::blocks(*blocks);
             format!("ended after {blocks}, the most that it was given")
         }
+        CloseReason::OneBlock { block } => format!("ended with block {block}, the only one here"),
         CloseReason::NoBaseline { trials } => {
             let trials = super::counted(*trials, "trial");
             format!("the baseline gave no figure in {trials} in a row")

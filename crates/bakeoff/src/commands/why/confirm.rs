@@ -18,7 +18,7 @@ use verdict::mechanism::knobs;
 use super::super::report::width;
 use super::super::run::{self, run};
 use super::super::{End, plan_file, print_json};
-use crate::cli::{RunArgs, RunOptions, WhyArgs};
+use crate::cli::{FleetArgs, RunArgs, RunOptions, WhyArgs};
 use crate::out;
 
 /// A setting and which of the two arms' kernels have it, the baseline's first.
@@ -70,6 +70,7 @@ pub(super) fn confirm(args: &WhyArgs, what: &str, json: bool) -> Result<End> {
             ..RunOptions::default()
         },
         plan: path,
+        fleet: FleetArgs::default(),
     };
     let end = run(&run_args, json)?;
     let after = rundir::load(&run::directory(&run_args), &workload::check)?;

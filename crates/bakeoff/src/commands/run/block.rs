@@ -1,0 +1,89 @@
+//! `run --block`: what a job of a cluster does. The plan is the run's own copy; the plan file says where the plan's other files are.
+
+use anyhow::{Context, Result};
+use input::file;
+use machine::clock::HostClock;
+use plan::Plan;
+use record::rundir::RunDir;
+
+use super::{End, jobs};
+use crate::build_id;
+use crate::cli::RunArgs;
+use crate::commands::{check_plan, watch_signals};
+use crate::fleet::{self, JobEnd};
+use crate::lab::{self, Finish, Lab};
+use crate::out;
+use crate::prepare::{self, Sources};
+use crate::reporter::Reporter;
+
+/// How often Slurm may begin a job anew by itself; then the submitter decides.
+const MOST_RESTARTS: u32 = 2;
+
+/// Runs one block of a run on this node.
+pub(super) fn run(args: &RunArgs, block: u32, json: bool) -> Result<End> {
+    let run = super::directory(args);
+    let (node, build) = (fleet::this_node(), build_id::build());
+    let ended = fleet::run_job(&run, block, (&node, &build), |dir| {
+        work(args, block, dir, json)
+    })?;
+    match ended {
+        JobEnd::Done => {}
+        JobEnd::AtWork => out::error_line(&format!("block {block}: another job is at work on it")),
+        JobEnd::Refused(message) => {
+            out::error_line(&format!("bakeoff: {message}"));
+            return Ok(End::Refused);
+        }
+        JobEnd::Interrupted => return Ok(End::Requeue),
+        JobEnd::Failed(message) => {
+            out::error_line(&format!("bakeoff: {message}"));
+            return Ok(if restarts() < MOST_RESTARTS {
+                End::Requeue
+            } else {
+                End::Refused
+            });
+        }
+    }
+    Ok(End::Done)
+}
+
+/// How often Slurm has begun this job anew.
+fn restarts() -> u32 {
+    let count = std::env::var("SLURM_RESTART_COUNT").ok();
+    count.and_then(|count| count.parse().ok()).unwrap_or(0)
+}
+
+fn work(args: &RunArgs, block: u32, dir: &RunDir, json: bool) -> Result<Finish> {
+    let run = super::directory(args);
+    let options = &args.options;
+    let qemu = options.emulator.named();
+    let path = run.join("plan.toml");
+    let text = file::read_to_string(&path)
+        .with_context(|| format!("cannot read plan: {}", path.display()))?;
+    let (text, plan): (String, Plan) = check_plan(&args.plan, text, qemu.as_deref())?;
+    let interrupted = watch_signals()?;
+    let reporter = Reporter::new(json);
+    let sources = Sources {
+        refresh: false,
+        qemu,
+    };
+    let prepared = prepare::prepare((&plan, &args.plan), &sources, &reporter, &interrupted)?;
+    prepared.note_run(dir.path())?;
+    prepared.keep_details(dir.path())?;
+    let lab = Lab {
+        plan: &plan,
+        dir,
+        machine: &*prepared.machine,
+        clock: &HostClock::start(),
+        greeting: &build_id::host(),
+        interrupted: &interrupted,
+        jobs: jobs::settle(options.jobs, &plan, &*prepared.machine)?,
+        extension: None,
+        remeasures_ceilings: false,
+        show: &|event| reporter.tell(event),
+    };
+    let wanted = lab::fleet::undecided(&run, &plan)?;
+    let ended = lab::fleet::run_block(&lab, prepared.opening(&plan, &text), block, wanted);
+    let closed = prepared.machine.close();
+    reporter.close();
+    ended.and_then(|finish| closed.map(|()| finish))
+}

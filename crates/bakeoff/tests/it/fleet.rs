@@ -1,0 +1,262 @@
+//! A run whose blocks nodes run, without a cluster: nodes are calls, and end in an order that no run on one host has.
+
+use std::cell::RefCell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use bakeoff::fleet::{self, JobEnd};
+use bakeoff::lab::fleet::{Scheduler, Waited};
+use bakeoff::lab::{self, Finish, Lab};
+use record::fleet::{BlockLock, Node, block_dir, failures};
+use record::journal::{self, Entry, Event, Opening};
+use record::rundir::{self, RunDir};
+use record::verdict::Verdict;
+
+use crate::simulated_lab::{PLAN, World, judged};
+
+/// The build of all jobs here.
+const BUILD: &str = "test";
+
+fn node(block: u32) -> Node {
+    let name = format!("n{}", block % 2 + 1);
+    Node {
+        hostname: name.clone(),
+        name,
+        cpu_model: Some("a fake CPU".into()),
+        cpus: 2,
+    }
+}
+
+/// Runs a block as a job does.
+fn run_block(world: &World, run: &Path, block: u32, opening: &Opening) -> anyhow::Result<JobEnd> {
+    fleet::run_job(run, block, (&node(block), BUILD), |dir| {
+        let interrupted = AtomicBool::new(false);
+        let lab = lab_in(world, dir, &interrupted);
+        let wanted = lab::fleet::undecided(run, &world.plan)?;
+        lab::fleet::run_block(&lab, opening.clone(), block, wanted)
+    })
+}
+
+fn lab_in<'l>(world: &'l World, dir: &'l RunDir, interrupted: &'l AtomicBool) -> Lab<'l> {
+    Lab {
+        plan: &world.plan,
+        dir,
+        machine: &world.machine,
+        clock: &world.machine.clock,
+        greeting: &world.machine.greeting,
+        interrupted,
+        jobs: world.jobs,
+        extension: None,
+        remeasures_ceilings: false,
+        show: &|_| {},
+    }
+}
+
+/// Nodes that run later blocks before the one that is waited for.
+struct Nodes<'w> {
+    world: &'w World,
+    run: PathBuf,
+    /// What jobs open a block with.
+    opening: &'w dyn Fn(u32) -> Opening,
+    waited_for: RefCell<Vec<u32>>,
+}
+
+impl Scheduler for Nodes<'_> {
+    fn wait(&mut self, block: u32, most: u32) -> anyhow::Result<Waited> {
+        self.waited_for.borrow_mut().push(block);
+        for one in (block..=most.min(block + 3)).rev() {
+            let opening = (self.opening)(one);
+            let ended = run_block(self.world, &self.run, one, &opening)?;
+            assert_eq!(ended, JobEnd::Done, "block {one}");
+        }
+        Ok(Waited::Ended)
+    }
+}
+
+/// Runs the world's plan on a fleet.
+fn run(world: &World, path: &Path, opening: &dyn Fn(u32) -> Opening) -> anyhow::Result<Finish> {
+    let dir = RunDir::open(path, PLAN)?;
+    fleet::begin(path, BUILD)?;
+    let mut nodes = Nodes {
+        world,
+        run: path.into(),
+        opening,
+        waited_for: RefCell::default(),
+    };
+    let interrupted = AtomicBool::new(false);
+    let finish = lab::fleet::run(&lab_in(world, &dir, &interrupted), &mut nodes);
+    assert!(nodes.waited_for.borrow().is_sorted());
+    finish
+}
+
+fn plain(_: u32) -> Opening {
+    World::opening(PLAN)
+}
+
+fn finished(world: &World) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(run(world, dir.path(), &plain).unwrap(), Finish::Complete);
+    dir
+}
+
+/// What is said of a run, but for its nodes.
+fn verdict(dir: &Path) -> String {
+    let mut judgement = judged(dir);
+    judgement.nodes.clear();
+    serde_json::to_string(&judgement).unwrap()
+}
+
+fn entries(dir: &Path) -> Vec<Entry> {
+    journal::read(&dir.join("journal.jsonl")).unwrap()
+}
+
+fn looks(dir: &Path) -> Vec<Event> {
+    let events = entries(dir).into_iter().map(|entry| entry.event);
+    let said = |event: &Event| matches!(event, Event::Looked { .. } | Event::Closed { .. });
+    events.filter(said).collect()
+}
+
+#[test]
+fn nodes_that_end_in_any_order_find_what_one_host_finds_at_the_same_block() {
+    for (ratio, noise) in [(1.10, 0.002), (1.03, 0.01), (1.0, 0.001), (1.02, 0.2)] {
+        let world = World::new(ratio, noise, &[]);
+        let alone = tempfile::tempdir().unwrap();
+        world.run(alone.path(), |_| false).unwrap();
+        let fleet = finished(&World::new(ratio, noise, &[]));
+        assert_eq!(verdict(fleet.path()), verdict(alone.path()), "{ratio}");
+        assert_eq!(looks(fleet.path()), looks(alone.path()), "{ratio}");
+        let nodes = judged(fleet.path()).nodes;
+        let names: Vec<&str> = nodes.iter().map(|one| one.node.name.as_str()).collect();
+        assert_eq!(names, ["n1", "n2"]);
+    }
+}
+
+#[test]
+fn blocks_that_were_run_when_all_was_decided_are_kept_and_not_looked_at() {
+    let dir = finished(&World::new(1.10, 0.002, &[]));
+    let last = looks(dir.path()).len() as u32 - 1;
+    assert!((6..8).contains(&last), "decided after {last} blocks");
+    assert!(record::fleet::ended(dir.path(), 8).unwrap().is_some());
+    let of_eight = |entry: &Entry| matches!(entry.event, Event::Merged { block: 8, .. });
+    assert!(!entries(dir.path()).iter().any(of_eight));
+}
+
+#[test]
+fn a_run_that_is_cut_off_after_any_entry_ends_as_if_it_had_not_been() {
+    let whole = finished(&World::new(1.03, 0.01, &[]));
+    let text = fs::read_to_string(whole.path().join("journal.jsonl")).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    for keep in 0..lines.len() {
+        // As a submitter leaves it that is killed: blocks as they are, trials at least as far as the journal.
+        let mut journal = lines[..keep].join("\n");
+        if keep > 0 {
+            journal.push('\n');
+        }
+        fs::write(whole.path().join("journal.jsonl"), journal).unwrap();
+        let finish = run(&World::new(1.03, 0.01, &[]), whole.path(), &plain).unwrap();
+        assert_eq!(finish, Finish::Complete, "cut after {keep}");
+        let now: Vec<Event> = entries(whole.path())
+            .into_iter()
+            .map(|entry| entry.event)
+            .filter(|event| !matches!(event, Event::Resumed { .. }))
+            .collect();
+        let then: Vec<Event> = lines
+            .iter()
+            .map(|line| serde_json::from_str::<Entry>(line).unwrap().event)
+            .collect();
+        assert_eq!(now, then, "cut after {keep}");
+        rundir::load(whole.path(), &workload::check).unwrap();
+    }
+}
+
+#[test]
+fn a_block_that_its_node_ran_again_moves_the_numbers_of_later_trials() {
+    let mut world = World::new(1.10, 0.002, &[]);
+    world.machine.robbed = ["004".to_string()].into();
+    let dir = finished(&world);
+    let run = rundir::load(dir.path(), &workload::check).unwrap();
+    let struck: Vec<u32> = run.struck.iter().map(|one| one.trial.number).collect();
+    assert_eq!(struck, [3, 4]);
+    let numbers: Vec<u32> = run.attempts.iter().map(|one| one.trial.number).collect();
+    let mut sorted = numbers.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(sorted.len(), numbers.len(), "{numbers:?}");
+    let of_third = run.attempts.iter().find(|one| one.trial.block == 3);
+    assert_eq!(of_third.unwrap().trial.number, 7);
+    assert_eq!(judged(dir.path()).comparisons[0].verdict, Verdict::Better);
+}
+
+#[test]
+fn a_job_of_another_build_is_refused_with_both_and_the_submitter_can_read_it() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(RunDir::open(dir.path(), PLAN).unwrap());
+    fleet::begin(dir.path(), BUILD).unwrap();
+    let ended = fleet::run_job(dir.path(), 1, (&node(1), "0.1.0-other"), |_| {
+        panic!("nothing is run")
+    });
+    let JobEnd::Refused(message) = ended.unwrap() else {
+        panic!("it is not refused")
+    };
+    assert!(
+        message.starts_with("node n2 has another bakeoff: 0.1.0-other, the run needs test ("),
+        "{message}"
+    );
+    let noted = failures(dir.path(), 1);
+    assert_eq!((noted[0].is_refusal, &noted[0].message), (true, &message));
+}
+
+#[test]
+fn of_two_jobs_for_one_block_one_works_and_a_done_block_is_left_alone() {
+    let world = World::new(1.0, 0.001, &[]);
+    let dir = tempfile::tempdir().unwrap();
+    drop(RunDir::open(dir.path(), PLAN).unwrap());
+    fleet::begin(dir.path(), BUILD).unwrap();
+    let lock = BlockLock::take(dir.path(), 2).unwrap().unwrap();
+    let job = || run_block(&world, dir.path(), 2, &plain(2)).unwrap();
+    assert_eq!(job(), JobEnd::AtWork);
+    drop(lock);
+    assert_eq!(job(), JobEnd::Done);
+    let journal = block_dir(dir.path(), 2).join("journal.jsonl");
+    let before = fs::read(&journal).unwrap();
+    assert_eq!(job(), JobEnd::Done);
+    assert_eq!(fs::read(&journal).unwrap(), before);
+}
+
+#[test]
+fn a_block_of_another_system_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let other = |block: u32| {
+        let mut opening = plain(block);
+        let kernel = if block == 2 { "b" } else { "a" };
+        opening
+            .inputs
+            .insert("kernel of arm new".into(), kernel.repeat(64));
+        opening
+    };
+    let why = run(&World::new(1.0, 0.001, &[]), dir.path(), &other).unwrap_err();
+    let why = why.to_string();
+    assert!(
+        why.starts_with(
+            "block 2 was run on another system than the blocks before, on node n1: kernel of arm new was aaaaaaaaaaaa, is bbbbbbbbbbbb ("
+        ),
+        "{why}"
+    );
+}
+
+#[test]
+fn what_a_job_could_not_do_is_noted_with_its_node() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(RunDir::open(dir.path(), PLAN).unwrap());
+    fleet::begin(dir.path(), BUILD).unwrap();
+    let ended = fleet::run_job(dir.path(), 3, (&node(3), BUILD), |_| {
+        anyhow::bail!("no space left on device")
+    });
+    assert_eq!(
+        ended.unwrap(),
+        JobEnd::Failed("no space left on device".into())
+    );
+    let noted = failures(dir.path(), 3);
+    assert_eq!((noted[0].is_refusal, &*noted[0].node), (false, "n2"));
+}

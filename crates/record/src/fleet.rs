@@ -1,0 +1,314 @@
+//! Blocks of a run that nodes of a cluster run, one job a block, each in a directory of its own below the run's.
+//!
+//! ```text
+//! fleet.json               the build that the jobs must be of (`Fleet`)
+//! blocks/007/              block 7: a run directory with that block alone, and `node.json`, who runs it
+//! blocks/007.lock          held by the job at work on it; of two jobs the second has nothing to do
+//! blocks/007.failures.jsonl    why jobs ended without it (`Failure`)
+//! blocks/007.given-up-1/   what another node had of it when it was begun anew: nothing of that counts
+//! ```
+//! Only these files say that a block is done, never the cluster. The run takes blocks over in their order (`RunDir::take_over`), so
+//! that its own journal and trials are those of a run on one host.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use input::file;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::journal::{self, Entry, Event, Opening};
+use crate::rundir::RunDir;
+
+/// Version of `fleet.json`.
+pub const VERSION: u32 = 1;
+
+/// Name of the file that jobs read first.
+pub const FLEET: &str = "fleet.json";
+
+/// Name of the file with the node of a block.
+const NODE: &str = "node.json";
+
+/// The content of `fleet.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fleet {
+    /// Version of this format.
+    pub version: u32,
+    /// Names the run's jobs on the cluster.
+    pub id: String,
+    /// The build that all jobs must be of.
+    pub build: String,
+}
+
+impl Fleet {
+    /// Reads the file of a run.
+    pub fn read(run: &Path) -> Result<Self> {
+        let path = run.join(FLEET);
+        let body = file::read(&path).with_context(|| {
+            format!(
+                "no run of a fleet: {} (begin it with --slurm)",
+                path.display()
+            )
+        })?;
+        let fleet: Self = serde_json::from_slice(&body)
+            .with_context(|| format!("damaged file: {}", path.display()))?;
+        if fleet.version > VERSION {
+            bail!(
+                "file of a newer bakeoff: {} (use that version)",
+                path.display()
+            );
+        }
+        Ok(fleet)
+    }
+}
+
+/// Who runs a block.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Node {
+    /// Its name in the cluster.
+    pub name: String,
+    /// Its host name.
+    pub hostname: String,
+    /// Its CPU, as its kernel names it.
+    pub cpu_model: Option<String>,
+    /// CPUs that bakeoff could run on.
+    pub cpus: u32,
+}
+
+/// Why a job ended without its block.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The node's name.
+    pub node: String,
+    /// Whether no job of this run can succeed there.
+    pub is_refusal: bool,
+    /// What is wrong, as one message.
+    pub message: String,
+}
+
+/// A block that has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndedBlock {
+    /// Who ran it.
+    pub node: Node,
+    /// Nodes on which it was begun before.
+    pub given_up_on: Vec<String>,
+    /// What its run was opened with.
+    pub opening: Opening,
+    /// Its attempts, and what became of them: what the run's journal takes over.
+    pub entries: Vec<Entry>,
+}
+
+/// The directory of a block.
+#[must_use]
+pub fn block_dir(run: &Path, block: u32) -> PathBuf {
+    run.join("blocks").join(format!("{block:03}"))
+}
+
+fn beside(run: &Path, block: u32, ending: &str) -> PathBuf {
+    run.join("blocks").join(format!("{block:03}.{ending}"))
+}
+
+/// The right to work on a block; the kernel takes it back however its holder ends.
+#[derive(Debug)]
+pub struct BlockLock(#[expect(dead_code, reason = "held for its lock")] File);
+
+impl BlockLock {
+    /// Takes it; `None` where another job is at work on the block.
+    pub fn take(run: &Path, block: u32) -> Result<Option<Self>> {
+        fs::create_dir_all(run.join("blocks"))
+            .with_context(|| format!("cannot write to run directory: {}", run.display()))?;
+        let path = beside(run, block, "lock");
+        let lock =
+            File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Some(Self(lock))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(why)) => {
+                Err(why).with_context(|| format!("cannot lock {}", path.display()))
+            }
+        }
+    }
+}
+
+/// Whether a job is at work on a block, whatever the cluster says.
+#[must_use]
+pub fn is_at_work(run: &Path, block: u32) -> bool {
+    let lock = File::open(beside(run, block, "lock"));
+    lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+/// Opens a block's directory for its node; the lock is the caller's. What another node has begun is set aside: trials of one block
+/// on two nodes would be no pair.
+pub fn open_block(run: &Path, block: u32, node: &Node, plan_text: &str) -> Result<RunDir> {
+    let path = block_dir(run, block);
+    let before: Option<Node> = read(&path.join(NODE))?;
+    if before.is_some_and(|before| before != *node) {
+        let mut names = (1_u32..).map(|n| beside(run, block, &format!("given-up-{n}")));
+        let free = names.find(|place| !place.exists());
+        let free = free.expect("there are more numbers than directories");
+        fs::rename(&path, &free).with_context(|| format!("cannot set aside {}", path.display()))?;
+    }
+    let dir = RunDir::open(&path, plan_text)?;
+    dir.write(NODE, &serde_json::to_vec_pretty(node)?)?;
+    Ok(dir)
+}
+
+/// A block as its node has left it; `None` while it has not ended.
+pub fn ended(run: &Path, block: u32) -> Result<Option<EndedBlock>> {
+    let path = block_dir(run, block);
+    let journal = path.join("journal.jsonl");
+    if !journal.exists() {
+        return Ok(None);
+    }
+    let mut entries = journal::read(&journal)?;
+    let is_closed = |entry: &Entry| matches!(entry.event, Event::Closed { .. });
+    if !entries.last().is_some_and(is_closed) {
+        return Ok(None);
+    }
+    if let Err(why) = journal::check_whole(&entries) {
+        bail!("damaged journal: {}: {why}", journal.display());
+    }
+    let Event::Opened(opening) = entries.remove(0).event else {
+        bail!(
+            "journal does not begin with its opening: {}",
+            journal.display()
+        );
+    };
+    let node: Option<Node> = read(&path.join(NODE))?;
+    let Some(node) = node else {
+        bail!("no node in a block's directory: {}", path.display());
+    };
+    entries.retain(|entry| is_taken_over(&entry.event));
+    Ok(Some(EndedBlock {
+        node,
+        given_up_on: given_up_on(run, block)?,
+        opening,
+        entries,
+    }))
+}
+
+/// Whether an entry of a block's journal belongs into the run's.
+pub fn is_taken_over(event: &Event) -> bool {
+    match event {
+        Event::Started { .. } | Event::Ended { .. } | Event::Invalidated { .. } => true,
+        Event::Opened(_)
+        | Event::Resumed { .. }
+        | Event::Ceiling { .. }
+        | Event::OneFewer { .. }
+        | Event::Merged { .. }
+        | Event::Looked { .. }
+        | Event::Profiling { .. }
+        | Event::Profiled { .. }
+        | Event::Closed { .. }
+        | Event::Extended { .. } => false,
+    }
+}
+
+fn given_up_on(run: &Path, block: u32) -> Result<Vec<String>> {
+    let mut nodes = Vec::new();
+    for number in 1.. {
+        let path = beside(run, block, &format!("given-up-{number}"));
+        if !path.exists() {
+            break;
+        }
+        let node: Option<Node> = read(&path.join(NODE))?;
+        nodes.extend(node.map(|node| node.name));
+    }
+    Ok(nodes)
+}
+
+/// Notes why a job ends without its block.
+pub fn note_failure(run: &Path, block: u32, failure: &Failure) -> Result<()> {
+    let path = beside(run, block, "failures.jsonl");
+    let mut line = serde_json::to_vec(failure)?;
+    line.push(b'\n');
+    let file = OpenOptions::new().append(true).create(true).open(&path);
+    file.and_then(|mut file| file.write_all(&line))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Why jobs have ended without a block so far. A line that was not written whole is passed over.
+#[must_use]
+pub fn failures(run: &Path, block: u32) -> Vec<Failure> {
+    let text = file::read(&beside(run, block, "failures.jsonl")).unwrap_or_default();
+    let lines = text.split(|byte| *byte == b'\n');
+    lines
+        .filter_map(|line| serde_json::from_slice(line).ok())
+        .collect()
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    match file::read(path) {
+        Ok(body) => {
+            let value = serde_json::from_slice(&body);
+            value
+                .map(Some)
+                .with_context(|| format!("damaged file: {}", path.display()))
+        }
+        Err(why) if why.kind() == ErrorKind::NotFound => Ok(None),
+        Err(why) => Err(why).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str) -> Node {
+        Node {
+            name: name.into(),
+            hostname: "host".into(),
+            cpu_model: None,
+            cpus: 2,
+        }
+    }
+
+    #[test]
+    fn of_two_jobs_for_one_block_the_second_has_nothing_to_do() {
+        let run = tempfile::tempdir().unwrap();
+        assert!(!is_at_work(run.path(), 1));
+        let first = BlockLock::take(run.path(), 1).unwrap();
+        assert!(first.is_some() && is_at_work(run.path(), 1));
+        assert!(BlockLock::take(run.path(), 1).unwrap().is_none());
+        assert!(BlockLock::take(run.path(), 2).unwrap().is_some());
+        drop(first);
+        assert!(BlockLock::take(run.path(), 1).unwrap().is_some());
+    }
+
+    #[test]
+    fn what_another_node_began_is_set_aside_and_named() {
+        let run = tempfile::tempdir().unwrap();
+        let open = |name| drop(open_block(run.path(), 7, &node(name), "title = 1").unwrap());
+        open("n1");
+        fs::write(block_dir(run.path(), 7).join("trace"), "").unwrap();
+        open("n1");
+        assert!(block_dir(run.path(), 7).join("trace").exists());
+        open("n2");
+        assert!(!block_dir(run.path(), 7).join("trace").exists());
+        assert!(run.path().join("blocks/007.given-up-1/trace").exists());
+        open("n1");
+        assert_eq!(given_up_on(run.path(), 7).unwrap(), ["n1", "n2"]);
+        assert_eq!(ended(run.path(), 7).unwrap(), None);
+    }
+
+    #[test]
+    fn failures_are_read_in_their_order_and_a_torn_one_is_passed_over() {
+        let run = tempfile::tempdir().unwrap();
+        fs::create_dir_all(run.path().join("blocks")).unwrap();
+        assert_eq!(failures(run.path(), 3), []);
+        let failure = |node: &str| Failure {
+            node: node.into(),
+            is_refusal: false,
+            message: "no space left".into(),
+        };
+        note_failure(run.path(), 3, &failure("n1")).unwrap();
+        note_failure(run.path(), 3, &failure("n2")).unwrap();
+        let path = run.path().join("blocks/003.failures.jsonl");
+        let mut file = OpenOptions::new().append(true).open(path).unwrap();
+        file.write_all(b"{\"node\":\"n").unwrap();
+        assert_eq!(failures(run.path(), 3), [failure("n1"), failure("n2")]);
+    }
+}

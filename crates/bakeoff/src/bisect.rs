@@ -89,18 +89,17 @@ pub fn run(bisect: &Bisect<'_>) -> Result<(Bisection, Finish)> {
         let Conclusion::Open { next } = now.conclusion else {
             return Ok((now, Finish::Complete));
         };
-        let (number, candidate) = match known.under_way {
-            Some(block) => block,
-            None => {
-                let number = known.begun + 1;
-                let chosen = BisectEvent::Chosen {
-                    number,
-                    candidate: next,
-                };
-                journal.append(&chosen)?;
-                known.note(&chosen);
-                (number, next)
-            }
+        let (number, candidate) = if let Some(block) = known.under_way {
+            block
+        } else {
+            let number = known.begun + 1;
+            let chosen = BisectEvent::Chosen {
+                number,
+                candidate: next,
+            };
+            journal.append(&chosen)?;
+            known.note(&chosen);
+            (number, next)
         };
         let event = match (bisect.measure)(number, candidate)? {
             Measured::Block(metric, block) => BisectEvent::Measured {

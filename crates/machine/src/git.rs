@@ -64,10 +64,11 @@ pub fn range(dir: &Path, range: &str, task: Task<'_>) -> Result<Range> {
         _ => bail!("not a range of commits: {range} (write GOOD..BAD, such as v6.1..v6.2)"),
     };
     let (first, last) = (resolve(dir, first, task)?, resolve(dir, last, task)?);
-    let mut list = git(dir)?;
-    list.args(["rev-list", "--first-parent", "--parents", "--reverse"])
+    let mut command = git(dir)?;
+    command
+        .args(["rev-list", "--first-parent", "--parents", "--reverse"])
         .arg(format!("{first}..{last}"));
-    let listed = program::run(&mut list, task)?;
+    let listed = program::run(&mut command, task)?;
     let lines: Vec<Vec<&str>> = listed
         .lines()
         .map(|line| line.split_whitespace().collect())

@@ -66,7 +66,7 @@ fn between(
             debian::choose(&own, suite, end, Flavour::Cloud).ok()
         };
         let found = LOOKUP_ORDER.into_iter().filter_map(of_suite);
-        let Some(newest) = found.max_by(|one, other| by_version(one, other)) else {
+        let Some(newest) = found.max_by(by_version) else {
             bail!(
                 "no Debian suite has a kernel {end:?} (bakeoff kernel list debian:SUITE lists what there is)"
             );

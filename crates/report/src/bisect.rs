@@ -21,20 +21,20 @@ const SHORT_LINE: usize = 24;
 
 /// One line while it goes on: `bisect: 5 blocks, 6.16.12 -> 6.17.8 71.0 %, next 6.17.8`.
 pub(crate) fn line(now: &Bisection) -> String {
-    let mut text = format!("bisect: {}", blocks(now.blocks));
+    let mut parts = vec![format!("bisect: {}", blocks(now.blocks))];
     let best = now.steps.iter().enumerate();
     let best = best.max_by(|one, other| one.1.total_cmp(other.1));
     if let (Some((step, probability)), true) = (best, now.blocks > 0) {
         let step = step_name(now, step, step + 1);
-        text.push_str(&format!(", {step} {}", percent(*probability)));
+        parts.push(format!("{step} {}", percent(*probability)));
     }
-    match &now.conclusion {
-        Conclusion::Open { next } => text.push_str(&format!(", next {}", now.line[*next].name)),
-        Conclusion::Found { .. } => text.push_str(", found"),
-        Conclusion::Equivalent => text.push_str(", the ends are equivalent"),
-        Conclusion::Undecided => text.push_str(", undecided"),
-    }
-    text
+    parts.push(match &now.conclusion {
+        Conclusion::Open { next } => format!("next {}", now.line[*next].name),
+        Conclusion::Found { .. } => "found".into(),
+        Conclusion::Equivalent => "the ends are equivalent".into(),
+        Conclusion::Undecided => "undecided".into(),
+    });
+    parts.join(", ")
 }
 
 /// The sentences first, then the line of versions.
@@ -397,9 +397,9 @@ mod tests {
 
     #[test]
     fn what_was_not_found_is_told() {
-        let text = terminal(&found(Conclusion::Equivalent), 100);
+        let text = terminal(&found(Conclusion::Equivalent), 1000);
         assert!(text.contains("there is no step to look for"), "{text}");
-        let text = terminal(&found(Conclusion::Undecided), 100);
+        let text = terminal(&found(Conclusion::Undecided), 1000);
         assert!(text.contains("no step is sure after 13 blocks"), "{text}");
         let open = found(Conclusion::Open { next: 2 });
         assert_eq!(line(&open), "bisect: 13 blocks, a1 -> a2 99.3 %, next a2");

@@ -91,28 +91,21 @@ pub fn of_run(
         return OfRun::NoSuchMetric(specs.into_iter().map(|spec| spec.name).collect());
     };
     let last = |pair: (&str, &str)| measured.pairs(workload, pair, &spec.name).pop();
-    match (last((from, candidate.0)), last((from, to))) {
-        (Some(own), Some(ends)) => OfRun::Measured(
-            spec.clone(),
-            BisectBlock {
-                candidate: candidate.1,
-                from: ends.baseline,
-                value: own.arm,
-                to: ends.arm,
-                to_first: ends.arm_first,
-            },
-        ),
-        (None, _) | (_, None) => {
-            let lacks = |arm: &&str| last((*arm, *arm)).is_none();
-            let arms = [from, candidate.0, to];
-            OfRun::Lacks(
-                arms.iter()
-                    .filter(|arm| lacks(arm))
-                    .map(|arm| (*arm).into())
-                    .collect(),
-            )
-        }
-    }
+    let (Some(own), Some(ends)) = (last((from, candidate.0)), last((from, to))) else {
+        let arms = [from, candidate.0, to].into_iter();
+        let lacking = arms.filter(|arm| last((arm, arm)).is_none());
+        return OfRun::Lacks(lacking.map(String::from).collect());
+    };
+    OfRun::Measured(
+        spec.clone(),
+        BisectBlock {
+            candidate: candidate.1,
+            from: ends.baseline,
+            value: own.arm,
+            to: ends.arm,
+            to_first: ends.arm_first,
+        },
+    )
 }
 
 /// Looks at all blocks so far. The same blocks give the same findings, so that a bisection that was interrupted goes on as if it had
@@ -240,7 +233,7 @@ fn end_pairs(blocks: &[BisectBlock]) -> Vec<Pair> {
 
 fn evidence(blocks: &[BisectBlock], posterior: &Posterior) -> Vec<Evidence> {
     let differences = blocks.iter().map(|block| scaled(block.to, block.from));
-    let whole = median_of(differences.collect());
+    let whole = median_of(&differences.collect::<Vec<_>>());
     let of_candidate = |candidate: usize| {
         let own: Vec<&BisectBlock> = blocks
             .iter()
@@ -249,7 +242,7 @@ fn evidence(blocks: &[BisectBlock], posterior: &Posterior) -> Vec<Evidence> {
         let says_to = |block: &&&BisectBlock| posterior.says_to(Answer::of(block)) == Some(true);
         let says_from = |block: &&&BisectBlock| posterior.says_to(Answer::of(block)) == Some(false);
         let offsets = own.iter().map(|block| scaled(block.value, block.from));
-        let offset = median_of(offsets.collect());
+        let offset = median_of(&offsets.collect::<Vec<_>>());
         let position = offset.zip(whole).map(|(offset, whole)| offset / whole);
         let above = |block: &&BisectBlock| block.value > block.from.max(block.to);
         let below = |block: &&BisectBlock| block.value < block.from.min(block.to);
@@ -276,8 +269,8 @@ fn scaled(one: f64, other: f64) -> f64 {
     }
 }
 
-fn median_of(values: Vec<f64>) -> Option<f64> {
-    (!values.is_empty()).then(|| median(&values))
+fn median_of(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| median(values))
 }
 
 /// What of the whole difference lies between two versions, both of them measured or ends.
@@ -329,7 +322,7 @@ mod tests {
             let Conclusion::Open { next } = findings.conclusion else {
                 return (findings, blocks);
             };
-            let mut scattered = |value: f64, step: usize| {
+            let scattered = |value: f64, step: usize| {
                 let place = (blocks.len() * 7 + step * 3) % 10;
                 value * (1.0 + 0.0002 * (place as f64 - 4.5))
             };
@@ -431,10 +424,11 @@ mod tests {
             to: 110.0,
             to_first: false,
         };
-        let asked = |first_cost| match look(&dear(first_cost), &[block.clone()]).conclusion {
-            Conclusion::Open { next } => next,
-            other => panic!("{other:?}"),
-        };
+        let asked =
+            |first_cost| match look(&dear(first_cost), std::slice::from_ref(&block)).conclusion {
+                Conclusion::Open { next } => next,
+                other => panic!("{other:?}"),
+            };
         assert!(asked(1.0) < 32);
         assert_eq!(asked(50.0), 32);
     }

@@ -199,20 +199,7 @@ impl Asked<'_> {
         {
             self.why(*before, *after)?;
         }
-        Ok(self.end(&found))
-    }
-
-    /// Without an answer it is not done; that there is none to be had is one.
-    fn end(&self, found: &Bisection) -> End {
-        match found.conclusion {
-            Conclusion::Found { .. } | Conclusion::Equivalent => End::Done,
-            Conclusion::Open { .. } | Conclusion::Undecided => {
-                out::error_line(
-                    "bakeoff: no step was found within the blocks that were given (--max-blocks)",
-                );
-                End::Refused
-            }
-        }
+        Ok(end(&found))
     }
 
     /// One block: both ends and a candidate.
@@ -331,7 +318,7 @@ impl Asked<'_> {
             match primary.and_then(largest) {
                 Some(step) => self.why(step.before, step.after)?,
                 None => {
-                    out::error_line("note: no step is significant, so there is none to explain")
+                    out::error_line("note: no step is significant, so there is none to explain");
                 }
             }
         }
@@ -434,5 +421,18 @@ fn lacking(run: &Run, lacks: &[String], candidate: &str) -> Measured {
     match arm {
         Some(arm) => Measured::NoEnd(format!("{arm}: {why}")),
         None => Measured::NoCandidate(why),
+    }
+}
+
+/// Without an answer it is not done; that there is none to be had is one.
+fn end(found: &Bisection) -> End {
+    match found.conclusion {
+        Conclusion::Found { .. } | Conclusion::Equivalent => End::Done,
+        Conclusion::Open { .. } | Conclusion::Undecided => {
+            out::error_line(
+                "bakeoff: no step was found within the blocks that were given (--max-blocks)",
+            );
+            End::Refused
+        }
     }
 }

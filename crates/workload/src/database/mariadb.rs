@@ -79,12 +79,14 @@ fn configure(context: &WorkloadContext) -> String {
     let place = context.dir.join("mariadb");
     let place = place.display();
     let address = Server::Mariadb.address(context);
+    // A server that starts removes all files of temporary tables from its tmpdir, whoever else's they are.
     // The data are in memory, where O_DIRECT works on new kernels only, and io_uring is taken or not by the
     // kernel's version and sysctls: both are fixed, as arms must not differ in what their server does.
     format!(
         "\
 [mariadbd]
 datadir = {place}
+tmpdir = {place}
 socket = {place}/mariadbd.sock
 pid_file = {place}/mariadbd.pid
 bind_address = {ip}

@@ -80,7 +80,12 @@ fn kernels_are_asked_how_far_they_go() {
             .trim_end_matches(" TiB")
             .parse()
             .unwrap();
-        assert!((2.0..3.0).contains(&highest), "{highest}");
+        // 7.2 puts the blocks of new directories together, wherever their inodes are.
+        let is_spread = trial.kernel.starts_with("6.1.");
+        assert!(
+            (0.0..3.0).contains(&highest) && (2.0 <= highest || !is_spread),
+            "{highest}"
+        );
         assert!(figure("devices-memory") > 0.0 && figure("files-time") > 0.0);
         measured += 1;
     }

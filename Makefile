@@ -14,37 +14,37 @@ build:
 # Everything that can be wrong: form, lints, tests, documentation. People and CI run this one gate.
 check:
 	cargo fmt --check
-	@tools/packages run test
+	@tools/packages run test kernel
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
 test:
-	@tools/packages run test
+	@tools/packages run test kernel
 	cargo test --workspace
 
 # KVM, proven: a guest of bakeoff's that is emulated, has KVM, and boots two kernels under it. Minutes; needs no KVM here.
 test-kvm:
-	@tools/packages run test
+	@tools/packages run test kernel
 	TEST_KVM=1 cargo test --workspace --test it -- nested_kvm --nocapture
 
 # A box by ssh, emulated, with a management controller: two kernels are compared on it, and faults end with the box at home. Minutes.
 test-box:
-	@tools/packages run test
+	@tools/packages run test kernel
 	TEST_BOX=1 cargo test --workspace --test it -- emulated_box --nocapture
 
 # The same box with two cards, and hosts for its clients. Minutes; needs root and /dev/net/tun.
 test-box-clients:
-	@tools/packages run test
+	@tools/packages run test kernel
 	TEST_BOX_CLIENTS=1 cargo test --workspace --test it -- emulated_box::with_clients --nocapture
 
 # A Slurm cluster of two nodes on this host, with planted faults, and a comparison of two kernels on it. Minutes; needs root.
 test-slurm:
-	@tools/packages run test
+	@tools/packages run test kernel
 	TEST_SLURM=1 cargo test --workspace --test it -- --exact slurm_cluster::a_fleet_survives_what_befalls_clusters_and_compares_kernels --nocapture
 
 packages:
-	@tools/packages run test
+	@tools/packages run test kernel
 
 # The load generator beside its peers, about six minutes on an otherwise idle machine; writes docs/bench/load.md.
 # A peer that cannot be had is left out, and the page says so.

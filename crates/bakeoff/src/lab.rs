@@ -135,15 +135,7 @@ struct Book {
 
 /// Runs the plan, or goes on where an interrupted run stopped.
 pub fn run(lab: &Lab<'_>, opening: Opening) -> Result<Finish> {
-    let (journal, entries) = Journal::open(&lab.dir.journal())?;
-    let mut book = Book {
-        journal,
-        run_state: RunState::of(&entries),
-        profiled: RunState::of_profiled(&entries),
-    };
-    for entry in &entries {
-        (lab.show)(LabEvent::Entry(entry));
-    }
+    let (mut book, entries) = lab.open_book()?;
     if book.run_state.is_closed() && lab.extension.is_none() {
         return Ok(Finish::Complete);
     }
@@ -177,19 +169,7 @@ pub fn run(lab: &Lab<'_>, opening: Opening) -> Result<Finish> {
 
 /// A run that goes on must stand on what it began with.
 fn refuse_changes(before: &Opening, now: &Opening) -> Result<()> {
-    let mut changes = Vec::new();
-    for (name, sha) in &before.inputs {
-        match now.inputs.get(name) {
-            Some(same) if same == sha => {}
-            Some(other) => changes.push(format!("{name} was {sha:.12}, is {other:.12}")),
-            None => changes.push(format!("{name} is gone")),
-        }
-    }
-    let added = now
-        .inputs
-        .keys()
-        .filter(|name| !before.inputs.contains_key(*name));
-    changes.extend(added.map(|name| format!("{name} is new")));
+    let mut changes = changed_inputs(before, now);
     // By their words: an earlier bakeoff recorded no more.
     let [was, is] = [&before.machine, &now.machine].map(report::machine);
     if was != is {
@@ -203,6 +183,22 @@ fn refuse_changes(before: &Opening, now: &Opening) -> Result<()> {
          (put it back, or begin a new run with --out DIR)",
         changes.join("; ")
     )
+}
+
+/// What of the content that a run stands on is not the same.
+fn changed_inputs(before: &Opening, now: &Opening) -> Vec<String> {
+    let mut changes = Vec::new();
+    for (name, sha) in &before.inputs {
+        match now.inputs.get(name) {
+            Some(same) if same == sha => {}
+            Some(other) => changes.push(format!("{name} was {sha:.12}, is {other:.12}")),
+            None => changes.push(format!("{name} is gone")),
+        }
+    }
+    let is_new = |name: &&String| !before.inputs.contains_key(*name);
+    let added = now.inputs.keys().filter(is_new);
+    changes.extend(added.map(|name| format!("{name} is new")));
+    changes
 }
 
 /// An attempt that runs on a thread of its own.
@@ -261,6 +257,20 @@ struct Next<'p> {
 }
 
 impl<'l> Lab<'l> {
+    /// Opens the journal and shows what it says so far.
+    fn open_book(&self) -> Result<(Book, Vec<Entry>)> {
+        let (journal, entries) = Journal::open(&self.dir.journal())?;
+        let book = Book {
+            journal,
+            run_state: RunState::of(&entries),
+            profiled: RunState::of_profiled(&entries),
+        };
+        for entry in &entries {
+            (self.show)(LabEvent::Entry(entry));
+        }
+        Ok((book, entries))
+    }
+
     /// Runs blocks until all is decided; `None` when interrupted, else why it ended.
     ///
     /// Attempts begin in the order of the schedule, `jobs` at a time. While the last ones of a block run, those of the

@@ -8,14 +8,12 @@
 //! walk.json            in the run directory of a walk: `Walk`
 //! ```
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use input::file;
 use serde::{Deserialize, Serialize};
 
+use crate::lines::Lines;
 use crate::metric::MetricSpec;
 use crate::verdict::Verdict;
 
@@ -109,10 +107,7 @@ pub const JOURNAL: &str = "bisect.jsonl";
 
 /// The journal of a bisection; nobody else writes it meanwhile.
 #[derive(Debug)]
-pub struct BisectJournal {
-    file: File,
-    path: PathBuf,
-}
+pub struct BisectJournal(Lines);
 
 impl BisectJournal {
     /// Opens the journal of a directory, which is made where there is none, with the events so far. A line that was not written whole is cut
@@ -124,53 +119,20 @@ impl BisectJournal {
         let path = dir.join(JOURNAL);
         std::fs::create_dir_all(dir)
             .with_context(|| format!("cannot create directory: {}", dir.display()))?;
-        let open = || -> std::io::Result<File> {
-            file::refuse_special(&path)?;
-            let mut options = OpenOptions::new();
-            options.read(true).append(true).create(true).open(&path)
-        };
-        let file = open().with_context(|| format!("cannot open journal: {}", path.display()))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => bail!(
+        let lines = Lines::open(&path)?;
+        if !lines.try_lock()? {
+            bail!(
                 "another bakeoff is at work there: {} (wait for it, or name another directory with --out)",
                 dir.display()
-            ),
-            Err(TryLockError::Error(why)) => return Err(why.into()),
+            );
         }
-        let text = file::read(&path)
-            .with_context(|| format!("cannot read journal: {}", path.display()))?;
-        let whole = text
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .map_or(0, |end| end + 1);
-        file.set_len(whole as u64)?;
-        let mut events = Vec::new();
-        for (place, line) in text[..whole]
-            .split_inclusive(|byte| *byte == b'\n')
-            .enumerate()
-        {
-            let event = serde_json::from_slice(line);
-            events.push(event.with_context(|| {
-                format!(
-                    "damaged journal: {}, line {} (begin anew with --out DIR)",
-                    path.display(),
-                    place + 1
-                )
-            })?);
-        }
-        Ok((Self { file, path }, events))
+        let events = lines.read()?;
+        Ok((Self(lines), events))
     }
 
     /// Appends an event and waits until it is on disk.
     pub fn append(&mut self, event: &BisectEvent) -> Result<()> {
-        let mut line = serde_json::to_vec(event)?;
-        line.push(b'\n');
-        let written = self
-            .file
-            .write_all(&line)
-            .and_then(|()| self.file.sync_data());
-        written.with_context(|| format!("cannot append to journal: {}", self.path.display()))
+        self.0.append(event)
     }
 }
 

@@ -1,22 +1,19 @@
 //! The append-only record of what happened, on disk before anything is shown.
 //!
-//! One JSON object a line. A line is whole or it is not there: a process that dies while it appends
-//! leaves a torn last line, which the next opening cuts off. Damage anywhere else is an error, because
-//! then something other than an interruption touched the file.
+//! One JSON object a line. A torn last line is what an interruption leaves, and is cut off; damage anywhere else is an error,
+//! because then something else touched the file.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, Result, bail};
-use input::file;
+use anyhow::{Result, bail};
 use plan::Clients;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::fleet::Node;
+use crate::lines::{self, Lines};
 use crate::load_path::{CeilingOutcome, OneFewerOutcome};
 use crate::machine::MachineDescription;
 use crate::rundir::sha256;
@@ -297,52 +294,20 @@ pub enum Ending {
 
 /// An open journal.
 #[derive(Debug)]
-pub struct Journal {
-    file: File,
-    path: PathBuf,
-}
+pub struct Journal(Lines);
 
 impl Journal {
     /// Opens or creates a journal, and returns what it holds. A torn last line is cut off.
     pub fn open(path: &Path) -> Result<(Self, Vec<Entry>)> {
-        file::refuse_special(path)
-            .with_context(|| format!("cannot open journal: {}", path.display()))?;
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(path);
-        let mut file = file.with_context(|| format!("cannot open journal: {}", path.display()))?;
-        let mut text = Vec::new();
-        file.read_to_end(&mut text).context("cannot read journal")?;
-        let whole = text
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .map_or(0, |end| end + 1);
-        if whole < text.len() {
-            file.set_len(whole as u64)
-                .context("cannot cut the torn line off the journal")?;
-            file.seek(SeekFrom::End(0))?;
-        }
-        let entries = parse(path, &text[..whole])?;
-        Ok((
-            Self {
-                file,
-                path: path.into(),
-            },
-            entries,
-        ))
+        let lines = Lines::open(path)?;
+        let entries = lines.read()?;
+        check_opening(path, &entries)?;
+        Ok((Self(lines), entries))
     }
 
     /// Appends one entry and waits until it is on disk.
     pub fn append(&mut self, entry: &Entry) -> Result<()> {
-        let mut line = serde_json::to_vec(entry)?;
-        line.push(b'\n');
-        let written = self
-            .file
-            .write_all(&line)
-            .and_then(|()| self.file.sync_data());
-        written.with_context(|| format!("cannot append to journal: {}", self.path.display()))
+        self.0.append(entry)
     }
 }
 
@@ -353,33 +318,21 @@ pub fn read(path: &Path) -> Result<Vec<Entry>> {
 
 /// The same with the SHA-256 of the lines that were read.
 pub fn read_hashed(path: &Path) -> Result<(Vec<Entry>, String)> {
-    let text =
-        file::read(path).with_context(|| format!("cannot read journal: {}", path.display()))?;
-    let whole = text
-        .iter()
-        .rposition(|byte| *byte == b'\n')
-        .map_or(0, |end| end + 1);
-    let entries = parse(path, &text[..whole])?;
-    Ok((entries, sha256(&text[..whole])))
+    let text = lines::read(path)?;
+    let whole = lines::whole(&text);
+    let entries: Vec<Entry> = lines::parse(path, whole)?;
+    check_opening(path, &entries)?;
+    Ok((entries, sha256(whole)))
 }
 
-fn parse(path: &Path, text: &[u8]) -> Result<Vec<Entry>> {
-    let lines = text
-        .split(|byte| *byte == b'\n')
-        .filter(|line| !line.is_empty());
-    let mut entries: Vec<Entry> = Vec::new();
-    for (index, line) in lines.enumerate() {
-        let entry = serde_json::from_slice(line)
-            .with_context(|| format!("damaged journal: {} line {}", path.display(), index + 1))?;
-        entries.push(entry);
-    }
+fn check_opening(path: &Path, entries: &[Entry]) -> Result<()> {
     match entries.first().map(|entry| &entry.event) {
         Some(Event::Opened(opening)) if opening.version > VERSION => bail!(
             "journal of a newer bakeoff ({}): {} (use that version)",
             opening.bakeoff,
             path.display()
         ),
-        Some(Event::Opened(_)) | None => Ok(entries),
+        Some(Event::Opened(_)) | None => Ok(()),
         Some(_) => bail!(
             "journal does not begin with its opening: {}",
             path.display()
@@ -463,6 +416,9 @@ pub fn check_whole(entries: &[Entry]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
     use super::*;
     use crate::verdict::Verdict;
     use crate::verdict::look::{MetricLook, Remaining};
@@ -503,7 +459,8 @@ mod tests {
         assert!(entries.is_empty());
         journal.append(&opened()).unwrap();
         journal.append(&looked(1)).unwrap();
-        journal.file.write_all(extra).unwrap();
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, [&whole[..], extra].concat()).unwrap();
         (dir, path)
     }
 

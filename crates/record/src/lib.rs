@@ -15,6 +15,7 @@ pub mod evidence;
 pub mod fleet;
 pub mod journal;
 pub mod latency;
+mod lines;
 pub mod load;
 pub mod load_path;
 pub mod machine;

@@ -1,17 +1,15 @@
 //! Counts how often bisections are right on machines with a known truth, and writes the table into `docs/bisect.md`:
 //! `make bisect-calibration`.
 
+mod common;
+
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::time::Instant;
-use std::{fs, path::Path, thread};
 
 use plan::Design;
 use verdict::bisect::simulation::{Tally, Terms, run, run_plain};
 use verdict::noise_models::{COUNTED, MODELS, Noise, QUIET, REFERENCE};
-
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/bisect.md");
-const BEGIN: &str = "<!-- bisect-calibration: begin -->\n";
-const END: &str = "<!-- bisect-calibration: end -->";
 
 /// Bisections behind each line.
 const SIMULATIONS: u64 = 500;
@@ -37,7 +35,7 @@ fn main() -> std::io::Result<()> {
         table.push_str(&line);
     }
     println!("{} s", begun.elapsed().as_secs());
-    write_between_markers(&table)
+    common::write_table("bisect.md", "bisect-calibration", &table)
 }
 
 fn rows() -> Vec<(Noise, f64, usize)> {
@@ -84,28 +82,7 @@ fn line(noise: Noise, effect: f64, steps: usize) -> String {
     line
 }
 
-/// Each core has its share of the seeds.
-fn count(simulate: &(dyn Fn(std::ops::Range<u64>) -> Tally + Sync)) -> Tally {
-    let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
-    thread::scope(|scope| {
-        let share = |core: u64| SIMULATIONS * core / cores..SIMULATIONS * (core + 1) / cores;
-        let workers: Vec<_> = (0..cores)
-            .map(|core| scope.spawn(move || simulate(share(core))))
-            .collect();
-        let tallies = workers
-            .into_iter()
-            .map(|worker| worker.join().expect("simulations do not panic"));
-        tallies.fold(Tally::default(), Tally::and)
-    })
-}
-
-fn write_between_markers(table: &str) -> std::io::Result<()> {
-    let page = fs::read_to_string(Path::new(PAGE))?;
-    let (head, rest) = page
-        .split_once(BEGIN)
-        .expect("the page has a mark where the table begins");
-    let (_, tail) = rest
-        .split_once(END)
-        .expect("the page has a mark where the table ends");
-    fs::write(PAGE, format!("{head}{BEGIN}{table}{END}{tail}"))
+fn count(simulate: &(dyn Fn(Range<u64>) -> Tally + Sync)) -> Tally {
+    let tallies = common::on_all_cores(SIMULATIONS, simulate).into_iter();
+    tallies.fold(Tally::default(), Tally::and)
 }

@@ -1,18 +1,14 @@
 //! Counts how often the rule is right on machines with a known truth, and writes the table into
 //! `docs/statistics.md`: `make verdict-calibration`.
 
+mod common;
+
 use std::fmt::Write as _;
-use std::thread;
 use std::time::Instant;
-use std::{fs, path::Path};
 
 use plan::Design;
 use verdict::calibration::{Tally, Terms, run};
 use verdict::noise_models::{MODELS, Noise, QUIET, REFERENCE};
-
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/statistics.md");
-const BEGIN: &str = "<!-- calibration: begin -->\n";
-const END: &str = "<!-- calibration: end -->";
 
 /// One line of the table.
 struct Row {
@@ -36,7 +32,7 @@ fn main() -> std::io::Result<()> {
         table.push_str(&line);
     }
     println!("{} s", begun.elapsed().as_secs());
-    write_between_markers(&table)
+    common::write_table("statistics.md", "calibration", &table)
 }
 
 fn rows() -> Vec<Row> {
@@ -99,7 +95,7 @@ impl Row {
         line
     }
 
-    /// Runs the simulations, each core its share of the seeds.
+    /// Runs the simulations.
     fn count(&self) -> Tally {
         let design = Design {
             margin: 0.02,
@@ -115,29 +111,8 @@ impl Row {
             design: &design,
             metrics: self.metrics,
         };
-        let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
-        let all = u64::from(self.simulations);
-        thread::scope(|scope| {
-            let workers: Vec<_> = (0..cores)
-                .map(|core| {
-                    scope.spawn(move || run(terms, all * core / cores..all * (core + 1) / cores))
-                })
-                .collect();
-            let tallies = workers
-                .into_iter()
-                .map(|worker| worker.join().expect("simulations do not panic"));
-            tallies.fold(Tally::default(), Tally::and)
-        })
+        let simulate = |seeds| run(terms, seeds);
+        let tallies = common::on_all_cores(u64::from(self.simulations), &simulate).into_iter();
+        tallies.fold(Tally::default(), Tally::and)
     }
-}
-
-fn write_between_markers(table: &str) -> std::io::Result<()> {
-    let page = fs::read_to_string(Path::new(PAGE))?;
-    let (head, rest) = page
-        .split_once(BEGIN)
-        .expect("the page has a mark where the table begins");
-    let (_, tail) = rest
-        .split_once(END)
-        .expect("the page has a mark where the table ends");
-    fs::write(PAGE, format!("{head}{BEGIN}{table}{END}{tail}"))
 }

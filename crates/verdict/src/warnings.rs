@@ -421,16 +421,16 @@ fn swapped(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<Warning> {
     warnings
 }
 
-/// Arms whose plans name different kernels and that ran the same one.
+/// Arms whose plans name different kernels and that ran the same one: kernels of one release are told apart by their build ids.
 fn same_kernel(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<Warning> {
-    let mut arms_of_kernel = BTreeMap::<&str, Vec<&Arm>>::new();
+    let mut arms_of_kernel = BTreeMap::<_, Vec<&Arm>>::new();
     // A system on the network has the kernel that it has, if that is known at all.
     let is_chosen = |arm: &&Arm| !matches!(arm.kernel, KernelRef::Remote(_));
     for arm in arms(run).filter(is_chosen) {
         let trials = measured.of_arm(workload, &arm.name);
         if let Some(trial) = trials.last() {
-            let arms = arms_of_kernel.entry(trial.kernel.as_str()).or_default();
-            arms.push(arm);
+            let kernel = (trial.kernel.as_str(), build_id(run, &arm.name));
+            arms_of_kernel.entry(kernel).or_default().push(arm);
         }
     }
     let mut warnings = Vec::new();
@@ -443,6 +443,14 @@ fn same_kernel(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<Warnin
         }
     }
     warnings
+}
+
+/// What tells an arm's kernel from others of its release; `None` where no trial has it.
+fn build_id<'r>(run: &'r Run, arm: &str) -> Option<&'r str> {
+    let attempts = run.attempts.iter().zip(&run.facts);
+    let its = attempts.filter(|(attempt, _)| attempt.trial.arm == arm);
+    let mut known = its.filter_map(|(_, facts)| facts.as_ref()?.values.get("hash:kernel-notes"));
+    known.next_back().map(String::as_str)
 }
 
 /// Arms that have outliers more often than the baseline, or less often.
@@ -848,6 +856,32 @@ mod tests {
         });
         check(
             builder,
+            &expect![[r#"
+                SameKernel { workload: "web", arms: ["6.1", "7.2"] }
+                ClientsInGuest"#]],
+        );
+    }
+
+    #[test]
+    fn two_builds_of_one_release_are_two_kernels() {
+        let of = |builds: [&str; 2]| {
+            let trials = [("6.1", builds[0]), ("7.2", builds[1])];
+            let builder = trials
+                .into_iter()
+                .fold(RunBuilder::new(), |builder, (arm, build)| {
+                    let mut facts = record::evidence::Facts::default();
+                    let (name, build) = ("hash:kernel-notes".to_owned(), build.to_owned());
+                    facts.values.insert(name, build);
+                    builder.observed(1, arm, facts)
+                });
+            let builder = (0..2).fold(builder, |builder, attempt| {
+                change(builder, attempt, |trial| trial.kernel = "6.1.192".into())
+            });
+            builder.with(|run| run.plan.design.min_blocks = 1)
+        };
+        check(of(["one", "other"]), &expect!["ClientsInGuest"]);
+        check(
+            of(["one", "one"]),
             &expect![[r#"
                 SameKernel { workload: "web", arms: ["6.1", "7.2"] }
                 ClientsInGuest"#]],

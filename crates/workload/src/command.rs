@@ -432,6 +432,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+    use crate::Nobody;
     use expect_test::{Expect, expect};
     use plan::fields::Page;
 
@@ -444,13 +445,6 @@ mod tests {
 
     fn check_mistakes(text: &str, expected: &Expect) {
         expected.assert_eq(&read(text).unwrap_err());
-    }
-
-    struct Nobody;
-
-    impl Watcher for Nobody {
-        fn begins(&mut self) {}
-        fn ticks(&mut self, _: load::Tick) {}
     }
 
     /// Figures of a plan's workload on this host, or why there are none.

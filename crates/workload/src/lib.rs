@@ -135,6 +135,19 @@ pub struct Timing {
     pub window: Duration,
 }
 
+impl Timing {
+    /// That of so many steps one after another, each with a warm-up of its own; only the first one's is not counted.
+    pub(crate) fn of_steps(steps: usize, warmup_ns: u64, window_ns: u64) -> Self {
+        let warmup = Duration::from_nanos(warmup_ns);
+        let step = warmup + Duration::from_nanos(window_ns);
+        let all = step.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX));
+        Self {
+            warmup,
+            window: all.saturating_sub(warmup),
+        }
+    }
+}
+
 /// What a drive yields: what clients saw, and figures that only the driver could take.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Driven {
@@ -170,6 +183,16 @@ pub struct Meeting {
     pub part: Part,
     /// An instant of `load::clock` that lies ahead.
     pub start_ns: u64,
+}
+
+/// A watcher for tests that look at nothing but what a drive yields.
+#[cfg(test)]
+pub(crate) struct Nobody;
+
+#[cfg(test)]
+impl Watcher for Nobody {
+    fn begins(&mut self) {}
+    fn ticks(&mut self, _: load::Tick) {}
 }
 
 /// Who watches a drive.

@@ -226,17 +226,10 @@ fn facts(all: &[Grown]) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
-    use load::Tick;
     use plan::fields::Page;
 
     use super::*;
-
-    struct Nobody;
-
-    impl Watcher for Nobody {
-        fn begins(&mut self) {}
-        fn ticks(&mut self, _: Tick) {}
-    }
+    use crate::Nobody;
 
     fn options(text: &str) -> Result<Options, String> {
         let page = Page::new("plan.toml", text);

@@ -92,13 +92,7 @@ type Cost = (Way, f64, f64);
 
 impl Workload for Options {
     fn timing(&self) -> Timing {
-        let warmup = Duration::from_nanos(self.warmup_ns);
-        let each = warmup + Duration::from_nanos(self.window_ns);
-        let all = each.saturating_mul(2 * Way::ALL.len() as u32);
-        Timing {
-            warmup,
-            window: all.saturating_sub(warmup),
-        }
+        Timing::of_steps(2 * Way::ALL.len(), self.warmup_ns, self.window_ns)
     }
 
     fn drive(
@@ -310,16 +304,8 @@ fn figures(costs: &[Cost]) -> Vec<Figure> {
 
 #[cfg(test)]
 mod tests {
-    use load::Tick;
-
     use super::*;
-
-    struct Nobody;
-
-    impl Watcher for Nobody {
-        fn begins(&mut self) {}
-        fn ticks(&mut self, _: Tick) {}
-    }
+    use crate::Nobody;
 
     /// Whatever the machine does meanwhile, no count is lost, or the drive would say so.
     #[test]

@@ -62,13 +62,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
 
 impl Workload for Options {
     fn timing(&self) -> Timing {
-        let warmup = Duration::from_nanos(self.warmup_ns);
-        let step = warmup + Duration::from_nanos(self.window_ns);
-        let all = step.saturating_mul(self.tasks.len() as u32);
-        Timing {
-            warmup,
-            window: all.saturating_sub(warmup),
-        }
+        Timing::of_steps(self.tasks.len(), self.warmup_ns, self.window_ns)
     }
 
     fn drive(

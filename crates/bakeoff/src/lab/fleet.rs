@@ -14,11 +14,10 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use plan::{Plan, WorkloadPlan};
 use record::fleet::{self, EndedBlock};
-use record::journal::{Entry, Event, Journal, Opening};
+use record::journal::{Entry, Event, Opening};
 use record::trial::Trial;
 
-use super::run_state::RunState;
-use super::{Book, Finish, Lab, LabEvent, Progress, refuse_changes};
+use super::{Book, Finish, Lab, LabEvent, Progress, changed_inputs, refuse_changes};
 
 /// Has blocks run somewhere.
 pub trait Scheduler {
@@ -45,12 +44,8 @@ pub fn run_block(
     block: u32,
     wanted: Vec<String>,
 ) -> Result<Finish> {
-    let (journal, entries) = Journal::open(&lab.dir.journal())?;
-    let mut book = book(journal, &entries);
+    let (mut book, entries) = lab.open_book()?;
     book.run_state.number_after(trials_before(lab.plan, block));
-    for entry in &entries {
-        (lab.show)(LabEvent::Entry(entry));
-    }
     if book.run_state.is_closed() {
         return Ok(Finish::Complete);
     }
@@ -93,11 +88,7 @@ pub fn run_block(
 
 /// Runs a plan on a fleet, or goes on where an interrupted run stopped.
 pub fn run(lab: &Lab<'_>, scheduler: &mut dyn Scheduler) -> Result<Finish> {
-    let (journal, entries) = Journal::open(&lab.dir.journal())?;
-    let mut book = book(journal, &entries);
-    for entry in &entries {
-        (lab.show)(LabEvent::Entry(entry));
-    }
+    let (mut book, entries) = lab.open_book()?;
     if book.run_state.is_closed() && lab.extension.is_none() {
         return Ok(Finish::Complete);
     }
@@ -140,14 +131,6 @@ pub fn run(lab: &Lab<'_>, scheduler: &mut dyn Scheduler) -> Result<Finish> {
         }
         lab.take_over(&mut progress.book, progress.block, taken_over.take())?;
         lab.look(&mut progress)?;
-    }
-}
-
-fn book(journal: Journal, entries: &[Entry]) -> Book {
-    Book {
-        journal,
-        run_state: RunState::of(entries),
-        profiled: RunState::of_profiled(entries),
     }
 }
 
@@ -338,19 +321,7 @@ impl Numbers {
 /// Nodes may be of different hardware. What they boot, and what their time is, must be the same.
 fn refuse_another_system(before: &Opening, block: u32, ended: &EndedBlock) -> Result<()> {
     let now = &ended.opening;
-    let mut changes = Vec::new();
-    for (name, sha) in &before.inputs {
-        match now.inputs.get(name) {
-            Some(same) if same == sha => {}
-            Some(other) => changes.push(format!("{name} was {sha:.12}, is {other:.12}")),
-            None => changes.push(format!("{name} is not there")),
-        }
-    }
-    let added = now
-        .inputs
-        .keys()
-        .filter(|name| !before.inputs.contains_key(*name));
-    changes.extend(added.map(|name| format!("{name} is new")));
+    let mut changes = changed_inputs(before, now);
     if before.ns_per_instruction != now.ns_per_instruction {
         let clock = |counted: Option<u32>| match counted {
             Some(ns) => format!("counted instructions of {ns} ns"),

@@ -1,9 +1,7 @@
 //! Disturbances of a plan: in a simulated lab with a known recovery, and all kinds of them in a real guest.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use bakeoff::lab::Finish;
@@ -15,7 +13,7 @@ use record::rundir::{self, Run};
 use record::trial::{Measurement, Outcome};
 use record::verdict::fairness::violations;
 
-use crate::real_guests::can_boot;
+use crate::real_guests::{can_boot, run_to_end};
 use crate::simulated_lab::{World, judged};
 
 /// A window of two minutes, in which the link goes twice and packets are lost once.
@@ -239,19 +237,6 @@ fn real(machine: &str, window: &str, disturb: &str) -> String {
     )
 }
 
-/// Runs a plan until its first block is over, and loads what it left.
-fn first_block(dir: &Path, plan: &str) -> Run {
-    fs::write(dir.join("plan.toml"), plan).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-        .args(["run", "plan.toml"])
-        .current_dir(dir)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    rundir::load(&dir.join("runs/plan"), &workload::check).unwrap()
-}
-
 fn felt(record: &DisturbanceRecord) -> &BTreeMap<String, u64> {
     match &record.effect {
         Effect::Took { counts } => counts,
@@ -266,7 +251,7 @@ fn every_kind_is_felt_in_a_real_guest_and_undone() {
     }
     let dir = tempfile::tempdir().unwrap();
     let plan = real("clock = \"instructions\"\n", "29s", &all_kinds());
-    let run = first_block(dir.path(), &plan);
+    let run = run_to_end(dir.path(), &plan);
     let kinds: BTreeSet<_> = run.plan.disturbances.iter().map(|one| &*one.name).collect();
     for (arm, measurement) in measurements(&run) {
         let records = &measurement.disturbances;
@@ -304,7 +289,7 @@ fn a_cpu_goes_and_comes_back_in_a_real_guest() {
     let dir = tempfile::tempdir().unwrap();
     let disturb = "[[disturb]]\nkind = \"cpu-offline\"\nat = \"1s\"\nfor = \"1s\"\n";
     let plan = real("clock = \"wall\"\ncpus = 2\n", "4s", disturb);
-    let run = first_block(dir.path(), &plan);
+    let run = run_to_end(dir.path(), &plan);
     for (_, measurement) in measurements(&run) {
         let [record] = &measurement.disturbances[..] else {
             panic!("{:?}", measurement.disturbances);

@@ -7,13 +7,15 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use record::rundir;
 use record::trial::Outcome;
+
+use crate::real_guests::{run_plan, run_to_end};
 
 /// A sysctl of the whole kernel, so that only the janitor can put it back.
 const SYSCTL: &str = "/proc/sys/vm/swappiness";
@@ -65,17 +67,6 @@ fn can_run() -> bool {
 
 fn run(dir: &Path, window: &str) -> Child {
     run_plan(dir, &plan(window))
-}
-
-fn run_plan(dir: &Path, plan: &str) -> Child {
-    fs::write(dir.join("plan.toml"), plan).unwrap();
-    Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-        .args(["run", "plan.toml"])
-        .current_dir(dir)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
 }
 
 fn swappiness() -> String {
@@ -191,10 +182,7 @@ fn apache_takes_directives_in_place_of_bakeoffs_and_a_whole_file() {
                 config = { apache2 = [\"Listen {address}\", \"MaxRequestWorkers 50\", \"KeepAliveTimeout 5\"] }\n\
                 [arm.whole]\nconfig_file = \"whole.conf\"\nconfig = \"KeepAlive Off\"\n";
     let text = format!("{head}{arms}[[workload]]{rest}");
-    let end = run_plan(dir.path(), &text).wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&end.stderr).into_owned();
-    assert_eq!(end.status.code(), Some(0), "{said}");
-    let run = rundir::load(&dir.path().join("runs/plan"), &workload::check).unwrap();
+    let run = run_to_end(dir.path(), &text);
     let mut connects = BTreeMap::<&str, Vec<f64>>::new();
     for attempt in &run.attempts {
         if let Outcome::Measured(measurement) = &attempt.outcome {
@@ -258,10 +246,7 @@ fn an_arm_of_one_cpu_is_kept_to_it_and_one_of_too_many_is_refused() {
         fs::remove_dir_all(dir.path().join("runs")).unwrap();
     }
     let text = with("[arm.plain]\ncpus = 1\n[arm.two]\ncpus = 2");
-    let end = run_plan(dir.path(), &text).wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&end.stderr).into_owned();
-    assert_eq!(end.status.code(), Some(0), "{said}");
-    let run = rundir::load(&dir.path().join("runs/plan"), &workload::check).unwrap();
+    let run = run_to_end(dir.path(), &text);
     let mut seen = BTreeMap::<&str, BTreeSet<&str>>::new();
     for (attempt, facts) in run.attempts.iter().zip(&run.facts) {
         if let (Outcome::Measured(_), Some(facts)) = (&attempt.outcome, facts) {

@@ -56,7 +56,7 @@ pub(crate) fn can_boot() -> bool {
     can
 }
 
-fn run_plan(dir: &Path, plan: &str) -> Child {
+pub(crate) fn run_plan(dir: &Path, plan: &str) -> Child {
     fs::write(dir.join("plan.toml"), plan).unwrap();
     let mut bakeoff = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
     bakeoff
@@ -65,6 +65,14 @@ fn run_plan(dir: &Path, plan: &str) -> Child {
         .stderr(Stdio::piped())
         .stdout(Stdio::piped());
     bakeoff.spawn().unwrap()
+}
+
+/// Runs a plan to its end, and loads what it left.
+pub(crate) fn run_to_end(dir: &Path, plan: &str) -> Run {
+    let end = run_plan(dir, plan).wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&end.stderr);
+    assert_eq!(end.status.code(), Some(0), "{said}");
+    rundir::load(&dir.join("runs/plan"), &workload::check).unwrap()
 }
 
 /// QEMU processes of this run: they work in its directory.
@@ -206,10 +214,7 @@ fn kernels_of_a_tree_and_of_files_boot() {
     let arms = "[arm.tree]\nkernel = \"tree:linux\"\n\
                 [arm.files]\nkernel = \"file:vmlinuz\"\nmodules = \"modules\"\n";
     let plan = format!("{head}baseline = \"tree\"\n[machine]{machine}{arms}[[workload]]{rest}");
-    let end = run_plan(&dir, &plan).wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&end.stderr).into_owned();
-    assert_eq!(end.status.code(), Some(0), "{said}");
-    let run = rundir::load(&dir.join("runs/plan"), &workload::check).unwrap();
+    let run = run_to_end(&dir, &plan);
     let mut rates = Vec::new();
     for attempt in &run.attempts {
         if let Outcome::Measured(measurement) = &attempt.outcome {
@@ -221,7 +226,7 @@ fn kernels_of_a_tree_and_of_files_boot() {
             rates.push(measurement.load.as_ref().unwrap().ok_per_s());
         }
     }
-    assert_eq!(rates.len(), 4, "{said}");
+    assert_eq!(rates.len(), 4);
     // It is one kernel.
     let (low, high) = rates.iter().fold((f64::MAX, 0.0f64), |(low, high), rate| {
         (low.min(*rate), high.max(*rate))
@@ -268,10 +273,7 @@ fn a_leak_in_one_arm_of_real_guests_is_found_in_that_arm() {
     }
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().canonicalize().unwrap();
-    let end = run_plan(&dir, LEAK).wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&end.stderr).into_owned();
-    assert_eq!(end.status.code(), Some(0), "{said}");
-    let run = rundir::load(&dir.join("runs/plan"), &workload::check).unwrap();
+    let run = run_to_end(&dir, LEAK);
     let soak = verdict::judge(&run).soaks.remove(0);
     let leaks = |name: &str| {
         let mut grown = soak.growth.iter();

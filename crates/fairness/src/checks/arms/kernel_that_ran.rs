@@ -11,7 +11,7 @@ pub(crate) const CHECK: Check = Check {
     id: "kernel-that-ran",
     group: Group::Arms,
     question: "Did each arm run the kernel that it names?",
-    reads: "the release that each trial's kernel tells",
+    reads: "the release that each trial's kernel tells, and of kernels of one release their build ids",
     passes: "arms that name different kernels ran different ones, each the same in all of its trials",
     why: "A boot loader that falls back on the old kernel compares it with itself.",
     mend: "look at `trials/NNN/console.log`",

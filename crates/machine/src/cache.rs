@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! kernels/ID/    initramfs/ID/    images/ID/     finished entries, never changed
+//! builds/ID/                                     where kernels of a source tree are built, which grows
 //! names/ID.json, ID.name                         what a name such as debian:bookworm/6.1 stood for
 //! used/, runs/                                   who needs which entry (`eviction`)
 //! apt/SUITE/                                     private apt roots

@@ -517,7 +517,7 @@ fn make(cache: &Cache, name: &str, job: &Job, task: Task<'_>) -> Result<Image> {
     let copied = job.contents.iter();
     parts.extend(copied.map(|one| Part::file(Path::new(&one.to), &cache::hash(&one.bytes))));
     let source = format!("recipe {name} ({})", recipe.suite);
-    Origin::now(&name, source, parts).write(cache, &entry)?;
+    Origin::now(&name, source, parts).write(cache, &entry.path)?;
     let about = About {
         recipe: name,
         suite: Some(recipe.suite.clone()),

@@ -94,7 +94,7 @@ pub fn build(
         sha256: kernel.sha256.clone(),
     };
     let source = format!("bakeoff and modules of {}", kernel.release);
-    About::now(&kernel.release, source, vec![of_kernel, own]).write(cache, &staging)?;
+    About::now(&kernel.release, source, vec![of_kernel, own]).write(cache, &staging.path)?;
     Ok(cache.keep(&staging, "initramfs", &id)?.join(FILE))
 }
 

@@ -387,7 +387,7 @@ fn download(
     };
     let parts = choice.parts.iter().map(part).collect();
     let source = format!("debian:{suite}");
-    Origin::now(&about.release, source, parts).write(cache, &entry)?;
+    Origin::now(&about.release, source, parts).write(cache, &entry.path)?;
     keep(cache, &entry, id)
 }
 
@@ -418,7 +418,7 @@ fn from_packages(cache: &Cache, files: &[PathBuf], task: Task<'_>) -> Result<Ker
     stage(cache, &root, &entry, &about)?;
     let parts = files.iter().zip(&sums);
     let parts = parts.map(|(file, sum)| Part::file(file, sum)).collect();
-    Origin::now(&about.release, "deb:".into(), parts).write(cache, &entry)?;
+    Origin::now(&about.release, "deb:".into(), parts).write(cache, &entry.path)?;
     keep(cache, &entry, &id)
 }
 
@@ -528,7 +528,7 @@ fn from_files(
     parts.extend(
         modules.map(|dir| Part::file(dir, &identity(sums[1..].iter().map(String::as_str)))),
     );
-    Origin::now(&release, source, parts).write(cache, &entry)?;
+    Origin::now(&release, source, parts).write(cache, &entry.path)?;
     let package = vmlinuz.display().to_string();
     describe(cache, &entry, &About { release, package })?;
     keep(cache, &entry, &id)

@@ -9,13 +9,14 @@
 //! The build is reproducible as far as the kernel's is: no time, user, host or count goes into it, so that commits which change no code give
 //! the same kernel.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use input::file;
 
+use crate::cache::about::About;
 use crate::cache::{self, Cache};
 use crate::git;
 use crate::kernel::{self, Flavour, Kernel};
@@ -117,9 +118,7 @@ pub fn build_commit(
     if let Some(kernel) = known.and_then(|id| kernel::load(cache, &id)) {
         return Ok(kernel);
     }
-    let place = cache.dir("builds")?.join(id_of(&top));
-    fs::create_dir_all(&place).map_err(|why| cache.cannot_write(&why))?;
-    let _lock = cache.lock(&format!("build {}", place.display()), task)?;
+    let (place, _lock) = take_place(cache, &top, task)?;
     let source = place.join("source");
     task.tell(&format!("checking out {hash:.12}"), None);
     git::check_out(&top, &source, hash, task)?;
@@ -135,15 +134,24 @@ pub fn build_tree(cache: &Cache, tree: &Path, how: &How, task: Task<'_>) -> Resu
     let config = Config::read(how)?;
     let tree =
         fs::canonicalize(tree).with_context(|| format!("no such directory: {}", tree.display()))?;
-    let place = cache.dir("builds")?.join(id_of(&tree));
-    fs::create_dir_all(&place).map_err(|why| cache.cannot_write(&why))?;
-    let _lock = cache.lock(&format!("build {}", place.display()), task)?;
+    let (place, _lock) = take_place(cache, &tree, task)?;
     make(cache, (&tree, &place), (&config, how), "the tree", task)
 }
 
-fn id_of(path: &Path) -> String {
-    let hash = cache::hash(path.as_os_str().as_encoded_bytes());
-    hash[..16].into()
+/// Where a tree is built, which nobody else builds or evicts meanwhile.
+fn take_place(cache: &Cache, tree: &Path, task: Task<'_>) -> Result<(PathBuf, File)> {
+    let hash = cache::hash(tree.as_os_str().as_encoded_bytes());
+    let id = &hash[..16];
+    let lock = cache.lock(&format!("build {id}"), task)?;
+    let place = cache.dir("builds")?.join(id);
+    while cache.entry("builds", id).is_none() {
+        fs::create_dir_all(&place).map_err(|why| cache.cannot_write(&why))?;
+    }
+    if About::of(&place).is_none() {
+        let title = format!("builds of {}", tree.display());
+        About::now(&title, tree.display().to_string(), Vec::new()).write(cache, &place)?;
+    }
+    Ok((place, lock))
 }
 
 /// A configuration.
@@ -266,4 +274,36 @@ fn cpus() -> usize {
 fn compiler(task: Task<'_>) -> Result<String> {
     let said = program::run(command("gcc", "gcc")?.arg("--version"), task)?;
     Ok(said.lines().next().unwrap_or_default().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::cache::eviction::{self, Mode, Named};
+
+    #[test]
+    fn a_tree_that_is_being_built_is_not_evicted() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("cache");
+        let builder = Cache::open(&root);
+        let task = Task {
+            tell: &|_| {},
+            stop: &AtomicBool::new(false),
+        };
+        let (place, lock) = take_place(&builder, Path::new("/src/linux"), task).unwrap();
+        fs::write(place.join("vmlinux"), vec![1; 1 << 20]).unwrap();
+        let other = Cache::open(&root);
+        let prune = || eviction::prune(&other, 0, Named::MayGo, Mode::Remove).unwrap();
+        let kept = prune().kept;
+        assert_eq!(
+            kept[0].about.as_ref().unwrap().title,
+            "builds of /src/linux"
+        );
+        assert!(place.join("vmlinux").exists());
+        drop((builder, lock));
+        assert_eq!(prune().removed.len(), 1);
+        assert!(!place.exists());
+    }
 }

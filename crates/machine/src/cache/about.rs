@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use super::{Cache, Staging, write};
+use super::{Cache, write};
 
 const FILE: &str = "about.json";
 
@@ -49,14 +49,14 @@ impl About {
         }
     }
 
-    /// What is known of a finished entry.
+    /// What is known of an entry.
     pub fn of(entry: &Path) -> Option<Self> {
         serde_json::from_slice(&fs::read(entry.join(FILE)).ok()?).ok()
     }
 
-    pub(crate) fn write(&self, cache: &Cache, staging: &Staging) -> Result<()> {
+    pub(crate) fn write(&self, cache: &Cache, entry: &Path) -> Result<()> {
         let text = serde_json::to_vec_pretty(self)?;
-        write(&staging.path.join(FILE), &text).map_err(|why| cache.cannot_write(&why))
+        write(&entry.join(FILE), &text).map_err(|why| cache.cannot_write(&why))
     }
 
     /// One line for people.

@@ -35,7 +35,7 @@ const PACKAGES: &str = "packages";
 /// An entry, and who needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// `kernels`, `images`, `initramfs`, `apt`, `packages`.
+    /// `kernels`, `images`, `initramfs`, `builds`, `apt`, `packages`.
     pub kind: String,
     /// Its name within its kind.
     pub id: String,
@@ -387,7 +387,7 @@ mod tests {
             let staging = cache.staging(0).unwrap();
             fs::write(staging.path.join("vmlinuz"), vec![1; 1 << 20]).unwrap();
             About::now(id, "debian:bookworm".into(), Vec::new())
-                .write(&cache, &staging)
+                .write(&cache, &staging.path)
                 .unwrap();
             cache.keep(&staging, "kernels", id).unwrap();
             set_used(&cache, id, 100 * (1 + number as u64));

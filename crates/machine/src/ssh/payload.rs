@@ -99,7 +99,7 @@ fn packed(
         zstd.arg(&plain).arg("-o").arg(staging.path.join(FILE));
         program::run(&mut zstd, task)?;
         let part = Part::file(source, &sha256);
-        About::now("for boxes", "bakeoff".into(), vec![part]).write(cache, &staging)?;
+        About::now("for boxes", "bakeoff".into(), vec![part]).write(cache, &staging.path)?;
         cache.keep(&staging, "packed", &id)?
     };
     let file = place.join(FILE);

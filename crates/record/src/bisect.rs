@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! bisect.jsonl         what happened (`BisectEvent`), on disk before anything is shown
-//! bisect.json          where it stands (`Bisection`)
+//! bisect.json          where it stands (`Bisection`); bisect.html the same as a page
 //! blocks/007/          the run directory of block 7: three arms, one block
 //! why-A-B/             that of the two versions of the step, profiled, where it was asked for
-//! walk.json            in the run directory of a walk: `Walk`
+//! walk.json, .html     in the run directory of a walk: `Walk`
 //! ```
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Bisections and walks as terminal text.
+//! Bisections and walks: sentences and tables, as terminal text and as pages.
 
 use input::units::show_change;
 use record::bisect::{Bisection, Conclusion, Evidence, Shape, Version, Walk, WalkMetric, WalkStep};
@@ -6,6 +6,8 @@ use record::verdict::Verdict;
 
 use crate::terminal::wrap;
 use crate::words::{NONE, directed, large_change, percent};
+
+pub(crate) mod page;
 
 /// Columns of a chart.
 const CHART: usize = 24;
@@ -44,12 +46,14 @@ pub(crate) fn terminal(found: &Bisection, width: usize) -> String {
         lines.extend(wrap(&sentence, "", width));
     }
     lines.push(String::new());
-    lines.extend(crate::table(&rows(found), 2, width));
-    for one in &found.evidence {
-        if let Some(why) = &one.skipped {
-            let name = &found.line[one.candidate].name;
-            lines.extend(wrap(&format!("left out: {name}: {why}"), "- ", width));
-        }
+    let mut rows = vec![with(&COLUMNS, String::new())];
+    rows.extend(versions(found).iter().map(|one| {
+        let bar = one.step.map_or(String::new(), bar);
+        with(&one.cells, bar)
+    }));
+    lines.extend(crate::table(&rows, 2, width));
+    for said in left_out(found) {
+        lines.extend(wrap(&said, "- ", width));
     }
     lines.push(String::new());
     lines.extend(wrap(NOTE, "- ", width));
@@ -144,18 +148,35 @@ fn beyond_sentence(found: &Bisection) -> Option<String> {
     })
 }
 
-/// A row for each version: its evidence, and the step that leads to it.
-fn rows(found: &Bisection) -> Vec<Vec<String>> {
-    let head = [
-        "version",
-        "about",
-        "like from",
-        "like to",
-        "place",
-        "step",
-        "",
-    ];
-    let mut rows = vec![head.map(String::from).to_vec()];
+fn left_out(found: &Bisection) -> Vec<String> {
+    let said = found.evidence.iter().filter_map(|one| {
+        let why = one.skipped.as_ref()?;
+        let name = &found.line[one.candidate].name;
+        Some(format!("left out: {name}: {why}"))
+    });
+    said.collect()
+}
+
+const COLUMNS: [&str; 6] = ["version", "about", "like from", "like to", "place", "step"];
+
+/// Cells and a drawing after them.
+fn with(cells: &[impl ToString], drawn: String) -> Vec<String> {
+    let cells = cells.iter().map(ToString::to_string);
+    cells.chain([drawn]).collect()
+}
+
+/// A version's line of the table: its evidence, and the step that leads to it.
+struct VersionRow {
+    /// Of `COLUMNS`.
+    cells: [String; 6],
+    /// Where it lies between the ends.
+    position: Option<f64>,
+    /// Probability of the step that leads to it.
+    step: Option<f64>,
+}
+
+fn versions(found: &Bisection) -> Vec<VersionRow> {
+    let mut rows = Vec::new();
     let last = found.line.len() - 1;
     for (place, version) in found.line.iter().enumerate() {
         let evidence = found.evidence.iter().find(|one| one.candidate == place);
@@ -175,7 +196,7 @@ fn rows(found: &Bisection) -> Vec<Vec<String>> {
         } else {
             evidence.and_then(|evidence| evidence.position)
         };
-        rows.push(vec![
+        let cells = [
             version.name.clone(),
             short(&version.about),
             if is_end {
@@ -188,10 +209,17 @@ fn rows(found: &Bisection) -> Vec<Vec<String>> {
             } else {
                 count(|one| one.like_to)
             },
-            position.map_or(NONE.into(), |position| format!("{position:.2}")),
+            position.map_or(NONE.into(), |position| {
+                // Never a zero below zero.
+                format!("{:.2}", (100.0 * position).round() / 100.0 + 0.0)
+            }),
             step.map_or(NONE.into(), percent),
-            step.map_or(String::new(), bar),
-        ]);
+        ];
+        rows.push(VersionRow {
+            cells,
+            position,
+            step,
+        });
     }
     rows
 }
@@ -228,17 +256,26 @@ pub(crate) fn walk_terminal(walk: &Walk, width: usize) -> String {
         lines.push(String::new());
         lines.extend(wrap(&walk_sentence(walk, metric), "", width));
         lines.push(String::new());
-        lines.extend(crate::table(&walk_rows(walk, metric), 1, width));
+        let ends = extremes(metric);
+        let mut rows = vec![with(&walk_columns(metric), "line".into())];
+        rows.extend(walk_rows(walk, metric).iter().map(|one| {
+            let point = one.ratio.map_or(String::new(), |ratio| point(ratio, ends));
+            with(&one.cells, point)
+        }));
+        lines.extend(crate::table(&rows, 1, width));
     }
-    let note = format!(
+    lines.push(String::new());
+    lines.extend(wrap(&walk_note(walk), "- ", width));
+    lines.join("\n") + "\n"
+}
+
+fn walk_note(walk: &Walk) -> String {
+    format!(
         "{}; of each metric the chance that any step is wrongly called better or worse is {}; shares are of the logarithm of the whole change and \
          add up to 100 %",
         blocks(walk.blocks),
         percent(walk.error_rate)
-    );
-    lines.push(String::new());
-    lines.extend(wrap(&note, "- ", width));
-    lines.join("\n") + "\n"
+    )
 }
 
 /// `throughput: +12.1 % from 6.1 to 7.3 in 2 significant steps: 6.16.12 -> 6.17.8 +8.6 % (71.0 %), ...`, the largest first.
@@ -278,20 +315,45 @@ fn walk_sentence(walk: &Walk, metric: &WalkMetric) -> String {
     }
 }
 
-fn walk_rows(walk: &Walk, metric: &WalkMetric) -> Vec<Vec<String>> {
-    let head = [directed(&metric.spec), "to the first".into()].into_iter();
-    let rest = ["step", "interval", "share", "verdict", "line"].map(String::from);
-    let mut rows = vec![head.chain(rest).collect()];
+/// The lowest and the highest ratio of a line.
+fn extremes(metric: &WalkMetric) -> (f64, f64) {
     let known = metric.ratios.iter().copied().flatten();
-    let (lowest, highest) = known.fold((f64::MAX, f64::MIN), |(low, high), ratio| {
+    known.fold((f64::MAX, f64::MIN), |(low, high), ratio| {
         (low.min(ratio), high.max(ratio))
-    });
+    })
+}
+
+fn walk_columns(metric: &WalkMetric) -> [String; 6] {
+    let first = directed(&metric.spec);
+    [
+        &first,
+        "to the first",
+        "step",
+        "interval",
+        "share",
+        "verdict",
+    ]
+    .map(String::from)
+}
+
+/// A version's line of a metric's table.
+struct WalkRow<'w> {
+    /// Of `walk_columns`.
+    cells: [String; 6],
+    /// To the first version.
+    ratio: Option<f64>,
+    /// The step that leads to it.
+    step: Option<&'w WalkStep>,
+}
+
+fn walk_rows<'w>(walk: &Walk, metric: &'w WalkMetric) -> Vec<WalkRow<'w>> {
+    let mut rows = Vec::new();
     for (place, name) in walk.line.iter().enumerate() {
         let step = metric.steps.iter().find(|step| step.after == place);
         let ratio = metric.ratios[place];
         let interval = step.and_then(|step| step.interval);
         let told = |text: Option<String>| text.unwrap_or(NONE.into());
-        rows.push(vec![
+        let cells = [
             name.clone(),
             told(ratio.map(large_change)),
             told(step.map(|step| large_change(step.ratio))),
@@ -301,21 +363,24 @@ fn walk_rows(walk: &Walk, metric: &WalkMetric) -> Vec<Vec<String>> {
             ),
             told(step.and_then(|step| step.share).map(percent)),
             told(step.map(|step| step.verdict.word().into())),
-            ratio.map_or(String::new(), |ratio| point(ratio, (lowest, highest))),
-        ]);
+        ];
+        rows.push(WalkRow { cells, ratio, step });
     }
     rows
 }
 
-/// A place between the lowest and the highest ratio.
-fn point(ratio: f64, (lowest, highest): (f64, f64)) -> String {
+/// Where a ratio lies between the lowest and the highest, 0 to 1.
+fn share_of(ratio: f64, (lowest, highest): (f64, f64)) -> f64 {
     let whole = (highest / lowest).ln();
-    let share = if whole > 0.0 {
+    if whole > 0.0 {
         (ratio / lowest).ln() / whole
     } else {
         0.0
-    };
-    let column = (share * (CHART - 1) as f64).round();
+    }
+}
+
+fn point(ratio: f64, ends: (f64, f64)) -> String {
+    let column = (share_of(ratio, ends) * (CHART - 1) as f64).round();
     format!("|{}*", " ".repeat(column as usize))
 }
 
@@ -383,7 +448,11 @@ mod tests {
             share: Some(0.55),
         });
         // Wide enough that no sentence is broken.
-        let text = terminal(&found, 1000);
+        let (text, page) = (terminal(&found, 1000), page::bisection(&found));
+        assert!(
+            page.contains("mm/slub.c") && page.contains("99.3 %</td>"),
+            "{page}"
+        );
         for said in [
             "throughput changes from a0 to a4 by -10.00 %, and that came with a1 -> a2 (probability 99.3 %, after 13 blocks)",
             "this step has 55.0 % of the whole difference: there are others (--walk measures all versions)",
@@ -436,5 +505,10 @@ mod tests {
         let said = "throughput: +20.00 % from 6.1 to 7.2 in one significant step: 6.1 -> 6.12 +15.00 % (76.7 %)";
         assert!(text.contains(said), "{text}");
         assert!(text.contains("9 blocks; of each metric"), "{text}");
+        let page = page::walk(&walk);
+        assert!(
+            page.contains("better</span>") && page.contains("+15.00"),
+            "{page}"
+        );
     }
 }

@@ -287,6 +287,16 @@ pub fn bisection_terminal(found: &Bisection, width: usize) -> String {
     bisect::terminal(found, width)
 }
 
+/// A bisection as a self-contained page.
+pub fn bisection_html(found: &Bisection) -> String {
+    bisect::page::bisection(found)
+}
+
+/// A walk as a self-contained page.
+pub fn walk_html(walk: &Walk) -> String {
+    bisect::page::walk(walk)
+}
+
 /// A walk for a terminal of `width` columns.
 pub fn walk_terminal(walk: &Walk, width: usize) -> String {
     bisect::walk_terminal(walk, width)

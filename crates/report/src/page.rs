@@ -22,6 +22,35 @@ pub(crate) fn page(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
         [] => POLICY.to_string(),
         _ => format!("{POLICY}; script-src '{}'", tree::script_hash()),
     };
+    let body = html! {
+        main {
+            (top(run, judgement, whys))
+            (warnings(judgement))
+            (contents(run, judgement))
+            @for number in 0..run.plan.workloads.len() {
+                (section::section((run, judgement), whys, number))
+            }
+            (nodes(judgement))
+            (other_models(run))
+            (differences(judgement))
+            (fairness(run, judgement))
+            (defects(run, judgement))
+            (failures(run))
+            (disclosure::section(run, judgement))
+            (repeat(run))
+            (reading(run, judgement))
+        }
+        @if !whys.is_empty() { script { (PreEscaped(tree::SCRIPT)) } }
+    };
+    whole(&run.plan.title, &policy, &body)
+}
+
+/// A page without a script, of sections.
+pub(crate) fn plain(title: &str, sections: &Markup) -> String {
+    whole(title, POLICY, &html! { main { (sections) } })
+}
+
+fn whole(title: &str, policy: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -31,29 +60,12 @@ pub(crate) fn page(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
                 meta name="color-scheme" content="light dark";
                 meta http-equiv="Content-Security-Policy" content=(policy);
                 meta name="generator" content={ "bakeoff " (record::VERSION) };
-                title { (run.plan.title) " - bakeoff" }
+                title { (title) " - bakeoff" }
                 style { (PreEscaped(STYLE)) }
             }
             body {
                 (chart::shapes())
-                main {
-                    (top(run, judgement, whys))
-                    (warnings(judgement))
-                    (contents(run, judgement))
-                    @for number in 0..run.plan.workloads.len() {
-                        (section::section((run, judgement), whys, number))
-                    }
-                    (nodes(judgement))
-                    (other_models(run))
-                    (differences(judgement))
-                    (fairness(run, judgement))
-                    (defects(run, judgement))
-                    (failures(run))
-                    (disclosure::section(run, judgement))
-                    (repeat(run))
-                    (reading(run, judgement))
-                }
-                @if !whys.is_empty() { script { (PreEscaped(tree::SCRIPT)) } }
+                (body)
             }
         }
     };
@@ -101,7 +113,7 @@ fn warnings(judgement: &Judgement) -> Markup {
 }
 
 /// A box of sentences, where there are any.
-fn boxed(class: &str, title: &str, sentences: &[String]) -> Markup {
+pub(crate) fn boxed(class: &str, title: &str, sentences: &[String]) -> Markup {
     html! {
         @if !sentences.is_empty() {
             section.boxed.(class) aria-label=(title) {

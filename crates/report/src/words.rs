@@ -818,6 +818,13 @@ pub(crate) fn reading(run: &Run) -> String {
     )
 }
 
+/// A sentence's first letter as a capital.
+pub(crate) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

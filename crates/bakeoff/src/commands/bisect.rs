@@ -194,7 +194,12 @@ impl Asked<'_> {
         if finish == Finish::Interrupted {
             bail!("interrupted; nothing is lost: go on with {}", self.again());
         }
-        self.tell(&::report::bisection_terminal(&found, width()), &found)?;
+        let page = self.write("bisect.html", ::report::bisection_html(&found).as_bytes())?;
+        self.tell(
+            &::report::bisection_terminal(&found, width()),
+            &found,
+            &page,
+        )?;
         if let (true, Conclusion::Found { before, after, .. }) = (self.args.why, &found.conclusion)
         {
             self.why(*before, *after)?;
@@ -312,7 +317,8 @@ impl Asked<'_> {
         let names: Vec<String> = arms.into_iter().map(|arm| arm.name).collect();
         let found = walk::walk(&run, &names);
         self.write("walk.json", &serde_json::to_vec_pretty(&found)?)?;
-        self.tell(&::report::walk_terminal(&found, width()), &found)?;
+        let page = self.write("walk.html", ::report::walk_html(&found).as_bytes())?;
+        self.tell(&::report::walk_terminal(&found, width()), &found, &page)?;
         if self.args.why {
             let primary = found.metrics.first().map(|metric| metric.steps.as_slice());
             match primary.and_then(largest) {
@@ -353,18 +359,19 @@ impl Asked<'_> {
         }
     }
 
-    fn tell<T: serde::Serialize>(&self, text: &str, value: &T) -> Result<()> {
+    fn tell<T: serde::Serialize>(&self, text: &str, value: &T, page: &Path) -> Result<()> {
         if self.json {
-            print_json(value)
-        } else {
-            out::text(text);
-            Ok(())
+            return print_json(value);
         }
+        out::text(text);
+        out::line(&format!("page: {}", page.display()));
+        Ok(())
     }
 
-    fn write(&self, name: &str, body: &[u8]) -> Result<()> {
+    fn write(&self, name: &str, body: &[u8]) -> Result<PathBuf> {
         let path = self.out.join(name);
-        std::fs::write(&path, body).with_context(|| format!("cannot write {}", path.display()))
+        std::fs::write(&path, body).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(path)
     }
 
     /// The command that goes on with it, for a shell.
@@ -384,7 +391,17 @@ impl Asked<'_> {
         add("--commits", args.commits.as_deref());
         add("--config", path(&args.config).as_deref());
         add("--metric", args.metric.as_deref());
+        add(
+            "--error-rate",
+            args.error_rate.map(|rate| rate.to_string()).as_deref(),
+        );
+        add(
+            "--max-blocks",
+            args.max_blocks.map(|most| most.to_string()).as_deref(),
+        );
         add("--out", path(&args.out).as_deref());
+        add("--jobs", args.jobs.map(|jobs| jobs.to_string()).as_deref());
+        add("--qemu", path(&args.emulator.named()).as_deref());
         let switches = [
             (args.all_versions, "--all-versions"),
             (args.walk, "--walk"),

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use record::verdict::why::{MechanismRow, Why};
 
 use super::{sections, tree};
-use crate::words::why as words;
+use crate::words::{capital, why as words};
 
 /// What made one arm's difference on one workload; `id` is unique in the page.
 pub(crate) fn section(why: &Why, id: &str) -> Markup {
@@ -119,10 +119,4 @@ fn waits(why: &Why) -> Markup {
             } }
         }
     }
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
-    first.into_iter().chain(letters).collect()
 }

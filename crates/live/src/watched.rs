@@ -122,6 +122,14 @@ pub struct ArmNow {
     pub sample: Option<Sample>,
 }
 
+/// What an attempt has told of defects, as far as that is read.
+struct Told {
+    tail: Tail,
+    seen: Vec<Seen>,
+    /// Whether it was read after its end.
+    is_whole: bool,
+}
+
 /// The files of an attempt, as far as they are read.
 struct Files {
     seconds: Tail,
@@ -141,7 +149,7 @@ pub struct Watched {
     attempts: Vec<Attempt>,
     plan: Option<Arc<Plan>>,
     files: BTreeMap<String, Files>,
-    defects: BTreeMap<String, (Tail, Vec<Seen>)>,
+    defects: BTreeMap<String, Told>,
     judged: Option<Arc<(Run, Judgement)>>,
     /// Figures in the journal when it was judged or tried last.
     judged_figures: usize,
@@ -322,17 +330,13 @@ impl Watched {
             let told = |why: std::io::Error| {
                 format!("cannot read {}: {why}", self.dir.join(&place).display())
             };
-            if is_under_way || !self.defects.contains_key(&place) {
-                let path = self.dir.join(&place).join("defects.jsonl");
-                let known = self.defects.entry(place.clone());
-                let (tail, seen) = known.or_insert_with(|| (Tail::new(path), Vec::new()));
-                let news = tail.read().map_err(told)?;
-                if news.is_anew {
-                    seen.clear();
-                }
-                for line in news.lines {
-                    defects::take(seen, &line);
-                }
+            let path = self.dir.join(&place).join("defects.jsonl");
+            let known = self.defects.entry(place.clone());
+            let known = known.or_insert_with(|| Told::new(path));
+            if !known.is_whole {
+                known.read().map_err(told)?;
+                // What its console tells of an attempt is written as it ends.
+                known.is_whole = !is_under_way;
             }
             if is_under_way && (is_running || !self.files.contains_key(&place)) {
                 let dir = self.dir.join(&place);
@@ -542,10 +546,31 @@ impl Watched {
         for attempt in &self.attempts {
             let (arm, number) = (&attempt.trial.arm, attempt.trial.number);
             let seen = self.defects.get(&attempt.place());
-            let seen = seen.into_iter().flat_map(|(_, seen)| seen);
+            let seen = seen.into_iter().flat_map(|told| &told.seen);
             all.extend(seen.map(|one| (arm.clone(), number, one.clone())));
         }
         all
+    }
+}
+
+impl Told {
+    fn new(path: PathBuf) -> Self {
+        Self {
+            tail: Tail::new(path),
+            seen: Vec::new(),
+            is_whole: false,
+        }
+    }
+
+    fn read(&mut self) -> std::io::Result<()> {
+        let news = self.tail.read()?;
+        if news.is_anew {
+            self.seen.clear();
+        }
+        for line in news.lines {
+            defects::take(&mut self.seen, &line);
+        }
+        Ok(())
     }
 }
 

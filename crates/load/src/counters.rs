@@ -267,7 +267,7 @@ impl Counters {
     ) {
         let (ok, faults, body_bytes) = match outcome {
             Ok(served) => (1, 0, served.body_bytes),
-            Err(_) => (0, 1, 0),
+            Err(fault) => (0, u64::from(!fault.is_clients_own()), 0),
         };
         let bucket = self.recorder.bucket(now_ns);
         bucket.all_ok += ok;
@@ -468,6 +468,8 @@ mod tests {
             ended(12.4, 0.05, RIGHT, counters);
             ended(12.4, 0.15, RIGHT, counters);
             ended(12.4, 5.0, RIGHT, counters);
+            // The clients' own.
+            ended(12.1, 0.1, Err(Fault::ClientLate), counters);
         });
         let seconds = result.timeline.iter();
         let seen: Vec<_> = seconds.map(|s| (s.at_ms, s.ok, s.faults)).collect();

@@ -50,7 +50,7 @@ pub struct Tick {
     pub second: u32,
     /// Successful responses so far, warm-up included.
     pub ok: u64,
-    /// Faults so far, warm-up included.
+    /// Faults so far, warm-up included, but for the clients' own.
     pub faults: u64,
     /// Latencies from the scheduled send time of the successful responses of this second alone.
     pub latency: Packed,

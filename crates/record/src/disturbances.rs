@@ -128,6 +128,23 @@ impl DisturbanceRecord {
     }
 }
 
+/// How much of some time lies in any of these spans, in milliseconds.
+pub fn overlap_ms(spans: &[PlannedSpan<'_>], at_ms: u64, length_ms: u64) -> u64 {
+    let end_ms = at_ms.saturating_add(length_ms);
+    let inside = spans.iter().map(|span| {
+        let begin = span.begin_ms.clamp(at_ms, end_ms);
+        (begin, span.until_ms.clamp(begin, end_ms))
+    });
+    let mut inside: Vec<(u64, u64)> = inside.collect();
+    inside.sort_unstable();
+    let (mut sum_ms, mut until_ms) = (0, at_ms);
+    for (begin, end) in inside {
+        sum_ms += end.saturating_sub(begin.max(until_ms));
+        until_ms = until_ms.max(end);
+    }
+    sum_ms
+}
+
 /// Failed requests of a trial that are laid to what was done to it on purpose, each once.
 pub fn planned_failures(records: &[DisturbanceRecord]) -> u64 {
     let services = records.iter().filter_map(|one| one.service.as_ref());

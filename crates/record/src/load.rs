@@ -82,7 +82,7 @@ pub struct Second {
     pub at_ms: u64,
     /// Requests with the expected response in this second.
     pub ok: u64,
-    /// Requests that ended in a fault.
+    /// Requests that ended in a fault, but for the clients' own.
     pub faults: u64,
     /// Body bytes of successful requests.
     pub body_bytes: u64,

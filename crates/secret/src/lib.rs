@@ -24,7 +24,7 @@ impl Secret {
             .map_err(|why| format!("cannot read {}: {why}", path.display()))?;
         let text = text.trim();
         if text.len() < LEAST_BYTES {
-            let remedy = "make one of 16 or more: head -c 24 /dev/urandom | base64";
+            let remedy = "make one of 16 or more: openssl rand -hex 24";
             return Err(format!(
                 "secret too short: {} characters in {} ({remedy})",
                 text.len(),

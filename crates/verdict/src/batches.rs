@@ -19,7 +19,7 @@ pub(crate) const FEWEST: usize = 24;
 /// Correlations above this are taken for it: nothing is significant then.
 const HIGHEST: f64 = 0.95;
 
-/// A value at an instant, and how many readings it is the mean of.
+/// A value at an instant, the middle one of several, and how many readings it is the mean of.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Reading {
     pub(crate) at_s: f64,
@@ -27,8 +27,8 @@ pub(crate) struct Reading {
     pub(crate) weight: f64,
 }
 
-/// The means of equal parts of the time from one instant to another, as (middle of the part, mean); a part without a reading is left
-/// out. There are as many parts as readings where these are fewer than `BATCHES`. Empty where fewer than `FEWEST` are left.
+/// The means of equal parts of the time from one instant to another, as (mean time of its readings, mean); a part without a reading is
+/// left out. There are as many parts as readings where these are fewer than `BATCHES`. Empty where fewer than `FEWEST` are left.
 pub(crate) fn means(readings: &[Reading], (from_s, to_s): (f64, f64)) -> Vec<(f64, f64)> {
     let inside: Vec<&Reading> = readings
         .iter()
@@ -40,18 +40,17 @@ pub(crate) fn means(readings: &[Reading], (from_s, to_s): (f64, f64)) -> Vec<(f6
     }
     let width_s = (to_s - from_s) / count as f64;
     let part = |one: &Reading| (((one.at_s - from_s) / width_s) as usize).min(count - 1);
-    let mut sums = vec![(0.0, 0.0); count];
+    let mut sums = vec![(0.0, 0.0, 0.0); count];
     for one in inside {
         let sum = &mut sums[part(one)];
-        sum.0 += one.value * one.weight;
-        sum.1 += one.weight;
+        sum.0 += one.at_s * one.weight;
+        sum.1 += one.value * one.weight;
+        sum.2 += one.weight;
     }
-    let middle = |index: usize| from_s + width_s * (index as f64 + 0.5);
     let means: Vec<(f64, f64)> = sums
         .into_iter()
-        .enumerate()
-        .filter(|(_, (_, weight))| *weight > 0.0)
-        .map(|(index, (sum, weight))| (middle(index), sum / weight))
+        .filter(|(_, _, weight)| *weight > 0.0)
+        .map(|(times, values, weight)| (times / weight, values / weight))
         .collect();
     if means.len() < FEWEST {
         return Vec::new();
@@ -106,7 +105,7 @@ mod tests {
         let means = means(&all, (0.0, 480.0));
         assert_eq!(means.len(), BATCHES);
         assert!(means.iter().all(|(_, mean)| (mean - 4.5).abs() < 1e-9));
-        assert!((means[0].0 - 5.0).abs() < 1e-9);
+        assert!((means[0].0 - 4.5).abs() < 1e-9);
     }
 
     #[test]
@@ -118,6 +117,17 @@ mod tests {
         });
         let means = means(&all, (0.0, 48.0));
         assert!((means.last().unwrap().1 - 4.0).abs() < 1e-9, "{means:?}");
+    }
+
+    /// Parts that have different numbers of readings lie where their readings do.
+    #[test]
+    fn a_line_stays_a_line_however_readings_fall_into_parts() {
+        let all: Vec<Reading> = (0..53)
+            .map(|s| reading(f64::from(s), 3.0 * f64::from(s)))
+            .collect();
+        let means = means(&all, (0.0, 53.0));
+        let is_on_it = |(at, mean): &(f64, f64)| (mean - 3.0 * at).abs() < 1e-9;
+        assert!(means.iter().all(is_on_it), "{means:?}");
     }
 
     #[test]

@@ -207,9 +207,18 @@ impl InArm {
 }
 
 impl Series {
+    fn batches(&self) -> Vec<(f64, f64)> {
+        batches::means(&self.readings, (WARM_UP * self.end_s, self.end_s))
+    }
+
+    /// Whether it says anything of growth.
+    pub(crate) fn tells(&self) -> bool {
+        !self.batches().is_empty()
+    }
+
     /// `None` of a trial that is too short, and of a counter that never varies.
     pub(crate) fn slope(&self) -> Option<Slope> {
-        let batches = batches::means(&self.readings, (WARM_UP * self.end_s, self.end_s));
+        let batches = self.batches();
         let y: Vec<f64> = batches.iter().map(|batch| batch.1).collect();
         let first = y.first()?;
         if y.iter().all(|value| value.total_cmp(first).is_eq()) {
@@ -276,15 +285,19 @@ struct Drift {
 impl Drift {
     fn of(batches: &[(f64, f64)]) -> Self {
         let steps = batches.windows(2);
-        let steps: Vec<f64> = steps
-            .map(|pair| (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0))
+        let steps: Vec<(f64, f64)> = steps
+            .map(|pair| (pair[1].0 - pair[0].0, pair[1].1 - pair[0].1))
             .collect();
-        let count = steps.len() as f64;
-        let per_s = steps.iter().sum::<f64>() / count;
-        let rest: Vec<f64> = steps.iter().map(|step| step - per_s).collect();
-        let degrees = count - 1.0;
+        let length_s: f64 = steps.iter().map(|step| step.0).sum();
+        let per_s = steps.iter().map(|step| step.1).sum::<f64>() / length_s;
+        // The variance of a step is as large as it is long.
+        let rest: Vec<f64> = steps
+            .iter()
+            .map(|(length_s, grown)| (grown - per_s * length_s) / length_s.sqrt())
+            .collect();
+        let degrees = rest.len() as f64 - 1.0;
         let variance = rest.iter().map(|step| step * step).sum::<f64>() / degrees;
-        let error = (variance / count * batches::inflation(&rest, DRIFT_ERRORS)).sqrt();
+        let error = (variance / length_s * batches::inflation(&rest, DRIFT_ERRORS)).sqrt();
         let t = if error > 0.0 { per_s / error } else { 0.0 };
         let z = t * (1.0 - 0.25 / degrees) / (1.0 + t * t / (2.0 * degrees)).sqrt();
         Self { per_s, error, z }

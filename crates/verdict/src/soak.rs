@@ -10,7 +10,7 @@ use plan::WorkloadPlan;
 use record::counters::{self, Counters};
 use record::curve::{Curve, Point};
 use record::defect::{DefectLog, Kind};
-use record::disturbances::{BegunDisturbance, DisturbanceRecord, PlannedSpan};
+use record::disturbances::{self, BegunDisturbance, DisturbanceRecord, PlannedSpan};
 use record::latency::Packed;
 use record::load::Second;
 use record::metric::{Direction, Role};
@@ -32,6 +32,9 @@ const DAY_MS: u64 = 24 * HOUR_MS;
 
 /// Fewer answers have no latency that one in a thousand exceeds.
 const ENOUGH: u64 = 1000;
+
+/// What was not read for this share of the window at its end says nothing of growth.
+const UNREAD: f64 = 1.0 / 8.0;
 
 /// A 95 % confidence interval.
 const Z: f64 = 1.959_963_984_540_054;
@@ -153,6 +156,35 @@ impl<'r> Long<'r> {
         its.map(|(_, failed)| *failed).sum()
     }
 
+    /// Whether any of its counters was read often enough, and until its end.
+    fn tells_growth(&self) -> bool {
+        let names = self.counters.iter().flat_map(|one| one.values.keys());
+        let names: BTreeSet<&String> = names.collect();
+        names.into_iter().any(|name| series(self, name).tells())
+    }
+
+    /// Whether a reading was taken while something was done to the system on purpose.
+    fn is_disturbed(&self, reading: &Counters) -> bool {
+        let Ok(at_ms) = u64::try_from(reading.at_ms) else {
+            return false;
+        };
+        let mut spans = self.spans.iter();
+        reading.joined.is_none()
+            && spans.any(|span| span.begin_ms <= at_ms && at_ms < span.until_ms)
+    }
+
+    /// Requests that ended well in seconds in which it was disturbed on purpose, and those that failed and are laid to that.
+    fn disturbed_requests(&self) -> u64 {
+        let ok = |second: &Second| {
+            let disturbed_ms =
+                disturbances::overlap_ms(&self.spans, second.at_ms, second.length_ms());
+            (second.ok as f64 * disturbed_ms as f64 / second.length_ms().max(1) as f64).round()
+                as u64
+        };
+        let ok: u64 = self.timeline.iter().map(ok).sum();
+        ok.saturating_add(self.planned_in(0, u64::MAX))
+    }
+
     fn length_ms(&self) -> u64 {
         self.timeline.iter().map(Second::length_ms).sum()
     }
@@ -187,7 +219,8 @@ fn while_they_lasted(seconds: &[Second], spans: &[PlannedSpan<'_>]) -> Vec<(u64,
 }
 
 fn in_arm(arm: &str, trials: &[&Long<'_>], error_rate: f64) -> SoakArm {
-    let requests = trials.iter().map(|one| one.requests).sum();
+    let requests: u64 = trials.iter().map(|one| one.requests).sum();
+    let disturbed_requests: u64 = trials.iter().map(|one| one.disturbed_requests()).sum();
     let failures = trials.iter().map(|one| one.failures).sum();
     let (mut hours, mut failure_hours) = (0, 0);
     for trial in trials {
@@ -238,7 +271,8 @@ fn in_arm(arm: &str, trials: &[&Long<'_>], error_rate: f64) -> SoakArm {
         length_ms: trials.iter().map(|one| one.length_ms()).sum(),
         requests,
         failures,
-        failure_bound: upper_bound(failures, requests),
+        disturbed_requests,
+        failure_bound: upper_bound(failures, requests.saturating_sub(disturbed_requests)),
         hours,
         failure_hours,
         failure_hours_bound: upper_bound(failure_hours.into(), hours.into()),
@@ -250,7 +284,7 @@ fn in_arm(arm: &str, trials: &[&Long<'_>], error_rate: f64) -> SoakArm {
         changes: changes.collect(),
         by_hour: parts(trials, HOUR_MS),
         by_day: if by_day.len() > 1 { by_day } else { Vec::new() },
-        has_counters: trials.iter().any(|one| !one.counters.is_empty()),
+        has_counters: trials.iter().any(|one| one.tells_growth()),
     }
 }
 
@@ -408,18 +442,30 @@ fn limit(readings: &[Counters], name: &str) -> Option<u64> {
     })
 }
 
+/// What a counter was while nothing was done to the system on purpose; nothing of one that was not read until the trial's end.
 fn series(trial: &Long<'_>, name: &str) -> Series {
-    let readings = trial.counters.iter().filter_map(|one| {
-        Some(Reading {
-            at_s: one.at_ms as f64 / 1e3,
-            value: *one.values.get(name)? as f64,
-            weight: one.readings() as f64,
-        })
-    });
-    Series {
-        readings: readings.collect(),
-        end_s: trial.end_ms() as f64 / 1e3,
+    let end_s = trial.end_ms() as f64 / 1e3;
+    let next = trial.counters.iter().skip(1).map(|one| one.at_ms);
+    let next = next.chain([i64::try_from(trial.end_ms()).unwrap_or(i64::MAX)]);
+    let mut readings = Vec::new();
+    for (one, next_ms) in trial.counters.iter().zip(next) {
+        let Some(value) = one.values.get(name).filter(|_| !trial.is_disturbed(one)) else {
+            continue;
+        };
+        let weight = one.readings() as f64;
+        // Of several the time of the first is known; they end before the next reading.
+        let to_middle_ms = (next_ms - one.at_ms).max(0) as f64 * (weight - 1.0) / (2.0 * weight);
+        readings.push(Reading {
+            at_s: (one.at_ms as f64 + to_middle_ms) / 1e3,
+            value: *value as f64,
+            weight,
+        });
     }
+    let last_s = readings.last().map_or(0.0, |one| one.at_s);
+    if last_s < (1.0 - UNREAD) * end_s {
+        readings.clear();
+    }
+    Series { readings, end_s }
 }
 
 /// Arms whose blocks exclude nothing, against the baseline.
@@ -463,8 +509,7 @@ fn speed(
         .collect()
 }
 
-/// The mean of the logarithm of a trial's throughput, and its variance by what it varies within the trial. `None` where it was zero for
-/// a whole batch.
+/// The logarithm of a trial's mean throughput, and its variance by what that varies within the trial (the delta method).
 fn log_rate(trial: &Long<'_>) -> Option<(f64, f64)> {
     let readings: Vec<Reading> = trial
         .timeline
@@ -476,16 +521,21 @@ fn log_rate(trial: &Long<'_>) -> Option<(f64, f64)> {
         })
         .collect();
     let batches = batches::means(&readings, (0.0, trial.end_ms() as f64 / 1e3));
-    let logs: Vec<f64> = batches.iter().map(|batch| batch.1.ln()).collect();
-    if logs.is_empty() || !logs.iter().all(|log| log.is_finite()) {
+    let rates: Vec<f64> = batches.iter().map(|batch| batch.1).collect();
+    let count = rates.len() as f64;
+    let served: u64 = trial.timeline.iter().map(|one| one.ok).sum();
+    if rates.is_empty() || served == 0 {
         return None;
     }
-    let count = logs.len() as f64;
-    let mean = logs.iter().sum::<f64>() / count;
-    let spread = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    let mean = served as f64 / (trial.length_ms() as f64 / 1e3);
+    let spread = rates
+        .iter()
+        .map(|rate| (rate / mean - 1.0).powi(2))
+        .sum::<f64>()
+        / (count - 1.0);
     Some((
-        mean,
-        spread / count * batches::inflation(&centred(&logs), 1.0),
+        mean.ln(),
+        spread / count * batches::inflation(&centred(&rates), 1.0),
     ))
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plan::kernel::KernelRef;
 use plan::{Arm, Clients, MachineKind};
+use record::disturbances::{DisturbanceRecord, PlannedSpan, overlap_ms};
 use record::evidence::{Damage, EvidenceFile, Usage};
 use record::journal::{Accounting, Event};
 use record::load::{LoadResult, Second};
@@ -312,16 +313,21 @@ fn unsettled(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<Warning>
         let mut trials = measured.of_arm(workload, &arm.name);
         // A ramp is meant to change.
         trials.retain(|trial| !is_ramp(trial));
-        let loads = trials.iter().filter_map(|trial| trial.load.as_ref());
-        let thirds = loads.map(served_in_thirds);
-        let [first, last] = thirds.fold([0.0; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
+        let thirds = trials.iter().filter_map(|trial| served_in_thirds(trial));
+        let zero = (0.0, 0.0);
+        let [first, last] = thirds.fold([zero; 2], |sum, one| {
+            [0, 1].map(|third| (sum[third].0 + one[third].0, sum[third].1 + one[third].1))
+        });
+        let [first_per_s, last_per_s] = [first, last].map(|(served, seconds)| served / seconds);
         // Few requests scatter by themselves.
-        let is_chance = (last - first).abs() <= CHANCE_SIGMA * (last + first).sqrt();
-        if first > 0.0 && !is_chance && !(1.0 - DRIFT..=1.0 + DRIFT).contains(&(last / first)) {
+        let error = (first.0 / first.1.powi(2) + last.0 / last.1.powi(2)).sqrt();
+        let is_chance = (last_per_s - first_per_s).abs() <= CHANCE_SIGMA * error;
+        let ratio = last_per_s / first_per_s;
+        if ratio.is_finite() && !is_chance && !(1.0 - DRIFT..=1.0 + DRIFT).contains(&ratio) {
             warnings.push(Warning::Unsettled {
                 workload: workload.into(),
                 arm: arm.name.clone(),
-                ratio: last / first,
+                ratio,
             });
         }
     }
@@ -387,21 +393,31 @@ fn is_ramp(trial: &Measurement) -> bool {
     trial.curves.iter().any(|curve| !curve.is_over_time())
 }
 
-/// Requests served in the whole seconds of the first third of a window, and of the last.
-fn served_in_thirds(load: &LoadResult) -> [f64; 2] {
+/// Requests served in the whole seconds of the first third of a window, and of the last, but for those in which it was disturbed on
+/// purpose; and how many seconds that are.
+fn served_in_thirds(trial: &Measurement) -> Option<[(f64, f64); 2]> {
+    let load = trial.load.as_ref()?;
+    let spans = trial
+        .disturbances
+        .iter()
+        .filter_map(DisturbanceRecord::span);
+    let spans: Vec<PlannedSpan<'_>> = spans.collect();
     let whole = load.window_ns / 1_000_000_000;
     let third = whole / 3;
     // Seconds that are one where they are old belong to a third in part.
-    let within = |from: u64, to: u64| -> f64 {
+    let within = |from: u64, to: u64| {
         let [from_ms, to_ms] = [from, to].map(|second| second as f64 * 1e3);
         let share = |second: &Second| {
             let (begin_ms, length_ms) = (second.at_ms as f64, second.length_ms() as f64);
             let inside_ms = (begin_ms + length_ms).min(to_ms) - begin_ms.max(from_ms);
-            second.ok as f64 * (inside_ms / length_ms).max(0.0)
+            let is_usual = overlap_ms(&spans, second.at_ms, second.length_ms()) == 0;
+            let inside_ms = if is_usual { inside_ms.max(0.0) } else { 0.0 };
+            (second.ok as f64 * inside_ms / length_ms, inside_ms / 1e3)
         };
-        load.timeline.iter().map(share).sum()
+        let shares = load.timeline.iter().map(share);
+        shares.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     };
-    [within(0, third), within(whole - third, whole)]
+    Some([within(0, third), within(whole - third, whole)])
 }
 
 /// Arms that ran out of memory: what they then do is not what the plan asks about.

@@ -192,7 +192,10 @@ impl Asked<'_> {
         let (found, finish) = bisect::run(&bisect)?;
         self.write("bisect.json", &serde_json::to_vec_pretty(&found)?)?;
         if finish == Finish::Interrupted {
-            bail!("interrupted; nothing is lost: go on with {}", self.again());
+            bail!(
+                "interrupted; what has ended is kept: go on with {}",
+                self.again()
+            );
         }
         let page = self.write("bisect.html", ::report::bisection_html(&found).as_bytes())?;
         self.tell(
@@ -311,7 +314,10 @@ impl Asked<'_> {
         };
         let text = of_kernels(&self.text, asked)?;
         if run_made(&self.setting, text, &self.out)? == Finish::Interrupted {
-            bail!("interrupted; nothing is lost: go on with {}", self.again());
+            bail!(
+                "interrupted; what has ended is kept: go on with {}",
+                self.again()
+            );
         }
         let run = rundir::load(&self.out, &workload::check)?;
         let names: Vec<String> = arms.into_iter().map(|arm| arm.name).collect();
@@ -346,7 +352,10 @@ impl Asked<'_> {
             .out
             .join(format!("why-{}-{}", arms[0].name, arms[1].name));
         if run_made(&self.setting, text, &dir)? == Finish::Interrupted {
-            bail!("interrupted; nothing is lost: go on with {}", self.again());
+            bail!(
+                "interrupted; what has ended is kept: go on with {}",
+                self.again()
+            );
         }
         let run = rundir::load(&dir, &workload::check)?;
         let whys = explained::explained(&dir, &run);

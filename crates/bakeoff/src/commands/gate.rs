@@ -185,8 +185,14 @@ fn too_short(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
             .iter()
             .filter(|arm| !known(&workload.id, &arm.name))
         {
+            let what = match fail_on {
+                FailOn::Growth => {
+                    "whose counters were read often enough and until its end (look at the warnings)"
+                }
+                _ => "(a longer window)",
+            };
             why.push(format!(
-                "{}: arm {} has no trial of four minutes or more (a longer window)",
+                "{}: arm {} has no trial of four minutes or more {what}",
                 workload.id, arm.name
             ));
         }

@@ -133,7 +133,10 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     let (run, judgement) = tell(&dir, args, json)?;
     match finish {
         Finish::Complete => end(&run, &judgement, args),
-        Finish::Interrupted => bail!("interrupted; nothing is lost: go on with {}", again(args)),
+        Finish::Interrupted => bail!(
+            "interrupted; what has ended is kept: go on with {}",
+            again(args)
+        ),
     }
 }
 

@@ -77,9 +77,10 @@ fn tell(args: &ServeArgs, address: SocketAddr, token: Option<&str>) {
     };
     out::line(&format!("  http://{host}/{query}"));
     if !Guard::is_private(address) {
-        out::error_line(
+        let port = address.port();
+        out::error_line(&format!(
             "note: what is served, the token too, goes over the network unencrypted (where that matters: listen on 127.0.0.1, and \
-             ssh -L 8990:127.0.0.1:8990 from where the browser is)",
-        );
+             ssh -L {port}:127.0.0.1:{port} from where the browser is)"
+        ));
     }
 }

@@ -432,6 +432,7 @@ fn soak_arm() -> SoakArm {
         requests: 1,
         failures: 0,
         planned_failures: 0,
+        disturbed_requests: 0,
         failure_bound: Some(0.95),
         hours: 1,
         failure_hours: 0,

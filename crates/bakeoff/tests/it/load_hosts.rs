@@ -248,7 +248,7 @@ fn what_hosts_have_no_part_in_is_refused_before_anything_is_contacted() {
         &[&words],
         dir.path().to_str().unwrap(),
         &expect![[r#"
-        bakeoff: --secret-file: secret too short: 5 characters in HIDDEN/secret (make one of 16 or more: head -c 24 /dev/urandom | base64)
+        bakeoff: --secret-file: secret too short: 5 characters in HIDDEN/secret (make one of 16 or more: openssl rand -hex 24)
         --coordinate: host named twice: a:1 (name each once)
         -c: fewer connections than hosts: 2 (ask for 3 or more)
         -n: fewer requests than hosts: 1 (ask for 3 or more)
@@ -286,7 +286,7 @@ fn what_hosts_have_no_part_in_is_refused_before_anything_is_contacted() {
         &[&worker],
         dir.path().to_str().unwrap(),
         &expect![[r#"
-        bakeoff: --secret-file: secret too short: 5 characters in HIDDEN/secret (make one of 16 or more: head -c 24 /dev/urandom | base64)
+        bakeoff: --secret-file: secret too short: 5 characters in HIDDEN/secret (make one of 16 or more: openssl rand -hex 24)
     "#]],
     );
 }

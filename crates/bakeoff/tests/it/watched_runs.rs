@@ -209,6 +209,25 @@ fn a_trial_under_way_grows_second_by_second() {
     assert_eq!((now.state, activity(&now).0), (State::Interrupted, None));
 }
 
+/// What the console tells of a trial is written as it ends, after the last look at it.
+#[test]
+fn a_defect_that_is_told_as_a_trial_ends_is_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, whole) = (dir.path().join("real"), dir.path().join("whole"));
+    copy("real", &whole);
+    let trial = under_way(&path);
+    let mut watched = Watched::new(&path, eyes());
+    let _held = lock(&path);
+    assert!(watched.look(true).defects.is_empty());
+    let defect = "{\"kind\":\"panic\",\"top\":\"\",\"count\":1}\n";
+    append(&trial.join("defects.jsonl"), defect);
+    let lines = journal(&whole);
+    let mut ended = lines.iter().filter(|line| line.contains("\"ended\""));
+    let last = ended.next_back().unwrap();
+    append(&path.join("journal.jsonl"), &format!("{last}\n"));
+    assert_eq!(watched.look(true).defects.len(), 1);
+}
+
 /// What is done once the screen is drawn: keys, or something else.
 type Action<'a> = &'a dyn Fn(&mut ChildStdin);
 

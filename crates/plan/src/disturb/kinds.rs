@@ -1,8 +1,8 @@
 //! What is done: the kinds, their keys and what the machine can do of them.
 
 use super::{DisturbanceKind, Ground};
-use crate::MachineKind;
 use crate::fields::Fields;
+use crate::{Clock, MachineKind};
 use input::problem::remedy_among;
 use input::units;
 
@@ -151,7 +151,11 @@ fn read_cpu(table: &Fields<'_>, ground: &Ground<'_>) -> Option<DisturbanceKind> 
     let fewest = own.min().unwrap_or(ground.machine.cpus);
     if ground.machine.kind == MachineKind::Qemu && fewest < 2 {
         let what = format!("cpu-offline with so few CPUs: {fewest}");
-        table.wrong("kind", what, "write cpus = 2 in [machine], or remove it");
+        let remedy = match ground.machine.clock {
+            Clock::Instructions => "remove it: counted instructions need one CPU",
+            Clock::Auto | Clock::Wall => "write cpus = 2 in [machine], or remove it",
+        };
+        table.wrong("kind", what, remedy);
         let _read = table.count("cpu", 0..=u64::MAX);
         return None;
     }

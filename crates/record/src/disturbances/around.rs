@@ -7,7 +7,10 @@ use plan::PlannedDisturbance;
 use super::{DisturbanceRecord, Effect, ServiceAround};
 use crate::load::Second;
 
-/// Seconds before a disturbance that tell what is usual.
+/// Undisturbed seconds before a disturbance that tell what is usual.
+const USUAL_AT_MOST: usize = 30;
+
+/// So long before a disturbance seconds are kept for that.
 const BEFORE_MS: u64 = 30_000;
 
 /// Longest time for which service is watched after a disturbance.
@@ -68,11 +71,14 @@ impl SecondsAround {
     pub fn tell(&self, records: &mut [DisturbanceRecord]) {
         // End of the last second whose failures are counted.
         let mut counted_ms = 0;
+        // From the beginning of each until service was as before.
+        let mut unusual = Vec::new();
         for record in records {
             if matches!(record.effect, Effect::Impossible { .. }) {
                 continue;
             }
-            let Some(mut service) = self.around(record.begin_ms, record.end_ms) else {
+            let Some(mut service) = self.around((record.begin_ms, record.end_ms), &unusual) else {
+                unusual.push((record.begin_ms, record.end_ms));
                 continue;
             };
             let until = nearest(record.end_ms + service.at_least_ms());
@@ -84,22 +90,29 @@ impl SecondsAround {
             let again: u64 = again.map(|(_, (_, failed))| failed).sum();
             service.counted_before = again.min(service.all_failed());
             counted_ms = counted_ms.max(until);
+            unusual.push((record.begin_ms, until));
             record.service = Some(service);
         }
     }
 
-    /// How service went on about what was done from `begin_ms` to `end_ms`; nothing where no second was seen before or during it.
-    pub fn around(&self, begin_ms: u64, end_ms: u64) -> Option<ServiceAround> {
+    /// How service went on about what was done from one instant to another; nothing where no second was seen before or during it.
+    /// Seconds in `unusual` tell nothing of what is usual, as those of the plan's disturbances do not.
+    fn around(
+        &self,
+        (begin_ms, end_ms): (u64, u64),
+        unusual: &[(u64, u64)],
+    ) -> Option<ServiceAround> {
         let is_disturbed = |at: u64| {
-            let overlaps = |span: &&(u64, u64)| span.0 < at + 1000 && at < span.1;
-            self.spans.iter().any(|span| overlaps(&span))
+            let mut spans = self.spans.iter().chain(unusual);
+            spans.any(|span| span.0 < at + 1000 && at < span.1)
         };
-        let from = begin_ms.saturating_sub(BEFORE_MS);
         let before: Vec<(u64, u64)> = self
             .seconds
-            .range(from..begin_ms)
+            .range(..begin_ms)
+            .rev()
             .filter(|(at, _)| **at + 1000 <= begin_ms && !is_disturbed(**at))
             .map(|(_, counts)| *counts)
+            .take(USUAL_AT_MOST)
             .collect();
         let usual = median(before.iter().map(|(ok, _)| *ok).collect())?;
         let most_failed = before.iter().map(|(_, failed)| *failed).max().unwrap_or(0);
@@ -265,7 +278,7 @@ mod tests {
             15 | 17 | 18 => (50, 1),
             _ => (100, 0),
         });
-        let service = seconds.around(10_000, 15_000).unwrap();
+        let service = seconds.around((10_000, 15_000), &[]).unwrap();
         assert_eq!(service.recovery_ms, Some(4000));
         assert_eq!((service.failed, service.failed_after), (35, 3));
         is_about(service.during_per_s, 0.0);
@@ -277,7 +290,7 @@ mod tests {
     #[test]
     fn service_that_never_stopped_needs_no_time() {
         let seconds = around(&[(10, 15)], |_| (100, 0));
-        let service = seconds.around(10_003, 15_004).unwrap();
+        let service = seconds.around((10_003, 15_004), &[]).unwrap();
         assert_eq!((service.recovery_ms, service.all_failed()), (Some(0), 0));
         is_about(service.during_per_s, 100.0);
     }
@@ -288,18 +301,18 @@ mod tests {
             0..10 => (100, 0),
             _ => (10, 0),
         });
-        let first = seconds.around(10_000, 15_000).unwrap();
+        let mut records = [record(10_000, 15_000), record(20_000, 25_000)];
+        seconds.tell(&mut records);
+        let [first, second] = records.map(|one| one.service.unwrap());
         assert_eq!((first.recovery_ms, first.watched_ms), (None, 5000));
         assert_eq!(first.at_least_ms(), 5000);
-        // What came before the second one is what the first one left.
-        let second = seconds.around(20_000, 25_000).unwrap();
+        // What came between them is what the first one left.
         is_about(second.before_per_s, 100.0);
         assert_eq!(second.recovery_ms, None);
     }
 
-    #[test]
-    fn a_failure_is_laid_to_one_disturbance_only() {
-        let record = |begin_ms, end_ms| DisturbanceRecord {
+    fn record(begin_ms: u64, end_ms: u64) -> DisturbanceRecord {
+        DisturbanceRecord {
             name: "one".into(),
             begin_ms,
             end_ms,
@@ -307,7 +320,33 @@ mod tests {
                 counts: BTreeMap::new(),
             },
             service: None,
-        };
+        }
+    }
+
+    /// The second in which a cable is back has failures too, and it catches up: it is not what is usual for the next.
+    #[test]
+    fn what_a_disturbance_left_is_not_usual_for_the_next() {
+        let spans = [(10, 15), (18, 23), (26, 31)];
+        let seconds = around(&spans, |second| match second {
+            10..15 | 18..23 | 26..31 => (0, 20),
+            15 | 31 => (200, 11),
+            23 => (200, 9),
+            _ => (100, 0),
+        });
+        let mut records = spans.map(|(begin, end)| record(begin * 1000, end * 1000));
+        seconds.tell(&mut records);
+        for one in &records {
+            let service = one.service.as_ref().unwrap();
+            is_about(service.before_per_s, 100.0);
+            // Two seconds between them are too few for it, the last one is followed by enough.
+            let is_last = one.begin_ms == 26_000;
+            assert_eq!(service.recovery_ms, is_last.then_some(1000), "{one:?}");
+        }
+        assert_eq!(planned_failures(&records), 331);
+    }
+
+    #[test]
+    fn a_failure_is_laid_to_one_disturbance_only() {
         // One failure in each second; they overlap for three seconds. A second at 40 fails by itself.
         let seconds = around(&[(10, 15), (12, 20)], |second| match second {
             10..20 => (50, 1),
@@ -339,7 +378,7 @@ mod tests {
             });
         }
         assert_eq!(seconds.seconds.len(), 30 + 20 + 600);
-        let service = seconds.around(7_200_000, 7_220_000).unwrap();
+        let service = seconds.around((7_200_000, 7_220_000), &[]).unwrap();
         assert_eq!(service.recovery_ms, Some(0));
     }
 
@@ -377,7 +416,7 @@ mod tests {
                     ..Second::default()
                 });
             }
-            let service = seconds.around(30_000, 31_000).unwrap();
+            let service = seconds.around((30_000, 31_000), &[]).unwrap();
             all.push(service.recovery_ms.map_or(999, |ms| ms / 1000));
         }
         all.sort_unstable();

@@ -38,7 +38,11 @@ pub struct SoakArm {
     /// Requests that failed and are laid to a disturbance of the plan.
     #[serde(default)]
     pub planned_failures: u64,
-    /// The share of failures is below this with 95 % confidence, if requests fail independently; `None` without requests.
+    /// Of all requests, those that ended while the system was disturbed as planned.
+    #[serde(default)]
+    pub disturbed_requests: u64,
+    /// The share of failures among the other requests is below this with 95 % confidence, if requests fail independently; `None` without
+    /// requests.
     pub failure_bound: Option<f64>,
     /// Hours, begun ones too, of all trials.
     pub hours: u32,
@@ -63,7 +67,7 @@ pub struct SoakArm {
     pub by_hour: Vec<SoakPart>,
     /// Day by day; empty of trials of a day or less.
     pub by_day: Vec<SoakPart>,
-    /// Whether counters were read in any of its trials.
+    /// Whether counters were read in any of its trials, often enough and until its end, so that growth can be told.
     pub has_counters: bool,
 }
 

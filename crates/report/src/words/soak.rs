@@ -36,33 +36,42 @@ pub(crate) fn sentences(soak: &Soak, baseline: &str) -> Vec<String> {
             .map(|one| growth(one, &soak.rule, baseline)),
     );
     all.extend(tested(soak));
+    let untold = soak
+        .arms
+        .iter()
+        .filter(|arm| arm.trials > 0 && !arm.has_counters);
+    all.extend(untold.map(|arm| {
+        format!("{}: whether anything grows is not known, counters were not read often enough, or not until the end of a trial", arm.arm)
+    }));
     all.extend(soak.speed.iter().map(|one| speed(one, baseline)));
     all
 }
 
 /// `0 failures in 53 827 939 requests: below 5.6e-8 with 95 % confidence`.
 pub(crate) fn reliability(arm: &SoakArm) -> String {
+    let others = arm.requests.saturating_sub(arm.disturbed_requests);
     let bound = arm.failure_bound.map(|bound| {
         let share = match arm.failures {
             0 => String::new(),
-            failures => format!(" ({:.1e})", failures as f64 / arm.requests.max(1) as f64),
+            failures => format!(" ({:.1e})", failures as f64 / others.max(1) as f64),
         };
-        format!("{share}: below {bound:.1e} with 95 % confidence")
+        format!("{share}: below {} with 95 % confidence", bounded(bound))
     });
     let mut parts = vec![format!(
         "{} in {} requests{}",
         counted(arm.failures, "failure"),
-        count(arm.requests),
+        count(others),
         bound.unwrap_or_default()
     )];
-    if arm.planned_failures > 0 {
-        parts.push(format!(
-            "; {} more while disturbed as planned",
-            count(arm.planned_failures)
-        ));
-    }
     if arm.failures > 0 {
         parts.push(", if requests fail independently".into());
+    }
+    if arm.disturbed_requests > 0 {
+        parts.push(format!(
+            "; {} more in {} while disturbed as planned",
+            count(arm.planned_failures),
+            count(arm.disturbed_requests)
+        ));
     }
     if let (Some(bound), true) = (arm.failure_hours_bound, arm.hours >= FEW_HOURS) {
         parts.push(format!(
@@ -73,6 +82,17 @@ pub(crate) fn reliability(arm: &SoakArm) -> String {
         ));
     }
     parts.concat()
+}
+
+/// An upper bound, rounded up: `5.6e-8`.
+fn bounded(bound: f64) -> String {
+    let step = 10.0_f64.powf(bound.log10().floor() - 1.0);
+    let up = (bound / step - 1e-9).ceil() * step;
+    if up.is_finite() {
+        format!("{up:.1e}")
+    } else {
+        format!("{bound:.1e}")
+    }
 }
 
 /// What happened in an arm: trials that were cut short, an outage, changes.
@@ -251,6 +271,13 @@ fn tested(soak: &Soak) -> Option<String> {
         percent(rule.least),
         time(rule.after_ms)
     );
+    let told = soak.arms.iter().filter(|arm| arm.has_counters);
+    let told: Vec<&str> = told.map(|arm| arm.arm.as_str()).collect();
+    let arms = if told.len() == soak.arms.len() {
+        "all arms".to_string()
+    } else {
+        told.join(" and ")
+    };
     let found = if soak.growth.is_empty() {
         format!("nothing grows by {what}")
     } else {
@@ -259,8 +286,8 @@ fn tested(soak: &Soak) -> Option<String> {
     let mut parts = vec![
         found,
         format!(
-            ": {} counters of all arms tested, error rate {} for all together",
-            count(rule.tested.into()),
+            ": {} of {arms} tested, error rate {} for all together",
+            counted(rule.tested.into(), "counter"),
             percent(rule.error_rate)
         ),
     ];
@@ -373,8 +400,7 @@ pub(crate) fn rows(soak: &Soak) -> Vec<Vec<String>> {
         row("requests", &|arm| count(arm.requests)),
         row("unsuccessful requests", &|arm| count(arm.failures)),
         row("their share, at most (95 %)", &|arm| {
-            arm.failure_bound
-                .map_or(NONE.into(), |bound| format!("{bound:.1e}"))
+            arm.failure_bound.map_or(NONE.into(), bounded)
         }),
         row("hours with one", &|arm| {
             format!("{} of {}", arm.failure_hours, arm.hours)

@@ -145,3 +145,92 @@ fn a_trial_that_was_cut_short_is_evidence_up_to_there() {
     assert_eq!(arm.cut_short[0].reason, VoidReason::Silent);
     assert_eq!(soak.speed, []);
 }
+
+/// A disturbance of an arm's trial, from one minute of its window to another.
+fn disturbed(run: &mut Run, place: usize, minutes: (u64, u64), failed: u64) {
+    let Outcome::Measured(measurement) = &mut run.attempts[place].outcome else {
+        panic!("measured");
+    };
+    measurement.disturbances.push(DisturbanceRecord {
+        name: "loss".into(),
+        begin_ms: minutes.0 * 60_000,
+        end_ms: minutes.1 * 60_000,
+        effect: record::disturbances::Effect::Unfelt {
+            counts: BTreeMap::new(),
+        },
+        service: Some(record::disturbances::ServiceAround {
+            before_per_s: 100.0,
+            during_per_s: 50.0,
+            failed,
+            failed_after: 0,
+            counted_before: 0,
+            recovery_ms: Some(0),
+            watched_ms: 60_000,
+        }),
+    });
+    let load = measurement.load.as_mut().unwrap();
+    load.faults.insert(record::load::Fault::Reset, failed);
+    for second in &mut load.timeline[minutes.0 as usize..minutes.1 as usize] {
+        second.ok /= 2;
+        second.faults = failed / (minutes.1 - minutes.0);
+    }
+}
+
+#[test]
+fn a_bound_is_of_the_requests_that_no_disturbance_touched() {
+    let mut run = run([100, 100], [0, 0]);
+    disturbed(&mut run, 1, (60, 120), 600);
+    let arm = &soak(&run).arms[1];
+    assert_eq!((arm.failures, arm.planned_failures), (0, 600));
+    let load = match &run.attempts[1].outcome {
+        Outcome::Measured(measurement) => measurement.load.as_ref().unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let within: u64 = load.timeline[60..120].iter().map(|one| one.ok).sum();
+    assert_eq!(arm.disturbed_requests, within + 600);
+    let others = arm.requests - arm.disturbed_requests;
+    assert_eq!(arm.failure_bound, upper_bound(0, others));
+}
+
+/// A disturbance fills memory for an hour: without that hour the leak is plain.
+#[test]
+fn what_is_read_while_disturbed_hides_no_leak() {
+    let mut run = run([100, 100], [0, 8 << 20]);
+    disturbed(&mut run, 1, (150, 210), 0);
+    for reading in &mut run.long[1].counters[150..210] {
+        *reading.values.get_mut("slab:filp").unwrap() += 400 << 20;
+    }
+    let soak = soak(&run);
+    let [grown] = &soak.growth[..] else {
+        panic!("{:?}", soak.growth)
+    };
+    assert_eq!(grown.against[0].place, GrowthPlace::ArmOnly);
+    let per_h = grown.arms[1].per_h / f64::from(8 << 20);
+    assert!((0.99..1.01).contains(&per_h), "{per_h}");
+}
+
+#[test]
+fn counters_that_end_early_leave_growth_unknown() {
+    let mut run = run([100, 100], [0, 0]);
+    run.long[1].counters.truncate(300);
+    let soak = soak(&run);
+    let known = [0, 1].map(|place: usize| soak.arms[place].has_counters);
+    assert_eq!(known, [true, false]);
+}
+
+/// Where a whole part of the window had no answer there is a mean all the same.
+#[test]
+fn speed_is_shown_beside_an_outage() {
+    let mut run = run([100, 100], [0, 0]);
+    let Outcome::Measured(measurement) = &mut run.attempts[1].outcome else {
+        panic!("measured");
+    };
+    let timeline = &mut measurement.load.as_mut().unwrap().timeline;
+    timeline[90..126].iter_mut().for_each(|one| one.ok = 0);
+    let soak = soak(&run);
+    let [one] = &soak.speed[..] else {
+        panic!("{:?}", soak.speed)
+    };
+    assert!((one.ratio - 0.9).abs() < 0.001, "{one:?}");
+    assert!(one.low < 0.9 && 0.9 < one.high, "{one:?}");
+}

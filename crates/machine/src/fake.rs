@@ -86,6 +86,8 @@ pub enum Behaviour {
     Exits,
     /// The service does not start.
     ServiceFails,
+    /// The kernel ejects the arm's scheduler under load, which the agent tells at its end.
+    EjectsScheduler,
     /// The agent's line carries noise.
     Garbles,
     /// The agent tells of a latency below zero.
@@ -279,6 +281,10 @@ fn drive_from_outside(script: &mut VecDeque<(Duration, GuestEvent)>, left: f64) 
     }
 }
 
+/// What the agent tells of a scheduler that left a task without the CPU for too long.
+pub const EJECTED: &str =
+    "scheduler ejected by the kernel: o1 (runnable task stall: sh[412] failed to run for 30.004s)";
+
 /// What one boot measures.
 #[derive(Clone, Copy)]
 struct Truth<'t> {
@@ -300,6 +306,12 @@ fn begins(greeting: &Greeting) -> [(Duration, GuestEvent); 5] {
         said(0, FromAgent::KernelLog(KernelLog::Read { lost: 0 })),
         said(1, FromAgent::Phase(Phase::Measuring)),
     ]
+}
+
+fn fails(reason: VoidReason, detail: &str) -> (Duration, GuestEvent) {
+    let detail = detail.to_string();
+    let failed = FromAgent::Failed { reason, detail };
+    (Duration::from_secs(1), GuestEvent::Said(Box::new(failed)))
 }
 
 fn script(
@@ -341,17 +353,14 @@ fn script(
             .chain([after(0, GuestEvent::Exited("killed".into()))])
             .collect(),
         Behaviour::Garbles => [hello, after(0, GuestEvent::Refused("not a message".into()))].into(),
-        Behaviour::ServiceFails => {
-            let (reason, detail) = (
-                VoidReason::ServiceFailed,
-                "apache2 ended at once".to_string(),
-            );
-            [hello]
-                .into_iter()
-                .chain(begin)
-                .chain([said(1, FromAgent::Failed { reason, detail })])
-                .collect()
-        }
+        Behaviour::ServiceFails => [hello]
+            .into_iter()
+            .chain(begin)
+            .chain([fails(VoidReason::ServiceFailed, "apache2 ended at once")])
+            .collect(),
+        Behaviour::EjectsScheduler => served
+            .chain([fails(VoidReason::SchedulerFailed, EJECTED)])
+            .collect(),
         Behaviour::Foreign => {
             let foreign = Greeting {
                 build: "another".into(),

@@ -66,20 +66,8 @@ impl Loaded {
         if state.trim() == "enabled" && ops.trim() == name {
             return Ok(());
         }
-        bail!(
-            "scheduler ejected by the kernel: {name} ({})",
-            self.reason(state.trim(), ops.trim())
-        )
-    }
-
-    fn reason(&self, state: &str, ops: &str) -> String {
         let told = self.map(".data.ejection").unwrap_or_default();
-        let (reason, message) = ejection(&told);
-        match (reason.as_str(), message.as_str()) {
-            ("", _) => format!("its state is {state}, of {ops:?}; see the console"),
-            (reason, "") => reason.into(),
-            (reason, message) => format!("{reason}: {message}"),
-        }
+        bail!("{}", ejected(name, &told, (state.trim(), ops.trim())))
     }
 
     /// What it has counted.
@@ -138,6 +126,17 @@ fn warnings() -> String {
     kept.unwrap_or_default()
 }
 
+/// That the kernel ejected it and why, in the kernel's own words where it told any.
+fn ejected(name: &str, told: &[u8], (state, ops): (&str, &str)) -> String {
+    let (reason, message) = ejection(told);
+    let why = match (reason.as_str(), message.as_str()) {
+        ("", _) => format!("its state is {state}, of {ops:?}; see the console"),
+        (reason, "") => reason.into(),
+        (reason, message) => format!("{reason}: {message}"),
+    };
+    format!("scheduler ejected by the kernel: {name} ({why})")
+}
+
 /// Reason and message: `struct ejection` of `kernel.h`.
 fn ejection(bytes: &[u8]) -> (String, String) {
     let text = |bytes: &[u8]| {
@@ -171,6 +170,23 @@ mod tests {
         let told = ("runnable task stall".into(), "sh[27]".into());
         assert_eq!(ejection(&bytes), told);
         assert_eq!(ejection(&bytes[..5]).0, "runna");
+    }
+
+    #[test]
+    fn an_ejection_is_told_in_the_kernels_words() {
+        let mut bytes = vec![0; 128 + 256];
+        let state = ("disabled", "");
+        let nothing =
+            "scheduler ejected by the kernel: o1 (its state is disabled, of \"\"; see the console)";
+        assert_eq!(ejected("o1", &bytes, state), nothing);
+        bytes[..19].copy_from_slice(b"runnable task stall");
+        let reason = "scheduler ejected by the kernel: o1 (runnable task stall)";
+        assert_eq!(ejected("o1", &bytes, state), reason);
+        // As the watchdog has it for a task that is never chosen.
+        let message = b"beside[412] failed to run for 30.004s";
+        bytes[128..128 + message.len()].copy_from_slice(message);
+        let both = "scheduler ejected by the kernel: o1 (runnable task stall: beside[412] failed to run for 30.004s)";
+        assert_eq!(ejected("o1", &bytes, state), both);
     }
 
     #[test]

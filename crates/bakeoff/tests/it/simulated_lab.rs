@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bakeoff::lab::{self, Finish, Lab, LabEvent, extend};
-use machine::fake::{Behaviour, FakeArm, FakeClock, FakeMachine};
+use machine::fake::{Behaviour, EJECTED, FakeArm, FakeClock, FakeMachine};
 use plan::{Checks, Plan};
 use protocol::{Greeting, PROTOCOL};
 use record::journal::CloseReason;
@@ -239,6 +239,7 @@ fn every_failed_boot_is_void_with_its_reason_and_tried_once_more() {
         (Behaviour::FallsSilent, VoidReason::Silent),
         (Behaviour::Exits, VoidReason::MachineExit),
         (Behaviour::ServiceFails, VoidReason::ServiceFailed),
+        (Behaviour::EjectsScheduler, VoidReason::SchedulerFailed),
         (Behaviour::Garbles, VoidReason::AgentFailed),
         (Behaviour::Foreign, VoidReason::AgentFailed),
         (Behaviour::Lies, VoidReason::AgentFailed),
@@ -320,6 +321,27 @@ fn an_arm_that_never_boots_is_given_up_and_said_so() {
             .iter()
             .all(|one| one.verdict == Verdict::Undecided)
     );
+}
+
+/// Each trial under it is void, the kernel's reason is in its record, and the arm has no verdict.
+#[test]
+fn a_scheduler_that_the_kernel_ejects_is_given_up_with_the_kernels_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::new(1.10, 0.001, &[Behaviour::EjectsScheduler; 100]);
+    assert_eq!(world.run(dir.path(), |_| false).unwrap(), Finish::Complete);
+    assert_eq!(voids(dir.path()), [VoidReason::SchedulerFailed; 6]);
+    let run = rundir::load(dir.path(), &workload::check).unwrap();
+    let told = run.attempts.iter().filter_map(|one| match &one.outcome {
+        Outcome::Void(void) => Some(void.to_string()),
+        Outcome::Measured(_) | Outcome::Skipped(_) => None,
+    });
+    assert!(told.clone().count() > 0);
+    for told in told {
+        assert_eq!(told, format!("scheduler failed: {EJECTED}"));
+    }
+    let judgement = judged(dir.path());
+    let mut verdicts = judgement.comparisons.iter().map(|one| one.verdict);
+    assert!(verdicts.all(|verdict| verdict == Verdict::Undecided));
 }
 
 /// A world whose first 8 blocks do not suffice: the least noise of some that hides its difference.

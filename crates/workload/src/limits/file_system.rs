@@ -1,6 +1,7 @@
 //! A file system on a device that keeps only what is written: blocks past 2 TiB are written and read back, on the device
 //! itself, in a file at an offset past 2 TiB, and in directories, which ext4 of 6.1 spreads over the device with their inodes (7.2
-//! does not, and data of small files both keep together). How high a directory lay is a fact, not a figure.
+//! does not, and data of small files both keep together). So that data lies past 2 TiB in a file of either, the first file is
+//! made where ext4 is told to look for an inode (`inode_goal`). How high a file and a directory lay are facts, not figures.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -20,6 +21,9 @@ use crate::tool::Tool;
 /// Directories, which ext4 spreads over the device, with a file each.
 const DIRECTORIES: u64 = 64;
 
+/// Where on the device the first file is to be: 15/16 of its size from the front.
+const FAR_SIXTEENTHS: u64 = 15;
+
 /// Blocks of the file system, in bytes.
 const BLOCK_BYTES: u64 = 4096;
 
@@ -38,7 +42,7 @@ pub(super) fn reach(
             return Ok(grown(
                 wanted,
                 0,
-                (Duration::ZERO, 0),
+                (Duration::ZERO, Highest::default()),
                 Some(format!("{why:#}")),
             ));
         }
@@ -50,8 +54,13 @@ pub(super) fn reach(
     }
     let mounted = Mounted::make(&device, context)?;
     growth.go_on(1)?;
-    let highest = use_it(&mounted.0, wanted, growth)?;
     let size = rustix::fs::statvfs(&mounted.0).context("ask for the size of the file system")?;
+    // Before all others: small files that follow each other have their data near the first one's.
+    let goal = size.f_files / 16 * FAR_SIXTEENTHS;
+    let highest = Highest {
+        file: make_far(&mounted.0, &device, goal)?,
+        directory: use_it(&mounted.0, wanted, growth)?,
+    };
     let bytes = size.f_blocks * size.f_frsize;
     // Its own tables take a part.
     if (bytes as f64) < wanted as f64 * 0.9 {
@@ -61,12 +70,22 @@ pub(super) fn reach(
     Ok(grown(wanted, wanted, (began.elapsed(), highest), refused))
 }
 
+/// Places on the device, in bytes, that were read back there.
+#[derive(Debug, Clone, Copy, Default)]
+struct Highest {
+    /// The data of the first file.
+    file: u64,
+    /// The highest of the directories in which a file was found.
+    directory: u64,
+}
+
 fn grown(
     wanted: u64,
     reached: u64,
-    (took, highest): (Duration, u64),
+    (took, highest): (Duration, Highest),
     refused: Option<String>,
 ) -> Grown {
+    let in_tib = |bytes: u64| format!("{:.2} TiB", bytes as f64 / TIB);
     Grown {
         kind: "file-system",
         unit: "TiB",
@@ -75,11 +94,30 @@ fn grown(
         refused,
         points: Vec::new(),
         costs: vec![("time", "ms", took.as_secs_f64() * 1e3)],
-        facts: vec![(
-            "highest-directory-read-back",
-            format!("{:.2} TiB", highest as f64 / TIB),
-        )],
+        facts: vec![
+            ("highest-file-read-back", in_tib(highest.file)),
+            ("highest-directory-read-back", in_tib(highest.directory)),
+        ],
     }
+}
+
+/// Makes a file near an inode of that number, and reads it back; where its data lies.
+fn make_far(place: &Path, device: &Device, goal: u64) -> Result<u64> {
+    let name = device.path.file_name().unwrap_or_default();
+    let tunable = Path::new("/sys/fs/ext4").join(name).join("inode_goal");
+    let tell = |goal: u64| {
+        fs::write(&tunable, goal.to_string())
+            .with_context(|| format!("write {goal} to {}", tunable.display()))
+    };
+    tell(goal)?;
+    let path = place.join("far");
+    let file = File::create(&path).context("make a file")?;
+    file.write_all_at(&block(goal), 0).context("write a file")?;
+    file.sync_all().context("write a file back")?;
+    tell(0)?;
+    forget_cached()?;
+    check_block(&path, 0, goal)?;
+    place_on_device(&path)
 }
 
 /// Writes and reads files; the highest place on the device where a directory was read back, in which a file was found.

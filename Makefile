@@ -2,7 +2,7 @@
 BAKEOFF := target/x86_64-unknown-linux-gnu/release/bakeoff
 PLAN ?= plans/web-static.toml
 
-.PHONY: demo build test test-kvm test-box test-box-clients test-slurm check packages bench-load fuzz soak-simulated verdict-calibration verdict-campaign bisect-calibration clean
+.PHONY: demo build test test-kvm test-box test-box-clients test-slurm test-slurm-night check packages bench-load fuzz soak-simulated verdict-calibration verdict-campaign bisect-calibration clean
 
 demo: build
 	$(BAKEOFF) run $(PLAN)
@@ -42,6 +42,11 @@ test-box-clients:
 test-slurm:
 	@tools/packages run test kernel
 	TEST_SLURM=1 cargo test --workspace --test it -- --exact slurm_cluster::a_fleet_survives_what_befalls_clusters_and_compares_kernels --nocapture
+
+# Two plans on such a cluster at once. Minutes; needs root.
+test-slurm-night:
+	@tools/packages run test
+	TEST_SLURM=1 cargo test --workspace --test it -- --exact slurm_cluster::several_plans_share_a_cluster --nocapture
 
 packages:
 	@tools/packages run test kernel

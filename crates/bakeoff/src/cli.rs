@@ -3,6 +3,7 @@
 pub mod bisect;
 pub mod compare;
 pub mod judge;
+pub mod night;
 pub mod simulate;
 
 use std::net::SocketAddr;
@@ -44,12 +45,21 @@ pub enum Command {
     /// List runs with their verdicts
     #[command(after_help = "Examples:\n  bakeoff list\n  bakeoff list /data/runs --json")]
     List(compare::ListArgs),
-    /// Run a plan, or go on with a run that was interrupted
+    /// Run a plan, or several one after another, or go on with what was interrupted
     #[command(after_help = "Examples:\n  bakeoff run plans/web-static.toml\n  \
         bakeoff run plans/web-static.toml --out /data/runs/monday --fail-on worse\n  \
         bakeoff run plans/web-static.toml --more-blocks 20\n  \
-        bakeoff run plans/web-static.toml --slurm --partition lab")]
+        bakeoff run plans/web-static.toml --slurm --partition lab\n  \
+        bakeoff run plans/*.toml --out nights/2026-11-23 --family-wise --fail-on worse\n\n\
+        Several plans are a night: each has its run directory in --out DIR, and DIR/index.html tells of all of them.")]
     Run(RunArgs),
+    /// Write the index of a night of several plans again, or of several nights with trends over them
+    #[command(
+        after_help = "Examples:\n  bakeoff index nights/2026-11-23\n  bakeoff index nights --fail-on worse\n  \
+        bakeoff index runs/a runs/b --out /tmp/index\n\n\
+        index.html, index.md and index.json are written; the plans are those of the newest night."
+    )]
+    Index(night::IndexArgs),
     /// Find the version or the commit that a metric changed with
     #[command(
         after_help = "Examples:\n  bakeoff bisect plans/web-static.toml --from 6.1 --to 7.3\n  \
@@ -324,23 +334,41 @@ const SECOND_MODEL: &str = "EPYC-Milan";
 /// `bakeoff run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The plan file
-    pub plan: PathBuf,
-    /// How it is run.
+    /// The plan file, or several
+    #[arg(required = true, value_name = "PLAN")]
+    pub plans: Vec<PathBuf>,
+    /// How they are run.
     #[command(flatten)]
     pub options: RunOptions,
-    /// Where its blocks are run.
+    /// What several plans promise together.
+    #[command(flatten)]
+    pub night: night::RunNightArgs,
+    /// Where their blocks are run.
     #[command(flatten)]
     pub fleet: FleetArgs,
 }
 
-impl RunArgs {
+/// One plan of `bakeoff run`.
+#[derive(Debug, Clone)]
+pub struct PlanArgs {
+    /// The plan file.
+    pub plan: PathBuf,
+    /// How it is run.
+    pub options: RunOptions,
+    /// Where its blocks are run.
+    pub fleet: FleetArgs,
+    /// The highest error rate that it may have: a night of many plans has less for each.
+    pub most_error_rate: Option<f64>,
+}
+
+impl PlanArgs {
     /// A plan that this host runs.
     pub fn on_this_host(plan: PathBuf, options: RunOptions) -> Self {
         Self {
             plan,
             options,
             fleet: FleetArgs::default(),
+            most_error_rate: None,
         }
     }
 }
@@ -435,7 +463,7 @@ pub struct WhyArgs {
     reason = "each is a switch of the command line"
 )]
 pub struct RunOptions {
-    /// The run directory [default: runs/NAME, NAME being the plan file's name]
+    /// The run directory [default: runs/NAME, NAME being the plan file's name]; of several plans the directory of all of theirs
     #[arg(long)]
     pub out: Option<PathBuf>,
     /// Exit with status 1 when any arm has this verdict, with 2 when that cannot be told

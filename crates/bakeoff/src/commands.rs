@@ -12,6 +12,7 @@ mod fairness;
 mod forecast;
 mod gate;
 mod image;
+mod index;
 mod judge;
 mod kernel;
 mod list;
@@ -88,7 +89,8 @@ pub fn run(cli: &Cli) -> Result<End> {
         Command::Compare(args) => compare::compare(args, cli.json),
         Command::New(args) => new::new(args, cli),
         Command::List(args) => list::list(args, cli.json),
-        Command::Run(args) => run::run(args, cli.json),
+        Command::Run(args) => run::night::run_plans(args, cli.json),
+        Command::Index(args) => index::index(args, cli.json),
         Command::Bisect(args) => bisect::bisect(args, cli.json),
         Command::Check(args) => check::check(args, cli.json),
         Command::Simulate(args) => simulate::simulate(args, cli.json),

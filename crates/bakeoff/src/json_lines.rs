@@ -5,6 +5,7 @@ use std::path::Path;
 use record::defect::FoundDefect;
 use record::journal::Entry;
 use record::models::Models;
+use record::night::Index;
 use record::rundir::Run;
 use record::trial::Trial;
 use record::verdict::Judgement;
@@ -45,6 +46,11 @@ pub fn verdict(
     json!({
         "version": VERSION, "kind": "verdict", "judgement": report::json(run, judgement), "models": models, "report": page,
     })
+}
+
+/// What several plans come to together: the last line.
+pub fn night(index: &Index, page: &Path) -> Value {
+    json!({ "version": VERSION, "kind": "night", "index": index, "report": page })
 }
 
 /// Where the host's time of a workload's trials goes.

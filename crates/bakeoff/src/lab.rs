@@ -364,7 +364,8 @@ impl<'l> Lab<'l> {
     /// Looks at all blocks up to the present one, which is complete; the next one is then the present one.
     fn look(&self, progress: &mut Progress<'l>) -> Result<()> {
         let block = progress.block;
-        let judgement = self.judge(block)?;
+        let run = self.load()?.within(block);
+        let judgement = verdict::quick_look(&run);
         let open = self.undecided(&judgement);
         let event = Event::Looked {
             blocks: block,
@@ -374,7 +375,7 @@ impl<'l> Lab<'l> {
         self.note(&mut progress.book, event)?;
         progress.book.run_state.look(block);
         self.tell_violations(&mut progress.told, block, judgement.fairness)?;
-        repeat::refuse(&self.load()?.within(block))?;
+        repeat::refuse(&run)?;
         progress.block = block + 1;
         progress.incomplete.clone_from(&open);
         progress.open = open;
@@ -663,7 +664,7 @@ impl<'l> Lab<'l> {
 
     /// The judgement of the first `blocks` blocks.
     fn judge(&self, blocks: u32) -> Result<Judgement> {
-        Ok(verdict::look(&self.load()?.within(blocks)))
+        Ok(verdict::quick_look(&self.load()?.within(blocks)))
     }
 
     fn load(&self) -> Result<Run> {

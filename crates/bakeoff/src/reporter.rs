@@ -7,12 +7,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use input::units::significant;
 use record::defect::{FoundDefect, Severity};
 use record::journal::{Entry, Event, Opening};
 use record::rundir::{ProfileNote, Series, TrialRecord};
 use record::trial::{Outcome, Trial};
+use serde_json::Value;
 
 use crate::json_lines;
 use crate::lab::{Activity, LabEvent};
@@ -23,6 +24,8 @@ pub struct Reporter {
     form: Form,
     /// The emulated CPU, where it is not the run's own.
     model: Option<String>,
+    /// The plan, where it is one of several.
+    plan: Option<String>,
     bar: ProgressBar,
     /// The record of the attempt that ends next: its figures belong on the line.
     record: RefCell<Option<TrialRecord>>,
@@ -48,14 +51,28 @@ impl Reporter {
 
     /// The same of a run on another emulated CPU.
     pub fn of_model(json: bool, model: Option<&str>) -> Self {
+        Self::of(json, model, None)
+    }
+
+    /// The same of one of several plans, which share the terminal's last lines; each of its lines begins with its name.
+    pub fn of_plan(json: bool, model: Option<&str>, (plan, bars): (&str, &MultiProgress)) -> Self {
+        Self::of(json, model, Some((plan, bars)))
+    }
+
+    fn of(json: bool, model: Option<&str>, of_plan: Option<(&str, &MultiProgress)>) -> Self {
         let form = if json { Form::Json } else { Form::Text };
         let bar = ProgressBar::new_spinner();
+        let bar = match of_plan {
+            Some((_, bars)) => bars.add(bar),
+            None => bar,
+        };
         let style = ProgressStyle::with_template("{spinner} {elapsed_precise} {msg}");
         bar.set_style(style.expect("the template is a constant of known form"));
         bar.enable_steady_tick(Duration::from_millis(250));
         Self {
             form,
             model: model.map(String::from),
+            plan: of_plan.map(|(plan, _)| plan.into()),
             bar,
             record: RefCell::default(),
             step: RefCell::default(),
@@ -74,16 +91,35 @@ impl Reporter {
         let percent = share
             .map(|share| format!(" {:.0} %", share * 100.0))
             .unwrap_or_default();
-        self.bar.set_message(format!("{what}{percent}"));
+        self.set_message(&format!("{what}{percent}"));
     }
 
     /// A line that stays.
     pub fn line(&self, line: &str) {
+        let line = match &self.plan {
+            Some(plan) => format!("{plan}  {line}"),
+            None => line.into(),
+        };
         if self.bar.is_hidden() {
-            out::error_line(line);
+            out::error_line(&line);
         } else {
             self.bar.println(line);
         }
+    }
+
+    fn set_message(&self, text: &str) {
+        self.bar.set_message(match &self.plan {
+            Some(plan) => format!("{plan}: {text}"),
+            None => text.into(),
+        });
+    }
+
+    /// A line for machines.
+    fn json_line(&self, mut line: Value) {
+        if let Some(plan) = &self.plan {
+            line["plan"] = plan.as_str().into();
+        }
+        self.bar.suspend(|| out::line(&line.to_string()));
     }
 
     /// Shows an event of the lab.
@@ -96,7 +132,7 @@ impl Reporter {
             LabEvent::Activity(trial, Activity::Defect(found)) => {
                 if self.form == Form::Json {
                     let line = json_lines::defect(trial, found, self.model.as_deref());
-                    self.bar.suspend(|| out::line(&line.to_string()));
+                    self.json_line(line);
                 }
                 if found.severity > Severity::Notice {
                     self.line(&defect_line(self.series.get(), trial, found));
@@ -108,7 +144,7 @@ impl Reporter {
             LabEvent::Violated(blocks, found) => {
                 if self.form == Form::Json {
                     let line = json_lines::violations(blocks, found, self.model.as_deref());
-                    self.bar.suspend(|| out::line(&line.to_string()));
+                    self.json_line(line);
                 }
                 for line in report::early_violations(blocks, found) {
                     self.line(&line);
@@ -117,7 +153,7 @@ impl Reporter {
             LabEvent::Entry(entry) => {
                 if self.form == Form::Json {
                     let line = json_lines::event(entry, self.model.as_deref());
-                    self.bar.suspend(|| out::line(&line.to_string()));
+                    self.json_line(line);
                 }
                 if let Some(line) = self.event_line(entry) {
                     self.line(&line);
@@ -134,7 +170,7 @@ impl Reporter {
             None => activity.remove(&trial.number),
         };
         let lines: Vec<_> = activity.values().map(String::as_str).collect();
-        self.bar.set_message(lines.join("; "));
+        self.set_message(&lines.join("; "));
     }
 
     /// Takes the moving line away.

@@ -49,8 +49,8 @@ pub use crate::ssh::{BootWay, Power, SshPlan};
 pub use crate::sysctl::{sysctl_name, sysctl_path};
 pub use crate::target::{EvidenceSource, Target};
 pub use crate::variation::{
-    Confirming, KernelArm, OfKernels, Variation, against_itself, confirming, explained, of_kernels,
-    seed_of, varied,
+    Confirming, KernelArm, OfKernels, Variation, against_itself, at_error_rate, confirming,
+    explained, of_kernels, seed_of, varied,
 };
 
 /// One experiment.

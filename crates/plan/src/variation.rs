@@ -25,6 +25,13 @@ pub fn against_itself(text: &str, seed: i64) -> Result<String, toml::de::Error> 
     Ok(plan.to_string())
 }
 
+/// The plan with another error rate. Comments are lost.
+pub fn at_error_rate(text: &str, error_rate: f64) -> Result<String, toml::de::Error> {
+    let mut plan: Table = text.parse()?;
+    table_in(&mut plan, "design").insert("error_rate".into(), error_rate.into());
+    Ok(plan.to_string())
+}
+
 /// What a plan is varied by, to see how far its verdicts hang on the emulated CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Variation {

@@ -1,5 +1,6 @@
 //! Latencies as a histogram that merges exactly and travels as text.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::Read as _;
 
@@ -30,8 +31,19 @@ const V2_COMPRESSED: u32 = 0x1c84_9314;
 ///
 /// Serialized in the V2 compressed form of `HdrHistogram` logs, in base 64, so that the usual viewers
 /// read it.
-#[derive(Clone, PartialEq)]
-pub struct Latency(Histogram<u64>);
+///
+/// One that was read stays packed until something is recorded or merged into it: a run of thousands of trials has three for each, and
+/// at work each takes 270 kB.
+#[derive(Clone)]
+pub struct Latency(Form);
+
+#[derive(Clone)]
+enum Form {
+    /// Of three digits.
+    Empty,
+    Working(Histogram<u64>),
+    Packed(Packed),
+}
 
 impl Latency {
     /// An empty histogram.
@@ -45,58 +57,80 @@ impl Latency {
     }
 
     fn with_digits(digits: u8) -> Self {
-        let histogram = Histogram::new_with_bounds(1, HIGHEST_NS, digits);
-        Self(histogram.expect("one nanosecond to one hour at few digits are valid bounds"))
+        Self(Form::Working(empty(digits)))
+    }
+
+    fn working(&self) -> Cow<'_, Histogram<u64>> {
+        match &self.0 {
+            Form::Empty => Cow::Owned(empty(3)),
+            Form::Working(histogram) => Cow::Borrowed(histogram),
+            Form::Packed(packed) => Cow::Owned(packed.histogram()),
+        }
+    }
+
+    fn working_mut(&mut self) -> &mut Histogram<u64> {
+        match &self.0 {
+            Form::Empty => self.0 = Form::Working(empty(3)),
+            Form::Working(_) => {}
+            Form::Packed(packed) => self.0 = Form::Working(packed.histogram()),
+        }
+        match &mut self.0 {
+            Form::Working(histogram) => histogram,
+            Form::Empty | Form::Packed(_) => unreachable!("it was just unpacked"),
+        }
     }
 
     /// Records one latency.
     pub fn record(&mut self, latency_ns: u64) {
-        self.0.saturating_record(latency_ns);
+        self.working_mut().saturating_record(latency_ns);
     }
 
     /// Adds all of `other`. Histograms are merged; percentiles never are.
     pub fn merge(&mut self, other: &Self) {
-        self.0
-            .add(&other.0)
+        self.working_mut()
+            .add(&*other.working())
             .expect("same bounds: no other histogram can be made or read");
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.0.reset();
+        self.working_mut().reset();
     }
 
     /// The same at rest, in a hundredth of the memory.
     pub fn pack(&self) -> Packed {
-        if self.0.is_empty() {
-            return Packed::default();
+        match &self.0 {
+            Form::Empty => Packed::default(),
+            Form::Working(histogram) if histogram.is_empty() => Packed::default(),
+            Form::Working(_) => Packed(self.encode().into()),
+            Form::Packed(packed) => packed.clone(),
         }
-        Packed(self.encode().into())
     }
 
     /// Number of latencies recorded.
     pub fn count(&self) -> u64 {
-        self.0.len()
+        self.working().len()
     }
 
     /// The latency that a share of `quantile` (0 to 1) of all stay at or below, in nanoseconds.
     pub fn quantile_ns(&self, quantile: f64) -> u64 {
-        self.0.value_at_quantile(quantile)
+        self.working().value_at_quantile(quantile)
     }
 
     /// Arithmetic mean in nanoseconds; 0 when empty.
     pub fn mean_ns(&self) -> f64 {
-        self.0.mean()
+        self.working().mean()
     }
 
     /// Largest latency in nanoseconds.
     pub fn max_ns(&self) -> u64 {
-        self.0.max()
+        self.working().max()
     }
 
     /// Points of the quantile curve `(quantile, nanoseconds)`, `ticks` per halving of the distance to 1.
     pub fn curve(&self, ticks: u32) -> Vec<(f64, u64)> {
-        let points = self.0.iter_quantiles(ticks);
+        let histogram = self.working();
+        let points = histogram.iter_quantiles(ticks);
         points
             .map(|point| (point.quantile_iterated_to(), point.value_iterated_to()))
             .collect()
@@ -104,7 +138,8 @@ impl Latency {
 
     /// All values in nanoseconds that occurred, rising, each with how often it did.
     pub fn recorded(&self) -> Vec<(u64, u64)> {
-        let values = self.0.iter_recorded();
+        let histogram = self.working();
+        let values = histogram.iter_recorded();
         values
             .map(|value| {
                 (
@@ -116,9 +151,14 @@ impl Latency {
     }
 
     fn encode(&self) -> Vec<u8> {
+        if let Form::Packed(packed) = &self.0
+            && !packed.is_empty()
+        {
+            return packed.0.to_vec();
+        }
         let mut bytes = Vec::new();
         V2DeflateSerializer::new()
-            .serialize(&self.0, &mut bytes)
+            .serialize(&*self.working(), &mut bytes)
             .expect("a histogram within its bounds always fits a growing buffer");
         bytes
     }
@@ -127,13 +167,24 @@ impl Latency {
     ///
     /// The bytes may come from a guest that lies. The library reserves what a header asks for, and negates what it
     /// reads; so all of it is looked at first.
-    fn decode(bytes: &[u8]) -> Result<Self, String> {
+    fn decode(bytes: &[u8]) -> Result<Histogram<u64>, String> {
         let wrong = |what: String| format!("not an HdrHistogram of bakeoff: {what}");
         let unpacked = inflate(bytes).map_err(wrong)?;
         check_header(&unpacked).map_err(wrong)?;
         check_counts(&unpacked[HEADER_BYTES..]).map_err(wrong)?;
         let histogram = Deserializer::new().deserialize(&mut unpacked.as_slice());
-        Ok(Self(histogram.map_err(|why| wrong(why.to_string()))?))
+        histogram.map_err(|why| wrong(why.to_string()))
+    }
+}
+
+fn empty(digits: u8) -> Histogram<u64> {
+    let histogram = Histogram::new_with_bounds(1, HIGHEST_NS, digits);
+    histogram.expect("one nanosecond to one hour at few digits are valid bounds")
+}
+
+impl PartialEq for Latency {
+    fn eq(&self, other: &Self) -> bool {
+        self.working() == other.working()
     }
 }
 
@@ -225,6 +276,10 @@ impl Packed {
         if self.is_empty() {
             return Latency::coarse();
         }
+        Latency(Form::Working(self.histogram()))
+    }
+
+    fn histogram(&self) -> Histogram<u64> {
         Latency::decode(&self.0).expect("what is packed was a histogram")
     }
 
@@ -293,9 +348,10 @@ impl<'de> Deserialize<'de> for Packed {
     }
 }
 
+/// Records of earlier versions lack some histograms: what stands for them takes no memory.
 impl Default for Latency {
     fn default() -> Self {
-        Self::new()
+        Self(Form::Empty)
     }
 }
 
@@ -322,7 +378,7 @@ impl<'de> Deserialize<'de> for Latency {
         if packed.is_empty() {
             return Err(serde::de::Error::custom("not an HdrHistogram: nothing"));
         }
-        Ok(packed.unpack())
+        Ok(Self(Form::Packed(packed)))
     }
 }
 

@@ -21,6 +21,7 @@ pub mod load_path;
 pub mod machine;
 pub mod metric;
 pub mod models;
+pub mod night;
 pub mod prng;
 pub mod rundir;
 pub mod streamed;

@@ -10,6 +10,7 @@
 //! figures   charts of figures: over blocks, time and quantiles
 //! loads     charts of figures against the load and against CPUs
 //! live      charts of trials while they run
+//! trend     ratios over versions and over nights
 //! ```
 
 use maud::{Markup, html};
@@ -22,11 +23,13 @@ mod figures;
 mod live;
 mod loads;
 mod plot;
+mod trend;
 
 pub(crate) use changes::{estimate_history, verdicts};
 pub(crate) use figures::{blocks, latency, over_time};
 pub(crate) use live::{latency_now, throughput_now};
 pub(crate) use loads::{cpus, curve};
+pub(crate) use trend::trend;
 
 /// A chart of the page.
 pub(crate) struct Chart {

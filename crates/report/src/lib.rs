@@ -16,6 +16,7 @@
 //! mitigations, models   which CPU the arms ran on, and what another one says
 //! why        what made a difference: sentence, tables, call tree, JSON
 //! disclosure   all that a reader who doubts the comparison must know
+//! night      the index of several plans: a page, Markdown, terminal text
 //! live       a run while it goes on: pages that a server keeps up to date, and what a terminal says of it
 //! markdown   for a mail or a pull request
 //! terminal   for a terminal
@@ -33,6 +34,7 @@ use record::journal::CloseReason;
 use record::load::Fault;
 use record::load_path::{CeilingOutcome, OneFewerOutcome};
 use record::machine::MachineDescription;
+use record::night::Index;
 use record::rundir::Run;
 use record::verdict::apart::{Change, Obstacle};
 use record::verdict::confirm::Confirmation;
@@ -61,6 +63,7 @@ pub mod live;
 mod markdown;
 mod mitigations;
 mod models;
+mod night;
 mod overview;
 mod page;
 mod robustness;
@@ -90,6 +93,21 @@ pub fn terminal(run: &Run, judgement: &Judgement, whys: &[Why], width: usize) ->
 /// For machines: the judgement, beside each reason, gate, setback and warning its sentence, `text`, and the run's disclosure.
 pub fn json(run: &Run, judgement: &Judgement) -> Value {
     json::json(run, judgement)
+}
+
+/// The index of a night: a self-contained page without a script.
+pub fn night_html(index: &Index) -> String {
+    night::page(index)
+}
+
+/// The same for a mail or a pull request.
+pub fn night_markdown(index: &Index) -> String {
+    night::as_markdown(index)
+}
+
+/// The same for a terminal of `width` columns.
+pub fn night_terminal(index: &Index, width: usize) -> String {
+    night::as_text(index, width)
 }
 
 /// What the checks of the fairness gate found, for a terminal of so many columns.

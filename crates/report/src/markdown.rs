@@ -122,7 +122,7 @@ fn section(run: &Run, judgement: &Judgement, whys: &[Why], workload: &str) -> Ve
     parts
 }
 
-fn bullets(title: &str, items: &[String]) -> Option<String> {
+pub(crate) fn bullets(title: &str, items: &[String]) -> Option<String> {
     let items: Vec<String> = items
         .iter()
         .map(|item| format!("- {}", text(item)))

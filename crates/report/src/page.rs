@@ -104,7 +104,7 @@ fn top(run: &Run, judgement: &Judgement, whys: &[Why]) -> Markup {
 }
 
 /// The day of a time stamp in RFC 3339, with hours and minutes.
-fn day(at: &str) -> String {
+pub(crate) fn day(at: &str) -> String {
     at.chars().take(16).collect::<String>().replace('T', " ") + " UTC"
 }
 

@@ -195,7 +195,7 @@ fn curve(family: &[ArmCurve]) -> Markup {
     }
 }
 
-fn frame(chart: &Chart) -> Markup {
+pub(crate) fn frame(chart: &Chart) -> Markup {
     html! {
         figure {
             div.chart id=(chart.id) role="img" aria-label=(chart.label) { (chart.drawn) }

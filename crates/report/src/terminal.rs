@@ -68,7 +68,7 @@ pub(crate) fn terminal(run: &Run, judgement: &Judgement, whys: &[Why], width: us
     lines.join("\n") + "\n"
 }
 
-fn list(title: &str, items: &[String], width: usize) -> Vec<String> {
+pub(crate) fn list(title: &str, items: &[String], width: usize) -> Vec<String> {
     if items.is_empty() {
         return Vec::new();
     }

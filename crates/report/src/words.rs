@@ -27,6 +27,7 @@ pub(crate) mod limit;
 pub(crate) mod live;
 pub(crate) mod look;
 pub(crate) mod machine;
+pub(crate) mod night;
 pub(crate) mod reason;
 pub(crate) mod robustness;
 pub(crate) mod run_state;

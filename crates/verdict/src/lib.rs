@@ -17,6 +17,10 @@
 //! arm_defects       what kernels and services told, and what of it is new in an arm
 //! gates             what makes an arm fail
 //! headline          what all metrics of an arm come to, in one word
+//! night             what several plans come to together, and how metrics change over nights and versions
+//!   p_value           the smallest level at which a verdict would have been reached
+//!   multiplicity      several p-values at a time
+//!   change_points     where a series of single figures changes
 //! robustness        what that hangs on: a block, the margin, the choice of the metric
 //! margins           for which margins it would be the same
 //! limits            whether an arm's figures were set by clients, network or server
@@ -69,6 +73,7 @@ mod boundary;
 pub mod bounds;
 mod by_load;
 pub mod calibration;
+mod change_points;
 mod config_diff;
 mod contrast;
 mod cpu_scaling;
@@ -88,9 +93,12 @@ pub mod looks;
 mod margins;
 pub mod mechanism;
 pub mod models;
+mod multiplicity;
+pub mod night;
 mod nodes;
 pub mod noise_models;
 mod outliers;
+mod p_value;
 mod pair;
 mod planned;
 pub mod power;
@@ -136,8 +144,15 @@ pub fn judge(run: &Run) -> Judgement {
     judgement
 }
 
-/// The same without what headlines hang on, which no look needs that a run takes while it goes on.
+/// The same without what headlines hang on, which nobody needs who watches a run that goes on.
 pub fn look(run: &Run) -> Judgement {
+    let mut judgement = quick_look(run);
+    add_estimate_histories(run, &mut judgement.comparisons);
+    judgement
+}
+
+/// The same without the estimate after each block too, which costs as much as all else: what a run needs that decides whether it goes on.
+pub fn quick_look(run: &Run) -> Judgement {
     let measured = Measured::of(run);
     let mut comparisons = compare(run, &measured);
     nodes::claim(run, &mut comparisons);
@@ -243,7 +258,7 @@ fn compare_arm(
         })
         .collect();
     let findings = rule::decide(&series, design, &key);
-    let mut comparisons: Vec<Comparison> = specs
+    specs
         .iter()
         .zip(findings)
         .zip(&pairs)
@@ -269,11 +284,31 @@ fn compare_arm(
             reason: finding.reason,
             pairs: pairs.clone(),
         })
-        .collect();
-    if let (Some(primary), Some(series)) = (comparisons.first_mut(), series.first()) {
-        primary.estimate_history = rule::estimate_history(*series, design, &key, specs.len() > 1);
+        .collect()
+}
+
+/// The estimate of each arm's first metric after each block, as a run that was judged in between would have had it.
+fn add_estimate_histories(run: &Run, comparisons: &mut [Comparison]) {
+    match run.plan.claim {
+        Claim::Nodes => {}
+        // One look, after the last block.
+        Claim::Machines => return,
     }
-    comparisons
+    let is_same = |one: &Comparison, other: &Comparison| {
+        one.workload == other.workload && one.arm == other.arm
+    };
+    for metrics in comparisons.chunk_by_mut(is_same) {
+        let has_secondary = metrics.len() > 1;
+        if let Some(primary) = metrics.first_mut() {
+            let key = format!("{}\n{}", primary.workload, primary.arm);
+            let series = Series {
+                pairs: &primary.pairs,
+                direction: primary.spec.direction,
+            };
+            primary.estimate_history =
+                rule::estimate_history(series, &run.plan.design, &key, has_secondary);
+        }
+    }
 }
 
 /// The lowest and the highest ratio of a block; `None` where some block has none.

@@ -20,6 +20,7 @@ use crate::contrast::{Contrasts, Kind};
 use crate::fixed_sample::{SEARCH, fewest_blocks, is_refuted};
 use crate::inversion::interval;
 use crate::looks;
+use crate::p_value;
 use crate::randomization::SignFlips;
 use crate::score::{hodges_lehmann, scale};
 
@@ -124,20 +125,11 @@ fn decide(
     nodes: &std::collections::BTreeMap<u32, &Node>,
     terms: Terms,
 ) {
-    let of_node = |node: &Node| {
-        let own = comparison.pairs.iter();
-        let own = own.filter(|pair| nodes.get(&pair.block).is_some_and(|one| *one == node));
-        mean_pair(&own.cloned().collect::<Vec<_>>())
-    };
-    let mut distinct: Vec<&Node> = nodes.values().copied().collect();
-    distinct.sort();
-    distinct.dedup();
-    let pairs: Vec<Pair> = distinct.into_iter().filter_map(of_node).collect();
+    let pairs = node_pairs(comparison, nodes);
     let contrasts = Contrasts::of(&pairs, comparison.spec.direction, terms.margin);
     comparison.verdict = Verdict::Undecided;
     comparison.decided_at = None;
     comparison.more = None;
-    comparison.estimate_history = Vec::new();
     (comparison.low, comparison.high, comparison.confidence) = (None, None, None);
     let last_block = comparison.pairs.last().map_or(0, |pair| pair.block);
     let Some(contrasts) = contrasts else {
@@ -177,6 +169,41 @@ fn decide(
     comparison.decided_at = (tested.verdict != Verdict::Undecided).then_some(last_block);
 }
 
+/// The p-value of one side of a verdict about machines in general: the smallest level at which the signs of nodes would have been enough.
+pub(crate) fn p_value(run: &Run, comparison: &Comparison, has_secondary: bool) -> f64 {
+    let design = &run.plan.design;
+    let pairs = node_pairs(comparison, &run.nodes());
+    let Some(contrasts) = Contrasts::of(&pairs, comparison.spec.direction, design.margin) else {
+        return 1.0;
+    };
+    let flips = flips(pairs.len(), design.seed);
+    let share = if has_secondary { 0.5 } else { 1.0 };
+    let levels = p_value::levels(share * design.error_rate);
+    p_value::smallest(&levels, |place| {
+        is_refuted(&contrasts.values, 0.0, &flips, levels[place])
+    })
+}
+
+/// One pair for each node that measured any.
+fn node_pairs(
+    comparison: &Comparison,
+    nodes: &std::collections::BTreeMap<u32, &Node>,
+) -> Vec<Pair> {
+    let of_node = |node: &Node| {
+        let own = comparison.pairs.iter();
+        let own = own.filter(|pair| nodes.get(&pair.block).is_some_and(|one| *one == node));
+        mean_pair(&own.cloned().collect::<Vec<_>>())
+    };
+    let mut distinct: Vec<&Node> = nodes.values().copied().collect();
+    distinct.sort();
+    distinct.dedup();
+    distinct.into_iter().filter_map(of_node).collect()
+}
+
+fn flips(nodes: usize, seed: u64) -> SignFlips {
+    SignFlips::draw(&format!("nodes\n{seed}"), nodes, nodes)
+}
+
 /// What a test of nodes' means says.
 struct Tested {
     verdict: Verdict,
@@ -189,7 +216,7 @@ struct Tested {
 
 fn test(contrasts: &Contrasts, typical: f64, terms: Terms) -> Tested {
     let (values, nodes) = (&contrasts.values, contrasts.values.len());
-    let flips = SignFlips::draw(&format!("nodes\n{}", terms.seed), nodes, nodes);
+    let flips = flips(nodes, terms.seed);
     let refuted = |shift: f64, rate: f64| is_refuted(values, shift, &flips, rate);
     let around: Vec<f64> = values.iter().map(|value| value - typical).collect();
     let step = scale(&around) / (nodes as f64).sqrt();

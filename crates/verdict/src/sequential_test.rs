@@ -27,7 +27,7 @@ const SEARCH: Search = Search {
 /// What all metrics of a workload and arm share.
 #[derive(Clone)]
 pub(crate) struct TestSetup {
-    flips: SignFlips,
+    pub(crate) flips: SignFlips,
     /// 1 where the arm ran second in a block, else -1.
     pub(crate) second: Vec<f64>,
     pub(crate) looks: Vec<Look>,
@@ -188,14 +188,14 @@ impl Hypothesis {
 }
 
 /// The test statistic of one metric: a sum of scores, in standard deviations over all sign flips.
-struct Statistics {
-    observed: f64,
+pub(crate) struct Statistics {
+    pub(crate) observed: f64,
     /// Its size in each row of sign flips.
-    of_flips: Vec<f64>,
+    pub(crate) of_flips: Vec<f64>,
 }
 
 impl Statistics {
-    fn of(values: &[f64], shift: f64, setup: &TestSetup, blocks: usize) -> Self {
+    pub(crate) fn of(values: &[f64], shift: f64, setup: &TestSetup, blocks: usize) -> Self {
         let shifted: Vec<f64> = values[..blocks].iter().map(|value| value - shift).collect();
         let scores = tukey(&centred(&shifted, &setup.second[..blocks]).0);
         let deviation = scores.iter().map(|score| score * score).sum::<f64>().sqrt();

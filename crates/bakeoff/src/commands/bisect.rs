@@ -77,6 +77,7 @@ pub(super) fn bisect(args: &BisectArgs, json: bool) -> Result<End> {
             interrupted: super::watch_signals()?,
             jobs: args.jobs,
             json: false,
+            seat: None,
         },
     };
     if args.walk {

@@ -19,7 +19,7 @@ use serde_json::json;
 use super::new::{packages_of, recipe, workload};
 use super::run::{self, again, run};
 use super::{End, at_work, check, check_plan, plan_file, print_json};
-use crate::cli::RunArgs;
+use crate::cli::PlanArgs;
 use crate::cli::compare::{CompareArgs, ERROR_RATE};
 use crate::cli::judge::MARGIN;
 use crate::commands::compare::program::Program;
@@ -85,7 +85,7 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
     if args.plan_only && json {
         return tell_plan(&path, &text, json);
     }
-    let run_args = RunArgs::on_this_host(path, args.run.clone());
+    let run_args = PlanArgs::on_this_host(path, args.run.clone());
     let (plan, again) = (run_args.plan.display(), again(&run_args));
     if args.plan_only {
         say(
@@ -196,7 +196,7 @@ fn kind(word: &str, is_local: bool, json: bool) -> Result<WorkloadText> {
 /// program's files.
 fn place(args: &CompareArgs, label: &str, text: &str, files: &[PathBuf]) -> Result<PathBuf> {
     let hashes = prepare::hashes(files)?;
-    let of_plan = |plan: PathBuf| RunArgs::on_this_host(plan, args.run.clone());
+    let of_plan = |plan: PathBuf| PlanArgs::on_this_host(plan, args.run.clone());
     if let Some(out) = &args.run.out {
         let path = plan_file::beside(out);
         if !plan_file::is_free(&path, text)? {

@@ -58,11 +58,10 @@ pub(super) fn answer(
     Ok(End::Done)
 }
 
-/// What trips the gate.
-fn found(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
-    let mut found: Vec<String> = judgement
-        .gates
-        .iter()
+/// What fails of arms whatever their figures: it trips every gate.
+pub(super) fn failures(run: &Run, judgement: &Judgement) -> Vec<String> {
+    let gates = judgement.gates.iter();
+    let mut found: Vec<String> = gates
         .map(|gate| {
             format!(
                 "{}: arm {} fails: {}",
@@ -73,6 +72,12 @@ fn found(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
         })
         .collect();
     found.extend(failed_arms(run, judgement));
+    found
+}
+
+/// What trips the gate.
+fn found(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
+    let mut found = failures(run, judgement);
     let unfair: Vec<String> = fairness::violations(&judgement.fairness)
         .map(|one| format!("fairness: {}", one.id))
         .collect();
@@ -201,7 +206,7 @@ fn too_short(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
 }
 
 /// Why nothing can be said.
-fn unanswered(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
+pub(super) fn unanswered(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
     let mut why = Vec::new();
     match fail_on {
         // A comparison of speed that is not fair leaves a defect a defect, and what grows growing.

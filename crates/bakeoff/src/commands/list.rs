@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use input::units::show_change;
+use record::night::State;
 use record::rundir::{self, Run};
 use record::verdict::{Conclusion, Headline, Judgement};
 use serde::Serialize;
@@ -27,37 +28,6 @@ struct Listed {
     run: Option<Summary>,
     /// What is wrong with it; `None` where nothing is.
     damage: Option<String>,
-}
-
-/// How far a run is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum State {
-    /// It is over, and all arms are decided.
-    Complete,
-    /// It is over, and an arm is not.
-    Undecided,
-    /// A bakeoff is at it.
-    Running,
-    /// It is not over, and can be gone on with.
-    Interrupted,
-    /// It has a plan and nothing else.
-    NotBegun,
-    /// It cannot be read.
-    Damaged,
-}
-
-impl State {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Complete => "complete",
-            Self::Undecided => "undecided",
-            Self::Running => "running",
-            Self::Interrupted => "interrupted",
-            Self::NotBegun => "not begun",
-            Self::Damaged => "damaged",
-        }
-    }
 }
 
 /// What a run came to.
@@ -148,7 +118,7 @@ fn of_dir(dir: &Path) -> Listed {
     }
     match rundir::load(dir, &workload::check) {
         Ok(run) => {
-            let judgement = verdict::look(&run);
+            let judgement = verdict::quick_look(&run);
             Listed {
                 dir: dir.into(),
                 state: state(dir, &run, &judgement),
@@ -169,7 +139,8 @@ fn of_dir(dir: &Path) -> Listed {
     }
 }
 
-fn state(dir: &Path, run: &Run, judgement: &Judgement) -> State {
+/// How far a run is.
+pub(super) fn state(dir: &Path, run: &Run, judgement: &Judgement) -> State {
     let is_open = |one: &Headline| matches!(one.conclusion, Conclusion::Undecided { .. });
     match run.closed() {
         Some(_) if judgement.headlines.iter().any(is_open) => State::Undecided,
@@ -180,7 +151,7 @@ fn state(dir: &Path, run: &Run, judgement: &Judgement) -> State {
 }
 
 /// Whether a bakeoff holds the directory's lock.
-fn is_running(dir: &Path) -> bool {
+pub(super) fn is_running(dir: &Path) -> bool {
     let lock = File::open(dir.join("lock"));
     lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }

@@ -5,13 +5,16 @@ mod calibration;
 mod fleet;
 pub(super) mod jobs;
 mod models;
+pub(super) mod night;
 mod timings;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
+use indicatif::MultiProgress;
 use input::file;
 use input::text::shell_word;
 use machine::clock::HostClock;
@@ -21,7 +24,7 @@ use record::verdict::Judgement;
 
 use super::{End, explained, fairness, gate, read_plan, report};
 use crate::build_id;
-use crate::cli::RunArgs;
+use crate::cli::PlanArgs;
 use crate::json_lines;
 use crate::lab::extend::Extension;
 use crate::lab::repeat::Repeated;
@@ -47,7 +50,7 @@ fn refuse_ceiling(plan: &Plan) -> Result<()> {
 }
 
 /// Refuses options that do not go with the plan.
-fn refuse(args: &RunArgs, plan: &Plan) -> Result<()> {
+fn refuse(args: &PlanArgs, plan: &Plan) -> Result<()> {
     let options = &args.options;
     let has_kernels = matches!(plan.machine.kind, MachineKind::Qemu | MachineKind::Ssh);
     if options.refresh && !has_kernels {
@@ -72,10 +75,43 @@ fn refuse(args: &RunArgs, plan: &Plan) -> Result<()> {
 }
 
 /// Runs a plan, or goes on with it; writes verdict and report.
-pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
+pub(super) fn run(args: &PlanArgs, json: bool) -> Result<End> {
     if let Some(block) = args.fleet.block {
         return block::run(args, block, json);
     }
+    let ready = read(args)?;
+    let setting = Setting {
+        file: &args.plan,
+        sources: Sources {
+            refresh: args.options.refresh,
+            qemu: args.options.emulator.named(),
+        },
+        interrupted: super::watch_signals()?,
+        jobs: args.options.jobs,
+        json,
+        seat: None,
+    };
+    let (dir, finish) = ready.carry_out(&setting)?;
+    let (run, judgement) = tell(&dir, args, json)?;
+    match finish {
+        Finish::Complete => end(&run, &judgement, args),
+        Finish::Interrupted => bail!(
+            "interrupted; what has ended is kept: go on with {}",
+            again(args)
+        ),
+    }
+}
+
+/// A plan that was read and found right, with its options.
+struct Ready<'a> {
+    args: &'a PlanArgs,
+    text: String,
+    plan: Plan,
+    accepted: BTreeMap<String, String>,
+}
+
+/// Reads a plan, and refuses options that do not go with it. Nothing is changed.
+fn read(args: &PlanArgs) -> Result<Ready<'_>> {
     let options = &args.options;
     let out = directory(args);
     let qemu = options.emulator.named();
@@ -89,59 +125,61 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<End> {
     } else {
         read_plan(&args.plan, qemu.as_deref())?
     };
-    refuse(args, &plan)?;
-    let accepted = fairness::read(&options.accept)?;
-    let setting = Setting {
-        file: &args.plan,
-        sources: Sources {
-            refresh: options.refresh,
-            qemu,
-        },
-        interrupted: super::watch_signals()?,
-        jobs: options.jobs,
-        json,
+    let (text, plan) = match args.most_error_rate {
+        Some(most) if most < plan.design.error_rate => {
+            let text = plan::at_error_rate(&text, most)?;
+            super::check_plan(&args.plan, text, qemu.as_deref())?
+        }
+        Some(_) | None => (text, plan),
     };
+    refuse(args, &plan)?;
     if options.more_blocks.is_some() && !out.join("plan.toml").exists() {
         bail!(
             "--more-blocks without a run: {} (leave it out, or name the run's directory with --out DIR)",
             out.display()
         );
     }
-    let dir = RunDir::open(&out, &text)?;
-    refuse_another_plan(&dir, &text)?;
-    fleet::refuse_another_place(&dir, args.fleet.slurm)?;
-    fairness::accept(&dir, accepted)?;
-    let extension = match options.more_blocks {
-        Some(more) => Some(extend(&dir, more)?),
-        None => None,
-    };
-    let place = Place {
-        dir: &dir,
-        extension,
-        remeasures_ceilings: options.ceiling,
-        model: None,
-    };
-    let finish = if args.fleet.slurm {
-        fleet::carry_out(&setting, (&plan, &text), place, args)?
-    } else {
-        carry_out(&setting, &plan, &text, place)?
-    };
-    let finish = match (finish, &options.models) {
-        (Finish::Complete, Some(model)) => models::vary(&setting, (&plan, &text), &dir, model)?,
-        (finish, _) => finish,
-    };
-    let (run, judgement) = tell(&dir, args, json)?;
-    match finish {
-        Finish::Complete => end(&run, &judgement, args),
-        Finish::Interrupted => bail!(
-            "interrupted; what has ended is kept: go on with {}",
-            again(args)
-        ),
+    Ok(Ready {
+        args,
+        text,
+        plan,
+        accepted: fairness::read(&options.accept)?,
+    })
+}
+
+impl Ready<'_> {
+    /// Runs it, or what is left of it, in its directory.
+    fn carry_out(&self, setting: &Setting<'_>) -> Result<(RunDir, Finish)> {
+        let (args, plan, text) = (self.args, &self.plan, &self.text);
+        let dir = RunDir::open(&directory(args), text)?;
+        refuse_another_plan(dir.path(), text)?;
+        fleet::refuse_another_place(&dir, args.fleet.slurm)?;
+        fairness::accept(&dir, self.accepted.clone())?;
+        let extension = match args.options.more_blocks {
+            Some(more) => Some(extend(&dir, more)?),
+            None => None,
+        };
+        let place = Place {
+            dir: &dir,
+            extension,
+            remeasures_ceilings: args.options.ceiling,
+            model: None,
+        };
+        let finish = if args.fleet.slurm {
+            fleet::carry_out(setting, (plan, text), place, args)?
+        } else {
+            carry_out(setting, plan, text, place)?
+        };
+        let finish = match (finish, &args.options.models) {
+            (Finish::Complete, Some(model)) => models::vary(setting, (plan, text), &dir, model)?,
+            (finish, _) => finish,
+        };
+        Ok((dir, finish))
     }
 }
 
 /// Judges what is there, writes the reports and prints what was asked for.
-fn tell(dir: &RunDir, args: &RunArgs, json: bool) -> Result<(Run, Judgement)> {
+fn tell(dir: &RunDir, args: &PlanArgs, json: bool) -> Result<(Run, Judgement)> {
     let run = rundir::load(dir.path(), &workload::check)?;
     let judgement = verdict::judge(&run);
     let whys = explained::explained(dir.path(), &run);
@@ -170,7 +208,7 @@ fn tell(dir: &RunDir, args: &RunArgs, json: bool) -> Result<(Run, Judgement)> {
 }
 
 /// A run whose baseline never gave a figure has no answer, with a gate or without.
-fn end(run: &Run, judgement: &Judgement, args: &RunArgs) -> Result<End> {
+fn end(run: &Run, judgement: &Judgement, args: &PlanArgs) -> Result<End> {
     let failed = gate::baseline_failed(run, judgement);
     if !failed.is_empty() && failed.len() == run.plan.workloads.len() {
         bail!("nothing to compare: {}", failed.join("; "));
@@ -194,6 +232,35 @@ pub(super) struct Setting<'s> {
     /// Trials at a time, where the user says so.
     pub(super) jobs: Option<u16>,
     pub(super) json: bool,
+    /// Where it sits among several plans that are run by one call.
+    pub(super) seat: Option<Seat<'s>>,
+}
+
+/// A plan's place among several.
+#[derive(Clone, Copy)]
+pub(super) struct Seat<'s> {
+    /// The plan's name.
+    name: &'s str,
+    /// The last lines of the terminal, which all share.
+    bars: &'s MultiProgress,
+    /// Held while kernels and images are prepared: what two plans need is fetched and built once.
+    preparing: &'s Mutex<()>,
+}
+
+impl Setting<'_> {
+    fn reporter(&self, model: Option<&str>) -> Reporter {
+        match self.seat {
+            Some(seat) => Reporter::of_plan(self.json, model, (seat.name, seat.bars)),
+            None => Reporter::of_model(self.json, model),
+        }
+    }
+
+    /// Waits until no other plan prepares.
+    fn turn_to_prepare(&self) -> Option<MutexGuard<'_, ()>> {
+        let preparing = self.seat.map(|seat| seat.preparing.lock());
+        // A plan that panicked while it prepared has left nothing that others rely on.
+        preparing.map(|turn| turn.unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// One run of a call.
@@ -210,7 +277,7 @@ pub(super) fn run_made(setting: &Setting<'_>, text: String, place: &Path) -> Res
     let qemu = setting.sources.qemu.as_deref();
     let (text, plan) = super::check_plan(setting.file, text, qemu)?;
     let dir = RunDir::open(place, &text)?;
-    refuse_another_plan(&dir, &text)?;
+    refuse_another_plan(dir.path(), &text)?;
     let finish = carry_out(
         setting,
         &plan,
@@ -238,9 +305,11 @@ pub(super) fn run_made(setting: &Setting<'_>, text: String, place: &Path) -> Res
 /// Prepares a plan's machine, and runs what is left of it in its directory.
 fn carry_out(setting: &Setting<'_>, plan: &Plan, text: &str, place: Place<'_>) -> Result<Finish> {
     let dir = place.dir;
-    let reporter = Reporter::of_model(setting.json, place.model);
+    let reporter = setting.reporter(place.model);
     let (sources, interrupted) = (&setting.sources, &*setting.interrupted);
+    let turn = setting.turn_to_prepare();
     let prepared = prepare::prepare((plan, setting.file), sources, &reporter, interrupted)?;
+    drop(turn);
     let jobs = jobs::settle(setting.jobs, plan, &*prepared.machine)?;
     prepared.note_run(dir.path())?;
     prepared.keep_details(dir.path())?;
@@ -277,7 +346,7 @@ fn carry_out(setting: &Setting<'_>, plan: &Plan, text: &str, place: Place<'_>) -
 
 /// The run directory: what was typed, else `runs/NAME` below the working directory, `runs/NAME-a-a` for a baseline against
 /// itself.
-pub(super) fn directory(args: &RunArgs) -> PathBuf {
+pub(super) fn directory(args: &PlanArgs) -> PathBuf {
     if let Some(out) = &args.options.out {
         return out.clone();
     }
@@ -290,7 +359,7 @@ pub(super) fn directory(args: &RunArgs) -> PathBuf {
 }
 
 /// The command that begins this run or goes on with it, for a shell.
-pub(super) fn again(args: &RunArgs) -> String {
+pub(super) fn again(args: &PlanArgs) -> String {
     let options = &args.options;
     let word = |path: &Path| shell_word(&path.to_string_lossy());
     let mut words = vec!["bakeoff run".into(), word(&args.plan)];
@@ -328,8 +397,8 @@ pub(super) fn again(args: &RunArgs) -> String {
 }
 
 /// A run directory belongs to one plan; the first line that differs says what changed.
-fn refuse_another_plan(dir: &RunDir, text: &str) -> Result<()> {
-    let path = dir.path().join("plan.toml");
+fn refuse_another_plan(dir: &Path, text: &str) -> Result<()> {
+    let path = dir.join("plan.toml");
     let before =
         file::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     if before == text {
@@ -359,6 +428,6 @@ fn refuse_another_plan(dir: &RunDir, text: &str) -> Result<()> {
         line + 1,
         show(&old),
         show(&new),
-        dir.path().display()
+        dir.display()
     )
 }

@@ -114,7 +114,10 @@ fn check_run(emulated: &EmulatedBox) {
     let (status, said) = emulated.run_until("plan.toml", &FAULTS);
     println!("{said}");
     assert_eq!(status, Some(2), "{said}");
-    assert!(said.contains("interrupted; nothing is lost"), "{said}");
+    assert!(
+        said.contains("interrupted; what has ended is kept"),
+        "{said}"
+    );
     // At home, and as it was but for its cache directory.
     let home = emulated.ssh("cat /proc/cmdline /sys/kernel/kexec_loaded");
     assert!(

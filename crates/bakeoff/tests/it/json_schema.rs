@@ -35,6 +35,7 @@ use crate::simulated_lab::{PLAN, World, judged, robbed, undecided};
 
 const RUN: &str = "## `bakeoff run --json`";
 const RUN_DIRECTORY: &str = "## `bakeoff judge DIR --json`";
+const INDEX: &str = "## `bakeoff index --json`";
 const LIST: &str = "## `bakeoff list --json`";
 const CHECKS: &str = "## `bakeoff fairness --list --json`";
 const FOUND: &str = "## `bakeoff fairness DIR --json`";
@@ -637,6 +638,38 @@ fn every_key_of_judged_figures_is_documented() {
     let judged = judge(dir.path(), &["before"]);
     assert_eq!(judged["version"], json!(record::verdict::VERSION));
     check(&judged, RUN_DIRECTORY, &mut BTreeSet::new());
+}
+
+#[test]
+fn every_key_of_an_index_is_documented() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    crate::night::nights(&dir.join("all"));
+    let broken = dir.join("all/nights/2026-11-16/broken");
+    fs::create_dir_all(&broken).unwrap();
+    fs::write(broken.join("journal.jsonl"), "").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
+        .args(["index", "all/nights", "--json"])
+        .current_dir(&dir)
+        .output()
+        .unwrap();
+    let index = serde_json::from_slice(&output.stdout);
+    let mut index: Value = index.unwrap_or_else(|why| panic!("{why}: {output:?}"));
+    assert_eq!(index["version"], json!(record::night::VERSION));
+    let mut seen = BTreeSet::new();
+    check(&index, INDEX, &mut seen);
+    let line = json_lines::night(
+        &serde_json::from_value(index.clone()).unwrap(),
+        Path::new("index.html"),
+    );
+    assert_eq!(check_line(&line, &mut BTreeSet::new()), "night");
+    // A fake machine boots no line of versions, and its arms always work.
+    index["plans"][0]["run"]["walk"] = json!({ "version": 1 });
+    index["plans"][0]["run"]["failures"] = json!(["web: arm new fails"]);
+    index["plans"][0]["run"]["unanswered"] = json!(["the run is not finished"]);
+    index["trends"][0]["changes"][0]["beside"] = json!(["machine"]);
+    check(&index, INDEX, &mut seen);
+    assert_eq!(seen, documented(INDEX), "documented, and never printed");
 }
 
 #[test]

@@ -32,6 +32,7 @@ mod local_machine;
 mod mindcraft;
 mod nested_kvm;
 mod network;
+mod night;
 mod one_fewer;
 mod page_in_browser;
 mod profiled_lab;

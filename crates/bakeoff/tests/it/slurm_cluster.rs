@@ -43,6 +43,65 @@ fn a_fleet_survives_what_befalls_clusters_and_compares_kernels() {
     assert_eq!(cluster.queue(), "", "jobs are left in the queue");
 }
 
+/// A night of two plans and one that cannot be run; the blocks of all are in the queue at once.
+#[test]
+fn several_plans_share_a_cluster() {
+    if std::env::var_os("TEST_SLURM").is_none() {
+        skip::skip("a Slurm cluster was not asked for: make test-slurm");
+        return;
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().canonicalize().unwrap();
+    let cluster = Cluster::start(&dir);
+    let other = GUESTS
+        .replace("6.12", "6.1-again")
+        .replace("debian:trixie/6.1-again", "debian:bookworm/6.1");
+    let broken = GUESTS.replace("debian:trixie/6.12", "file:/none");
+    for (name, text) in [("one", GUESTS), ("two", &other), ("broken", &broken)] {
+        fs::write(dir.join(name).with_extension("toml"), text).unwrap();
+    }
+    let plans = [
+        "run", "one.toml", "two.toml", "--out", "night", "--slurm", "--jobs", "1",
+    ];
+    let refused = [
+        "run",
+        "one.toml",
+        "broken.toml",
+        "--out",
+        "night",
+        "--slurm",
+    ];
+    let (status, said) = bakeoff(&cluster, &dir, &refused);
+    assert_eq!((status, cluster.queue().as_str()), (Some(2), ""), "{said}");
+    let begin = Instant::now();
+    let (status, said) = bakeoff(&cluster, &dir, &plans);
+    println!("{said}");
+    println!("a night of two plans took {} s", begin.elapsed().as_secs());
+    assert_eq!(status, Some(0), "{said}");
+    // Both have blocks in the queue before either has ended.
+    let place = |what: &str| {
+        said.find(what)
+            .unwrap_or_else(|| panic!("{what} is not in {said}"))
+    };
+    let submitted = [
+        "one  blocks 1 to 2 submitted",
+        "two  blocks 1 to 2 submitted",
+    ]
+    .map(place);
+    let ended = ["one  block 1 ran on", "two  block 1 ran on"].map(place);
+    assert!(
+        submitted
+            .iter()
+            .all(|one| ended.iter().all(|other| one < other)),
+        "{said}"
+    );
+    for run in ["night/one", "night/two"] {
+        assert_eq!(judged(&dir.join(run)).comparisons[0].blocks, 2);
+    }
+    assert!(said.contains("2 plans, 2 comparisons"), "{said}");
+    assert_eq!(cluster.queue(), "", "jobs are left in the queue");
+}
+
 /// A submitter of the fake machine's blocks.
 fn submitter(cluster: &Cluster, run: &Path, build_of: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());

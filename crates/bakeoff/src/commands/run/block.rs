@@ -8,7 +8,7 @@ use record::rundir::RunDir;
 
 use super::{End, jobs};
 use crate::build_id;
-use crate::cli::RunArgs;
+use crate::cli::PlanArgs;
 use crate::commands::{check_plan, watch_signals};
 use crate::fleet::{self, JobEnd};
 use crate::lab::{self, Finish, Lab};
@@ -20,7 +20,7 @@ use crate::reporter::Reporter;
 const MOST_RESTARTS: u32 = 2;
 
 /// Runs one block of a run on this node.
-pub(super) fn run(args: &RunArgs, block: u32, json: bool) -> Result<End> {
+pub(super) fn run(args: &PlanArgs, block: u32, json: bool) -> Result<End> {
     let run = super::directory(args);
     let (node, build) = (fleet::this_node(), build_id::build());
     let ended = fleet::run_job(&run, block, (&node, &build), |dir| {
@@ -52,7 +52,7 @@ fn restarts() -> u32 {
     count.and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
-fn work(args: &RunArgs, block: u32, dir: &RunDir, json: bool) -> Result<Finish> {
+fn work(args: &PlanArgs, block: u32, dir: &RunDir, json: bool) -> Result<Finish> {
     let run = super::directory(args);
     let options = &args.options;
     let qemu = options.emulator.named();

@@ -10,13 +10,12 @@ use record::rundir::{self, RunDir};
 
 use super::{Place, Setting, calibration};
 use crate::build_id;
-use crate::cli::RunArgs;
+use crate::cli::PlanArgs;
 use crate::commands::{explained, report};
 use crate::fleet::{self, Choice, SlurmFleet, Tell};
 use crate::lab::repeat::Repeated;
 use crate::lab::{self, Finish, Lab};
 use crate::prepare;
-use crate::reporter::Reporter;
 
 /// A run whose blocks are nodes' is not gone on with by this host, nor the other way round: blocks would be of two kinds.
 pub(super) fn refuse_another_place(dir: &RunDir, is_slurm: bool) -> Result<()> {
@@ -42,24 +41,20 @@ pub(super) fn carry_out(
     setting: &Setting<'_>,
     (plan, text): (&Plan, &str),
     place: Place<'_>,
-    args: &RunArgs,
+    args: &PlanArgs,
 ) -> Result<Finish> {
     let dir = place.dir;
-    let choice = Choice {
-        partition: args.fleet.partition.clone(),
-        nodes: args.fleet.nodes.clone(),
-        width: args.fleet.array_width,
-    };
-    // Before anything is fetched.
-    refuse_ceiling(plan)?;
-    fleet::check(&choice)?;
-    let reporter = Reporter::new(setting.json);
+    refuse(plan, args)?;
+    let choice = choice(args);
+    let reporter = setting.reporter(None);
+    let turn = setting.turn_to_prepare();
     let prepared = prepare::prepare(
         (plan, setting.file),
         &setting.sources,
         &reporter,
         &setting.interrupted,
     )?;
+    drop(turn);
     if plan.why && !prepared.machine.is_profiled() {
         bail!(
             "--slurm with [why] by the wall clock: trials that are run for their profile alone belong to no block (leave out --why, \
@@ -107,6 +102,21 @@ pub(super) fn carry_out(
     Ok(finish)
 }
 
+/// What was typed of the cluster.
+fn choice(args: &PlanArgs) -> Choice {
+    Choice {
+        partition: args.fleet.partition.clone(),
+        nodes: args.fleet.nodes.clone(),
+        width: args.fleet.array_width,
+    }
+}
+
+/// Refuses what no cluster can do, before anything is fetched.
+pub(super) fn refuse(plan: &Plan, args: &PlanArgs) -> Result<()> {
+    refuse_ceiling(plan)?;
+    fleet::check(&choice(args))
+}
+
 /// A ceiling is measured before the first trial, on one host.
 fn refuse_ceiling(plan: &Plan) -> Result<()> {
     if plan.machine.kind == MachineKind::Url && plan.machine.ceiling.is_some() {
@@ -118,7 +128,7 @@ fn refuse_ceiling(plan: &Plan) -> Result<()> {
 }
 
 /// What a job runs.
-fn words(run: &Path, args: &RunArgs) -> Result<Vec<String>> {
+fn words(run: &Path, args: &PlanArgs) -> Result<Vec<String>> {
     let program = match &args.fleet.program {
         Some(program) => program.clone(),
         None => std::env::current_exe().context("cannot find bakeoff's own binary")?,

@@ -36,7 +36,7 @@ pub(super) fn vary(
         let (text, plan) = super::super::check_plan(setting.file, text, qemu)?;
         let place = dir.path().join("models").join(folder(&name));
         let other = RunDir::open(&place, &text)?;
-        refuse_another_plan(&other, &text)?;
+        refuse_another_plan(other.path(), &text)?;
         let finish = carry_out(
             setting,
             &plan,

@@ -18,7 +18,7 @@ use verdict::mechanism::knobs;
 use super::super::report::width;
 use super::super::run::{self, run};
 use super::super::{End, plan_file, print_json};
-use crate::cli::{FleetArgs, RunArgs, RunOptions, WhyArgs};
+use crate::cli::{FleetArgs, PlanArgs, RunOptions, WhyArgs};
 use crate::out;
 
 /// A setting and which of the two arms' kernels have it, the baseline's first.
@@ -62,7 +62,7 @@ pub(super) fn confirm(args: &WhyArgs, what: &str, json: bool) -> Result<End> {
         );
     }
     plan_file::write(&path, &text)?;
-    let run_args = RunArgs {
+    let run_args = PlanArgs {
         options: RunOptions {
             out: Some(path.with_extension("")),
             jobs: args.jobs,
@@ -71,6 +71,7 @@ pub(super) fn confirm(args: &WhyArgs, what: &str, json: bool) -> Result<End> {
         },
         plan: path,
         fleet: FleetArgs::default(),
+        most_error_rate: None,
     };
     let end = run(&run_args, json)?;
     let after = rundir::load(&run::directory(&run_args), &workload::check)?;

@@ -16,6 +16,7 @@ use record::verdict::soak::{ArmGrowth, Growth, GrowthAgainst, GrowthPlace, Growt
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::batches::{self, Reading, centred};
+use crate::multiplicity::holm;
 use crate::score::median;
 use crate::trend;
 
@@ -350,20 +351,6 @@ fn slopes(points: &[(f64, f64)]) -> Vec<f64> {
     }
     slopes.sort_by(f64::total_cmp);
     slopes
-}
-
-/// P-values, each corrected so that the chance of any false one among all is what it says.
-pub(crate) fn holm(p_values: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..p_values.len()).collect();
-    order.sort_by(|one, other| p_values[*one].total_cmp(&p_values[*other]));
-    let mut corrected = vec![1.0; p_values.len()];
-    let mut highest = 0.0_f64;
-    for (rank, index) in order.into_iter().enumerate() {
-        let left = (p_values.len() - rank) as f64;
-        highest = highest.max((left * p_values[index]).min(1.0));
-        corrected[index] = highest;
-    }
-    corrected
 }
 
 #[cfg(test)]

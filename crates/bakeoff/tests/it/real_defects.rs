@@ -1,7 +1,7 @@
 //! Defects planted in real guests: a hung task, a server's worker that is killed, a panic; each is told of its arm only.
 //!
 //! What plants them is a workload's own program, which looks at a sysctl that the arms set differently. Debian's kernels have nothing
-//! that makes them oops or warn on request (`CONFIG_LKDTM` is off), so no oops is planted.
+//! that makes them oops or warn on request (`CONFIG_LKDTM` is off), so no oops is planted here; docs/defects.md has one of another kernel.
 
 use std::fs;
 use std::path::Path;

@@ -18,7 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use input::file;
 use record::fleet::{self, BlockLock, Failure, Fleet, Node};
-use record::rundir::{RunDir, sha256};
+use record::rundir::{self, RunDir, sha256};
 use slurm::{Array, Job, State};
 
 use crate::lab::Finish;
@@ -67,10 +67,7 @@ pub fn begin(run: &Path, build: &str) -> Result<Fleet> {
     let blocks = run.join("blocks");
     fs::create_dir_all(&blocks).with_context(|| format!("cannot create {}", blocks.display()))?;
     let body = serde_json::to_vec_pretty(&fleet)?;
-    let (path, draft) = (run.join(fleet::FLEET), run.join("fleet.draft"));
-    fs::write(&draft, body)
-        .and_then(|()| fs::rename(&draft, &path))
-        .with_context(|| format!("cannot write {}", path.display()))?;
+    rundir::replace(&run.join(fleet::FLEET), &body)?;
     Ok(fleet)
 }
 

@@ -330,9 +330,8 @@ impl Watched {
             let told = |why: std::io::Error| {
                 format!("cannot read {}: {why}", self.dir.join(&place).display())
             };
-            let path = self.dir.join(&place).join("defects.jsonl");
-            let known = self.defects.entry(place.clone());
-            let known = known.or_insert_with(|| Told::new(path));
+            let new = || Told::new(self.dir.join(&place).join("defects.jsonl"));
+            let known = self.defects.entry(place.clone()).or_insert_with(new);
             if !known.is_whole {
                 known.read().map_err(told)?;
                 // What its console tells of an attempt is written as it ends.

@@ -158,6 +158,11 @@ impl Design {
 }
 
 impl Plan {
+    /// How many comparisons of a primary metric it asks for: each arm beside the baseline, on each workload.
+    pub fn comparisons(&self) -> usize {
+        self.workloads.len() * self.arms.len().saturating_sub(1)
+    }
+
     /// CPUs of an arm. `None` where it has all that its host gives.
     pub fn cpus(&self, arm: &Arm) -> Option<u32> {
         match self.machine.kind {

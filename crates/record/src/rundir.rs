@@ -434,16 +434,21 @@ impl RunDir {
 
     /// Writes a file whole or not at all.
     pub fn write(&self, name: &str, body: &[u8]) -> Result<()> {
-        let path = self.path.join(name);
-        let draft = path.with_extension("draft");
-        let write = || -> std::io::Result<()> {
-            let mut file = File::create(&draft)?;
-            file.write_all(body)?;
-            file.sync_data()?;
-            fs::rename(&draft, &path)
-        };
-        write().with_context(|| format!("cannot write {}", path.display()))
+        replace(&self.path.join(name), body)
     }
+}
+
+/// Writes a file so that whoever reads it meanwhile, or after a crash, sees the old one or the new one.
+pub fn replace(path: &Path, body: &[u8]) -> Result<()> {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".draft");
+    let write = || -> std::io::Result<()> {
+        let mut file = File::create(&draft)?;
+        file.write_all(body)?;
+        file.sync_data()?;
+        fs::rename(&draft, path)
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Whether an attempt's directory holds something that was seen of its load.

@@ -386,19 +386,10 @@ fn point(ratio: f64, ends: (f64, f64)) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fixtures::night::throughput;
     use record::bisect::VERSION;
-    use record::metric::{Direction, MetricSpec, Role};
 
     use super::*;
-
-    fn spec() -> MetricSpec {
-        MetricSpec {
-            name: "throughput".into(),
-            unit: "requests/s".into(),
-            direction: Direction::Higher,
-            role: Role::Primary,
-        }
-    }
 
     fn found(conclusion: Conclusion) -> Bisection {
         let version = |name: &str, about: &str, files: &[&str]| Version {
@@ -420,7 +411,7 @@ mod tests {
         Bisection {
             version: VERSION,
             title: "Static web serving".into(),
-            metric: Some(spec()),
+            metric: Some(throughput()),
             line: vec![
                 version("a0", "the first", &[]),
                 version("a1", "net: more", &["net/core/dev.c"]),
@@ -492,7 +483,7 @@ mod tests {
             error_rate: 0.05,
             metrics: vec![WalkMetric {
                 workload: "web".into(),
-                spec: spec(),
+                spec: throughput(),
                 ratios: vec![Some(1.0), Some(1.15), Some(1.2)],
                 steps: vec![
                     step(0, 1.15, Verdict::Better),

@@ -9,7 +9,7 @@ use crate::headline::{pill, unbroken};
 use crate::markdown;
 use crate::page::{boxed, day, plain};
 use crate::section::frame;
-use crate::words::night::{self, Line};
+use crate::words::night;
 use crate::{chart, terminal, words};
 
 /// The whole page. It loads nothing; its links lead to the reports of its runs.
@@ -62,7 +62,7 @@ fn plans(index: &Index) -> Markup {
                     th { "plan" } th { "arm" } th { "metric" } th { "verdict" } th { "change" } th { "p (adjusted)" }
                 } }
                 tbody {
-                    @for plan in &index.plans { (plan_rows(index, plan)) }
+                    @for plan in &index.plans { (plan_rows(plan)) }
                 }
             } }
         }
@@ -82,9 +82,8 @@ fn link(plan: &PlanSummary, is_first: bool) -> Markup {
     }
 }
 
-fn plan_rows(index: &Index, plan: &PlanSummary) -> Markup {
-    let lines = night::lines(index).into_iter();
-    let lines: Vec<Line<'_>> = lines.filter(|line| line.plan.name == plan.name).collect();
+fn plan_rows(plan: &PlanSummary) -> Markup {
+    let lines = night::lines_of(plan);
     html! {
         @if lines.is_empty() {
             tr {
@@ -261,30 +260,20 @@ pub(crate) fn as_text(index: &Index, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use record::metric::{Direction, MetricSpec, Role};
+    use fixtures::night::{run_summary, throughput};
     use record::night::{
-        Along, Beside, Compared, NightName, NightStanding, RunSummary, State, TrendChange,
-        TrendPoint, VERSION,
+        Along, Beside, Compared, NightName, NightStanding, State, TrendChange, TrendPoint, VERSION,
     };
     use record::verdict::Verdict;
 
     use super::*;
-
-    fn spec() -> MetricSpec {
-        MetricSpec {
-            name: "throughput".into(),
-            unit: "requests/s".into(),
-            direction: Direction::Higher,
-            role: Role::Primary,
-        }
-    }
 
     fn compared(arm: &str, verdict: Verdict, ratio: f64, p_worse: f64) -> Compared {
         Compared {
             workload: "web".into(),
             arm: arm.into(),
             kernel: Some("7.2.13-1".into()),
-            spec: spec(),
+            spec: throughput(),
             verdict,
             headline: Some(verdict.word().into()),
             ratio: Some(ratio),
@@ -315,23 +304,7 @@ mod tests {
                 State::Failed
             },
             why: run.is_none().then(|| "no such kernel: <6.1>".into()),
-            run: run.map(|comparisons| RunSummary {
-                title: "<script>alert(1)</script>".into(),
-                begun: "2026-11-23T01:00:00Z".into(),
-                journal_sha256: String::new(),
-                plan_sha256: String::new(),
-                machine: "a machine".into(),
-                baseline: "6.1".into(),
-                baseline_kernel: Some("6.1.176-1".into()),
-                margin: 0.01,
-                error_rate: 0.05,
-                blocks: 8,
-                max_blocks: 8,
-                failures: Vec::new(),
-                unanswered: Vec::new(),
-                comparisons,
-                walk: None,
-            }),
+            run: run.map(|comparisons| run_summary("<script>alert(1)</script>", comparisons)),
         }
     }
 
@@ -348,7 +321,7 @@ mod tests {
         Trend {
             plan: "web".into(),
             workload: "web".into(),
-            spec: spec(),
+            spec: throughput(),
             arm: Some("7.2".into()),
             along: Along::Nights,
             points: (1..=8).map(point).collect(),

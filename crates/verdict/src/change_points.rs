@@ -12,8 +12,8 @@
 //!
 //! A series in which nothing changes shows a change with a chance of the error rate at the most.
 
+use crate::batches::centred;
 use crate::design::keyed;
-use crate::score::median;
 
 /// Orders that are drawn where there are too many for all.
 const DRAWN: usize = 20_000;
@@ -43,47 +43,48 @@ pub fn fewest(error_rate: f64) -> usize {
 
 /// The changes of a series, in its order.
 pub fn change_points(values: &[f64], error_rate: f64) -> Vec<ChangePoint> {
-    let mut found = Vec::new();
-    search(values, 0, error_rate, &mut found);
-    found.sort_by_key(|one| one.place);
+    segmented(values, &|part| clearest(part, error_rate))
+}
+
+/// The changes of a series, in its order, where `clearest` tells the clearest one of a part: how many figures lie before it, and its
+/// p-value; `None` where none is significant.
+pub(crate) fn segmented(
+    values: &[f64],
+    clearest: &impl Fn(&[f64]) -> Option<(usize, f64)>,
+) -> Vec<ChangePoint> {
+    let Some((place, p_value)) = clearest(values) else {
+        return Vec::new();
+    };
+    let (before, after) = values.split_at(place);
+    let mut found = segmented(before, clearest);
+    found.push(ChangePoint { place, p_value });
+    let behind = segmented(after, clearest).into_iter();
+    found.extend(behind.map(|one| ChangePoint {
+        place: place + one.place,
+        ..one
+    }));
     found
 }
 
-fn search(values: &[f64], offset: usize, error_rate: f64, found: &mut Vec<ChangePoint>) {
-    let Some((place, p_value)) = largest(values, error_rate) else {
-        return;
-    };
-    found.push(ChangePoint {
-        place: offset + place,
-        p_value,
-    });
-    let (before, after) = values.split_at(place);
-    search(before, offset, error_rate, found);
-    search(after, offset + place, error_rate, found);
-}
-
-/// The clearest change, where it is significant.
-fn largest(values: &[f64], error_rate: f64) -> Option<(usize, f64)> {
+fn clearest(values: &[f64], error_rate: f64) -> Option<(usize, f64)> {
     if values.len() < fewest(error_rate) {
         return None;
     }
-    let weights = weights(values);
+    let weights = rank_weights(values);
     let seen = statistic(&weights);
     if seen == 0.0 {
         return None;
     }
     let p_value = p_value(weights, seen);
-    (p_value <= error_rate).then(|| (split(values), p_value))
+    (p_value <= error_rate).then(|| (two_levels(values, 1), p_value))
 }
 
-/// Where two levels fit best, by what they leave; the place of the largest rank sum is drawn to the middle.
-fn split(values: &[f64]) -> usize {
-    let left = |part: &[f64]| {
-        let level = median(part);
-        part.iter().map(|value| (value - level).abs()).sum::<f64>()
-    };
-    let mut best = (1, f64::INFINITY);
-    for place in 1..values.len() {
+/// Where two levels fit best, by what they leave, with so many figures on either side at the least; the place of the largest rank sum is
+/// drawn to the middle.
+pub(crate) fn two_levels(values: &[f64], side: usize) -> usize {
+    let left = |part: &[f64]| centred(part).iter().map(|rest| rest.abs()).sum::<f64>();
+    let mut best = (side, f64::INFINITY);
+    for place in side..=values.len() - side {
         let (before, after) = values.split_at(place);
         let rest = left(before) + left(after);
         if rest < best.1 {
@@ -94,7 +95,7 @@ fn split(values: &[f64]) -> usize {
 }
 
 /// How many figures are larger than each, less how many are smaller: n + 1 - 2 R.
-fn weights(values: &[f64]) -> Vec<f64> {
+pub(crate) fn rank_weights(values: &[f64]) -> Vec<f64> {
     let sign = |one: f64, other: f64| f64::from(i8::from(other > one) - i8::from(other < one));
     let weight = |one: &f64| values.iter().map(|other| sign(*one, *other)).sum();
     values.iter().map(weight).collect()

@@ -286,19 +286,15 @@ struct Drift {
 impl Drift {
     fn of(batches: &[(f64, f64)]) -> Self {
         let steps = batches.windows(2);
-        let steps: Vec<(f64, f64)> = steps
-            .map(|pair| (pair[1].0 - pair[0].0, pair[1].1 - pair[0].1))
+        let steps: Vec<f64> = steps
+            .map(|pair| (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0))
             .collect();
-        let length_s: f64 = steps.iter().map(|step| step.0).sum();
-        let per_s = steps.iter().map(|step| step.1).sum::<f64>() / length_s;
-        // The variance of a step is as large as it is long.
-        let rest: Vec<f64> = steps
-            .iter()
-            .map(|(length_s, grown)| (grown - per_s * length_s) / length_s.sqrt())
-            .collect();
-        let degrees = rest.len() as f64 - 1.0;
+        let count = steps.len() as f64;
+        let per_s = steps.iter().sum::<f64>() / count;
+        let rest: Vec<f64> = steps.iter().map(|step| step - per_s).collect();
+        let degrees = count - 1.0;
         let variance = rest.iter().map(|step| step * step).sum::<f64>() / degrees;
-        let error = (variance / length_s * batches::inflation(&rest, DRIFT_ERRORS)).sqrt();
+        let error = (variance / count * batches::inflation(&rest, DRIFT_ERRORS)).sqrt();
         let t = if error > 0.0 { per_s / error } else { 0.0 };
         let z = t * (1.0 - 0.25 / degrees) / (1.0 + t * t / (2.0 * degrees)).sqrt();
         Self { per_s, error, z }

@@ -158,7 +158,6 @@ pub fn quick_look(run: &Run) -> Judgement {
     nodes::claim(run, &mut comparisons);
     let by_load = by_load::of(run, &measured);
     let gates = gates::of(run, &measured);
-    let verdicts = run.plan.workloads.len() * (run.plan.arms.len() - 1);
     let mut differences = config_diff::of(run);
     let weighed = weighed::weigh(run, &mut differences);
     let soaks = soak::of(run, &comparisons);
@@ -170,7 +169,7 @@ pub fn quick_look(run: &Run) -> Judgement {
         setbacks: warnings::setbacks(run, &measured),
         warnings: warnings::of(run, &measured, &comparisons),
         headlines: headline::of(run, &measured, &comparisons, &by_load),
-        any_false: (verdicts as f64 * looks::error_rate(&run.plan.design)).min(1.0),
+        any_false: (run.plan.comparisons() as f64 * looks::error_rate(&run.plan.design)).min(1.0),
         defects: arm_defects::of(run),
         gates,
         arm_summaries: arm_summary::of(run, &measured),

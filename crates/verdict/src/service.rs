@@ -14,6 +14,7 @@ use record::thinned::Point as _;
 use record::verdict::soak::{Change, Outage, PlannedOutage, Quality};
 
 use crate::batches::{self, BATCHES, FEWEST, centred};
+use crate::change_points::{rank_weights, segmented, two_levels};
 use crate::score::median;
 
 /// A smaller change of throughput or of a latency is none that matters, as a share.
@@ -261,11 +262,11 @@ pub(crate) fn changes(timeline: &[Second], error_rate: f64) -> Vec<Change> {
     }
     let of = |quality: Quality| {
         let values = values(quality, &batches)?;
-        let mut found = Vec::new();
-        segment(&values, 0, error_rate / QUALITIES.len() as f64, &mut found);
+        let found = segmented(&values, &|part| {
+            pettitt(part).filter(|(_, p_value)| *p_value <= error_rate / QUALITIES.len() as f64)
+        });
         let mut edges = vec![0];
-        edges.extend(found);
-        edges.sort_unstable();
+        edges.extend(found.iter().map(|one| one.place));
         edges.push(values.len());
         let change = |edge: &[usize]| {
             let (before, after) = (&values[edge[0]..edge[1]], &values[edge[1]..edge[2]]);
@@ -344,49 +345,30 @@ fn matters(change: &Change) -> bool {
     }
 }
 
-/// Finds the places where values change, counted from the first of all.
-fn segment(values: &[f64], offset: usize, error_rate: f64, found: &mut Vec<usize>) {
-    let Some((place, p_value)) = pettitt(values) else {
-        return;
-    };
-    if p_value > error_rate {
-        return;
-    }
-    found.push(offset + place);
-    let (before, after) = values.split_at(place);
-    segment(before, offset, error_rate, found);
-    segment(after, offset + place, error_rate, found);
-}
-
 /// Where values change most, as the number of those before, and how likely that is where none do. `None` of too few.
 pub(crate) fn pettitt(values: &[f64]) -> Option<(usize, f64)> {
     let count = values.len();
     if count < 2 * SIDE {
         return None;
     }
-    let sign = |one: f64, other: f64| f64::from(i8::from(one > other) - i8::from(one < other));
-    let weight = |one: f64| values.iter().map(|other| sign(one, *other)).sum::<f64>();
+    let weights = rank_weights(values);
     let (mut sum, mut k) = (0.0, 0.0_f64);
-    for (index, value) in values.iter().enumerate() {
-        sum += weight(*value);
+    for (index, weight) in weights.iter().enumerate() {
+        sum += weight;
         if (SIDE..=count - SIDE).contains(&(index + 1)) {
             k = k.max(sum.abs());
         }
     }
     let place = split(values);
-    let (before, after) = values.split_at(place);
     // Ranks, so that a batch without answers weighs no more than others.
-    let ranks = |part: &[f64]| {
-        let ranked: Vec<f64> = part.iter().map(|one| weight(*one)).collect();
-        centred(&ranked)
-    };
-    let rest = [ranks(before), ranks(after)].concat();
+    let (before, after) = weights.split_at(place);
+    let rest = [centred(before), centred(after)].concat();
     let n = count as f64;
     let exponent = -6.0 * k * k / (n.powi(3) + n.powi(2)) / batches::inflation(&rest, 1.0);
     Some((place, (2.0 * exponent.exp()).min(1.0)))
 }
 
-/// Where two levels fit best, by what they leave; the place of the largest rank sum is drawn to the middle.
+/// Where two levels fit best.
 fn split(values: &[f64]) -> usize {
     let finite = values.iter().filter(|value| **value < f64::MAX);
     let highest = finite.copied().fold(0.0, f64::max);
@@ -395,16 +377,7 @@ fn split(values: &[f64]) -> usize {
         .iter()
         .map(|value| value.min(2.0 * highest))
         .collect();
-    let left = |part: &[f64]| centred(part).iter().map(|rest| rest.abs()).sum::<f64>();
-    let mut best = (SIDE, f64::INFINITY);
-    for place in SIDE..=values.len() - SIDE {
-        let (before, after) = values.split_at(place);
-        let rest = left(before) + left(after);
-        if rest < best.1 {
-            best = (place, rest);
-        }
-    }
-    best.0
+    two_levels(&values, SIDE)
 }
 
 #[cfg(test)]

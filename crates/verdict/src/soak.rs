@@ -72,10 +72,19 @@ fn of_workload(run: &Run, comparisons: &[Comparison], workload: &WorkloadPlan) -
         return None;
     }
     let error_rate = run.plan.design.error_rate / trials.len() as f64;
+    let counters = counters(run, &trials);
+    let tell_growth = |arm: &str| {
+        let mut its = counters.iter().flat_map(|counter| &counter.arms);
+        its.any(|one| one.arm == arm && one.trials.iter().any(Series::tells))
+    };
     let arms = run.plan.arms.iter();
     let arms = arms.map(|arm| {
         let its = trials.iter().filter(|trial| trial.arm == arm.name);
-        in_arm(&arm.name, &its.collect::<Vec<_>>(), error_rate)
+        let its: Vec<&Long<'_>> = its.collect();
+        SoakArm {
+            has_counters: tell_growth(&arm.name),
+            ..in_arm(&arm.name, &its, error_rate)
+        }
     });
     let rule = GrowthRule {
         error_rate: run.plan.design.error_rate,
@@ -85,7 +94,7 @@ fn of_workload(run: &Run, comparisons: &[Comparison], workload: &WorkloadPlan) -
         levelled_off: 0,
         small: 0,
     };
-    let (growth, rule) = growth::of(&counters(run, &trials), rule);
+    let (growth, rule) = growth::of(&counters, rule);
     Some(Soak {
         workload: workload.id.clone(),
         arms: arms.collect(),
@@ -156,21 +165,12 @@ impl<'r> Long<'r> {
         its.map(|(_, failed)| *failed).sum()
     }
 
-    /// Whether any of its counters was read often enough, and until its end.
-    fn tells_growth(&self) -> bool {
-        let names = self.counters.iter().flat_map(|one| one.values.keys());
-        let names: BTreeSet<&String> = names.collect();
-        names.into_iter().any(|name| series(self, name).tells())
-    }
-
     /// Whether a reading was taken while something was done to the system on purpose.
     fn is_disturbed(&self, reading: &Counters) -> bool {
         let Ok(at_ms) = u64::try_from(reading.at_ms) else {
             return false;
         };
-        let mut spans = self.spans.iter();
-        reading.joined.is_none()
-            && spans.any(|span| span.begin_ms <= at_ms && at_ms < span.until_ms)
+        reading.joined.is_none() && disturbances::overlap_ms(&self.spans, at_ms, 1) > 0
     }
 
     /// Requests that ended well in seconds in which it was disturbed on purpose, and those that failed and are laid to that.
@@ -208,13 +208,10 @@ fn planned(records: &[DisturbanceRecord]) -> Vec<(u64, u64)> {
 
 /// The same of a trial that was cut short: what failed while they lasted, in seconds that are single.
 fn while_they_lasted(seconds: &[Second], spans: &[PlannedSpan<'_>]) -> Vec<(u64, u64)> {
-    let is_in = |at_ms: u64| {
-        let mut spans = spans.iter();
-        spans.any(|span| span.begin_ms < at_ms + 1000 && at_ms < span.until_ms)
-    };
+    let is_disturbed = |at_ms: u64| disturbances::overlap_ms(spans, at_ms, 1000) > 0;
     let its = seconds
         .iter()
-        .filter(|one| one.joined.is_none() && one.faults > 0 && is_in(one.at_ms));
+        .filter(|one| one.joined.is_none() && one.faults > 0 && is_disturbed(one.at_ms));
     its.map(|one| (one.at_ms, one.faults)).collect()
 }
 
@@ -284,7 +281,7 @@ fn in_arm(arm: &str, trials: &[&Long<'_>], error_rate: f64) -> SoakArm {
         changes: changes.collect(),
         by_hour: parts(trials, HOUR_MS),
         by_day: if by_day.len() > 1 { by_day } else { Vec::new() },
-        has_counters: trials.iter().any(|one| one.tells_growth()),
+        has_counters: false,
     }
 }
 

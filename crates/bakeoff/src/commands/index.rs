@@ -159,19 +159,9 @@ pub(super) fn write(out: &Path, nights: &[NightDir], rates: Rates) -> Result<Ind
         ("index.html", ::report::night_html(&index).into_bytes()),
     ];
     for (name, body) in files {
-        replace(&out.join(name), &body)?;
+        rundir::replace(&out.join(name), &body)?;
     }
     Ok(index)
-}
-
-/// Writes a file so that whoever reads it sees the old one or the new one.
-pub(super) fn replace(path: &Path, body: &[u8]) -> Result<()> {
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(".draft");
-    let draft = PathBuf::from(draft);
-    fs::write(&draft, body)
-        .and_then(|()| fs::rename(&draft, path))
-        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn of_night(night: &NightDir, from: &Path) -> Result<OfNight> {
@@ -264,9 +254,8 @@ fn of_plan(dir: &Path, name: &str, from: &Path, known: &Known) -> PlanSummary {
     match rundir::load(dir, &workload::check) {
         Ok(run) => {
             let judgement = verdict::quick_look(&run);
-            let others = run.plan.arms.len().saturating_sub(1);
             PlanSummary {
-                planned: (run.plan.workloads.len() * others) as u32,
+                planned: run.plan.comparisons() as u32,
                 run: Some(summary(&run, &judgement)),
                 ..without(list::state(dir, &run, &judgement), None)
             }

@@ -21,10 +21,12 @@ use machine::clock::HostClock;
 use plan::{Claim, MachineKind, Plan};
 use record::rundir::{self, Run, RunDir};
 use record::verdict::Judgement;
+use record::verdict::why::Why;
+use serde_json::Value;
 
 use super::{End, explained, fairness, gate, read_plan, report};
 use crate::build_id;
-use crate::cli::PlanArgs;
+use crate::cli::{FleetArgs, PlanArgs, RunOptions};
 use crate::json_lines;
 use crate::lab::extend::Extension;
 use crate::lab::repeat::Repeated;
@@ -178,24 +180,50 @@ impl Ready<'_> {
     }
 }
 
+/// What a run has come to, with its reports written.
+struct Reported {
+    run: Run,
+    judgement: Judgement,
+    whys: Vec<Why>,
+    page: PathBuf,
+}
+
+impl Reported {
+    /// Judges what is there, and writes the reports.
+    fn write(dir: &RunDir) -> Result<Self> {
+        let run = rundir::load(dir.path(), &workload::check)?;
+        let judgement = verdict::judge(&run);
+        let whys = explained::explained(dir.path(), &run);
+        let page = report::write(dir, &run, &judgement, &whys)?;
+        Ok(Self {
+            run,
+            judgement,
+            whys,
+            page,
+        })
+    }
+
+    fn json(&self) -> Value {
+        let judged = (&self.run, &self.judgement);
+        json_lines::verdict(judged, self.run.models.as_ref(), &self.page)
+    }
+}
+
 /// Judges what is there, writes the reports and prints what was asked for.
 fn tell(dir: &RunDir, args: &PlanArgs, json: bool) -> Result<(Run, Judgement)> {
-    let run = rundir::load(dir.path(), &workload::check)?;
-    let judgement = verdict::judge(&run);
-    let whys = explained::explained(dir.path(), &run);
-    let page = report::write(dir, &run, &judgement, &whys)?;
+    let reported = Reported::write(dir)?;
     if json {
-        let all = json_lines::verdict((&run, &judgement), run.models.as_ref(), &page);
-        out::line(&all.to_string());
+        out::line(&reported.json().to_string());
     } else {
         out::text(&::report::terminal(
-            &run,
-            &judgement,
-            &whys,
+            &reported.run,
+            &reported.judgement,
+            &reported.whys,
             report::width(),
         ));
-        out::line(&format!("report: {}", page.display()));
+        out::line(&format!("report: {}", reported.page.display()));
     }
+    let Reported { run, judgement, .. } = reported;
     if args.options.timings {
         timings::tell(&run, json);
     }
@@ -207,11 +235,16 @@ fn tell(dir: &RunDir, args: &PlanArgs, json: bool) -> Result<(Run, Judgement)> {
     Ok((run, judgement))
 }
 
-/// A run whose baseline never gave a figure has no answer, with a gate or without.
-fn end(run: &Run, judgement: &Judgement, args: &PlanArgs) -> Result<End> {
+/// Why a run has no answer, with a gate or without: its baseline never gave a figure.
+fn nothing_to_compare(run: &Run, judgement: &Judgement) -> Option<String> {
     let failed = gate::baseline_failed(run, judgement);
-    if !failed.is_empty() && failed.len() == run.plan.workloads.len() {
-        bail!("nothing to compare: {}", failed.join("; "));
+    let is_all = !failed.is_empty() && failed.len() == run.plan.workloads.len();
+    is_all.then(|| format!("nothing to compare: {}", failed.join("; ")))
+}
+
+fn end(run: &Run, judgement: &Judgement, args: &PlanArgs) -> Result<End> {
+    if let Some(why) = nothing_to_compare(run, judgement) {
+        bail!("{why}");
     }
     gate::gate(run, judgement, args.options.fail_on)
 }
@@ -360,9 +393,16 @@ pub(super) fn directory(args: &PlanArgs) -> PathBuf {
 
 /// The command that begins this run or goes on with it, for a shell.
 pub(super) fn again(args: &PlanArgs) -> String {
-    let options = &args.options;
+    let plan = shell_word(&args.plan.to_string_lossy());
+    let mut words = vec!["bakeoff run".into(), plan];
+    words.extend(options_again(&args.options, &args.fleet));
+    words.join(" ")
+}
+
+/// The options that were typed and bear on what is run.
+fn options_again(options: &RunOptions, fleet: &FleetArgs) -> Vec<String> {
     let word = |path: &Path| shell_word(&path.to_string_lossy());
-    let mut words = vec!["bakeoff run".into(), word(&args.plan)];
+    let mut words = Vec::new();
     words.extend(options.a_a.then(|| "--a-a".into()));
     words.extend(options.why.then(|| "--why".into()));
     if let Some(model) = &options.models {
@@ -378,7 +418,6 @@ pub(super) fn again(args: &PlanArgs) -> String {
     if let Some(out) = &options.out {
         words.extend(["--out".into(), word(out)]);
     }
-    let fleet = &args.fleet;
     words.extend(fleet.slurm.then(|| "--slurm".into()));
     let mut name = |option: &str, value: Option<String>| {
         if let Some(value) = value {
@@ -393,7 +432,7 @@ pub(super) fn again(args: &PlanArgs) -> String {
     );
     let program = fleet.program.as_deref().map(Path::to_string_lossy);
     name("--program", program.map(String::from));
-    words.join(" ")
+    words
 }
 
 /// A run directory belongs to one plan; the first line that differs says what changed.

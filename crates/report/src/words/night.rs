@@ -61,14 +61,16 @@ impl Line<'_> {
         interval_of(self.compared.low, self.compared.high)
     }
 
-    /// The arm with its kernel, where its name does not say it.
     pub(crate) fn arm(&self) -> String {
-        match &self.compared.kernel {
-            Some(kernel) if !kernel.contains(&self.compared.arm) => {
-                format!("{} ({kernel})", self.compared.arm)
-            }
-            Some(_) | None => self.compared.arm.clone(),
-        }
+        with_kernel(&self.compared.arm, self.compared.kernel.as_deref())
+    }
+}
+
+/// An arm with its kernel, where its name does not say it.
+fn with_kernel(arm: &str, kernel: Option<&str>) -> String {
+    match kernel {
+        Some(kernel) if !kernel.contains(arm) => format!("{arm} ({kernel})"),
+        Some(_) | None => arm.into(),
     }
 }
 
@@ -77,19 +79,22 @@ fn short(p_value: f64) -> String {
 }
 
 /// The primary metrics of all plans, in their order.
-pub(crate) fn lines<'i>(index: &'i Index) -> Vec<Line<'i>> {
-    let of_plan = |plan: &'i PlanSummary| {
-        let run = plan.run.as_ref();
-        let compared = run.into_iter().flat_map(|run| &run.comparisons);
-        compared.filter_map(move |compared| {
-            Some(Line {
-                plan,
-                compared,
-                standing: compared.night?,
-            })
+fn lines(index: &Index) -> Vec<Line<'_>> {
+    index.plans.iter().flat_map(lines_of).collect()
+}
+
+/// Those of one plan.
+pub(crate) fn lines_of(plan: &PlanSummary) -> Vec<Line<'_>> {
+    let run = plan.run.as_ref();
+    let compared = run.into_iter().flat_map(|run| &run.comparisons);
+    let lines = compared.filter_map(|compared| {
+        Some(Line {
+            plan,
+            compared,
+            standing: compared.night?,
         })
-    };
-    index.plans.iter().flat_map(of_plan).collect()
+    });
+    lines.collect()
 }
 
 /// Lines that a test picks, the most significant first: in sentences.
@@ -185,10 +190,7 @@ pub(crate) fn rows(index: &Index) -> Vec<Vec<String>> {
     ];
     let mut rows = vec![head.map(String::from).to_vec()];
     for plan in &index.plans {
-        let of_plan: Vec<Line<'_>> = lines(index)
-            .into_iter()
-            .filter(|line| line.plan.name == plan.name)
-            .collect();
+        let of_plan = lines_of(plan);
         if of_plan.is_empty() {
             let mut row = vec![plan.name.clone()];
             row.extend((0..4).map(|_| NONE.to_string()));
@@ -238,10 +240,7 @@ pub(crate) fn baseline(plan: &PlanSummary) -> String {
     let Some(run) = &plan.run else {
         return NONE.into();
     };
-    match &run.baseline_kernel {
-        Some(kernel) if !kernel.contains(&run.baseline) => format!("{} ({kernel})", run.baseline),
-        Some(_) | None => run.baseline.clone(),
-    }
+    with_kernel(&run.baseline, run.baseline_kernel.as_deref())
 }
 
 /// What a trend is of: `web-static: throughput ↑ of 7.2`.
@@ -322,7 +321,7 @@ pub(crate) fn primary_trends(index: &Index) -> Vec<&Trend> {
         .collect()
 }
 
-/// Changes of all trends, its head first; nothing where there is none.
+/// Changes of all trends, their head first.
 pub(crate) fn change_rows(index: &Index) -> Vec<Vec<String>> {
     let mut rows = vec![["metric", "change"].map(String::from).to_vec()];
     for trend in &index.trends {

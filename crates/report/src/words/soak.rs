@@ -87,12 +87,7 @@ pub(crate) fn reliability(arm: &SoakArm) -> String {
 /// An upper bound, rounded up: `5.6e-8`.
 fn bounded(bound: f64) -> String {
     let step = 10.0_f64.powf(bound.log10().floor() - 1.0);
-    let up = (bound / step - 1e-9).ceil() * step;
-    if up.is_finite() {
-        format!("{up:.1e}")
-    } else {
-        format!("{bound:.1e}")
-    }
+    format!("{:.1e}", (bound / step - 1e-9).ceil() * step)
 }
 
 /// What happened in an arm: trials that were cut short, an outage, changes.

@@ -167,10 +167,9 @@ fn what_only_warms_up_is_no_growth() {
     assert!(of(2.5) <= 9 && of(0.0) <= 40, "{grown:?}");
 }
 
-#[test]
-fn a_leak_by_the_request_is_found_though_it_wanders() {
-    let mut prng = SplitMix64::new(3);
-    // Each step is drawn by itself, so that what a line leaves hangs together for long.
+/// A counter that each request leaks into: each step is drawn by itself, so that what a line leaves hangs together for long.
+fn leaking_by_the_request(seed: u64) -> Series {
+    let mut prng = SplitMix64::new(seed);
     let (mut leaked, step_s) = (0.0, END_S / f64::from(READINGS));
     let readings = (0..READINGS).map(|index| {
         leaked += 2e5 + 1e5 * normal(&mut prng);
@@ -180,13 +179,22 @@ fn a_leak_by_the_request_is_found_though_it_wanders() {
             weight: 1.0,
         }
     });
-    let series = Series {
+    Series {
         readings: readings.collect(),
         end_s: END_S,
-    };
+    }
+}
+
+#[test]
+fn a_leak_by_the_request_is_found_though_it_wanders() {
+    // Of 200 seeds this one tells least.
+    let series = leaking_by_the_request(3);
     let slope = in_arm("new", vec![series.clone()]).slope().unwrap();
-    assert!(slope.z < 3.0 && slope.drift_z > 3.5, "{slope:?}");
-    let true_per_h = 2e5 / step_s * 3600.0;
+    assert!(slope.z < 3.0 && slope.drift_z > 3.9, "{slope:?}");
+    let others = (0..50).map(|seed| leaking_by_the_request(seed).slope().unwrap().drift_z);
+    let others: Vec<f64> = others.collect();
+    assert!(median(&others) > 7.0, "{others:?}");
+    let true_per_h = 2e5 / (END_S / f64::from(READINGS)) * 3600.0;
     assert!(slope.low < true_per_h && true_per_h < slope.high);
     assert!(slope.low > 0.5 * true_per_h, "{slope:?}");
     assert_eq!(one(series).0[0].against[0].place, GrowthPlace::ArmOnly);

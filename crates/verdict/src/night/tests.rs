@@ -1,7 +1,7 @@
 //! Nights of simulated plans, with a known truth: both error rates are counted.
 
-use record::metric::{MetricSpec, Role};
-use record::night::{RunSummary, State};
+use fixtures::night::{run_summary, throughput};
+use record::night::State;
 use record::verdict::Pair;
 
 use super::*;
@@ -16,15 +16,6 @@ const RATES: Rates = Rates {
     fdr: 0.1,
 };
 
-fn spec() -> MetricSpec {
-    MetricSpec {
-        name: "throughput".into(),
-        unit: "requests/s".into(),
-        direction: Direction::Higher,
-        role: Role::Primary,
-    }
-}
-
 /// A plan's run, with one comparison.
 fn plan(name: &str, compared: Vec<Compared>) -> PlanSummary {
     PlanSummary {
@@ -33,23 +24,7 @@ fn plan(name: &str, compared: Vec<Compared>) -> PlanSummary {
         planned: 1,
         state: State::Complete,
         why: None,
-        run: Some(RunSummary {
-            title: name.into(),
-            begun: "2026-11-23T00:00:00Z".into(),
-            journal_sha256: String::new(),
-            plan_sha256: "plan".into(),
-            machine: "a machine".into(),
-            baseline: "6.1".into(),
-            baseline_kernel: Some("6.1.176-1".into()),
-            margin: 0.01,
-            error_rate: 0.05,
-            blocks: 8,
-            max_blocks: 8,
-            failures: Vec::new(),
-            unanswered: Vec::new(),
-            comparisons: compared,
-            walk: None,
-        }),
+        run: Some(run_summary(name, compared)),
     }
 }
 
@@ -58,7 +33,7 @@ fn compared(arm: &str, kernel: &str, ratio: f64, p_worse: f64) -> Compared {
         workload: "web".into(),
         arm: arm.into(),
         kernel: Some(kernel.into()),
-        spec: spec(),
+        spec: throughput(),
         verdict: if p_worse < 1.0 {
             Verdict::Worse
         } else {

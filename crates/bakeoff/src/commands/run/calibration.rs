@@ -222,10 +222,7 @@ fn extend_history(run: &Run, judgement: &Judgement) -> Result<History> {
     }
     let dir = path.parent().unwrap_or(&path);
     fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    let draft = path.with_extension("json.new");
-    fs::write(&draft, serde_json::to_vec(&history)?)
-        .and_then(|()| fs::rename(&draft, &path))
-        .with_context(|| format!("cannot write {}", path.display()))?;
+    rundir::replace(&path, &serde_json::to_vec(&history)?)?;
     Ok(history)
 }
 

@@ -18,15 +18,16 @@ use anyhow::{Context, Result, bail};
 use indicatif::MultiProgress;
 use input::text::shell_word;
 use record::night::{INDEX, Index, NIGHT, Night, NightPlan, VERSION};
-use record::rundir;
+use record::rundir::{self, RunDir};
 use verdict::night::{Rates, error_rate_of_plans};
 
 use super::{
-    End, Ready, Seat, Setting, calibration, directory, fleet, read, refuse_another_plan, run,
+    End, Ready, Reported, Seat, Setting, calibration, directory, fleet, nothing_to_compare,
+    options_again, read, refuse_another_plan, run,
 };
 use crate::cli::{PlanArgs, RunArgs};
-use crate::commands::index::{self, NightDir, replace};
-use crate::commands::{explained, gate, report, watch_signals};
+use crate::commands::index::{self, NightDir};
+use crate::commands::watch_signals;
 use crate::json_lines;
 use crate::lab::Finish;
 use crate::lab::repeat::Repeated;
@@ -96,12 +97,12 @@ fn run_night(args: &RunArgs, json: bool) -> Result<End> {
         .iter()
         .map(|(name, plan)| of_plan(args, plan, place(name), most_error_rate))
         .collect();
-    let ready = read_all(&plans)?;
+    let ready = read_all(&plans, refuse_place)?;
     fs::create_dir_all(&out).with_context(|| format!("cannot create {}", out.display()))?;
     let _lock = lock(&out)?;
     let of_night = |((name, _), ready): (&(String, PathBuf), &Ready<'_>)| NightPlan {
         name: name.clone(),
-        planned: planned(ready),
+        planned: ready.plan.comparisons() as u32,
         failure: None,
     };
     let night = Night {
@@ -169,12 +170,6 @@ fn end(shared: &Shared<'_>) -> Result<End> {
     }
 }
 
-/// Primary metrics that a plan compares.
-fn planned(ready: &Ready<'_>) -> u32 {
-    let plan = &ready.plan;
-    (plan.workloads.len() * plan.arms.len().saturating_sub(1)) as u32
-}
-
 /// Refuses what several plans cannot have; where they go.
 fn refuse_options(args: &RunArgs) -> Result<PathBuf> {
     let options = &args.options;
@@ -240,24 +235,11 @@ fn most_error_rate(args: &RunArgs, named: &[(String, PathBuf)], out: &Path) -> R
         .iter()
         .map(|(name, plan)| of_plan(args, plan, Some(out.join(name)), None))
         .collect();
-    let mut wrong = Vec::new();
-    let mut family = 0;
-    let mut all = Vec::new();
-    for plan in &plans {
-        match read(plan) {
-            Ok(ready) => {
-                family += planned(&ready);
-                all.push(ready);
-            }
-            Err(why) => wrong.push(of_file(&plan.plan, &why)),
-        }
-    }
-    refuse_wrong(&wrong)?;
-    let most = error_rate_of_plans(index::rates(&args.night.rates).gate, family as usize);
-    for ready in &all {
-        wrong.extend(too_few_blocks(ready, most));
-    }
-    refuse_wrong(&wrong)?;
+    let all = read_all(&plans, |_| Ok(()))?;
+    let family = all.iter().map(|ready| ready.plan.comparisons()).sum();
+    let most = error_rate_of_plans(index::rates(&args.night.rates).gate, family);
+    let wrong = all.iter().filter_map(|ready| too_few_blocks(ready, most));
+    refuse_wrong(&wrong.collect::<Vec<_>>())?;
     Ok(Some(most))
 }
 
@@ -286,20 +268,14 @@ fn too_few_blocks(ready: &Ready<'_>, most: f64) -> Option<String> {
     ))
 }
 
-/// Reads all plans, and tells of all that are wrong, before anything is begun.
-fn read_all(plans: &[PlanArgs]) -> Result<Vec<Ready<'_>>> {
+/// Reads all plans, and tells of all that are wrong or refused, before anything is begun.
+fn read_all(
+    plans: &[PlanArgs],
+    refuse: impl Fn(&Ready<'_>) -> Result<()>,
+) -> Result<Vec<Ready<'_>>> {
     let (mut all, mut wrong) = (Vec::new(), Vec::new());
     for args in plans {
-        let ready = read(args).and_then(|ready| {
-            let place = directory(args);
-            if place.join("plan.toml").exists() {
-                refuse_another_plan(&place, &ready.text)?;
-            }
-            if args.fleet.slurm {
-                fleet::refuse(&ready.plan, args)?;
-            }
-            Ok(ready)
-        });
+        let ready = read(args).and_then(|ready| refuse(&ready).map(|()| ready));
         match ready {
             Ok(ready) => all.push(ready),
             Err(why) => wrong.push(of_file(&args.plan, &why)),
@@ -307,6 +283,18 @@ fn read_all(plans: &[PlanArgs]) -> Result<Vec<Ready<'_>>> {
     }
     refuse_wrong(&wrong)?;
     Ok(all)
+}
+
+/// Refuses a plan whose run directory is another one's, or that its cluster cannot run.
+fn refuse_place(ready: &Ready<'_>) -> Result<()> {
+    let place = directory(ready.args);
+    if place.join("plan.toml").exists() {
+        refuse_another_plan(&place, &ready.text)?;
+    }
+    if ready.args.fleet.slurm {
+        fleet::refuse(&ready.plan, ready.args)?;
+    }
+    Ok(())
 }
 
 /// A mistake with its plan's file, which most name by themselves.
@@ -357,10 +345,8 @@ impl Shared<'_> {
             }
             let name = self.name(place);
             let which = format!("{name}: plan {} of {}", place + 1, plans.len());
-            let failure = match self.run_plan(ready, &name, &which) {
-                Ok(failure) => failure,
-                Err(why) => Some(format!("{why:#}")),
-            };
+            let failure = self.run_plan(ready, &name, &which);
+            let failure = failure.unwrap_or_else(|why| Some(format!("{why:#}")));
             if let Some(failure) = &failure {
                 self.say(&format!("{name}: failed: {failure}"));
             }
@@ -402,34 +388,28 @@ impl Shared<'_> {
             Ok(Finish::Interrupted) if rundir::is_not_begun(&dir) => Ok(None),
             // What it lacks is not known yet.
             Ok(Finish::Interrupted) => self.ended(ready, name).map(|_| None),
-            // Its report was written, with all attempts.
-            Err(why) if why.is::<Repeated>() => Ok(Some(format!("{why:#}"))),
-            Err(_) if self.interrupted.load(Ordering::Relaxed) => Ok(None),
+            // What fails after Ctrl-C fails by that, but for what has failed again and again.
+            Err(why) if self.interrupted.load(Ordering::Relaxed) && !why.is::<Repeated>() => {
+                Ok(None)
+            }
             Err(why) => Err(why),
         }
     }
 
     /// Writes the report of a run that has ended, or was interrupted; why it has no answer, if it has none.
     fn ended(&self, ready: &Ready<'_>, name: &str) -> Result<Option<String>> {
-        let place = directory(ready.args);
-        let run = rundir::load(&place, &workload::check)?;
-        let judgement = verdict::judge(&run);
-        let whys = explained::explained(&place, &run);
-        let page = {
-            let dir = rundir::RunDir::open(&place, &run.plan_text)?;
-            report::write(&dir, &run, &judgement, &whys)?
-        };
+        let dir = RunDir::open(&directory(ready.args), &ready.text)?;
+        let reported = Reported::write(&dir)?;
         if self.json {
-            let mut line = json_lines::verdict((&run, &judgement), run.models.as_ref(), &page);
+            let mut line = reported.json();
             line["plan"] = name.into();
             out::line(&line.to_string());
         }
+        let (run, judgement) = (&reported.run, &reported.judgement);
         if !ready.args.options.a_a {
-            calibration::note(&run, &judgement)?;
+            calibration::note(run, judgement)?;
         }
-        let failed = gate::baseline_failed(&run, &judgement);
-        let is_empty = !failed.is_empty() && failed.len() == run.plan.workloads.len();
-        Ok(is_empty.then(|| format!("nothing to compare: {}", failed.join("; "))))
+        Ok(nothing_to_compare(run, judgement))
     }
 
     /// Notes what has failed, if anything has, and writes the index.
@@ -438,7 +418,7 @@ impl Shared<'_> {
         if let Some((place, failure)) = failed {
             night.plans[place].failure = Some(failure);
         }
-        replace(&self.out.join(NIGHT), &serde_json::to_vec_pretty(&*night)?)?;
+        rundir::replace(&self.out.join(NIGHT), &serde_json::to_vec_pretty(&*night)?)?;
         let dir = self
             .out
             .canonicalize()
@@ -471,18 +451,16 @@ fn again(args: &RunArgs) -> String {
             .iter()
             .map(|plan| shell_word(&plan.to_string_lossy())),
     );
-    let first = args.plans.first().map_or(Path::new(""), PathBuf::as_path);
-    let one = of_plan(args, first, args.options.out.clone(), None);
-    // What follows the plan's name is the same for one plan and for several.
-    let of_one = super::again(&one);
-    let rest = of_one.split_once(&shell_word(&first.to_string_lossy()));
-    words.extend(rest.map(|(_, rest)| rest.trim().to_string()));
-    if args.night.family_wise {
+    words.extend(options_again(&args.options, &args.fleet));
+    let night = &args.night;
+    if night.family_wise {
         words.push("--family-wise".into());
     }
-    let rates = &args.night.rates;
+    let rates = &night.rates;
     for (option, rate) in [("--error-rate", rates.error_rate), ("--fdr", rates.fdr)] {
         words.extend(rate.map(|rate| format!("{option} {}%", rate * 100.0)));
     }
+    let at_a_time = night.plans_at_a_time;
+    words.extend(at_a_time.map(|count| format!("--plans-at-a-time {count}")));
     words.join(" ")
 }

@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn equal_arms_have_small_p_values_as_seldom_as_these_say() {
         let mut below = [(0.1, 0), (0.05, 0), (0.02, 0), (0.01, 0)];
-        let runs = 2000;
+        let runs = 800;
         for seed in 0..runs {
             // Blocks that go on after the verdict, as for another arm's sake, so that p-values may become small.
             let design = design(0.2, 13, seed);

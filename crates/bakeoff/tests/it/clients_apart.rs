@@ -39,8 +39,7 @@ warmup = "500ms"
 window = "1s"
 [design]
 margin = "20%"
-min_blocks = 2
-max_blocks = 2
+max_blocks = 1
 "#;
 
 fn bakeoff() -> Command {
@@ -190,7 +189,7 @@ fn check_run(done: &Output, dir: &Path, (place, clients, words): (&str, Clients,
         measured += 1;
     }
     // A disturbed host has blocks run again.
-    assert!(measured >= 4, "{measured}");
+    assert!(measured >= 2, "{measured}");
 }
 
 const ON_HOST: (&str, Clients, &str) = ("host", Clients::Host, "clients on this host");

@@ -233,7 +233,7 @@ fn real(machine: &str, window: &str, disturb: &str) -> String {
         "title = \"disturbed\"\nbaseline = \"one\"\n[machine]\nmemory = \"768MiB\"\n{machine}boot_timeout = \"1h\"\nsilence = \"1h\"\n\
          [image]\nrecipe = \"web\"\n[arm.one]\nkernel = \"debian:bookworm/6.1\"\n[arm.other]\nkernel = \"debian:trixie-backports/7.2\"\n\
          [[workload]]\nkind = \"web-soak\"\nserver = \"apache\"\nconnections = 4\nrate = 100\nwarmup = \"300ms\"\nwindow = \"{window}\"\n\
-         {disturb}[design]\nmin_blocks = 2\nmax_blocks = 2\n"
+         {disturb}[design]\nmax_blocks = 1\n"
     )
 }
 

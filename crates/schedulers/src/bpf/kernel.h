@@ -39,6 +39,7 @@ struct task_struct {
 	unsigned int __state;
 	int pid;
 	int static_prio;
+	int rcu_read_lock_nesting;
 	struct mm_struct *mm;
 	struct mm_struct *active_mm;
 	struct task_struct *real_parent;
@@ -138,6 +139,12 @@ static inline void insert(struct task_struct *p, u64 dsq, u64 slice, u64 flags)
 static inline bool has_place(u32 pid)
 {
 	return pid < TASKS;
+}
+
+/* Whether it was stopped within a read-side section of RCU, which only kernels with CONFIG_PREEMPT_RCU do. */
+static inline bool is_reading(struct task_struct *p)
+{
+	return bpf_core_field_exists(p->rcu_read_lock_nesting) && p->rcu_read_lock_nesting > 0;
 }
 
 /* Runs a task that has no place in the table. */

@@ -1,10 +1,10 @@
 //! Threads of one process that are all alive: each counts itself when it begins and once more when all are there.
 
-use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{RwLock, mpsc};
 use std::thread;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::context::WorkloadContext;
 use crate::limits::growth::{Grown, Growth, all_work};
@@ -13,23 +13,22 @@ use crate::limits::growth::{Grown, Growth, all_work};
 const STACK_BYTES: usize = 16 << 10;
 
 pub(super) fn reach(_: &WorkloadContext, growth: &mut Growth<'_>, wanted: u64) -> Result<Grown> {
-    let (begun, ended) = (AtomicU64::new(0), AtomicU64::new(0));
+    let ended = AtomicU64::new(0);
+    let (tell, begun) = mpsc::channel();
     let gate = RwLock::new(());
     let grown = thread::scope(|scope| {
         let closed = gate.write().expect("nobody panics while holding the gate");
-        let grown = growth.grow("threads", wanted, &mut |number| {
-            let (gate, begun, ended) = (&gate, &begun, &ended);
+        let grown = growth.grow("threads", wanted, &mut |_| {
+            let (gate, ended, tell) = (&gate, &ended, tell.clone());
             let builder = thread::Builder::new().stack_size(STACK_BYTES);
             builder.spawn_scoped(scope, move || {
-                begun.fetch_add(1, Ordering::Relaxed);
+                let _ = tell.send(());
                 drop(gate.read());
                 ended.fetch_add(1, Ordering::Relaxed);
             })?;
-            // One that was made has also run.
-            while begun.load(Ordering::Relaxed) <= number {
-                thread::yield_now();
-            }
-            Ok(())
+            // One that was made has also run. Whoever yielded instead of sleeping would wait for the turn of a task that is
+            // new, which is 12 times as long under CFS as under EEVDF.
+            begun.recv().context("hear from a thread")
         });
         drop(closed);
         grown

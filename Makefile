@@ -2,7 +2,7 @@
 BAKEOFF := target/x86_64-unknown-linux-gnu/release/bakeoff
 PLAN ?= plans/web-static.toml
 
-.PHONY: demo build test test-kvm test-box test-box-clients test-slurm test-slurm-night check packages bench-load fuzz soak-simulated verdict-calibration verdict-campaign bisect-calibration clean
+.PHONY: demo build test test-kvm test-box test-box-clients test-slurm test-slurm-night check packages bench-load fuzz soak-simulated long-run-simulated verdict-calibration verdict-campaign bisect-calibration clean
 
 demo: build
 	$(BAKEOFF) run $(PLAN)
@@ -66,6 +66,10 @@ fuzz:
 # Fourteen days of load on a fake machine, through the real session, lab, record and report: memory, sizes, times. Minutes.
 soak-simulated:
 	SOAK_DAYS=$${DAYS:-14} cargo test --workspace --test it -- --exact soak::simulated_soak --nocapture
+
+# What looks and the verdict of a very long run cost, on a fake machine. Minutes.
+long-run-simulated:
+	LONG_RUN_BLOCKS=$${BLOCKS:-10000} cargo test --workspace --test it -- --exact long_runs::simulated_long_run --nocapture
 
 # How often the rule is right on simulated machines, about ten minutes on two cores; writes the table in docs/statistics.md.
 verdict-calibration:

@@ -5,12 +5,15 @@
 //! for each block, for each workload that is not decided, for each arm in the block's order:
 //!     boot, run, record             `attempt`: once more if it gave no figure
 //!     something outside disturbed it: the whole block again, in a new order
-//! then look: judge all blocks so far, tell what is not fair, stop when every workload is decided
+//! then look: decide on all blocks so far, tell what is not fair, stop when every workload is decided
 //! then, where profiles are sampled, for each block: boot, run, record once more, for the profile alone    `profiled`
 //! then, for systems on the network, each arm once more with one client fewer, unjudged    `one_fewer`
 //! ```
 //! Where the host's load is no part of the figures, several attempts run at a time, each on a thread of its own:
 //! they begin in that order, and blocks are looked at in theirs.
+//!
+//! A look costs what is new (`verdict::running`), so that a run of 10,000 blocks takes no more memory and hardly more time for each than one of
+//! 100. What is not fair is looked for in the blocks of late (`RECENT`).
 //!
 //! A run that was interrupted is the same loop over a journal that is not empty: trials that have
 //! ended are passed over, everything else follows from the plan's seed.
@@ -44,7 +47,8 @@ use record::rundir::{self, Run, RunDir, Series, TRIAL_VERSION, TrialRecord};
 use record::trial::{Outcome, Trial};
 use record::verdict::fairness::{Finding, Outcome as Found};
 use record::verdict::look::{Look, MetricLook, Remaining};
-use record::verdict::{Comparison, Judgement, Verdict};
+use record::verdict::{Comparison, Verdict};
+use verdict::running::OpenRun;
 
 use attempt::{Attempted, Bench, Purpose};
 use extend::Extension;
@@ -58,6 +62,12 @@ const REDOS: u32 = 3;
 
 /// An arm that gave no figure in so many trials in a row is not booted again.
 const PATIENCE: u32 = 3;
+
+/// Checks of fairness have so many blocks while a run goes on, the last ones: facts of a real guest's trial are 230 kB. Its verdict has them all.
+const RECENT: u32 = 50;
+
+/// Where there are more, after each so many of them.
+const BETWEEN_CHECKS: u32 = 10;
 
 /// All that a run stands on. Time, machine and seed are parameters, so that a fake lab can run it.
 pub struct Lab<'l> {
@@ -131,6 +141,8 @@ struct Book {
     run_state: RunState,
     /// The same of trials that are run for their profile alone.
     profiled: RunState,
+    /// What looks need of trials that have ended.
+    open_run: OpenRun,
 }
 
 /// Runs the plan, or goes on where an interrupted run stopped.
@@ -139,6 +151,7 @@ pub fn run(lab: &Lab<'_>, opening: Opening) -> Result<Finish> {
     if book.run_state.is_closed() && lab.extension.is_none() {
         return Ok(Finish::Complete);
     }
+    lab.take_up(&mut book, &entries)?;
     match (book.run_state.opening(), &lab.extension) {
         (None, _) => lab.note(&mut book, Event::Opened(opening))?,
         (Some(before), None) => {
@@ -264,6 +277,7 @@ impl<'l> Lab<'l> {
             journal,
             run_state: RunState::of(&entries),
             profiled: RunState::of_profiled(&entries),
+            open_run: OpenRun::default(),
         };
         for entry in &entries {
             (self.show)(LabEvent::Entry(entry));
@@ -271,14 +285,31 @@ impl<'l> Lab<'l> {
         Ok((book, entries))
     }
 
+    /// Has looks know the trials that an earlier session has ended.
+    fn take_up(&self, book: &mut Book, entries: &[Entry]) -> Result<()> {
+        for entry in entries {
+            if let Event::Ended {
+                trial,
+                attempt,
+                record,
+                ..
+            } = &entry.event
+            {
+                let record = rundir::load_attempt(self.dir.path(), trial, *attempt, record)?;
+                book.open_run.add(&record);
+            }
+            book.open_run.hear(&entry.event);
+        }
+        Ok(())
+    }
+
     /// Runs blocks until all is decided; `None` when interrupted, else why it ended.
     ///
     /// Attempts begin in the order of the schedule, `jobs` at a time. While the last ones of a block run, those of the
     /// next block begin: they are recorded, but judged only when their block's turn comes.
-    fn run_blocks(&self, book: Book) -> Result<(Book, Option<CloseReason>)> {
+    fn run_blocks(&self, mut book: Book) -> Result<(Book, Option<CloseReason>)> {
         let looked = book.run_state.looked();
-        let before = self.judge(looked)?;
-        let open = self.undecided(&before);
+        let open = self.undecided(&self.compare(&mut book, looked));
         let mut progress = Progress {
             book,
             block: looked + 1,
@@ -288,7 +319,7 @@ impl<'l> Lab<'l> {
             running: Vec::new(),
             told: BTreeSet::new(),
         };
-        self.tell_violations(&mut progress.told, looked, before.fairness)?;
+        self.tell_violations(&mut progress.told, looked)?;
         if let Some(why) = self.obstacle(&progress) {
             return Ok((progress.book, Some(why)));
         }
@@ -364,18 +395,22 @@ impl<'l> Lab<'l> {
     /// Looks at all blocks up to the present one, which is complete; the next one is then the present one.
     fn look(&self, progress: &mut Progress<'l>) -> Result<()> {
         let block = progress.block;
-        let run = self.load()?.within(block);
-        let judgement = verdict::quick_look(&run);
-        let open = self.undecided(&judgement);
+        let primaries = self.compare(&mut progress.book, block);
+        let open = self.undecided(&primaries);
         let event = Event::Looked {
             blocks: block,
-            looks: looks(&judgement, &self.design(&progress.book.run_state)),
+            looks: looks(&primaries, &self.design(&progress.book.run_state)),
             undecided: Some(open.iter().map(|workload| workload.id.clone()).collect()),
         };
         self.note(&mut progress.book, event)?;
         progress.book.run_state.look(block);
-        self.tell_violations(&mut progress.told, block, judgement.fairness)?;
-        repeat::refuse(&run)?;
+        if block <= RECENT || block.is_multiple_of(BETWEEN_CHECKS) {
+            self.tell_violations(&mut progress.told, block)?;
+        }
+        // What fails alike on all arms does so from the first block on.
+        if block <= RECENT {
+            repeat::refuse(&self.load_recent(block)?)?;
+        }
         progress.block = block + 1;
         progress.incomplete.clone_from(&open);
         progress.open = open;
@@ -384,15 +419,11 @@ impl<'l> Lab<'l> {
 
     /// Tells of violations while a night can still be saved: by the plan before the first block, all after it, and later
     /// those that are new.
-    fn tell_violations(
-        &self,
-        told: &mut BTreeSet<String>,
-        blocks: u32,
-        findings: Vec<Finding>,
-    ) -> Result<()> {
+    fn tell_violations(&self, told: &mut BTreeSet<String>, blocks: u32) -> Result<()> {
+        let recent = self.load_recent(blocks)?;
         let found = match blocks {
-            0 => fairness::accept(fairness::of_plan(self.plan), &self.load()?.accepted),
-            _ => findings,
+            0 => fairness::accept(fairness::of_plan(self.plan), &recent.accepted),
+            _ => verdict::quick_look(&recent).fairness,
         };
         let is_new = |one: &Finding| {
             let is_violation = matches!(one.outcome, Found::Violation { .. });
@@ -439,8 +470,8 @@ impl<'l> Lab<'l> {
         }
     }
 
-    fn undecided(&self, judgement: &Judgement) -> Vec<&'l WorkloadPlan> {
-        let open = |workload: &&WorkloadPlan| !verdict::is_decided(judgement, &workload.id);
+    fn undecided(&self, primaries: &[Comparison]) -> Vec<&'l WorkloadPlan> {
+        let open = |workload: &&WorkloadPlan| !verdict::is_decided(primaries, &workload.id);
         self.plan.workloads.iter().filter(open).collect()
     }
 
@@ -468,7 +499,8 @@ impl<'l> Lab<'l> {
         }
         let of_block = book.run_state.of_block(id, block);
         let trials: Vec<u32> = of_block.map(|trial| trial.number).collect();
-        let disturbance = verdict::disturbance(&self.load()?, id, &trials);
+        let open_run = &book.open_run;
+        let disturbance = open_run.disturbance(self.plan, (id, block), &trials);
         let Some(disturbance) = disturbance.filter(|_| book.run_state.redos(id, block) < REDOS)
         else {
             return Ok(true);
@@ -635,6 +667,10 @@ impl<'l> Lab<'l> {
             defects: end.defects,
         };
         let written = self.dir.write_trial(series, &record, &end.evidence)?;
+        match series {
+            Series::Judged => book.open_run.add(&record),
+            Series::Profiled => {}
+        }
         (self.show)(LabEvent::Record(&record));
         let ending = ending(&record.outcome);
         let own = trial.clone();
@@ -662,9 +698,20 @@ impl<'l> Lab<'l> {
         Ok(record)
     }
 
-    /// The judgement of the first `blocks` blocks.
-    fn judge(&self, blocks: u32) -> Result<Judgement> {
-        Ok(verdict::quick_look(&self.load()?.within(blocks)))
+    /// The primary metrics after `blocks` blocks.
+    fn compare(&self, book: &mut Book, blocks: u32) -> Vec<Comparison> {
+        let plan = Plan {
+            design: self.design(&book.run_state),
+            ..self.plan.clone()
+        };
+        book.open_run.look(&plan, blocks)
+    }
+
+    /// The run as it was after `blocks` blocks, with the last ones of these.
+    fn load_recent(&self, blocks: u32) -> Result<Run> {
+        let first = blocks.saturating_sub(RECENT) + 1;
+        let run = rundir::load_from(self.dir.path(), &workload::check, first)?;
+        Ok(run.within(blocks))
     }
 
     fn load(&self) -> Result<Run> {
@@ -678,6 +725,7 @@ impl<'l> Lab<'l> {
             event,
         };
         book.journal.append(&entry)?;
+        book.open_run.hear(&entry.event);
         (self.show)(LabEvent::Entry(&entry));
         Ok(())
     }
@@ -693,7 +741,7 @@ fn ending(outcome: &Outcome) -> Ending {
 }
 
 /// How far the run is, by primary metric.
-fn looks(judgement: &Judgement, design: &Design) -> Vec<Look> {
+fn looks(primaries: &[Comparison], design: &Design) -> Vec<Look> {
     let look = |comparison: &Comparison| {
         Look::Metric(MetricLook {
             workload: comparison.workload.clone(),
@@ -707,7 +755,7 @@ fn looks(judgement: &Judgement, design: &Design) -> Vec<Look> {
             remaining: remaining(comparison, design),
         })
     };
-    judgement.primaries().map(look).collect()
+    primaries.iter().map(look).collect()
 }
 
 /// How far it is to a verdict.

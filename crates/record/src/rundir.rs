@@ -571,6 +571,11 @@ pub fn is_not_begun(dir: &Path) -> bool {
 
 /// Loads a run; it need not be finished. Nothing is changed.
 pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
+    load_from(path, check, 1)
+}
+
+/// The same without the trials of the blocks before one.
+pub fn load_from(path: &Path, check: &CheckWorkload<'_>, first_block: u32) -> Result<Run> {
     let plan_path = path.join("plan.toml");
     if !plan_path.exists() {
         bail!(
@@ -607,6 +612,7 @@ pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
             facts: of_facts,
             ..
         } = &entry.event
+            && first_block <= trial.block
         {
             let dir = path.join("trials").join(attempt_name(trial, *attempt));
             let record = load_trial(&dir, record)?;
@@ -840,6 +846,12 @@ fn invalidated(entries: &[Entry]) -> BTreeSet<u32> {
         | Event::Extended { .. } => Vec::new(),
     };
     entries.iter().flat_map(trials).collect()
+}
+
+/// The record of an attempt that the run's journal names by its hash.
+pub fn load_attempt(run: &Path, trial: &Trial, attempt: u32, sha: &str) -> Result<TrialRecord> {
+    let dir = run.join(Series::Judged.folder());
+    load_trial(&dir.join(attempt_name(trial, attempt)), sha)
 }
 
 fn load_trial(dir: &Path, sha: &str) -> Result<TrialRecord> {

@@ -11,7 +11,8 @@
 //! are no disturbance: they are the trial's own, and an arm that stalls more would be excused for it. Under counted
 //! instructions nobody outside can disturb anything but what waits for the disk, and of that there is a warning.
 
-use plan::{Clients, MachineKind};
+use plan::{Clients, MachineKind, Plan};
+use record::journal::Opening;
 use record::rundir::{Run, TrialRecord};
 use record::trial::Outcome;
 use record::verdict::warning::{CpuTaken, Disturbance};
@@ -29,8 +30,9 @@ const SLOWER: f64 = 0.10;
 
 /// What others took from one trial.
 #[derive(Debug, Clone, Copy)]
-struct Taken {
-    number: u32,
+pub(crate) struct Taken {
+    pub(crate) number: u32,
+    pub(crate) block: u32,
     /// Share of CPU time.
     steal: f64,
     /// Share of CPU time.
@@ -39,55 +41,71 @@ struct Taken {
 }
 
 pub(crate) fn disturbance(run: &Run, workload: &str, trials: &[u32]) -> Option<Disturbance> {
-    if run.opening.ns_per_instruction.is_some() {
+    let records = run.struck.iter().chain(&run.attempts);
+    let its = records.filter(|record| record.trial.workload == workload);
+    let all: Vec<Taken> = its.filter_map(Taken::of).collect();
+    of_taken(&all, &run.plan, &run.opening, trials)
+}
+
+/// The same of what was taken from all trials of the workload, those of invalidated blocks among them.
+pub(crate) fn of_taken(
+    all: &[Taken],
+    plan: &Plan,
+    opening: &Opening,
+    trials: &[u32],
+) -> Option<Disturbance> {
+    if opening.ns_per_instruction.is_some() {
         return None;
     }
     let last = trials.iter().max()?;
-    let records = run.struck.iter().chain(&run.attempts);
     // A run that is taken up again must decide as it would have at that time.
-    let so_far =
-        records.filter(|record| record.trial.workload == workload && record.trial.number <= *last);
-    let others_show = can_have_other_processes(run);
-    let taken: Vec<Taken> = so_far
-        .filter_map(|record| taken(record, others_show))
-        .collect();
+    let so_far = all.iter().copied().filter(|taken| taken.number <= *last);
+    let mut taken: Vec<Taken> = so_far.collect();
+    if !can_have_other_processes(plan) {
+        for one in &mut taken {
+            one.other_cpu = 0.0;
+        }
+    }
     // How fast this host was says nothing of a box that is another machine, nor of clients on others.
-    let is_elsewhere = match run.opening.clients {
+    let is_elsewhere = match opening.clients {
         Some(Clients::Hosts) => true,
         Some(Clients::Host) => false,
-        Some(Clients::Guest | Clients::Guest2) | None => run.plan.machine.kind == MachineKind::Ssh,
+        Some(Clients::Guest | Clients::Guest2) | None => plan.machine.kind == MachineKind::Ssh,
     };
     robbed(&taken, trials).or_else(|| slowed(&taken, trials).filter(|_| !is_elsewhere))
 }
 
 /// An injected slowdown is another process that the plan itself asked for.
-fn can_have_other_processes(run: &Run) -> bool {
-    let is_live = match run.plan.machine.kind {
+fn can_have_other_processes(plan: &Plan) -> bool {
+    let is_live = match plan.machine.kind {
         // On the network it is the clients' host that is seen.
         MachineKind::Local | MachineKind::Url => true,
         // A box in an arm's kernel runs nothing but the trial.
         MachineKind::Qemu | MachineKind::Ssh => false,
     };
     is_live
-        && run
-            .plan
+        && plan
             .arms
             .iter()
             .all(|arm| arm.tuning.injected_slowdown == 0.0)
 }
 
-fn taken(record: &TrialRecord, others_show: bool) -> Option<Taken> {
-    let measurement = match &record.outcome {
-        Outcome::Measured(measurement) => measurement,
-        Outcome::Void(_) | Outcome::Skipped(_) => return None,
-    };
-    let usage = &measurement.usage;
-    Some(Taken {
-        number: record.trial.number,
-        steal: usage.cpu_steal,
-        other_cpu: if others_show { usage.cpu_other } else { 0.0 },
-        spin_ns: measurement.spin_ns,
-    })
+impl Taken {
+    /// Of a trial that was measured.
+    pub(crate) fn of(record: &TrialRecord) -> Option<Self> {
+        let measurement = match &record.outcome {
+            Outcome::Measured(measurement) => measurement,
+            Outcome::Void(_) | Outcome::Skipped(_) => return None,
+        };
+        let usage = &measurement.usage;
+        Some(Self {
+            number: record.trial.number,
+            block: record.trial.block,
+            steal: usage.cpu_steal,
+            other_cpu: usage.cpu_other,
+            spin_ns: measurement.spin_ns,
+        })
+    }
 }
 
 /// Others took CPU time.

@@ -9,8 +9,10 @@
 //!   looks             when to look, and how much error to spend there
 //!   randomization     the sign flips that give the null distribution
 //!   boundary          how large a statistic may grow under it
+//!   nearby            sums over sign flips, carried from look to look
 //!   sequential_test   which hypotheses are rejected, and when
 //!   inversion         the confidence interval of a test
+//! running           looks of a run that goes on, each at what is new
 //! fixed_sample      figures that others took: one look, less said where the order was not random
 //! apart             two runs of the same arms, not interleaved
 //! outliers          trials far worse than those around them
@@ -61,7 +63,7 @@ use record::verdict::warning::Disturbance;
 use record::verdict::{Comparison, Conclusion, Judgement, Pair, VERSION, Verdict};
 
 use crate::pair::Measured;
-use crate::rule::Series;
+use crate::rule::{Finding, Series};
 
 mod a_a;
 pub mod apart;
@@ -94,6 +96,7 @@ mod margins;
 pub mod mechanism;
 pub mod models;
 mod multiplicity;
+mod nearby;
 pub mod night;
 mod nodes;
 pub mod noise_models;
@@ -107,6 +110,7 @@ mod randomization;
 mod reliability;
 mod robustness;
 pub mod rule;
+pub mod running;
 mod score;
 mod sequential_test;
 pub mod service;
@@ -151,7 +155,8 @@ pub fn look(run: &Run) -> Judgement {
     judgement
 }
 
-/// The same without the estimate after each block too, which costs as much as all else: what a run needs that decides whether it goes on.
+/// The same without the estimate after each block too, which costs as much as all else. A run that decides whether it goes on needs less
+/// (`running`).
 pub fn quick_look(run: &Run) -> Judgement {
     let measured = Measured::of(run);
     let mut comparisons = compare(run, &measured);
@@ -210,11 +215,11 @@ fn withhold(judgement: &mut Judgement, baseline: &str) {
 /// Whether a workload's primary metric is decided for all arms, so that it needs no more blocks.
 ///
 /// Never so before the plan's `min_blocks`, because the rule does not decide before its first look.
-pub fn is_decided(judgement: &Judgement, workload: &str) -> bool {
+pub fn is_decided(comparisons: &[Comparison], workload: &str) -> bool {
     let primary = |comparison: &&Comparison| {
         comparison.workload == workload && comparison.spec.role == Role::Primary
     };
-    let mut primaries = judgement.comparisons.iter().filter(primary).peekable();
+    let mut primaries = comparisons.iter().filter(primary).peekable();
     primaries.peek().is_some() && primaries.all(|primary| primary.verdict != Verdict::Undecided)
 }
 
@@ -257,33 +262,40 @@ fn compare_arm(
         })
         .collect();
     let findings = rule::decide(&series, design, &key);
-    specs
-        .iter()
-        .zip(findings)
-        .zip(&pairs)
-        .map(|((spec, finding), pairs)| Comparison {
-            workload: workload.into(),
-            spec: spec.clone(),
-            arm: arm.into(),
-            verdict: finding.verdict,
-            ratio: finding.ratio,
-            low: finding.shown_interval().map(|(low, _)| low),
-            high: finding.shown_interval().map(|(_, high)| high),
-            difference: finding.difference,
-            range: range(pairs),
-            blocks: pairs.len() as u32,
-            decided_at: finding.decided_at,
-            noise: finding.noise,
-            order_effect: finding.order_effect,
-            spent: finding.spent,
-            more: finding.more,
-            outliers: outliers::of(pairs, spec.direction),
-            estimate_history: Vec::new(),
-            confidence: finding.confidence,
-            reason: finding.reason,
-            pairs: pairs.clone(),
-        })
+    let each = specs.iter().zip(findings).zip(&pairs);
+    each.map(|((spec, finding), pairs)| comparison((workload, arm), spec, &finding, pairs.clone()))
         .collect()
+}
+
+/// What was found of one metric of one arm.
+fn comparison(
+    (workload, arm): (&str, &str),
+    spec: &MetricSpec,
+    finding: &Finding,
+    pairs: Vec<Pair>,
+) -> Comparison {
+    Comparison {
+        workload: workload.into(),
+        spec: spec.clone(),
+        arm: arm.into(),
+        verdict: finding.verdict,
+        ratio: finding.ratio,
+        low: finding.shown_interval().map(|(low, _)| low),
+        high: finding.shown_interval().map(|(_, high)| high),
+        difference: finding.difference,
+        range: range(&pairs),
+        blocks: pairs.len() as u32,
+        decided_at: finding.decided_at,
+        noise: finding.noise,
+        order_effect: finding.order_effect,
+        spent: finding.spent,
+        more: finding.more,
+        outliers: outliers::of(&pairs, spec.direction),
+        estimate_history: Vec::new(),
+        confidence: finding.confidence,
+        reason: finding.reason,
+        pairs,
+    }
 }
 
 /// The estimate of each arm's first metric after each block, as a run that was judged in between would have had it.
@@ -346,8 +358,8 @@ mod tests {
             (primary.blocks, primary.spec.name.as_str()),
             (10, THROUGHPUT)
         );
-        assert!(is_decided(&judgement, "web"));
-        assert!(!is_decided(&judgement, "no such workload"));
+        assert!(is_decided(&judgement.comparisons, "web"));
+        assert!(!is_decided(&judgement.comparisons, "no such workload"));
     }
 
     #[test]
@@ -367,7 +379,7 @@ mod tests {
         let run = RunBuilder::new().blocks(&[[100.0, 107.2], [100.1, 107.5], [99.9, 107.1]]);
         let judgement = judge(&run.run());
         assert_eq!(judgement.comparisons[0].verdict, Verdict::Undecided);
-        assert!(!is_decided(&judgement, "web"));
+        assert!(!is_decided(&judgement.comparisons, "web"));
     }
 
     #[test]
@@ -375,7 +387,7 @@ mod tests {
         let judgement = judge(&RunBuilder::new().run());
         assert!(judgement.comparisons.is_empty());
         assert_eq!(judgement.arm_summaries.len(), 2);
-        assert!(!is_decided(&judgement, "web"));
+        assert!(!is_decided(&judgement.comparisons, "web"));
         let voids = judge(&RunBuilder::new().void(1, "7.2").void(1, "6.1").run());
         assert!(voids.comparisons.is_empty());
         assert_eq!(voids.arm_summaries[1].voids.values().sum::<u32>(), 1);
@@ -446,7 +458,7 @@ mod tests {
         let last = run.attempts.iter().map(|one| one.trial.number);
         let numbers: Vec<u32> = last.collect();
         for workload in ["web", "no such workload"] {
-            is_decided(&judgement, workload);
+            is_decided(&judgement.comparisons, workload);
             for trials in [&numbers[..], &[], &[99]] {
                 disturbance(run, workload, trials);
             }

@@ -8,7 +8,9 @@
 //! general (pseudoreplication, Hurlbert 1984). The test needs that a node is as likely to favour an arm as to hinder it. It looks once,
 //! at the run's last block. With n nodes no p-value is below 2^-(n-1).
 
-use plan::Claim;
+use std::collections::BTreeMap;
+
+use plan::{Claim, Design};
 use record::fleet::Node;
 use record::metric::Role;
 use record::rundir::Run;
@@ -98,16 +100,19 @@ pub(crate) fn claim(run: &Run, comparisons: &mut [Comparison]) {
             (Role::Primary, _) => 0.5,
             (_, count) => 0.5 / count.max(1) as f64,
         };
-        let error_rate = design.error_rate * share;
-        let terms = Terms {
-            error_rate,
-            equivalence_error_rate: looks::equivalence_error_rate(design),
-            margin: design.margin,
-            last: design.most_blocks(),
-            seed: design.seed,
-        };
-        decide(&mut comparisons[place], &nodes, terms);
+        decide(&mut comparisons[place], &nodes, Terms::of(design, share));
     }
+}
+
+/// The same of a primary metric, which may have others beside it.
+pub(crate) fn claim_primary(
+    design: &Design,
+    nodes: &BTreeMap<u32, &Node>,
+    primary: &mut Comparison,
+    has_secondary: bool,
+) {
+    let share = if has_secondary { 0.5 } else { 1.0 };
+    decide(primary, nodes, Terms::of(design, share));
 }
 
 #[derive(Clone, Copy)]
@@ -120,11 +125,20 @@ struct Terms {
     seed: u64,
 }
 
-fn decide(
-    comparison: &mut Comparison,
-    nodes: &std::collections::BTreeMap<u32, &Node>,
-    terms: Terms,
-) {
+impl Terms {
+    /// For a share of the plan's error rate.
+    fn of(design: &Design, share: f64) -> Self {
+        Self {
+            error_rate: design.error_rate * share,
+            equivalence_error_rate: looks::equivalence_error_rate(design),
+            margin: design.margin,
+            last: design.most_blocks(),
+            seed: design.seed,
+        }
+    }
+}
+
+fn decide(comparison: &mut Comparison, nodes: &BTreeMap<u32, &Node>, terms: Terms) {
     let pairs = node_pairs(comparison, nodes);
     let contrasts = Contrasts::of(&pairs, comparison.spec.direction, terms.margin);
     comparison.verdict = Verdict::Undecided;
@@ -185,10 +199,7 @@ pub(crate) fn p_value(run: &Run, comparison: &Comparison, has_secondary: bool) -
 }
 
 /// One pair for each node that measured any.
-fn node_pairs(
-    comparison: &Comparison,
-    nodes: &std::collections::BTreeMap<u32, &Node>,
-) -> Vec<Pair> {
+fn node_pairs(comparison: &Comparison, nodes: &BTreeMap<u32, &Node>) -> Vec<Pair> {
     let of_node = |node: &Node| {
         let own = comparison.pairs.iter();
         let own = own.filter(|pair| nodes.get(&pair.block).is_some_and(|one| *one == node));
@@ -351,7 +362,7 @@ mod tests {
         let mut run = run(&[1.10; 8], Claim::Machines);
         run.plan.design.max_blocks = 17;
         let judgement = judge(&run);
-        assert!(!is_decided(&judgement, "web"));
+        assert!(!is_decided(&judgement.comparisons, "web"));
         assert!(matches!(
             judgement.comparisons[0].reason,
             Reason::BeforeFirstTest {

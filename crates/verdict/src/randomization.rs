@@ -4,6 +4,8 @@
 //! have drawn them gives the null distribution (Fisher 1935): whatever a machine does to its trials, a verdict is wrong as
 //! often as the error rate says.
 
+use std::sync::{Arc, OnceLock};
+
 use crate::design::keyed;
 
 /// Rows of resampled sign flips where there are too many for all of them.
@@ -16,7 +18,7 @@ const MOST_ENUMERATED: usize = 14;
 const CACHED: usize = 2048;
 
 /// Columns in a byte.
-const BYTE: usize = 8;
+pub(crate) const BYTE: usize = 8;
 
 /// What randomization might have given instead of what it gave.
 pub(crate) trait Draws {
@@ -153,8 +155,13 @@ fn some_groups(key: &str, all: usize, taken: usize) -> Vec<u16> {
 /// Rows of sign flips, one column per block; the first columns of every look are those of all later looks.
 #[derive(Debug, Clone)]
 pub(crate) struct SignFlips {
-    /// One byte per row for each eight columns; a set bit is a sign of -1.
-    bytes: Vec<Vec<u8>>,
+    key: String,
+    blocks: usize,
+    planned: usize,
+    most: usize,
+    /// One byte per row for each eight columns; a set bit is a sign of -1. Drawn when they are first needed: of 10,000 blocks they are 25 MB,
+    /// and many looks need none.
+    bytes: Arc<OnceLock<Vec<Vec<u8>>>>,
     rows: usize,
     /// Of so many blocks the rows hold all sign flips there are, each as often: those that were drawn among them.
     enumerated: usize,
@@ -181,33 +188,51 @@ impl SignFlips {
             (columns, false) => 1 << columns,
             (columns, true) => ROWS.div_ceil(1 << columns) << columns,
         };
-        let counted = |byte: usize| -> Vec<u8> {
-            (0..rows).map(|row| (row >> (byte * BYTE)) as u8).collect()
-        };
-        let drawn = |byte: usize| -> Vec<u8> {
-            let mut prng = keyed(&format!("{key}\n{byte}"));
-            let mut signs = Vec::with_capacity(rows + BYTE);
-            while signs.len() < rows {
-                signs.extend(prng.bits().to_le_bytes());
-            }
-            signs.truncate(rows);
-            signs
-        };
-        let column = |byte: usize| match enumerated.saturating_sub(byte * BYTE) {
-            0 => drawn(byte),
-            left if BYTE <= left || planned == most => counted(byte),
-            left => {
-                let mask = (1u8 << left) - 1;
-                let both = counted(byte).into_iter().zip(drawn(byte));
-                both.map(|(count, random)| count & mask | random & !mask)
-                    .collect()
-            }
-        };
         Self {
-            bytes: (0..blocks.div_ceil(BYTE)).map(column).collect(),
+            key: key.into(),
+            blocks,
+            planned,
+            most,
+            bytes: Arc::default(),
             rows,
             enumerated,
         }
+    }
+
+    /// The signs of each eight blocks, a byte for each row.
+    pub(crate) fn columns(&self) -> &[Vec<u8>] {
+        let count = self.blocks.div_ceil(BYTE);
+        self.bytes
+            .get_or_init(|| (0..count).map(|byte| self.column(byte)).collect())
+    }
+
+    fn column(&self, byte: usize) -> Vec<u8> {
+        match self.enumerated.saturating_sub(byte * BYTE) {
+            0 => self.drawn(byte),
+            left if BYTE <= left || self.planned == self.most => self.counted(byte),
+            left => {
+                let mask = (1u8 << left) - 1;
+                let both = self.counted(byte).into_iter().zip(self.drawn(byte));
+                both.map(|(count, random)| count & mask | random & !mask)
+                    .collect()
+            }
+        }
+    }
+
+    fn counted(&self, byte: usize) -> Vec<u8> {
+        (0..self.rows)
+            .map(|row| (row >> (byte * BYTE)) as u8)
+            .collect()
+    }
+
+    fn drawn(&self, byte: usize) -> Vec<u8> {
+        let mut prng = keyed(&format!("{}\n{byte}", self.key));
+        let mut signs = Vec::with_capacity(self.rows + BYTE);
+        while signs.len() < self.rows {
+            signs.extend(prng.bits().to_le_bytes());
+        }
+        signs.truncate(self.rows);
+        signs
     }
 
     /// Rows that count beside those that are here, at `blocks` blocks: the order that was drawn is one of all orders,
@@ -225,12 +250,10 @@ impl SignFlips {
     ///
     /// Eight scores have 256 sums, which are worked out once; a row then costs one look-up for eight blocks.
     pub(crate) fn sums(&self, scores: &[f64]) -> Vec<f64> {
-        let table =
-            |scores: &[f64]| -> [f64; 256] { std::array::from_fn(|signs| signed(scores, signs)) };
         let tables: Vec<_> = scores.chunks(BYTE).map(table).collect();
         let mut sums = vec![0.0; self.rows];
         for (few, sums) in sums.chunks_mut(CACHED).enumerate() {
-            for (table, bytes) in tables.iter().zip(&self.bytes) {
+            for (table, bytes) in tables.iter().zip(self.columns()) {
                 for (sum, signs) in sums.iter_mut().zip(&bytes[few * CACHED..]) {
                     *sum += table[usize::from(*signs)];
                 }
@@ -238,6 +261,19 @@ impl SignFlips {
         }
         sums
     }
+
+    /// The sum in one row, to the same bit.
+    pub(crate) fn sum(&self, row: usize, scores: &[f64]) -> f64 {
+        let each = scores.chunks(BYTE).zip(self.columns());
+        each.fold(0.0, |sum, (few, bytes)| {
+            sum + signed(few, usize::from(bytes[row]))
+        })
+    }
+}
+
+/// The sums of up to eight scores with all signs that they may have.
+pub(crate) fn table(scores: &[f64]) -> [f64; 256] {
+    std::array::from_fn(|signs| signed(scores, signs))
 }
 
 fn signed(scores: &[f64], signs: usize) -> f64 {
@@ -294,6 +330,18 @@ mod tests {
             SignFlips::draw_extended("k", 16, 20, 60),
         );
         assert_eq!(few.sums(&scores), more.sums(&scores));
+    }
+
+    #[test]
+    fn a_row_that_is_added_up_alone_has_the_same_sum() {
+        let scores: Vec<f64> = (0..77)
+            .map(|block| (f64::from(block) * 0.7).sin())
+            .collect();
+        let flips = SignFlips::draw("alone", 77, 100);
+        let sums = flips.sums(&scores);
+        for row in [0, 1, 4711, ROWS - 1] {
+            assert_eq!(flips.sum(row, &scores).to_bits(), sums[row].to_bits());
+        }
     }
 
     #[test]

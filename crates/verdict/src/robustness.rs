@@ -24,7 +24,9 @@ use crate::fixed_sample::fewest_blocks;
 use crate::headline::{against, contrary};
 use crate::looks;
 use crate::margins::ByMargin;
+use crate::randomization::SignFlips;
 use crate::rule::{self, Series};
+use crate::sequential_test::TestSetup;
 
 /// By workload and arm as headlines are; nothing of arms that failed.
 pub(crate) fn of(run: &Run, judgement: &Judgement) -> Vec<Robustness> {
@@ -95,8 +97,10 @@ impl<'s> Subject<'s> {
         let mut carried_by = Vec::new();
         let (mut low, mut high) = (f64::INFINITY, 0.0f64);
         let mut has_ratio = true;
+        // One block is left out of as many at a time: all have the same sign flips.
+        let flips = self.flips(pairs.len() - 1);
         for pair in pairs {
-            let (own, loses) = self.without(Some(pair.block), &against);
+            let (own, loses) = self.without(Some(pair.block), &flips, &against);
             if own != verdict || (!against.is_empty() && loses.len() == against.len()) {
                 carried_by.push(CarryingBlock {
                     block: pair.block,
@@ -113,34 +117,46 @@ impl<'s> Subject<'s> {
         LeftOut::Tried {
             blocks: pairs.len() as u32,
             range: has_ratio.then_some((low, high)),
-            at_once: self.without(None, &[]).0,
+            at_once: self.without(None, &self.flips(pairs.len()), &[]).0,
             carried_by,
         }
     }
 
+    /// The plan's design with one look, after so many blocks.
+    fn one_look(&self, blocks: usize) -> Design {
+        Design {
+            min_blocks: blocks as u32,
+            max_blocks: blocks as u32,
+            more_blocks: 0,
+            ..self.design.clone()
+        }
+    }
+
+    fn flips(&self, blocks: usize) -> SignFlips {
+        TestSetup::flips(blocks, &self.one_look(blocks), &self.key)
+    }
+
     /// What one look says of the primary metric without a block, and which of some secondary ones speak against it no more.
-    fn without(&self, block: Option<u32>, against: &[String]) -> (Verdict, Vec<String>) {
+    fn without(
+        &self,
+        block: Option<u32>,
+        flips: &SignFlips,
+        against: &[String],
+    ) -> (Verdict, Vec<String>) {
         let left = |one: &Comparison| -> Vec<Pair> {
             let pairs = one.pairs.iter();
             let left = pairs.filter(|pair| Some(pair.block) != block);
             left.cloned().collect()
         };
         let primary = left(self.primary);
-        let blocks = primary.len() as u32;
-        let design = Design {
-            min_blocks: blocks,
-            max_blocks: blocks,
-            more_blocks: 0,
-            ..self.design.clone()
-        };
+        let design = self.one_look(primary.len());
         let series = Series {
             pairs: &primary,
             direction: self.primary.spec.direction,
         };
         if against.is_empty() {
-            let verdict = rule::by_margin(series, &design, &self.key, self.has_secondary());
-            let verdict = verdict(design.margin).unwrap_or(self.primary.verdict);
-            return (verdict, Vec::new());
+            let verdict = rule::with_flips(series, &design, flips, self.has_secondary());
+            return (verdict.unwrap_or(self.primary.verdict), Vec::new());
         }
         let others: Vec<&Comparison> = self
             .metrics

@@ -21,13 +21,17 @@ use record::verdict::{Estimate, Pair, Shift, Verdict};
 
 use crate::contrast::{Contrasts, Kind};
 use crate::looks;
+use crate::randomization::SignFlips;
 use crate::score::{centred, hodges_lehmann, planning_scale, scale};
 use crate::sequential_test::{
-    Decision, TestSetup, equivalence_interval, interval, sequential_test,
+    Decision, SequentialTest, TestSetup, equivalence_interval, interval, sequential_test,
 };
 
 /// The rule's name in a judgement.
 pub(crate) const NAME: &str = "r-star";
+
+/// So many blocks have an interval at each look of a run that goes on. That of more takes seconds, and decides nothing.
+pub const MOST_WITH_INTERVAL: usize = 200;
 
 /// One metric of one arm, block by block.
 #[derive(Debug, Clone, Copy)]
@@ -116,6 +120,73 @@ pub fn decide(series: &[Series<'_>], design: &Design, key: &str) -> Vec<Finding>
     findings
 }
 
+/// The test of one primary metric of a run that goes on: what its next look needs of those before.
+#[derive(Debug, Clone)]
+pub(crate) struct RunningTest {
+    contrasts: Contrasts,
+    second: Vec<f64>,
+    design: Design,
+    has_secondary: bool,
+    test: SequentialTest,
+}
+
+impl RunningTest {
+    fn new(contrasts: &Contrasts, setup: &TestSetup, design: &Design, has_secondary: bool) -> Self {
+        Self {
+            contrasts: contrasts.first(0),
+            second: Vec::new(),
+            design: design.clone(),
+            has_secondary,
+            test: SequentialTest::new(setup, 1),
+        }
+    }
+
+    /// Whether these are the blocks of before and perhaps more.
+    fn is_begun_by(
+        &self,
+        contrasts: &Contrasts,
+        setup: &TestSetup,
+        (design, has_secondary): (&Design, bool),
+    ) -> bool {
+        let blocks = self.second.len();
+        blocks <= setup.second.len()
+            && self.contrasts == contrasts.first(blocks)
+            && self.second == setup.second[..blocks]
+            && self.design == *design
+            && self.has_secondary == has_secondary
+    }
+}
+
+/// What `decide` says of the primary metric, after a look more: looks of `before` are not followed again. Where the blocks do not begin with
+/// those of `before`, all are. Above `MOST_WITH_INTERVAL` blocks it is without interval.
+pub(crate) fn decide_next(
+    primary: Series<'_>,
+    design: &Design,
+    (key, has_secondary): (&str, bool),
+    before: &mut Option<RunningTest>,
+) -> Finding {
+    let setup = TestSetup::new(primary.pairs, design, key, has_secondary);
+    let contrasts = match check(&primary, &setup, design) {
+        Ok(contrasts) => contrasts,
+        Err(finding) => return *finding,
+    };
+    let mut running = before
+        .take_if(|one| one.is_begun_by(&contrasts, &setup, (design, has_secondary)))
+        .unwrap_or_else(|| RunningTest::new(&contrasts, &setup, design, has_secondary));
+    running.test.go_on(&[&contrasts], &setup);
+    let decision = running.test.decisions()[0];
+    let ends = if contrasts.values.len() <= MOST_WITH_INTERVAL {
+        Ends::Searched
+    } else {
+        Ends::LeftOut
+    };
+    let finding = find(&contrasts, decision, design, (&setup, ends));
+    running.second.clone_from(&setup.second);
+    running.contrasts = contrasts;
+    *before = Some(running);
+    finding
+}
+
 /// The verdict on a primary metric that has others beside it, and the blocks after which its run needs no more; without the
 /// estimate and the interval, which cost most of the time.
 pub(crate) fn decide_primary(
@@ -140,11 +211,24 @@ pub(crate) fn by_margin(
     has_secondary: bool,
 ) -> impl Fn(f64) -> Option<Verdict> {
     let setup = TestSetup::new(series.pairs, design, key, has_secondary);
-    move |margin| {
-        let contrasts = Contrasts::of(series.pairs, series.direction, margin)?;
-        let decision = sequential_test(&[&contrasts], &setup).remove(0);
-        Some(decision.map_or(Verdict::Undecided, |decision| decision.verdict))
-    }
+    move |margin| verdict(series, margin, &setup)
+}
+
+/// The verdict of a design's own margin, with sign flips that were drawn before.
+pub(crate) fn with_flips(
+    series: Series<'_>,
+    design: &Design,
+    flips: &SignFlips,
+    has_secondary: bool,
+) -> Option<Verdict> {
+    let setup = TestSetup::with_flips(flips.clone(), series.pairs, design, has_secondary);
+    verdict(series, design.margin, &setup)
+}
+
+fn verdict(series: Series<'_>, margin: f64, setup: &TestSetup) -> Option<Verdict> {
+    let contrasts = Contrasts::of(series.pairs, series.direction, margin)?;
+    let decision = sequential_test(&[&contrasts], setup).remove(0);
+    Some(decision.map_or(Verdict::Undecided, |decision| decision.verdict))
 }
 
 /// The ratio of arm to baseline, typical over blocks; `None` where figures are zero.
@@ -212,6 +296,13 @@ pub fn estimate_history(
     history
 }
 
+/// Whether the ends of the interval are searched for, which costs most of the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    Searched,
+    LeftOut,
+}
+
 /// The contrasts of a metric, or what is said where there are none.
 type Checked = Result<Contrasts, Box<Finding>>;
 
@@ -220,7 +311,7 @@ fn find_family(series: &[Series<'_>], design: &Design, setup: &TestSetup) -> Vec
     let mut findings = Vec::new();
     for (checked, decision) in test_family(series, design, setup) {
         findings.push(match checked {
-            Ok(contrasts) => find(&contrasts, decision, design, setup),
+            Ok(contrasts) => find(&contrasts, decision, design, (setup, Ends::Searched)),
             Err(finding) => *finding,
         });
     }
@@ -286,7 +377,7 @@ fn find(
     contrasts: &Contrasts,
     decision: Option<Decision>,
     design: &Design,
-    setup: &TestSetup,
+    (setup, ends): (&TestSetup, Ends),
 ) -> Finding {
     if let Some(Decision {
         verdict: Verdict::Equivalent,
@@ -295,28 +386,37 @@ fn find(
         && !contrasts.is_within_margin(&setup.second)
     {
         let so_far = setup.until(at_block);
-        return find_now(&contrasts.first(at_block), decision, design, &so_far);
+        return find_now(
+            &contrasts.first(at_block),
+            decision,
+            design,
+            (&so_far, ends),
+        );
     }
-    find_now(contrasts, decision, design, setup)
+    find_now(contrasts, decision, design, (setup, ends))
 }
 
 fn find_now(
     contrasts: &Contrasts,
     decision: Option<Decision>,
     design: &Design,
-    setup: &TestSetup,
+    (setup, ends): (&TestSetup, Ends),
 ) -> Finding {
     let (values, order_effect) = centred(&contrasts.values, &setup.second);
     let centre = hodges_lehmann(&values);
     let around: Vec<f64> = values.iter().map(|value| value - centre).collect();
     let verdict = decision.map_or(Verdict::Undecided, |decision| decision.verdict);
-    let shown = interval(contrasts, centre, setup).map(|its| contrasts.shown_interval(its));
-    let equal = match verdict {
-        Verdict::Equivalent => {
-            Some(contrasts.shown_interval(equivalence_interval(contrasts, centre, setup)))
-        }
-        Verdict::Better | Verdict::Worse | Verdict::Undecided => None,
+    let shown = match ends {
+        Ends::Searched => interval(contrasts, centre, setup),
+        Ends::LeftOut => None,
     };
+    let equal = match (verdict, ends) {
+        (Verdict::Equivalent, Ends::Searched) => {
+            Some(equivalence_interval(contrasts, centre, setup))
+        }
+        (Verdict::Better | Verdict::Worse | Verdict::Undecided, _) | (_, Ends::LeftOut) => None,
+    };
+    let [shown, equal] = [shown, equal].map(|its| its.map(|its| contrasts.shown_interval(its)));
     let is_ratio = contrasts.kind == Kind::Ratio;
     let blocks = values.len() as u32;
     let is_open = verdict == Verdict::Undecided && design.min_blocks <= blocks;

@@ -55,6 +55,16 @@ pub(crate) fn biweight(u: f64) -> f64 {
     }
 }
 
+/// How fast the score changes.
+pub(crate) fn slope(u: f64) -> f64 {
+    let share = (u / REACH).powi(2);
+    if share < 1.0 {
+        (1.0 - share) * (1.0 - 5.0 * share)
+    } else {
+        0.0
+    }
+}
+
 /// Values without the order effect, and that effect: `second[i]` is 1 where the arm ran second, else -1.
 ///
 /// Where the contrasts of the slots repeat in size and not in sign, it is the arms that differ: then nothing
@@ -84,24 +94,36 @@ fn is_of_the_arms(contrasts: &[f64]) -> bool {
 }
 
 fn trimmed_mean(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let cut = (TRIM * sorted.len() as f64) as usize;
-    let kept = &sorted[cut..sorted.len() - cut];
+    let mut values = values.to_vec();
+    let cut = (TRIM * values.len() as f64) as usize;
+    // Only what is kept is sorted, so that it is added up in one order.
+    if cut > 0 {
+        values.select_nth_unstable_by(cut, f64::total_cmp);
+        let inner = &mut values[cut..];
+        let kept = inner.len() - cut;
+        inner.select_nth_unstable_by(kept, f64::total_cmp);
+    }
+    let end = values.len() - cut;
+    let kept = &mut values[cut..end];
+    kept.sort_unstable_by(f64::total_cmp);
     kept.iter().sum::<f64>() / kept.len() as f64
 }
 
 /// The middle value, or the mean of the two in the middle.
 pub(crate) fn median(values: &[f64]) -> f64 {
     assert!(!values.is_empty(), "a median needs a value");
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let half = sorted.len() / 2;
-    if sorted.len() % 2 == 1 {
-        sorted[half]
-    } else {
-        f64::midpoint(sorted[half - 1], sorted[half])
+    let mut values = values.to_vec();
+    let half = values.len() / 2;
+    let is_odd = values.len() % 2 == 1;
+    let (below, upper, _) = values.select_nth_unstable_by(half, f64::total_cmp);
+    if is_odd {
+        return *upper;
     }
+    let lower = below.iter().copied().max_by(f64::total_cmp);
+    f64::midpoint(
+        lower.expect("half of an even number is one at the least"),
+        *upper,
+    )
 }
 
 /// Values of which all means of two are listed: of 10,000 there are fifty million, which take 400 MB.

@@ -45,7 +45,7 @@ pub fn extend(run: &Run, judgement: &Judgement, more: u32) -> Result<Extension> 
     let Some(reason) = run.closed() else {
         bail!("--more-blocks for a run that is not finished (leave it out, and the run goes on)");
     };
-    let is_open = |id: &&String| !verdict::is_decided(judgement, id);
+    let is_open = |id: &&String| !verdict::is_decided(&judgement.comparisons, id);
     let ids = run.plan.workloads.iter().map(|workload| &workload.id);
     let undecided: Vec<String> = ids.filter(is_open).cloned().collect();
     let (design, from) = (&run.plan.design, RunState::of(&run.entries).looked());

@@ -49,6 +49,7 @@ pub fn run_block(
     if book.run_state.is_closed() {
         return Ok(Finish::Complete);
     }
+    lab.take_up(&mut book, &entries)?;
     match book.run_state.opening() {
         None => lab.note(&mut book, Event::Opened(opening))?,
         Some(before) => {
@@ -92,6 +93,7 @@ pub fn run(lab: &Lab<'_>, scheduler: &mut dyn Scheduler) -> Result<Finish> {
     if book.run_state.is_closed() && lab.extension.is_none() {
         return Ok(Finish::Complete);
     }
+    lab.take_up(&mut book, &entries)?;
     if let Some(before) = book.run_state.opening() {
         let bakeoff = before.bakeoff.clone();
         let event = match &lab.extension {
@@ -106,7 +108,7 @@ pub fn run(lab: &Lab<'_>, scheduler: &mut dyn Scheduler) -> Result<Finish> {
     let mut taken_over = taken_over(&entries);
     let looked = book.run_state.looked();
     let open = match book.run_state.opening() {
-        Some(_) => lab.undecided(&lab.judge(looked)?),
+        Some(_) => lab.undecided(&lab.compare(&mut book, looked)),
         None => lab.plan.workloads.iter().collect(),
     };
     let mut progress = Progress {
@@ -260,6 +262,7 @@ impl Lab<'_> {
                             self.dir
                                 .take_over(&from, (&was, &*trial), *attempt, record)?;
                         *record = sha;
+                        book.open_run.add(&taken);
                         (self.show)(LabEvent::Record(&taken));
                     }
                 }
@@ -280,6 +283,7 @@ impl Lab<'_> {
     /// Puts an entry of a block's journal into the run's, as it was written.
     fn append(&self, book: &mut Book, entry: &Entry) -> Result<()> {
         book.journal.append(entry)?;
+        book.open_run.hear(&entry.event);
         (self.show)(LabEvent::Entry(entry));
         book.run_state.add(entry);
         Ok(())

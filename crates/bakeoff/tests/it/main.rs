@@ -29,6 +29,7 @@ mod load_command;
 mod load_hosts;
 mod load_servers;
 mod local_machine;
+mod long_runs;
 mod mindcraft;
 mod nested_kvm;
 mod network;

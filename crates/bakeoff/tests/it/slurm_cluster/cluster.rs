@@ -102,6 +102,24 @@ impl Cluster {
         command
     }
 
+    /// Gives a node jobs again, if it was drained.
+    pub(super) fn resume(&self, node: &str) {
+        if self
+            .said("sinfo", &["-h", "-N", "-n", node, "-o", "%t"])
+            .starts_with("dr")
+        {
+            let node = format!("nodename={node}");
+            self.ask("scontrol", &["update", &node, "state=resume"]);
+        }
+    }
+
+    /// Whether a job runs on one of these nodes.
+    pub(super) fn is_at_work(&self, nodes: &str) -> bool {
+        !self
+            .said("squeue", &["-h", "-t", "RUNNING", "-w", nodes])
+            .is_empty()
+    }
+
     /// What is in the queue, once jobs that end have ended.
     pub(super) fn queue(&self) -> String {
         let begin = Instant::now();
@@ -186,6 +204,8 @@ fn start_munged(dir: &Path) -> Child {
     child
 }
 
+/// Slurm's own timers are short: by default a job that is begun anew waits two minutes for its credential to expire, and jobs that wait are
+/// looked at once a minute.
 fn configuration(dir: &Path) -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let host = host.trim().split('.').next().unwrap();
@@ -197,7 +217,7 @@ SlurmctldPort=26817
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={dir}/munge/socket
+AuthInfo=socket={dir}/munge/socket,cred_expire=10
 CredType=cred/munge
 StateSaveLocation={dir}/state
 SlurmdSpoolDir={dir}/spool/%n
@@ -211,6 +231,7 @@ SwitchType=switch/none
 MpiDefault=none
 SelectType=select/linear
 SchedulerType=sched/builtin
+SchedulerParameters=sched_interval=2,batch_sched_delay=0
 ReturnToService=2
 JobRequeue=1
 RequeueExit=75

@@ -19,7 +19,7 @@ use crate::simulated_lab::{PLAN, World};
 const BUILD: &str = "test";
 
 /// What a trial takes, so that faults find some under way.
-const TRIAL: Duration = Duration::from_millis(800);
+const TRIAL: Duration = Duration::from_millis(1500);
 
 /// How far ahead the clock of n2 is.
 const AHEAD: Duration = Duration::from_secs(7 * 60);

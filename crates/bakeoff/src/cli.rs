@@ -225,14 +225,14 @@ pub struct NullServerArgs {
 /// `bakeoff watch`.
 #[derive(Debug, Args)]
 pub struct WatchArgs {
-    /// The run directory [default: of those below runs, the one that is running, else the one that began last]
+    /// The run directory, or that of a night [default: of those below runs, the one that is running, else the one that began last]
     pub run: Option<PathBuf>,
 }
 
 /// `bakeoff serve`.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// The directory that holds runs, or a run directory
+    /// The directory that holds runs, a night among them, or a run directory
     #[arg(default_value = "runs")]
     pub dir: PathBuf,
     /// Where to listen

@@ -7,6 +7,7 @@
 //! left      how long the run will take
 //! defects   what an attempt has told of defects
 //! runs      which runs there are below a directory
+//! night     which plans a night has, with and without a run
 //! watched   one run: all of the above, and what is judged of it
 //! ```
 //! A directory may be locked by a run, half written, damaged, or gone from one look to the next. Each of these is a state or a
@@ -17,6 +18,7 @@ mod attempts;
 mod curve;
 mod defects;
 mod left;
+mod night;
 mod runs;
 mod tail;
 mod watched;
@@ -32,6 +34,7 @@ pub use attempts::{Activity, Attempt};
 pub use curve::{Curve, Point};
 pub use defects::Seen;
 pub use left::{Basis, Left};
+pub use night::{NightPlan, night};
 pub use runs::directories;
 pub use watched::{ArmNow, Problem, Snapshot, State, Watched, is_running};
 

@@ -5,7 +5,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use live::{ArmNow, Snapshot};
+use live::{ArmNow, NightPlan, Snapshot};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use record::journal::Entry;
 use record::verdict::Comparison;
@@ -229,11 +229,48 @@ pub fn runs_page(dir: &str, parts: &[Part], events: &str) -> String {
     )
 }
 
+/// How a plan of a night stands, after its name; `now` is its run, where it has one.
+pub fn night_line(plan: &NightPlan, now: Option<&Snapshot>) -> String {
+    format!("{}: {}", plan.name, told::night_plan(plan, now))
+}
+
+/// The plans of the night whose runs these are.
+fn night(plans: &[NightPlan], rows: &[Row], has_index: bool) -> Markup {
+    html! {
+        section {
+            h2 { (plans.len()) " plans" }
+            ol {
+                @for plan in plans {
+                    @let row = rows.iter().find(|row| row.now.name == plan.name);
+                    li {
+                        @match row {
+                            Some(row) => a href=(row.address) { (plan.name) },
+                            None => (plan.name),
+                        }
+                        ": " (told::night_plan(plan, row.map(|row| &row.now)))
+                    }
+                }
+            }
+            @if has_index { p { a href="index.html" { "What all of them come to" } } }
+        }
+    }
+}
+
+/// The night that runs belong to.
+#[derive(Debug, Default)]
+pub struct NightNow {
+    /// Its plans, in their order; none where the runs are no night's.
+    pub plans: Vec<NightPlan>,
+    /// Whether it has an index yet.
+    pub has_index: bool,
+}
+
 /// The parts of that page; `problem` is what keeps their directory from being read.
-pub fn runs_parts(rows: &[Row], problem: Option<&str>) -> Vec<Part> {
+pub fn runs_parts(rows: &[Row], of_night: &NightNow, problem: Option<&str>) -> Vec<Part> {
     let list = html! {
         @if let Some(problem) = problem { section.boxed.setbacks { h2 { "What went wrong" } p { (problem) } } }
-        @if rows.is_empty() && problem.is_none() { p { "No run is here yet: bakeoff run and bakeoff compare make some." } }
+        @if !of_night.plans.is_empty() { (night(&of_night.plans, rows, of_night.has_index)) }
+        @if rows.is_empty() && of_night.plans.is_empty() && problem.is_none() { p { "No run is here yet: bakeoff run and bakeoff compare make some." } }
         @for row in rows { (run_row(row)) }
     };
     vec![("runs", list.into_string())]

@@ -226,11 +226,21 @@ fn answer(shared: &Shared, request: &Request) -> Reply {
             Some(report) => Answer::report(report),
             None => not_found(),
         },
+        Route::Index => match board.index() {
+            Some(index) => Answer::report(index),
+            None => not_found(),
+        },
+        Route::OfIndex(name) if board.has(&View::One(name.clone())) => Answer::moved(
+            Status::Permanently,
+            format!("/run/{}/report.html", http::encoded(&name)),
+        ),
         Route::Folder(name) if board.has(&View::One(name.clone())) => Answer::moved(
             Status::Permanently,
             format!("/run/{}/", http::encoded(&name)),
         ),
-        Route::Events(_) | Route::Page(_) | Route::Folder(_) | Route::None => not_found(),
+        Route::Events(_) | Route::Page(_) | Route::OfIndex(_) | Route::Folder(_) | Route::None => {
+            not_found()
+        }
     })
 }
 
@@ -264,6 +274,10 @@ enum Route {
     Page(View),
     Events(View),
     Report(String),
+    /// What the plans of a night come to.
+    Index,
+    /// A report, where the index of a night has it.
+    OfIndex(String),
     Folder(String),
     None,
 }
@@ -274,6 +288,8 @@ fn route(path: &str) -> Route {
     match parts[..] {
         ["", ""] => Route::Page(View::All),
         ["", "events"] => Route::Events(View::All),
+        ["", "index.html"] => Route::Index,
+        ["", name, "report.html"] => named(name).map_or(Route::None, Route::OfIndex),
         ["", "run", name] => named(name).map_or(Route::None, Route::Folder),
         ["", "run", name, rest] => match (named(name), rest) {
             (Some(name), "") => Route::Page(View::One(name)),

@@ -1,11 +1,11 @@
-//! `watch`: a run in the terminal while it goes on. Nothing is changed.
+//! `watch`: a run in the terminal while it goes on, or how the plans of a night stand. Nothing is changed.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Instant, SystemTime};
 
 use anyhow::{Result, anyhow, bail};
-use live::{Eyes, Watched};
+use live::{Eyes, NightPlan, Watched};
 
 use super::{End, watch_signals};
 use crate::cli::WatchArgs;
@@ -20,9 +20,21 @@ pub(super) fn watch(args: &WatchArgs) -> Result<End> {
         Some(dir) => dir.clone(),
         None => newest(Path::new(RUNS))?,
     };
+    if let Some(plans) = live::night(&dir).map_err(|why| anyhow!(why))? {
+        list(&dir, &plans);
+        return Ok(End::Done);
+    }
     let stop = watch_signals()?;
     ::watch::terminal::watch(&dir, eyes(), &stop, &out::line)?;
     Ok(End::Done)
+}
+
+/// The plans of a night, each as it stands now.
+fn list(night: &Path, plans: &[NightPlan]) {
+    for plan in plans {
+        let now = Watched::new(&night.join(&plan.name), eyes()).look(false);
+        out::line(&report::live::night_line(plan, Some(&now)));
+    }
 }
 
 /// How runs are checked and judged, and what time it is.

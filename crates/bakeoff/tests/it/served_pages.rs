@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bakeoff::lab::Finish;
 use fixtures::web::HOSTILE;
+use record::night::{NIGHT, Night, NightPlan, VERSION};
 use serde_json::Value;
 use watch::web::{Guard, Patience, Server};
 
@@ -118,6 +119,88 @@ fn runs_have_a_list_and_a_page_each() {
     let folder = get(address, "/run/real");
     assert_eq!(folder.status, 308);
     assert!(folder.head.contains("Location: /run/real/"));
+}
+
+/// A directory with the list of a night of three plans, of which one has run and one failed before it began.
+fn night() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    copy("real", &dir.path().join("real"));
+    let plan = |name: &str, failure: Option<&str>| NightPlan {
+        name: name.into(),
+        planned: 1,
+        failure: failure.map(String::from),
+    };
+    let night = Night {
+        version: VERSION,
+        plans: vec![
+            plan("later", None),
+            plan("real", None),
+            plan("lost", Some("no such kernel: <b>")),
+        ],
+    };
+    let text = serde_json::to_string(&night).unwrap();
+    fs::write(dir.path().join(NIGHT), text).unwrap();
+    dir
+}
+
+#[test]
+fn a_night_lists_its_plans_with_their_state_and_leads_to_its_index() {
+    let dir = night();
+    let address = open(dir.path());
+    let list = get(address, "/").body;
+    let plans = [
+        "3 plans",
+        "<li>later: not begun</li>",
+        "<li><a href=\"run/real/\">real</a>: ",
+        "<li>lost: failed: no such kernel: &lt;b&gt;</li>",
+    ];
+    let places = plans.map(|part| {
+        let place = list.find(part);
+        place.unwrap_or_else(|| panic!("{part} in {list}"))
+    });
+    assert!(places.is_sorted(), "{places:?}");
+    assert!(!list.contains("index.html"), "{list}");
+    assert_eq!(get(address, "/index.html").status, 404);
+    fs::write(dir.path().join("index.html"), "what all come to").unwrap();
+    let index = get(address, "/index.html");
+    assert_eq!((index.status, &*index.body), (200, "what all come to"));
+    let report = get(address, "/real/report.html");
+    assert_eq!(report.status, 308);
+    assert!(
+        report.head.contains("Location: /run/real/report.html"),
+        "{}",
+        report.head
+    );
+    assert_eq!(get(address, "/later/report.html").status, 404);
+    // Without the list it is a directory as any other.
+    fs::remove_file(dir.path().join(NIGHT)).unwrap();
+    assert_eq!(get(address, "/index.html").status, 404);
+}
+
+#[test]
+fn watch_tells_how_the_plans_of_a_night_stand() {
+    let dir = night();
+    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
+        .arg("watch")
+        .arg(dir.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(output.status.success(), "{said}");
+    assert_eq!(lines.len(), 3, "{said}");
+    assert_eq!(lines[0], "later: not begun");
+    assert!(lines[1].starts_with("real: ") && lines[1].contains(" of at most "));
+    assert_eq!(lines[2], "lost: failed: no such kernel: <b>");
+    fs::write(dir.path().join(NIGHT), "{").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
+        .arg("watch")
+        .arg(dir.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("damaged: "), "{said}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use input::units::significant;
-use live::{Activity, ArmNow, Attempt, Basis, Left, Seen, Snapshot, State};
+use live::{Activity, ArmNow, Attempt, Basis, Left, NightPlan, Seen, Snapshot, State};
 use record::journal::{Ending, Entry, Event};
 use record::metric::Role;
 use record::rundir::Series;
@@ -25,6 +25,29 @@ pub(crate) fn state(now: &Snapshot) -> String {
     match &now.judged {
         Some(judged) if now.state.is_over() => run_state::state(&judged.0, &judged.1),
         _ => now.state.word().into(),
+    }
+}
+
+/// How a plan of a night stands; `now` is its run, where it has one.
+pub(crate) fn night_plan(plan: &NightPlan, now: Option<&Snapshot>) -> String {
+    let begun = now.filter(|now| match now.state {
+        State::NotThere | State::NotBegun | State::Gone => false,
+        State::Running
+        | State::Interrupted
+        | State::Finished
+        | State::Undecided
+        | State::Failed
+        | State::Damaged => true,
+    });
+    match (begun, &plan.failure) {
+        (Some(now), _) if now.state == State::Running => {
+            let left = now.left.as_ref().map(left);
+            let parts = [Some(state(now)), Some(progress(now)), left];
+            parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        }
+        (_, Some(failure)) => format!("failed: {failure}"),
+        (Some(now), None) => [state(now), progress(now)].join(", "),
+        (None, None) => "not begun".into(),
     }
 }
 

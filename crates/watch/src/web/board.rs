@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use live::{Eyes, PACE, Problem, Snapshot, State, Watched};
-use report::live::{Part, Row};
+use report::live::{NightNow, Part, Row};
 
 use super::http;
 
@@ -16,6 +16,10 @@ const LIST_JUDGING: Duration = Duration::from_millis(300);
 
 /// A page that nobody opened for so long is not kept in memory.
 const FORGOTTEN: Duration = Duration::from_secs(60);
+
+/// The report of a run, and the index of a night.
+const REPORT: &str = "report.html";
+const INDEX: &str = "index.html";
 
 /// Longest report that is served, in bytes.
 const REPORT_BYTES: u64 = 64 << 20;
@@ -120,8 +124,14 @@ impl Board {
     /// The report of a run, where it has one: a regular file, not a link to another.
     pub(super) fn report(&self, name: &str) -> Option<Vec<u8>> {
         let card = self.card(name)?;
-        let path = report_path(held(&card).watched.dir())?;
+        let path = page_path(held(&card).watched.dir(), REPORT)?;
         fs::read(path).ok()
+    }
+
+    /// The index of the night, where the runs are a night's: likewise.
+    pub(super) fn index(&self) -> Option<Vec<u8>> {
+        live::night(&self.dir).ok()??;
+        fs::read(page_path(&self.dir, INDEX)?).ok()
     }
 
     fn card(&self, name: &str) -> Option<Arc<Mutex<Card>>> {
@@ -176,8 +186,17 @@ impl Board {
         rows.sort_by_cached_key(|row| {
             std::cmp::Reverse((row.now.state == State::Running, begun(&row.now)))
         });
+        let (night, damage) = match live::night(&self.dir) {
+            Ok(plans) => (plans.unwrap_or_default(), None),
+            Err(damage) => (Vec::new(), Some(damage)),
+        };
+        let night = NightNow {
+            plans: night,
+            has_index: page_path(&self.dir, INDEX).is_some(),
+        };
+        let problem = problem.or(damage.as_deref());
         Seen {
-            parts: Arc::new(report::live::runs_parts(&rows, problem)),
+            parts: Arc::new(report::live::runs_parts(&rows, &night, problem)),
             window_s: 0.0,
             pace,
         }
@@ -209,7 +228,7 @@ impl Card {
             self.watched.wake();
         }
         let now = self.look(true);
-        let has_report = report_path(self.watched.dir()).is_some();
+        let has_report = page_path(self.watched.dir(), REPORT).is_some();
         let seconds = now.arms.iter().map(|arm| arm.curve.seen_s());
         let seen = Seen {
             parts: Arc::new(report::live::run_parts(&now, has_report)),
@@ -274,8 +293,8 @@ fn begun(now: &Snapshot) -> String {
         .map_or(String::new(), |entry| entry.at.clone())
 }
 
-fn report_path(dir: &Path) -> Option<PathBuf> {
-    let path = dir.join("report.html");
+fn page_path(dir: &Path, name: &str) -> Option<PathBuf> {
+    let path = dir.join(name);
     let about = fs::symlink_metadata(&path).ok()?;
     (about.is_file() && about.len() <= REPORT_BYTES).then_some(path)
 }

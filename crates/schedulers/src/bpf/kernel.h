@@ -35,16 +35,10 @@ struct sched_entity {
 struct sched_ext_entity {
 	u32 flags;
 };
-union rcu_special {
-	struct {
-		u8 blocked;
-	} b;
-};
 struct task_struct {
 	unsigned int __state;
 	int pid;
 	int static_prio;
-	union rcu_special rcu_read_unlock_special;
 	struct mm_struct *mm;
 	struct mm_struct *active_mm;
 	struct task_struct *real_parent;
@@ -144,15 +138,6 @@ static inline void insert(struct task_struct *p, u64 dsq, u64 slice, u64 flags)
 static inline bool has_place(u32 pid)
 {
 	return pid < TASKS;
-}
-
-/*
- * Whether it was stopped within a read-side section of RCU and has not left it, which only kernels with CONFIG_PREEMPT_RCU
- * know. How deep a task is in such sections does not tell: these programs themselves run in one, of the task that runs.
- */
-static inline bool is_reading(struct task_struct *p)
-{
-	return bpf_core_field_exists(p->rcu_read_unlock_special) && p->rcu_read_unlock_special.b.blocked;
 }
 
 /* Runs a task that has no place in the table. */

@@ -18,7 +18,6 @@ struct slot {
 	bool decided;         /* `array` says where it belongs */
 	bool uninterruptible; /* it sleeps so */
 	bool has_woken;       /* and has not run since */
-	bool reads;           /* it was stopped within a reader of RCU, and is in the first queue */
 	struct habit habit;
 	u64 left;
 	u64 since;            /* it sleeps, or waits for the CPU */
@@ -39,11 +38,9 @@ static inline u64 turn_of(struct slot *s)
 	return turn(s->base, s->prio, s->habit.sleep_avg, s->left) + 1;
 }
 
-static inline u32 queue_of(struct slot *s) { return s->reads ? 0 : s->prio & 63; }
-
 static inline void link(struct slot *s, u32 pid, u32 array, bool first)
 {
-	u32 a = array & 1, prio = queue_of(s);
+	u32 a = array & 1, prio = s->prio & 63;
 	struct queue *q = &queues[a][prio];
 	if (s->queued)
 		return;
@@ -71,7 +68,7 @@ static inline void unlink(struct slot *s)
 {
 	if (!s->queued)
 		return;
-	u32 a = s->array & 1, prio = queue_of(s);
+	u32 a = s->array & 1, prio = s->prio & 63;
 	struct queue *q = &queues[a][prio];
 	if (s->prev)
 		slot(s->prev)->next = s->next;
@@ -183,15 +180,8 @@ void OP(o1_enqueue, struct task_struct *p, u64 enq_flags)
 	struct slot *s = slot(pid);
 	if (!has_place(pid)) {
 		run_unscheduled(p, enq_flags);
-		return;
-	}
-	if (!s->queued)
-		s->reads = is_reading(p);
-	if (enq_flags & SCX_ENQ_WAKEUP) {
+	} else if (enq_flags & SCX_ENQ_WAKEUP) {
 		enqueue_woken(p, s, enq_flags);
-	} else if (s->reads) {
-		/* 2.6.0 preempted nobody within a reader of RCU, and none was left in the expired array: it goes on next. */
-		link(s, pid, active, true);
 	} else if (s->is_new) {
 		/* A child stands right before its parent, at its priority. */
 		s->is_new = false;
@@ -238,10 +228,6 @@ void OP(o1_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && has_place(prev->pid)) {
 		mine = slot(prev->pid);
 		charge_slice(mine, prev->se.sum_exec_runtime);
-		if (is_reading(prev)) {
-			scx_bpf_task_set_slice(prev, MS);
-			return;
-		}
 		mine->array = array_after(mine) & 1;
 		mine->decided = true;
 	}
@@ -314,7 +300,7 @@ s32 OP(o1_init_task, struct task_struct *p, struct scx_init_task_args *args)
 		return 0;
 	}
 	s->base = p->static_prio - 100;
-	s->queued = s->yielded = s->decided = s->has_woken = s->uninterruptible = s->first_slice = s->reads = false;
+	s->queued = s->yielded = s->decided = s->has_woken = s->uninterruptible = s->first_slice = false;
 	s->is_user = p->mm != NULL;
 	s->is_new = args->fork;
 	s->since = s->habit.sleep_avg = s->habit.credit = 0;

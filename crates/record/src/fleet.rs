@@ -113,7 +113,7 @@ fn beside(run: &Path, block: u32, ending: &str) -> PathBuf {
 
 /// The right to work on a block; the kernel takes it back however its holder ends.
 #[derive(Debug)]
-pub struct BlockLock(#[expect(dead_code, reason = "held for its lock")] File);
+pub struct BlockLock(File);
 
 impl BlockLock {
     /// Takes it; `None` where another job is at work on the block.
@@ -130,6 +130,13 @@ impl BlockLock {
                 Err(why).with_context(|| format!("cannot lock {}", path.display()))
             }
         }
+    }
+}
+
+impl Drop for BlockLock {
+    fn drop(&mut self) {
+        // A program that another thread starts at this moment has the file, too, until it is its own.
+        let _ = self.0.unlock();
     }
 }
 

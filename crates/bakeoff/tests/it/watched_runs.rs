@@ -57,7 +57,7 @@ pub(crate) fn append(path: &Path, text: &str) {
     file.unwrap().write_all(text.as_bytes()).unwrap();
 }
 
-/// Holds a run's lock as the bakeoff does that is at it.
+/// Holds a run's lock as the bakeoff does that is at it, until it is unlocked: a program that another test starts has it, too, for a moment.
 pub(crate) fn lock(dir: &Path) -> File {
     let lock = File::create(dir.join("lock")).unwrap();
     lock.try_lock().unwrap();
@@ -103,7 +103,7 @@ fn a_run_is_followed_from_before_it_is_there_until_it_is_gone() {
     for line in &lines[torn + 1..last] {
         append(&path.join("journal.jsonl"), &format!("{line}\n"));
     }
-    drop(held);
+    held.unlock().unwrap();
     assert_eq!(watched.look(true).state, State::Interrupted);
     append(&path.join("journal.jsonl"), &format!("{}\n", lines[last]));
     let now = watched.look(true);
@@ -204,7 +204,7 @@ fn a_trial_under_way_grows_second_by_second() {
     fs::rename(trial.join("draft"), trial.join("seconds.jsonl")).unwrap();
     let (_, points) = activity(&watched.look(true));
     assert_eq!(points, 2);
-    drop(held);
+    held.unlock().unwrap();
     let now = watched.look(true);
     assert_eq!((now.state, activity(&now).0), (State::Interrupted, None));
 }

@@ -560,7 +560,7 @@ pub enum KernelCommand {
         /// A commit [default: the tree as it is, which must be a commit's if it is a git repository]
         #[arg(long, value_name = "COMMIT")]
         commit: Option<String>,
-        /// The configuration [default: bakeoff's own, small and all built in]
+        /// The configuration [default: bakeoff's own, small]
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
         /// Compilers at a time [default: one for each CPU]

@@ -102,7 +102,12 @@ pub fn fetch(
         }
         KernelRef::Deb(files) => from_packages(cache, files, task),
         KernelRef::File { vmlinuz, modules } => {
-            from_files(cache, "file:".into(), (vmlinuz, modules.as_deref()), task)
+            let files = Files {
+                vmlinuz,
+                modules: modules.as_deref(),
+                config: config_beside(vmlinuz),
+            };
+            from_files(cache, "file:".into(), &files, task)
         }
         KernelRef::Tree(dir) => from_tree(cache, dir, task),
         KernelRef::Running | KernelRef::Remote(_) => bail!(
@@ -494,12 +499,22 @@ fn stage(cache: &Cache, root: &Path, entry: &Staging, about: &About) -> Result<(
     describe(cache, entry, about)
 }
 
-fn from_files(
-    cache: &Cache,
-    source: String,
-    (vmlinuz, modules): (&Path, Option<&Path>),
-    task: Task<'_>,
-) -> Result<Kernel> {
+/// What a kernel is made of where it lies.
+struct Files<'f> {
+    vmlinuz: &'f Path,
+    modules: Option<&'f Path>,
+    config: Option<PathBuf>,
+}
+
+/// `config-6.1.0` beside `vmlinuz-6.1.0`, as in /boot, and `config` beside `vmlinuz`, as in the cache.
+fn config_beside(vmlinuz: &Path) -> Option<PathBuf> {
+    let rest = vmlinuz.file_name()?.to_str()?.strip_prefix("vmlinuz")?;
+    let config = vmlinuz.with_file_name(format!("config{rest}"));
+    config.is_file().then_some(config)
+}
+
+fn from_files(cache: &Cache, source: String, files: &Files<'_>, task: Task<'_>) -> Result<Kernel> {
+    let (vmlinuz, modules) = (files.vmlinuz, files.modules);
     let image =
         file::read(vmlinuz).with_context(|| format!("cannot read {}", vmlinuz.display()))?;
     let release = release_of(&image).ok_or_else(|| no_kernel(vmlinuz))?;
@@ -507,6 +522,10 @@ fn from_files(
     for file in modules.map(module_files).transpose()?.unwrap_or_default() {
         task.go_on()?;
         sums.push(cache::hash_file(&file)?);
+    }
+    let parts_of_modules = sums.len();
+    if let Some(config) = &files.config {
+        sums.push(cache::hash_file(config)?);
     }
     let id = identity(sums.iter().map(String::as_str));
     if let Some(kernel) = load(cache, &id) {
@@ -524,10 +543,12 @@ fn from_files(
             task,
         )?;
     }
+    if let Some(config) = &files.config {
+        copy(cache, config, &entry.path.join("config"))?;
+    }
     let mut parts = vec![Part::file(vmlinuz, &sums[0])];
-    parts.extend(
-        modules.map(|dir| Part::file(dir, &identity(sums[1..].iter().map(String::as_str)))),
-    );
+    let of_modules = identity(sums[1..parts_of_modules].iter().map(String::as_str));
+    parts.extend(modules.map(|dir| Part::file(dir, &of_modules)));
     Origin::now(&release, source, parts).write(cache, &entry.path)?;
     let package = vmlinuz.display().to_string();
     describe(cache, &entry, &About { release, package })?;
@@ -555,7 +576,13 @@ fn from_tree(cache: &Cache, tree: &Path, task: Task<'_>) -> Result<Kernel> {
     }
     let modules = (!built.is_empty()).then_some(staged.path.as_path());
     let source = format!("tree:{}", tree.display());
-    let mut kernel = from_files(cache, source, (&vmlinuz, modules), task)?;
+    let config = tree.join(".config");
+    let files = Files {
+        vmlinuz: &vmlinuz,
+        modules,
+        config: config.is_file().then_some(config),
+    };
+    let mut kernel = from_files(cache, source, &files, task)?;
     kernel.package = tree.display().to_string();
     Ok(kernel)
 }
@@ -730,6 +757,25 @@ mod tests {
     }
 
     #[test]
+    fn a_configuration_beside_a_file_comes_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::open(&dir.path().join("cache"));
+        let config_of = |name: &str| {
+            let vmlinuz = dir.path().join(name);
+            fs::write(&vmlinuz, bz_image("6.9.1 #1")).unwrap();
+            let kernel = fetch(&cache, &format!("file:{}", vmlinuz.display()), None).unwrap();
+            Some(fs::read_to_string(kernel.config?).unwrap())
+        };
+        fs::write(dir.path().join("config-6.9.1"), "CONFIG_VETH=m\n").unwrap();
+        assert_eq!(config_of("vmlinuz-6.9.1").unwrap(), "CONFIG_VETH=m\n");
+        assert_eq!(config_of("vmlinuz-6.9.1.old"), None);
+        assert_eq!(config_of("vmlinuz"), None);
+        assert_eq!(config_of("bzImage"), None);
+        fs::write(dir.path().join("config"), "CONFIG_VETH=y\n").unwrap();
+        assert_eq!(config_of("vmlinuz").unwrap(), "CONFIG_VETH=y\n");
+    }
+
+    #[test]
     fn a_built_tree_gives_its_image_and_modules() {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::open(&dir.path().join("cache"));
@@ -739,8 +785,11 @@ mod tests {
         fs::write(tree.join("arch/x86/boot/bzImage"), bz_image("6.9.1+ #1")).unwrap();
         fs::write(tree.join("drivers/net/veth.ko"), "module").unwrap();
         fs::write(tree.join("modules.order"), "drivers/net/veth.o\n").unwrap();
+        fs::write(tree.join(".config"), "CONFIG_VETH=m\n").unwrap();
         let kernel = fetch(&cache, &format!("tree:{}", tree.display()), None).unwrap();
         assert_eq!(kernel.release, "6.9.1+");
+        let config = fs::read_to_string(kernel.config.unwrap()).unwrap();
+        assert_eq!(config, "CONFIG_VETH=m\n");
         assert!(
             kernel
                 .modules

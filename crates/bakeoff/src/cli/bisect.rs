@@ -36,7 +36,7 @@ pub struct BisectArgs {
     /// The commits, along first parents: the good one, two dots, the bad one
     #[arg(long, value_name = "A..B", requires = "tree", help_heading = LINE)]
     pub commits: Option<String>,
-    /// The configuration of their kernels [default: bakeoff's own, small and all built in]
+    /// The configuration of their kernels [default: bakeoff's own, small]
     #[arg(long, value_name = "FILE", requires = "tree", help_heading = LINE)]
     pub config: Option<PathBuf>,
 

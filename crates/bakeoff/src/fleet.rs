@@ -17,9 +17,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use input::file;
+use plan::{Claim, Plan};
 use record::fleet::{self, BlockLock, Failure, Fleet, Node};
-use record::rundir::{self, RunDir, sha256};
+use record::rundir::{self, RunDir, sha256, sha256_of};
 use slurm::{Array, Job, State};
+use verdict::fixed_sample::fewest_blocks;
 
 use crate::lab::Finish;
 use crate::lab::fleet::{Scheduler, Waited};
@@ -54,8 +56,26 @@ pub enum JobEnd {
     Refused(String),
 }
 
-/// A run that blocks are submitted for: writes what its jobs read.
-pub fn begin(run: &Path, build: &str) -> Result<Fleet> {
+/// A run that blocks are submitted for: writes what its jobs read. A build has one program: its blocks are all made by that one.
+///
+/// # Errors
+/// The run was begun with another program.
+pub fn begin(run: &Path, build: &str, program: &Path) -> Result<Fleet> {
+    let cannot_read = || format!("cannot read {}", program.display());
+    let body = fs::File::open(program).with_context(cannot_read)?;
+    let program_sha256 = sha256_of(body).with_context(cannot_read)?;
+    if run.join(fleet::FLEET).exists()
+        && let Some(before) = Fleet::read(run)?.program_sha256
+        && before != program_sha256
+    {
+        bail!(
+            "jobs would run another program than that which the run began with: {}, SHA-256 {}, was {} (name that one with --program, or \
+             begin a new run with --out DIR)",
+            program.display(),
+            &program_sha256[..12],
+            &before[..12]
+        );
+    }
     let path = run
         .canonicalize()
         .with_context(|| format!("cannot find {}", run.display()))?;
@@ -63,6 +83,7 @@ pub fn begin(run: &Path, build: &str) -> Result<Fleet> {
         version: fleet::VERSION,
         id: sha256(path.as_os_str().as_encoded_bytes())[..12].into(),
         build: build.into(),
+        program_sha256: Some(program_sha256),
     };
     let blocks = run.join("blocks");
     fs::create_dir_all(&blocks).with_context(|| format!("cannot create {}", blocks.display()))?;
@@ -152,9 +173,22 @@ pub struct Choice {
 /// Asks Slurm whether it can be done.
 ///
 /// # Errors
-/// There is no Slurm, or it has no such partition or node.
-pub fn check(choice: &Choice) -> Result<()> {
-    settle_nodes(choice).map(drop)
+/// There is no Slurm, it has no such partition or node, or fewer nodes than what the design claims can be shown with.
+pub fn check(choice: &Choice, plan: &Plan) -> Result<()> {
+    let (nodes, _) = settle_nodes(choice)?;
+    let least = match plan.claim {
+        Claim::Nodes => 1,
+        Claim::Machines => fewest_blocks(plan.design.error_rate),
+    };
+    if nodes.len() < least {
+        bail!(
+            "claim = \"machines\" with {} nodes: an error rate of {} % takes {least} or more (remove claim, so that the verdict is about \
+             these nodes, or add nodes)",
+            nodes.len(),
+            plan.design.error_rate * 100.0
+        );
+    }
+    Ok(())
 }
 
 /// What is told while jobs run.

@@ -22,7 +22,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::clients::{self, ClientsOfTrial, GuestWithClients, HostClients};
 use crate::console;
 use crate::emulator::Program;
-use crate::guest::{Boot, Guest, Machine};
+use crate::guest::{Boot, Guest, Lost, Machine};
 use crate::host_state::{self, GuestMemory};
 use crate::kvm::Kvm;
 use crate::kvm_host::KvmHost;
@@ -336,15 +336,8 @@ impl Machine for Qemu {
         }
         let console = boot.dir.join("console.log");
         fs::write(&console, "").with_context(|| format!("cannot write {}", console.display()))?;
-        let free = crate::cache::free_bytes(boot.dir)?;
         let disk_bytes = self.hardware.disk.map_or(0, |disk| disk.bytes);
-        if free < console::LIMIT_BYTES + disk_bytes {
-            bail!(
-                "not enough disk space at {}: {}",
-                boot.dir.display(),
-                show_bytes(free)
-            );
-        }
+        expect_space(boot.dir, console::LIMIT_BYTES + disk_bytes)?;
         let mut qemu = self.hardware.program.command();
         qemu.args(
             self.hardware
@@ -606,6 +599,21 @@ fn escaped(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 
+/// Too little of it is no arm's fault, and the next trial has no more.
+fn expect_space(dir: &Path, need_bytes: u64) -> Result<()> {
+    let free = crate::cache::free_bytes(dir)?;
+    if free < need_bytes {
+        let lack = format!(
+            "not enough disk space at {}: need {}, have {} (free some, then the same command goes on)",
+            dir.display(),
+            show_bytes(need_bytes),
+            show_bytes(free)
+        );
+        return Err(Lost(lack).into());
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -673,6 +681,16 @@ mod tests {
 
     fn broken() -> Kvm {
         Kvm::Absent("no /dev/kvm".into())
+    }
+
+    #[test]
+    fn too_little_disk_ends_a_run_rather_than_a_trial() {
+        let dir = tempfile::tempdir().unwrap();
+        expect_space(dir.path(), 1).unwrap();
+        let why = expect_space(dir.path(), u64::MAX).unwrap_err();
+        assert!(why.is::<Lost>());
+        let what = format!("not enough disk space at {}: need ", dir.path().display());
+        assert!(why.to_string().starts_with(&what), "{why}");
     }
 
     #[test]

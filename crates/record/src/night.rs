@@ -30,6 +30,9 @@ pub const INDEX: &str = "index.json";
 pub struct Night {
     /// Version of this format.
     pub version: u32,
+    /// When it was first to be run, RFC 3339; empty in lists of earlier versions.
+    #[serde(default)]
+    pub begun: String,
     /// The plans.
     pub plans: Vec<NightPlan>,
 }
@@ -110,7 +113,7 @@ pub struct Index {
     pub bakeoff: String,
     /// Name of the night.
     pub night: String,
-    /// When its first run began, RFC 3339; empty where none has.
+    /// When its first run began, RFC 3339; when it was to, where none has.
     pub begun: String,
     /// Chance that the gate trips on any comparison of the night whose arm is not worse.
     pub error_rate: f64,
@@ -131,7 +134,7 @@ pub struct Index {
 pub struct NightName {
     /// Its directory's name.
     pub name: String,
-    /// When its first run began.
+    /// When its first run began, or was to.
     pub begun: String,
 }
 

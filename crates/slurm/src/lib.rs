@@ -100,6 +100,7 @@ pub fn nodes(partition: Option<&str>) -> Result<Vec<NodeState>> {
         .iter()
         .map(|[name, ..]| name.trim_end_matches('*'))
         .collect();
+    known.sort_unstable();
     known.dedup();
     let known = known.join(", ");
     match partition {

@@ -45,15 +45,18 @@ pub struct Rates {
 pub struct OfNight {
     /// Its directory's name.
     pub name: String,
+    /// When it was to be run, where no run of it says so.
+    pub noted: String,
     /// The plans, in their order.
     pub plans: Vec<PlanSummary>,
 }
 
 impl OfNight {
-    /// When its first run began; empty where none has.
+    /// When its first run began. A night whose plans all failed is one of its own time too.
     pub fn begun(&self) -> &str {
         let runs = self.plans.iter().filter_map(|plan| plan.run.as_ref());
-        runs.map(|run| run.begun.as_str()).min().unwrap_or_default()
+        let begun = runs.map(|run| run.begun.as_str());
+        begun.min().unwrap_or(&self.noted)
     }
 }
 

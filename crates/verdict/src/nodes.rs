@@ -29,11 +29,8 @@ use crate::score::{hodges_lehmann, scale};
 /// What each node measured, by its name; none where the run was no fleet's.
 pub(crate) fn of(run: &Run, comparisons: &[Comparison]) -> Vec<NodeSummary> {
     let nodes = run.nodes();
-    let mut distinct: Vec<&Node> = nodes.values().copied().collect();
-    distinct.sort();
-    distinct.dedup();
     let summary = |node: &Node| {
-        let is_own = |block: u32| nodes.get(&block).is_some_and(|own| *own == node);
+        let is_own = |block: u32| nodes.get(&block).is_some_and(|own| own.name == node.name);
         let primaries = comparisons
             .iter()
             .filter(|one| one.spec.role == Role::Primary);
@@ -53,11 +50,19 @@ pub(crate) fn of(run: &Run, comparisons: &[Comparison]) -> Vec<NodeSummary> {
         };
         NodeSummary {
             node: node.clone(),
-            blocks: nodes.values().filter(|own| **own == node).count() as u32,
+            blocks: nodes.values().filter(|own| own.name == node.name).count() as u32,
             means: primaries.filter_map(mean).collect(),
         }
     };
-    distinct.into_iter().map(summary).collect()
+    distinct(&nodes).into_iter().map(summary).collect()
+}
+
+/// Each machine once, however many CPUs a job had of it.
+fn distinct<'n>(nodes: &BTreeMap<u32, &'n Node>) -> Vec<&'n Node> {
+    let mut distinct: Vec<&Node> = nodes.values().copied().collect();
+    distinct.sort();
+    distinct.dedup_by(|one, other| one.name == other.name);
+    distinct
 }
 
 /// The means of some pairs as one; `None` of none.
@@ -202,13 +207,11 @@ pub(crate) fn p_value(run: &Run, comparison: &Comparison, has_secondary: bool) -
 fn node_pairs(comparison: &Comparison, nodes: &BTreeMap<u32, &Node>) -> Vec<Pair> {
     let of_node = |node: &Node| {
         let own = comparison.pairs.iter();
-        let own = own.filter(|pair| nodes.get(&pair.block).is_some_and(|one| *one == node));
+        let is_own = |block: &u32| nodes.get(block).is_some_and(|one| one.name == node.name);
+        let own = own.filter(|pair| is_own(&pair.block));
         mean_pair(&own.cloned().collect::<Vec<_>>())
     };
-    let mut distinct: Vec<&Node> = nodes.values().copied().collect();
-    distinct.sort();
-    distinct.dedup();
-    distinct.into_iter().filter_map(of_node).collect()
+    distinct(nodes).into_iter().filter_map(of_node).collect()
 }
 
 fn flips(nodes: usize, seed: u64) -> SignFlips {
@@ -296,7 +299,11 @@ mod tests {
                 at: String::new(),
                 event: Event::Merged {
                     block,
-                    node: node(&format!("n{:02}", (block - 1) / 2)),
+                    // A job may have fewer of its CPUs than the one before.
+                    node: Node {
+                        cpus: 1 + block % 2,
+                        ..node(&format!("n{:02}", (block - 1) / 2))
+                    },
                     given_up_on: Vec::new(),
                 },
             });

@@ -165,7 +165,13 @@ pub(super) fn write(out: &Path, nights: &[NightDir], rates: Rates) -> Result<Ind
 }
 
 fn of_night(night: &NightDir, from: &Path) -> Result<OfNight> {
-    let listed = Night::read(&night.dir)?.map_or(Vec::new(), |listed| listed.plans);
+    let listed = Night::read(&night.dir)?;
+    let begun = listed.as_ref().map(|listed| listed.begun.clone());
+    let noted = match begun.filter(|begun| !begun.is_empty()) {
+        Some(begun) => begun,
+        None => modified(&night.dir)?,
+    };
+    let listed = listed.map_or(Vec::new(), |listed| listed.plans);
     let known = Known::of(&night.dir);
     let mut plans = Vec::new();
     for plan in &listed {
@@ -190,8 +196,16 @@ fn of_night(night: &NightDir, from: &Path) -> Result<OfNight> {
     }
     Ok(OfNight {
         name: name(&night.dir),
+        noted,
         plans,
     })
+}
+
+/// When something was last put into a directory, RFC 3339.
+fn modified(dir: &Path) -> Result<String> {
+    let at = fs::metadata(dir).and_then(|about| about.modified());
+    let at = at.with_context(|| format!("cannot read {}", dir.display()))?;
+    Ok(humantime::format_rfc3339_seconds(at).to_string())
 }
 
 fn name(dir: &Path) -> String {

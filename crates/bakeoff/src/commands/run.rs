@@ -456,8 +456,15 @@ fn refuse_another_plan(dir: &Path, text: &str) -> Result<()> {
             .get(line)
             .is_some_and(|one| one.contains("max_blocks"))
     };
+    let rates = |lines: &[&str]| -> Vec<String> {
+        let rates = lines.iter().map(|one| one.trim());
+        let rates = rates.filter(|one| one.starts_with("error_rate"));
+        rates.map(String::from).collect()
+    };
     let remedy = if is_limit(&old) {
         ", and use --more-blocks once it has ended undecided"
+    } else if rates(&old) != rates(&new) {
+        ", and give or leave out --family-wise as when it began"
     } else {
         ""
     };

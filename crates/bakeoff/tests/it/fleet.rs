@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use bakeoff::fleet::{self, JobEnd};
 use bakeoff::lab::fleet::{Scheduler, Waited};
 use bakeoff::lab::{self, Finish, Lab};
-use record::fleet::{BlockLock, Node, block_dir, failures};
+use record::fleet::{BlockLock, Fleet, Node, block_dir, failures};
 use record::journal::{self, Entry, Event, Opening};
 use record::rundir::{self, RunDir};
 use record::verdict::Verdict;
@@ -74,10 +74,15 @@ impl Scheduler for Nodes<'_> {
     }
 }
 
+/// The program of the jobs: any file will do.
+fn begin(path: &Path) -> anyhow::Result<Fleet> {
+    fleet::begin(path, BUILD, &std::env::current_exe()?)
+}
+
 /// Runs the world's plan on a fleet.
 fn run(world: &World, path: &Path, opening: &dyn Fn(u32) -> Opening) -> anyhow::Result<Finish> {
     let dir = RunDir::open(path, PLAN)?;
-    fleet::begin(path, BUILD)?;
+    begin(path)?;
     let mut nodes = Nodes {
         world,
         run: path.into(),
@@ -192,7 +197,7 @@ fn a_block_that_its_node_ran_again_moves_the_numbers_of_later_trials() {
 fn a_job_of_another_build_is_refused_with_both_and_the_submitter_can_read_it() {
     let dir = tempfile::tempdir().unwrap();
     drop(RunDir::open(dir.path(), PLAN).unwrap());
-    fleet::begin(dir.path(), BUILD).unwrap();
+    begin(dir.path()).unwrap();
     let ended = fleet::run_job(dir.path(), 1, (&node(1), "0.1.0-other"), |_| {
         panic!("nothing is run")
     });
@@ -208,11 +213,32 @@ fn a_job_of_another_build_is_refused_with_both_and_the_submitter_can_read_it() {
 }
 
 #[test]
+fn a_run_goes_on_with_the_program_that_it_began_with() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(RunDir::open(dir.path(), PLAN).unwrap());
+    let program = |name: &str, body: &str| {
+        let path = dir.path().join(name);
+        fs::write(&path, body).unwrap();
+        path
+    };
+    let first = program("first", "one");
+    fleet::begin(dir.path(), BUILD, &first).unwrap();
+    let other = program("other", "two");
+    let why = fleet::begin(dir.path(), BUILD, &other).unwrap_err();
+    let wanted = format!(
+        "jobs would run another program than that which the run began with: {}, SHA-256 3fc4ccfe7458, was 7692c3ad3540 (",
+        other.display()
+    );
+    assert!(why.to_string().starts_with(&wanted), "{why}");
+    fleet::begin(dir.path(), BUILD, &program("same", "one")).unwrap();
+}
+
+#[test]
 fn of_two_jobs_for_one_block_one_works_and_a_done_block_is_left_alone() {
     let world = World::new(1.0, 0.001, &[]);
     let dir = tempfile::tempdir().unwrap();
     drop(RunDir::open(dir.path(), PLAN).unwrap());
-    fleet::begin(dir.path(), BUILD).unwrap();
+    begin(dir.path()).unwrap();
     let lock = BlockLock::take(dir.path(), 2).unwrap().unwrap();
     let job = || run_block(&world, dir.path(), 2, &plain(2)).unwrap();
     assert_eq!(job(), JobEnd::AtWork);
@@ -249,7 +275,7 @@ fn a_block_of_another_system_is_refused_by_name() {
 fn what_a_job_could_not_do_is_noted_with_its_node() {
     let dir = tempfile::tempdir().unwrap();
     drop(RunDir::open(dir.path(), PLAN).unwrap());
-    fleet::begin(dir.path(), BUILD).unwrap();
+    begin(dir.path()).unwrap();
     let ended = fleet::run_job(dir.path(), 3, (&node(3), BUILD), |_| {
         anyhow::bail!("no space left on device")
     });

@@ -132,6 +132,7 @@ fn night() -> tempfile::TempDir {
     };
     let night = Night {
         version: VERSION,
+        begun: String::new(),
         plans: vec![
             plan("later", None),
             plan("real", None),

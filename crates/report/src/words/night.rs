@@ -3,7 +3,8 @@
 use input::units::significant;
 use record::metric::Role;
 use record::night::{
-    Along, Beside, Compared, Index, NightStanding, PlanSummary, Trend, TrendChange,
+    Along, Beside, Compared, Index, NightStanding, PlanSummary, RunSummary, State, Trend,
+    TrendChange,
 };
 
 use super::{NONE, change, counted, directed, interval_of, percent};
@@ -149,12 +150,24 @@ pub(crate) fn summary(index: &Index) -> String {
     let count = |test: fn(&NightStanding) -> bool| {
         lines.iter().filter(|line| test(&line.standing)).count() as u32
     };
-    let gate = match count(|one| one.trips_gate) {
-        0 => "nothing trips the gate",
-        _ => "the gate trips",
+    let runs = || index.plans.iter().filter_map(|plan| plan.run.as_ref());
+    let is_tripped = count(|one| one.trips_gate) > 0 || runs().any(|run| !run.failures.is_empty());
+    let gate = if is_tripped {
+        "the gate trips"
+    } else {
+        "nothing trips the gate"
+    };
+    let is_open = |plan: &&PlanSummary| {
+        let is_answered = |run: &RunSummary| run.unanswered.is_empty();
+        plan.state == State::Failed || !plan.run.as_ref().is_some_and(is_answered)
+    };
+    let unanswered = match index.plans.iter().filter(is_open).count() {
+        0 => String::new(),
+        1 => ", and 1 plan has no answer".into(),
+        many => format!(", and {many} plans have no answer"),
     };
     format!(
-        "{}, {}: {}, {}; {gate}",
+        "{}, {}: {}, {}; {gate}{unanswered}",
         counted(index.plans.len() as u32, "plan"),
         counted(index.family, "comparison"),
         counted(count(|one| one.is_regression), "regression"),
@@ -226,7 +239,6 @@ pub(crate) fn word_with_state(line: &Line<'_>) -> String {
 
 /// How far a run is that is not over.
 pub(crate) fn open_state(plan: &PlanSummary) -> Option<&'static str> {
-    use record::night::State;
     match plan.state {
         State::Complete | State::Undecided => None,
         State::Running | State::Interrupted | State::NotBegun | State::Damaged | State::Failed => {

@@ -199,12 +199,38 @@ fn history(nights: &[(&str, f64)]) -> Index {
         }
         OfNight {
             name: format!("{:02}", number + 1),
+            noted: String::new(),
             plans: vec![its],
         }
     };
     // Backwards: their order is that of their times.
     let nights = nights.iter().enumerate().map(night).rev().collect();
     index(nights, RATES).unwrap()
+}
+
+#[test]
+fn a_night_in_which_no_plan_could_run_is_the_newest_all_the_same() {
+    let night = |name: &str, noted: &str, run: Option<RunSummary>| OfNight {
+        name: name.into(),
+        noted: noted.into(),
+        plans: vec![PlanSummary {
+            run,
+            ..plan("web", Vec::new())
+        }],
+    };
+    let mut run = run_summary("web", Vec::new());
+    run.begun = "2026-11-20T00:00:00Z".into();
+    let nights = vec![
+        night("failed", "2026-11-21T00:00:00Z", None),
+        night("green", "2026-11-22T00:00:00Z", Some(run)),
+    ];
+    let index = index(nights, RATES).unwrap();
+    let order: Vec<&str> = index.nights.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(order, ["green", "failed"]);
+    assert_eq!(
+        (&*index.night, &*index.begun),
+        ("failed", "2026-11-21T00:00:00Z")
+    );
 }
 
 #[test]

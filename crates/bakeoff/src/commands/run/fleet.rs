@@ -64,14 +64,15 @@ pub(super) fn carry_out(
     prepared.note_run(dir.path())?;
     let opening = prepared.opening(plan, text);
     calibration::keep(dir, &opening.machine)?;
-    fleet::begin(dir.path(), &build_id::build())?;
+    let program = program(args)?;
+    fleet::begin(dir.path(), &build_id::build(), &program)?;
     let line = |text: &str| reporter.line(text);
     let step = |text: &str| reporter.step(text, None);
     let tell = Tell {
         line: &line,
         step: &step,
     };
-    let words = words(dir.path(), args)?;
+    let words = words(dir.path(), &program, args)?;
     let mut nodes = SlurmFleet::open(dir.path(), words, choice, (&setting.interrupted, tell))?;
     let lab = Lab {
         plan,
@@ -114,7 +115,7 @@ fn choice(args: &PlanArgs) -> Choice {
 /// Refuses what no cluster can do, before anything is fetched.
 pub(super) fn refuse(plan: &Plan, args: &PlanArgs) -> Result<()> {
     refuse_ceiling(plan)?;
-    fleet::check(&choice(args))
+    fleet::check(&choice(args), plan)
 }
 
 /// A ceiling is measured before the first trial, on one host.
@@ -127,19 +128,23 @@ fn refuse_ceiling(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
+/// The bakeoff of the jobs.
+fn program(args: &PlanArgs) -> Result<PathBuf> {
+    match &args.fleet.program {
+        Some(program) => Ok(program.clone()),
+        None => std::env::current_exe().context("cannot find bakeoff's own binary"),
+    }
+}
+
 /// What a job runs.
-fn words(run: &Path, args: &PlanArgs) -> Result<Vec<String>> {
-    let program = match &args.fleet.program {
-        Some(program) => program.clone(),
-        None => std::env::current_exe().context("cannot find bakeoff's own binary")?,
-    };
+fn words(run: &Path, program: &Path, args: &PlanArgs) -> Result<Vec<String>> {
     let path = |path: &Path| -> Result<String> {
         let path: PathBuf =
             absolute(path).with_context(|| format!("cannot find {}", path.display()))?;
         Ok(path.to_string_lossy().into_owned())
     };
     let mut words = vec![
-        path(&program)?,
+        path(program)?,
         "run".into(),
         path(&args.plan)?,
         "--out".into(),

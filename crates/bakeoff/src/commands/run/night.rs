@@ -17,6 +17,7 @@ use std::thread;
 use anyhow::{Context, Result, bail};
 use indicatif::MultiProgress;
 use input::text::shell_word;
+use machine::clock::{Clock as _, HostClock};
 use record::night::{INDEX, Index, NIGHT, Night, NightPlan, VERSION};
 use record::rundir::{self, RunDir};
 use verdict::night::{Rates, error_rate_of_plans};
@@ -105,8 +106,13 @@ fn run_night(args: &RunArgs, json: bool) -> Result<End> {
         planned: ready.plan.comparisons() as u32,
         failure: None,
     };
+    let begun = match Night::read(&out)? {
+        Some(before) if !before.begun.is_empty() => before.begun,
+        _ => HostClock::start().stamp(),
+    };
     let night = Night {
         version: VERSION,
+        begun,
         plans: named.iter().zip(&ready).map(of_night).collect(),
     };
     let shared = Shared {

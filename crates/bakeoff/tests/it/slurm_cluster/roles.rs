@@ -130,7 +130,7 @@ fn submit(run: &Path, line: &dyn Fn(&str)) -> anyhow::Result<String> {
     let text = plan_of(run);
     let world = world(&text, 1.0);
     let dir = RunDir::open(run, &text)?;
-    fleet::begin(run, BUILD)?;
+    fleet::begin(run, BUILD, &std::env::current_exe()?)?;
     let interrupted = AtomicBool::new(false);
     let tell = Tell {
         line,

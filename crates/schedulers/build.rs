@@ -5,7 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-const NAMES: [&str; 3] = ["goodness", "o1", "fifo"];
+/// Each for one CPU, and for several: as kernels were built with and without SMP, so that locks cost one CPU nothing.
+const NAMES: [&str; 6] = [
+    "goodness",
+    "o1",
+    "fifo",
+    "goodness_smp",
+    "o1_smp",
+    "fifo_smp",
+];
 
 fn main() {
     println!("cargo::rerun-if-changed=src/bpf");

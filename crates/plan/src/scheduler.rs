@@ -33,6 +33,9 @@ impl Scheduler {
 
 const KEY: &str = "scheduler";
 
+/// With more, kernels number tasks past the table of the programs: `TASKS` of `schedulers/src/bpf/kernel.h`.
+const MOST_CPUS: u32 = 32;
+
 /// An arm's own. `cpus` is what the arm says of its CPUs.
 pub(crate) fn read(
     fields: &Fields<'_>,
@@ -45,11 +48,11 @@ pub(crate) fn read(
         fields.wrong(KEY, what, "remove it, or write kind = \"qemu\"");
         return None;
     }
-    // They hold no locks.
     let cpus = cpus.unwrap_or(machine.cpus);
-    if cpus > 1 {
-        let what = format!("scheduler with more than one CPU: {cpus}");
-        fields.wrong(KEY, what, "write cpus = 1 in the arm or in [machine]");
+    if cpus > MOST_CPUS {
+        let what = format!("scheduler with more than {MOST_CPUS} CPUs: {cpus}");
+        let remedy = format!("write cpus = {MOST_CPUS} or fewer in the arm or in [machine]");
+        fields.wrong(KEY, what, remedy);
     }
     Some(scheduler)
 }
@@ -96,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scheduler_is_one_of_three_on_one_cpu_of_a_guest() {
+    fn a_scheduler_is_one_of_three_on_cpus_of_a_guest() {
         let guest = "kind = \"qemu\"";
         check(guest, "", &expect!["None"]);
         check(guest, "scheduler = \"o1\"", &expect!["Some(O1)"]);
@@ -114,22 +117,22 @@ mod tests {
         );
         check(
             guest,
-            "scheduler = \"o1\"\ncpus = 2",
+            "scheduler = \"o1\"\ncpus = 33",
             &expect![
-                "plan.toml:6: scheduler with more than one CPU: 2 (write cpus = 1 in the arm or in [machine])"
+                "plan.toml:6: scheduler with more than 32 CPUs: 33 (write cpus = 32 or fewer in the arm or in [machine])"
             ],
         );
-        let two = "kind = \"qemu\"\ncpus = 2";
+        let many = "kind = \"qemu\"\ncpus = 33";
         check(
-            two,
+            many,
             "scheduler = \"fifo\"",
             &expect![
-                "plan.toml:6: scheduler with more than one CPU: 2 (write cpus = 1 in the arm or in [machine])"
+                "plan.toml:6: scheduler with more than 32 CPUs: 33 (write cpus = 32 or fewer in the arm or in [machine])"
             ],
         );
         check(
-            two,
-            "scheduler = \"fifo\"\ncpus = 1",
+            many,
+            "scheduler = \"fifo\"\ncpus = 32",
             &expect!["Some(Fifo)"],
         );
         check(

@@ -15,6 +15,14 @@ pub struct Counters {
     pub preemptions: u64,
     /// Tasks that found no place in the scheduler's table, and were not scheduled by it.
     pub refused: u64,
+    /// Times that a lock was taken, on several CPUs.
+    pub locks: u64,
+    /// Of these, times that another CPU held it.
+    pub contended: u64,
+    /// Times that a task ran on another CPU than before.
+    pub migrations: u64,
+    /// Times that a CPU looked for tasks in the queues of others (2.6).
+    pub balances: u64,
 }
 
 impl Counters {
@@ -31,6 +39,10 @@ impl Counters {
             exchanges,
             preemptions,
             refused,
+            locks,
+            contended,
+            migrations,
+            balances,
         ] = words.try_into().ok()?;
         Some(Self {
             picks,
@@ -39,11 +51,15 @@ impl Counters {
             exchanges,
             preemptions,
             refused,
+            locks,
+            contended,
+            migrations,
+            balances,
         })
     }
 
     /// Each with its name.
-    pub fn named(&self) -> [(&'static str, u64); 6] {
+    pub fn named(&self) -> [(&'static str, u64); 10] {
         [
             ("picks", self.picks),
             ("scanned", self.scanned),
@@ -51,6 +67,10 @@ impl Counters {
             ("exchanges", self.exchanges),
             ("preemptions", self.preemptions),
             ("refused", self.refused),
+            ("locks", self.locks),
+            ("contended", self.contended),
+            ("migrations", self.migrations),
+            ("balances", self.balances),
         ]
     }
 }
@@ -61,11 +81,14 @@ mod tests {
 
     #[test]
     fn counters_come_in_their_order_and_complete() {
-        let bytes: Vec<u8> = (1..=6u64).flat_map(u64::to_ne_bytes).collect();
+        let bytes: Vec<u8> = (1..=10u64).flat_map(u64::to_ne_bytes).collect();
         let counters = Counters::parse(&bytes).unwrap();
-        assert_eq!(counters.named().map(|(_, count)| count), [1, 2, 3, 4, 5, 6]);
-        assert_eq!((counters.scanned, counters.refused), (2, 6));
-        for length in [0, 7, 40, 47, 49, 56] {
+        assert_eq!(
+            counters.named().map(|(_, count)| count),
+            [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+        );
+        assert_eq!((counters.scanned, counters.balances), (2, 10));
+        for length in [0, 7, 72, 79, 81, 88] {
             let bytes = [bytes.as_slice(), &[0; 8]].concat();
             assert_eq!(Counters::parse(&bytes[..length]), None, "{length} bytes");
         }

@@ -52,6 +52,8 @@ fn counters_of_2_4_are_halved_at_forks_and_recalculations() {
     let told = told();
     // Time left, 20 at nice 0, and one for the memory that is loaded already; nothing for who has used up its time.
     assert_eq!(rows(&told, "worth"), [[0, 26, 27]]);
+    // On the CPU on which it ran last, 15 more.
+    assert_eq!(rows(&told, "worth_on"), [[0, 41, 27]]);
     assert_eq!(rows(&told, "recalculated"), [[9, 9, 5]]);
     let halves = [[0, 0, 0], [1, 1, 0], [2, 1, 1], [3, 2, 1]];
     assert_eq!(rows(&told, "fork"), halves);

@@ -5,7 +5,10 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, bail};
-use libbpf_rs::{Link, MapCore, MapFlags, MapType, Object, ObjectBuilder, PrintLevel, set_print};
+use libbpf_rs::{
+    Link, MapCore, MapFlags, MapType, Object, ObjectBuilder, PrintLevel, num_possible_cpus,
+    set_print,
+};
 use plan::Scheduler;
 
 use crate::counters::Counters;
@@ -96,10 +99,14 @@ impl Loaded {
 }
 
 fn attach(scheduler: Scheduler) -> Result<(Object, Link)> {
-    let bytes = match scheduler {
-        Scheduler::Goodness => OBJECTS[0],
-        Scheduler::O1 => OBJECTS[1],
-        Scheduler::Fifo => OBJECTS[2],
+    let has_several_cpus = num_possible_cpus()? > 1;
+    let bytes = match (scheduler, has_several_cpus) {
+        (Scheduler::Goodness, false) => OBJECTS[0],
+        (Scheduler::O1, false) => OBJECTS[1],
+        (Scheduler::Fifo, false) => OBJECTS[2],
+        (Scheduler::Goodness, true) => OBJECTS[3],
+        (Scheduler::O1, true) => OBJECTS[4],
+        (Scheduler::Fifo, true) => OBJECTS[5],
     };
     let mut builder = ObjectBuilder::default();
     builder.name(scheduler.word())?;

@@ -44,6 +44,7 @@ mod seek_disk;
 mod served_pages;
 mod servers;
 mod set_up;
+mod several_cpus;
 mod side_by_side;
 mod simulate_command;
 mod simulated_lab;

@@ -33,6 +33,7 @@ int main(void)
 		       (unsigned long long)(just_interactive(base) / MS));
 	}
 	printf("worth %d %d %d\n", worth(0, 0, true), worth(6, 0, false), worth(6, 0, true));
+	printf("worth_on %d %d %d\n", worth_on(0, 0, true, true), worth_on(6, 0, false, true), worth_on(6, 0, true, false));
 	printf("recalculated %u %u %u\n", recalculated(6, 0, 1), recalculated(3, 0, 2), recalculated(5, 0, 0));
 	for (u32 left = 0; left < 4; left++)
 		printf("fork %u %u %u\n", left, child_ticks(left), parent_ticks(left));

@@ -1,88 +1,20 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * The design of Linux 2.4: one list of all runnable tasks, and whoever chooses the next looks at each of them. The list goes
- * through the table of tasks; entry 0 is its head, which no task is. On one CPU operations come one after another, so
- * nothing is locked.
+ * The design of Linux 2.4: one list of all runnable tasks, and whoever chooses the next looks at each of them. On one CPU
+ * operations come one after another, so nothing is locked. For several: goodness_smp.bpf.c.
  */
 #include "kernel.h"
-#include "goodness.h"
 
-struct slot {
-	u16 next, prev;
-	u8 counter;
-	signed char nice;
-	bool queued, yielded;
-	u32 used_us; /* of the tick that has begun */
-	u32 epoch;   /* recalculations that the counter has seen */
-	u64 mm, started;
-};
-static struct slot slots[TASKS];
-static u32 epoch = 1;
-static u32 current_pid, runnable;
+static inline void lock_list(void) {}
+static inline void unlock_list(void) {}
 
-/* The verifier's own bound of a loop, `may_goto`: assemblers before LLVM 19 have no name for it. */
-#define BOUNDED_OR(label) \
-	asm volatile goto("1: .byte 0xe5; .byte 0; .long ((%l[" #label "] - 1b - 8) / 8) & 0xffff; .short 0" :::: label)
+#include "goodness_list.h"
 
-static inline struct slot *slot(u32 pid) { return &slots[pid & (TASKS - 1)]; }
-
-/* 2.4 went over all tasks at once; here each does it when it is next looked at. */
-static inline u32 ticks(struct slot *s)
-{
-	if (s->epoch != epoch) {
-		s->counter = recalculated(s->counter, s->nice, epoch - s->epoch);
-		s->epoch = epoch;
-	}
-	return s->counter;
-}
+static u32 current_pid;
 
 static inline s32 goodness(struct slot *s, u64 mm)
 {
 	return worth(ticks(s), s->nice, s->mm == mm || !s->mm);
-}
-
-static inline u64 slice_ns(struct slot *s)
-{
-	u32 all = ticks(s) * TICK_US;
-	return (u64)(all > s->used_us ? all - s->used_us : 1) * 1000;
-}
-
-static inline void charge(struct slot *s, u64 now)
-{
-	u32 used = s->used_us + (u32)((now - s->started) / 1000), whole = used / TICK_US, left = ticks(s);
-	s->started = now;
-	s->used_us = used % TICK_US;
-	s->counter = whole < left ? left - whole : 0;
-}
-
-static inline void unlink(struct slot *s)
-{
-	if (!s->queued)
-		return;
-	slot(s->prev)->next = s->next;
-	slot(s->next)->prev = s->prev;
-	s->queued = false;
-	runnable--;
-}
-
-static inline void link(struct slot *s, u32 pid, bool last)
-{
-	if (s->queued)
-		return;
-	struct slot *head = slot(0);
-	if (last) {
-		s->next = 0;
-		s->prev = head->prev;
-		slot(head->prev)->next = pid;
-		head->prev = pid;
-	} else {
-		s->prev = 0;
-		s->next = head->next;
-		slot(head->next)->prev = pid;
-		head->next = pid;
-	}
-	s->queued = true;
-	runnable++;
 }
 
 /* The best of all, or 0 where none is better than `best`, which becomes the goodness of the one that is found. */
@@ -140,12 +72,6 @@ void OP(goodness_enqueue, struct task_struct *p, u64 enq_flags)
 	link(s, pid, last);
 }
 
-void OP(goodness_dequeue, struct task_struct *p, u64 deq_flags)
-{
-	if (has_place(p->pid))
-		unlink(slot(p->pid));
-}
-
 /* Gives the CPU to a task that waits. */
 static inline void run(u32 pid)
 {
@@ -187,15 +113,6 @@ void OP(goodness_dispatch, s32 cpu, struct task_struct *prev)
 	}
 }
 
-bool OP(goodness_yield, struct task_struct *from, struct task_struct *to)
-{
-	if (!to && has_place(from->pid)) {
-		slot(from->pid)->yielded = true;
-		scx_bpf_task_set_slice(from, 0);
-	}
-	return false;
-}
-
 void OP(goodness_running, struct task_struct *p)
 {
 	struct slot *s = slot(p->pid);
@@ -216,41 +133,7 @@ void OP(goodness_stopping, struct task_struct *p, bool is_runnable)
 
 s32 OP(goodness_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
-	struct slot *s = slot(p->pid);
-	if (!has_place(p->pid)) {
-		counters.refused++;
-		return 0;
-	}
-	s->nice = p->static_prio - 120;
-	s->mm = (u64)p->mm;
-	s->queued = s->yielded = false;
-	s->epoch = epoch;
-	s->used_us = 0;
-	s->counter = fresh_ticks(s->nice);
-	u32 parent_pid = bpf_get_current_task_btf()->pid;
-	if (args->fork && has_place(parent_pid)) {
-		/* Both share what the parent has left. */
-		struct slot *parent = slot(parent_pid);
-		u32 left = ticks(parent);
-		s->counter = child_ticks(left);
-		parent->counter = parent_ticks(left);
-	}
-	return 0;
-}
-
-void OP(goodness_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
-{
-	u32 parent_pid = p->real_parent->pid;
-	if (args->cancelled || !has_place(p->pid) || !has_place(parent_pid))
-		return;
-	struct slot *s = slot(p->pid), *parent = slot(parent_pid);
-	unlink(s);
-	parent->counter = returned_ticks(ticks(parent), ticks(s));
-}
-
-void OP(goodness_exit, struct scx_exit_info *info)
-{
-	tell_exit(info);
+	return init_slot(p, args);
 }
 
 SEC(".struct_ops.link")

@@ -29,6 +29,14 @@ static inline s32 worth(u32 counter, s32 nice, bool same_mm)
 	return counter ? (s32)counter + 20 - nice + same_mm : 0;
 }
 
+/* What a task is worth more on the CPU on which it ran last, whose cache may still have its memory: i386's. */
+#define PROC_CHANGE_PENALTY 15
+
+static inline s32 worth_on(u32 counter, s32 nice, bool same_mm, bool same_cpu)
+{
+	return worth(counter, nice, same_mm) + (counter && same_cpu ? PROC_CHANGE_PENALTY : 0);
+}
+
 static inline u32 child_ticks(u32 parents) { return (parents + 1) >> 1; }
 static inline u32 parent_ticks(u32 parents) { return parents >> 1; }
 

@@ -29,6 +29,12 @@ enum bpf_map_type { BPF_MAP_TYPE_ARRAY = 2 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct mm_struct;
+struct thread_info {
+	u32 cpu;
+};
+struct cpumask {
+	u64 bits[1];
+};
 struct sched_entity {
 	u64 sum_exec_runtime;
 };
@@ -44,6 +50,8 @@ struct task_struct {
 	struct task_struct *real_parent;
 	struct sched_entity se;
 	struct sched_ext_entity scx;
+	struct thread_info thread_info;
+	const struct cpumask *cpus_ptr;
 };
 struct scx_init_task_args {
 	bool fork;
@@ -64,6 +72,7 @@ struct sched_ext_ops {
 	void (*enqueue)(struct task_struct *p, u64 enq_flags);
 	void (*dequeue)(struct task_struct *p, u64 deq_flags);
 	void (*dispatch)(s32 cpu, struct task_struct *prev);
+	void (*tick)(struct task_struct *p);
 	void (*running)(struct task_struct *p);
 	void (*stopping)(struct task_struct *p, bool runnable);
 	bool (*yield)(struct task_struct *from, struct task_struct *to);
@@ -75,6 +84,7 @@ struct sched_ext_ops {
 
 #define SCX_DSQ_GLOBAL  0x8000000000000001ULL
 #define SCX_DSQ_LOCAL   0x8000000000000002ULL
+#define SCX_DSQ_LOCAL_ON 0xc000000000000000ULL /* or-ed with a CPU */
 #define SCX_ENQ_WAKEUP  1ULL
 #define SCX_ENQ_PREEMPT (1ULL << 32)
 #define SCX_TASK_QUEUED 1
@@ -97,6 +107,10 @@ char _license[] SEC("license") = "Dual MIT/GPL";
 
 #define OP(name, args...) SEC("struct_ops/" #name) BPF_PROG(name, ##args)
 
+/* The verifier's own bound of a loop, `may_goto`: assemblers before LLVM 19 have no name for it. */
+#define BOUNDED_OR(label) \
+	asm volatile goto("1: .byte 0xe5; .byte 0; .long ((%l[" #label "] - 1b - 8) / 8) & 0xffff; .short 0" :::: label)
+
 /* What the trial's facts tell. The names are in counters.rs, in this order. */
 struct counters {
 	u64 picks;          /* times that a next task was chosen */
@@ -105,6 +119,10 @@ struct counters {
 	u64 exchanges;      /* times that the active and the expired array changed places */
 	u64 preemptions;    /* tasks that took the CPU from another at their waking */
 	u64 refused;        /* tasks that found no place in the table, and ran first in, first out */
+	u64 locks;          /* times that a lock was taken, on several CPUs */
+	u64 contended;      /* of these, times that another CPU held it */
+	u64 migrations;     /* times that a task ran on another CPU than before */
+	u64 balances;       /* times that a CPU looked for tasks in the queues of others */
 };
 struct counters counters SEC(".data.counters");
 
@@ -130,7 +148,7 @@ static inline void insert(struct task_struct *p, u64 dsq, u64 slice, u64 flags)
 }
 
 /*
- * What is known of tasks lies in an array by their PIDs. Below 32 CPUs kernels number up to 32768 unless kernel.pid_max says
+ * What is known of tasks lies in an array by their PIDs. Up to 32 CPUs kernels number up to 32768 unless kernel.pid_max says
  * otherwise; whoever has no place is counted, and runs without being scheduled.
  */
 #define TASKS 32768

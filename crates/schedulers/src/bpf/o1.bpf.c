@@ -3,40 +3,14 @@
  * The design of Linux 2.6.0: two arrays of queues by priority, with a bit for each queue that holds a task. Who has used up
  * its slice goes to the expired array; when the active one is empty, they change places. Of the 140 priorities the 40 of
  * ordinary tasks are here: real-time tasks are no business of sched_ext. On one CPU operations come one after another, so
- * nothing is locked.
+ * nothing is locked. For several: o1_smp.bpf.c.
  */
 #include "kernel.h"
-#include "o1.h"
+#include "o1_slots.h"
 
-#define NONE 64
-
-struct slot {
-	u16 next, prev;
-	u8 base, prio, array;
-	bool queued, yielded, is_user, is_new;
-	bool first_slice;     /* what it has was its parent's */
-	bool decided;         /* `array` says where it belongs */
-	bool uninterruptible; /* it sleeps so */
-	bool has_woken;       /* and has not run since */
-	struct habit habit;
-	u64 left;
-	u64 since;            /* it sleeps, or waits for the CPU */
-	u64 charged, started; /* CPU time that its slice and its habit have seen */
-};
-static struct slot slots[TASKS];
-struct queue {
-	u16 first, last;
-};
 static struct queue queues[2][64];
 static u64 bits[2], expired_at;
 static u32 active, current_pid, current_prio = NONE, runnable;
-
-static inline struct slot *slot(u32 pid) { return &slots[pid & (TASKS - 1)]; }
-
-static inline u64 turn_of(struct slot *s)
-{
-	return turn(s->base, s->prio, s->habit.sleep_avg, s->left) + 1;
-}
 
 static inline void link(struct slot *s, u32 pid, u32 array, bool first)
 {
@@ -45,20 +19,7 @@ static inline void link(struct slot *s, u32 pid, u32 array, bool first)
 	if (s->queued)
 		return;
 	s->array = a;
-	if (!q->first) {
-		s->next = s->prev = 0;
-		q->first = q->last = pid;
-	} else if (first) {
-		s->prev = 0;
-		s->next = q->first;
-		slot(q->first)->prev = pid;
-		q->first = pid;
-	} else {
-		s->next = 0;
-		s->prev = q->last;
-		slot(q->last)->next = pid;
-		q->last = pid;
-	}
+	queue_add(q, s, pid, first);
 	bits[a] |= 1ULL << prio;
 	s->queued = true;
 	runnable++;
@@ -70,14 +31,7 @@ static inline void unlink(struct slot *s)
 		return;
 	u32 a = s->array & 1, prio = s->prio & 63;
 	struct queue *q = &queues[a][prio];
-	if (s->prev)
-		slot(s->prev)->next = s->next;
-	else
-		q->first = s->next;
-	if (s->next)
-		slot(s->next)->prev = s->prev;
-	else
-		q->last = s->prev;
+	queue_remove(q, s);
 	if (!q->first)
 		bits[a] &= ~(1ULL << prio);
 	s->queued = false;
@@ -109,26 +63,6 @@ static inline u32 first_bit(u64 bits)
 		bits >>= 2;
 	}
 	return n + !(bits & 1);
-}
-
-/* So much of the time since then counts as sleep. */
-static inline void count_sleep(struct slot *s, u64 time)
-{
-	add_sleep(&s->habit, time, s->base, s->is_user, s->uninterruptible);
-	s->prio = priority(s->base, s->habit.sleep_avg);
-}
-
-static inline void charge_slice(struct slot *s, u64 now)
-{
-	u64 used = now - s->charged;
-	s->charged = now;
-	s->left = used < s->left ? s->left - used : 0;
-}
-
-static inline void charge_habit(struct slot *s, u64 now)
-{
-	add_run(&s->habit, now - s->started);
-	s->started = now;
 }
 
 /* The array for the task that runs and wants on. A slice that is used up is made anew. */
@@ -254,15 +188,6 @@ void OP(o1_dispatch, s32 cpu, struct task_struct *prev)
 	}
 }
 
-bool OP(o1_yield, struct task_struct *from, struct task_struct *to)
-{
-	if (!to && has_place(from->pid)) {
-		slot(from->pid)->yielded = true;
-		scx_bpf_task_set_slice(from, 0);
-	}
-	return false;
-}
-
 void OP(o1_running, struct task_struct *p)
 {
 	struct slot *s = slot(p->pid);
@@ -292,32 +217,6 @@ void OP(o1_stopping, struct task_struct *p, bool is_runnable)
 	}
 }
 
-s32 OP(o1_init_task, struct task_struct *p, struct scx_init_task_args *args)
-{
-	struct slot *s = slot(p->pid);
-	if (!has_place(p->pid)) {
-		counters.refused++;
-		return 0;
-	}
-	s->base = p->static_prio - 100;
-	s->queued = s->yielded = s->decided = s->has_woken = s->uninterruptible = s->first_slice = false;
-	s->is_user = p->mm != NULL;
-	s->is_new = args->fork;
-	s->since = s->habit.sleep_avg = s->habit.credit = 0;
-	s->left = timeslice(s->base);
-	u32 parent_pid = bpf_get_current_task_btf()->pid;
-	if (args->fork && has_place(parent_pid)) {
-		struct slot *parent = slot(parent_pid);
-		s->left = (parent->left + 1) / 2;
-		parent->left /= 2;
-		s->first_slice = true;
-		s->habit.sleep_avg = child_sleep(parent->habit.sleep_avg);
-		parent->habit.sleep_avg = parent_sleep(parent->habit.sleep_avg);
-	}
-	s->prio = priority(s->base, s->habit.sleep_avg);
-	return 0;
-}
-
 void OP(o1_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	u32 parent_pid = p->real_parent->pid;
@@ -325,17 +224,12 @@ void OP(o1_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 		return;
 	struct slot *s = slot(p->pid), *parent = slot(parent_pid);
 	unlink(s);
-	if (s->first_slice) {
-		parent->left += s->left;
-		if (parent->left > MOST_SLICE)
-			parent->left = MOST_SLICE;
-	}
-	parent->habit.sleep_avg = sleep_after_child(parent->habit.sleep_avg, s->habit.sleep_avg);
+	return_rest(parent, s);
 }
 
-void OP(o1_exit, struct scx_exit_info *info)
+s32 OP(o1_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
-	tell_exit(info);
+	return init_slot(p, args);
 }
 
 SEC(".struct_ops.link")

@@ -22,6 +22,10 @@
 /* Of the time that a task waits for the CPU after its waking, so much counts as sleep, in 128ths: 30 %. */
 #define WAITED_128THS 38u
 
+/* On several CPUs a busy one looks for a longer queue than its own so often, and leaves tasks that ran so short a time ago. */
+#define BUSY_REBALANCE (200 * MS)
+#define CACHE_DECAY (2 * MS)
+
 /* What a task has slept, and what is known of its habits. */
 struct habit {
 	u64 sleep_avg;

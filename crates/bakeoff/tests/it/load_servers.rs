@@ -79,7 +79,7 @@ fn apache_has_logged_what_was_sent() {
         line(&text, "requests"),
         "requests     300 planned = 300 ok + 0 unsent"
     );
-    let log = server.read("access.log");
+    let log = server.logged(300 + QUESTIONS);
     let right = log.lines().filter(|line| line.ends_with(" 200 /page.html"));
     assert_eq!(right.count() as u64, 300 + QUESTIONS);
     // The first word is the number of the request on its connection.
@@ -234,7 +234,7 @@ fn https_sessions_are_taken_up_only_if_asked() {
         let json = json(&[&words[..], flags].concat());
         let result = &json["runs"][0]["result"];
         assert_eq!((accounted(result), count(&result["ok"])), (40, 40));
-        let log = server.read("access.log");
+        let log = server.logged(40 + QUESTIONS);
         let seen = log.lines().filter(|line| line.starts_with("r ")).count();
         assert_eq!(log.lines().count() as u64, 40 + QUESTIONS);
         assert_eq!(seen, reused, "{flags:?}: {log}");

@@ -105,9 +105,17 @@ impl Server {
         path.to_str().unwrap().into()
     }
 
-    /// A file that the server has written, such as a log.
-    pub(crate) fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.dir.path().join(name)).unwrap()
+    /// The access log when it has so many lines: a server may write one after its answer was read.
+    pub(crate) fn logged(&self, lines: u64) -> String {
+        let start = Instant::now();
+        loop {
+            let log = fs::read_to_string(self.dir.path().join("access.log")).unwrap();
+            if lines <= log.lines().count() as u64 {
+                return log;
+            }
+            assert!(start.elapsed() < PATIENCE, "less than {lines} lines: {log}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Ends the server as a power failure would.

@@ -94,18 +94,16 @@ pub fn range(dir: &Path, range: &str, task: Task<'_>) -> Result<Range> {
 pub fn commit(dir: &Path, name: &str, task: Task<'_>) -> Result<Commit> {
     let hash = resolve(dir, name, task)?;
     let mut show = git(dir)?;
-    show.args(["log", "-1", "--format=%s", &hash]);
-    let subject = program::run(&mut show, task)?;
+    show.args(["log", "-1", "--format=%P%n%s", &hash]);
+    let shown = program::run(&mut show, task)?;
+    let (parents, subject) = shown.split_once('\n').unwrap_or_default();
     let mut touched = git(dir)?;
-    touched.args([
-        "diff-tree",
-        "--root",
-        "-r",
-        "-m",
-        "--first-parent",
-        "--no-commit-id",
-    ]);
-    touched.args(["--name-only", &hash]);
+    touched.args(["diff-tree", "-r", "--no-commit-id", "--name-only"]);
+    // Of two trees, where there are two: of a merge alone git lists what differs from any of its parents.
+    match parents.split_whitespace().next() {
+        Some(first_parent) => touched.args([first_parent, &hash]),
+        None => touched.args(["--root", &hash]),
+    };
     let files = program::run(&mut touched, task)?;
     Ok(Commit {
         short: hash[..12].into(),
@@ -170,4 +168,55 @@ fn git(dir: &Path) -> Result<Command> {
     git.env("GIT_TERMINAL_PROMPT", "0")
         .env("GIT_OPTIONAL_LOCKS", "0");
     Ok(git)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    fn said_of(dir: &Path, words: &[&str]) {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(dir);
+        git.args(["-c", "user.name=A", "-c", "user.email=a@example.org"]);
+        let done = git.args(words).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+    }
+
+    fn add(dir: &Path, file: &str) {
+        fs::write(dir.join(file), file).unwrap();
+        said_of(dir, &["add", file]);
+        said_of(dir, &["commit", "-q", "-m", file]);
+    }
+
+    #[test]
+    fn a_commit_has_the_files_in_which_it_differs_from_its_first_parent() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        said_of(dir, &["init", "-q", "-b", "main"]);
+        add(dir, "root");
+        said_of(dir, &["checkout", "-q", "-b", "side"]);
+        add(dir, "of-side");
+        said_of(dir, &["checkout", "-q", "main"]);
+        add(dir, "of-main");
+        said_of(dir, &["merge", "-q", "-m", "both", "side"]);
+        let task = Task {
+            tell: &|_| {},
+            stop: &AtomicBool::new(false),
+        };
+        for (name, subject, files) in [
+            ("main", "both", ["of-side"]),
+            ("main^1", "of-main", ["of-main"]),
+            ("main^2", "of-side", ["of-side"]),
+            ("main~2", "root", ["root"]),
+        ] {
+            let commit = commit(dir, name, task).unwrap();
+            assert_eq!(
+                (&*commit.subject, &*commit.files),
+                (subject, &files.map(String::from)[..])
+            );
+        }
+    }
 }

@@ -13,7 +13,8 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use plan::Design;
 use record::bisect::{
-    BisectBlock, BisectEvent, BisectJournal, Bisection, Conclusion, Evidence, Opened, VERSION,
+    BisectBlock, BisectEvent, BisectJournal, Bisection, Conclusion, Evidence, KernelConfig, Opened,
+    VERSION,
 };
 use record::metric::MetricSpec;
 use verdict::bisect::{Question, look};
@@ -208,10 +209,33 @@ fn refuse_changes(before: &Opened, now: &Opened) -> Result<()> {
             before.line.len(),
             now.line.len()
         )
+    } else if !is_same_config(before.config.as_ref(), now.config.as_ref()) {
+        format!(
+            "the configuration was {}, is {}",
+            config_name(before.config.as_ref()),
+            config_name(now.config.as_ref())
+        )
     } else {
         return Ok(());
     };
     bail!(
         "cannot go on with this bisection, something changed since it began: {what} (put it back, or begin a new one with --out DIR)"
     )
+}
+
+/// Earlier versions recorded none: what they began goes on with bakeoff's own alone, which is what most of them had.
+fn is_same_config(before: Option<&KernelConfig>, now: Option<&KernelConfig>) -> bool {
+    match (before, now) {
+        (None, None) => true,
+        (None, Some(now)) => now.name.is_none(),
+        (Some(_), None) => false,
+        (Some(before), Some(now)) => before.sha256 == now.sha256,
+    }
+}
+
+fn config_name(config: Option<&KernelConfig>) -> String {
+    config.map_or("not recorded".into(), |config| {
+        let name = config.name.as_deref().unwrap_or("bakeoff's own");
+        format!("{name} ({:.12})", config.sha256)
+    })
 }

@@ -23,6 +23,7 @@ use crate::kernel::{self, Flavour, Kernel};
 use crate::program::{self, command, find};
 use crate::task::Task;
 use plan::kernel::KernelRef;
+use record::bisect::KernelConfig;
 
 /// The configuration of bakeoff: what its guests need built in, and little else.
 const MINIMAL: &str = include_str!("kernel_build/minimal.config");
@@ -96,6 +97,19 @@ pub fn refuse_lacks() -> Result<()> {
     )
 }
 
+/// What kernels are configured by, to tell whether it is still the same.
+///
+/// # Errors
+/// The file cannot be read, or is no configuration.
+pub fn configuration(how: &How) -> Result<KernelConfig> {
+    let config = Config::read(how)?;
+    let file = how.config.as_ref();
+    Ok(KernelConfig {
+        name: file.map(|path| path.display().to_string()),
+        sha256: config.id,
+    })
+}
+
 /// Builds a commit of a repository, or takes it from the cache: the same files with the same configuration and compiler are built once.
 pub fn build_commit(
     cache: &Cache,
@@ -118,8 +132,8 @@ pub fn build_commit(
     if let Some(kernel) = known.and_then(|id| kernel::load(cache, &id)) {
         return Ok(kernel);
     }
-    let (place, _lock) = take_place(cache, &top, task)?;
-    let source = place.join("source");
+    let place = Place::take(cache, &top, task)?;
+    let source = place.dir.join("source");
     task.tell(&format!("checking out {hash:.12}"), None);
     git::check_out(&top, &source, hash, task)?;
     let what = format!("commit {hash:.12}");
@@ -134,24 +148,32 @@ pub fn build_tree(cache: &Cache, tree: &Path, how: &How, task: Task<'_>) -> Resu
     let config = Config::read(how)?;
     let tree =
         fs::canonicalize(tree).with_context(|| format!("no such directory: {}", tree.display()))?;
-    let (place, _lock) = take_place(cache, &tree, task)?;
+    let place = Place::take(cache, &tree, task)?;
     make(cache, (&tree, &place), (&config, how), "the tree", task)
 }
 
 /// Where a tree is built, which nobody else builds or evicts meanwhile.
-fn take_place(cache: &Cache, tree: &Path, task: Task<'_>) -> Result<(PathBuf, File)> {
-    let hash = cache::hash(tree.as_os_str().as_encoded_bytes());
-    let id = &hash[..16];
-    let lock = cache.lock(&format!("build {id}"), task)?;
-    let place = cache.dir("builds")?.join(id);
-    while cache.entry("builds", id).is_none() {
-        fs::create_dir_all(&place).map_err(|why| cache.cannot_write(&why))?;
+struct Place {
+    dir: PathBuf,
+    /// Held by make and all that it starts too, so that it is free only when they are gone.
+    lock: File,
+}
+
+impl Place {
+    fn take(cache: &Cache, tree: &Path, task: Task<'_>) -> Result<Self> {
+        let hash = cache::hash(tree.as_os_str().as_encoded_bytes());
+        let id = &hash[..16];
+        let lock = cache.lock(&format!("build {id}"), task)?;
+        let dir = cache.dir("builds")?.join(id);
+        while cache.entry("builds", id).is_none() {
+            fs::create_dir_all(&dir).map_err(|why| cache.cannot_write(&why))?;
+        }
+        if About::of(&dir).is_none() {
+            let title = format!("builds of {}", tree.display());
+            About::now(&title, tree.display().to_string(), Vec::new()).write(cache, &dir)?;
+        }
+        Ok(Self { dir, lock })
     }
-    if About::of(&place).is_none() {
-        let title = format!("builds of {}", tree.display());
-        About::now(&title, tree.display().to_string(), Vec::new()).write(cache, &place)?;
-    }
-    Ok((place, lock))
 }
 
 /// A configuration.
@@ -177,7 +199,7 @@ impl Config {
     }
 
     /// Brings it into the output directory; what the kernel does not know or does not allow falls away there.
-    fn apply(&self, (source, out): (&Path, &Path), task: Task<'_>) -> Result<()> {
+    fn apply(&self, (source, out): (&Path, &Path), lock: &File, task: Task<'_>) -> Result<()> {
         let wanted = out.join("bakeoff.config");
         fs::write(&wanted, &self.text)?;
         let mut make = make_command(source, out)?;
@@ -187,7 +209,8 @@ impl Config {
             fs::write(out.join(".config"), &self.text)?;
             make.arg("olddefconfig");
         }
-        program::run(&mut make, task).context("cannot configure the kernel")?;
+        program::run_group(&make, lock, task, &mut |_| {})
+            .context("cannot configure the kernel")?;
         let settled = fs::read_to_string(out.join(".config"))?;
         let has = |option: &&&str| {
             let line = |value| {
@@ -214,7 +237,7 @@ impl Config {
 
 fn make(
     cache: &Cache,
-    (source, place): (&Path, &Path),
+    (source, place): (&Path, &Place),
     (config, how): (&Config, &How),
     what: &str,
     task: Task<'_>,
@@ -225,10 +248,10 @@ fn make(
             source.display()
         );
     }
-    let out = place.join(&config.id[..16]);
+    let out = place.dir.join(&config.id[..16]);
     fs::create_dir_all(&out).map_err(|why| cache.cannot_write(&why))?;
     cache.expect_space(2 << 30)?;
-    config.apply((source, &out), task)?;
+    config.apply((source, &out), &place.lock, task)?;
     let mut make = make_command(source, &out)?;
     let jobs = how.jobs.map_or_else(cpus, usize::from);
     make.arg(format!("-j{jobs}")).arg("bzImage");
@@ -238,7 +261,7 @@ fn make(
     }
     let began = std::time::Instant::now();
     task.tell(&format!("building {what}"), None);
-    program::run_with(&mut make, task, &mut |_| {
+    program::run_group(&make, &place.lock, task, &mut |_| {
         let minutes = began.elapsed().as_secs() / 60;
         if minutes > 0 {
             task.tell(&format!("building {what}, {minutes} min"), None);
@@ -292,8 +315,9 @@ mod tests {
             tell: &|_| {},
             stop: &AtomicBool::new(false),
         };
-        let (place, lock) = take_place(&builder, Path::new("/src/linux"), task).unwrap();
-        fs::write(place.join("vmlinux"), vec![1; 1 << 20]).unwrap();
+        let place = Place::take(&builder, Path::new("/src/linux"), task).unwrap();
+        let built = place.dir.join("vmlinux");
+        fs::write(&built, vec![1; 1 << 20]).unwrap();
         let other = Cache::open(&root);
         let prune = || eviction::prune(&other, 0, Named::MayGo, Mode::Remove).unwrap();
         let kept = prune().kept;
@@ -301,9 +325,10 @@ mod tests {
             kept[0].about.as_ref().unwrap().title,
             "builds of /src/linux"
         );
-        assert!(place.join("vmlinux").exists());
-        drop((builder, lock));
+        assert!(built.exists());
+        let dir = place.dir.clone();
+        drop((builder, place));
         assert_eq!(prune().removed.len(), 1);
-        assert!(!place.exists());
+        assert!(!dir.exists());
     }
 }

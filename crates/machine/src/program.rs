@@ -1,7 +1,7 @@
 //! Running other programs so that none of them survives us.
 //!
-//! A program is bound to the thread that starts it (`process::bind`); what it starts in turn is either held by a pipe to it or
-//! shut in a PID namespace (`enclosed`).
+//! A program is bound to the thread that starts it (`process::bind`); what it starts in turn is held by a pipe to it, or
+//! shut in a PID namespace (`enclosed`), or ended with its process group (`run_group`).
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -88,14 +88,62 @@ pub(crate) fn run_with(
     run_to(None, (command, Stdio::null()), task, pulse)
 }
 
+/// In a program's process group: waits for the end of its input, which comes when bakeoff is gone, however it went, and ends the group.
+const GUARD: &str = r#"
+exec 3<&0 < /dev/null
+(read -r _ <&3; kill -KILL 0) &
+exec 3<&-
+exec "$@"
+"#;
+
+/// The same for a program that starts others which read nothing of it, such as make: bound to us it would end alone when we are killed.
+/// All of them hold `lock` until they are gone.
+pub(crate) fn run_group(
+    command: &Command,
+    lock: &File,
+    task: Task<'_>,
+    pulse: &mut dyn FnMut(&str),
+) -> Result<String> {
+    let (input, held) = std::io::pipe().context("cannot make a pipe")?;
+    let mut guarded = Command::new("/bin/sh");
+    guarded.args(["-c", GUARD, "sh"]);
+    guarded.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => guarded.env(name, value),
+            None => guarded.env_remove(name),
+        };
+    }
+    process::inherit(&mut guarded, lock.try_clone()?.into());
+    let said = run_named(
+        &name_of(command),
+        None,
+        (&mut guarded, input.into()),
+        task,
+        pulse,
+    );
+    // The guard goes too, and with it what the program may have left.
+    drop(held);
+    said
+}
+
 fn run_to(
+    limit: Option<Duration>,
+    input: (&mut Command, Stdio),
+    task: Task<'_>,
+    pulse: &mut dyn FnMut(&str),
+) -> Result<String> {
+    run_named(&name_of(input.0), limit, input, task, pulse)
+}
+
+fn run_named(
+    name: &str,
     limit: Option<Duration>,
     (command, input): (&mut Command, Stdio),
     task: Task<'_>,
     pulse: &mut dyn FnMut(&str),
 ) -> Result<String> {
     let began = Instant::now();
-    let name = name_of(command);
     let mut out = Scratch::new()?;
     let mut err = Scratch::new()?;
     process::bind(command);

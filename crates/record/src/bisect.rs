@@ -98,8 +98,20 @@ pub struct Opened {
     pub plan: String,
     /// The metric that is followed; none for the workload's primary one.
     pub metric: Option<String>,
+    /// The configuration of the kernels that are built for it; none where none are built, and in journals of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<KernelConfig>,
     /// The versions, the first end first.
     pub line: Vec<Version>,
+}
+
+/// What kernels are configured by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelConfig {
+    /// The file, as it was typed; none for bakeoff's own.
+    pub name: Option<String>,
+    /// SHA-256 of its text and of whether it is bakeoff's own, which is applied in another way.
+    pub sha256: String,
 }
 
 /// Name of the journal.
@@ -149,9 +161,9 @@ pub struct Bisection {
     pub line: Vec<Version>,
     /// What blocks said of each version.
     pub evidence: Vec<Evidence>,
-    /// Probability of each step; step 0 lies between versions 0 and 1.
+    /// Probability of each step, in the direction that is the likelier one; step 0 lies between versions 0 and 1.
     pub steps: Vec<f64>,
-    /// Probability that the ends do not differ at all.
+    /// Probability that the ends do not differ at all. What it and the steps lack of one are steps in the other direction.
     pub no_difference: f64,
     /// Last over first version, typical over blocks.
     pub ratio: Option<f64>,

@@ -69,6 +69,10 @@ fn sentences(found: &Bisection) -> Vec<String> {
         None => "nothing".into(),
     };
     let whole = found.ratio.map_or(NONE.into(), large_change);
+    // Figures of zero have no ratio.
+    let by = found
+        .ratio
+        .map_or(String::new(), |_| format!(" by {whole}"));
     let ends = format!(
         "from {} to {}",
         found.line[0].name,
@@ -83,7 +87,7 @@ fn sentences(found: &Bisection) -> Vec<String> {
             share,
         } => {
             let mut all = vec![format!(
-                "{metric} changes {ends} by {whole}, and that came with {} (probability {}, {after})",
+                "{metric} changes {ends}{by}, and that came with {} (probability {}, {after})",
                 step_name(found, *before, *first),
                 percent(*probability)
             )];
@@ -102,10 +106,15 @@ fn sentences(found: &Bisection) -> Vec<String> {
             "{metric} is equivalent at both ends, {ends}: {whole} {after}, so there is no step to look for (a lower margin in the plan asks for \
              smaller ones)"
         )],
-        Conclusion::Open { .. } | Conclusion::Undecided => vec![format!(
-            "no step is sure {after}, {ends} {metric} changes by {whole}; that there is no difference at all has a probability of {}",
-            percent(found.no_difference)
-        )],
+        Conclusion::Open { .. } | Conclusion::Undecided => {
+            let change = found.ratio.map_or(String::new(), |_| {
+                format!(", {ends} {metric} changes by {whole}")
+            });
+            vec![format!(
+                "no step is sure {after}{change}; that there is no difference at all has a probability of {}",
+                percent(found.no_difference)
+            )]
+        }
     };
     sentences.extend(beyond_sentence(found));
     sentences
@@ -461,6 +470,13 @@ mod tests {
         assert!(text.contains("there is no step to look for"), "{text}");
         let text = terminal(&found(Conclusion::Undecided), 1000);
         assert!(text.contains("no step is sure after 13 blocks"), "{text}");
+        let no_ratio = Bisection {
+            ratio: None,
+            ..found(Conclusion::Undecided)
+        };
+        let text = terminal(&no_ratio, 1000);
+        let said = "no step is sure after 13 blocks; that there is no difference at all has a probability of 0.1 %";
+        assert!(text.contains(said), "{text}");
         let open = found(Conclusion::Open { next: 2 });
         assert_eq!(line(&open), "bisect: 13 blocks, a1 -> a2 99.3 %, next a2");
     }

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use plan::Design;
+use verdict::bisect::MAX_BLOCKS;
 use verdict::bisect::simulation::{Tally, Terms, run, run_plain};
 use verdict::noise_models::{COUNTED, MODELS, Noise, QUIET, REFERENCE};
 
@@ -18,7 +19,7 @@ const DESIGN: Design = Design {
     margin: 0.01,
     error_rate: 0.01,
     min_blocks: 4,
-    max_blocks: 400,
+    max_blocks: MAX_BLOCKS,
     more_blocks: 0,
     seed: 0,
 };
@@ -58,6 +59,7 @@ fn line(noise: Noise, effect: f64, steps: usize) -> String {
         effect,
         steps,
         design: &DESIGN,
+        first_cost: 1.0,
     };
     let ours = count(&|seeds| run(terms, seeds));
     let plain = [1, 9].map(|repeats| count(&|seeds| run_plain(terms, repeats, seeds)));

@@ -28,6 +28,9 @@ use crate::rule::{Series, decide_primary, typical_ratio};
 use crate::score::median;
 use posterior::{Answer, Posterior};
 
+/// Blocks after which a bisection ends undecided where no other number is named. How often bisections are right is known for it.
+pub const MAX_BLOCKS: u32 = 400;
+
 /// Blocks that must all have a candidate beyond the same side of both ends before that is said.
 const BEYOND_BLOCKS: usize = 5;
 
@@ -47,9 +50,9 @@ pub struct Question<'q> {
 /// What the blocks so far say.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Findings {
-    /// Probability of each step; step 0 lies between versions 0 and 1.
+    /// Probability of each step, in the direction that is the likelier one; step 0 lies between versions 0 and 1.
     pub steps: Vec<f64>,
-    /// Probability that the ends do not differ at all.
+    /// Probability that the ends do not differ at all. What it and the steps lack of one are steps in the other direction.
     pub no_difference: f64,
     /// Last over first version, typical over blocks.
     pub ratio: Option<f64>,
@@ -452,7 +455,7 @@ mod tests {
             };
             let findings = look(&question, &vec![block; 8]);
             let all: f64 = findings.steps.iter().sum::<f64>() + findings.no_difference;
-            assert!((all - 1.0).abs() < 1e-9, "{figure}: {findings:?}");
+            assert!(0.5 < all && all < 1.0 + 1e-9, "{figure}: {findings:?}");
         }
     }
 }

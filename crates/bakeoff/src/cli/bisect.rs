@@ -52,7 +52,7 @@ pub struct BisectArgs {
     /// Chance of a wrong step that is accepted [default: 1%; with --walk the plan's]
     #[arg(long, value_name = "SHARE", value_parser = error_rate)]
     pub error_rate: Option<f64>,
-    /// Blocks after which it ends without an answer; with --walk how many there are [default: 60; with --walk as few as can tell]
+    /// Blocks after which it ends without an answer; with --walk how many there are [default: 400; with --walk as few as can tell]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub max_blocks: Option<u32>,
     /// The directory of the bisection [default: runs/bisect-NAME-FROM-TO]

@@ -18,11 +18,11 @@ use machine::cache::Cache;
 use machine::kernel_build;
 use machine::task::{Progress, Task};
 use plan::{Design, KernelArm, MachineKind, OfKernels, Plan, of_kernels};
-use record::bisect::{Bisection, Conclusion, Opened, VERSION, WalkStep};
+use record::bisect::{Bisection, Conclusion, KernelConfig, Opened, VERSION, WalkStep};
 use record::rundir::{self, Run, sha256};
 use record::trial::Outcome;
 use record::verdict::Verdict;
-use verdict::bisect::{OfRun, of_run, walk};
+use verdict::bisect::{MAX_BLOCKS, OfRun, of_run, walk};
 
 use super::report::width;
 use super::run::{Setting, run_made};
@@ -34,9 +34,6 @@ use crate::out;
 use crate::prepare::Sources;
 use crate::reporter::Reporter;
 use line::Line;
-
-/// Blocks at the most where none are typed: enough for an answer that is wrong one time in four, over dozens of versions.
-const MAX_BLOCKS: u32 = 60;
 
 /// What a version costs that was never measured, in blocks: its kernel is fetched and packed.
 const FIRST_COST: f64 = 1.2;
@@ -53,9 +50,13 @@ pub(super) fn bisect(args: &BisectArgs, json: bool) -> Result<End> {
     let (text, plan) = read_plan(&args.plan, qemu.as_deref())?;
     refuse(args, &plan)?;
     super::refuse_emulator(&args.emulator, &plan)?;
-    if args.tree.is_some() {
-        kernel_build::refuse_lacks()?;
-    }
+    let config = match args.tree {
+        Some(_) => {
+            kernel_build::refuse_lacks()?;
+            Some(kernel_build::configuration(&how(args))?)
+        }
+        None => None,
+    };
     let line = line::read(args, json)?;
     for remark in &line.remarks {
         out::error_line(&format!("note: {remark}"));
@@ -67,6 +68,7 @@ pub(super) fn bisect(args: &BisectArgs, json: bool) -> Result<End> {
         text,
         plan,
         line,
+        config,
         out,
         setting: Setting {
             file: &args.plan,
@@ -146,6 +148,8 @@ struct Asked<'a> {
     text: String,
     plan: Plan,
     line: Line,
+    /// Of the kernels, where they are built.
+    config: Option<KernelConfig>,
     out: PathBuf,
     setting: Setting<'a>,
 }
@@ -174,6 +178,7 @@ impl Asked<'_> {
                 bakeoff: record::VERSION.into(),
                 plan: sha256(self.text.as_bytes()),
                 metric: self.args.metric.clone(),
+                config: self.config.clone(),
                 line: self.line.versions.clone(),
             },
             design: &design,
@@ -277,10 +282,7 @@ impl Asked<'_> {
             tell: &tell,
             stop: &self.setting.interrupted,
         };
-        let how = kernel_build::How {
-            config: self.args.config.clone(),
-            jobs: None,
-        };
+        let how = how(self.args);
         let cache = Cache::open(&Cache::of_user()?);
         let built = kernel_build::build_commit(&cache, (tree, &version.source), &how, task);
         reporter.close();
@@ -420,6 +422,14 @@ impl Asked<'_> {
         let typed = switches.iter().filter(|(is_typed, _)| *is_typed);
         words.extend(typed.map(|(_, name)| (*name).into()));
         words.join(" ")
+    }
+}
+
+/// How kernels of commits are built.
+fn how(args: &BisectArgs) -> kernel_build::How {
+    kernel_build::How {
+        config: args.config.clone(),
+        jobs: None,
     }
 }
 

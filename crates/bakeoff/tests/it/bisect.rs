@@ -10,7 +10,7 @@ use bakeoff::bisect::{self, Bisect, Measured};
 use bakeoff::lab::Finish;
 use machine::fake::{Behaviour, FakeArm};
 use plan::{Checks, Design, KernelArm, OfKernels, of_kernels};
-use record::bisect::{Bisection, Conclusion, JOURNAL, Opened, VERSION, Version};
+use record::bisect::{Bisection, Conclusion, JOURNAL, KernelConfig, Opened, VERSION, Version};
 use record::rundir;
 use verdict::bisect::{OfRun, of_run, walk};
 
@@ -91,6 +91,15 @@ fn bisected(
     versions: usize,
     measure: &dyn Fn(u32, usize) -> Result<Measured>,
 ) -> Result<(Bisection, Finish)> {
+    bisected_with(dir, versions, None, measure)
+}
+
+fn bisected_with(
+    dir: &Path,
+    versions: usize,
+    config: Option<&KernelConfig>,
+    measure: &dyn Fn(u32, usize) -> Result<Measured>,
+) -> Result<(Bisection, Finish)> {
     let version = |place| Version {
         name: name(place),
         about: String::new(),
@@ -105,6 +114,7 @@ fn bisected(
             bakeoff: "test".into(),
             plan: "plan".into(),
             metric: None,
+            config: config.cloned(),
             line: (0..versions).map(version).collect(),
         },
         design: &DESIGN,
@@ -196,6 +206,46 @@ fn another_line_in_the_same_directory_is_refused() {
     bisected(dir.path(), 12, &stop).unwrap();
     let why = bisected(dir.path(), 11, &stop).unwrap_err().to_string();
     assert!(why.contains("the line had 12 versions, has 11"), "{why}");
+}
+
+/// One that has ended too: it would answer for kernels that were never built.
+#[test]
+fn another_configuration_in_the_same_directory_is_refused() {
+    let config = |name: Option<&str>, sha256: &str| KernelConfig {
+        name: name.map(String::from),
+        sha256: sha256.into(),
+    };
+    let mine = config(Some("mine.config"), "11112222333344");
+    let (edited, moved) = (
+        config(Some("mine.config"), "5555"),
+        config(Some("moved"), &mine.sha256),
+    );
+    let own = config(None, "7777");
+    let dir = tempfile::tempdir().unwrap();
+    let rates = rates();
+    let ask = |number, candidate| measure(dir.path(), &rates, number, candidate);
+    let refused = |config: &KernelConfig| {
+        let why = bisected_with(dir.path(), 12, Some(config), &ask);
+        why.unwrap_err().to_string()
+    };
+    let (expected, _) = bisected_with(dir.path(), 12, Some(&mine), &ask).unwrap();
+    let why = refused(&edited);
+    assert!(
+        why.contains("the configuration was mine.config (111122223333), is mine.config (5555)"),
+        "{why}"
+    );
+    assert!(refused(&own).contains("is bakeoff's own (7777)"));
+    let (found, _) = bisected_with(dir.path(), 12, Some(&moved), &ask).unwrap();
+    assert_eq!(found, expected);
+    // As earlier versions wrote it: it goes on with bakeoff's own alone.
+    let journal = dir.path().join(JOURNAL);
+    let text = fs::read_to_string(&journal).unwrap();
+    let key = r#""config":{"name":"mine.config","sha256":"11112222333344"},"#;
+    assert!(text.contains(key), "{text}");
+    fs::write(&journal, text.replace(key, "")).unwrap();
+    assert!(refused(&mine).contains("was not recorded, is mine.config"));
+    let (found, _) = bisected_with(dir.path(), 12, Some(&own), &ask).unwrap();
+    assert_eq!(found, expected);
 }
 
 #[test]
@@ -300,7 +350,33 @@ fn merges_and_files_that_were_changed_are_told() {
     let said = refused(&words, |tree| fs::write(tree.join("file"), "mine").unwrap());
     assert!(said.contains("note: 1 of 3 commits are merges"), "{said}");
     assert!(
-        said.contains("note: 1 files were changed in tree"),
+        said.contains("note: a file was changed in tree since its last commit, file: it is in"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_configuration_that_is_not_there_or_another_one_is_refused() {
+    let words: Vec<&str> = BISECT
+        .into_iter()
+        .chain(["--commits", "v1..main"])
+        .collect();
+    let with: Vec<&str> = words.iter().copied().chain(["--config", "mine"]).collect();
+    // It begins, and ends because this is no kernel's tree.
+    let begin = |tree: &Path| {
+        let dir = tree.parent().unwrap();
+        let output = bakeoff(dir, &words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("not a kernel tree"), "{said}");
+    };
+    let said = refused(&with, begin);
+    assert!(said.contains("cannot read configuration mine: "), "{said}");
+    let said = refused(&with, |tree| {
+        begin(tree);
+        fs::write(tree.with_file_name("mine"), "CONFIG_SMP=y\n").unwrap();
+    });
+    assert!(
+        said.contains("the configuration was bakeoff's own (") && said.contains("is mine ("),
         "{said}"
     );
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use bakeoff::json_lines;
 use machine::fake::Behaviour;
+use record::bisect::{Bisection, Conclusion, Evidence, Version, Walk};
 use record::counters::Unit;
 use record::curve::{Curve, Point, Shape};
 use record::defect::{DefectSource, FoundDefect, Kind, Severity, When};
@@ -15,7 +16,7 @@ use record::journal::{self, Entry, Event};
 use record::load_path::{
     Ceiling, CeilingOutcome, ClientUnit, LoadPace, OneFewer, OneFewerOutcome, SentLate,
 };
-use record::metric::Direction;
+use record::metric::{Direction, MetricSpec, Role};
 use record::models::{Finding, ModelRow, Models, Standing};
 use record::rundir;
 use record::trial::{Trial, VoidReason};
@@ -39,6 +40,8 @@ const INDEX: &str = "## `bakeoff index --json`";
 const LIST: &str = "## `bakeoff list --json`";
 const CHECKS: &str = "## `bakeoff fairness --list --json`";
 const FOUND: &str = "## `bakeoff fairness DIR --json`";
+const BISECTION: &str = "## `bakeoff bisect --json`";
+const WALK: &str = "## `bakeoff bisect --walk --json`";
 const FIGURES: &str = "## `bakeoff judge FILE... --json`";
 
 /// The keys that a section documents.
@@ -692,4 +695,80 @@ fn every_key_of_a_list_of_runs_is_documented() {
         &mut seen,
     );
     assert_eq!(seen, documented(LIST), "documented, and never printed");
+}
+
+/// Fake machines boot no line of versions.
+#[test]
+fn every_key_of_a_bisection_is_documented() {
+    let version = |files: &[&str]| Version {
+        name: "9db7d1aee746".into(),
+        about: "tcp: settle before sending".into(),
+        source: "9db7d1aee746".into(),
+        files: files.iter().map(ToString::to_string).collect(),
+    };
+    let evidence = Evidence {
+        candidate: 1,
+        like_from: 1,
+        like_to: 2,
+        position: None,
+        beyond: false,
+        skipped: Some("does not build".into()),
+    };
+    let spec = MetricSpec {
+        name: "throughput".into(),
+        unit: "requests/s".into(),
+        direction: Direction::Higher,
+        role: Role::Primary,
+    };
+    let found = Conclusion::Found {
+        before: 0,
+        after: 1,
+        probability: 0.99,
+        share: None,
+    };
+    let mut seen = BTreeSet::new();
+    for (conclusion, metric) in [
+        (found, Some(spec)),
+        (Conclusion::Open { next: 1 }, None),
+        (Conclusion::Undecided, None),
+    ] {
+        let bisection = Bisection {
+            version: record::bisect::VERSION,
+            title: "Web".into(),
+            metric,
+            line: vec![version(&[]), version(&["net/ipv4/tcp.c"])],
+            evidence: vec![evidence.clone()],
+            steps: vec![0.99],
+            no_difference: 0.01,
+            ratio: None,
+            blocks: 1,
+            max_blocks: 60,
+            error_rate: 0.01,
+            conclusion,
+        };
+        check(&json!(bisection), BISECTION, &mut seen);
+    }
+    assert_eq!(seen, documented(BISECTION), "documented, and never printed");
+}
+
+#[test]
+fn every_key_of_a_walk_is_documented() {
+    let dir = tempfile::tempdir().unwrap();
+    World::new(1.1, 0.002, &[])
+        .run(&dir.path().join("run"), |_| false)
+        .unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
+        .args(["bisect", "run", "--walk", "--json"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let walk: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(walk["version"], json!(record::bisect::VERSION));
+    let mut seen = BTreeSet::new();
+    check(&walk, WALK, &mut seen);
+    // With too few blocks there is no interval.
+    let mut walk: Walk = serde_json::from_value(walk).unwrap();
+    walk.metrics[0].steps[0].interval = None;
+    check(&json!(walk), WALK, &mut seen);
+    assert_eq!(seen, documented(WALK), "documented, and never printed");
 }

@@ -23,6 +23,7 @@ mod gates;
 mod golden;
 mod json_schema;
 mod judge_command;
+mod kernel_build;
 mod kernel_limits;
 mod limits;
 mod load_command;

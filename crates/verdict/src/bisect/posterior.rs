@@ -56,10 +56,10 @@ impl Answer {
     }
 }
 
-/// Probabilities of all that may be so; they add up to one.
+/// Probabilities of what may be so. What they lack of one are steps that go the unlikelier way.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Posterior {
-    /// Of each step; step 0 lies between versions 0 and 1.
+    /// Of each step that goes the likelier way; step 0 lies between versions 0 and 1.
     pub(super) steps: Vec<f64>,
     pub(super) no_difference: f64,
     /// Whether the last version is the higher one, as far as is known.
@@ -101,7 +101,7 @@ impl Posterior {
             shares.sum::<f64>()
         });
         let all = up + down + share(none);
-        // Only steps of the way that is the likelier one may be found, so the other way counts as none.
+        // Only steps of the way that is the likelier one may be found.
         let way = usize::from(down > up);
         let of_step: Vec<f64> = weights.iter().map(|both| share(both[way]) / all).collect();
         let best = (0..steps).max_by(|one, other| of_step[*one].total_cmp(&of_step[*other]));
@@ -112,7 +112,7 @@ impl Posterior {
             asked - wrong[best]
         };
         Self {
-            no_difference: 1.0 - of_step.iter().sum::<f64>(),
+            no_difference: share(none) / all,
             steps: of_step,
             rises: way == 0,
             error: ((least + 1) as f64 / (asked + 2) as f64).min(0.49),
@@ -211,6 +211,27 @@ mod tests {
                 .steps
                 .iter()
                 .all(|step| (step - 0.0625).abs() < 1e-12)
+        );
+    }
+
+    #[test]
+    fn that_there_is_no_difference_is_told_apart_from_a_step_the_other_way() {
+        let none = |said: &[Answer]| Posterior::of(2, said).no_difference;
+        assert!((none(&[]) - 0.5).abs() < 1e-12);
+        let tie = Answer {
+            candidate: 1,
+            rises: None,
+            above: None,
+        };
+        assert!((none(&[tie; 6]) - 0.5).abs() < 1e-12);
+        // Two signs that are right with 3/4, or wrong with 1/4, on a line of two steps; a fair coin gives each pair of signs 1/4.
+        // Up: (3/4 + 1/4) * 3/4; down: (3/4 + 1/4) * 1/4; each of these four cases has a prior of 1/8.
+        let of_steps = (0.75 * (0.75 + 0.25) + 0.25 * (0.75 + 0.25)) / 8.0;
+        let of_none = 0.5 * 0.25;
+        let told = none(&answers(&[(1, true)]));
+        assert!(
+            (told - of_none / (of_none + of_steps)).abs() < 1e-12,
+            "{told}"
         );
     }
 

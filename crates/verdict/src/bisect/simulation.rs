@@ -25,6 +25,8 @@ pub struct Terms<'t> {
     pub steps: usize,
     /// Margin, error rate and blocks; each simulation has a seed of its own.
     pub design: &'t Design,
+    /// As `Question::first_cost`.
+    pub first_cost: f64,
 }
 
 /// What came of some bisections.
@@ -145,7 +147,7 @@ fn bisection(terms: Terms<'_>, seed: u64) -> Tally {
         versions: terms.steps + 1,
         design: &design,
         skipped: &skipped,
-        first_cost: 1.0,
+        first_cost: terms.first_cost,
     };
     let mut line = Line::new(terms, seed);
     let mut blocks = Vec::new();
@@ -213,6 +215,7 @@ mod tests {
             effect,
             steps,
             design: &DESIGN,
+            first_cost: 1.0,
         }
     }
 

@@ -78,11 +78,15 @@ fn of_commits(tree: &Path, commits: &str, json: bool) -> Result<Line> {
         ));
     }
     if let Some(file) = changed.first() {
-        remarks.push(format!(
-            "{} files were changed in {} since its last commit, such as {file}: they are in no kernel that is built",
-            changed.len(),
-            tree.display()
-        ));
+        let tree = tree.display();
+        remarks.push(match changed.len() {
+            1 => format!(
+                "a file was changed in {tree} since its last commit, {file}: it is in no kernel that is built"
+            ),
+            files => format!(
+                "{files} files were changed in {tree} since its last commit, such as {file}: they are in no kernel that is built"
+            ),
+        });
     }
     let version = |one: git::Commit| {
         let mut files = one.files;

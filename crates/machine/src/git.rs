@@ -1,5 +1,7 @@
 //! What a bisection asks of a git repository. The user's work tree is never touched.
 
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -139,6 +141,13 @@ pub(crate) fn check_out(repository: &Path, place: &Path, hash: &str, task: Task<
             .arg(place);
         program::run(&mut clone, task)?;
     }
+    // Of a git that was killed here. Nobody else is at work: the caller holds the lock of the place.
+    match fs::remove_file(place.join(".git/index.lock")) {
+        Err(why) if why.kind() != ErrorKind::NotFound => {
+            return Err(why).context("cannot remove the lock of a git that was killed");
+        }
+        Ok(()) | Err(_) => {}
+    }
     let mut check_out = git(place)?;
     // Hooks and filters are the user's, and are not run here.
     check_out.args([
@@ -172,7 +181,6 @@ fn git(dir: &Path) -> Result<Command> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::sync::atomic::AtomicBool;
 
     use super::*;
@@ -189,6 +197,25 @@ mod tests {
         fs::write(dir.join(file), file).unwrap();
         said_of(dir, &["add", file]);
         said_of(dir, &["commit", "-q", "-m", file]);
+    }
+
+    #[test]
+    fn a_check_out_that_was_killed_is_done_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (user, place) = (dir.path().join("user"), dir.path().join("place"));
+        fs::create_dir(&user).unwrap();
+        said_of(&user, &["init", "-q", "-b", "main"]);
+        add(&user, "one");
+        let task = Task {
+            tell: &|_| {},
+            stop: &AtomicBool::new(false),
+        };
+        let hash = commit(&user, "main", task).unwrap().hash;
+        check_out(&user, &place, &hash, task).unwrap();
+        fs::remove_file(place.join("one")).unwrap();
+        fs::write(place.join(".git/index.lock"), "").unwrap();
+        check_out(&user, &place, &hash, task).unwrap();
+        assert!(place.join("one").exists());
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod snmp;
 
 use std::collections::BTreeMap;
 use std::net::TcpStream;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -14,6 +15,7 @@ use load::probe;
 use load::server::{PATIENCE, Server};
 use load::tls::Trust;
 use plan::EvidenceSource;
+use workload::Timing;
 use workload::context::command;
 use workload::figures::RemoteUse;
 
@@ -27,9 +29,9 @@ pub(crate) struct Reading {
     pub(crate) system: Option<String>,
     /// Since when it runs, or for how long.
     boot: Option<Boot>,
-    /// Seconds so far that all CPUs together were busy, and idle.
+    /// Seconds so far that all CPUs together were busy, and idle, where they are those of this moment.
     cpu: Option<(f64, f64)>,
-    /// CPUs of the system.
+    /// CPUs of the system, where it told seconds of them.
     cpus: Option<f64>,
     /// Memory in use, what Linux lends to caches left out: the same of both sources.
     memory_bytes: Option<f64>,
@@ -40,9 +42,24 @@ pub(crate) struct Reading {
 enum Boot {
     /// Unix time in seconds.
     At(f64),
-    /// Seconds that it has been up.
-    Since(f64),
+    /// Hundredths of a second that it had been up at a moment, modulo 2^32 (497 days).
+    Since { ticks: u32, at: Instant },
 }
+
+/// What a system told of a window.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    /// As it opened.
+    before: Reading,
+    /// As it closed.
+    after: Reading,
+    /// CPUs that were busy, on average, where they are told by other answers than these two.
+    busy_cpus: Option<f64>,
+}
+
+/// How far the time that a system was up may be from that which went by here, in seconds: clocks are set now and then, and
+/// answers take their time.
+const CLOCK_ERROR_S: f64 = 5.0;
 
 /// Asks the system.
 pub(crate) fn read(source: &EvidenceSource) -> Result<Reading> {
@@ -62,28 +79,73 @@ pub(crate) fn name(source: Option<&EvidenceSource>) -> String {
     word.into()
 }
 
-/// What the system used between two readings, or why that says nothing.
-pub(crate) fn between(before: &Reading, after: &Reading) -> Result<RemoteUse, String> {
-    let is_restarted = match (before.boot, after.boot) {
-        // Clocks are set now and then.
-        (Some(Boot::At(before)), Some(Boot::At(after))) => (after - before).abs() > 5.0,
-        (Some(Boot::Since(before)), Some(Boot::Since(after))) => after < before,
-        (_, _) => false,
-    };
-    if is_restarted {
+/// Asks the system as the window opens and as it closes; an SNMP agent, whose CPU counters are some seconds old, also between.
+pub(crate) fn watch(source: &EvidenceSource, timing: Timing) -> Result<Watched> {
+    let begun = Instant::now();
+    let Timing { warmup, window } = timing;
+    thread::scope(|scope| {
+        let snapshots = match source {
+            EvidenceSource::Exporter(_) => None,
+            EvidenceSource::Snmp { address, community } => {
+                Some(scope.spawn(move || snmp::busy_cpus((address, community), begun, timing)))
+            }
+        };
+        thread::sleep(warmup);
+        let before = read(source)?;
+        thread::sleep((warmup + window).saturating_sub(begun.elapsed()));
+        let after = read(source)?;
+        let busy_cpus =
+            snapshots.and_then(|thread| thread.join().expect("looking at counters does not panic"));
+        Ok(Watched {
+            before,
+            after,
+            busy_cpus,
+        })
+    })
+}
+
+/// What the system used in a window before which it had told `first`, or why that says nothing.
+pub(crate) fn used(first: &Reading, watched: &Watched) -> Result<RemoteUse, String> {
+    let Watched {
+        before,
+        after,
+        busy_cpus,
+    } = watched;
+    // A restart before the window counts too.
+    if is_restarted(first, after) || is_restarted(before, after) {
         return Err("the system was restarted during the trial".into());
     }
-    let cpu = before.cpu.zip(after.cpu);
-    let cpu =
-        cpu.map(|((busy, idle), (later_busy, later_idle))| (later_busy - busy, later_idle - idle));
-    let share = cpu
-        .filter(|(busy, idle)| *busy >= 0.0 && *idle >= 0.0 && busy + idle > 0.0)
-        .map(|(busy, idle)| busy / (busy + idle));
     Ok(RemoteUse {
-        // Agents tell what they found some seconds ago, and some are slow to answer: the share is right when the sums are not.
-        busy_cpus: share.zip(after.cpus).map(|(share, cpus)| share * cpus),
+        busy_cpus: busy_cpus.or_else(|| busy_between(before, after)),
         memory_bytes: after.memory_bytes,
     })
+}
+
+fn is_restarted(before: &Reading, after: &Reading) -> bool {
+    match (before.boot, after.boot) {
+        (Some(Boot::At(before)), Some(Boot::At(after))) => (after - before).abs() > CLOCK_ERROR_S,
+        (
+            Some(Boot::Since { ticks, at }),
+            Some(Boot::Since {
+                ticks: later,
+                at: then,
+            }),
+        ) => {
+            let up_s = f64::from(later.wrapping_sub(ticks)) / 100.0;
+            let gone_s = then.saturating_duration_since(at).as_secs_f64();
+            (up_s - gone_s).abs() > CLOCK_ERROR_S + gone_s / 100.0
+        }
+        (_, _) => false,
+    }
+}
+
+/// CPUs that were busy between two readings, on average.
+fn busy_between(before: &Reading, after: &Reading) -> Option<f64> {
+    let ((busy, idle), (later_busy, later_idle)) = before.cpu.zip(after.cpu)?;
+    let (busy, idle) = (later_busy - busy, later_idle - idle);
+    let is_told = busy >= 0.0 && idle >= 0.0 && busy + idle > 0.0;
+    // Some exporters are slow to answer: the share is right when the sums are not.
+    is_told.then_some(busy / (busy + idle) * after.cpus?)
 }
 
 /// How far away the system is and which way leads there, into the facts; what its server calls itself.
@@ -132,32 +194,54 @@ mod tests {
 
     #[test]
     fn what_was_used_is_the_difference_of_two_readings() {
-        let before = reading((10.0, 90.0), Boot::Since(50.0));
-        let mut after = reading((25.0, 95.0), Boot::Since(60.0));
+        let boot = Boot::At(1000.0);
+        let first = reading((9.0, 80.0), boot);
+        let of = |cpu, cpus| {
+            let watched = Watched {
+                before: reading((10.0, 90.0), boot),
+                after: Reading {
+                    cpus: Some(cpus),
+                    ..reading(cpu, boot)
+                },
+                busy_cpus: None,
+            };
+            used(&first, &watched).unwrap()
+        };
         // Two CPUs, three quarters busy.
         let expected = RemoteUse {
             busy_cpus: Some(1.5),
             memory_bytes: Some(5.0),
         };
-        assert_eq!(between(&before, &after).unwrap(), expected);
-        // An agent that looks every few seconds has seen more time pass, or less.
-        after.cpu = Some((40.0, 100.0));
-        assert_eq!(between(&before, &after).unwrap(), expected);
-        after.cpus = Some(4.0);
-        assert_eq!(between(&before, &after).unwrap().busy_cpus, Some(3.0));
-        after.cpu = before.cpu;
-        assert_eq!(between(&before, &after).unwrap().busy_cpus, None);
+        assert_eq!(of((25.0, 95.0), 2.0), expected);
+        // An exporter that is slow to answer has seen more time pass, or less.
+        assert_eq!(of((40.0, 100.0), 2.0), expected);
+        assert_eq!(of((40.0, 100.0), 4.0).busy_cpus, Some(3.0));
+        assert_eq!(of((10.0, 90.0), 2.0).busy_cpus, None);
+        assert_eq!(of((1.0, 2.0), 2.0).busy_cpus, None);
     }
 
     #[test]
-    fn a_restart_voids_and_a_counter_that_falls_is_absent() {
-        let before = reading((10.0, 90.0), Boot::Since(50.0));
-        let after = reading((1.0, 2.0), Boot::Since(3.0));
-        assert!(between(&before, &after).unwrap_err().contains("restarted"));
-        let before = reading((10.0, 90.0), Boot::At(1000.0));
-        let mut after = reading((1.0, 2.0), Boot::At(1001.0));
-        assert_eq!(between(&before, &after).unwrap().busy_cpus, None);
-        after.boot = Some(Boot::At(1100.0));
-        assert!(between(&before, &after).is_err());
+    fn a_restart_voids_and_the_wrap_of_a_long_time_up_does_not() {
+        let at = Instant::now();
+        let is_restarted = |before_s: f64, after_s: f64, gone_s: u64| {
+            let up = |s: f64, gone_s| {
+                let ticks = (s * 100.0) as u64 as u32;
+                let at = at + Duration::from_secs(gone_s);
+                reading((0.0, 0.0), Boot::Since { ticks, at })
+            };
+            super::is_restarted(&up(before_s, 0), &up(after_s, gone_s))
+        };
+        assert!(!is_restarted(50.0, 60.0, 10));
+        assert!(is_restarted(50.0, 3.0, 20));
+        // It had run for less long than it does now.
+        assert!(is_restarted(2.0, 4.0, 60));
+        let days = 86_400.0;
+        assert!(!is_restarted(497.102 * days, 497.102 * days + 60.0, 60));
+        assert!(!is_restarted(510.0 * days, 510.0 * days + 10.0, 10));
+        assert!(is_restarted(510.0 * days, 5.0, 60));
+        assert!(is_restarted(400.0 * days, 5.0, 60));
+        let boot = |at| reading((0.0, 0.0), Boot::At(at));
+        assert!(!super::is_restarted(&boot(1000.0), &boot(1001.0)));
+        assert!(super::is_restarted(&boot(1000.0), &boot(1100.0)));
     }
 }

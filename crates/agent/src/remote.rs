@@ -8,24 +8,23 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::thread;
-use std::time::Instant;
 
 use anyhow::{Context, Result};
-use plan::{EvidenceSource, Target};
+use plan::Target;
 use protocol::hosts::HostCommand;
 use protocol::{CeilingJob, FromAgent, Job};
 use record::evidence::Facts;
 use record::load_path::Side;
 use record::metric::Figure;
 use record::trial::{JobResult, Phase, VoidReason};
+use workload::Workload;
 use workload::ceiling::CeilingLoad;
 use workload::context::WorkloadContext;
 use workload::figures::Seen;
-use workload::{Timing, Workload};
 
 use crate::apart::hosts::Hosts;
 use crate::cpus;
-use crate::evidence::{self, Reading};
+use crate::evidence::{self, Reading, Watched};
 use crate::facts;
 use crate::job::{Failure, Far, Tell, TrialClients, drive, load_path, raise_open_files};
 use crate::netns::Netns;
@@ -70,7 +69,8 @@ pub(crate) fn perform(
         far: hosts.as_mut().map(|hosts| Far::Hosts { hosts, job, build }),
         begins: &|| {
             let source = source.cloned();
-            let thread = source.map(|source| thread::spawn(move || watch(&source, timing)));
+            let thread =
+                source.map(|source| thread::spawn(move || evidence::watch(&source, timing)));
             *readings.lock().expect(UNPOISONED) = thread;
         },
     };
@@ -164,14 +164,12 @@ fn check_failed(detail: String) -> Failure {
 fn used(
     seen: &Seen<'_>,
     first: Option<&Reading>,
-    readings: Option<&(Reading, Reading)>,
+    watched: Option<&Watched>,
 ) -> Result<Vec<Figure>, String> {
-    let (Some(first), Some((before, after))) = (first, readings) else {
+    let (Some(first), Some(watched)) = (first, watched) else {
         return Ok(Vec::new());
     };
-    // A restart before the window counts too.
-    evidence::between(first, after)?;
-    let used = evidence::between(before, after)?;
+    let used = evidence::used(first, watched)?;
     Ok(workload::figures::remote(seen, &used))
 }
 
@@ -200,13 +198,3 @@ pub(crate) fn load_of(job: &Job, context: &WorkloadContext) -> Result<Box<dyn Wo
 }
 
 const UNPOISONED: &str = "who holds the lock does not panic";
-
-/// Asks the system as the window opens and as it closes.
-fn watch(source: &EvidenceSource, timing: Timing) -> Result<(Reading, Reading)> {
-    let begun = Instant::now();
-    let Timing { warmup, window } = timing;
-    thread::sleep(warmup);
-    let before = evidence::read(source)?;
-    thread::sleep((warmup + window).saturating_sub(begun.elapsed()));
-    Ok((before, evidence::read(source)?))
-}

@@ -61,10 +61,9 @@ impl Remote {
         }
     }
 
-    /// Has the systems exchanged where a block wants them at other addresses than they have.
-    fn place(&self, block: u32, stop: &AtomicBool) -> Result<()> {
+    /// Has the systems exchanged, or put back, where they are not as they are wanted.
+    fn place(&self, wanted: bool, stop: &AtomicBool) -> Result<()> {
         let swap = &self.plan.machine.swap;
-        let wanted = self.plan.is_swapped(block);
         let mut is_swapped = self.is_swapped.lock().expect("nobody panics with it");
         if swap.is_empty() || *is_swapped == Some(wanted) {
             return Ok(());
@@ -142,12 +141,24 @@ impl Machine for Remote {
         None
     }
 
+    fn close(&self) -> Result<()> {
+        // Where a command was interrupted nobody knows where they are, and another one may do harm.
+        let is_swapped = *self.is_swapped.lock().expect("nobody panics with it");
+        if is_swapped != Some(true) {
+            return Ok(());
+        }
+        // The user may have asked to stop: the systems are to stand as they are named all the same.
+        let stop = AtomicBool::new(false);
+        self.place(false, &stop)
+            .context("the systems are left exchanged (run the plan's swap command with: straight)")
+    }
+
     fn boot(&self, boot: Boot<'_>) -> Result<Box<dyn Guest>> {
         let console = boot.dir.join("console.log");
         File::create(&console).with_context(|| format!("make {}", console.display()))?;
         let is_trial = boot.block > 0;
         if is_trial {
-            self.place(boot.block, boot.stop)?;
+            self.place(self.plan.is_swapped(boot.block), boot.stop)?;
         }
         let arm = self.plan.arms.iter().find(|arm| arm.name == boot.arm);
         let target = arm.and_then(|arm| self.plan.target(arm, boot.block));

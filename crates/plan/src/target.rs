@@ -143,6 +143,14 @@ pub(crate) fn read_bare_url(
 
 fn read_url(fields: &Fields<'_>, key: &str, checks: Checks<'_>) -> Option<String> {
     let text = fields.text(key)?;
+    let (_, rest) = text.split_once("://").unwrap_or_default();
+    let site = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    // Not the URL itself, whose password would then stand in a log.
+    if let Some((_, site)) = site.rsplit_once('@') {
+        let what = format!("{key} with a name or password before @{site}");
+        fields.wrong(key, what, "take it out: clients of a plan do not log in");
+        return None;
+    }
     match (checks.url)(text) {
         Ok(()) => Some(text.trim_end_matches('/').into()),
         Err(why) => {

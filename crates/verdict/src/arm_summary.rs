@@ -85,8 +85,11 @@ fn averages(trials: &[&Measurement], specs: &[MetricSpec], machine: MachineKind)
     ArmSummary {
         workload: String::new(),
         arm: String::new(),
+        // Where two systems are exchanged, one of them may be asked what it is in some trials only.
         kernel: trials
-            .last()
+            .iter()
+            .rfind(|trial| trial.kernel != "not known")
+            .or(trials.last())
             .map(|trial| trial.kernel.clone())
             .unwrap_or_default(),
         server: trials

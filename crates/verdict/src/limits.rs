@@ -54,7 +54,7 @@ pub(crate) fn of(
     let ceiling = load_path::ceiling(&run.entries, workload, run.plan.cpus(arm));
     let served_per_s = mean(&seen, |one| one.served_per_s);
     let (ceiling_use, near) = use_of(ceiling, served_per_s, cpu_ns_per_request(&seen));
-    let (one_fewer, moved) = one_fewer::of(run, trials, (workload, &arm.name));
+    let (one_fewer, moved) = one_fewer::of(run, (workload, &arm.name));
     let mut signs = client_signs(&seen);
     signs.extend(moved);
     signs.extend(network_signs(&seen));

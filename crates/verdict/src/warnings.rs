@@ -11,6 +11,7 @@ use record::load::{LoadResult, Second};
 use record::metric::{Direction, Role};
 use record::rundir::{Run, TrialRecord};
 use record::trial::{Measurement, Outcome};
+use record::verdict::limit::CeilingUse;
 use record::verdict::warning::{
     CpuState, Disturbance, DisturbedBlock, MissingFiles, RequestCount, Setback, Warning,
 };
@@ -19,6 +20,7 @@ use record::verdict::{Comparison, Verdict};
 use crate::arm_summary::{faults, mean, total, voids};
 use crate::config_diff;
 use crate::cpu_scaling;
+use crate::limits;
 use crate::looks;
 use crate::pair::Measured;
 
@@ -66,9 +68,10 @@ pub(crate) fn of(run: &Run, measured: &Measured<'_>, comparisons: &[Comparison])
         warnings.extend(unused_cpu(run, measured, workload));
         warnings.extend(swapped(run, measured, workload));
         warnings.extend(same_kernel(run, measured, workload));
+        warnings.extend(low_ceiling(run, measured, workload));
     }
     warnings.extend(outliers(run, comparisons));
-    warnings.extend(not_compared(comparisons));
+    warnings.extend(not_compared(run, measured, comparisons));
     warnings.extend(equal_arms(run));
     warnings.extend(shared_cpus(run));
     warnings.extend(missing_cpus(run));
@@ -487,7 +490,7 @@ fn outliers(run: &Run, comparisons: &[Comparison]) -> Vec<Warning> {
 }
 
 /// Metrics whose figures cannot be compared.
-fn not_compared(comparisons: &[Comparison]) -> Vec<Warning> {
+fn not_compared(run: &Run, measured: &Measured<'_>, comparisons: &[Comparison]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for comparison in comparisons {
         let is_open = comparison.noise.is_none() && comparison.verdict == Verdict::Undecided;
@@ -497,10 +500,42 @@ fn not_compared(comparisons: &[Comparison]) -> Vec<Warning> {
                 workload: comparison.workload.clone(),
                 metric: comparison.spec.name.clone(),
                 arm: comparison.arm.clone(),
+                lacking: lacking(measured, comparison, &run.plan.baseline),
             });
         }
     }
     warnings
+}
+
+/// Which of an arm and its baseline has measured trials without a figure of the metric that is compared.
+fn lacking(measured: &Measured<'_>, comparison: &Comparison, baseline: &str) -> Vec<String> {
+    let (workload, metric) = (&comparison.workload, &comparison.spec.name);
+    let arms = [baseline, &comparison.arm];
+    let lacks = |arm: &&str| {
+        let figures = measured.figures(workload, arm, metric);
+        figures.len() < measured.trials(workload, arm).len()
+    };
+    arms.into_iter().filter(lacks).map(String::from).collect()
+}
+
+/// A null server that served less than arms on the network did.
+fn low_ceiling(run: &Run, measured: &Measured<'_>, workload: &str) -> Option<Warning> {
+    if run.plan.machine.kind != MachineKind::Url {
+        return None;
+    }
+    let is_above = |arm: &&Arm| {
+        let trials = measured.of_arm(workload, &arm.name);
+        let limit = limits::of(run, &trials, workload, arm);
+        limit.is_some_and(|own| matches!(own.ceiling, CeilingUse::TooLow { .. }))
+    };
+    let arms: Vec<String> = arms(run)
+        .filter(is_above)
+        .map(|arm| arm.name.clone())
+        .collect();
+    (!arms.is_empty()).then(|| Warning::LowCeiling {
+        workload: workload.into(),
+        arms,
+    })
 }
 
 /// Arms that are the same system under two names: an A/A plan, or a slip.
@@ -600,17 +635,32 @@ fn nature(run: &Run) -> Vec<Warning> {
         MachineKind::Ssh => Warning::WorkOnBox,
         MachineKind::Local => Warning::LiveHost,
         MachineKind::Url => Warning::OnNetwork {
-            silent: silent_arms(run),
+            silent: silent_arms(run, Silence::Whole),
+            silent_in_part: silent_arms(run, Silence::Part),
         },
     });
     warnings
 }
 
-/// Systems on the network that tell nothing of themselves.
-fn silent_arms(run: &Run) -> Vec<String> {
-    let is_silent = |arm: &&Arm| match &arm.kernel {
-        KernelRef::Remote(target) => target.evidence.is_none(),
-        _ => false,
+/// How much of a run a system on the network was silent in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Silence {
+    Whole,
+    /// Those blocks in which it had an address of which nobody is asked.
+    Part,
+}
+
+/// Systems on the network that tell nothing of themselves for so much of the run.
+fn silent_arms(run: &Run, silence: Silence) -> Vec<String> {
+    let is_silent = |arm: &&Arm| {
+        // Where systems are exchanged, an even block has them at the other place.
+        let targets = [1, 2].map(|block| run.plan.target(arm, block));
+        let silent = targets.iter().flatten();
+        match silent.filter(|target| target.evidence.is_none()).count() {
+            2 => silence == Silence::Whole,
+            1 => silence == Silence::Part,
+            _ => false,
+        }
     };
     arms(run)
         .filter(is_silent)

@@ -86,7 +86,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     let keep_alive = options::flag(fields, "keep_alive", true);
     let threads = fields.count("threads", 1..=64);
     let rate_per_s = options::rate(fields);
-    let host = fields.text("host").map(String::from);
+    let host = read_host(fields);
     let status = options::count(fields, "status", 100..=599, 200);
     let content = options::flag(fields, "content", true);
     let insecure = options::flag(fields, "insecure", false);
@@ -108,6 +108,18 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
         deadline_ns: deadline?.as_nanos() as u64,
     };
     Some(Checked::new(&options, options.timing()))
+}
+
+/// What is sent as `Host`, as it stands: what is no part of a name or an address would end the header's line, or the header.
+fn read_host(fields: &Fields<'_>) -> Option<String> {
+    let host = fields.text("host")?;
+    if host.is_empty() || !host.chars().all(|one| one.is_ascii_graphic()) {
+        let what = format!("not a host: {host:?}");
+        let remedy = "write a name in ASCII, such as host = \"www.example.org\"";
+        fields.wrong("host", what, remedy);
+        return None;
+    }
+    Some(host.into())
 }
 
 fn read_paths(fields: &Fields<'_>) -> Option<Vec<String>> {
@@ -316,6 +328,27 @@ mod tests {
             "kind = \"http\"\npaths = []\nconnections = 1\nwindow = \"2s\"",
             &expect![[r#"plan.toml:2: no path (write paths = ["/"])"#]],
         );
+    }
+
+    #[test]
+    fn what_would_be_another_header_is_no_host_and_no_path() {
+        let read = |line: &str| {
+            let text = format!("kind = \"http\"\n{line}\nconnections = 1\nwindow = \"2s\"");
+            super::tests::read(&text).map(|plan| plan.options["host"].clone())
+        };
+        let host = "host = \"www.example.org:81\"";
+        assert_eq!(read(host).unwrap(), "www.example.org:81");
+        for bad in ["a\\r\\nX-Evil: 1", "a\\tb", "a b", "", "bücher.example"] {
+            let why = read(&format!("host = \"{bad}\"")).unwrap_err();
+            assert!(why.starts_with("plan.toml:2: not a host: "), "{why}");
+            assert!(
+                why.ends_with("such as host = \"www.example.org\")"),
+                "{why}"
+            );
+        }
+        let why = read("paths = [\"/a\\r\\nX-Evil: 1\"]").unwrap_err();
+        let want = "plan.toml:2: control character in the path";
+        assert!(why.starts_with(want), "{why}");
     }
 
     #[test]

@@ -1,10 +1,15 @@
 //! The standard tables of an SNMP agent: HOST-RESOURCES-MIB (RFC 2790), UCD-SNMP-MIB (net-snmp).
 
-use std::time::Duration;
+mod snapshots;
+
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use snmp2::{Oid, SyncSession, Value};
+use workload::Timing;
 
+use self::snapshots::{LEAD, POLL_INTERVAL, SHORTEST_WINDOW, Snapshots, TAIL, Ticks};
 use super::{Boot, Reading};
 
 /// Longest wait for one answer.
@@ -15,15 +20,21 @@ const SYS_UP_TIME: &[u64] = &[1, 3, 6, 1, 2, 1, 1, 3, 0];
 const HR_SYSTEM_UPTIME: &[u64] = &[1, 3, 6, 1, 2, 1, 25, 1, 1, 0];
 const MEM_TOTAL_REAL: &[u64] = &[1, 3, 6, 1, 4, 1, 2021, 4, 5, 0];
 const MEM_AVAIL_REAL: &[u64] = &[1, 3, 6, 1, 4, 1, 2021, 4, 6, 0];
-/// `ssCpuRawUser`, `Nice`, `System`, `Idle`, `Wait`; ticks since boot. `System` has interrupts in it.
-const CPU_BUSY: [&[u64]; 3] = [
+/// `hrProcessorFrwID`, which has a row for each CPU.
+const PROCESSORS: &[u64] = &[1, 3, 6, 1, 2, 1, 25, 3, 3, 1, 1];
+/// `ssCpuRawUser`, `Nice`, `System`, `Interrupt`, `SoftIRQ`; ticks since boot.
+const CPU_BUSY: [&[u64]; 5] = [
     &[1, 3, 6, 1, 4, 1, 2021, 11, 50, 0],
     &[1, 3, 6, 1, 4, 1, 2021, 11, 51, 0],
     &[1, 3, 6, 1, 4, 1, 2021, 11, 52, 0],
+    &[1, 3, 6, 1, 4, 1, 2021, 11, 56, 0],
+    &[1, 3, 6, 1, 4, 1, 2021, 11, 61, 0],
 ];
-const CPU_IDLE: [&[u64]; 2] = [
+/// `ssCpuRawIdle`, `Wait`, `Steal`: what is not busy by an exporter either.
+const CPU_IDLE: [&[u64]; 3] = [
     &[1, 3, 6, 1, 4, 1, 2021, 11, 53, 0],
     &[1, 3, 6, 1, 4, 1, 2021, 11, 54, 0],
+    &[1, 3, 6, 1, 4, 1, 2021, 11, 64, 0],
 ];
 /// `memShared`, which is in the cached memory and in use all the same.
 const MEM_SHARED: &[u64] = &[1, 3, 6, 1, 4, 1, 2021, 4, 13, 0];
@@ -33,54 +44,89 @@ const CACHES: [&[u64]; 2] = [
     &[1, 3, 6, 1, 4, 1, 2021, 4, 15, 0],
 ];
 
-/// Ticks of CPU time in a second (`USER_HZ`).
-const TICKS_PER_S: f64 = 100.0;
+/// Most CPUs that are counted.
+const MOST_CPUS: u64 = 4096;
 
 pub(super) fn read(address: &str, community: &str) -> Result<Reading> {
-    let address = if address.contains(':') {
-        address.into()
-    } else {
-        format!("{address}:161")
-    };
-    let mut agent = Agent::open(&address, community)?;
+    let mut agent = Agent::open(address, community)?;
     let system = agent.text(SYS_DESCR).with_context(|| {
         format!("no SNMP agent answers: {address} (does it run, and is the community right?)")
     })?;
-    let up = match agent.number(HR_SYSTEM_UPTIME)? {
+    let up_ticks = match agent.number(HR_SYSTEM_UPTIME)? {
         Some(ticks) => Some(ticks),
         None => agent.number(SYS_UP_TIME)?,
     };
-    let busy = agent.sum(&CPU_BUSY)?;
-    let idle = agent.sum(&CPU_IDLE)?;
+    let boot = up_ticks.map(|ticks| Boot::Since {
+        ticks: ticks as u32,
+        at: Instant::now(),
+    });
     let total = agent.number(MEM_TOTAL_REAL)?;
     let available = agent.number(MEM_AVAIL_REAL)?;
     let shared = agent.number(MEM_SHARED)?.unwrap_or(0.0);
     let caches = agent.sum(&CACHES)?.unwrap_or(0.0) - shared;
-    let cpu = busy
-        .zip(idle)
-        .map(|(busy, idle)| (busy / TICKS_PER_S, idle / TICKS_PER_S));
-    let up_s = up.map(|ticks| ticks / 100.0);
     Ok(Reading {
         system,
-        boot: up_s.map(Boot::Since),
-        cpu,
-        cpus: cpu.zip(up_s).map(cpus),
+        boot,
+        cpu: None,
+        cpus: None,
         memory_bytes: total
             .zip(available)
             .map(|(total, free)| (total - free - caches).max(0.0) * 1024.0),
     })
 }
 
-/// CPUs of a system that does not count them: all have been busy or idle since it was started.
-fn cpus(((busy, idle), up_s): ((f64, f64), f64)) -> f64 {
-    ((busy + idle) / up_s).round().max(1.0)
+/// The CPUs that were busy in a window that opens after `warmup`, on average. `None` where the agent does not tell, or not often
+/// enough for this window.
+pub(super) fn busy_cpus(
+    (address, community): (&str, &str),
+    begun: Instant,
+    Timing { warmup, window }: Timing,
+) -> Option<f64> {
+    if window < SHORTEST_WINDOW {
+        return None;
+    }
+    let close = warmup + window;
+    let mut snapshots = Snapshots::new(warmup.saturating_sub(LEAD));
+    let mut agent = Agent::open(address, community).ok()?;
+    wait_until(begun, warmup.saturating_sub(LEAD * 2));
+    let cpus = agent.cpus();
+    loop {
+        let asked = begun.elapsed();
+        if asked >= close {
+            break;
+        }
+        let ticks = agent.ticks();
+        let answered = begun.elapsed();
+        // An answer that did not come is a gap, in which the counters may have been renewed.
+        if let Ok(Some(ticks)) = ticks
+            && answered <= close
+        {
+            snapshots.add((asked, answered), ticks);
+        }
+        let next = if snapshots.has_first() && answered + TAIL < close {
+            close - TAIL
+        } else {
+            answered + POLL_INTERVAL
+        };
+        wait_until(begun, next.min(close));
+    }
+    snapshots.busy_cpus(cpus)
+}
+
+fn wait_until(begun: Instant, end: Duration) {
+    thread::sleep(end.saturating_sub(begun.elapsed()));
 }
 
 struct Agent(SyncSession);
 
 impl Agent {
     fn open(address: &str, community: &str) -> Result<Self> {
-        let session = SyncSession::new_v2c(address, community.as_bytes(), Some(PATIENCE), 1)
+        let address = if address.contains(':') {
+            address.into()
+        } else {
+            format!("{address}:161")
+        };
+        let session = SyncSession::new_v2c(&address, community.as_bytes(), Some(PATIENCE), 1)
             .with_context(|| {
                 format!("cannot ask an SNMP agent: {address} (write HOST or HOST:PORT)")
             })?;
@@ -100,6 +146,42 @@ impl Agent {
         })?;
         let mut values = answer.varbinds;
         Ok(values.next().and_then(|(_, value)| take(&value)))
+    }
+
+    /// Ticks of all states, asked for at once so that they are of one moment; `None` where the agent has none.
+    fn ticks(&mut self) -> Result<Option<Ticks>> {
+        let names = CPU_BUSY.iter().chain(&CPU_IDLE);
+        let names: Vec<Oid<'_>> = names
+            .map(|name| Oid::from(name).map_err(|why| anyhow!("{why:?}")))
+            .collect::<Result<_>>()?;
+        let names: Vec<&Oid<'_>> = names.iter().collect();
+        let answer = self.0.get_many(&names);
+        let answer = answer.map_err(|why| anyhow!("not an answer that can be read: {why}"))?;
+        let mut ticks = Ticks::default();
+        for (state, (_, value)) in ticks.0.iter_mut().zip(answer.varbinds) {
+            *state = number(&value).map_or(0, |number| number as u64 as u32);
+        }
+        // Before an agent has looked at its CPUs for the first time it says 0.
+        Ok((ticks != Ticks::default()).then_some(ticks))
+    }
+
+    /// CPUs of the system; `None` where it does not list them.
+    fn cpus(&mut self) -> Option<u64> {
+        let table = Oid::from(PROCESSORS).ok()?;
+        let mut last = table.to_owned();
+        let mut cpus = 0;
+        while cpus < MOST_CPUS {
+            let answer = self.0.getnext(&last).ok()?;
+            let mut values = answer.varbinds;
+            match values.next() {
+                Some((name, _)) if name.starts_with(&table) && name != last => {
+                    last = name.to_owned();
+                }
+                Some(_) | None => break,
+            }
+            cpus += 1;
+        }
+        (cpus > 0).then_some(cpus)
     }
 
     fn number(&mut self, name: &[u64]) -> Result<Option<f64>> {
@@ -134,18 +216,5 @@ fn number(value: &Value<'_>) -> Option<f64> {
         }
         Value::Counter64(value) => Some(*value as f64),
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cpus_are_told_by_the_time_that_they_have_had() {
-        assert!((cpus(((25.0, 95.0), 60.0)) - 2.0).abs() < 1e-9);
-        // A counter that was sampled a little before the other one.
-        assert!((cpus(((4.0, 0.2), 1.02)) - 4.0).abs() < 1e-9);
-        assert!((cpus(((0.1, 0.2), 60.0)) - 1.0).abs() < 1e-9);
     }
 }

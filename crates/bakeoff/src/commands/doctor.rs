@@ -17,8 +17,11 @@ pub(super) fn doctor(args: &DoctorArgs, json: bool) -> Result<End> {
             Some(host) => machine::ssh::examine(host, args.ssh_config.as_deref(), task),
         })
     })?;
-    let own = std::env::current_exe().context("cannot find bakeoff's own binary")?;
-    findings.push(doctor::clients(&own));
+    // Of this host; what a box is asked about says nothing of it.
+    if args.target.is_none() {
+        let own = std::env::current_exe().context("cannot find bakeoff's own binary")?;
+        findings.push(doctor::clients(&own));
+    }
     if json {
         print_json(&findings.iter().map(told).collect::<Vec<_>>())?;
     } else {

@@ -39,7 +39,9 @@ impl Lab<'_> {
                 if self.interrupted.load(Ordering::Relaxed) {
                     return Ok(false);
                 }
-                let block = book.run_state.looked() + 1;
+                let next = book.run_state.looked() + 1;
+                // Systems that are exchanged from block to block are measured where they stand as they are named.
+                let block = next + u32::from(self.plan.is_swapped(next));
                 let Some(outcome) = self.measure_one_fewer((workload, arm), block, clients)? else {
                     return Ok(false);
                 };

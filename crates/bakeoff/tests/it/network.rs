@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use agent::netns::{NetnsPair, SERVER};
+use record::journal::{Entry, Event};
 use record::rundir::{self, Run};
 use record::trial::Outcome;
 use record::verdict::fairness::Outcome as FairnessOutcome;
@@ -172,20 +173,55 @@ fn systems_are_exchanged_from_block_to_block() {
     let dir = tempfile::tempdir().unwrap();
     let [old, new] = [serve(), serve()].map(|address| format!("http://{address}"));
     script(&dir.path().join("swap.sh"), "echo \"$1\" >> swapped");
-    let swap = ["swap = [\"./swap.sh\"]", ""];
-    let output = bakeoff(dir.path(), &plan([&old, &new], swap, ""))
+    let exporter = format!("exporter = \"{old}/metrics\"");
+    let swap = ["swap = [\"./swap.sh\"]", &exporter];
+    let output = bakeoff(dir.path(), &plan([&old, &new], swap, "threads = 2"))
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", said(&output));
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    // Each system had the address with the exporter in one block.
+    let told = "of old, new only what was told in trials at the address that has an exporter";
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words(&said).contains(told), "{said}");
+    assert!(!said.contains("nothing at all"), "{said}");
+    let row = said.lines().find(|line| line.starts_with("kernel "));
+    let row = row.unwrap_or_default();
+    assert_eq!(row.matches("Windows Server 10.0").count(), 2, "{said}");
     // A block that something outside disturbed is run again, in the same place.
     let swapped = fs::read_to_string(dir.path().join("swapped")).unwrap();
     assert!(swapped.starts_with("straight\nswapped\n"), "{swapped}");
+    assert!(swapped.ends_with("swapped\nstraight\n"), "{swapped}");
     let run = read(dir.path());
     for (record, facts) in run.attempts.iter().zip(&run.facts) {
         let is_own = (record.trial.arm == "old") == (record.trial.block == 1);
         let url = if is_own { &old } else { &new };
         assert_eq!(&facts.as_ref().unwrap().values["remote:url"], url);
     }
+}
+
+#[test]
+fn exchanged_systems_end_as_they_are_named_and_one_client_fewer_is_measured_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let [old, new] = [serve(), serve()].map(|address| format!("http://{address}"));
+    script(&dir.path().join("swap.sh"), "echo \"$1\" >> swapped");
+    let run = |machine: &str, blocks: &str| {
+        let _ = fs::remove_dir_all(dir.path().join("run"));
+        let _ = fs::remove_file(dir.path().join("swapped"));
+        let machine = format!("swap = [\"./swap.sh\"]\n{machine}");
+        let text = plan([&old, &new], [&machine, ""], "threads = 2");
+        let text = text.replace("_blocks = 2", &format!("_blocks = {blocks}"));
+        let output = bakeoff(dir.path(), &text).output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+        fs::read_to_string(dir.path().join("swapped")).unwrap()
+    };
+    // Block 2 would have been exchanged.
+    assert_eq!(run("", "1"), "straight\n");
+    let entries = read(dir.path()).entries;
+    let is_one_fewer = |entry: &&Entry| matches!(entry.event, Event::OneFewer { .. });
+    assert_eq!(entries.iter().filter(is_one_fewer).count(), 2);
+    let swapped = run("one_client_fewer = false", "2");
+    assert!(swapped.ends_with("swapped\nstraight\n"), "{swapped}");
 }
 
 #[test]
@@ -213,6 +249,10 @@ fn what_is_wrong_with_a_system_is_said() {
     );
     let (_, said) = say([&url, &url], ["", "before = [\"./none.sh\"]"], "");
     assert!(said.contains("plan.toml:9: no such program: "), "{said}");
+    let (status, said) = say([&url, "http://user:secret@192.0.2.1"], plain, "");
+    let want = "plan.toml:11: url with a name or password before @192.0.2.1 (take it out: clients of a plan do not log in)";
+    assert!(said.contains(want) && !said.contains("secret"), "{said}");
+    assert_eq!(status, Some(2));
     let exporter = format!("exporter = \"{url}/\"");
     let (_, said) = say([&url, &url], ["", &exporter], "");
     assert!(said.contains("no exporter that is known"), "{said}");

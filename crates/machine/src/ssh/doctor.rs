@@ -47,7 +47,6 @@ fn findings(facts: &BoxFacts) -> Vec<Finding> {
     let cpus = format!("{}, {}", facts.cpus(), facts.get("cpu"));
     let lacks = facts::lacks(facts, true);
     let ways = boot_ways(facts, lacks.is_empty());
-    let ways: Vec<&str> = ways.into_iter().map(BootWay::word).collect();
     let mut findings = vec![
         finding("own system", own, State::Good),
         finding("CPUs", cpus, State::Good),
@@ -58,12 +57,21 @@ fn findings(facts: &BoxFacts) -> Vec<Finding> {
     let missing = |lack| finding("lack", lack, State::Missing(String::new()));
     findings.extend(lacks.into_iter().map(missing));
     findings.extend([
-        finding("boot", ways.join(", "), State::Good),
+        boot(&ways),
         finding("shutdown", shutdown(facts).into(), State::Good),
         finding("pstore", pstore(facts), State::Good),
         room(facts),
     ]);
     findings
+}
+
+fn boot(ways: &[BootWay]) -> Finding {
+    if ways.is_empty() {
+        let remedy = "no way to boot arms there: mend what it lacks";
+        return finding("boot", "none".into(), State::Missing(remedy.into()));
+    }
+    let ways: Vec<&str> = ways.iter().map(|way| way.word()).collect();
+    finding("boot", ways.join(", "), State::Good)
 }
 
 fn memory(facts: &BoxFacts) -> Finding {
@@ -173,5 +181,10 @@ mod tests {
             shutdown: no service manager: file systems are synced and made read-only Good
             pstore: efi Good
             /var/cache: 50.0 KiB free Weak("arms are kept there: 512 MiB at least")"#]].assert_eq(&lines.join("\n"));
+        let facts = BoxFacts::parse(&said.replace("\ngrub-reboot", "")).unwrap();
+        let findings = findings(&facts);
+        let boot = findings.iter().find(|one| one.what == "boot").unwrap();
+        assert_eq!(boot.found, "none");
+        assert!(matches!(boot.state, State::Missing(_)));
     }
 }

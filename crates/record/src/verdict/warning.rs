@@ -172,6 +172,13 @@ pub enum Warning {
         /// Share of all CPU time.
         share: f64,
     },
+    /// A null server served less than systems on the network did, and is no ceiling.
+    LowCeiling {
+        /// The workload's id.
+        workload: String,
+        /// The arms that served more.
+        arms: Vec<String>,
+    },
     /// The clients' host had little CPU time left.
     BusyClients {
         /// The workload's id.
@@ -247,6 +254,9 @@ pub enum Warning {
         metric: String,
         /// The arm.
         arm: String,
+        /// Which of the arm and the baseline has blocks without a figure of it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        lacking: Vec<String>,
     },
     /// Two arms are the same system.
     EqualArms {
@@ -293,6 +303,9 @@ pub enum Warning {
     OnNetwork {
         /// Arms that told nothing of themselves.
         silent: Vec<String>,
+        /// Arms that told something only where they had the address of the one that is asked, because systems were exchanged.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        silent_in_part: Vec<String>,
     },
 }
 

@@ -1,7 +1,8 @@
 //! What kernels and services told of their own faults, in words.
 
 use record::defect::{FoundDefect, Kind, Severity, When};
-use record::rundir::Run;
+use record::rundir::{Run, TrialRecord};
+use record::trial::Outcome;
 use record::verdict::defects::{ArmDefect, ArmLogs, Side};
 use record::verdict::{Headline, Judgement};
 
@@ -58,7 +59,10 @@ pub(crate) fn summary(run: &Run, judgement: &Judgement) -> Option<String> {
         return None;
     }
     if read == 0 && defects.found.is_empty() {
-        let why = if run.attempts.iter().all(|one| one.defects.is_none()) {
+        let is_measured = |one: &TrialRecord| matches!(one.outcome, Outcome::Measured(_));
+        let why = if !run.attempts.iter().any(is_measured) {
+            "nothing was measured"
+        } else if run.attempts.iter().all(|one| one.defects.is_none()) {
             "an earlier version made this run"
         } else {
             "no trial's log could be read"
@@ -343,6 +347,23 @@ mod tests {
             });
         }
         judged(run)
+    }
+
+    #[test]
+    fn why_nothing_is_known_is_that_nothing_was_measured_or_an_earlier_version() {
+        let (mut run, judgement) = judged(web::two_kernels());
+        let why = |run: &Run| summary(run, &judgement).unwrap();
+        assert_eq!(
+            why(&run),
+            "defects in the kernel's log: not known (an earlier version made this run)"
+        );
+        for attempt in &mut run.attempts {
+            attempt.outcome = Outcome::Skipped("no room".into());
+        }
+        assert_eq!(
+            why(&run),
+            "defects in the kernel's log: not known (nothing was measured)"
+        );
     }
 
     #[test]

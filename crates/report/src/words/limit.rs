@@ -162,9 +162,7 @@ pub(crate) fn rows(tables: &[&ArmSummary]) -> Vec<(String, Vec<String>)> {
         (name.to_string(), cells.collect())
     };
     vec![
-        row("limit", &|own| {
-            Some(own.limit.map_or("not known", Limit::word).into())
-        }),
+        row("limit", &|own| Some(limit_cell(own))),
         row("of what a null server serves", &|own| {
             Some(ceiling_cell(own))
         }),
@@ -179,6 +177,18 @@ pub(crate) fn rows(tables: &[&ArmSummary]) -> Vec<(String, Vec<String>)> {
             own.line_share.map(percent)
         }),
     ]
+}
+
+/// A cell of the table of arms: what set the figures. A network that has no sign of its own shows in a ceiling alone.
+fn limit_cell(own: &ArmLimit) -> String {
+    match (own.limit, &own.ceiling) {
+        (None, _) => "not known".into(),
+        (
+            Some(Limit::Server),
+            CeilingUse::NotKnown | CeilingUse::Failed { .. } | CeilingUse::TooLow { .. },
+        ) => format!("{} (no ceiling)", Limit::Server.word()),
+        (Some(limit), _) => limit.word().into(),
+    }
 }
 
 /// A cell of the table of arms: what was served of the ceiling.
@@ -304,6 +314,30 @@ mod tests {
             retransmitted: Some(0.0012),
             line_share: None,
         }
+    }
+
+    #[test]
+    fn a_server_limit_without_a_ceiling_says_so() {
+        let cell = |limit, ceiling| {
+            let own = ArmLimit {
+                limit,
+                ceiling,
+                ..slow_clients()
+            };
+            limit_cell(&own)
+        };
+        let known = slow_clients().ceiling;
+        let too_low = CeilingUse::TooLow {
+            requests_per_s: 50.0,
+            share: 2.0,
+        };
+        let (server, clients) = (Some(Limit::Server), Some(Limit::Clients));
+        assert_eq!(cell(server, known), "server-limited");
+        let none = "server-limited (no ceiling)";
+        assert_eq!(cell(server, CeilingUse::NotKnown), none);
+        assert_eq!(cell(server, too_low), none);
+        assert_eq!(cell(clients, CeilingUse::NotKnown), "client-limited");
+        assert_eq!(cell(None, CeilingUse::NotKnown), "not known");
     }
 
     #[test]

@@ -4,11 +4,12 @@
 use std::fmt::Display;
 
 use input::units::{show_bytes, show_change, significant};
-use record::verdict::Judgement;
+use record::verdict::reason::Reason;
 use record::verdict::warning::{
     CpuState, CpuTaken, Disturbance, DisturbedBlock, Gate, GateFailure, MissingFiles, RequestCount,
     Setback, Warning,
 };
+use record::verdict::{Comparison, Judgement};
 
 use super::figure;
 use super::reason::reason;
@@ -178,6 +179,11 @@ pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
             let share = percent(*share);
             format!("{workload}: CPU time {what} on arm {arm}: {share} % ({meaning})")
         }
+        Warning::LowCeiling { workload, arms } => format!(
+            "{workload}: the null server served less than {}, so that no ceiling is known (start it on a host at least as fast as the \
+             systems, then: bakeoff run PLAN --ceiling)",
+            arms.join(", ")
+        ),
         Warning::BusyClients {
             workload,
             arm,
@@ -244,9 +250,14 @@ pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
             workload,
             metric,
             arm,
+            lacking,
         } => {
             let comparison = judgement.comparison(workload, arm, metric);
-            let why = comparison.map_or_else(String::new, |one| format!(": {}", reason(one)));
+            let mut why = comparison.map_or_else(String::new, |one| format!(": {}", reason(one)));
+            let is_missing = |one: &Comparison| one.reason == Reason::MissingInSomeBlocks;
+            if comparison.is_some_and(is_missing) && !lacking.is_empty() {
+                why = format!("{why} of {}", lacking.join(" and of "));
+            }
             format!("{workload}: {metric} of arm {arm} is not compared{why}")
         }
         Warning::EqualArms { arm, twin } => format!(
@@ -297,14 +308,23 @@ pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
              whatever else the host was doing, and no network)"
                 .into()
         }
-        Warning::OnNetwork { silent } => {
-            let silent = match silent.as_slice() {
-                [] => String::new(),
-                arms => format!(", and nothing at all of {}", arms.join(", ")),
-            };
+        Warning::OnNetwork {
+            silent,
+            silent_in_part,
+        } => {
+            let mut told = String::new();
+            if !silent.is_empty() {
+                told = format!(", and nothing at all of {}", silent.join(", "));
+            }
+            if !silent_in_part.is_empty() {
+                let arms = silent_in_part.join(", ");
+                told += &format!(
+                    ", and of {arms} only what was told in trials at the address that has an exporter or an SNMP agent"
+                );
+            }
             format!(
                 "arms are systems on the network, as they are (kernel, settings and other work of theirs are known only as far as they \
-                 tell{silent}; the verdict is about these two systems on this network)"
+                 tell{told}; the verdict is about these two systems on this network)"
             )
         }
     }
@@ -387,6 +407,7 @@ mod tests {
     use expect_test::{Expect, expect};
     use fixtures::builder::RunBuilder;
     use record::load::Fault;
+    use record::metric::{Direction, Figure, Role};
     use record::rundir::Run;
     use record::trial::{Measurement, Outcome};
 
@@ -408,6 +429,29 @@ mod tests {
             if let Outcome::Measured(measurement) = &mut record.outcome {
                 change(measurement);
             }
+        }
+    }
+
+    #[test]
+    fn the_arm_that_lacks_a_figure_is_named() {
+        for (without, want) in [("6.1", "6.1"), ("7.2", "7.2")] {
+            let run = whole().with(|run| {
+                for record in &mut run.attempts {
+                    let has_it = record.trial.arm != without || record.trial.block != 2;
+                    if let Outcome::Measured(measurement) = &mut record.outcome
+                        && has_it
+                    {
+                        let (lower, guard) = (Direction::Lower, Role::Guard);
+                        let figure = Figure::new("system-cpu", "us/request", lower, guard, 5.0);
+                        measurement.figures.push(figure);
+                    }
+                }
+            });
+            let told = warnings(&verdict::judge(&run.run()));
+            let want = format!(
+                "web: system-cpu of arm 7.2 is not compared: not measured in every block of {want}"
+            );
+            assert!(told.contains(&want), "{told:?}");
         }
     }
 

@@ -1,11 +1,11 @@
 //! One client fewer at the same load: does the figure move?
 //!
-//! One trial is set against all of the arm's: it has moved if it lies further from their mean than the plan's margin, and further than one
+//! One trial is set against all of the arm's at the same place: it has moved if it lies further from their mean than the plan's margin, and further than one
 //! more of them would lie in 99 of 100 cases. Which way does not matter: clients that hinder each other set a figure too.
 
 use record::load_path::{self, OneFewerOutcome};
 use record::rundir::Run;
-use record::trial::Measurement;
+use record::trial::{Outcome, Trial};
 use record::verdict::limit::{LimitSign, OneFewerUse};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -17,7 +17,6 @@ const CHANCE: f64 = 0.01;
 /// What one client fewer did, and the sign that it is; `None` where it was not measured.
 pub(super) fn of(
     run: &Run,
-    trials: &[&Measurement],
     (workload, arm): (&str, &str),
 ) -> (Option<OneFewerUse>, Option<LimitSign>) {
     let own = match load_path::one_fewer(&run.entries, workload, arm) {
@@ -28,7 +27,16 @@ pub(super) fn of(
         }
         Some(OneFewerOutcome::Measured(own)) => own,
     };
-    let figures = trials.iter().flat_map(|trial| &trial.figures);
+    // Where two systems are exchanged from block to block it was measured in the place of the first block.
+    let is_its = |trial: &Trial| {
+        (trial.workload.as_str(), trial.arm.as_str()) == (workload, arm)
+            && !run.plan.is_swapped(trial.block)
+    };
+    let its = run.attempts.iter().filter(|record| is_its(&record.trial));
+    let figures = its.flat_map(|record| match &record.outcome {
+        Outcome::Measured(measurement) => &measurement.figures[..],
+        Outcome::Void(_) | Outcome::Skipped(_) => &[],
+    });
     let figures = figures.filter(|figure| figure.spec.name == own.metric);
     let figures: Vec<f64> = figures.map(|figure| figure.value).collect();
     let typical = mean(&figures, |figure| *figure);

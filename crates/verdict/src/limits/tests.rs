@@ -2,11 +2,13 @@
 
 use expect_test::{Expect, expect};
 use fixtures::builder::RunBuilder;
+use plan::MachineKind;
 use record::journal::{Entry, Event};
 use record::load::Fault;
 use record::load_path::{ClientCpu, ClientUnit, OneFewer, OneFewerOutcome, SentLate};
 use record::trial::Outcome;
 use record::verdict::limit::OneFewerUse;
+use record::verdict::warning::Warning;
 
 use super::*;
 
@@ -345,6 +347,13 @@ fn one_fewer(value: f64) -> impl FnOnce(&mut Run) {
 
 /// Trials of these figures, and one with a host fewer.
 fn moved(figures: &[f64], value: f64) -> (Option<Limit>, Option<OneFewerUse>, usize) {
+    moved_with((figures, value), |_| {})
+}
+
+fn moved_with(
+    (figures, value): (&[f64], f64),
+    change: impl FnOnce(&mut Run),
+) -> (Option<Limit>, Option<OneFewerUse>, usize) {
     let blocks: Vec<[f64; 2]> = figures.iter().map(|own| [*own; 2]).collect();
     let builder = RunBuilder::new().blocks(&blocks).with(|run| {
         for record in &mut run.attempts {
@@ -353,7 +362,7 @@ fn moved(figures: &[f64], value: f64) -> (Option<Limit>, Option<OneFewerUse>, us
             }
         }
     });
-    let judgement = crate::judge(&builder.with(one_fewer(value)).run());
+    let judgement = crate::judge(&builder.with(one_fewer(value)).with(change).run());
     let own = judgement.arm_summaries[0].limit.clone().unwrap();
     // Nobody tried it with the other arm.
     assert_eq!(
@@ -397,4 +406,41 @@ fn one_client_fewer_moves_what_the_clients_set() {
         moved(&[80.0, 120.0, 90.0, 110.0], 66.0).0,
         Some(Limit::Server)
     );
+}
+
+#[test]
+fn of_systems_that_are_exchanged_one_client_fewer_is_held_against_its_own_place() {
+    // The even blocks are of the other place, which is half as fast.
+    let figures = [100.0, 50.0, 100.2, 50.1, 99.8, 49.9];
+    let exchanged = |run: &mut Run| run.plan.machine.swap = vec!["exchange".into()];
+    let change = |value, change: fn(&mut Run)| {
+        let (limit, told, _) = moved_with((&figures, value), change);
+        let Some(OneFewerUse::Known { change, .. }) = told else {
+            panic!("{told:?}")
+        };
+        (limit, (change * 100.0).round())
+    };
+    assert_eq!(change(100.0, exchanged), (Some(Limit::Server), 0.0));
+    assert_eq!(change(66.0, exchanged), (Some(Limit::Clients), -34.0));
+    assert_eq!(change(66.0, |_| {}), (Some(Limit::Server), -12.0));
+}
+
+#[test]
+fn a_null_server_slower_than_a_system_on_the_network_is_warned_of() {
+    let warnings = |ceiling_per_s| {
+        let on_network = |run: &mut Run| run.plan.machine.kind = MachineKind::Url;
+        // Its arms have no CPUs of the plan's, so this comes first.
+        let run = run(|_| {})
+            .with(on_network)
+            .with(ceiling(ceiling_per_s, 0.9));
+        let warnings = crate::judge(&run.run()).warnings;
+        warnings.into_iter().find_map(|one| {
+            let Warning::LowCeiling { arms, .. } = one else {
+                return None;
+            };
+            Some(arms)
+        })
+    };
+    assert_eq!(warnings(50.0), Some(vec!["6.1".into(), "7.2".into()]));
+    assert_eq!(warnings(1000.0), None);
 }

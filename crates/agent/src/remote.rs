@@ -81,8 +81,8 @@ pub(crate) fn perform(
     };
     let (driven, watched, _) = drive(clients, (sampler, None), stop, &told)?;
     tell(FromAgent::Phase(Phase::Collecting));
-    let readings = readings.into_inner().expect(UNPOISONED);
-    let readings = readings.map(|thread| thread.join().expect("reading does not panic"));
+    let thread = readings.into_inner().expect(UNPOISONED);
+    let readings = thread.map(|thread| thread.join().expect("reading does not panic"));
     let readings = readings.transpose().map_err(|why| unknown(&why))?;
     let seen = Seen {
         driven: &driven,
@@ -92,7 +92,6 @@ pub(crate) fn perform(
     };
     let mut figures = workload.figures(&seen).map_err(check_failed)?;
     figures.extend(used(&seen, first.as_ref(), readings.as_ref()).map_err(check_failed)?);
-    let system = first.as_ref().and_then(|own| own.system.clone());
     let mut values = known(target);
     let path = load_path(&driven, watched.path.clone(), None);
     let server = evidence::look(&target.url, &mut values).map_err(|why| unknown(&why))?;
@@ -108,9 +107,15 @@ pub(crate) fn perform(
             values,
             ..Facts::default()
         },
-        kernel: system.unwrap_or_else(|| "not known".into()),
+        kernel: kernel(first),
         server,
     })
+}
+
+/// What a system calls itself.
+fn kernel(reading: Option<Reading>) -> String {
+    let system = reading.and_then(|own| own.system);
+    system.unwrap_or_else(|| "not known".into())
 }
 
 /// The context of clients of a system on the network, on so many CPUs.

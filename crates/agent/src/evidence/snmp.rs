@@ -98,13 +98,13 @@ pub(super) fn busy_cpus(
         let ticks = agent.ticks();
         let answered = begun.elapsed();
         // An answer that did not come is a gap, in which the counters may have been renewed.
-        if let Ok(Some(ticks)) = ticks
+        if let Ok(ticks) = ticks
             && answered <= close
         {
             snapshots.add((asked, answered), ticks);
         }
         let next = if snapshots.has_first() && answered + TAIL < close {
-            close - TAIL
+            close.saturating_sub(TAIL)
         } else {
             answered + POLL_INTERVAL
         };
@@ -148,8 +148,9 @@ impl Agent {
         Ok(values.next().and_then(|(_, value)| take(&value)))
     }
 
-    /// Ticks of all states, asked for at once so that they are of one moment; `None` where the agent has none.
-    fn ticks(&mut self) -> Result<Option<Ticks>> {
+    /// Ticks of all states, asked for at once so that they are of one moment; 0 where the agent has none, or has not looked
+    /// at its CPUs yet.
+    fn ticks(&mut self) -> Result<Ticks> {
         let names = CPU_BUSY.iter().chain(&CPU_IDLE);
         let names: Vec<Oid<'_>> = names
             .map(|name| Oid::from(name).map_err(|why| anyhow!("{why:?}")))
@@ -161,8 +162,7 @@ impl Agent {
         for (state, (_, value)) in ticks.0.iter_mut().zip(answer.varbinds) {
             *state = number(&value).map_or(0, |number| number as u64 as u32);
         }
-        // Before an agent has looked at its CPUs for the first time it says 0.
-        Ok((ticks != Ticks::default()).then_some(ticks))
+        Ok(ticks)
     }
 
     /// CPUs of the system; `None` where it does not list them.

@@ -312,19 +312,20 @@ pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
             silent,
             silent_in_part,
         } => {
-            let mut told = String::new();
-            if !silent.is_empty() {
-                told = format!(", and nothing at all of {}", silent.join(", "));
-            }
-            if !silent_in_part.is_empty() {
-                let arms = silent_in_part.join(", ");
-                told += &format!(
-                    ", and of {arms} only what was told in trials at the address that has an exporter or an SNMP agent"
-                );
-            }
+            let whole = match silent.as_slice() {
+                [] => String::new(),
+                arms => format!(", and nothing at all of {}", arms.join(", ")),
+            };
+            let part = match silent_in_part.as_slice() {
+                [] => String::new(),
+                arms => format!(
+                    ", and of {} only what was told in trials at the address that has an exporter or an SNMP agent",
+                    arms.join(", ")
+                ),
+            };
             format!(
                 "arms are systems on the network, as they are (kernel, settings and other work of theirs are known only as far as they \
-                 tell{told}; the verdict is about these two systems on this network)"
+                 tell{whole}{part}; the verdict is about these two systems on this network)"
             )
         }
     }

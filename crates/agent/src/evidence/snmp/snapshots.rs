@@ -92,7 +92,7 @@ impl Snapshots {
         let Some((earliest, old)) = before else {
             return;
         };
-        let is_timed = earliest >= self.from && answered - earliest <= LONGEST_GAP;
+        let is_timed = earliest >= self.from && answered.saturating_sub(earliest) <= LONGEST_GAP;
         if old == ticks || !is_timed {
             return;
         }
@@ -161,8 +161,8 @@ mod tests {
         /// What is told of a window of so many seconds from 2 s on, to polls each tenth of a second.
         fn busy_cpus(&self, window_s: u64, cpus: Option<u64>) -> Option<f64> {
             let (warmup, window) = (Duration::from_secs(2), Duration::from_secs(window_s));
-            let mut snapshots = Snapshots::new(warmup - LEAD);
-            let mut now = warmup - LEAD * 2;
+            let mut snapshots = Snapshots::new(warmup.saturating_sub(LEAD));
+            let mut now = warmup.saturating_sub(LEAD * 2);
             while now < warmup + window {
                 let answered = now + Duration::from_millis(1);
                 snapshots.add((now, answered), self.ticks(answered));
@@ -226,6 +226,29 @@ mod tests {
             ..system
         };
         assert_eq!(slow.busy_cpus(12, Some(4)), None);
+    }
+
+    #[test]
+    fn an_agent_that_has_just_started_is_known_from_its_first_look_on() {
+        let system = System {
+            cpus: 2.0,
+            days: 1.0,
+            renewal_s: 5.0,
+            phase_s: 0.0,
+        };
+        let mut snapshots = Snapshots::new(Duration::ZERO);
+        for tenths in 0..120 {
+            let at = Duration::from_millis(tenths * 100);
+            let is_told = tenths >= 50;
+            let ticks = if is_told {
+                system.ticks(at)
+            } else {
+                Ticks::default()
+            };
+            snapshots.add((at, at), ticks);
+        }
+        let busy = snapshots.busy_cpus(Some(2)).unwrap();
+        assert!((busy - 1.0).abs() < 0.01, "{busy}");
     }
 
     #[test]

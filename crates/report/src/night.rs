@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn a_night_is_told_on_a_terminal() {
         expect![[r#"
-            night 2026-11-23: 2 plans, 3 comparisons: 1 regression, 0 improvements; the gate trips
+            night 2026-11-23: 2 plans, 3 comparisons: 1 regression, 0 improvements; the gate trips, and 1 plan has no answer
 
             plan  workload  arm            against  metric        verdict      change            interval               p              over the night
             ----  --------  -------------  -------  ------------  ----------  -------  ------------------  --------------  --------------------------
@@ -414,7 +414,7 @@ mod tests {
         expect![[r#"
             ## Night 2026-11-23
 
-            2 plans, 3 comparisons: 1 regression, 0 improvements; the gate trips
+            2 plans, 3 comparisons: 1 regression, 0 improvements; the gate trips, and 1 plan has no answer
 
             **What went wrong**
 

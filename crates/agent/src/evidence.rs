@@ -90,9 +90,9 @@ pub(crate) fn watch(source: &EvidenceSource, timing: Timing) -> Result<Watched> 
                 Some(scope.spawn(move || snmp::busy_cpus((address, community), begun, timing)))
             }
         };
-        thread::sleep(warmup);
+        wait_until(begun, warmup);
         let before = read(source)?;
-        thread::sleep((warmup + window).saturating_sub(begun.elapsed()));
+        wait_until(begun, warmup + window);
         let after = read(source)?;
         let busy_cpus =
             snapshots.and_then(|thread| thread.join().expect("looking at counters does not panic"));
@@ -102,6 +102,10 @@ pub(crate) fn watch(source: &EvidenceSource, timing: Timing) -> Result<Watched> 
             busy_cpus,
         })
     })
+}
+
+fn wait_until(begun: Instant, end: Duration) {
+    thread::sleep(end.saturating_sub(begun.elapsed()));
 }
 
 /// What the system used in a window before which it had told `first`, or why that says nothing.
@@ -240,8 +244,19 @@ mod tests {
         assert!(!is_restarted(510.0 * days, 510.0 * days + 10.0, 10));
         assert!(is_restarted(510.0 * days, 5.0, 60));
         assert!(is_restarted(400.0 * days, 5.0, 60));
-        let boot = |at| reading((0.0, 0.0), Boot::At(at));
-        assert!(!super::is_restarted(&boot(1000.0), &boot(1001.0)));
-        assert!(super::is_restarted(&boot(1000.0), &boot(1100.0)));
+        let of = |first_s, before_s, after_s| {
+            let boot = |at_s| reading((10.0, 90.0), Boot::At(at_s));
+            let watched = Watched {
+                before: boot(before_s),
+                after: boot(after_s),
+                busy_cpus: None,
+            };
+            used(&boot(first_s), &watched)
+        };
+        assert!(of(1000.0, 1000.0, 1001.0).is_ok());
+        for (first_s, before_s) in [(1000.0, 1000.0), (1000.0, 1100.0)] {
+            let why = of(first_s, before_s, 1100.0).unwrap_err();
+            assert!(why.contains("restarted"), "{why}");
+        }
     }
 }

@@ -16,7 +16,7 @@ use protocol::{CeilingJob, FromAgent, Job};
 use record::evidence::Facts;
 use record::load_path::Side;
 use record::metric::Figure;
-use record::trial::{JobResult, Phase, VoidReason};
+use record::trial::{JobResult, NOT_KNOWN, Phase, VoidReason};
 use workload::Workload;
 use workload::ceiling::CeilingLoad;
 use workload::context::WorkloadContext;
@@ -115,7 +115,7 @@ pub(crate) fn perform(
 /// What a system calls itself.
 fn kernel(reading: Option<Reading>) -> String {
     let system = reading.and_then(|own| own.system);
-    system.unwrap_or_else(|| "not known".into())
+    system.unwrap_or_else(|| NOT_KNOWN.into())
 }
 
 /// The context of clients of a system on the network, on so many CPUs.

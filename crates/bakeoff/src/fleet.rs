@@ -56,7 +56,7 @@ pub enum JobEnd {
     Refused(String),
 }
 
-/// A run that blocks are submitted for: writes what its jobs read. A build has one program: its blocks are all made by that one.
+/// A run that blocks are submitted for: writes what its jobs read. All its blocks are made by one program.
 ///
 /// # Errors
 /// The run was begun with another program.
@@ -173,7 +173,7 @@ pub struct Choice {
 /// Asks Slurm whether it can be done.
 ///
 /// # Errors
-/// There is no Slurm, it has no such partition or node, or fewer nodes than what the design claims can be shown with.
+/// There is no Slurm, it has no such partition or node, or fewer nodes than the plan's claim takes.
 pub fn check(choice: &Choice, plan: &Plan) -> Result<()> {
     let (nodes, _) = settle_nodes(choice)?;
     let least = match plan.claim {

@@ -185,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    fn said_of(dir: &Path, words: &[&str]) {
+    fn git_in(dir: &Path, words: &[&str]) {
         let mut git = Command::new("git");
         git.arg("-C").arg(dir);
         git.args(["-c", "user.name=A", "-c", "user.email=a@example.org"]);
@@ -195,8 +195,8 @@ mod tests {
 
     fn add(dir: &Path, file: &str) {
         fs::write(dir.join(file), file).unwrap();
-        said_of(dir, &["add", file]);
-        said_of(dir, &["commit", "-q", "-m", file]);
+        git_in(dir, &["add", file]);
+        git_in(dir, &["commit", "-q", "-m", file]);
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (user, place) = (dir.path().join("user"), dir.path().join("place"));
         fs::create_dir(&user).unwrap();
-        said_of(&user, &["init", "-q", "-b", "main"]);
+        git_in(&user, &["init", "-q", "-b", "main"]);
         add(&user, "one");
         let task = Task {
             tell: &|_| {},
@@ -222,13 +222,13 @@ mod tests {
     fn a_commit_has_the_files_in_which_it_differs_from_its_first_parent() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
-        said_of(dir, &["init", "-q", "-b", "main"]);
+        git_in(dir, &["init", "-q", "-b", "main"]);
         add(dir, "root");
-        said_of(dir, &["checkout", "-q", "-b", "side"]);
+        git_in(dir, &["checkout", "-q", "-b", "side"]);
         add(dir, "of-side");
-        said_of(dir, &["checkout", "-q", "main"]);
+        git_in(dir, &["checkout", "-q", "main"]);
         add(dir, "of-main");
-        said_of(dir, &["merge", "-q", "-m", "both", "side"]);
+        git_in(dir, &["merge", "-q", "-m", "both", "side"]);
         let task = Task {
             tell: &|_| {},
             stop: &AtomicBool::new(false),

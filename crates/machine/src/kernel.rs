@@ -523,7 +523,7 @@ fn from_files(cache: &Cache, source: String, files: &Files<'_>, task: Task<'_>) 
         task.go_on()?;
         sums.push(cache::hash_file(&file)?);
     }
-    let parts_of_modules = sums.len();
+    let of_modules = identity(sums[1..].iter().map(String::as_str));
     if let Some(config) = &files.config {
         sums.push(cache::hash_file(config)?);
     }
@@ -547,7 +547,6 @@ fn from_files(cache: &Cache, source: String, files: &Files<'_>, task: Task<'_>) 
         copy(cache, config, &entry.path.join("config"))?;
     }
     let mut parts = vec![Part::file(vmlinuz, &sums[0])];
-    let of_modules = identity(sums[1..parts_of_modules].iter().map(String::as_str));
     parts.extend(modules.map(|dir| Part::file(dir, &of_modules)));
     Origin::now(&release, source, parts).write(cache, &entry.path)?;
     let package = vmlinuz.display().to_string();

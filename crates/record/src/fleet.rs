@@ -1,7 +1,7 @@
 //! Blocks of a run that nodes of a cluster run, one job a block, each in a directory of its own below the run's.
 //!
 //! ```text
-//! fleet.json               the build that the jobs must be of (`Fleet`)
+//! fleet.json               the build that the jobs must be of, and the program that they run (`Fleet`)
 //! blocks/007/              block 7: a run directory with that block alone, and `node.json`, who runs it
 //! blocks/007.lock          held by the job at work on it; of two jobs the second has nothing to do
 //! blocks/007.failures.jsonl    why jobs ended without it (`Failure`)

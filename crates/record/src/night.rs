@@ -155,6 +155,37 @@ pub struct PlanSummary {
     pub run: Option<RunSummary>,
 }
 
+impl PlanSummary {
+    /// For which the gate trips.
+    pub fn failures(&self) -> Vec<String> {
+        let Some(run) = &self.run else {
+            return Vec::new();
+        };
+        let worse = run
+            .comparisons
+            .iter()
+            .filter(|one| one.night.is_some_and(|night| night.trips_gate));
+        let worse = worse.map(|one| {
+            format!(
+                "{}: {} of {} is worse",
+                one.workload, one.spec.name, one.arm
+            )
+        });
+        run.failures.iter().cloned().chain(worse).collect()
+    }
+
+    /// Why the gate has no answer about it, where it does not trip; nothing where it has one.
+    pub fn unanswered(&self) -> Vec<String> {
+        let why = self.why.as_deref().unwrap_or_default();
+        let Some(run) = &self.run else {
+            let part = if why.is_empty() { "" } else { ": " };
+            return vec![format!("{}{part}{why}", self.state.word())];
+        };
+        let failed = (self.state == State::Failed).then(|| why.to_string());
+        run.unanswered.iter().cloned().chain(failed).collect()
+    }
+}
+
 /// What is kept of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {

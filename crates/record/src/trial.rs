@@ -68,6 +68,9 @@ impl Phase {
     }
 }
 
+/// The kernel of a system that does not tell it.
+pub const NOT_KNOWN: &str = "not known";
+
 /// What a finished job yields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobResult {

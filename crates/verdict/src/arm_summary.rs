@@ -11,7 +11,7 @@ use record::latency::Latency;
 use record::load::{Fault, LoadResult};
 use record::metric::MetricSpec;
 use record::rundir::Run;
-use record::trial::{Measurement, Outcome, VoidReason};
+use record::trial::{Measurement, NOT_KNOWN, Outcome, VoidReason};
 use record::verdict::{ArmClients, ArmSummary, ArmUsage};
 
 use crate::limits;
@@ -88,7 +88,7 @@ fn averages(trials: &[&Measurement], specs: &[MetricSpec], machine: MachineKind)
         // Where two systems are exchanged, one of them may be asked what it is in some trials only.
         kernel: trials
             .iter()
-            .rfind(|trial| trial.kernel != "not known")
+            .rfind(|trial| trial.kernel != NOT_KNOWN)
             .or(trials.last())
             .map(|trial| trial.kernel.clone())
             .unwrap_or_default(),

@@ -2,7 +2,6 @@
 
 mod snapshots;
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
@@ -10,7 +9,7 @@ use snmp2::{Oid, SyncSession, Value};
 use workload::Timing;
 
 use self::snapshots::{LEAD, POLL_INTERVAL, SHORTEST_WINDOW, Snapshots, TAIL, Ticks};
-use super::{Boot, Reading};
+use super::{Boot, Reading, wait_until};
 
 /// Longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -111,10 +110,6 @@ pub(super) fn busy_cpus(
         wait_until(begun, next.min(close));
     }
     snapshots.busy_cpus(cpus)
-}
-
-fn wait_until(begun: Instant, end: Duration) {
-    thread::sleep(end.saturating_sub(begun.elapsed()));
 }
 
 struct Agent(SyncSession);

@@ -166,9 +166,10 @@ pub(super) fn write(out: &Path, nights: &[NightDir], rates: Rates) -> Result<Ind
 
 fn of_night(night: &NightDir, from: &Path) -> Result<OfNight> {
     let listed = Night::read(&night.dir)?;
-    let begun = listed.as_ref().map(|listed| listed.begun.clone());
-    let noted = match begun.filter(|begun| !begun.is_empty()) {
-        Some(begun) => begun,
+    let noted = match &listed {
+        Some(listed) if !listed.begun.is_empty() => listed.begun.clone(),
+        // The directory itself changes with each index that is written into it.
+        Some(_) => modified(&night.dir.join(night::NIGHT))?,
         None => modified(&night.dir)?,
     };
     let listed = listed.map_or(Vec::new(), |listed| listed.plans);
@@ -201,10 +202,10 @@ fn of_night(night: &NightDir, from: &Path) -> Result<OfNight> {
     })
 }
 
-/// When something was last put into a directory, RFC 3339.
-fn modified(dir: &Path) -> Result<String> {
-    let at = fs::metadata(dir).and_then(|about| about.modified());
-    let at = at.with_context(|| format!("cannot read {}", dir.display()))?;
+/// When a file was last written, or something was last put into a directory; RFC 3339.
+fn modified(path: &Path) -> Result<String> {
+    let at = fs::metadata(path).and_then(|about| about.modified());
+    let at = at.with_context(|| format!("cannot read {}", path.display()))?;
     Ok(humantime::format_rfc3339_seconds(at).to_string())
 }
 
@@ -320,26 +321,9 @@ pub(super) fn end(index: &Index, fail_on: Option<FailOn>) -> Result<End> {
     let mut found = Vec::new();
     let mut unanswered = Vec::new();
     for plan in &index.plans {
-        let about = |what: &String| format!("{}: {what}", plan.name);
-        let Some(run) = &plan.run else {
-            let why = plan.why.as_deref().unwrap_or_default();
-            let part = if why.is_empty() { "" } else { ": " };
-            unanswered.push(format!("{}: {}{part}{why}", plan.name, plan.state.word()));
-            continue;
-        };
-        found.extend(run.failures.iter().map(about));
-        for one in &run.comparisons {
-            if one.night.is_some_and(|night| night.trips_gate) {
-                found.push(format!(
-                    "{}: {}: {} of {} is worse",
-                    plan.name, one.workload, one.spec.name, one.arm
-                ));
-            }
-        }
-        unanswered.extend(run.unanswered.iter().map(about));
-        if plan.state == State::Failed {
-            unanswered.push(about(&plan.why.clone().unwrap_or_default()));
-        }
+        let about = |what: String| format!("{}: {what}", plan.name);
+        found.extend(plan.failures().into_iter().map(about));
+        unanswered.extend(plan.unanswered().into_iter().map(about));
     }
     gate::answer(fail_on, &found, || unanswered)
 }

@@ -215,6 +215,7 @@ fn faults_of_one_stream_are_not_those_of_another() {
     ));
     // Each stream goes round the paths by itself, and which has come further when all are asked for is chance.
     let taken = server.taken.lock().unwrap();
+    assert_eq!((taken.len(), taken.values().sum()), (4, 80_u64));
     let expected = [
         (Fault::Reset, taken["/reset"]),
         (Fault::BadStatus, taken["/broken"]),

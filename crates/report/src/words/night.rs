@@ -3,8 +3,7 @@
 use input::units::significant;
 use record::metric::Role;
 use record::night::{
-    Along, Beside, Compared, Index, NightStanding, PlanSummary, RunSummary, State, Trend,
-    TrendChange,
+    Along, Beside, Compared, Index, NightStanding, PlanSummary, State, Trend, TrendChange,
 };
 
 use super::{NONE, change, counted, directed, interval_of, percent};
@@ -150,18 +149,14 @@ pub(crate) fn summary(index: &Index) -> String {
     let count = |test: fn(&NightStanding) -> bool| {
         lines.iter().filter(|line| test(&line.standing)).count() as u32
     };
-    let runs = || index.plans.iter().filter_map(|plan| plan.run.as_ref());
-    let is_tripped = count(|one| one.trips_gate) > 0 || runs().any(|run| !run.failures.is_empty());
-    let gate = if is_tripped {
-        "the gate trips"
-    } else {
+    let plans = &index.plans;
+    let gate = if plans.iter().all(|plan| plan.failures().is_empty()) {
         "nothing trips the gate"
+    } else {
+        "the gate trips"
     };
-    let is_open = |plan: &&PlanSummary| {
-        let is_answered = |run: &RunSummary| run.unanswered.is_empty();
-        plan.state == State::Failed || !plan.run.as_ref().is_some_and(is_answered)
-    };
-    let unanswered = match index.plans.iter().filter(is_open).count() {
+    let is_open = |plan: &&PlanSummary| !plan.unanswered().is_empty();
+    let unanswered = match plans.iter().filter(is_open).count() {
         0 => String::new(),
         1 => ", and 1 plan has no answer".into(),
         many => format!(", and {many} plans have no answer"),

@@ -248,21 +248,27 @@ impl<'t> Fields<'t> {
 
     /// A share: `"1%"` or `0.01`, above `low` and up to `high` (fractions).
     pub fn share(&self, key: &str, low: f64, high: f64) -> Option<f64> {
+        let range = format!("above {} % to {} %", low * 100.0, high * 100.0);
+        self.share_within(key, |value| low < value && value <= high, &range)
+    }
+
+    /// A share of a whole, which may be nothing or all of it.
+    pub fn part(&self, key: &str) -> Option<f64> {
+        self.share_within(key, |value| (0.0..=1.0).contains(&value), "0 % to 100 %")
+    }
+
+    fn share_within(&self, key: &str, is_in: impl Fn(f64) -> bool, range: &str) -> Option<f64> {
         let value = match self.ask(key)? {
             DeValue::String(_) => self.read(key, input::units::share)?,
             DeValue::Float(float) => float.as_str().parse().ok()?,
             DeValue::Integer(integer) => integer.as_str().parse().ok()?,
             other => return self.mistyped(key, other, "a share like \"1%\""),
         };
-        if low < value && value <= high {
+        if is_in(value) {
             return Some(value);
         }
         let what = format!("{key} out of range: {}", self.written(key));
-        self.wrong(
-            key,
-            what,
-            format!("write above {} % to {} %", low * 100.0, high * 100.0),
-        );
+        self.wrong(key, what, format!("write {range}"));
         None
     }
 

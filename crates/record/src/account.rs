@@ -86,6 +86,8 @@ pub enum WorkUnit {
     Request,
     /// The whole of a work that is the same in each trial.
     Run,
+    /// One operation of a work that is the same again and again.
+    Operation,
     /// Seconds of guest time, where the work is none of these.
     Second,
 }

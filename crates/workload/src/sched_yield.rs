@@ -71,11 +71,18 @@ impl Workload for Options {
         stop: &AtomicBool,
         watcher: &mut dyn Watcher,
     ) -> Result<Driven> {
-        let mut ticker = Ticker::begin(watcher, Duration::from_nanos(self.warmup_ns));
+        let (mut watcher, mut ticker) = (Some(watcher), None);
         let mut steps = Vec::new();
         for tasks in &self.tasks {
             let done: Vec<Count> = (0..*tasks).map(|_| Count::default()).collect();
-            let measure = || self.step(&done, stop, &mut ticker);
+            let measure = || {
+                wait_for_all(&done, stop);
+                let ticker = ticker.get_or_insert_with(|| {
+                    let watcher = watcher.take().expect("a drive begins once");
+                    Ticker::begin(watcher, Duration::from_nanos(self.warmup_ns))
+                });
+                self.step(&done, stop, ticker)
+            };
             let cost_ns = among(("yield", &done), give_way, measure)??;
             steps.push((*tasks, cost_ns));
         }
@@ -115,6 +122,14 @@ impl Options {
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Count(AtomicU64);
+
+/// Waits until each task has given way once: a scheduler may let those that run already go before those that have yet to begin.
+fn wait_for_all(done: &[Count], stop: &AtomicBool) {
+    let is_waiting = |own: &Count| own.0.load(Ordering::Relaxed) == 0;
+    while done.iter().any(is_waiting) && !stop.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
 
 /// Gives way again and again.
 fn give_way(count: &Count, enough: &AtomicBool) {

@@ -36,7 +36,11 @@ pub(crate) const KIND: Kind = Kind {
         primary: "conforming",
         machine: &[],
         keys: &[
-            Key::new("server", &["\"apache\""], "or \"nginx\", with dynamic = 0"),
+            Key::new(
+                "server",
+                &["\"apache\""],
+                "or \"nginx\", without dynamic pages",
+            ),
             Key::new("connections", &["500"], "clients"),
             Key::new(
                 "lines",
@@ -111,17 +115,16 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
 /// `SPECweb99` had 30 % of dynamic requests.
 fn read_dynamic(fields: &Fields<'_>, web: Option<&Web>) -> Option<f64> {
     let is_apache = web.is_none_or(|web| matches!(web.server, Server::Apache(_)));
-    match (fields.has("dynamic"), is_apache) {
-        (false, true) => Some(0.3),
-        (false, false) => Some(0.0),
-        (true, true) => fields.share("dynamic", 0.0, 1.0),
-        (true, false) => {
-            let _ = fields.share("dynamic", 0.0, 1.0);
-            let what = "dynamic pages of a server that runs no programs: nginx";
-            fields.wrong("dynamic", what, "remove it, or write server = \"apache\"");
-            None
-        }
+    if !fields.has("dynamic") {
+        return Some(if is_apache { 0.3 } else { 0.0 });
     }
+    let dynamic = fields.part("dynamic")?;
+    if is_apache || dynamic == 0.0 {
+        return Some(dynamic);
+    }
+    let what = "dynamic pages of a server that runs no programs: nginx";
+    fields.wrong("dynamic", what, "write 0, or server = \"apache\"");
+    None
 }
 
 impl Workload for Options {
@@ -351,7 +354,30 @@ fn memory_each(seen: &Seen<'_>, load: &LoadResult) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plan::fields::Page;
     use std::process::Command;
+
+    #[test]
+    fn there_may_be_no_dynamic_pages_and_of_nginx_there_are_none() {
+        let wrong = |server: &str, dynamic: &str| {
+            let keys = "connections = 5\nfiles = \"16MiB\"\nwindow = \"2s\"";
+            let text =
+                format!("kind = \"web-slow\"\nserver = \"{server}\"\n{keys}\ndynamic = {dynamic}");
+            let page = Page::new("plan.toml", &text);
+            let table = page.parse();
+            let checked = crate::check(&Fields::top(&page, &table));
+            let closed = page.close(checked).map(drop);
+            closed.map_err(|why| why.to_string()).err()
+        };
+        for server in ["apache", "nginx"] {
+            assert_eq!(wrong(server, "0"), None);
+            assert_eq!(wrong(server, "\"0%\""), None);
+            let above = wrong(server, "1.5").unwrap();
+            assert!(above.contains("dynamic out of range: 1.5 (write 0 % to 100 %)"));
+        }
+        assert_eq!(wrong("apache", "1"), None);
+        assert!(wrong("nginx", "0.3").unwrap().contains("write 0, or"));
+    }
 
     #[test]
     fn the_program_makes_the_pages_that_clients_expect() {

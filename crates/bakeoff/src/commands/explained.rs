@@ -168,7 +168,7 @@ pub(super) fn series(run: &Run) -> Series {
 }
 
 /// What a trial's counts are divided by: requests where there are any; nothing where the work is the same in each trial, as that of a
-/// program mostly is; else seconds of guest time.
+/// program mostly is; operations where all that is measured is the time of one; else seconds of guest time.
 fn work(run: &Run, record: &TrialRecord, profile: &Profile) -> (f64, WorkUnit) {
     let Outcome::Measured(measurement) = &record.outcome else {
         return (0.0, WorkUnit::Request);
@@ -179,13 +179,22 @@ fn work(run: &Run, record: &TrialRecord, profile: &Profile) -> (f64, WorkUnit) {
     if let Some(load) = &measurement.load {
         return (requests(load, profile.ran_ns()), WorkUnit::Request);
     }
-    let is_time = |figure: &Figure| figure.spec.unit == "s";
     let is_program = |one: &WorkloadPlan| one.id == record.trial.workload && one.kind == "command";
-    if measurement.figures.first().is_some_and(is_time) || run.plan.workloads.iter().any(is_program)
-    {
-        (1.0, WorkUnit::Run)
-    } else {
-        (profile.ran_ns() as f64 / 1e9, WorkUnit::Second)
+    if run.plan.workloads.iter().any(is_program) {
+        return (1.0, WorkUnit::Run);
+    }
+    work_of(&measurement.figures, profile.ran_ns())
+}
+
+/// The same of a workload that is no program and has no requests: its figures tell.
+fn work_of(figures: &[Figure], ran_ns: u64) -> (f64, WorkUnit) {
+    let ran_ns = ran_ns as f64;
+    match figures {
+        [first, ..] if first.spec.unit == "s" => (1.0, WorkUnit::Run),
+        [only] if only.spec.unit == "ns" && only.value > 0.0 => {
+            (ran_ns / only.value, WorkUnit::Operation)
+        }
+        _ => (ran_ns / 1e9, WorkUnit::Second),
     }
 }
 
@@ -214,6 +223,8 @@ pub(super) fn profile(dir: &Path, series: Series, record: &TrialRecord) -> Resul
 
 #[cfg(test)]
 mod tests {
+    use record::metric::{Direction, Role};
+
     use super::*;
 
     #[test]
@@ -226,5 +237,21 @@ mod tests {
         let of = |ran_ns| requests(&load, ran_ns) as u64;
         assert_eq!(of(8_000_000_000), 1_000);
         assert_eq!(of(10_000_000_000), 1_250);
+    }
+
+    #[test]
+    fn counts_are_divided_by_operations_where_the_time_of_one_is_all_that_is_measured() {
+        let figure = |unit: &str, value| {
+            Figure::new("yield-last", unit, Direction::Lower, Role::Primary, value)
+        };
+        let of = |figures: &[Figure]| work_of(figures, 3_000_000_000);
+        assert_eq!(
+            of(&[figure("ns", 5_000.0)]),
+            (600_000.0, WorkUnit::Operation)
+        );
+        let steps = [figure("ns", 5_000.0), figure("ns", 4_000.0)];
+        assert_eq!(of(&steps), (3.0, WorkUnit::Second), "the mix is the arm's");
+        assert_eq!(of(&[figure("s", 2.0)]), (1.0, WorkUnit::Run));
+        assert_eq!(of(&[figure("ns", 0.0)]), (3.0, WorkUnit::Second));
     }
 }

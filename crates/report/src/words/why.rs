@@ -148,6 +148,7 @@ pub(crate) fn a(per: WorkUnit) -> &'static str {
     match per {
         WorkUnit::Request => "a request",
         WorkUnit::Run => "a run",
+        WorkUnit::Operation => "an operation",
         WorkUnit::Second => "a second",
     }
 }

@@ -39,7 +39,7 @@ pub(super) const RULES: &[(Mechanism, &str)] = &[
          scheduler_* schedutil_* scx_* se_is_idle select_cpu_* select_fallback_rq select_idle* \
          select_task_rq* set_*_buddy set_cpus_allowed* set_load_weight set_next_* set_task_cpu \
          stop_one_cpu* sugov_* swake_up* switch_to switch_to_asm switch_to_xtra switched_* \
-         sys_sched_* task_fork* task_h_load task_numa* task_of task_scan* task_tick_* task_woken* \
+         sys_sched_* task_fork* task_h_load task_numa* task_of task_scan* task_tick_* task_unlink_from_dsq* task_woken* \
          task_work_run_sched teo_* tg_* thread_group_cputime* throttle_cfs* tick_nohz_idle_* \
          trigger_load_balance try_to_wake_up* ttwu_* uclamp_* unthrottle_cfs* update_averages \
          update_blocked* update_cfs* update_curr* update_dl_* update_entity_lag \

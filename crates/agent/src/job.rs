@@ -48,7 +48,7 @@ use crate::sampler::Sampler;
 use crate::scheduler::Scheduled;
 use crate::services::{self, Running};
 use crate::wait_idle;
-use crate::watch::{self, Edge, Taken, Watch, Watched, Window};
+use crate::watch::{Edge, Ready, Taken, Watch, Watched, Window};
 use crate::{debugfs, sysctl};
 
 /// Where a job runs.
@@ -512,15 +512,15 @@ pub(crate) fn drive(
     stop: &AtomicBool,
     tell: &Tell<'_>,
 ) -> Result<(Driven, Watched, Option<Recorder>), Failure> {
+    let window = match clients.far {
+        None => Window::ByClock,
+        Some(_) => Window::Told,
+    };
+    let timing = clients.workload.timing();
     let mut observer = LoadObserver {
-        timing: clients.workload.timing(),
-        window: match clients.far {
-            None => Window::ByClock,
-            Some(_) => Window::Told,
-        },
         begins: clients.begins,
         tell,
-        sampler: Some((sampler, recorder)),
+        ready: Some(Ready::to_watch(sampler, (timing, window), recorder)),
         watch: None,
         measuring: false,
     };
@@ -533,7 +533,7 @@ pub(crate) fn drive(
                 .within(&mut drive)?
                 .map(|driven| (driven, None))
         }
-        Some(far) => far.follow(clients.workload.timing(), stop, &mut observer),
+        Some(far) => far.follow(timing, stop, &mut observer),
     };
     let (driven, path) = match driven {
         Ok((driven, path)) => (Ok(driven), path),
@@ -580,11 +580,9 @@ fn explain(failure: Failure, services: &mut [Running]) -> Failure {
 
 /// Watches the drive: has the sampler begin with it, and tells the host.
 struct LoadObserver<'g> {
-    timing: Timing,
-    window: Window,
     begins: &'g (dyn Fn() + Sync),
     tell: &'g Tell<'g>,
-    sampler: Option<(Sampler, Option<Recorder>)>,
+    ready: Option<Ready>,
     watch: Option<Watch>,
     measuring: bool,
 }
@@ -592,8 +590,8 @@ struct LoadObserver<'g> {
 impl Watcher for LoadObserver<'_> {
     fn begins(&mut self) {
         (self.begins)();
-        let (sampler, recorder) = self.sampler.take().expect("a drive begins once");
-        self.watch = Some(watch::begin(sampler, (self.timing, self.window), recorder));
+        let ready = self.ready.take().expect("a drive begins once");
+        self.watch = Some(ready.begin());
         (self.tell)(FromAgent::Phase(Phase::WarmingUp));
     }
 

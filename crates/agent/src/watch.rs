@@ -22,7 +22,8 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A sampler at work on its own thread.
 #[derive(Debug)]
 pub struct Watch {
-    thread: JoinHandle<(Watched, Option<Recorder>)>,
+    /// Yields nothing where the load never began.
+    thread: JoinHandle<Option<(Watched, Option<Recorder>)>>,
     taken: Receiver<Taken>,
     edges: Sender<(Edge, Sender<()>)>,
 }
@@ -63,32 +64,53 @@ pub struct Watched {
     pub path: Option<PathSeen>,
 }
 
-/// Begins to watch a load that begins now; the recorder records the window.
-pub(crate) fn begin(
-    sampler: Sampler,
-    (timing, window): (Timing, Window),
-    recorder: Option<Recorder>,
-) -> Watch {
-    let (edges, told) = channel();
-    let (take, taken) = channel();
-    let began = Instant::now();
-    let marks = Marks { recorder };
-    let builder = thread::Builder::new().name("sampler".into());
-    let thread = builder
-        .spawn(move || {
-            let pace = Pace {
-                began,
-                window,
-                told,
-                early: None,
-            };
-            watch((sampler, marks), timing, pace, &take)
-        })
-        .expect("a thread more can be had");
-    Watch {
-        thread,
-        taken,
-        edges,
+/// A watch whose load has yet to begin. Its thread is there already: one that is made among tasks that keep every CPU busy may
+/// get none until they are done, as under 2.4's scheduler.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    watch: Watch,
+    begins: Sender<Instant>,
+}
+
+impl Ready {
+    /// Gets ready to watch a load; the recorder records the window.
+    pub(crate) fn to_watch(
+        sampler: Sampler,
+        (timing, window): (Timing, Window),
+        recorder: Option<Recorder>,
+    ) -> Self {
+        let (begins, begun) = channel();
+        let (edges, told) = channel();
+        let (take, taken) = channel();
+        let marks = Marks { recorder };
+        let builder = thread::Builder::new().name("sampler".into());
+        let thread = builder
+            .spawn(move || {
+                // A server that takes every CPU would otherwise keep the watch from reading on time; who may not raise its
+                // priority reads a few milliseconds late.
+                priority::raise();
+                let pace = Pace {
+                    began: begun.recv().ok()?,
+                    window,
+                    told,
+                    early: None,
+                };
+                Some(watch((sampler, marks), timing, pace, &take))
+            })
+            .expect("a thread more can be had");
+        let watch = Watch {
+            thread,
+            taken,
+            edges,
+        };
+        Self { watch, begins }
+    }
+
+    /// The load begins now.
+    pub(crate) fn begin(self) -> Watch {
+        // Nobody waits for it only where the thread has panicked, which shows at the end.
+        let _ = self.begins.send(Instant::now());
+        self.watch
     }
 }
 
@@ -111,7 +133,10 @@ impl Watch {
     pub(crate) fn end(self) -> (Watched, Vec<Taken>, Option<Recorder>) {
         drop(self.edges);
         match self.thread.join() {
-            Ok((watched, recorder)) => (watched, self.taken.try_iter().collect(), recorder),
+            Ok(ended) => {
+                let (watched, recorder) = ended.expect("a watch is of a load that began");
+                (watched, self.taken.try_iter().collect(), recorder)
+            }
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }
@@ -200,9 +225,6 @@ fn watch(
     mut pace: Pace,
     take: &Sender<Taken>,
 ) -> (Watched, Option<Recorder>) {
-    // A server that takes every CPU would otherwise keep the watch from reading on time; who may not raise its
-    // priority reads a few milliseconds late.
-    priority::raise();
     let planned = pace.began + timing.warmup;
     let mut taken = Thinned::default();
     if timing.warmup.is_zero() {

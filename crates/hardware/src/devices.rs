@@ -86,11 +86,39 @@ fn collect_card(system: &System, card: &str, facts: &mut Facts) {
     let masks = receive.filter_map(|name| read(&format!("queues/{name}/rps_cpus")));
     let masks: BTreeSet<String> = masks.collect();
     add("rps-cpus", joined(masks));
-    let interrupts = system.names(&format!("{place}/device/msi_irqs"));
-    let affinity = interrupts
-        .iter()
+    let affinity = interrupts(system, &place)
+        .into_iter()
         .filter_map(|number| system.read(&format!("proc/irq/{number}/smp_affinity_list")));
     add("irq-cpus", joined(affinity.collect()));
+}
+
+/// Numbers of a card's interrupts. A card on a virtio bus has none below its own device: its queues' are called
+/// `virtio2-input.0` in `/proc/interrupts`; they are of the PCI device that the bus is on.
+fn interrupts(system: &System, place: &str) -> Vec<String> {
+    let own = system.names(&format!("{place}/device/msi_irqs"));
+    let device = system.target(&format!("{place}/device"));
+    let Some(device) = device.filter(|name| own.is_empty() && name.starts_with("virtio")) else {
+        return own;
+    };
+    let table = system.read("proc/interrupts").unwrap_or_default();
+    let lines = table.lines().filter_map(|line| line.split_once(':'));
+    let named = lines.filter(|(_, rest)| serves_packets(rest, &device));
+    let named: Vec<String> = named.map(|(number, _)| number.trim().into()).collect();
+    if named.is_empty() {
+        system.names(&format!("{place}/device/../msi_irqs"))
+    } else {
+        named
+    }
+}
+
+/// Whether a line of `/proc/interrupts` is of a virtio device's queues: `virtio2-input.0`, `virtio2-virtqueues`, or, where all that it has is one
+/// line, `virtio2`.
+fn serves_packets(line: &str, device: &str) -> bool {
+    let mut names = line.split([' ', ',']);
+    names.any(|name| match name.strip_prefix(device) {
+        Some(rest) => rest.is_empty() || (rest.starts_with('-') && rest != "-config"),
+        None => false,
+    })
 }
 
 fn joined(values: BTreeSet<String>) -> Option<String> {

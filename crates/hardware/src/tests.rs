@@ -139,6 +139,39 @@ fn a_server_says_what_it_is_made_of() {
     .assert_eq(&told.join("\n"));
 }
 
+/// Where the interrupts of eth0, on a virtio bus at a PCI device, are handled.
+fn virtio_cpus(interrupts: &str) -> Option<String> {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let device = root.join("sys/devices/pci0000:00/0000:00:03.0/virtio2");
+    fs::create_dir_all(&device).unwrap();
+    for (number, cpus) in [(37, "0-3"), (38, "1"), (39, "2"), (40, "3")] {
+        fs::create_dir_all(device.join(format!("../msi_irqs/{number}"))).unwrap();
+        write(root, &format!("proc/irq/{number}/smp_affinity_list"), cpus);
+    }
+    fs::create_dir_all(root.join("sys/class/net/eth0")).unwrap();
+    symlink(&device, root.join("sys/class/net/eth0/device")).unwrap();
+    write(root, "proc/interrupts", interrupts);
+    facts_below(root).remove("nic:eth0:irq-cpus")
+}
+
+#[test]
+fn interrupts_of_a_virtio_card_are_those_of_its_queues() {
+    let queues = "           CPU0       CPU1\n\
+                  \x20 36:   0   13  PCI-MSIX-0000:00:02.0   1-edge      virtio1-req.0\n\
+                  \x20 37:   0    0  PCI-MSIX-0000:00:03.0   0-edge      virtio2-config\n\
+                  \x20 38:   0   71  PCI-MSIX-0000:00:03.0   1-edge      virtio2-input.0\n\
+                  \x20 39:  45    0  PCI-MSIX-0000:00:03.0   2-edge      virtio2-output.0\n\
+                  \x20 40:  45    0  PCI-MSIX-0000:00:04.0   2-edge      virtio21-output.0\n\
+                  LOC:  1  1  Local timer interrupts\n";
+    assert_eq!(virtio_cpus(queues).as_deref(), Some("1 2"));
+    // One line for all that it has, shared with another device.
+    let shared = " 40:  45    0  IO-APIC  11-fasteoi   uhci_hcd:usb1, virtio2\n";
+    assert_eq!(virtio_cpus(shared).as_deref(), Some("3"));
+    // Nothing is named: all that its PCI device has.
+    assert_eq!(virtio_cpus("").as_deref(), Some("0-3 1 2 3"));
+}
+
 #[test]
 fn a_machine_that_says_nothing_has_no_facts() {
     let dir = tempfile::tempdir().unwrap();

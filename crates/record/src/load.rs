@@ -381,6 +381,12 @@ impl LoadResult {
         most.unwrap_or(0) as f64 / self.window_ns.max(1) as f64
     }
 
+    /// Share of the window that the client thread that waited most was ready to run and had no CPU; 0 where nobody looked.
+    pub fn client_waited(&self) -> f64 {
+        let most = self.client_wait_ns.iter().max();
+        *most.unwrap_or(&0) as f64 / self.window_ns.max(1) as f64
+    }
+
     /// Share of the client host's CPU time that the hypervisor gave to others.
     pub fn stolen(&self) -> f64 {
         self.stolen_ns as f64 / self.host_cpu_ns.max(1) as f64

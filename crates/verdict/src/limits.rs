@@ -33,6 +33,10 @@ const ABOVE_CEILING: f64 = 1.1;
 /// Share of the window that must be left to a client's thread, and to a client's CPU beside its interrupts.
 const CLIENT_IDLE: f64 = 0.2;
 
+/// Share of the window that a client's thread may wait for a CPU, however little it runs: beyond it, the same clients on a CPU of
+/// their own could ask twice as often. Less is hidden where several connections wait for the server meanwhile.
+const WAITING: f64 = 0.5;
+
 /// Share of a link's speed that may be used: bursts fill the rest.
 const LINE: f64 = 0.8;
 
@@ -115,6 +119,7 @@ struct Seen<'t> {
     served_per_s: f64,
     cpu_ns_per_request: Option<f64>,
     client_busy: f64,
+    client_waited: f64,
     lost_share: f64,
     window_s: f64,
 }
@@ -133,6 +138,7 @@ impl<'t> Seen<'t> {
                 .cpu_ns
                 .map(|ns| ns as f64 / load.served().max(1) as f64),
             client_busy: load.client_busy(),
+            client_waited: load.client_waited(),
             lost_share: share(lost, load.planned),
             window_s: load.window_ns as f64 / 1e9,
         })
@@ -201,7 +207,7 @@ fn ended_by_clients(ceiling: &Ceiling) -> bool {
         // They wait for CPUs that the null server has, which are as much theirs.
         ceiling.cpu_idle < CLIENT_IDLE
     } else {
-        ceiling.client_busy > 1.0 - CLIENT_IDLE
+        ceiling.client_busy > 1.0 - CLIENT_IDLE || ceiling.client_waited > WAITING
     }
 }
 
@@ -210,9 +216,15 @@ fn client_signs(seen: &[Seen<'_>]) -> Vec<LimitSign> {
     let first = seen[0].path;
     let own_cpus = !first.is_shared;
     let busy = mean(seen, |one| one.client_busy);
-    // Where a thread waits for a CPU that the server has, it is the server that it waits for.
-    if own_cpus && !watches_clock(first) && busy > 1.0 - CLIENT_IDLE {
-        signs.push(LimitSign::BusyThread { share: busy });
+    let waited = mean(seen, |one| one.client_waited);
+    // Where a thread waits for a CPU that the server has, it is the server that it waits for. Of threads that watch the clock the send
+    // delay tells.
+    if own_cpus && !watches_clock(first) {
+        if busy > 1.0 - CLIENT_IDLE {
+            signs.push(LimitSign::BusyThread { share: busy });
+        } else if waited > WAITING {
+            signs.push(LimitSign::WaitingThread { share: waited });
+        }
     }
     if own_cpus
         && let Some((cpu, share)) = busiest_in_interrupts(seen)
@@ -391,6 +403,7 @@ fn limit(signs: &[LimitSign], path: &LoadPath, ceiling: &CeilingUse) -> Option<L
     // take from it is the client's doing.
     let said = signs.iter().map(|sign| match sign {
         LimitSign::BusyThread { .. }
+        | LimitSign::WaitingThread { .. }
         | LimitSign::BusyInterrupts { .. }
         | LimitSign::SentLate(_)
         | LimitSign::LostByClients { .. }

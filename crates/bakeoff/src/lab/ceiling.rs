@@ -130,6 +130,7 @@ fn of(measurement: &Measurement) -> CeilingOutcome {
         body_bytes_per_s: load.body_bytes as f64 / seconds,
         window_ns: load.window_ns,
         client_busy: load.client_busy(),
+        client_waited: load.client_waited(),
         cpu_idle: idle / path.cpus.len().max(1) as f64,
         is_shared: path.is_shared,
         cpu_ns_per_request: path

@@ -139,6 +139,7 @@ fn ceiling() -> Entry {
         body_bytes_per_s: 1.0,
         window_ns: 1,
         client_busy: 0.5,
+        client_waited: 0.1,
         cpu_idle: 0.5,
         is_shared: true,
         cpu_ns_per_request: Some(1.0),
@@ -177,6 +178,7 @@ fn limit() -> ArmLimit {
         limit: Some(Limit::Clients),
         signs: vec![
             LimitSign::BusyThread { share: 0.9 },
+            LimitSign::WaitingThread { share: 0.6 },
             LimitSign::SentLate(SentLate {
                 send_delay_ns: 1,
                 latency_ns: 2,

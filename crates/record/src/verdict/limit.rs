@@ -62,6 +62,11 @@ pub enum LimitSign {
         /// Share of the window.
         share: f64,
     },
+    /// A client thread was ready to run and had no CPU for so much of the window, however little it ran.
+    WaitingThread {
+        /// Share of the window.
+        share: f64,
+    },
     /// One of the clients' CPUs was busy receiving.
     BusyInterrupts {
         /// The CPU.

@@ -65,6 +65,10 @@ fn sign(sign: &LimitSign) -> String {
             "the busiest client thread ran or waited for a CPU {} of the time",
             percent(*share)
         ),
+        LimitSign::WaitingThread { share } => format!(
+            "a client thread waited for a CPU {} of the time",
+            percent(*share)
+        ),
         LimitSign::BusyInterrupts { cpu, share } => format!(
             "the clients' CPU {cpu} spent {} of the time in interrupts",
             percent(*share)

@@ -65,6 +65,7 @@ fn ceiling(requests_per_s: f64, client_busy: f64) -> impl FnOnce(&mut Run) {
         body_bytes_per_s: 0.0,
         window_ns: 1,
         client_busy,
+        client_waited: 0.0,
         cpu_idle: 0.0,
         is_shared: false,
         cpu_ns_per_request: None,
@@ -178,6 +179,56 @@ fn clients_without_cpu_time_are_named() {
             load.faults = [(Fault::ClientNoPort, 20)].into();
         }),
         &expect!["Some(Clients) [LostByClients { share: 0.1 }] NotKnown, beside the verdict: 2"],
+    );
+}
+
+#[test]
+fn a_client_that_waits_for_its_cpu_is_late_however_little_it_runs() {
+    // Of a window of two seconds.
+    let waited = |wait_ns: u64, change: fn(&mut LoadPath)| {
+        run(move |trial| {
+            let load = trial.load.as_mut().expect("a played trial has a load");
+            (load.client_cpu_ns, load.client_wait_ns) =
+                (vec![100_000_000, 90_000_000], vec![0, wait_ns]);
+            change(trial.path.as_mut().expect("it was just set"));
+        })
+    };
+    let is_named =
+        expect!["Some(Clients) [WaitingThread { share: 0.62 }] NotKnown, beside the verdict: 2"];
+    check(waited(1_240_000_000, |_| {}), &is_named);
+    let server = expect!["Some(Server) [] NotKnown, beside the verdict: 0"];
+    check(waited(980_000_000, |_| {}), &server);
+    // A thread that watches the clock is always ready: what it sent late tells.
+    check(
+        waited(1_240_000_000, |path| path.pace = LoadPace::Kept),
+        &expect!["Some(NotSaturated) [RateKept] NotKnown, beside the verdict: 2"],
+    );
+    // It is the server that has the CPU.
+    check(
+        waited(1_240_000_000, |path| path.is_shared = true),
+        &expect!["None [] NotKnown, beside the verdict: 0"],
+    );
+}
+
+#[test]
+fn a_null_server_asked_by_clients_that_waited_was_ended_by_them() {
+    let waited = |run: &mut Run| {
+        ceiling(125.0, 0.6)(run);
+        for entry in &mut run.entries {
+            if let Event::Ceiling {
+                outcome: CeilingOutcome::Measured(ceiling),
+                ..
+            } = &mut entry.event
+            {
+                ceiling.client_waited = 0.55;
+            }
+        }
+    };
+    check(
+        run(|_| {}).with(waited),
+        &expect![
+            "Some(Clients) [NearCeiling { share: 0.8, is_of_clients: true }] Known { requests_per_s: 125.0, share: 0.8, is_of_cpu_time: false }, beside the verdict: 2"
+        ],
     );
 }
 

@@ -486,7 +486,7 @@ pub struct RunOptions {
     /// Give a run that ended undecided N blocks more; a wrong verdict then has a greater chance, which is told
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_BLOCKS)))]
     pub more_blocks: Option<u32>,
-    /// Where clients were measured against a null server before, do that again
+    /// Where clients were measured against a null server before, do that again, also for a run that has ended
     #[arg(long)]
     pub ceiling: bool,
     /// Look for newer kernels and packages instead of using the cached ones

@@ -149,7 +149,7 @@ struct Book {
 pub fn run(lab: &Lab<'_>, opening: Opening) -> Result<Finish> {
     let (mut book, entries) = lab.open_book()?;
     if book.run_state.is_closed() && lab.extension.is_none() {
-        return Ok(Finish::Complete);
+        return lab.measure_ceilings_again(&mut book, &opening, &entries);
     }
     lab.take_up(&mut book, &entries)?;
     match (book.run_state.opening(), &lab.extension) {

@@ -70,8 +70,7 @@ pub(crate) fn of(
     seen: &[SeenLoad],
     now: SystemTime,
 ) -> Option<Left> {
-    let last = entries.last()?;
-    if matches!(last.event, Event::Closed { .. }) {
+    if entries.is_empty() || is_closed(entries) {
         return None;
     }
     let trials = trials(plan, entries, attempts);
@@ -87,6 +86,14 @@ pub(crate) fn of(
         most: left(trials.most, length.longest_s),
         basis: length.basis,
     })
+}
+
+/// Whether a run has ended, and was not given more blocks. A ceiling may have been measured since.
+fn is_closed(entries: &[Entry]) -> bool {
+    let mut back = entries.iter().rev();
+    let end =
+        back.find(|entry| matches!(entry.event, Event::Closed { .. } | Event::Extended { .. }));
+    end.is_some_and(|entry| matches!(entry.event, Event::Closed { .. }))
 }
 
 fn trials(plan: &Plan, entries: &[Entry], attempts: &[Attempt]) -> Trials {
@@ -334,8 +341,17 @@ mod tests {
     #[test]
     fn what_is_over_has_no_time_left() {
         let reason = record::journal::CloseReason::Decided { blocks: 2 };
-        let entries = [entry("2026-01-01T00:00:00Z", Event::Closed { reason })];
-        assert_eq!(left(&entries, None, "2026-01-01T00:00:00Z"), None);
+        let at = "2026-01-01T00:00:00Z";
+        let mut entries = vec![entry(at, Event::Closed { reason })];
+        assert_eq!(left(&entries, None, at), None);
+        // Its ceiling was measured again since.
+        let ceiling = Event::Ceiling {
+            workload: "web-static".into(),
+            cpus: None,
+            outcome: record::load_path::CeilingOutcome::Failed { detail: "x".into() },
+        };
+        entries.push(entry(at, ceiling));
+        assert_eq!(left(&entries, None, at), None);
         assert_eq!(left(&[], None, "2026-01-01T00:00:00Z"), None);
     }
 }

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 use plan::{Arm, MachineKind, WorkloadPlan};
-use record::journal::{Entry, Event};
+use record::journal::{Entry, Event, Opening};
 use record::load_path::{self, Ceiling, CeilingOutcome};
 use record::rundir::Series;
 use record::trial::{Measurement, Outcome, Trial};
 
 use super::attempt::{self, Attempted, Bench, Purpose};
-use super::{Book, Lab, LabEvent};
+use super::{Book, Finish, Lab, LabEvent, refuse_changes};
 
 impl Lab<'_> {
     /// Measures the ceilings that `entries` do not have yet; whether all of them are there.
@@ -46,6 +46,27 @@ impl Lab<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// Measures the ceilings of a run that has ended once more, where that was asked for: its trials stay as they are.
+    pub(super) fn measure_ceilings_again(
+        &self,
+        book: &mut Book,
+        opening: &Opening,
+        entries: &[Entry],
+    ) -> Result<Finish> {
+        if !self.remeasures_ceilings {
+            return Ok(Finish::Complete);
+        }
+        if let Some(before) = book.run_state.opening() {
+            refuse_changes(before, opening)?;
+        }
+        let is_complete = self.measure_ceilings(book, entries)?;
+        Ok(if is_complete {
+            Finish::Complete
+        } else {
+            Finish::Interrupted
+        })
     }
 
     /// Whether there is one, or one can be started. In a guest the clients are the arm's own, and part of what is compared.

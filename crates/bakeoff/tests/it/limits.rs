@@ -75,32 +75,9 @@ impl Lab {
         server: SocketAddr,
         (workload, around): (&str, &[&str]),
     ) -> Told {
-        let plan = format!(
-            r#"
-title = "a planted limit"
-baseline = "one"
-[machine]
-kind = "url"
-ceiling = "http://{ceiling}"
-[arm.one]
-url = "http://{server}"
-[arm.two]
-url = "http://{server}"
-[[workload]]
-kind = "http"
-threads = 1
-warmup = "500ms"
-window = "3s"
-{workload}
-[design]
-error_rate = 0.2
-min_blocks = 2
-max_blocks = 2
-seed = 1
-"#
-        );
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("plan.toml"), plan).unwrap();
+        let text = plan(ceiling, server, workload);
+        fs::write(dir.path().join("plan.toml"), text).unwrap();
         let mut words = around.to_vec();
         words.extend([
             env!("CARGO_BIN_EXE_bakeoff"),
@@ -137,6 +114,33 @@ seed = 1
         let output = self.netns.server.within(tc).unwrap();
         output.is_ok_and(|output| output.status.success())
     }
+}
+
+fn plan(ceiling: SocketAddr, server: SocketAddr, workload: &str) -> String {
+    format!(
+        r#"
+title = "a planted limit"
+baseline = "one"
+[machine]
+kind = "url"
+ceiling = "http://{ceiling}"
+[arm.one]
+url = "http://{server}"
+[arm.two]
+url = "http://{server}"
+[[workload]]
+kind = "http"
+threads = 1
+warmup = "500ms"
+window = "3s"
+{workload}
+[design]
+error_rate = 0.2
+min_blocks = 2
+max_blocks = 2
+seed = 1
+"#
+    )
 }
 
 fn null_server(netns: &NetnsPair) -> NullServer {
@@ -339,6 +343,52 @@ fn a_null_server_that_is_not_there_costs_the_ceiling_alone() {
     assert!(told.text.contains("ceiling not known"), "{}", told.text);
     told.check(Limit::Server);
     assert!(told.run.attempts.len() >= 4);
+}
+
+#[test]
+fn the_ceiling_of_a_run_that_has_ended_is_measured_again_on_demand() {
+    let Some(lab) = Lab::new() else { return };
+    let server = sleeping_server(&lab.netns, Duration::from_millis(20), true);
+    let dir = tempfile::tempdir().unwrap();
+    let gone = null_server(&lab.netns).address();
+    fs::write(
+        dir.path().join("plan.toml"),
+        plan(gone, server, "connections = 4"),
+    )
+    .unwrap();
+    let run = |option: &[&str]| {
+        let mut bakeoff = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+        bakeoff
+            .args(["run", "plan.toml", "--out", "run"])
+            .args(option);
+        bakeoff.current_dir(dir.path());
+        let output = lab.netns.client.within(|| bakeoff.output());
+        let output = output.unwrap().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let run = rundir::load(&dir.path().join("run"), &workload::check).unwrap();
+        (verdict::judge(&run), run)
+    };
+    let (judgement, first) = run(&[]);
+    let limit = |judgement: &Judgement| judgement.arm_summaries[0].limit.clone().unwrap();
+    assert!(matches!(
+        limit(&judgement).ceiling,
+        CeilingUse::Failed { .. }
+    ));
+    // It is started where it was missing.
+    let listen = || NullServer::start(gone, &Settings::default());
+    let _there = lab.netns.server.within(listen).unwrap().unwrap();
+    assert_eq!(run(&[]).1.entries, first.entries);
+    let (judgement, again) = run(&["--ceiling"]);
+    let own = limit(&judgement);
+    assert!(matches!(own.ceiling, CeilingUse::Known { .. }), "{own:?}");
+    // Nothing else has been measured, and the run is as ended as it was.
+    let [entries @ .., last] = &again.entries[..] else {
+        panic!("no entry")
+    };
+    assert_eq!(entries, first.entries);
+    assert!(matches!(last.event, Event::Ceiling { .. }), "{last:?}");
+    assert_eq!(again.closed(), first.closed());
+    assert!(again.closed().is_some());
 }
 
 /// What `check` says of a plan with such a ceiling.

@@ -129,7 +129,19 @@ pub(crate) fn keep_script(parcel: &Parcel) -> String {
     )
 }
 
-/// Loads an arm's kernel, arms the watchdog, and leaves for it a second later.
+/// Says which boot the box is in, and in a second line what takes it down, if anything does. The mark of a boot before counts for nothing.
+pub(crate) const WHERE_SCRIPT: &str = r#"
+PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH
+own=$(cat /proc/sys/kernel/random/boot_id) || exit 1
+echo "$own"
+if [ -d /run/systemd/system ] && [ "$(timeout 20 systemctl is-system-running 2> /dev/null)" = stopping ]; then
+    echo 'systemd stops its services (systemctl list-jobs there names them)'
+elif read -r boot process 2> /dev/null < /var/cache/bakeoff/leaving && [ "$boot" = "$own" ] && kill -0 "$process" 2> /dev/null; then
+    echo "process $process that loads the arm's kernel, or leaves for it, is still there"
+fi
+"#;
+
+/// Loads an arm's kernel, arms the watchdog, and leaves for it a second later. The file `leaving` names the process that does.
 pub(crate) fn leave_script(
     way: BootWay,
     files: &Files<'_>,
@@ -175,8 +187,9 @@ pub(crate) fn leave_script(
         ),
     };
     format!(
-        "PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH\nset -e\numask 077\ncd {CACHE}\n{load}sync\n{}nohup setsid sh -c {} > /dev/null \
-         2>&1 < /dev/null &\n",
+        "PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH\nset -e\numask 077\ncd {CACHE}\n\
+         boot=$(cat /proc/sys/kernel/random/boot_id)\necho \"$boot $$\" > leaving\n{load}sync\n{}nohup setsid sh -c {} > /dev/null \
+         2>&1 < /dev/null &\necho \"$boot $!\" > leaving\n",
         arm_watchdog(way),
         quoted(&leave(way))
     )
@@ -207,14 +220,15 @@ fn leave(way: BootWay) -> String {
 }
 
 /// Takes back what a boot way has left, once the box is home.
-pub(crate) fn tidy_script(way: BootWay) -> &'static str {
-    match way {
+pub(crate) fn tidy_script(way: BootWay) -> String {
+    let own = match way {
         BootWay::Kexec => "kexec -u > /dev/null 2>&1",
         BootWay::Grub => "rm -rf /boot/bakeoff /boot/grub/custom.cfg",
         BootWay::SystemdBoot => {
             "boot=$(bootctl --print-boot-path); rm -rf \"$boot/bakeoff\" \"$boot/loader/entries/bakeoff.conf\""
         }
-    }
+    };
+    format!("rm -f {CACHE}/leaving; {own}")
 }
 
 #[cfg(test)]
@@ -276,6 +290,56 @@ mod tests {
             .assert_eq(&told.text());
     }
 
+    /// What this host says as a box with such a mark, where its own service manager, if it has one, says `state`.
+    fn told_of(mark: &str, state: Option<&str>) -> Vec<String> {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().to_str().unwrap();
+        std::fs::write(dir.path().join("leaving"), mark).unwrap();
+        let mut script = WHERE_SCRIPT.replace(CACHE, place);
+        let managed = if state.is_some() { place } else { "/nowhere" };
+        script = script.replace("/run/systemd/system", managed);
+        let systemctl = format!("printf '%s\\n' {}", state.unwrap_or("none"));
+        script = script.replace("systemctl is-system-running", &systemctl);
+        let output = std::process::Command::new("sh")
+            .arg("-c")
+            .arg(script)
+            .output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let said = String::from_utf8(output.stdout).unwrap();
+        said.lines().skip(1).map(String::from).collect()
+    }
+
+    #[test]
+    fn what_takes_a_box_down_is_seen() {
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        let boot = boot.trim();
+        let own = std::process::id();
+        let leaving = told_of(&format!("{boot} {own}\n"), None);
+        assert_eq!(
+            leaving,
+            [format!(
+                "process {own} that loads the arm's kernel, or leaves for it, is still there"
+            )]
+        );
+        // Of a boot before, of a process that has ended, no mark at all.
+        let ended = std::process::Command::new("true").spawn().unwrap();
+        let gone = ended.id();
+        { ended }.wait().unwrap();
+        for mark in [
+            format!("x {own}\n"),
+            format!("{boot} {gone}\n"),
+            String::new(),
+        ] {
+            assert_eq!(told_of(&mark, None), [""; 0], "{mark}");
+            assert_eq!(told_of(&mark, Some("degraded")), [""; 0], "{mark}");
+        }
+        assert_eq!(
+            told_of("", Some("stopping")),
+            ["systemd stops its services (systemctl list-jobs there names them)"]
+        );
+    }
+
     #[test]
     fn the_secret_is_in_the_script_and_not_in_the_command_line() {
         let parcel = |name: &str| Parcel {
@@ -297,6 +361,8 @@ mod tests {
             set -e
             umask 077
             cd /var/cache/bakeoff
+            boot=$(cat /proc/sys/kernel/random/boot_id)
+            echo "$boot $$" > leaving
             { printf '\101\000'; cat r i; } > initrd
             kexec -s -l k --initrd=initrd --command-line='panic=5 x='\''1'\''' || kexec -l k --initrd=initrd --command-line='panic=5 x='\''1'\'''
             rm -f initrd
@@ -304,6 +370,7 @@ mod tests {
             wdctl --settimeout 180 /dev/watchdog > /dev/null 2>&1 || true
             if [ -c /dev/watchdog ]; then ( exec 3> /dev/watchdog && printf . >&3 ) 2> /dev/null || true; fi
             nohup setsid sh -c 'sleep 1; if [ -d /run/systemd/system ]; then exec systemctl kexec; fi; sync; echo u > /proc/sysrq-trigger; sleep 1; kexec -e; echo b > /proc/sysrq-trigger' > /dev/null 2>&1 < /dev/null &
+            echo "$boot $!" > leaving
         "#]]
         .assert_eq(&script);
         for way in [BootWay::Grub, BootWay::SystemdBoot] {

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use load::exchange::Exchange;
 use load::expect::Expect;
 use load::probe;
@@ -67,6 +67,29 @@ pub(crate) fn read(source: &EvidenceSource) -> Result<Reading> {
         EvidenceSource::Exporter(url) => exporter::read(url),
         EvidenceSource::Snmp { address, community } => snmp::read(address, community),
     }
+}
+
+/// Asks once, before the first trial.
+///
+/// # Errors
+/// Says which source does not tell of the system, what was expected of it, and what to do.
+pub fn try_source(source: &EvidenceSource) -> Result<()> {
+    let (key, expected) = match source {
+        EvidenceSource::Exporter(_) => (
+            "exporter",
+            "metrics of node_exporter or windows_exporter, with those of the CPUs",
+        ),
+        EvidenceSource::Snmp { .. } => (
+            "snmp",
+            "an SNMP agent of version 2c that tells its sysDescr to this community",
+        ),
+    };
+    read(source).map(drop).map_err(|why| {
+        anyhow!(
+            "{key} that does not tell of the system: {why:#}; expected: {expected} (correct it in the plan, see to it on the \
+             system, or take {key} out of the arm: then its CPU and memory are not known)"
+        )
+    })
 }
 
 /// What is asked, in a word.

@@ -49,6 +49,7 @@ use protocol::hosts::HostCommand;
 
 pub use crate::apart::{clients, clients_of_box, hosted, try_clients};
 pub use crate::boot::BoxNetwork;
+pub use crate::evidence::try_source;
 
 /// Whether this process is the first of a guest: the kernel starts `/init` of an initramfs as pid 1.
 pub fn is_first_process() -> bool {

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -26,7 +27,7 @@ use machine::kvm::{self, Kvm};
 use machine::local::{self, Local};
 use machine::profiling::Profiler;
 use machine::qemu::{self, BootFiles, ClientsPlace, Hardware, Qemu};
-use machine::remote::Remote;
+use machine::remote::{Remote, SystemLocks};
 use machine::ssh::{self, ClientsOfBox, Looked, SshBox};
 use machine::task::{Progress, Task};
 use plan::{Arm, Clients, Clock, FileSystem, MachineKind, Plan, SeekDisk, WorkloadPlan};
@@ -123,22 +124,23 @@ pub fn prepare(
     }
 }
 
-/// Every system must take a connection before the first trial.
+/// Every system must take a connection and tell of itself where the plan says so, before the first trial.
 fn prepare_remote((plan, file): (&Plan, &Path), own: &Path, task: Task<'_>) -> Result<Prepared> {
+    let mut places = BTreeSet::new();
     for arm in &plan.arms {
         let target = plan.target(arm, 1);
         let target = target.context("plan is validated: an arm is an address")?;
-        let reach = || -> Result<()> {
-            refuse_idle_addresses(plan, &target)?;
-            let server = Server::of(&target.url, || Ok(Trust::Any))?;
-            let mut addresses = target.addresses.iter();
-            addresses.try_for_each(|address| server.beside(*address).map(drop))
-        };
-        reach().with_context(|| format!("{}:{}: arm {}", file.display(), arm.line, arm.name))?;
+        let reached = reach(plan, &target);
+        let reached = reached
+            .with_context(|| format!("{}:{}: arm {}", file.display(), arm.line, arm.name))?;
+        places.extend(reached);
     }
+    refuse_silent((plan, file), task)?;
+    let cache = Cache::open(&Cache::of_user()?);
+    let locks = SystemLocks::take(&places, &cache, task)?;
     let inputs = BTreeMap::from([("bakeoff's binary".into(), cache::hash_file(own)?)]);
     let base = file.parent().unwrap_or(Path::new(""));
-    let mut machine = Remote::new(own.into(), plan, base);
+    let mut machine = Remote::new(own.into(), plan, base, locks);
     if let Some(hosts) = client_hosts((plan, file), own, task)? {
         machine = machine.with_clients_on(hosts);
     }
@@ -149,6 +151,41 @@ fn prepare_remote((plan, file): (&Plan, &Path), own: &Path, task: Task<'_>) -> R
         cache: None,
         kvm_failure: None,
     })
+}
+
+/// Where a system is: each of its addresses takes a connection.
+fn reach(plan: &Plan, target: &plan::Target) -> Result<Vec<SocketAddr>> {
+    refuse_idle_addresses(plan, target)?;
+    let server = Server::of(&target.url, || Ok(Trust::Any))?;
+    let mut places = vec![server.address];
+    for address in &target.addresses {
+        places.push(server.beside(*address)?.address);
+    }
+    Ok(places)
+}
+
+/// Refuses sources that do not tell of a system, all in one message.
+fn refuse_silent((plan, file): (&Plan, &Path), task: Task<'_>) -> Result<()> {
+    let mut wrong = Vec::new();
+    for arm in &plan.arms {
+        let target = plan.target(arm, 1);
+        let Some(source) = target.and_then(|target| target.evidence) else {
+            continue;
+        };
+        task.go_on()?;
+        if let Err(why) = agent::try_source(&source) {
+            wrong.push(format!(
+                "{}:{}: arm {}: {why:#}",
+                file.display(),
+                arm.line,
+                arm.name
+            ));
+        }
+    }
+    match wrong.as_slice() {
+        [] => Ok(()),
+        wrong => bail!("{}", wrong.join("\n")),
+    }
 }
 
 /// The hosts that the plan has clients on, with this program there; `None` where it names none.

@@ -201,9 +201,14 @@ impl Cache {
 
     /// Waits for the lock called `name`, which is held until the result is dropped.
     pub(crate) fn lock(&self, name: &str, task: Task<'_>) -> Result<File> {
+        self.lock_for(name, "waiting for another bakeoff", task)
+    }
+
+    /// The same, with words for whom it waits for.
+    pub(crate) fn lock_for(&self, name: &str, words: &str, task: Task<'_>) -> Result<File> {
         let path = self.dir("locks")?.join(file_name(name));
         let file = File::create(path).map_err(|why| self.cannot_write(&why))?;
-        task.wait_for(&file, "waiting for another bakeoff")
+        task.wait_for(&file, words)
             .map_err(|why| match why.downcast::<io::Error>() {
                 Ok(why) => self.cannot_write(&why),
                 Err(why) => why,

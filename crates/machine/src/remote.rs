@@ -4,9 +4,12 @@
 //! swap command, where the systems are not where the block wants them
 //! --> the arm's own command --> agent (clients) --network--> the system
 //! ```
+//! One bakeoff at a time has a system: two would be each other's load, and find it exchanged by the other's swap command.
 
 use record::machine::MachineDescription;
+use std::collections::BTreeSet;
 use std::fs::File;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -17,6 +20,7 @@ use anyhow::{Context, Result};
 use plan::Plan;
 use rustix::fs::Access;
 
+use crate::cache::Cache;
 use crate::client_hosts::ClientHosts;
 use crate::guest::{Boot, Guest, Machine};
 use crate::host;
@@ -38,17 +42,39 @@ pub struct Remote {
     is_swapped: Mutex<Option<bool>>,
     /// The hosts that clients are on; `None` where they are on this one.
     hosts: Option<ClientHosts>,
+    /// No other bakeoff of this user's measures them.
+    _locks: SystemLocks,
+}
+
+/// Systems that one run has to itself, until this is dropped.
+#[derive(Debug)]
+pub struct SystemLocks {
+    _files: Vec<File>,
+}
+
+impl SystemLocks {
+    /// Waits until no other bakeoff of this user's has one of the systems that answer at these addresses. They are taken in
+    /// one order, so that no two runs wait for each other.
+    pub fn take(places: &BTreeSet<SocketAddr>, cache: &Cache, task: Task<'_>) -> Result<Self> {
+        let take = |place: &SocketAddr| {
+            let words = format!("waiting for another bakeoff that measures {place}");
+            cache.lock_for(&format!("system {place}"), &words, task)
+        };
+        let files = places.iter().map(take).collect::<Result<_>>()?;
+        Ok(Self { _files: files })
+    }
 }
 
 impl Remote {
     /// `program` is bakeoff's own binary; called as `bakeoff agent` it is the agent. Commands of the plan begin at `base`.
-    pub fn new(program: PathBuf, plan: &Plan, base: &Path) -> Self {
+    pub fn new(program: PathBuf, plan: &Plan, base: &Path, locks: SystemLocks) -> Self {
         Self {
             program,
             plan: plan.clone(),
             base: base.into(),
             is_swapped: Mutex::new(None),
             hosts: None,
+            _locks: locks,
         }
     }
 
@@ -187,5 +213,46 @@ impl Machine for Remote {
             console,
             limits,
         )?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn a_system_is_waited_for_by_whichever_run_shares_an_address() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::open(dir.path());
+        let stop = AtomicBool::new(false);
+        let told = RefCell::new(Vec::new());
+        // Whoever has to wait is stopped.
+        let tell = |progress: crate::task::Progress<'_>| {
+            told.borrow_mut().push(progress.what.to_string());
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        };
+        let task = Task {
+            tell: &tell,
+            stop: &stop,
+        };
+        let places = |names: &[&str]| -> BTreeSet<SocketAddr> {
+            names.iter().map(|name| name.parse().unwrap()).collect()
+        };
+        let ours = places(&["10.0.0.2:80", "10.0.0.1:80"]);
+        let held = SystemLocks::take(&ours, &cache, task).unwrap();
+        // Another port is another server.
+        SystemLocks::take(&places(&["10.0.0.1:81"]), &cache, task).unwrap();
+        let other = places(&["10.0.0.2:80", "10.0.0.3:80"]);
+        let why = SystemLocks::take(&other, &cache, task).unwrap_err();
+        assert!(why.to_string().starts_with("interrupted"), "{why}");
+        assert_eq!(
+            *told.borrow(),
+            ["waiting for another bakeoff that measures 10.0.0.2:80"]
+        );
+        drop(held);
+        stop.store(false, std::sync::atomic::Ordering::Relaxed);
+        SystemLocks::take(&other, &cache, task).unwrap();
     }
 }

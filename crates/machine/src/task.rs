@@ -51,7 +51,7 @@ impl Task<'_> {
     }
 
     /// Ends the work with an error when it was asked to stop.
-    pub(crate) fn go_on(self) -> Result<()> {
+    pub fn go_on(self) -> Result<()> {
         if self.is_stopped() {
             bail!("interrupted (run the same command again to go on)");
         }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use agent::netns::{NetnsPair, SERVER};
+use plan::EvidenceSource;
 use record::journal::{Entry, Event};
 use record::rundir::{self, Run};
 use record::trial::Outcome;
@@ -253,9 +254,6 @@ fn what_is_wrong_with_a_system_is_said() {
     let want = "plan.toml:11: url with a name or password before @192.0.2.1 (take it out: clients of a plan do not log in)";
     assert!(said.contains(want) && !said.contains("secret"), "{said}");
     assert_eq!(status, Some(2));
-    let exporter = format!("exporter = \"{url}/\"");
-    let (_, said) = say([&url, &url], ["", &exporter], "");
-    assert!(said.contains("no exporter that is known"), "{said}");
     // Nothing listens there once it is closed.
     let closed = TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -267,6 +265,79 @@ fn what_is_wrong_with_a_system_is_said() {
         said.contains("plan.toml:11: arm new: server not reachable"),
         "{said}"
     );
+}
+
+#[test]
+fn what_does_not_tell_of_a_system_is_found_before_the_first_trial() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("http://{}", serve());
+    // Its port is nobody's once it is dropped.
+    let silent = UdpSocket::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let snmp = format!("snmp = \"{silent}\"\ncommunity = \"wrong\"");
+    let text = plan([&url, &url], ["", &format!("exporter = \"{url}/\"")], "");
+    let text = text.replace("[arm.new]", &format!("[arm.new]\n{snmp}"));
+    let output = bakeoff(dir.path(), &text).output().unwrap();
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    // Both in one message, and no word of the community.
+    let lines: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("plan.toml:"))
+        .collect();
+    let [old, new] = lines[..] else {
+        panic!("{said}")
+    };
+    let want = [
+        "plan.toml:8: arm old: exporter that does not tell of the system: no exporter that is known: ",
+        "; expected: metrics of node_exporter or windows_exporter",
+        "take exporter out of the arm",
+    ];
+    assert!(want.iter().all(|words| old.contains(words)), "{old}");
+    let want = [
+        "plan.toml:13: arm new: snmp that does not tell of the system: no SNMP agent answers: ",
+        "; expected: an SNMP agent of version 2c",
+        "take snmp out of the arm",
+    ];
+    assert!(want.iter().all(|words| new.contains(words)), "{new}");
+    assert!(
+        !said.contains("wrong") && !said.contains("trial 001"),
+        "{said}"
+    );
+    let trials = fs::read_dir(dir.path().join("run/trials"));
+    assert_eq!(trials.map_or(0, Iterator::count), 0);
+}
+
+#[test]
+fn runs_that_share_a_system_take_turns() {
+    let dir = tempfile::tempdir().unwrap();
+    let [one, two, three] = [serve(), serve(), serve()];
+    script(&dir.path().join("before.sh"), "pwd >> ../before");
+    let spawn = |name: &str, arms: [SocketAddr; 2]| {
+        let own = dir.path().join(name);
+        fs::create_dir(&own).unwrap();
+        fs::copy(dir.path().join("before.sh"), own.join("before.sh")).unwrap();
+        let [old, new] = arms.map(|address| format!("http://{address}"));
+        let text = plan(
+            [&old, &new],
+            ["one_client_fewer = false", "before = [\"./before.sh\"]"],
+            "",
+        );
+        bakeoff(&own, &text).spawn().unwrap()
+    };
+    // One arm of each is the same system, under whatever name.
+    let runs = [spawn("first", [one, two]), spawn("second", [three, one])];
+    for run in runs {
+        let output = run.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    let order = fs::read_to_string(dir.path().join("before")).unwrap();
+    let mut order: Vec<&str> = order.lines().collect();
+    assert!(order.len() >= 4, "{order:?}");
+    order.dedup();
+    assert_eq!(order.len(), 2, "{order:?}");
 }
 
 #[test]
@@ -449,8 +520,13 @@ fn real_systems_tell_of_themselves() {
     let snmp = format!("[arm.new]\nsnmp = \"{SERVER}\"\ncommunity = \"secret\"");
     let text = text.replace("[arm.new]", &snmp);
     let wait = |port: u16| while TcpStream::connect((SERVER, port)).is_err() {};
+    let source = EvidenceSource::Snmp {
+        address: SERVER.to_string(),
+        community: "secret".into(),
+    };
     let run = || {
         [8081, 8082, 9100].into_iter().for_each(wait);
+        while agent::try_source(&source).is_err() {}
         bakeoff(dir.path(), &text).output().unwrap()
     };
     let output = netns.client.within(run).unwrap();

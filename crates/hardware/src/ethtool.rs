@@ -19,10 +19,24 @@ const OFFLOADS: [(u32, &str); 6] = [
     (0x2b, "gro"),
 ];
 
+/// A call whose answer is read as 32-bit words, the name of its fact, and what the words say.
+type Setting = (u32, &'static str, fn(&Words) -> String);
+
+/// How a card trades CPU time for latency, and room for bursts.
+const SETTINGS: [Setting; 4] = [
+    (0x10, "rings", rings),
+    (0x0e, "coalescing", coalescing),
+    (0x12, "pause", pause),
+    (0x44, "eee", energy_efficient_ethernet),
+];
+
 /// Long enough for every answer that is asked for: driver information has 196 bytes.
 const LENGTH: usize = 256;
 
-/// Firmware and offloads of a card, as far as its driver tells.
+/// The words of an answer, the call's number first.
+type Words = [u32; LENGTH / 4];
+
+/// Firmware, offloads, rings, coalescing and the like of a card, as far as its driver tells.
 pub(crate) fn facts(card: &str) -> Vec<(&'static str, String)> {
     // Any socket will do.
     let Ok(socket) = UdpSocket::bind("127.0.0.1:0") else {
@@ -59,7 +73,56 @@ pub(crate) fn facts(card: &str) -> Vec<(&'static str, String)> {
         };
         facts.push(("offloads", told));
     }
+    for (command, name, tell) in SETTINGS {
+        if let Some(answer) = ask(&socket, card, command) {
+            facts.push((name, tell(&words(&answer))));
+        }
+    }
     facts
+}
+
+fn words(answer: &[u8; LENGTH]) -> Words {
+    std::array::from_fn(|at| {
+        let bytes = answer[4 * at..].first_chunk();
+        u32::from_ne_bytes(*bytes.expect("an answer is whole words"))
+    })
+}
+
+/// Packets that the card's rings hold, of how many they could (`struct ethtool_ringparam`).
+fn rings(words: &Words) -> String {
+    let [_, most_rx, _, _, most_tx, rx, _, _, tx, ..] = words;
+    format!("rx {rx} of {most_rx}, tx {tx} of {most_tx}")
+}
+
+/// How long, and for how many packets, the card waits with an interrupt (`struct ethtool_coalesce`).
+fn coalescing(words: &Words) -> String {
+    let [_, rx_us, rx_packets, _, _, tx_us, tx_packets, ..] = words;
+    let adaptive = |is_on: u32| if is_on == 0 { "" } else { " adaptive" };
+    format!(
+        "rx {rx_us} us {rx_packets} packets{}, tx {tx_us} us {tx_packets} packets{}",
+        adaptive(words[10]),
+        adaptive(words[11])
+    )
+}
+
+/// Which way the card may tell its peer to wait (`struct ethtool_pauseparam`).
+fn pause(words: &Words) -> String {
+    let [_, autoneg, rx, tx, ..] = words;
+    let on = [(rx, "rx"), (tx, "tx"), (autoneg, "autoneg")];
+    let on = on.iter().filter(|(is_on, _)| **is_on != 0);
+    let on: Vec<&str> = on.map(|(_, name)| *name).collect();
+    if on.is_empty() { "off".into() } else { on.join(" ") }
+}
+
+/// Whether the link sleeps between packets (`struct ethtool_eee`): waking takes microseconds.
+fn energy_efficient_ethernet(words: &Words) -> String {
+    let [_, _, _, _, is_active, is_enabled, ..] = words;
+    let told = match (is_enabled, is_active) {
+        (0, _) => "off",
+        (_, 0) => "on, not agreed with the peer",
+        _ => "on",
+    };
+    told.into()
 }
 
 /// The answer to one call, which begins with its number; `None` where the driver does not know it.
@@ -82,4 +145,46 @@ fn ask(socket: &UdpSocket, card: &str, command: u32) -> Option<[u8; LENGTH]> {
     // SAFETY: the request and the answer live until the call returns, and these calls write no more than 196 bytes.
     let outcome = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
     (outcome == 0).then_some(answer.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(set: &[(usize, u32)]) -> Words {
+        let mut words = [0; LENGTH / 4];
+        for (at, value) in set {
+            words[*at] = *value;
+        }
+        words
+    }
+
+    #[test]
+    fn settings_are_told_in_words() {
+        let ring = answer(&[(0, 0x10), (1, 4096), (4, 4096), (5, 256), (8, 512)]);
+        assert_eq!(rings(&ring), "rx 256 of 4096, tx 512 of 4096");
+        let coalesce = answer(&[(0, 0x0e), (1, 3), (10, 1)]);
+        assert_eq!(
+            coalescing(&coalesce),
+            "rx 3 us 0 packets adaptive, tx 0 us 0 packets"
+        );
+        assert_eq!(pause(&answer(&[])), "off");
+        assert_eq!(pause(&answer(&[(1, 1), (2, 1)])), "rx autoneg");
+        assert_eq!(energy_efficient_ethernet(&answer(&[])), "off");
+        let idle = answer(&[(5, 1)]);
+        assert_eq!(
+            energy_efficient_ethernet(&idle),
+            "on, not agreed with the peer"
+        );
+        assert_eq!(energy_efficient_ethernet(&answer(&[(4, 1), (5, 1)])), "on");
+    }
+
+    #[test]
+    fn an_answer_is_read_word_by_word() {
+        let mut bytes = [0; LENGTH];
+        bytes[4..8].copy_from_slice(&7u32.to_ne_bytes());
+        bytes[LENGTH - 4..].copy_from_slice(&9u32.to_ne_bytes());
+        let words = words(&bytes);
+        assert_eq!([words[0], words[1], words[LENGTH / 4 - 1]], [0, 7, 9]);
+    }
 }

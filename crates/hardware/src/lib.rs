@@ -1,7 +1,7 @@
 //! What a Linux system says of its hardware, as facts by name: `cpu:model`, `numa`, `disk:sda:scheduler`, `nic:eth0:driver`.
 //!
-//! All is read below one directory, mostly `/`, so that a machine can be made up; only what no file tells of a network card, its firmware and
-//! its offloads, is asked of the kernel (`ethtool`). What a machine does not tell is left out. What changes by itself, such as frequencies
+//! All is read below one directory, mostly `/`, so that a machine can be made up; only what no file tells of a network card, such as its
+//! firmware, its offloads and its rings, is asked of the kernel (`ethtool`). What a machine does not tell is left out. What changes by itself, such as frequencies
 //! of the moment, and what names one specimen, such as serial numbers and hardware addresses, is not looked at.
 
 mod cpus;

@@ -78,6 +78,13 @@ impl BandwidthLimit {
         let passed_ns = now_ns.saturating_sub(self.since_ns) as f64;
         ((passed_ns / due_ns - 1.0).abs() * 1e6).round() as u64
     }
+
+    /// The share of its speed at which the bytes came, counted from an instant before them, in millionths.
+    pub(crate) fn share_ppm(self, from_ns: u64, now_ns: u64) -> u64 {
+        let due_ns = self.taken_bytes as f64 * 1e9 / self.bytes_per_s;
+        let passed_ns = now_ns.saturating_sub(from_ns).max(1) as f64;
+        (due_ns / passed_ns * 1e6).round() as u64
+    }
 }
 
 #[cfg(test)]
@@ -98,6 +105,9 @@ mod tests {
         }
         assert_eq!(limit.error_ppm(now_ns), 0);
         assert_eq!(limit.error_ppm(now_ns + (now_ns - 5) / 100), 10_000);
+        // A server that takes as long as the line halves what its client sees of it.
+        assert_eq!(limit.share_ppm(5, now_ns), 1_000_000);
+        assert_eq!(limit.share_ppm(5, now_ns + now_ns - 5), 500_000);
         let seconds = (now_ns - 5) as f64 / 1e9;
         assert!((seconds - 25_000.0 / 3600.0).abs() < 1e-6, "{seconds} s");
     }

@@ -383,6 +383,11 @@ impl<'o> Clients<'o> {
         slot.state == State::Sending || slot.sent < slot.output.len()
     }
 
+    /// When the slot's request was to be sent.
+    pub(crate) fn scheduled_ns(&self, slot: u32) -> u64 {
+        self.slots[slot as usize].in_flight.scheduled_ns
+    }
+
     /// Whether the slot is amid a response.
     pub(crate) fn is_reading(&self, slot: u32) -> bool {
         self.slots[slot as usize].state == State::Reading

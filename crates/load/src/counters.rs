@@ -92,6 +92,7 @@ pub(crate) struct Counters {
     send_delay: Latency,
     client_delay: Latency,
     speed_error_ppm: Latency,
+    line_share_ppm: Latency,
     /// Successful requests that count, by the address of the server; empty where it has one.
     pub(crate) ok_by_server: Vec<u64>,
     pub(crate) recorder: Recorder,
@@ -127,6 +128,7 @@ impl Counters {
             send_delay: Latency::new(),
             client_delay: Latency::new(),
             speed_error_ppm: Latency::new(),
+            line_share_ppm: Latency::new(),
             ok_by_server: Vec::new(),
             recorder,
         }
@@ -205,10 +207,11 @@ impl Counters {
         self.ok
     }
 
-    /// A successful response that counts came over a slow line whose speed was off by so many
-    /// millionths.
-    pub(crate) fn record_speed_error(&mut self, error_ppm: u64) {
+    /// A successful response that counts came over a slow line whose speed was off by so many millionths, and from its request
+    /// on at this share of the line's speed.
+    pub(crate) fn record_speed(&mut self, error_ppm: u64, share_ppm: u64) {
         self.speed_error_ppm.record(error_ppm);
+        self.line_share_ppm.record(share_ppm);
     }
 
     /// A successful response came from the server's address of this number.
@@ -381,6 +384,7 @@ fn add(result: &mut LoadResult, counters: &Counters) {
     result.lateness.merge(&counters.send_delay);
     result.client_delay.merge(&counters.client_delay);
     result.speed_error_ppm.merge(&counters.speed_error_ppm);
+    result.line_share_ppm.merge(&counters.line_share_ppm);
     for (fault, count) in &counters.faults {
         *result.faults.entry(*fault).or_default() += count;
     }

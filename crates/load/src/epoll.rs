@@ -129,10 +129,14 @@ impl Epoll {
                 };
                 let bytes = &self.buffer[..length];
                 let (ok, now_ns) = (clients.counters.ok(), now_ns());
+                let scheduled_ns = clients.scheduled_ns(slot);
                 let action = clients.received(slot, bytes, peer, now_ns);
                 // These were the last bytes of a successful response.
                 if ok < clients.counters.ok() {
-                    clients.counters.record_speed_error(limit.error_ppm(now_ns));
+                    let share_ppm = limit.share_ppm(scheduled_ns, now_ns);
+                    clients
+                        .counters
+                        .record_speed(limit.error_ppm(now_ns), share_ppm);
                 }
                 (action, length < room)
             }

@@ -114,6 +114,7 @@ fn add(all: &mut LoadResult, result: &LoadResult) {
         lateness,
         client_delay,
         speed_error_ppm,
+        line_share_ppm,
         repeated,
         withdrawn,
         sessions,
@@ -150,6 +151,7 @@ fn add(all: &mut LoadResult, result: &LoadResult) {
     all.lateness.merge(lateness);
     all.client_delay.merge(client_delay);
     all.speed_error_ppm.merge(speed_error_ppm);
+    all.line_share_ppm.merge(line_share_ppm);
     all.repeated += repeated;
     all.withdrawn += withdrawn;
     all.sessions += sessions;

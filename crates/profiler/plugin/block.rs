@@ -3,15 +3,18 @@
 use crate::decode::{Kind, Last};
 use crate::functions::{Place, flag};
 
-/// A block of instructions.
+/// A block of instructions. What each execution looks at lies in one cache line: guests have tens of thousands of blocks.
 #[derive(Debug, Clone)]
+#[repr(C, align(64))]
 pub struct Block {
     /// What is looked at each time.
     pub shape: Shape,
-    starts: Box<[u16]>,
     /// The last node that it began, and its parent.
     pub began: (u32, u32),
+    starts: Box<[u16]>,
 }
+
+const _: () = assert!(size_of::<Shape>() + size_of::<(u32, u32)>() == 64);
 
 /// What is looked at each time a block is executed.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +24,7 @@ pub struct Shape {
     /// The address behind it.
     pub end: u64,
     /// Instructions.
-    pub count: i64,
+    pub count: i32,
     /// The last one.
     pub last: Last,
     /// Where it lies.
@@ -36,29 +39,28 @@ impl Block {
         let shape = Shape {
             address,
             end,
-            count: starts.len().cast_signed() as i64,
+            count: starts.len() as i32,
             last,
             place,
             is_entry: !place.is_user && place.function == address,
         };
         Self {
             shape,
-            starts: starts.into(),
             began: (0, u32::MAX),
+            starts: starts.into(),
         }
     }
 
     /// How many of its instructions lie before an address.
-    pub fn before(&self, address: u64) -> i64 {
+    pub fn before(&self, address: u64) -> i32 {
         let offset = address.wrapping_sub(self.shape.address);
         self.starts
-            .partition_point(|start| u64::from(*start) < offset)
-            .cast_signed() as i64
+            .partition_point(|start| u64::from(*start) < offset) as i32
     }
 }
 
 impl Shape {
-    pub fn is(self, flag: u64) -> bool {
+    pub fn is(self, flag: u8) -> bool {
         self.place.flags & flag != 0
     }
 
@@ -75,6 +77,12 @@ impl Shape {
             && (now.address >= self.end
                 || now.address == self.last.target
                 || now.address < self.address)
+    }
+
+    /// Whether both are user code, and nothing of the one before was left undone.
+    #[inline]
+    pub fn goes_on_as_user(&self, now: &Self) -> bool {
+        self.place.is_user && now.place.is_user && !self.was_left_at(now.address)
     }
 
     /// Whether nothing but an interrupt or an exception leads here.

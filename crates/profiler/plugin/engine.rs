@@ -169,11 +169,14 @@ impl<M: Memory> Engine<M> {
     /// A block is executed.
     #[inline]
     pub fn execute(&mut self, index: u32) {
-        let now = &self.blocks[index as usize].shape;
+        let block = &self.blocks[index as usize];
+        let now = &block.shape;
         let before = &self.blocks[self.previous as usize].shape;
-        let (count, is_rep) = (now.count, now.last.is_rep);
-        // Nine of ten blocks go on in the function of the one before.
-        if !before.goes_on_in(now) {
+        let (count, is_rep) = (i64::from(now.count), now.last.is_rep);
+        // Nine of ten blocks of the kernel go on in the function of the one before, and most of user code in the same task.
+        if before.goes_on_as_user(now) && block.began.1 == self.root {
+            self.node = block.began.0;
+        } else if !before.goes_on_in(now) {
             let (now, before) = (*now, *before);
             if now.place.is_user {
                 self.enter_user(index, now, before);
@@ -240,7 +243,7 @@ impl<M: Memory> Engine<M> {
             block.shape.end = address;
             block.shape.last = Last::OTHER;
         }
-        self.charge(-rest, -iterations);
+        self.charge(-i64::from(rest), -iterations);
     }
 
     fn enter_kernel(&mut self, index: u32, now: Shape, before: Shape) {

@@ -9,19 +9,19 @@ const LAYOUT_WORDS: usize = 10;
 /// Flags of a function.
 pub mod flag {
     /// Interrupts, exceptions and system calls enter the kernel at its first address.
-    pub const ENTRY: u64 = 1;
+    pub const ENTRY: u8 = 1;
     /// An exception that has the instruction executed again.
-    pub const FAULT: u64 = 2;
+    pub const FAULT: u8 = 2;
     /// Switches stacks.
-    pub const SWITCH: u64 = 4;
+    pub const SWITCH: u8 = 4;
     /// Where a task goes on after a switch.
-    pub const RESUME: u64 = 8;
+    pub const RESUME: u8 = 8;
     /// Many short entries in a row, one for each interrupt, which go on to one with `ENTRY`.
-    pub const STUBS: u64 = 16;
+    pub const STUBS: u8 = 16;
     /// Goes on to a function by returning to it.
-    pub const THUNK: u64 = 32;
+    pub const THUNK: u8 = 32;
     /// Those whose blocks need a closer look.
-    pub const UNUSUAL: u64 = SWITCH | STUBS;
+    pub const UNUSUAL: u8 = SWITCH | STUBS;
 }
 
 /// Where the kernel keeps what the plugin reads of it; 0 where it has no such thing.
@@ -57,7 +57,7 @@ pub struct Place {
     /// Its function's first address; 0 where functions are not known; the physical address of a user's block.
     pub function: u64,
     /// `flag`s of the function.
-    pub flags: u64,
+    pub flags: u8,
     /// Whether it is user code.
     pub is_user: bool,
 }
@@ -76,7 +76,7 @@ impl Place {
 /// Functions of the kernel, by address.
 pub struct Functions {
     starts: Vec<u64>,
-    flags: Vec<u64>,
+    flags: Vec<u8>,
 }
 
 impl Functions {
@@ -137,7 +137,7 @@ impl Setup {
             },
             functions: Functions {
                 starts: pairs.clone().map(|pair| pair[0]).collect(),
-                flags: pairs.map(|pair| pair[1]).collect(),
+                flags: pairs.map(|pair| pair[1] as u8).collect(),
             },
         })
     }

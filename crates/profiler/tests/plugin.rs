@@ -72,7 +72,7 @@ const SCHEDULE: u64 = 6;
 const THUNK: u64 = 7;
 const SYSCALL: u64 = 8;
 
-fn flags(index: u64) -> u64 {
+fn flags(index: u64) -> u8 {
     match index {
         IRQ | SYSCALL => flag::ENTRY,
         FAULT => flag::ENTRY | flag::FAULT,

@@ -112,6 +112,11 @@ impl Latency {
         self.working().len()
     }
 
+    /// Whether nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.count() == 0
+    }
+
     /// The latency that a share of `quantile` (0 to 1) of all stay at or below, in nanoseconds.
     pub fn quantile_ns(&self, quantile: f64) -> u64 {
         self.working().value_at_quantile(quantile)

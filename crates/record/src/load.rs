@@ -323,6 +323,11 @@ pub struct LoadResult {
     /// longer count alike. Empty where links are not slow.
     #[serde(default)]
     pub speed_error_ppm: Latency,
+    /// Share of its line's speed at which each successful response over a slow link came, in millionths: what its bytes take at
+    /// that speed, over the time from the instant at which its request was to be sent to its last byte. Empty where links are
+    /// not slow, and in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Latency::is_empty")]
+    pub line_share_ppm: Latency,
     /// Requests sent again on a new connection because the server closed a kept one before it had answered
     /// anything, which RFC 9112 allows it at any time (section 9.3.1). They are faults only if they fail then.
     #[serde(default)]

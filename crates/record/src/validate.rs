@@ -210,6 +210,7 @@ fn load(load: &mut LoadResult) -> Checked {
         lateness: _,
         client_delay: _,
         speed_error_ppm: _,
+        line_share_ppm: _,
         repeated,
         withdrawn,
         sessions,

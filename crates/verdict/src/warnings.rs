@@ -265,7 +265,12 @@ fn unused_cpu(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<Warning
         // What set the figures is said of the arm, where clients and network were looked at.
         let is_told = trials.iter().any(|trial| trial.path.is_some());
         let mut states = Vec::new();
-        let idle = share(|trial| trial.usage.cpu_idle);
+        // Who waits for a drive with seeks waits for what the server was given, and more clients would only wait longer.
+        let idle = if is_host_disk {
+            share(|trial| trial.usage.cpu_idle)
+        } else {
+            share(|trial| trial.usage.cpu_idle - trial.usage.cpu_waiting)
+        };
         if is_remote {
             // It is the clients' host that was sampled.
             let is_sampled = trials.iter().any(|trial| trial.usage != Usage::default());
@@ -1018,6 +1023,13 @@ mod tests {
                 UnusedCpu { workload: "web", arm: "7.2", state: WaitingForDisk, share: 0.25 }
                 CountedInstructions
                 ClientsInGuest"#]],
+        );
+        // With a drive of the guest's own, to wait for it is to wait for the server.
+        check(
+            waiting(whole())
+                .with(|run| run.opening.ns_per_instruction = Some(2))
+                .with(|run| run.plan.machine.seek_disk = Some(plan::SeekDisk::default())),
+            &expect!["CountedInstructions\nClientsInGuest"],
         );
         // Measured in time, the disk's is as real as any.
         check(

@@ -230,6 +230,9 @@ fn slow_lines_are_never_faster_than_they_can_be() {
     let result = run(&traffic);
     assert_eq!(result.ok, 6);
     assert_eq!(result.speed_error_ppm.count(), 6);
+    let share_ppm = &result.line_share_ppm;
+    assert_eq!(share_ppm.count(), 6);
+    assert!(share_ppm.max_ns() <= 1_001_000, "{share_ppm:?}");
     // 30 kB and a head of 40 bytes at 50 kB/s and at 100 kB/s; half of the clients each. A line
     // never brings them sooner; that it brings them no later is told in simulated time.
     let (fast_ms, slow_ms) = (

@@ -13,7 +13,7 @@ use record::metric::MetricSpec;
 use record::rundir::Run;
 use record::verdict::confirm::{Confirmation, MetricEffect, SettingEffect, VERSION};
 
-use super::{INSTRUCTIONS, max_t};
+use super::{INSTRUCTIONS, TAIL, max_t};
 use crate::arm_summary::mean;
 use crate::fixed_sample::fewest_blocks;
 use crate::pair::Measured;
@@ -33,7 +33,10 @@ pub fn confirm(run: &Run, workload: &str, arms: [&str; 2], tried: &[Tried]) -> C
     let measured = Measured::of(run);
     let mut specs = measured.specs(workload);
     let primary = specs.first().map(|spec| spec.name.clone());
-    specs.retain(|spec| Some(&spec.name) == primary.as_ref() || spec.name == INSTRUCTIONS);
+    // A cause may be one of the work, or of the waits that make the tail.
+    specs.retain(|spec| {
+        Some(&spec.name) == primary.as_ref() || [INSTRUCTIONS, TAIL].contains(&spec.name.as_str())
+    });
     let error_rate = run.plan.design.error_rate;
     let effect = |one: &Tried| {
         let effect = |spec: &MetricSpec| {

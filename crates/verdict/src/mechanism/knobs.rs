@@ -88,13 +88,19 @@ const fn until(knob: Knob, version: Version) -> Knob {
 }
 
 /// From the kernel's documentation (admin-guide/kernel-parameters.txt, admin-guide/sysctl) and kernel/sched/features.h of each release.
-const KNOBS: [Knob; 23] = {
+const KNOBS: [Knob; 24] = {
     use Mechanism as M;
     use To::{Cmdline, Debugfs, Sysctl};
     const FEATURES: &str = "sched/features";
     [
         knob(M::Zeroing, Cmdline("init_on_alloc=0"), (5, 3)),
         knob(M::Scheduler, Cmdline("psi=0"), (4, 20)),
+        // Sessions, such as those of clients and servers, share the CPU alike with it, and tasks do without.
+        knob(
+            M::Scheduler,
+            Sysctl("kernel.sched_autogroup_enabled", "0"),
+            (2, 6),
+        ),
         // The one model that all kernels with a choice have.
         knob(M::Scheduler, Cmdline("preempt=full"), (5, 12)),
         knob(M::Scheduler, Debugfs(FEATURES, "NO_RUN_TO_PARITY"), (6, 6)),

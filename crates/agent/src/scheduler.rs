@@ -21,9 +21,12 @@ pub(crate) struct Scheduled(Option<Running>);
 struct Running {
     scheduler: Scheduler,
     loaded: Loaded,
-    /// What it had counted when the load began.
-    before: Counters,
+    /// What it had counted when the load began, and the framework beside it.
+    before: Vec<Count>,
 }
+
+/// How often something has happened since the scheduler was loaded, by its name.
+type Count = (String, u64);
 
 impl Scheduled {
     /// Loads the arm's scheduler, if it has one, when the kernel has set itself up.
@@ -40,14 +43,14 @@ impl Scheduled {
         Ok(Self(Some(Running {
             scheduler,
             loaded,
-            before: Counters::default(),
+            before: Vec::new(),
         })))
     }
 
     /// The load begins: counters count from here.
     pub(crate) fn load_begins(&mut self) -> Result<(), Failure> {
         if let Some(running) = &mut self.0 {
-            running.before = running.still()?;
+            running.before = running.counts(&running.still()?);
         }
         Ok(())
     }
@@ -76,6 +79,12 @@ impl Running {
         let counters = self.loaded.counters();
         Ok(counters.context("counters of the scheduler")?)
     }
+
+    /// Its counters and the framework's events, which both count from its loading on.
+    fn counts(&self, counters: &Counters) -> Vec<Count> {
+        let own = counters.named().map(|(name, count)| (name.into(), count));
+        own.into_iter().chain(self.loaded.events()).collect()
+    }
 }
 
 fn failed(why: &anyhow::Error) -> Failure {
@@ -86,13 +95,49 @@ fn failed(why: &anyhow::Error) -> Failure {
 }
 
 fn facts(running: &Running, after: &Counters) -> BTreeMap<String, String> {
-    let counted = after.named().into_iter().zip(running.before.named());
-    let counted = counted.map(|((name, after), (_, before))| (name.into(), after - before));
-    let events = running.loaded.events();
-    let all = counted.chain(events);
-    let mut facts: BTreeMap<String, String> = all
-        .map(|(name, count): (String, u64)| (format!("scheduler:{name}"), count.to_string()))
+    let counted = during(&running.before, running.counts(after)).into_iter();
+    let mut facts: BTreeMap<String, String> = counted
+        .map(|(name, count)| (format!("scheduler:{name}"), count.to_string()))
         .collect();
     facts.insert("scheduler".into(), running.scheduler.word().into());
     facts
+}
+
+/// What has happened between two countings. What the first has not had not happened by then.
+fn during(before: &[Count], after: Vec<Count>) -> Vec<Count> {
+    let since = |(name, count): Count| {
+        let earlier = before.iter().find(|(other, _)| *other == name);
+        let earlier = earlier.map_or(0, |(_, count)| *count);
+        (name, count.saturating_sub(earlier))
+    };
+    after.into_iter().map(since).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(counts: &[(&str, u64)]) -> Vec<Count> {
+        let owned = counts
+            .iter()
+            .map(|(name, count)| (String::from(*name), *count));
+        owned.collect()
+    }
+
+    #[test]
+    fn what_happened_before_the_load_is_none_of_it() {
+        let before = counts(&[("picks", 70), ("SCX_EV_REFILL_SLICE_DFL", 3)]);
+        let after = counts(&[
+            ("SCX_EV_REFILL_SLICE_DFL", 3),
+            ("picks", 90),
+            ("SCX_EV_INSERT_NOT_OWNED", 2),
+        ]);
+        let load = counts(&[
+            ("SCX_EV_REFILL_SLICE_DFL", 0),
+            ("picks", 20),
+            ("SCX_EV_INSERT_NOT_OWNED", 2),
+        ]);
+        assert_eq!(during(&before, after), load);
+        assert_eq!(during(&[], before.clone()), before);
+    }
 }

@@ -3,7 +3,7 @@
 /// How often things have happened since it was loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Times that a next task was chosen.
+    /// Times that a next task was chosen. Of `fifo`, tasks that entered its queue, from which the framework chooses.
     pub picks: u64,
     /// Tasks looked at for that.
     pub scanned: u64,

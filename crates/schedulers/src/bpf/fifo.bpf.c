@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-/* One queue, first in, first out: the framework's own, so what is left is the cost of the framework. */
+/*
+ * One queue, first in, first out: the framework's own, so what is left is the cost of the framework. Who enters it is chosen
+ * once, by the framework, so picks are counted there: asking for more calls would cost what they cost.
+ */
 #include "kernel.h"
 
 s32 OP(fifo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -9,6 +12,7 @@ s32 OP(fifo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 
 void OP(fifo_enqueue, struct task_struct *p, u64 enq_flags)
 {
+	counters.picks++;
 	insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
 }
 

@@ -14,6 +14,7 @@ s32 OP(fifo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 void OP(fifo_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	u64 allowed = idle & allowed_cpus(p), last = bit(p->thread_info.cpu);
+	COUNT(picks);
 	u64 one = allowed & last ? last : allowed & -allowed;
 	/* Another task may have been quicker to take it. */
 	if (one && (__sync_fetch_and_and(&idle, ~one) & one))

@@ -48,6 +48,18 @@ fn quanta_by_nice_are_those_of_2_4_and_2_6() {
 }
 
 #[test]
+fn time_left_of_2_4_goes_down_by_one_with_each_tick() {
+    let by_nice = rows(&told(), "left");
+    assert_eq!(by_nice.len(), 40);
+    for row in by_nice {
+        let fresh = ((20 - row[0]) >> 2) + 1;
+        // Looked at each 5 ms, which is twice a tick.
+        let expected = (0..=24).map(|half_ticks| (fresh - half_ticks / 2).max(0));
+        assert_eq!(row[1..], expected.collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn counters_of_2_4_are_halved_at_forks_and_recalculations() {
     let told = told();
     // Time left, 20 at nice 0, and one for the memory that is loaded already; nothing for who has used up its time.

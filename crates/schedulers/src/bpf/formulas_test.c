@@ -28,7 +28,12 @@ int main(void)
 {
 	for (int nice = -20; nice < 20; nice++) {
 		u32 base = nice + 20;
-		printf("nice %d %u %u %llu %d %llu\n", nice, fresh_ticks(nice), recalculated(0, nice, 1000),
+		u32 fresh = fresh_ticks(nice);
+		printf("left %d", nice);
+		for (u32 ms = 0; ms <= 120; ms += 5)
+			printf(" %u", counted_down(fresh, ms * 1000));
+		printf("\n");
+		printf("nice %d %u %u %llu %d %llu\n", nice, fresh, recalculated(0, nice, 1000),
 		       (unsigned long long)(timeslice(base) / MS), interactive_delta(base),
 		       (unsigned long long)(just_interactive(base) / MS));
 	}

@@ -10,11 +10,16 @@ static inline void unlock_list(void) {}
 
 #include "goodness_list.h"
 
-static u32 current_pid;
+static u32 current_pid; /* runs, or is on its way */
 
 static inline s32 goodness(struct slot *s, u64 mm)
 {
 	return worth(ticks(s), s->nice, s->mm == mm || !s->mm);
+}
+
+static inline s32 running_goodness(struct slot *s)
+{
+	return worth(running_ticks(s), s->nice, true);
 }
 
 /* The best of all, or 0 where none is better than `best`, which becomes the goodness of the one that is found. */
@@ -43,12 +48,15 @@ s32 OP(goodness_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 	return prev_cpu;
 }
 
-/* Whether a task that wakes is better than the one that runs, and than all that wait. */
+/*
+ * Whether a task that wakes, or is new, is better than the one that runs, and than all that wait. None runs while one that has
+ * run is put back.
+ */
 static inline bool preempts(struct slot *s)
 {
 	struct slot *current = slot(current_pid);
 	s32 best = goodness(s, current->mm);
-	if (!current_pid || best <= goodness(current, current->mm))
+	if (!current_pid || best <= running_goodness(current))
 		return false;
 	counters.picks++;
 	return !scan(current->mm, &best);
@@ -64,8 +72,9 @@ void OP(goodness_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	s->yielded = false;
-	if ((enq_flags & SCX_ENQ_WAKEUP) && preempts(s)) {
+	if (!last && preempts(s)) {
 		counters.preemptions++;
+		current_pid = pid;
 		insert(p, SCX_DSQ_LOCAL, slice_ns(s), enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
@@ -107,6 +116,7 @@ void OP(goodness_dispatch, s32 cpu, struct task_struct *prev)
 			run(pid);
 		} else if (mine) {
 			mine->yielded = false;
+			current_pid = prev->pid;
 			scx_bpf_task_set_slice(prev, slice_ns(mine));
 		}
 		return;
@@ -119,7 +129,7 @@ void OP(goodness_running, struct task_struct *p)
 	if (!has_place(p->pid))
 		return;
 	current_pid = p->pid;
-	s->started = p->se.sum_exec_runtime;
+	s->charged = s->ran = p->se.sum_exec_runtime;
 	s->mm = (u64)p->mm;
 	s->nice = p->static_prio - 120;
 }
@@ -142,6 +152,7 @@ struct sched_ext_ops goodness_ops = {
 	.enqueue = (void *)goodness_enqueue,
 	.dequeue = (void *)goodness_dequeue,
 	.dispatch = (void *)goodness_dispatch,
+	.tick = (void *)goodness_tick,
 	.yield = (void *)goodness_yield,
 	.running = (void *)goodness_running,
 	.stopping = (void *)goodness_stopping,

@@ -14,6 +14,13 @@ static inline u32 fresh_ticks(s32 nice)
 	return ((u32)(20 - nice) >> 2) + 1;
 }
 
+/* What is left of a counter after so much time on the CPU since it last lost a tick. */
+static inline u32 counted_down(u32 counter, u32 used_us)
+{
+	u32 whole = used_us / TICK_US;
+	return whole < counter ? counter - whole : 0;
+}
+
 /* What a task has after so many recalculations: half of its rest stays each time, which ends after six. */
 static inline u32 recalculated(u32 counter, s32 nice, u32 times)
 {

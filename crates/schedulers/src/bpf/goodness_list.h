@@ -13,7 +13,9 @@ struct slot {
 	bool queued, yielded;
 	u32 used_us; /* of the tick that has begun */
 	u32 epoch;   /* recalculations that the counter has seen */
-	u64 mm, started;
+	u64 mm;
+	u64 charged; /* CPU time that the counter has seen */
+	u64 ran;     /* CPU time at the last tick, or when it was charged */
 };
 static struct slot slots[TASKS];
 static u32 epoch = 1;
@@ -37,12 +39,24 @@ static inline u64 slice_ns(struct slot *s)
 	return (u64)(all > s->used_us ? all - s->used_us : 1) * 1000;
 }
 
+/* What it has used of its counter, of which it has lost the whole ticks before. */
+static inline u32 used_us(struct slot *s, u64 now)
+{
+	return s->used_us + (u32)((now - s->charged) / 1000);
+}
+
+/* 2.4 counts down at each tick what the running task has left; here it is charged later, and asked for in between. */
+static inline u32 running_ticks(struct slot *s)
+{
+	return counted_down(ticks(s), used_us(s, s->ran));
+}
+
 static inline void charge(struct slot *s, u64 now)
 {
-	u32 used = s->used_us + (u32)((now - s->started) / 1000), whole = used / TICK_US, left = ticks(s);
-	s->started = now;
+	u32 used = used_us(s, now);
+	s->counter = counted_down(ticks(s), used);
 	s->used_us = used % TICK_US;
-	s->counter = whole < left ? left - whole : 0;
+	s->charged = s->ran = now;
 }
 
 static inline void unlink(struct slot *s)
@@ -85,6 +99,12 @@ static inline void leave(struct slot *s)
 	unlock_list();
 }
 
+void OP(goodness_tick, struct task_struct *p)
+{
+	if (has_place(p->pid))
+		slot(p->pid)->ran = p->se.sum_exec_runtime;
+}
+
 void OP(goodness_dequeue, struct task_struct *p, u64 deq_flags)
 {
 	if (has_place(p->pid))
@@ -111,17 +131,25 @@ static inline s32 init_slot(struct task_struct *p, struct scx_init_task_args *ar
 	s->mm = (u64)p->mm;
 	s->queued = s->yielded = false;
 	s->epoch = epoch;
-	s->used_us = 0;
+	s->used_us = s->charged = s->ran = 0;
 	s->counter = fresh_ticks(s->nice);
-	u32 parent_pid = bpf_get_current_task_btf()->pid;
+	struct task_struct *parent_task = bpf_get_current_task_btf();
+	u32 parent_pid = parent_task->pid;
 	if (args->fork && has_place(parent_pid)) {
-		/* Both share what the parent has left. */
+		/* Both share what the parent has left, which runs no longer than that. */
 		struct slot *parent = slot(parent_pid);
+		bool is_ours = parent_task->scx.flags & SCX_TASK_QUEUED;
+		u64 run_time = parent_task->se.sum_exec_runtime;
 		lock_list();
+		if (is_ours)
+			charge(parent, run_time);
 		u32 left = ticks(parent);
 		s->counter = child_ticks(left);
 		parent->counter = parent_ticks(left);
+		u64 slice = slice_ns(parent);
 		unlock_list();
+		if (is_ours)
+			scx_bpf_task_set_slice(parent_task, slice);
 	}
 	return 0;
 }

@@ -50,6 +50,13 @@ static inline s32 goodness(u32 pid, u64 mm, u32 cpu)
 	return worth_on(ticks(s), s->nice, s->mm == mm || !s->mm, place(pid)->cpu == cpu);
 }
 
+/* That of the task that runs there. */
+static inline s32 running_goodness(u32 pid, u32 cpu)
+{
+	struct slot *s = slot(pid);
+	return worth_on(running_ticks(s), s->nice, true, place(pid)->cpu == cpu);
+}
+
 /*
  * The best of all that may run on a CPU, or 0 where none is better than `best`, which becomes the goodness of the one that is
  * found.
@@ -106,7 +113,7 @@ static inline s32 worst_cpu(u32 pid)
 		u64 mm = slot(current_pid)->mm;
 		if (!current_pid)
 			continue;
-		s32 gain = goodness(pid, mm, cpu) - goodness(current_pid, mm, cpu);
+		s32 gain = goodness(pid, mm, cpu) - running_goodness(current_pid, cpu);
 		if (gain > most) {
 			most = gain;
 			found = cpu;
@@ -243,7 +250,7 @@ void OP(goodness_running, struct task_struct *p)
 	if (!has_place(pid))
 		return;
 	cpu_at(cpu)->pid = pid;
-	s->started = p->se.sum_exec_runtime;
+	s->charged = s->ran = p->se.sum_exec_runtime;
 	s->mm = (u64)p->mm;
 	s->nice = p->static_prio - 120;
 	if (place(pid)->cpu != cpu) {
@@ -283,6 +290,7 @@ struct sched_ext_ops goodness_ops = {
 	.enqueue = (void *)goodness_enqueue,
 	.dequeue = (void *)goodness_dequeue,
 	.dispatch = (void *)goodness_dispatch,
+	.tick = (void *)goodness_tick,
 	.yield = (void *)goodness_yield,
 	.running = (void *)goodness_running,
 	.stopping = (void *)goodness_stopping,

@@ -45,8 +45,9 @@ int main(void)
 	printf("exit %u %u\n", returned_ticks(6, 3), returned_ticks(18, 6));
 	for (u32 b = 0; b <= 10; b++) {
 		u64 sleep = b * AVERAGE_SLICE;
-		printf("bonus %u %u %u %llu %llu %llu\n", b, bonus(sleep), priority(20, sleep),
-		       (unsigned long long)(granularity(sleep) / MS), (unsigned long long)(parent_sleep(sleep) / MS),
+		printf("bonus %u %u %u %llu %llu %llu %llu\n", b, bonus(sleep), priority(20, sleep),
+		       (unsigned long long)(granularity(sleep, 1) / MS), (unsigned long long)(granularity(sleep, 4) / MS),
+		       (unsigned long long)(parent_sleep(sleep) / MS),
 		       (unsigned long long)(child_sleep(sleep) / MS));
 	}
 	printf("edges %u %u\n", priority(0, MOST_SLEEP), priority(39, 0));
@@ -57,8 +58,11 @@ int main(void)
 	habit_after_run(500 * MS, 0, 100);
 	habit_after_run(1020 * MS, 101, 100);
 	habit_after_run(50 * MS, 0, 100);
+	printf("uninterruptible %d %d %d %d %d\n", is_uninterruptible(0x1), is_uninterruptible(0x2),
+	       is_uninterruptible(0x102), is_uninterruptible(0x2102), is_uninterruptible(0x402));
 	printf("starving %d %d\n", is_starving(1020 * MS * 3, 3), is_starving(1020 * MS * 3 + MS, 3));
-	printf("turn %llu %llu\n", (unsigned long long)(turn(20, 20, 0, 70 * MS) / MS),
-	       (unsigned long long)(turn(20, 15, MOST_SLEEP, 70 * MS) / MS));
+	printf("turn %llu %llu %llu\n", (unsigned long long)(turn(20, 20, 0, 70 * MS, 1) / MS),
+	       (unsigned long long)(turn(20, 15, MOST_SLEEP, 70 * MS, 1) / MS),
+	       (unsigned long long)(turn(20, 15, MOST_SLEEP, 70 * MS, 3) / MS));
 	return 0;
 }

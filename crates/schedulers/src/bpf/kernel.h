@@ -29,6 +29,7 @@ enum bpf_map_type { BPF_MAP_TYPE_ARRAY = 2 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct mm_struct;
+struct completion;
 struct thread_info {
 	u32 cpu;
 };
@@ -48,6 +49,7 @@ struct task_struct {
 	struct mm_struct *mm;
 	struct mm_struct *active_mm;
 	struct task_struct *real_parent;
+	struct completion *vfork_done;
 	struct sched_entity se;
 	struct sched_ext_entity scx;
 	struct thread_info thread_info;
@@ -78,6 +80,7 @@ struct sched_ext_ops {
 	bool (*yield)(struct task_struct *from, struct task_struct *to);
 	s32 (*init_task)(struct task_struct *p, struct scx_init_task_args *args);
 	void (*exit_task)(struct task_struct *p, struct scx_exit_task_args *args);
+	s32 (*init)(void);
 	void (*exit)(struct scx_exit_info *info);
 	char name[128];
 };
@@ -89,7 +92,6 @@ struct sched_ext_ops {
 #define SCX_ENQ_PREEMPT (1ULL << 32)
 #define SCX_TASK_QUEUED 1
 #define SCX_SLICE_DFL   20000000ULL
-#define TASK_UNINTERRUPTIBLE 2
 
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
@@ -101,6 +103,9 @@ void scx_bpf_dsq_insert___silent(struct task_struct *p, u64 dsq_id, u64 slice, u
 bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) __ksym;
 struct task_struct *bpf_task_from_pid(s32 pid) __ksym;
 void bpf_task_release(struct task_struct *p) __ksym;
+const struct cpumask *scx_bpf_get_online_cpumask(void) __ksym;
+void scx_bpf_put_cpumask(const struct cpumask *mask) __ksym;
+u32 bpf_cpumask_weight(const struct cpumask *mask) __ksym;
 
 /* The only licence that both the kernel and this project know; sources are MIT too. */
 char _license[] SEC("license") = "Dual MIT/GPL";

@@ -6,11 +6,15 @@
  * nothing is locked. For several: o1_smp.bpf.c.
  */
 #include "kernel.h"
+
+static inline u32 online_cpus(void) { return 1; }
+
 #include "o1_slots.h"
 
 static struct queue queues[2][64];
 static u64 bits[2], expired_at;
-static u32 active, current_pid, current_prio = NONE, runnable;
+static u32 active, runnable;
+static u32 current_pid, current_prio = NONE; /* of the task that runs, or is on its way */
 
 static inline void link(struct slot *s, u32 pid, u32 array, bool first)
 {
@@ -90,6 +94,15 @@ s32 OP(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 	return prev_cpu;
 }
 
+/* Gives a task the CPU of the one that runs, which is put back at the head of its queue. */
+static inline void take_cpu(struct task_struct *p, struct slot *s, u64 enq_flags)
+{
+	counters.picks++;
+	current_pid = p->pid;
+	current_prio = s->prio;
+	insert(p, SCX_DSQ_LOCAL, turn_of(s), enq_flags | SCX_ENQ_PREEMPT);
+}
+
 static inline void enqueue_woken(struct task_struct *p, struct slot *s, u64 enq_flags)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -99,13 +112,27 @@ static inline void enqueue_woken(struct task_struct *p, struct slot *s, u64 enq_
 	s->has_woken = !s->uninterruptible;
 	if (current_pid && s->prio < current_prio) {
 		/* Better than the one that runs, which is the best of all. */
-		counters.picks++;
 		counters.preemptions++;
 		s->has_woken = false;
-		insert(p, SCX_DSQ_LOCAL, turn_of(s), enq_flags | SCX_ENQ_PREEMPT);
+		take_cpu(p, s, enq_flags);
 		return;
 	}
 	link(s, p->pid, active, false);
+}
+
+/*
+ * A child stands right before its parent, at its priority, and runs first: 2.6.0's do_fork ends with set_need_resched. After
+ * vfork the parent waits for its child, and so goes on to where it does. A parent of another class is in no array.
+ */
+static inline void enqueue_new(struct task_struct *p, struct slot *s, u64 enq_flags)
+{
+	s->is_new = false;
+	if (current_pid)
+		s->prio = current_prio;
+	if (current_pid && !p->vfork_done)
+		take_cpu(p, s, enq_flags);
+	else
+		link(s, p->pid, active, current_pid);
 }
 
 void OP(o1_enqueue, struct task_struct *p, u64 enq_flags)
@@ -117,11 +144,7 @@ void OP(o1_enqueue, struct task_struct *p, u64 enq_flags)
 	} else if (enq_flags & SCX_ENQ_WAKEUP) {
 		enqueue_woken(p, s, enq_flags);
 	} else if (s->is_new) {
-		/* A child stands right before its parent, at its priority. */
-		s->is_new = false;
-		if (current_pid)
-			s->prio = current_prio;
-		link(s, pid, active, true);
+		enqueue_new(p, s, enq_flags);
 	} else if (s->decided) {
 		s->decided = false;
 		link(s, pid, s->array, false);
@@ -171,6 +194,7 @@ void OP(o1_dispatch, s32 cpu, struct task_struct *prev)
 		if (mine && mine->array == a && mine->prio < prio) {
 			mine->decided = false;
 			charge_habit(mine, prev->se.sum_exec_runtime);
+			current_pid = prev->pid;
 			current_prio = mine->prio;
 			scx_bpf_task_set_slice(prev, turn_of(mine));
 			return;
@@ -212,8 +236,7 @@ void OP(o1_stopping, struct task_struct *p, bool is_runnable)
 	charge_habit(s, p->se.sum_exec_runtime);
 	if (!is_runnable) {
 		s->since = bpf_ktime_get_ns();
-		/* Kernel threads that sleep idly have this bit and another. */
-		s->uninterruptible = p->__state == TASK_UNINTERRUPTIBLE;
+		s->uninterruptible = is_uninterruptible(p->__state);
 	}
 }
 

@@ -26,6 +26,18 @@
 #define BUSY_REBALANCE (200 * MS)
 #define CACHE_DECAY (2 * MS)
 
+/*
+ * A task's state while it waits, as a disk is waited for. What a fatal signal ends (TASK_KILLABLE, as page cache is waited for
+ * today) 2.6.0 knew as this; kernel threads that have nothing to do have TASK_NOLOAD beside it, and slept interruptibly then.
+ */
+#define TASK_UNINTERRUPTIBLE 0x2u
+#define TASK_NOLOAD 0x400u
+
+static inline bool is_uninterruptible(u32 state)
+{
+	return (state & (TASK_UNINTERRUPTIBLE | TASK_NOLOAD)) == TASK_UNINTERRUPTIBLE;
+}
+
 /* What a task has slept, and what is known of its habits. */
 struct habit {
 	u64 sleep_avg;
@@ -67,17 +79,17 @@ static inline u64 just_interactive(u32 base)
 	return (MOST_SLEEP / MS * levels / MOST_BONUS - 1) * MS;
 }
 
-/* Interactive tasks of one level take turns of this length. */
-static inline u64 granularity(u64 sleep_avg)
+/* Interactive tasks of one level take turns of this length: the longer the more CPUs there are. */
+static inline u64 granularity(u64 sleep_avg, u32 cpus)
 {
 	u32 left = MOST_BONUS - bonus(sleep_avg);
-	return LEAST_SLICE << ((left ? left : 1) - 1);
+	return (LEAST_SLICE << ((left ? left : 1) - 1)) * cpus;
 }
 
 /* How long a task may run until it is looked at again: to the end of its turn, or of its slice. */
-static inline u64 turn(u32 base, u32 prio, u64 sleep_avg, u64 left)
+static inline u64 turn(u32 base, u32 prio, u64 sleep_avg, u64 left, u32 cpus)
 {
-	u64 slice = timeslice(base), part = granularity(sleep_avg);
+	u64 slice = timeslice(base), part = granularity(sleep_avg, cpus);
 	if (!is_interactive(base, prio))
 		return left;
 	u64 used = left < slice ? slice - left : 0;

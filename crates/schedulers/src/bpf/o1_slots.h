@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-/* What 2.6.0's scheduler knows of each task, for one CPU and for several. */
+/* What 2.6.0's scheduler knows of each task, for one CPU and for several. Who includes this says what `online_cpus` is. */
 #pragma once
 #include "o1.h"
 
@@ -59,7 +59,7 @@ static inline void queue_remove(struct queue *q, struct slot *s)
 
 static inline u64 turn_of(struct slot *s)
 {
-	return turn(s->base, s->prio, s->habit.sleep_avg, s->left) + 1;
+	return turn(s->base, s->prio, s->habit.sleep_avg, s->left, online_cpus()) + 1;
 }
 
 /* So much of the time since then counts as sleep. */
@@ -104,9 +104,12 @@ static inline s32 init_slot(struct task_struct *p, struct scx_init_task_args *ar
 	s->is_new = args->fork;
 	s->since = s->habit.sleep_avg = s->habit.credit = 0;
 	s->left = timeslice(s->base);
-	u32 parent_pid = bpf_get_current_task_btf()->pid;
+	struct task_struct *parent_task = bpf_get_current_task_btf();
+	u32 parent_pid = parent_task->pid;
 	if (args->fork && has_place(parent_pid)) {
 		struct slot *parent = slot(parent_pid);
+		if (parent_task->scx.flags & SCX_TASK_QUEUED)
+			charge_slice(parent, parent_task->se.sum_exec_runtime);
 		s->left = (parent->left + 1) / 2;
 		parent->left /= 2;
 		s->first_slice = true;

@@ -6,6 +6,11 @@
  */
 #include "kernel.h"
 #include "smp.h"
+
+static u32 online; /* it does not change: the kernel takes a scheduler away when a CPU comes or goes */
+
+static inline u32 online_cpus(void) { return online; }
+
 #include "o1_slots.h"
 
 struct runqueue {
@@ -257,17 +262,36 @@ static inline void enqueue_woken(struct runqueue *rq, u32 cpu, struct task_struc
 	}
 }
 
-/* Of a task that has not just woken: its array, and whether it goes before those of its priority. */
+/*
+ * A child stands right before its parent, at its priority, and runs first: 2.6.0's do_fork ends with set_need_resched. After
+ * vfork the parent waits for its child, and so goes on to where it does. Where the parent does not run it is in no array.
+ */
+static inline void enqueue_new(struct runqueue *rq, u32 cpu, struct task_struct *p, u64 enq_flags)
+{
+	u32 pid = p->pid, parent_pid = bpf_get_current_task_btf()->pid;
+	struct slot *s = slot(pid);
+	bool waits = p->vfork_done;
+	s->is_new = false;
+	lock(rq);
+	bool has_parent = rq->current_pid && rq->current_pid == parent_pid;
+	if (has_parent)
+		s->prio = rq->current_prio;
+	if (has_parent && !waits)
+		rq->current_pid = pid;
+	else
+		link(rq, cpu, pid, rq->active, has_parent);
+	unlock(rq);
+	if (has_parent && !waits) {
+		COUNT(picks);
+		insert(p, SCX_DSQ_LOCAL, turn_of(s), enq_flags | SCX_ENQ_PREEMPT);
+	}
+}
+
+/* Of a task that is neither new nor has just woken: its array, and whether it goes before those of its priority. */
 static inline void put_back(struct runqueue *rq, u32 cpu, u32 pid, u64 now)
 {
 	struct slot *s = slot(pid);
-	if (s->is_new) {
-		/* A child stands right before its parent, at its priority. */
-		s->is_new = false;
-		if (rq->current_pid)
-			s->prio = rq->current_prio;
-		link(rq, cpu, pid, rq->active, true);
-	} else if (s->decided) {
+	if (s->decided) {
 		s->decided = false;
 		link(rq, cpu, pid, s->array, false);
 	} else if (s->left && !s->yielded) {
@@ -294,7 +318,11 @@ void OP(o1_enqueue, struct task_struct *p, u64 enq_flags)
 		enqueue_woken(rq, cpu, p, enq_flags);
 		return;
 	}
-	if ((idle & bit(cpu)) && !slot(pid)->is_new) {
+	if (slot(pid)->is_new) {
+		enqueue_new(rq, cpu, p, enq_flags);
+		return;
+	}
+	if (idle & bit(cpu)) {
 		/* Its affinity has changed while it waited elsewhere, and nothing else tells this CPU of it. */
 		insert(p, SCX_DSQ_LOCAL, turn_of(slot(pid)), enq_flags);
 		return;
@@ -487,9 +515,16 @@ void OP(o1_stopping, struct task_struct *p, bool is_runnable)
 	place(pid)->touched = bpf_ktime_get_ns();
 	if (!is_runnable) {
 		s->since = place(pid)->touched;
-		/* Kernel threads that sleep idly have this bit and another. */
-		s->uninterruptible = p->__state == TASK_UNINTERRUPTIBLE;
+		s->uninterruptible = is_uninterruptible(p->__state);
 	}
+}
+
+s32 OP(o1_init)
+{
+	const struct cpumask *mask = scx_bpf_get_online_cpumask();
+	online = bpf_cpumask_weight(mask);
+	scx_bpf_put_cpumask(mask);
+	return 0;
 }
 
 s32 OP(o1_init_task, struct task_struct *p, struct scx_init_task_args *args)
@@ -526,6 +561,7 @@ struct sched_ext_ops o1_ops = {
 	.stopping = (void *)o1_stopping,
 	.init_task = (void *)o1_init_task,
 	.exit_task = (void *)o1_exit_task,
+	.init = (void *)o1_init,
 	.exit = (void *)o1_exit,
 	.name = "o1",
 };

@@ -57,17 +57,18 @@ pub(super) fn reach(
     let size = rustix::fs::statvfs(&mounted.0).context("ask for the size of the file system")?;
     // Before all others: small files that follow each other have their data near the first one's.
     let goal = size.f_files / 16 * FAR_SIXTEENTHS;
-    let highest = Highest {
-        file: make_far(&mounted.0, &device, goal)?,
-        directory: use_it(&mounted.0, wanted, growth)?,
-    };
+    make_far(&mounted.0, &device, goal)?;
+    use_it(&mounted.0, wanted, growth)?;
+    let took = began.elapsed();
+    // After the time was taken: asking is 65 programs.
+    let highest = Highest::ask(&mounted.0, growth)?;
     let bytes = size.f_blocks * size.f_frsize;
     // Its own tables take a part.
     if (bytes as f64) < wanted as f64 * 0.9 {
         let what = format!("a file system of {bytes} bytes on a device of {wanted}");
         return Err(Wrong(what).into());
     }
-    Ok(grown(wanted, wanted, (began.elapsed(), highest), refused))
+    Ok(grown(wanted, wanted, (took, highest), refused))
 }
 
 /// Places on the device, in bytes, that were read back there.
@@ -77,6 +78,29 @@ struct Highest {
     file: u64,
     /// The highest of the directories in which a file was found.
     directory: u64,
+}
+
+impl Highest {
+    /// Asks where the files and directories lie that were made and found again in a file system.
+    fn ask(place: &Path, growth: &mut Growth<'_>) -> Result<Self> {
+        let mut directory = 0;
+        for number in 0..DIRECTORIES {
+            directory = directory.max(place_on_device(&directory_path(place, number))?);
+            growth.go_on(0)?;
+        }
+        Ok(Self {
+            file: place_on_device(&far_path(place))?,
+            directory,
+        })
+    }
+}
+
+fn far_path(place: &Path) -> PathBuf {
+    place.join("far")
+}
+
+fn directory_path(place: &Path, number: u64) -> PathBuf {
+    place.join(format!("d{number}"))
 }
 
 fn grown(
@@ -101,8 +125,8 @@ fn grown(
     }
 }
 
-/// Makes a file near an inode of that number, and reads it back; where its data lies.
-fn make_far(place: &Path, device: &Device, goal: u64) -> Result<u64> {
+/// Makes a file near an inode of that number, and reads it back.
+fn make_far(place: &Path, device: &Device, goal: u64) -> Result<()> {
     let name = device.path.file_name().unwrap_or_default();
     let tunable = Path::new("/sys/fs/ext4").join(name).join("inode_goal");
     let tell = |goal: u64| {
@@ -110,25 +134,24 @@ fn make_far(place: &Path, device: &Device, goal: u64) -> Result<u64> {
             .with_context(|| format!("write {goal} to {}", tunable.display()))
     };
     tell(goal)?;
-    let path = place.join("far");
+    let path = far_path(place);
     let file = File::create(&path).context("make a file")?;
     file.write_all_at(&block(goal), 0).context("write a file")?;
     file.sync_all().context("write a file back")?;
     tell(0)?;
     forget_cached()?;
-    check_block(&path, 0, goal)?;
-    place_on_device(&path)
+    check_block(&path, 0, goal)
 }
 
-/// Writes and reads files; the highest place on the device where a directory was read back, in which a file was found.
-fn use_it(place: &Path, size: u64, growth: &mut Growth<'_>) -> Result<u64> {
+/// Writes and reads files: one at the end of what a file may be, and one in each directory.
+fn use_it(place: &Path, size: u64, growth: &mut Growth<'_>) -> Result<()> {
     let far = size - 2 * BLOCK_BYTES;
     let sparse = place.join("sparse");
     let file = File::create(&sparse).context("make a sparse file")?;
     file.write_all_at(&block(far), far)
         .context("write far into a file")?;
     file.sync_all().context("write a file back")?;
-    let directory = |number: u64| place.join(format!("d{number}"));
+    let directory = |number: u64| directory_path(place, number);
     let path = |number: u64| directory(number).join("file");
     for number in 0..DIRECTORIES {
         fs::create_dir(directory(number)).context("make a directory")?;
@@ -139,13 +162,11 @@ fn use_it(place: &Path, size: u64, growth: &mut Growth<'_>) -> Result<u64> {
     }
     forget_cached()?;
     check_block(&sparse, far, far)?;
-    let mut highest = 0;
     for number in 0..DIRECTORIES {
         check_block(&path(number), 0, number)?;
-        highest = highest.max(place_on_device(&directory(number))?);
         growth.go_on(0)?;
     }
-    Ok(highest)
+    Ok(())
 }
 
 fn check_block(path: &Path, offset: u64, number: u64) -> Result<()> {

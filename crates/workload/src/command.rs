@@ -122,7 +122,8 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     if !fields.has("command") {
         fields.missing("command", "[\"fio\", \"job.fio\"]");
     }
-    let command = read_command(fields, "command");
+    let has_disk = fields.has("disk");
+    let command = read_command(fields, "command", has_disk);
     let adapter = adapter::read(fields);
     let ready = adapter.as_ref().ok().and_then(Option::as_ref);
     let metrics = metric::read(fields, ready.map(Adapter::metrics).unwrap_or_default());
@@ -132,8 +133,8 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     }
     let files = read_files(fields);
     let modules = read_modules(fields);
-    let before = read_before(fields);
-    let service = read_service(fields);
+    let before = read_before(fields, has_disk);
+    let service = read_service(fields, has_disk);
     let disk_bytes = options::bytes(fields, "disk", DISK_BYTES, 0);
     let timing = options::limit(fields, Duration::from_secs(600));
     let expected = read_expected(fields);
@@ -170,7 +171,7 @@ fn read_expected(fields: &Fields<'_>) -> Option<Duration> {
     Some(expected)
 }
 
-fn read_command(fields: &Fields<'_>, key: &str) -> Option<Vec<String>> {
+fn read_command(fields: &Fields<'_>, key: &str, has_disk: bool) -> Option<Vec<String>> {
     let words = fields.texts(key)?;
     if words.first().is_none_or(|program| program.is_empty()) {
         let what = format!("{key} without a program");
@@ -178,6 +179,11 @@ fn read_command(fields: &Fields<'_>, key: &str) -> Option<Vec<String>> {
         return None;
     }
     for word in &words {
+        if word.contains(DISK) && !has_disk {
+            let what = format!("{DISK} in {key} of a workload without a disk: {word:?}");
+            let remedy = "add disk = \"64MiB\", what is written to it, to [[workload]]";
+            fields.wrong(key, what, remedy);
+        }
         if let Some((name, known)) = misspelt(word) {
             let what = format!("unknown placeholder in {key}: {name}");
             fields.wrong(key, what, format!("did you mean {known}?"));
@@ -185,6 +191,9 @@ fn read_command(fields: &Fields<'_>, key: &str) -> Option<Vec<String>> {
     }
     Some(words.into_iter().map(String::from).collect())
 }
+
+/// Stands for where the disk is mounted.
+const DISK: &str = "{disk}";
 
 /// What is filled into commands.
 const PLACEHOLDERS: [&str; 6] = ["dir", "disk", "server", "client", "cpus", "seed"];
@@ -246,12 +255,12 @@ fn read_modules(fields: &Fields<'_>) -> Option<Vec<String>> {
 }
 
 /// `[[workload.before]]`: one command each.
-fn read_before(fields: &Fields<'_>) -> Option<Vec<Vec<String>>> {
+fn read_before(fields: &Fields<'_>, has_disk: bool) -> Option<Vec<Vec<String>>> {
     let read = |step: &Fields<'_>| {
         if !step.has("command") {
             step.missing("command", "[\"mkdir\", \"{dir}/data\"]");
         }
-        let command = read_command(step, "command");
+        let command = read_command(step, "command", has_disk);
         step.finish();
         command
     };
@@ -260,7 +269,7 @@ fn read_before(fields: &Fields<'_>) -> Option<Vec<Vec<String>>> {
     commands.into_iter().collect()
 }
 
-fn read_service(fields: &Fields<'_>) -> Result<Option<Server>, ()> {
+fn read_service(fields: &Fields<'_>, has_disk: bool) -> Result<Option<Server>, ()> {
     if !fields.has("service") {
         return Ok(None);
     }
@@ -274,8 +283,8 @@ fn read_service(fields: &Fields<'_>) -> Result<Option<Server>, ()> {
         }
     }
     let (command, ready) = (
-        read_command(&table, "command"),
-        read_command(&table, "ready"),
+        read_command(&table, "command", has_disk),
+        read_command(&table, "ready", has_disk),
     );
     table.finish();
     match (command, ready) {
@@ -399,7 +408,7 @@ impl Options {
 fn fill(command: &[String], context: &WorkloadContext) -> Vec<String> {
     let values = [
         ("{dir}", context.dir.join("work").display().to_string()),
-        ("{disk}", disk::place(context).display().to_string()),
+        (DISK, disk::place(context).display().to_string()),
         ("{server}", context.server.to_string()),
         ("{client}", context.client.to_string()),
         ("{cpus}", context.cpus.to_string()),
@@ -517,18 +526,29 @@ mod tests {
 
     #[test]
     fn a_disk_of_its_own_has_room_and_tools_for_its_file_system() {
-        let text = "kind = \"command\"\ncommand = [\"ls\", \"{disk}\"]\n";
-        let options = |more: &str| {
-            let plan = read(&format!("{text}{more}")).unwrap();
+        let options = |text: &str| {
+            let plan = read(&format!("kind = \"command\"\n{text}")).unwrap();
             Options::deserialize(&plan.options).unwrap()
         };
-        let with = options("disk = \"64MiB\"");
+        let with = options("command = [\"ls\", \"{disk}\"]\ndisk = \"64MiB\"");
         assert_eq!(with.disk_bytes(), (64 << 20) + disk::SPARE_BYTES);
         assert_eq!(with.packages(), disk::PACKAGES);
-        let without = options("");
+        let without = options("command = [\"ls\"]");
         assert_eq!((without.disk_bytes(), without.packages().len()), (0, 0));
         let context = WorkloadContext::example();
         assert_eq!(fill(&with.command, &context), ["ls", "/stage/disk"]);
+    }
+
+    #[test]
+    fn a_place_on_a_disk_that_there_is_not_is_refused_in_every_command() {
+        check_mistakes(
+            "kind = \"command\"\ncommand = [\"ls\", \"{disk}/a\"]\n[[before]]\ncommand = [\"mkdir\", \"{disk}/a\"]\n\
+             [service]\ncommand = [\"serve\", \"--dir={disk}\"]\nready = [\"test\", \"-e\", \"{dir}/ready\"]",
+            &expect![[r#"
+                plan.toml:2: {disk} in command of a workload without a disk: "{disk}/a" (add disk = "64MiB", what is written to it, to [[workload]])
+                plan.toml:4: {disk} in command of a workload without a disk: "{disk}/a" (add disk = "64MiB", what is written to it, to [[workload]])
+                plan.toml:6: {disk} in command of a workload without a disk: "--dir={disk}" (add disk = "64MiB", what is written to it, to [[workload]])"#]],
+        );
     }
 
     #[test]

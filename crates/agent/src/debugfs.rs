@@ -7,22 +7,39 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, mount};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 /// Where it is mounted.
 const PLACE: &str = "/sys/kernel/debug";
 
-/// Writes all of them, in the order of their names. Debugfs is mounted where there are any.
+/// Writes all of them, in the order of their names. Debugfs is mounted for it where it is not, and unmounted again: what was
+/// written stays in force, and no arm has a file system more than the others.
 pub(crate) fn set(files: &BTreeMap<String, String>) -> Result<()> {
     if files.is_empty() {
         return Ok(());
     }
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    match mount("debugfs", PLACE, "debugfs", flags, None) {
-        Ok(()) | Err(Errno::BUSY) => {}
+    write_mounted(
+        || mount("debugfs", PLACE, "debugfs", flags, None),
+        || write_all(Path::new(PLACE), files),
+        || unmount(PLACE, UnmountFlags::DETACH),
+    )
+}
+
+fn write_mounted(
+    mount: impl FnOnce() -> Result<(), Errno>,
+    write: impl FnOnce() -> Result<()>,
+    unmount: impl FnOnce() -> Result<(), Errno>,
+) -> Result<()> {
+    match mount() {
+        Ok(()) => {}
+        // Somebody else's mount is there, and stays.
+        Err(Errno::BUSY) => return write(),
         Err(why) => return Err(why).context("this kernel has no debugfs (remove it from the arm)"),
     }
-    write_all(Path::new(PLACE), files)
+    let written = write();
+    let unmounted = unmount().context("unmount debugfs");
+    written.and(unmounted)
 }
 
 fn write_all(place: &Path, files: &BTreeMap<String, String>) -> Result<()> {
@@ -45,7 +62,41 @@ fn write_all(place: &Path, files: &BTreeMap<String, String>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
+    use anyhow::anyhow;
+
     use super::*;
+
+    #[test]
+    fn what_was_mounted_for_the_files_is_unmounted_and_nothing_else() {
+        let check = |mounted: Result<(), Errno>, written: Result<()>| {
+            let steps = Cell::new(String::new());
+            let step = |name: &str| steps.set(steps.take() + name + " ");
+            let ended = write_mounted(
+                || {
+                    step("mount");
+                    mounted
+                },
+                || {
+                    step("write");
+                    written
+                },
+                || {
+                    step("unmount");
+                    Ok(())
+                },
+            );
+            let ended = ended.map_or_else(|why| why.to_string(), |()| "set".into());
+            steps.take() + &ended
+        };
+        assert_eq!(check(Ok(()), Ok(())), "mount write unmount set");
+        let refused = check(Ok(()), Err(anyhow!("refused")));
+        assert_eq!(refused, "mount write unmount refused");
+        assert_eq!(check(Err(Errno::BUSY), Ok(())), "mount write set");
+        let none = "mount this kernel has no debugfs (remove it from the arm)";
+        assert_eq!(check(Err(Errno::NODEV), Ok(())), none);
+    }
 
     #[test]
     fn files_are_written_and_missing_or_refusing_ones_are_named() {

@@ -68,6 +68,29 @@ pub fn show_bytes(size: u64) -> String {
     format!("{} TiB", significant(value, 3))
 }
 
+/// A size in units of a thousand, with three significant digits at the most: `16.1 TB`, `1 GB`. Makers of drives count so.
+pub fn show_decimal_bytes(size: u64) -> String {
+    let mut value = size as f64;
+    let mut units = ["B", "kB", "MB", "GB", "TB"].into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    for larger in units {
+        if value < 1000.0 {
+            break;
+        }
+        value /= 1000.0;
+        unit = larger;
+    }
+    format!("{} {unit}", without_zeros(&significant(value, 3)))
+}
+
+/// A number without zeros at the end of its fraction.
+fn without_zeros(number: &str) -> &str {
+    match number.split_once('.') {
+        Some(_) => number.trim_end_matches('0').trim_end_matches('.'),
+        None => number,
+    }
+}
+
 /// A whole number in groups of three digits: `8,845,147` with a comma `between`.
 pub fn grouped(value: u64, between: char) -> String {
     let digits = value.to_string();
@@ -96,11 +119,7 @@ pub fn significant(value: f64, digits: u8) -> String {
 /// A share in percent with `digits` significant digits at the most: `0.025` is `2.5 %`.
 pub fn show_share(share: f64, digits: u8) -> String {
     let percent = significant(share * 100.0, digits);
-    let short = match percent.split_once('.') {
-        Some(_) => percent.trim_end_matches('0').trim_end_matches('.'),
-        None => &percent,
-    };
-    format!("{short} %")
+    format!("{} %", without_zeros(&percent))
 }
 
 /// A ratio as a signed change: `1.018` is `+1.80 %`.
@@ -136,6 +155,11 @@ mod tests {
         assert_eq!(show_share(0.0, 3), "0 %");
         assert_eq!(show_bytes(806 << 20), "806 MiB");
         assert_eq!(show_bytes(512), "512 B");
+        assert_eq!(show_decimal_bytes(16_000_000_000_000), "16 TB");
+        assert_eq!(show_decimal_bytes(16_052_869_325_619), "16.1 TB");
+        assert_eq!(show_decimal_bytes(1_000_000_000), "1 GB");
+        assert_eq!(show_decimal_bytes(999), "999 B");
+        assert_eq!(show_decimal_bytes(0), "0 B");
         assert_eq!(show_change(0.982), "-1.80 %");
     }
 

@@ -124,19 +124,21 @@ pub(crate) fn read_seek_disk(
 
 fn read_sizes(table: &Fields<'_>, disk: &mut SeekDisk) {
     const MB: u64 = 1_000_000;
-    for (key, place, least, most) in [
-        ("size", &mut disk.bytes, 1000 * MB, 16_000_000 * MB),
-        ("store", &mut disk.store_bytes, 16 << 20, 1 << 40),
-        ("outer_rate", &mut disk.outer_bytes_per_s, MB, 2000 * MB),
-        ("inner_rate", &mut disk.inner_bytes_per_s, MB, 2000 * MB),
-        (
-            "interface_rate",
-            &mut disk.interface_bytes_per_s,
-            MB,
-            10_000 * MB,
-        ),
-        ("read_ahead", &mut disk.read_ahead_bytes, 0, 1 << 30),
-        ("write_cache", &mut disk.write_cache_bytes, 0, 1 << 30),
+    let binary: fn(u64) -> String = units::show_bytes;
+    // As on the label of a drive; in binary units their bounds would be rounded, and lie beyond themselves.
+    let decimal: fn(u64) -> String = units::show_decimal_bytes;
+    let (size, store) = (&mut disk.bytes, &mut disk.store_bytes);
+    let (outer, inner) = (&mut disk.outer_bytes_per_s, &mut disk.inner_bytes_per_s);
+    let interface = &mut disk.interface_bytes_per_s;
+    let (ahead, cache) = (&mut disk.read_ahead_bytes, &mut disk.write_cache_bytes);
+    for (key, place, (least, most), shown) in [
+        ("size", size, (1000 * MB, 16_000_000 * MB), decimal),
+        ("store", store, (16 << 20, 1 << 40), binary),
+        ("outer_rate", outer, (MB, 2000 * MB), decimal),
+        ("inner_rate", inner, (MB, 2000 * MB), decimal),
+        ("interface_rate", interface, (MB, 10_000 * MB), decimal),
+        ("read_ahead", ahead, (0, 1 << 30), binary),
+        ("write_cache", cache, (0, 1 << 30), binary),
     ] {
         let Some(bytes) = table.read(key, units::bytes) else {
             continue;
@@ -144,9 +146,9 @@ fn read_sizes(table: &Fields<'_>, disk: &mut SeekDisk) {
         if (least..=most).contains(&bytes) {
             *place = bytes;
         } else {
-            let what = format!("{key} out of range: {}", units::show_bytes(bytes));
-            let (least, most) = (units::show_bytes(least), units::show_bytes(most));
-            table.wrong(key, what, format!("write {least} to {most}"));
+            let what = format!("{key} out of range: {}", shown(bytes));
+            let remedy = format!("write {} to {}", shown(least), shown(most));
+            table.wrong(key, what, remedy);
         }
     }
     set(

@@ -71,7 +71,7 @@ fn a_drive_that_cannot_be_is_refused() {
         4: wrong type for full_stroke in [machine.disk]: integer (write a text in quotes)
         4: rpm out of range: 0 (write 1000 to 30000)
         4: depth out of range: 0 (write 1 to 256)
-        4: size out of range: 977 KiB (write 954 MiB to 14.6 TiB)
+        4: size out of range: 1 MB (write 1 GB to 16 TB)
         4: store beyond memory: 2.00 GiB of 1.00 GiB (write memory = "2.25 GiB" or more in [machine], or a smaller store)
         4: inner_rate above outer_rate (write the smaller one as inner_rate: inner tracks are shorter)
         4: outer_rate: not a size: "fast" (write it like "512MiB" or "2GiB")

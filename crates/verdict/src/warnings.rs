@@ -257,7 +257,8 @@ fn unused_cpu(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<Warning
     // The time of a disk is the work's own where it is measured in time.
     let is_counted = run.opening.ns_per_instruction.is_some();
     // So it is where the disk takes the guest's time.
-    let is_host_disk = run.plan.machine.seek_disk.is_none();
+    let is_host_disk =
+        run.plan.machine.seek_disk.is_none() && !has_devices_in_memory(run, workload);
     let is_remote = run.plan.machine.kind == MachineKind::Url;
     for arm in arms(run) {
         let trials = measured.of_arm(workload, &arm.name);
@@ -302,6 +303,13 @@ fn unused_cpu(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<Warning
         }
     }
     warnings
+}
+
+/// Whether a workload makes block devices of its own in the guest's memory. No host is waited for there: what waits is the work.
+fn has_devices_in_memory(run: &Run, workload: &str) -> bool {
+    let mut workloads = run.plan.workloads.iter();
+    let own = workloads.find(|one| one.id == workload);
+    own.is_some_and(|own| own.kind == "limits" && own.options["file_system_bytes"] != 0)
 }
 
 /// Whether the clients of a trial were meant to leave no CPU idle. Without clients to add, idle time is part of the work: tasks
@@ -1030,6 +1038,27 @@ mod tests {
                 .with(|run| run.opening.ns_per_instruction = Some(2))
                 .with(|run| run.plan.machine.seek_disk = Some(plan::SeekDisk::default())),
             &expect!["CountedInstructions\nClientsInGuest"],
+        );
+        // So it is with a file system on a device in the guest's memory, and not with other things that are counted.
+        let of_limits = |bytes: u64| {
+            waiting(whole()).with(move |run| {
+                run.opening.ns_per_instruction = Some(2);
+                let workload = &mut run.plan.workloads[0];
+                workload.kind = "limits".into();
+                workload.options = serde_json::json!({ "file_system_bytes": bytes });
+            })
+        };
+        check(
+            of_limits(1 << 40),
+            &expect!["CountedInstructions\nClientsInGuest"],
+        );
+        check(
+            of_limits(0),
+            &expect![[r#"
+                UnusedCpu { workload: "web", arm: "7.2", state: Idle, share: 0.25 }
+                UnusedCpu { workload: "web", arm: "7.2", state: WaitingForDisk, share: 0.25 }
+                CountedInstructions
+                ClientsInGuest"#]],
         );
         // Measured in time, the disk's is as real as any.
         check(

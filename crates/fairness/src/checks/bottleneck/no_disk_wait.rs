@@ -10,7 +10,7 @@ pub(crate) const CHECK: Check = Check {
     id: "no-disk-wait",
     group: Group::Bottleneck,
     question: "Is no disk part of what is counted in instructions?",
-    reads: "time in which the disk was waited for, under counted instructions; not of a disk with seeks, whose time is the guest's",
+    reads: "time in which the disk was waited for, under counted instructions; not of a disk with seeks, whose time is the guest's, nor of `limits` with a `file_system`, whose device is memory",
     passes: "less than 1 % of the window",
     why: "A guest that idles for its disk leaps to its next timer: the figure is then a timer's.",
     mend: "let the server read its files before the window: a longer `warmup`, more `memory`",

@@ -161,7 +161,7 @@ fn prepare_environment(
     for module in needs::of_scheduler(&job.tuning.io_scheduler) {
         modules.load_all(&[&module])?;
     }
-    missing.extend(modules.load_all(&[job.tuning.file_system.word()])?);
+    missing.extend(modules.load_all(&[job.tuning.file_system.unwrap_or_default().word()])?);
     if job.disk.is_some() {
         modules.load_all(DISK_MODULES)?;
     }

@@ -336,7 +336,7 @@ pub(crate) fn workload_context(
         disk: environment.disk.clone(),
         config: ArmConfig::of(&job.tuning),
         env: job.tuning.env.clone(),
-        file_system: job.tuning.file_system,
+        file_system: job.tuning.file_system.unwrap_or_default(),
         target: None,
         addresses: Vec::new(),
         one_fewer: false,

@@ -45,7 +45,7 @@ pub fn modules(
     names.extend(of_sysctls(sysctl));
     names.extend(of_disturbances(disturbances).map(String::from));
     names.extend(of_scheduler(&tuning.io_scheduler));
-    names.push(tuning.file_system.word().into());
+    names.push(tuning.file_system.unwrap_or_default().word().into());
     names
 }
 

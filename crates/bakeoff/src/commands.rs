@@ -51,6 +51,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::build_id;
 use crate::cli::{Cli, Command, EmulatorArgs};
+use crate::file_systems;
 use crate::out;
 use crate::prepare::OWN_FILES_BYTES;
 use crate::reporter::Reporter;
@@ -203,6 +204,7 @@ fn check_plan(path: &Path, text: String, qemu: Option<&Path>) -> Result<(String,
     let name = path.display().to_string();
     let plan = plan::read(&name, &text, base, checks)?;
     scheduled::refuse(&name, &plan)?;
+    file_systems::refuse(&name, &plan)?;
     for workload in &plan.workloads {
         let fits = workload::check_machine(workload, plan.machine.kind);
         fits.map_err(|why| anyhow::anyhow!("{name}: {why}"))?;

@@ -9,6 +9,7 @@ pub mod bisect;
 pub mod build_id;
 pub mod cli;
 pub mod commands;
+mod file_systems;
 pub mod fleet;
 pub mod json_lines;
 pub mod lab;

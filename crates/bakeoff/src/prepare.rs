@@ -30,12 +30,13 @@ use machine::qemu::{self, BootFiles, ClientsPlace, Hardware, Qemu};
 use machine::remote::{Remote, SystemLocks};
 use machine::ssh::{self, ClientsOfBox, Looked, SshBox};
 use machine::task::{Progress, Task};
-use plan::{Arm, Clients, Clock, FileSystem, MachineKind, Plan, SeekDisk, WorkloadPlan};
+use plan::{Arm, Clients, Clock, MachineKind, Plan, SeekDisk, WorkloadPlan};
 use record::VERSION;
 use record::journal::{self, Accounting, Opening};
 use record::rundir::sha256;
 use serde_json::Value;
 
+use crate::file_systems;
 use crate::reporter::Reporter;
 use crate::scheduled;
 
@@ -481,6 +482,7 @@ fn fetch_kernels(
         let kernel =
             kernel::fetch(cache, &arm.kernel, flavour, refresh, task).with_context(place)?;
         scheduled::refuse_kernel(arm, &kernel).with_context(place)?;
+        file_systems::refuse_kernel(arm, &kernel).with_context(place)?;
         reporter.line(&format!(
             "arm {}: {} ({})",
             arm.name, kernel.release, kernel.package
@@ -552,13 +554,11 @@ fn build_image(
         refuse_lacks(&whose, workload, &|package| image.has(package))?;
     }
     for arm in &plan.arms {
-        let file_system = arm.tuning.file_system;
-        if file_system != FileSystem::default() && !image.has(file_system.package())? {
-            bail!(
-                "{whose} lacks what makes the file system of arm {}: {} (write recipe = \"tools\", or name another image)",
-                arm.name,
-                file_system.package()
-            );
+        if let Some(package) = file_systems::package(arm)
+            && !image.has(package)?
+        {
+            let (what, remedy) = file_systems::without_tools(&whose, &arm.name, package);
+            bail!("{what} ({remedy})");
         }
     }
     let size = input::units::show_bytes(image.bytes);
@@ -638,7 +638,7 @@ pub(crate) fn inside(plan: &Plan) -> Option<&str> {
     found.map(|workload| workload.id.as_str())
 }
 
-fn request(plan: &Plan, refresh: bool) -> Request<'_> {
+pub(crate) fn request(plan: &Plan, refresh: bool) -> Request<'_> {
     let image = plan.image.as_ref();
     let image = image.expect("plan is validated: an emulated machine has an image");
     Request {
@@ -718,7 +718,7 @@ pub(crate) fn disk_bytes(plan: &Plan) -> Result<u64> {
     let is_set = |arm: &&Arm| {
         !arm.tuning.io_scheduler.is_empty()
             || !arm.tuning.queue.is_empty()
-            || arm.tuning.file_system != FileSystem::default()
+            || arm.tuning.file_system.is_some()
     };
     if let (Some(arm), 0) = (plan.arms.iter().find(is_set), most) {
         bail!(

@@ -252,6 +252,20 @@ pub fn find_built(cache: &Cache, request: Request<'_>) -> Result<Option<Image>> 
     Ok(Job::read(request)?.built(cache))
 }
 
+/// Whether the image of a recipe will have a package, as far as that is known before it is built: one of the user's own may have
+/// more than it lists.
+pub fn will_have(cache: &Cache, request: Request<'_>, package: &str) -> Result<Option<bool>> {
+    let job = Job::read(request)?;
+    if let Some(image) = job.built(cache) {
+        return image.has(package).map(Some);
+    }
+    let listed = job.recipe.packages.iter();
+    let mut names = listed.filter_map(|one| one.split('=').next());
+    let is_listed = IN_EVERY_IMAGE.contains(&package) || names.any(|name| name == package);
+    let is_users = Path::new(request.recipe).extension().is_some();
+    Ok((is_listed || !is_users).then_some(is_listed))
+}
+
 /// Brings the image of a recipe into the cache. Once built it stays as it is, and no network is needed.
 pub fn build(cache: &Cache, request: Request<'_>, task: Task<'_>) -> Result<Image> {
     let job = Job::read(request)?;

@@ -71,9 +71,9 @@ pub struct Tuning {
     /// Settings of that disk's queue and of its scheduler, by their files' names.
     #[serde(default)]
     pub queue: BTreeMap<String, String>,
-    /// File system of the workload's own disk.
+    /// File system of the workload's own disk, where the arm names one. Arms of earlier versions name one always.
     #[serde(default)]
-    pub file_system: FileSystem,
+    pub file_system: Option<FileSystem>,
     /// Files that a process of its services may have open; as many as bakeoff may where not given.
     #[serde(default)]
     pub nofile: Option<u32>,

@@ -33,6 +33,16 @@ impl FileSystem {
         }
     }
 
+    /// The option that a kernel with it was built with, as `y` or `m`.
+    pub fn kernel_option(self) -> &'static str {
+        match self {
+            Self::Ext4 => "CONFIG_EXT4_FS",
+            Self::Xfs => "CONFIG_XFS_FS",
+            Self::Btrfs => "CONFIG_BTRFS_FS",
+            Self::Jfs => "CONFIG_JFS_FS",
+        }
+    }
+
     /// The Debian package of the program that makes one.
     pub fn package(self) -> &'static str {
         match self {
@@ -45,7 +55,7 @@ impl FileSystem {
 }
 
 /// An arm's own.
-pub(crate) fn read(fields: &Fields<'_>) -> FileSystem {
+pub(crate) fn read(fields: &Fields<'_>) -> Option<FileSystem> {
     let words = FileSystem::ALL.map(|one| (one.word(), one));
-    fields.choice("file_system", &words).unwrap_or_default()
+    fields.choice("file_system", &words)
 }

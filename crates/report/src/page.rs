@@ -380,7 +380,7 @@ fn repeat(run: &Run) -> Markup {
                         @if let Some(cpus) = arm.cpus { ", CPUs " (cpus) }
                         @if !arm.cmdline.is_empty() { ", command line " code { (arm.cmdline) } }
                         @for (name, value) in &arm.sysctl { ", " code { (name) "=" (value) } }
-                        @if arm.tuning.file_system != plan::FileSystem::default() { ", file system " (arm.tuning.file_system.word()) }
+                        @if let Some(own) = arm.tuning.file_system.filter(|own| *own != plan::FileSystem::default()) { ", file system " (own.word()) }
                         @for (name, value) in &arm.tuning.debugfs { ", debugfs " code { (name) "=" (value) } }
                         @for (name, value) in &arm.tuning.env { ", environment " code { (name) "=" (value) } }
                         @for (name, path) in &arm.tuning.programs { ", " (name) " is " code { (path) } }

@@ -65,8 +65,11 @@ fn changes(arm: &Arm) -> Vec<Change> {
     for (name, value) in &tuning.queue {
         add(Knob::IoScheduler, name, value);
     }
-    if tuning.file_system != FileSystem::default() {
-        add(Knob::FileSystem, "", tuning.file_system.word());
+    if let Some(own) = tuning
+        .file_system
+        .filter(|own| *own != FileSystem::default())
+    {
+        add(Knob::FileSystem, "", own.word());
     }
     for (name, value) in &tuning.debugfs {
         add(Knob::Debugfs, name, value);

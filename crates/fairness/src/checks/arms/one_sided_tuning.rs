@@ -88,7 +88,7 @@ fn kinds(arm: &Arm) -> BTreeSet<Settings> {
             Settings::Disks,
             !tuning.io_scheduler.is_empty()
                 || !tuning.queue.is_empty()
-                || tuning.file_system != plan::FileSystem::default(),
+                || tuning.file_system.unwrap_or_default() != plan::FileSystem::default(),
         ),
     ];
     let own = all.into_iter().filter(|(_, has)| *has);

@@ -1,0 +1,163 @@
+//! Arms that name a file system for the workload's disk: what their image or their kernel lacks for it, told before anything
+//! boots.
+
+use anyhow::{Result, bail};
+use input::problem::{Problem, Problems};
+use machine::cache::Cache;
+use machine::image;
+use machine::kernel::{self, Flavour, Kernel};
+use plan::{Arm, FileSystem, MachineKind, Plan};
+
+use crate::prepare::request;
+
+/// Refuses arms whose file system cannot be made or mounted, as far as that is known of what is at hand.
+pub(crate) fn refuse(file: &str, plan: &Plan) -> Result<(), Problems> {
+    let Ok(root) = Cache::of_user() else {
+        return Ok(());
+    };
+    refuse_by(&Cache::open(&root), file, plan)
+}
+
+fn refuse_by(cache: &Cache, file: &str, plan: &Plan) -> Result<(), Problems> {
+    if plan.machine.kind != MachineKind::Qemu {
+        return Ok(());
+    }
+    let mut problems = Vec::new();
+    for arm in &plan.arms {
+        let of_kernel = || {
+            let (release, config) = kernel::known(cache, &arm.kernel, Flavour::Cloud)?;
+            without_support(arm, &release, &config)
+        };
+        let lacks = [lacks_tools(cache, plan, arm), of_kernel()];
+        problems.extend(lacks.into_iter().flatten().map(|(what, remedy)| Problem {
+            file: file.into(),
+            line: arm.line,
+            what,
+            remedy: remedy.into(),
+        }));
+    }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(Problems(problems))
+    }
+}
+
+/// The same of a kernel that has just been fetched.
+pub(crate) fn refuse_kernel(arm: &Arm, kernel: &Kernel) -> Result<()> {
+    let known = kernel.configuration();
+    let lack = known.and_then(|(release, config)| without_support(arm, &release, &config));
+    match lack {
+        Some((what, remedy)) => bail!("{what} ({remedy})"),
+        None => Ok(()),
+    }
+}
+
+/// What is wrong, and the remedy.
+type Lack = (String, &'static str);
+
+fn without_support(arm: &Arm, release: &str, config: &str) -> Option<Lack> {
+    let option = arm.tuning.file_system?.kernel_option();
+    let with = ["y", "m"].map(|how| format!("{option}={how}"));
+    if config
+        .lines()
+        .any(|line| with.iter().any(|one| one == line))
+    {
+        return None;
+    }
+    let what = format!(
+        "file_system of arm {} on a kernel without {option}: {release}",
+        arm.name
+    );
+    Some((what, "name a kernel that has it, or another file system"))
+}
+
+fn lacks_tools(cache: &Cache, plan: &Plan, arm: &Arm) -> Option<Lack> {
+    let package = package(arm)?;
+    let recipe = &plan.image.as_ref()?.recipe;
+    // What is wrong with a recipe is told where it is read.
+    let has = image::will_have(cache, request(plan, false), package).ok()?;
+    let whose = format!("image {recipe:?}");
+    (has == Some(false)).then(|| without_tools(&whose, &arm.name, package))
+}
+
+/// The package that makes an arm's file system, where not every image has it.
+pub(crate) fn package(arm: &Arm) -> Option<&'static str> {
+    let own = arm.tuning.file_system?;
+    (own != FileSystem::default()).then(|| own.package())
+}
+
+/// What is said of an image without it.
+pub(crate) fn without_tools(whose: &str, arm: &str, package: &str) -> Lack {
+    let what = format!("{whose} lacks what makes the file system of arm {arm}: {package}");
+    (what, "write recipe = \"tools\", or name another image")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use expect_test::{Expect, expect};
+    use plan::Checks;
+
+    use super::*;
+
+    /// What is said of a plan with two arms, one without and one with a file system of that name.
+    fn check(recipe: &str, kernel: &str, file_system: &str, want: &Expect) {
+        let text = format!(
+            "title = \"t\"\nbaseline = \"a\"\n[image]\nrecipe = \"{recipe}\"\n[arm.a]\nkernel = \"{kernel}\"\n\
+             [arm.b]\nkernel = \"{kernel}\"\nfile_system = \"{file_system}\"\n[[workload]]\nkind = \"io-mix\"\n"
+        );
+        let checks = Checks::of_the_past(&workload::check);
+        let plan = plan::read("plan.toml", &text, Path::new(""), checks).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let said = refuse_by(&Cache::open(dir.path()), "plan.toml", &plan);
+        want.assert_eq(&said.map_or_else(|why| why.to_string(), |()| "good".into()));
+    }
+
+    #[test]
+    fn an_image_without_the_tools_is_refused_before_it_is_built() {
+        let kernel = "debian:sid/6";
+        check(
+            "web",
+            kernel,
+            "jfs",
+            &expect![[
+                r#"plan.toml:7: image "web" lacks what makes the file system of arm b: jfsutils (write recipe = "tools", or name another image)"#
+            ]],
+        );
+        check("smb+tools", kernel, "xfs", &expect!["good"]);
+        check("web", kernel, "ext4", &expect!["good"]);
+    }
+
+    #[test]
+    fn of_a_recipe_of_the_users_own_only_what_it_lists_is_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mine.toml");
+        fs::write(&path, "suite = \"trixie\"\npackages = [\"fio\"]\n").unwrap();
+        let recipe = path.to_string_lossy();
+        check(&recipe, "debian:sid/6", "btrfs", &expect!["good"]);
+    }
+
+    #[test]
+    fn a_kernel_without_the_file_system_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = dir.path().join("linux");
+        fs::create_dir_all(tree.join("include/config")).unwrap();
+        fs::write(tree.join("include/config/kernel.release"), "7.2.0\n").unwrap();
+        let config = "# CONFIG_JFS_FS is not set\nCONFIG_XFS_FS=m\nCONFIG_EXT4_FS=y\n";
+        fs::write(tree.join(".config"), config).unwrap();
+        let kernel = format!("tree:{}", tree.display());
+        check(
+            "tools",
+            &kernel,
+            "jfs",
+            &expect![
+                "plan.toml:7: file_system of arm b on a kernel without CONFIG_JFS_FS: 7.2.0 (name a kernel that has it, or another file system)"
+            ],
+        );
+        check("tools", &kernel, "xfs", &expect!["good"]);
+        check("tools", &kernel, "ext4", &expect!["good"]);
+    }
+}

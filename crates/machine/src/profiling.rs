@@ -27,7 +27,7 @@ use crate::program;
 use crate::task::Task;
 
 /// Raised when what is kept of a kernel changes.
-const LAYOUT: &str = "symbols-1";
+const LAYOUT: &str = "symbols-2";
 
 /// Most that a plugin may have written: what is more, no guest has done.
 const MOST_BYTES: u64 = 1 << 30;

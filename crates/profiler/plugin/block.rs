@@ -39,7 +39,7 @@ impl Block {
         let shape = Shape {
             address,
             end,
-            count: starts.len() as i32,
+            count: i32::from(starts.len() as u16),
             last,
             place,
             is_entry: !place.is_user && place.function == address,
@@ -54,8 +54,10 @@ impl Block {
     /// How many of its instructions lie before an address.
     pub fn before(&self, address: u64) -> i32 {
         let offset = address.wrapping_sub(self.shape.address);
-        self.starts
-            .partition_point(|start| u64::from(*start) < offset) as i32
+        let before = self
+            .starts
+            .partition_point(|start| u64::from(*start) < offset);
+        i32::from(before as u16)
     }
 }
 

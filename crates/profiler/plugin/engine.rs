@@ -444,14 +444,30 @@ impl<M: Memory> Engine<M> {
             .word(memory::offset(physical, self.layout.memory_bytes)?)
     }
 
-    /// Another task runs.
-    fn switch(&mut self) {
-        let layout = self.layout;
-        let base = match layout.page_offset_base {
+    /// Where the kernel's direct mapping begins.
+    fn direct(&self) -> u64 {
+        let base = match self.layout.page_offset_base {
             0 => None,
             address => self.word(address, memory::DIRECT),
         };
-        let direct = base.filter(|base| *base != 0).unwrap_or(memory::DIRECT);
+        base.filter(|base| *base != 0).unwrap_or(memory::DIRECT)
+    }
+
+    /// What goes on is told up to here, and goes on.
+    pub fn mark_waits(&mut self) {
+        let (direct, offset) = (self.direct(), self.layout.last_queued);
+        let mut waits = std::mem::take(&mut self.waits);
+        waits.mark(self.root, self.total, |task| match offset {
+            0 => 0,
+            offset => self.word(task + offset, direct).unwrap_or(0),
+        });
+        self.waits = waits;
+    }
+
+    /// Another task runs.
+    fn switch(&mut self) {
+        let layout = self.layout;
+        let direct = self.direct();
         let word = |engine: &Self, address: u64| engine.word(address, direct).unwrap_or(0);
         let per_cpu = word(self, layout.per_cpu_offset);
         let task = word(self, layout.current_task.wrapping_add(per_cpu));
@@ -465,27 +481,39 @@ impl<M: Memory> Engine<M> {
         );
         let name = name_of(low, high);
         let root = self.root_of(name);
-        if layout.run_delay != 0 {
-            let state = match self.task {
+        let is_idle = |engine: &Self, task: u64| word(engine, task + layout.pid) as u32 == 0;
+        let old = self.task;
+        let left = Left {
+            task: old,
+            root: self.root,
+            node: self.node,
+            is_idle: old != 0 && is_idle(self, old),
+            state: match old {
                 0 => 0,
                 old => word(self, old + layout.state) as u32,
-            };
+            },
+        };
+        let is_new = layout.pcount != 0 && word(self, task + layout.pcount) == 1;
+        if layout.run_delay != 0 && layout.last_arrival != 0 {
             let arrival = Arrival {
                 task,
                 root,
-                is_idle: word(self, task + layout.pid) as u32 == 0,
+                is_idle: is_idle(self, task),
+                is_new,
                 run_delay_ns: word(self, task + layout.run_delay),
                 at_ns: word(self, task + layout.last_arrival),
-            };
-            let left = Left {
-                task: self.task,
-                root: self.root,
-                node: self.node,
-                state,
             };
             self.waits.switch(left, arrival, self.total);
         }
         self.resume(task, root);
+        // What is at a dead task's address later is another one, with callers of its own.
+        if left.is_dead() {
+            self.asleep.remove(&old);
+        }
+        if is_new {
+            self.stack.clear();
+            (self.node, self.user) = (root, None);
+        }
     }
 
     fn resume(&mut self, task: u64, root: u32) {

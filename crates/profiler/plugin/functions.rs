@@ -1,10 +1,10 @@
 //! What the host says before the guest starts: where functions begin, and where the kernel keeps what is read.
 
 /// First bytes of a setup; the number is its version.
-pub const MAGIC: &[u8; 8] = b"bkosetp1";
+pub const MAGIC: &[u8; 8] = b"bkosetp2";
 
 /// `Layout` in words of the file.
-const LAYOUT_WORDS: usize = 10;
+const LAYOUT_WORDS: usize = 12;
 
 /// Flags of a function.
 pub mod flag {
@@ -43,6 +43,10 @@ pub struct Layout {
     pub run_delay: u64,
     /// In `task_struct`: `sched_info.last_arrival`.
     pub last_arrival: u64,
+    /// In `task_struct`: `sched_info.last_queued`.
+    pub last_queued: u64,
+    /// In `task_struct`: `sched_info.pcount`.
+    pub pcount: u64,
     /// Guest nanoseconds per instruction.
     pub ns_per_instruction: u64,
     /// Bytes of guest memory.
@@ -131,8 +135,10 @@ impl Setup {
                 state: layout[5],
                 run_delay: layout[6],
                 last_arrival: layout[7],
-                ns_per_instruction: layout[8],
-                memory_bytes: layout[9],
+                last_queued: layout[8],
+                pcount: layout[9],
+                ns_per_instruction: layout[10],
+                memory_bytes: layout[11],
                 text: (functions[0], functions[functions.len() - 2]),
             },
             functions: Functions {

@@ -42,6 +42,7 @@ impl<M: Memory> Engine<M> {
     /// The bytes of a mark.
     pub fn mark(&mut self, number: u64) -> Vec<u8> {
         let mut out = Vec::new();
+        self.mark_waits();
         self.tell_tree(&mut out);
         self.tell_waits(&mut out);
         let health = self.health();

@@ -43,6 +43,10 @@ pub struct TaskLayout {
     pub run_delay: u64,
     /// `sched_info.last_arrival`.
     pub last_arrival: u64,
+    /// `sched_info.last_queued`.
+    pub last_queued: u64,
+    /// `sched_info.pcount`.
+    pub pcount: u64,
 }
 
 /// What is known of a kernel.
@@ -177,6 +181,8 @@ fn layout(symbols: &[Symbol], btf: Option<&Btf<'_>>, lacks: &mut Vec<String>) ->
             .unwrap_or(0),
         run_delay: member(&["sched_info", "run_delay"]),
         last_arrival: member(&["sched_info", "last_arrival"]),
+        last_queued: member(&["sched_info", "last_queued"]),
+        pcount: member(&["sched_info", "pcount"]),
     };
     let per_cpu_offset = symbol("__per_cpu_offset");
     if current.is_none() || per_cpu_offset.is_none() || task.comm == 0 {

@@ -24,7 +24,7 @@ pub fn library(qemu_major: u32) -> Option<Vec<u8>> {
 }
 
 /// First bytes of the setup, as in `plugin/functions.rs`.
-const MAGIC: &[u8; 8] = b"bkosetp1";
+const MAGIC: &[u8; 8] = b"bkosetp2";
 
 /// What the plugin is told.
 pub fn setup(kernel: &KernelSymbols, memory_bytes: u64, ns_per_instruction: u32) -> Vec<u8> {
@@ -39,6 +39,8 @@ pub fn setup(kernel: &KernelSymbols, memory_bytes: u64, ns_per_instruction: u32)
         task.state,
         task.run_delay,
         task.last_arrival,
+        task.last_queued,
+        task.pcount,
         ns_per_instruction.into(),
         memory_bytes,
     ];

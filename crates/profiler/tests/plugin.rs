@@ -52,6 +52,41 @@ impl Memory for Words {
 const PER_CPU: u64 = 0x100;
 const CURRENT: u64 = 0x200;
 const COMM: u64 = 0x10;
+const PID: u64 = 0x20;
+const STATE: u64 = 0x28;
+const RUN_DELAY: u64 = 0x30;
+const LAST_ARRIVAL: u64 = 0x38;
+const LAST_QUEUED: u64 = 0x40;
+const PCOUNT: u64 = 0x48;
+
+/// `TASK_INTERRUPTIBLE` and `TASK_DEAD`.
+const ASLEEP: u64 = 1;
+const DEAD: u64 = 0x80;
+
+/// What the fake kernel says of a task that gets the CPU.
+#[derive(Clone, Copy)]
+struct Arriving {
+    task: u64,
+    name: [u8; 8],
+    pid: u64,
+    pcount: u64,
+    run_delay_ns: u64,
+    at_ns: u64,
+}
+
+impl Arriving {
+    /// One that had the CPU before, and has never waited.
+    fn of(task: u64, name: [u8; 8], at_ns: u64) -> Self {
+        Self {
+            task,
+            name,
+            pid: task,
+            pcount: 2,
+            run_delay_ns: 0,
+            at_ns,
+        }
+    }
+}
 
 struct Guest {
     engine: Engine<Words>,
@@ -91,6 +126,12 @@ impl Guest {
             per_cpu_offset: memory::DIRECT + PER_CPU,
             current_task: CURRENT,
             comm: COMM,
+            pid: PID,
+            state: STATE,
+            run_delay: RUN_DELAY,
+            last_arrival: LAST_ARRIVAL,
+            last_queued: LAST_QUEUED,
+            pcount: PCOUNT,
             memory_bytes: 1 << 20,
             text: (TEXT, TEXT + 0x1000),
             ns_per_instruction: 2,
@@ -144,6 +185,79 @@ impl Guest {
         words.insert(CURRENT, memory::DIRECT + task);
         words.insert(task + COMM, u64::from_le_bytes(name));
         self
+    }
+
+    /// The running task leaves in a state, and another one gets the CPU. Of both together 12 instructions are executed: 9 by the one
+    /// that leaves.
+    fn switch(&mut self, state: u64, to: Arriving) -> &mut Self {
+        self.run(SCHEDULE, 0, Kind::Call)
+            .run(SWITCH, 0, Kind::Other);
+        let words = &mut self.engine.memory.0;
+        let old = words.get(&CURRENT).map(|task| task - memory::DIRECT);
+        if let Some(old) = old {
+            words.insert(old + STATE, state);
+        }
+        for (offset, value) in [
+            (PID, to.pid),
+            (PCOUNT, to.pcount),
+            (RUN_DELAY, to.run_delay_ns),
+            (LAST_ARRIVAL, to.at_ns),
+        ] {
+            words.insert(to.task + offset, value);
+        }
+        self.set_task(to.task, to.name);
+        self.run(SWITCH, 6, Kind::Ret).run(SCHEDULE, 6, Kind::Ret)
+    }
+
+    /// Time by instructions.
+    fn now_ns(&self) -> u64 {
+        self.engine.total().cast_unsigned() * 2
+    }
+
+    /// Executes so many blocks of 3 instructions: 6 ns each.
+    fn work(&mut self, blocks: u64) -> &mut Self {
+        self.run(MAIN, 0, Kind::Other);
+        for _ in 1..blocks {
+            self.run(MAIN, 8, Kind::Other);
+        }
+        self
+    }
+
+    /// Waits for the CPU of a task, and its sleeps: how many, and nanoseconds together.
+    fn waits(&self, name: &str) -> [(u64, u64); 2] {
+        let waits = self.engine.waits();
+        [&waits.queued, &waits.asleep].map(|sums| {
+            let its = sums
+                .iter()
+                .filter(|((node, _), _)| self.task_of(*node as usize) == name);
+            its.fold((0, 0), |(count, ns), (_, sum)| {
+                (count + sum.count, ns + sum.ns)
+            })
+        })
+    }
+
+    /// Nanoseconds of instructions that a task executed.
+    fn executed_ns(&self, name: &str) -> u64 {
+        let nodes = self.engine.nodes().iter().enumerate();
+        let its = nodes.filter(|(index, _)| self.task_of(*index) == name);
+        2 * its
+            .map(|(_, node)| node.count.own)
+            .sum::<i64>()
+            .cast_unsigned()
+    }
+
+    /// The name of the task that a node belongs to.
+    fn task_of(&self, node: usize) -> String {
+        let nodes = self.engine.nodes();
+        let mut at = node;
+        while nodes[at].parent != 0 {
+            at = nodes[at].parent as usize;
+        }
+        let Key::Task(task) = nodes[at].key else {
+            return String::new();
+        };
+        let name = self.engine.names()[task as usize];
+        String::from_utf8_lossy(&name).trim_end_matches('\0').into()
     }
 
     /// Paths with what each counted: `boot;1;2 3`.
@@ -390,42 +504,235 @@ fn memory_above_the_hole_is_found() {
     );
 }
 
+const IDLE: u64 = 0x8000;
+
+/// The idle task gets the CPU.
+fn idle() -> Arriving {
+    Arriving {
+        pid: 0,
+        ..Arriving::of(IDLE, *b"swapper\0", 0)
+    }
+}
+
+/// A guest with two tasks that have had the CPU, of which the first one runs; the kernel's clock begins at 1000. A switch comes
+/// 18 ns after it was begun, and 6 ns before it has ended.
+fn two_tasks() -> Guest {
+    let mut guest = Guest::new();
+    guest.switch(0, Arriving::of(0x1000, *b"nginx\0\0\0", 1018));
+    let at_ns = 1000 + guest.now_ns() + 18;
+    guest.switch(ASLEEP, Arriving::of(0x2000, *b"client\0\0", at_ns));
+    let at_ns = 1000 + guest.now_ns() + 18;
+    guest.switch(ASLEEP, Arriving::of(0x1000, *b"nginx\0\0\0", at_ns));
+    guest.engine.mark(1);
+    guest
+}
+
+/// Where time stood, and what had been counted until then.
+struct Since {
+    now_ns: u64,
+    tasks: [TaskSince; 2],
+}
+
+struct TaskSince {
+    name: &'static str,
+    waits: [(u64, u64); 2],
+    executed_ns: u64,
+}
+
+impl Since {
+    fn of(guest: &Guest) -> Self {
+        let task = |name| TaskSince {
+            name,
+            waits: guest.waits(name),
+            executed_ns: guest.executed_ns(name),
+        };
+        Self {
+            now_ns: guest.now_ns(),
+            tasks: ["nginx", "client"].map(task),
+        }
+    }
+
+    /// Waits for the CPU and sleeps of a task, nanoseconds.
+    fn waits(&self, guest: &Guest, task: usize) -> [u64; 2] {
+        let before = &self.tasks[task];
+        let now = guest.waits(before.name);
+        [0, 1].map(|kind| now[kind].1 - before.waits[kind].1)
+    }
+
+    /// What each task executed, waited and slept since is the whole time, with so much more that the CPU idled.
+    fn adds_up(&self, guest: &Guest, idle_ns: u64) {
+        let passed = guest.now_ns() - self.now_ns + idle_ns;
+        for (index, task) in self.tasks.iter().enumerate() {
+            let [queued, slept] = self.waits(guest, index);
+            let executed = guest.executed_ns(task.name) - task.executed_ns;
+            let told = format!("{}: {executed} {queued} {slept}", task.name);
+            assert_eq!(executed + queued + slept, passed, "{told}");
+        }
+    }
+}
+
 #[test]
-fn who_ran_while_a_task_waited_is_told() {
-    use waits::{Arrival, Left, Waits};
-    let mut all = Waits::new(2);
-    let arrive = |task, root, run_delay_ns, at_ns| Arrival {
-        task,
-        root,
-        is_idle: false,
-        run_delay_ns,
-        at_ns,
+fn a_task_that_is_preempted_waits_from_the_switch_on_however_old_the_kernels_clock_is() {
+    let mut guest = two_tasks();
+    let since = Since::of(&guest);
+    // The client is woken here, and the run queue's clock is read here for the last time; nginx runs on for 60 ns and a switch.
+    let woken = 1000 + guest.now_ns();
+    guest.work(10);
+    guest.switch(0, Arriving::of(0x2000, *b"client\0\0", woken));
+    let preempted = guest.now_ns() - 6;
+    guest.work(20);
+    let back = Arriving {
+        // By the kernel's account nginx waits from before it was preempted.
+        run_delay_ns: guest.now_ns() + 18 + 1000 - woken,
+        ..Arriving::of(0x1000, *b"nginx\0\0\0", 1000 + guest.now_ns() + 18)
     };
-    let left = |task, root, state| Left {
-        task,
-        root,
-        node: root,
-        state,
+    guest.switch(ASLEEP, back);
+    let waited = guest.now_ns() - 6 - preempted;
+    assert_eq!(since.waits(&guest, 0), [waited, 0]);
+    // The client was ready from its waking to the switch, of which the kernel says nothing.
+    let [queued, _] = since.waits(&guest, 1);
+    assert_eq!(queued, preempted - (woken - 1000));
+    guest.engine.mark(2);
+    since.adds_up(&guest, 0);
+    let blamed: u64 = guest.engine.waits().blame.values().sum();
+    let queued: u64 = guest.engine.waits().queued.values().map(|sum| sum.ns).sum();
+    assert_eq!(blamed, queued, "somebody had the CPU all the time");
+}
+
+#[test]
+fn a_task_that_is_woken_while_another_one_runs_sleeps_until_then_and_waits_after_it() {
+    let mut guest = two_tasks();
+    let since = Since::of(&guest);
+    guest.work(10);
+    let woken = guest.now_ns();
+    guest.work(5);
+    let arriving = Arriving {
+        run_delay_ns: guest.now_ns() + 18 - woken,
+        ..Arriving::of(0x2000, *b"client\0\0", 1000 + guest.now_ns() + 18)
     };
-    all.switch(left(0, 9, 0), arrive(1, 10, 0, 1000), 0);
-    // The first one sleeps at 2000, is woken at 2500, and gets the CPU at 4000.
-    all.switch(left(1, 10, 1), arrive(2, 20, 0, 2000), 0);
-    all.switch(left(2, 20, 0), arrive(3, 30, 0, 3000), 0);
-    all.switch(left(3, 30, 0), arrive(1, 10, 1500, 4000), 0);
-    let size = 64 - 1500_u64.leading_zeros();
-    assert_eq!(all.queued[&(10, size)], waits::Sum { count: 1, ns: 1500 });
+    guest.switch(ASLEEP, arriving);
+    let [queued, slept] = since.waits(&guest, 1);
+    assert_eq!(queued, guest.now_ns() - 6 - woken);
+    assert_eq!(slept, woken - since.now_ns);
+    guest.engine.mark(2);
+    since.adds_up(&guest, 0);
+}
+
+#[test]
+fn time_that_passes_while_the_cpu_idles_is_slept_and_nobodys_instructions() {
+    let mut guest = two_tasks();
+    let since = Since::of(&guest);
+    guest.switch(ASLEEP, idle());
+    guest.work(3);
+    // A timer wakes the client 5000 ns later.
+    let at_ns = 1000 + 5000 + guest.now_ns() + 18;
+    guest.switch(0, Arriving::of(0x2000, *b"client\0\0", at_ns));
+    guest.work(3);
+    let at_ns = 1000 + 5000 + guest.now_ns() + 18;
+    guest.switch(ASLEEP, Arriving::of(0x1000, *b"nginx\0\0\0", at_ns));
+    guest.engine.mark(2);
+    since.adds_up(&guest, 5000);
+    let ran: u64 = guest.engine.waits().ran.values().sum();
+    assert_eq!(ran, guest.now_ns() + 5000);
+    let idle = ran_ns(&guest, "swapper");
+    // A block behind the switch, three of work, and three until the next switch.
+    assert_eq!(idle, 5000 + 6 + 18 + 18);
+}
+
+fn ran_ns(guest: &Guest, name: &str) -> u64 {
+    let ran = guest.engine.waits().ran.iter();
+    let its = ran.filter(|(node, _)| guest.task_of(**node as usize) == name);
+    its.map(|(_, ns)| ns).sum()
+}
+
+#[test]
+fn a_dead_task_does_not_wake_as_the_next_one_at_its_address_whose_first_wait_counts() {
+    let mut guest = two_tasks();
+    let since = Since::of(&guest);
+    guest.run(9, 0, Kind::Call);
+    let at_ns = 1000 + guest.now_ns() + 18;
+    guest.switch(DEAD, Arriving::of(0x2000, *b"client\0\0", at_ns));
+    let [queued, slept] = since.waits(&guest, 0);
+    let callers = |guest: &Guest| -> Vec<String> {
+        let tree = guest.tree().into_iter();
+        tree.filter(|line| line.starts_with("nginx;9")).collect()
+    };
+    let before = callers(&guest);
+    guest.work(100);
+    let new = Arriving {
+        pcount: 1,
+        run_delay_ns: 40,
+        ..Arriving::of(0x1000, *b"nginx\0\0\0", 1000 + guest.now_ns() + 18)
+    };
+    guest.switch(ASLEEP, new);
+    assert_eq!(since.waits(&guest, 0), [queued + 40, slept]);
+    guest.work(1);
+    assert_eq!(callers(&guest), before, "nor has it the dead one's callers");
+}
+
+#[test]
+fn what_goes_on_at_a_mark_is_told_in_parts_and_what_sleeps_throughout_is_not_told() {
+    let mut guest = two_tasks();
+    // The client has slept since before the first mark: of that only the part behind it counts.
+    let first = Since::of(&guest);
+    guest.work(50);
+    let arriving = Arriving::of(0x2000, *b"client\0\0", 1000 + guest.now_ns() + 18);
+    guest.switch(ASLEEP, arriving);
     assert_eq!(
-        all.blame,
-        [((10, size, 20), 500), ((10, size, 30), 1000)].into()
+        first.waits(&guest, 1),
+        [0, guest.now_ns() - 6 - first.now_ns]
     );
-    let slept = 64 - 500_u64.leading_zeros();
-    assert_eq!(all.asleep[&(10, slept)], waits::Sum { count: 1, ns: 500 });
+    // nginx sleeps on through two marks; before the third it is woken.
+    let slept = |guest: &Guest| guest.waits("nginx")[1];
+    guest.engine.mark(2);
+    let told = slept(&guest);
+    guest.work(10);
+    guest.engine.mark(3);
+    assert_eq!(slept(&guest), told);
+    let second = Since::of(&guest);
+    guest.work(10);
+    let woken = guest.now_ns();
+    let words = &mut guest.engine.memory.0;
+    words.insert(0x1000 + LAST_QUEUED, 1000 + woken);
+    guest.work(10);
+    guest.engine.mark(2);
+    let now_ns = guest.now_ns();
     assert_eq!(
-        all.preempted,
-        [(9, 1), (20, 1), (30, 1)]
-            .into_iter()
-            .filter(|(root, _)| *root != 9)
-            .collect()
+        second.waits(&guest, 0),
+        [now_ns - woken, woken - second.now_ns]
     );
-    assert_eq!(all.ran[&20], 1000);
+    // From there on it waits, whatever the kernel's account says.
+    let third = Since::of(&guest);
+    let arriving = Arriving {
+        run_delay_ns: 1 << 40,
+        ..Arriving::of(0x1000, *b"nginx\0\0\0", 1000 + guest.now_ns() + 18)
+    };
+    guest.switch(ASLEEP, arriving);
+    assert_eq!(
+        third.waits(&guest, 0),
+        [guest.now_ns() - 6 - third.now_ns, 0]
+    );
+}
+
+#[test]
+fn a_kernels_clock_that_runs_too_slowly_makes_nobody_wait() {
+    let mut guest = two_tasks();
+    let since = Since::of(&guest);
+    let mut queued = 0;
+    for turn in 0..4000 {
+        guest.work(100);
+        // Some parts in a thousand too slow, and a task that never waits.
+        let at_ns = 1000 + (guest.now_ns() + 18) * 999 / 1000;
+        let (task, name) = if turn % 2 == 0 {
+            (0x2000, *b"client\0\0")
+        } else {
+            (0x1000, *b"nginx\0\0\0")
+        };
+        guest.switch(ASLEEP, Arriving::of(task, name, at_ns));
+        queued = since.waits(&guest, 0)[0];
+    }
+    let passed = guest.now_ns() - since.now_ns;
+    assert!(queued < passed / 2, "{queued} of {passed}");
+    guest.engine.mark(2);
+    since.adds_up(&guest, 0);
 }

@@ -109,9 +109,12 @@ impl KernelSymbols {
 
 /// Whether the CPU enters a function of this name by itself, for a system call, an interrupt or an exception: that is no call.
 pub fn is_entry(name: &str) -> bool {
-    ["asm_", "entry_SYSCALL_", "entry_SYSENTER_", "entry_INT80_"]
+    // `asm_call_on_stack` and its like, from 5.8 to 5.11, are called and return.
+    let is_called = name.starts_with("asm_call_");
+    let begins = ["asm_", "entry_SYSCALL_", "entry_SYSENTER_", "entry_INT80_"]
         .iter()
-        .any(|beginning| name.starts_with(beginning))
+        .any(|beginning| name.starts_with(beginning));
+    begins && !is_called
 }
 
 fn functions(symbols: Vec<Symbol>) -> (Vec<Function>, u64) {
@@ -197,5 +200,28 @@ fn layout(symbols: &[Symbol], btf: Option<&Btf<'_>>, lacks: &mut Vec<String>) ->
         current_task: current.unwrap_or(0),
         page_offset_base: symbol("page_offset_base").unwrap_or(0),
         task,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_cpu_enters_by_itself_is_no_call_and_what_switches_stacks_is_one() {
+        let entries = [
+            "asm_exc_page_fault",
+            "asm_sysvec_apic_timer_interrupt",
+            "asm_common_interrupt",
+            "entry_SYSCALL_64",
+        ];
+        assert!(entries.into_iter().all(is_entry));
+        let called = [
+            "asm_call_on_stack",
+            "asm_call_sysvec_on_stack",
+            "asm_call_irq_on_stack",
+            "do_syscall_64",
+        ];
+        assert!(!called.into_iter().any(is_entry));
     }
 }

@@ -21,6 +21,10 @@ pub struct Account {
     pub nodes: Vec<Node>,
     /// Waits of each kind of task.
     pub waits: Vec<Waits>,
+    /// Guest time of the window in nanoseconds, on all CPUs; 0 where it is not known, as in samples.
+    pub window_ns: u64,
+    /// Returns that no known call led to, as a share of all calls: what follows one hangs from its task, without its callers.
+    pub lost_calls: f64,
     /// How it was sampled; `None`: it was counted. Instructions of nodes are nanoseconds of CPU time then, and neither calls nor
     /// iterations are known.
     pub sampled: Option<Sampled>,

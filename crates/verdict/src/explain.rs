@@ -190,8 +190,11 @@ fn account(usable: Usable<'_>, spec: MetricSpec, test: &Test, error_rate: f64) -
     let figures = waits::means(&figures);
     let per = baseline.accounts[0].unit;
     let accounts = [baseline.accounts, arm.accounts];
-    let waits = waits::rows(&accounts);
     let rows = table::join_renamed(&table::rows([baseline.columns, arm.columns]));
+    let renamed = rows
+        .iter()
+        .filter_map(|row| Some((row.from.as_deref()?, row.name.as_str())));
+    let waits = waits::rows(&accounts, &renamed.collect());
     let account = outcome::side(outcome::sum(&rows));
     let named = Named::of(&rows, &waits, account.baseline + account.arm, test);
     let difference = figures[1] - figures[0];
@@ -226,6 +229,10 @@ fn account(usable: Usable<'_>, spec: MetricSpec, test: &Test, error_rate: f64) -
         },
         tail: None,
         tree: tree::tree(&accounts, &rows),
+        lost_calls: accounts.each_ref().map(|side| {
+            let shares = side.iter().map(|account| account.lost_calls);
+            shares.fold(0.0, f64::max)
+        }),
         sampling: sampled::sampling(&accounts),
         counters: sampled::counters(&accounts, test),
     }

@@ -36,6 +36,22 @@ pub fn compared_name(function: &Function) -> String {
     }
 }
 
+/// The function that a call path sleeps in, under the name by which functions are compared: the innermost one that is more than the
+/// way to sleep. Kernels and compilers differ in what lies around it.
+pub fn sleeping_function(path: &str) -> &str {
+    let mut inwards = path.split(';').map(normalized);
+    let innermost = inwards.clone().next_back().unwrap_or_default();
+    let found = inwards.rfind(|name| !is_way_to_sleep(name));
+    alias(found.unwrap_or(innermost))
+}
+
+fn is_way_to_sleep(name: &str) -> bool {
+    rules::WAYS_TO_SLEEP.iter().any(|way| {
+        way.strip_suffix('*')
+            .map_or(*way == name, |beginning| name.starts_with(beginning))
+    })
+}
+
 /// A name without what compilers and the kernel's own macros put around it.
 fn normalized(name: &str) -> &str {
     let name = name.strip_prefix("__pfx_").unwrap_or(name);
@@ -311,6 +327,41 @@ mod tests {
             compared_name(&module),
             compared_name(&kernel("virtblk_done"))
         );
+    }
+
+    #[test]
+    fn a_sleep_has_one_name_in_kernels_that_go_to_sleep_by_other_paths() {
+        let switch = "schedule;__schedule;__switch_to";
+        for (path, want) in [
+            ("ret_from_fork;kthread;kcompactd", "kcompactd"),
+            (
+                "ret_from_fork_asm;ret_from_fork;kthread;kcompactd",
+                "kcompactd",
+            ),
+            ("do_futex;futex_wait;futex_wait_queue_me", "futex_wait"),
+            ("do_futex;futex_wait;futex_wait_queue", "futex_wait"),
+            (
+                "do_futex;futex_wait;__futex_wait;futex_do_wait",
+                "futex_wait",
+            ),
+            ("kthread;rcu_gp_kthread;rcu_gp_fqs_loop", "rcu_gp_kthread"),
+            (
+                "__x64_sys_ppoll;do_sys_poll;poll_schedule_timeout.constprop.0",
+                "do_sys_poll",
+            ),
+            (
+                "__x64_sys_epoll_wait;do_epoll_wait;ep_poll",
+                "do_epoll_wait",
+            ),
+            (
+                "tcp_recvmsg;tcp_recvmsg_locked;sk_wait_data;wait_woken",
+                "sk_wait_data",
+            ),
+        ] {
+            assert_eq!(sleeping_function(path), want);
+            assert_eq!(sleeping_function(&format!("{path};{switch}")), want);
+        }
+        assert_eq!(sleeping_function(switch), "__switch_to");
     }
 
     #[test]

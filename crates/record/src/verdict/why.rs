@@ -68,6 +68,10 @@ pub struct Why {
     pub tail: Option<Tail>,
     /// Both arms' call paths.
     pub tree: CallTree,
+    /// Returns that no known call led to, as a share of all calls, in the baseline's and the arm's worst trial: what follows one stands
+    /// in `tree` without its callers.
+    #[serde(default)]
+    pub lost_calls: [f64; 2],
     /// How profiles were sampled; `None`: every instruction was counted. What is called instructions is nanoseconds of CPU
     /// time where they were.
     pub sampling: Option<Sampling>,
@@ -280,9 +284,9 @@ pub struct FunctionRow {
     pub per_request: [f64; 2],
     /// Difference in instructions a request.
     pub difference: f64,
-    /// Of it, what other numbers of calls make at the mean cost of both arms. `None` where calls are not counted.
+    /// Of it, what other numbers of calls make, at the cost of one in the arm that calls it more. `None` where calls are not counted.
     pub by_calls: Option<f64>,
-    /// Of it, what another cost of a call makes at the mean number of both. The two sum to `difference`.
+    /// Of it, what another cost of a call makes, for the calls of the arm that calls it less. The two sum to `difference`.
     pub by_cost: Option<f64>,
 }
 
@@ -359,7 +363,7 @@ pub struct WaitRow {
 /// What waits of one row are due to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WaitCauseRow {
-    /// The task that ran meanwhile, or the call path in which a task blocked.
+    /// The task that ran meanwhile, or the function in which a task blocked; `A → B` of one of the baseline alone and one of the arm alone.
     pub name: String,
     /// In the baseline, in the row's unit.
     pub baseline_ns: f64,

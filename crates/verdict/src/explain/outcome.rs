@@ -82,7 +82,9 @@ fn function(row: &Row) -> FunctionRow {
     let difference = means[1].instructions - means[0].instructions;
     let parts = match cost_per_call {
         [Some(before), Some(after)] => {
-            let by_calls = (calls[1] - calls[0]) * f64::midpoint(before, after);
+            // At the cost in the arm that calls it more: where the other one hardly calls it, its cost there says nothing.
+            let cost = if calls[0] < calls[1] { after } else { before };
+            let by_calls = (calls[1] - calls[0]) * cost;
             Some((by_calls, difference - by_calls))
         }
         // A function that is new or gone differs by its calls alone.

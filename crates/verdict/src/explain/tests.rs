@@ -1,7 +1,7 @@
 //! Simulated machines with a known truth.
 
 use fixtures::accounts::{self, Profile, REMAINDER};
-use record::account::WaitState;
+use record::account::{WaitCause, WaitSize, WaitState, Waits};
 use record::metric::Role;
 use record::models::Standing;
 use record::verdict::Verdict;
@@ -234,6 +234,107 @@ fn who_made_whom_wait_is_named() {
             "{row:?} {want}"
         );
     }
+}
+
+/// Eight blocks in which nginx sleeps so long in each trial on these paths, by arm; the arm takes `work` times the requests.
+fn with_sleeps(sleeps: [&[(&str, u64)]; 2], work: f64) -> Why {
+    let profile = Profile::web();
+    let (run, mut accounts) = accounts::run(&profile, &profile, 8, 18);
+    for account in &mut accounts {
+        let is_arm = account.trial % 2 == 0;
+        if is_arm {
+            account.work *= work;
+        }
+        // Some parts in a million differ from trial to trial.
+        let causes = sleeps[usize::from(is_arm)]
+            .iter()
+            .map(|(path, ns)| WaitCause {
+                name: (*path).into(),
+                ns: ns + u64::from(account.trial) * 100,
+            });
+        let causes: Vec<WaitCause> = causes.collect();
+        account.waits.push(Waits {
+            task: "nginx".into(),
+            state: WaitState::Blocked,
+            sizes: vec![WaitSize {
+                below_log2_ns: 22,
+                count: 10,
+                ns: causes.iter().map(|cause| cause.ns).sum(),
+                causes,
+            }],
+        });
+    }
+    explain(&run, &accounts, &ASKED).unwrap()
+}
+
+fn sleeps(why: &Why) -> Vec<&WaitRow> {
+    let rows = why.waits.iter();
+    rows.filter(|row| row.state == WaitState::Blocked).collect()
+}
+
+#[test]
+fn one_function_that_sleeps_by_another_path_is_not_gone_and_new() {
+    let old = "do_futex;futex_wait;futex_wait_queue;schedule;__schedule";
+    let new = "do_futex;futex_wait;__futex_wait;futex_do_wait;schedule;__schedule";
+    let why = with_sleeps([&[(old, 500_000_000)], &[(new, 400_000_000)]], 1.0);
+    let [row] = sleeps(&why)[..] else {
+        panic!("{:?}", why.waits)
+    };
+    let [cause] = &row.causes[..] else {
+        panic!("{row:?}")
+    };
+    assert_eq!(cause.name, "futex_wait");
+    assert!((cause.difference_ns - row.difference_ns).abs() < 1e-6);
+}
+
+#[test]
+fn a_cause_larger_than_its_row_is_told_with_its_counterpart() {
+    let both = ("do_sys_poll;schedule", 10_000_000);
+    let why = with_sleeps(
+        [
+            &[("vfs_read;old_wait;schedule", 500_000_000), both],
+            &[("vfs_read;new_wait;schedule", 400_000_000), both],
+        ],
+        1.0,
+    );
+    let [row] = sleeps(&why)[..] else {
+        panic!("{:?}", why.waits)
+    };
+    let [cause] = &row.causes[..] else {
+        panic!("{row:?}")
+    };
+    assert_eq!(cause.name, "old_wait → new_wait");
+    assert!(cause.baseline_ns > 0.0 && cause.arm_ns > 0.0);
+    assert!((cause.difference_ns / row.difference_ns - 1.0).abs() < 1e-3);
+}
+
+#[test]
+fn tasks_that_sleep_alike_differ_by_nothing_but_the_requests_of_either_arm() {
+    let path = "kthread;kcompactd;schedule_timeout";
+    // All of the window of a second in both, and as long in both.
+    for ns in [[999_000_000, 994_000_000], [500_000_000, 500_900_000]] {
+        let [before, after] = ns;
+        let why = with_sleeps([&[(path, before)], &[(path, after)]], 1.2);
+        assert!(sleeps(&why).is_empty(), "{:?}", why.waits);
+    }
+    let why = with_sleeps([&[(path, 500_000_000)], &[(path, 700_000_000)]], 1.2);
+    assert_eq!(sleeps(&why).len(), 1, "longer in a second too");
+}
+
+#[test]
+fn what_one_arm_hardly_calls_differs_by_its_calls() {
+    let mut baseline = Profile::web();
+    let mut arm = baseline.clone();
+    let code = baseline.function("psi_group_change");
+    (code.calls, code.instructions) = (0.1, 1.0);
+    let code = arm.function("psi_group_change");
+    (code.calls, code.instructions) = (20.0, 20.0 * 141.0);
+    let why = explained(&baseline, &arm, 6, 19);
+    let row = &mechanism(&why, Mechanism::Scheduler).functions[0];
+    assert_eq!(row.name, "psi_group_change");
+    let [calls, cost] = [row.by_calls, row.by_cost].map(Option::unwrap);
+    assert!(0.99 < calls / row.difference, "{row:?}");
+    assert!((calls + cost - row.difference).abs() < 1e-6);
 }
 
 /// The boots of 7.2, of which those with these numbers are like `slow`.

@@ -348,6 +348,37 @@ pub(super) const RULES: &[(Mechanism, &str)] = &[
     ),
 ];
 
+/// Functions that say nothing of what a task sleeps for: their caller does. `NAME*` is all that begin so.
+pub(super) const WAYS_TO_SLEEP: &[&str] = &[
+    "__futex_wait",
+    "__schedule",
+    "__switch_to",
+    "__switch_to_asm",
+    "__wait_for_common",
+    "__wait_on_bit",
+    "bit_wait",
+    "bit_wait_io",
+    "context_switch",
+    "do_wait_for_common",
+    "ep_poll",
+    "folio_wait_bit*",
+    "futex_do_wait",
+    "futex_wait_queue",
+    "futex_wait_queue_me",
+    "io_schedule*",
+    "out_of_line_wait_on_bit",
+    "poll_schedule_timeout",
+    "preempt_schedule*",
+    "rcu_gp_fqs_loop",
+    "schedule",
+    "schedule_*",
+    "unix_stream_data_wait",
+    "wait_for_common",
+    "wait_for_completion*",
+    "wait_on_page_bit*",
+    "wait_woken",
+];
+
 /// Functions that have other names in other versions, and the name under which they are compared; after the suffixes are gone.
 pub(super) const ALIASES: &[(&str, &str)] = &[
     // 6.4 put one routine in the place of three that were patched in.

@@ -34,7 +34,25 @@ pub(super) fn account(profile: &Profile, trial: u32, (work, unit): (f64, WorkUni
         functions: functions.all,
         nodes,
         waits: waits(profile, &tasks),
+        window_ns: profile.ran_ns(),
+        lost_calls: lost_calls(profile),
         sampled: profile.sampling.as_ref().map(sampled::sampled),
+    }
+}
+
+/// Returns of all windows that no known call led to, as a share of calls.
+fn lost_calls(profile: &Profile) -> f64 {
+    let counts = profile.windows.iter().flat_map(|window| &window.counts);
+    let calls: u64 = counts.map(|count| count.calls).sum();
+    let lost: u64 = profile
+        .windows
+        .iter()
+        .map(|window| window.health.lost)
+        .sum();
+    if calls == 0 {
+        0.0
+    } else {
+        lost as f64 / calls as f64
     }
 }
 
@@ -193,7 +211,7 @@ fn path(profile: &Profile, node: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use profiler::profile::{Blame, Count, Node, Wait, Window};
+    use profiler::profile::{Blame, Count, Health, Node, Wait, Window};
 
     use super::*;
 
@@ -235,6 +253,11 @@ mod tests {
                 ns: 18,
             }],
             asleep: vec![wait(5, 25), wait(2, 99)],
+            ran: vec![(1, 99), (3, 201)],
+            health: Health {
+                lost: 1,
+                ..Health::default()
+            },
             ..Window::default()
         };
         Profile {
@@ -281,6 +304,7 @@ mod tests {
         });
         assert_eq!(nodes, expected);
         assert_eq!((account.trial, account.work), (7, 10.0));
+        assert_eq!((account.window_ns, account.lost_calls), (600, 0.2));
     }
 
     #[test]

@@ -33,9 +33,28 @@ pub(crate) fn all(why: &Why) -> Vec<String> {
     }
     notes.extend(rep(&why.rep));
     notes.extend(unmatched(why));
+    notes.extend(lost_calls(why));
     notes.extend(lost(why));
     notes.extend(settings(why));
     notes
+}
+
+/// Returns that no known call led to are told beyond this share of all calls.
+const LOST_CALLS: f64 = 1e-3;
+
+/// Where call paths have holes.
+fn lost_calls(why: &Why) -> Option<String> {
+    let arms = [&why.baseline, &why.arm].into_iter().zip(why.lost_calls);
+    let lost: Vec<String> = arms
+        .filter(|(_, share)| LOST_CALLS < *share)
+        .map(|(arm, share)| format!("{} of the calls of {arm}", show_share(share, 2)))
+        .collect();
+    (!lost.is_empty()).then(|| {
+        format!(
+            "call paths: {} have lost their callers, and what they execute may be in another mechanism",
+            lost.join(" and ")
+        )
+    })
 }
 
 /// Settings that would show what a mechanism explains.

@@ -40,6 +40,8 @@ fn account(text: &str) -> Account {
         functions,
         nodes,
         waits: Vec::new(),
+        window_ns: 1_000_000_000,
+        lost_calls: 0.0,
         sampled: None,
     }
 }

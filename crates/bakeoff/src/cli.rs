@@ -449,10 +449,10 @@ pub struct WhyArgs {
     #[command(flatten)]
     pub emulator: EmulatorArgs,
     /// Print Markdown
-    #[arg(long, conflicts_with = "folded")]
+    #[arg(long, conflicts_with_all = ["folded", "json"])]
     pub markdown: bool,
     /// Print one profiled trial's call paths with their instructions or samples as folded stacks, for flame graph viewers
-    #[arg(long, value_name = "TRIAL", conflicts_with_all = ["arm", "workload", "metric"])]
+    #[arg(long, value_name = "TRIAL", conflicts_with_all = ["arm", "workload", "metric", "json"])]
     pub folded: Option<u32>,
 }
 

@@ -25,7 +25,7 @@ use machine::initramfs::{self, Content};
 use machine::kernel::{self, Flavour, Kernel};
 use machine::kvm::{self, Kvm};
 use machine::local::{self, Local};
-use machine::profiling::Profiler;
+use machine::profiling::{self, Profiler};
 use machine::qemu::{self, BootFiles, ClientsPlace, Hardware, Qemu};
 use machine::remote::{Remote, SystemLocks};
 use machine::ssh::{self, ClientsOfBox, Looked, SshBox};
@@ -322,9 +322,18 @@ fn prepare_qemu(
     let mut qemu = Qemu::new(hardware, Some(image.path.clone()), arms);
     // By the wall clock guests sample themselves.
     if plan.why && qemu.ns_per_instruction().is_some() {
-        let own = plan.arms.iter().map(|arm| arm.name.clone());
-        let arms: Vec<_> = own.zip(&kernels).collect();
-        qemu = qemu.profiled_by(Profiler::new(&arms, &image.path, init, &cache, task)?);
+        let profiler = match profiling::refusal(&program, task)? {
+            Some(why) => {
+                reporter.line(&format!("no profiles: {why}"));
+                Profiler::refused(why)
+            }
+            None => {
+                let own = plan.arms.iter().map(|arm| arm.name.clone());
+                let arms: Vec<_> = own.zip(&kernels).collect();
+                Profiler::new(&arms, &image.path, init, &cache, task)?
+            }
+        };
+        qemu = qemu.profiled_by(profiler);
     }
     Ok(Prepared {
         machine: Box::new(qemu),

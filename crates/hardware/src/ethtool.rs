@@ -111,7 +111,11 @@ fn pause(words: &Words) -> String {
     let on = [(rx, "rx"), (tx, "tx"), (autoneg, "autoneg")];
     let on = on.iter().filter(|(is_on, _)| **is_on != 0);
     let on: Vec<&str> = on.map(|(_, name)| *name).collect();
-    if on.is_empty() { "off".into() } else { on.join(" ") }
+    if on.is_empty() {
+        "off".into()
+    } else {
+        on.join(" ")
+    }
 }
 
 /// Whether the link sleeps between packets (`struct ethtool_eee`): waking takes microseconds.

@@ -11,16 +11,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use profiler::elf::{self, FileFunction};
-use profiler::kernel::KernelSymbols;
-use profiler::profile::Profile;
+use profiler::kernel::{Function, KernelSymbols, Layout, TaskLayout};
+use profiler::profile::{Kind, Profile};
 use profiler::resolve::{self, FileCode, ModuleCode, Names};
 use profiler::{plugin, raw};
 use protocol::code::{Code, MappedFile, ModuleSection};
 
 use crate::cache::{self, Cache};
+use crate::emulator::Program;
 use crate::kernel::Kernel;
 use crate::modules;
 use crate::program;
@@ -31,6 +33,9 @@ const LAYOUT: &str = "symbols-2";
 
 /// Most that a plugin may have written: what is more, no guest has done.
 const MOST_BYTES: u64 = 1 << 30;
+
+/// How long a QEMU may take to load the plugin and end, on the busiest of hosts.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What one arm is profiled with.
 #[derive(Debug)]
@@ -48,6 +53,8 @@ pub struct Profiler {
     image: PathBuf,
     /// bakeoff's own binary, a guest's `/init`.
     init: PathBuf,
+    /// Why QEMU cannot profile, if it cannot: then no trial has a profile.
+    refused: Option<String>,
     /// Functions by file, of programs and modules; what has been read once is kept.
     functions: Mutex<BTreeMap<String, Arc<Vec<FileFunction>>>>,
 }
@@ -75,11 +82,32 @@ impl Profiler {
             arms: own,
             image: image.into(),
             init: init.into(),
+            refused: None,
             functions: Mutex::default(),
         })
     }
 
+    /// For a QEMU that cannot profile: every trial has the reason in the place of a profile.
+    #[must_use]
+    pub fn refused(why: String) -> Self {
+        Self {
+            arms: BTreeMap::new(),
+            image: PathBuf::new(),
+            init: PathBuf::new(),
+            refused: Some(why),
+            functions: Mutex::default(),
+        }
+    }
+
+    /// Whether trials will have profiles, as far as QEMU is concerned.
+    pub(crate) fn is_able(&self) -> bool {
+        self.refused.is_none()
+    }
+
     fn arm(&self, arm: &str) -> Result<&ArmSymbols> {
+        if let Some(why) = &self.refused {
+            bail!("{why}");
+        }
         match self.arms.get(arm) {
             Some(Ok(symbols)) => Ok(symbols),
             Some(Err(why)) => bail!("{why}"),
@@ -95,47 +123,17 @@ impl Profiler {
         qemu: &mut Command,
     ) -> Result<File> {
         let symbols = self.arm(arm)?;
-        let Some(library) = plugin::library(hardware.qemu_major) else {
-            bail!(
-                "this build of bakeoff has no profiler (build it where rustc has x86_64-unknown-linux-gnu)"
-            );
-        };
-        let setup = plugin::setup(
-            &symbols.kernel,
-            hardware.memory_bytes,
-            hardware.ns_per_instruction,
-        );
-        let library = in_memory("bakeoff-plugin", &library)?;
-        let setup = in_memory("bakeoff-setup", &setup)?;
-        let out = program::in_memory("bakeoff-profile")?;
         let ram = program::in_memory("bakeoff-ram")?;
         ram.set_len(hardware.memory_bytes)
             .context("cannot have the guest's memory")?;
-        let path = |file: &File| format!("/proc/self/fd/{}", file.as_raw_fd());
         let memory = format!(
             "memory-backend-file,id=ram,size={},mem-path={},share=on",
             hardware.memory_bytes,
             path(&ram)
         );
-        let load = format!(
-            "file={},setup={},out={}",
-            path(&library),
-            path(&setup),
-            path(&out)
-        );
-        qemu.args([
-            "-machine",
-            "memory-backend=ram",
-            "-object",
-            &memory,
-            "-plugin",
-            &load,
-        ]);
-        let written = out.try_clone()?;
-        for file in [library, setup, out, ram] {
-            process::inherit(qemu, file.into());
-        }
-        Ok(written)
+        qemu.args(["-machine", "memory-backend=ram", "-object", &memory]);
+        process::inherit(qemu, ram.into());
+        add_plugin(&symbols.kernel, hardware, qemu)
     }
 
     /// The profile, from what the plugin wrote and where the guest has its code.
@@ -156,6 +154,7 @@ impl Profiler {
         };
         let mut profile = resolve::resolve(&raw, names)?;
         profile.lacks.extend(lacks);
+        profile.lacks.extend(unknown_programs(&profile));
         Ok(profile)
     }
 
@@ -184,14 +183,15 @@ impl Profiler {
     fn file(&self, file: &MappedFile, lacks: &mut Vec<String>) -> FileCode {
         let read = || {
             let body = match file.path.as_str() {
-                "/init" => fs::read(&self.init).ok()?,
+                OWN => fs::read(&self.init).ok()?,
                 path => from_image(&self.image, path)?,
             };
             elf::functions(&body).ok()
         };
         let functions = self.known(file.path.clone(), read);
         let name = file.path.rsplit('/').next().unwrap_or_default();
-        if functions.is_empty() && name != "[vdso]" {
+        // Nobody can give bakeoff's own program symbols, nor does its work differ by the arm.
+        if functions.is_empty() && name != "[vdso]" && file.path != OWN {
             lacks.push(format!("no symbols in {}: known as one program", file.path));
         }
         FileCode {
@@ -220,6 +220,110 @@ impl Profiler {
                 .or_insert_with(|| Arc::new(read().unwrap_or_default())),
         )
     }
+}
+
+/// What is said where so large a share of what was executed is user code of no known file.
+const UNKNOWN: f64 = 0.01;
+
+/// Code is looked for when the window has closed; of a program that has ended by then nothing is found.
+fn unknown_programs(profile: &Profile) -> Option<String> {
+    let counts = profile.windows.iter().flat_map(|window| &window.counts);
+    let is_unknown = |node: u32| {
+        let node = &profile.nodes[node as usize];
+        node.kind == Kind::User && node.image.is_empty()
+    };
+    let (mut unknown, mut all) = (0.0, 0.0);
+    for count in counts {
+        let instructions = count.instructions as f64;
+        all += instructions;
+        unknown += if is_unknown(count.node) {
+            instructions
+        } else {
+            0.0
+        };
+    }
+    (unknown > UNKNOWN * all).then(|| {
+        "programs that had ended when their code was looked for: their user code is (program not known)".into()
+    })
+}
+
+/// bakeoff's own program in a guest.
+const OWN: &str = "/init";
+
+/// Why this QEMU cannot profile, if it cannot: not every one is built to load plugins, and one that is not ends at once. It
+/// is tried without a guest.
+///
+/// # Errors
+/// The user has stopped it, or nothing can be tried on this host.
+pub fn refusal(program: &Program, task: Task<'_>) -> Result<Option<String>> {
+    let mut qemu = program.command();
+    // With a monitor that is told to quit QEMU ends as soon as it has loaded what it was given.
+    qemu.args(["-machine", "none", "-display", "none", "-nodefaults", "-S"]);
+    qemu.args(["-monitor", "stdio"]);
+    let hardware = Hardware {
+        qemu_major: program.release.major,
+        memory_bytes: 0,
+        ns_per_instruction: 1,
+    };
+    add_plugin(&no_kernel(), &hardware, &mut qemu)?;
+    let mut quit = in_memory("bakeoff-quit", b"quit\n")?;
+    quit.seek(SeekFrom::Start(0))?;
+    match program::run_fed(PATIENCE, &mut qemu, quit, task) {
+        Ok(_) => Ok(None),
+        Err(why) if task.is_stopped() => Err(why),
+        Err(why) => Ok(Some(format!(
+            "{} does not load the profiler's plugin: {why:#} (name another QEMU with --qemu PATH, or run bakeoff qemu fetch)",
+            program.version
+        ))),
+    }
+}
+
+/// A kernel of one function, for a QEMU that never runs one.
+fn no_kernel() -> KernelSymbols {
+    KernelSymbols {
+        functions: vec![Function {
+            address: 0,
+            name: String::new(),
+        }],
+        end: 1,
+        layout: Layout {
+            per_cpu_offset: 0,
+            current_task: 0,
+            page_offset_base: 0,
+            task: TaskLayout::default(),
+        },
+        lacks: Vec::new(),
+    }
+}
+
+/// Has QEMU load the plugin; what it will write.
+fn add_plugin(kernel: &KernelSymbols, hardware: &Hardware, qemu: &mut Command) -> Result<File> {
+    let Some(library) = plugin::library(hardware.qemu_major) else {
+        bail!(
+            "this build of bakeoff has no profiler (build it where rustc has x86_64-unknown-linux-gnu)"
+        );
+    };
+    let setup = plugin::setup(kernel, hardware.memory_bytes, hardware.ns_per_instruction);
+    let library = in_memory("bakeoff-plugin", &library)?;
+    let setup = in_memory("bakeoff-setup", &setup)?;
+    let out = program::in_memory("bakeoff-profile")?;
+    let load = format!(
+        "file={},setup={},out={}",
+        path(&library),
+        path(&setup),
+        path(&out)
+    );
+    qemu.args(["-plugin", &load]);
+    let written = out.try_clone()?;
+    for file in [library, setup, out] {
+        process::inherit(qemu, file.into());
+    }
+    Ok(written)
+}
+
+/// Where a QEMU that inherits a file finds it.
+fn path(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
 /// What the plugin must know of a machine.
@@ -286,4 +390,131 @@ fn from_image(image: &Path, path: &str) -> Option<Vec<u8>> {
         .arg(image);
     program::run(&mut debugfs, task).ok()?;
     read(&body).ok().filter(|body| !body.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use profiler::profile::{Count, Node, Window};
+
+    use super::*;
+    use crate::emulator::{Launch, Release};
+
+    /// What is said of a script in the place of QEMU.
+    fn refused(script: &str) -> Option<String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("qemu");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let program = Program {
+            path,
+            version: "QEMU 10.0.13".into(),
+            release: Release {
+                major: 10,
+                minor: 0,
+            },
+            launch: Launch::Direct,
+            models: BTreeSet::new(),
+            features: BTreeSet::new(),
+        };
+        let stop = AtomicBool::new(false);
+        let task = Task {
+            tell: &|_| {},
+            stop: &stop,
+        };
+        refusal(&program, task).unwrap()
+    }
+
+    #[test]
+    fn a_qemu_without_plugins_is_known_before_the_first_guest() {
+        let script = "for a in \"$@\"; do\n\
+            [ \"$a\" = -plugin ] && { echo 'qemu: -plugin: invalid option' >&2; exit 1; }\ndone\nread -r said";
+        let why = refused(script).unwrap();
+        assert!(
+            why.starts_with("QEMU 10.0.13 does not load the profiler's plugin: ")
+                && why.contains("-plugin: invalid option")
+                && why.ends_with("(name another QEMU with --qemu PATH, or run bakeoff qemu fetch)"),
+            "{why}"
+        );
+        // One that takes the plugin is told to quit, and does.
+        assert_eq!(refused("read -r said; [ \"$said\" = quit ]"), None);
+    }
+
+    #[test]
+    fn every_trial_of_a_qemu_without_plugins_has_the_reason() {
+        let profiler = Profiler::refused("QEMU loads no plugin".into());
+        assert!(!profiler.is_able());
+        let hardware = Hardware {
+            qemu_major: 10,
+            memory_bytes: 4096,
+            ns_per_instruction: 1,
+        };
+        let mut qemu = Command::new("qemu");
+        let why = profiler.attach("6.1", &hardware, &mut qemu).unwrap_err();
+        assert_eq!(why.to_string(), "QEMU loads no plugin");
+        assert_eq!(
+            qemu.get_args().count(),
+            0,
+            "QEMU is started as without --why"
+        );
+    }
+
+    #[test]
+    fn programs_that_are_known_by_no_file_are_told_of_where_they_weigh() {
+        let node = |kind, image: &str| Node {
+            parent: 0,
+            kind,
+            name: String::new(),
+            image: image.into(),
+        };
+        let told = |unknown| {
+            let count = |node, instructions| Count {
+                node,
+                instructions,
+                rep: 0,
+                calls: 0,
+            };
+            let profile = Profile {
+                nodes: vec![
+                    node(Kind::All, ""),
+                    node(Kind::User, ""),
+                    node(Kind::User, "nginx"),
+                ],
+                windows: vec![Window {
+                    counts: vec![count(1, unknown), count(2, 1000)],
+                    ..Window::default()
+                }],
+                lacks: Vec::new(),
+                sampling: None,
+            };
+            unknown_programs(&profile).is_some()
+        };
+        assert!(told(500));
+        assert!(!told(5));
+    }
+
+    #[test]
+    fn programs_without_symbols_are_told_but_for_bakeoffs_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let absent = dir.path().join("absent");
+        let profiler = Profiler {
+            init: absent.clone(),
+            image: absent,
+            ..Profiler::refused(String::new())
+        };
+        let mut lacks = Vec::new();
+        for path in ["/init", "[vdso]", "/usr/bin/stripped"] {
+            let file = MappedFile {
+                path: path.into(),
+                pieces: Vec::new(),
+            };
+            profiler.file(&file, &mut lacks);
+        }
+        assert_eq!(
+            lacks,
+            ["no symbols in /usr/bin/stripped: known as one program"]
+        );
+    }
 }

@@ -290,7 +290,7 @@ impl Machine for Qemu {
             cpus: self.cpus(),
             cpu_model: hardware.cpu.to_string(),
             memory_bytes: hardware.memory_bytes,
-            profiled: self.profiler.is_some(),
+            profiled: self.profiler.as_ref().is_some_and(Profiler::is_able),
             host: hardware.host.as_ref().map(KvmHost::describe),
             clients: hardware.clients.as_ref().map(ClientsPlace::describe),
             choices: hardware.choices.clone(),

@@ -394,6 +394,18 @@ impl<'t> Fields<'t> {
         scalars
     }
 
+    /// Reports every key of a table that says all by being there.
+    pub fn finish_without_keys(&self) {
+        for key in self.table.keys() {
+            let what = format!("unknown key in {}: {}", self.title, key.get_ref());
+            self.page.note(
+                &key.span(),
+                what,
+                "remove it: the table takes no keys".into(),
+            );
+        }
+    }
+
     /// Reports the keys that nobody asked for.
     pub fn finish(&self) {
         let asked = self.asked.borrow();

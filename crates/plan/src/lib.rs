@@ -362,7 +362,7 @@ fn read_why(top: &Fields<'_>, kind: MachineKind) -> bool {
     let Some(why) = top.table("why") else {
         return false;
     };
-    why.finish();
+    why.finish_without_keys();
     if kind == MachineKind::Url {
         let what = "[why] on a machine of kind \"url\"";
         top.wrong("why", what, "remove it: nobody can look into these systems");

@@ -19,6 +19,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::fmt;
 use std::io::Read as _;
 
 use anyhow::{Context, Result, bail};
@@ -33,6 +34,25 @@ const MAGIC: &[u8; 8] = b"bkprofil";
 
 /// Most bytes of a profile, unpacked. One of ten seconds takes some hundred thousand.
 pub const MOST_BYTES: u64 = 256 << 20;
+
+/// A profile of a later version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Newer {
+    /// Its version.
+    pub version: u64,
+}
+
+impl fmt::Display for Newer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "profile of a newer bakeoff: version {}, and this one reads {SAMPLED_VERSION}",
+            self.version
+        )
+    }
+}
+
+impl std::error::Error for Newer {}
 
 /// The bytes of a profile.
 pub fn write(profile: &Profile) -> Vec<u8> {
@@ -167,7 +187,7 @@ fn write_waits(waits: &[Wait], out: &mut Writer) {
 /// Reads a profile.
 ///
 /// # Errors
-/// The bytes are no profile, of a later version, or damaged; the error says where.
+/// The bytes are no profile, of a later version (`Newer`), or damaged; the error says where.
 pub fn read(bytes: &[u8]) -> Result<Profile> {
     let decoder = ruzstd::decoding::StreamingDecoder::new(bytes);
     let decoder = decoder.map_err(|why| anyhow::anyhow!("profile is not zstd: {why}"))?;
@@ -179,7 +199,10 @@ pub fn read(bytes: &[u8]) -> Result<Profile> {
     if body.len() as u64 > MOST_BYTES {
         bail!("profile longer than {MOST_BYTES} bytes");
     }
-    read_body(&body).context("profile damaged")
+    read_body(&body).map_err(|why| match why.is::<Newer>() {
+        true => why,
+        false => why.context("profile damaged"),
+    })
 }
 
 fn read_body(body: &[u8]) -> Result<Profile> {
@@ -189,9 +212,7 @@ fn read_body(body: &[u8]) -> Result<Profile> {
     }
     let version = input.number()?;
     if version > SAMPLED_VERSION.into() {
-        bail!(
-            "profile of version {version}, and this bakeoff reads {SAMPLED_VERSION} (use a newer bakeoff)"
-        );
+        bail!(Newer { version });
     }
     let strings = read_texts(&mut input)?;
     let nodes = read_nodes(&mut input, &strings)?;
@@ -538,7 +559,7 @@ mod tests {
         let why = read_body(&body).unwrap_err().to_string();
         assert_eq!(
             why,
-            "profile of version 9, and this bakeoff reads 2 (use a newer bakeoff)"
+            "profile of a newer bakeoff: version 9, and this one reads 2"
         );
         let why = read(b"PK").unwrap_err().to_string();
         assert!(why.starts_with("profile is not zstd"), "{why}");

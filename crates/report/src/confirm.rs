@@ -111,6 +111,14 @@ mod tests {
               logarithm; intervals: 90 % confidence, each row by itself, over 6 blocks; shares of settings need
               not sum to 100 %
         "#]].assert_eq(&terminal(&found(), 100));
+        let mut nothing = found();
+        let effect = &mut nothing.settings[0].metrics[0];
+        (effect.with, effect.low) = (0.999_97, Some(-0.000_2));
+        let text = terminal(&nothing, 100);
+        assert!(
+            !text.contains("-0.00 %") && !text.contains("-0 %"),
+            "{text}"
+        );
         assert!(markdown(&found()).contains("| psi=0 |"));
         assert_eq!(json(&found())["settings"][0]["metrics"][1]["share"], 0.2233);
     }

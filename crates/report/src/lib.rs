@@ -44,7 +44,7 @@ use record::verdict::look::Look;
 use record::verdict::reason::SampleReason;
 use record::verdict::soak::Soak;
 use record::verdict::warning::{Disturbance, Gate};
-use record::verdict::why::{Unexplained, Why};
+use record::verdict::why::{LostReason, Unexplained, Why};
 use record::verdict::{Comparison, Judgement};
 use serde_json::Value;
 
@@ -293,6 +293,11 @@ pub fn why_json(why: &Why) -> Value {
 /// Why nothing can be explained.
 pub fn unexplained(unexplained: &Unexplained) -> String {
     words::why::unexplained(unexplained)
+}
+
+/// What to do about trials that cannot be explained, for these reasons.
+pub fn why_remedy(reasons: impl IntoIterator<Item = LostReason>) -> &'static str {
+    words::why::remedy(reasons)
 }
 
 /// Where a bisection stands, in a line.

@@ -12,14 +12,24 @@ pub(crate) mod tree;
 
 /// A table and what it is called; `left` of its columns are names.
 struct Section {
+    topic: Topic,
     title: String,
     rows: Vec<Vec<String>>,
     left: usize,
 }
 
+/// What a table is of. The page draws mechanisms and functions itself.
+enum Topic {
+    Mechanisms,
+    Functions,
+    Counters,
+    Waits,
+}
+
 /// Sections that have any row.
 fn sections(why: &Why) -> Vec<Section> {
     let mechanisms = Section {
+        topic: Topic::Mechanisms,
         title: format!(
             "{} {}, by mechanism",
             words::why::what(why),
@@ -29,16 +39,19 @@ fn sections(why: &Why) -> Vec<Section> {
         left: 1,
     };
     let functions = Section {
+        topic: Topic::Functions,
         title: "significant functions of significant mechanisms".into(),
         rows: words::why::tables::function_rows(why),
         left: 1,
     };
     let counters = Section {
+        topic: Topic::Counters,
         title: format!("counters {}", words::why::a(why.per)),
         rows: words::why::tables::counter_rows(why),
         left: 1,
     };
     let waits = |title: String, view| Section {
+        topic: Topic::Waits,
         title,
         rows: words::why::tables::wait_rows(why, view),
         left: 2,
@@ -103,6 +116,7 @@ pub(crate) mod tests {
 
     use super::*;
     use fixtures::accounts::{self, Profile};
+    use record::verdict::mechanism::Presence;
     use record::verdict::why::{LostReason, Unexplained, WaitRow};
     use verdict::explain::{Question, explain};
 
@@ -325,6 +339,136 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_profile_that_is_lost_is_told_from_one_that_was_never_made() {
+        let mut why = explained(&newer(), 6, None);
+        let reasons = [
+            LostReason::NoProfile,
+            LostReason::NotMade,
+            LostReason::Gone,
+            LostReason::Damaged,
+            LostReason::Newer,
+            LostReason::NoWork,
+        ];
+        why.lost = (1..)
+            .zip(reasons)
+            .map(|(trial, reason)| record::verdict::why::LostTrial {
+                trial,
+                block: trial,
+                arm: "7.2".into(),
+                reason,
+            })
+            .collect();
+        let notes = words::why::notes::all(&why);
+        let lost = notes.iter().filter(|note| note.contains("left out"));
+        let lost: Vec<&str> = lost.map(String::as_str).collect();
+        expect![[r#"
+            block 1 is left out: it was not profiled (trial 001, arm 7.2)
+            block 2 is left out: no profile could be made (trial 002, arm 7.2)
+            block 3 is left out: its profile is missing (trial 003, arm 7.2)
+            block 4 is left out: a damaged profile (trial 004, arm 7.2)
+            block 5 is left out: a profile of a newer bakeoff (trial 005, arm 7.2)
+            block 6 is left out: no request served (trial 006, arm 7.2)"#]]
+        .assert_eq(&lost.join("\n"));
+        let remedies = reasons.map(|reason| words::why::remedy([reason, LostReason::NoFigure]));
+        expect![[r#"
+            profile a new run: bakeoff run PLAN --why
+            mend what kept profiles from being made, and profile a new run: bakeoff run PLAN --why
+            put the trials' files back from a copy, or profile a new run: bakeoff run PLAN --why
+            put the trials' files back from a copy, or profile a new run: bakeoff run PLAN --why
+            explain it with the bakeoff that has written it, or a later one
+            see the failed trials in the report"#]]
+        .assert_eq(&remedies.join("\n"));
+    }
+
+    #[test]
+    fn a_difference_is_as_precise_as_the_figures_beside_it() {
+        let mut why = explained(&newer(), 6, Some("throughput"));
+        let mut said = |figures: [f64; 2], low, high| {
+            why.figures = figures;
+            why.difference = figures[1] - figures[0];
+            (why.low, why.high) = (Some(low), Some(high));
+            words::why::metric(&why)
+        };
+        assert_eq!(
+            said([4411.6, 5428.1], 990.4, 1042.9),
+            "throughput: 4412 → 5428 requests/s, +1016 [+990, +1043]"
+        );
+        assert_eq!(
+            said([3100.2, 3095.2], -7.0, -3.0),
+            "throughput: 3100 → 3095 requests/s, -5.00 [-7.00, -3.00]"
+        );
+    }
+
+    #[test]
+    fn user_code_shows_no_calls() {
+        let mut arm = newer();
+        arm.function("ngx_http_process_request").instructions *= 2.0;
+        let text = terminal(&explained(&arm, 6, None), 140);
+        let row = text
+            .lines()
+            .find(|line| line.contains("ngx_http_process_request"));
+        let row: Vec<&str> = row.unwrap().split_whitespace().collect();
+        assert_eq!(row[row.len() - 6..][2..4], ["-", "-"], "{row:?}");
+    }
+
+    #[test]
+    fn the_page_has_the_counters_of_samples() {
+        let mut why = explained(&newer(), 6, None);
+        let page = |why: &Why| section::section(why, "1").into_string();
+        assert!(!page(&why).contains("Counters a request"));
+        why.counters = vec![record::verdict::why::CounterRow {
+            name: "context-switches".into(),
+            unit: record::account::CounterUnit::Events,
+            baseline: 1.45,
+            arm: 1.34,
+            difference: -0.11,
+            low: Some(-0.445),
+            high: Some(0.386),
+        }];
+        let page = page(&why);
+        assert!(page.contains("Counters a request"), "{page}");
+        assert!(
+            page.contains("<th scope=\"row\">context-switches</th><td class=\"n\">1.45</td>"),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn a_path_is_not_called_vanished_where_its_function_is_elsewhere() {
+        let mut why = explained(&newer(), 6, None);
+        let node = |name: &str, presence, elsewhere, own| record::verdict::call_tree::CallNode {
+            parent: Some(0),
+            name: name.into(),
+            mechanism: record::verdict::mechanism::Mechanism::Zeroing,
+            presence,
+            elsewhere,
+            via: [None, None],
+            folded: 0,
+            own,
+            total: own,
+            calls: [1.0; 2],
+        };
+        why.tree.nodes.truncate(1);
+        why.tree.nodes.extend([
+            node("memset", Presence::Vanished, true, [900.0, 0.0]),
+            node("memset", Presence::New, true, [0.0, 800.0]),
+            node("psi_group_change", Presence::Vanished, false, [700.0, 0.0]),
+            node("update_se", Presence::New, false, [0.0, 600.0]),
+        ]);
+        let rows = words::why::paths::largest(&why, 9);
+        let names: Vec<&str> = rows[1..].iter().map(|row| row[0].as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "memset (this path in 6.1 alone)",
+                "memset (this path in 7.2 alone)",
+                "psi_group_change (vanished)",
+                "update_se (new)"
+            ]
+        );
+    }
+
+    #[test]
     fn what_cannot_be_explained_says_what_to_do() {
         let lost = [
             (LostReason::NoProfile, 1),
@@ -353,8 +497,8 @@ pub(crate) mod tests {
         ];
         let told: Vec<String> = all.iter().map(words::why::unexplained).collect();
         expect![[r#"
-            no block that can be explained: 2 trials: no profile, 1 trial: a damaged profile (run it with --why)
-            no block that can be explained: none was measured of both arms (run it with --why)
+            no block that can be explained: 2 trials: it was not profiled, 1 trial: a damaged profile (put the trials' files back from a copy, or profile a new run: bakeoff run PLAN --why)
+            no block that can be explained: none was measured of both arms (see the failed trials in the report)
             no arm to explain: 8 (name one of the plan's, other than the baseline)
             no such workload: cgi (see the plan's [[workload]])
             no such metric: p42 (there are a, b)"#]].assert_eq(&told.join("\n"));

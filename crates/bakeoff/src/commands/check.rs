@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 use input::problem::{Problem, Problems};
 use input::units::{show_duration, significant};
+use machine::{emulator_choice, profiling};
 use plan::kernel::KernelRef;
 use plan::{Arm, Clock, MachineKind, Plan};
 use record::verdict::fairness::Finding;
@@ -44,6 +45,7 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
             };
             let mut warned = all_warnings(&plan, &forecasts)?;
             warned.extend(past.warning);
+            warned.extend(no_profiles(&plan, qemu.as_deref())?);
             let found = fairness::of_plan(&plan);
             let lacks = kvm_host::lacks(&plan, qemu.as_deref())?;
             if as_json {
@@ -243,6 +245,21 @@ fn identical(plan: &Plan) -> Vec<String> {
         }));
     }
     told
+}
+
+/// Why trials that were to have profiles will have none under the QEMU at hand. Where there is none yet, the run says it.
+fn no_profiles(plan: &Plan, qemu: Option<&Path>) -> Result<Option<String>> {
+    let is_emulated = plan.why && plan.machine.kind == MachineKind::Qemu;
+    if !is_emulated || !forecast::counts_instructions(plan, qemu)? {
+        return Ok(None);
+    }
+    super::at_work(true, |cache, task| {
+        let Ok(program) = emulator_choice::find(qemu, cache, task) else {
+            return Ok(None);
+        };
+        let refusal = profiling::refusal(&program, task)?;
+        Ok(refusal.map(|why| format!("no profiles: {why}")))
+    })
 }
 
 /// Files of a program of the user's own that its trials on this host will not find.

@@ -5,17 +5,19 @@ mod account;
 mod sampled;
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Error, Result, anyhow};
 use plan::WorkloadPlan;
+use profiler::format::Newer;
 use profiler::profile::Profile;
 use record::account::{Account, WorkUnit};
 use record::load::LoadResult;
 use record::metric::Figure;
 use record::rundir::{self, ProfileNote, Run, RunDir, Series, TrialRecord};
 use record::trial::Outcome;
-use record::verdict::why::{Unexplained, Why};
+use record::verdict::why::{LostReason, LostTrial, Unexplained, Why};
 use serde_json::Value;
 use verdict::explain::{self, Question};
 
@@ -31,7 +33,7 @@ pub(super) fn explained(dir: &Path, run: &Run) -> Vec<Why> {
     tell(&loaded.lost, run);
     let questions = questions(run, Asked::default());
     let answers = questions.iter().map(|question| {
-        let why = explain::explain(run, &loaded.accounts, question);
+        let why = loaded.explain(run, question);
         why.map_err(|why| out::error_line(&unexplained(question, &why)))
     });
     answers.filter_map(Result::ok).collect()
@@ -102,8 +104,50 @@ pub(super) struct Loaded {
     pub(super) accounts: Vec<Account>,
     /// Profiles that are missing or cannot be read.
     pub(super) lost: BTreeMap<String, Vec<u32>>,
+    /// Why those are, by trial.
+    pub(super) reasons: BTreeMap<u32, LostReason>,
     /// What those that can be read do not know.
     pub(super) lacks: BTreeMap<String, Vec<u32>>,
+}
+
+impl Loaded {
+    /// Explains an arm's difference from the baseline.
+    pub(super) fn explain(&self, run: &Run, question: &Question<'_>) -> Result<Why, Unexplained> {
+        self.told(explain::explain(run, &self.accounts, question))
+    }
+
+    /// Explains what differs between an arm's slow boots and its fast ones.
+    pub(super) fn within(&self, run: &Run, question: &Question<'_>) -> Result<Why, Unexplained> {
+        self.told(explain::within(run, &self.accounts, question))
+    }
+
+    /// Says of trials without an account why they have none: what explains sees accounts alone.
+    fn told(&self, answer: Result<Why, Unexplained>) -> Result<Why, Unexplained> {
+        let tell = |lost: &mut Vec<LostTrial>| {
+            for one in lost {
+                if let (LostReason::NoProfile, Some(known)) =
+                    (one.reason, self.reasons.get(&one.trial))
+                {
+                    one.reason = *known;
+                }
+            }
+        };
+        match answer {
+            Ok(mut why) => {
+                tell(&mut why.lost);
+                Ok(why)
+            }
+            Err(Unexplained::OneBoot { mut lost }) => {
+                tell(&mut lost);
+                Err(Unexplained::OneBoot { lost })
+            }
+            Err(Unexplained::NoBlock { mut lost }) => {
+                tell(&mut lost);
+                Err(Unexplained::NoBlock { lost })
+            }
+            Err(other) => Err(other),
+        }
+    }
 }
 
 /// The accounts of all measured trials with a profile that can be read.
@@ -120,7 +164,8 @@ pub(super) fn load(dir: &Path, run: &Run) -> Loaded {
                 let account = account::account(&profile, number, work);
                 loaded.accounts.push(account);
             }
-            Err(why) => {
+            Err(LostProfile { reason, why }) => {
+                loaded.reasons.insert(number, reason);
                 let trials = loaded.lost.entry(format!("{why:#}")).or_default();
                 trials.push(number);
             }
@@ -133,17 +178,19 @@ pub(super) fn load(dir: &Path, run: &Run) -> Loaded {
 pub(super) fn tell(amiss: &BTreeMap<String, Vec<u32>>, run: &Run) {
     let count = measured(run).count();
     for (what, trials) in amiss {
-        let mut trials = trials.clone();
-        trials.sort_unstable();
-        let trials: Vec<String> = if trials.len() == count {
-            vec!["s: all".into()]
-        } else {
-            trials
-                .iter()
-                .map(|number| format!(" {number:03}"))
-                .collect()
-        };
-        out::error_line(&format!("{what} (trial{})", trials.join(",")));
+        out::error_line(&format!("{what} ({})", named(trials, count)));
+    }
+}
+
+/// `trial 002`, `trials 002, 003`, `trials: all` of so many.
+fn named(trials: &[u32], count: usize) -> String {
+    let mut trials = trials.to_vec();
+    trials.sort_unstable();
+    let numbers: Vec<String> = trials.iter().map(|one| format!("{one:03}")).collect();
+    match &numbers[..] {
+        all if all.len() == count => "trials: all".into(),
+        [one] => format!("trial {one}"),
+        several => format!("trials {}", several.join(", ")),
     }
 }
 
@@ -204,21 +251,61 @@ fn requests(load: &LoadResult, ran_ns: u64) -> f64 {
     load.served() as f64 * (ran_ns as f64 / load.window_ns as f64)
 }
 
+/// Why a trial has no profile that can be used.
+pub(super) struct LostProfile {
+    reason: LostReason,
+    /// In words.
+    pub(super) why: Error,
+}
+
+impl LostProfile {
+    fn new(reason: LostReason, why: Error) -> Self {
+        Self { reason, why }
+    }
+}
+
 /// The profile of a trial, as its record says that it was written.
-pub(super) fn profile(dir: &Path, series: Series, record: &TrialRecord) -> Result<Profile> {
+pub(super) fn profile(
+    dir: &Path,
+    series: Series,
+    record: &TrialRecord,
+) -> Result<Profile, LostProfile> {
     let sha256 = match &record.profile {
         Some(ProfileNote::Kept { sha256, .. } | ProfileNote::Sampled { sha256, .. }) => sha256,
-        Some(ProfileNote::Missing(why)) => bail!("no profile: {why}"),
-        None => bail!("the trials were not profiled"),
+        Some(ProfileNote::Missing(why)) => {
+            let why = anyhow!("no profile: {why}");
+            return Err(LostProfile::new(LostReason::NotMade, why));
+        }
+        None => {
+            let why = anyhow!("the trials were not profiled");
+            return Err(LostProfile::new(LostReason::NoProfile, why));
+        }
     };
     let path = dir.join(series.folder()).join(record.attempt_name());
     let path = path.join(rundir::PROFILE);
-    let bytes =
-        input::file::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let bytes = input::file::read(&path).map_err(|why| {
+        let is_gone = why.kind() == ErrorKind::NotFound;
+        let reason = if is_gone {
+            LostReason::Gone
+        } else {
+            LostReason::Damaged
+        };
+        let why = Error::new(why).context(format!("cannot read {}", path.display()));
+        LostProfile::new(reason, why)
+    })?;
     if rundir::sha256(&bytes) != *sha256 {
-        bail!("not the profile that the trial wrote: {}", path.display());
+        let why = anyhow!("not the profile that the trial wrote: {}", path.display());
+        return Err(LostProfile::new(LostReason::Damaged, why));
     }
-    profiler::format::read(&bytes).with_context(|| path.display().to_string())
+    let read = profiler::format::read(&bytes);
+    read.map_err(|why| {
+        let reason = if why.is::<Newer>() {
+            LostReason::Newer
+        } else {
+            LostReason::Damaged
+        };
+        LostProfile::new(reason, why.context(path.display().to_string()))
+    })
 }
 
 #[cfg(test)]
@@ -226,6 +313,13 @@ mod tests {
     use record::metric::{Direction, Role};
 
     use super::*;
+
+    #[test]
+    fn trials_are_named_one_by_one_unless_it_is_all_of_them() {
+        assert_eq!(named(&[2], 4), "trial 002");
+        assert_eq!(named(&[3, 2], 4), "trials 002, 003");
+        assert_eq!(named(&[1, 2], 2), "trials: all");
+    }
 
     #[test]
     fn the_warm_ups_of_a_ramp_count_at_the_rate_of_its_windows() {

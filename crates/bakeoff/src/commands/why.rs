@@ -7,12 +7,10 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use plan::MachineKind;
-use record::account::Account;
 use record::rundir::{self, Run};
 use record::verdict::why::Why;
-use verdict::explain::{explain, within};
 
-use super::explained::{self, Asked};
+use super::explained::{self, Asked, Loaded};
 use super::report::width;
 use super::{End, print_json};
 use crate::cli::WhyArgs;
@@ -28,7 +26,7 @@ pub(super) fn why(args: &WhyArgs, json: bool) -> Result<End> {
     if let Some(number) = args.folded {
         return folded(&args.dir, &run, number);
     }
-    let accounts = accounts(&args.dir, &run)?;
+    let loaded = loaded(&args.dir, &run)?;
     let asked = Asked {
         arm: args.arm.as_deref(),
         workload: args.workload.as_deref(),
@@ -39,8 +37,8 @@ pub(super) fn why(args: &WhyArgs, json: bool) -> Result<End> {
     let mut found = Vec::new();
     for question in &questions {
         let answer = match args.within {
-            Some(_) => within(&run, &accounts, question),
-            None => explain(&run, &accounts, question),
+            Some(_) => loaded.within(&run, question),
+            None => loaded.explain(&run, question),
         };
         match answer {
             Ok(why) => found.push(why),
@@ -96,30 +94,29 @@ fn refuse_unknown(run: &Run, args: &WhyArgs) -> Result<()> {
     Ok(())
 }
 
-/// The accounts of all measured trials with a profile that can be read; what is wrong with others is told.
-fn accounts(dir: &Path, run: &Run) -> Result<Vec<Account>> {
-    let explained::Loaded {
-        accounts,
-        lost,
-        lacks,
-    } = explained::load(dir, run);
-    if accounts.is_empty() {
-        let reasons: Vec<String> = lost.into_keys().collect();
+/// What there is of all measured trials, with one profile at least that can be read; what is wrong with others is told.
+fn loaded(dir: &Path, run: &Run) -> Result<Loaded> {
+    let loaded = explained::load(dir, run);
+    if loaded.accounts.is_empty() {
         let remedy = match run.plan.machine.kind {
             MachineKind::Url => "systems on the network are not profiled",
             MachineKind::Qemu | MachineKind::Ssh | MachineKind::Local => {
-                "profile a new run: bakeoff run PLAN --why"
+                ::report::why_remedy(loaded.reasons.values().copied())
             }
         };
+        let reasons: Vec<String> = loaded.lost.into_keys().collect();
         bail!(
             "no profile to explain anything by: {} ({}; {remedy})",
             dir.display(),
             reasons.join("; ")
         );
     }
-    let amiss: BTreeMap<_, _> = lost.into_iter().chain(lacks).collect();
+    let amiss = loaded.lost.iter().chain(&loaded.lacks);
+    let amiss: BTreeMap<_, _> = amiss
+        .map(|(what, trials)| (what.clone(), trials.clone()))
+        .collect();
     explained::tell(&amiss, run);
-    Ok(accounts)
+    Ok(loaded)
 }
 
 /// One trial's stacks with their instructions, a line each.
@@ -130,7 +127,8 @@ fn folded(dir: &Path, run: &Run, number: u32) -> Result<End> {
         );
     };
     let series = explained::series(run);
-    for line in profiler::folded::lines(&explained::profile(dir, series, record)?) {
+    let profile = explained::profile(dir, series, record).map_err(|lost| lost.why)?;
+    for line in profiler::folded::lines(&profile) {
         out::line(&line);
     }
     Ok(End::Done)

@@ -1,5 +1,6 @@
 //! What a user can get wrong: one clear message with place, value and remedy, and exit status 2.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -152,6 +153,45 @@ fn a_qemu_that_is_none_is_refused_without_a_cpu_model_too() {
     }
     assert!(!dir.path().join("cache/bakeoff/kernels").exists());
     assert!(!dir.path().join("runs").exists());
+}
+
+#[test]
+fn a_qemu_without_plugins_is_warned_of_where_profiles_are_wanted() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = PLAN.replacen(
+        "[machine]\n",
+        "[why]\n[machine]\nclock = \"instructions\"\n",
+        1,
+    );
+    std::fs::write(dir.path().join("plan.toml"), plan).unwrap();
+    let qemu = dir.path().join("qemu");
+    let script = "#!/bin/sh\ncase \"$*\" in\n\
+        --version) echo 'QEMU emulator version 10.0.13' ;;\n\
+        *-plugin*) echo 'qemu: -plugin: invalid option' >&2; exit 1 ;;\nesac\n";
+    std::fs::write(&qemu, script).unwrap();
+    std::fs::set_permissions(&qemu, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let output = bakeoff(dir.path(), &["check", "plan.toml", "--qemu", "./qemu"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("no profiles: QEMU 10.0.13 does not load the profiler's plugin: ")
+            && said.contains("-plugin: invalid option (name another QEMU with --qemu PATH"),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_explanation_in_two_formats_at_once_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for words in [
+        &["why", "run", "--folded", "1", "--json"][..],
+        &["why", "run", "--json", "--markdown"],
+    ] {
+        let output = bakeoff(dir.path(), words);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("cannot be used with"), "{said}");
+    }
 }
 
 #[test]

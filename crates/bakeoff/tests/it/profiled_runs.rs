@@ -129,14 +129,33 @@ fn a_damaged_profile_costs_the_sentence_at_most() {
         error.contains("not the profile that the trial wrote") && error.contains("(trial 001)"),
         "{error}"
     );
-    let mut number = 1;
+    fs::remove_file(file(2)).unwrap();
+    let (json, _) = said(&["why", "--json"], dir);
+    let explained: Value = serde_json::from_str(&json).unwrap();
+    let lost = explained[0]["lost"].as_array().unwrap().iter();
+    let lost: Vec<(u64, &str)> = lost
+        .map(|one| {
+            (
+                one["trial"].as_u64().unwrap(),
+                one["reason"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert!(
+        lost.contains(&(1, "damaged")) && lost.contains(&(2, "gone")),
+        "{lost:?}"
+    );
+    let mut number = 3;
     while file(number).exists() {
         fs::remove_file(file(number)).unwrap();
         number += 1;
     }
     assert!(number > 10, "all trials have a profile");
     let (text, error) = said(&["judge"], dir);
-    assert!(error.contains("cannot read"), "{error}");
+    assert!(
+        error.contains("cannot read") && error.contains("put the trials' files back from a copy"),
+        "{error}"
+    );
     let (before, _) = whole.split_once("    why: ").unwrap();
     assert!(
         text.starts_with(before) && !text.contains("why: "),

@@ -8,8 +8,8 @@ use crate::verdict::Verdict;
 use crate::verdict::call_tree::CallTree;
 use crate::verdict::mechanism::{Mechanism, Presence};
 
-/// Version of the JSON.
-pub const VERSION: u32 = 1;
+/// Version of the JSON. Since 2 mechanisms have functions that are not significant too.
+pub const VERSION: u32 = 2;
 
 /// One arm against the baseline on one workload, explained. Differences are arm minus baseline, figures are means over `blocks`
 /// blocks, intervals are of each row by itself at `confidence`.
@@ -170,11 +170,18 @@ pub struct LostTrial {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LostReason {
-    /// It has no profile.
+    /// It was not to have a profile.
     NoProfile,
+    /// It was to have one, and none could be made; its record says why.
+    NotMade,
+    /// The file of its profile is not there any more.
+    Gone,
+    /// A newer bakeoff has written it.
+    Newer,
     /// It did no work, or how much is not finite.
     NoWork,
-    /// Its call tree is not one, is empty, or counts more REP iterations than instructions.
+    /// Its profile is not the one that the trial wrote, or cannot be read; or its call tree is not one, is empty, or counts more
+    /// REP iterations than instructions.
     Damaged,
     /// It has no figure of the metric, or one that is not finite.
     NoFigure,
@@ -237,11 +244,21 @@ pub struct MechanismRow {
     pub p_value: Option<f64>,
     /// How often what it is there for happened.
     pub event: Option<EventCount>,
-    /// Significant functions of a significant mechanism, the largest difference first.
+    /// Functions that come to a share of all instructions in either arm, and significant ones of any size; the largest difference
+    /// first.
     pub functions: Vec<FunctionRow>,
     /// Settings of these kernels that turn a part of a significant mechanism off, or pin it.
     #[serde(default)]
     pub settings: Vec<String>,
+}
+
+impl MechanismRow {
+    /// Functions that are more than chance.
+    pub fn significant_functions(&self) -> impl Iterator<Item = &FunctionRow> {
+        self.functions
+            .iter()
+            .filter(|function| function.significant)
+    }
 }
 
 /// How often something happened, per request.
@@ -288,6 +305,8 @@ pub struct FunctionRow {
     pub by_calls: Option<f64>,
     /// Of it, what another cost of a call makes, for the calls of the arm that calls it less. The two sum to `difference`.
     pub by_cost: Option<f64>,
+    /// Whether it is more than chance, and its mechanism too.
+    pub significant: bool,
 }
 
 /// Functions that one arm alone executed. Nothing is claimed of them: compilers inline and rename.

@@ -1,9 +1,9 @@
-//! An explanation in the page: the sentence, mechanisms with their functions, waits, call paths, notes.
+//! An explanation in the page: the sentence, mechanisms with their functions, counters, waits, call paths, notes.
 
 use maud::{Markup, html};
 use record::verdict::why::{MechanismRow, Why};
 
-use super::{sections, tree};
+use super::{Topic, sections, tree};
 use crate::words::{capital, why as words};
 
 /// What made one arm's difference on one workload; `id` is unique in the page.
@@ -13,7 +13,7 @@ pub(crate) fn section(why: &Why, id: &str) -> Markup {
         p { (capital(&words::sentence(why))) "." }
         p.sub { (words::metric(why)) }
         (mechanisms(why))
-        (waits(why))
+        (others(why))
         (tree::tree(why, id))
         h4 { "Notes" }
         ul.notes { @for note in words::notes::all(why) { li { (note) } } }
@@ -79,7 +79,7 @@ fn swing(row: &MechanismRow, scale: f64) -> Markup {
     }
 }
 
-/// Functions of a mechanism that the page has; JSON has all.
+/// Functions of a mechanism that the page has; JSON has the others.
 const FUNCTIONS: usize = 15;
 
 fn functions(why: &Why, mechanism: &MechanismRow) -> Markup {
@@ -103,18 +103,20 @@ fn functions(why: &Why, mechanism: &MechanismRow) -> Markup {
     }
 }
 
-/// The tables of waits.
-fn waits(why: &Why) -> Markup {
-    let tables = sections(why).into_iter().filter(|one| one.left == 2);
+/// The tables of counters and of waits.
+fn others(why: &Why) -> Markup {
+    let tables = sections(why).into_iter();
+    let tables = tables.filter(|one| matches!(one.topic, Topic::Counters | Topic::Waits));
     html! {
         @for table in tables {
             @let (head, rows) = table.rows.split_first().expect("a table has its head");
             h4 { (capital(&table.title)) }
             div.scroll { table {
-                thead { tr { @for (place, name) in head.iter().enumerate() { th.n[place > 1] scope="col" { (name) } } } }
+                thead { tr { @for (place, name) in head.iter().enumerate() { th.n[table.left <= place] scope="col" { (name) } } } }
                 tbody { @for row in rows { tr {
-                    th scope="row" { (row[0]) } td { (row[1]) }
-                    @for cell in &row[2..] { td.n { (cell) } }
+                    th scope="row" { (row[0]) }
+                    @for cell in &row[1..table.left] { td { (cell) } }
+                    @for cell in &row[table.left..] { td.n { (cell) } }
                 } } }
             } }
         }

@@ -54,7 +54,8 @@ fn sentence(one: &SettingEffect) -> String {
 }
 
 fn percent(share: f64) -> String {
-    show_share((share * 1000.0).round() / 1000.0, 3)
+    // A sum with zero has no sign that zero could have.
+    show_share((share * 1000.0).round() / 1000.0 + 0.0, 3)
 }
 
 /// A row for each setting and metric, the head first.
@@ -78,7 +79,11 @@ fn row(setting: &str, effect: &MetricEffect) -> Vec<String> {
         if effect.is_absolute {
             counted_change(difference)
         } else {
-            large_change(difference)
+            // What rounds to nothing has no sign.
+            match large_change(difference) {
+                nothing if nothing == "-0.00 %" => "0.00 %".into(),
+                change => change,
+            }
         }
     };
     vec![

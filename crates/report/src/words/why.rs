@@ -214,8 +214,8 @@ fn clause(why: &Why, row: &MechanismRow, of: &str) -> String {
 fn by_function(row: &MechanismRow) -> String {
     // Code without a symbol has no name to tell.
     let largest = row
-        .functions
-        .first()
+        .significant_functions()
+        .next()
         .filter(|one| !one.name.starts_with('('));
     let is_most = |function: &&FunctionRow| {
         function.difference * row.difference > 0.0
@@ -377,15 +377,47 @@ pub(crate) fn unexplained(unexplained: &Unexplained) -> String {
         }
         Unexplained::OneBoot { lost } => {
             format!(
-                "fewer than two boots that can be compared: {} (run it with --why)",
-                reasons_of(lost, "none other was measured")
+                "fewer than two boots that can be compared: {} ({})",
+                reasons_of(lost, "none other was measured"),
+                remedy_of(lost)
             )
         }
         Unexplained::NoBlock { lost } => {
             format!(
-                "no block that can be explained: {} (run it with --why)",
-                reasons_of(lost, "none was measured of both arms")
+                "no block that can be explained: {} ({})",
+                reasons_of(lost, "none was measured of both arms"),
+                remedy_of(lost)
             )
+        }
+    }
+}
+
+fn remedy_of(lost: &[LostTrial]) -> &'static str {
+    remedy(lost.iter().map(|one| one.reason))
+}
+
+/// What to do about trials that were lost. A profile that is there for somebody is told before one that nobody has.
+pub(crate) fn remedy(reasons: impl IntoIterator<Item = LostReason>) -> &'static str {
+    let rank = |reason: &LostReason| match reason {
+        LostReason::Newer => 0,
+        LostReason::Damaged | LostReason::Gone => 1,
+        LostReason::NotMade => 2,
+        LostReason::NoProfile => 3,
+        LostReason::NoWork | LostReason::NoFigure => 4,
+    };
+    match reasons.into_iter().min_by_key(rank) {
+        Some(LostReason::Newer) => {
+            "explain it with the bakeoff that has written it, or a later one"
+        }
+        Some(LostReason::Damaged | LostReason::Gone) => {
+            "put the trials' files back from a copy, or profile a new run: bakeoff run PLAN --why"
+        }
+        Some(LostReason::NotMade) => {
+            "mend what kept profiles from being made, and profile a new run: bakeoff run PLAN --why"
+        }
+        Some(LostReason::NoProfile) => "profile a new run: bakeoff run PLAN --why",
+        Some(LostReason::NoWork | LostReason::NoFigure) | None => {
+            "see the failed trials in the report"
         }
     }
 }
@@ -420,15 +452,13 @@ pub(crate) fn metric(why: &Why) -> String {
         (_, true) => duration(value),
         (_, _) => significant(value, 4),
     };
+    let [baseline, arm] = why.figures.map(show);
+    let places = decimals(&baseline).max(decimals(&arm));
     let show_change = |value: f64| match (is_instructions, is_cpu_time) {
         (true, _) => change(value),
         (_, true) => signed_duration(value),
-        (_, _) => {
-            let sign = if value > 0.0 { "+" } else { "" };
-            format!("{sign}{}", significant(value, 3))
-        }
+        (_, _) => signed_beside(value, places),
     };
-    let [baseline, arm] = why.figures.map(show);
     let range = match interval(why.low, why.high, show_change) {
         none if none == NONE => String::new(),
         range => format!(" {range}"),
@@ -443,6 +473,21 @@ pub(crate) fn metric(why: &Why) -> String {
         why.metric,
         show_change(why.difference)
     )
+}
+
+/// A difference of three digits, and of more where figures with so many decimals beside it would belie it.
+fn signed_beside(value: f64, places: usize) -> String {
+    let sign = if value > 0.0 { "+" } else { "" };
+    let short = significant(value, 3);
+    if places < decimals(&short) {
+        format!("{sign}{short}")
+    } else {
+        format!("{sign}{value:.places$}")
+    }
+}
+
+fn decimals(number: &str) -> usize {
+    number.split_once('.').map_or(0, |(_, after)| after.len())
 }
 
 /// What mechanisms are summed in.

@@ -17,6 +17,10 @@ use super::waits;
 /// Shares are told where the difference is no less than this share of what mechanisms differ by, signs apart.
 const LEAST_NET: f64 = 0.5;
 
+/// Functions that come to this share of all instructions in either arm are told, whatever they differ by: less than two thousand
+/// of each arm can, so that an explanation stays short however many functions a kernel has.
+const LEAST_TOLD: f64 = 5e-4;
+
 /// Both arms and their difference.
 pub(super) fn side([baseline, arm]: [f64; 2]) -> Side {
     Side {
@@ -36,7 +40,12 @@ pub(super) fn sum<'r>(rows: impl IntoIterator<Item = &'r Row>) -> [f64; 2] {
 
 /// One row for each mechanism, the largest difference first.
 pub(super) fn mechanisms(rows: &[Row], named: &Named, test: &Test) -> Vec<MechanismRow> {
-    let whole = side(sum(rows)).difference;
+    let all = sum(rows);
+    let whole = side(all).difference;
+    let is_large = |row: &Row| {
+        let mut both = row.means().into_iter().zip(all);
+        both.any(|(counts, all)| LEAST_TOLD * all <= counts.instructions)
+    };
     let mut found: Vec<MechanismRow> = Vec::new();
     for (mechanism, p_value) in &named.mechanisms {
         let its = || {
@@ -46,8 +55,10 @@ pub(super) fn mechanisms(rows: &[Row], named: &Named, test: &Test) -> Vec<Mechan
         };
         let totals = side(sum(its().map(|(row, _)| row)));
         let (low, high) = test.interval(&table::instructions(its().map(|(row, _)| row)));
-        let sure = its().filter(|(_, is_named)| **is_named);
-        let mut functions: Vec<FunctionRow> = sure.map(|(row, _)| function(row)).collect();
+        let told = its().filter(|(row, is_named)| **is_named || is_large(row));
+        let mut functions: Vec<FunctionRow> = told
+            .map(|(row, is_named)| function(row, *is_named))
+            .collect();
         functions.sort_by(|one, other| other.difference.abs().total_cmp(&one.difference.abs()));
         found.push(MechanismRow {
             name: *mechanism,
@@ -74,7 +85,7 @@ pub(super) fn mechanisms(rows: &[Row], named: &Named, test: &Test) -> Vec<Mechan
     found
 }
 
-fn function(row: &Row) -> FunctionRow {
+fn function(row: &Row, significant: bool) -> FunctionRow {
     let means = row.means();
     let calls = means.map(|counts| counts.calls);
     let cost_per_call =
@@ -108,6 +119,7 @@ fn function(row: &Row) -> FunctionRow {
         difference,
         by_calls: parts.map(|(by_calls, _)| by_calls),
         by_cost: parts.map(|(_, by_cost)| by_cost),
+        significant,
     }
 }
 

@@ -30,6 +30,11 @@ fn significant(why: &Why) -> Vec<Mechanism> {
     sure.map(|row| row.name).collect()
 }
 
+fn significant_names(row: &MechanismRow) -> Vec<&str> {
+    let its = row.significant_functions();
+    its.map(|one| one.name.as_str()).collect()
+}
+
 fn names_anything(why: &Why) -> bool {
     !significant(why).is_empty() || why.waits.iter().any(|row| row.significant)
 }
@@ -44,7 +49,7 @@ fn a_planted_difference_is_found_in_its_function_with_its_size() {
     let row = mechanism(&why, Mechanism::TcpIp);
     let (low, high) = (row.low.unwrap(), row.high.unwrap());
     assert!(low < 4365.0 && 4365.0 < high, "{low} {high}");
-    let names: Vec<&str> = row.functions.iter().map(|one| one.name.as_str()).collect();
+    let names: Vec<&str> = significant_names(row);
     assert_eq!(names, ["tcp_sendmsg_locked"]);
     let function = &row.functions[0];
     assert!(
@@ -78,8 +83,8 @@ fn fewer_calls_are_told_from_cheaper_ones() {
     let why = explained(&baseline, &arm, 6, 2);
     assert_eq!(significant(&why), [Mechanism::Scheduler]);
     let row = mechanism(&why, Mechanism::Scheduler);
-    assert_eq!(row.functions.len(), 3);
-    for function in &row.functions {
+    assert_eq!(row.significant_functions().count(), 3);
+    for function in row.significant_functions() {
         let (calls, cost) = (function.by_calls.unwrap(), function.by_cost.unwrap());
         assert!(calls / function.difference > 0.95, "{function:?}");
         assert!((calls + cost - function.difference).abs() < 1e-6);
@@ -206,6 +211,40 @@ fn equal_arms_have_nothing_named_in_more_runs_than_the_error_rate_says() {
     assert!(counts.0 <= 18 && counts.1 <= 18, "{counts:?}");
     // And the error rate is spent, not shunned.
     assert!(counts.1 >= 2, "{counts:?}");
+}
+
+#[test]
+fn functions_that_are_not_small_are_told_whether_they_differ_or_not() {
+    let baseline = Profile::web();
+    let mut arm = baseline.clone();
+    arm.function("tcp_sendmsg_locked").instructions += 4365.0;
+    // Less than a 2000th of all instructions.
+    arm.function("hrtimer_interrupt").instructions = 20.0;
+    arm.function("sysvec_apic_timer_interrupt").instructions = 900.0;
+    let mut baseline = baseline;
+    baseline.function("hrtimer_interrupt").instructions = 20.0;
+    let why = explained(&baseline, &arm, 1, 1);
+    let names = |mechanism: Mechanism| {
+        let row = why.mechanisms.iter().find(|row| row.name == mechanism);
+        let all = row.into_iter().flat_map(|row| &row.functions);
+        all.map(|one| (one.name.as_str(), one.significant))
+            .collect::<Vec<_>>()
+    };
+    let of_tcp = names(Mechanism::TcpIp);
+    assert_eq!(
+        of_tcp[0],
+        ("tcp_sendmsg_locked", false),
+        "one block names nothing"
+    );
+    assert!(of_tcp.contains(&("tcp_ack", false)), "{of_tcp:?}");
+    let all: Vec<&str> = why
+        .mechanisms
+        .iter()
+        .flat_map(|row| &row.functions)
+        .map(|one| one.name.as_str())
+        .collect();
+    assert!(!all.contains(&"hrtimer_interrupt"), "{all:?}");
+    assert!(all.contains(&"sysvec_apic_timer_interrupt"), "{all:?}");
 }
 
 #[test]
@@ -364,8 +403,7 @@ fn slow_boots_are_found_with_what_they_do_more() {
     assert!((row.difference / added - 1.0).abs() < 0.1, "{row:?}");
     assert!((row.share.unwrap() - 1.0).abs() < 0.1, "{row:?}");
     assert_eq!((row.low, why.confidence), (None, None));
-    let names: Vec<&str> = row.functions.iter().map(|one| one.name.as_str()).collect();
-    assert_eq!(names, ["memset"]);
+    assert_eq!(significant_names(row), ["memset"]);
 }
 
 #[test]

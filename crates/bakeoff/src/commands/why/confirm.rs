@@ -158,13 +158,14 @@ fn settings(
         }
         return Ok(settings);
     }
-    let accounts = super::accounts(&args.dir, run)?;
+    let loaded = super::loaded(&args.dir, run)?;
     let question = Question {
         workload,
         arm: arms[1],
         metric: None,
     };
-    let why = explain::explain(run, &accounts, &question)
+    let why = loaded
+        .explain(run, &question)
         .map_err(|why| anyhow::anyhow!("{}", ::report::unexplained(&why)))?;
     let sure = why.mechanisms.iter().filter(|row| row.significant);
     let found = sure

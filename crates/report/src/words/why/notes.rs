@@ -221,7 +221,10 @@ fn lost(why: &Why) -> Vec<String> {
 
 pub(super) fn reason(reason: LostReason) -> &'static str {
     match reason {
-        LostReason::NoProfile => "no profile",
+        LostReason::NoProfile => "it was not profiled",
+        LostReason::NotMade => "no profile could be made",
+        LostReason::Gone => "its profile is missing",
+        LostReason::Newer => "a profile of a newer bakeoff",
         LostReason::NoWork => "no request served",
         LostReason::Damaged => "a damaged profile",
         LostReason::NoFigure => "no figure of the metric",

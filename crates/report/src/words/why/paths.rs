@@ -21,7 +21,8 @@ fn counted_in(why: &Why) -> &'static str {
 /// Above the table that stands for it.
 pub(crate) fn table_title(why: &Why) -> String {
     format!(
-        "Paths whose last function differs most by itself, in {} {}:",
+        "Paths whose last function differs most by itself, in {} {}. Vanished, new: no other path of the other arm executes \
+         the function either.",
         counted_in(why),
         a(why.per)
     )
@@ -124,8 +125,12 @@ pub(crate) fn largest(why: &Why, count: usize) -> Vec<Vec<String>> {
     let mut rows = vec![head.map(String::from).to_vec()];
     rows.extend(paths.into_iter().take(count).map(|node| {
         let [baseline, arm] = node.own;
+        let alone = |arm: &str| format!("{} (this path in {arm} alone)", node.name);
         let name = match &node.presence {
             Presence::Both => node.name.clone(),
+            // The function is there all the same: what vanished is a way to it.
+            Presence::Vanished if node.elsewhere => alone(&why.baseline),
+            Presence::New if node.elsewhere => alone(&why.arm),
             Presence::Vanished => format!("{} (vanished)", node.name),
             Presence::New => format!("{} (new)", node.name),
             Presence::Renamed { from } => format!("{} (was {from})", node.name),

@@ -64,7 +64,7 @@ fn is_shown(row: &MechanismRow) -> bool {
     row.significant || row.p_value.is_some()
 }
 
-/// Functions of one mechanism that tables have; JSON has all.
+/// Functions of one mechanism that tables have; JSON has the others.
 const FUNCTIONS: usize = 3;
 
 /// Functions below this share of what mechanisms differ by are in JSON alone.
@@ -89,20 +89,16 @@ fn function_head(why: &Why) -> Vec<String> {
     head.iter().map(ToString::to_string).collect()
 }
 
-/// Named functions of one mechanism, the head first and at most so many; the rest is counted in the last row.
+/// Significant functions of one mechanism, the head first and at most so many; the rest is counted in the last row.
 pub(crate) fn functions_of(why: &Why, mechanism: &MechanismRow, most: usize) -> Vec<Vec<String>> {
-    let functions = &mechanism.functions;
     let mut rows = vec![function_head(why)];
     let columns = rows[0].len();
-    rows.extend(
-        functions
-            .iter()
-            .take(most)
-            .map(|row| function_row(why, row)),
-    );
-    if most < functions.len() {
+    let functions = mechanism.significant_functions();
+    rows.extend(functions.take(most).map(|row| function_row(why, row)));
+    let count = mechanism.significant_functions().count();
+    if most < count {
         let mut row = vec![String::new(); columns];
-        row[0] = format!("{} smaller ones: see why.json", functions.len() - most);
+        row[0] = format!("{} smaller ones: see why.json", count - most);
         rows.push(row);
     }
     rows
@@ -110,7 +106,8 @@ pub(crate) fn functions_of(why: &Why, mechanism: &MechanismRow, most: usize) -> 
 
 /// What those are called.
 pub(crate) fn functions_title(mechanism: &MechanismRow) -> String {
-    let count = counted(mechanism.functions.len() as u32, "significant function");
+    let count = mechanism.significant_functions().count();
+    let count = counted(count as u32, "significant function");
     format!("{count} of {}", mechanism.name.word())
 }
 
@@ -127,9 +124,10 @@ pub(crate) fn function_rows(why: &Why) -> Vec<Vec<String>> {
     let is_large = |function: &&FunctionRow| function.difference.abs() >= SMALL_FUNCTION * gross;
     let mut left_out = 0;
     for mechanism in &why.mechanisms {
-        let large = mechanism.functions.iter().filter(is_large).take(FUNCTIONS);
+        let large = mechanism.significant_functions().filter(is_large);
+        let large = large.take(FUNCTIONS);
         let shown: Vec<Vec<String>> = large.map(|row| function_row(why, row)).collect();
-        left_out += mechanism.functions.len() - shown.len();
+        left_out += mechanism.significant_functions().count() - shown.len();
         if !shown.is_empty() {
             rows.push(row_of(format!("{}:", mechanism.name.word())));
             rows.extend(shown);
@@ -160,10 +158,19 @@ fn function_row(why: &Why, function: &FunctionRow) -> Vec<String> {
     let cost = |cost: Option<f64>| cost.map_or(NONE.into(), |cost| significant(cost, 3));
     let [calls_before, calls_after] = function.calls.map(|calls| significant(calls, 3));
     let [cost_before, cost_after] = function.cost_per_call.map(cost);
+    // Of programs no calls are counted.
+    let (calls, costs) = if function.calls == [0.0; 2] {
+        (NONE.into(), NONE.into())
+    } else {
+        (
+            format!("{calls_before} → {calls_after}"),
+            format!("{cost_before} → {cost_after}"),
+        )
+    };
     vec![
         name,
-        format!("{calls_before} → {calls_after}"),
-        format!("{cost_before} → {cost_after}"),
+        calls,
+        costs,
         change(function.difference),
         function.by_calls.map_or(NONE.into(), change),
     ]

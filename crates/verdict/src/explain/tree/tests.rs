@@ -119,6 +119,38 @@ fn paths_of_both_arms_are_one_whatever_compilers_append() {
     );
 }
 
+/// A path of functions of 100 instructions each, which ends in one of so many.
+fn path(names: &str, last: u64) -> String {
+    let count = names.split(' ').count();
+    let line = |(depth, name): (usize, &str)| {
+        let own = if depth + 1 == count { last } else { 100 };
+        format!("{}{name} 10 {own}\n", "  ".repeat(depth))
+    };
+    names.split(' ').enumerate().map(line).collect()
+}
+
+#[test]
+fn a_path_that_was_written_anew_does_not_hide_what_both_arms_call_below() {
+    let old = "direct_splice_actor generic_splice_sendpage splice_from_pipe __splice_from_pipe pipe_to_sendpage \
+               sock_sendpage kernel_sendpage inet_sendpage tcp_sendpage do_tcp_sendpages tcp_push tcp_write_xmit";
+    let new = "direct_splice_actor splice_to_socket sock_sendmsg inet_sendmsg tcp_sendmsg tcp_sendmsg_locked \
+               tcp_push tcp_write_xmit";
+    let tree = of(&path(old, 9000), &path(new, 8000));
+    let sending = tree.nodes.iter().filter(|one| one.name == "tcp_write_xmit");
+    let sending: Vec<&CallNode> = sending.collect();
+    assert_eq!(sending.len(), 1, "{}", drawn(&tree));
+    assert_eq!(
+        (&sending[0].presence, sending[0].own),
+        (&Presence::Both, [900.0, 800.0])
+    );
+    let lone = tree
+        .nodes
+        .iter()
+        .filter(|node| matches!(node.presence, Presence::Vanished | Presence::New));
+    let lone: f64 = lone.map(|node| node.own[0] + node.own[1]).sum();
+    assert!(lone <= 50.0, "{}", drawn(&tree));
+}
+
 #[test]
 fn a_function_in_between_does_not_hide_what_is_below() {
     check(

@@ -724,6 +724,12 @@ fn pinning(table: &str) -> String {
 }
 
 #[test]
+fn the_table_why_takes_no_keys() {
+    expect!["plan.toml:19: unknown key in [why]: foo (remove it: the table takes no keys)"]
+        .assert_eq(&pinning("[why]\nfoo = 1"));
+}
+
+#[test]
 fn what_pins_nothing_or_two_things_or_cannot_be_is_refused_before_it_runs() {
     let said = |table: &str| pinning(table);
     expect!["plan.toml:18: nothing in [pinned] (write what is pinned, or remove the table)"]

@@ -130,7 +130,8 @@ pub(crate) fn one_sided(run: &Run, comparisons: &[Comparison]) -> Vec<OneSided> 
 }
 
 fn moved(run: &Run, arm: &str, primaries: &[(&[Pair], Direction)]) -> Option<OneSided> {
-    if primaries.len() < LEAST_WORKLOADS {
+    // A workload that the arm was never measured on moved no way.
+    if primaries.len() < LEAST_WORKLOADS || primaries.iter().any(|(pairs, _)| pairs.is_empty()) {
         return None;
     }
     let (mut row, mut centres) = (Vec::new(), Vec::new());
@@ -253,6 +254,17 @@ mod tests {
             .map(|pairs| (pairs.as_slice(), Direction::Higher))
             .collect();
         moved(&run, "7.2", &primaries)
+    }
+
+    #[test]
+    fn an_arm_that_was_never_measured_on_a_workload_moves_no_way() {
+        let run = RunBuilder::new().run();
+        let pairs = pairs(REFERENCE, 0.08, 8, (1, 0));
+        let up = (pairs.as_slice(), Direction::Higher);
+        let none: (&[Pair], Direction) = (&[], Direction::Higher);
+        assert!(moved(&run, "7.2", &[up; 3]).is_some());
+        assert_eq!(moved(&run, "7.2", &[up, none, up]), None);
+        assert_eq!(moved(&run, "7.2", &[none; 3]), None);
     }
 
     #[test]

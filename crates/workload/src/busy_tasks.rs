@@ -1,5 +1,7 @@
 //! Tasks that want the CPU while something is measured. All are there before the first begins: a scheduler that shares a
-//! parent's time with its children, as 2.4's does, would otherwise have the one that starts them wait among them.
+//! parent's time with its children, as 2.4's does, would otherwise have the one that starts them wait among them. A thread of
+//! its own starts them: under 2.6.0's scheduler each fork costs the parent some of its credit for sleep, and after eight of them
+//! whoever measures would no longer be interactive.
 
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,18 +21,21 @@ pub(crate) fn among<T: Sync, R>(
     let enough = AtomicBool::new(false);
     let gate = RwLock::new(());
     thread::scope(|scope| {
+        let (gate, enough, task) = (&gate, &enough, &task);
         let closed = gate.write().expect("nobody panics while holding the gate");
-        let started = each.iter().try_for_each(|own| {
-            let builder = thread::Builder::new()
-                .name(name.into())
-                .stack_size(STACK_BYTES);
-            let (gate, enough, task) = (&gate, &enough, &task);
-            let spawned = builder.spawn_scoped(scope, move || {
-                drop(gate.read());
-                task(own, enough);
-            });
-            spawned.map(drop).context("create a task")
+        let starter = scope.spawn(move || {
+            each.iter().try_for_each(|own| {
+                let builder = thread::Builder::new()
+                    .name(name.into())
+                    .stack_size(STACK_BYTES);
+                let spawned = builder.spawn_scoped(scope, move || {
+                    drop(gate.read());
+                    task(own, enough);
+                });
+                spawned.map(drop).context("create a task")
+            })
         });
+        let started = starter.join().expect("starting tasks does not panic");
         drop(closed);
         let result = started.map(|()| work());
         enough.store(true, Ordering::Relaxed);

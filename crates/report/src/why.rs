@@ -187,7 +187,7 @@ pub(crate) mod tests {
             psi_group_change                   12.0 → 1.32            250 → 250      -2.7 k    -2.7 k
             enqueue_task_fair                 3.68 → 0.408            622 → 622      -2.0 k    -2.0 k
             zeroing:
-            memset                             6.98 → 6.99           743 → 85.7      -4.6 k      +4.6
+            memset                             6.98 → 6.99           743 → 85.7      -4.6 k         0
             TCP/IP:
             tcp_sendmsg_mine (new)                0 → 2.00             - → 1560      +3.1 k    +3.1 k
             tcp_sendmsg_locked (vanished)         2.00 → 0             1300 → -      -2.6 k    -2.6 k

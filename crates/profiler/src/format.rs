@@ -199,9 +199,12 @@ pub fn read(bytes: &[u8]) -> Result<Profile> {
     if body.len() as u64 > MOST_BYTES {
         bail!("profile longer than {MOST_BYTES} bytes");
     }
-    read_body(&body).map_err(|why| match why.is::<Newer>() {
-        true => why,
-        false => why.context("profile damaged"),
+    read_body(&body).map_err(|why| {
+        if why.is::<Newer>() {
+            why
+        } else {
+            why.context("profile damaged")
+        }
     })
 }
 

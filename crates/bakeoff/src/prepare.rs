@@ -322,16 +322,13 @@ fn prepare_qemu(
     let mut qemu = Qemu::new(hardware, Some(image.path.clone()), arms);
     // By the wall clock guests sample themselves.
     if plan.why && qemu.ns_per_instruction().is_some() {
-        let profiler = match profiling::refusal(&program, task)? {
-            Some(why) => {
-                reporter.line(&format!("no profiles: {why}"));
-                Profiler::refused(why)
-            }
-            None => {
-                let own = plan.arms.iter().map(|arm| arm.name.clone());
-                let arms: Vec<_> = own.zip(&kernels).collect();
-                Profiler::new(&arms, &image.path, init, &cache, task)?
-            }
+        let profiler = if let Some(why) = profiling::refusal(&program, task)? {
+            reporter.line(&format!("no profiles: {why}"));
+            Profiler::refused(why)
+        } else {
+            let own = plan.arms.iter().map(|arm| arm.name.clone());
+            let arms: Vec<_> = own.zip(&kernels).collect();
+            Profiler::new(&arms, &image.path, init, &cache, task)?
         };
         qemu = qemu.profiled_by(profiler);
     }

@@ -159,7 +159,7 @@ fn function_row(why: &Why, function: &FunctionRow) -> Vec<String> {
     let [calls_before, calls_after] = function.calls.map(|calls| significant(calls, 3));
     let [cost_before, cost_after] = function.cost_per_call.map(cost);
     // Of programs no calls are counted.
-    let (calls, costs) = if function.calls == [0.0; 2] {
+    let (calls, costs) = if function.calls.iter().all(|calls| *calls <= 0.0) {
         (NONE.into(), NONE.into())
     } else {
         (

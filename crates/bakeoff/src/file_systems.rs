@@ -102,15 +102,21 @@ mod tests {
     use plan::Checks;
 
     use super::*;
+    use crate::prepare::disk_bytes;
 
-    /// What is said of a plan with two arms, one without and one with a file system of that name.
-    fn check(recipe: &str, kernel: &str, file_system: &str, want: &Expect) {
+    /// A plan with two arms, one without and one with a file system of that name.
+    fn plan(recipe: &str, kernel: &str, file_system: &str, workload: &str) -> Plan {
         let text = format!(
             "title = \"t\"\nbaseline = \"a\"\n[image]\nrecipe = \"{recipe}\"\n[arm.a]\nkernel = \"{kernel}\"\n\
-             [arm.b]\nkernel = \"{kernel}\"\nfile_system = \"{file_system}\"\n[[workload]]\nkind = \"io-mix\"\n"
+             [arm.b]\nkernel = \"{kernel}\"\nfile_system = \"{file_system}\"\n[[workload]]\nkind = \"{workload}\"\n"
         );
         let checks = Checks::of_the_past(&workload::check);
-        let plan = plan::read("plan.toml", &text, Path::new(""), checks).unwrap();
+        plan::read("plan.toml", &text, Path::new(""), checks).unwrap()
+    }
+
+    /// What is said of it.
+    fn check(recipe: &str, kernel: &str, file_system: &str, want: &Expect) {
+        let plan = plan(recipe, kernel, file_system, "io-mix");
         let dir = tempfile::tempdir().unwrap();
         let said = refuse_by(&Cache::open(dir.path()), "plan.toml", &plan);
         want.assert_eq(&said.map_or_else(|why| why.to_string(), |()| "good".into()));
@@ -124,11 +130,21 @@ mod tests {
             kernel,
             "jfs",
             &expect![[
-                r#"plan.toml:7: image "web" lacks what makes the file system of arm b: jfsutils (write recipe = "tools", or name another image)"#
+                r#"plan.toml:8: image "web" lacks what makes the file system of arm b: jfsutils (write recipe = "tools", or name another image)"#
             ]],
         );
         check("smb+tools", kernel, "xfs", &expect!["good"]);
         check("web", kernel, "ext4", &expect!["good"]);
+    }
+
+    #[test]
+    fn a_file_system_without_a_disk_is_refused_whichever_it_is() {
+        for file_system in ["ext4", "xfs"] {
+            let plan = plan("tools", "debian:sid/6", file_system, "threads");
+            let why = disk_bytes(&plan).unwrap_err().to_string();
+            let what = "file_system in arm b but no workload with a disk to itself";
+            assert!(why.contains(what), "{file_system}: {why}");
+        }
     }
 
     #[test]
@@ -154,7 +170,7 @@ mod tests {
             &kernel,
             "jfs",
             &expect![
-                "plan.toml:7: file_system of arm b on a kernel without CONFIG_JFS_FS: 7.2.0 (name a kernel that has it, or another file system)"
+                "plan.toml:8: file_system of arm b on a kernel without CONFIG_JFS_FS: 7.2.0 (name a kernel that has it, or another file system)"
             ],
         );
         check("tools", &kernel, "xfs", &expect!["good"]);

@@ -18,6 +18,7 @@ use machine::cache::eviction::{self, Mode, Named};
 use machine::cache::{self, Cache};
 use machine::client_hosts::ClientHosts;
 use machine::doctor;
+use machine::emulator::Program;
 use machine::emulator_choice;
 use machine::guest::Machine;
 use machine::image::{self, Image, Request};
@@ -298,10 +299,7 @@ fn prepare_qemu(
         }
     };
     // A disk with seeks is the guest's own affair.
-    let host_disk = match plan.machine.seek_disk {
-        Some(_) => 0,
-        None => disk_bytes,
-    };
+    let host_disk = plan.machine.seek_disk.as_ref().map_or(disk_bytes, |_| 0);
     let mut hardware = qemu::settle(&plan.machine, host_disk, &program, &kvm)?;
     hardware.settle_host(&arms)?;
     hardware.settle_clients(plan.machine.clients, inside(plan), init)?;
@@ -322,14 +320,9 @@ fn prepare_qemu(
     let mut qemu = Qemu::new(hardware, Some(image.path.clone()), arms);
     // By the wall clock guests sample themselves.
     if plan.why && qemu.ns_per_instruction().is_some() {
-        let profiler = if let Some(why) = profiling::refusal(&program, task)? {
-            reporter.line(&format!("no profiles: {why}"));
-            Profiler::refused(why)
-        } else {
-            let own = plan.arms.iter().map(|arm| arm.name.clone());
-            let arms: Vec<_> = own.zip(&kernels).collect();
-            Profiler::new(&arms, &image.path, init, &cache, task)?
-        };
+        let arms = (plan, kernels.as_slice());
+        let files = (image.path.as_path(), init);
+        let profiler = profiler(&program, arms, files, &cache, (reporter, task))?;
         qemu = qemu.profiled_by(profiler);
     }
     Ok(Prepared {
@@ -339,6 +332,23 @@ fn prepare_qemu(
         cache: Some(cache),
         kvm_failure: kvm.detail().map(String::from),
     })
+}
+
+/// What profiles the trials of counted instructions. Where this QEMU cannot, that is told, and trials go without.
+fn profiler(
+    program: &Program,
+    (plan, kernels): (&Plan, &[Kernel]),
+    (image, init): (&Path, &Path),
+    cache: &Cache,
+    (reporter, task): (&Reporter, Task<'_>),
+) -> Result<Profiler> {
+    let Some(why) = profiling::refusal(program, task)? else {
+        let names = plan.arms.iter().map(|arm| arm.name.clone());
+        let arms: Vec<_> = names.zip(kernels).collect();
+        return Profiler::new(&arms, image, init, cache, task);
+    };
+    reporter.line(&format!("no profiles: {why}"));
+    Ok(Profiler::refused(why))
 }
 
 /// A box must be there, and every kernel must find its way back from it, before the first trial.

@@ -6,7 +6,7 @@
 
 mod path;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::counters::{self, Counters};
 use crate::curve::Curve;
@@ -251,17 +251,22 @@ fn load(load: &mut LoadResult) -> Checked {
     for (fault, number) in faults {
         count(fault.name(), *number)?;
     }
-    most("addresses", ok_by_address.len(), NAMES)?;
-    for (address, number) in ok_by_address {
-        is_name("address", address)?;
-        count("ok_by_address", *number)?;
-    }
+    by_address(ok_by_address)?;
     threads("client_cpu_ns", client_cpu_ns)?;
     threads("client_wait_ns", client_wait_ns)?;
     words("client_cpus", client_cpus)?;
     words("engine", engine)?;
     words("engine_note", engine_note)?;
     seconds(timeline)
+}
+
+/// What each address of the server answered.
+fn by_address(counts: &BTreeMap<String, u64>) -> Checked {
+    most("addresses", counts.len(), NAMES)?;
+    counts.iter().try_for_each(|(address, number)| {
+        is_name("address", address)?;
+        count("ok_by_address", *number)
+    })
 }
 
 /// A time of each client thread.

@@ -23,7 +23,7 @@ pub(crate) fn among<T: Sync, R>(
     thread::scope(|scope| {
         let (gate, enough, task) = (&gate, &enough, &task);
         let closed = gate.write().expect("nobody panics while holding the gate");
-        let starter = scope.spawn(move || {
+        let parent = scope.spawn(move || {
             each.iter().try_for_each(|own| {
                 let builder = thread::Builder::new()
                     .name(name.into())
@@ -35,7 +35,7 @@ pub(crate) fn among<T: Sync, R>(
                 spawned.map(drop).context("create a task")
             })
         });
-        let started = starter.join().expect("starting tasks does not panic");
+        let started = parent.join().expect("starting tasks does not panic");
         drop(closed);
         let result = started.map(|()| work());
         enough.store(true, Ordering::Relaxed);

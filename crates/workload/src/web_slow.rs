@@ -391,8 +391,8 @@ mod tests {
         for ppm in [1_000_000, 810_000, 790_000] {
             load.line_share_ppm.record(ppm);
         }
-        assert_eq!(conforming(&load), 0.5);
-        assert_eq!(conforming(&LoadResult::default()), 0.0);
+        assert_eq!(conforming(&load).to_string(), "0.5");
+        assert_eq!(conforming(&LoadResult::default()).to_string(), "0");
     }
 
     #[test]

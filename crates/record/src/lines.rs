@@ -65,6 +65,13 @@ impl Lines {
     }
 }
 
+impl Drop for Lines {
+    fn drop(&mut self) {
+        // A program that another thread starts at this moment has the file, too, until it is its own.
+        let _ = self.file.unlock();
+    }
+}
+
 /// What a journal holds, the torn line included.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     file::read(path).with_context(|| format!("cannot read journal: {}", path.display()))

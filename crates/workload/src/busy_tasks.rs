@@ -1,10 +1,11 @@
-//! Tasks that want the CPU while something is measured. All are there before the first begins: a scheduler that shares a
-//! parent's time with its children, as 2.4's does, would otherwise have the one that starts them wait among them. A thread of
+//! Tasks that want the CPU while something is measured. All are there, and have run, before the first begins: a scheduler that
+//! shares a parent's time with its children, as 2.4's does, would otherwise have the one that starts them, and those that began
+//! without any, wait among them, for half a minute beside 500. A thread of
 //! its own starts them: under 2.6.0's scheduler each fork costs the parent some of its credit for sleep, and after eight of them
 //! whoever measures would no longer be interactive.
 
-use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{RwLock, mpsc};
 use std::thread;
 
 use anyhow::{Context, Result};
@@ -23,12 +24,16 @@ pub(crate) fn among<T: Sync, R>(
     thread::scope(|scope| {
         let (gate, enough, task) = (&gate, &enough, &task);
         let closed = gate.write().expect("nobody panics while holding the gate");
+        let (arrived, arrivals) = mpsc::channel();
         let parent = scope.spawn(move || {
             each.iter().try_for_each(|own| {
                 let builder = thread::Builder::new()
                     .name(name.into())
                     .stack_size(STACK_BYTES);
+                let arrived = arrived.clone();
                 let spawned = builder.spawn_scoped(scope, move || {
+                    // Nobody listens any more where another one could not be started.
+                    let _ = arrived.send(());
                     drop(gate.read());
                     task(own, enough);
                 });
@@ -36,6 +41,9 @@ pub(crate) fn among<T: Sync, R>(
             })
         });
         let started = parent.join().expect("starting tasks does not panic");
+        if started.is_ok() {
+            arrivals.iter().take(each.len()).for_each(drop);
+        }
         drop(closed);
         let result = started.map(|()| work());
         enough.store(true, Ordering::Relaxed);

@@ -177,23 +177,34 @@ fn answer_slowly(stream: &TcpStream, time: Duration, turn: Option<&Mutex<()>>) {
     }
 }
 
-/// Keeps one CPU busy until it is dropped.
-struct Hog(Child);
+/// Programs that each want all of one CPU, until they are dropped: nine, each in a session of its own, because a kernel may share
+/// a CPU by session (autogroup), whatever is nice.
+struct Hogs(Vec<Child>);
 
-impl Hog {
+impl Hogs {
     fn on(cpu: &str) -> Self {
-        let hog = Command::new("taskset")
-            .args(["--cpu-list", cpu, "sh", "-c", "while :; do :; done"])
-            .stdin(Stdio::null())
-            .spawn();
-        Self(hog.unwrap())
+        let hog = |_| {
+            let mut hog = Command::new("setsid");
+            hog.args([
+                "taskset",
+                "--cpu-list",
+                cpu,
+                "sh",
+                "-c",
+                "while :; do :; done",
+            ]);
+            hog.stdin(Stdio::null()).spawn().unwrap()
+        };
+        Self((0..9).map(hog).collect())
     }
 }
 
-impl Drop for Hog {
+impl Drop for Hogs {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        for hog in &mut self.0 {
+            let _ = hog.kill();
+            let _ = hog.wait();
+        }
     }
 }
 
@@ -214,8 +225,8 @@ fn clients_with_a_slow_cpu_are_named() {
     let Some(lab) = Lab::new() else { return };
     let server = null_server(&lab.netns);
     let cpu = last_cpu();
-    let _hog = Hog::on(&cpu);
-    // Beside a program that wants all of the CPU, and has ten times as much right to it.
+    let _hogs = Hogs::on(&cpu);
+    // Beside programs that want all of the CPU, and have at least as much right to it each.
     let around = ["taskset", "--cpu-list", &cpu, "nice", "-n", "10"];
     let told = lab.run(server.address(), CLOSED, &around);
     told.check(Limit::Clients);

@@ -209,9 +209,9 @@ pub(crate) mod tests {
             - iterations of string instructions: 11 % of the baseline's instructions, 10 % of the arm's; undecided +13.34 % at a cost of 1, undecided
               +14.16 % at a cost of 2.5, undecided +12.84 % at a cost of 1/4, undecided +12.74 % at a cost of 1/8
             - functions: 1 only in the baseline, 1 only in the arm; compilers inline and rename
-            - to be tried with bakeoff why RUN --confirm MECHANISM: scheduler (psi=0, preempt=full, sched/features=NO_RUN_TO_PARITY,
-              sched/features=NO_DELAY_DEQUEUE, sched/features=NO_PLACE_LAG, sched/base_slice_ns=100000, sched/features=NO_GENTLE_FAIR_SLEEPERS); zeroing
-              (init_on_alloc=0); TCP/IP (net.ipv4.tcp_timestamps=0, net.ipv4.tcp_sack=0)
+            - to be tried with bakeoff why RUN --confirm MECHANISM: scheduler (psi=0, kernel.sched_autogroup_enabled=0, preempt=full,
+              sched/features=NO_RUN_TO_PARITY, sched/features=NO_DELAY_DEQUEUE, sched/features=NO_PLACE_LAG, sched/base_slice_ns=100000,
+              sched/features=NO_GENTLE_FAIR_SLEEPERS); zeroing (init_on_alloc=0); TCP/IP (net.ipv4.tcp_timestamps=0, net.ipv4.tcp_sack=0)
         "#]].assert_eq(&terminal(&why, 140));
         expect!["p99 latency falls by 15 µs [-16 µs, -14 µs], although the slowest 1 % of nginx's waits for the CPU are 1.9 ms longer, behind bakeoff; 3.3 fewer context switches a request save 11.0 k of the 15.0 k instructions; zeroing saves 4.6 k; TCP/IP costs 541"].assert_eq(&words::why::sentence(&explained(
             &newer(),

@@ -139,10 +139,14 @@ fn check_run(emulated: &EmulatedBox) {
     assert!(power.contains("set reset"), "{power}");
 }
 
+/// What a kernel says last that was told to panic.
+const PLANTED: &str = "sysrq triggered crash";
+
 /// Each fault has ended an attempt in the way that it should, and both kernels were measured.
 fn check_attempts(trials: &Path) {
     let (mut kernels, mut panics, mut others) = (BTreeSet::new(), 0, 0);
     let mut by_network = 0;
+    let mut outcomes = Vec::new();
     for entry in fs::read_dir(trials).unwrap() {
         let dir = entry.unwrap().path();
         // The last attempt was interrupted.
@@ -151,6 +155,7 @@ fn check_attempts(trials: &Path) {
         };
         let record: Value = serde_json::from_str(&text).unwrap();
         let outcome = &record["outcome"];
+        outcomes.push(format!("{}: {outcome}", dir.display()));
         if let Some(kernel) = outcome["measured"]["kernel"].as_str() {
             kernels.insert(kernel.to_string());
             continue;
@@ -158,9 +163,14 @@ fn check_attempts(trials: &Path) {
         let detail = outcome["void"]["detail"].as_str().unwrap();
         match outcome["void"]["reason"].as_str().unwrap() {
             "panic" => {
-                panics += 1;
                 let text = fs::read_to_string(dir.join("pstore.log")).unwrap();
                 assert!(text.contains("Kernel panic - not syncing"), "{text}");
+                // An old emulator has a kernel panic of its own accord now and then.
+                if !text.contains(PLANTED) {
+                    println!("not planted: {text}");
+                    continue;
+                }
+                panics += 1;
                 let text = fs::read_to_string(dir.join("console.log")).unwrap();
                 by_network += u32::from(text.contains("Kernel panic - not syncing"));
                 // Whichever of the two has it.
@@ -179,8 +189,8 @@ fn check_attempts(trials: &Path) {
             other => panic!("{other}: {record}"),
         }
     }
-    assert_eq!((panics, by_network), (2, 1));
+    assert_eq!((panics, by_network), (2, 1), "{outcomes:#?}");
     // An emulator whose host has no time for it may lose a boot more.
-    assert!(others >= 2, "{others}");
+    assert!(others >= 2, "{outcomes:#?}");
     assert_eq!(kernels.len(), 2, "{kernels:?}");
 }

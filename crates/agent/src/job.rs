@@ -189,12 +189,17 @@ pub fn perform(
 }
 
 /// Limits, the network and the mechanisms that the arm names, before anything of the trial runs.
-fn set_up(job: &Job, environment: &Environment) -> Result<NetnsPair> {
+fn set_up(job: &Job, environment: &Environment) -> Result<NetnsPair, Failure> {
     raise_open_files().context("raise the limit of open files")?;
     let netns = make_network(job, environment)?;
-    debugfs::set(&job.tuning.debugfs)?;
-    disk_queue::set(environment.disk.as_deref(), &job.tuning)?;
+    debugfs::set(&job.tuning.debugfs).map_err(refused)?;
+    disk_queue::set(environment.disk.as_deref(), &job.tuning).map_err(refused)?;
     Ok(netns)
+}
+
+/// What the kernel says of a setting that the arm asks for.
+fn refused(why: anyhow::Error) -> Failure {
+    Failure::of(VoidReason::SettingRefused, format!("{why:#}"))
 }
 
 /// The system's facts, and what else there is to tell.
@@ -664,7 +669,7 @@ fn tell_taken(tell: &Tell<'_>, taken: impl IntoIterator<Item = Taken>) {
 }
 
 /// Namespaces with a job's sysctls; those that devices take over are set before there are any.
-pub(crate) fn make_network(job: &Job, environment: &Environment) -> Result<NetnsPair> {
+pub(crate) fn make_network(job: &Job, environment: &Environment) -> Result<NetnsPair, Failure> {
     let sysctls = &job.sysctl;
     sysctl::set_for_devices(sysctls);
     let netns = match (job.part, &environment.box_network) {
@@ -677,7 +682,7 @@ pub(crate) fn make_network(job: &Job, environment: &Environment) -> Result<Netns
             NetnsPair::of_box()
         }
     };
-    sysctl::set(sysctls, &netns)?;
+    sysctl::set(sysctls, &netns).map_err(refused)?;
     Ok(netns)
 }
 

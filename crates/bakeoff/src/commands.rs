@@ -49,13 +49,12 @@ use plan::{Checks, MachineKind, Plan, WorkloadPlan};
 use protocol::hosts::HostCommand;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::arm_needs;
 use crate::build_id;
 use crate::cli::{Cli, Command, EmulatorArgs};
-use crate::file_systems;
 use crate::out;
 use crate::prepare::OWN_FILES_BYTES;
 use crate::reporter::Reporter;
-use crate::scheduled;
 
 /// Exit status of a job that is to be run again (`EX_TEMPFAIL` of sysexits.h): what `RequeueExit` in slurm.conf is to say.
 const REQUEUE: u8 = 75;
@@ -203,8 +202,7 @@ fn check_plan(path: &Path, text: String, qemu: Option<&Path>) -> Result<(String,
     };
     let name = path.display().to_string();
     let plan = plan::read(&name, &text, base, checks)?;
-    scheduled::refuse(&name, &plan)?;
-    file_systems::refuse(&name, &plan)?;
+    arm_needs::refuse(&name, &plan)?;
     for workload in &plan.workloads {
         let fits = workload::check_machine(workload, plan.machine.kind);
         fits.map_err(|why| anyhow::anyhow!("{name}: {why}"))?;

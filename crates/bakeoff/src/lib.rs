@@ -5,11 +5,11 @@
 // They panic where nobody reads: `out` is there instead.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod arm_needs;
 pub mod bisect;
 pub mod build_id;
 pub mod cli;
 pub mod commands;
-mod file_systems;
 pub mod fleet;
 pub mod json_lines;
 pub mod lab;
@@ -17,4 +17,3 @@ pub mod out;
 pub mod plan_text;
 pub mod prepare;
 pub mod reporter;
-mod scheduled;

@@ -37,9 +37,8 @@ use record::journal::{self, Accounting, Opening};
 use record::rundir::sha256;
 use serde_json::Value;
 
-use crate::file_systems;
+use crate::arm_needs;
 use crate::reporter::Reporter;
-use crate::scheduled;
 
 /// What QEMU said when KVM failed, in the run directory.
 const KVM_LOG: &str = "kvm.log";
@@ -497,8 +496,7 @@ fn fetch_kernels(
         let place = || format!("{}:{}: arm {}", file.display(), arm.line, arm.name);
         let kernel =
             kernel::fetch(cache, &arm.kernel, flavour, refresh, task).with_context(place)?;
-        scheduled::refuse_kernel(arm, &kernel).with_context(place)?;
-        file_systems::refuse_kernel(arm, &kernel).with_context(place)?;
+        arm_needs::refuse_kernel(arm, &kernel).with_context(place)?;
         reporter.line(&format!(
             "arm {}: {} ({})",
             arm.name, kernel.release, kernel.package
@@ -570,12 +568,7 @@ fn build_image(
         refuse_lacks(&whose, workload, &|package| image.has(package))?;
     }
     for arm in &plan.arms {
-        if let Some(package) = file_systems::package(arm)
-            && !image.has(package)?
-        {
-            let (what, remedy) = file_systems::without_tools(&whose, &arm.name, package);
-            bail!("{what} ({remedy})");
-        }
+        arm_needs::refuse_image(arm, &whose, &image)?;
     }
     let size = input::units::show_bytes(image.bytes);
     reporter.line(&format!(

@@ -88,6 +88,8 @@ pub enum Behaviour {
     ServiceFails,
     /// The kernel ejects the arm's scheduler under load, which the agent tells at its end.
     EjectsScheduler,
+    /// The kernel has not what the arm sets.
+    RefusesSetting,
     /// The agent's line carries noise.
     Garbles,
     /// The agent tells of a latency below zero.
@@ -285,6 +287,9 @@ fn drive_from_outside(script: &mut VecDeque<(Duration, GuestEvent)>, left: f64) 
 pub const EJECTED: &str =
     "scheduler ejected by the kernel: o1 (runnable task stall: sh[412] failed to run for 30.004s)";
 
+/// What it tells of a setting that its kernel has not.
+const REFUSED: &str = "this kernel has no sysctl vm.x (remove it from the arm, or load its module)";
+
 /// What one boot measures.
 #[derive(Clone, Copy)]
 struct Truth<'t> {
@@ -357,6 +362,11 @@ fn script(
             .into_iter()
             .chain(begin)
             .chain([fails(VoidReason::ServiceFailed, "apache2 ended at once")])
+            .collect(),
+        Behaviour::RefusesSetting => [hello]
+            .into_iter()
+            .chain(begin)
+            .chain([fails(VoidReason::SettingRefused, REFUSED)])
             .collect(),
         Behaviour::EjectsScheduler => served
             .chain([fails(VoidReason::SchedulerFailed, EJECTED)])

@@ -337,6 +337,7 @@ impl Session {
             VoidReason::ServiceFailed
             | VoidReason::AgentFailed
             | VoidReason::CheckFailed
+            | VoidReason::SettingRefused
             | VoidReason::SchedulerFailed => {}
             VoidReason::BootTimeout
             | VoidReason::Silent

@@ -240,6 +240,8 @@ pub enum VoidReason {
     CheckFailed,
     /// The guest's machine was not what the clock needs.
     WrongMachine,
+    /// The arm's kernel has no such setting, or takes no such value: it will not the next time either.
+    SettingRefused,
     /// The arm's scheduler could not be loaded, was ejected by the kernel, or did not schedule all tasks.
     SchedulerFailed,
 }
@@ -258,6 +260,7 @@ impl VoidReason {
             Self::AgentFailed => "agent failed",
             Self::CheckFailed => "check failed",
             Self::WrongMachine => "wrong machine",
+            Self::SettingRefused => "setting refused",
             Self::SchedulerFailed => "scheduler failed",
         }
     }

@@ -10,7 +10,7 @@ use record::journal::{Accounting, Event};
 use record::load::{LoadResult, Second};
 use record::metric::{Direction, Role};
 use record::rundir::{Run, TrialRecord};
-use record::trial::{Measurement, Outcome};
+use record::trial::{Measurement, Outcome, VoidReason};
 use record::verdict::limit::CeilingUse;
 use record::verdict::warning::{
     CpuState, Disturbance, DisturbedBlock, MissingFiles, RequestCount, Setback, Warning,
@@ -116,7 +116,9 @@ fn failed_attempts(run: &Run, workload: &str) -> Vec<Setback> {
     for arm in arms(run) {
         let reasons = voids(run, workload, &arm.name);
         let failed: u32 = reasons.values().sum();
-        failed_by_arm.insert(arm.name.clone(), failed);
+        // A setting that a kernel has not is no matter of chance.
+        let refused = reasons.get(&VoidReason::SettingRefused).copied();
+        failed_by_arm.insert(arm.name.clone(), failed - refused.unwrap_or(0));
         if failed > 0 {
             let tried = run
                 .attempts
@@ -817,6 +819,22 @@ mod tests {
                 FailedTrials { workload: "web", arm: "7.2", failed: 2, attempts: 6, reasons: {Panic: 2} }
                 UnevenFailures { workload: "web", failed: {"6.1": 0, "7.2": 2} }
                 IncompleteBlocks { workload: "web", begun: 5, blocks: [5] }
+                ClientsInGuest"#]],
+        );
+    }
+
+    #[test]
+    fn a_setting_that_an_arms_kernel_refuses_is_no_uneven_failure() {
+        let refused = VoidReason::SettingRefused;
+        check(
+            whole()
+                .void_for(refused, 5, "7.2")
+                .void_for(refused, 6, "7.2")
+                .measured(5, "6.1", 100.0),
+            &expect![[r#"
+                Gate { workload: "web", arm: "7.2", baseline: "6.1", failure: MissingFigures { blocks: [5, 6] } }
+                FailedTrials { workload: "web", arm: "7.2", failed: 2, attempts: 6, reasons: {SettingRefused: 2} }
+                IncompleteBlocks { workload: "web", begun: 6, blocks: [5, 6] }
                 ClientsInGuest"#]],
         );
     }

@@ -847,7 +847,7 @@ fn an_unknown_sysctl_fails_the_job_by_name() {
         return;
     };
     let failure = result.unwrap_err();
-    assert_eq!(failure.reason, VoidReason::AgentFailed);
+    assert_eq!(failure.reason, VoidReason::SettingRefused);
     assert!(
         failure.detail.contains("no sysctl net.ipv4.no_such_thing"),
         "{failure:?}"

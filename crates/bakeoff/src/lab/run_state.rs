@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use record::journal::{Ending, Entry, Event, Opening};
-use record::trial::Trial;
+use record::trial::{Trial, VoidReason};
 
 /// The journal in a form that answers the lab's questions.
 #[derive(Debug, Default)]
@@ -184,7 +184,9 @@ impl RunState {
     pub(crate) fn next_attempt(&self, trial: &Trial, most: u32) -> Option<u32> {
         let ended = self.ended.get(&trial.number).map_or(&[][..], Vec::as_slice);
         let over = match ended.last() {
-            Some(Ending::Measured | Ending::Skipped) => true,
+            Some(Ending::Measured | Ending::Skipped | Ending::Void(VoidReason::SettingRefused)) => {
+                true
+            }
             Some(Ending::Void(_)) | None => false,
         };
         let next = ended.len() as u32 + 1;

@@ -263,6 +263,17 @@ fn every_failed_boot_is_void_with_its_reason_and_tried_once_more() {
 }
 
 #[test]
+fn a_setting_that_the_kernel_refuses_is_not_tried_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::new(1.10, 0.001, &[Behaviour::RefusesSetting; 2]);
+    world.run(dir.path(), |_| false).unwrap();
+    assert_eq!(voids(dir.path()), [VoidReason::SettingRefused; 2]);
+    let trials = dir.path().join("trials").read_dir().unwrap().flatten();
+    let again = trials.filter(|entry| entry.path().extension().is_some());
+    assert_eq!(again.count(), 0);
+}
+
+#[test]
 fn a_machine_that_is_lost_ends_the_run_without_a_void_trial_and_it_goes_on_later() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::new(1.10, 0.001, &[Behaviour::Measures, Behaviour::IsLost]);

@@ -1,35 +1,38 @@
-//! Arms that bring a scheduler: what this build or their kernels lack for it, told before anything boots.
+//! What arms need for their scheduler and their file system, and this build, an image or a kernel may lack: told before anything
+//! boots.
+
+mod file_system;
 
 use anyhow::{Result, bail};
 use input::problem::{Problem, Problems};
 use machine::cache::Cache;
+use machine::image::Image;
 use machine::kernel::{self, Flavour, Kernel};
 use plan::{Arm, Plan};
-use schedulers::{Lack, build_lacks, kernel_lacks};
+use schedulers::Lack;
 
-/// Refuses arms whose scheduler cannot run, as far as that is known of kernels that are at hand.
+/// Refuses arms that cannot run, as far as that is known of what is at hand.
 pub(crate) fn refuse(file: &str, plan: &Plan) -> Result<(), Problems> {
-    let scheduled = plan
-        .arms
-        .iter()
-        .filter(|arm| arm.tuning.scheduler.is_some());
     let cache = Cache::of_user().map(|root| Cache::open(&root));
-    let of_kernel = |arm: &Arm| {
-        let known = kernel::known(cache.as_ref().ok()?, &arm.kernel, Flavour::Cloud);
-        let (release, config) = known?;
-        kernel_lacks(&release, &config)
-    };
-    let problems: Vec<Problem> = scheduled
-        .filter_map(|arm| {
-            let Lack { what, remedy } = build_lacks().or_else(|| of_kernel(arm))?;
-            Some(Problem {
-                file: file.into(),
-                line: arm.line,
-                what: format!("arm {}: {what}", arm.name),
-                remedy,
-            })
-        })
-        .collect();
+    refuse_by(cache.as_ref().ok(), file, plan)
+}
+
+fn refuse_by(cache: Option<&Cache>, file: &str, plan: &Plan) -> Result<(), Problems> {
+    let mut problems = Vec::new();
+    for arm in &plan.arms {
+        let of_image = cache.and_then(|cache| file_system::recipe_lacks(cache, plan, arm));
+        let of_kernel = || {
+            let (release, config) = kernel::known(cache?, &arm.kernel, Flavour::Cloud)?;
+            kernel_lacks(arm, &release, &config)
+        };
+        let lacks = [of_image, build_lacks(arm).or_else(of_kernel)];
+        problems.extend(lacks.into_iter().flatten().map(|lack| Problem {
+            file: file.into(),
+            line: arm.line,
+            what: format!("arm {}: {}", arm.name, lack.what),
+            remedy: lack.remedy,
+        }));
+    }
     if problems.is_empty() {
         Ok(())
     } else {
@@ -40,11 +43,33 @@ pub(crate) fn refuse(file: &str, plan: &Plan) -> Result<(), Problems> {
 /// The same of a kernel that has just been fetched.
 pub(crate) fn refuse_kernel(arm: &Arm, kernel: &Kernel) -> Result<()> {
     let known = kernel.configuration();
-    let lack = known.and_then(|(release, config)| kernel_lacks(&release, &config));
-    match lack.filter(|_| arm.tuning.scheduler.is_some()) {
+    match known.and_then(|(release, config)| kernel_lacks(arm, &release, &config)) {
         Some(Lack { what, remedy }) => bail!("{what} ({remedy})"),
         None => Ok(()),
     }
+}
+
+/// The same of an image that has just been built.
+pub(crate) fn refuse_image(arm: &Arm, title: &str, image: &Image) -> Result<()> {
+    match file_system::package(arm) {
+        Some(package) if !image.has(package)? => {
+            let Lack { what, remedy } = file_system::image_lacks(title, package);
+            bail!("arm {}: {what} ({remedy})", arm.name)
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn build_lacks(arm: &Arm) -> Option<Lack> {
+    arm.tuning.scheduler.and(schedulers::build_lacks())
+}
+
+fn kernel_lacks(arm: &Arm, release: &str, config: &str) -> Option<Lack> {
+    let of_scheduler = arm
+        .tuning
+        .scheduler
+        .and(schedulers::kernel_lacks(release, config));
+    of_scheduler.or_else(|| file_system::kernel_lacks(arm, release, config))
 }
 
 #[cfg(test)]

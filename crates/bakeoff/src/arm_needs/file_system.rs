@@ -1,96 +1,48 @@
-//! Arms that name a file system for the workload's disk: what their image or their kernel lacks for it, told before anything
-//! boots.
+//! The file system of the workload's disk: its tools come with the image, its driver with the kernel.
 
-use anyhow::{Result, bail};
-use input::problem::{Problem, Problems};
 use machine::cache::Cache;
 use machine::image;
-use machine::kernel::{self, Flavour, Kernel};
 use plan::{Arm, FileSystem, MachineKind, Plan};
+use schedulers::Lack;
 
 use crate::prepare::request;
 
-/// Refuses arms whose file system cannot be made or mounted, as far as that is known of what is at hand.
-pub(crate) fn refuse(file: &str, plan: &Plan) -> Result<(), Problems> {
-    let Ok(root) = Cache::of_user() else {
-        return Ok(());
-    };
-    refuse_by(&Cache::open(&root), file, plan)
-}
-
-fn refuse_by(cache: &Cache, file: &str, plan: &Plan) -> Result<(), Problems> {
-    if plan.machine.kind != MachineKind::Qemu {
-        return Ok(());
-    }
-    let mut problems = Vec::new();
-    for arm in &plan.arms {
-        let of_kernel = || {
-            let (release, config) = kernel::known(cache, &arm.kernel, Flavour::Cloud)?;
-            without_support(arm, &release, &config)
-        };
-        let lacks = [lacks_tools(cache, plan, arm), of_kernel()];
-        problems.extend(lacks.into_iter().flatten().map(|(what, remedy)| Problem {
-            file: file.into(),
-            line: arm.line,
-            what,
-            remedy: remedy.into(),
-        }));
-    }
-    if problems.is_empty() {
-        Ok(())
-    } else {
-        Err(Problems(problems))
-    }
-}
-
-/// The same of a kernel that has just been fetched.
-pub(crate) fn refuse_kernel(arm: &Arm, kernel: &Kernel) -> Result<()> {
-    let known = kernel.configuration();
-    let lack = known.and_then(|(release, config)| without_support(arm, &release, &config));
-    match lack {
-        Some((what, remedy)) => bail!("{what} ({remedy})"),
-        None => Ok(()),
-    }
-}
-
-/// What is wrong, and the remedy.
-type Lack = (String, &'static str);
-
-fn without_support(arm: &Arm, release: &str, config: &str) -> Option<Lack> {
+/// What an arm's kernel lacks for its file system.
+pub(super) fn kernel_lacks(arm: &Arm, release: &str, config: &str) -> Option<Lack> {
     let option = arm.tuning.file_system?.kernel_option();
     let with = ["y", "m"].map(|how| format!("{option}={how}"));
-    if config
+    let has = config
         .lines()
-        .any(|line| with.iter().any(|one| one == line))
-    {
-        return None;
-    }
-    let what = format!(
-        "file_system of arm {} on a kernel without {option}: {release}",
-        arm.name
-    );
-    Some((what, "name a kernel that has it, or another file system"))
+        .any(|line| with.iter().any(|one| one == line));
+    (!has).then(|| Lack {
+        what: format!("file_system on a kernel without {option}: {release}"),
+        remedy: "name a kernel that has it, or another file system".into(),
+    })
 }
 
-fn lacks_tools(cache: &Cache, plan: &Plan, arm: &Arm) -> Option<Lack> {
+/// What an arm's image will lack, as far as that is known of its recipe.
+pub(super) fn recipe_lacks(cache: &Cache, plan: &Plan, arm: &Arm) -> Option<Lack> {
+    if plan.machine.kind != MachineKind::Qemu {
+        return None;
+    }
     let package = package(arm)?;
     let recipe = &plan.image.as_ref()?.recipe;
     // What is wrong with a recipe is told where it is read.
     let has = image::will_have(cache, request(plan, false), package).ok()?;
-    let whose = format!("image {recipe:?}");
-    (has == Some(false)).then(|| without_tools(&whose, &arm.name, package))
+    (has == Some(false)).then(|| image_lacks(&format!("image {recipe:?}"), package))
 }
 
 /// The package that makes an arm's file system, where not every image has it.
-pub(crate) fn package(arm: &Arm) -> Option<&'static str> {
+pub(super) fn package(arm: &Arm) -> Option<&'static str> {
     let own = arm.tuning.file_system?;
     (own != FileSystem::default()).then(|| own.package())
 }
 
-/// What is said of an image without it.
-pub(crate) fn without_tools(whose: &str, arm: &str, package: &str) -> Lack {
-    let what = format!("{whose} lacks what makes the file system of arm {arm}: {package}");
-    (what, "write recipe = \"tools\", or name another image")
+pub(super) fn image_lacks(image: &str, package: &str) -> Lack {
+    Lack {
+        what: format!("{image} lacks what makes the file system: {package}"),
+        remedy: "write recipe = \"tools\", or name another image".into(),
+    }
 }
 
 #[cfg(test)]
@@ -102,6 +54,7 @@ mod tests {
     use plan::Checks;
 
     use super::*;
+    use crate::arm_needs::refuse_by;
     use crate::prepare::disk_bytes;
 
     /// A plan with two arms, one without and one with a file system of that name.
@@ -118,7 +71,7 @@ mod tests {
     fn check(recipe: &str, kernel: &str, file_system: &str, want: &Expect) {
         let plan = plan(recipe, kernel, file_system, "io-mix");
         let dir = tempfile::tempdir().unwrap();
-        let said = refuse_by(&Cache::open(dir.path()), "plan.toml", &plan);
+        let said = refuse_by(Some(&Cache::open(dir.path())), "plan.toml", &plan);
         want.assert_eq(&said.map_or_else(|why| why.to_string(), |()| "good".into()));
     }
 
@@ -130,7 +83,7 @@ mod tests {
             kernel,
             "jfs",
             &expect![[
-                r#"plan.toml:8: image "web" lacks what makes the file system of arm b: jfsutils (write recipe = "tools", or name another image)"#
+                r#"plan.toml:8: arm b: image "web" lacks what makes the file system: jfsutils (write recipe = "tools", or name another image)"#
             ]],
         );
         check("smb+tools", kernel, "xfs", &expect!["good"]);
@@ -170,7 +123,7 @@ mod tests {
             &kernel,
             "jfs",
             &expect![
-                "plan.toml:8: file_system of arm b on a kernel without CONFIG_JFS_FS: 7.2.0 (name a kernel that has it, or another file system)"
+                "plan.toml:8: arm b: file_system on a kernel without CONFIG_JFS_FS: 7.2.0 (name a kernel that has it, or another file system)"
             ],
         );
         check("tools", &kernel, "xfs", &expect!["good"]);

@@ -351,13 +351,20 @@ fn a_cause_larger_than_its_row_is_told_with_its_counterpart() {
 fn tasks_that_sleep_alike_differ_by_nothing_but_the_requests_of_either_arm() {
     let path = "kthread;kcompactd;schedule_timeout";
     // All of the window of a second in both, and as long in both.
-    for ns in [[999_000_000, 994_000_000], [500_000_000, 500_900_000]] {
+    for ns in [
+        [999_000_000, 994_000_000],
+        [500_000_000, 500_900_000],
+        // Three threads, and two.
+        [2_999_000_000, 1_995_000_000],
+    ] {
         let [before, after] = ns;
         let why = with_sleeps([&[(path, before)], &[(path, after)]], 1.2);
         assert!(sleeps(&why).is_empty(), "{:?}", why.waits);
     }
-    let why = with_sleeps([&[(path, 500_000_000)], &[(path, 700_000_000)]], 1.2);
-    assert_eq!(sleeps(&why).len(), 1, "longer in a second too");
+    for (before, after) in [(500_000_000, 700_000_000), (26_300_000_000, 16_300_000_000)] {
+        let why = with_sleeps([&[(path, before)], &[(path, after)]], 1.2);
+        assert_eq!(sleeps(&why).len(), 1, "longer in a second too");
+    }
 }
 
 #[test]

@@ -98,15 +98,18 @@ pub(super) fn rows(accounts: &[Vec<&Account>; 2], renamed: &Renamed<'_>) -> Vec<
 /// A share of the window, and of a time in it, below which tasks that sleep all the time differ by chance.
 const IDLE_SHARE: f64 = 0.01;
 
+/// Whether the threads of a task, however many they are, slept all of the window.
+fn is_idle(sum: &Sum) -> bool {
+    let windows = sum.whole_ns / sum.window_ns;
+    let threads = windows.round().max(1.0);
+    (threads - windows).abs() <= IDLE_SHARE
+}
+
 /// Whether tasks sleep as long in one arm as in the other, or all of the window in both: then there is no difference but that of the
 /// work that the time is divided by.
 fn differs_by_its_unit(sums: &[Vec<Sum>; 2]) -> bool {
     let [before, after] = sums.each_ref().map(|side| mean(side, |sum| sum.whole_ns));
-    let is_idle = |side: &Vec<Sum>| {
-        let is_all = |sum: &Sum| (1.0 - IDLE_SHARE) * sum.window_ns <= sum.whole_ns;
-        side.iter().all(|sum| sum.window_ns > 0.0 && is_all(sum))
-    };
-    sums.iter().all(is_idle) || (after - before).abs() < IDLE_SHARE * before.max(after)
+    sums.iter().flatten().all(is_idle) || (after - before).abs() < IDLE_SHARE * before.max(after)
 }
 
 fn sums(account: &Account, renamed: &Renamed<'_>) -> BTreeMap<Key, Sum> {

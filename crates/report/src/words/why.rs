@@ -128,7 +128,17 @@ fn mechanisms(why: &Why) -> String {
         Some(share) if share > 0.0 && share < 1.0 => format!(" of the {whole} {what}"),
         Some(_) | None => format!(" {what} {}", a(why.per)),
     };
-    let mut parts = vec![clause(why, first, &of) + &by_function(first)];
+    let mut parts = match unsure(why, first) {
+        Some(row) => vec![
+            format!(
+                "{} (not significant after {})",
+                clause(why, row, &format!(" {what} {}", a(why.per))),
+                blocks(why.blocks)
+            ),
+            clause(why, first, "") + &by_function(first),
+        ],
+        None => vec![clause(why, first, &of) + &by_function(first)],
+    };
     let named = others.iter().take(NAMED - 1);
     parts.extend(named.map(|row| clause(why, row, "")));
     if others.len() >= NAMED {
@@ -141,6 +151,20 @@ fn mechanisms(why: &Why) -> String {
         parts.push(format!("{more} {verb}"));
     }
     parts.join("; ")
+}
+
+/// A mechanism that makes more of the difference than any that is significant, by its own interval: it is the likely cause, and
+/// what is lacking is blocks.
+fn unsure<'w>(why: &'w Why, first: &MechanismRow) -> Option<&'w MechanismRow> {
+    let is_apart = |row: &&MechanismRow| {
+        row.low
+            .zip(row.high)
+            .is_some_and(|(low, high)| low * high > 0.0)
+    };
+    let rows = why.mechanisms.iter().filter(|row| !row.significant);
+    rows.filter(is_apart)
+        .max_by(|one, other| one.difference.abs().total_cmp(&other.difference.abs()))
+        .filter(|row| first.difference.abs() < row.difference.abs())
 }
 
 /// What a figure is of.

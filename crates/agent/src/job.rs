@@ -192,13 +192,13 @@ pub fn perform(
 fn set_up(job: &Job, environment: &Environment) -> Result<NetnsPair, Failure> {
     raise_open_files().context("raise the limit of open files")?;
     let netns = make_network(job, environment)?;
-    debugfs::set(&job.tuning.debugfs).map_err(refused)?;
-    disk_queue::set(environment.disk.as_deref(), &job.tuning).map_err(refused)?;
+    debugfs::set(&job.tuning.debugfs).map_err(|why| refused(&why))?;
+    disk_queue::set(environment.disk.as_deref(), &job.tuning).map_err(|why| refused(&why))?;
     Ok(netns)
 }
 
 /// What the kernel says of a setting that the arm asks for.
-fn refused(why: anyhow::Error) -> Failure {
+fn refused(why: &anyhow::Error) -> Failure {
     Failure::of(VoidReason::SettingRefused, format!("{why:#}"))
 }
 
@@ -682,7 +682,7 @@ pub(crate) fn make_network(job: &Job, environment: &Environment) -> Result<Netns
             NetnsPair::of_box()
         }
     };
-    sysctl::set(sysctls, &netns).map_err(refused)?;
+    sysctl::set(sysctls, &netns).map_err(|why| refused(&why))?;
     Ok(netns)
 }
 

@@ -19,7 +19,7 @@ use record::account::Account;
 use record::metric::MetricSpec;
 use record::rundir::Run;
 use record::trial::Outcome;
-use record::verdict::why::{Rep, Tail, Unexplained, VERSION, Why, Within};
+use record::verdict::why::{MechanismRow, Rep, Tail, Unexplained, VERSION, Why, Within};
 
 use self::rep::RepBlocks;
 use self::tested::{Named, Test};
@@ -113,7 +113,9 @@ pub fn explain(
             [baseline, arm].map(|arm| sampled::against_judged((judged, run), workload, arm));
     }
     let releases = [baseline, arm].map(|arm| release(run, arm));
-    for row in why.mechanisms.iter_mut().filter(|row| row.significant) {
+    let unsure = why.unsure().map(|row| row.name);
+    let is_worth_it = |row: &&mut MechanismRow| row.significant || Some(row.name) == unsure;
+    for row in why.mechanisms.iter_mut().filter(is_worth_it) {
         let known = knobs::of(row.name).filter(|knob| {
             let mut releases = releases.iter();
             releases.any(|release| knob.is_in(release))

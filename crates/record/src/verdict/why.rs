@@ -252,6 +252,23 @@ pub struct MechanismRow {
     pub settings: Vec<String>,
 }
 
+impl Why {
+    /// The mechanism that makes more of the difference than any that is significant, where there are some, and whose own interval
+    /// is apart from 0: it is the likely cause, and what is lacking is blocks.
+    pub fn unsure(&self) -> Option<&MechanismRow> {
+        let size = |row: &&MechanismRow| row.difference.abs();
+        let is_apart = |row: &&MechanismRow| {
+            let ends = row.low.zip(row.high);
+            ends.is_some_and(|(low, high)| low * high > 0.0)
+        };
+        let (sure, others): (Vec<_>, Vec<_>) =
+            self.mechanisms.iter().partition(|row| row.significant);
+        let largest = sure.iter().map(size).max_by(f64::total_cmp)?;
+        let mut unsure = others.into_iter().filter(is_apart);
+        unsure.find(|row| largest < size(row))
+    }
+}
+
 impl MechanismRow {
     /// Functions that are more than chance.
     pub fn significant_functions(&self) -> impl Iterator<Item = &FunctionRow> {

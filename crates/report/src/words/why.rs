@@ -128,7 +128,7 @@ fn mechanisms(why: &Why) -> String {
         Some(share) if share > 0.0 && share < 1.0 => format!(" of the {whole} {what}"),
         Some(_) | None => format!(" {what} {}", a(why.per)),
     };
-    let mut parts = match unsure(why, first) {
+    let mut parts = match why.unsure() {
         Some(row) => vec![
             format!(
                 "{} (not significant after {})",
@@ -151,20 +151,6 @@ fn mechanisms(why: &Why) -> String {
         parts.push(format!("{more} {verb}"));
     }
     parts.join("; ")
-}
-
-/// A mechanism that makes more of the difference than any that is significant, by its own interval: it is the likely cause, and
-/// what is lacking is blocks.
-fn unsure<'w>(why: &'w Why, first: &MechanismRow) -> Option<&'w MechanismRow> {
-    let is_apart = |row: &&MechanismRow| {
-        row.low
-            .zip(row.high)
-            .is_some_and(|(low, high)| low * high > 0.0)
-    };
-    let rows = why.mechanisms.iter().filter(|row| !row.significant);
-    rows.filter(is_apart)
-        .max_by(|one, other| one.difference.abs().total_cmp(&other.difference.abs()))
-        .filter(|row| first.difference.abs() < row.difference.abs())
 }
 
 /// What a figure is of.

@@ -88,7 +88,7 @@ const fn until(knob: Knob, version: Version) -> Knob {
 }
 
 /// From the kernel's documentation (admin-guide/kernel-parameters.txt, admin-guide/sysctl) and kernel/sched/features.h of each release.
-const KNOBS: [Knob; 24] = {
+const KNOBS: [Knob; 25] = {
     use Mechanism as M;
     use To::{Cmdline, Debugfs, Sysctl};
     const FEATURES: &str = "sched/features";
@@ -126,6 +126,7 @@ const KNOBS: [Knob; 24] = {
         knob(M::Cgroups, Cmdline("cgroup.memory=nokmem"), (4, 5)),
         knob(M::Cgroups, Cmdline("cgroup_disable=memory"), (2, 6)),
         knob(M::Paging, Cmdline("transparent_hugepage=never"), (2, 6)),
+        knob(M::Paging, Cmdline("damon_stat.enabled=N"), (6, 17)),
         knob(M::Mitigations, Cmdline("mitigations=off"), (5, 2)),
         knob(
             M::EntryExit,

@@ -9,6 +9,8 @@ use anyhow::{Context, Result, bail};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
+use crate::refused::Refused;
+
 /// Where it is mounted.
 const PLACE: &str = "/sys/kernel/debug";
 
@@ -35,7 +37,10 @@ fn write_mounted(
         Ok(()) => {}
         // Somebody else's mount is there, and stays.
         Err(Errno::BUSY) => return write(),
-        Err(why) => return Err(why).context("this kernel has no debugfs (remove it from the arm)"),
+        Err(why) => {
+            let what = "this kernel has no debugfs (remove it from the arm)";
+            return Err(why).context(Refused(what.into()));
+        }
     }
     let written = write();
     let unmounted = unmount().context("unmount debugfs");
@@ -50,11 +55,13 @@ fn write_all(place: &Path, files: &BTreeMap<String, String>) -> Result<()> {
         match done {
             Ok(()) => {}
             Err(why) if why.kind() == io::ErrorKind::NotFound => {
-                bail!("this kernel has no file {name} in debugfs (remove it from the arm)")
+                bail!(Refused(format!(
+                    "this kernel has no file {name} in debugfs (remove it from the arm)"
+                )))
             }
-            Err(why) => bail!(
+            Err(why) => bail!(Refused(format!(
                 "the kernel refuses {value:?} for {name} in debugfs: {why} (correct the arm's value)"
-            ),
+            ))),
         }
     }
     Ok(())

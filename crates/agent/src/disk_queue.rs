@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use plan::Tuning;
 
+use crate::refused::Refused;
+
 /// Sets a disk's I/O scheduler, then what the arm sets of it and of the queue; what is not named stays the kernel's choice.
 pub(crate) fn set(disk: Option<&Path>, tuning: &Tuning) -> Result<()> {
     if tuning.io_scheduler.is_empty() && tuning.queue.is_empty() {
@@ -27,10 +29,10 @@ fn schedule(queue: &Path, scheduler: &str) -> Result<()> {
     let file = queue.join("scheduler");
     if fs::write(&file, scheduler).is_err() {
         let known = fs::read_to_string(&file).unwrap_or_default();
-        bail!(
+        bail!(Refused(format!(
             "this kernel has no I/O scheduler {scheduler} (choose one of these: {})",
             known.trim().replace(['[', ']'], "")
-        );
+        )));
     }
     Ok(())
 }
@@ -40,18 +42,19 @@ fn set_one(queue: &Path, name: &str, value: &str) -> Result<()> {
     let places = [queue.join(name), queue.join("iosched").join(name)];
     let Some(file) = places.iter().find(|file| file.exists()) else {
         let known = [names(queue), names(&queue.join("iosched"))].concat();
-        bail!(
+        bail!(Refused(format!(
             "this kernel's queue has no setting {name} (it has: {})",
             known.join(", ")
-        );
+        )));
     };
-    fs::write(file, value).with_context(|| format!("set {name} of the queue to {value}"))?;
+    fs::write(file, value)
+        .with_context(|| Refused(format!("set {name} of the queue to {value}")))?;
     let now = fs::read_to_string(file).unwrap_or_default();
     if now.trim() != value.trim() {
-        bail!(
+        bail!(Refused(format!(
             "the kernel made {name} of the queue {}: {value} (write a value that it takes)",
             now.trim()
-        );
+        )));
     }
     Ok(())
 }

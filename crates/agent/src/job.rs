@@ -43,6 +43,7 @@ use crate::injected_cost;
 use crate::mark;
 use crate::netns::{CLIENT, Netns, NetnsPair, SERVER};
 use crate::path::{PathSeen, PathWatch};
+use crate::refused::Refused;
 use crate::sampled::{self, Recorder};
 use crate::sampler::Sampler;
 use crate::scheduler::Scheduled;
@@ -83,9 +84,12 @@ pub struct Failure {
 
 impl From<anyhow::Error> for Failure {
     fn from(why: anyhow::Error) -> Self {
-        let reason = match why.downcast_ref::<Wrong>() {
-            Some(_) => VoidReason::CheckFailed,
-            None => VoidReason::AgentFailed,
+        let reason = if why.is::<Wrong>() {
+            VoidReason::CheckFailed
+        } else if why.is::<Refused>() {
+            VoidReason::SettingRefused
+        } else {
+            VoidReason::AgentFailed
         };
         Self {
             reason,
@@ -189,17 +193,12 @@ pub fn perform(
 }
 
 /// Limits, the network and the mechanisms that the arm names, before anything of the trial runs.
-fn set_up(job: &Job, environment: &Environment) -> Result<NetnsPair, Failure> {
+fn set_up(job: &Job, environment: &Environment) -> Result<NetnsPair> {
     raise_open_files().context("raise the limit of open files")?;
     let netns = make_network(job, environment)?;
-    debugfs::set(&job.tuning.debugfs).map_err(|why| refused(&why))?;
-    disk_queue::set(environment.disk.as_deref(), &job.tuning).map_err(|why| refused(&why))?;
+    debugfs::set(&job.tuning.debugfs)?;
+    disk_queue::set(environment.disk.as_deref(), &job.tuning)?;
     Ok(netns)
-}
-
-/// What the kernel says of a setting that the arm asks for.
-fn refused(why: &anyhow::Error) -> Failure {
-    Failure::of(VoidReason::SettingRefused, format!("{why:#}"))
 }
 
 /// The system's facts, and what else there is to tell.
@@ -669,7 +668,7 @@ fn tell_taken(tell: &Tell<'_>, taken: impl IntoIterator<Item = Taken>) {
 }
 
 /// Namespaces with a job's sysctls; those that devices take over are set before there are any.
-pub(crate) fn make_network(job: &Job, environment: &Environment) -> Result<NetnsPair, Failure> {
+pub(crate) fn make_network(job: &Job, environment: &Environment) -> Result<NetnsPair> {
     let sysctls = &job.sysctl;
     sysctl::set_for_devices(sysctls);
     let netns = match (job.part, &environment.box_network) {
@@ -682,7 +681,7 @@ pub(crate) fn make_network(job: &Job, environment: &Environment) -> Result<Netns
             NetnsPair::of_box()
         }
     };
-    sysctl::set(sysctls, &netns).map_err(|why| refused(&why))?;
+    sysctl::set(sysctls, &netns)?;
     Ok(netns)
 }
 

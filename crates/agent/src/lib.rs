@@ -34,6 +34,7 @@ pub mod netns;
 pub mod path;
 mod priority;
 pub mod proc;
+mod refused;
 mod remote;
 mod sampled;
 pub mod sampler;

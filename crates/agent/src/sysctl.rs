@@ -12,6 +12,7 @@ use std::io;
 use anyhow::{Result, bail};
 
 use crate::netns::NetnsPair;
+use crate::refused::Refused;
 
 /// Sets all of them, in the order of their names.
 pub fn set(sysctls: &BTreeMap<String, String>, netns: &NetnsPair) -> Result<()> {
@@ -27,7 +28,7 @@ pub fn set(sysctls: &BTreeMap<String, String>, netns: &NetnsPair) -> Result<()> 
             (Ok(()), Ok(())) => {}
             (Ok(()), Err(why)) if is_elsewhere(&why) => {}
             (Err(why), Ok(())) if is_elsewhere(&why) => {}
-            (Err(why), _) | (_, Err(why)) => bail!("{}", refused(name, value, &why)),
+            (Err(why), _) | (_, Err(why)) => bail!(refused(name, value, &why)),
         }
     }
     Ok(())
@@ -62,15 +63,15 @@ fn is_elsewhere(why: &io::Error) -> bool {
     matches!(why.kind(), NotFound | PermissionDenied | ReadOnlyFilesystem)
 }
 
-fn refused(name: &str, value: &str, why: &io::Error) -> String {
-    match why.kind() {
+fn refused(name: &str, value: &str, why: &io::Error) -> Refused {
+    Refused(match why.kind() {
         io::ErrorKind::NotFound => {
             format!("this kernel has no sysctl {name} (remove it from the arm, or load its module)")
         }
         _ => format!(
             "the kernel refuses {value:?} for sysctl {name}: {why} (correct the arm's value)"
         ),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -79,9 +80,9 @@ mod tests {
 
     #[test]
     fn an_unknown_sysctl_and_a_refused_value_are_named() {
-        let text = refused("vm.x", "1", &io::ErrorKind::NotFound.into());
+        let Refused(text) = refused("vm.x", "1", &io::ErrorKind::NotFound.into());
         assert!(text.starts_with("this kernel has no sysctl vm.x"));
-        let text = refused("vm.x", "1", &io::ErrorKind::InvalidInput.into());
+        let Refused(text) = refused("vm.x", "1", &io::ErrorKind::InvalidInput.into());
         assert!(text.starts_with("the kernel refuses \"1\" for sysctl vm.x"));
     }
 }

@@ -21,11 +21,15 @@ fn refuse_by(cache: Option<&Cache>, file: &str, plan: &Plan) -> Result<(), Probl
     let mut problems = Vec::new();
     for arm in &plan.arms {
         let of_image = cache.and_then(|cache| file_system::recipe_lacks(cache, plan, arm));
-        let of_kernel = || {
-            let (release, config) = kernel::known(cache?, &arm.kernel, Flavour::Cloud)?;
-            kernel_lacks(arm, &release, &config)
-        };
-        let lacks = [of_image, build_lacks(arm).or_else(of_kernel)];
+        let of_build = arm.tuning.scheduler.and_then(|_| schedulers::build_lacks());
+        let is_asking = arm.tuning.scheduler.is_some() || arm.tuning.file_system.is_some();
+        let [of_scheduler, of_file_system] = cache
+            .filter(|_| is_asking)
+            .and_then(|cache| kernel::known(cache, &arm.kernel, Flavour::Cloud))
+            .map_or([None, None], |(release, config)| {
+                kernel_lacks(arm, &release, &config)
+            });
+        let lacks = [of_image, of_build.or(of_scheduler), of_file_system];
         problems.extend(lacks.into_iter().flatten().map(|lack| Problem {
             file: file.into(),
             line: arm.line,
@@ -43,7 +47,8 @@ fn refuse_by(cache: Option<&Cache>, file: &str, plan: &Plan) -> Result<(), Probl
 /// The same of a kernel that has just been fetched.
 pub(crate) fn refuse_kernel(arm: &Arm, kernel: &Kernel) -> Result<()> {
     let known = kernel.configuration();
-    match known.and_then(|(release, config)| kernel_lacks(arm, &release, &config)) {
+    let lacks = known.map(|(release, config)| kernel_lacks(arm, &release, &config));
+    match lacks.into_iter().flatten().flatten().next() {
         Some(Lack { what, remedy }) => bail!("{what} ({remedy})"),
         None => Ok(()),
     }
@@ -60,16 +65,13 @@ pub(crate) fn refuse_image(arm: &Arm, title: &str, image: &Image) -> Result<()> 
     }
 }
 
-fn build_lacks(arm: &Arm) -> Option<Lack> {
-    arm.tuning.scheduler.and(schedulers::build_lacks())
-}
-
-fn kernel_lacks(arm: &Arm, release: &str, config: &str) -> Option<Lack> {
-    let of_scheduler = arm
-        .tuning
-        .scheduler
-        .and(schedulers::kernel_lacks(release, config));
-    of_scheduler.or_else(|| file_system::kernel_lacks(arm, release, config))
+/// What a kernel lacks for an arm's scheduler, and for its file system.
+fn kernel_lacks(arm: &Arm, release: &str, config: &str) -> [Option<Lack>; 2] {
+    let scheduler = arm.tuning.scheduler;
+    [
+        scheduler.and_then(|_| schedulers::kernel_lacks(release, config)),
+        file_system::kernel_lacks(arm, release, config),
+    ]
 }
 
 #[cfg(test)]

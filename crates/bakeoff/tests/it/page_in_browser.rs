@@ -69,6 +69,8 @@ impl Browser {
         let child = Command::new("sh")
             .args(["-c", &script])
             .args([program, dir])
+            // It is killed, and tidies up nothing.
+            .env("TMPDIR", dir)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

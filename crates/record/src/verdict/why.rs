@@ -252,15 +252,17 @@ pub struct MechanismRow {
     pub settings: Vec<String>,
 }
 
+/// Whether an interval is known and 0 is not in it.
+pub fn excludes_zero(low: Option<f64>, high: Option<f64>) -> bool {
+    low.zip(high).is_some_and(|(low, high)| low * high > 0.0)
+}
+
 impl Why {
     /// The mechanism that makes more of the difference than any that is significant, where there are some, and whose own interval
     /// is apart from 0: it is the likely cause, and what is lacking is blocks.
     pub fn unsure(&self) -> Option<&MechanismRow> {
         let size = |row: &&MechanismRow| row.difference.abs();
-        let is_apart = |row: &&MechanismRow| {
-            let ends = row.low.zip(row.high);
-            ends.is_some_and(|(low, high)| low * high > 0.0)
-        };
+        let is_apart = |row: &&MechanismRow| excludes_zero(row.low, row.high);
         let (sure, others): (Vec<_>, Vec<_>) =
             self.mechanisms.iter().partition(|row| row.significant);
         let largest = sure.iter().map(size).max_by(f64::total_cmp)?;

@@ -5,7 +5,7 @@ use record::account::{WaitState, WorkUnit};
 use record::verdict::mechanism::{Mechanism, Presence};
 use record::verdict::why::{
     EventKind, FunctionRow, LostReason, LostTrial, MechanismRow, Unexplained, WaitRow, WaitView,
-    Why, Within,
+    Why, Within, excludes_zero,
 };
 
 use super::{NONE, blocks, counted, unit};
@@ -73,10 +73,7 @@ fn link(why: &Why, by_ns: f64) -> &'static str {
 /// `p99 latency rises by 3.2 ms`, where that is more than chance and a wait is the reason.
 fn tail(why: &Why) -> Option<String> {
     let tail = why.tail.as_ref()?;
-    let is_sure = tail
-        .low
-        .zip(tail.high)
-        .is_some_and(|(low, high)| low * high > 0.0);
+    let is_sure = excludes_zero(tail.low, tail.high);
     let by_ns = tail.difference * ns_of(&tail.unit)?;
     let moved = moved(&tail.metric, by_ns)?;
     (is_sure && link(why, by_ns) == BECAUSE).then_some(moved)

@@ -3,21 +3,18 @@
 use crate::decode::{Kind, Last};
 use crate::functions::{Place, flag};
 
-/// A block of instructions. What each execution looks at lies in one cache line: guests have tens of thousands of blocks.
+/// A block of instructions.
 #[derive(Debug, Clone)]
-#[repr(C, align(64))]
 pub struct Block {
-    /// What is looked at each time.
+    /// Where it lies, and what it does to the flow of control.
     pub shape: Shape,
-    /// The last node that it began, and its parent.
-    pub began: (u32, u32),
-    starts: Box<[u16]>,
+    /// Where its instructions begin, from its address.
+    pub starts: Box<[u16]>,
 }
 
-const _: () = assert!(size_of::<Shape>() + size_of::<(u32, u32)>() == 64);
-
-/// What is looked at each time a block is executed.
+/// A block without its instructions, in one cache line.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
 pub struct Shape {
     /// Its first address.
     pub address: u64,
@@ -46,34 +43,29 @@ impl Block {
         };
         Self {
             shape,
-            began: (0, u32::MAX),
             starts: starts.into(),
         }
-    }
-
-    /// How many of its instructions lie before an address.
-    pub fn before(&self, address: u64) -> i32 {
-        let offset = address.wrapping_sub(self.shape.address);
-        let before = self
-            .starts
-            .partition_point(|start| u64::from(*start) < offset);
-        i32::from(before as u16)
     }
 }
 
 impl Shape {
-    pub fn is(self, flag: u8) -> bool {
+    pub fn is(&self, flag: u8) -> bool {
         self.place.flags & flag != 0
     }
 
-    /// Whether another block is the next one of the same function for certain.
-    #[inline]
+    /// Whether another block is the next one of the same function, or of user code, for certain.
     pub fn goes_on_in(&self, now: &Self) -> bool {
+        match (self.place.is_user, now.place.is_user) {
+            (true, true) => !self.was_left_at(now.address),
+            (false, false) => self.goes_on_in_function(now),
+            (true, false) | (false, true) => false,
+        }
+    }
+
+    fn goes_on_in_function(&self, now: &Self) -> bool {
         let is_near = self.place.function == now.place.function && now.place.function != 0;
-        let is_plain = self.last.kind == Kind::Other
-            && !self.place.is_user
-            && !now.is_entry
-            && now.place.flags & flag::UNUSUAL == 0;
+        let is_plain =
+            self.last.kind == Kind::Other && !now.is_entry && now.place.flags & flag::UNUSUAL == 0;
         is_near
             && is_plain
             && (now.address >= self.end
@@ -81,22 +73,49 @@ impl Shape {
                 || now.address < self.address)
     }
 
-    /// Whether both are user code, and nothing of the one before was left undone.
-    #[inline]
-    pub fn goes_on_as_user(&self, now: &Self) -> bool {
-        self.place.is_user && now.place.is_user && !self.was_left_at(now.address)
-    }
-
     /// Whether nothing but an interrupt or an exception leads here.
-    pub fn interrupts(self) -> bool {
+    pub fn interrupts(&self) -> bool {
         self.is(flag::STUBS) || (self.is_entry && self.is(flag::ENTRY))
     }
 
     /// Whether control went into the middle of this block although nothing in it jumps there.
-    pub fn was_left_at(self, address: u64) -> bool {
+    pub fn was_left_at(&self, address: u64) -> bool {
         self.address < address
             && address < self.end
             && address != self.last.target
             && !self.last.is_indirect
+    }
+}
+
+const _: () = assert!(size_of::<Shape>() == 64);
+
+/// What each execution of a block looks at: two in a cache line, because guests have a hundred thousand blocks.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(32))]
+pub struct Hot {
+    /// Instructions.
+    pub count: i32,
+    /// Whether the last one is a string instruction with a REP prefix.
+    pub is_rep: bool,
+    /// Whether it is user code.
+    pub is_user: bool,
+    /// Blocks that it went on in for certain, the last one first.
+    pub next: [u32; 2],
+    /// The last node that it began, and its parent.
+    pub began: (u32, u32),
+}
+
+const _: () = assert!(size_of::<Hot>() == 32);
+
+impl Hot {
+    /// Nothing is known yet of what comes next.
+    pub fn new(shape: &Shape) -> Self {
+        Self {
+            count: shape.count,
+            is_rep: shape.last.is_rep,
+            is_user: shape.place.is_user,
+            next: [u32::MAX; 2],
+            began: (0, u32::MAX),
+        }
     }
 }

@@ -13,12 +13,12 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-use crate::block::{Block, Shape};
+use crate::block::{Block, Hot, Shape};
 use crate::decode::{Kind, Last};
 use crate::functions::{Layout, Place, flag};
 use crate::memory::{self, Memory};
 use crate::output::Written;
-use crate::tree::{Count, Key, Mixer, Node};
+use crate::tree::{Count, Key, Mixer, Node, Recent};
 use crate::waits::{Arrival, Left, Waits};
 
 /// More frames than kernel stacks have room for; the older half is dropped there.
@@ -76,7 +76,11 @@ pub struct Engine<M> {
     /// The guest's memory.
     pub memory: M,
     layout: Layout,
-    blocks: Vec<Block>,
+    // Of all blocks, by their numbers.
+    hot: Vec<Hot>,
+    shapes: Vec<Shape>,
+    starts: Vec<Box<[u16]>>,
+    recent: Recent,
     nodes: Vec<Node>,
     children: HashMap<(u32, Key), u32, BuildHasherDefault<Mixer>>,
     /// Names of tasks, in the order in which they were seen.
@@ -108,7 +112,10 @@ impl<M: Memory> Engine<M> {
         let mut engine = Self {
             memory,
             layout,
-            blocks: vec![Block::new(0, 0, Last::OTHER, Place::user(0), &[])],
+            hot: Vec::new(),
+            shapes: Vec::new(),
+            starts: Vec::new(),
+            recent: Recent::new(),
             nodes: vec![Node {
                 parent: 0,
                 key: Key::All,
@@ -130,6 +137,7 @@ impl<M: Memory> Engine<M> {
             is_switching: false,
             written: Written::default(),
         };
+        engine.add(Block::new(0, 0, Last::OTHER, Place::user(0), &[]));
         engine.root = engine.root_of(*BOOT);
         engine.node = engine.root;
         engine
@@ -137,8 +145,10 @@ impl<M: Memory> Engine<M> {
 
     /// Takes a block; its number is for `execute`.
     pub fn add(&mut self, block: Block) -> u32 {
-        self.blocks.push(block);
-        self.blocks.len() as u32 - 1
+        self.hot.push(Hot::new(&block.shape));
+        self.shapes.push(block.shape);
+        self.starts.push(block.starts);
+        self.hot.len() as u32 - 1
     }
 
     /// All instructions so far.
@@ -169,23 +179,36 @@ impl<M: Memory> Engine<M> {
     /// A block is executed.
     #[inline]
     pub fn execute(&mut self, index: u32) {
-        let block = &self.blocks[index as usize];
-        let now = &block.shape;
-        let before = &self.blocks[self.previous as usize].shape;
-        let (count, is_rep) = (i64::from(now.count), now.last.is_rep);
-        // Nine of ten blocks of the kernel go on in the function of the one before, and most of user code in the same task.
-        if before.goes_on_as_user(now) && block.began.1 == self.root {
-            self.node = block.began.0;
-        } else if !before.goes_on_in(now) {
-            let (now, before) = (*now, *before);
-            if now.place.is_user {
-                self.enter_user(index, now, before);
-            } else {
-                self.enter_kernel(index, now, before);
-            }
+        let now = self.hot[index as usize];
+        // Nine of ten blocks go on where the one before them did when it was executed the last times.
+        let goes_on = self.hot[self.previous as usize].next.contains(&index);
+        if !goes_on || (now.is_user && now.began.1 != self.root) {
+            self.enter(index);
+        } else if now.is_user {
+            self.node = now.began.0;
         }
         self.previous = index;
-        self.charge(count, i64::from(is_rep));
+        self.charge(now.count.into(), now.is_rep.into());
+    }
+
+    /// A block is executed that may be of another function or task than the one before it.
+    #[inline(never)]
+    fn enter(&mut self, index: u32) {
+        let shape = |index: u32| self.shapes[index as usize];
+        let (before, now) = (shape(self.previous), shape(index));
+        if before.goes_on_in(&now) {
+            let next = &mut self.hot[self.previous as usize].next;
+            if !next.contains(&index) {
+                *next = [index, next[0]];
+            }
+            if now.place.is_user {
+                self.node = self.user_node(index);
+            }
+        } else if now.place.is_user {
+            self.enter_user(index, &now, &before);
+        } else {
+            self.enter_kernel(index, &now, &before);
+        }
     }
 
     fn charge(&mut self, instructions: i64, iterations: i64) {
@@ -195,14 +218,14 @@ impl<M: Memory> Engine<M> {
         count.rep += iterations;
     }
 
-    fn enter_user(&mut self, index: u32, now: Shape, before: Shape) {
+    fn enter_user(&mut self, index: u32, now: &Shape, before: &Shape) {
         let mut left = None;
         if before.place.is_user {
             left = before.was_left_at(now.address).then_some(self.previous);
         } else {
             self.stack.clear();
             if let Some((block, is_fault)) = self.user.take() {
-                let shape = self.blocks[block as usize].shape;
+                let shape = self.shapes[block as usize];
                 let again = is_fault && shape.address == now.address;
                 left = (again || shape.was_left_at(now.address)).then_some(block);
             }
@@ -215,38 +238,46 @@ impl<M: Memory> Engine<M> {
     }
 
     fn user_node(&mut self, index: u32) -> u32 {
-        let key = Key::User(self.blocks[index as usize].shape.place.function);
+        let key = Key::User(self.shapes[index as usize].place.function);
         self.begin(index, self.root, key)
     }
 
     /// The child that a block begins below a node.
     fn begin(&mut self, index: u32, parent: u32, key: Key) -> u32 {
-        let (node, of) = self.blocks[index as usize].began;
+        let (node, of) = self.hot[index as usize].began;
         if of == parent {
             return node;
         }
-        let node = self.child(parent, key);
-        self.blocks[index as usize].began = (node, parent);
+        let node = self.recent.get(parent, index).unwrap_or_else(|| {
+            let node = self.child(parent, key);
+            self.recent.set(parent, index, node);
+            node
+        });
+        self.hot[index as usize].began = (node, parent);
         node
     }
 
     /// Takes off what a block has been charged for and did not execute: all from `address` on.
-    fn take_back(&mut self, block: u32, address: u64) {
-        let block = &mut self.blocks[block as usize];
-        let rest = block.shape.count - block.before(address);
-        let iterations = i64::from(block.shape.last.is_rep);
+    fn take_back(&mut self, index: u32, address: u64) {
+        let shape = &mut self.shapes[index as usize];
+        let offset = address.wrapping_sub(shape.address);
+        let before =
+            self.starts[index as usize].partition_point(|start| u64::from(*start) < offset);
+        let rest = shape.count - i32::from(before as u16);
+        let iterations = i64::from(shape.last.is_rep);
         self.health.cut += 1;
         let to_page_end = PAGE_BYTES - address % PAGE_BYTES;
         if rest == 1 && to_page_end < INSTRUCTION_BYTES {
             // QEMU has given up an instruction that lies on two pages, and begins the next block with it; yet it names it.
-            block.shape.count -= 1;
-            block.shape.end = address;
-            block.shape.last = Last::OTHER;
+            shape.count -= 1;
+            shape.end = address;
+            shape.last = Last::OTHER;
+            self.hot[index as usize] = Hot::new(shape);
         }
         self.charge(-i64::from(rest), -iterations);
     }
 
-    fn enter_kernel(&mut self, index: u32, now: Shape, before: Shape) {
+    fn enter_kernel(&mut self, index: u32, now: &Shape, before: &Shape) {
         if before.place.is_user {
             self.user = Some((self.previous, now.is(flag::FAULT)));
             self.stack.clear();
@@ -267,7 +298,7 @@ impl<M: Memory> Engine<M> {
         self.is_switching |= now.is(flag::SWITCH);
     }
 
-    fn leave_interrupt(&mut self, index: u32, now: Shape) {
+    fn leave_interrupt(&mut self, index: u32, now: &Shape) {
         let is_interrupt = |frame: &Frame| matches!(frame, Frame::Interrupt { .. });
         let Some(at) = self.stack.iter().rposition(is_interrupt) else {
             self.lose(now);
@@ -281,16 +312,16 @@ impl<M: Memory> Engine<M> {
         {
             self.stack.truncate(at);
             self.node = node;
-            let before = self.blocks[block as usize].shape;
-            self.go_on((block, before), (index, now), is_fault);
+            let before = self.shapes[block as usize];
+            self.go_on((block, &before), (index, now), is_fault);
         }
     }
 
     /// From a block of the kernel to the next one of the same task.
     fn go_on(
         &mut self,
-        (previous, before): (u32, Shape),
-        (index, now): (u32, Shape),
+        (previous, before): (u32, &Shape),
+        (index, now): (u32, &Shape),
         is_fault: bool,
     ) {
         if before.was_left_at(now.address) || (is_fault && before.address == now.address) {
@@ -311,12 +342,12 @@ impl<M: Memory> Engine<M> {
                     self.call(self.node, index, now);
                 }
             }
-            Kind::Ret => self.return_to(before, now),
-            Kind::Call | Kind::Iret | Kind::Other => self.jump(now),
+            Kind::Ret => self.return_to(before, index, now),
+            Kind::Call | Kind::Iret | Kind::Other => self.jump(index, now),
         }
     }
 
-    fn return_to(&mut self, before: Shape, now: Shape) {
+    fn return_to(&mut self, before: &Shape, index: u32, now: &Shape) {
         if self.is_switching && now.is(flag::RESUME) {
             self.is_switching = false;
             self.switch();
@@ -328,18 +359,18 @@ impl<M: Memory> Engine<M> {
                 self.node = node;
             }
             // A function of a module whose end is not known, and tail calls, are the same function as before here.
-            self.jump(now);
+            self.jump(index, now);
         } else if now.is_entry || (now.place.function == 0 && before.is(flag::THUNK)) {
             // A retpoline: its inner call is no frame, and it goes on to a function.
             self.drop_inner_call(before);
-            self.replace(now);
+            self.replace(index, now);
         } else {
             self.lose(now);
         }
     }
 
     /// Takes off the frames of calls that the function of `before` made to itself.
-    fn drop_inner_call(&mut self, before: Shape) {
+    fn drop_inner_call(&mut self, before: &Shape) {
         let near = before.address.wrapping_sub(RETPOLINE_BYTES)..before.end;
         while let Some(Frame::Call { to, node }) = self.stack.last().copied() {
             if !near.contains(&to) || before.place.function == 0 {
@@ -351,7 +382,7 @@ impl<M: Memory> Engine<M> {
     }
 
     /// Returned to where no call came from: to the nearest caller of that function, or to nobody's.
-    fn lose(&mut self, now: Shape) {
+    fn lose(&mut self, now: &Shape) {
         let key = Key::Kernel(key_of(now));
         let mut node = self.node;
         while node != self.root && node != 0 {
@@ -368,7 +399,7 @@ impl<M: Memory> Engine<M> {
     }
 
     /// A jump: within a function, or to another one in its place.
-    fn jump(&mut self, now: Shape) {
+    fn jump(&mut self, index: u32, now: &Shape) {
         let is_same = match self.nodes[self.node as usize].key {
             // Modules have no functions here: what is entered stays.
             Key::Kernel(function) if now.place.function == 0 => self.is_module(function),
@@ -376,18 +407,18 @@ impl<M: Memory> Engine<M> {
             Key::All | Key::Task(_) | Key::User(_) => false,
         };
         if !is_same {
-            self.replace(now);
+            self.replace(index, now);
         }
     }
 
     /// A function takes the place of the one that ran.
-    fn replace(&mut self, now: Shape) {
+    fn replace(&mut self, index: u32, now: &Shape) {
         let parent = if self.node == self.root {
             self.root
         } else {
             self.nodes[self.node as usize].parent
         };
-        self.node = self.child(parent, Key::Kernel(key_of(now)));
+        self.node = self.begin(index, parent, Key::Kernel(key_of(now)));
         if now.is_entry || now.place.function == 0 {
             self.nodes[self.node as usize].count.calls += 1;
         }
@@ -398,7 +429,7 @@ impl<M: Memory> Engine<M> {
         !(self.layout.text.0..self.layout.text.1).contains(&function)
     }
 
-    fn call(&mut self, parent: u32, index: u32, now: Shape) {
+    fn call(&mut self, parent: u32, index: u32, now: &Shape) {
         self.node = self.begin(index, parent, Key::Kernel(key_of(now)));
         self.nodes[self.node as usize].count.calls += 1;
     }
@@ -568,7 +599,7 @@ impl<M: Memory> Engine<M> {
 }
 
 /// The function of a block; in a module, where it is entered.
-fn key_of(now: Shape) -> u64 {
+fn key_of(now: &Shape) -> u64 {
     match now.place.function {
         0 => now.address,
         function => function,

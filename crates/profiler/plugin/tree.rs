@@ -64,3 +64,50 @@ pub struct Count {
     /// Times entered.
     pub calls: u64,
 }
+
+/// Nodes by their parent and the block that began them, as they were last looked for; a lookup among all nodes is two cache misses.
+pub struct Recent(Box<[Began; RECENT]>);
+
+const RECENT: usize = 1 << 15;
+
+/// A node that a block began below a parent.
+#[derive(Debug, Clone, Copy)]
+struct Began {
+    parent: u32,
+    block: u32,
+    node: u32,
+}
+
+impl Recent {
+    /// Nothing was looked for yet.
+    pub fn new() -> Self {
+        const NONE: Began = Began {
+            parent: u32::MAX,
+            block: u32::MAX,
+            node: 0,
+        };
+        let slots = vec![NONE; RECENT].into_boxed_slice();
+        Self(slots.try_into().expect("as many as there are slots"))
+    }
+
+    /// The node that a block began below a parent, if that was looked for lately.
+    #[inline]
+    pub fn get(&self, parent: u32, block: u32) -> Option<u32> {
+        let began = &self.0[slot(parent, block)];
+        (began.parent == parent && began.block == block).then_some(began.node)
+    }
+
+    /// Remembers it.
+    pub fn set(&mut self, parent: u32, block: u32, node: u32) {
+        self.0[slot(parent, block)] = Began {
+            parent,
+            block,
+            node,
+        };
+    }
+}
+
+fn slot(parent: u32, block: u32) -> usize {
+    let mixed = parent.wrapping_mul(0x9e37_79b9) ^ block.wrapping_mul(0x85eb_ca6b);
+    (mixed >> 17) as usize % RECENT
+}

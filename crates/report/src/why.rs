@@ -385,7 +385,7 @@ pub(crate) mod tests {
         let mut why = explained(&newer(), 6, None);
         why.mechanisms[0].significant = false;
         assert!(words::why::sentence(&why).starts_with(
-            "3.3 fewer context switches a request save 11.0 k instructions a request (not significant after 6 blocks); \
+            "3.3 fewer context switches a request save 11.0 k instructions (not significant after 6 blocks); \
              zeroing saves 4.6 k (memset: 85.7 instead of 743 a call); TCP/IP costs 541"
         ), "{}", words::why::sentence(&why));
         // What may as well be nothing is not.

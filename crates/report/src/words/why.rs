@@ -121,15 +121,20 @@ fn mechanisms(why: &Why) -> String {
     };
     let whole = amount(why, why.account.difference.abs());
     let what = what(why);
+    let each = |row| match fewer_or_more(row, why.per) {
+        // The events are of a request already.
+        Some(_) => format!(" {what}"),
+        None => format!(" {what} {}", a(why.per)),
+    };
     let of = match first.share {
         Some(share) if share > 0.0 && share < 1.0 => format!(" of the {whole} {what}"),
-        Some(_) | None => format!(" {what} {}", a(why.per)),
+        Some(_) | None => each(first),
     };
     let mut parts = match why.unsure() {
         Some(row) => vec![
             format!(
                 "{} (not significant after {})",
-                clause(why, row, &format!(" {what} {}", a(why.per))),
+                clause(why, row, &each(row)),
                 blocks(why.blocks)
             ),
             clause(why, first, "") + &by_function(first),

@@ -245,6 +245,16 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_task_that_one_arm_has_alone_is_no_reason() {
+        let mut why = explained(&newer(), 6, None);
+        let said = |why: &Why| words::why::sentence(why).contains("nginx's waits for the CPU");
+        assert!(said(&why));
+        let its = why.waits.iter_mut().filter(|row| row.task == "nginx");
+        its.for_each(|row| row.baseline_ns = 0.0);
+        assert!(!said(&why));
+    }
+
+    #[test]
     fn equal_arms_and_too_few_blocks_claim_nothing() {
         let said = |why: &Why| words::why::sentence(why);
         expect!["no mechanism differs by more than chance in 6 blocks"]

@@ -306,7 +306,10 @@ fn longest_wait(why: &Why) -> Option<&WaitRow> {
     } else {
         WaitView::Slowest
     };
-    let sure = |row: &&WaitRow| row.significant && row.state == WaitState::RunQueue;
+    // A task that only one of the arms has, as a kernel's thread of another name, is none that waits longer.
+    let is_in_both = |row: &&WaitRow| row.baseline_ns > 0.0 && row.arm_ns > 0.0;
+    let sure =
+        |row: &&WaitRow| row.significant && row.state == WaitState::RunQueue && is_in_both(row);
     let in_all = |task: &str| {
         let mut its = why.waits.iter().filter(sure);
         let its = its.find(|row| row.view == WaitView::Mean && row.task == task);

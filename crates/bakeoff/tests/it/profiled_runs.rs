@@ -50,6 +50,11 @@ fn profile(arm: &str, trial: u32) -> Profile {
 
 /// A simulated run, its trials with profiles.
 fn profiled(dir: &Path) {
+    profiled_by(dir, profiler::format::write);
+}
+
+/// A simulated run whose profiles are written so.
+fn profiled_by(dir: &Path, write: fn(&Profile) -> Vec<u8>) {
     World::new(1.2, 0.002, &[]).run(dir, |_| false).unwrap();
     let journal = dir.join("journal.jsonl");
     let mut entries = fs::read_to_string(&journal).unwrap();
@@ -59,7 +64,7 @@ fn profiled(dir: &Path) {
         let before = fs::read(&path).unwrap();
         let mut record: TrialRecord = serde_json::from_slice(&before).unwrap();
         let profile = profile(&record.trial.arm, record.trial.number);
-        let bytes = profiler::format::write(&profile);
+        let bytes = write(&profile);
         record.profile = Some(ProfileNote::Kept {
             sha256: sha256(&bytes),
             busy_instructions: profile.busy_instructions(),
@@ -164,4 +169,20 @@ fn a_damaged_profile_costs_the_sentence_at_most() {
     said(&["report"], dir);
     assert_eq!(fs::read(dir.join(WHY)).unwrap(), b"[]");
     assert!(!page(dir).contains("<script"));
+}
+
+#[test]
+fn profiles_of_a_newer_bakeoff_are_told_with_the_remedy() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    profiled_by(dir, |_| {
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        ruzstd::encoding::compress_to_vec(b"bkprofil\x09".as_slice(), level)
+    });
+    let (text, error) = said(&["judge"], dir);
+    assert!(
+        error.contains("profile of a newer bakeoff: version 9, and this one reads 2"),
+        "{error}"
+    );
+    assert!(!text.contains("why: "), "{text}");
 }

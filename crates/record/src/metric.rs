@@ -35,6 +35,15 @@ pub struct MetricSpec {
     pub role: Role,
 }
 
+/// A metric that is how long something waited, in words: `p99 latency`, `p99 wake-up latency`; `None`: another metric.
+pub fn latency(name: &str) -> Option<String> {
+    let kinds = [("latency-", "latency"), ("wakeup-", "wake-up latency")];
+    kinds.iter().find_map(|(prefix, kind)| {
+        let quantile = name.strip_prefix(prefix)?;
+        Some(format!("{quantile} {kind}"))
+    })
+}
+
 /// One figure of one trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {

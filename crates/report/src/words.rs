@@ -246,8 +246,8 @@ fn with_interval(said: String, comparison: &Comparison) -> String {
 /// `p99 latency is 3.6 times as long`, `server-cpu is 8.00 % higher`.
 fn contrary(comparison: &Comparison) -> String {
     let name = &comparison.spec.name;
-    let (name, is_time) = match name.strip_prefix("latency-") {
-        Some(quantile) => (format!("{quantile} latency"), true),
+    let (name, is_time) = match record::metric::latency(name) {
+        Some(latency) => (latency, true),
         None => (name.clone(), false),
     };
     let [more, less, times] = if is_time {

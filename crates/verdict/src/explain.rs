@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use plan::Design;
 use record::account::Account;
-use record::metric::MetricSpec;
+use record::metric::{MetricSpec, latency};
 use record::rundir::Run;
 use record::trial::Outcome;
 use record::verdict::why::{MechanismRow, Rep, Tail, Unexplained, VERSION, Why, Within};
@@ -47,11 +47,8 @@ const INSTRUCTIONS: &str = "instructions";
 /// The same of trials that were sampled.
 const CPU_TIME: &str = "cpu-time";
 
-/// The metric of which waits say most.
-const TAIL: &str = "latency-p99";
-
-/// What the names of metrics begin with that are explained by waits first.
-const LATENCY: &str = "latency-";
+/// The metrics of which waits say most; a workload has one of them.
+const TAILS: [&str; 2] = ["latency-p99", "wakeup-p99"];
 
 /// The fewest blocks of which anything can be named.
 pub fn least_blocks(design: &Design) -> u32 {
@@ -101,7 +98,7 @@ pub fn explain(
     let costs = rep::costs(run, (workload, arm), rep_blocks);
     let tail = tail(run, question, &usable.blocks, &test);
     let mut why = account(usable, spec, &test, error_rate);
-    why.tail = tail.filter(|_| !why.metric.starts_with(LATENCY));
+    why.tail = tail.filter(|_| latency(&why.metric).is_none());
     why.workload = workload.into();
     (why.baseline, why.arm) = (baseline.into(), arm.into());
     (why.blocks, why.least_blocks) = (blocks as u32, least as u32);
@@ -245,9 +242,10 @@ fn tail(run: &Run, question: &Question<'_>, blocks: &[u32], test: &Test) -> Opti
     let measured = Measured::of(run);
     let Question { workload, arm, .. } = *question;
     let specs = measured.specs(workload);
-    let spec = specs.into_iter().find(|spec| spec.name == TAIL)?;
+    let is_tail = |spec: &MetricSpec| TAILS.contains(&spec.name.as_str());
+    let spec = specs.into_iter().find(is_tail)?;
     let figures = [run.plan.baseline.as_str(), arm].map(|arm| {
-        let figures = measured.figures(workload, arm, TAIL);
+        let figures = measured.figures(workload, arm, &spec.name);
         let figures: BTreeMap<u32, f64> = figures.into_iter().collect();
         let of_block = |block: &u32| figures.get(block).copied().filter(|one| one.is_finite());
         blocks.iter().map(of_block).collect::<Option<Vec<f64>>>()
@@ -291,7 +289,7 @@ fn spec(
         named(name)
     } else {
         let primary = specs.first();
-        let is_latency = primary.is_some_and(|spec| spec.name.starts_with(LATENCY));
+        let is_latency = primary.is_some_and(|spec| latency(&spec.name).is_some());
         let usual = usual.filter(|_| !is_latency).and_then(named);
         usual.or_else(|| primary.cloned())
     };

@@ -81,6 +81,11 @@ pub(super) fn run(args: &PlanArgs, json: bool) -> Result<End> {
     if let Some(block) = args.fleet.block {
         return block::run(args, block, json);
     }
+    run_for(args, json, || again(args))
+}
+
+/// The same for another command, which is what to go on with.
+pub(super) fn run_for(args: &PlanArgs, json: bool, again: impl FnOnce() -> String) -> Result<End> {
     let ready = read(args)?;
     let setting = Setting {
         file: &args.plan,
@@ -99,7 +104,7 @@ pub(super) fn run(args: &PlanArgs, json: bool) -> Result<End> {
         Finish::Complete => end(&run, &judgement, args),
         Finish::Interrupted => bail!(
             "interrupted; what has ended is kept: go on with {}",
-            again(args)
+            again()
         ),
     }
 }
@@ -461,8 +466,11 @@ fn refuse_another_plan(dir: &Path, text: &str) -> Result<()> {
         let rates = rates.filter(|one| one.starts_with("error_rate"));
         rates.map(String::from).collect()
     };
+    let is_why = |lines: &[&str]| lines.iter().any(|one| one.trim() == "[why]");
     let remedy = if is_limit(&old) {
         ", and use --more-blocks once it has ended undecided"
+    } else if is_why(&old) != is_why(&new) {
+        ", and give or leave out --why as when it began"
     } else if rates(&old) != rates(&new) {
         ", and give or leave out --family-wise as when it began"
     } else {

@@ -81,9 +81,9 @@ fn tail(why: &Why) -> Option<String> {
 
 /// `p99 latency rises by 3.2 ms`.
 fn moved(metric: &str, by_ns: f64) -> Option<String> {
-    let name = metric.strip_prefix("latency-")?;
+    let name = record::metric::latency(metric)?;
     let way = if by_ns > 0.0 { "rises" } else { "falls" };
-    Some(format!("{name} latency {way} by {}", duration(by_ns.abs())))
+    Some(format!("{name} {way} by {}", duration(by_ns.abs())))
 }
 
 /// Nanoseconds of a unit of time.
@@ -213,6 +213,10 @@ fn clause(why: &Why, row: &MechanismRow, of: &str) -> String {
             ),
         ),
     };
+    if why.per == WorkUnit::Second {
+        // No work is done with less: who gets less of a second leaves it to others.
+        return format!("{event}: {}{of}", signed_amount(why, row.difference));
+    }
     let verb = match (row.difference < 0.0, is_plural) {
         (true, true) => "save",
         (true, false) => "saves",
@@ -300,7 +304,9 @@ fn fewer_or_more(row: &MechanismRow, per: WorkUnit) -> Option<String> {
 /// kernel's thread that hardly ever waits may have the longest. For a metric of the tail, the slowest of that task. One that is a reason of
 /// what latencies did comes before all others.
 fn longest_wait(why: &Why) -> Option<&WaitRow> {
-    let is_mean = matches!(why.metric.as_str(), "latency-mean" | "latency-p50");
+    let is_mean = ["-mean", "-p50"]
+        .iter()
+        .any(|end| why.metric.ends_with(end));
     let view = if is_mean {
         WaitView::Mean
     } else {
@@ -330,7 +336,7 @@ fn longest_wait(why: &Why) -> Option<&WaitRow> {
 /// What the latency did that is asked about, else that of the slowest requests.
 fn latency_by_ns(why: &Why) -> Option<f64> {
     let own = Some((&why.metric, &why.unit, why.difference));
-    let own = own.filter(|(metric, ..)| metric.starts_with("latency-"));
+    let own = own.filter(|(metric, ..)| record::metric::latency(metric).is_some());
     let tail = why.tail.as_ref();
     let tail = tail.map(|tail| (&tail.metric, &tail.unit, tail.difference));
     let (_, unit, difference) = own.or(tail)?;

@@ -13,7 +13,7 @@ use record::metric::MetricSpec;
 use record::rundir::Run;
 use record::verdict::confirm::{Confirmation, MetricEffect, SettingEffect, VERSION};
 
-use super::{INSTRUCTIONS, TAIL, max_t};
+use super::{INSTRUCTIONS, TAILS, max_t};
 use crate::arm_summary::mean;
 use crate::fixed_sample::fewest_blocks;
 use crate::pair::Measured;
@@ -35,7 +35,8 @@ pub fn confirm(run: &Run, workload: &str, arms: [&str; 2], tried: &[Tried]) -> C
     let primary = specs.first().map(|spec| spec.name.clone());
     // A cause may be one of the work, or of the waits that make the tail.
     specs.retain(|spec| {
-        Some(&spec.name) == primary.as_ref() || [INSTRUCTIONS, TAIL].contains(&spec.name.as_str())
+        let name = spec.name.as_str();
+        Some(&spec.name) == primary.as_ref() || name == INSTRUCTIONS || TAILS.contains(&name)
     });
     let error_rate = run.plan.design.error_rate;
     let effect = |one: &Tried| {

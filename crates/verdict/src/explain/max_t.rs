@@ -68,6 +68,11 @@ fn root(row: &[f64]) -> f64 {
 /// The interval of a row's mean: the shifts that the sign flips of this row alone do not refute. `None` with too few blocks.
 pub(crate) fn interval(row: &[f64], flips: &SignFlips, error_rate: f64) -> Option<(f64, f64)> {
     let mean = mean(row, |d| *d);
+    if row.iter().all(|d| *d == 0.0) {
+        // Nothing differs in any block, as failures that none of the arms has.
+        let is_nameable = is_more_than_chance(&vec![1.0; row.len()], flips, error_rate);
+        return is_nameable.then_some((0.0, 0.0));
+    }
     let spread: Vec<f64> = row.iter().map(|d| d - mean).collect();
     // The scale is never 0, so that the search ends where all blocks agree to the digit.
     let step = scale(&spread).max(mean.abs() * TIE) / (row.len() as f64).sqrt();

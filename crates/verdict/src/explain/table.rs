@@ -168,8 +168,8 @@ pub(super) fn instructions<'r>(rows: impl IntoIterator<Item = &'r Row>) -> [Vec<
     sums
 }
 
-/// Functions that each arm has under another name become one row, named as in the arm: same mechanism, calls and cost within
-/// `NEAR`, and no other function that would do nearly as well.
+/// Functions that each arm has under another name become one row, named as in the arm: same mechanism, words of the name in common,
+/// calls and cost within `NEAR`, and no other function that would do nearly as well.
 pub(super) fn join_renamed(rows: &[Row]) -> Vec<Row> {
     let lone = |side: usize| -> Vec<usize> {
         let its = |index: &usize| is_lone(&rows[*index], side);
@@ -211,6 +211,16 @@ pub(super) fn join_renamed(rows: &[Row]) -> Vec<Row> {
 /// Two functions are taken for one where calls and cost of a call differ by no more than this, as a logarithm.
 const NEAR: f64 = 0.05;
 
+/// Letters in common from which on two names are about one thing: `tcp` alone is in too many.
+const LETTERS: usize = 4;
+
+/// Among thousands of functions some have the same calls and cost by chance: of one that has another name the old one's words remain.
+fn have_words_in_common(one: &str, other: &str) -> bool {
+    let words = |name| str::split(name, ['_', '.']);
+    let common = words(one).filter(|word| words(other).any(|its| its == *word));
+    LETTERS <= common.map(str::len).sum()
+}
+
 fn is_lone(row: &Row, side: usize) -> bool {
     row.mechanism != Mechanism::User && row.is_only_in(side) && row.means()[side].calls > 0.0
 }
@@ -234,7 +244,9 @@ fn best(
     };
     let (mut first, mut second) = ((f64::INFINITY, None), f64::INFINITY);
     for other in others {
-        if rows[*other].mechanism != rows[index].mechanism {
+        let is_alike = rows[*other].mechanism == rows[index].mechanism
+            && have_words_in_common(&rows[*other].name, &rows[index].name);
+        if !is_alike {
             continue;
         }
         let far = distance(*other);

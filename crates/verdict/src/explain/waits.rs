@@ -98,8 +98,11 @@ pub(super) fn rows(accounts: &[Vec<&Account>; 2], renamed: &Renamed<'_>) -> Vec<
 /// A share of the window, and of a time in it, below which tasks that sleep all the time differ by chance.
 const IDLE_SHARE: f64 = 0.01;
 
-/// Whether the threads of a task, however many they are, slept all of the window.
+/// Whether the threads of a task, however many they are, slept all of the window. One that did not wake at all is not told of.
 fn is_idle(sum: &Sum) -> bool {
+    if sum.whole_ns == 0.0 {
+        return true;
+    }
     let windows = sum.whole_ns / sum.window_ns;
     let threads = windows.round().max(1.0);
     (threads - windows).abs() <= IDLE_SHARE

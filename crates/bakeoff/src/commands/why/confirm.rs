@@ -7,16 +7,19 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use input::text::shell_word;
 use plan::knob::{self, Setting};
 use plan::{Confirming, confirming};
 use record::rundir::{self, Run};
+use record::trial::Outcome;
+use record::verdict::confirm::Confirmation;
 use record::verdict::mechanism::Mechanism;
 use verdict::explain::confirm::{Tried, confirm as judge};
 use verdict::explain::{self, Question};
 use verdict::mechanism::knobs;
 
 use super::super::report::width;
-use super::super::run::{self, run};
+use super::super::run;
 use super::super::{End, plan_file, print_json};
 use crate::cli::{FleetArgs, PlanArgs, RunOptions, WhyArgs};
 use crate::out;
@@ -73,7 +76,7 @@ pub(super) fn confirm(args: &WhyArgs, what: &str, json: bool) -> Result<End> {
         fleet: FleetArgs::default(),
         most_error_rate: None,
     };
-    let end = run(&run_args, json)?;
+    let end = run::run_for(&run_args, json, || again(args, what))?;
     let after = rundir::load(&run::directory(&run_args), &workload::check)?;
     let tried: Vec<Tried> = settings.iter().map(|sided| tried(sided, arms)).collect();
     let found = judge(&after, workload, arms, &tried);
@@ -87,7 +90,46 @@ pub(super) fn confirm(args: &WhyArgs, what: &str, json: bool) -> Result<End> {
             ::report::confirmation_terminal(&found, width())
         ));
     }
+    refuse_nothing(&found, &after)?;
     Ok(end)
+}
+
+/// Where no setting could be tried at all, that is the answer, with the reason of the last trial.
+fn refuse_nothing(found: &Confirmation, run: &Run) -> Result<()> {
+    if found.settings.iter().any(|one| !one.metrics.is_empty()) {
+        return Ok(());
+    }
+    let mut attempts = run.attempts.iter().rev();
+    let last = attempts.find_map(|record| match &record.outcome {
+        Outcome::Void(void) => Some(format!(
+            " (trial {:03}: {})",
+            record.trial.number, void.detail
+        )),
+        Outcome::Measured(_) | Outcome::Skipped(_) => None,
+    });
+    bail!(
+        "no block has all four trials, so nothing is known{}",
+        last.unwrap_or_default()
+    );
+}
+
+/// The command that goes on.
+fn again(args: &WhyArgs, what: &str) -> String {
+    let mut words = vec![
+        "bakeoff why".into(),
+        shell_word(&args.dir.to_string_lossy()),
+    ];
+    let mut name = |option: &str, value: Option<&str>| {
+        words.extend(value.map(|value| format!("{option} {}", shell_word(value))));
+    };
+    name("--workload", args.workload.as_deref());
+    name("--arm", args.arm.as_deref());
+    let qemu = args.emulator.named().filter(|_| args.emulator.is_typed());
+    name("--qemu", qemu.as_deref().and_then(Path::to_str));
+    name("--out", args.out.as_deref().and_then(Path::to_str));
+    words.push("--confirm".into());
+    words.extend(Some(what).filter(|what| !what.is_empty()).map(shell_word));
+    words.join(" ")
 }
 
 /// The one that was named, or the only one that there is.

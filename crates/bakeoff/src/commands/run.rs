@@ -468,20 +468,60 @@ fn refuse_another_plan(dir: &Path, text: &str) -> Result<()> {
     };
     let is_why = |lines: &[&str]| lines.iter().any(|one| one.trim() == "[why]");
     let remedy = if is_limit(&old) {
-        ", and use --more-blocks once it has ended undecided"
+        "put it back, and use --more-blocks once it has ended undecided"
     } else if is_why(&old) != is_why(&new) {
-        ", and give or leave out --why as when it began"
+        "give or leave out --why as when it began"
     } else if rates(&old) != rates(&new) {
-        ", and give or leave out --family-wise as when it began"
+        "put it back, and give or leave out --family-wise as when it began"
     } else {
-        ""
+        "put it back"
     };
     bail!(
         "the plan changed since this run began, line {}: was {}, is {} \
-         (put it back{remedy}, or begin a new run with --out DIR; the run is in {})",
+         ({remedy}, or begin a new run with --out DIR; the run is in {})",
         line + 1,
         show(&old),
         show(&new),
         dir.display()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_plan_is_refused_with_what_to_do() {
+        let temp = tempfile::tempdir().unwrap();
+        let said = |before: &str, now: &str| {
+            std::fs::write(temp.path().join("plan.toml"), before).unwrap();
+            let why = refuse_another_plan(temp.path(), now).unwrap_err();
+            let why = why.to_string();
+            let (said, _) = why.split_once(", or begin").unwrap();
+            said.to_string()
+        };
+        let began = "the plan changed since this run began, line";
+        assert_eq!(
+            said("seed = 1\n", "seed = 2\n"),
+            format!("{began} 1: was `seed = 1`, is `seed = 2` (put it back")
+        );
+        assert_eq!(
+            said("seed = 1\n\n[why]\n", "seed = 1\n"),
+            format!("{began} 2: was ``, is nothing (give or leave out --why as when it began")
+        );
+        assert_eq!(
+            said("error_rate = 0.1\n", "error_rate = 0.05\n"),
+            format!(
+                "{began} 1: was `error_rate = 0.1`, is `error_rate = 0.05` \
+                 (put it back, and give or leave out --family-wise as when it began"
+            )
+        );
+        assert_eq!(
+            said("max_blocks = 8\n", "max_blocks = 9\n"),
+            format!(
+                "{began} 1: was `max_blocks = 8`, is `max_blocks = 9` \
+                 (put it back, and use --more-blocks once it has ended undecided"
+            )
+        );
+    }
 }

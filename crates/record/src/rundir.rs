@@ -856,15 +856,13 @@ pub fn load_attempt(run: &Path, trial: &Trial, attempt: u32, sha: &str) -> Resul
 
 fn load_trial(dir: &Path, sha: &str) -> Result<TrialRecord> {
     let path = dir.join("trial.json");
-    let body = file::read(&path).with_context(|| format!("lost record: {}", path.display()))?;
+    let told = |what: &str| format!("{what}: {} ({RESTORE})", path.display());
+    let body = file::read(&path).with_context(|| told("lost record"))?;
     if sha256(&body) != sha {
-        bail!(
-            "record is not the one that the journal names: {}",
-            path.display()
-        );
+        bail!(told("record is not the one that the journal names"));
     }
-    let mut record: TrialRecord = serde_json::from_slice(&body)
-        .with_context(|| format!("damaged record: {}", path.display()))?;
+    let mut record: TrialRecord =
+        serde_json::from_slice(&body).with_context(|| told("damaged record"))?;
     if record.version > TRIAL_VERSION {
         bail!(
             "record of a newer bakeoff: {} (use that version)",
@@ -875,9 +873,12 @@ fn load_trial(dir: &Path, sha: &str) -> Result<TrialRecord> {
     validate::outcome(&mut record.outcome)
         .and_then(|()| defects.into_iter().try_for_each(validate::defect))
         .map_err(Error::msg)
-        .with_context(|| format!("damaged record: {}", path.display()))?;
+        .with_context(|| told("damaged record"))?;
     Ok(record)
 }
+
+/// What to do about a record that is not as the trial wrote it.
+const RESTORE: &str = "put it back from a copy, or begin a new run with --out DIR";
 
 /// An attempt's facts; what of its evidence cannot be used is noted. Its figures stand in its record, so that a verdict
 /// needs none of it.

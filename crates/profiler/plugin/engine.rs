@@ -180,7 +180,7 @@ impl<M: Memory> Engine<M> {
     #[inline]
     pub fn execute(&mut self, index: u32) {
         let now = self.hot[index as usize];
-        // Nine of ten blocks go on where the one before them did when it was executed the last times.
+        // Most blocks go on where the one before them did when it was executed the last times.
         let goes_on = self.hot[self.previous as usize].next.contains(&index);
         if !goes_on || (now.is_user && now.began.1 != self.root) {
             self.enter(index);

@@ -65,7 +65,7 @@ pub struct Count {
     pub calls: u64,
 }
 
-/// Nodes by their parent and the block that began them, as they were last looked for; a lookup among all nodes is two cache misses.
+/// A direct-mapped cache of nodes by their parent and the block that began them; a lookup among all nodes is two cache misses.
 pub struct Recent(Box<[Began; RECENT]>);
 
 const RECENT: usize = 1 << 15;

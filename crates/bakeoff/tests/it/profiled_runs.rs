@@ -184,5 +184,9 @@ fn profiles_of_a_newer_bakeoff_are_told_with_the_remedy() {
         error.contains("profile of a newer bakeoff: version 9, and this one reads 2"),
         "{error}"
     );
+    assert!(
+        error.contains("explain it with the bakeoff that has written it, or a later one"),
+        "{error}"
+    );
     assert!(!text.contains("why: "), "{text}");
 }

@@ -34,16 +34,7 @@ impl Cluster {
         cluster.start_slurmctld();
         cluster.start_slurmd("n1");
         cluster.start_slurmd("n2");
-        let begin = Instant::now();
-        while cluster.said("sinfo", &["-h", "-N", "-o", "%N %t"]) != "n1 idle\nn2 idle\n" {
-            assert!(
-                begin.elapsed() < Duration::from_secs(60),
-                "no cluster: {}\n{}",
-                cluster.said("sinfo", &["-N", "-l"]),
-                fs::read_to_string(cluster.dir.join("log/slurmctld.log")).unwrap_or_default()
-            );
-            thread::sleep(Duration::from_millis(200));
-        }
+        cluster.settle();
         cluster
     }
 
@@ -110,6 +101,24 @@ impl Cluster {
         {
             let node = format!("nodename={node}");
             self.ask("scontrol", &["update", &node, "state=resume"]);
+        }
+    }
+
+    /// Waits until both nodes are idle. Slurm drains a node, a while later, on which it finds a job that it has begun twice: it is resumed.
+    pub(super) fn settle(&self) {
+        let begin = Instant::now();
+        while self.said("sinfo", &["-h", "-N", "-o", "%N %t"]) != "n1 idle\nn2 idle\n" {
+            assert!(
+                begin.elapsed() < Duration::from_secs(60),
+                "no idle cluster: {}\n{}\n{}",
+                self.said("sinfo", &["-N", "-l"]),
+                self.said("squeue", &[]),
+                fs::read_to_string(self.dir.join("log/slurmctld.log")).unwrap_or_default()
+            );
+            for node in ["n1", "n2"] {
+                self.resume(node);
+            }
+            thread::sleep(Duration::from_millis(200));
         }
     }
 

@@ -217,6 +217,7 @@ fn account(usable: Usable<'_>, spec: MetricSpec, test: &Test, error_rate: f64) -
         least_blocks: 0,
         error_rate,
         confidence: None,
+        violations: Vec::new(),
         lost: usable.lost,
         mechanisms: outcome::mechanisms(&rows, &named, test),
         unmatched: outcome::unmatched(&rows),

@@ -18,6 +18,7 @@ use record::metric::Figure;
 use record::rundir::{self, ProfileNote, Run, RunDir, Series, TrialRecord};
 use record::trial::Outcome;
 use record::verdict::why::{LostReason, LostTrial, Unexplained, Why};
+use record::verdict::{Conclusion, Headline};
 use serde_json::Value;
 use verdict::explain::{self, Question};
 
@@ -29,9 +30,10 @@ pub(super) fn explained(dir: &Path, run: &Run) -> Vec<Why> {
     if !is_profiled(run) {
         return Vec::new();
     }
-    let loaded = load(dir, run);
+    let asked = Asked::default();
+    let loaded = load(dir, run, asked);
     tell(&loaded.lost, run);
-    let questions = questions(run, Asked::default());
+    let questions = questions(run, asked);
     let answers = questions.iter().map(|question| {
         let why = loaded.explain(run, question);
         why.map_err(|why| out::error_line(&unexplained(question, &why)))
@@ -78,6 +80,19 @@ pub(super) struct Asked<'q> {
     pub(super) within: Option<&'q str>,
 }
 
+impl Asked<'_> {
+    /// Whether any of the questions needs this trial.
+    fn needs(self, run: &Run, record: &TrialRecord) -> bool {
+        let arm = record.trial.arm.as_str();
+        let needs_arm = match (self.within, self.arm) {
+            (Some(within), _) => arm == within,
+            (None, Some(asked)) => arm == asked || arm == run.plan.baseline,
+            (None, None) => true,
+        };
+        needs_arm && self.workload.is_none_or(|one| one == record.trial.workload)
+    }
+}
+
 /// Every arm but the baseline, or the one whose boots are asked about, on every workload, as far as they are asked about.
 pub(super) fn questions<'q>(run: &'q Run, asked: Asked<'q>) -> Vec<Question<'q>> {
     let is_asked = |asked: Option<&str>, name: &str| asked.is_none_or(|one| one == name);
@@ -108,12 +123,21 @@ pub(super) struct Loaded {
     pub(super) reasons: BTreeMap<u32, LostReason>,
     /// What those that can be read do not know.
     pub(super) lacks: BTreeMap<String, Vec<u32>>,
+    /// What the run says of each arm.
+    headlines: Vec<Headline>,
 }
 
 impl Loaded {
     /// Explains an arm's difference from the baseline.
     pub(super) fn explain(&self, run: &Run, question: &Question<'_>) -> Result<Why, Unexplained> {
-        self.told(explain::explain(run, &self.accounts, question))
+        let mut why = self.told(explain::explain(run, &self.accounts, question))?;
+        let of_it = |one: &&Headline| one.workload == question.workload && one.arm == question.arm;
+        if let Some(Conclusion::Withheld { violations }) =
+            self.headlines.iter().find(of_it).map(|one| &one.conclusion)
+        {
+            why.violations.clone_from(violations);
+        }
+        Ok(why)
     }
 
     /// Explains what differs between an arm's slow boots and its fast ones.
@@ -150,10 +174,13 @@ impl Loaded {
     }
 }
 
-/// The accounts of all measured trials with a profile that can be read.
-pub(super) fn load(dir: &Path, run: &Run) -> Loaded {
-    let mut loaded = Loaded::default();
-    for record in measured(run) {
+/// The accounts of the measured trials that are asked about, with a profile that can be read.
+pub(super) fn load(dir: &Path, run: &Run, asked: Asked<'_>) -> Loaded {
+    let mut loaded = Loaded {
+        headlines: verdict::quick_look(run).headlines,
+        ..Loaded::default()
+    };
+    for record in measured(run).filter(|record| asked.needs(run, record)) {
         let number = record.trial.number;
         match profile(dir, series(run), record) {
             Ok(profile) => {

@@ -405,7 +405,7 @@ pub(super) fn again(args: &PlanArgs) -> String {
 }
 
 /// The options that were typed and bear on what is run.
-fn options_again(options: &RunOptions, fleet: &FleetArgs) -> Vec<String> {
+pub(super) fn options_again(options: &RunOptions, fleet: &FleetArgs) -> Vec<String> {
     let word = |path: &Path| shell_word(&path.to_string_lossy());
     let mut words = Vec::new();
     words.extend(options.a_a.then(|| "--a-a".into()));

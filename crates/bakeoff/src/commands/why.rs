@@ -26,13 +26,13 @@ pub(super) fn why(args: &WhyArgs, json: bool) -> Result<End> {
     if let Some(number) = args.folded {
         return folded(&args.dir, &run, number);
     }
-    let loaded = loaded(&args.dir, &run)?;
     let asked = Asked {
         arm: args.arm.as_deref(),
         workload: args.workload.as_deref(),
         metric: args.metric.as_deref(),
         within: args.within.as_deref(),
     };
+    let loaded = loaded(&args.dir, &run, asked)?;
     let questions = explained::questions(&run, asked);
     let mut found = Vec::new();
     for question in &questions {
@@ -94,9 +94,9 @@ fn refuse_unknown(run: &Run, args: &WhyArgs) -> Result<()> {
     Ok(())
 }
 
-/// What there is of all measured trials, with one profile at least that can be read; what is wrong with others is told.
-fn loaded(dir: &Path, run: &Run) -> Result<Loaded> {
-    let loaded = explained::load(dir, run);
+/// What there is of the measured trials that are asked about, with one profile at least that can be read; what is wrong with others is told.
+fn loaded(dir: &Path, run: &Run, asked: Asked<'_>) -> Result<Loaded> {
+    let loaded = explained::load(dir, run, asked);
     if loaded.accounts.is_empty() {
         let remedy = match run.plan.machine.kind {
             MachineKind::Url => "systems on the network are not profiled",

@@ -8,7 +8,7 @@ use profiler::profile::{Count, Kind, Node, Profile, Window};
 use record::rundir::{self, PROFILE, ProfileNote, TrialRecord, WHY, sha256};
 use serde_json::Value;
 
-use crate::simulated_lab::World;
+use crate::simulated_lab::{PLAN, World};
 
 /// What a trial of an arm executed, much simplified: the new one copies less.
 fn profile(arm: &str, trial: u32) -> Profile {
@@ -50,12 +50,13 @@ fn profile(arm: &str, trial: u32) -> Profile {
 
 /// A simulated run, its trials with profiles.
 fn profiled(dir: &Path) {
-    profiled_by(dir, profiler::format::write);
+    profiled_by(dir, PLAN, profiler::format::write);
 }
 
-/// A simulated run whose profiles are written so.
-fn profiled_by(dir: &Path, write: fn(&Profile) -> Vec<u8>) {
-    World::new(1.2, 0.002, &[]).run(dir, |_| false).unwrap();
+/// A simulated run of a plan, whose profiles are written so.
+fn profiled_by(dir: &Path, plan: &str, write: fn(&Profile) -> Vec<u8>) {
+    let world = World::new(1.2, 0.002, &[]);
+    world.run_text(dir, plan, |_| false).unwrap();
     let journal = dir.join("journal.jsonl");
     let mut entries = fs::read_to_string(&journal).unwrap();
     for trial in dir.join("trials").read_dir().unwrap() {
@@ -134,6 +135,13 @@ fn a_damaged_profile_costs_the_sentence_at_most() {
         error.contains("not the profile that the trial wrote") && error.contains("(trial 001)"),
         "{error}"
     );
+    let record = fs::read(dir.join("trials/001/trial.json")).unwrap();
+    let record: TrialRecord = serde_json::from_slice(&record).unwrap();
+    for arm in ["old", "new"] {
+        let (_, error) = said(&["why", "--within", arm], dir);
+        let is_told = error.contains("(trial 001)");
+        assert_eq!(is_told, arm == record.trial.arm, "{arm}: {error}");
+    }
     fs::remove_file(file(2)).unwrap();
     let (json, _) = said(&["why", "--json"], dir);
     let explained: Value = serde_json::from_str(&json).unwrap();
@@ -172,10 +180,29 @@ fn a_damaged_profile_costs_the_sentence_at_most() {
 }
 
 #[test]
+fn an_explanation_says_that_the_headline_is_withheld() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    let kernel = "kernel = \"debian:trixie-backports/7.2\"";
+    let one_sided = PLAN.replace(kernel, &format!("{kernel}\ncmdline = \"quiet\""));
+    profiled_by(dir, &one_sided, profiler::format::write);
+    let (text, _) = said(&["why"], dir);
+    let note = "the headline of this run is withheld, because the comparison is not fair: one-sided-tuning";
+    assert!(flat(&text).contains(note), "{text}");
+    let (json, _) = said(&["why", "--json"], dir);
+    let explained: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(explained[0]["violations"][0], "one-sided-tuning");
+    let accepted = ["fairness", "--accept", "one-sided-tuning=a test"];
+    said(&accepted, dir);
+    let (text, _) = said(&["why"], dir);
+    assert!(!text.contains("withheld"), "{text}");
+}
+
+#[test]
 fn profiles_of_a_newer_bakeoff_are_told_with_the_remedy() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path();
-    profiled_by(dir, |_| {
+    profiled_by(dir, PLAN, |_| {
         let level = ruzstd::encoding::CompressionLevel::Fastest;
         ruzstd::encoding::compress_to_vec(b"bkprofil\x09".as_slice(), level)
     });

@@ -18,6 +18,7 @@ use verdict::explain::confirm::{Tried, confirm as judge};
 use verdict::explain::{self, Question};
 use verdict::mechanism::knobs;
 
+use super::super::explained::Asked;
 use super::super::report::width;
 use super::super::run;
 use super::super::{End, plan_file, print_json};
@@ -69,8 +70,7 @@ pub(super) fn confirm(args: &WhyArgs, what: &str, json: bool) -> Result<End> {
         options: RunOptions {
             out: Some(path.with_extension("")),
             jobs: args.jobs,
-            emulator: args.emulator.clone(),
-            ..RunOptions::default()
+            ..options(args)
         },
         plan: path,
         fleet: FleetArgs::default(),
@@ -113,6 +113,15 @@ fn refuse_nothing(found: &Confirmation, run: &Run) -> Result<()> {
     );
 }
 
+/// What `run` has under the same name.
+fn options(args: &WhyArgs) -> RunOptions {
+    RunOptions {
+        out: args.out.clone(),
+        emulator: args.emulator.clone(),
+        ..RunOptions::default()
+    }
+}
+
 /// The command that goes on.
 fn again(args: &WhyArgs, what: &str) -> String {
     let mut words = vec![
@@ -124,9 +133,7 @@ fn again(args: &WhyArgs, what: &str) -> String {
     };
     name("--workload", args.workload.as_deref());
     name("--arm", args.arm.as_deref());
-    let qemu = args.emulator.named().filter(|_| args.emulator.is_typed());
-    name("--qemu", qemu.as_deref().and_then(Path::to_str));
-    name("--out", args.out.as_deref().and_then(Path::to_str));
+    words.extend(run::options_again(&options(args), &FleetArgs::default()));
     words.push("--confirm".into());
     words.extend(Some(what).filter(|what| !what.is_empty()).map(shell_word));
     words.join(" ")
@@ -200,7 +207,12 @@ fn settings(
         }
         return Ok(settings);
     }
-    let loaded = super::loaded(&args.dir, run)?;
+    let asked = Asked {
+        arm: Some(arms[1]),
+        workload: Some(workload),
+        ..Asked::default()
+    };
+    let loaded = super::loaded(&args.dir, run, asked)?;
     let question = Question {
         workload,
         arm: arms[1],

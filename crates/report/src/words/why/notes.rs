@@ -10,7 +10,8 @@ use super::{a, is_nameable, signed_amount, what};
 
 /// What a reader must know beside the figures.
 pub(crate) fn all(why: &Why) -> Vec<String> {
-    let mut notes = sampling(why);
+    let mut notes: Vec<String> = withheld(why).into_iter().collect();
+    notes.extend(sampling(why));
     notes.extend(why.remainder.map(|remainder| remainder_of(why, remainder)));
     match why.confidence {
         None if why.within.is_some() => notes.push(groups(why)),
@@ -37,6 +38,16 @@ pub(crate) fn all(why: &Why) -> Vec<String> {
     notes.extend(lost(why));
     notes.extend(settings(why));
     notes
+}
+
+/// That the run itself says nothing of this difference.
+fn withheld(why: &Why) -> Option<String> {
+    (!why.violations.is_empty()).then(|| {
+        format!(
+            "the headline of this run is withheld, because the comparison is not fair: {} (bakeoff fairness RUN tells how to mend each)",
+            why.violations.join(", ")
+        )
+    })
 }
 
 /// Returns that no known call led to are told beyond this share of all calls.

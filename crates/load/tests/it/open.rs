@@ -2,7 +2,9 @@
 //! known.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::io::IoSliceMut;
+use std::net::{IpAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,6 +14,10 @@ use load::expect::Expect;
 use load::schedule::{Arrivals, Schedule, Think};
 use load::traffic::{End, EngineChoice, Mix, Traffic};
 use load::{client_limits, clock, run};
+use nix::cmsg_space;
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, TimestampingFlag, Timestamps, recvmsg, setsockopt, sockopt,
+};
 use record::load::LoadResult;
 
 use crate::server::{
@@ -45,8 +51,34 @@ fn run(traffic: &Traffic) -> LoadResult {
     result
 }
 
+/// Has the kernel stamp what comes, as long as the socket is kept: it begins a while after the first one asks, and the while is
+/// longer on a busy host.
+fn stamping() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let flags = [
+        TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE,
+        TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE,
+    ];
+    let flags = flags.into_iter().collect();
+    setsockopt(&socket, sockopt::Timestamping, &flags).unwrap();
+    let own = socket.local_addr().unwrap();
+    wait_until(|| {
+        socket.send_to(b"?", own).unwrap();
+        let mut byte = [0];
+        let mut pieces = [IoSliceMut::new(&mut byte)];
+        let mut control = cmsg_space!(Timestamps);
+        let flags = MsgFlags::empty();
+        let message =
+            recvmsg::<()>(socket.as_raw_fd(), &mut pieces, Some(&mut control), flags).unwrap();
+        let is_stamp = |one| matches!(one, ControlMessageOwned::ScmTimestampsns(_));
+        message.cmsgs().unwrap().any(is_stamp)
+    });
+    socket
+}
+
 #[test]
 fn the_kernel_stamps_a_sample_of_what_comes() {
+    let _stamping = stamping();
     let server = Server::start(serve_correctly);
     let traffic = Traffic {
         engine: EngineChoice::Epoll,

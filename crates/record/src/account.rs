@@ -19,6 +19,8 @@ pub struct Account {
     /// The call tree, parents before their children. All tasks are in one forest; where the call paths are not known, every
     /// node is a root.
     pub nodes: Vec<Node>,
+    /// Instructions of each kind of task; they sum to those of `nodes`.
+    pub tasks: Vec<TaskCount>,
     /// Waits of each kind of task.
     pub waits: Vec<Waits>,
     /// Guest time of the window in nanoseconds, on all CPUs; 0 where it is not known, as in samples.
@@ -132,6 +134,15 @@ pub struct Node {
     pub instructions: u64,
     /// Iterations of REP string instructions among them.
     pub rep_iterations: u64,
+}
+
+/// What tasks of one name executed, interrupts that they took included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskCount {
+    /// The name; several tasks may have it.
+    pub name: String,
+    /// Instructions.
+    pub instructions: u64,
 }
 
 /// All waits of one kind of task for one kind of thing.

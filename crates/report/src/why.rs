@@ -22,6 +22,7 @@ struct Section {
 enum Topic {
     Mechanisms,
     Functions,
+    Tasks,
     Counters,
     Waits,
 }
@@ -44,6 +45,16 @@ fn sections(why: &Why) -> Vec<Section> {
         rows: words::why::tables::function_rows(why),
         left: 1,
     };
+    let tasks = Section {
+        topic: Topic::Tasks,
+        title: format!(
+            "{} {}, by task",
+            words::why::what(why),
+            words::why::a(why.per)
+        ),
+        rows: words::why::tables::task_rows(why),
+        left: 1,
+    };
     let counters = Section {
         topic: Topic::Counters,
         title: format!("counters {}", words::why::a(why.per)),
@@ -64,7 +75,7 @@ fn sections(why: &Why) -> Vec<Section> {
         "the slowest 1 % of waits, mean length of one".into(),
         WaitView::Slowest,
     );
-    let all = [mechanisms, functions, counters, mean, slowest].into_iter();
+    let all = [mechanisms, functions, tasks, counters, mean, slowest].into_iter();
     all.filter(|section| section.rows.len() > 1).collect()
 }
 
@@ -193,6 +204,12 @@ pub(crate) mod tests {
             tcp_sendmsg_locked (vanished)         2.00 → 0             1300 → -      -2.6 k    -2.6 k
             2 smaller ones: see --json
 
+            instructions a request, by task:
+            task        6.1     7.2  difference          interval
+            -------  ------  ------  ----------  ----------------
+            nginx    76.7 k  67.7 k      -9.0 k  [-9.3 k, -8.5 k]
+            bakeoff  51.1 k  45.1 k      -6.0 k  [-6.2 k, -5.7 k]
+
             time that tasks waited, a request:
             task   state        6.1      7.2  difference              interval     mostly due to
             -----  ---------  -----  -------  ----------  --------------------  ----------------
@@ -280,6 +297,12 @@ pub(crate) mod tests {
             11 too small to test   23.3 k   23.3 k        -7.4         -      -            -
             all                   127.4 k  112.4 k     -14.9 k         -      -            -
 
+            instructions a request, by task:
+            task        6.1     7.2  difference  interval
+            -------  ------  ------  ----------  --------
+            nginx    76.4 k  67.5 k      -9.0 k         -
+            bakeoff  51.0 k  45.0 k      -6.0 k         -
+
             time that tasks waited, a request:
             task   state        6.1      7.2  difference  interval    mostly due to
             -----  ---------  -----  -------  ----------  --------  ---------------
@@ -308,7 +331,7 @@ pub(crate) mod tests {
             "{text}"
         );
         let tables = text.lines().filter(|line| line.starts_with("|---|"));
-        assert_eq!(tables.count(), 4, "{text}");
+        assert_eq!(tables.count(), 5, "{text}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! accounts --table--> rows by mechanism and function, a pair of figures for each block
+//!          --tasks--> rows by task, likewise
 //!          --waits--> rows by task, state and cause, likewise
 //!          --tree---> both arms' call paths as one tree
 //! rows     --max_t--> which are more than chance, and intervals
@@ -36,6 +37,7 @@ mod outcome;
 mod rep;
 mod sampled;
 mod table;
+mod tasks;
 mod tested;
 mod tree;
 mod usable;
@@ -220,6 +222,7 @@ fn account(usable: Usable<'_>, spec: MetricSpec, test: &Test, error_rate: f64) -
         violations: Vec::new(),
         lost: usable.lost,
         mechanisms: outcome::mechanisms(&rows, &named, test),
+        tasks: tasks::rows(&accounts, test),
         unmatched: outcome::unmatched(&rows),
         waits: outcome::wait_rows(&waits, &named, test),
         rep: Rep {

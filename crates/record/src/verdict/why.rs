@@ -61,6 +61,9 @@ pub struct Why {
     pub lost: Vec<LostTrial>,
     /// Where instructions went, the largest difference first. They sum to `account`.
     pub mechanisms: Vec<MechanismRow>,
+    /// Whose instructions they are, the largest first. They sum to `account`.
+    #[serde(default)]
+    pub tasks: Vec<TaskRow>,
     /// Functions that one arm alone executed.
     pub unmatched: Unmatched,
     /// Who waited, the significant ones first, then the largest difference.
@@ -143,6 +146,30 @@ pub struct Within {
     pub fast: Vec<u32>,
     /// Trials that are worse.
     pub slow: Vec<u32>,
+}
+
+/// What tasks of one name executed in either arm, per unit of work. Interrupts count for the task that they interrupted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskRow {
+    /// The tasks' name.
+    pub name: String,
+    /// Instructions of the baseline's.
+    pub baseline: f64,
+    /// Of the arm's.
+    pub arm: f64,
+    /// Arm minus baseline.
+    pub difference: f64,
+    /// Lower end of its interval; `None` with too few blocks.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+}
+
+impl TaskRow {
+    /// What the arm has that has more of it.
+    pub fn larger(&self) -> f64 {
+        self.baseline.max(self.arm)
+    }
 }
 
 /// A figure of either arm and their difference.

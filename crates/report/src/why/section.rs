@@ -103,10 +103,11 @@ fn functions(why: &Why, mechanism: &MechanismRow) -> Markup {
     }
 }
 
-/// The tables of counters and of waits.
+/// The tables of tasks, of counters and of waits.
 fn others(why: &Why) -> Markup {
+    let is_drawn = |topic: &Topic| matches!(topic, Topic::Mechanisms | Topic::Functions);
     let tables = sections(why).into_iter();
-    let tables = tables.filter(|one| matches!(one.topic, Topic::Counters | Topic::Waits));
+    let tables = tables.filter(|one| !is_drawn(&one.topic));
     html! {
         @for table in tables {
             @let (head, rows) = table.rows.split_first().expect("a table has its head");

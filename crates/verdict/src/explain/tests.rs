@@ -40,6 +40,34 @@ fn names_anything(why: &Why) -> bool {
 }
 
 #[test]
+fn tasks_sum_to_the_account_and_the_largest_is_first() {
+    let baseline = Profile::web();
+    let mut arm = baseline.clone();
+    arm.function("tcp_sendmsg_locked").instructions += 4365.0;
+    let why = explained(&baseline, &arm, 8, 1);
+    let names: Vec<&str> = why.tasks.iter().map(|task| task.name.as_str()).collect();
+    assert_eq!(names, ["nginx", "bakeoff"]);
+    let clients = &why.tasks[1];
+    let expected = accounts::CLIENTS * 4365.0;
+    let (low, high) = (clients.low.unwrap(), clients.high.unwrap());
+    assert!(low < expected && expected < high, "{clients:?}");
+    let sum: f64 = why.tasks.iter().map(|task| task.arm).sum();
+    assert!((sum / why.account.arm - 1.0).abs() < 1e-9, "{sum}");
+    // Of a task that one arm alone has the other executes nothing.
+    let (run, mut accounts) = accounts::run(&baseline, &baseline, 6, 1);
+    for account in accounts.iter_mut().filter(|account| account.trial % 2 == 0) {
+        account.tasks[1].name = "kdamond".into();
+    }
+    let why = explain(&run, &accounts, &ASKED).unwrap();
+    let alone = why
+        .tasks
+        .iter()
+        .find(|task| task.name == "kdamond")
+        .unwrap();
+    assert_eq!((alone.baseline, alone.difference), (0.0, alone.arm));
+}
+
+#[test]
 fn a_planted_difference_is_found_in_its_function_with_its_size() {
     let baseline = Profile::web();
     let mut arm = baseline.clone();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use profiler::kernel::is_entry;
 use profiler::profile::{Kind, Profile};
 use record::account::{
-    self, Account, Domain, Function, WaitCause, WaitSize, WaitState, Waits, WorkUnit,
+    self, Account, Domain, Function, TaskCount, WaitCause, WaitSize, WaitState, Waits, WorkUnit,
 };
 
 use super::sampled;
@@ -16,6 +16,7 @@ pub(super) fn account(profile: &Profile, trial: u32, (work, unit): (f64, WorkUni
     let mut functions = Functions::default();
     let share = sampled::Share::of(profile);
     let (places, mut nodes) = tree(profile, &tasks, &mut functions);
+    let mut of_task: BTreeMap<&str, u64> = BTreeMap::new();
     for count in profile.windows.iter().flat_map(|window| &window.counts) {
         if let Some(place) = places[count.node as usize] {
             let node: &mut account::Node = &mut nodes[place as usize];
@@ -23,16 +24,25 @@ pub(super) fn account(profile: &Profile, trial: u32, (work, unit): (f64, WorkUni
             if !is_entry(&profile.nodes[count.node as usize].name) {
                 node.calls += count.calls;
             }
-            node.instructions += share.of_whole(count.instructions);
+            let instructions = share.of_whole(count.instructions);
+            node.instructions += instructions;
             node.rep_iterations += count.rep;
+            if let Some(task) = tasks[count.node as usize] {
+                *of_task.entry(task).or_default() += instructions;
+            }
         }
     }
+    let of_task = of_task.into_iter().map(|(name, instructions)| TaskCount {
+        name: name.into(),
+        instructions,
+    });
     Account {
         trial,
         work,
         unit,
         functions: functions.all,
         nodes,
+        tasks: of_task.collect(),
         waits: waits(profile, &tasks),
         window_ns: profile.ran_ns(),
         lost_calls: lost_calls(profile),
@@ -303,6 +313,11 @@ mod tests {
             (name.to_string(), parent, instructions, calls, rep)
         });
         assert_eq!(nodes, expected);
+        let tasks = account.tasks.iter();
+        let tasks: Vec<_> = tasks
+            .map(|task| (task.name.as_str(), task.instructions))
+            .collect();
+        assert_eq!(tasks, [("nginx", 110)]);
         assert_eq!((account.trial, account.work), (7, 10.0));
         assert_eq!((account.window_ns, account.lost_calls), (600, 0.2));
     }

@@ -3,7 +3,9 @@
 use input::units::significant;
 use record::account::{CounterUnit, WaitState};
 use record::verdict::mechanism::Presence;
-use record::verdict::why::{CounterRow, FunctionRow, MechanismRow, WaitRow, WaitView, Why};
+use record::verdict::why::{
+    CounterRow, FunctionRow, MechanismRow, TaskRow, WaitRow, WaitView, Why,
+};
 
 use super::{a, amount, change, duration, interval, signed_amount, signed_duration};
 use crate::words::{NONE, counted};
@@ -174,6 +176,34 @@ fn function_row(why: &Why, function: &FunctionRow) -> Vec<String> {
         change(function.difference),
         function.by_calls.map_or(NONE.into(), change),
     ]
+}
+
+/// Tasks below this share of the instructions of both arms are one row.
+const SMALL_TASK: f64 = 0.005;
+
+/// Whose instructions they are, the head first; small ones are the last row.
+pub(crate) fn task_rows(why: &Why) -> Vec<Vec<String>> {
+    let head = ["task", &why.baseline, &why.arm, "difference", "interval"];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    let least = SMALL_TASK * why.account.baseline.max(why.account.arm);
+    let (shown, small): (Vec<&TaskRow>, Vec<&TaskRow>) =
+        why.tasks.iter().partition(|row| least <= row.larger());
+    let row = |name: String, [baseline, arm]: [f64; 2], interval: String| {
+        let difference = signed_amount(why, arm - baseline);
+        let [baseline, arm] = [baseline, arm].map(|value| amount(why, value));
+        vec![name, baseline, arm, difference, interval]
+    };
+    rows.extend(shown.into_iter().map(|task| {
+        let interval = interval(task.low, task.high, |value| signed_amount(why, value));
+        row(task.name.clone(), [task.baseline, task.arm], interval)
+    }));
+    if !small.is_empty() {
+        let sum = |of: fn(&TaskRow) -> f64| small.iter().map(|task| of(task)).sum();
+        let sums = [sum(|task| task.baseline), sum(|task| task.arm)];
+        let others = format!("{} smaller ones", small.len());
+        rows.push(row(others, sums, NONE.into()));
+    }
+    rows
 }
 
 /// What was counted beside samples, the head first: what differs by more than its interval, and switches and waits in any case.

@@ -39,6 +39,7 @@ fn account(text: &str) -> Account {
         unit: WorkUnit::Request,
         functions,
         nodes,
+        tasks: Vec::new(),
         waits: Vec::new(),
         window_ns: 1_000_000_000,
         lost_calls: 0.0,

@@ -29,13 +29,10 @@ enum Topic {
 
 /// Sections that have any row.
 fn sections(why: &Why) -> Vec<Section> {
+    let (what, each) = (words::why::what(why), words::why::a(why.per));
     let mechanisms = Section {
         topic: Topic::Mechanisms,
-        title: format!(
-            "{} {}, by mechanism",
-            words::why::what(why),
-            words::why::a(why.per)
-        ),
+        title: format!("{what} {each}, by mechanism"),
         rows: words::why::tables::mechanism_rows(why),
         left: 1,
     };
@@ -47,17 +44,13 @@ fn sections(why: &Why) -> Vec<Section> {
     };
     let tasks = Section {
         topic: Topic::Tasks,
-        title: format!(
-            "{} {}, by task",
-            words::why::what(why),
-            words::why::a(why.per)
-        ),
+        title: format!("{what} {each}, by task"),
         rows: words::why::tables::task_rows(why),
         left: 1,
     };
     let counters = Section {
         topic: Topic::Counters,
-        title: format!("counters {}", words::why::a(why.per)),
+        title: format!("counters {each}"),
         rows: words::why::tables::counter_rows(why),
         left: 1,
     };
@@ -67,10 +60,7 @@ fn sections(why: &Why) -> Vec<Section> {
         rows: words::why::tables::wait_rows(why, view),
         left: 2,
     };
-    let mean = waits(
-        format!("time that tasks waited, {}", words::why::a(why.per)),
-        WaitView::Mean,
-    );
+    let mean = waits(format!("time that tasks waited, {each}"), WaitView::Mean);
     let slowest = waits(
         "the slowest 1 % of waits, mean length of one".into(),
         WaitView::Slowest,

@@ -17,13 +17,19 @@ fn said(output: &Output) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// A finished run of a plan that tunes one arm.
-fn one_sided(dir: &Path) {
+/// A plan that tunes one arm.
+pub(crate) fn one_sided_plan() -> String {
     let kernel = "kernel = \"debian:trixie-backports/7.2\"";
     let plan = PLAN.replace(kernel, &format!("{kernel}\ncmdline = \"quiet\""));
     assert_ne!(plan, PLAN);
+    plan
+}
+
+/// A finished run of it.
+fn one_sided(dir: &Path) {
     let world = World::new(1.2, 0.001, &[]);
-    world.run_text(&dir.join("run"), &plan, |_| false).unwrap();
+    let run = dir.join("run");
+    world.run_text(&run, &one_sided_plan(), |_| false).unwrap();
 }
 
 #[test]

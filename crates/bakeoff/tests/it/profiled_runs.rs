@@ -8,6 +8,7 @@ use profiler::profile::{Count, Kind, Node, Profile, Window};
 use record::rundir::{self, PROFILE, ProfileNote, TrialRecord, WHY, sha256};
 use serde_json::Value;
 
+use crate::fairness_command::one_sided_plan;
 use crate::simulated_lab::{PLAN, World};
 
 /// What a trial of an arm executed, much simplified: the new one copies less.
@@ -183,9 +184,7 @@ fn a_damaged_profile_costs_the_sentence_at_most() {
 fn an_explanation_says_that_the_headline_is_withheld() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path();
-    let kernel = "kernel = \"debian:trixie-backports/7.2\"";
-    let one_sided = PLAN.replace(kernel, &format!("{kernel}\ncmdline = \"quiet\""));
-    profiled_by(dir, &one_sided, profiler::format::write);
+    profiled_by(dir, &one_sided_plan(), profiler::format::write);
     let (text, _) = said(&["why"], dir);
     let note = "the headline of this run is withheld, because the comparison is not fair: one-sided-tuning";
     assert!(flat(&text).contains(note), "{text}");

@@ -166,7 +166,7 @@ pub struct TaskRow {
 }
 
 impl TaskRow {
-    /// What the arm has that has more of it.
+    /// Instructions in the arm that has more of them.
     pub fn larger(&self) -> f64 {
         self.baseline.max(self.arm)
     }

@@ -1,14 +1,12 @@
 //! Trials that were sampled: they are not those that were judged, and beside their samples there are counters.
 
-use std::collections::BTreeMap;
-
 use record::account::{Account, CounterUnit, SampleClock, Sampled};
 use record::metric::Role;
 use record::rundir::Run;
 use record::verdict::why::{CounterRow, Sampling};
 
 use super::tested::Test;
-use super::waits;
+use super::{table, waits};
 use crate::pair::Measured;
 
 const NS_PER_S: f64 = 1e9;
@@ -79,17 +77,10 @@ pub(super) fn against_judged(
 
 /// Counters that any trial has, for its work; one that a trial has not is zero there.
 pub(super) fn counters(accounts: &[Vec<&Account>; 2], test: &Test) -> Vec<CounterRow> {
-    let mut rows: BTreeMap<(&str, CounterUnit), [Vec<f64>; 2]> = BTreeMap::new();
-    let empty = || accounts.each_ref().map(|side| vec![0.0; side.len()]);
-    for (side, own) in accounts.iter().enumerate() {
-        for (trial, account) in own.iter().enumerate() {
-            for counter in account.sampled.iter().flat_map(|one| &one.counters) {
-                let row = rows.entry((counter.name.as_str(), counter.unit));
-                let row = row.or_insert_with(empty);
-                row[side][trial] = counter.value as f64 / account.work;
-            }
-        }
-    }
+    let rows = table::per_work(accounts, |account| {
+        let counters = account.sampled.iter().flat_map(|one| &one.counters);
+        counters.map(|counter| ((counter.name.as_str(), counter.unit), counter.value))
+    });
     let row = |((name, unit), sides): ((&str, CounterUnit), [Vec<f64>; 2])| {
         let [baseline, arm] = waits::means(&sides);
         let (low, high) = test.interval(&sides);

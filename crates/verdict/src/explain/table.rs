@@ -64,6 +64,24 @@ pub(super) fn column(account: &Account) -> Result<Column, LostReason> {
     }
 }
 
+/// What trials count under names of their own, for their work: a row for each name, zero in a trial that has it not. A trial has a
+/// name once.
+pub(super) fn per_work<'a, K: Ord, C: Iterator<Item = (K, u64)>>(
+    accounts: &[Vec<&'a Account>; 2],
+    counts: impl Fn(&'a Account) -> C,
+) -> BTreeMap<K, [Vec<f64>; 2]> {
+    let none = || accounts.each_ref().map(|side| vec![0.0; side.len()]);
+    let mut rows: BTreeMap<K, [Vec<f64>; 2]> = BTreeMap::new();
+    for (side, own) in accounts.iter().enumerate() {
+        for (trial, account) in own.iter().enumerate() {
+            for (name, count) in counts(account) {
+                rows.entry(name).or_insert_with(none)[side][trial] = count as f64 / account.work;
+            }
+        }
+    }
+    rows
+}
+
 /// What each node counts for: its function's mechanism, or its caller's.
 pub(super) fn mechanisms(account: &Account) -> Result<Vec<Mechanism>, LostReason> {
     let known: Vec<Option<Mechanism>> = account.functions.iter().map(mechanism::of).collect();

@@ -18,7 +18,8 @@ pub(super) fn account(profile: &Profile, trial: u32, (work, unit): (f64, WorkUni
     let (places, mut nodes) = tree(profile, &tasks, &mut functions);
     let mut of_task: BTreeMap<&str, u64> = BTreeMap::new();
     for count in profile.windows.iter().flat_map(|window| &window.counts) {
-        if let Some(place) = places[count.node as usize] {
+        let node = count.node as usize;
+        if let (Some(place), Some(task)) = (places[node], tasks[node]) {
             let node: &mut account::Node = &mut nodes[place as usize];
             // The few calls that are counted of what the CPU enters by itself say nothing.
             if !is_entry(&profile.nodes[count.node as usize].name) {
@@ -27,9 +28,7 @@ pub(super) fn account(profile: &Profile, trial: u32, (work, unit): (f64, WorkUni
             let instructions = share.of_whole(count.instructions);
             node.instructions += instructions;
             node.rep_iterations += count.rep;
-            if let Some(task) = tasks[count.node as usize] {
-                *of_task.entry(task).or_default() += instructions;
-            }
+            *of_task.entry(task).or_default() += instructions;
         }
     }
     let of_task = of_task.into_iter().map(|(name, instructions)| TaskCount {

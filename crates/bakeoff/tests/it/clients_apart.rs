@@ -20,8 +20,8 @@ baseline = "small"
 memory = "512MiB"
 clock = "wall"
 clients = "host"
-boot_timeout = "1h"
-silence = "1h"
+boot_timeout = "10m"
+silence = "10m"
 [image]
 recipe = "web"
 [arm.small]

@@ -230,7 +230,7 @@ fn all_kinds() -> String {
 /// A plan of two kernels, at a rate that leaves a guest idle for most of the time, and its host too.
 fn real(machine: &str, window: &str, disturb: &str) -> String {
     format!(
-        "title = \"disturbed\"\nbaseline = \"one\"\n[machine]\nmemory = \"768MiB\"\n{machine}boot_timeout = \"1h\"\nsilence = \"1h\"\n\
+        "title = \"disturbed\"\nbaseline = \"one\"\n[machine]\nmemory = \"768MiB\"\n{machine}boot_timeout = \"10m\"\nsilence = \"10m\"\n\
          [image]\nrecipe = \"web\"\n[arm.one]\nkernel = \"debian:bookworm/6.1\"\n[arm.other]\nkernel = \"debian:trixie-backports/7.2\"\n\
          [[workload]]\nkind = \"web-soak\"\nserver = \"apache\"\nconnections = 4\nrate = 100\nwarmup = \"300ms\"\nwindow = \"{window}\"\n\
          {disturb}[design]\nmax_blocks = 1\n"

@@ -10,8 +10,8 @@ baseline = "6.1"
 [machine]
 memory = "512MiB"
 clock = "instructions"
-boot_timeout = "1h"
-silence = "1h"
+boot_timeout = "10m"
+silence = "10m"
 [image]
 recipe = "web"
 [pinned.sysctl]

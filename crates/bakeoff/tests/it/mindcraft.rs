@@ -22,7 +22,7 @@ fn shortened(name: &str) -> String {
         ("max_blocks = 6", "max_blocks = 2"),
         (
             "clock = \"auto\"",
-            "clock = \"instructions\"\nboot_timeout = \"1h\"\nsilence = \"1h\"",
+            "clock = \"instructions\"\nboot_timeout = \"10m\"\nsilence = \"10m\"",
         ),
     ];
     edits.iter().fold(text, |text, (from, to)| {

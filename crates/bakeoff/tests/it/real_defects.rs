@@ -51,8 +51,8 @@ baseline = "clean"
 [machine]
 memory = "512MiB"
 clock = "instructions"
-boot_timeout = "1h"
-silence = "1h"
+boot_timeout = "10m"
+silence = "10m"
 trial_limit = "2h"
 [image]
 recipe = "web"

@@ -24,8 +24,8 @@ baseline = "6.1"
 [machine]
 memory = "512MiB"
 clock = "instructions"
-boot_timeout = "1h"
-silence = "1h"
+boot_timeout = "10m"
+silence = "10m"
 [image]
 recipe = "web"
 [arm."6.1"]
@@ -241,8 +241,8 @@ baseline = "kept"
 [machine]
 memory = "512MiB"
 clock = "instructions"
-boot_timeout = "1h"
-silence = "1h"
+boot_timeout = "10m"
+silence = "10m"
 trial_limit = "12h"
 [image]
 recipe = "web"

@@ -15,8 +15,8 @@ baseline = "bfq"
 [machine]
 memory = "512MiB"
 clock = "instructions"
-boot_timeout = "1h"
-silence = "1h"
+boot_timeout = "10m"
+silence = "10m"
 disk = { kind = "seek", store = "160MiB" }
 [image]
 recipe = "web"

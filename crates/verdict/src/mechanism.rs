@@ -36,6 +36,14 @@ pub fn compared_name(function: &Function) -> String {
     }
 }
 
+/// The function, under the name by which it is compared, that leads to this one by a jump, where nothing else does: `memset_orig`
+/// behind `memset`, and the seldom executed part that compilers put apart. Both together are one call.
+pub fn jumps_from(function: &Function) -> Option<&str> {
+    let normal = normalized(&function.name);
+    let is_inner = function.name.contains(".cold") || rules::JUMPED_TO.contains(&normal);
+    is_inner.then(|| alias(normal))
+}
+
 /// The function that a call path sleeps in, under the name by which functions are compared: the innermost one that is more than the
 /// way to sleep. Kernels and compilers differ in what lies around it.
 pub fn sleeping_function(path: &str) -> &str {

@@ -151,6 +151,8 @@ pub enum Setting {
     HardenedUsercopy,
     /// Whether the kernel's stack begins at random places.
     StackOffset,
+    /// Whether tasks share the CPU by session.
+    Autogroup,
     /// Pressure stall information.
     Psi,
     /// Whether idle CPUs have no tick.
@@ -191,6 +193,7 @@ impl Setting {
             Self::InitOnFree => "init_on_free",
             Self::HardenedUsercopy => "hardened_usercopy",
             Self::StackOffset => "randomize_kstack_offset",
+            Self::Autogroup => "autogroup",
             Self::Psi => "psi",
             Self::DynamicTick => "nohz",
             Self::LruGen => "multi-generational LRU",
@@ -205,6 +208,7 @@ impl Setting {
             Self::Mitigations => "/sys/devices/system/cpu/vulnerabilities/spectre_v2",
             Self::HugePages => "/sys/kernel/mm/transparent_hugepage/enabled",
             Self::SecurityModules => "/sys/kernel/security/lsm",
+            Self::Autogroup => "sysctl kernel.sched_autogroup_enabled",
             Self::Hz
             | Self::Preemption
             | Self::InitOnAlloc

@@ -7,9 +7,10 @@ use record::verdict::reason::Place;
 use record::verdict::robustness::{
     Agreement, AtLoad, ByLoad, CarryingBlock, LeftOut, Margins, OtherMetric, Robustness,
 };
-use record::verdict::why::Why;
+use record::verdict::why::{Rep, Why};
 use record::verdict::{Judgement, Verdict};
 
+use super::why::notes::fraction;
 use super::{NONE, change, counted, interval_of};
 use crate::curves;
 
@@ -195,18 +196,29 @@ fn accounting(models: Option<Standing>, why: Option<&Why>) -> String {
         Standing::ModelDependent => "does NOT hold on another CPU model",
         Standing::Open => "open on other CPU models",
     });
-    let costs = why
-        .and_then(|why| why.rep.standing)
-        .map(|standing| match standing {
-            Standing::Holds => "holds whatever a string instruction costs",
-            Standing::ModelDependent => "does NOT hold for all costs of a string instruction",
-            Standing::Open => "open for other costs of a string instruction",
-        });
-    let said: Vec<&str> = [models, costs].into_iter().flatten().collect();
+    let costs = why.and_then(|why| costs(&why.rep));
+    let said: Vec<String> = [models.map(String::from), costs]
+        .into_iter()
+        .flatten()
+        .collect();
     if said.is_empty() {
         return "other accounting not known".into();
     }
     said.join(", ")
+}
+
+/// Only what was tried is told: beyond 2.5 the verdict may be another one.
+fn costs(rep: &Rep) -> Option<String> {
+    let says = match rep.standing? {
+        Standing::Holds => "holds",
+        Standing::ModelDependent => "does NOT hold",
+        Standing::Open => "open",
+    };
+    let tried = || rep.costs.iter().map(|one| one.cost);
+    let [least, most] = [tried().reduce(f64::min)?, tried().reduce(f64::max)?].map(fraction);
+    Some(format!(
+        "{says} for costs of a string instruction's iteration from {least} to {most}"
+    ))
 }
 
 /// Loads at which an arm is better or worse, as table rows with their head.
@@ -376,6 +388,7 @@ pub(crate) fn one_sided(judgement: &Judgement) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use record::verdict::robustness::Range;
+    use record::verdict::why::RepCost;
 
     use super::*;
 
@@ -443,6 +456,33 @@ mod tests {
             again(&[(0.0447, 0.046), (0.0462, 0.0463)]),
             "holds for margins up to 4.46 %, and again for some from 4.47 % to 4.63 %"
         );
+    }
+
+    #[test]
+    fn other_costs_of_string_instructions_are_told_as_far_as_they_were_tried() {
+        let cost = |cost| RepCost {
+            cost,
+            verdict: Verdict::Better,
+            ratio: Some(1.07),
+            low: None,
+            high: None,
+        };
+        let said = |standing| {
+            costs(&Rep {
+                share: [0.01, 0.06],
+                costs: [1.0, 2.5, 0.25, 0.125].map(cost).into(),
+                standing,
+            })
+        };
+        assert_eq!(
+            said(Some(Standing::Holds)).unwrap(),
+            "holds for costs of a string instruction's iteration from 1/8 to 2.5"
+        );
+        assert_eq!(
+            said(Some(Standing::ModelDependent)).unwrap(),
+            "does NOT hold for costs of a string instruction's iteration from 1/8 to 2.5"
+        );
+        assert_eq!(said(None), None);
     }
 
     #[test]

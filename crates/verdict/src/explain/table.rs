@@ -38,12 +38,13 @@ pub(super) fn column(account: &Account) -> Result<Column, LostReason> {
         return Err(LostReason::NoWork);
     }
     let mut sums: HashMap<(Mechanism, u32), Counts> = HashMap::new();
-    for (node, mechanism) in account.nodes.iter().zip(mechanisms(account)?) {
+    let nodes = account.nodes.iter().zip(calls(account));
+    for ((node, calls), mechanism) in nodes.zip(mechanisms(account)?) {
         if node.rep_iterations > node.instructions {
             return Err(LostReason::Damaged);
         }
         *sums.entry((mechanism, node.function)).or_default() += Counts {
-            calls: node.calls as f64 / account.work,
+            calls: calls as f64 / account.work,
             instructions: node.instructions as f64 / account.work,
             rep: node.rep_iterations as f64 / account.work,
         };
@@ -62,6 +63,25 @@ pub(super) fn column(account: &Account) -> Result<Column, LostReason> {
     } else {
         Ok(column)
     }
+}
+
+/// Calls of each node, without those of a function that only another one jumps to: the profile counts its entries too.
+pub(super) fn calls(account: &Account) -> Vec<u64> {
+    let functions = account.functions.iter();
+    let jumps_from: Vec<Option<&str>> = functions.clone().map(mechanism::jumps_from).collect();
+    let whole = functions
+        .zip(&jumps_from)
+        .filter(|(_, from)| from.is_none());
+    let called: HashSet<String> = whole
+        .map(|(one, _)| mechanism::compared_name(one))
+        .collect();
+    let nodes = account.nodes.iter();
+    nodes
+        .map(|node| match jumps_from.get(node.function as usize) {
+            Some(Some(from)) if called.contains(*from) => 0,
+            Some(_) | None => node.calls,
+        })
+        .collect()
 }
 
 /// What trials count under names of their own, for their work: a row for each name, zero in a trial that has it not. A trial has a

@@ -219,6 +219,36 @@ fn suffixes_and_known_new_names_are_the_same_function() {
 }
 
 #[test]
+fn a_jump_inside_a_function_is_no_second_call() {
+    let mut baseline = Profile::web();
+    baseline.noise = 0.0;
+    let entry = |profile: &mut Profile, of: &str, name: &str| {
+        let mut code = profile.function(of).clone();
+        code.name = name.into();
+        code.instructions = code.calls;
+        code.rep = 0.0;
+        profile.code.push(code);
+    };
+    entry(&mut baseline, "memset_orig", "memset");
+    entry(&mut baseline, "tcp_ack", "tcp_ack.cold");
+    let mut arm = baseline.clone();
+    arm.function("memset_orig").calls = 3.0;
+    arm.function("memset").calls = 3.0;
+    arm.function("tcp_ack.cold").calls = 0.5;
+    let why = explained(&baseline, &arm, 6, 5);
+    let calls = |name: &str| {
+        let mut functions = why.mechanisms.iter().flat_map(|row| &row.functions);
+        let found = functions.find(|one| one.name == name);
+        found.unwrap().calls.map(|calls| calls.round() as u64)
+    };
+    assert_eq!(calls("memset"), [7, 3]);
+    assert_eq!(calls("tcp_ack"), [3, 3]);
+    let mut nodes = why.tree.nodes.iter();
+    let node = nodes.find(|node| node.name == "memset").unwrap();
+    assert_eq!(node.calls.map(|calls| calls.round() as u64), [7, 3]);
+}
+
+#[test]
 fn a_function_without_a_telling_name_counts_for_its_caller() {
     let mut baseline = Profile::web();
     baseline.noise = 0.0;

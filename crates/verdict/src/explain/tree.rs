@@ -202,7 +202,8 @@ impl<'r> Joined<'r> {
             .collect();
         let mechanisms = table::mechanisms(account).unwrap_or_default();
         let mut places: Vec<Place> = Vec::with_capacity(account.nodes.len());
-        for (node, mechanism) in account.nodes.iter().zip(mechanisms) {
+        let nodes = account.nodes.iter().zip(table::calls(account));
+        for ((node, calls), mechanism) in nodes.zip(mechanisms) {
             let whole = Place { frame: 0, depth: 0 };
             let caller = node.parent.map_or(whole, |parent| places[parent as usize]);
             let place = if caller.depth < DEEPEST {
@@ -213,7 +214,7 @@ impl<'r> Joined<'r> {
             };
             let (_, frame) = &mut self.frames[place.frame];
             frame.own[side] += node.instructions as f64 * factor;
-            frame.calls[side] += node.calls as f64 * factor;
+            frame.calls[side] += calls as f64 * factor;
             places.push(place);
         }
     }

@@ -379,6 +379,10 @@ pub(super) const WAYS_TO_SLEEP: &[&str] = &[
     "wait_woken",
 ];
 
+/// Functions that only a jump at the beginning of another one leads to, which `ALIASES` names: the kernel patches the jump in where the
+/// CPU lacks an instruction.
+pub(super) const JUMPED_TO: &[&str] = &["memcpy_erms", "memcpy_orig", "memset_erms", "memset_orig"];
+
 /// Functions that have other names in other versions, and the name under which they are compared; after the suffixes are gone.
 pub(super) const ALIASES: &[(&str, &str)] = &[
     // 6.4 put one routine in the place of three that were patched in.

@@ -23,13 +23,15 @@ struct Known {
 struct Kernel<'f>(&'f Facts);
 
 /// Written from Documentation/admin-guide/kernel-parameters.txt of Linux 6.1 and 7.2.
-const KNOWN: [Known; 15] = [
+const KNOWN: [Known; 16] = [
     known(
         Setting::Hz,
         |kernel| kernel.option("HZ").map(String::from),
         None,
     ),
     known(Setting::Preemption, preemption, Some(Parameter::Preempt)),
+    // Debian's kernels have it off to 6.1 at least and on in 7.2. As a sysctl it is pinned where it differs.
+    known(Setting::Autogroup, autogroup, None),
     known(
         Setting::InitOnAlloc,
         |kernel| kernel.zeroing("heap alloc:", "init_on_alloc", "INIT_ON_ALLOC_DEFAULT_ON"),
@@ -356,6 +358,14 @@ fn psi(kernel: &Kernel<'_>) -> Option<String> {
     Some(on_or_off(!kernel.is_on("PSI_DEFAULT_DISABLED")))
 }
 
+/// A kernel that is built without it has no such sysctl.
+fn autogroup(kernel: &Kernel<'_>) -> Option<String> {
+    let sysctls = &kernel.0.sysctls;
+    let value = sysctls.get("kernel.sched_autogroup_enabled");
+    let is_on = value.is_some_and(|value| value.trim() != "0");
+    (!sysctls.is_empty()).then(|| on_or_off(is_on))
+}
+
 fn lru_gen(kernel: &Kernel<'_>) -> Option<String> {
     let bits = kernel.0.values.get("/sys/kernel/mm/lru_gen/enabled")?;
     Some(on_or_off(
@@ -371,7 +381,7 @@ mod tests {
     use super::*;
     use fixtures::builder::RunBuilder;
 
-    /// Facts of lines: `CONFIG_HZ=250`, `log: ...`, `/proc/cmdline=...`.
+    /// Facts of lines: `CONFIG_HZ=250`, `log: ...`, `/proc/cmdline=...`, `sysctl vm.swappiness=60`.
     fn facts(lines: &[&str]) -> Facts {
         let mut facts = Facts::default();
         facts.values.insert("/proc/cmdline".into(), String::new());
@@ -380,10 +390,10 @@ mod tests {
                 facts.boot_log.push(logged.into());
             } else {
                 let (name, value) = line.split_once('=').expect("a name and a value");
-                let all = if name.starts_with("CONFIG_") {
-                    &mut facts.kernel_config
-                } else {
-                    &mut facts.values
+                let (name, all) = match name.strip_prefix("sysctl ") {
+                    Some(name) => (name, &mut facts.sysctls),
+                    None if name.starts_with("CONFIG_") => (name, &mut facts.kernel_config),
+                    None => (name, &mut facts.values),
                 };
                 all.insert(name.into(), value.into());
             }
@@ -505,6 +515,21 @@ mod tests {
             ],
             &expect!["Mitigations: auto -> auto"],
         );
+    }
+
+    #[test]
+    fn autogroup_is_told_where_it_differs_and_a_kernel_without_it_has_it_off() {
+        let [off, on] =
+            ["0", "1"].map(|value| format!("sysctl kernel.sched_autogroup_enabled={value}"));
+        check(&[&off], &[&on], &expect!["Autogroup: off -> on"]);
+        check(
+            &["sysctl vm.swappiness=60"],
+            &[&on],
+            &expect!["Autogroup: off -> on"],
+        );
+        check(&[&on], &[&on], &expect![""]);
+        let silent = "/sys/kernel/security/lsm=yama";
+        check(&[silent], &[silent], &expect![""]);
     }
 
     fn settings_of(trials: [(&str, Facts); 3]) -> Vec<Effective> {

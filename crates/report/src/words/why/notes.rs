@@ -188,7 +188,7 @@ fn rep(rep: &Rep) -> Option<String> {
 }
 
 /// `1/4`, `2.5`.
-fn fraction(cost: f64) -> String {
+pub(in crate::words) fn fraction(cost: f64) -> String {
     if cost < 1.0 {
         format!("1/{:.0}", 1.0 / cost)
     } else {

@@ -175,6 +175,12 @@ fn read_plan_as(
 
 fn check_plan(path: &Path, text: String, qemu: Option<&Path>) -> Result<(String, Plan)> {
     let base = path.parent().unwrap_or(Path::new(""));
+    let plan = check_text(&path.display().to_string(), base, &text, qemu)?;
+    Ok((text, plan))
+}
+
+/// The text of a plan as a valid plan: `name` is what a user calls it, and its paths are taken from `base`.
+fn check_text(name: &str, base: &Path, text: &str, qemu: Option<&Path>) -> Result<Plan> {
     let sizes = RefCell::default();
     let checks = Checks {
         workload: &|fields| {
@@ -192,6 +198,7 @@ fn check_plan(path: &Path, text: String, qemu: Option<&Path>) -> Result<(String,
             read.map_err(|why| format!("cannot read {}: {why}", path.display()))
         },
         tuning: &workload::config::check_tuning,
+        services: &workload::services,
         suite: &|suite| machine::image::check_suite(suite).map_err(|why| format!("{why:#}")),
         url: &check_url,
         is_driven_from_outside: &workload::is_driven_from_outside,
@@ -200,14 +207,13 @@ fn check_plan(path: &Path, text: String, qemu: Option<&Path>) -> Result<(String,
         takes_addresses: &workload::takes_addresses,
         has_run: false,
     };
-    let name = path.display().to_string();
-    let plan = plan::read(&name, &text, base, checks)?;
-    arm_needs::refuse(&name, &plan)?;
+    let plan = plan::read(name, text, base, checks)?;
+    arm_needs::refuse(name, &plan)?;
     for workload in &plan.workloads {
         let fits = workload::check_machine(workload, plan.machine.kind);
         fits.map_err(|why| anyhow::anyhow!("{name}: {why}"))?;
     }
-    Ok((text, plan))
+    Ok(plan)
 }
 
 /// Says what is wrong with the address of a system on the network.

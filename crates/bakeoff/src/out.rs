@@ -6,6 +6,7 @@
 
 use std::io::{self, ErrorKind, Write};
 
+use input::text::escaped;
 use signal_hook::consts::SIGPIPE;
 
 /// What a shell reports of a program that ended by SIGPIPE.
@@ -21,9 +22,9 @@ pub fn line(line: &str) {
     text(&format!("{line}\n"));
 }
 
-/// Prints a line on standard error.
+/// Prints a line on standard error. It may quote a file that anybody wrote, so a terminal is given nothing to obey.
 pub fn error_line(line: &str) {
-    write(io::stderr().lock(), &format!("{line}\n"));
+    write(io::stderr().lock(), &format!("{}\n", escaped(line)));
 }
 
 fn write(mut to: impl Write, text: &str) {

@@ -31,6 +31,7 @@ use machine::qemu::{self, BootFiles, ClientsPlace, Hardware, Qemu};
 use machine::remote::{Remote, SystemLocks};
 use machine::ssh::{self, ClientsOfBox, Looked, SshBox};
 use machine::task::{Progress, Task};
+use plan::cpu::CpuModel;
 use plan::{Arm, Clients, Clock, MachineKind, Plan, SeekDisk, WorkloadPlan};
 use record::VERSION;
 use record::journal::{self, Accounting, Opening};
@@ -105,6 +106,8 @@ pub struct Sources {
     pub refresh: bool,
     /// The QEMU that the user chose.
     pub qemu: Option<PathBuf>,
+    /// The CPU model that the run is to be repeated on.
+    pub second_model: Option<CpuModel>,
 }
 
 /// Fetches, builds and probes what the plan needs; `file` is where the user finds it.
@@ -285,18 +288,8 @@ fn prepare_qemu(
         cmdline,
     };
     let arms = boot_files(plan, &kernels, &content, (&cache, task))?;
-    let named = sources.qemu.as_deref();
     let kvm = probe_kvm(plan, &arms, (&cache, sources), task)?;
-    let program = match kvm {
-        Kvm::Works => emulator_choice::for_kvm(named, &cache, task)?,
-        Kvm::Absent(_) | Kvm::Broken(_) | Kvm::Unwanted => {
-            let choice = emulator_choice::for_emulation(named, &cache, task)?;
-            if let Some(words) = choice.words() {
-                reporter.line(&words);
-            }
-            choice.program().clone()
-        }
-    };
+    let program = choose_qemu(&kvm, &cache, sources, (reporter, task))?;
     // A disk with seeks is the guest's own affair.
     let host_disk = plan.machine.seek_disk.as_ref().map_or(disk_bytes, |_| 0);
     let mut hardware = qemu::settle(&plan.machine, host_disk, &program, &kvm)?;
@@ -331,6 +324,31 @@ fn prepare_qemu(
         cache: Some(cache),
         kvm_failure: kvm.detail().map(String::from),
     })
+}
+
+/// The QEMU that boots the guests. It must know the model that the run is to be repeated on.
+fn choose_qemu(
+    kvm: &Kvm,
+    cache: &Cache,
+    sources: &Sources,
+    (reporter, task): (&Reporter, Task<'_>),
+) -> Result<Program> {
+    let named = sources.qemu.as_deref();
+    let program = match kvm {
+        Kvm::Works => emulator_choice::for_kvm(named, cache, task)?,
+        Kvm::Absent(_) | Kvm::Broken(_) | Kvm::Unwanted => {
+            let choice = emulator_choice::for_emulation(named, cache, task)?;
+            if let Some(words) = choice.words() {
+                reporter.line(&words);
+            }
+            choice.program().clone()
+        }
+    };
+    if let Some(model) = &sources.second_model {
+        let known = program.check_model(model);
+        known.map_err(|why| anyhow!("--models={model}: {why}"))?;
+    }
+    Ok(program)
 }
 
 /// What profiles the trials of counted instructions. Where this QEMU cannot, that is told, and trials go without.

@@ -32,6 +32,21 @@ pub fn clean_line(text: &str) -> String {
     clean(text).replace(['\n', '\t'], " ")
 }
 
+/// The text with what a terminal would obey written out, as `\u{1b}`; line breaks and tabs stay.
+pub fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\n' | '\t' => escaped.push(letter),
+            letter if letter.is_control() || turns(letter) => {
+                escaped.extend(letter.escape_unicode());
+            }
+            letter => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
 /// The beginning of a text: at most so many bytes, whole characters only.
 pub fn cut(text: &str, limit_bytes: usize) -> &str {
     let mut end = limit_bytes.min(text.len());
@@ -147,6 +162,20 @@ mod tests {
             ("größer µs", "größer µs"),
         ] {
             assert_eq!(clean(text), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_written_out() {
+        for (text, want) in [
+            ("\u{1b}[2Jgone\u{7}", r"\u{1b}[2Jgone\u{7}"),
+            ("a\rb\u{9b}c\u{202e}d", r"a\u{d}b\u{9b}c\u{202e}d"),
+            (
+                "two\nlines\tof \"größer µs\"",
+                "two\nlines\tof \"größer µs\"",
+            ),
+        ] {
+            assert_eq!(escaped(text), want);
         }
     }
 

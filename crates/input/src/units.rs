@@ -11,9 +11,15 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 
 /// Reads a size such as `512MiB` or `2GiB`, in bytes.
 pub fn bytes(text: &str) -> Result<u64, String> {
-    text.parse::<bytesize::ByteSize>()
-        .map(|size| size.as_u64())
-        .map_err(|_| format!("not a size: {text:?}, write it like \"512MiB\" or \"2GiB\""))
+    const FORM: &str = "write it like \"512MiB\" or \"2GiB\"";
+    match text.parse::<bytesize::ByteSize>() {
+        // The parser takes what is more for the most that there is.
+        Ok(size) if size.as_u64() == u64::MAX => {
+            Err(format!("size above 16 EiB: {text:?}, {FORM}"))
+        }
+        Ok(size) => Ok(size.as_u64()),
+        Err(_) => Err(format!("not a size: {text:?}, {FORM}")),
+    }
 }
 
 /// Reads a share such as `1%` or `0.01`; the result is a fraction.
@@ -167,6 +173,19 @@ mod tests {
     fn sizes_are_read_with_their_unit() {
         assert_eq!(bytes("2GiB"), Ok(2 << 30));
         assert!(bytes("lots").is_err());
+        for text in [
+            "99999999999999999999GiB",
+            "16EiB",
+            "18446744073709551616",
+            "1e30",
+        ] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+        assert_eq!(
+            bytes("99999999999999999999GiB").unwrap_err(),
+            "size above 16 EiB: \"99999999999999999999GiB\", write it like \"512MiB\" or \"2GiB\""
+        );
+        assert_eq!(bytes("15EiB"), Ok(15 << 60));
         assert_eq!(duration("1h 30m"), Ok(Duration::from_secs(5400)));
         assert!(duration("10").is_err());
         let (low, high) = (Duration::from_millis(100), Duration::from_secs(1));

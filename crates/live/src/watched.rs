@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use plan::{Checks, MachineKind, Plan, WorkloadPlan};
 use record::evidence::{EvidenceFile, Sample};
-use record::journal::{self, CloseReason, Entry, Event};
+use record::journal::{self, CloseReason, Entry, Event, Opening};
 use record::load::Second;
 use record::rundir::{self, Run, SECONDS, Series};
 use record::trial::Outcome;
@@ -614,6 +614,10 @@ fn entry(line: &[u8]) -> Result<Entry, String> {
             "it is of a newer bakeoff, {} (use that version)",
             opening.bakeoff
         )),
+        Event::Opened(Opening {
+            ns_per_instruction: Some(0),
+            ..
+        }) => Err("ns_per_instruction 0".into()),
         _ => Ok(entry),
     }
 }

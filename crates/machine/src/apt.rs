@@ -4,7 +4,9 @@
 //! Where Debian's archive is and how to reach it (mirror, proxy, credentials) is taken from the host's own
 //! apt configuration. No mirror is named here.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -29,6 +31,9 @@ pub const SUITES: [&str; 7] = [
 /// Names another mirror than the host's own.
 const MIRROR_VARIABLE: &str = "BAKEOFF_DEBIAN_MIRROR";
 
+/// The file of a root that names the mirror whose index is there.
+const FETCHED: &str = "fetched";
+
 /// Public keys of Debian's archive, as the package debian-archive-keyring installs them.
 pub(crate) const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
@@ -38,6 +43,7 @@ const INDEX_BYTES: u64 = 250 << 20;
 /// A suite whose index is at hand.
 #[derive(Debug)]
 pub(crate) struct Suite {
+    name: String,
     root: PathBuf,
 }
 
@@ -60,27 +66,55 @@ impl Suite {
     /// Hold the cache's lock of the suite meanwhile: apt allows one user at a time.
     pub(crate) fn open(cache: &Cache, name: &str, refresh: bool, task: Task<'_>) -> Result<Self> {
         check_suite(name)?;
-        let root = cache.dir(&format!("apt/{name}"))?;
-        let suite = Self { root };
-        // Written last, so that an index is complete where it is.
-        let fetched = suite.root.join("fetched");
-        if fetched.exists() && !refresh {
-            return Ok(suite);
+        let suite = Self {
+            name: name.into(),
+            root: cache.dir(&format!("apt/{name}"))?,
+        };
+        match suite.mirror() {
+            // A refresh from another mirror that failed has left that one's line.
+            Some(mirror) if !refresh => suite
+                .write_sources(&mirror)
+                .map_err(|why| cache.cannot_write(&why))?,
+            before => suite.fetch(cache, before.as_deref(), task)?,
         }
+        Ok(suite)
+    }
+
+    /// Whether a suite's index is in the cache.
+    pub(crate) fn is_indexed(cache: &Cache, name: &str) -> bool {
+        let suite = Self {
+            name: name.into(),
+            root: cache.root().join("apt").join(name),
+        };
+        suite.mirror().is_some()
+    }
+
+    /// The mirror whose index is there; it is written last, so that such an index is complete.
+    fn mirror(&self) -> Option<String> {
+        let mirror = fs::read_to_string(self.root.join(FETCHED)).ok()?;
+        (!mirror.is_empty()).then_some(mirror)
+    }
+
+    /// Fetches the index. What is there of the mirror `before` stays until all of the new one is.
+    fn fetch(&self, cache: &Cache, before: Option<&str>, task: Task<'_>) -> Result<()> {
+        let name = &self.name;
         cache.expect_space(INDEX_BYTES)?;
         let source = Source::of_host(task)?;
-        suite
-            .configure(name, &source)
+        self.configure(&source)
             .map_err(|why| cache.cannot_write(&why))?;
         let what = format!("fetching the index of {name}");
-        let mut update = suite.command("apt-get")?;
+        let mut update = self.command("apt-get")?;
         // Without this apt calls a half-failed update a success and goes on with what it has.
         update.args(["update", "--error-on=any"]);
+        if before.is_some_and(|before| before != source.mirror) {
+            // Else apt would remove the index that `fetched` still names. The next update does.
+            update.args(["-o", "APT::Get::List-Cleanup=false"]);
+        }
         program::run_with(&mut update, task, &mut |_| task.tell(&what, None)).with_context(|| {
             format!("cannot fetch the index of {name} from {} (check the network, or set {MIRROR_VARIABLE})", source.mirror)
         })?;
-        cache::write(&fetched, source.mirror.as_bytes()).map_err(|why| cache.cannot_write(&why))?;
-        Ok(suite)
+        replace(&self.root.join(FETCHED), source.mirror.as_bytes())
+            .map_err(|why| cache.cannot_write(&why))
     }
 
     /// All packages whose names begin with one of `prefixes`.
@@ -99,6 +133,14 @@ impl Suite {
             self.adorn(cat.args(["cat-file", file]));
             index.push_str(&program::run(&mut cat, task)?);
             index.push('\n');
+        }
+        if index.trim().is_empty() {
+            bail!(
+                "no packages in the index of {}: {} (bakeoff kernel list debian:{} --refresh fetches it anew)",
+                self.name,
+                self.root.display(),
+                self.name
+            );
         }
         Ok(index)
     }
@@ -142,7 +184,7 @@ impl Suite {
     }
 
     /// Writes the root's own configuration.
-    fn configure(&self, name: &str, source: &Source) -> std::io::Result<()> {
+    fn configure(&self, source: &Source) -> io::Result<()> {
         for dir in [
             "lists/partial",
             "archives/partial",
@@ -152,9 +194,8 @@ impl Suite {
         ] {
             fs::create_dir_all(self.root.join(dir))?;
         }
-        cache::write(&self.root.join("status"), b"")?;
-        let list = format!("{}\n", source.line(name));
-        cache::write(&self.root.join("sources.list"), list.as_bytes())?;
+        replace(&self.root.join("status"), b"")?;
+        self.write_sources(&source.mirror)?;
         let place = self.root.display();
         let conf = format!(
             "{}Dir::State \"{place}\";\nDir::State::lists \"lists\";\nDir::State::status \"{place}/status\";\n\
@@ -165,7 +206,12 @@ impl Suite {
              APT::Sandbox::User \"\";\nAcquire::Languages \"none\";\n",
             source.settings
         );
-        cache::write(&self.root.join("apt.conf"), conf.as_bytes())
+        replace(&self.root.join("apt.conf"), conf.as_bytes())
+    }
+
+    fn write_sources(&self, mirror: &str) -> io::Result<()> {
+        let list = format!("{}\n", source_line(mirror, &self.name));
+        replace(&self.root.join("sources.list"), list.as_bytes())
     }
 
     fn command(&self, name: &str) -> Result<Command> {
@@ -178,6 +224,16 @@ impl Suite {
         apt.env("APT_CONFIG", self.root.join("apt.conf"))
             .env("LC_ALL", "C.UTF-8");
     }
+}
+
+/// Writes a file whole, where it has another content: apt reads the index anew where `sources.list` is newer.
+fn replace(path: &Path, body: &[u8]) -> io::Result<()> {
+    if fs::read(path).is_ok_and(|before| before == body) {
+        return Ok(());
+    }
+    let new = path.with_extension("new");
+    cache::write(&new, body)?;
+    fs::rename(new, path)
 }
 
 /// Refuses a suite that nobody has heard of, before the network is asked.
@@ -202,6 +258,7 @@ pub(crate) struct Source {
 impl Source {
     /// As the host's own apt has it.
     pub(crate) fn of_host(task: Task<'_>) -> Result<Self> {
+        let named = named_mirror(std::env::var_os(MIRROR_VARIABLE).as_deref())?;
         if !Path::new(KEYRING).exists() {
             bail!(
                 "keyring not found: {KEYRING} (install the Debian package debian-archive-keyring)"
@@ -209,10 +266,7 @@ impl Source {
         }
         let mut dump = command("apt-config", "apt")?;
         let settings = settings_of(&program::run(dump.arg("dump"), task)?);
-        if let Some(mirror) = std::env::var(MIRROR_VARIABLE)
-            .ok()
-            .filter(|uri| !uri.is_empty())
-        {
+        if let Some(mirror) = named {
             return Ok(Self { mirror, settings });
         }
         let mut targets = command("apt-get", "apt")?;
@@ -232,7 +286,31 @@ impl Source {
 
     /// The line of `sources.list` for a suite.
     pub(crate) fn line(&self, suite: &str) -> String {
-        format!("deb [signed-by={KEYRING}] {} {suite} main", self.mirror)
+        source_line(&self.mirror, suite)
+    }
+}
+
+fn source_line(mirror: &str, suite: &str) -> String {
+    format!("deb [signed-by={KEYRING}] {mirror} {suite} main")
+}
+
+/// The mirror that the variable names, if it is one that a line of `sources.list` can have.
+fn named_mirror(value: Option<&OsStr>) -> Result<Option<String>> {
+    let Some(value) = value.filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    let is_uri = |text: &&str| {
+        let parts = text.split_once(":/");
+        let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+        parts.is_some_and(|(scheme, _)| !scheme.is_empty() && scheme.chars().all(is_scheme))
+            && text.chars().all(|c| c.is_ascii_graphic())
+    };
+    match value.to_str().filter(is_uri) {
+        Some(uri) => Ok(Some(uri.into())),
+        None => bail!(
+            "{MIRROR_VARIABLE} is no URI: {:?} (write one such as http://HOST/debian, or unset it)",
+            value.to_string_lossy()
+        ),
     }
 }
 
@@ -339,6 +417,21 @@ mod tests {
         );
         assert_eq!(mirror_of("https://tools.example.org/apt Tools\n"), None);
         assert_eq!(mirror_of(""), None);
+    }
+
+    #[test]
+    fn a_mirror_that_is_no_uri_is_refused_by_its_variable() {
+        let named = |value: &str| named_mirror(Some(value.as_ref())).map_err(|why| why.to_string());
+        assert_eq!(named_mirror(None).unwrap(), None);
+        assert_eq!(named(""), Ok(None));
+        for good in ["http://mirror.example.org/debian", "file:/srv/debian"] {
+            assert_eq!(named(good), Ok(Some(good.into())));
+        }
+        for bad in ["deb.debian.org", "://x", "http://x y", "[x]:/y"] {
+            assert!(named(bad).is_err(), "{bad}");
+        }
+        expect![[r#"BAKEOFF_DEBIAN_MIRROR is no URI: "nonsense" (write one such as http://HOST/debian, or unset it)"#]]
+            .assert_eq(&named("nonsense").unwrap_err());
     }
 
     #[test]

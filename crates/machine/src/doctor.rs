@@ -9,7 +9,7 @@ use input::units::show_bytes;
 use rustix::process::geteuid;
 
 use crate::apt::{KEYRING, Source};
-use crate::cache::{self, Cache};
+use crate::cache::{self, Cache, eviction};
 use crate::clients::HostClients;
 use crate::emulator::{self, Program};
 use crate::emulator_choice;
@@ -95,6 +95,7 @@ pub fn examine(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Findi
     findings.push(disk(cache));
     findings.push(memory());
     findings.push(stock(cache));
+    findings.extend(wrong_limit(eviction::limit()));
     findings
 }
 
@@ -378,6 +379,14 @@ fn stock(cache: &Cache) -> Finding {
     }
 }
 
+/// What the cache may grow to, where a user says it and it is no size.
+fn wrong_limit(limit: Result<u64>) -> Option<Finding> {
+    let why = limit.err()?.to_string();
+    let (found, remedy) = why.rsplit_once(" (").unwrap_or((&why, ""));
+    let remedy = remedy.trim_end_matches(')').into();
+    Some(finding("cache limit", found, State::Missing(remedy)))
+}
+
 fn finding(what: &str, found: &str, state: State) -> Finding {
     Finding {
         what: what.into(),
@@ -469,6 +478,18 @@ mod tests {
         for package in tools.chain(["debian-archive-keyring", "uidmap"]) {
             assert!(run.contains(&package), "{package} in {run:?}");
         }
+    }
+
+    #[test]
+    fn a_limit_of_the_cache_that_is_no_size_is_missing_with_its_remedy() {
+        assert_eq!(wrong_limit(eviction::limit_of(None)), None);
+        let want = finding(
+            "cache limit",
+            "BAKEOFF_CACHE_LIMIT is no size: \"abc\"",
+            State::Missing("write one such as 20GiB, or unset it".into()),
+        );
+        let limit = eviction::limit_of(Some("abc".as_ref()));
+        assert_eq!(wrong_limit(limit), Some(want));
     }
 
     #[test]

@@ -209,7 +209,7 @@ pub fn missing(cache: &Cache, kernel: &KernelRef, task: Task<'_>) -> Option<Stri
     };
     let known = cache.recall::<String>(&format!("debian:{suite}/{version}"));
     let is_cached = known.is_some_and(|id| cache.peek("kernels", &id).is_some());
-    if is_cached || !is_indexed(cache, suite) {
+    if is_cached || !Suite::is_indexed(cache, suite) {
         return None;
     }
     let _lock = cache.lock(&format!("apt {suite}"), task).ok()?;
@@ -290,7 +290,7 @@ pub(crate) const LOOKUP_ORDER: [&str; 7] = [
 /// The suite of Debian's that has a kernel of this version. Indexes in the cache are asked first, and the others are
 /// fetched only if none of those has it; `refresh` fetches them all anew.
 pub fn locate(cache: &Cache, version: &str, refresh: bool, task: Task<'_>) -> Result<Located> {
-    let is_cached = |suite: &&str| !refresh && is_indexed(cache, suite);
+    let is_cached = |suite: &&str| !refresh && Suite::is_indexed(cache, suite);
     let (cached, others): (Vec<_>, Vec<_>) = LOOKUP_ORDER.into_iter().partition(is_cached);
     let mut newest = Vec::new();
     for suite in cached.into_iter().chain(others) {
@@ -314,11 +314,6 @@ pub fn locate(cache: &Cache, version: &str, refresh: bool, task: Task<'_>) -> Re
         "no Debian suite has a kernel {version:?} (the newest are: {})",
         newest.join(", ")
     )
-}
-
-fn is_indexed(cache: &Cache, suite: &str) -> bool {
-    let root = cache.root().join("apt").join(suite);
-    root.join("fetched").exists()
 }
 
 /// Kernels that a suite offers, newest first.

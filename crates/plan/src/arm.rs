@@ -1,6 +1,6 @@
 //! `[arm.NAME]`: what is compared.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
@@ -132,7 +132,7 @@ pub struct ConfigFile {
 pub(crate) struct Kernels<'c> {
     pub(crate) machine: &'c MachinePlan,
     pub(crate) base: &'c Path,
-    pub(crate) checks: Checks<'c>,
+    pub(crate) checks: &'c Checks<'c>,
 }
 
 pub(crate) fn read_arms(
@@ -178,11 +178,16 @@ pub(crate) fn check_tunings(
     workloads: &[WorkloadPlan],
     checks: Checks<'_>,
 ) {
+    let services: BTreeSet<_> = workloads.iter().flat_map(checks.services).collect();
+    let services: Vec<_> = services.into_iter().collect();
     let tables = top.table("arm").map(|table| table.named_tables());
     for (name, fields) in tables.unwrap_or_default() {
         let Some(arm) = arms.iter().find(|arm| arm.name == name) else {
             continue;
         };
+        if !checks.has_run {
+            check_programs(&fields, &arm.tuning, &services);
+        }
         if let Err(why) = (checks.tuning)(&arm.tuning, workloads) {
             let key = if fields.has("config") {
                 "config"
@@ -191,6 +196,20 @@ pub(crate) fn check_tunings(
             };
             fields.wrong(key, why, "");
         }
+    }
+}
+
+/// A program in the place of one that nobody starts would change nothing.
+fn check_programs(fields: &Fields<'_>, tuning: &Tuning, services: &[&str]) {
+    if services.is_empty() && !tuning.programs.is_empty() {
+        let what = "program without a workload that starts a service";
+        fields.wrong("program", what, "remove it");
+        return;
+    }
+    let named = tuning.programs.keys().map(String::as_str);
+    for service in named.filter(|service| !services.contains(service)) {
+        let what = format!("program of a service that no workload has: {service:?}");
+        fields.wrong("program", what, remedy_among(service, services));
     }
 }
 
@@ -206,7 +225,7 @@ fn read_arm(name: &str, fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<Arm
     let kernel = match kernels.machine.kind {
         MachineKind::Qemu | MachineKind::Ssh => read_kernel(fields, kernels),
         MachineKind::Local => read_running(fields),
-        MachineKind::Url => return read_remote(name, fields, kernels.checks),
+        MachineKind::Url => return read_remote(name, fields, *kernels.checks),
     };
     let cmdline = read_cmdline(fields);
     let sysctl = fields

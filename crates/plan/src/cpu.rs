@@ -26,6 +26,9 @@ const MODELS_OF_32_BITS: [&str; 10] = [
     "qemu32",
 ];
 
+/// The remedy for one of them.
+pub const MODELS_OF_64_BITS: &str = "name another, such as \"qemu64\" or \"EPYC\"";
+
 /// The key of the fact that says whether a guest's CPU has a feature; its value is a [`Presence`]'s word.
 pub fn fact_key(feature: &str) -> String {
     format!("cpu:{feature}")
@@ -117,8 +120,24 @@ impl CpuModel {
         }
     }
 
+    /// What guests whose instructions are counted cannot have of it, each with the reason: `with erms and fsrm`.
+    pub fn uncounted(&self) -> Vec<(String, &'static str)> {
+        let mut found = Vec::new();
+        if self.name == "host" {
+            let why = "only KVM shows a guest the host's CPU";
+            found.push(("\"host\"".into(), why));
+        }
+        let fast_strings = self.fast_strings();
+        if !fast_strings.is_empty() {
+            let why = "each iteration of a REP string instruction would count as an instruction, 4096 of them for a page \
+                       that a CPU fills in some 100 cycles";
+            found.push((format!("with {}", fast_strings.join(" and ")), why));
+        }
+        found
+    }
+
     /// The features asked for that counted instructions cannot price.
-    pub fn fast_strings(&self) -> Vec<&'static str> {
+    fn fast_strings(&self) -> Vec<&'static str> {
         let is_asked = |feature: &&str| self.asks_for(feature) == Some(Presence::Present);
         FAST_STRING_FEATURES.into_iter().filter(is_asked).collect()
     }

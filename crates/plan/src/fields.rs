@@ -437,7 +437,8 @@ impl<'t> Fields<'t> {
         self.table.get(key).map(Spanned::get_ref)
     }
 
-    fn written(&self, key: &str) -> &'t str {
+    /// A key's value as it is written.
+    pub(crate) fn written(&self, key: &str) -> &'t str {
         self.table
             .get(key)
             .map_or("", |value| &self.page.text[value.span()])

@@ -220,6 +220,8 @@ pub struct Checks<'c> {
     pub file: &'c dyn Fn(&Path) -> Result<String, String>,
     /// Says what is wrong with what an arm changes in the workloads' servers.
     pub tuning: &'c CheckTuning<'c>,
+    /// The services that a workload starts, by name.
+    pub services: &'c dyn Fn(&WorkloadPlan) -> Vec<&'static str>,
     /// Says what is wrong with the suite of an image.
     pub suite: &'c dyn Fn(&str) -> Result<(), String>,
     /// Says what is wrong with a URL.
@@ -248,6 +250,7 @@ impl<'c> Checks<'c> {
             program: &|_| Ok(()),
             file: &|_| Ok(String::new()),
             tuning: &|_, _| Ok(()),
+            services: &|_| Vec::new(),
             suite: &|_| Ok(()),
             url: &|_| Ok(()),
             is_driven_from_outside: &|_| true,
@@ -287,7 +290,7 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
     let kernels = Kernels {
         machine: &machine,
         base,
-        checks,
+        checks: &checks,
     };
     let mut arms = read_arms(top, baseline.as_deref(), kernels);
     let pinned = read_pinned(top, machine.kind, checks);

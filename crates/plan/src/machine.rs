@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::client_hosts::{self, ClientHost};
-use crate::cpu::CpuModel;
+use crate::cpu::{CpuModel, MODELS_OF_64_BITS};
 use crate::fields::Fields;
 use crate::kernel::{self, KernelRef};
 use crate::seek_disk::{SeekDisk, read_seek_disk};
@@ -231,6 +231,9 @@ pub(crate) fn read_machine(
         read_one_client_fewer(fields, machine.kind),
     );
     check_machine(fields, &machine);
+    if !checks.has_run {
+        check_times(fields, &machine);
+    }
     check_memory(fields, &machine, checks);
     fields.finish();
     machine
@@ -467,28 +470,15 @@ fn read_cpu_model(
         }
     };
     let is_wall = machine.clock == Clock::Wall;
-    if model.name == "host" && !is_wall {
-        let what = "cpu_model \"host\" where instructions may be counted";
-        let remedy = "write clock = \"wall\": only KVM shows a guest the host's CPU";
-        fields.wrong("cpu_model", what, remedy);
-    }
-    let fast_strings = model.fast_strings();
-    if !fast_strings.is_empty() && !is_wall {
-        let what = format!(
-            "cpu_model with {} where instructions may be counted",
-            fast_strings.join(" and ")
-        );
-        let remedy = "remove it, or write clock = \"wall\": each iteration of a REP string instruction would count \
-                      as an instruction, 4096 of them for a page that a CPU fills in some 100 cycles";
+    let uncounted = model.uncounted().into_iter().filter(|_| !is_wall);
+    for (what, why) in uncounted {
+        let what = format!("cpu_model {what} where instructions may be counted");
+        let remedy = format!("remove it, or write clock = \"wall\": {why}");
         fields.wrong("cpu_model", what, remedy);
     }
     if !model.has_64_bits() {
         let what = format!("cpu_model without 64-bit mode: {model}");
-        fields.wrong(
-            "cpu_model",
-            what,
-            "name another, such as \"qemu64\" or \"EPYC\"",
-        );
+        fields.wrong("cpu_model", what, MODELS_OF_64_BITS);
     }
     if let Err(why) = (checks.cpu_model)(&model) {
         fields.wrong("cpu_model", why, "");
@@ -560,14 +550,28 @@ fn check_machine(fields: &Fields<'_>, machine: &MachinePlan) {
     }
 }
 
+/// Refuses times that no trial can reach, as far as the plan names them.
+fn check_times(fields: &Fields<'_>, machine: &MachinePlan) {
+    let limit = machine.trial_limit;
+    for (key, time) in [
+        ("boot_timeout", machine.boot_timeout),
+        ("silence", machine.silence),
+    ] {
+        if fields.has(key) && limit < time {
+            let what = format!(
+                "{key} longer than a trial can be ({}): {}",
+                units::show_duration(limit),
+                units::show_duration(time)
+            );
+            fields.wrong(key, what, format!("shorten {key}, or raise trial_limit"));
+        }
+    }
+}
+
 fn check_memory(fields: &Fields<'_>, machine: &MachinePlan, checks: Checks<'_>) {
     if !(256 << 20..=1 << 40).contains(&machine.memory_bytes) {
-        let size = units::show_bytes(machine.memory_bytes);
-        fields.wrong(
-            "memory",
-            format!("memory out of range: {size}"),
-            "write 256MiB to 1TiB",
-        );
+        let what = format!("memory out of range: {}", fields.written("memory"));
+        fields.wrong("memory", what, "write 256MiB to 1TiB");
     } else if machine.kind == MachineKind::Qemu
         && let Err(why) = (checks.memory)(machine.memory_bytes)
     {

@@ -114,6 +114,58 @@ fn a_window_longer_than_a_trial_is_refused() {
 }
 
 #[test]
+fn times_that_no_trial_reaches_are_refused_where_they_are_written() {
+    let said = |keys: &str, has_run: bool| {
+        let text = GOOD.replacen("cpus = 2", keys, 1);
+        let checks = Checks {
+            has_run,
+            ..Checks::of_the_past(&toy)
+        };
+        match read("plan.toml", &text, Path::new("/plans"), checks) {
+            Ok(plan) => format!("{} arms", plan.arms.len()),
+            Err(problems) => problems.to_string(),
+        }
+    };
+    let long = "boot_timeout = \"2h\"\nsilence = \"61m\"";
+    expect![[r#"
+        plan.toml:5: boot_timeout longer than a trial can be (1h): 2h (shorten boot_timeout, or raise trial_limit)
+        plan.toml:6: silence longer than a trial can be (1h): 1h 1m (shorten silence, or raise trial_limit)"#]]
+    .assert_eq(&said(long, false));
+    assert_eq!(said(long, true), "2 arms");
+    for right in ["boot_timeout = \"1h\"", "trial_limit = \"1m\""] {
+        assert_eq!(said(right, false), "2 arms", "{right}");
+    }
+}
+
+#[test]
+fn a_program_of_a_service_that_no_workload_starts_is_refused() {
+    let said = |line: &str, services: &'static [&'static str]| {
+        let text = GOOD.replacen("cmdline", &format!("{line}\ncmdline"), 1);
+        let checks = Checks {
+            services: &|_| services.to_vec(),
+            has_run: false,
+            ..Checks::of_the_past(&toy)
+        };
+        match read("plan.toml", &text, Path::new("/plans"), checks) {
+            Ok(plan) => format!("{} arms", plan.arms.len()),
+            Err(problems) => problems.to_string(),
+        }
+    };
+    let servers = &["nginx", "mariadbd"];
+    expect!["2 arms"].assert_eq(&said("program = { mariadbd = \"/bin/true\" }", servers));
+    expect![[r#"
+        plan.toml:11: program of a service that no workload has: "apache2" (known: mariadbd, nginx)
+        plan.toml:11: program of a service that no workload has: "ngnix" (did you mean "nginx"?)"#]]
+    .assert_eq(&said(
+        "program = { ngnix = \"/bin/true\", apache2 = \"/bin/true\" }",
+        servers,
+    ));
+    expect!["plan.toml:11: program without a workload that starts a service (remove it)"]
+        .assert_eq(&said("program = { nginx = \"/bin/true\" }", &[]));
+    expect!["2 arms"].assert_eq(&said("program = {}", &[]));
+}
+
+#[test]
 fn counted_instructions_need_one_cpu() {
     check(
         &[("cpus = 2", "cpus = 2\nclock = \"instructions\"")],
@@ -288,7 +340,7 @@ fn a_cpu_model_is_checked_by_its_form_its_clock_and_the_emulator() {
     check_line(
         "cpu_model = \"host\"",
         &expect![[
-            r#"plan.toml:5: cpu_model "host" where instructions may be counted (write clock = "wall": only KVM shows a guest the host's CPU)"#
+            r#"plan.toml:5: cpu_model "host" where instructions may be counted (remove it, or write clock = "wall": only KVM shows a guest the host's CPU)"#
         ]],
     );
     check_line(
@@ -326,7 +378,11 @@ fn memory_is_checked_by_what_the_host_has() {
     let greedy = GOOD.replacen("2GiB", "3GiB", 1);
     assert_eq!(said(&greedy), "plan.toml:6: too much: 3221225472");
     let none = GOOD.replacen("2GiB", "2TiB", 1);
-    assert!(said(&none).contains("memory out of range"));
+    expect![[r#"plan.toml:6: memory out of range: "2TiB" (write 256MiB to 1TiB)"#]]
+        .assert_eq(&said(&none));
+    let beyond = GOOD.replacen("2GiB", "99999999999999999999GiB", 1);
+    expect![[r#"plan.toml:6: memory: size above 16 EiB: "99999999999999999999GiB" (write it like "512MiB" or "2GiB")"#]]
+        .assert_eq(&said(&beyond));
 }
 
 #[test]

@@ -21,6 +21,9 @@ use crate::trial::{Trial, VoidReason};
 use crate::verdict::look::Look;
 use crate::verdict::warning::Disturbance;
 
+/// What to do about a journal that is not as the run wrote it.
+pub(crate) const RESTORE: &str = "restore it from a copy, or begin a new run with --out DIR";
+
 /// Version of the journal's format.
 pub const VERSION: u32 = 8;
 
@@ -332,6 +335,11 @@ fn check_opening(path: &Path, entries: &[Entry]) -> Result<()> {
             opening.bakeoff,
             path.display()
         ),
+        // Without a length of the instruction there would be no time.
+        Some(Event::Opened(opening)) if opening.ns_per_instruction == Some(0) => bail!(
+            "damaged journal: {} line 1: ns_per_instruction 0 ({RESTORE})",
+            path.display()
+        ),
         Some(Event::Opened(_)) | None => Ok(()),
         Some(_) => bail!(
             "journal does not begin with its opening: {}",
@@ -479,6 +487,23 @@ mod tests {
         let (_dir, path) = written(b"damage\n{}\n");
         let why = Journal::open(&path).unwrap_err().to_string();
         assert!(why.ends_with("line 3"), "{why}");
+    }
+
+    #[test]
+    fn instructions_without_a_length_are_damage() {
+        let (_dir, path) = written(b"");
+        let text = fs::read_to_string(&path).unwrap();
+        let none = r#""ns_per_instruction":null"#;
+        let zero = r#""ns_per_instruction":0"#;
+        assert!(text.contains(none), "{text}");
+        fs::write(&path, text.replace(none, zero)).unwrap();
+        for why in [read(&path).unwrap_err(), Journal::open(&path).unwrap_err()] {
+            let want = format!(
+                "damaged journal: {} line 1: ns_per_instruction 0 (restore it from a copy, or begin a new run with --out DIR)",
+                path.display()
+            );
+            assert_eq!(why.to_string(), want);
+        }
     }
 
     #[test]

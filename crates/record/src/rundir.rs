@@ -653,8 +653,9 @@ fn refuse_damaged_journal(path: &Path, entries: &[Entry]) -> Result<()> {
     if let Err(why) = journal::check_whole(entries) {
         let journal = path.join("journal.jsonl");
         bail!(
-            "damaged journal: {}: {why} (restore it from a copy, or begin a new run with --out DIR)",
-            journal.display()
+            "damaged journal: {}: {why} ({})",
+            journal.display(),
+            journal::RESTORE
         );
     }
     Ok(())

@@ -108,6 +108,9 @@ struct Server {
     ready: Vec<String>,
 }
 
+/// Name of the service.
+const SERVICE: &str = "service";
+
 /// Where programs are looked for that are not named by their path; as `context::command` has it.
 const PLACES: [&str; 6] = [
     "/usr/local/sbin",
@@ -305,6 +308,10 @@ impl Workload for Options {
         self.files.iter().map(String::as_str).collect()
     }
 
+    fn services(&self) -> Vec<&'static str> {
+        self.service.iter().map(|_| SERVICE).collect()
+    }
+
     fn modules(&self) -> Vec<&str> {
         self.modules.iter().map(String::as_str).collect()
     }
@@ -338,7 +345,7 @@ impl Workload for Options {
             self.tool(command, context).set_up()?;
         }
         let service = self.service.iter().map(|service| Service {
-            name: "service".into(),
+            name: SERVICE.into(),
             command: located(fill(&service.command, context)),
             logs: Vec::new(),
             configuration: Vec::new(),
@@ -561,6 +568,16 @@ mod tests {
         };
         let tool = options.tool(&options.command, &context);
         assert_eq!(tool.env, [("ENGINE".to_string(), "libaio".to_string())]);
+    }
+
+    #[test]
+    fn a_service_is_known_to_plans_where_there_is_one() {
+        let alone = read("kind = \"command\"\ncommand = [\"true\"]").unwrap();
+        assert!(crate::services(&alone).is_empty());
+        let served = read(
+            "kind = \"command\"\ncommand = [\"true\"]\n[service]\ncommand = [\"serve\"]\nready = [\"true\"]",
+        );
+        assert_eq!(crate::services(&served.unwrap()), ["service"]);
     }
 
     #[test]

@@ -229,6 +229,11 @@ pub trait Workload: Send + Sync {
         Vec::new()
     }
 
+    /// Names of the services that `prepare` yields.
+    fn services(&self) -> Vec<&'static str> {
+        self.configurable()
+    }
+
     /// Kernel modules that it needs beyond the agent's own.
     fn modules(&self) -> Vec<&str> {
         Vec::new()
@@ -381,6 +386,11 @@ pub fn takes_addresses(workload: &WorkloadPlan) -> bool {
 fn servers(workload: &WorkloadPlan) -> Vec<&'static str> {
     // Options come from `check`, so that they always come to life.
     from_plan(workload).map_or_else(|_| Vec::new(), |own| own.configurable())
+}
+
+/// The services that a workload starts, by the names that plans know them by.
+pub fn services(workload: &WorkloadPlan) -> Vec<&'static str> {
+    from_plan(workload).map_or_else(|_| Vec::new(), |own| own.services())
 }
 
 /// The files of the user's own that a workload needs, as the plan names them.

@@ -75,6 +75,7 @@ pub(super) fn bisect(args: &BisectArgs, json: bool) -> Result<End> {
             sources: Sources {
                 refresh: false,
                 qemu,
+                second_model: None,
             },
             interrupted: super::watch_signals()?,
             jobs: args.jobs,

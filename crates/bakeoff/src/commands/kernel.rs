@@ -56,6 +56,9 @@ fn list_cached(json: bool) -> Result<End> {
         print_json(&kernels.iter().map(told).collect::<Vec<_>>())?;
         return Ok(End::Done);
     }
+    if kernels.is_empty() {
+        out::line("no kernels in the cache (bakeoff kernel fetch KERNEL brings one)");
+    }
     for (kernel, about) in &kernels {
         out::line(&format!(
             "{} {:.12} ({})",
@@ -77,6 +80,9 @@ fn list(suite: &str, refresh: bool, json: bool) -> Result<End> {
         let told = |offer: &Offer| json!({ "release": offer.release, "version": offer.version, "bytes": offer.bytes });
         print_json(&offers.iter().map(told).collect::<Vec<_>>())?;
     } else {
+        if offers.is_empty() {
+            out::line(&format!("no kernels in {suite}"));
+        }
         for Offer {
             release,
             version,

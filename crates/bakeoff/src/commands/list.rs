@@ -4,6 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use input::text::escaped;
 use input::units::show_change;
 use record::night::State;
 use record::rundir::{self, Run};
@@ -77,7 +78,8 @@ pub(super) fn list(args: &ListArgs, json: bool) -> Result<End> {
     }
     for one in &listed {
         for (text, lead) in lines(one) {
-            for line in ::report::wrap(&text, lead, width()) {
+            // What is damaged is told as it is in the file.
+            for line in ::report::wrap(&escaped(&text), lead, width()) {
                 out::line(&line);
             }
         }

@@ -17,6 +17,7 @@ use anyhow::{Context, Result, bail};
 use indicatif::MultiProgress;
 use input::file;
 use input::text::shell_word;
+use machine::cache::eviction;
 use machine::clock::HostClock;
 use plan::{Claim, MachineKind, Plan};
 use record::rundir::{self, Run, RunDir};
@@ -70,8 +71,15 @@ fn refuse(args: &PlanArgs, plan: &Plan) -> Result<()> {
         refuse_ceiling(plan)?;
     }
     super::refuse_emulator(&options.emulator, plan)?;
+    if plan.machine.kind == MachineKind::Qemu {
+        // The cache is made smaller where guests are prepared, and nowhere else.
+        eviction::limit()?;
+    }
     if let Some(model) = &options.models {
-        models::refuse(plan, model)?;
+        let qemu = options.emulator.named();
+        models::refuse(plan, model, |model| {
+            super::check_cpu_model(model, qemu.as_deref())
+        })?;
     }
     Ok(())
 }
@@ -92,6 +100,7 @@ pub(super) fn run_for(args: &PlanArgs, json: bool, again: impl FnOnce() -> Strin
         sources: Sources {
             refresh: args.options.refresh,
             qemu: args.options.emulator.named(),
+            second_model: args.options.models.clone(),
         },
         interrupted: super::watch_signals()?,
         jobs: args.options.jobs,
@@ -348,6 +357,9 @@ fn carry_out(setting: &Setting<'_>, plan: &Plan, text: &str, place: Place<'_>) -
     let turn = setting.turn_to_prepare();
     let prepared = prepare::prepare((plan, setting.file), sources, &reporter, interrupted)?;
     drop(turn);
+    if sources.second_model.is_some() {
+        models::refuse_machine(&*prepared.machine)?;
+    }
     let jobs = jobs::settle(setting.jobs, plan, &*prepared.machine)?;
     prepared.note_run(dir.path())?;
     prepared.keep_details(dir.path())?;

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use expect_test::{Expect, expect};
 
-use crate::simulated_lab::PLAN;
+use crate::simulated_lab::{PLAN, World};
 
 fn bakeoff(dir: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
@@ -118,6 +118,36 @@ fn what_no_guest_can_boot_is_told_before_anything_is_fetched() {
             "#]],
         );
     }
+}
+
+#[test]
+fn a_model_to_repeat_on_that_is_none_is_refused_before_anything_is_fetched() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
+    for model in ["486", "host", "max,+erms"] {
+        let option = format!("--models={model}");
+        let output = bakeoff(dir.path(), &["run", "plan.toml", &option]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let start = format!("bakeoff: {option}: CPU model ");
+        assert!(said.starts_with(&start), "{said}");
+    }
+    assert!(!dir.path().join("cache/bakeoff/kernels").exists());
+    assert!(!dir.path().join("runs").exists());
+}
+
+#[test]
+fn a_program_of_a_service_that_nothing_starts_is_refused() {
+    check(
+        "check",
+        &[(
+            "debian:bookworm/6.1\"",
+            "debian:bookworm/6.1\"\nprogram = { ngnix = \"/bin/true\" }",
+        )],
+        &expect![[r#"
+            bakeoff: plan.toml:11: program of a service that no workload has: "ngnix" (known: apache2)
+        "#]],
+    );
 }
 
 #[test]
@@ -408,7 +438,7 @@ fn a_run_directory_that_holds_other_things_is_left_alone() {
 }
 
 #[test]
-fn a_cache_limit_that_is_no_size_is_refused_and_an_empty_cache_is_listed() {
+fn a_cache_limit_that_is_no_size_is_refused_and_an_empty_cache_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let output = bakeoff(dir.path(), &["cache", "prune", "--to", "lots"]);
     assert_eq!(output.status.code(), Some(2));
@@ -419,4 +449,118 @@ fn a_cache_limit_that_is_no_size_is_refused_and_an_empty_cache_is_listed() {
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(told["entries"], serde_json::json!([]));
     assert!(told["limit_bytes"].as_u64().unwrap() > 0);
+    let output = bakeoff(dir.path(), &["kernel", "list"]);
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.starts_with("no kernels in the cache ("), "{told}");
+}
+
+#[test]
+fn a_setting_that_no_plan_can_have_is_refused_and_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    World::new(1.1, 0.001, &[]).run(&run, |_| false).unwrap();
+    let output = bakeoff(
+        dir.path(),
+        &["why", "run", "--confirm", "debugfs:/etc/passwd=1"],
+    );
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    expect![[r#"
+        bakeoff: --confirm debugfs:/etc/passwd=1: not a path below debugfs: "/etc/passwd" (write it as "sched/features")
+    "#]]
+    .assert_eq(&said);
+    let left = dir.path().read_dir().unwrap();
+    let left = left.map(|file| file.unwrap().file_name());
+    let left: Vec<_> = left.filter(|name| name != "cache").collect();
+    assert_eq!(left, ["run"]);
+}
+
+#[test]
+fn a_record_that_was_edited_gives_a_terminal_nothing_to_obey() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    World::new(1.1, 0.001, &[]).run(&run, |_| false).unwrap();
+    let journal = run.join("journal.jsonl");
+    let text = std::fs::read_to_string(&journal).unwrap();
+    let wrong = text.replacen("\"fake\"", r#""\u001b]0;owned\u0007\u001b[2J""#, 1);
+    assert_ne!(wrong, text);
+    std::fs::write(&journal, wrong).unwrap();
+    for (words, status) in [(["judge", "run"], 2), (["list", "."], 0)] {
+        let output = bakeoff(dir.path(), &words);
+        assert_eq!(output.status.code(), Some(status));
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(said.contains(r"\u{1b}]0;owned\u{7}\u{1b}[2J"), "{said}");
+        let is_bare = |letter: char| letter.is_control() && letter != '\n';
+        assert!(!said.contains(is_bare), "{said:?}");
+    }
+}
+
+#[test]
+fn a_cache_limit_of_the_environment_that_is_no_size_is_refused_before_anything_is_done() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
+    let limited = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+        command
+            .args(words)
+            .current_dir(dir.path())
+            .env("XDG_CACHE_HOME", dir.path().join("cache"))
+            .env("BAKEOFF_CACHE_LIMIT", "abc");
+        command.output().unwrap()
+    };
+    let output = limited(&["run", "plan.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    expect![[r#"
+        bakeoff: BAKEOFF_CACHE_LIMIT is no size: "abc" (write one such as 20GiB, or unset it)
+    "#]]
+    .assert_eq(&String::from_utf8(output.stderr).unwrap());
+    assert!(!dir.path().join("runs").exists());
+    let output = limited(&["doctor"]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = String::from_utf8(output.stdout).unwrap();
+    let line =
+        "BAKEOFF_CACHE_LIMIT is no size: \"abc\"\n         write one such as 20GiB, or unset it\n";
+    assert!(told.contains(line), "{told}");
+}
+
+/// No index that apt would take can be made without Debian's keys; what is asked here is which mirror it is of.
+#[test]
+fn a_refresh_that_fails_leaves_the_index_of_the_mirror_that_it_is_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("cache/bakeoff/apt/bookworm");
+    std::fs::create_dir_all(&root).unwrap();
+    std::fs::write(root.join("fetched"), "http://mirror.invalid/debian").unwrap();
+    let list = |mirror: &str, refresh: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+        command
+            .args(["kernel", "list", "debian:bookworm"])
+            .args(refresh)
+            .env("XDG_CACHE_HOME", dir.path().join("cache"))
+            .env("BAKEOFF_DEBIAN_MIRROR", mirror);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    expect![[r#"
+        bakeoff: BAKEOFF_DEBIAN_MIRROR is no URI: "nonsense" (write one such as http://HOST/debian, or unset it)
+    "#]]
+    .assert_eq(&list("nonsense", &["--refresh"]));
+    assert!(!root.join("sources.list").exists());
+    let said = list("file:/nowhere/debian", &["--refresh"]);
+    assert!(
+        said.contains("cannot fetch the index of bookworm from file:/nowhere/debian"),
+        "{said}"
+    );
+    let source = || std::fs::read_to_string(root.join("sources.list")).unwrap();
+    assert!(source().contains("file:/nowhere/debian"), "{}", source());
+    let said = list("", &[]);
+    assert!(
+        said.contains("no packages in the index of bookworm: "),
+        "{said}"
+    );
+    assert!(
+        source().contains(" http://mirror.invalid/debian bookworm"),
+        "{}",
+        source()
+    );
 }

@@ -8,12 +8,13 @@
 //! caller says otherwise: such a run could not go on, as its inputs would be others.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use input::units::{self, show_bytes};
 use serde::{Deserialize, Serialize};
 
@@ -95,11 +96,18 @@ struct RunReference {
 
 /// What the cache may grow to: `$BAKEOFF_CACHE_LIMIT`, else 20 GiB.
 pub fn limit() -> Result<u64> {
-    match std::env::var(VARIABLE) {
-        Ok(text) => units::bytes(&text).map_err(|why| anyhow::anyhow!("{VARIABLE}: {why}")),
-        Err(std::env::VarError::NotPresent) => Ok(LIMIT_BYTES),
-        Err(std::env::VarError::NotUnicode(_)) => bail!("{VARIABLE} is not text"),
-    }
+    limit_of(std::env::var_os(VARIABLE).as_deref())
+}
+
+pub(crate) fn limit_of(value: Option<&OsStr>) -> Result<u64> {
+    let Some(value) = value else {
+        return Ok(LIMIT_BYTES);
+    };
+    let bytes = value.to_str().and_then(|text| units::bytes(text).ok());
+    bytes.with_context(|| {
+        let value = value.to_string_lossy();
+        format!("{VARIABLE} is no size: {value:?} (write one such as 20GiB, or unset it)")
+    })
 }
 
 /// All that the cache holds, the least recently used first.
@@ -144,15 +152,16 @@ pub fn prune(cache: &Cache, limit_bytes: u64, named: Named, mode: Mode) -> Resul
     if before_bytes <= limit_bytes {
         return Ok(pruned);
     }
-    for entry in list(cache) {
+    for mut entry in list(cache) {
         if pruned.after_bytes <= limit_bytes {
             break;
         }
         let is_needed = named == Named::Stay && !entry.runs.is_empty();
-        let goes = !entry.is_in_use
-            && !is_needed
-            && (mode == Mode::Tell || remove(cache, &entry.kind, &entry.id)?);
-        if goes {
+        if !entry.is_in_use && !is_needed && mode == Mode::Remove {
+            // Somebody may have begun to use it since it was listed.
+            entry.is_in_use = !remove(cache, &entry.kind, &entry.id)?;
+        }
+        if !entry.is_in_use && !is_needed {
             pruned.after_bytes = pruned.after_bytes.saturating_sub(entry.bytes);
             pruned.removed.push(entry);
         } else {
@@ -183,19 +192,45 @@ impl Pruned {
         });
         let mut lines: Vec<String> = removed.collect();
         if self.after_bytes > self.limit_bytes {
-            let named = self.kept.iter().filter(|entry| !entry.runs.is_empty());
-            let (count, bytes) = named.fold((0, 0), |(count, bytes), entry| {
-                (count + 1, bytes + entry.bytes)
-            });
             lines.push(format!(
-                "cache: {} are left, above the limit of {limit}: run directories name {count} entries of {} \
-                 (bakeoff cache list; bakeoff cache prune --named removes these too)",
+                "cache: {} are left, above the limit of {limit}: {}",
                 show_bytes(self.after_bytes),
-                show_bytes(bytes),
+                self.reasons()
             ));
         }
         lines
     }
+
+    /// Why what is left is left.
+    fn reasons(&self) -> String {
+        let (used, named): (Vec<&Entry>, Vec<&Entry>) =
+            self.kept.iter().partition(|entry| entry.is_in_use);
+        let mut reasons = Vec::new();
+        if !used.is_empty() {
+            reasons.push(format!("{} in use", count(&used)));
+        }
+        if !named.is_empty() {
+            reasons.push(format!(
+                "{} named by run directories (bakeoff cache list; bakeoff cache prune --named removes these too)",
+                count(&named)
+            ));
+        }
+        if reasons.is_empty() {
+            return "names, locks and what is being made, no entries".into();
+        }
+        reasons.join(", ")
+    }
+}
+
+/// `2 entries of 1.00 GiB`.
+fn count(entries: &[&Entry]) -> String {
+    let bytes = entries.iter().map(|entry| entry.bytes).sum();
+    let word = if entries.len() == 1 {
+        "entry"
+    } else {
+        "entries"
+    };
+    format!("{} {word} of {}", entries.len(), show_bytes(bytes))
 }
 
 impl Entry {
@@ -449,8 +484,15 @@ mod tests {
         assert_eq!(ids(&pruned.removed), ["mid", "new"]);
         assert_eq!(ids(&pruned.kept), ["old"]);
         assert!(pruned.kept[0].is_in_use);
+        let said = pruned.lines(Mode::Remove).pop().unwrap();
+        assert!(said.ends_with(": 1 entry of 1.01 MiB in use"), "{said}");
         drop(other);
-        prune(&cache, 0, Named::MayGo, Mode::Remove).unwrap();
+        let pruned = prune(&cache, 0, Named::MayGo, Mode::Remove).unwrap();
+        let said = pruned.lines(Mode::Remove).pop().unwrap();
+        assert!(
+            said.ends_with(": names, locks and what is being made, no entries"),
+            "{said}"
+        );
         assert_eq!(list(&cache), []);
         assert_eq!(cache.entry("kernels", "old"), None);
     }
@@ -481,7 +523,11 @@ mod tests {
             (vec!["mid", "new"], vec!["old"])
         );
         let said = pruned.lines(Mode::Remove).join("\n");
-        assert!(said.contains("run directories name 1 entries"), "{said}");
+        assert!(
+            said.contains(": 1 entry of 1.01 MiB named by run directories ("),
+            "{said}"
+        );
+        assert!(said.contains("prune --named removes these too"), "{said}");
         let told = prune(&cache, 0, Named::MayGo, Mode::Tell).unwrap();
         let said = told.lines(Mode::Tell).join("\n");
         assert!(said.starts_with("cache: would remove "), "{said}");
@@ -489,6 +535,16 @@ mod tests {
         fs::remove_file(run.join("journal.jsonl")).unwrap();
         let pruned = prune(&cache, 0, Named::Stay, Mode::Remove).unwrap();
         assert_eq!(ids(&pruned.removed), ["old"]);
+    }
+
+    #[test]
+    fn a_limit_that_is_no_size_is_refused_by_its_variable() {
+        assert_eq!(limit_of(None).unwrap(), LIMIT_BYTES);
+        assert_eq!(limit_of(Some("5GiB".as_ref())).unwrap(), 5 << 30);
+        expect![[
+            r#"BAKEOFF_CACHE_LIMIT is no size: "abc" (write one such as 20GiB, or unset it)"#
+        ]]
+        .assert_eq(&limit_of(Some("abc".as_ref())).unwrap_err().to_string());
     }
 
     #[test]

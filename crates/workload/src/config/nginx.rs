@@ -2,14 +2,17 @@
 //!
 //! A directive of the arm's goes to the block where bakeoff sets it, and else where nginx allows it: to the top, to
 //! `events`, to bakeoff's one `server`, or to `http`, where most belong. The blocks `events`, `http` and `server` of the
-//! arm's are merged into bakeoff's; a `server` with an address of its own is another one.
+//! arm's are merged into bakeoff's.
 
 use std::fmt::Write as _;
 
 use super::refused;
 
 /// Directives that say where bakeoff's files are, or what it reads.
-const OWN: [&str; 4] = ["daemon", "pid", "root", "error_log"];
+const OWN: [&str; 5] = ["alias", "daemon", "error_log", "pid", "root"];
+
+/// Blocks whose lines are values and no directives.
+const TABLES: [&str; 5] = ["charset_map", "geo", "map", "split_clients", "types"];
 
 /// Directives of which several say several things.
 const REPEATED: [&str; 14] = [
@@ -151,7 +154,21 @@ pub(super) fn merge(own: &str, arm: &str) -> Result<String, String> {
     let address = block(&mut tree, Place::Server)
         .and_then(|server| server.iter().find(|node| node.name() == "listen"))
         .and_then(|listen| listen.words.get(1).cloned());
-    place_all(&mut tree, Place::Top, read(arm)?, address.as_deref())?;
+    // All places are found before the first directive is put into one, so that they hang on bakeoff's text alone.
+    let placed = places(&mut tree, Place::Top, read(arm)?);
+    for (index, (place, node)) in placed.iter().enumerate() {
+        refuse(node, address.as_deref())?;
+        let nodes = block(&mut tree, *place)
+            .ok_or_else(|| format!("{}: the file has no block for it", node.words.join(" ")))?;
+        let at = nodes.iter().position(|other| other.is_same(node));
+        // A second one of the same name in the arm's own text is not what takes the first one's place.
+        let mut before = placed[..index].iter();
+        let is_first = before.all(|(other, one)| other != place || !one.is_same(node));
+        match at {
+            Some(at) if is_first => nodes[at] = node.clone(),
+            Some(_) | None => insert(nodes, node.clone()),
+        }
+    }
     refuse_repeated(&tree, "the file")?;
     Ok(show(&tree, 0))
 }
@@ -176,44 +193,29 @@ fn refuse_repeated(nodes: &[Node], block: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Puts the arm's directives where they belong; `named` is the block that the arm wrote them in.
-fn place_all(
-    tree: &mut Vec<Node>,
-    named: Place,
-    arm: Vec<Node>,
-    address: Option<&str>,
-) -> Result<(), String> {
-    let mut placed: Vec<(Place, Node)> = Vec::new();
+/// The arm's directives, each with the block where it belongs; `named` is the block that the arm wrote them in.
+fn places(tree: &mut Vec<Node>, named: Place, arm: Vec<Node>) -> Vec<(Place, Node)> {
+    let mut placed = Vec::new();
     for node in arm {
         let inner = match node.name() {
-            "events" if node.block.is_some() => Some(Place::Events),
-            "http" if node.block.is_some() => Some(Place::Http),
-            "server" if node.block.is_some() && !listens(&node) => Some(Place::Server),
+            "events" => Some(Place::Events),
+            "http" => Some(Place::Http),
+            "server" => Some(Place::Server),
             _ => None,
         };
-        if let Some(inner) = inner {
-            place_all(tree, inner, node.block.unwrap_or_default(), address)?;
-            continue;
-        }
-        refuse(&node, address)?;
-        let place = match named {
-            Place::Top => place_of(tree, &node),
-            inner => inner,
-        };
-        let nodes = block(tree, place)
-            .ok_or_else(|| format!("{}: the file has no block for it", node.words.join(" ")))?;
-        let at = nodes.iter().position(|other| other.is_same(&node));
-        // A second one of the same name in the arm's own text is not what takes the first one's place.
-        let is_first = placed
-            .iter()
-            .all(|(before, one)| *before != place || !one.is_same(&node));
-        placed.push((place, node.clone()));
-        match at {
-            Some(at) if is_first => nodes[at] = node,
-            Some(_) | None => insert(nodes, node),
+        match (inner, node.block) {
+            (Some(inner), Some(nodes)) => placed.extend(places(tree, inner, nodes)),
+            (_, block) => {
+                let node = Node { block, ..node };
+                let place = match named {
+                    Place::Top => place_of(tree, &node),
+                    inner => inner,
+                };
+                placed.push((place, node));
+            }
         }
     }
-    Ok(())
+    placed
 }
 
 /// Directives come before blocks, as they do in bakeoff's own text.
@@ -227,15 +229,17 @@ fn insert(nodes: &mut Vec<Node>, node: Node) {
     nodes.insert(at, node);
 }
 
-fn listens(server: &Node) -> bool {
-    let inside = server.block.iter().flatten();
-    inside.into_iter().any(|node| node.name() == "listen")
+/// Refuses what bakeoff works by, in whatever block.
+fn refuse(node: &Node, address: Option<&str>) -> Result<(), String> {
+    match &node.block {
+        Some(_) if TABLES.contains(&node.name()) => Ok(()),
+        Some(inner) => inner.iter().try_for_each(|node| refuse(node, address)),
+        None if OWN.contains(&node.name()) => Err(refused(node.name())),
+        None => refuse_address(node, address),
+    }
 }
 
-fn refuse(node: &Node, address: Option<&str>) -> Result<(), String> {
-    if OWN.contains(&node.name()) && node.block.is_none() {
-        return Err(refused(node.name()));
-    }
+fn refuse_address(node: &Node, address: Option<&str>) -> Result<(), String> {
     let other = node.words.get(1).map(String::as_str) != address;
     if node.name() == "listen" && address.is_some() && other {
         return Err(format!(
@@ -517,6 +521,18 @@ http {
                 ],
             ),
             (
+                "http { sendfile off; } sendfile on;",
+                expect![
+                    "refused: sendfile off and sendfile on: nginx takes one of them in http (remove the other)"
+                ],
+            ),
+            (
+                "server { keepalive_timeout 1; } http { server { keepalive_timeout 2; } }",
+                expect![
+                    "refused: keepalive_timeout 1 and keepalive_timeout 2: nginx takes one of them in server (remove the other)"
+                ],
+            ),
+            (
                 "location /a { gzip on; gzip off; }",
                 expect![
                     "refused: gzip on and gzip off: nginx takes one of them in location /a (remove the other)"
@@ -544,6 +560,72 @@ http {
         for (name, count) in [("gzip_types", 2), ("access_log", 2), ("log_format", 2)] {
             assert_eq!(merged.matches(name).count(), count, "{name}");
         }
+    }
+
+    #[test]
+    fn an_order_of_blocks_and_directives_is_as_good_as_another() {
+        let merged = |arm| merge(OWN_TEXT, arm).unwrap();
+        let (first, last) = (
+            "server { gzip off; } gzip on;",
+            "gzip on; server { gzip off; }",
+        );
+        assert_eq!(merged(first), merged(last));
+    }
+
+    #[test]
+    fn bakeoffs_own_address_may_have_parameters_in_a_block_too() {
+        check(
+            "server { listen 10.77.0.1:80 reuseport; } map $uri $a { root 1; listen 2; }",
+            &expect![[r#"
+                worker_processes 2;
+                events {
+                    worker_connections 164;
+                }
+                http {
+                    sendfile on;
+                    types {
+                        text/html html;
+                    }
+                    add_header Set-Cookie "visitor=known; Path=/";
+                    server {
+                        listen 10.77.0.1:80 reuseport;
+                        root /context/site;
+                    }
+                    map $uri $a {
+                        root 1;
+                        listen 2;
+                    }
+                }
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_bakeoff_works_by_is_refused_in_every_block() {
+        let address = expect![
+            "refused: listen 80: bakeoff has an address of its own (write listen {address} and what follows)"
+        ];
+        for arm in [
+            "listen 80;",
+            "server { listen 80; }",
+            "http { listen 80; }",
+            "http { server { listen 80; } }",
+            "server { listen 10.77.0.1:80; listen 80; }",
+        ] {
+            check(arm, &address);
+        }
+        let documents = expect!["refused: root: bakeoff works by its own (remove it)"];
+        for arm in [
+            "server { root /etc; }",
+            "location / { root /etc; }",
+            "server { location / { if ($a) { root /etc; } } }",
+        ] {
+            check(arm, &documents);
+        }
+        check(
+            "location /a/ { alias /etc/; }",
+            &expect!["refused: alias: bakeoff works by its own (remove it)"],
+        );
     }
 
     #[test]

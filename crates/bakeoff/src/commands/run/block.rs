@@ -65,6 +65,7 @@ fn work(args: &PlanArgs, block: u32, dir: &RunDir, json: bool) -> Result<Finish>
     let sources = Sources {
         refresh: false,
         qemu,
+        second_model: None,
     };
     let prepared = prepare::prepare((&plan, &args.plan), &sources, &reporter, &interrupted)?;
     prepared.note_run(dir.path())?;

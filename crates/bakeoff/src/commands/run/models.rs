@@ -7,7 +7,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use plan::cpu::CpuModel;
+use input::problem::{Problem, Problems};
+use machine::guest::Machine;
+use plan::cpu::{CpuModel, MODELS_OF_64_BITS};
 use plan::{Clock, MachineKind, Plan, Variation};
 use record::models::{Models, VERSION};
 use record::rundir::{self, MODELS, RunDir};
@@ -64,13 +66,52 @@ pub(super) fn vary(
     Ok(Finish::Complete)
 }
 
-/// Refuses what cannot be varied, before anything boots.
-pub(super) fn refuse(plan: &Plan, model: &CpuModel) -> Result<()> {
+/// Refuses what cannot be varied, before anything boots; `known` asks the emulator.
+pub(super) fn refuse(
+    plan: &Plan,
+    model: &CpuModel,
+    known: impl Fn(&CpuModel) -> Result<(), String>,
+) -> Result<()> {
     if plan.machine.kind != MachineKind::Qemu || plan.machine.clock == Clock::Wall {
         bail!("--models where instructions are not counted ({REMEDY})");
     }
     if plan.machine.cpu_model.as_ref() == Some(model) {
         bail!("--models with the plan's own model: {model} (name another with --models=MODEL)");
+    }
+    let mistakes = mistakes(model, known);
+    if !mistakes.is_empty() {
+        return Err(Problems(mistakes).into());
+    }
+    Ok(())
+}
+
+/// What is wrong with a model. A plan's own is checked by the same rules.
+fn mistakes(model: &CpuModel, known: impl Fn(&CpuModel) -> Result<(), String>) -> Vec<Problem> {
+    let mistake = |what: String, remedy: &str| Problem {
+        file: format!("--models={model}"),
+        line: 0,
+        what,
+        remedy: remedy.into(),
+    };
+    let uncounted = model.uncounted().into_iter().map(|(what, why)| {
+        let what = format!("CPU model {what} where instructions are counted");
+        mistake(what, &format!("name another: {why}"))
+    });
+    let mut found: Vec<_> = uncounted.collect();
+    if !model.has_64_bits() {
+        let what = format!("CPU model without 64-bit mode: {model}");
+        found.push(mistake(what, MODELS_OF_64_BITS));
+    }
+    if let Err(why) = known(model) {
+        found.push(mistake(why, ""));
+    }
+    found
+}
+
+/// Refuses a machine that was left to choose the clock, and has chosen another.
+pub(super) fn refuse_machine(machine: &dyn Machine) -> Result<()> {
+    if machine.ns_per_instruction().is_none() {
+        bail!("--models where instructions are not counted ({REMEDY})");
     }
     Ok(())
 }
@@ -121,7 +162,31 @@ fn keep(dir: &RunDir, rows: Vec<record::models::ModelRow>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use expect_test::expect;
+
     use super::*;
+
+    #[test]
+    fn a_model_that_the_repetition_cannot_have_is_refused_by_the_options_name() {
+        let known = |model: &CpuModel| match model.name.as_str() {
+            "nonsense" => Err("CPU model that QEMU does not know: \"nonsense\"".into()),
+            _ => Ok(()),
+        };
+        let said = |text: &str| {
+            let model = CpuModel::parse(text).unwrap();
+            Problems(mistakes(&model, known)).to_string()
+        };
+        assert_eq!(said("EPYC-Milan,-avx2"), "");
+        let all = ["nonsense", "486", "host", "max,+erms", "max,-lm,+fsrm"].map(said);
+        expect![[r#"
+            --models=nonsense: CPU model that QEMU does not know: "nonsense"
+            --models=486: CPU model without 64-bit mode: 486 (name another, such as "qemu64" or "EPYC")
+            --models=host: CPU model "host" where instructions are counted (name another: only KVM shows a guest the host's CPU)
+            --models=max,+erms: CPU model with erms where instructions are counted (name another: each iteration of a REP string instruction would count as an instruction, 4096 of them for a page that a CPU fills in some 100 cycles)
+            --models=max,-lm,+fsrm: CPU model with fsrm where instructions are counted (name another: each iteration of a REP string instruction would count as an instruction, 4096 of them for a page that a CPU fills in some 100 cycles)
+            --models=max,-lm,+fsrm: CPU model without 64-bit mode: max,-lm,+fsrm (name another, such as "qemu64" or "EPYC")"#]]
+        .assert_eq(&all.join("\n"));
+    }
 
     #[test]
     fn a_model_names_its_directory_without_anything_special() {

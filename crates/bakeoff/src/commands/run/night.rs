@@ -378,6 +378,7 @@ impl Shared<'_> {
             sources: Sources {
                 refresh: ready.args.options.refresh,
                 qemu: ready.args.options.emulator.named(),
+                second_model: ready.args.options.models.clone(),
             },
             interrupted: Arc::clone(&self.interrupted),
             jobs: ready.args.options.jobs,

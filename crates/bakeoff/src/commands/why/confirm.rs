@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use input::problem::Problems;
 use input::text::shell_word;
 use plan::knob::{self, Setting};
 use plan::{Confirming, confirming};
@@ -21,7 +22,7 @@ use verdict::mechanism::knobs;
 use super::super::explained::Asked;
 use super::super::report::width;
 use super::super::run;
-use super::super::{End, plan_file, print_json};
+use super::super::{End, check_text, plan_file, print_json};
 use crate::cli::{FleetArgs, PlanArgs, RunOptions, WhyArgs};
 use crate::out;
 
@@ -56,9 +57,10 @@ pub(super) fn confirm(args: &WhyArgs, what: &str, json: bool) -> Result<End> {
         settings: &settings,
         blocks: design.max_blocks.max(explain::least_blocks(design)),
     };
+    let path = place_of(args, &settings);
+    refuse(args, what, (&before, &path), asked)?;
     let text = confirming(&before.plan_text, asked)?;
     let text = format!("# Written by bakeoff why --confirm.\n{text}");
-    let path = place_of(args, &settings);
     if !plan_file::is_free(&path, &text)? {
         bail!(
             "another plan is there: {} (remove it, or name another directory with --out)",
@@ -92,6 +94,43 @@ pub(super) fn confirm(args: &WhyArgs, what: &str, json: bool) -> Result<End> {
     }
     refuse_nothing(&found, &after)?;
     Ok(end)
+}
+
+/// Refuses settings that no plan can have, before anything is written: the plan is made, so none of its lines is the
+/// user's.
+fn refuse(
+    args: &WhyArgs,
+    what: &str,
+    (run, path): (&Run, &Path),
+    asked: Confirming<'_>,
+) -> Result<()> {
+    let base = path.parent().unwrap_or(Path::new(""));
+    let qemu = args.emulator.named();
+    let check = |name: &str, asked| {
+        let text = confirming(&run.plan_text, asked)?;
+        let checked = check_text(name, base, &text, qemu.as_deref());
+        checked.map(drop).map_err(without_lines)
+    };
+    let without = Confirming {
+        settings: &[],
+        ..asked
+    };
+    check(&args.dir.join("plan.toml").display().to_string(), without)?;
+    check(format!("--confirm {what}").trim_end(), asked)
+}
+
+/// The same mistakes, each once: both arms have a setting.
+fn without_lines(why: anyhow::Error) -> anyhow::Error {
+    match why.downcast::<Problems>() {
+        Ok(Problems(mut problems)) => {
+            for problem in &mut problems {
+                problem.line = 0;
+            }
+            problems.dedup();
+            Problems(problems).into()
+        }
+        Err(why) => why,
+    }
 }
 
 /// Where no setting could be tried at all, that is the answer, with the reason of the last trial.

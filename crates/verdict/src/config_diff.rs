@@ -35,6 +35,9 @@ const OF_THE_KERNEL: [&str; 10] = [
 /// The CPUs that an arm's servers may run on: `0,1,5`.
 pub(crate) const CPUS: &str = "cpus";
 
+/// The sysctl by which a kernel shares the CPU by session.
+pub(crate) const AUTOGROUP: &str = "kernel.sched_autogroup_enabled";
+
 /// Facts whose difference an arm's own number of CPUs declares.
 const OF_THE_CPUS: [&str; 15] = [
     CPUS,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use plan::kernel::KernelRef;
 use plan::{Arm, Clients, MachineKind};
 use record::disturbances::{DisturbanceRecord, PlannedSpan, overlap_ms};
-use record::evidence::{Damage, EvidenceFile, Usage};
+use record::evidence::{Damage, EvidenceFile, Facts, Usage};
 use record::journal::{Accounting, Event};
 use record::load::{LoadResult, Second};
 use record::metric::{Direction, Role};
@@ -18,7 +18,7 @@ use record::verdict::warning::{
 use record::verdict::{Comparison, Verdict};
 
 use crate::arm_summary::{faults, mean, total, voids};
-use crate::config_diff;
+use crate::config_diff::{self, AUTOGROUP};
 use crate::cpu_scaling;
 use crate::limits;
 use crate::looks;
@@ -609,12 +609,34 @@ fn missing_cpus(run: &Run) -> Vec<Warning> {
 
 /// CPUs that the servers of an arm's last trial could run on.
 fn cpus_of(run: &Run, arm: &Arm) -> Option<u32> {
-    let trials = run.attempts.iter().zip(&run.facts).rev();
-    let facts = trials
-        .filter(|(record, _)| record.trial.arm == arm.name)
-        .filter_map(|(_, facts)| facts.as_ref());
-    let mut lists = facts.filter_map(|facts| facts.values.get(config_diff::CPUS));
+    let mut lists = facts_of(run, arm).filter_map(|facts| facts.values.get(config_diff::CPUS));
     Some(lists.next()?.split(',').count() as u32)
+}
+
+/// The facts of an arm's trials, the last first.
+fn facts_of<'r>(run: &'r Run, arm: &'r Arm) -> impl Iterator<Item = &'r Facts> {
+    let trials = run.attempts.iter().zip(&run.facts).rev();
+    let own = trials.filter(|(record, _)| record.trial.arm == arm.name);
+    own.filter_map(|(_, facts)| facts.as_ref())
+}
+
+/// A default of kernels that decides who goes first, clients or servers, where they share CPUs. A plan that sets it for an arm asks
+/// for the difference.
+fn uneven_autogroup(run: &Run) -> Option<Warning> {
+    if arms(run).any(|arm| arm.sysctl.contains_key(AUTOGROUP)) {
+        return None;
+    }
+    let (mut off, mut on) = (Vec::new(), Vec::new());
+    for arm in arms(run) {
+        let mut values = facts_of(run, arm).filter_map(|facts| facts.sysctls.get(AUTOGROUP));
+        match values.next().map(|value| value.trim()) {
+            Some("0") => off.push(arm.name.clone()),
+            Some(_) => on.push(arm.name.clone()),
+            None => {}
+        }
+    }
+    let differs = !off.is_empty() && !on.is_empty();
+    differs.then_some(Warning::Autogroup { off, on })
 }
 
 /// A run whose guests had fast string instructions, each iteration of which was counted.
@@ -637,7 +659,7 @@ fn nature(run: &Run) -> Vec<Warning> {
     };
     let mut loads = run.attempts.iter().filter_map(has_load).peekable();
     let is_without_clients = loads.peek().is_some() && !loads.any(|has_load| has_load);
-    warnings.push(match run.plan.machine.kind {
+    let clients = match run.plan.machine.kind {
         MachineKind::Qemu if is_without_clients => Warning::WorkInGuest,
         MachineKind::Qemu if run.opening.clients == Some(Clients::Host) => Warning::ClientsOnHost,
         MachineKind::Qemu if run.opening.clients == Some(Clients::Guest2) => {
@@ -653,7 +675,12 @@ fn nature(run: &Run) -> Vec<Warning> {
             silent: silent_arms(run, Silence::Whole),
             silent_in_part: silent_arms(run, Silence::Part),
         },
-    });
+    };
+    let shares_cpus = matches!(clients, Warning::ClientsInGuest | Warning::WorkOnBox);
+    warnings.push(clients);
+    if shares_cpus {
+        warnings.extend(uneven_autogroup(run));
+    }
     warnings
 }
 
@@ -687,7 +714,6 @@ fn silent_arms(run: &Run, silence: Silence) -> Vec<String> {
 mod tests {
     use expect_test::{Expect, expect};
     use record::curve::Curve;
-    use record::evidence::Facts;
     use record::load::Fault;
     use record::trial::Outcome;
 
@@ -1004,6 +1030,33 @@ mod tests {
                 MissingCpus { arm: "7.2", cpus: 2, planned: 4 }
                 ClientsInGuest"#]],
         );
+    }
+
+    #[test]
+    fn a_default_that_parts_the_cpu_between_clients_and_server_is_told_where_they_share_it() {
+        let facts = |value: &str| {
+            let mut facts = Facts::default();
+            facts.sysctls.insert(AUTOGROUP.into(), value.into());
+            facts
+        };
+        let run = |old: &str, new: &str| {
+            RunBuilder::new()
+                .with(|run| run.plan.design.min_blocks = 1)
+                .observed(1, "6.1", facts(old))
+                .observed(1, "7.2", facts(new))
+        };
+        let differing = expect![[r#"
+            ClientsInGuest
+            Autogroup { off: ["6.1"], on: ["7.2"] }"#]];
+        check(run("0", "1"), &differing);
+        check(run("1", "1"), &expect!["ClientsInGuest"]);
+        let set = |run: &mut Run| {
+            let sysctl = &mut run.plan.arms[1].sysctl;
+            sysctl.insert(AUTOGROUP.into(), "1".into());
+        };
+        check(run("0", "1").with(set), &expect!["ClientsInGuest"]);
+        let apart = |run: &mut Run| run.opening.clients = Some(Clients::Host);
+        check(run("0", "1").with(apart), &expect!["ClientsOnHost"]);
     }
 
     #[test]

@@ -148,6 +148,20 @@ fn null_server(netns: &NetnsPair) -> NullServer {
     netns.server.within(start).unwrap().unwrap()
 }
 
+/// The same with threads that no other program holds up, where this process may have such: whatever is slow then are its clients.
+fn prompt_null_server(netns: &NetnsPair) -> NullServer {
+    let start = || {
+        let thread = fs::read_link("/proc/thread-self").unwrap();
+        let mut chrt = Command::new("chrt");
+        chrt.args(["--rr", "--pid", "1"]);
+        chrt.arg(thread.file_name().unwrap());
+        chrt.output().unwrap();
+        // Its threads inherit the policy.
+        NullServer::start((SERVER, 0).into(), &Settings::default())
+    };
+    netns.server.within(start).unwrap().unwrap()
+}
+
 /// A server that takes its time, for one request after the other where `in_turn`.
 fn sleeping_server(netns: &NetnsPair, time: Duration, in_turn: bool) -> SocketAddr {
     let listener = netns.server.within(|| TcpListener::bind((SERVER, 0)));
@@ -177,7 +191,7 @@ fn answer_slowly(stream: &TcpStream, time: Duration, turn: Option<&Mutex<()>>) {
     }
 }
 
-/// Programs that each want all of one CPU, until they are dropped: four, each in a session of its own, because a kernel may share
+/// Programs that each want all of one CPU, until they are dropped: nine, each in a session of its own, because a kernel may share
 /// a CPU by session (autogroup), whatever is nice.
 struct Hogs(Vec<Child>);
 
@@ -195,7 +209,7 @@ impl Hogs {
             ]);
             hog.stdin(Stdio::null()).spawn().unwrap()
         };
-        Self((0..4).map(hog).collect())
+        Self((0..9).map(hog).collect())
     }
 }
 
@@ -223,19 +237,11 @@ const CLOSED: &str = "connections = 4\npaths = [\"/bytes/2000\"]";
 #[test]
 fn clients_with_a_slow_cpu_are_named() {
     let Some(lab) = Lab::new() else { return };
-    let server = null_server(&lab.netns);
+    let server = prompt_null_server(&lab.netns);
     let cpu = last_cpu();
     let _hogs = Hogs::on(&cpu);
-    // In a session of its own, that the server's share of the other CPUs is not its: beside programs that want all of its CPU, and have
-    // ten times as much right to it each, the clients are slower than the server however busy the machine is.
-    let around = [
-        "setsid",
-        "--wait",
-        "sh",
-        "-c",
-        "echo 10 2>/dev/null >/proc/self/autogroup; exec taskset --cpu-list \"$0\" nice -n 10 \"$@\"",
-        &cpu,
-    ];
+    // Beside programs that want all of the CPU, and have at least as much right to it each.
+    let around = ["taskset", "--cpu-list", &cpu, "nice", "-n", "10"];
     let told = lab.run(server.address(), CLOSED, &around);
     told.check(Limit::Clients);
     for own in told.limits() {

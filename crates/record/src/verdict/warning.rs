@@ -289,6 +289,13 @@ pub enum Warning {
     WorkInGuest,
     /// The clients run inside the guest, on the server's CPUs.
     ClientsInGuest,
+    /// Kernels differ in whether they share the CPU by session, and the clients are another session on the server's CPUs.
+    Autogroup {
+        /// Arms that do not.
+        off: Vec<String>,
+        /// Arms that do.
+        on: Vec<String>,
+    },
     /// The clients run on the guests' host, outside them.
     ClientsOnHost,
     /// The clients run in a guest of their own.

@@ -284,6 +284,12 @@ pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
             "the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"
                 .into()
         }
+        Warning::Autogroup { off, on } => format!(
+            "autogroup is off in {} and on in {}, a default of their kernels, and parts the CPU between the server and its clients \
+             beside it (pin kernel.sched_autogroup_enabled in [pinned.sysctl] to compare without it)",
+            off.join(", "),
+            on.join(", ")
+        ),
         Warning::ClientsOnHost => {
             "the clients run on the guests' host, outside them (figures include a virtual network card and the host's network \
              stack, and no wire)"

@@ -9,6 +9,7 @@ use record::verdict::Difference;
 use record::verdict::weighed::{Effective, Pin, Seen, Setting};
 
 use super::pins::{self, Parameter};
+use crate::config_diff::AUTOGROUP;
 
 /// A setting that is known.
 struct Known {
@@ -361,7 +362,7 @@ fn psi(kernel: &Kernel<'_>) -> Option<String> {
 /// A kernel that is built without it has no such sysctl.
 fn autogroup(kernel: &Kernel<'_>) -> Option<String> {
     let sysctls = &kernel.0.sysctls;
-    let value = sysctls.get("kernel.sched_autogroup_enabled");
+    let value = sysctls.get(AUTOGROUP);
     let is_on = value.is_some_and(|value| value.trim() != "0");
     (!sysctls.is_empty()).then(|| on_or_off(is_on))
 }

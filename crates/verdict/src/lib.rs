@@ -172,7 +172,7 @@ pub fn quick_look(run: &Run) -> Judgement {
         version: VERSION,
         rule: rule::NAME.into(),
         setbacks: warnings::setbacks(run, &measured),
-        warnings: warnings::of(run, &measured, &comparisons),
+        warnings: warnings::of(run, &measured, &comparisons, &weighed),
         headlines: headline::of(run, &measured, &comparisons, &by_load),
         any_false: (run.plan.comparisons() as f64 * looks::error_rate(&run.plan.design)).min(1.0),
         defects: arm_defects::of(run),

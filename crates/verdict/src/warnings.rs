@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use plan::kernel::KernelRef;
 use plan::{Arm, Clients, MachineKind};
 use record::disturbances::{DisturbanceRecord, PlannedSpan, overlap_ms};
-use record::evidence::{Damage, EvidenceFile, Facts, Usage};
+use record::evidence::{Damage, EvidenceFile, Usage};
 use record::journal::{Accounting, Event};
 use record::load::{LoadResult, Second};
 use record::metric::{Direction, Role};
@@ -15,6 +15,7 @@ use record::verdict::limit::CeilingUse;
 use record::verdict::warning::{
     CpuState, Disturbance, DisturbedBlock, MissingFiles, RequestCount, Setback, Warning,
 };
+use record::verdict::weighed::{Setting, Weighed};
 use record::verdict::{Comparison, Verdict};
 
 use crate::arm_summary::{faults, mean, total, voids};
@@ -54,7 +55,12 @@ pub(crate) fn setbacks(run: &Run, measured: &Measured<'_>) -> Vec<Setback> {
 }
 
 /// Everything else that is to be said of a run before its figures.
-pub(crate) fn of(run: &Run, measured: &Measured<'_>, comparisons: &[Comparison]) -> Vec<Warning> {
+pub(crate) fn of(
+    run: &Run,
+    measured: &Measured<'_>,
+    comparisons: &[Comparison],
+    weighed: &Weighed,
+) -> Vec<Warning> {
     let mut warnings = Vec::new();
     warnings.extend(charged_per_byte(run));
     warnings.extend(missing_evidence(run));
@@ -75,7 +81,7 @@ pub(crate) fn of(run: &Run, measured: &Measured<'_>, comparisons: &[Comparison])
     warnings.extend(equal_arms(run));
     warnings.extend(shared_cpus(run));
     warnings.extend(missing_cpus(run));
-    warnings.extend(nature(run));
+    warnings.extend(nature(run, weighed));
     warnings
 }
 
@@ -609,32 +615,34 @@ fn missing_cpus(run: &Run) -> Vec<Warning> {
 
 /// CPUs that the servers of an arm's last trial could run on.
 fn cpus_of(run: &Run, arm: &Arm) -> Option<u32> {
-    let mut lists = facts_of(run, arm).filter_map(|facts| facts.values.get(config_diff::CPUS));
-    Some(lists.next()?.split(',').count() as u32)
-}
-
-/// The facts of an arm's trials, the last first.
-fn facts_of<'r>(run: &'r Run, arm: &'r Arm) -> impl Iterator<Item = &'r Facts> {
     let trials = run.attempts.iter().zip(&run.facts).rev();
-    let own = trials.filter(|(record, _)| record.trial.arm == arm.name);
-    own.filter_map(|(_, facts)| facts.as_ref())
+    let facts = trials
+        .filter(|(record, _)| record.trial.arm == arm.name)
+        .filter_map(|(_, facts)| facts.as_ref());
+    let mut lists = facts.filter_map(|facts| facts.values.get(config_diff::CPUS));
+    Some(lists.next()?.split(',').count() as u32)
 }
 
 /// A default of kernels that decides who goes first, clients or servers, where they share CPUs. A plan that sets it for an arm asks
 /// for the difference.
-fn uneven_autogroup(run: &Run) -> Option<Warning> {
+fn uneven_autogroup(run: &Run, weighed: &Weighed) -> Option<Warning> {
     if arms(run).any(|arm| arm.sysctl.contains_key(AUTOGROUP)) {
         return None;
     }
-    let (mut off, mut on) = (Vec::new(), Vec::new());
-    for arm in arms(run) {
-        let mut values = facts_of(run, arm).filter_map(|facts| facts.sysctls.get(AUTOGROUP));
-        match values.next().map(|value| value.trim()) {
-            Some("0") => off.push(arm.name.clone()),
-            Some(_) => on.push(arm.name.clone()),
-            None => {}
-        }
-    }
+    let mut settings = weighed.settings.iter();
+    let values = &settings
+        .find(|one| one.setting == Setting::Autogroup)?
+        .values;
+    let having = |wanted: &str| -> Vec<String> {
+        let names = arms(run).map(|arm| &arm.name);
+        let having = names.filter(|name| {
+            values
+                .get(*name)
+                .is_some_and(|own| own.as_deref() == Some(wanted))
+        });
+        having.cloned().collect()
+    };
+    let (off, on) = (having("off"), having("on"));
     let differs = !off.is_empty() && !on.is_empty();
     differs.then_some(Warning::Autogroup { off, on })
 }
@@ -648,7 +656,7 @@ fn charged_per_byte(run: &Run) -> Option<Warning> {
 }
 
 /// What the figures are by nature, whatever happened.
-fn nature(run: &Run) -> Vec<Warning> {
+fn nature(run: &Run, weighed: &Weighed) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if run.opening.ns_per_instruction.is_some() {
         warnings.push(Warning::CountedInstructions);
@@ -679,7 +687,7 @@ fn nature(run: &Run) -> Vec<Warning> {
     let shares_cpus = matches!(clients, Warning::ClientsInGuest | Warning::WorkOnBox);
     warnings.push(clients);
     if shares_cpus {
-        warnings.extend(uneven_autogroup(run));
+        warnings.extend(uneven_autogroup(run, weighed));
     }
     warnings
 }
@@ -714,6 +722,7 @@ fn silent_arms(run: &Run, silence: Silence) -> Vec<String> {
 mod tests {
     use expect_test::{Expect, expect};
     use record::curve::Curve;
+    use record::evidence::Facts;
     use record::load::Fault;
     use record::trial::Outcome;
 

@@ -285,7 +285,7 @@ pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
                 .into()
         }
         Warning::Autogroup { off, on } => format!(
-            "autogroup is off in {} and on in {}, a default of their kernels, and parts the CPU between the server and its clients \
+            "autogroup is off in {} and on in {}, a default of their kernels, and divides the CPU between the server and its clients \
              beside it (pin kernel.sched_autogroup_enabled in [pinned.sysctl] to compare without it)",
             off.join(", "),
             on.join(", ")

@@ -76,7 +76,8 @@ fn kernels_are_asked_how_far_they_go() {
             (0.0..3.0).contains(&highest) && (2.0 <= highest || !is_spread),
             "{highest}"
         );
-        assert!(figure("devices-memory") > 0.0 && figure("files-time") > 0.0);
+        // Hundreds of processes take megabytes. What a few devices take is lost in what the system frees meanwhile.
+        assert!(figure("processes-memory") > 8.0 && figure("files-time") > 0.0);
         measured += 1;
     }
     assert_eq!(measured, 2);

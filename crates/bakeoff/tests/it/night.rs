@@ -183,7 +183,8 @@ fn a_night_on_this_host_runs_all_plans_and_goes_on() {
     assert_eq!(plans[0]["state"], "failed");
     let is_over = ["complete", "undecided"].contains(&plans[1]["state"].as_str().unwrap());
     assert!(is_over, "{}", plans[1]["state"]);
-    assert_eq!(plans[1]["run"]["comparisons"][0]["blocks"], 2);
+    let blocks = &plans[1]["run"]["comparisons"][0]["blocks"];
+    assert_eq!(blocks, 2, "{told}");
     let page = fs::read_to_string(dir.join("night/index.html")).unwrap();
     assert!(
         page.contains("href=\"good/report.html\"") && page.contains("&lt;b&gt;two arms&lt;/b&gt;")

@@ -37,22 +37,22 @@ pub(super) fn merge(own: &str, arm: &str) -> Result<String, String> {
     let own = read(own)?;
     let arm = read(arm)?;
     let listens = |directive: &&Directive| directive.key == "listen";
-    let address = own.iter().find(listens).map(argument);
-    for directive in &arm {
-        let key = directive.key.as_str();
-        if OWN.contains(&key) {
-            return Err(refused(first_word(&directive.text)));
+    let address = own.iter().find(listens).map(|own| second_word(&own.text));
+    // Within sections too: a virtual host has documents of its own, and a condition's content counts as if it stood alone.
+    for line in arm.iter().flat_map(|directive| directive.text.lines()) {
+        let line = line.trim_start();
+        let name = first_word(line).to_lowercase();
+        if OWN.contains(&name.as_str()) {
+            return Err(refused(first_word(line)));
         }
-        if key.starts_with("loadmodule mpm_") {
+        if name == "loadmodule" && second_word(line).starts_with("mpm_") {
             return Err(format!(
-                "{}: the workload says which (write mpm = \"worker\" there)",
-                directive.text
+                "{line}: the workload says which (write mpm = \"worker\" there)"
             ));
         }
-        if key == "listen" && address.is_some() && Some(argument(directive)) != address {
+        if name == "listen" && address.is_some_and(|own| second_word(line) != own) {
             return Err(format!(
-                "{}: bakeoff has an address of its own (write Listen {{address}})",
-                directive.text
+                "{line}: bakeoff has an address of its own (write Listen {{address}})"
             ));
         }
     }
@@ -115,10 +115,7 @@ fn key(name: &str, line: &str) -> String {
     let newer = SYNONYMS.iter().find(|(older, _)| *older == name);
     let name = newer.map_or(name, |(_, newer)| newer);
     match name {
-        "loadmodule" => {
-            let module = line.split_whitespace().nth(1).unwrap_or_default();
-            format!("loadmodule {module}")
-        }
+        "loadmodule" => format!("loadmodule {}", second_word(line)),
         _ => name.to_string(),
     }
 }
@@ -127,9 +124,8 @@ fn first_word(line: &str) -> &str {
     line.split_whitespace().next().unwrap_or_default()
 }
 
-fn argument(directive: &Directive) -> &str {
-    let mut words = directive.text.split_whitespace();
-    words.nth(1).unwrap_or_default()
+fn second_word(line: &str) -> &str {
+    line.split_whitespace().nth(1).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -202,7 +198,17 @@ AddType text/html .html
                 expect!["refused: documentroot: bakeoff works by its own (remove it)"],
             ),
             (
+                "<VirtualHost *:80>\n  DocumentRoot /srv\n</VirtualHost>",
+                expect!["refused: DocumentRoot: bakeoff works by its own (remove it)"],
+            ),
+            (
                 "Listen 8080",
+                expect![
+                    "refused: Listen 8080: bakeoff has an address of its own (write Listen {address})"
+                ],
+            ),
+            (
+                "<IfModule mime_module>\n  <IfVersion >= 2.4>\n    Listen 8080\n  </IfVersion>\n</IfModule>",
                 expect![
                     "refused: Listen 8080: bakeoff has an address of its own (write Listen {address})"
                 ],

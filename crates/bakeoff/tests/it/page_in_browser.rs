@@ -69,7 +69,7 @@ impl Browser {
         let child = Command::new("sh")
             .args(["-c", &script])
             .args([program, dir])
-            // It is killed, and tidies up nothing.
+            // What it leaves there goes with the directory.
             .env("TMPDIR", dir)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -186,7 +186,16 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended by itself. One that is killed leaves processes which still write into the directory as it is removed.
+        let _ = self
+            .to
+            .write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
+        for _ in 0..QUESTIONS {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            thread::sleep(PAUSE);
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

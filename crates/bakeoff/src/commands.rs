@@ -154,8 +154,8 @@ fn host_commands(json: Option<&str>) -> Result<Vec<HostCommand>> {
 
 /// A plan file as text and as a valid plan. `qemu` is the user's choice, if any.
 fn read_plan(path: &Path, qemu: Option<&Path>) -> Result<(String, Plan)> {
-    let text = file::read_to_string(path)
-        .with_context(|| format!("cannot read plan: {}", path.display()))?;
+    let text =
+        plan::read_text(path).with_context(|| format!("cannot read plan: {}", path.display()))?;
     let (text, plan) = check_plan(path, text, qemu)?;
     for renamed in &plan.renamed {
         out::error_line(&format!("note: {renamed}"));

@@ -134,7 +134,7 @@ pub fn run_job(
     }
     let opened = || -> Result<Finish> {
         let plan = run.join("plan.toml");
-        let text = file::read_to_string(&plan)
+        let text = plan::read_text(&plan)
             .with_context(|| format!("cannot read plan: {}", plan.display()))?;
         work(&fleet::open_block(run, block, node, &text)?)
     };

@@ -4,10 +4,12 @@
 //! regular files are read. What is open already is another matter: `/dev/stdin` and a shell's `<(command)` have
 //! somebody at the other end.
 
-use std::fs::{self, FileType, Metadata};
-use std::io::{Error, Result};
+use std::fs::{self, File, FileType, Metadata};
+use std::io::{Error, Read as _, Result};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
+
+use crate::units::show_bytes;
 
 /// Where the descriptors that are open already have their names.
 const OPEN_ALREADY: [&str; 4] = [
@@ -33,6 +35,26 @@ pub fn read(path: &Path) -> Result<Vec<u8>> {
 pub fn read_to_string(path: &Path) -> Result<String> {
     refuse_special(path)?;
     fs::read_to_string(path)
+}
+
+/// The text of a regular file of at most so many bytes; no more is read.
+///
+/// # Errors
+/// As `read_to_string`, and for a longer file.
+pub fn read_to_string_within(path: &Path, most_bytes: u64) -> Result<String> {
+    refuse_special(path)?;
+    let mut bytes = Vec::new();
+    let mut start = File::open(path)?.take(most_bytes + 1);
+    start.read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most_bytes {
+        let most = show_bytes(most_bytes);
+        return Err(Error::other(format!("longer than {most} (write less)")));
+    }
+    String::from_utf8(bytes).map_err(|why| {
+        let good = &why.as_bytes()[..why.utf8_error().valid_up_to()];
+        let line = 1 + String::from_utf8_lossy(good).matches('\n').count();
+        Error::other(format!("line {line} is not UTF-8 (save it as UTF-8)"))
+    })
 }
 
 /// What is known of a regular file without reading it.
@@ -93,5 +115,20 @@ mod tests {
         assert_eq!(said("/"), "not a regular file: it is a directory");
         assert_eq!(said("/dev/zero"), "not a regular file: it is a device");
         assert!(said("/nowhere/file").contains("No such file"));
+    }
+
+    #[test]
+    fn a_text_has_a_length_and_is_utf_8() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        let read = |most_bytes| {
+            let read = read_to_string_within(&file, most_bytes);
+            read.unwrap_or_else(|why| why.to_string())
+        };
+        fs::write(&file, "four").unwrap();
+        assert_eq!(read(4), "four");
+        assert_eq!(read(3), "longer than 3.00 B (write less)");
+        fs::write(&file, b"one\ntw\xf6\n").unwrap();
+        assert_eq!(read(9), "line 2 is not UTF-8 (save it as UTF-8)");
     }
 }

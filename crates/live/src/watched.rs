@@ -307,7 +307,7 @@ impl Watched {
         let check = |fields: &plan::fields::Fields<'_>| -> Option<WorkloadPlan> {
             (self.eyes.check)(fields)
         };
-        let read = input::file::read_to_string(&path).map_err(|why| why.to_string());
+        let read = plan::read_text(&path).map_err(|why| why.to_string());
         let plan = read.and_then(|text| {
             let name = path.display().to_string();
             plan::read(&name, &text, &self.dir, Checks::of_the_past(&check))

@@ -12,6 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use input::problem::{Problem, Problems, remedy_among};
+use input::units::show_share;
 
 /// A file under reading and the mistakes found so far.
 pub struct Page<'t> {
@@ -248,7 +249,7 @@ impl<'t> Fields<'t> {
 
     /// A share: `"1%"` or `0.01`, above `low` and up to `high` (fractions).
     pub fn share(&self, key: &str, low: f64, high: f64) -> Option<f64> {
-        let range = format!("above {} % to {} %", low * 100.0, high * 100.0);
+        let range = format!("above {} to {}", show_share(low, 3), show_share(high, 3));
         self.share_within(key, |value| low < value && value <= high, &range)
     }
 

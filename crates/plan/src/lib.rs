@@ -20,6 +20,7 @@ mod sysctl;
 mod target;
 mod variation;
 
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -32,6 +33,7 @@ use crate::growth::read_growth;
 use crate::kernel::KernelRef;
 use crate::machine::{check_clients, read_machine, set};
 use crate::pinned::{pin, read_pinned};
+use input::file;
 use input::problem::{Problem, Problems};
 use input::units;
 
@@ -260,6 +262,17 @@ impl<'c> Checks<'c> {
             has_run: true,
         }
     }
+}
+
+/// Longest plan file, in bytes: reading one takes some 25 times as much memory.
+const FILE_BYTES: u64 = 1 << 20;
+
+/// The text of a plan's file.
+///
+/// # Errors
+/// As `fs::read_to_string`, for what is no regular file, and for what is too long for a plan.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    file::read_to_string_within(path, FILE_BYTES)
 }
 
 /// Reads a plan. Relative paths in it are taken from `base`, the plan file's directory.
@@ -505,8 +518,11 @@ fn read_workloads(
 /// Largest margin that may be asked for, as a share; it must be above zero.
 pub const MOST_MARGIN: f64 = 0.5;
 
-/// Largest error rate that may be asked for; it must be above zero.
+/// Largest error rate that may be asked for.
 pub const MOST_ERROR_RATE: f64 = 0.2;
+
+/// The error rate must be above this: resampling and looks tell nothing of rarer mistakes.
+pub const LEAST_ERROR_RATE: f64 = 1e-6;
 
 /// Most blocks that a run may have.
 pub const MOST_BLOCKS: u32 = 10_000;
@@ -530,7 +546,7 @@ fn read_design(fields: Option<&Fields<'_>>) -> Design {
     set(&mut design.margin, fields.share("margin", 0.0, MOST_MARGIN));
     set(
         &mut design.error_rate,
-        fields.share("error_rate", 0.0, MOST_ERROR_RATE),
+        fields.share("error_rate", LEAST_ERROR_RATE, MOST_ERROR_RATE),
     );
     set(
         &mut design.max_blocks,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use plan::Clients;
+use plan::{Clients, Plan};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -417,6 +417,34 @@ pub fn check_whole(entries: &[Entry]) -> Result<(), String> {
                     begun.retain(|_, trial| undecided.contains(&trial.workload));
                 }
             }
+        }
+    }
+    Ok(())
+}
+
+/// Whether all trials are of the plan's arms and workloads, and end as what they began as.
+pub fn check_trials(entries: &[Entry], plan: &Plan) -> Result<(), String> {
+    let mut begun: BTreeMap<(u32, u32), &Trial> = BTreeMap::new();
+    for (index, entry) in entries.iter().enumerate() {
+        let line = index + 1;
+        let trial = match &entry.event {
+            Event::Started { trial, attempt } => {
+                begun.insert((trial.number, *attempt), trial);
+                trial
+            }
+            Event::Ended { trial, attempt, .. } => {
+                let other = begun.remove(&(trial.number, *attempt));
+                if let Some(other) = other.filter(|other| *other != trial) {
+                    return Err(format!("{trial} had begun as {other}: line {line}"));
+                }
+                trial
+            }
+            _ => continue,
+        };
+        let has_arm = plan.arms.iter().any(|arm| arm.name == trial.arm);
+        let has_workload = plan.workloads.iter().any(|one| one.id == trial.workload);
+        if !has_arm || !has_workload || trial.block == 0 {
+            return Err(format!("{trial} is none of the plan's: line {line}"));
         }
     }
     Ok(())

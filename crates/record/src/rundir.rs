@@ -293,6 +293,13 @@ impl RunDir {
     /// the plan as it is now.
     pub fn open(path: &Path, plan_text: &str) -> Result<Self> {
         let fresh = !path.join("plan.toml").exists();
+        if has_trials(path) && !has_journal(path) {
+            bail!(
+                "the journal of a run is lost: {} has trials, and its journal.jsonl is gone or empty (put it back from a copy, or begin a new \
+                 run with --out DIR)",
+                path.display()
+            );
+        }
         let stray = fresh
             && path
                 .read_dir()
@@ -317,8 +324,7 @@ impl RunDir {
             path: path.into(),
             _lock: lock,
         };
-        let has_begun = fs::metadata(&journal).is_ok_and(|about| about.len() > 0);
-        if fresh || !has_begun {
+        if fresh || !has_journal(path) {
             dir.write("plan.toml", plan_text.as_bytes())?;
         }
         Ok(dir)
@@ -407,7 +413,7 @@ impl RunDir {
         let folder = Series::Judged.folder();
         let source = from.join(folder).join(attempt_name(was, attempt));
         let name = format!("{folder}/{}", attempt_name(trial, attempt));
-        let mut record = load_trial(&source, sha)?;
+        let mut record = load_trial(&source, (was, attempt), sha)?;
         let place = self.path.join(&name);
         if place.exists() {
             fs::remove_dir_all(&place)
@@ -448,7 +454,12 @@ pub fn replace(path: &Path, body: &[u8]) -> Result<()> {
         file.sync_data()?;
         fs::rename(&draft, path)
     };
-    write().with_context(|| format!("cannot write {}", path.display()))
+    let written = write();
+    if written.is_err() {
+        // Where nothing could be written, there may be none.
+        let _ = fs::remove_file(&draft);
+    }
+    written.with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Whether an attempt's directory holds something that was seen of its load.
@@ -556,6 +567,17 @@ pub fn is_run(dir: &Path) -> bool {
         .any(|file| dir.join(file).is_file())
 }
 
+/// Whether something happened in a run, as far as its journal says.
+fn has_journal(dir: &Path) -> bool {
+    fs::metadata(dir.join("journal.jsonl")).is_ok_and(|about| about.len() > 0)
+}
+
+/// Whether a trial was begun in a run.
+fn has_trials(dir: &Path) -> bool {
+    let trials = fs::read_dir(dir.join("trials"));
+    trials.is_ok_and(|mut trials| trials.next().is_some())
+}
+
 /// Whether a directory holds a plan and no figures yet: no journal, or an empty one, and no trial.
 #[must_use]
 pub fn is_not_begun(dir: &Path) -> bool {
@@ -564,9 +586,7 @@ pub fn is_not_begun(dir: &Path) -> bool {
         Ok(bytes) => bytes == 0,
         Err(why) => why.kind() == ErrorKind::NotFound,
     };
-    let trials = fs::read_dir(dir.join("trials"));
-    let has_no_trial = trials.map_or(true, |mut trials| trials.next().is_none());
-    has_no_journal && has_no_trial && dir.join("plan.toml").is_file()
+    has_no_journal && !has_trials(dir) && dir.join("plan.toml").is_file()
 }
 
 /// Loads a run; it need not be finished. Nothing is changed.
@@ -583,7 +603,7 @@ pub fn load_from(path: &Path, check: &CheckWorkload<'_>, first_block: u32) -> Re
             path.display()
         );
     }
-    let plan_text = file::read_to_string(&plan_path)
+    let plan_text = plan::read_text(&plan_path)
         .with_context(|| format!("cannot read plan: {}", plan_path.display()))?;
     let mut plan = plan::read(
         &plan_path.display().to_string(),
@@ -598,7 +618,7 @@ pub fn load_from(path: &Path, check: &CheckWorkload<'_>, first_block: u32) -> Re
             path.display()
         );
     };
-    refuse_damaged_journal(path, &entries)?;
+    refuse_damaged_journal(path, &entries, &plan)?;
     refuse_changed_plan(&plan_path, &plan_text, &opening)?;
     plan.design.more_blocks = more_blocks(&entries, plan.design.max_blocks);
     let invalid = invalidated(&entries);
@@ -615,7 +635,7 @@ pub fn load_from(path: &Path, check: &CheckWorkload<'_>, first_block: u32) -> Re
             && first_block <= trial.block
         {
             let dir = path.join("trials").join(attempt_name(trial, *attempt));
-            let record = load_trial(&dir, record)?;
+            let record = load_trial(&dir, (trial, *attempt), record)?;
             // A trial that failed has failed, whatever disturbed its block.
             if invalid.contains(&trial.number) && matches!(record.outcome, Outcome::Measured(_)) {
                 struck.push(record);
@@ -649,8 +669,9 @@ pub fn load_from(path: &Path, check: &CheckWorkload<'_>, first_block: u32) -> Re
     Ok(run)
 }
 
-fn refuse_damaged_journal(path: &Path, entries: &[Entry]) -> Result<()> {
-    if let Err(why) = journal::check_whole(entries) {
+fn refuse_damaged_journal(path: &Path, entries: &[Entry], plan: &Plan) -> Result<()> {
+    let whole = journal::check_whole(entries);
+    if let Err(why) = whole.and_then(|()| journal::check_trials(entries, plan)) {
         let journal = path.join("journal.jsonl");
         bail!(
             "damaged journal: {}: {why} ({})",
@@ -673,10 +694,8 @@ fn load_profiled(path: &Path, entries: &[Entry]) -> Result<Vec<TrialRecord>> {
         } = &entry.event
         {
             let dir = path.join(Series::Profiled.folder());
-            profiled.push(load_trial(
-                &dir.join(attempt_name(trial, *attempt)),
-                record,
-            )?);
+            let dir = dir.join(attempt_name(trial, *attempt));
+            profiled.push(load_trial(&dir, (trial, *attempt), record)?);
         }
     }
     Ok(profiled)
@@ -852,10 +871,11 @@ fn invalidated(entries: &[Entry]) -> BTreeSet<u32> {
 /// The record of an attempt that the run's journal names by its hash.
 pub fn load_attempt(run: &Path, trial: &Trial, attempt: u32, sha: &str) -> Result<TrialRecord> {
     let dir = run.join(Series::Judged.folder());
-    load_trial(&dir.join(attempt_name(trial, attempt)), sha)
+    let dir = dir.join(attempt_name(trial, attempt));
+    load_trial(&dir, (trial, attempt), sha)
 }
 
-fn load_trial(dir: &Path, sha: &str) -> Result<TrialRecord> {
+fn load_trial(dir: &Path, (trial, attempt): (&Trial, u32), sha: &str) -> Result<TrialRecord> {
     let path = dir.join("trial.json");
     let told = |what: &str| format!("{what}: {} ({RESTORE})", path.display());
     let body = file::read(&path).with_context(|| told("lost record"))?;
@@ -870,9 +890,13 @@ fn load_trial(dir: &Path, sha: &str) -> Result<TrialRecord> {
             path.display()
         );
     }
-    let defects = record.defects.iter_mut().flat_map(|log| &mut log.found);
-    validate::outcome(&mut record.outcome)
-        .and_then(|()| defects.into_iter().try_for_each(validate::defect))
+    if record.trial != *trial || record.attempt != attempt {
+        bail!(told(&format!(
+            "record of {}, attempt {}, where the journal has {trial}, attempt {attempt}",
+            record.trial, record.attempt
+        )));
+    }
+    validate::record(&mut record)
         .map_err(Error::msg)
         .with_context(|| told("damaged record"))?;
     Ok(record)

@@ -12,11 +12,14 @@ use crate::counters::{self, Counters};
 use crate::curve::Curve;
 use crate::defect::FoundDefect;
 use crate::disturbances::{BegunDisturbance, DisturbanceRecord, Effect};
-use crate::evidence::{Cpu, Disk, Facts, JoinedSamples, Memory, Pressure, Sample, ServiceUse};
+use crate::evidence::{
+    Cpu, Disk, Facts, JoinedSamples, Memory, Pressure, Sample, ServiceUse, Usage,
+};
 use crate::load::{JoinedSeconds, LoadResult, Second};
 use crate::metric::{Figure, MetricSpec, Role};
-use crate::trial::JobResult;
-use crate::trial::Outcome;
+use crate::rundir::TrialRecord;
+use crate::thinned::MOST_POINTS;
+use crate::trial::{JobResult, Measurement, Outcome};
 use input::text;
 
 /// Highest count, size or time in a record: what a JSON number holds in any reader. A thousand of them, and
@@ -69,9 +72,14 @@ pub fn result(result: &mut JobResult) -> Checked {
         path::load_path(path)?;
     }
     disturbances(&mut result.disturbances)?;
-    words("kernel", &mut result.kernel)?;
-    words("server", &mut result.server)?;
-    let release = result.kernel.split(' ').next().unwrap_or_default();
+    versions(&mut result.kernel, &mut result.server)
+}
+
+/// What kernel and server say of themselves.
+fn versions(kernel: &mut String, server: &mut String) -> Checked {
+    words("kernel", kernel)?;
+    words("server", server)?;
+    let release = kernel.split(' ').next().unwrap_or_default();
     if !text::is_release(release) {
         return Err(format!("not a kernel's release: {}", quoted(release)));
     }
@@ -257,6 +265,7 @@ fn load(load: &mut LoadResult) -> Checked {
     words("client_cpus", client_cpus)?;
     words("engine", engine)?;
     words("engine_note", engine_note)?;
+    most("points of the timeline", timeline.len(), MOST_POINTS)?;
     seconds(timeline)
 }
 
@@ -585,28 +594,30 @@ pub fn defect(defect: &mut FoundDefect) -> Checked {
     Ok(())
 }
 
-/// What of an attempt's record the rest of the program relies on, whoever wrote it. Records of earlier versions may
-/// have figures of one name, and of less than zero.
+/// What of an attempt's record the rest of the program relies on, whoever wrote it.
+pub fn record(record: &mut TrialRecord) -> Checked {
+    // Which trial it is of, the journal says.
+    let TrialRecord {
+        version: _,
+        trial: _,
+        attempt: _,
+        outcome,
+        host_time,
+        profile: _,
+        defects,
+    } = record;
+    self::outcome(outcome)?;
+    for time in host_time {
+        count("host_ms", time.host_ms)?;
+    }
+    let mut found = defects.iter_mut().flat_map(|log| &mut log.found);
+    found.try_for_each(defect)
+}
+
+/// How an attempt ended.
 pub fn outcome(outcome: &mut Outcome) -> Checked {
     match outcome {
-        Outcome::Measured(measurement) => {
-            for figure in &mut measurement.figures {
-                is_finite(&figure.spec.name, figure.value)?;
-                figure.spec.name = text::clean_line(&figure.spec.name);
-                figure.spec.unit = text::clean_line(&figure.spec.unit);
-            }
-            for point in measurement.curves.iter().flat_map(|curve| &curve.points) {
-                is_finite("point of a curve", point.at)?;
-                is_finite("point of a curve", point.value)?;
-            }
-            if let Some(result) = &mut measurement.load {
-                load(result)?;
-            }
-            count("boot_ms", measurement.boot_ms)?;
-            count("spin_ns", measurement.spin_ns)?;
-            words("kernel", &mut measurement.kernel)?;
-            words("server", &mut measurement.server)
-        }
+        Outcome::Measured(measurement) => measured(measurement),
         Outcome::Void(void) => {
             void.detail = text::clean(&void.detail);
             for line in &mut void.console {
@@ -619,6 +630,69 @@ pub fn outcome(outcome: &mut Outcome) -> Checked {
             Ok(())
         }
     }
+}
+
+/// What a guest measured, with what the host adds.
+fn measured(measurement: &mut Measurement) -> Checked {
+    let Measurement {
+        figures,
+        curves,
+        load,
+        path,
+        disturbances,
+        usage,
+        boot_ms,
+        spin_ns,
+        kernel,
+        server,
+    } = measurement;
+    if figures.is_empty() {
+        return Err("measured without a figure".into());
+    }
+    self::figures(figures)?;
+    self::curves(curves)?;
+    load.as_mut().map_or(Ok(()), self::load)?;
+    path.as_mut().map_or(Ok(()), path::load_path)?;
+    self::disturbances(disturbances)?;
+    self::usage(usage)?;
+    counts(&[("boot_ms", *boot_ms), ("spin_ns", *spin_ns)])?;
+    versions(kernel, server)
+}
+
+fn usage(usage: &Usage) -> Checked {
+    let Usage {
+        cpu_user,
+        cpu_system,
+        cpu_idle,
+        cpu_waiting,
+        cpu_steal,
+        cpu_other,
+        memory_used_bytes,
+        swap_used_bytes,
+        context_switches_per_s,
+        interrupts_per_s,
+        sampling,
+    } = *usage;
+    for (name, share) in [
+        ("cpu_user", cpu_user),
+        ("cpu_system", cpu_system),
+        ("cpu_idle", cpu_idle),
+        ("cpu_waiting", cpu_waiting),
+        ("cpu_steal", cpu_steal),
+        ("cpu_other", cpu_other),
+    ] {
+        is_measurable(name, share)?;
+        if share > 1.0 {
+            return Err(format!("share above one: {name} {share}"));
+        }
+    }
+    is_measurable("context_switches_per_s", context_switches_per_s)?;
+    is_measurable("interrupts_per_s", interrupts_per_s)?;
+    is_measurable("sampling", sampling)?;
+    counts(&[
+        ("memory_used_bytes", memory_used_bytes),
+        ("swap_used_bytes", swap_used_bytes),
+    ])
 }
 
 fn is_measurable(name: &str, value: f64) -> Checked {

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use input::units;
-use plan::{MOST_ERROR_RATE, MOST_MARGIN};
+use plan::{LEAST_ERROR_RATE, MOST_ERROR_RATE, MOST_MARGIN};
 
 use super::FailOn;
 
@@ -61,20 +61,21 @@ pub(crate) const SEED: u64 = 1;
 const FIGURES: &str = "Figures of other tools";
 
 pub(super) fn margin(text: &str) -> Result<f64, String> {
-    within(text, MOST_MARGIN)
+    within(text, 0.0, MOST_MARGIN)
 }
 
 pub(super) fn error_rate(text: &str) -> Result<f64, String> {
-    within(text, MOST_ERROR_RATE)
+    within(text, LEAST_ERROR_RATE, MOST_ERROR_RATE)
 }
 
 /// The limits are those of plans.
-fn within(text: &str, most: f64) -> Result<f64, String> {
+fn within(text: &str, least: f64, most: f64) -> Result<f64, String> {
     match units::share(text)? {
-        share if 0.0 < share && share <= most => Ok(share),
+        share if least < share && share <= most => Ok(share),
         _ => Err(format!(
-            "out of range: {text:?}, write above 0 % to {} %",
-            most * 100.0
+            "out of range: {text:?}, write above {} to {}",
+            units::show_share(least, 3),
+            units::show_share(most, 3)
         )),
     }
 }

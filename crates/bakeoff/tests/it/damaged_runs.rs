@@ -12,12 +12,12 @@ use machine::fake::Behaviour;
 use record::prng::SplitMix64;
 use record::rundir::{self, sha256};
 use record::verdict::Verdict;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::simulated_lab::{World, judged};
 
 /// Cases; each changes one or two things of a whole run.
-const CASES: u64 = 480;
+const CASES: u64 = 640;
 
 /// What stands where a number stood.
 const ODD: [&str; 16] = [
@@ -66,6 +66,22 @@ fn read(dir: &Path, below: &Path, files: &mut Files) {
     }
 }
 
+fn write(dir: &Path, files: &Files) {
+    for (path, body) in files {
+        let path = dir.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, body).unwrap();
+    }
+}
+
+/// A run of two arms that has ended.
+fn golden() -> Files {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/worse");
+    let mut files = Files::new();
+    read(&golden, Path::new(""), &mut files);
+    files
+}
+
 /// Puts the journal's hashes right, so that what was changed in a record is believed.
 fn rehash(files: &mut Files) {
     let journal = Path::new("journal.jsonl");
@@ -99,21 +115,13 @@ fn rehash(files: &mut Files) {
 
 /// What is said of a copy of the golden run `worse`, a block of which was run again, after its files were changed.
 fn said_of(change: impl Fn(&mut Files)) -> String {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/worse");
-    let mut files = Files::new();
-    read(&golden, Path::new(""), &mut files);
+    let mut files = golden();
     change(&mut files);
     let dir = tempfile::tempdir().unwrap();
-    for (path, body) in &files {
-        let path = dir.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, body).unwrap();
-    }
+    write(dir.path(), &files);
     match rundir::load(dir.path(), &workload::check) {
         Ok(_) => "whole".into(),
-        Err(why) => why
-            .to_string()
-            .replace(&dir.path().display().to_string(), "DIR"),
+        Err(why) => format!("{why:#}").replace(&dir.path().display().to_string(), "DIR"),
     }
 }
 
@@ -158,6 +166,110 @@ fn a_plan_that_was_changed_after_the_run_is_refused() {
         files.insert("plan.toml".into(), plan.into_bytes());
     };
     expect!["the plan was changed after the run began: DIR/plan.toml (its SHA-256 was bd505f7d7383, is 5c9f7b33a772: put it back, or run the changed plan with --out DIR)"].assert_eq(&said_of(wider));
+}
+
+#[test]
+fn a_record_that_no_trial_can_have_written_is_refused_though_the_journal_names_it() {
+    let said = |pointer: &str, value: Value| {
+        said_of(|files| {
+            let path = PathBuf::from("trials/003/trial.json");
+            let mut record: Value = serde_json::from_slice(&files[&path]).unwrap();
+            *record.pointer_mut(pointer).unwrap() = value.clone();
+            files.insert(path, serde_json::to_vec(&record).unwrap());
+            rehash(files);
+        })
+    };
+    let measured = |place: &str| format!("/outcome/measured/{place}");
+    assert_eq!(said(&measured("boot_ms"), 7.into()), "whole");
+    for (place, value, why) in [
+        (
+            "figures/0/value",
+            json!(-5.0),
+            "figure below zero: throughput -5",
+        ),
+        (
+            "figures/1/spec/name",
+            json!("throughput"),
+            "two figures have one name: throughput",
+        ),
+        ("figures", json!([]), "measured without a figure"),
+        (
+            "usage/cpu_user",
+            json!(-3.5),
+            "figure below zero: cpu_user -3.5",
+        ),
+        (
+            "usage/cpu_user",
+            json!(1e308),
+            "figure beyond all measure: cpu_user 1",
+        ),
+        (
+            "usage/cpu_idle",
+            json!(1.5),
+            "share above one: cpu_idle 1.5",
+        ),
+        (
+            "usage/memory_used_bytes",
+            json!(u64::MAX),
+            "number beyond all measure: memory_used_bytes",
+        ),
+        (
+            "kernel",
+            json!("../../etc"),
+            "not a kernel's release: \"../../etc\"",
+        ),
+    ] {
+        let said = said(&measured(place), value);
+        let start = "damaged record: DIR/trials/003/trial.json (put it back from a copy, or begin a new run with --out DIR): ";
+        assert!(said.starts_with(start) && said.contains(why), "{said}");
+    }
+    expect!["record of trial 003 (arm old, web-static, block 2), attempt 1, where the journal has trial 003 (arm new, web-static, block 2), attempt 1: DIR/trials/003/trial.json (put it back from a copy, or begin a new run with --out DIR)"].assert_eq(&said("/trial/arm", "old".into()));
+}
+
+#[test]
+fn a_journal_has_trials_of_its_plan_and_each_ends_as_it_began() {
+    let stranger = |files: &mut Files| {
+        change_journal(files, |lines| {
+            let renamed = lines
+                .iter()
+                .map(|line| line.replace("\"arm\":\"new\"", "\"arm\":\"zzz\""));
+            renamed.collect()
+        });
+    };
+    expect!["damaged journal: DIR/journal.jsonl: trial 002 (arm zzz, web-static, block 1) is none of the plan's: line 4 (restore it from a copy, or begin a new run with --out DIR)"].assert_eq(&said_of(stranger));
+    let begun_as_another = |files: &mut Files| {
+        change_journal(files, |lines| {
+            let of_third = "\"started\":{\"trial\":{\"number\":3,";
+            let moved = |line: &&str| {
+                if line.contains(of_third) {
+                    line.replace("\"block\":2", "\"block\":3")
+                } else {
+                    (*line).to_owned()
+                }
+            };
+            lines.iter().map(moved).collect()
+        });
+    };
+    expect!["damaged journal: DIR/journal.jsonl: trial 003 (arm new, web-static, block 2) had begun as trial 003 (arm new, web-static, block 3): line 8 (restore it from a copy, or begin a new run with --out DIR)"].assert_eq(&said_of(begun_as_another));
+}
+
+#[test]
+fn a_run_whose_journal_is_lost_is_not_begun_anew() {
+    let files = golden();
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), &files);
+    let journal = dir.path().join("journal.jsonl");
+    let refused = || {
+        let why = rundir::RunDir::open(dir.path(), "another plan").unwrap_err();
+        format!("{why:#}").replace(&dir.path().display().to_string(), "DIR")
+    };
+    fs::write(&journal, "").unwrap();
+    let empty = refused();
+    fs::remove_file(&journal).unwrap();
+    expect!["the journal of a run is lost: DIR has trials, and its journal.jsonl is gone or empty (put it back from a copy, or begin a new run with --out DIR)"].assert_eq(&empty);
+    assert_eq!(refused(), empty);
+    let plan = fs::read(dir.path().join("plan.toml")).unwrap();
+    assert_eq!(plan, files[Path::new("plan.toml")], "the plan is as it was");
 }
 
 /// Where numbers and texts stand in JSON or TOML: after a colon, an equals sign, a comma or a bracket.
@@ -365,12 +477,8 @@ fn a_damaged_run_is_judged_or_refused_and_nothing_panics() {
             rehash(&mut damaged);
         }
         fs::remove_dir_all(dir.path()).unwrap();
-        for (path, body) in &damaged {
-            let path = dir.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, body).unwrap();
-        }
         fs::create_dir_all(dir.path()).unwrap();
+        write(dir.path(), &damaged);
         match panic::catch_unwind(AssertUnwindSafe(|| drive(dir.path()))) {
             Ok(Ok(())) => judged += 1,
             Ok(Err(why)) => {

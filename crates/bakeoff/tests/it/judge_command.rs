@@ -196,6 +196,22 @@ fn a_csv_is_judged_as_the_reference_judges_it() {
 }
 
 #[test]
+fn a_chance_that_no_resampling_can_tell_is_refused() {
+    let refused = |share: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let files = [("figures.csv", &*csv(FASTER, true))];
+        let output = judge(dir.path(), &files, &["figures.csv", "--error-rate", share]);
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for share in ["0", "1e-320", "0.000001", "21%"] {
+        let why = format!("out of range: {share:?}, write above 0.0001 % to 20 %");
+        let said = refused(share);
+        assert!(said.contains(&why), "{said}");
+    }
+}
+
+#[test]
 fn without_a_known_order_less_is_concluded_from_the_same_figures() {
     let text = csv(FAR, false);
     agree(

@@ -1,7 +1,6 @@
 //! `run --block`: what a job of a cluster does. The plan is the run's own copy; the plan file says where the plan's other files are.
 
 use anyhow::{Context, Result};
-use input::file;
 use machine::clock::HostClock;
 use plan::Plan;
 use record::rundir::RunDir;
@@ -57,8 +56,8 @@ fn work(args: &PlanArgs, block: u32, dir: &RunDir, json: bool) -> Result<Finish>
     let options = &args.options;
     let qemu = options.emulator.named();
     let path = run.join("plan.toml");
-    let text = file::read_to_string(&path)
-        .with_context(|| format!("cannot read plan: {}", path.display()))?;
+    let text =
+        plan::read_text(&path).with_context(|| format!("cannot read plan: {}", path.display()))?;
     let (text, plan): (String, Plan) = check_plan(&args.plan, text, qemu.as_deref())?;
     let interrupted = watch_signals()?;
     let reporter = Reporter::new(json);

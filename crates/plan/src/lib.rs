@@ -264,7 +264,7 @@ impl<'c> Checks<'c> {
     }
 }
 
-/// Longest plan file, in bytes: reading one takes some 25 times as much memory.
+/// Longest plan file, in bytes: reading one takes some 25 times as much memory, tried with comments.
 const FILE_BYTES: u64 = 1 << 20;
 
 /// The text of a plan's file.

@@ -293,7 +293,7 @@ impl RunDir {
     /// the plan as it is now.
     pub fn open(path: &Path, plan_text: &str) -> Result<Self> {
         let fresh = !path.join("plan.toml").exists();
-        if has_trials(path) && !has_journal(path) {
+        if has_trials(path) && has_no_journal(path) {
             bail!(
                 "the journal of a run is lost: {} has trials, and its journal.jsonl is gone or empty (put it back from a copy, or begin a new \
                  run with --out DIR)",
@@ -324,7 +324,7 @@ impl RunDir {
             path: path.into(),
             _lock: lock,
         };
-        if fresh || !has_journal(path) {
+        if fresh || has_no_journal(path) {
             dir.write("plan.toml", plan_text.as_bytes())?;
         }
         Ok(dir)
@@ -413,7 +413,7 @@ impl RunDir {
         let folder = Series::Judged.folder();
         let source = from.join(folder).join(attempt_name(was, attempt));
         let name = format!("{folder}/{}", attempt_name(trial, attempt));
-        let mut record = load_trial(&source, (was, attempt), sha)?;
+        let mut record = load_attempt(from, was, attempt, sha)?;
         let place = self.path.join(&name);
         if place.exists() {
             fs::remove_dir_all(&place)
@@ -567,9 +567,12 @@ pub fn is_run(dir: &Path) -> bool {
         .any(|file| dir.join(file).is_file())
 }
 
-/// Whether something happened in a run, as far as its journal says.
-fn has_journal(dir: &Path) -> bool {
-    fs::metadata(dir.join("journal.jsonl")).is_ok_and(|about| about.len() > 0)
+/// Whether a run's journal is not there, or empty.
+fn has_no_journal(dir: &Path) -> bool {
+    match fs::metadata(dir.join("journal.jsonl")) {
+        Ok(about) => about.len() == 0,
+        Err(why) => why.kind() == ErrorKind::NotFound,
+    }
 }
 
 /// Whether a trial was begun in a run.
@@ -581,12 +584,7 @@ fn has_trials(dir: &Path) -> bool {
 /// Whether a directory holds a plan and no figures yet: no journal, or an empty one, and no trial.
 #[must_use]
 pub fn is_not_begun(dir: &Path) -> bool {
-    let length = fs::metadata(dir.join("journal.jsonl")).map(|about| about.len());
-    let has_no_journal = match length {
-        Ok(bytes) => bytes == 0,
-        Err(why) => why.kind() == ErrorKind::NotFound,
-    };
-    has_no_journal && !has_trials(dir) && dir.join("plan.toml").is_file()
+    has_no_journal(dir) && !has_trials(dir) && dir.join("plan.toml").is_file()
 }
 
 /// Loads a run; it need not be finished. Nothing is changed.
@@ -635,7 +633,7 @@ pub fn load_from(path: &Path, check: &CheckWorkload<'_>, first_block: u32) -> Re
             && first_block <= trial.block
         {
             let dir = path.join("trials").join(attempt_name(trial, *attempt));
-            let record = load_trial(&dir, (trial, *attempt), record)?;
+            let record = load_attempt(path, trial, *attempt, record)?;
             // A trial that failed has failed, whatever disturbed its block.
             if invalid.contains(&trial.number) && matches!(record.outcome, Outcome::Measured(_)) {
                 struck.push(record);
@@ -693,9 +691,8 @@ fn load_profiled(path: &Path, entries: &[Entry]) -> Result<Vec<TrialRecord>> {
             ..
         } = &entry.event
         {
-            let dir = path.join(Series::Profiled.folder());
-            let dir = dir.join(attempt_name(trial, *attempt));
-            profiled.push(load_trial(&dir, (trial, *attempt), record)?);
+            let series = path.join(Series::Profiled.folder());
+            profiled.push(load_trial(&series, trial, *attempt, record)?);
         }
     }
     Ok(profiled)
@@ -870,13 +867,11 @@ fn invalidated(entries: &[Entry]) -> BTreeSet<u32> {
 
 /// The record of an attempt that the run's journal names by its hash.
 pub fn load_attempt(run: &Path, trial: &Trial, attempt: u32, sha: &str) -> Result<TrialRecord> {
-    let dir = run.join(Series::Judged.folder());
-    let dir = dir.join(attempt_name(trial, attempt));
-    load_trial(&dir, (trial, attempt), sha)
+    load_trial(&run.join(Series::Judged.folder()), trial, attempt, sha)
 }
 
-fn load_trial(dir: &Path, (trial, attempt): (&Trial, u32), sha: &str) -> Result<TrialRecord> {
-    let path = dir.join("trial.json");
+fn load_trial(series: &Path, trial: &Trial, attempt: u32, sha: &str) -> Result<TrialRecord> {
+    let path = series.join(attempt_name(trial, attempt)).join("trial.json");
     let told = |what: &str| format!("{what}: {} ({RESTORE})", path.display());
     let body = file::read(&path).with_context(|| told("lost record"))?;
     if sha256(&body) != sha {

@@ -388,7 +388,7 @@ fn records_of_trials() {
     };
     fuzz("record", 10_000, &corpus, |text| {
         if let Ok(mut read) = serde_json::from_slice::<TrialRecord>(text)
-            && validate::outcome(&mut read.outcome).is_ok()
+            && validate::record(&mut read).is_ok()
         {
             use_up(&read.outcome);
         }

@@ -128,13 +128,51 @@ pub fn prepare(
     }
 }
 
+/// Refuses what does not go with the plan's machine, as far as that is known before anything is begun.
+pub(crate) fn refuse_unfit((plan, file): (&Plan, &Path)) -> Result<()> {
+    let kind = plan.machine.kind;
+    let disk_bytes = disk_bytes(plan).with_context(|| file.display().to_string())?;
+    if disk_bytes > 0 && kind != MachineKind::Qemu {
+        bail!(
+            "{}: a workload that has a disk to itself on a machine of kind \"{}\" (write kind = \"qemu\")",
+            file.display(),
+            kind.word()
+        );
+    }
+    let hosts = &plan.machine.client_hosts;
+    let line = hosts.first().map_or(0, |host| host.line);
+    let place = format!("{}:{line}: clients", file.display());
+    let hosts = (hosts.len(), "hosts", place);
+    let ssh = plan.machine.ssh.as_ref();
+    let ssh = ssh.filter(|_| plan.machine.is_box_with_clients_apart());
+    let cards = ssh.map_or(0, |ssh| ssh.interfaces.len());
+    let cards = (cards, "interfaces", file.display().to_string());
+    let addresses = plan.arms.iter().filter_map(|arm| {
+        let addresses = plan.target(arm, 1)?.addresses.len();
+        let place = format!("{}:{}: arm {}", file.display(), arm.line, arm.name);
+        Some((addresses, "addresses", place))
+    });
+    for (count, what, place) in [hosts, cards].into_iter().chain(addresses) {
+        for workload in &plan.workloads {
+            let connections = workload.options.get("connections").and_then(Value::as_u64);
+            if let Some(connections) = connections.filter(|own| *own < count as u64) {
+                bail!(
+                    "{place}: fewer connections than {what} ({count}): workload {}, {connections} (write connections = {count} or more)",
+                    workload.id
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Every system must take a connection and tell of itself where the plan says so, before the first trial.
 fn prepare_remote((plan, file): (&Plan, &Path), own: &Path, task: Task<'_>) -> Result<Prepared> {
     let mut places = BTreeSet::new();
     for arm in &plan.arms {
         let target = plan.target(arm, 1);
         let target = target.context("plan is validated: an arm is an address")?;
-        let reached = reach(plan, &target);
+        let reached = reach(&target);
         let reached = reached
             .with_context(|| format!("{}:{}: arm {}", file.display(), arm.line, arm.name))?;
         places.extend(reached);
@@ -158,8 +196,7 @@ fn prepare_remote((plan, file): (&Plan, &Path), own: &Path, task: Task<'_>) -> R
 }
 
 /// Where a system is: each of its addresses takes a connection.
-fn reach(plan: &Plan, target: &plan::Target) -> Result<Vec<SocketAddr>> {
-    refuse_idle_addresses(plan, target)?;
+fn reach(target: &plan::Target) -> Result<Vec<SocketAddr>> {
     let server = Server::of(&target.url, || Ok(Trust::Any))?;
     let mut places = vec![server.address];
     for address in &target.addresses {
@@ -203,45 +240,13 @@ fn client_hosts(
         return Ok(None);
     };
     let place = || format!("{}:{}: clients", file.display(), first.line);
-    for workload in &plan.workloads {
-        let connections = workload.options.get("connections").and_then(Value::as_u64);
-        if connections.is_some_and(|own| own < hosts.len() as u64) {
-            let why = anyhow!(
-                "fewer connections than hosts ({}): workload {} (each host has one at least: raise connections)",
-                hosts.len(),
-                workload.id
-            );
-            return Err(why.context(place()));
-        }
-    }
     let cache = Cache::open(&Cache::of_user()?);
     let opened = ClientHosts::open(hosts, own, &cache, task);
     Ok(Some(opened.with_context(place)?))
 }
 
-/// Each address needs a connection.
-fn refuse_idle_addresses(plan: &Plan, target: &plan::Target) -> Result<()> {
-    let addresses = target.addresses.len() as u64;
-    for workload in &plan.workloads {
-        let connections = workload.options["connections"].as_u64();
-        if let Some(connections) = connections.filter(|connections| *connections < addresses) {
-            bail!(
-                "fewer connections than addresses of {}: workload {}, {connections} (write connections = {addresses} or more)",
-                target.url,
-                workload.id
-            );
-        }
-    }
-    Ok(())
-}
-
 /// Nothing is fetched: kernel and servers are the host's own.
 fn prepare_local((plan, file): (&Plan, &Path), own: PathBuf, task: Task<'_>) -> Result<Prepared> {
-    if disk_bytes(plan)? > 0 {
-        bail!(
-            "a workload that has a disk to itself on a machine of kind \"local\" (write kind = \"qemu\")"
-        );
-    }
     for workload in &plan.workloads {
         refuse_lacks("this host", workload, &|package| local::has(package, task))?;
     }
@@ -379,11 +384,6 @@ fn prepare_ssh(
     let refresh = sources.refresh;
     let ssh = plan.machine.ssh.as_deref();
     let ssh = ssh.expect("plan is validated: a box has a host");
-    if disk_bytes(plan)? > 0 {
-        bail!(
-            "a workload that has a disk to itself on a machine of kind \"ssh\" (write kind = \"qemu\")"
-        );
-    }
     if refresh || image::find_built(&cache, request(plan, refresh))?.is_none() {
         doctor::refuse_lacks(task)?;
     }
@@ -437,22 +437,6 @@ fn prepare_ssh(
 fn box_clients((plan, file): (&Plan, &Path), own: &Path, task: Task<'_>) -> Result<ClientsOfBox> {
     if !plan.machine.is_box_with_clients_apart() {
         return Ok(ClientsOfBox::OnBox);
-    }
-    let cards = plan
-        .machine
-        .ssh
-        .as_ref()
-        .map_or(0, |ssh| ssh.interfaces.len());
-    for workload in &plan.workloads {
-        let connections = workload.options.get("connections").and_then(Value::as_u64);
-        if let Some(connections) = connections.filter(|own| *own < cards as u64) {
-            bail!(
-                "{}: fewer connections than interfaces ({cards}): workload {}, {connections} (write connections = {cards} or \
-                 more)",
-                file.display(),
-                workload.id
-            );
-        }
     }
     let hosts = client_hosts((plan, file), own, task)?;
     Ok(hosts.map_or(ClientsOfBox::Here, ClientsOfBox::Hosts))

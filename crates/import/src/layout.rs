@@ -90,11 +90,12 @@ impl ArmOrder {
 
 /// Chance that a fair coin falls so unevenly: `few` or fewer of `all` on one side.
 fn chance(few: usize, all: usize) -> f64 {
-    let mut term = (-(all as f64)).exp2();
-    let mut sum = term;
+    // By logarithms: 2^-1075 is 0 as a number of its own.
+    let mut term = -(all as f64) * std::f64::consts::LN_2;
+    let mut sum = term.exp();
     for count in 1..=few {
-        term *= (all - count + 1) as f64 / count as f64;
-        sum += term;
+        term += ((all - count + 1) as f64 / count as f64).ln();
+        sum += term.exp();
     }
     2.0 * sum
 }
@@ -176,6 +177,8 @@ mod tests {
         check("abaababb", ArmOrder::Random);
         check("ab", ArmOrder::Random);
         check("bbbbbbbbbbbbbbbbbbba", ArmOrder::Lopsided);
+        check(&"abaababb".repeat(250), ArmOrder::Random);
+        check(&"abbbbbbb".repeat(250), ArmOrder::Lopsided);
     }
 
     #[test]

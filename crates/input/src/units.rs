@@ -2,11 +2,17 @@
 
 use std::time::Duration;
 
+/// Nothing takes longer, and several of these together can be counted in nanoseconds.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
 /// Reads a duration such as `500ms`, `10s`, `1h 30m`.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|_| {
-        format!("not a duration: {text:?}, write it like \"500ms\", \"10s\" or \"2h\"")
-    })
+    const FORM: &str = "write it like \"500ms\", \"10s\" or \"2h\"";
+    match humantime::parse_duration(text) {
+        Ok(long) if long > LONGEST => Err(format!("duration above 100 years: {text:?}, {FORM}")),
+        Ok(duration) => Ok(duration),
+        Err(_) => Err(format!("not a duration: {text:?}, {FORM}")),
+    }
 }
 
 /// Reads a size such as `512MiB` or `2GiB`, in bytes.
@@ -136,6 +142,16 @@ pub fn show_change(ratio: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_are_as_long_as_can_be_counted() {
+        assert_eq!(duration("1h 30m"), Ok(Duration::from_secs(5400)));
+        assert!(duration("long").unwrap_err().starts_with("not a duration"));
+        for text in ["18446744075s", "101y"] {
+            let why = duration(text).unwrap_err();
+            assert!(why.starts_with("duration above 100 years"), "{why}");
+        }
+    }
 
     #[test]
     fn shares_are_read_as_percent_or_fraction() {

@@ -48,7 +48,7 @@ pub(crate) fn sources(text: &str) -> Result<Vec<IpAddr>, String> {
     let mut sources = Vec::new();
     for word in text.split(',') {
         let (first, last) = span(word.trim())?;
-        let count = last.saturating_sub(first) as usize;
+        let count = usize::try_from(last - first).unwrap_or(usize::MAX);
         if count >= SOURCE_LIMIT - sources.len() {
             return Err(format!(
                 "too many source addresses: {word} (at most {SOURCE_LIMIT})"
@@ -251,7 +251,7 @@ mod tests {
                 "{wrong}"
             );
         }
-        for wide in ["10.0.0.0/8", "::/0", "0.0.0.0/0"] {
+        for wide in ["10.0.0.0/8", "::/0", "0.0.0.0/0", "::-0:0:0:1::"] {
             assert!(
                 addresses(wide).starts_with("too many source addresses"),
                 "{wide}"

@@ -131,6 +131,11 @@ impl<'t> Fields<'t> {
         self.table.contains_key(key)
     }
 
+    /// Whether a key that may be left out is written. Written or not, it is one of those that are known.
+    pub fn takes(&self, key: &str) -> bool {
+        self.ask(key).is_some()
+    }
+
     /// Notes a mistake about a key's value, or about the table when the key is absent.
     pub fn wrong(&self, key: &str, what: impl Into<String>, remedy: impl Into<String>) {
         let span = self.table.get(key).map_or(self.span.clone(), Spanned::span);

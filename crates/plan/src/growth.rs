@@ -35,8 +35,10 @@ pub(crate) fn read_growth(top: &Fields<'_>) -> GrowthPlan {
     };
     set(&mut growth.least, fields.share("least", 0.0, 1.0));
     let after = fields.read("after", |text| match units::duration(text)? {
-        Duration::ZERO => Err("growth within no time (write for instance \"14d\")".into()),
-        long if long > LONGEST => Err("growth within more than ten years".into()),
+        Duration::ZERO => Err("growth within no time, write for instance \"14d\"".into()),
+        long if long > LONGEST => {
+            Err("growth within more than ten years, write 10y or less".into())
+        }
         after => Ok(after),
     });
     growth.after = after;

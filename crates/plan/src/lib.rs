@@ -503,12 +503,14 @@ fn read_workloads(
         if workload.length >= trial_limit {
             let length = units::show_duration(workload.length);
             let limit = units::show_duration(trial_limit);
-            let what = format!("warmup and window longer than a trial can be ({limit}): {length}");
-            table.wrong(
-                "window",
-                what,
-                "shorten window, or raise trial_limit in [machine]",
-            );
+            let (key, subject) = if table.has("limit") {
+                ("limit", "limit")
+            } else {
+                ("window", "warmup and window")
+            };
+            let what = format!("{subject} longer than a trial can be ({limit}): {length}");
+            let remedy = format!("shorten {key}, or raise trial_limit in [machine]");
+            table.wrong(key, what, remedy);
         }
         workloads.push(workload);
     }
@@ -521,8 +523,8 @@ pub const MOST_MARGIN: f64 = 0.5;
 /// Largest error rate that may be asked for.
 pub const MOST_ERROR_RATE: f64 = 0.2;
 
-/// The error rate must be above this: resampling and looks tell nothing of rarer mistakes.
-pub const LEAST_ERROR_RATE: f64 = 1e-6;
+/// The error rate must be above this: the sign flips that are drawn tell nothing of rarer mistakes.
+pub const LEAST_ERROR_RATE: f64 = 1e-5;
 
 /// Most blocks that a run may have.
 pub const MOST_BLOCKS: u32 = 10_000;

@@ -245,7 +245,11 @@ fn refuse_ssh_keys(fields: &Fields<'_>, kind: MachineKind) {
     let keys = ssh::KEYS.into_iter().filter(|key| !is_of_clients(key));
     for key in keys.filter(|key| fields.has(key)) {
         let what = format!("{key} of a machine of kind \"{}\"", kind.word());
-        let remedy = "remove it, or write kind = \"ssh\": only a box by ssh has it";
+        let remedy = if key == "ssh_config" && kind == MachineKind::Url {
+            "remove it, or name hosts for it: clients = [\"ssh:USER@HOST\"]"
+        } else {
+            "remove it, or write kind = \"ssh\": only a box by ssh has it"
+        };
         fields.refuse(key, what, remedy);
     }
 }

@@ -286,7 +286,7 @@ fn hosts_of_clients_are_named_as_ssh_knows_them() {
         .assert_eq(&client_hosts("clients = [\"ssh:one\", \"ssh:one\"]"));
     expect![[r#"plan.toml:5: clients of a machine of kind "url" (remove it, or name hosts: clients = ["ssh:HOST"])"#]]
         .assert_eq(&client_hosts("clients = \"host\""));
-    expect![[r#"plan.toml:5: ssh_config of a machine of kind "url" (remove it, or write kind = "ssh": only a box by ssh has it)"#]]
+    expect![[r#"plan.toml:5: ssh_config of a machine of kind "url" (remove it, or name hosts for it: clients = ["ssh:USER@HOST"])"#]]
         .assert_eq(&client_hosts("ssh_config = \"config\""));
 }
 

@@ -293,13 +293,7 @@ impl RunDir {
     /// the plan as it is now.
     pub fn open(path: &Path, plan_text: &str) -> Result<Self> {
         let fresh = !path.join("plan.toml").exists();
-        if has_trials(path) && has_no_journal(path) {
-            bail!(
-                "the journal of a run is lost: {} has trials, and its journal.jsonl is gone or empty (put it back from a copy, or begin a new \
-                 run with --out DIR)",
-                path.display()
-            );
-        }
+        refuse_lost_journal(path)?;
         let stray = fresh
             && path
                 .read_dir()
@@ -575,6 +569,24 @@ fn has_no_journal(dir: &Path) -> bool {
     }
 }
 
+/// Trials without a journal are no run any more.
+fn refuse_lost_journal(dir: &Path) -> Result<()> {
+    if has_trials(dir) && has_no_journal(dir) {
+        bail!(
+            "the journal of a run is lost: {} has trials, and its journal.jsonl is gone or empty (put it back from a copy, or begin a new \
+             run with --out DIR)",
+            dir.display()
+        );
+    }
+    Ok(())
+}
+
+/// A run's journal, and the hash of its whole lines.
+fn read_journal(dir: &Path) -> Result<(Vec<Entry>, String)> {
+    refuse_lost_journal(dir)?;
+    journal::read_hashed(&dir.join("journal.jsonl"))
+}
+
 /// Whether a trial was begun in a run.
 fn has_trials(dir: &Path) -> bool {
     let trials = fs::read_dir(dir.join("trials"));
@@ -609,7 +621,7 @@ pub fn load_from(path: &Path, check: &CheckWorkload<'_>, first_block: u32) -> Re
         path,
         Checks::of_the_past(check),
     )?;
-    let (entries, journal_sha256) = journal::read_hashed(&path.join("journal.jsonl"))?;
+    let (entries, journal_sha256) = read_journal(path)?;
     let Some(Event::Opened(opening)) = entries.first().map(|entry| entry.event.clone()) else {
         bail!(
             "run has not begun: {} (finish it with bakeoff run)",

@@ -82,7 +82,12 @@ pub fn paired(pairs: &[Pair], is_random: bool, direction: Direction, terms: Term
     let Some(contrasts) = Contrasts::of(pairs, direction, terms.margin) else {
         return repeated(pairs.iter().map(|pair| pair.arm), sample);
     };
-    let flips = SignFlips::draw(&format!("once\n{}", terms.seed), pairs.len(), pairs.len());
+    let flips = SignFlips::draw_extended(
+        &format!("once\n{}", terms.seed),
+        pairs.len(),
+        (pairs.len(), pairs.len()),
+        terms.error_rate,
+    );
     let typical = hodges_lehmann(&contrasts.values);
     let spread: Vec<f64> = contrasts
         .values
@@ -125,7 +130,7 @@ fn by_the_rule(pairs: &[Pair], direction: Direction, terms: Terms) -> Finding {
     let reason = match (found.verdict, found.noise) {
         (Verdict::Undecided, Some(noise)) => {
             let settle = looks::needed(noise, terms.margin.ln_1p(), terms.error_rate);
-            inconclusive(terms, settle, SampleUnit::Blocks)
+            inconclusive(terms, settle.max(blocks + 1), SampleUnit::Blocks)
         }
         _ => SampleReason::Rule {
             reason: found.reason,
@@ -268,6 +273,7 @@ impl Sample {
                     .map(|value| value - typical)
                     .collect();
                 let needed = looks::needed(scale(&spread), contrasts.margin, terms.error_rate);
+                let needed = needed.max(self.count as u32 + 1);
                 (Verdict::Undecided, inconclusive(terms, needed, self.unit))
             }
         }
@@ -393,6 +399,45 @@ mod tests {
     fn the_fewest_figures_follow_from_the_error_rate() {
         assert_eq!([fewest_blocks(0.01), fewest_blocks(0.05)], [8, 6]);
         assert_eq!([fewest_runs(0.01), fewest_runs(0.05)], [5, 4]);
+    }
+
+    /// Blocks of which the arm takes about `ratio` of the baseline's time; figures vary evenly by a share of `noise`.
+    fn blocks(count: u32, ratio: f64, noise: f64) -> Vec<Pair> {
+        let mut prng = keyed("blocks");
+        let mut figure = || 1.0 + noise * (prng.bits() as f64 / u64::MAX as f64);
+        let pair = |block: u32| Pair {
+            block,
+            baseline: figure(),
+            arm: ratio * figure(),
+            arm_first: block.is_multiple_of(3),
+        };
+        (1..=count).map(pair).collect()
+    }
+
+    #[test]
+    fn a_share_of_an_error_rate_among_many_comparisons_can_be_met() {
+        let pairs = blocks(28, 2.0, 0.01);
+        for rate in [0.01 / 300.0, 0.01 / 9900.0] {
+            let terms = Terms {
+                error_rate: rate,
+                ..TERMS
+            };
+            for is_random in [true, false] {
+                let found = paired(&pairs, is_random, Direction::Lower, terms);
+                let (low, _) = found.change.unwrap().interval.unwrap();
+                assert!(low > 1.9, "{rate} {is_random}: {low}");
+                assert_eq!(found.verdict, Verdict::Worse, "{rate} {is_random}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_would_settle_is_more_than_there_are() {
+        let found = paired(&blocks(8, 1.005, 0.03), true, Direction::Lower, TERMS);
+        let SampleReason::Inconclusive { needed, .. } = found.reason else {
+            panic!("{found:?}");
+        };
+        assert!(needed.unwrap() > 8, "{needed:?}");
     }
 
     /// Of 1000 comparisons of one system with itself, how many intervals leave "no difference" out.

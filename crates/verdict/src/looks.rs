@@ -14,9 +14,10 @@
 //! is undecided, and may choose the number by what he saw; so neither looks nor spending beyond the plan's end depend on that number.
 //! It only says where they stop. The whole, however often a run is given more, spends less than twice the error rate.
 
-use plan::{Design, Plan};
+use plan::{Design, MOST_BLOCKS, Plan};
 
 use crate::design;
+use crate::randomization::least_p_value;
 
 /// Until this block each is looked at.
 const EACH: u32 = 24;
@@ -104,18 +105,22 @@ pub fn last_look(design: &Design, wanted: u32) -> u32 {
 }
 
 /// The fewest blocks after which a difference can be told at all: with fewer there are not enough sign flips for so small
-/// a p-value. `None` when the run's most is too few.
+/// a p-value, or too few of them are drawn. `None` when the run's most is too few.
 pub fn smallest(error_rate: f64, design: &Design) -> Option<u32> {
     let first = design.min_blocks.max(1);
-    // All signs alike, either way: the smallest p-value that there is.
-    let smallest_p_value = |blocks: u32| (-f64::from(blocks - 1)).exp2();
-    (first..=design.most_blocks())
-        .find(|blocks| smallest_p_value(*blocks) <= error_rate * spent(*blocks, design))
+    let most = (design.max_blocks as usize, design.most_blocks() as usize);
+    (first..=design.most_blocks()).find(|blocks| {
+        least_p_value(*blocks as usize, most, error_rate) <= error_rate * spent(*blocks, design)
+    })
 }
 
 /// Blocks of the shortest plan that can tell a difference.
 pub fn shortest(error_rate: f64) -> u32 {
-    (1.0 - error_rate.log2()).ceil() as u32
+    let is_enough = |blocks: &u32| {
+        let blocks = *blocks as usize;
+        least_p_value(blocks, (blocks, blocks), error_rate) <= error_rate
+    };
+    (1..=MOST_BLOCKS).find(is_enough).unwrap_or(MOST_BLOCKS)
 }
 
 /// Probability of a wrong "equivalent" where the truth is just the margin. Below 1 in 100 it would cost the equal more than it spares
@@ -243,6 +248,11 @@ mod tests {
         assert_eq!(smallest(0.05, &design(2, 6)), Some(6));
         assert_eq!(smallest(0.005, &design(2, 6)), None);
         assert_eq!(shortest(0.005), 9);
+        // Of resampled sign flips the order itself is one, so that rare errors need more of them.
+        assert_eq!(
+            (smallest(1e-5, &design(4, 40)), shortest(1e-5)),
+            (Some(21), 19)
+        );
         assert_eq!(smallest(0.005, &design(2, 9)), Some(9));
     }
 

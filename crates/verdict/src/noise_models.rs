@@ -7,7 +7,7 @@
 //! slow     = 10 to 40 % of the value lost, alone or several trials in a row
 //! ```
 //! The reference is what was measured on shared machines: 3 % from trial to trial, every twentieth trial slow,
-//! a drift of 1 % a trial; paired log-ratios then have a scale of 4.9 %. The other ten are what real machines do
+//! a drift of 1 % a trial; paired log-ratios then have a scale of 4.8 %. The other ten are what real machines do
 //! beyond that. Same seed, same values.
 
 use std::f64::consts::{FRAC_1_SQRT_2, TAU};

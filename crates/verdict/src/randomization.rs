@@ -8,8 +8,17 @@ use std::sync::{Arc, OnceLock};
 
 use crate::design::keyed;
 
-/// Rows of resampled sign flips where there are too many for all of them.
+/// Rows of resampled sign flips where there are too many for all of them, if the error rate is not so low that it needs more.
 pub(crate) const ROWS: usize = 20_000;
+
+/// Of the rows so many at the least may cross at an error rate, as far as memory goes.
+const FEWEST_CROSSING: f64 = 4.0;
+
+/// The most rows: one of a million is as rare as an error rate can be.
+const MOST_ROWS: usize = 1_000_000;
+
+/// The most memory that rows beyond `ROWS` may take, of the plan's blocks.
+const MOST_BYTES: usize = 1 << 27;
 
 /// Up to so many blocks all sign flips are enumerated: 2^14 of them are fewer than `ROWS`.
 const MOST_ENUMERATED: usize = 14;
@@ -170,24 +179,21 @@ pub(crate) struct SignFlips {
 impl SignFlips {
     /// Sign flips for the first `blocks` of at most `planned` blocks, fixed by `key`.
     pub(crate) fn draw(key: &str, blocks: usize, planned: usize) -> Self {
-        Self::draw_extended(key, blocks, planned, planned)
+        Self::draw_extended(key, blocks, (planned, planned), 1.0)
     }
 
     /// The same of a run that was to have `planned` blocks at the most and may have `most`: its first `planned` columns
-    /// say what they said before, so that no look of the plan's comes out otherwise.
-    pub(crate) fn draw_extended(key: &str, blocks: usize, planned: usize, most: usize) -> Self {
+    /// say what they said before, so that no look of the plan's comes out otherwise. There are so many rows that `error_rate` can be told.
+    pub(crate) fn draw_extended(
+        key: &str,
+        blocks: usize,
+        (planned, most): (usize, usize),
+        error_rate: f64,
+    ) -> Self {
         // A run directory may hold more blocks than it may have; no look reaches beyond those.
         let blocks = blocks.min(most);
-        let enumerated = if planned <= MOST_ENUMERATED {
-            planned
-        } else {
-            0
-        };
-        let rows = match (enumerated, planned < most) {
-            (0, _) => ROWS,
-            (columns, false) => 1 << columns,
-            (columns, true) => ROWS.div_ceil(1 << columns) << columns,
-        };
+        let enumerated = enumerated(planned);
+        let rows = rows((planned, most), error_rate);
         Self {
             key: key.into(),
             blocks,
@@ -271,6 +277,42 @@ impl SignFlips {
     }
 }
 
+/// Of how many blocks all sign flips are among the rows.
+fn enumerated(planned: usize) -> usize {
+    if planned <= MOST_ENUMERATED {
+        planned
+    } else {
+        0
+    }
+}
+
+/// The rows for a run that was to have `planned` blocks and may have `most`, at an error rate. Where they are resampled, `most` does not
+/// count, so that they stay those of the plan.
+fn rows((planned, most): (usize, usize), error_rate: f64) -> usize {
+    let columns = enumerated(planned);
+    if columns > 0 && planned == most {
+        return 1 << columns;
+    }
+    let affordable = (MOST_BYTES / planned.div_ceil(BYTE).max(1)).clamp(ROWS, MOST_ROWS);
+    let rows = ((FEWEST_CROSSING / error_rate) as usize).clamp(ROWS, affordable);
+    rows.div_ceil(1 << columns) << columns
+}
+
+/// The smallest p-value that is to be expected of so many blocks, when all signs are alike.
+pub(crate) fn least_p_value(
+    blocks: usize,
+    (planned, most): (usize, usize),
+    error_rate: f64,
+) -> f64 {
+    let alike = (1.0 - blocks as f64).exp2();
+    if blocks <= enumerated(planned) {
+        alike
+    } else {
+        // The order that was drawn counts beside the rows.
+        alike + 1.0 / rows((planned, most), error_rate) as f64
+    }
+}
+
 /// The sums of up to eight scores with all signs that they may have.
 pub(crate) fn table(scores: &[f64]) -> [f64; 256] {
     std::array::from_fn(|signs| signed(scores, signs))
@@ -305,7 +347,7 @@ mod tests {
         let scores = [1.0, 2.0, 4.0, 8.0];
         let (few, more) = (
             SignFlips::draw("any", 4, 4),
-            SignFlips::draw_extended("any", 9, 4, 30),
+            SignFlips::draw_extended("any", 9, (4, 30), 0.05),
         );
         assert_eq!((few.rows(), more.rows()), (16, 20_000));
         let count = |flips: &SignFlips, sum: f64| {
@@ -327,7 +369,7 @@ mod tests {
         let scores: Vec<f64> = (0..16).map(f64::from).collect();
         let (few, more) = (
             SignFlips::draw("k", 16, 20),
-            SignFlips::draw_extended("k", 16, 20, 60),
+            SignFlips::draw_extended("k", 16, (20, 60), 0.05),
         );
         assert_eq!(few.sums(&scores), more.sums(&scores));
     }

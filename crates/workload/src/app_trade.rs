@@ -117,7 +117,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     let rest = Rest::read(fields);
     let (least, most) = HEAP_BYTES;
     let heap = options::bytes(fields, "heap", least..=most, 128 << 20);
-    let jit = if fields.has("jit") {
+    let jit = if fields.takes("jit") {
         fields.choice("jit", &[("full", Jit::Full), ("quick", Jit::Quick)])
     } else {
         Some(Jit::Full)

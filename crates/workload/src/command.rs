@@ -125,7 +125,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     if !fields.has("command") {
         fields.missing("command", "[\"fio\", \"job.fio\"]");
     }
-    let has_disk = fields.has("disk");
+    let has_disk = fields.takes("disk");
     let command = read_command(fields, "command", has_disk);
     let adapter = adapter::read(fields);
     let ready = adapter.as_ref().ok().and_then(Option::as_ref);
@@ -222,7 +222,7 @@ fn misspelt(word: &str) -> Option<(String, String)> {
 
 /// `files`: paths, taken from the plan file's directory. In the guest there are only their names.
 fn read_files(fields: &Fields<'_>) -> Option<Vec<String>> {
-    if !fields.has("files") {
+    if !fields.takes("files") {
         return Some(Vec::new());
     }
     let files = fields.texts("files")?;
@@ -242,7 +242,7 @@ fn read_files(fields: &Fields<'_>) -> Option<Vec<String>> {
 
 /// `modules`: by name. Which of them a kernel has is its own matter: one may be built in.
 fn read_modules(fields: &Fields<'_>) -> Option<Vec<String>> {
-    if !fields.has("modules") {
+    if !fields.takes("modules") {
         return Some(Vec::new());
     }
     let modules = fields.texts("modules")?;
@@ -273,7 +273,7 @@ fn read_before(fields: &Fields<'_>, has_disk: bool) -> Option<Vec<Vec<String>>> 
 }
 
 fn read_service(fields: &Fields<'_>, has_disk: bool) -> Result<Option<Server>, ()> {
-    if !fields.has("service") {
+    if !fields.takes("service") {
         return Ok(None);
     }
     let table = fields.table("service").ok_or(())?;

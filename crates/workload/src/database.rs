@@ -162,7 +162,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
         ("postgresql", Server::Postgresql),
     ];
     let server = fields.choice("server", &servers);
-    let scale = if fields.has("scale") {
+    let scale = if fields.takes("scale") {
         fields.share("scale", 0.0, 10.0)
     } else {
         Some(SCALE)
@@ -179,7 +179,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
 }
 
 fn read_procedures(fields: &Fields<'_>) -> Option<Vec<usize>> {
-    if !fields.has("procedures") {
+    if !fields.takes("procedures") {
         return Some((0..PROCEDURES.len()).collect());
     }
     let words = PROCEDURES.map(|(word, _)| word);

@@ -123,11 +123,11 @@ fn read_host(fields: &Fields<'_>) -> Option<String> {
 }
 
 fn read_paths(fields: &Fields<'_>) -> Option<Vec<String>> {
-    if !fields.has("paths") {
+    if !fields.takes("paths") {
         return Some(vec!["/".into()]);
     }
-    let mut paths = Vec::new();
-    for path in fields.texts("paths")? {
+    let (mut paths, written) = (Vec::new(), fields.texts("paths")?);
+    for path in &written {
         match url::encode(path) {
             Ok(path) if path.starts_with('/') => paths.push(path),
             Ok(_) => {
@@ -137,11 +137,10 @@ fn read_paths(fields: &Fields<'_>) -> Option<Vec<String>> {
             Err(why) => fields.wrong("paths", why, ""),
         }
     }
-    if paths.is_empty() {
+    if written.is_empty() {
         fields.wrong("paths", "no path", "write paths = [\"/\"]");
-        return None;
     }
-    Some(paths)
+    Some(paths).filter(|paths| !paths.is_empty())
 }
 
 impl Options {

@@ -87,7 +87,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
         ("computing", Beside::Computing),
         ("system-calls", Beside::SystemCalls),
     ];
-    let beside = if fields.has("beside") {
+    let beside = if fields.takes("beside") {
         fields.choice("beside", &words)
     } else {
         Some(Beside::Computing)

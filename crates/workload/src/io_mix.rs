@@ -115,7 +115,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
 }
 
 fn read_lead(fields: &Fields<'_>) -> Option<Duration> {
-    if !fields.has("lead") {
+    if !fields.takes("lead") {
         return Some(Duration::ZERO);
     }
     let lead = fields.read("lead", input::units::duration)?;

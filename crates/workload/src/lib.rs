@@ -402,7 +402,7 @@ pub fn own_files(workload: &WorkloadPlan) -> Vec<String> {
 
 /// The name that the reports use: `name` where there is one, the kind otherwise.
 fn read_id(fields: &Fields<'_>, kind: &str) -> Option<String> {
-    if !fields.has("name") {
+    if !fields.takes("name") {
         return Some(kind.into());
     }
     let name = fields.text("name")?;

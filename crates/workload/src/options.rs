@@ -33,7 +33,7 @@ pub(crate) fn count(
     limits: RangeInclusive<u64>,
     default: u64,
 ) -> Option<u64> {
-    if fields.has(key) {
+    if fields.takes(key) {
         fields.count(key, limits)
     } else {
         Some(default)
@@ -61,7 +61,7 @@ pub(crate) fn schedule(rate_per_s: Option<u32>) -> Schedule {
 
 /// A flag that may be left out.
 pub(crate) fn flag(fields: &Fields<'_>, key: &str, default: bool) -> Option<bool> {
-    if fields.has(key) {
+    if fields.takes(key) {
         fields.flag(key)
     } else {
         Some(default)
@@ -70,7 +70,7 @@ pub(crate) fn flag(fields: &Fields<'_>, key: &str, default: bool) -> Option<bool
 
 /// A duration that may be left out.
 pub(crate) fn time(fields: &Fields<'_>, key: &str, default: Duration) -> Option<Duration> {
-    if fields.has(key) {
+    if fields.takes(key) {
         fields.read(key, units::duration)
     } else {
         Some(default)
@@ -87,7 +87,7 @@ pub(crate) struct Rest {
 impl Rest {
     /// Reads `think`, which may be left out.
     pub(crate) fn read(fields: &Fields<'_>) -> Option<Self> {
-        let (least, most) = if fields.has("think") {
+        let (least, most) = if fields.takes("think") {
             fields.read("think", units::durations)?
         } else {
             (Duration::ZERO, Duration::ZERO)
@@ -113,7 +113,7 @@ pub(crate) fn bytes(
     limits: RangeInclusive<u64>,
     default: u64,
 ) -> Option<u64> {
-    if !fields.has(key) {
+    if !fields.takes(key) {
         return Some(default);
     }
     let value = fields.read(key, units::bytes)?;

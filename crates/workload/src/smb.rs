@@ -223,7 +223,7 @@ impl Smb {
 }
 
 fn read_applications(fields: &Fields<'_>) -> Option<Vec<String>> {
-    if !fields.has("applications") {
+    if !fields.takes("applications") {
         return Some(Vec::new());
     }
     let words = fields.texts("applications")?;
@@ -295,7 +295,7 @@ mod tests {
                 plan.toml:2: clients out of range: 0 (write 1 to 1000)
                 plan.toml:3: window of other than whole seconds: 1s 500ms (smbtorture counts in seconds: write window = "2s")
                 plan.toml:4: no such application in the load file: "EXCELL" (known: WORD, EXCEL, PWRPNT, COREL, WORDPRO, PM, PARADOX, ACCESS, SEED)
-                plan.toml:5: unknown key in the file: speed (known: applications, clients, kind, window)"#]],
+                plan.toml:5: unknown key in the file: speed (known: applications, clients, kind, limit, name, warmup, window)"#]],
         );
         check_mistakes(
             "kind = \"smb\"\nclients = 1001\nwindow = \"10s\"\nlimit = \"12s\"",

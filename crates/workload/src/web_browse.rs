@@ -61,7 +61,7 @@ visit /page.html
 
 fn check(fields: &Fields<'_>) -> Option<Checked> {
     let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "30");
-    let script = if fields.has("script") {
+    let script = if fields.takes("script") {
         read_script(fields)
     } else {
         Some(SCRIPT.to_string())

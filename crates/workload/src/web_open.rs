@@ -61,7 +61,7 @@ struct Options {
 fn check(fields: &Fields<'_>) -> Option<Checked> {
     let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "64");
     let rates = options::steps(fields, "rates", 1..=options::RATE, "[100, 200, 400]");
-    let is_constant = if fields.has("arrivals") {
+    let is_constant = if fields.takes("arrivals") {
         fields.choice("arrivals", &[("constant", true), ("poisson", false)])
     } else {
         Some(false)

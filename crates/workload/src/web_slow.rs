@@ -92,7 +92,7 @@ const CONFORMING_PPM: u64 = 800_000;
 
 fn check(fields: &Fields<'_>) -> Option<Checked> {
     let connections = options::required_count(fields, "connections", 1..=CONNECTIONS, "500");
-    let lines = if fields.has("lines") {
+    let lines = if fields.takes("lines") {
         fields.counts("lines", 1000..=1_000_000_000)
     } else {
         Some(vec![28_800, 56_000])
@@ -116,7 +116,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
 /// `SPECweb99` had 30 % of dynamic requests.
 fn read_dynamic(fields: &Fields<'_>, web: Option<&Web>) -> Option<f64> {
     let is_apache = web.is_none_or(|web| matches!(web.server, Server::Apache(_)));
-    if !fields.has("dynamic") {
+    if !fields.takes("dynamic") {
         return Some(if is_apache { 0.3 } else { 0.0 });
     }
     let dynamic = fields.part("dynamic")?;

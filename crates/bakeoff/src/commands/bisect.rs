@@ -31,7 +31,7 @@ use crate::bisect::{self, Bisect, Measured};
 use crate::cli::bisect::{BisectArgs, ERROR_RATE};
 use crate::lab::Finish;
 use crate::out;
-use crate::prepare::Sources;
+use crate::prepare::{self, Sources};
 use crate::reporter::Reporter;
 use line::Line;
 
@@ -50,6 +50,7 @@ pub(super) fn bisect(args: &BisectArgs, json: bool) -> Result<End> {
     let (text, plan) = read_plan(&args.plan, qemu.as_deref())?;
     refuse(args, &plan)?;
     super::refuse_emulator(&args.emulator, &plan)?;
+    prepare::refuse_unfit((&plan, &args.plan))?;
     let config = match args.tree {
         Some(_) => {
             kernel_build::refuse_lacks()?;

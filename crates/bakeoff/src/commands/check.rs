@@ -20,7 +20,7 @@ use super::forecast::{self, Forecast, Length};
 use super::run::jobs;
 use super::{End, print_json, read_plan};
 use crate::out;
-use crate::prepare::{disk_bytes, lacks_ublk};
+use crate::prepare::{lacks_ublk, refuse_unfit};
 
 /// Checks a plan without booting anything; all mistakes are told at once.
 pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
@@ -29,8 +29,8 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
     match read_plan(path, qemu.as_deref()) {
         Ok((_, plan)) => {
             super::refuse_emulator(&args.emulator, &plan)?;
+            refuse_unfit((&plan, path))?;
             if plan.machine.kind == MachineKind::Qemu {
-                disk_bytes(&plan)?;
                 refuse_kernels(&plan, path)?;
             }
             let from = args.from.as_deref();

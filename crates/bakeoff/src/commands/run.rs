@@ -71,6 +71,7 @@ fn refuse(args: &PlanArgs, plan: &Plan) -> Result<()> {
         refuse_ceiling(plan)?;
     }
     super::refuse_emulator(&options.emulator, plan)?;
+    prepare::refuse_unfit((plan, &args.plan))?;
     if plan.machine.kind == MachineKind::Qemu {
         // The cache is made smaller where guests are prepared, and nowhere else.
         eviction::limit()?;

@@ -52,6 +52,53 @@ fn several_mistakes_in_a_plan_are_listed_together() {
 }
 
 #[test]
+fn a_plan_that_its_machine_cannot_run_is_refused_by_check_and_run_alike() {
+    let refused = |verb: &str, plan: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("plan.toml"), plan).unwrap();
+        let output = bakeoff(dir.path(), &[verb, "plan.toml"]);
+        assert_eq!(output.status.code(), Some(2));
+        let left = std::fs::read_dir(dir.path()).unwrap().flatten();
+        let left = left.filter(|one| one.file_name() != "cache");
+        assert_eq!(left.count(), 1, "{verb} leaves the plan alone");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let local = "title = \"unfit\"\nbaseline = \"a\"\n[machine]\nkind = \"local\"\n[arm.a]\n[arm.b]\ncpus = 1\n[[workload]]\n";
+    let io_mix = format!("{local}kind = \"io-mix\"\n");
+    let web = "kind = \"web-static\"\nserver = \"nginx\"\nconnections = 1\nwindow = \"1s\"\n";
+    let queue = format!("{local}{web}").replace("cpus = 1", "io_scheduler = \"none\"");
+    let few = format!("{local}{web}").replace(
+        "kind = \"local\"",
+        "kind = \"ssh\"\nhost = \"root@box\"\npower.cycle = [\"true\"]\nclients = [\"ssh:one\", \"ssh:two\"]",
+    );
+    let few = few
+        .replace(
+            "[arm.a]",
+            "[image]\nrecipe = \"web\"\n[arm.a]\nkernel = \"debian:bookworm/6.1\"",
+        )
+        .replace("cpus = 1", "kernel = \"debian:bookworm/6.12\"");
+    for (plan, want) in [
+        (
+            &io_mix,
+            "bakeoff: plan.toml: a workload that has a disk to itself on a machine of kind \"local\" (write kind = \"qemu\")\n",
+        ),
+        (
+            &queue,
+            "bakeoff: plan.toml: io_scheduler, queue or file_system in arm b but no workload with a disk to itself (remove it, or add a \
+             workload such as io-mix)\n",
+        ),
+        (
+            &few,
+            "bakeoff: plan.toml:7: clients: fewer connections than hosts (2): workload web-static, 1 (write connections = 2 or more)\n",
+        ),
+    ] {
+        for verb in ["check", "run"] {
+            assert_eq!(refused(verb, plan), want, "{verb}");
+        }
+    }
+}
+
+#[test]
 fn arms_on_machines_of_different_kinds_are_refused() {
     let kernel = "kernel = \"debian:trixie-backports/7.2\"";
     check(

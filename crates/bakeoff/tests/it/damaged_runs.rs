@@ -261,6 +261,9 @@ fn a_run_whose_journal_is_lost_is_not_begun_anew() {
     let journal = dir.path().join("journal.jsonl");
     let refused = || {
         let why = rundir::RunDir::open(dir.path(), "another plan").unwrap_err();
+        // Who only reads it is told the same.
+        let of_readers = rundir::load(dir.path(), &workload::check).unwrap_err();
+        assert_eq!(format!("{of_readers:#}"), format!("{why:#}"));
         format!("{why:#}").replace(&dir.path().display().to_string(), "DIR")
     };
     fs::write(&journal, "").unwrap();

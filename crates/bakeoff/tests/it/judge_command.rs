@@ -204,8 +204,8 @@ fn a_chance_that_no_resampling_can_tell_is_refused() {
         assert_eq!(output.status.code(), Some(2));
         String::from_utf8(output.stderr).unwrap()
     };
-    for share in ["0", "1e-320", "0.000001", "21%"] {
-        let why = format!("out of range: {share:?}, write above 0.0001 % to 20 %");
+    for share in ["0", "1e-320", "0.00001", "21%"] {
+        let why = format!("out of range: {share:?}, write above 0.001 % to 20 %");
         let said = refused(share);
         assert!(said.contains(&why), "{said}");
     }

@@ -138,7 +138,10 @@ fn read_memory(table: &Fields<'_>, ground: &Ground<'_>) -> Option<DisturbanceKin
     let all = ground.machine.memory_bytes;
     if bytes == 0 || (bytes >= all && ground.machine.kind == MachineKind::Qemu) {
         let what = format!("size out of range: {}", units::show_bytes(bytes));
-        let remedy = format!("write less than the guest has, {}", units::show_bytes(all));
+        let remedy = format!(
+            "write more than 0 and less than the guest has, {}",
+            units::show_bytes(all)
+        );
         table.wrong("size", what, remedy);
         return None;
     }

@@ -183,7 +183,7 @@ fn mistakes_about_what_is_done_are_told() {
     check(
         "kind = \"memory\"\nsize = \"1GiB\"\nat = \"5s\"\nfor = \"5s\"",
         &expect![
-            "plan.toml:18: size out of range: 1.00 GiB (write less than the guest has, 1.00 GiB)"
+            "plan.toml:18: size out of range: 1.00 GiB (write more than 0 and less than the guest has, 1.00 GiB)"
         ],
     );
     check(

@@ -59,7 +59,7 @@ fn mistakes_are_named_with_line_and_remedy() {
             plan.toml:3: symbols out of range: 200000 (write 1 to 100000)
             plan.toml:4: heap out of range: 1.00 MiB (write 32.0 MiB to 64.0 GiB)
             plan.toml:5: unknown jit: "none" (known: full, quick)
-            plan.toml:6: unknown key in the file: users (known: accounts, clients, heap, jit, kind, symbols, window)"#]],
+            plan.toml:6: unknown key in the file: users (known: accounts, clients, deadline, heap, jit, kind, name, symbols, think, warmup, warmup_requests, window)"#]],
     );
     check_options(
         "kind = \"app-trade\"\nclients = 5001\nthink = \"long\"\nwarmup_requests = -1\nwindow = \"1ms\"\ndeadline = \"0s\"",

@@ -155,7 +155,7 @@ pub fn adaptation(program: &str, arguments: &[String]) -> Adaptation {
 
 /// The adapter that a plan names, if it names one; `Err` if there is none of that name.
 pub(crate) fn read(fields: &Fields<'_>) -> Result<Option<Adapter>, ()> {
-    if !fields.has("adapter") {
+    if !fields.takes("adapter") {
         return Ok(None);
     }
     let words = ADAPTERS.map(|adapter| (adapter.word, adapter));

@@ -52,11 +52,22 @@ fn read(text: &str) -> Plan {
     plan::read("plan.toml", text, Path::new(""), checks).unwrap()
 }
 
-fn measurements(run: &Run) -> impl Iterator<Item = (&str, &Measurement)> {
-    run.attempts.iter().map(|record| match &record.outcome {
-        Outcome::Measured(measurement) => (record.trial.arm.as_str(), &**measurement),
-        other => panic!("{}: {other:?}", record.trial),
-    })
+/// What was measured, of each arm at least once. An attempt that the machine spoilt (an emulator may abort) was tried again.
+fn measurements(run: &Run) -> Vec<(&str, &Measurement)> {
+    let measured = run
+        .attempts
+        .iter()
+        .filter_map(|record| match &record.outcome {
+            Outcome::Measured(measurement) => Some((record.trial.arm.as_str(), &**measurement)),
+            Outcome::Void(_) => None,
+            other @ Outcome::Skipped(_) => panic!("{}: {other:?}", record.trial),
+        });
+    let measurements: Vec<_> = measured.collect();
+    for arm in &run.plan.arms {
+        let has_any = measurements.iter().any(|(name, _)| *name == arm.name);
+        assert!(has_any, "{}: {:?}", arm.name, run.attempts);
+    }
+    measurements
 }
 
 /// Runs the simulated soak; guests of `old` recover after two seconds, those of `new` after so many.

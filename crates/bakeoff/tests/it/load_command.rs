@@ -468,7 +468,7 @@ fn loads_that_would_never_end_or_show_nothing_are_refused() {
         &[NOBODY, "-r", "-5"],
         &[NOBODY, "-r", "0.001", "-d", "1s"],
         &[NOBODY, "--ramp", "rate=0.5..8/x2", "-d", "500ms"],
-        &[NOBODY, "-d", "721h", "--warmup", "99999999h"],
+        &[NOBODY, "-d", "721h", "--warmup", "1000h"],
     ];
     check_refused(
         &cases,
@@ -479,7 +479,7 @@ fn loads_that_would_never_end_or_show_nothing_are_refused() {
             bakeoff: --rate: rate too low for the window: 0.001 per second has none due in 1s (ask for at least 1.00, or measure longer with -d)
             bakeoff: --rate: rate too low for the window: 0.5 per second has none due in 500ms (ask for at least 2.00, or measure longer with -d)
             bakeoff: -d: window too long: 30days 1h (at most 30 days, of which the seconds take 2 GB of memory)
-            --warmup: warm-up too long: 11407years 8months 16days 8h 31m 12s (at most 30 days, of which the seconds take 2 GB of memory)
+            --warmup: warm-up too long: 1month 11days 5h 26m 24s (at most 30 days, of which the seconds take 2 GB of memory)
         "#]],
     );
 }

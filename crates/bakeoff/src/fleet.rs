@@ -21,7 +21,7 @@ use plan::{Claim, Plan};
 use record::fleet::{self, BlockLock, Failure, Fleet, Node};
 use record::rundir::{self, RunDir, sha256, sha256_of};
 use slurm::{Array, Job, State};
-use verdict::fixed_sample::fewest_blocks;
+use verdict::looks::fewest_blocks;
 
 use crate::lab::Finish;
 use crate::lab::fleet::{Scheduler, Waited};

@@ -151,7 +151,7 @@ mod tests {
     /// Replays the reference on all 2^12 sign flips; the number of blocks at which it crosses.
     fn replay(shift: f64, wants: &[Look]) -> Option<usize> {
         let x = D.map(|d| d + shift);
-        let flips = SignFlips::draw("whole", 12, 12);
+        let flips = SignFlips::draw("whole", 12, 0.05);
         let mut boundary = Boundary::new(&flips);
         for (n, s, sum, quota, as_far, used) in wants.iter().copied() {
             let scores = tukey(&x[..n]);
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn all_looks_together_end_no_more_paths_than_may_be_spent() {
-        let flips = SignFlips::draw("any", 60, 60);
+        let flips = SignFlips::draw("any", 60, 0.05);
         let mut boundary = Boundary::new(&flips);
         for n in 8..=60 {
             let scores: Vec<f64> = (0..n).map(|block| 1.0 + f64::from(block % 3)).collect();

@@ -19,7 +19,7 @@ use record::verdict::{Pair, Verdict};
 use crate::arm_summary::mean;
 use crate::contrast::{Contrasts, Kind};
 use crate::explain::max_t;
-use crate::fixed_sample::fewest_blocks;
+use crate::looks::fewest_blocks;
 use crate::pair::Measured;
 use crate::randomization::SignFlips;
 
@@ -91,7 +91,7 @@ fn compare(run: &Run, (workload, arm): (&str, &str), blocks: &[Block<'_>]) -> Ve
         });
     }
     let key = format!("loads\n{}\n{workload}\n{arm}", design.seed);
-    let flips = SignFlips::draw(&key, blocks.len(), blocks.len());
+    let flips = SignFlips::draw(&key, blocks.len(), design.error_rate);
     let values: Vec<&[f64]> = rows.iter().map(|row| &*row.contrasts.values).collect();
     let p_values = max_t::p_values(&values, &flips);
     for (row, p_value) in rows.iter().zip(p_values) {

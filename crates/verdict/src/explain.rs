@@ -25,7 +25,7 @@ use record::verdict::why::{MechanismRow, Rep, Tail, Unexplained, VERSION, Why, W
 use self::rep::RepBlocks;
 use self::tested::{Named, Test};
 use self::usable::{Source, Usable};
-use crate::fixed_sample::fewest_blocks;
+use crate::looks::fewest_blocks;
 use crate::mechanism::knobs;
 use crate::pair::Measured;
 use crate::randomization::GroupDraws;

@@ -17,7 +17,7 @@ use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::contrast::{Contrasts, Kind};
 use crate::inversion::{Search, interval};
-use crate::looks;
+use crate::looks::{self, fewest_blocks};
 use crate::randomization::{SignFlips, ways};
 use crate::rule::{self, Series};
 use crate::score::{hodges_lehmann, median, scale, tukey};
@@ -82,12 +82,8 @@ pub fn paired(pairs: &[Pair], is_random: bool, direction: Direction, terms: Term
     let Some(contrasts) = Contrasts::of(pairs, direction, terms.margin) else {
         return repeated(pairs.iter().map(|pair| pair.arm), sample);
     };
-    let flips = SignFlips::draw_extended(
-        &format!("once\n{}", terms.seed),
-        pairs.len(),
-        (pairs.len(), pairs.len()),
-        terms.error_rate,
-    );
+    let key = format!("once\n{}", terms.seed);
+    let flips = SignFlips::draw(&key, pairs.len(), terms.error_rate);
     let typical = hodges_lehmann(&contrasts.values);
     let spread: Vec<f64> = contrasts
         .values
@@ -176,12 +172,6 @@ pub fn unpaired(baseline: &[f64], arm: &[f64], direction: Direction, terms: Term
     let interval = (outside > 0).then(|| (shifts[outside - 1], shifts[shifts.len() - outside]));
     let typical = median(&shifts);
     sample.finding(&contrasts, typical, interval, terms)
-}
-
-/// The fewest blocks that can tell a difference: with fewer there are not enough sign flips for so small a
-/// p-value.
-pub fn fewest_blocks(error_rate: f64) -> usize {
-    1 + (1.0 / error_rate).log2().ceil().max(0.0) as usize
 }
 
 /// The fewest runs of each of two arms that can tell a difference.
@@ -396,8 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fewest_figures_follow_from_the_error_rate() {
-        assert_eq!([fewest_blocks(0.01), fewest_blocks(0.05)], [8, 6]);
+    fn the_fewest_runs_follow_from_the_error_rate() {
         assert_eq!([fewest_runs(0.01), fewest_runs(0.05)], [5, 4]);
     }
 

@@ -22,7 +22,7 @@ use record::verdict::{Comparison, Pair, Verdict};
 use crate::arm_summary::mean;
 use crate::contrast::Contrasts;
 use crate::explain::max_t;
-use crate::fixed_sample::fewest_blocks;
+use crate::looks::fewest_blocks;
 use crate::pair::Measured;
 use crate::randomization::SignFlips;
 use crate::score::{hodges_lehmann, scale, tukey};
@@ -57,10 +57,11 @@ pub(crate) fn speed(run: &Run) -> Vec<HostSpeed> {
     }
     // Rows of unequal length cannot share their flips: each then pays for all by itself.
     let error_rate = run.plan.design.error_rate;
+    let key = format!("host\n{}", run.plan.design.seed);
     let is_even = found.windows(2).all(|two| two[0].2.len() == two[1].2.len());
     let p_values = |values: &[&[f64]]| {
         let blocks = values.first().map_or(0, |row| row.len());
-        let flips = SignFlips::draw(&format!("host\n{}", run.plan.design.seed), blocks, blocks);
+        let flips = SignFlips::draw(&key, blocks, error_rate);
         max_t::p_values(values, &flips)
     };
     let rows: Vec<&[f64]> = found.iter().map(|(_, _, row)| row.as_slice()).collect();
@@ -73,11 +74,7 @@ pub(crate) fn speed(run: &Run) -> Vec<HostSpeed> {
     let found = found.iter().zip(together);
     found
         .map(|((workload, arm, row), p_value)| {
-            let flips = SignFlips::draw(
-                &format!("host\n{}", run.plan.design.seed),
-                row.len(),
-                row.len(),
-            );
+            let flips = SignFlips::draw(&key, row.len(), error_rate);
             let interval = max_t::interval(row, &flips, error_rate);
             HostSpeed {
                 workload: workload.clone(),
@@ -159,11 +156,12 @@ fn moved(run: &Run, arm: &str, primaries: &[(&[Pair], Direction)]) -> Option<One
         return None;
     }
     let key = format!("one-sided\n{}\n{arm}", run.plan.design.seed);
-    let flips = SignFlips::draw(&key, row.len(), row.len());
+    let error_rate = run.plan.design.error_rate;
+    let flips = SignFlips::draw(&key, row.len(), error_rate);
     let p_value = max_t::p_values(&[&row], &flips)[0];
     let low = centres.iter().copied().fold(f64::INFINITY, f64::min);
     let high = centres.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    (p_value <= run.plan.design.error_rate).then(|| OneSided {
+    (p_value <= error_rate).then(|| OneSided {
         arm: arm.into(),
         verdict: if is_up {
             Verdict::Better

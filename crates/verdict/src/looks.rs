@@ -114,13 +114,12 @@ pub fn smallest(error_rate: f64, design: &Design) -> Option<u32> {
     })
 }
 
-/// Blocks of the shortest plan that can tell a difference.
-pub fn shortest(error_rate: f64) -> u32 {
-    let is_enough = |blocks: &u32| {
-        let blocks = *blocks as usize;
-        least_p_value(blocks, (blocks, blocks), error_rate) <= error_rate
-    };
-    (1..=MOST_BLOCKS).find(is_enough).unwrap_or(MOST_BLOCKS)
+/// The fewest blocks that can tell a difference, tested once: with fewer there are not enough sign flips for so small a p-value.
+pub fn fewest_blocks(error_rate: f64) -> usize {
+    let is_enough =
+        |blocks: &usize| least_p_value(*blocks, (*blocks, *blocks), error_rate) <= error_rate;
+    let most = MOST_BLOCKS as usize;
+    (1..=most).find(is_enough).unwrap_or(most)
 }
 
 /// Probability of a wrong "equivalent" where the truth is just the margin. Below 1 in 100 it would cost the equal more than it spares
@@ -247,10 +246,10 @@ mod tests {
         assert_eq!(smallest(0.005, &design(8, 150)), Some(14));
         assert_eq!(smallest(0.05, &design(2, 6)), Some(6));
         assert_eq!(smallest(0.005, &design(2, 6)), None);
-        assert_eq!(shortest(0.005), 9);
+        assert_eq!([0.05, 0.01, 0.005].map(fewest_blocks), [6, 8, 9]);
         // Of resampled sign flips the order itself is one, so that rare errors need more of them.
         assert_eq!(
-            (smallest(1e-5, &design(4, 40)), shortest(1e-5)),
+            (smallest(1e-5, &design(4, 40)), fewest_blocks(1e-5)),
             (Some(21), 19)
         );
         assert_eq!(smallest(0.005, &design(2, 9)), Some(9));

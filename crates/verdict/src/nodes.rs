@@ -19,9 +19,9 @@ use record::verdict::reason::Reason;
 use record::verdict::{Comparison, Pair, Verdict};
 
 use crate::contrast::{Contrasts, Kind};
-use crate::fixed_sample::{SEARCH, fewest_blocks, is_refuted};
+use crate::fixed_sample::{SEARCH, is_refuted};
 use crate::inversion::interval;
-use crate::looks;
+use crate::looks::{self, fewest_blocks};
 use crate::p_value;
 use crate::randomization::SignFlips;
 use crate::score::{hodges_lehmann, scale};
@@ -195,7 +195,7 @@ pub(crate) fn p_value(run: &Run, comparison: &Comparison, has_secondary: bool) -
     let Some(contrasts) = Contrasts::of(&pairs, comparison.spec.direction, design.margin) else {
         return 1.0;
     };
-    let flips = flips(pairs.len(), design.seed);
+    let flips = flips(pairs.len(), design.seed, design.error_rate);
     let share = if has_secondary { 0.5 } else { 1.0 };
     let levels = p_value::levels(share * design.error_rate);
     p_value::smallest(&levels, |place| {
@@ -214,8 +214,8 @@ fn node_pairs(comparison: &Comparison, nodes: &BTreeMap<u32, &Node>) -> Vec<Pair
     distinct(nodes).into_iter().filter_map(of_node).collect()
 }
 
-fn flips(nodes: usize, seed: u64) -> SignFlips {
-    SignFlips::draw(&format!("nodes\n{seed}"), nodes, nodes)
+fn flips(nodes: usize, seed: u64, error_rate: f64) -> SignFlips {
+    SignFlips::draw(&format!("nodes\n{seed}"), nodes, error_rate)
 }
 
 /// What a test of nodes' means says.
@@ -230,7 +230,7 @@ struct Tested {
 
 fn test(contrasts: &Contrasts, typical: f64, terms: Terms) -> Tested {
     let (values, nodes) = (&contrasts.values, contrasts.values.len());
-    let flips = flips(nodes, terms.seed);
+    let flips = flips(nodes, terms.seed, terms.error_rate);
     let refuted = |shift: f64, rate: f64| is_refuted(values, shift, &flips, rate);
     let around: Vec<f64> = values.iter().map(|value| value - typical).collect();
     let step = scale(&around) / (nodes as f64).sqrt();

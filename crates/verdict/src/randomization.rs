@@ -177,13 +177,13 @@ pub(crate) struct SignFlips {
 }
 
 impl SignFlips {
-    /// Sign flips for the first `blocks` of at most `planned` blocks, fixed by `key`.
-    pub(crate) fn draw(key: &str, blocks: usize, planned: usize) -> Self {
-        Self::draw_extended(key, blocks, (planned, planned), 1.0)
+    /// Sign flips of `blocks` blocks, fixed by `key`: so many that `error_rate` can be told.
+    pub(crate) fn draw(key: &str, blocks: usize, error_rate: f64) -> Self {
+        Self::draw_extended(key, blocks, (blocks, blocks), error_rate)
     }
 
-    /// The same of a run that was to have `planned` blocks at the most and may have `most`: its first `planned` columns
-    /// say what they said before, so that no look of the plan's comes out otherwise. There are so many rows that `error_rate` can be told.
+    /// The same for the first `blocks` of a run that was to have `planned` blocks at the most and may have `most`: its first `planned` columns
+    /// say what they said before, so that no look of the plan's comes out otherwise.
     pub(crate) fn draw_extended(
         key: &str,
         blocks: usize,
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_whole_group_holds_every_way_once() {
-        let sums = SignFlips::draw("any", 3, 3).sums(&[1.0, 2.0, 4.0]);
+        let sums = SignFlips::draw("any", 3, 0.05).sums(&[1.0, 2.0, 4.0]);
         let mut sums: Vec<i32> = sums.iter().map(|sum| *sum as i32).collect();
         sums.sort_unstable();
         assert_eq!(sums, [-7, -5, -3, -1, 1, 3, 5, 7]);
@@ -346,7 +346,7 @@ mod tests {
     fn a_longer_run_has_each_sign_flip_of_the_plans_blocks_as_often() {
         let scores = [1.0, 2.0, 4.0, 8.0];
         let (few, more) = (
-            SignFlips::draw("any", 4, 4),
+            SignFlips::draw("any", 4, 0.05),
             SignFlips::draw_extended("any", 9, (4, 30), 0.05),
         );
         assert_eq!((few.rows(), more.rows()), (16, 20_000));
@@ -368,7 +368,7 @@ mod tests {
     fn a_longer_run_of_resampled_flips_begins_with_the_same_ones() {
         let scores: Vec<f64> = (0..16).map(f64::from).collect();
         let (few, more) = (
-            SignFlips::draw("k", 16, 20),
+            SignFlips::draw_extended("k", 16, (20, 20), 0.05),
             SignFlips::draw_extended("k", 16, (20, 60), 0.05),
         );
         assert_eq!(few.sums(&scores), more.sums(&scores));
@@ -379,7 +379,7 @@ mod tests {
         let scores: Vec<f64> = (0..77)
             .map(|block| (f64::from(block) * 0.7).sin())
             .collect();
-        let flips = SignFlips::draw("alone", 77, 100);
+        let flips = SignFlips::draw("alone", 77, 0.05);
         let sums = flips.sums(&scores);
         for row in [0, 1, 4711, ROWS - 1] {
             assert_eq!(flips.sum(row, &scores).to_bits(), sums[row].to_bits());
@@ -389,12 +389,10 @@ mod tests {
     #[test]
     fn later_looks_see_the_same_flips() {
         let scores: Vec<f64> = (0..40).map(f64::from).collect();
-        let (early, late) = (SignFlips::draw("k", 9, 40), SignFlips::draw("k", 40, 40));
+        let draw = |key, blocks| SignFlips::draw_extended(key, blocks, (40, 40), 0.05);
+        let (early, late) = (draw("k", 9), draw("k", 40));
         assert_eq!(early.sums(&scores[..9]), late.sums(&scores[..9]));
-        assert_ne!(
-            late.sums(&scores),
-            SignFlips::draw("l", 40, 40).sums(&scores)
-        );
+        assert_ne!(late.sums(&scores), draw("l", 40).sums(&scores));
     }
 
     #[test]
@@ -428,7 +426,7 @@ mod tests {
 
     #[test]
     fn signs_are_fair() {
-        let sums = SignFlips::draw("fair", 100, 100).sums(&[1.0; 100]);
+        let sums = SignFlips::draw("fair", 100, 0.05).sums(&[1.0; 100]);
         let mean = sums.iter().sum::<f64>() / ROWS as f64;
         let square = sums.iter().map(|sum| sum * sum).sum::<f64>() / ROWS as f64;
         assert!(

@@ -20,9 +20,8 @@ use record::verdict::robustness::{
 };
 use record::verdict::{Comparison, Conclusion, Judgement, Pair, Verdict};
 
-use crate::fixed_sample::fewest_blocks;
 use crate::headline::{against, contrary};
-use crate::looks;
+use crate::looks::{self, fewest_blocks};
 use crate::margins::ByMargin;
 use crate::randomization::SignFlips;
 use crate::rule::{self, Series};

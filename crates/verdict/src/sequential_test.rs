@@ -481,7 +481,7 @@ mod tests {
     /// A test of this many blocks with an error rate of 1 %.
     fn setup(second: Vec<f64>, looks: Vec<Look>) -> TestSetup {
         TestSetup {
-            flips: SignFlips::draw("test", second.len(), second.len()),
+            flips: SignFlips::draw("test", second.len(), 0.01),
             second,
             looks,
             error_rate: 0.01,

@@ -225,7 +225,7 @@ pub(super) fn smallest(design: &Design) -> Option<u32> {
 
 /// Blocks after which a difference can be told: the plan's, or those of the shortest longer plan that can.
 pub(super) fn enough(design: &Design) -> u32 {
-    let shortest = || verdict::looks::shortest(design.error_rate / 2.0);
+    let shortest = || verdict::looks::fewest_blocks(design.error_rate / 2.0) as u32;
     smallest(design).unwrap_or_else(shortest)
 }
 

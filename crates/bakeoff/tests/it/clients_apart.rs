@@ -3,6 +3,7 @@
 //!
 //! Under emulation and by the wall clock: figures mean nothing here, and none is looked at.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -180,10 +181,11 @@ fn check_run(done: &Output, dir: &Path, (place, clients, words): (&str, Clients,
     assert_eq!(run.opening.clients, Some(clients));
     let machine = &report::machine(&run.opening.machine);
     assert!(machine.contains(words), "{machine}");
-    let mut measured = 0;
+    let mut measured = BTreeSet::new();
     for (attempt, facts) in run.attempts.iter().zip(&run.facts) {
+        // An emulator may fail a boot now and then; what was measured must be whole.
         let (Outcome::Measured(measurement), Some(facts)) = (&attempt.outcome, facts) else {
-            panic!("{}: {:?}", attempt.trial, attempt.outcome);
+            continue;
         };
         let load = measurement.load.as_ref().unwrap();
         assert!(load.ok > 0 && load.fault_count() == 0, "{:?}", load.faults);
@@ -207,10 +209,9 @@ fn check_run(done: &Output, dir: &Path, (place, clients, words): (&str, Clients,
             facts.sysctls.get("net.core.somaxconn"),
             asked.get("net.core.somaxconn")
         );
-        measured += 1;
+        measured.insert(attempt.trial.arm.clone());
     }
-    // A disturbed host has blocks run again.
-    assert!(measured >= 2, "{measured}");
+    assert_eq!(measured.len(), 2, "{:?}", run.attempts);
 }
 
 const ON_HOST: (&str, Clients, &str) = ("host", Clients::Host, "clients on this host");

@@ -15,7 +15,7 @@ use record::verdict::confirm::{Confirmation, MetricEffect, SettingEffect, VERSIO
 
 use super::{INSTRUCTIONS, TAILS, max_t};
 use crate::arm_summary::mean;
-use crate::fixed_sample::fewest_blocks;
+use crate::looks::fewest_blocks;
 use crate::pair::Measured;
 use crate::randomization::SignFlips;
 
@@ -109,7 +109,7 @@ fn metric(
     };
     let (d, e) = (differences(0), differences(1));
     let (without, with) = (mean(&d, |one| *one), mean(&e, |one| *one));
-    let flips = SignFlips::draw(key, blocks.len(), blocks.len());
+    let flips = SignFlips::draw(key, blocks.len(), error_rate);
     let differs = fewest_blocks(error_rate) <= blocks.len()
         && max_t::is_more_than_chance(&d, &flips, error_rate);
     let share = differs.then(|| 1.0 - with / without);

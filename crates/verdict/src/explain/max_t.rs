@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     fn flips(blocks: usize) -> SignFlips {
-        SignFlips::draw("test", blocks, blocks)
+        SignFlips::draw("test", blocks, 0.05)
     }
 
     #[test]
@@ -143,6 +143,19 @@ mod tests {
         let large: &[f64] = &[7.0; 6];
         let below = p_values(&[loose, large], &flips(6));
         assert!((below[0] - 2.0 / 64.0).abs() < 1e-12, "{below:?}");
+    }
+
+    #[test]
+    fn an_error_that_is_rarer_than_twenty_thousand_flips_can_be_told() {
+        let row = [1.0; 30];
+        for error_rate in [0.05, 2e-5] {
+            let flips = SignFlips::draw("test", row.len(), error_rate);
+            assert!(
+                is_more_than_chance(&row, &flips, error_rate),
+                "{error_rate}"
+            );
+            assert!(p_values(&[&row], &flips)[0] <= error_rate, "{error_rate}");
+        }
     }
 
     #[test]

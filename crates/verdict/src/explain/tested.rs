@@ -33,7 +33,7 @@ impl Test {
     /// Tests of so many blocks; `key` fixes their sign flips.
     pub(super) fn of_blocks(key: &str, blocks: usize, error_rate: f64) -> Self {
         Self {
-            draws: Kind::Blocks(SignFlips::draw(key, blocks, blocks)),
+            draws: Kind::Blocks(SignFlips::draw(key, blocks, error_rate)),
             error_rate,
         }
     }

@@ -3,7 +3,7 @@
 use record::metric::Direction;
 use record::verdict::Pair;
 
-use crate::score::{centred, hodges_lehmann};
+use crate::score::typical;
 
 /// How two figures are set against each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,8 +57,8 @@ impl Contrasts {
 
     /// Whether the estimate of the first blocks lies within the margin; `second` is 1 where the arm ran second in a block, else -1.
     pub(crate) fn is_within_margin(&self, second: &[f64]) -> bool {
-        let (values, _) = centred(&self.values[..second.len()], second);
-        hodges_lehmann(&values).abs() <= self.margin
+        let typical = typical(&self.values[..second.len()], second);
+        typical.shift.abs() <= self.margin
     }
 
     /// The contrasts of the first blocks.

@@ -468,7 +468,7 @@ fn runs_are_listed_with_their_verdicts_and_damaged_ones_are_named() {
     let output = bakeoff(dir.path(), &["list"]);
     assert_eq!(output.status.code(), Some(0));
     let text = said(&output.stdout, dir.path());
-    assert!(text.contains("new better +10."), "{text}");
+    assert!(text.contains("new better +9.98 %"), "{text}");
     assert!(text.contains("runs/planned  not begun\n"), "{text}");
     let output = bakeoff(dir.path(), &["list", "nowhere"]);
     assert_eq!(output.status.code(), Some(2));

@@ -4,6 +4,7 @@
 //! scale        s = 1.4826 median |x|                                  Hampel 1974
 //! score        psi(u) = u (1 - (u / 4.685)^2)^2 within 4.685, else 0  Tukey's biweight: Beaton and Tukey 1974
 //! order effect k = the 20 %-trimmed mean of second minus first        Tukey and McLaughlin 1963
+//! estimate     the shift that leaves scores that add up to nothing    Hodges and Lehmann 1963
 //! ```
 //! Everything here is a function of sizes, or of which trial came second, never of which arm it was.
 

@@ -370,7 +370,7 @@ mod tests {
             web-static: trade-off: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], but its p99
             latency is 3.4 times as long [+234 %, +236 %], 9 blocks
                 significant after 9 blocks
-                sensitivity: holds without any one of 9 blocks (+7.33 % to +7.38 %); holds for margins up to 7.6
+                sensitivity: holds without any one of 9 blocks (+7.28 % to +7.40 %); holds for margins up to 7.6
                 %; server-cpu in place of the primary metric says something else (equivalent); other accounting
                 not known
             web-static: 7.2-tuned failed: 10 of 10 trials (11 attempts), kernel panic
@@ -378,7 +378,7 @@ mod tests {
             web-nginx: trade-off: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], but its p99
             latency is 3.4 times as long [+234 %, +236 %], 9 blocks
                 significant after 9 blocks
-                sensitivity: holds without any one of 9 blocks (+7.33 % to +7.38 %); holds for margins up to 7.6
+                sensitivity: holds without any one of 9 blocks (+7.28 % to +7.40 %); holds for margins up to 7.6
                 %; server-cpu in place of the primary metric says something else (equivalent); other accounting
                 not known
             web-nginx: 7.2-tuned failed: 10 of 10 trials (11 attempts), kernel panic

@@ -295,8 +295,8 @@ mod tests {
             web-static     arm  verdict      change            interval  blocks
             -------------  ---  ----------  -------  ------------------  ------
             throughput ↑   7.2  better      +7.36 %  [+7.12 %, +7.82 %]       9
-            latency-p50 ↓  7.2  better      -6.85 %  [-7.25 %, -6.65 %]       9
-            latency-p99 ↓  7.2  better      -6.85 %  [-7.25 %, -6.65 %]       9
+            latency-p50 ↓  7.2  better      -6.86 %  [-7.25 %, -6.65 %]       9
+            latency-p99 ↓  7.2  better      -6.86 %  [-7.25 %, -6.65 %]       9
             server-cpu ↓   7.2  equivalent  -0.74 %  [-0.75 %, -0.74 %]       9
             failed ↓       7.2  equivalent   both 0                   -       9
             (interval: 97.5 % confidence interval, valid at every look; where equivalent, 90 %)
@@ -320,7 +320,7 @@ mod tests {
 
             better: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
                 significant after 9 blocks
-                sensitivity: holds without any one of 9 blocks (+7.33 % to +7.38 %); holds for margins up to 7.6
+                sensitivity: holds without any one of 9 blocks (+7.28 % to +7.40 %); holds for margins up to 7.6
                 %; server-cpu in place of the primary metric says something else (equivalent); other accounting
                 not known
             A/A history of this machine: not known (an earlier version made this run, or a-a.json is gone)

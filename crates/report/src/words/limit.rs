@@ -362,7 +362,7 @@ mod tests {
                 client-limited: 6.1 (the busiest client thread ran or waited for a CPU 93 % of the time; 82 % of
                 what these clients get from a null server, which the clients' CPUs ended); a faster server would
                 measure about the same: give the clients more CPUs, more hosts or less to do
-                sensitivity: holds without any one of 9 blocks (+7.33 % to +7.38 %); holds for margins up to 7.6
+                sensitivity: holds without any one of 9 blocks (+7.28 % to +7.40 %); holds for margins up to 7.6
                 %; server-cpu in place of the primary metric says something else (equivalent); other accounting
                 not known
             A/A history of this machine: not known (an earlier version made this run, or a-a.json is gone)

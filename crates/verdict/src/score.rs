@@ -79,10 +79,10 @@ pub(crate) fn slope(u: f64) -> f64 {
 /// arm ran in one place of all blocks: then the whole difference would be taken for the slot's.
 pub(crate) fn centred(x: &[f64], second: &[f64]) -> (Vec<f64>, f64) {
     let contrasts: Vec<f64> = x.iter().zip(second).map(|(x, sign)| x * sign).collect();
-    let effect = if contrasts.len() < FEW || is_one_way(second) || is_of_the_arms(&contrasts) {
-        0.0
-    } else {
+    let effect = if tells_of_slots(second) && !is_of_the_arms(&contrasts) {
         trimmed_mean(&contrasts)
+    } else {
+        0.0
     };
     let each = contrasts.iter().zip(second);
     (
@@ -102,9 +102,10 @@ pub(crate) struct Typical {
     pub(crate) rest: Vec<f64>,
 }
 
-/// The shift that the test of no difference would refute last: where it is taken off, the scores of what is left add up to nothing, as the
-/// estimate of a test is defined (Hodges and Lehmann 1963). The order effect is that of what is left, too: of the contrasts as they are
-/// it would be part of the arm's wherever the arm ran second more often than first, or less.
+/// The shift that the test of no difference would refute last: where it is taken off, the scores of what is left add
+/// up to nothing, as the estimate of a test is defined (Hodges and Lehmann 1963). The order effect is that of what is
+/// left: of the contrasts as they are it would hold a part of the arm's, wherever the arm ran second more often than
+/// first, or less often.
 pub(crate) fn typical(x: &[f64], second: &[f64]) -> Typical {
     let middle = hodges_lehmann(x);
     let left = |shift: f64| {
@@ -113,8 +114,7 @@ pub(crate) fn typical(x: &[f64], second: &[f64]) -> Typical {
     };
     let around: Vec<f64> = x.iter().map(|value| value - middle).collect();
     let spread = scale(&around);
-    let is_plain = x.len() < FEW || is_one_way(second) || spread <= TINY;
-    let shift = if is_plain {
+    let shift = if spread <= TINY || !tells_of_slots(second) {
         middle
     } else {
         let (mut low, mut high) = (middle - SEARCHED * spread, middle + SEARCHED * spread);
@@ -134,6 +134,11 @@ pub(crate) fn typical(x: &[f64], second: &[f64]) -> Typical {
         order_effect,
         rest,
     }
+}
+
+/// Whether enough blocks ran, in either order, to tell what being second does.
+fn tells_of_slots(second: &[f64]) -> bool {
+    FEW <= second.len() && !is_one_way(second)
 }
 
 fn is_of_the_arms(contrasts: &[f64]) -> bool {

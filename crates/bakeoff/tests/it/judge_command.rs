@@ -105,8 +105,8 @@ fn a_file_of_nothing_but_a_byte_order_mark_is_empty() {
 //
 // Figures below were drawn by `trials` of the simulation that accompanies the rule's design, and judged by its
 // functions (`center`, `psi_tukey`, `MCBound`; 20,000 rows, one look at the last block, error rate 1 %, margin 2 %);
-// the interval is the bisection of `MCBound.look` over shifts, the estimate that of the sum of `psi_tukey` after `center`. Its rows of coins are not ours, so
-// the ends of intervals agree to what 20,000 rows can tell.
+// the interval is the bisection of `MCBound.look` over shifts, the estimate that of the sum of `psi_tukey` after
+// `center`. Its rows of coins are not ours, so the ends of intervals agree to what 20,000 rows can tell.
 
 /// 40 blocks, the arm slower by 2 %; `old<new` where old ran first, `old>new` where new did.
 const SLOWER: &str = "\

@@ -14,9 +14,7 @@
 
 use crate::batches::centred;
 use crate::design::keyed;
-
-/// Orders that are drawn where there are too many for all.
-const DRAWN: usize = 20_000;
+use crate::randomization;
 
 /// Up to so many figures all orders are enumerated: 7! = 5040.
 const MOST_ENUMERATED: usize = 7;
@@ -33,12 +31,28 @@ pub struct ChangePoint {
 /// The fewest figures of which a change can be found at an error rate.
 pub fn fewest(error_rate: f64) -> usize {
     // Two levels, half of the figures on each: either one may be the higher.
-    let least = |count: usize| 2.0 / crate::randomization::ways(count / 2, count - count / 2);
+    let least = |count: usize| {
+        let as_far = 2.0 / randomization::ways(count / 2, count - count / 2);
+        match drawn(count, error_rate) {
+            0 => as_far,
+            orders => as_far + 1.0 / orders as f64,
+        }
+    };
     let mut count = 4;
     while least(count) > error_rate {
         count += 1;
     }
     count
+}
+
+/// Orders that are drawn of so many figures; none where all of them are enumerated.
+fn drawn(count: usize, error_rate: f64) -> usize {
+    if count <= MOST_ENUMERATED {
+        0
+    } else {
+        // None of them is kept.
+        randomization::resampled(0, error_rate)
+    }
 }
 
 /// The changes of a series, in its order.
@@ -75,7 +89,7 @@ fn clearest(values: &[f64], error_rate: f64) -> Option<(usize, f64)> {
     if seen == 0.0 {
         return None;
     }
-    let p_value = p_value(weights, seen);
+    let p_value = p_value(weights, seen, drawn(values.len(), error_rate));
     (p_value <= error_rate).then(|| (two_levels(values, 1), p_value))
 }
 
@@ -111,9 +125,9 @@ fn statistic(weights: &[f64]) -> f64 {
     largest
 }
 
-fn p_value(mut weights: Vec<f64>, seen: f64) -> f64 {
+fn p_value(mut weights: Vec<f64>, seen: f64, drawn: usize) -> f64 {
     let is_as_far = |order: &[f64]| usize::from(statistic(order) >= seen - 1e-9);
-    if weights.len() <= MOST_ENUMERATED {
+    if drawn == 0 {
         let (mut as_far, mut all) = (0, 0);
         permute(&mut weights, 0, &mut |order| {
             as_far += is_as_far(order);
@@ -123,14 +137,14 @@ fn p_value(mut weights: Vec<f64>, seen: f64) -> f64 {
     }
     let mut prng = keyed(&format!("change points\n{}", weights.len()));
     let mut as_far = 0;
-    for _ in 0..DRAWN {
+    for _ in 0..drawn {
         for last in (1..weights.len()).rev() {
             weights.swap(last, prng.below(last as u64 + 1) as usize);
         }
         as_far += is_as_far(&weights);
     }
     // The order that was seen is one of all.
-    (as_far + 1) as f64 / (DRAWN + 1) as f64
+    (as_far + 1) as f64 / (drawn + 1) as f64
 }
 
 /// All orders, one after the other.
@@ -205,5 +219,12 @@ mod tests {
         assert_eq!(change_points(&clear, 0.05).len(), 1);
         assert!(change_points(&clear[..7], 0.05).is_empty());
         assert!(change_points(&[1.0; 20], 0.05).is_empty());
+    }
+
+    #[test]
+    fn a_low_error_rate_has_as_many_orders_as_it_needs() {
+        // 2 of 2,704,156 ways are as far, and the order that was seen is one of 200,001.
+        let clear: Vec<f64> = (0..24).map(|at| f64::from(at / 12)).collect();
+        assert_eq!(change_points(&clear, 0.000_02).len(), 1);
     }
 }

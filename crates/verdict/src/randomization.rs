@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::design::keyed;
 
-/// Rows of resampled sign flips where there are too many for all of them, if the error rate is not so low that it needs more.
+/// Rows that are resampled where there are too many for all of them, if the error rate is not so low that it needs more.
 pub(crate) const ROWS: usize = 20_000;
 
 /// Of the rows so many at the least may cross at an error rate, as far as memory goes.
@@ -17,7 +17,7 @@ const FEWEST_CROSSING: f64 = 4.0;
 /// The most rows: one of a million is as rare as an error rate can be.
 const MOST_ROWS: usize = 1_000_000;
 
-/// The most memory that rows beyond `ROWS` may take, of the plan's blocks.
+/// The most memory that rows beyond `ROWS` may take.
 const MOST_BYTES: usize = 1 << 27;
 
 /// Up to so many blocks all sign flips are enumerated: 2^14 of them are fewer than `ROWS`.
@@ -74,19 +74,20 @@ pub(crate) struct GroupDraws {
 }
 
 impl GroupDraws {
-    /// Draws of groups of these sizes, fixed by `key`. Both have a trial at least.
-    pub(crate) fn draw(key: &str, sizes: [usize; 2]) -> Self {
+    /// Draws of groups of these sizes, fixed by `key`: so many that `error_rate` can be told. Both have a trial at least.
+    pub(crate) fn draw(key: &str, sizes: [usize; 2], error_rate: f64) -> Self {
         let all = sizes[0] + sizes[1];
         let own = if sizes[0] <= sizes[1] {
             0..sizes[0]
         } else {
             sizes[0]..all
         };
-        let is_enumerated = ways(sizes[0], sizes[1]) <= ROWS as f64;
+        let rows = Self::resampled(own.len(), error_rate);
+        let is_enumerated = ways(sizes[0], sizes[1]) <= rows as f64;
         let places = if is_enumerated {
             every_group(all, own.len())
         } else {
-            some_groups(key, all, own.len())
+            some_groups(key, all, (rows, own.len()))
         };
         Self {
             own,
@@ -95,11 +96,20 @@ impl GroupDraws {
         }
     }
 
-    /// The smallest p-value that groups of these sizes can have.
-    pub(crate) fn least_p_value(sizes: [usize; 2]) -> f64 {
+    /// The rows of groups, if they are too many for all of them.
+    fn resampled(taken: usize, error_rate: f64) -> usize {
+        resampled(taken * size_of::<u16>(), error_rate)
+    }
+
+    /// The smallest p-value that is to be expected of groups of these sizes.
+    pub(crate) fn least_p_value(sizes: [usize; 2], error_rate: f64) -> f64 {
         // Where both are of one size, the other half is as far from the mean.
         let as_far = if sizes[0] == sizes[1] { 2.0 } else { 1.0 };
-        as_far / ways(sizes[0], sizes[1])
+        let ways = ways(sizes[0], sizes[1]);
+        let rows = Self::resampled(sizes[0].min(sizes[1]), error_rate) as f64;
+        // The groups that were seen count beside the rows.
+        let uncounted = if ways <= rows { 0.0 } else { 1.0 / rows };
+        as_far / ways + uncounted
     }
 }
 
@@ -148,11 +158,11 @@ fn every_group(all: usize, taken: usize) -> Vec<u16> {
     }
 }
 
-fn some_groups(key: &str, all: usize, taken: usize) -> Vec<u16> {
+fn some_groups(key: &str, all: usize, (rows, taken): (usize, usize)) -> Vec<u16> {
     let mut prng = keyed(key);
     let mut order: Vec<u16> = (0..all as u16).collect();
-    let mut places = Vec::with_capacity(ROWS * taken);
-    for _ in 0..ROWS {
+    let mut places = Vec::with_capacity(rows * taken);
+    for _ in 0..rows {
         for at in 0..taken {
             order.swap(at, at + prng.below((all - at) as u64) as usize);
         }
@@ -293,9 +303,14 @@ fn rows((planned, most): (usize, usize), error_rate: f64) -> usize {
     if columns > 0 && planned == most {
         return 1 << columns;
     }
-    let affordable = (MOST_BYTES / planned.div_ceil(BYTE).max(1)).clamp(ROWS, MOST_ROWS);
-    let rows = ((FEWEST_CROSSING / error_rate) as usize).clamp(ROWS, affordable);
+    let rows = resampled(planned.div_ceil(BYTE), error_rate);
     rows.div_ceil(1 << columns) << columns
+}
+
+/// How many rows of so many bytes an error rate needs.
+pub(crate) fn resampled(bytes: usize, error_rate: f64) -> usize {
+    let affordable = (MOST_BYTES / bytes.max(1)).clamp(ROWS, MOST_ROWS);
+    ((FEWEST_CROSSING / error_rate) as usize).clamp(ROWS, affordable)
 }
 
 /// The smallest p-value that is to be expected of so many blocks, when all signs are alike.
@@ -397,14 +412,14 @@ mod tests {
 
     #[test]
     fn every_group_is_drawn_once_and_the_smaller_one_is_summed() {
-        let draws = GroupDraws::draw("any", [3, 2]);
+        let draws = GroupDraws::draw("any", [3, 2], 0.05);
         let values = [1.0, 2.0, 4.0, 8.0, 16.0];
         assert!((draws.seen(&values) - 24.0).abs() < 1e-9);
         let mut sums: Vec<i32> = draws.sums(&values).iter().map(|sum| *sum as i32).collect();
         sums.sort_unstable();
         assert_eq!(sums, [3, 5, 6, 9, 10, 12, 17, 18, 20, 24]);
         assert_eq!((draws.rows(), draws.uncounted(5)), (10, 0));
-        let least = [[3, 2], [3, 3], [9, 1]].map(GroupDraws::least_p_value);
+        let least = [[3, 2], [3, 3], [9, 1]].map(|sizes| GroupDraws::least_p_value(sizes, 0.05));
         assert!(
             least.iter().all(|least| (least - 0.1).abs() < 1e-9),
             "{least:?}"
@@ -413,7 +428,7 @@ mod tests {
 
     #[test]
     fn of_too_many_groups_some_are_drawn_each_place_as_often() {
-        let draws = GroupDraws::draw("any", [10, 20]);
+        let draws = GroupDraws::draw("any", [10, 20], 0.05);
         assert_eq!((draws.rows(), draws.uncounted(30)), (ROWS, 1));
         for place in [0, 9, 29] {
             let mut values = [0.0; 30];
@@ -422,6 +437,15 @@ mod tests {
             // A third of the draws have it, give or take 67.
             assert!((count - ROWS as f64 / 3.0).abs() < 400.0, "{count}");
         }
+    }
+
+    #[test]
+    fn a_low_error_rate_has_as_many_groups_as_it_needs() {
+        // 20 and 10 trials may be 30,045,015 groups, 9 and 9 of them 48,620.
+        let rows = |sizes| GroupDraws::draw("any", sizes, 0.000_1).rows();
+        assert_eq!([[20, 10], [9, 9]].map(rows), [40_000, 48_620]);
+        let least = GroupDraws::least_p_value([20, 10], 0.000_1);
+        assert!((least * 40_000.0 - 1.0).abs() < 0.01, "{least}");
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Test {
     /// Tests of two groups of these sizes, neither of them 0; `key` fixes what they are compared with.
     pub(super) fn of_groups(key: &str, sizes: [usize; 2], error_rate: f64) -> Self {
         Self {
-            draws: Kind::Groups(GroupDraws::draw(key, sizes)),
+            draws: Kind::Groups(GroupDraws::draw(key, sizes, error_rate)),
             error_rate,
         }
     }

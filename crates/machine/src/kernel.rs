@@ -318,6 +318,7 @@ pub fn locate(cache: &Cache, version: &str, refresh: bool, task: Task<'_>) -> Re
 
 /// Kernels that a suite offers, newest first.
 pub fn list(cache: &Cache, suite: &str, refresh: bool, task: Task<'_>) -> Result<Vec<Offer>> {
+    crate::apt::check_suite(suite)?;
     let _lock = cache.lock(&format!("apt {suite}"), task)?;
     let suite = Suite::open(cache, suite, refresh, task)?;
     let kernels = debian::kernels(&suite.packages(&debian::PREFIXES, task)?);

@@ -29,15 +29,14 @@ pub enum KernelRef {
     },
     /// `tree:DIR`: a kernel source tree that has been built.
     Tree(PathBuf),
-    /// `running`: the kernel that the machine runs already (`ssh` and `local`).
+    /// `running`: the kernel that the machine runs already (`local`).
     Running,
     /// None that bakeoff knows: a system on the network, as it is. Its name is its address.
     Remote(Box<Target>),
 }
 
 /// What may be written for a kernel; shown with every mistake.
-pub const FORMS: &str =
-    "write debian:SUITE/VERSION, deb:FILE..., file:VMLINUZ, tree:DIR or running";
+pub const FORMS: &str = "write debian:SUITE/VERSION, deb:FILE..., file:VMLINUZ or tree:DIR";
 
 /// Reads a kernel's name. `modules` belongs to `file:` only. Paths are kept as written.
 pub fn read(text: &str, modules: Option<PathBuf>) -> Result<KernelRef, String> {

@@ -1,6 +1,7 @@
 //! Systems on the network that bakeoff does not start: the arms of a machine of kind "url".
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZero;
 
 use serde::{Deserialize, Serialize};
 
@@ -160,6 +161,20 @@ fn read_url(fields: &Fields<'_>, key: &str, checks: Checks<'_>) -> Option<String
     }
 }
 
+/// `HOST`, `HOST:PORT` or `[IPV6]:PORT`.
+fn is_snmp_address(text: &str) -> bool {
+    let (host, port) = text.rsplit_once(':').unwrap_or((text, "161"));
+    let of_name = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+    let is_host = match host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+    {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && host.chars().all(of_name),
+    };
+    is_host && port.parse::<NonZero<u16>>().is_ok()
+}
+
 fn read_evidence(fields: &Fields<'_>, checks: Checks<'_>) -> Option<EvidenceSource> {
     let exporter = read_url(fields, "exporter", checks).map(EvidenceSource::Exporter);
     let community = fields.text("community");
@@ -172,12 +187,39 @@ fn read_evidence(fields: &Fields<'_>, checks: Checks<'_>) -> Option<EvidenceSour
         let what = "community without snmp";
         fields.wrong("community", what, "add snmp = \"HOST\", or remove it");
     }
-    if address.is_some_and(str::is_empty) {
-        fields.wrong("snmp", "empty snmp", "write snmp = \"192.0.2.10\"");
+    if let Some(address) = address.filter(|address| !is_snmp_address(address)) {
+        let what = format!("not the address of an SNMP agent: {address:?}");
+        let remedy = "write HOST, HOST:PORT or [IPV6]:PORT, like snmp = \"192.0.2.10\"";
+        fields.wrong("snmp", what, remedy);
     }
     let snmp = address.map(|address| EvidenceSource::Snmp {
         address: address.into(),
         community: community.unwrap_or("public").into(),
     });
     exporter.or(snmp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_snmp_agent_has_a_host_and_a_port_that_there_is() {
+        for text in ["192.0.2.10", "box.example", "box:1161", "[2001:db8::1]:161"] {
+            assert!(is_snmp_address(text), "{text}");
+        }
+        for text in [
+            "",
+            "box:0",
+            "box:65536",
+            "box:",
+            ":161",
+            "2001:db8::1",
+            "[::1]",
+            "a b",
+            "udp:box:161",
+        ] {
+            assert!(!is_snmp_address(text), "{text}");
+        }
+    }
 }

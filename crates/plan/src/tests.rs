@@ -214,7 +214,7 @@ fn the_kernel_of_the_clients_is_that_of_their_own_guest() {
             "clock = \"wall\"\nclients = \"guest2\"\nclient_kernel = \"running\"",
         )],
         &expect![[
-            r#"plan.toml:7: client_kernel "running": a guest boots a kernel of its own (write debian:SUITE/VERSION, deb:FILE..., file:VMLINUZ, tree:DIR or running)"#
+            r#"plan.toml:7: client_kernel "running": a guest boots a kernel of its own (write debian:SUITE/VERSION, deb:FILE..., file:VMLINUZ or tree:DIR)"#
         ]],
     );
 }
@@ -441,7 +441,7 @@ fn many_mistakes_are_told_at_once() {
         &expect![[r#"
             plan.toml:6: memory: not a size: "lots" (write it like "512MiB" or "2GiB")
             plan.toml:12: wrong type for somaxconn in [arm."7.2".sysctl]: array (write a number or a text)
-            plan.toml:14: unknown kind of kernel: "6.1" (write debian:SUITE/VERSION, deb:FILE..., file:VMLINUZ, tree:DIR or running)
+            plan.toml:14: unknown kind of kernel: "6.1" (write debian:SUITE/VERSION, deb:FILE..., file:VMLINUZ or tree:DIR)
             plan.toml:16: unknown kind: "tot" (did you mean "toy"?)
             plan.toml:19: margin out of range: "200%" (write above 0 % to 50 %)
             plan.toml:20: min_blocks above max_blocks: 9 (write at most 3)"#]],

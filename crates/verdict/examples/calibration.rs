@@ -23,8 +23,8 @@ struct Row {
 fn main() -> std::io::Result<()> {
     let begun = Instant::now();
     let mut table = String::from(
-        "| machine | truth | metrics | most blocks | better | worse | equivalent | undecided | mean blocks |\n\
-         |---|---|---|---|---|---|---|---|---|\n",
+        "| machine | truth | metrics | most blocks | better | worse | equivalent | undecided | mean blocks | mean change of better and worse |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
     );
     for row in rows() {
         let line = row.line();
@@ -78,10 +78,14 @@ impl Row {
             1 => (tally.all - tally.better - tally.worse - tally.equivalent).to_string(),
             _ => "-".to_owned(),
         };
+        let change = match tally.mean_change() {
+            Some(change) if self.metrics == 1 => format!("{:+.2} %", 100.0 * change),
+            Some(_) | None => "-".to_owned(),
+        };
         let mut line = String::new();
         writeln!(
             line,
-            "| {} | {truth} | {} | {} | {} of {} | {} | {} | {undecided} | {:.0} |",
+            "| {} | {truth} | {} | {} | {} of {} | {} | {} | {undecided} | {:.0} | {change} |",
             self.noise.name,
             self.metrics,
             self.max_blocks,

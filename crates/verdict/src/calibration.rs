@@ -27,7 +27,7 @@ pub struct Terms<'t> {
 }
 
 /// What came of some simulations.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Tally {
     /// Simulations.
     pub all: u32,
@@ -39,12 +39,21 @@ pub struct Tally {
     pub equivalent: u32,
     /// Blocks of all simulations until the primary metric was decided, or could not be any more.
     pub blocks: u32,
+    /// In which the primary metric was better or worse.
+    pub told: u32,
+    /// Changes that those said, as shares, added up.
+    pub changes: f64,
 }
 
 impl Tally {
     /// Blocks of a simulation on average.
     pub fn mean_blocks(&self) -> f64 {
         f64::from(self.blocks) / f64::from(self.all.max(1))
+    }
+
+    /// The change that a simulation said on average where the primary metric was better or worse; `None` where none was.
+    pub fn mean_change(&self) -> Option<f64> {
+        (self.told > 0).then(|| self.changes / f64::from(self.told))
     }
 
     /// This and another one together.
@@ -56,6 +65,8 @@ impl Tally {
             worse: self.worse + other.worse,
             equivalent: self.equivalent + other.equivalent,
             blocks: self.blocks + other.blocks,
+            told: self.told + other.told,
+            changes: self.changes + other.changes,
         }
     }
 }
@@ -68,7 +79,11 @@ pub fn run(terms: Terms<'_>, seeds: Range<u64>) -> Tally {
 }
 
 fn simulation(terms: Terms<'_>, seed: u64) -> Tally {
-    let (decisions, blocks) = simulate(terms, seed);
+    let Simulated {
+        decisions,
+        blocks,
+        change,
+    } = simulate(terms, seed);
     let is = |verdict: Verdict| {
         move |decision: &Option<Decision>| decision.is_some_and(|one| one.verdict == verdict)
     };
@@ -78,11 +93,22 @@ fn simulation(terms: Terms<'_>, seed: u64) -> Tally {
         worse: u32::from(decisions.iter().any(is(Verdict::Worse))),
         equivalent: u32::from(is(Verdict::Equivalent)(&decisions[0])),
         blocks: blocks as u32,
+        told: u32::from(change.is_some()),
+        changes: change.unwrap_or(0.0),
     }
 }
 
-/// The decision on each metric, and after how many blocks the run ended.
-fn simulate(terms: Terms<'_>, seed: u64) -> (Vec<Option<Decision>>, usize) {
+/// How a simulation ended.
+struct Simulated {
+    /// On each metric.
+    decisions: Vec<Option<Decision>>,
+    /// After how many blocks.
+    blocks: usize,
+    /// What the primary metric's estimate says there, as a share; `None` where it is neither better nor worse.
+    change: Option<f64>,
+}
+
+fn simulate(terms: Terms<'_>, seed: u64) -> Simulated {
     let design = Design {
         seed,
         ..terms.design.clone()
@@ -99,7 +125,14 @@ fn simulate(terms: Terms<'_>, seed: u64) -> (Vec<Option<Decision>>, usize) {
         .collect();
     let decisions = rule::decisions_at_stop(&series, &design, "");
     let blocks = decisions[0].map_or(all[0].len(), |decision| decision.at_block);
-    (decisions, blocks)
+    let is_told =
+        decisions[0].is_some_and(|one| matches!(one.verdict, Verdict::Better | Verdict::Worse));
+    let ratio = is_told.then(|| rule::typical_ratio(series[0].first(blocks)));
+    Simulated {
+        change: ratio.flatten().map(|ratio| ratio - 1.0),
+        decisions,
+        blocks,
+    }
 }
 
 /// What one metric measured: alone it is the machine's noise, among others half of it is common to all.
@@ -165,7 +198,11 @@ mod tests {
                 metrics: 3,
                 ..terms(QUIET, effect, &design)
             };
-            let (decisions, stopped) = simulate(terms, seed);
+            let Simulated {
+                decisions,
+                blocks: stopped,
+                ..
+            } = simulate(terms, seed);
             let all = [0, 1, 2].map(|metric| measured(terms, seed, metric));
             let judged = |blocks: usize| {
                 let series = [0, 1, 2].map(|metric: usize| Series {
@@ -196,6 +233,9 @@ mod tests {
         let design = design(0.005, 40);
         let tally = run(terms(QUIET, -0.02, &design), 0..100);
         assert!(tally.worse >= 90 && tally.better == 0, "{tally:?}");
+        // Those that stop early lean away from zero.
+        let change = tally.mean_change().unwrap();
+        assert!((-0.0215..-0.0195).contains(&change), "{tally:?}");
         let tally = run(terms(REFERENCE, -0.2, &design), 0..30);
         assert!(tally.worse >= 29 && tally.mean_blocks() < 20.0, "{tally:?}");
     }
@@ -232,7 +272,9 @@ mod tests {
     fn more_blocks_take_no_verdict_back_and_find_what_the_plan_did_not() {
         for blocks in [10, 16] {
             let (longer, planned) = (extended(0.05, blocks, 40), extended(0.05, blocks, blocks));
-            let end = |design: &Design, seed| simulate(terms(REFERENCE, -0.04, design), seed).0[0];
+            let end = |design: &Design, seed| {
+                simulate(terms(REFERENCE, -0.04, design), seed).decisions[0]
+            };
             let (mut kept, mut found) = (0, 0);
             for seed in 0..25 {
                 let more = end(&longer, seed);

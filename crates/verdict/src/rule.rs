@@ -44,7 +44,7 @@ pub struct Series<'s> {
 
 impl<'s> Series<'s> {
     /// Its first blocks.
-    fn first(&self, blocks: usize) -> Series<'s> {
+    pub(crate) fn first(&self, blocks: usize) -> Series<'s> {
         Series {
             pairs: &self.pairs[..blocks.min(self.pairs.len())],
             direction: self.direction,

@@ -79,7 +79,10 @@ impl Row {
             _ => "-".to_owned(),
         };
         let change = match tally.mean_change() {
-            Some(change) if self.metrics == 1 => format!("{:+.2} %", 100.0 * change),
+            // Of equal arms the few verdicts are errors of either sign.
+            Some(change) if self.metrics == 1 && self.effect != 0.0 => {
+                format!("{:+.2} %", 100.0 * change)
+            }
             Some(_) | None => "-".to_owned(),
         };
         let mut line = String::new();

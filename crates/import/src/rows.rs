@@ -3,7 +3,7 @@
 //! Long rows have one figure each, in `value`. Wide rows have an `arm` and a column per metric, or a
 //! `block` and a column per arm. Anything else could be read in two ways, and is refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use record::metric::Direction;
 
@@ -101,6 +101,12 @@ fn name_and_unit(column: &str) -> (&str, &str) {
 }
 
 fn form<'t>(names: &[&'t str], head: usize, found: &mut FileFigures) -> Option<Form<'t>> {
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = names.iter().find(|name| !seen.insert(name.trim())) {
+        let what = format!("two columns of one name: {:?}", twice.trim());
+        found.wrong(head, what, "rename one of them, or take it out");
+        return None;
+    }
     let (arm, block) = (find(names, ARM), find(names, BLOCK));
     if let Some(value) = find(names, VALUE) {
         if arm.is_none() {

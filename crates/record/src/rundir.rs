@@ -25,7 +25,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, TryLockError};
-use std::io::{self, ErrorKind, Read, Seek as _, SeekFrom, Write};
+use std::io::{self, BufReader, ErrorKind, Read, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -569,9 +569,20 @@ fn has_no_journal(dir: &Path) -> bool {
     }
 }
 
+/// Whether there is no journal, or nothing in it but what a file system leaves of a file that it lost.
+fn has_blank_journal(dir: &Path) -> bool {
+    let Ok(journal) = File::open(dir.join("journal.jsonl")) else {
+        return has_no_journal(dir);
+    };
+    let is_blank = |byte: u8| byte.is_ascii_whitespace() || byte == 0;
+    // Who reads the journal says what else is wrong with it.
+    let mut bytes = BufReader::new(journal).bytes();
+    bytes.all(|byte| byte.is_ok_and(is_blank))
+}
+
 /// Trials without a journal are no run any more.
 fn refuse_lost_journal(dir: &Path) -> Result<()> {
-    if has_trials(dir) && has_no_journal(dir) {
+    if has_trials(dir) && has_blank_journal(dir) {
         bail!(
             "the journal of a run is lost: {} has trials, and its journal.jsonl is gone or empty (put it back from a copy, or begin a new \
              run with --out DIR)",

@@ -31,13 +31,7 @@ pub struct ChangePoint {
 /// The fewest figures of which a change can be found at an error rate.
 pub fn fewest(error_rate: f64) -> usize {
     // Two levels, half of the figures on each: either one may be the higher.
-    let least = |count: usize| {
-        let as_far = 2.0 / randomization::ways(count / 2, count - count / 2);
-        match drawn(count, error_rate) {
-            0 => as_far,
-            orders => as_far + 1.0 / orders as f64,
-        }
-    };
+    let least = |count: usize| 2.0 / randomization::ways(count / 2, count - count / 2);
     let mut count = 4;
     while least(count) > error_rate {
         count += 1;

@@ -170,7 +170,7 @@ pub fn within(
 fn least_boots(sizes: [usize; 2], error_rate: f64) -> usize {
     let small = sizes[0].min(sizes[1]);
     let mut large = small;
-    while GroupDraws::least_p_value([small, large], error_rate) > error_rate {
+    while GroupDraws::least_p_value([small, large]) > error_rate {
         large += 1;
     }
     small + large

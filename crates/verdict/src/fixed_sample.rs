@@ -113,7 +113,7 @@ fn by_the_rule(pairs: &[Pair], direction: Direction, terms: Terms) -> Finding {
         (Some(typical), _) => Some(Change {
             is_ratio: true,
             typical,
-            interval: found.interval.or(found.equal_interval),
+            interval: found.shown_interval(),
         }),
         (None, Some(shift)) => Some(Change {
             is_ratio: false,
@@ -401,6 +401,30 @@ mod tests {
             arm_first: block.is_multiple_of(3),
         };
         (1..=count).map(pair).collect()
+    }
+
+    #[test]
+    fn equivalent_has_the_interval_of_that_claim() {
+        let terms = Terms {
+            margin: 0.01,
+            error_rate: 0.05,
+            seed: 1,
+        };
+        let all = blocks(400, 1.0, 0.02);
+        let judged = all
+            .chunks(10)
+            .map(|pairs| paired(pairs, true, Direction::Lower, terms));
+        let equivalent: Vec<Finding> = judged
+            .filter(|found| found.verdict == Verdict::Equivalent)
+            .collect();
+        assert!(equivalent.len() > 5, "{}", equivalent.len());
+        for found in equivalent {
+            let (low, high) = found.change.unwrap().interval.unwrap();
+            assert!(
+                1.0 / 1.01 - 1e-9 <= low && high <= 1.01 + 1e-9,
+                "{low} {high}"
+            );
+        }
     }
 
     #[test]

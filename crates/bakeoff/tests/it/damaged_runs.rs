@@ -271,6 +271,10 @@ fn a_run_whose_journal_is_lost_is_not_begun_anew() {
     fs::remove_file(&journal).unwrap();
     expect!["the journal of a run is lost: DIR has trials, and its journal.jsonl is gone or empty (put it back from a copy, or begin a new run with --out DIR)"].assert_eq(&empty);
     assert_eq!(refused(), empty);
+    for blank in ["\n", "\0\0\0", "\0\n"] {
+        fs::write(&journal, blank).unwrap();
+        assert_eq!(refused(), empty, "{blank:?}");
+    }
     let plan = fs::read(dir.path().join("plan.toml")).unwrap();
     assert_eq!(plan, files[Path::new("plan.toml")], "the plan is as it was");
 }

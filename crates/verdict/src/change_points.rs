@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn so_many_figures_can_show_a_change() {
-        for (error_rate, count) in [(0.05, 8), (0.01, 10), (0.0025, 12)] {
+        for (error_rate, count) in [(0.05, 8), (0.01, 10), (0.0025, 12), (0.000_000_1, 27)] {
             assert_eq!(fewest(error_rate), count);
         }
         let clear: Vec<f64> = (0..8)

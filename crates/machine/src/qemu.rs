@@ -522,7 +522,7 @@ impl Hardware {
             // On a busy host the emulated timer may miss the check's deadline, and the kernel panics.
             words.push("no_timer_check");
             if cpus > 1 {
-                // 7.2's watchdog of clocks asks another CPU, interrupts off, and takes the time of its patience from jiffies while
+                // 7.2's clocksource watchdog asks another CPU, interrupts off, and measures its timeout in jiffies while
                 // the kernel boots. A CPU that waits in stop_machine does not answer, nobody counts jiffies, and the boot hangs.
                 words.push("tsc=nowatchdog");
             }

@@ -561,18 +561,11 @@ pub fn is_run(dir: &Path) -> bool {
         .any(|file| dir.join(file).is_file())
 }
 
-/// Whether a run's journal is not there, or empty.
-fn has_no_journal(dir: &Path) -> bool {
-    match fs::metadata(dir.join("journal.jsonl")) {
-        Ok(about) => about.len() == 0,
-        Err(why) => why.kind() == ErrorKind::NotFound,
-    }
-}
-
 /// Whether there is no journal, or nothing in it but what a file system leaves of a file that it lost.
-fn has_blank_journal(dir: &Path) -> bool {
-    let Ok(journal) = File::open(dir.join("journal.jsonl")) else {
-        return has_no_journal(dir);
+fn has_no_journal(dir: &Path) -> bool {
+    let journal = match File::open(dir.join("journal.jsonl")) {
+        Ok(journal) => journal,
+        Err(why) => return why.kind() == ErrorKind::NotFound,
     };
     let is_blank = |byte: u8| byte.is_ascii_whitespace() || byte == 0;
     // Who reads the journal says what else is wrong with it.
@@ -582,7 +575,7 @@ fn has_blank_journal(dir: &Path) -> bool {
 
 /// Trials without a journal are no run any more.
 fn refuse_lost_journal(dir: &Path) -> Result<()> {
-    if has_trials(dir) && has_blank_journal(dir) {
+    if has_trials(dir) && has_no_journal(dir) {
         bail!(
             "the journal of a run is lost: {} has trials, and its journal.jsonl is gone or empty (put it back from a copy, or begin a new \
              run with --out DIR)",
@@ -604,7 +597,7 @@ fn has_trials(dir: &Path) -> bool {
     trials.is_ok_and(|mut trials| trials.next().is_some())
 }
 
-/// Whether a directory holds a plan and no figures yet: no journal, or an empty one, and no trial.
+/// Whether a directory holds a plan and no figures yet: no journal, or a blank one, and no trial.
 #[must_use]
 pub fn is_not_begun(dir: &Path) -> bool {
     has_no_journal(dir) && !has_trials(dir) && dir.join("plan.toml").is_file()

@@ -39,14 +39,10 @@ pub fn fewest(error_rate: f64) -> usize {
     count
 }
 
-/// Orders that are drawn of so many figures; none where all of them are enumerated.
-fn drawn(count: usize, error_rate: f64) -> usize {
-    if count <= MOST_ENUMERATED {
-        0
-    } else {
-        // None of them is kept.
-        randomization::resampled(0, error_rate)
-    }
+/// How many orders of so many figures are drawn; `None` where all of them are enumerated.
+fn drawn(count: usize, error_rate: f64) -> Option<usize> {
+    // None of them is kept.
+    (count > MOST_ENUMERATED).then(|| randomization::resampled(0, error_rate))
 }
 
 /// The changes of a series, in its order.
@@ -119,16 +115,16 @@ fn statistic(weights: &[f64]) -> f64 {
     largest
 }
 
-fn p_value(mut weights: Vec<f64>, seen: f64, drawn: usize) -> f64 {
+fn p_value(mut weights: Vec<f64>, seen: f64, drawn: Option<usize>) -> f64 {
     let is_as_far = |order: &[f64]| usize::from(statistic(order) >= seen - 1e-9);
-    if drawn == 0 {
+    let Some(drawn) = drawn else {
         let (mut as_far, mut all) = (0, 0);
         permute(&mut weights, 0, &mut |order| {
             as_far += is_as_far(order);
             all += 1;
         });
         return as_far as f64 / f64::from(all);
-    }
+    };
     let mut prng = keyed(&format!("change points\n{}", weights.len()));
     let mut as_far = 0;
     for _ in 0..drawn {

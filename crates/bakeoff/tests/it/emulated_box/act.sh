@@ -1,8 +1,8 @@
 #!/bin/bash
-# The workload of the test: asks the test what to do to the box, and does it.
+# The workload of the test: tells the test which kernel runs, asks what to do to the box, and does it.
 set -eu
 there() { nsenter --target 1 --net "$@"; }
-fault=$(there bash -c "exec 3<> /dev/tcp/10.0.2.2/$1 && read -r word <&3 && echo \$word")
+fault=$(there bash -c "exec 3<> /dev/tcp/10.0.2.2/$1 && uname -r >&3 && read -r word <&3 && echo \$word")
 case $fault in
     none) ;;
     # The agent stops feeding the watchdog.

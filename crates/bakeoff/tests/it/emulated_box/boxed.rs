@@ -1,5 +1,6 @@
 //! The box itself: QEMU, its management controller, and who tells trials what is to befall them.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, UdpSocket};
@@ -17,6 +18,7 @@ use machine::image::{self, Request};
 use machine::initramfs::{self, Content};
 use machine::kernel::{self, Flavour};
 use machine::task::Task;
+use record::journal::{self, Ending, Event};
 
 const FILES: [(&str, &str); 10] = [
     ("box.toml", include_str!("box.toml")),
@@ -54,6 +56,12 @@ pub(super) enum Fault {
     /// The kernel panics, and restarts the box by itself.
     Panic,
 }
+
+/// Faults, each with how the release of the kernel begins that it befalls.
+pub(super) type Faults<'f> = &'f [(&'f str, Fault)];
+
+/// What a kernel says last that has panicked.
+const PANICKED: &str = "Rebooting in 5 seconds";
 
 impl Fault {
     /// What act.sh is told.
@@ -180,23 +188,24 @@ impl EmulatedBox {
         command
     }
 
-    /// Runs a plan, has these things befall its trials, in their order, and interrupts it once as many attempts have ended; its
-    /// status, and all that it said.
-    pub(super) fn run_until(&self, plan: &str, faults: &[Fault]) -> (Option<i32>, String) {
-        self.run_while(plan, faults, ("\"ending\":", faults.len()))
+    /// Runs a plan, has these things befall the trials of kernels whose release begins so, in their order, and interrupts it once
+    /// each has and a block is whole; its status, and all that it said.
+    pub(super) fn run_through(&self, plan: &str, faults: Faults<'_>) -> (Option<i32>, String) {
+        self.run_while(plan, faults, &has_whole_block)
     }
 
     /// Runs a plan and interrupts it once so many trials were measured; its status, and all that it said.
     pub(super) fn run_until_measured(&self, plan: &str, trials: usize) -> (Option<i32>, String) {
-        self.run_while(plan, &[], ("\"ending\":\"measured\"", trials))
+        let is_measured = |journal: &Path| count(journal, "\"ending\":\"measured\"") >= trials;
+        self.run_while(plan, &[], &is_measured)
     }
 
-    /// Interrupts a run once its journal has some words so often.
+    /// Interrupts a run once its faults have befallen it, the trial of the last one has ended, and its journal is as it should be.
     fn run_while(
         &self,
         plan: &str,
-        faults: &[Fault],
-        (words, times): (&str, usize),
+        faults: Faults<'_>,
+        is_enough: &dyn Fn(&Path) -> bool,
     ) -> (Option<i32>, String) {
         let said = self.dir.join("run.log");
         let log = File::create(&said).unwrap();
@@ -205,21 +214,36 @@ impl EmulatedBox {
         let mut run = Ended(run.spawn().unwrap());
         let name = plan.trim_end_matches(".toml");
         let journal = self.dir.join("runs").join(name).join("journal.jsonl");
+        let console = self.dir.join("console");
         self.control.set_nonblocking(true).unwrap();
-        let mut faults = faults.iter().copied();
+        let mut faults = Vec::from(faults);
+        let endings = || count(&journal, "\"ending\":");
+        let mut endings_before_last = 0;
         let mut is_interrupted = false;
         let status = loop {
             if let Some(status) = run.0.try_wait().unwrap() {
                 break status;
             }
             if let Ok((mut trial, _)) = self.control.accept() {
-                let fault = faults.next().unwrap_or(Fault::None);
+                let mut release = String::new();
+                BufReader::new(&trial).read_line(&mut release).unwrap();
+                let next = faults
+                    .iter()
+                    .position(|(kernel, _)| release.starts_with(kernel));
+                let fault = next.map_or(Fault::None, |next| faults.remove(next).1);
+                endings_before_last = endings();
+                let panics = count(&console, PANICKED);
                 writeln!(trial, "{}", fault.word()).unwrap();
                 drop(trial);
-                self.befall(fault);
+                if fault == Fault::PanicAndPowerOff {
+                    // By then firmware has what it keeps, and five seconds are left.
+                    wait_until(|| count(&console, PANICKED) > panics);
+                    self.qmp("stop");
+                }
             }
-            let is_over = || count(&journal, words) >= times;
-            if !is_interrupted && faults.len() == 0 && is_over() {
+            let is_over =
+                || faults.is_empty() && endings() > endings_before_last && is_enough(&journal);
+            if !is_interrupted && is_over() {
                 is_interrupted = true;
                 let number = run.0.id().to_string();
                 let kill = Command::new("kill").args(["-INT", &number]).status();
@@ -228,20 +252,6 @@ impl EmulatedBox {
             thread::sleep(Duration::from_millis(100));
         };
         (status.code(), fs::read_to_string(said).unwrap())
-    }
-
-    /// The part of a fault that comes from outside the box.
-    fn befall(&self, fault: Fault) {
-        match fault {
-            Fault::None | Fault::Hang | Fault::Panic | Fault::Unplug => {}
-            Fault::PanicAndPowerOff => {
-                // By then firmware has what it keeps, and five seconds are left.
-                let console = self.dir.join("console");
-                let panicked = || count(&console, "Rebooting in 5 seconds") > 0;
-                wait_until(panicked);
-                self.qmp("stop");
-            }
-        }
     }
 
     fn qmp(&self, verb: &str) {
@@ -397,6 +407,22 @@ fn start_qemu(dir: &Path, mut qemu: Command, cards: &str) -> Ended {
         .stdin(Stdio::null())
         .stdout(Stdio::null());
     Ended(qemu.stderr(log).spawn().unwrap())
+}
+
+/// Whether both arms of a block were measured.
+fn has_whole_block(journal: &Path) -> bool {
+    let mut measured = BTreeMap::<u32, u32>::new();
+    for entry in journal::read(journal).unwrap() {
+        if let Event::Ended {
+            trial,
+            ending: Ending::Measured,
+            ..
+        } = entry.event
+        {
+            *measured.entry(trial.block).or_default() += 1;
+        }
+    }
+    measured.values().any(|arms| *arms == 2)
 }
 
 fn count(file: &Path, words: &str) -> usize {

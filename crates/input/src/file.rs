@@ -19,6 +19,15 @@ const OPEN_ALREADY: [&str; 4] = [
     "/proc/thread-self/fd",
 ];
 
+/// Opens a regular file, to be read.
+///
+/// # Errors
+/// As `File::open`, and for what is no regular file.
+pub fn open(path: &Path) -> Result<File> {
+    refuse_special(path)?;
+    File::open(path)
+}
+
 /// The content of a regular file.
 ///
 /// # Errors
@@ -42,9 +51,8 @@ pub fn read_to_string(path: &Path) -> Result<String> {
 /// # Errors
 /// As `read_to_string`, and for a longer file.
 pub fn read_to_string_within(path: &Path, most_bytes: u64) -> Result<String> {
-    refuse_special(path)?;
     let mut bytes = Vec::new();
-    let mut start = File::open(path)?.take(most_bytes + 1);
+    let mut start = open(path)?.take(most_bytes + 1);
     start.read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most_bytes {
         let most = show_bytes(most_bytes);

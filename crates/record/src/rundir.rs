@@ -563,7 +563,7 @@ pub fn is_run(dir: &Path) -> bool {
 
 /// Whether there is no journal, or nothing in it but what a file system leaves of a file that it lost.
 fn has_no_journal(dir: &Path) -> bool {
-    let journal = match File::open(dir.join("journal.jsonl")) {
+    let journal = match file::open(&dir.join("journal.jsonl")) {
         Ok(journal) => journal,
         Err(why) => return why.kind() == ErrorKind::NotFound,
     };
@@ -1021,8 +1021,7 @@ fn has_samples(measurement: &Measurement) -> bool {
 /// A file that was written whole ends in a line's end.
 fn check_samples(path: &Path) -> Result<(), Damage> {
     let last_byte = || -> std::io::Result<u8> {
-        file::metadata(path)?;
-        let mut file = File::open(path)?;
+        let mut file = file::open(path)?;
         file.seek(SeekFrom::End(-1))?;
         let mut last = [0];
         file.read_exact(&mut last)?;

@@ -7,10 +7,11 @@
 //! run's journal is the one that this index was made of.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use input::file;
 use record::night::{self, Index, Night, PlanSummary, RunSummary, State};
 use record::rundir::{self, ACCEPTED};
 use verdict::night::{OfNight, Rates};
@@ -232,7 +233,7 @@ impl Known {
     fn summary(&self, name: &str, run: &Path) -> Option<PlanSummary> {
         let (index, written) = self.index.as_ref()?;
         let plan = index.plans.iter().find(|plan| plan.name == name)?;
-        let journal = File::open(run.join("journal.jsonl")).ok()?;
+        let journal = file::open(&run.join("journal.jsonl")).ok()?;
         let is_same = rundir::sha256_of(journal).ok()? == plan.run.as_ref()?.journal_sha256;
         // Reasons that were accepted later change what is said, and no journal has them.
         let accepted = fs::metadata(run.join(ACCEPTED)).and_then(|about| about.modified());

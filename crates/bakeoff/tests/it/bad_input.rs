@@ -309,7 +309,8 @@ fn shell(dir: &Path, command: &str) -> (Option<i32>, String) {
 fn only_regular_files_are_read_in_the_place_of_files() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
-    let setting = "mkdir -p run other dir && cp plan.toml run && mkfifo fifo run/journal.jsonl other/plan.toml";
+    let setting = "mkdir -p run night/begun/trials/001 other dir && cp plan.toml run && cp plan.toml night/begun && \
+                   mkfifo fifo run/journal.jsonl night/begun/journal.jsonl other/plan.toml";
     assert_eq!(shell(dir.path(), setting).0, Some(0));
     for (command, why) in [
         (
@@ -327,6 +328,15 @@ fn only_regular_files_are_read_in_the_place_of_files() {
         (
             "judge run",
             "cannot read journal: run/journal.jsonl: not a regular file: it is a FIFO",
+        ),
+        (
+            "judge night/begun",
+            "cannot read journal: night/begun/journal.jsonl: not a regular file: it is a FIFO",
+        ),
+        // The second one looks whether the first one's summary still holds.
+        (
+            "index night > /dev/null && \"$BAKEOFF\" index night --fail-on worse",
+            "begun: damaged: cannot read journal: ",
         ),
         (
             "report run",

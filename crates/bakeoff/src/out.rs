@@ -17,6 +17,11 @@ pub fn text(text: &str) {
     write(io::stdout().lock(), text);
 }
 
+/// Prints text on standard output that may quote a file that anybody wrote: a terminal is given nothing to obey.
+pub fn quoting(text: &str) {
+    self::text(&escaped(text));
+}
+
 /// Prints a line on standard output.
 pub fn line(line: &str) {
     text(&format!("{line}\n"));

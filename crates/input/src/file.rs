@@ -4,7 +4,7 @@
 //! regular files are read. What is open already is another matter: `/dev/stdin` and a shell's `<(command)` have
 //! somebody at the other end.
 
-use std::fs::{self, File, FileType, Metadata};
+use std::fs::{self, File, FileType, Metadata, TryLockError};
 use std::io::{Error, Read as _, Result};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
@@ -26,6 +26,21 @@ const OPEN_ALREADY: [&str; 4] = [
 pub fn open(path: &Path) -> Result<File> {
     refuse_special(path)?;
     File::open(path)
+}
+
+/// Creates a regular file, or empties the one that is there.
+///
+/// # Errors
+/// As `File::create`, and for what is no regular file.
+pub fn create(path: &Path) -> Result<File> {
+    refuse_special(path)?;
+    File::create(path)
+}
+
+/// Whether a program holds the lock of a regular file for itself alone.
+pub fn is_locked(path: &Path) -> bool {
+    let is_held = |file: File| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
+    open(path).is_ok_and(is_held)
 }
 
 /// The content of a regular file.

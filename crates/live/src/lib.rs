@@ -36,7 +36,7 @@ pub use defects::Seen;
 pub use left::{Basis, Left};
 pub use night::{NightPlan, night};
 pub use runs::directories;
-pub use watched::{ArmNow, Problem, Snapshot, State, Watched, is_running};
+pub use watched::{ArmNow, Problem, Snapshot, State, Watched};
 
 /// What is not this room's to know.
 #[derive(Clone, Copy)]

@@ -1,7 +1,7 @@
 //! One run: what its directory says now, and what is judged of it.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -399,7 +399,7 @@ impl Watched {
     }
 
     fn is_running(&self) -> bool {
-        self.close_reason().is_none() && is_running(&self.dir)
+        self.close_reason().is_none() && rundir::is_running(&self.dir)
     }
 
     fn close_reason(&self) -> Option<&CloseReason> {
@@ -436,7 +436,7 @@ impl Watched {
             Some(CloseReason::Decided { .. }) => State::Finished,
             Some(_) if self.is_open => State::Undecided,
             Some(_) => State::Finished,
-            None if is_running(&self.dir) => State::Running,
+            None if rundir::is_running(&self.dir) => State::Running,
             None if self.problem().is_some() => State::Damaged,
             None if !self.entries.is_empty() => State::Interrupted,
             None if rundir::is_run(&self.dir) => State::NotBegun,
@@ -620,12 +620,6 @@ fn entry(line: &[u8]) -> Result<Entry, String> {
         }) => Err("ns_per_instruction 0".into()),
         _ => Ok(entry),
     }
-}
-
-/// Whether a bakeoff holds the directory's lock.
-pub fn is_running(dir: &Path) -> bool {
-    let lock = File::open(dir.join("lock"));
-    lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// Whether what is said of the run may change with it.

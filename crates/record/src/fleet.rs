@@ -125,7 +125,7 @@ impl BlockLock {
             .with_context(|| format!("cannot write to run directory: {}", run.display()))?;
         let path = beside(run, block, "lock");
         let lock =
-            File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+            file::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
         match lock.try_lock() {
             Ok(()) => Ok(Some(Self(lock))),
             Err(TryLockError::WouldBlock) => Ok(None),
@@ -146,8 +146,7 @@ impl Drop for BlockLock {
 /// Whether a job is at work on a block, whatever the cluster says.
 #[must_use]
 pub fn is_at_work(run: &Path, block: u32) -> bool {
-    let lock = File::open(beside(run, block, "lock"));
-    lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    file::is_locked(&beside(run, block, "lock"))
 }
 
 /// Opens a block's directory for its node; the lock is the caller's. What another node has begun is set aside: trials of one block

@@ -310,8 +310,7 @@ impl RunDir {
         let journal = path.join("journal.jsonl");
         file::refuse_special(&journal)
             .with_context(|| format!("cannot open journal: {}", journal.display()))?;
-        let lock = file::refuse_special(&path.join("lock"))
-            .and_then(|()| File::create(path.join("lock")))
+        let lock = file::create(&path.join("lock"))
             .with_context(|| format!("cannot write to run directory: {}", path.display()))?;
         take(&lock, path)?;
         let dir = Self {
@@ -561,6 +560,12 @@ pub fn is_run(dir: &Path) -> bool {
         .any(|file| dir.join(file).is_file())
 }
 
+/// Whether a bakeoff is at work on a run.
+#[must_use]
+pub fn is_running(dir: &Path) -> bool {
+    file::is_locked(&dir.join("lock"))
+}
+
 /// Whether there is no journal, or nothing in it but what a file system leaves of a file that it lost.
 fn has_no_journal(dir: &Path) -> bool {
     let journal = match file::open(&dir.join("journal.jsonl")) {
@@ -613,7 +618,7 @@ pub fn load_from(path: &Path, check: &CheckWorkload<'_>, first_block: u32) -> Re
     let plan_path = path.join("plan.toml");
     if !plan_path.exists() {
         bail!(
-            "not a run directory: {} (no plan.toml in it)",
+            "not a run directory: {} (no plan.toml in it: name one that bakeoff run has written)",
             path.display()
         );
     }

@@ -1,5 +1,5 @@
-//! Counts how often the rule is right on machines with a known truth, and writes the table into
-//! `docs/statistics.md`: `make verdict-calibration`.
+//! Counts how often the rule is right on machines with a known truth, and how right its estimates are whatever the order does, and
+//! writes the tables into `docs/statistics.md`: `make verdict-calibration`.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::time::Instant;
 
 use plan::Design;
-use verdict::calibration::{Tally, Terms, run};
+use verdict::calibration::{Estimates, OrderTerms, Tally, Terms, estimates, run};
 use verdict::noise_models::{MODELS, Noise, QUIET, REFERENCE};
 
 /// One line of the table.
@@ -22,6 +22,7 @@ struct Row {
 
 fn main() -> std::io::Result<()> {
     let begun = Instant::now();
+    common::write_table("statistics.md", "order effects", &order_effects())?;
     let mut table = String::from(
         "| machine | truth | metrics | most blocks | better | worse | equivalent | undecided | mean blocks | mean change of better and worse |\n\
          |---|---|---|---|---|---|---|---|---|---|\n",
@@ -33,6 +34,63 @@ fn main() -> std::io::Result<()> {
     }
     println!("{} s", begun.elapsed().as_secs());
     common::write_table("statistics.md", "calibration", &table)
+}
+
+/// Blocks, in how many of them the arm runs second, and seeds of which some 1000 draw such an order.
+const ORDERS: [(u32, Option<u32>, u64); 6] = [
+    (6, None, 1000),
+    (8, None, 1000),
+    (12, None, 1000),
+    (20, None, 1000),
+    (6, Some(1), 10_700),
+    (12, Some(2), 62_000),
+];
+
+/// What estimates and intervals say, for each order and what being second does.
+fn order_effects() -> String {
+    let mut table = String::from(
+        "| blocks | arm second in | second trial faster by | runs | estimate off by | outside its interval | against its verdict | intervals that hold the truth |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    for (blocks, arm_second, seeds) in ORDERS {
+        for second in [0.0, 2.0, 5.0, 10.0] {
+            let design = design(0.05, 4, blocks);
+            let terms = OrderTerms {
+                noise: 0.01,
+                effect: 3.0,
+                second,
+                arm_second,
+                design: &design,
+            };
+            let simulate = |seeds| estimates(terms, seeds);
+            let parts = common::on_all_cores(seeds, &simulate).into_iter();
+            let told = parts.fold(Estimates::default(), Estimates::and);
+            let drawn = arm_second.map_or("as drawn".to_owned(), |blocks| blocks.to_string());
+            let line = format!(
+                "| {blocks} | {drawn} | {second} | {} | {:+.3} | {} | {} | {} of {} |\n",
+                told.all,
+                told.mean_error(),
+                told.outside,
+                told.contradicted,
+                told.holding,
+                told.with_interval,
+            );
+            print!("{line}");
+            table.push_str(&line);
+        }
+    }
+    table
+}
+
+fn design(error_rate: f64, min_blocks: u32, max_blocks: u32) -> Design {
+    Design {
+        margin: 0.02,
+        error_rate,
+        min_blocks,
+        max_blocks,
+        more_blocks: 0,
+        seed: 0,
+    }
 }
 
 fn rows() -> Vec<Row> {
@@ -104,14 +162,7 @@ impl Row {
 
     /// Runs the simulations.
     fn count(&self) -> Tally {
-        let design = Design {
-            margin: 0.02,
-            error_rate: 0.005,
-            min_blocks: 8,
-            max_blocks: self.max_blocks,
-            more_blocks: 0,
-            seed: 0,
-        };
+        let design = design(0.005, 8, self.max_blocks);
         let terms = Terms {
             noise: self.noise,
             effect: self.effect,

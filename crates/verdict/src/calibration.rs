@@ -3,6 +3,8 @@
 //! A simulation is one comparison from its first block to its verdict, on a machine of `noise_models`, with a known effect.
 //! It ends as a run does (`rule::decisions_at_stop`): nothing of the rule is written here a second time.
 
+mod estimates;
+
 use std::ops::Range;
 
 use plan::Design;
@@ -12,6 +14,8 @@ use record::verdict::{Pair, Verdict};
 use crate::noise_models::{Noise, pairs};
 use crate::rule::{self, Series};
 use crate::sequential_test::Decision;
+
+pub use estimates::{Estimates, OrderTerms, estimates};
 
 /// What is tried.
 #[derive(Debug, Clone, Copy)]

@@ -55,8 +55,8 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
                 print_json(&told)?;
             } else {
                 let lengths = forecast::lengths(&plan, path);
-                out::text(&(lines(&plan, &lengths) + &outlook(&plan, &forecasts, &warned)));
-                out::text(&fairness_lines(&found));
+                out::quoting(&(lines(&plan, &lengths) + &outlook(&plan, &forecasts, &warned)));
+                out::quoting(&fairness_lines(&found));
                 out::text(&host_lines(&lacks));
             }
         }

@@ -260,7 +260,7 @@ fn of_plan(dir: &Path, name: &str, from: &Path, known: &Known) -> PlanSummary {
         run: None,
     };
     if !dir.exists() || rundir::is_not_begun(dir) {
-        let state = if list::is_running(dir) {
+        let state = if rundir::is_running(dir) {
             State::Running
         } else {
             State::NotBegun
@@ -276,7 +276,7 @@ fn of_plan(dir: &Path, name: &str, from: &Path, known: &Known) -> PlanSummary {
                 ..without(list::state(dir, &run, &judgement), None)
             }
         }
-        Err(_) if list::is_running(dir) => without(State::Running, None),
+        Err(_) if rundir::is_running(dir) => without(State::Running, None),
         Err(why) => without(State::Damaged, Some(format!("{why:#}"))),
     }
 }

@@ -1,6 +1,6 @@
 //! `list`: the runs below a directory, with their verdicts. Nothing is changed.
 
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -106,7 +106,7 @@ fn directories(dir: &Path) -> Result<Vec<PathBuf>> {
 
 fn of_dir(dir: &Path) -> Listed {
     if rundir::is_not_begun(dir) {
-        let state = if is_running(dir) {
+        let state = if rundir::is_running(dir) {
             State::Running
         } else {
             State::NotBegun
@@ -130,7 +130,7 @@ fn of_dir(dir: &Path) -> Listed {
         }
         Err(why) => Listed {
             dir: dir.into(),
-            state: if is_running(dir) {
+            state: if rundir::is_running(dir) {
                 State::Running
             } else {
                 State::Damaged
@@ -147,15 +147,9 @@ pub(super) fn state(dir: &Path, run: &Run, judgement: &Judgement) -> State {
     match run.closed() {
         Some(_) if judgement.headlines.iter().any(is_open) => State::Undecided,
         Some(_) => State::Complete,
-        None if is_running(dir) => State::Running,
+        None if rundir::is_running(dir) => State::Running,
         None => State::Interrupted,
     }
-}
-
-/// Whether a bakeoff holds the directory's lock.
-pub(super) fn is_running(dir: &Path) -> bool {
-    let lock = File::open(dir.join("lock"));
-    lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 fn summary(run: &Run, judgement: &Judgement) -> Summary {

@@ -69,9 +69,9 @@ pub(super) fn simulate(args: &SimulateArgs, as_json: bool) -> Result<End> {
             "scenes": scenes, "jobs": jobs, "boots_counted": boots_counted, "warnings": warnings,
         }))?;
     } else {
-        out::text(&head(&plan, args));
+        out::quoting(&head(&plan, args));
         for (scene, tallies) in scenes.iter().zip(tallies.chunks(TRUTHS.len())) {
-            out::text(&table(&plan, scene, jobs, tallies));
+            out::quoting(&table(&plan, scene, jobs, tallies));
         }
         out::text(&foot(&warnings, boots_counted, jobs));
     }

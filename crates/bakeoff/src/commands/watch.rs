@@ -6,6 +6,7 @@ use std::time::{Instant, SystemTime};
 
 use anyhow::{Result, anyhow, bail};
 use live::{Eyes, NightPlan, Watched};
+use record::rundir;
 
 use super::{End, watch_signals};
 use crate::cli::WatchArgs;
@@ -59,7 +60,7 @@ fn newest(dir: &Path) -> Result<PathBuf> {
                 .entries
                 .first()
                 .map_or(String::new(), |entry| entry.at.clone());
-            (live::is_running(&dir), begun, dir)
+            (rundir::is_running(&dir), begun, dir)
         })
         .collect();
     known.sort();

@@ -359,6 +359,12 @@ fn only_regular_files_are_read_in_the_place_of_files() {
         assert_eq!(status, Some(2), "{command}: {said}");
         assert!(said.contains(why), "{command}: {said}");
     }
+    // A lock that is none is held by nobody.
+    let setting = "mkdir -p runs/idle && cp plan.toml runs/idle && mkfifo runs/idle/lock";
+    let command = format!("{setting} && \"$BAKEOFF\" list");
+    let (status, said) = shell(dir.path(), &command);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("runs/idle"), "{said}");
 }
 
 #[test]
@@ -533,8 +539,15 @@ fn a_setting_that_no_plan_can_have_is_refused_and_leaves_nothing() {
 }
 
 #[test]
-fn a_record_that_was_edited_gives_a_terminal_nothing_to_obey() {
+fn what_a_file_says_gives_a_terminal_nothing_to_obey() {
+    const OBEYED: &str = "\u{1b}]0;owned\u{7}\u{1b}[2J";
     let dir = tempfile::tempdir().unwrap();
+    let plan = PLAN.replacen("title = \"", r#"title = "\u001b]0;owned\u0007\u001b[2J"#, 1);
+    std::fs::write(dir.path().join("titled.toml"), plan).unwrap();
+    let figures = format!(
+        "arm,block,metric,value\nold,1,s,10\n{OBEYED},1,s,11\nold,2,s,10.5\n{OBEYED},2,s,11.5\n"
+    );
+    std::fs::write(dir.path().join("figures.csv"), figures).unwrap();
     let run = dir.path().join("run");
     World::new(1.1, 0.001, &[]).run(&run, |_| false).unwrap();
     let journal = run.join("journal.jsonl");
@@ -542,10 +555,14 @@ fn a_record_that_was_edited_gives_a_terminal_nothing_to_obey() {
     let wrong = text.replacen("\"fake\"", r#""\u001b]0;owned\u0007\u001b[2J""#, 1);
     assert_ne!(wrong, text);
     std::fs::write(&journal, wrong).unwrap();
-    for (words, status) in [(["judge", "run"], 2), (["list", "."], 0)] {
-        let output = bakeoff(dir.path(), &words);
-        assert_eq!(output.status.code(), Some(status));
-        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    for (words, status) in [
+        ("judge run", 2),
+        ("list .", 0),
+        ("check titled.toml", 0),
+        ("judge figures.csv --higher-is-better", 0),
+    ] {
+        let (ended, said) = shell(dir.path(), &format!("\"$BAKEOFF\" {words}"));
+        assert_eq!(ended, Some(status), "{words}: {said}");
         assert!(said.contains(r"\u{1b}]0;owned\u{7}\u{1b}[2J"), "{said}");
         let is_bare = |letter: char| letter.is_control() && letter != '\n';
         assert!(!said.contains(is_bare), "{said:?}");

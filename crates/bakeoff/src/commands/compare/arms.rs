@@ -33,6 +33,8 @@ struct Kernel {
     /// What tells it from another of that name: its suite, or its directory.
     origin: String,
     text: String,
+    /// Whether the user gave it its name.
+    is_named: bool,
     remark: Option<String>,
 }
 
@@ -88,6 +90,16 @@ fn of_kernels(mut kernels: Vec<Kernel>, a_a: bool) -> Result<Contrast> {
         bail!(
             "one kernel only: {} (name a second one; to see what this machine can show, add --a-a)",
             kernels[0].text
+        );
+    }
+    let mut seen = BTreeSet::new();
+    let mut given = kernels.iter().filter(|kernel| kernel.is_named);
+    if let Some(twin) = given.find(|kernel| !seen.insert(&kernel.name)) {
+        bail!(
+            "two kernels of one name: {} (give {} another: NAME={})",
+            twin.name,
+            twin.text,
+            twin.text
         );
     }
     tell_apart(&mut kernels);
@@ -161,6 +173,7 @@ fn read_kernel(word: &str, locate: Locate<'_>) -> Result<Kernel> {
     let mut kernel = read_unnamed(rest, locate)?;
     if let Some(name) = name {
         kernel.name = name.into();
+        kernel.is_named = true;
         kernel.remark = kernel.remark.map(|said| said.replacen(rest, word, 1));
     }
     if kernel.name.len() > 40 {
@@ -248,6 +261,7 @@ fn of_ref(word: &str, kernel: &KernelRef) -> Result<Kernel> {
         name: plain(&name),
         origin,
         text: kernel.to_string(),
+        is_named: false,
         remark: None,
     })
 }
@@ -364,6 +378,9 @@ fn read_sysctl(word: &str) -> Result<Sysctl> {
     let Some((name, values)) = word.split_once('=') else {
         bail!("sysctl without values: {word} ({EXAMPLE})");
     };
+    if name.trim().is_empty() {
+        bail!("sysctl without a name: {word} ({EXAMPLE})");
+    }
     let values: Vec<String> = values
         .split(',')
         .map(|value| value.trim().to_string())
@@ -536,6 +553,13 @@ mod tests {
             ],
         );
         check(
+            &["a=6.1", "a=7.2"],
+            false,
+            &expect![
+                "two kernels of one name: a (give debian:trixie-backports/7.2 another: NAME=debian:trixie-backports/7.2)"
+            ],
+        );
+        check(
             &["6.1", "6.1"],
             true,
             &expect![[r#"
@@ -623,6 +647,10 @@ mod tests {
             &expect![
                 "sysctl without values: vm.swappiness (write --sysctl net.core.somaxconn=128,4096)"
             ],
+        );
+        check(
+            &["=1,2"],
+            &expect!["sysctl without a name: =1,2 (write --sysctl net.core.somaxconn=128,4096)"],
         );
         check(
             &["vm.swappiness=1,,2"],

@@ -55,10 +55,14 @@ impl Contrasts {
         })
     }
 
-    /// Whether the estimate of the first blocks lies within the margin; `second` is 1 where the arm ran second in a block, else -1.
+    /// The estimate of the first blocks; `second` is 1 where the arm ran second in a block, else -1.
+    pub(crate) fn estimate(&self, second: &[f64]) -> f64 {
+        typical(&self.values[..second.len()], second).shift
+    }
+
+    /// Whether that lies within the margin.
     pub(crate) fn is_within_margin(&self, second: &[f64]) -> bool {
-        let typical = typical(&self.values[..second.len()], second);
-        typical.shift.abs() <= self.margin
+        self.estimate(second).abs() <= self.margin
     }
 
     /// The contrasts of the first blocks.

@@ -2,7 +2,7 @@
 //!
 //! Three null hypotheses are tested side by side: "no difference", "better by the margin", "worse by the margin".
 //! ```text
-//! better, worse   "no difference" is rejected
+//! better, worse   "no difference" is rejected, and the estimate lies on the same side
 //! equivalent      "better by the margin" is rejected from below and "worse by the margin" from above, and the estimate lies within it
 //! ```
 //! The first verdict stands. Several metrics share their sign flips and the distribution of the largest statistic
@@ -201,19 +201,21 @@ impl SequentialTest {
             if decision.is_some() {
                 continue;
             }
+            let contrasts = family[metric];
+            let second = &setup.second[..blocks];
             let verdict = match (
                 self.no_difference.rejected[metric],
                 self.worse_by_margin.rejected[metric],
                 self.better_by_margin.rejected[metric],
             ) {
-                (Some(Side::Above), _, _) => Verdict::Better,
-                (Some(Side::Below), _, _) => Verdict::Worse,
+                (Some(Side::Above), _, _) if contrasts.estimate(second) > 0.0 => Verdict::Better,
+                (Some(Side::Below), _, _) if contrasts.estimate(second) < 0.0 => Verdict::Worse,
                 (None, Some(Side::Above), Some(Side::Below))
-                    if family[metric].is_within_margin(&setup.second[..blocks]) =>
+                    if contrasts.is_within_margin(second) =>
                 {
                     Verdict::Equivalent
                 }
-                (None, _, _) => continue,
+                _ => continue,
             };
             *decision = Some(Decision {
                 verdict,

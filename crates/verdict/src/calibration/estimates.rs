@@ -119,6 +119,17 @@ fn at_stop(pairs: &[Pair], design: &Design) -> Finding {
 mod tests {
     use super::*;
 
+    fn design(max_blocks: u32) -> Design {
+        Design {
+            margin: 0.02,
+            error_rate: 0.05,
+            min_blocks: 4,
+            max_blocks,
+            more_blocks: 0,
+            seed: 0,
+        }
+    }
+
     fn terms(design: &Design, arm_second: Option<u32>) -> OrderTerms<'_> {
         OrderTerms {
             noise: 0.01,
@@ -129,17 +140,19 @@ mod tests {
         }
     }
 
+    /// Of this seed the arm, 3 % better, runs first in the first ten blocks, where it loses more than that by going first. At the
+    /// eleventh block the sign flips reject "no difference", as if it were worse; the estimate says +3.2 %.
+    #[test]
+    fn an_order_that_speaks_against_the_estimate_gives_no_verdict() {
+        let design = design(12);
+        let told = estimates(terms(&design, Some(2)), 58_726..58_727);
+        assert_eq!((told.all, told.contradicted), (1, 0), "{told:?}");
+    }
+
     /// An estimate that took a part of the difference for the order's would be some 1 % too low: by the noise, once.
     #[test]
     fn what_the_order_does_is_no_part_of_an_estimate() {
-        let design = Design {
-            margin: 0.02,
-            error_rate: 0.05,
-            min_blocks: 4,
-            max_blocks: 6,
-            more_blocks: 0,
-            seed: 0,
-        };
+        let design = design(6);
         for (arm_second, seeds) in [(None, 60), (Some(1), 600)] {
             let told = estimates(terms(&design, arm_second), 0..seeds);
             assert!(told.all >= 30, "{told:?}");

@@ -71,7 +71,7 @@ soak-simulated:
 long-run-simulated:
 	LONG_RUN_BLOCKS=$${BLOCKS:-10000} cargo test --workspace --test it -- --exact long_runs::simulated_long_run --nocapture
 
-# How often the rule is right on simulated machines, about ten minutes on two cores; writes the table in docs/statistics.md.
+# How often the rule is right on simulated machines, about ten minutes on two cores; writes the tables in docs/statistics.md.
 verdict-calibration:
 	cargo run --release -p bakeoff-verdict --example calibration
 

@@ -18,7 +18,7 @@ pub fn text(text: &str) {
 }
 
 /// Prints text on standard output that may quote a file that anybody wrote: a terminal is given nothing to obey.
-pub fn quoting(text: &str) {
+pub fn escaped_text(text: &str) {
     self::text(&escaped(text));
 }
 

@@ -1,7 +1,7 @@
 //! Contrasts: what a block says of an arm, above zero where the arm is better.
 
 use record::metric::Direction;
-use record::verdict::Pair;
+use record::verdict::{Pair, Verdict};
 
 use crate::score::typical;
 
@@ -55,14 +55,15 @@ impl Contrasts {
         })
     }
 
-    /// The estimate of the first blocks; `second` is 1 where the arm ran second in a block, else -1.
-    pub(crate) fn estimate(&self, second: &[f64]) -> f64 {
-        typical(&self.values[..second.len()], second).shift
-    }
-
-    /// Whether that lies within the margin.
-    pub(crate) fn is_within_margin(&self, second: &[f64]) -> bool {
-        self.estimate(second).abs() <= self.margin
+    /// Whether the estimate of the first blocks lies where a verdict says; `second` is 1 where the arm ran second in a block, else -1.
+    pub(crate) fn agree_with(&self, verdict: Verdict, second: &[f64]) -> bool {
+        let estimate = || typical(&self.values[..second.len()], second).shift;
+        match verdict {
+            Verdict::Better => estimate() > 0.0,
+            Verdict::Worse => estimate() < 0.0,
+            Verdict::Equivalent => estimate().abs() <= self.margin,
+            Verdict::Undecided => true,
+        }
     }
 
     /// The contrasts of the first blocks.

@@ -371,19 +371,16 @@ fn check(series: &Series<'_>, setup: &TestSetup, design: &Design) -> Checked {
     })
 }
 
-/// The estimate and the interval of a metric beside its decision. The first decision stands; where it is "equivalent", and the blocks that
-/// followed for another arm's sake lead out of the margin, what is told are the blocks that it stands on.
+/// The estimate and the interval of a metric beside its decision. The first decision stands; where the blocks that followed for another
+/// arm's sake lead the estimate away from it, what is told are the blocks that it stands on.
 fn find(
     contrasts: &Contrasts,
     decision: Option<Decision>,
     design: &Design,
     (setup, ends): (&TestSetup, Ends),
 ) -> Finding {
-    if let Some(Decision {
-        verdict: Verdict::Equivalent,
-        at_block,
-    }) = decision
-        && !contrasts.is_within_margin(&setup.second)
+    if let Some(Decision { verdict, at_block }) = decision
+        && !contrasts.agree_with(verdict, &setup.second)
     {
         let so_far = setup.until(at_block);
         return find_now(
@@ -614,6 +611,20 @@ mod tests {
             (Verdict::Equivalent, None)
         );
         assert!(shift.low.unwrap() <= shift.typical && shift.typical <= shift.high.unwrap());
+    }
+
+    #[test]
+    fn blocks_that_lead_away_from_a_verdict_are_not_what_it_is_told_with() {
+        for ratio in [1.05, 1.0 / 1.05] {
+            let first = around(ratio, 0.002, 10);
+            let turned = [first.clone(), around(1.0 / ratio, 0.002, 20)].concat();
+            let told = [first, turned].map(|blocks| {
+                let finding = alone(&pairs(&blocks), Direction::Higher, &DESIGN);
+                assert_eq!(finding.decided_at, Some(8));
+                (finding.verdict, finding.ratio.unwrap() > 1.0)
+            });
+            assert_eq!(told[0], told[1]);
+        }
     }
 
     #[test]

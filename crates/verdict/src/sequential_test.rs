@@ -201,26 +201,22 @@ impl SequentialTest {
             if decision.is_some() {
                 continue;
             }
-            let contrasts = family[metric];
-            let second = &setup.second[..blocks];
             let verdict = match (
                 self.no_difference.rejected[metric],
                 self.worse_by_margin.rejected[metric],
                 self.better_by_margin.rejected[metric],
             ) {
-                (Some(Side::Above), _, _) if contrasts.estimate(second) > 0.0 => Verdict::Better,
-                (Some(Side::Below), _, _) if contrasts.estimate(second) < 0.0 => Verdict::Worse,
-                (None, Some(Side::Above), Some(Side::Below))
-                    if contrasts.is_within_margin(second) =>
-                {
-                    Verdict::Equivalent
-                }
-                _ => continue,
+                (Some(Side::Above), _, _) => Verdict::Better,
+                (Some(Side::Below), _, _) => Verdict::Worse,
+                (None, Some(Side::Above), Some(Side::Below)) => Verdict::Equivalent,
+                (None, _, _) => continue,
             };
-            *decision = Some(Decision {
-                verdict,
-                at_block: blocks,
-            });
+            if family[metric].agree_with(verdict, &setup.second[..blocks]) {
+                *decision = Some(Decision {
+                    verdict,
+                    at_block: blocks,
+                });
+            }
         }
     }
 }

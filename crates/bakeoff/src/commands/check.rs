@@ -55,9 +55,9 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
                 print_json(&told)?;
             } else {
                 let lengths = forecast::lengths(&plan, path);
-                out::quoting(&(lines(&plan, &lengths) + &outlook(&plan, &forecasts, &warned)));
-                out::quoting(&fairness_lines(&found));
-                out::text(&host_lines(&lacks));
+                out::escaped_text(&(lines(&plan, &lengths) + &outlook(&plan, &forecasts, &warned)));
+                out::escaped_text(&fairness_lines(&found));
+                out::escaped_text(&host_lines(&lacks));
             }
         }
         Err(why) => match why.downcast::<Problems>() {

@@ -365,6 +365,11 @@ fn only_regular_files_are_read_in_the_place_of_files() {
     let (status, said) = shell(dir.path(), &command);
     assert_eq!(status, Some(0), "{said}");
     assert!(said.contains("runs/idle"), "{said}");
+    let command = "mkfifo dir/night.lock && cp plan.toml other.toml && \"$BAKEOFF\" run plan.toml other.toml --out dir";
+    let (status, said) = shell(dir.path(), command);
+    assert_eq!(status, Some(2), "{said}");
+    let why = "cannot create dir/night.lock: not a regular file: it is a FIFO";
+    assert!(said.contains(why), "{said}");
 }
 
 #[test]

@@ -149,7 +149,7 @@ mod tests {
         assert_eq!((told.all, told.contradicted), (1, 0), "{told:?}");
     }
 
-    /// An estimate that took a part of the difference for the order's would be some 1 % too low: by the noise, once.
+    /// An estimate that took a part of the difference for the order's would be too low by about the noise of a block.
     #[test]
     fn what_the_order_does_is_no_part_of_an_estimate() {
         let design = design(6);

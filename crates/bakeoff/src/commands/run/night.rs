@@ -16,6 +16,7 @@ use std::thread;
 
 use anyhow::{Context, Result, bail};
 use indicatif::MultiProgress;
+use input::file;
 use input::text::shell_word;
 use machine::clock::{Clock as _, HostClock};
 use record::night::{INDEX, Index, NIGHT, Night, NightPlan, VERSION};
@@ -323,7 +324,7 @@ fn refuse_wrong(wrong: &[String]) -> Result<()> {
 /// Nobody else may run plans of this night meanwhile.
 fn lock(out: &Path) -> Result<File> {
     let path = out.join("night.lock");
-    let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+    let file = file::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => bail!(

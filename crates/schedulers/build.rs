@@ -15,8 +15,15 @@ const NAMES: [&str; 6] = [
     "fifo_smp",
 ];
 
+/// The archive of zstd, which Debian's libelf takes since 13.
+const ZSTD: &str = "/usr/lib/x86_64-linux-gnu/libzstd.a";
+
 fn main() {
     println!("cargo::rerun-if-changed=src/bpf");
+    if Path::new(ZSTD).exists() {
+        println!("cargo::rustc-link-search=native=/usr/lib/x86_64-linux-gnu");
+        println!("cargo::rustc-link-lib=static=zstd");
+    }
     println!("cargo::rerun-if-env-changed=CLANG");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo says where to build"));
     let clang = env::var("CLANG").unwrap_or("clang".into());

@@ -14,7 +14,6 @@ mod modules;
 mod netlink;
 mod on_box;
 mod parameters;
-mod preload;
 mod root;
 
 use std::fs;
@@ -35,6 +34,7 @@ use crate::channel::Channel;
 use crate::job::Environment;
 use crate::kernel_log::From;
 use crate::needs::{self, CARD_MODULES, DISK_MODULES, GROUND_MODULES, LINE_MODULES};
+use crate::preload;
 use crate::session::{self, SAID, UNSAID};
 
 /// Guest time that a kernel has to finish setting itself up; 7.2 takes 3 s of it.
@@ -171,7 +171,7 @@ fn prepare_environment(
     }
     let kernel_config = modules.kernel_config();
     root::switch().with_context(|| missing_words(&missing))?;
-    preload::programs();
+    preload::programs(&workload.programs());
     let seeks = job.disk.as_ref().map(disk::Disk::start).transpose();
     let seeks = seeks.context("make a disk with seeks")?;
     Ok(Environment {

@@ -43,6 +43,7 @@ use crate::injected_cost;
 use crate::mark;
 use crate::netns::{CLIENT, Netns, NetnsPair, SERVER};
 use crate::path::{PathSeen, PathWatch};
+use crate::preload;
 use crate::refused::Refused;
 use crate::sampled::{self, Recorder};
 use crate::sampler::Sampler;
@@ -136,6 +137,11 @@ pub fn perform(
         tuning: &job.tuning,
     };
     let mut services = start_all(&context, &cgroups, stop)?;
+    preload::mapped_by(
+        services
+            .iter()
+            .flat_map(|running| running.cgroup.processes()),
+    );
     defects.watch_services(&services);
     let mut counted = vec![&clients];
     counted.extend(services.iter().map(|running| &running.cgroup));

@@ -32,6 +32,7 @@ mod mark;
 pub mod needs;
 pub mod netns;
 pub mod path;
+mod preload;
 mod priority;
 pub mod proc;
 mod refused;

@@ -31,6 +31,7 @@ use machine::qemu::{self, BootFiles, ClientsPlace, Hardware, Qemu};
 use machine::remote::{Remote, SystemLocks};
 use machine::ssh::{self, ClientsOfBox, Looked, SshBox};
 use machine::task::{Progress, Task};
+use machine::vmlinux;
 use plan::cpu::CpuModel;
 use plan::{Arm, Clients, Clock, MachineKind, Plan, SeekDisk, WorkloadPlan};
 use record::VERSION;
@@ -292,7 +293,7 @@ fn prepare_qemu(
         files: &files,
         cmdline,
     };
-    let arms = boot_files(plan, &kernels, &content, (&cache, task))?;
+    let mut arms = boot_files(plan, &kernels, &content, (&cache, task))?;
     let kvm = probe_kvm(plan, &arms, (&cache, sources), task)?;
     let program = choose_qemu(&kvm, &cache, sources, (reporter, task))?;
     // A disk with seeks is the guest's own affair.
@@ -300,6 +301,9 @@ fn prepare_qemu(
     let mut hardware = qemu::settle(&plan.machine, host_disk, &program, &kvm)?;
     hardware.settle_host(&arms)?;
     hardware.settle_clients(plan.machine.clients, inside(plan), init)?;
+    if hardware.clock == Clock::Instructions {
+        boot_unpacked(plan, &kernels, &mut arms, (&cache, task))?;
+    }
     let mut inputs = inputs(plan, &kernels, &image, init)?;
     if plan.machine.clients == Some(Clients::Guest2) {
         let named = (plan, file, kernels.as_slice());
@@ -464,6 +468,27 @@ fn boot_files<'c>(
         arms.insert(arm.name.clone(), files);
     }
     Ok(arms)
+}
+
+/// Spares guests the unpacking of their kernels, where that can be spared all of them: no arm may begin in another way.
+fn boot_unpacked(
+    plan: &Plan,
+    kernels: &[Kernel],
+    arms: &mut BTreeMap<String, BootFiles>,
+    (cache, task): (&Cache, Task<'_>),
+) -> Result<()> {
+    let mut unpacked = Vec::new();
+    for kernel in kernels {
+        match vmlinux::unpack(cache, kernel, task)? {
+            Some(path) => unpacked.push(path),
+            None => return Ok(()),
+        }
+    }
+    for (arm, path) in plan.arms.iter().zip(unpacked) {
+        let files = arms.get_mut(&arm.name);
+        files.expect("every arm has files to boot").kernel = path;
+    }
+    Ok(())
 }
 
 /// Every kernel must come up under KVM for KVM to be of use; the baseline stands for all of them.

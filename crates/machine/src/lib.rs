@@ -38,6 +38,7 @@ pub mod qemu;
 pub mod remote;
 pub mod ssh;
 pub mod task;
+pub mod vmlinux;
 
 mod apt;
 mod debian;

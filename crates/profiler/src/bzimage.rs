@@ -3,6 +3,9 @@
 use std::io::Read;
 
 use anyhow::{Context, Result, bail};
+use object::LittleEndian;
+use object::elf::FileHeader64;
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
 
 /// No kernel of today unpacks to more.
 const MOST_BYTES: u64 = 512 << 20;
@@ -33,6 +36,22 @@ pub fn unpack(image: &[u8]) -> Result<Vec<u8>> {
         bail!("no ELF file in the kernel image");
     }
     Ok(vmlinux)
+}
+
+/// Whether an unpacked kernel can be started where it is, by the entry that its ELF note of Xen's names
+/// (`XEN_ELFNOTE_PHYS32_ENTRY` in include/xen/interface/elfnote.h).
+pub fn has_pvh_entry(vmlinux: &[u8]) -> bool {
+    const PHYS32_ENTRY: u32 = 18;
+    let endian = LittleEndian;
+    let Ok(header) = FileHeader64::<LittleEndian>::parse(vmlinux) else {
+        return false;
+    };
+    let segments = header.program_headers(endian, vmlinux).unwrap_or_default();
+    let notes = segments
+        .iter()
+        .filter_map(|segment| segment.notes(endian, vmlinux).ok()?);
+    let mut notes = notes.flat_map(|notes| notes.map_while(Result::ok));
+    notes.any(|note| note.name() == b"Xen" && note.n_type(endian) == PHYS32_ENTRY)
 }
 
 fn decompress(payload: &[u8]) -> Result<Vec<u8>> {
@@ -119,6 +138,37 @@ mod tests {
     fn with_length(mut packed: Vec<u8>) -> Vec<u8> {
         packed.extend((elf().len() as u32).to_le_bytes());
         packed
+    }
+
+    /// An ELF file with one segment, a note of this name and type.
+    fn with_note(name: &[u8; 4], kind: u32) -> Vec<u8> {
+        let mut header = vec![0; 64 + 56];
+        header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+        for (at, value) in [(16, 2), (18, 62), (54, 56), (56, 1)] {
+            header[at] = value;
+        }
+        header[32] = 64;
+        let segment = &mut header[64..];
+        for (at, value) in [(0, 4), (8, 120), (32, 24), (40, 24), (48, 4)] {
+            segment[at] = value;
+        }
+        for word in [4, 8, kind] {
+            header.extend(word.to_le_bytes());
+        }
+        header.extend(name);
+        header.extend([0; 8]);
+        header
+    }
+
+    #[test]
+    fn a_kernel_with_a_pvh_entry_has_a_note_of_xens() {
+        assert!(has_pvh_entry(&with_note(b"Xen\0", 18)));
+        assert!(!has_pvh_entry(&with_note(b"Xen\0", 6)));
+        assert!(!has_pvh_entry(&with_note(b"GNU\0", 18)));
+        let whole = with_note(b"Xen\0", 18);
+        for length in 0..whole.len() {
+            has_pvh_entry(&whole[..length]);
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Functions of programs, libraries and modules, from their ELF files.
 
 use anyhow::{Context, Result};
+use object::elf::DT_NEEDED;
+use object::read::elf::ElfFile64;
 use object::{Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
 
 /// A function in a file.
@@ -40,6 +42,21 @@ pub fn functions(file: &[u8]) -> Result<Vec<FileFunction>> {
         })
     });
     Ok(sorted(found.collect()))
+}
+
+/// Names of the libraries that a program or library is linked with (`DT_NEEDED` in elf(5)); none where it is not an ELF file of 64 bits.
+pub fn needed(file: &[u8]) -> Vec<String> {
+    let Ok(elf) = ElfFile64::<object::Endianness>::parse(file) else {
+        return Vec::new();
+    };
+    let Ok(table) = elf.elf_dynamic_table() else {
+        return Vec::new();
+    };
+    let names = table.iter().filter(|entry| entry.tag == DT_NEEDED);
+    let names = names.filter_map(|entry| table.string(entry).ok());
+    names
+        .map(|name| String::from_utf8_lossy(name).into_owned())
+        .collect()
 }
 
 /// Functions of a module in one of its sections, by their place in it, ascending.

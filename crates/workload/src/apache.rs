@@ -53,8 +53,8 @@ pub struct Apache {
     pub extra: String,
 }
 
-const PROGRAM: &str = "/usr/sbin/apache2";
-const MODULES: &str = "/usr/lib/apache2/modules";
+pub(crate) const PROGRAM: &str = "/usr/sbin/apache2";
+pub(crate) const MODULES: &str = "/usr/lib/apache2/modules";
 
 /// Room for the probe and for connections that are still closing.
 const SPARE: u32 = 8;

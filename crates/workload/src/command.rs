@@ -44,7 +44,7 @@ use crate::probe::Probe;
 use crate::service::{PATIENCE, Service};
 use crate::ticker::Ticker;
 use crate::tool::{self, Tool};
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
+use crate::{Checked, Driven, Kind, Programs, Timing, Watcher, Workload, Wrong};
 
 pub(crate) const KIND: Kind = Kind {
     word: "command",
@@ -302,6 +302,10 @@ const TOTAL_TIME: &str = "total-time";
 impl Workload for Options {
     fn packages(&self) -> Vec<&str> {
         self.packages.iter().map(String::as_str).collect()
+    }
+
+    fn programs(&self) -> Programs {
+        Programs::All
     }
 
     fn files(&self) -> Vec<&str> {

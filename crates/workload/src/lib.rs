@@ -93,6 +93,15 @@ pub(crate) const KINDS: &[Kind] = &[
     web_static::KIND,
 ];
 
+/// Programs of the image that a workload runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Programs {
+    /// Nobody knows which: all that the image has.
+    All,
+    /// Programs, with the libraries that they are linked with, and directories, by absolute paths.
+    These(&'static [&'static str]),
+}
+
 /// How a workload is found by the word that plans write.
 pub(crate) struct Kind {
     /// The word: `web-static`.
@@ -222,6 +231,15 @@ pub trait Workload: Send + Sync {
     /// Debian packages that the image must have; `one|other` is content with either.
     fn packages(&self) -> Vec<&str> {
         Vec::new()
+    }
+
+    /// What of the image a guest reads into memory before it starts anything.
+    fn programs(&self) -> Programs {
+        if self.packages().is_empty() {
+            Programs::These(&[])
+        } else {
+            Programs::All
+        }
     }
 
     /// Servers whose configuration an arm may change; the first one is meant where none is named.

@@ -22,7 +22,8 @@ pub struct Nginx {
     pub extra: String,
 }
 
-const PROGRAM: &str = "/usr/sbin/nginx";
+pub(crate) const PROGRAM: &str = "/usr/sbin/nginx";
+pub(crate) const MODULES: &str = "/usr/lib/nginx/modules";
 
 /// Descriptors of a worker that are not its clients': listener, logs, event queue, files served.
 const SPARE: u32 = 64;

@@ -81,6 +81,14 @@ impl Server {
             Self::Nginx => "nginx",
         }
     }
+
+    /// What it runs of the image.
+    fn programs(self) -> &'static [&'static str] {
+        match self {
+            Self::Apache(_) => &[apache::PROGRAM, apache::MODULES],
+            Self::Nginx => &[nginx::PROGRAM, nginx::MODULES],
+        }
+    }
 }
 
 /// Most connections of a plan.

@@ -10,7 +10,7 @@ use super::{Web, drive};
 use crate::context::WorkloadContext;
 use crate::figures::{self, Seen};
 use crate::service::Service;
-use crate::{Driven, Timing, Watcher, Workload, ceiling};
+use crate::{Driven, Programs, Timing, Watcher, Workload, ceiling};
 
 /// A web server with the site, and clients for it.
 ///
@@ -65,6 +65,10 @@ pub(crate) trait SiteWorkload: Send + Sync {
 impl<S: SiteWorkload> Workload for S {
     fn packages(&self) -> Vec<&str> {
         self.web().packages()
+    }
+
+    fn programs(&self) -> Programs {
+        Programs::These(self.web().server.programs())
     }
 
     fn configurable(&self) -> Vec<&'static str> {

@@ -1,0 +1,222 @@
+//! Reading the image's programs into memory before there is a clock to keep.
+//!
+//! A page of a program that is read from disk for the first time makes its process wait. Under counted instructions an
+//! idle guest's clock leaps to its next timer while the host is still reading, so one such wait may last seconds of guest
+//! time, and how many is the host's affair. Seen here: 187 reads when a load generator began took 0.04 s in one trial
+//! and 11 s in another, the whole window.
+//!
+//! Before services start, a guest reads the programs that the workload names; once they answer, it reads the whole of each
+//! file that they have mapped, such as modules that an arm's configuration loads. All of an image of web servers would take
+//! an emulator 2.5 s.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirEntry, File};
+use std::io;
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+
+use profiler::elf;
+use rustix::fs::{Advice, fadvise, sendfile};
+use rustix::system::sysinfo;
+use workload::Programs;
+
+/// What programs are made of, what matters most first.
+const PLACES: [&str; 6] = [
+    "/usr/bin",
+    "/usr/sbin",
+    "/usr/lib",
+    "/usr/libexec",
+    "/etc",
+    "/usr/share",
+];
+
+/// Where the dynamic linker finds libraries, as Debian has them.
+const LIBRARIES: [&str; 3] = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
+
+/// Never read by a server: they would take half of the files and no little time.
+const UNREAD: [&str; 5] = [
+    "share/doc",
+    "share/man",
+    "share/info",
+    "share/locale",
+    "share/zoneinfo",
+];
+
+/// Files that the disk is asked for at once. They are open meanwhile, so it stays far below the limit of open files.
+const AT_ONCE: usize = 64;
+
+/// The share of free memory that may be filled. The kernel takes it back where a server needs it, at a price.
+const SHARE: u64 = 2;
+
+/// Reads programs and libraries, as far as memory allows.
+///
+/// A file that cannot be read is left out: whoever needs it will say so.
+pub(crate) fn programs(programs: &Programs) {
+    let mut reader = Reader::new();
+    match programs {
+        Programs::All => {
+            for place in PLACES {
+                reader.read_directory(Path::new(place));
+            }
+        }
+        Programs::These(paths) => {
+            let mut files = BTreeSet::new();
+            for path in paths.iter().map(Path::new) {
+                if path.is_dir() {
+                    reader.read_directory(path);
+                } else {
+                    add_linked(path, &mut files);
+                }
+            }
+            reader.read_files(&Vec::from_iter(files));
+        }
+    }
+}
+
+/// Reads the files that processes have mapped.
+pub(crate) fn mapped_by(processes: impl Iterator<Item = i32>) {
+    let mut files = BTreeSet::new();
+    for process in processes {
+        let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+        // Only a file's line has a slash, where its path begins.
+        let paths = maps
+            .lines()
+            .filter_map(|line| Some(&line[line.find('/')?..]));
+        files.extend(paths.map(PathBuf::from).filter(|path| path.is_file()));
+    }
+    Reader::new().read_files(&Vec::from_iter(files));
+}
+
+/// Adds a program and the libraries that it is linked with.
+fn add_linked(file: &Path, files: &mut BTreeSet<PathBuf>) {
+    let Ok(body) = fs::read(file) else {
+        return;
+    };
+    if !files.insert(file.into()) {
+        return;
+    }
+    for library in elf::needed(&body) {
+        let places = LIBRARIES
+            .iter()
+            .map(|place| Path::new(place).join(&library));
+        if let Some(path) = places.into_iter().find(|path| path.exists()) {
+            add_linked(&path, files);
+        }
+    }
+}
+
+/// Reads files until there is no room.
+struct Reader {
+    nowhere: Option<File>,
+    room_bytes: u64,
+}
+
+impl Reader {
+    fn new() -> Self {
+        let system = sysinfo();
+        Self {
+            nowhere: File::options().write(true).open("/dev/null").ok(),
+            room_bytes: system.freeram * u64::from(system.mem_unit) / SHARE,
+        }
+    }
+
+    fn read_directory(&mut self, place: &Path) {
+        let mut entries: Vec<DirEntry> = fs::read_dir(place)
+            .map(|entries| entries.flatten().collect())
+            .unwrap_or_default();
+        // In the same order every time, so that all guests have the same in memory.
+        entries.sort_unstable_by_key(DirEntry::file_name);
+        let mut files = Vec::new();
+        for entry in entries {
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            if kind.is_dir() && !UNREAD.iter().any(|place| entry.path().ends_with(place)) {
+                self.read_directory(&entry.path());
+            } else if kind.is_file() {
+                files.push(entry.path());
+            }
+        }
+        self.read_files(&files);
+    }
+
+    fn read_files(&mut self, paths: &[PathBuf]) {
+        for some in paths.chunks(AT_ONCE) {
+            self.read_together(some);
+        }
+    }
+
+    /// Asks the disk for all of these files before it waits for the first.
+    fn read_together(&mut self, paths: &[PathBuf]) {
+        let mut files = Vec::new();
+        for path in paths {
+            let Ok(file) = File::open(path) else {
+                continue;
+            };
+            let length = file.metadata().map_or(0, |about| about.len());
+            let most = length.min(self.room_bytes);
+            if let Some(wanted) = NonZeroU64::new(most) {
+                let _ = fadvise(&file, 0, Some(wanted), Advice::WillNeed);
+                self.room_bytes -= most;
+                files.push((file, most));
+            }
+        }
+        let Some(nowhere) = &self.nowhere else {
+            return;
+        };
+        for (file, most) in files {
+            let _ = read(&file, nowhere, most);
+        }
+    }
+}
+
+/// Reads so many bytes of a file, fewer where it is shorter by now. They are not copied to this process.
+fn read(file: &File, nowhere: &File, most: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < most {
+        let some = usize::try_from(most - done).unwrap_or(usize::MAX);
+        match sendfile(nowhere, file, None, some)? {
+            0 => break,
+            sent => done += sent as u64,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_files_are_read_until_there_is_no_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, bytes: usize| {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, vec![1; bytes]).unwrap();
+        };
+        write("a/program", 1000);
+        write("share/doc/book", 5000);
+        write("share/x", 0);
+        write("library", 300);
+        std::os::unix::fs::symlink("/dev/zero", dir.path().join("endless")).unwrap();
+        for (room_bytes, left) in [(2000, 700), (1100, 0)] {
+            let mut reader = Reader {
+                room_bytes,
+                ..Reader::new()
+            };
+            reader.read_directory(dir.path());
+            assert_eq!(reader.room_bytes, left);
+        }
+    }
+
+    #[test]
+    fn a_program_comes_with_the_libraries_that_it_is_linked_with() {
+        let mut files = BTreeSet::new();
+        add_linked(Path::new("/usr/bin/ls"), &mut files);
+        let names: Vec<_> = files.iter().filter_map(|path| path.file_name()).collect();
+        assert!(names.contains(&"ls".as_ref()) && names.contains(&"libc.so.6".as_ref()));
+        // Those of its libraries too: ls needs PCRE through SELinux's alone.
+        assert!(names.len() > 3, "{names:?}");
+    }
+}

@@ -148,7 +148,12 @@ pub fn perform(
     let sampler = open_sampler(&netns, &counted, &cpus, environment)?;
 
     tell(FromAgent::Phase(Phase::Settling));
-    let idle = wait_idle::wait_idle(&cpus, environment.max_idle_wait, stop)?;
+    let patience = if job.accepts_busy_host {
+        Duration::ZERO
+    } else {
+        environment.max_idle_wait
+    };
+    let idle = wait_idle::wait_idle(&cpus, patience, stop)?;
     scheduled.load_begins()?;
     let injected = inject(&job.tuning)?;
     let (recorder, obstacle) = open_recorder(job, environment);

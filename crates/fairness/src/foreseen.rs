@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use plan::kernel::KernelRef;
-use plan::{Arm, MachineKind, Mode, Plan};
+use plan::{Arm, Clock, DisturbedBlocks, MachineKind, Mode, Plan};
 use record::verdict::fairness::{Declaration, Detail, Outcome, Quantity};
 
 use crate::checks;
@@ -97,6 +97,9 @@ const DISTURBED: [&str; 8] = [
 
 /// What the plan tells of a check that needs a run; `None` where it tells nothing, or nothing amiss.
 pub(crate) fn foresee(plan: &Plan, id: &str) -> Option<Outcome> {
+    if id == "disturbed-blocks" {
+        return disturbed_blocks(plan);
+    }
     if plan.machine.kind == MachineKind::Url {
         return None;
     }
@@ -154,6 +157,13 @@ fn amiss(outcome: &Outcome) -> Option<Vec<Detail>> {
         | Outcome::NotApplicable
         | Outcome::NotKnown { .. } => None,
     }
+}
+
+/// With `clock = "auto"` nobody knows yet whether a guest counts instructions.
+fn disturbed_blocks(plan: &Plan) -> Option<Outcome> {
+    let is_kept = plan.disturbed_blocks == DisturbedBlocks::Keep;
+    let is_wall = plan.machine.kind != MachineKind::Qemu || plan.machine.clock == Clock::Wall;
+    (is_kept && is_wall).then(|| by_plan(vec![Detail::DisturbedBlocksKept]))
 }
 
 fn memory(plan: &Plan) -> Option<Outcome> {
@@ -405,6 +415,7 @@ fn sysctl<'a>(arm: &'a Arm, name: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use plan::{Clock, DisturbedBlocks, MachineKind};
     use record::rundir::Run;
     use record::verdict::fairness::{Finding, Outcome};
 
@@ -451,6 +462,24 @@ mod tests {
         ] {
             assert_eq!(told(id), None, "{id}");
         }
+    }
+
+    #[test]
+    fn that_disturbed_blocks_are_kept_is_told_where_the_clock_is_the_walls() {
+        let of_clock = |clock| {
+            let told = told(|run| {
+                run.plan.disturbed_blocks = DisturbedBlocks::Keep;
+                run.plan.machine.clock = clock;
+            });
+            told("disturbed-blocks").is_some_and(|one| is_declared(&one))
+        };
+        let clocks = [Clock::Wall, Clock::Auto, Clock::Instructions];
+        assert_eq!(clocks.map(of_clock), [true, false, false]);
+        let on_network = told(|run| {
+            run.plan.disturbed_blocks = DisturbedBlocks::Keep;
+            run.plan.machine.kind = MachineKind::Url;
+        });
+        declared(&on_network, "disturbed-blocks");
     }
 
     #[test]

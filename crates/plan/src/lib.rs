@@ -80,6 +80,8 @@ pub struct Plan {
     pub design: Design,
     /// What a verdict of a run on several nodes is about.
     pub claim: Claim,
+    /// What becomes of a block that something outside disturbed.
+    pub disturbed_blocks: DisturbedBlocks,
     /// Whether trials are profiled: `[why]`. Every one where instructions are counted, others of their own where time is the wall clock's.
     pub why: bool,
     /// How much growth matters.
@@ -133,6 +135,16 @@ pub enum Claim {
     Nodes,
     /// Machines like them.
     Machines,
+}
+
+/// What becomes of a block that something outside disturbed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DisturbedBlocks {
+    /// It does not count, and is run again.
+    #[default]
+    Repeat,
+    /// It counts as it is.
+    Keep,
 }
 
 /// How the experiment is laid out and judged.
@@ -320,6 +332,7 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
     }
     let design_fields = top.table("design");
     let claim = read_claim(design_fields.as_ref());
+    let disturbed_blocks = read_disturbed_blocks(design_fields.as_ref());
     let design = read_design(design_fields.as_ref());
     let ground = Ground {
         machine: &machine,
@@ -351,6 +364,7 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
         disturbances,
         design,
         claim,
+        disturbed_blocks,
         why,
         growth,
         disclosure,
@@ -533,6 +547,15 @@ fn read_claim(fields: Option<&Fields<'_>>) -> Claim {
     let claims = [("nodes", Claim::Nodes), ("machines", Claim::Machines)];
     let claim = fields.and_then(|fields| fields.choice("claim", &claims));
     claim.unwrap_or_default()
+}
+
+fn read_disturbed_blocks(fields: Option<&Fields<'_>>) -> DisturbedBlocks {
+    let choices = [
+        ("repeat", DisturbedBlocks::Repeat),
+        ("keep", DisturbedBlocks::Keep),
+    ];
+    let choice = fields.and_then(|fields| fields.choice("disturbed_blocks", &choices));
+    choice.unwrap_or_default()
 }
 
 fn read_design(fields: Option<&Fields<'_>>) -> Design {

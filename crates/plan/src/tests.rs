@@ -527,6 +527,30 @@ fn a_plan_is_varied_by_its_model_or_by_its_mitigations() {
 }
 
 #[test]
+fn disturbed_blocks_are_repeated_or_kept() {
+    let with = |line: &str| {
+        let text = format!("{GOOD}{line}\n");
+        let checks = Checks::of_the_past(&toy);
+        let plan = read("plan.toml", &text, Path::new("/plans"), checks);
+        plan.map(|plan| plan.disturbed_blocks)
+            .map_err(|why| why.to_string())
+    };
+    assert_eq!(with(""), Ok(DisturbedBlocks::Repeat));
+    assert_eq!(
+        with("disturbed_blocks = \"repeat\""),
+        Ok(DisturbedBlocks::Repeat)
+    );
+    assert_eq!(
+        with("disturbed_blocks = \"keep\""),
+        Ok(DisturbedBlocks::Keep)
+    );
+    let refused = |value: &str| with(&format!("disturbed_blocks = {value}")).unwrap_err();
+    expect![[r#"plan.toml:21: unknown disturbed_blocks: "kept" (did you mean "keep"?)"#]].assert_eq(&refused("\"kept\""));
+    expect![[r#"plan.toml:21: unknown disturbed_blocks: "drop" (known: repeat, keep)"#]].assert_eq(&refused("\"drop\""));
+    expect!["plan.toml:21: wrong type for disturbed_blocks in [design]: boolean (write a text in quotes)"].assert_eq(&refused("true"));
+}
+
+#[test]
 fn a_live_host_brings_kernel_image_and_size_itself() {
     check(
         &[(

@@ -150,6 +150,8 @@ pub struct Job {
     pub ceiling: Option<CeilingJob>,
     /// The same load comes from one client host fewer, or where there is one from one thread fewer.
     pub one_fewer: bool,
+    /// A busy host is loaded without waiting until it is idle: the plan keeps blocks that something outside disturbed.
+    pub accepts_busy_host: bool,
 }
 
 /// How much of a job an agent does.

@@ -1,4 +1,4 @@
-//! Skipped tests. A test that lacks something says so here and returns; in CI, where `CI` is set, it fails unless its
+//! Skipped tests, and the seed of those that draw at random. A test that lacks something says so here and returns; in CI, where `CI` is set, it fails unless its
 //! reason is listed in `allowed.txt`.
 
 /// Reasons that CI accepts.
@@ -15,6 +15,23 @@ pub fn skip(reason: &str) {
     if let Err(why) = judge(reason, in_ci) {
         panic!("{why}");
     }
+}
+
+/// The seed of a test that draws at random: that of the variable `SEED`, in decimal, else `fixed`. It is printed, so that whoever
+/// reads of a failure can have it again.
+///
+/// # Panics
+/// When `SEED` is no whole number.
+pub fn seed(fixed: u64) -> u64 {
+    let seed = match std::env::var("SEED") {
+        Ok(text) => {
+            let number = text.parse();
+            number.unwrap_or_else(|_| panic!("SEED is no whole number: {text:?}"))
+        }
+        Err(_) => fixed,
+    };
+    eprintln!("SEED={seed}");
+    seed
 }
 
 fn judge(reason: &str, in_ci: bool) -> Result<(), String> {

@@ -10,8 +10,9 @@
 //! it sees numbered trials, all arms alike, and of them only what others took. For the same reason pressure stall times
 //! are no disturbance: they are the trial's own, and an arm that stalls more would be excused for it. Under counted
 //! instructions nobody outside can disturb anything but what waits for the disk, and of that there is a warning.
+//! A plan with `disturbed_blocks = "keep"` has no disturbance: its blocks count as they are, and a check of fairness says so.
 
-use plan::{Clients, MachineKind, Plan};
+use plan::{Clients, DisturbedBlocks, MachineKind, Plan};
 use record::journal::Opening;
 use record::rundir::{Run, TrialRecord};
 use record::trial::Outcome;
@@ -54,7 +55,8 @@ pub(crate) fn of_taken(
     opening: &Opening,
     trials: &[u32],
 ) -> Option<Disturbance> {
-    if opening.ns_per_instruction.is_some() {
+    let is_kept = plan.disturbed_blocks == DisturbedBlocks::Keep;
+    if is_kept || opening.ns_per_instruction.is_some() {
         return None;
     }
     let last = trials.iter().max()?;
@@ -236,6 +238,14 @@ mod tests {
     fn nobody_disturbs_counted_instructions() {
         let mut run = run(&[0.0, 0.0, 0.0, 0.5]);
         run.opening.ns_per_instruction = Some(2);
+        assert_eq!(disturbance(&run, "web", &[3, 4]), None);
+    }
+
+    #[test]
+    fn a_plan_that_keeps_disturbed_blocks_has_none() {
+        let mut run = run(&[0.0, 0.0, 0.0, 0.5]);
+        assert!(disturbance(&run, "web", &[3, 4]).is_some());
+        run.plan.disturbed_blocks = DisturbedBlocks::Keep;
         assert_eq!(disturbance(&run, "web", &[3, 4]), None);
     }
 

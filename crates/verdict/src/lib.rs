@@ -78,6 +78,8 @@ pub mod calibration;
 mod change_points;
 mod config_diff;
 mod contrast;
+#[cfg(test)]
+mod counts;
 mod cpu_scaling;
 mod curves;
 mod design;

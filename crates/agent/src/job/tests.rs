@@ -63,6 +63,7 @@ fn job_of(kind: &str, options: &str) -> Job {
         part: Part::Whole,
         ceiling: None,
         one_fewer: false,
+        accepts_busy_host: false,
         servers: Vec::new(),
     }
 }

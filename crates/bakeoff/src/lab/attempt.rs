@@ -17,7 +17,7 @@ use input::text;
 use input::units::show_duration;
 use machine::clock::Clock;
 use machine::guest::{Boot, Guest, GuestEvent, Lost, Machine};
-use plan::{Arm, MachineKind, Plan, PlannedDisturbance, WorkloadPlan};
+use plan::{Arm, DisturbedBlocks, MachineKind, Plan, PlannedDisturbance, WorkloadPlan};
 use profiler::format;
 use profiler::profile::Profile;
 use protocol::session::{Session, Word};
@@ -413,6 +413,8 @@ fn job(bench: &Bench<'_>, (arm, block): (&Arm, u32), workload: &WorkloadPlan) ->
         part: Part::Whole,
         ceiling: (bench.purpose == Purpose::Ceiling).then(|| ceiling(bench.plan)),
         one_fewer: bench.purpose == Purpose::OneFewer,
+        accepts_busy_host: bench.plan.machine.kind == MachineKind::Local
+            && bench.plan.disturbed_blocks == DisturbedBlocks::Keep,
     }
 }
 

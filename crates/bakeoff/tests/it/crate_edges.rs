@@ -3,9 +3,10 @@
 use std::path::Path;
 
 /// What tests may use beyond that: the golden page shows a real judgement, and skips are one helper's.
-const TEST_ARROWS: [(&str, &str); 14] = [
+const TEST_ARROWS: [(&str, &str); 15] = [
     ("report", "verdict"),
     ("verdict", "fixtures"),
+    ("verdict", "skip"),
     ("fairness", "fixtures"),
     ("report", "fixtures"),
     ("agent", "skip"),

@@ -132,12 +132,12 @@ url = "http://{server}"
 kind = "http"
 threads = 1
 warmup = "500ms"
-window = "3s"
 {workload}
 [design]
 error_rate = 0.2
 min_blocks = 2
 max_blocks = 2
+disturbed_blocks = "keep"
 seed = 1
 "#
     )
@@ -232,9 +232,11 @@ fn last_cpu() -> String {
     list.rsplit([',', '-']).next().unwrap().into()
 }
 
-const CLOSED: &str = "connections = 4\npaths = [\"/bytes/2000\"]";
+const CLOSED: &str = "connections = 4\nwindow = \"1s\"\npaths = [\"/bytes/2000\"]";
 
+/// The decision alone, without a busy CPU: `verdict::limits::tests::clients_without_cpu_time_are_named`.
 #[test]
+#[ignore = "nine endless loops take 150 s of CPU time: make test-all"]
 fn clients_with_a_slow_cpu_are_named() {
     let Some(lab) = Lab::new() else { return };
     let server = prompt_null_server(&lab.netns);
@@ -267,7 +269,7 @@ fn a_slow_line_is_named() {
     let server = null_server(&lab.netns);
     let slow = "qdisc add dev server root tbf rate 8mbit burst 32kb latency 400ms";
     assert!(lab.tc(slow), "tbf is in every kernel with traffic control");
-    let workload = "connections = 4\npaths = [\"/bytes/20000\"]";
+    let workload = "connections = 4\nwindow = \"1s\"\npaths = [\"/bytes/20000\"]";
     let told = lab.run(server.address(), workload, &["env"]);
     told.check(Limit::Network);
     assert!(told.text.contains("network-bound: one ("), "{}", told.text);
@@ -320,7 +322,7 @@ fn lost_packets_are_named() {
 fn a_server_that_is_its_own_limit_is_named() {
     let Some(lab) = Lab::new() else { return };
     let server = sleeping_server(&lab.netns, Duration::from_millis(40), true);
-    let told = lab.run(server, "connections = 4", &["env"]);
+    let told = lab.run(server, "connections = 4\nwindow = \"1s\"", &["env"]);
     told.check(Limit::Server);
     assert!(told.text.contains("server-limited"), "{}", told.text);
     assert!(
@@ -339,7 +341,7 @@ fn a_server_with_time_to_spare_is_named() {
     let server = sleeping_server(&lab.netns, Duration::from_secs(1), false);
     let told = lab.run(
         server,
-        "connections = 64\nrate = 10\ndeadline = \"30s\"",
+        "connections = 64\nrate = 10\nwindow = \"3s\"\ndeadline = \"30s\"",
         &["env"],
     );
     told.check(Limit::NotSaturated);
@@ -359,7 +361,7 @@ fn a_null_server_that_is_not_there_costs_the_ceiling_alone() {
     let server = sleeping_server(&lab.netns, Duration::from_millis(20), true);
     // Nothing listens there once it has ended.
     let gone = null_server(&lab.netns).address();
-    let told = lab.run_below(gone, server, ("connections = 4", &["env"]));
+    let told = lab.run_below(gone, server, ("connections = 4\nwindow = \"1s\"", &["env"]));
     assert!(
         told.text.contains("ceiling  http: not known, "),
         "{}",
@@ -378,7 +380,7 @@ fn the_ceiling_of_a_run_that_has_ended_is_measured_again_on_demand() {
     let gone = null_server(&lab.netns).address();
     fs::write(
         dir.path().join("plan.toml"),
-        plan(gone, server, "connections = 4"),
+        plan(gone, server, "connections = 4\nwindow = \"1s\""),
     )
     .unwrap();
     let run = |option: &[&str]| {

@@ -46,6 +46,7 @@ window = "{window}"
 margin = "2%"
 min_blocks = 2
 max_blocks = 2
+disturbed_blocks = "keep"
 seed = 1
 "#
     )
@@ -105,7 +106,7 @@ fn a_run_on_this_host_measures_real_servers_and_puts_everything_back() {
         before, "7",
         "the test needs another value than the host has"
     );
-    let child = run(dir.path(), "1s");
+    let child = run(dir.path(), "200ms");
     let pid = child.id();
     let end = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&[&end.stdout[..], &end.stderr].concat()).into_owned();
@@ -173,7 +174,7 @@ fn apache_takes_directives_in_place_of_bakeoffs_and_a_whole_file() {
     let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("whole.conf"), APACHE).unwrap();
-    let text = plan("1s");
+    let text = plan("200ms");
     let (head, rest) = text.split_once("[arm.plain]").unwrap();
     let (_, rest) = rest.split_once("[[workload]]").unwrap();
     let rest = rest.replace("nginx", "apache");
@@ -226,7 +227,7 @@ fn an_arm_of_one_cpu_is_kept_to_it_and_one_of_too_many_is_refused() {
     let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
     let with = |arms: &str| {
-        let text = plan("1s");
+        let text = plan("200ms");
         let (head, rest) = text.split_once("[arm.plain]").unwrap();
         let (_, rest) = rest.split_once("[[workload]]").unwrap();
         format!("{head}{arms}\n[[workload]]{rest}")
@@ -286,7 +287,7 @@ fn a_run_that_is_killed_leaves_no_process_cgroup_or_sysctl_behind() {
     wait_for("the sysctl", || swappiness() == "7");
     // Another run would take the 7 for the host's own value, and leave it behind.
     let other_dir = tempfile::tempdir().unwrap();
-    let mut other = run(other_dir.path(), "1s");
+    let mut other = run(other_dir.path(), "200ms");
     let said = BufReader::new(other.stderr.take().unwrap()).lines();
     let mut said = said.map(Result::unwrap);
     let waits =
@@ -307,7 +308,7 @@ fn a_pattern_that_matches_on_no_arm_stops_the_run_after_its_first_block() {
     }
     let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
-    let text = plan("1s");
+    let text = plan("200ms");
     let (head, rest) = text.split_once("[[workload]]").unwrap();
     let (_, design) = rest.split_once("[design]").unwrap();
     let workload = "[[workload]]\nkind = \"command\"\ncommand = [\"sh\", \"-c\", \"echo first; echo speed 12\"]\n\
@@ -361,7 +362,7 @@ fn with_json_standard_output_has_documented_lines_alone_and_progress_is_on_stand
     }
     let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("plan.toml"), plan("1s")).unwrap();
+    fs::write(dir.path().join("plan.toml"), plan("200ms")).unwrap();
     let mut seen = BTreeSet::new();
     let mut kinds = |lines: &[serde_json::Value]| -> BTreeSet<String> {
         let kinds = lines.iter();
@@ -411,21 +412,27 @@ fn a_program_of_ones_own_is_compared_under_two_values_of_a_sysctl() {
     }
     let dir = tempfile::tempdir().unwrap();
     crate::compare_command::own_program(dir.path());
-    let words = "compare --sysctl net.core.somaxconn=128,4096 --max-blocks 2 -- ./mine ./input";
-    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-        .args(words.split(' '))
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    let run = dir.path().join("runs/compare-somaxconn-128-4096");
-    assert!(
-        dir.path()
-            .join("runs/compare-somaxconn-128-4096.toml")
-            .exists()
-    );
-    let run = rundir::load(&run, &workload::check).unwrap();
+    let bakeoff = |words: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
+            .args(words.split(' '))
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{said}");
+    };
+    let sysctl = "--sysctl net.core.somaxconn=128,4096";
+    bakeoff(&format!(
+        "compare {sysctl} --max-blocks 2 --plan-only -- ./mine ./input"
+    ));
+    let name = "runs/compare-somaxconn-128-4096";
+    let plan = dir.path().join(format!("{name}.toml"));
+    let text = fs::read_to_string(&plan).unwrap();
+    let text = text.replace("[design]\n", "[design]\ndisturbed_blocks = \"keep\"\n");
+    assert!(text.contains("keep"), "{text}");
+    fs::write(&plan, text).unwrap();
+    bakeoff(&format!("run {name}.toml --out {name}"));
+    let run = rundir::load(&dir.path().join(name), &workload::check).unwrap();
     let measured = run
         .attempts
         .iter()

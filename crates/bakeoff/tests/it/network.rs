@@ -89,6 +89,7 @@ window = "1s"
 error_rate = 0.2
 min_blocks = 2
 max_blocks = 2
+disturbed_blocks = "keep"
 seed = 1
 "#
     )

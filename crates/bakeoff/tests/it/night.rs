@@ -47,6 +47,7 @@ margin = "2%"
 error_rate = 0.1
 min_blocks = 2
 max_blocks = 12
+disturbed_blocks = "keep"
 seed = 3
 "#
     )

@@ -230,7 +230,7 @@ fn plan() -> String {
     format!(
         "title = \"a fast and a slow system\"\nbaseline = \"fast\"\n[machine]\nkind = \"url\"\none_client_fewer = false\n[arm.fast]\nurl = \"http://{fast}\"\n\
          [arm.slow]\nurl = \"http://{slow}\"\n[[workload]]\nkind = \"http\"\nconnections = 2\nwarmup = \"1s\"\nwindow = \"5s\"\n\
-         paths = [\"/\"]\n[design]\nerror_rate = 0.2\nmin_blocks = 2\nmax_blocks = 2\nseed = 1\n"
+         paths = [\"/\"]\n[design]\nerror_rate = 0.2\nmin_blocks = 2\nmax_blocks = 2\ndisturbed_blocks = \"keep\"\nseed = 1\n"
     )
 }
 

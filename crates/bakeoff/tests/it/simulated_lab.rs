@@ -527,6 +527,28 @@ fn a_block_from_which_the_hypervisor_stole_is_run_again_and_said_so() {
 }
 
 #[test]
+fn a_plan_that_keeps_disturbed_blocks_runs_none_again_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = format!("{PLAN}disturbed_blocks = \"keep\"\n");
+    let mut world = robbed(&[4]);
+    let checks = Checks::of_the_past(&workload::check);
+    world.plan = plan::read("plan.toml", &text, Path::new(""), checks).unwrap();
+    world.run_text(dir.path(), &text, |_| false).unwrap();
+    assert_eq!(invalidated(dir.path()), []);
+    let judgement = judged(dir.path());
+    let pairs = &judgement.comparisons[0].pairs;
+    // A robbed trial measures less, and its block counts as it is.
+    let (new, old) = (pairs[1].arm, pairs[1].baseline);
+    assert!(new.min(old) < 700.0, "{:?}", pairs[1]);
+    let run = rundir::load(dir.path(), &workload::check).unwrap();
+    let page = report::html(&run, &judgement, &[]);
+    let sentence = "the plan keeps blocks that something outside disturbed, and runs none again";
+    assert!(page.contains(sentence));
+    let terminal = report::terminal(&run, &judgement, &[], 100);
+    assert!(terminal.contains("disturbed-blocks"), "{terminal}");
+}
+
+#[test]
 fn a_machine_that_is_always_disturbed_is_not_waited_for_for_ever() {
     let dir = tempfile::tempdir().unwrap();
     // Two trials of block 1, then four times a block 2 of which one trial is robbed.

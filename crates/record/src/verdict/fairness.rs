@@ -230,6 +230,8 @@ pub enum Detail {
         /// Arms that did not.
         unfelt: Vec<String>,
     },
+    /// The plan keeps disturbed blocks: none is run again.
+    DisturbedBlocksKept,
     /// A workload does what the check asks about.
     Workload {
         /// The workload's id.
@@ -344,7 +346,7 @@ impl Detail {
                 ..
             } => is_here(own) && has(felt, arm) != has(felt, baseline),
             Self::Tuned { arm: of, .. } | Self::Varies { arm: of, .. } => is_its(of),
-            Self::NotPinnable { .. } => true,
+            Self::NotPinnable { .. } | Self::DisturbedBlocksKept => true,
             Self::Workload { workload: own } => is_here(own),
         }
     }

@@ -400,6 +400,9 @@ pub(crate) fn detail(detail: &Detail) -> String {
             felt,
             unfelt,
         } => one_sided_disturbance(workload, disturbance, [felt, unfelt]),
+        Detail::DisturbedBlocksKept => {
+            "the plan keeps blocks that something outside disturbed, and runs none again".into()
+        }
         Detail::Workload { workload } if workload.is_empty() => "the whole run".into(),
         Detail::Workload { workload } => format!("workload {workload}"),
     }

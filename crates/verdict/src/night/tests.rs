@@ -5,6 +5,7 @@ use record::night::State;
 use record::verdict::Pair;
 
 use super::*;
+use crate::counts::{least, most};
 use crate::noise_models::{QUIET, REFERENCE, pairs};
 use crate::rule::{self, decisions_at_stop};
 
@@ -98,10 +99,10 @@ struct Nights {
     tripping: u32,
 }
 
-/// Nights of plans of which the first few have an arm that is worse by 6 %.
-fn nights(count: u64, worse: u64, error_rate: f64) -> Nights {
+/// Nights of plans of which the first few have an arm that is worse by 6 %; `first` is the number of the first night.
+fn nights((first, count): (u64, u64), worse: u64, error_rate: f64) -> Nights {
     let mut found = Nights::default();
-    for night in 0..count {
+    for night in first..first + count {
         let effect = |number: u64| if number < worse { -0.06 } else { 0.0 };
         let mut plans: Vec<PlanSummary> = (0..PLANS)
             .map(|number| {
@@ -132,43 +133,94 @@ fn nights(count: u64, worse: u64, error_rate: f64) -> Nights {
     found
 }
 
+/// Nights of the ordinary tests, and of `make test-all`: the first night's number, and how many.
+const FEW: (u64, u64) = (0, 40);
+
+fn many() -> (u64, u64) {
+    (skip::seed(0), 600)
+}
+
 #[test]
 fn a_night_of_equal_arms_trips_its_gate_as_seldom_as_promised() {
-    let found = nights(600, 0, error_rate_of_plans(RATES.gate, PLANS as usize));
-    println!("600 nights of 20 equal plans, --family-wise: {found:?}");
-    // 5 % of 600 are 30, give or take 5.
-    assert!((5..=46).contains(&found.with_wrong_gate), "{found:?}");
+    equal_arms_trip_their_gate(FEW);
+}
+
+#[test]
+#[ignore = "600 nights, another seed each time: make test-all"]
+fn many_nights_of_equal_arms_trip_their_gate_as_seldom_as_promised() {
+    equal_arms_trip_their_gate(many());
+}
+
+fn equal_arms_trip_their_gate(some: (u64, u64)) {
+    let found = nights(some, 0, error_rate_of_plans(RATES.gate, PLANS as usize));
+    println!("nights of 20 equal plans, --family-wise: {found:?}");
+    let wrong = u64::from(found.with_wrong_gate);
+    // Sign flips are few, so that not all of a plan's small error rate can be reached.
+    let fewest = least(some.1, RATES.gate / 2.0);
+    assert!(
+        (fewest..=most(some.1, RATES.gate)).contains(&wrong),
+        "{found:?}"
+    );
     assert_eq!(found.with_wrong_gate, found.with_wrong_run, "{found:?}");
 }
 
 #[test]
 fn the_gate_holds_whatever_plans_call_worse_by_themselves() {
-    let found = nights(300, 0, 0.05);
-    println!("300 nights of 20 equal plans at 5 % each: {found:?}");
-    assert!(found.with_wrong_run > 75, "{found:?}");
-    assert!(found.with_wrong_gate <= 15 + 12, "{found:?}");
+    the_gate_holds(FEW);
+}
+
+#[test]
+#[ignore = "600 nights, another seed each time: make test-all"]
+fn the_gate_holds_in_many_nights_whatever_plans_call_worse() {
+    the_gate_holds(many());
+}
+
+fn the_gate_holds(some: (u64, u64)) {
+    let found = nights(some, 0, 0.05);
+    println!("nights of 20 equal plans at 5 % each: {found:?}");
+    let (count, runs) = (some.1, u64::from(found.with_wrong_run));
+    // Half of the error rate is that of "worse": 1 - 0.975^20 of the nights at the most.
+    assert!(
+        runs > least(count, 0.3) && runs <= most(count, 0.4),
+        "{found:?}"
+    );
+    let gates = u64::from(found.with_wrong_gate);
+    assert!(gates <= most(count, RATES.gate), "{found:?}");
     // Where all are equal, the list's rate is the chance of any.
-    assert!(found.false_share <= 30.0 + 3.0 * 5.2, "{found:?}");
+    let listed = most(count, RATES.fdr) as f64;
+    assert!(found.false_share <= listed, "{found:?}");
 }
 
 #[test]
 fn a_night_with_regressions_lists_them_and_few_others() {
-    let found = nights(200, 5, 0.02);
-    println!("200 nights, 5 of 20 plans worse by 6 %, at 2 % each: {found:?}");
-    let mean = found.false_share / f64::from(found.all);
-    assert!(mean <= RATES.fdr, "{mean}");
+    regressions_are_listed(FEW);
+}
+
+#[test]
+#[ignore = "600 nights, another seed each time: make test-all"]
+fn many_nights_with_regressions_list_them_and_few_others() {
+    regressions_are_listed(many());
+}
+
+fn regressions_are_listed(some: (u64, u64)) {
+    let found = nights(some, 5, 0.02);
+    println!("nights, 5 of 20 plans worse by 6 %, at 2 % each: {found:?}");
+    // A night's share of false ones is one at the most, and its mean what is promised.
+    let listed = most(some.1, RATES.fdr) as f64;
+    assert!(found.false_share <= listed, "{found:?}");
     assert!(found.listed > found.worse / 4, "{found:?}");
-    assert!(found.with_wrong_gate <= 10 + 10, "{found:?}");
+    let gates = u64::from(found.with_wrong_gate);
+    assert!(gates <= most(some.1, RATES.gate), "{found:?}");
 }
 
 #[test]
 fn plans_at_the_error_rate_of_their_night_trip_the_gate_with_what_they_call_worse() {
     let error_rate = error_rate_of_plans(RATES.gate, PLANS as usize);
     assert!((error_rate - 0.005).abs() < 1e-12);
-    let found = nights(40, 5, error_rate);
-    println!("40 nights, 5 of 20 plans worse by 6 %, --family-wise: {found:?}");
+    let found = nights((0, 20), 5, error_rate);
+    println!("20 nights, 5 of 20 plans worse by 6 %, --family-wise: {found:?}");
     assert_eq!(found.listed, found.tripping, "{found:?}");
-    assert!(found.tripping > 50, "{found:?}");
+    assert!(found.tripping > 25, "{found:?}");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! What comes from outside - a guest, a server, a file - changed at random. Nothing of it may end this program.
 //!
 //! Each target takes bytes and asserts what must hold whatever they are. Rounds and seed are fixed, so a run of the
-//! ordinary tests is the same everywhere and takes seconds. To go on for longer, and elsewhere:
+//! ordinary tests is the same everywhere and takes seconds. `all_targets_for_longer` is run by `make test-all`, with a seed that
+//! changes. To go on for longer yet:
 //! ```text
-//! BAKEOFF_FUZZ_ROUNDS=1000000 BAKEOFF_FUZZ_SEED=7 cargo test -p bakeoff --test it fuzz:: -- --nocapture
+//! BAKEOFF_FUZZ_ROUNDS=1000000 SEED=7 cargo test -p bakeoff --test it fuzz::targets -- --nocapture
 //! ```
 //! Bytes that fail are written to the target directory, and their place is named. Each find becomes a test of the room that
 //! was wrong.
@@ -12,8 +13,15 @@ mod targets;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use record::prng::SplitMix64;
+
+/// Rounds of every target, where they are asked for.
+const ROUNDS: &str = "BAKEOFF_FUZZ_ROUNDS";
+
+/// Rounds of every target in `make test-all`.
+const MANY_ROUNDS: u64 = 300_000;
 
 /// Changes to one input at the most.
 const CHANGES: u64 = 6;
@@ -49,9 +57,8 @@ struct Corpus {
 
 /// Gives a target changed inputs, so many as asked for.
 fn fuzz(name: &str, rounds: u64, corpus: &Corpus, target: impl Fn(&[u8])) {
-    let rounds = asked("BAKEOFF_FUZZ_ROUNDS").unwrap_or(rounds);
-    let seed = asked("BAKEOFF_FUZZ_SEED").unwrap_or(1);
-    let mut noise = Noise(SplitMix64::new(seed));
+    let rounds = asked_rounds().unwrap_or(rounds);
+    let mut noise = Noise(SplitMix64::new(skip::seed(1)));
     for input in &corpus.inputs {
         run(name, input, &target);
     }
@@ -61,9 +68,18 @@ fn fuzz(name: &str, rounds: u64, corpus: &Corpus, target: impl Fn(&[u8])) {
     }
 }
 
-fn asked(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
+fn asked_rounds() -> Option<u64> {
+    let text = std::env::var(ROUNDS).ok()?;
     Some(text.parse().expect("a whole number"))
+}
+
+#[test]
+#[ignore = "fuzzes for minutes: make test-all"]
+fn all_targets_for_longer() {
+    let rounds = asked_rounds().unwrap_or(MANY_ROUNDS).to_string();
+    let mut targets = Command::new(std::env::current_exe().unwrap());
+    targets.arg("fuzz::targets").env(ROUNDS, rounds);
+    assert!(targets.status().unwrap().success());
 }
 
 fn run(name: &str, input: &[u8], target: &impl Fn(&[u8])) {

@@ -1,6 +1,7 @@
 //! Was the machine left alone?
 
-use record::verdict::fairness::{Missing, Outcome, Quantity};
+use plan::DisturbedBlocks;
+use record::verdict::fairness::{Declaration, Detail, Missing, Outcome, Quantity};
 use record::verdict::warning::Setback;
 
 use crate::subject::{Subject, beyond, not_known, unless};
@@ -11,22 +12,26 @@ pub(crate) const CHECK: Check = Check {
     group: Group::Measurement,
     question: "Was the machine left alone?",
     reads: "blocks that were run again because steal, other programs or a slow host disturbed them",
-    passes: "less than half of the blocks",
+    passes: "less than half of the blocks; a plan with `disturbed_blocks = \"keep\"`, which runs none again, is declared, but where instructions are counted",
     why: "What is left over from a disturbed night is chosen, not measured.",
     mend: "a quiet machine",
     judge: Judge::Run(disturbed_blocks),
 };
 
 fn disturbed_blocks(subject: &Subject<'_>) -> Outcome {
+    let run = subject.run;
+    if run.opening.ns_per_instruction.is_none()
+        && run.plan.disturbed_blocks == DisturbedBlocks::Keep
+    {
+        return Outcome::Declared {
+            by: Declaration::Plan,
+            details: vec![Detail::DisturbedBlocksKept],
+        };
+    }
     if !subject.all_are_measured() {
         return not_known(Missing::Trial);
     }
-    let all = subject
-        .run
-        .attempts
-        .iter()
-        .map(|record| record.trial.block)
-        .max();
+    let all = run.attempts.iter().map(|record| record.trial.block).max();
     let half = f64::from(all.unwrap_or(0)) / 2.0;
     let mut details = Vec::new();
     for setback in &subject.judgement.setbacks {
@@ -48,6 +53,7 @@ fn disturbed_blocks(subject: &Subject<'_>) -> Outcome {
 #[cfg(test)]
 mod tests {
     use crate::tests::*;
+    use plan::DisturbedBlocks;
     use record::verdict::fairness::Outcome;
 
     #[test]
@@ -67,5 +73,13 @@ mod tests {
         };
         assert!(is_violation(&outcome_of(&super::CHECK, &run, &judgement)));
         assert!(is_unknown(&outcome(&super::CHECK, &empty().run())));
+    }
+
+    #[test]
+    fn a_plan_that_keeps_disturbed_blocks_is_declared() {
+        let kept = || whole().with(|run| run.plan.disturbed_blocks = DisturbedBlocks::Keep);
+        assert!(is_declared(&outcome(&super::CHECK, &kept().run())));
+        let counted = kept().with(|run| run.opening.ns_per_instruction = Some(2));
+        assert_eq!(outcome(&super::CHECK, &counted.run()), Outcome::Pass);
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::Value;
 
-use crate::real_guests::{can_boot, wall_clock_lane};
+use crate::real_guests::{can_boot, stripped, wall_clock_lane};
 
 pub(crate) const FILES: [(&str, &str); 4] = [
     ("outer.toml", include_str!("nested_kvm/outer.toml")),
@@ -67,10 +67,7 @@ fn bakeoff(words: &[&str]) -> Value {
 /// Bakeoff without its symbols, and what the inner plan takes from the cache, so that it needs no network: its kernels, its image,
 /// and their names.
 pub(crate) fn pack(kernels: &[&str], dir: &Path) {
-    let mut strip = Command::new("strip");
-    let own = dir.join("bakeoff");
-    strip.arg("-o").arg(&own).arg(env!("CARGO_BIN_EXE_bakeoff"));
-    assert!(strip.status().unwrap().success());
+    stripped(dir);
     let home = |file: &Value| {
         let file = PathBuf::from(file.as_str().unwrap());
         file.parent().unwrap().to_owned()

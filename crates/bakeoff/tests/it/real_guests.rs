@@ -62,11 +62,26 @@ pub(crate) fn can_boot() -> bool {
     can
 }
 
+/// The program without its symbols, in a directory: where it travels to emulated machines, each megabyte counts.
+pub(crate) fn stripped(dir: &Path) -> PathBuf {
+    let own = dir.join("bakeoff");
+    let mut strip = Command::new("strip");
+    strip.arg("-o").arg(&own).arg(env!("CARGO_BIN_EXE_bakeoff"));
+    assert!(strip.status().unwrap().success());
+    own
+}
+
 pub(crate) fn run_plan(dir: &Path, plan: &str) -> Child {
+    run_plan_with(&[], dir, plan)
+}
+
+/// The same with these options.
+pub(crate) fn run_plan_with(words: &[&str], dir: &Path, plan: &str) -> Child {
     fs::write(dir.join("plan.toml"), plan).unwrap();
     let mut bakeoff = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
     bakeoff
         .args(["run", "plan.toml"])
+        .args(words)
         .current_dir(dir)
         .stderr(Stdio::piped())
         .stdout(Stdio::piped());

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::real_guests::{
     PLAN, can_boot, check_explanation, check_profiles, check_run, processes, run_plan,
-    wait_for_measured, wait_for_the_end_of_all,
+    run_plan_with, wait_for_measured, wait_for_the_end_of_all,
 };
 
 #[test]
@@ -17,7 +17,7 @@ fn a_killed_comparison_goes_on_and_explains_itself() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().canonicalize().unwrap();
     let plan = format!("{PLAN}\n[why]\n");
-    let mut first = run_plan(&dir, &plan);
+    let mut first = run_plan_with(&["--jobs", "1"], &dir, &plan);
     wait_for_measured(&mut first, 1, &dir);
     first.kill().unwrap();
     first.wait().unwrap();

@@ -20,7 +20,7 @@ use machine::kernel::{self, Flavour};
 use machine::task::Task;
 use record::journal::{self, Ending, Event};
 
-use crate::real_guests::can_boot;
+use crate::real_guests::{can_boot, stripped};
 
 const FILES: [(&str, &str); 10] = [
     ("box.toml", include_str!("box.toml")),
@@ -185,7 +185,7 @@ impl EmulatedBox {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = self.bound(env!("CARGO_BIN_EXE_bakeoff"));
+        let mut command = self.bound(self.dir.join("bakeoff").to_str().unwrap());
         command.args(words).current_dir(&self.dir);
         command
     }
@@ -376,6 +376,7 @@ fn fetch() {
 }
 
 fn start_qemu(dir: &Path, mut qemu: Command, cards: &str) -> Ended {
+    stripped(dir);
     let cache = Cache::open(&Cache::of_user().unwrap());
     let stop = AtomicBool::new(false);
     let task = Task {

@@ -141,26 +141,28 @@ fn two_kernels_are_compared() {
     check_run(&temp.path().join("runs/plan"), 1);
 }
 
-/// The command explains the run, and its account closes. One of the profiles is damaged then: what is lost is told.
+/// What `bakeoff why` says of a run, and its errors.
+fn why(dir: &Path, words: &[&str]) -> (String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
+        .arg("why")
+        .arg(dir)
+        .args(words)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    (said, error)
+}
+
+/// The command explains the run, and its account closes.
 pub(crate) fn check_explanation(dir: &Path) {
-    let why = |words: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-            .arg("why")
-            .arg(dir)
-            .args(words)
-            .output()
-            .unwrap();
-        let said = String::from_utf8(output.stdout).unwrap();
-        let error = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(0), "{error}");
-        (said, error)
-    };
-    let (text, _) = why(&[]);
+    let (text, _) = why(dir, &[]);
     assert!(
         text.contains("instructions a request, by mechanism:"),
         "{text}"
     );
-    let (json, _) = why(&["--json"]);
+    let (json, _) = why(dir, &["--json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let [one] = &json.as_array().unwrap()[..] else {
         panic!("one arm, one workload: {json}")
@@ -174,20 +176,23 @@ pub(crate) fn check_explanation(dir: &Path) {
         .map(|row| row["difference"].as_f64().unwrap())
         .sum();
     assert!((sum - one["account"]["difference"].as_f64().unwrap()).abs() < 1e-3 * whole);
-    let (folded, _) = why(&["--folded", "1"]);
+    let (folded, _) = why(dir, &["--folded", "1"]);
     assert!(
         folded
             .lines()
             .any(|line| line.starts_with("nginx;") && line.contains(";tcp_sendmsg;")),
         "{folded}"
     );
+}
 
+/// What the loss of one of several blocks costs is told.
+fn check_damage(dir: &Path) {
     let profile = dir.join("trials/001").join(rundir::PROFILE);
     let mut bytes = fs::read(&profile).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&profile, bytes).unwrap();
-    let (_, error) = why(&[]);
+    let (_, error) = why(dir, &[]);
     assert!(
         error.contains("not the profile that the trial wrote") && error.contains("(trial 001)"),
         "{error}"
@@ -366,8 +371,10 @@ fn counted_instructions_repeat_on_each_qemu() {
         assert_eq!(done.status.code(), Some(0), "{path}: {said}");
         let is_told = said.contains("all the same: emulated cmpxchg16b");
         assert_eq!(is_told, is_faulty, "{path}: {said}");
-        check_run(&temp.path().join("runs/plan"), 2);
-        check_profiles(&temp.path().join("runs/plan"), 4);
+        let run = temp.path().join("runs/plan");
+        check_run(&run, 2);
+        check_profiles(&run, 4);
+        check_damage(&run);
     }
 }
 

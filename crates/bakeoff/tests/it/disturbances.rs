@@ -13,7 +13,7 @@ use record::rundir::{self, Run};
 use record::trial::{Measurement, Outcome};
 use record::verdict::fairness::violations;
 
-use crate::real_guests::{can_boot, run_to_end};
+use crate::real_guests::{can_boot, run_to_end, wall_clock_lane};
 use crate::simulated_lab::{World, judged};
 
 /// A window of two minutes, in which the link goes twice and packets are lost once.
@@ -256,6 +256,7 @@ fn felt(record: &DisturbanceRecord) -> &BTreeMap<String, u64> {
 }
 
 #[test]
+#[ignore = "boots 2 guests: make test-all"]
 fn every_kind_is_felt_in_a_real_guest_and_undone() {
     if !can_boot() {
         return;
@@ -293,10 +294,12 @@ fn every_kind_is_felt_in_a_real_guest_and_undone() {
 }
 
 #[test]
+#[ignore = "boots 2 guests: make test-all"]
 fn a_cpu_goes_and_comes_back_in_a_real_guest() {
     if !can_boot() {
         return;
     }
+    let _lane = wall_clock_lane();
     let dir = tempfile::tempdir().unwrap();
     let disturb = "[[disturb]]\nkind = \"cpu-offline\"\nat = \"1s\"\nfor = \"1s\"\n";
     let plan = real("clock = \"wall\"\ncpus = 2\n", "4s", disturb);

@@ -15,6 +15,7 @@ mod crate_edges;
 mod damaged_runs;
 mod disturbances;
 mod docs_samples;
+mod each_machine;
 mod emulated_box;
 mod fairness_command;
 mod fleet;

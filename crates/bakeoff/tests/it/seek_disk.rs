@@ -45,6 +45,7 @@ fn bakeoff(dir: &Path, words: &[&str]) -> Output {
 
 /// Every byte is compared after the page cache was dropped, so what is measured was read back from the drive.
 #[test]
+#[ignore = "boots 2 guests: make test-all"]
 fn a_guest_reads_back_what_it_wrote_in_the_time_of_the_drive() {
     if !can_boot() {
         return;

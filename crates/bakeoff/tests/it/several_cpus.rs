@@ -3,7 +3,7 @@
 use record::rundir::Run;
 use record::trial::Outcome;
 
-use crate::real_guests::{can_boot, run_to_end};
+use crate::real_guests::{can_boot, run_to_end, wall_clock_lane};
 
 /// Tasks that compute, and one that wakes beside them. A guest with two CPUs was seen to hang in its boot on a busy host, before its
 /// clock was calibrated; it is tried again. Waiting for the host's CPUs does not count for these limits.
@@ -39,10 +39,12 @@ max_blocks = 1
 
 /// A trial counts only if the kernel ran its scheduler from beginning to end.
 #[test]
+#[ignore = "boots 3 guests: make test-all"]
 fn schedulers_of_earlier_kernels_run_on_two_cpus() {
     if !can_boot() {
         return;
     }
+    let _lane = wall_clock_lane();
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().canonicalize().unwrap();
     let run = run_to_end(&dir, PLAN);

@@ -20,6 +20,8 @@ use machine::kernel::{self, Flavour};
 use machine::task::Task;
 use record::journal::{self, Ending, Event};
 
+use crate::real_guests::{can_boot, stripped};
+
 const FILES: [(&str, &str); 10] = [
     ("box.toml", include_str!("box.toml")),
     ("own-init.sh", include_str!("own-init.sh")),
@@ -45,7 +47,7 @@ const MODULES: [&str; 6] = [
 
 /// What befalls a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     None,
     /// The agent is stopped: the watchdog bites.
     Hang,
@@ -58,7 +60,7 @@ pub(super) enum Fault {
 }
 
 /// Faults, each with how the release of the kernel begins that it befalls.
-pub(super) type Faults<'f> = &'f [(&'f str, Fault)];
+pub(crate) type Faults<'f> = &'f [(&'f str, Fault)];
 
 /// What a kernel says last that has panicked.
 const PANICKED: &str = "Rebooting in 5 seconds";
@@ -86,17 +88,17 @@ impl Drop for Ended {
 }
 
 /// Fields are dropped in their order.
-pub(super) struct EmulatedBox {
+pub(crate) struct EmulatedBox {
     _bmc: Option<Ended>,
     _qemu: Ended,
-    pub(super) dir: PathBuf,
+    pub(crate) dir: PathBuf,
     control: TcpListener,
     /// Where the box's cards end, if not in QEMU itself.
     netns: Option<Netns>,
 }
 
 impl EmulatedBox {
-    pub(super) fn start(dir: &Path) -> Self {
+    pub(crate) fn start(dir: &Path) -> Self {
         let control = TcpListener::bind("127.0.0.1:0").unwrap();
         let [ssh, agent, bmc] = free_ports();
         let ports = [
@@ -169,7 +171,7 @@ impl EmulatedBox {
     }
 
     /// Waits until its own operating system has come up so many times, and its card has found that it is connected.
-    pub(super) fn wait_for_own_system(&self, times: usize) {
+    pub(crate) fn wait_for_own_system(&self, times: usize) {
         let console = self.dir.join("console");
         wait_until(|| count(&console, "Server listening on 0.0.0.0") >= times);
         wait_until(|| self.try_ssh("true").is_ok());
@@ -183,7 +185,7 @@ impl EmulatedBox {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = self.bound(env!("CARGO_BIN_EXE_bakeoff"));
+        let mut command = self.bound(self.dir.join("bakeoff").to_str().unwrap());
         command.args(words).current_dir(&self.dir);
         command
     }
@@ -194,10 +196,15 @@ impl EmulatedBox {
         self.run_while(plan, faults, &has_whole_block)
     }
 
-    /// Runs a plan and interrupts it once so many trials were measured; its status, and all that it said.
-    pub(super) fn run_until_measured(&self, plan: &str, trials: usize) -> (Option<i32>, String) {
+    /// The same, but interrupts it once so many trials were measured.
+    pub(crate) fn run_until_measured(
+        &self,
+        plan: &str,
+        faults: Faults<'_>,
+        trials: usize,
+    ) -> (Option<i32>, String) {
         let is_measured = |journal: &Path| count(journal, "\"ending\":\"measured\"") >= trials;
-        self.run_while(plan, &[], &is_measured)
+        self.run_while(plan, faults, &is_measured)
     }
 
     /// Interrupts a run once its faults have befallen it, the trial of the last one has ended, and its journal is as it should be.
@@ -284,9 +291,29 @@ impl EmulatedBox {
         }
     }
 
+    /// It is in its own operating system, with no arm's kernel loaded.
+    pub(crate) fn check_home(&self) {
+        let home = self.ssh("cat /proc/cmdline /sys/kernel/kexec_loaded");
+        assert!(
+            !home.contains("bakeoff.") && home.ends_with("\n0\n"),
+            "{home}"
+        );
+    }
+
     pub(super) fn boot_id(&self) -> String {
         self.ssh("cat /proc/sys/kernel/random/boot_id")
     }
+}
+
+/// Whether this host has what a box takes, beside what bakeoff itself asks for.
+pub(crate) fn can_start() -> bool {
+    for program in ["/usr/bin/ipmi_sim", "/usr/bin/ipmitool", "/sbin/debugfs"] {
+        if !Path::new(program).exists() {
+            skip::skip(&format!("program not installed: {program}"));
+            return false;
+        }
+    }
+    can_boot()
 }
 
 /// A program that the kernel ends with this test.
@@ -349,6 +376,7 @@ fn fetch() {
 }
 
 fn start_qemu(dir: &Path, mut qemu: Command, cards: &str) -> Ended {
+    stripped(dir);
     let cache = Cache::open(&Cache::of_user().unwrap());
     let stop = AtomicBool::new(false);
     let task = Task {

@@ -10,22 +10,24 @@ use record::load_path::{CeilingOutcome, Side};
 use record::rundir::{self, Run, TrialRecord};
 use record::trial::{Measurement, Outcome};
 
-use super::boxed::EmulatedBox;
+use super::boxed::{self, EmulatedBox};
 use super::lab::{self, CLIENTS};
+use crate::real_guests::wall_clock_lane;
 
 /// Addresses of the two cards.
 const ADDRESSES: [&str; 2] = ["10.0.2.15:80", "10.1.0.15:80"];
 
 #[test]
+#[ignore = "boots 10 guests: make test-all"]
 fn clients_of_a_box_are_on_other_hosts_and_its_cards_share_the_load() {
-    if std::env::var_os("TEST_BOX_CLIENTS").is_none() {
-        skip::skip("an emulated box with client hosts was not asked for: make test-box-clients");
+    if !boxed::can_start() {
         return;
     }
     if let Some(why) = lab::obstacle() {
         skip::skip(why);
         return;
     }
+    let _lane = wall_clock_lane();
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().canonicalize().unwrap();
     let emulated = EmulatedBox::start_with_hosts(&dir);
@@ -77,10 +79,10 @@ fn check_refusals(emulated: &EmulatedBox) {
 
 fn check_run(emulated: &EmulatedBox) {
     // The ceiling and the first block.
-    let (status, said) = emulated.run_until_measured("clients.toml", 2);
+    let (status, said) = emulated.run_until_measured("clients.toml", &[], 2);
     println!("{said}");
     assert_eq!(status, Some(2), "{said}");
-    check_home(emulated);
+    emulated.check_home();
     let run = read(&emulated.dir.join("runs/clients"));
     assert_eq!(run.opening.clients, Some(Clients::Hosts));
     let machine = report::machine(&run.opening.machine);
@@ -185,10 +187,10 @@ fn check_counters(run: &Path) {
 
 /// This host's own clients, and a load that hosts cannot share.
 fn check_clients_here(emulated: &EmulatedBox) {
-    let (status, said) = emulated.run_until_measured("here.toml", 1);
+    let (status, said) = emulated.run_until_measured("here.toml", &[], 1);
     println!("{said}");
     assert_eq!(status, Some(2), "{said}");
-    check_home(emulated);
+    emulated.check_home();
     let run = read(&emulated.dir.join("runs/here"));
     assert_eq!(run.opening.clients, Some(Clients::Host));
     let of_attempt = |one: &TrialRecord| match &one.outcome {
@@ -202,15 +204,6 @@ fn check_clients_here(emulated: &EmulatedBox) {
     );
     let facts = run.facts.iter().flatten().next().unwrap();
     assert_eq!(facts.values["clients:place"], "host");
-}
-
-/// In its own operating system, with no arm's kernel loaded.
-fn check_home(emulated: &EmulatedBox) {
-    let home = emulated.ssh("cat /proc/cmdline /sys/kernel/kexec_loaded");
-    assert!(
-        !home.contains("bakeoff.") && home.ends_with("\n0\n"),
-        "{home}"
-    );
 }
 
 fn read(dir: &Path) -> Run {

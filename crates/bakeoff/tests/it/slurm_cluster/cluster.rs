@@ -1,22 +1,44 @@
 //! Munge, slurmctld and two slurmd, in a directory of the test; all of them end with it.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub(super) struct Cluster {
+use crate::real_guests::can_boot;
+
+pub(crate) struct Cluster {
     dir: PathBuf,
     /// The configuration, which programs of Slurm find by `SLURM_CONF`.
-    pub(super) conf: PathBuf,
+    pub(crate) conf: PathBuf,
     munged: Child,
     slurmctld: Option<Child>,
     slurmd: Vec<(&'static str, Option<Child>)>,
 }
 
 impl Cluster {
-    pub(super) fn start(dir: &Path) -> Self {
+    /// Whether this host can have one, and guests on it.
+    pub(crate) fn can_start() -> bool {
+        if fs::metadata("/proc/self").unwrap().uid() != 0 {
+            skip::skip("not root, which a Slurm cluster needs");
+            return false;
+        }
+        for program in [
+            "/usr/sbin/munged",
+            "/usr/sbin/slurmctld",
+            "/usr/sbin/slurmd",
+        ] {
+            if !Path::new(program).exists() {
+                skip::skip(&format!("program not installed: {program}"));
+                return false;
+            }
+        }
+        can_boot()
+    }
+
+    pub(crate) fn start(dir: &Path) -> Self {
         let dir = dir.join("slurm");
         for place in ["state", "spool/n1", "spool/n2", "run", "log", "munge"] {
             fs::create_dir_all(dir.join(place)).unwrap();
@@ -64,13 +86,13 @@ impl Cluster {
         end(&mut self.slurmctld);
     }
 
-    pub(super) fn start_slurmd(&mut self, node: &str) {
+    pub(crate) fn start_slurmd(&mut self, node: &str) {
         let child = self.daemon("/usr/sbin/slurmd", &["-N", node]);
         let own = self.slurmd.iter_mut().find(|(name, _)| *name == node);
         own.unwrap().1 = Some(child);
     }
 
-    pub(super) fn kill_slurmd(&mut self, node: &str) {
+    pub(crate) fn kill_slurmd(&mut self, node: &str) {
         let own = self.slurmd.iter_mut().find(|(name, _)| *name == node);
         end(&mut own.unwrap().1);
     }
@@ -123,14 +145,14 @@ impl Cluster {
     }
 
     /// Whether a job runs on one of these nodes.
-    pub(super) fn is_at_work(&self, nodes: &str) -> bool {
+    pub(crate) fn is_at_work(&self, nodes: &str) -> bool {
         !self
             .said("squeue", &["-h", "-t", "RUNNING", "-w", nodes])
             .is_empty()
     }
 
     /// What is in the queue, once jobs that end have ended.
-    pub(super) fn queue(&self) -> String {
+    pub(crate) fn queue(&self) -> String {
         let begin = Instant::now();
         loop {
             let queue = self.said("squeue", &["-h", "-r", "-o", "%i %T %r"]);

@@ -1,0 +1,49 @@
+//! KVM in an emulated guest: one guest of its own boots under it and is measured.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde_json::Value;
+
+use crate::nested_kvm::{FILES, pack, run_until_measured, shown};
+use crate::real_guests::{can_boot, wall_clock_lane};
+
+/// Both arms of a plan are the host that has KVM, and the guest that runs on it: whichever comes first.
+fn shortened(name: &str, text: &str) -> String {
+    match name {
+        "outer.toml" => text
+            .replace("clearcpuid=194", "quiet")
+            .replace("inside.sh", "smoke.sh"),
+        "inner.toml" => text.replace("debian:trixie-backports/7.2", "debian:bookworm/6.1"),
+        _ => text.into(),
+    }
+}
+
+#[test]
+#[ignore = "boots guests: .ci/run, make test-all"]
+fn a_guest_is_measured_under_kvm() {
+    if !can_boot() {
+        return;
+    }
+    let _lane = wall_clock_lane();
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().canonicalize().unwrap();
+    for (name, text) in FILES {
+        fs::write(dir.join(name), shortened(name, text)).unwrap();
+    }
+    pack(&["debian:bookworm/6.1"], &dir);
+    run_until_measured(1, &dir);
+    let found: BTreeMap<String, String> = shown(&dir, "001").into_iter().collect();
+    println!("{}", found["run"]);
+    let opening = found["journal.jsonl"].lines().next().unwrap();
+    let opening: Value = serde_json::from_str(opening).unwrap();
+    assert_eq!(opening["event"]["opened"]["machine"]["acceleration"], "kvm");
+    assert!(found["journal.jsonl"].contains("\"ending\":\"measured\""));
+    let facts: Value = serde_json::from_str(&found["facts"]).unwrap();
+    assert_eq!(facts["values"]["host:memory"], "reserved huge pages");
+    assert!(
+        facts["boot_log"]
+            .to_string()
+            .contains("Hypervisor detected: KVM")
+    );
+}

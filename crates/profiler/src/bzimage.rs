@@ -141,7 +141,7 @@ mod tests {
     }
 
     /// An ELF file with one segment, a note of this name and type.
-    fn with_note(name: &[u8; 4], kind: u32) -> Vec<u8> {
+    fn with_note(name: [u8; 4], kind: u32) -> Vec<u8> {
         let mut header = vec![0; 64 + 56];
         header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         for (at, value) in [(16, 2), (18, 62), (54, 56), (56, 1)] {
@@ -162,10 +162,10 @@ mod tests {
 
     #[test]
     fn a_kernel_with_a_pvh_entry_has_a_note_of_xens() {
-        assert!(has_pvh_entry(&with_note(b"Xen\0", 18)));
-        assert!(!has_pvh_entry(&with_note(b"Xen\0", 6)));
-        assert!(!has_pvh_entry(&with_note(b"GNU\0", 18)));
-        let whole = with_note(b"Xen\0", 18);
+        assert!(has_pvh_entry(&with_note(*b"Xen\0", 18)));
+        assert!(!has_pvh_entry(&with_note(*b"Xen\0", 6)));
+        assert!(!has_pvh_entry(&with_note(*b"GNU\0", 18)));
+        let whole = with_note(*b"Xen\0", 18);
         for length in 0..whole.len() {
             has_pvh_entry(&whole[..length]);
         }

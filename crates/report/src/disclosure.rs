@@ -64,7 +64,6 @@ mod tests {
     use crate::judged;
 
     #[test]
-    #[expect(clippy::too_many_lines, reason = "a whole page, row by row")]
     fn what_is_known_is_told_and_what_is_not_is_said_to_be_unknown() {
         let (mut run, judgement) = judged(web::two_kernels());
         run.plan.disclosure.tested_by = Some("<the kernel team>".into());

@@ -192,7 +192,6 @@ mod tests {
     use fixtures::web;
 
     #[test]
-    #[expect(clippy::too_many_lines, reason = "the mail is long")]
     fn a_run_fits_into_a_mail() {
         let (run, judgement) = judged(web::two_kernels());
         expect![[r###"

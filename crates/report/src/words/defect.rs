@@ -221,7 +221,6 @@ fn noun(kind: Kind, is_one: bool) -> String {
     plural(noun, is_one)
 }
 
-#[expect(clippy::too_many_lines, reason = "a table, checked to be whole")]
 fn singular(kind: Kind) -> &'static str {
     match kind {
         Kind::Panic => "kernel panic",

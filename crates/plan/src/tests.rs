@@ -545,8 +545,10 @@ fn disturbed_blocks_are_repeated_or_kept() {
         Ok(DisturbedBlocks::Keep)
     );
     let refused = |value: &str| with(&format!("disturbed_blocks = {value}")).unwrap_err();
-    expect![[r#"plan.toml:21: unknown disturbed_blocks: "kept" (did you mean "keep"?)"#]].assert_eq(&refused("\"kept\""));
-    expect![[r#"plan.toml:21: unknown disturbed_blocks: "drop" (known: repeat, keep)"#]].assert_eq(&refused("\"drop\""));
+    expect![[r#"plan.toml:21: unknown disturbed_blocks: "kept" (did you mean "keep"?)"#]]
+        .assert_eq(&refused("\"kept\""));
+    expect![[r#"plan.toml:21: unknown disturbed_blocks: "drop" (known: repeat, keep)"#]]
+        .assert_eq(&refused("\"drop\""));
     expect!["plan.toml:21: wrong type for disturbed_blocks in [design]: boolean (write a text in quotes)"].assert_eq(&refused("true"));
 }
 

@@ -106,7 +106,7 @@ fn a_run_on_this_host_measures_real_servers_and_puts_everything_back() {
         before, "7",
         "the test needs another value than the host has"
     );
-    let child = run(dir.path(), "200ms");
+    let child = run(dir.path(), "1s");
     let pid = child.id();
     let end = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&[&end.stdout[..], &end.stderr].concat()).into_owned();
@@ -174,7 +174,7 @@ fn apache_takes_directives_in_place_of_bakeoffs_and_a_whole_file() {
     let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("whole.conf"), APACHE).unwrap();
-    let text = plan("200ms");
+    let text = plan("1s");
     let (head, rest) = text.split_once("[arm.plain]").unwrap();
     let (_, rest) = rest.split_once("[[workload]]").unwrap();
     let rest = rest.replace("nginx", "apache");
@@ -227,7 +227,7 @@ fn an_arm_of_one_cpu_is_kept_to_it_and_one_of_too_many_is_refused() {
     let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
     let with = |arms: &str| {
-        let text = plan("200ms");
+        let text = plan("1s");
         let (head, rest) = text.split_once("[arm.plain]").unwrap();
         let (_, rest) = rest.split_once("[[workload]]").unwrap();
         format!("{head}{arms}\n[[workload]]{rest}")
@@ -287,7 +287,7 @@ fn a_run_that_is_killed_leaves_no_process_cgroup_or_sysctl_behind() {
     wait_for("the sysctl", || swappiness() == "7");
     // Another run would take the 7 for the host's own value, and leave it behind.
     let other_dir = tempfile::tempdir().unwrap();
-    let mut other = run(other_dir.path(), "200ms");
+    let mut other = run(other_dir.path(), "1s");
     let said = BufReader::new(other.stderr.take().unwrap()).lines();
     let mut said = said.map(Result::unwrap);
     let waits =
@@ -308,7 +308,7 @@ fn a_pattern_that_matches_on_no_arm_stops_the_run_after_its_first_block() {
     }
     let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
-    let text = plan("200ms");
+    let text = plan("1s");
     let (head, rest) = text.split_once("[[workload]]").unwrap();
     let (_, design) = rest.split_once("[design]").unwrap();
     let workload = "[[workload]]\nkind = \"command\"\ncommand = [\"sh\", \"-c\", \"echo first; echo speed 12\"]\n\
@@ -362,7 +362,7 @@ fn with_json_standard_output_has_documented_lines_alone_and_progress_is_on_stand
     }
     let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("plan.toml"), plan("200ms")).unwrap();
+    fs::write(dir.path().join("plan.toml"), plan("1s")).unwrap();
     let mut seen = BTreeSet::new();
     let mut kinds = |lines: &[serde_json::Value]| -> BTreeSet<String> {
         let kinds = lines.iter();

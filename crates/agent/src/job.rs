@@ -148,12 +148,7 @@ pub fn perform(
     let sampler = open_sampler(&netns, &counted, &cpus, environment)?;
 
     tell(FromAgent::Phase(Phase::Settling));
-    let patience = if job.accepts_busy_host {
-        Duration::ZERO
-    } else {
-        environment.max_idle_wait
-    };
-    let idle = wait_idle::wait_idle(&cpus, patience, stop)?;
+    let idle = wait_idle::wait_idle(&cpus, idle_patience(job, environment), stop)?;
     scheduled.load_begins()?;
     let injected = inject(&job.tuning)?;
     let (recorder, obstacle) = open_recorder(job, environment);
@@ -247,6 +242,15 @@ fn check_alive(services: &mut [Running]) -> Result<(), Failure> {
         alive.map_err(|why| Failure::of(VoidReason::ServiceFailed, why))?;
     }
     Ok(())
+}
+
+/// How long the system is waited for until it is idle, beyond the second that tells.
+fn idle_patience(job: &Job, environment: &Environment) -> Duration {
+    if job.accepts_busy_host {
+        Duration::ZERO
+    } else {
+        environment.max_idle_wait
+    }
 }
 
 /// Drives the load; what the clients tell is where disturbances look for how service goes.

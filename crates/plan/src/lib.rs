@@ -330,10 +330,7 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
     if let (Some(fields), Some(workloads)) = (&machine_fields, &workloads) {
         check_clients(fields, &machine, workloads, checks);
     }
-    let design_fields = top.table("design");
-    let claim = read_claim(design_fields.as_ref());
-    let disturbed_blocks = read_disturbed_blocks(design_fields.as_ref());
-    let design = read_design(design_fields.as_ref());
+    let (claim, disturbed_blocks, design) = read_design(top.table("design").as_ref());
     let ground = Ground {
         machine: &machine,
         arms: arms.as_deref().unwrap_or_default(),
@@ -558,7 +555,8 @@ fn read_disturbed_blocks(fields: Option<&Fields<'_>>) -> DisturbedBlocks {
     choice.unwrap_or_default()
 }
 
-fn read_design(fields: Option<&Fields<'_>>) -> Design {
+fn read_design(fields: Option<&Fields<'_>>) -> (Claim, DisturbedBlocks, Design) {
+    let (claim, disturbed_blocks) = (read_claim(fields), read_disturbed_blocks(fields));
     let mut design = Design {
         margin: 0.01,
         error_rate: 0.05,
@@ -567,7 +565,9 @@ fn read_design(fields: Option<&Fields<'_>>) -> Design {
         more_blocks: 0,
         seed: 1,
     };
-    let Some(fields) = fields else { return design };
+    let Some(fields) = fields else {
+        return (claim, disturbed_blocks, design);
+    };
     set(&mut design.margin, fields.share("margin", 0.0, MOST_MARGIN));
     set(
         &mut design.error_rate,
@@ -597,7 +597,7 @@ fn read_design(fields: Option<&Fields<'_>>) -> Design {
         );
     }
     fields.finish();
-    design
+    (claim, disturbed_blocks, design)
 }
 
 #[cfg(test)]

@@ -165,7 +165,7 @@ fn is_kept(dir: &Path, window: Duration) {
 
 #[test]
 fn hours_take_no_more_room_than_their_points() {
-    takes_no_more_room(DAY / 4);
+    takes_no_more_room(DAY / 12);
 }
 
 #[test]

@@ -22,6 +22,8 @@ const NAMES: usize = 12;
 /// Characters of a fact's value.
 const VALUE: usize = 60;
 
+const KEPT: &str = "the plan keeps blocks that something outside disturbed, and runs none again";
+
 /// One finding in words.
 pub(crate) struct Told {
     pub(crate) id: String,
@@ -400,9 +402,7 @@ pub(crate) fn detail(detail: &Detail) -> String {
             felt,
             unfelt,
         } => one_sided_disturbance(workload, disturbance, [felt, unfelt]),
-        Detail::DisturbedBlocksKept => {
-            "the plan keeps blocks that something outside disturbed, and runs none again".into()
-        }
+        Detail::DisturbedBlocksKept => KEPT.into(),
         Detail::Workload { workload } if workload.is_empty() => "the whole run".into(),
         Detail::Workload { workload } => format!("workload {workload}"),
     }

@@ -245,7 +245,7 @@ fn the_agents_line() {
             "\\u0007",
         ],
     };
-    fuzz("line", 10_000, &corpus, listen);
+    fuzz("line", 2500, &corpus, listen);
 }
 
 /// One message at a time: a frame whose length fits, so that changes reach what lies behind it.
@@ -319,7 +319,7 @@ fn histograms_unpacked() {
         inputs: texts.map(unpacked).to_vec(),
         words: &["\0\0\0\0", "\0", "\u{1}", "\u{7f}", "AAAAAAAA"],
     };
-    fuzz("histogram-unpacked", 10_000, &corpus, |bytes| {
+    fuzz("histogram-unpacked", 1000, &corpus, |bytes| {
         for length in [None, bytes.len().checked_sub(40)] {
             let mut bytes = bytes.to_vec();
             // With a length that fits, changes reach what lies behind it.

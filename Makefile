@@ -2,7 +2,7 @@
 BAKEOFF := target/x86_64-unknown-linux-gnu/release/bakeoff
 PLAN ?= plans/web-static.toml
 
-.PHONY: demo build form test each-machine test-all check packages bench-load verdict-calibration bisect-calibration clean
+.PHONY: demo build form test test-units test-program each-machine test-all check packages bench-load verdict-calibration bisect-calibration clean
 
 demo: build
 	$(BAKEOFF) run $(PLAN)
@@ -23,7 +23,15 @@ form:
 # Minutes: all units, commands and simulated machines, servers on loopback, and one comparison of two kernels in guests.
 test:
 	@tools/packages run test kernel
-	cargo test --workspace
+	cargo test --workspace --no-run
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-units test-program
+
+# Two at a time: tests of servers on loopback mostly wait.
+test-units:
+	cargo test --workspace --exclude bakeoff
+
+test-program:
+	cargo test -p bakeoff
 
 # A short run on each kind of machine that can be had here, all of them emulated: more guests, a box by ssh, a host with KVM, a
 # Slurm cluster. Some need root.

@@ -158,7 +158,7 @@ fn most_memory_mb() -> u64 {
 }
 
 /// What looks and the verdict of a very long run cost, printed. `LONG_RUN_BLOCKS` asks for another length;
-/// `make long-run-simulated` for the longest that there is.
+/// `LONG_RUN_BLOCKS=10000` for the longest that there is.
 #[test]
 #[ignore = "thousands of blocks: make test-all"]
 fn simulated_long_run() {

@@ -504,7 +504,7 @@ fn a_trial_that_is_cut_short_keeps_its_defects() {
     assert!(fs::read_to_string(lines).unwrap().contains("tcp_ack"));
 }
 
-/// What a day comes to, printed. `SOAK_DAYS` asks for more of them; `make soak-simulated` for 14.
+/// What a day comes to, printed. `SOAK_DAYS` asks for more of them.
 #[test]
 #[ignore = "a day of seconds, or more: make test-all"]
 fn simulated_soak() {

@@ -26,18 +26,19 @@ test:
 	cargo test --workspace --no-run
 	@$(MAKE) --no-print-directory -j2 --output-sync=target test-units test-program
 
-# Two at a time: tests of servers on loopback mostly wait.
+# Two at a time, because servers on loopback mostly wait. Both take the whole workspace, or cargo would compile it with other features.
 test-units:
-	cargo test --workspace --exclude bakeoff
+	cargo test --workspace --lib --bins
+	cargo test --workspace --doc
 
 test-program:
-	cargo test -p bakeoff
+	cargo test --workspace --test '*'
 
 # A short run on each kind of machine that can be had here, all of them emulated: more guests, a box by ssh, a host with KVM, a
 # Slurm cluster. Some need root.
 each-machine:
 	@tools/packages run test kernel
-	cargo test -p bakeoff --test it -- --ignored each_machine::
+	cargo test --workspace --test it -- --ignored each_machine::
 
 # Everything at full size: every kind of guest, all faults of a box, simulated weeks, Monte Carlo. Hours; before a release, and for a
 # part whose tests it has. Random tests take another seed each time: SEED=7 make test-all repeats one.

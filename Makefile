@@ -26,13 +26,13 @@ test:
 	cargo test --workspace --no-run
 	@$(MAKE) --no-print-directory -j2 --output-sync=target test-units test-program
 
-# Two at a time, because servers on loopback mostly wait. Both take the whole workspace, or cargo would compile it with other features.
+# Two at a time, and more threads than CPUs: servers on loopback mostly wait. Both take the whole workspace, or cargo would compile it with other features.
 test-units:
 	cargo test --workspace --lib --bins
 	cargo test --workspace --doc
 
 test-program:
-	cargo test --workspace --test '*'
+	RUST_TEST_THREADS=4 cargo test --workspace --test '*'
 
 # A short run on each kind of machine that can be had here, all of them emulated: more guests, a box by ssh, a host with KVM, a
 # Slurm cluster. Some need root.

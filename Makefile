@@ -24,9 +24,10 @@ form:
 test:
 	@tools/packages run test kernel
 	cargo test --workspace --no-run
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-units test-program
+	@$(MAKE) --no-print-directory -j2 test-units test-program
 
-# Two at a time, and more threads than CPUs: servers on loopback mostly wait. Both take the whole workspace, or cargo would compile it with other features.
+# Two at a time, and more threads than CPUs: servers on loopback mostly wait. Both take the whole workspace, or cargo would
+# compile it again with other features.
 test-units:
 	cargo test --workspace --lib --bins
 	cargo test --workspace --doc

@@ -90,16 +90,16 @@ fn add_process(process: &Path, pages: &mut BTreeMap<String, BTreeMap<u64, u64>>)
 }
 
 /// A region of a process that it may execute.
-struct Region<'l> {
+pub(crate) struct Region<'l> {
     start: u64,
     end: u64,
     offset: u64,
-    path: &'l str,
+    pub(crate) path: &'l str,
 }
 
 impl<'l> Region<'l> {
     /// From a line of `/proc/PID/maps`; nothing where it is not a file's, or cannot be executed.
-    fn of(line: &'l str) -> Option<Self> {
+    pub(crate) fn of(line: &'l str) -> Option<Self> {
         let mut words = line.splitn(6, ' ');
         let (start, end) = words.next()?.split_once('-')?;
         let rights = words.next()?;

@@ -6,7 +6,7 @@
 //! and 11 s in another, the whole window.
 //!
 //! Before services start, a guest reads the programs that the workload names; once they answer, it reads the whole of each
-//! file that they have mapped, such as modules that an arm's configuration loads. All of an image of web servers would take
+//! file whose code they have mapped, such as modules that an arm's configuration loads. All of an image of web servers would take
 //! an emulator 2.5 s.
 
 use std::collections::BTreeSet;
@@ -19,6 +19,8 @@ use profiler::elf;
 use rustix::fs::{Advice, fadvise, sendfile};
 use rustix::system::sysinfo;
 use workload::Programs;
+
+use crate::code::Region;
 
 /// What programs are made of, what matters most first.
 const PLACES: [&str; 6] = [
@@ -73,28 +75,27 @@ pub(crate) fn programs(programs: &Programs) {
     }
 }
 
-/// Reads the files that processes have mapped.
+/// Reads the files whose code processes have mapped.
 pub(crate) fn mapped_by(processes: impl Iterator<Item = i32>) {
     let mut files = BTreeSet::new();
     for process in processes {
         let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
-        // Only a file's line has a slash, where its path begins.
-        let paths = maps
-            .lines()
-            .filter_map(|line| Some(&line[line.find('/')?..]));
-        files.extend(paths.map(PathBuf::from).filter(|path| path.is_file()));
+        let regions = maps.lines().filter_map(Region::of);
+        let paths = regions.map(|region| PathBuf::from(region.path));
+        files.extend(paths.filter(|path| path.is_file()));
     }
     Reader::new().read_files(&Vec::from_iter(files));
 }
 
 /// Adds a program and the libraries that it is linked with.
 fn add_linked(file: &Path, files: &mut BTreeSet<PathBuf>) {
+    if files.contains(file) {
+        return;
+    }
     let Ok(body) = fs::read(file) else {
         return;
     };
-    if !files.insert(file.into()) {
-        return;
-    }
+    files.insert(file.into());
     for library in elf::needed(&body) {
         let places = LIBRARIES
             .iter()

@@ -1,5 +1,5 @@
-//! Skipped tests, and the seed of those that draw at random. A test that lacks something says so here and returns; in CI, where `CI` is set, it fails unless its
-//! reason is listed in `allowed.txt`.
+//! Skipped tests, and the seed of those that draw at random. A test that lacks something says so here and returns; in
+//! CI, where `CI` is set, it fails unless its reason is listed in `allowed.txt`.
 
 /// Reasons that CI accepts.
 const ALLOWED: &str = include_str!("../allowed.txt");

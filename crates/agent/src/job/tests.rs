@@ -4,11 +4,11 @@ use plan::fields::{Fields, Page};
 use protocol::{Part, WorkloadJob};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::ffi::CStr;
-use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+use std::{env, io, thread};
 use workload::probe::Probe;
 use workload::service::Service;
 
@@ -68,8 +68,31 @@ fn job_of(kind: &str, options: &str) -> Job {
     }
 }
 
-/// One job at a time: they share addresses, a cgroup and this process.
-static HOST: Mutex<()> = Mutex::new(());
+/// Set in a process that runs one test only.
+const APART: &str = "BAKEOFF_TEST_APART";
+
+/// Runs the calling test in a process apart, because a job moves its whole process into its cgroup. False in that process.
+fn ran_apart() -> bool {
+    let thread = thread::current();
+    let name = thread.name().unwrap();
+    // With one thread for all tests, they run one after the other in the main thread.
+    if name == "main" || env::var_os(APART).is_some() {
+        return false;
+    }
+    let mut test = Command::new(env::current_exe().unwrap());
+    test.args(["--exact", name, "--nocapture"]).env(APART, "1");
+    let output = test.output().unwrap();
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{name}: {}", output.status);
+    true
+}
+
+/// A cgroup that no other test has, of this checkout or another.
+fn unused_cgroup() -> PathBuf {
+    let name = format!("bakeoff-test-{}", std::process::id());
+    cgroup2().unwrap().join(name)
+}
 
 fn try_on_this_host(job: &Job) -> Option<Result<(JobResult, Vec<FromAgent>), Failure>> {
     try_disturbed(job, &|_, _| {})
@@ -78,10 +101,7 @@ fn try_on_this_host(job: &Job) -> Option<Result<(JobResult, Vec<FromAgent>), Fai
 fn environment(dir: &Path) -> Environment {
     Environment {
         dir: dir.join("stage"),
-        // Another checkout may be tested at the same time.
-        cgroup: cgroup2()
-            .unwrap()
-            .join(format!("bakeoff-test-{}", std::process::id())),
+        cgroup: unused_cgroup(),
         kernel_config: None,
         disk: None,
         seeks: None,
@@ -103,7 +123,6 @@ fn try_disturbed(
         skip::skip(&format!("no real job on this host: {why}"));
         return None;
     }
-    let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
     // Servers' own users go through it to their files.
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -162,7 +181,7 @@ fn samples(told: &[FromAgent]) -> impl Iterator<Item = &record::evidence::Sample
 
 fn check_server(server: &str, service: &str) {
     let options =
-        format!("server = {server}\nconnections = 8\nwarmup = \"500ms\"\nwindow = \"2s\"");
+        format!("server = {server}\nconnections = 8\nwarmup = \"200ms\"\nwindow = \"1s\"");
     let Some(result) = try_on_this_host(&job(&options)) else {
         return;
     };
@@ -203,6 +222,9 @@ fn check_server(server: &str, service: &str) {
 
 #[test]
 fn apache_serves_a_real_job() {
+    if ran_apart() {
+        return;
+    }
     check_server("\"apache\"", "apache2");
     check_server(
         "\"apache\"\nmpm = \"prefork\"\nkeep_alive = false",
@@ -213,6 +235,9 @@ fn apache_serves_a_real_job() {
 
 #[test]
 fn servers_have_the_arms_limit_of_open_files() {
+    if ran_apart() {
+        return;
+    }
     for server in ["apache", "nginx"] {
         let mut job = job(&format!(
             "server = {server:?}\nconnections = 4\nwarmup = \"100ms\"\nwindow = \"1s\""
@@ -231,13 +256,19 @@ fn servers_have_the_arms_limit_of_open_files() {
 
 #[test]
 fn nginx_serves_a_real_job() {
+    if ran_apart() {
+        return;
+    }
     check_server("\"nginx\"", "nginx");
     check_server("\"nginx\"\nkeep_alive = false", "nginx");
 }
 
 #[test]
 fn a_real_job_is_sampled_and_its_functions_have_names() {
-    let options = "server = \"nginx\"\nconnections = 8\nwarmup = \"200ms\"\nwindow = \"2s\"";
+    if ran_apart() {
+        return;
+    }
+    let options = "server = \"nginx\"\nconnections = 8\nwarmup = \"200ms\"\nwindow = \"1s\"";
     let job = Job {
         profiling: Profiling::Sampled,
         ..job(options)
@@ -307,6 +338,9 @@ fn figures_of(kind: &str, options: &str) -> Option<JobResult> {
 
 #[test]
 fn a_ramp_gives_a_curve_of_all_its_steps() {
+    if ran_apart() {
+        return;
+    }
     let options = "server = \"apache\"\nconnections = [1, 4, 16]";
     let Some(result) = figures_of("web-ramp", options) else {
         return;
@@ -331,6 +365,9 @@ fn a_ramp_gives_a_curve_of_all_its_steps() {
 
 #[test]
 fn an_open_ladder_plans_the_rate_of_each_step() {
+    if ran_apart() {
+        return;
+    }
     let options = "server = \"nginx\"\nconnections = 8\nrates = [50, 200]\narrivals = \"constant\"";
     let Some(result) = figures_of("web-open", options) else {
         return;
@@ -350,6 +387,9 @@ fn an_open_ladder_plans_the_rate_of_each_step() {
 
 #[test]
 fn many_users_come_from_addresses_of_their_own() {
+    if ran_apart() {
+        return;
+    }
     let options =
         "server = \"nginx\"\nconnections = 300\naddresses = 300\nthink = \"50ms to 150ms\"";
     let Some(result) = figures_of("web-many", options) else {
@@ -362,6 +402,9 @@ fn many_users_come_from_addresses_of_their_own() {
 
 #[test]
 fn browsers_play_sessions_with_cookies_and_forms() {
+    if ran_apart() {
+        return;
+    }
     for server in ["apache", "nginx"] {
         let options = format!("server = {server:?}\nconnections = 10");
         let Some(result) = figures_of("web-browse", &options) else {
@@ -378,6 +421,9 @@ fn browsers_play_sessions_with_cookies_and_forms() {
 
 #[test]
 fn slow_lines_conform_with_files_and_programs_of_both_kinds_of_worker() {
+    if ran_apart() {
+        return;
+    }
     for mpm in ["event", "prefork"] {
         let options = format!(
             "server = \"apache\"\nmpm = {mpm:?}\nconnections = 20\nlines = [200000, 400000]"
@@ -395,6 +441,9 @@ fn slow_lines_conform_with_files_and_programs_of_both_kinds_of_worker() {
 
 #[test]
 fn programs_make_pages_of_what_the_database_says() {
+    if ran_apart() {
+        return;
+    }
     let driver = Command::new("perl")
         .arg("-MDBD::MariaDB")
         .arg("-e1")
@@ -436,6 +485,9 @@ fn brokerage(env: &[(&str, &str)]) -> Option<Result<JobResult, Failure>> {
 
 #[test]
 fn tomcat_and_a_database_trade() {
+    if ran_apart() {
+        return;
+    }
     let Some(result) = brokerage(&[]) else {
         return;
     };
@@ -455,6 +507,9 @@ fn tomcat_and_a_database_trade() {
 
 #[test]
 fn a_tomcat_that_does_not_start_is_told_with_its_log() {
+    if ran_apart() {
+        return;
+    }
     let Some(result) = brokerage(&[("JDK_JAVA_OPTIONS", "-XX:+NoSuchThing")]) else {
         return;
     };
@@ -468,6 +523,9 @@ fn a_tomcat_that_does_not_start_is_told_with_its_log() {
 
 #[test]
 fn a_soak_has_the_table_of_2004() {
+    if ran_apart() {
+        return;
+    }
     let Some(result) = figures_of("web-soak", "server = \"apache\"\nconnections = 6") else {
         return;
     };
@@ -487,6 +545,9 @@ fn value(result: &JobResult, name: &str) -> f64 {
 
 #[test]
 fn every_thread_lives_and_ends() {
+    if ran_apart() {
+        return;
+    }
     let job = job_of("threads", "count = 2000\nat_once = 50");
     let Some(result) = try_on_this_host(&job) else {
         return;
@@ -502,6 +563,9 @@ fn every_thread_lives_and_ends() {
 
 #[test]
 fn short_work_is_timed_among_few_and_many_tasks() {
+    if ran_apart() {
+        return;
+    }
     let Some(result) = figures_of("interactive", "tasks = [0, 32]") else {
         return;
     };
@@ -519,6 +583,9 @@ fn short_work_is_timed_among_few_and_many_tasks() {
 
 #[test]
 fn tasks_in_epoll_are_woken_all_and_those_in_accept_one_by_one() {
+    if ran_apart() {
+        return;
+    }
     let job = job_of("accept", "waiters = [1, 32]\nwindow = \"1s\"");
     let Some(result) = try_on_this_host(&job) else {
         return;
@@ -558,6 +625,9 @@ fn try_samba(job: &Job, disturb: Disturb<'_>) -> Option<Result<JobResult, Failur
 
 #[test]
 fn samba_serves_a_real_job() {
+    if ran_apart() {
+        return;
+    }
     let job = job_of("smb", &format!("clients = 3\n{SMB}"));
     let Some(result) = try_samba(&job, &|_, _| {}) else {
         return;
@@ -578,6 +648,9 @@ fn samba_serves_a_real_job() {
 
 #[test]
 fn more_and_more_samba_clients_give_a_curve() {
+    if ran_apart() {
+        return;
+    }
     let job = job_of("smb-ramp", &format!("clients = [1, 4]\n{SMB}"));
     let Some(result) = try_samba(&job, &|_, _| {}) else {
         return;
@@ -595,6 +668,9 @@ fn more_and_more_samba_clients_give_a_curve() {
 
 #[test]
 fn a_file_that_changes_on_the_share_voids_the_trial() {
+    if ran_apart() {
+        return;
+    }
     let job = job_of("smb", &format!("clients = 1\n{SMB}"));
     let corrupt = |phase, dir: &Path| {
         if phase != Phase::Measuring {
@@ -616,6 +692,9 @@ fn a_file_that_changes_on_the_share_voids_the_trial() {
 
 #[test]
 fn a_full_disk_under_the_share_voids_the_trial() {
+    if ran_apart() {
+        return;
+    }
     let job = job_of(
         "smb",
         "clients = 8\napplications = [\"SEED\"]\nwindow = \"3s\"",
@@ -639,6 +718,9 @@ fn a_full_disk_under_the_share_voids_the_trial() {
 
 #[test]
 fn a_samba_that_does_not_start_is_told_with_its_log() {
+    if ran_apart() {
+        return;
+    }
     let mut job = job_of("smb", &format!("clients = 1\n{SMB}"));
     job.tuning.config = "passdb backend = nonsense".into();
     let Some(result) = try_samba(&job, &|_, _| {}) else {
@@ -657,18 +739,15 @@ fn a_samba_that_does_not_start_is_told_with_its_log() {
 
 #[test]
 fn a_service_that_ends_is_told_with_its_log() {
+    if ran_apart() {
+        return;
+    }
     if let Some(why) = obstacle() {
         skip::skip(&format!("no real job on this host: {why}"));
         return;
     }
-    let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
-    let cgroups = Cgroups::make(
-        &cgroup2()
-            .unwrap()
-            .join(format!("bakeoff-test-{}", std::process::id())),
-    )
-    .unwrap();
+    let cgroups = Cgroups::make(&unused_cgroup()).unwrap();
     let netns = NetnsPair::create().unwrap();
     let command = ["/bin/sh", "-c", "echo no such module >&2; exit 3"];
     let service = Service {
@@ -697,11 +776,13 @@ fn a_service_that_ends_is_told_with_its_log() {
 
 #[test]
 fn a_job_that_is_stopped_says_so_and_leaves_nothing() {
+    if ran_apart() {
+        return;
+    }
     if let Some(why) = obstacle() {
         skip::skip(&format!("no real job on this host: {why}"));
         return;
     }
-    let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
     let environment = environment(dir.path());
     let stop = AtomicBool::new(false);
@@ -711,7 +792,7 @@ fn a_job_that_is_stopped_says_so_and_leaves_nothing() {
             stop.store(true, Ordering::Relaxed);
         }
     };
-    let job = job("server = \"nginx\"\nconnections = 2\nwarmup = \"1s\"\nwindow = \"1h\"");
+    let job = job("server = \"nginx\"\nconnections = 2\nwarmup = \"100ms\"\nwindow = \"1h\"");
     let failure = perform(&job, &environment, (&stop, &DefectWatch::default()), &tell).unwrap_err();
     assert_eq!(failure.detail, "stopped by the host");
     assert!(!environment.cgroup.exists(), "no cgroup is left behind");
@@ -753,6 +834,9 @@ fn databases() -> [(&'static str, PathBuf, &'static str); 2] {
 
 #[test]
 fn databases_do_a_real_job_that_ends_before_its_limit() {
+    if ran_apart() {
+        return;
+    }
     for (server, program, service) in databases() {
         // Both servers have this one, and bakeoff sets it too.
         let Some(result) = database(server, &program, "max_connections = 90") else {
@@ -796,6 +880,9 @@ fn databases_do_a_real_job_that_ends_before_its_limit() {
 
 #[test]
 fn a_database_that_does_not_start_is_told_with_its_log() {
+    if ran_apart() {
+        return;
+    }
     for (server, program, _) in databases() {
         let Some(result) = database(server, &program, "no_such_setting = 1") else {
             continue;
@@ -811,6 +898,9 @@ fn a_database_that_does_not_start_is_told_with_its_log() {
 
 #[test]
 fn a_full_disk_under_a_database_voids_the_trial() {
+    if ran_apart() {
+        return;
+    }
     let fill = |phase, dir: &Path| match phase {
         Phase::SettingUp => mount_disk(dir, c"size=400m"),
         Phase::WarmingUp => {
@@ -841,6 +931,9 @@ fn a_full_disk_under_a_database_voids_the_trial() {
 
 #[test]
 fn an_unknown_sysctl_fails_the_job_by_name() {
+    if ran_apart() {
+        return;
+    }
     let mut job = job("server = \"nginx\"\nconnections = 1\nwindow = \"1s\"");
     job.sysctl
         .insert("net.ipv4.no_such_thing".into(), "1".into());

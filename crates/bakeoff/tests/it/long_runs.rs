@@ -101,17 +101,9 @@ fn a_look_says_what_all_trials_say_that_are_read_again() {
 }
 
 #[test]
-fn a_look_reads_no_trial_of_long_ago() {
-    trials_of_long_ago(56);
-}
-
-#[test]
 #[ignore = "72 blocks, twice: make test-all"]
-fn many_looks_read_no_trial_of_long_ago() {
-    trials_of_long_ago(72);
-}
-
-fn trials_of_long_ago(blocks: u32) {
+fn a_look_reads_no_trial_of_long_ago() {
+    let blocks = 72;
     let (kept, cut) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let run = |dir: &Path, entry: &dyn Fn(u32)| {
         let (world, text) = long(1.008, 0.6, blocks);

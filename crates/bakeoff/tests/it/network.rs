@@ -9,6 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use agent::netns::{NetnsPair, SERVER};
 use plan::EvidenceSource;
@@ -58,6 +59,8 @@ fn respond(stream: &TcpStream) {
         let page = PAGES.iter().find(|(own, _)| *own == path);
         let page = page.map_or("404 None\r\nContent-Length: 0\r\n\r\n", |(_, page)| page);
         let mut writer = stream;
+        // Without a pause, clients and server would take all CPU time of the window.
+        thread::sleep(Duration::from_millis(2));
         let sent = writer.write_all(format!("HTTP/1.1 {page}").as_bytes());
         if sent.is_err() || page.contains("Connection: close") {
             return;

@@ -223,6 +223,38 @@ impl Setting {
             | Self::Debugging => "CONFIG_",
         }
     }
+
+    /// Facts that only show or choose its default: once a parameter sets it, they change nothing.
+    pub fn defaults(self) -> &'static [&'static str] {
+        match self {
+            Self::Preemption => &[
+                "CONFIG_PREEMPT",
+                "CONFIG_PREEMPT_LAZY",
+                "CONFIG_PREEMPT_NONE",
+                "CONFIG_PREEMPT_VOLUNTARY",
+            ],
+            Self::InitOnAlloc => &["CONFIG_INIT_ON_ALLOC_DEFAULT_ON"],
+            Self::InitOnFree => &["CONFIG_INIT_ON_FREE_DEFAULT_ON"],
+            Self::HugePages => &[
+                "/sys/kernel/mm/transparent_hugepage/enabled",
+                "CONFIG_TRANSPARENT_HUGEPAGE_ALWAYS",
+                "CONFIG_TRANSPARENT_HUGEPAGE_MADVISE",
+                "CONFIG_TRANSPARENT_HUGEPAGE_NEVER",
+            ],
+            Self::HardenedUsercopy => &["CONFIG_HARDENED_USERCOPY_DEFAULT_ON"],
+            Self::StackOffset => &["CONFIG_RANDOMIZE_KSTACK_OFFSET_DEFAULT"],
+            Self::Psi => &["CONFIG_PSI_DEFAULT_DISABLED"],
+            Self::SecurityModules => &["/sys/kernel/security/lsm", "CONFIG_LSM"],
+            Self::Hz
+            | Self::Autogroup
+            | Self::Mitigations
+            | Self::Lto
+            | Self::Compiler
+            | Self::DynamicTick
+            | Self::LruGen
+            | Self::Debugging => &[],
+        }
+    }
 }
 
 /// A setting in effect.

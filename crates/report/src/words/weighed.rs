@@ -385,13 +385,19 @@ fn not_pinnable(judgement: &Judgement) -> Vec<String> {
     let Weighed { arms, settings, .. } = &judgement.weighed;
     let fixed = settings
         .iter()
-        .filter(|one| one.differs() && one.pin.is_none());
+        .filter(|one| one.differs() && !is_pinned(one, judgement));
     let named = |one: &Effective| format!("{} {}", one.setting.word(), values(arms, one));
     let mut said: Vec<String> = fixed.map(named).collect();
+    let overruled: Vec<&str> = settings
+        .iter()
+        .filter(|one| is_pinned(one, judgement) || (one.is_known() && !one.differs()))
+        .flat_map(|one| one.setting.defaults().iter().copied())
+        .collect();
     let mut counts = BTreeMap::<Class, u32>::new();
     let left = judgement.differences.iter();
     for one in left.filter(|one| one.counts() && one.pin.is_none()) {
-        if one.class.weight() == Weight::Any {
+        let matters = one.class.weight() == Weight::Any;
+        if matters && !overruled.contains(&one.fact.as_str()) {
             *counts.entry(one.class).or_default() += 1;
         }
     }
@@ -400,6 +406,13 @@ fn not_pinnable(judgement: &Judgement) -> Vec<String> {
     };
     said.extend(counts.iter().map(line));
     said
+}
+
+/// Whether a word of the command line pins a setting, or the sysctl that is the setting.
+fn is_pinned(one: &Effective, judgement: &Judgement) -> bool {
+    let mut differences = judgement.differences.iter();
+    let is_fact = |other: &Difference| other.pin.is_some() && other.fact == one.setting.fact();
+    one.pin.is_some() || differences.any(is_fact)
 }
 
 /// A text as TOML has it.
@@ -496,6 +509,46 @@ mod tests {
             # - boot log: 2 differences
             # - unclassified: 120 differences
         "##]]
+        .assert_eq(&pinned(&run.plan, &judgement));
+    }
+
+    #[test]
+    fn what_is_pinned_is_not_listed_as_what_cannot_be_pinned() {
+        let (run, mut judgement) = weighed();
+        let difference = |fact: &str, class, pin| Difference {
+            fact: fact.into(),
+            class,
+            pin,
+            declared: false,
+            formerly: None,
+            ..judgement.differences[0].clone()
+        };
+        let autogroup = "kernel.sched_autogroup_enabled";
+        let pin = Pin::Sysctl {
+            name: autogroup.into(),
+            value: "0".into(),
+        };
+        judgement.differences = vec![
+            difference(&format!("sysctl {autogroup}"), Class::Scheduler, Some(pin)),
+            difference("CONFIG_PREEMPT_LAZY", Class::Preemption, None),
+            difference("CONFIG_PREEMPT_VOLUNTARY", Class::Preemption, None),
+            // Zeroing is on in both, whatever is built in.
+            difference("CONFIG_INIT_ON_ALLOC_DEFAULT_ON", Class::Hardening, None),
+            difference("CONFIG_UBSAN", Class::Hardening, None),
+        ];
+        let values = [("6.1", "off"), ("7.2", "on")];
+        let settings = &mut judgement.weighed.settings;
+        settings.push(effective(Setting::Autogroup, &values, None));
+        expect![[r#"
+            # one value for all arms, that of 6.1 where kernels let it be chosen
+            [pinned]
+            cmdline = "preempt=full"
+            [pinned.sysctl]
+            "kernel.sched_autogroup_enabled" = "0"
+            # what cannot be pinned, because no parameter sets it or not all kernels have it:
+            # - HZ 250 -> 1000
+            # - hardening: 1 difference
+        "#]]
         .assert_eq(&pinned(&run.plan, &judgement));
     }
 

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use input::problem::Problem;
 use input::problem::remedy_among;
+use input::units::show_share;
 use record::metric::Direction;
 use record::verdict::Pair;
 
 use super::Figures;
 use crate::layout::{ArmOrder, Layout};
-use crate::metric_direction::{self, Known};
-use crate::observation::{FileFigures, Observation, Run};
+use crate::metric_direction::{self, Guess, Known};
+use crate::observation::{FileFigures, LeftOut, Observation, Role, Run};
 
 /// Metrics judged together: they share the error rate, and each one more makes every verdict harder.
 const METRICS: usize = 100;
@@ -18,12 +19,15 @@ const METRICS: usize = 100;
 /// Figures of an arm and metric: their differences are taken each with each.
 const FIGURES: usize = 2000;
 
+/// How a remark begins that names what is not judged.
+const LEFT_OUT: &str = "left out";
+
 /// Names that a baseline is likely to have.
 pub const BASELINES: [&str; 7] = [
     "baseline", "base", "before", "old", "control", "main", "master",
 ];
 
-/// What the user options for.
+/// What the user asks for.
 #[derive(Debug, Clone, Default)]
 pub struct ImportOptions {
     /// The arm that the others are compared with.
@@ -58,8 +62,9 @@ pub struct Comparison {
 struct Notes {
     problems: Vec<Problem>,
     remarks: BTreeSet<String>,
-    /// Metrics that are left out, by the reason.
-    left_out: BTreeMap<String, BTreeSet<String>>,
+    left_out: LeftOut,
+    /// Whether something was left out for want of a direction alone.
+    asks_direction: bool,
 }
 
 impl Notes {
@@ -67,7 +72,27 @@ impl Notes {
         self.left_out
             .entry(why.into())
             .or_default()
+            .metrics
             .insert(metric.into());
+    }
+
+    /// Whether a metric of that name, or of that part of a name, is left out.
+    fn is_left_out(&self, typed: &str) -> bool {
+        let left_out = self.left_out.values().flat_map(|one| &one.metrics);
+        left_out.into_iter().any(|metric| metric.contains(typed))
+    }
+
+    /// Turns what is left out into remarks.
+    fn tell_left_out(&mut self) {
+        for (why, left_out) in std::mem::take(&mut self.left_out) {
+            let metrics: Vec<&str> = left_out.metrics.iter().map(String::as_str).collect();
+            let place = match left_out.place.as_str() {
+                "" => String::new(),
+                place => format!(" (first in {place})"),
+            };
+            let remark = format!("{LEFT_OUT}, because {why}{place}: {}", few(&metrics));
+            self.remarks.insert(remark);
+        }
     }
 
     fn wrong(&mut self, (file, line): (&str, usize), what: String, remedy: &str) {
@@ -81,7 +106,7 @@ impl Notes {
     }
 }
 
-/// Asks all comparisons that the files can be options.
+/// All comparisons that the files can be asked for.
 pub(crate) fn compare(
     files: Vec<FileFigures>,
     options: &ImportOptions,
@@ -92,33 +117,43 @@ pub(crate) fn compare(
     for mut found in files {
         notes.remarks.append(&mut found.remarks);
         observations.append(&mut found.observations);
+        for (why, mut found) in found.left_out {
+            let known = notes.left_out.entry(why).or_default();
+            known.metrics.append(&mut found.metrics);
+            if known.place.is_empty() {
+                known.place = found.place;
+            }
+        }
     }
+    let left_out = notes.left_out.values();
+    let left_out: BTreeSet<&String> = left_out.flat_map(|one| &one.metrics).collect();
+    observations.retain(|one| !left_out.contains(&one.metric));
+    failures(&observations, &mut notes);
     if options.samples_are_runs {
         take_samples_for_runs(&mut observations, &file, &mut notes);
     }
-    let arms = in_order(
-        observations
-            .iter()
-            .map(|observation| observation.arm.as_str()),
-    );
+    let arms = in_order(observations.iter().map(|one| one.arm.as_str()));
+    if arms.len() < 2 {
+        return Err(too_few_arms(&arms, &file, notes));
+    }
     let (baseline, baseline_why) = baseline(&arms, options, &file, &mut notes);
     let metrics = metrics(&observations, options, &file, &mut notes);
     let mut comparisons = Vec::new();
     for metric in metrics {
-        let its: Vec<&Observation> = observations
+        let of_metric: Vec<&Observation> = observations
             .iter()
             .filter(|one| one.metric == metric)
             .collect();
-        let Some((direction, direction_why)) = direction(&its, options, &mut notes) else {
+        let Some((direction, direction_why)) = direction(&of_metric, options, &mut notes) else {
             continue;
         };
-        check_units(&its, &mut notes);
-        check_signs(&its, direction, &mut notes);
+        check_units(&of_metric, &mut notes);
+        check_signs(&of_metric, direction, &mut notes);
         for arm in arms.iter().filter(|arm| **arm != baseline) {
-            if let Some(layout) = layout(&its, (&baseline, arm), &mut notes) {
+            if let Some(layout) = layout(&of_metric, (&baseline, arm), &mut notes) {
                 comparisons.push(Comparison {
                     metric: metric.clone(),
-                    unit: its[0].unit.clone(),
+                    unit: of_metric[0].unit.clone(),
                     direction,
                     direction_why: direction_why.clone(),
                     arm: arm.clone(),
@@ -127,16 +162,15 @@ pub(crate) fn compare(
             }
         }
     }
-    for (why, metrics) in std::mem::take(&mut notes.left_out) {
-        let metrics: Vec<&str> = metrics.iter().map(String::as_str).collect();
-        notes
-            .remarks
-            .insert(format!("left out, because {why}: {}", few(&metrics)));
-    }
+    notes.tell_left_out();
     if comparisons.is_empty() && notes.problems.is_empty() {
         let why: Vec<String> = notes.remarks.iter().cloned().collect();
         let what = format!("nothing to judge: {}", why.join("; "));
-        let remedy = "add --higher-is-better or --lower-is-better, or choose with --metric NAME";
+        let remedy = if notes.asks_direction {
+            "add --higher-is-better or --lower-is-better, or choose with --metric NAME"
+        } else {
+            "repair what failed, and measure again"
+        };
         notes.wrong((&file, 0), what, remedy);
     }
     if !notes.problems.is_empty() {
@@ -150,6 +184,47 @@ pub(crate) fn compare(
         baseline_why,
         comparisons,
     })
+}
+
+fn too_few_arms(arms: &[String], file: &str, mut notes: Notes) -> Vec<Problem> {
+    notes.tell_left_out();
+    let what = match arms.first() {
+        Some(arm) => format!("one arm only: {arm:?}"),
+        None => "nothing to judge".into(),
+    };
+    let left_out = notes
+        .remarks
+        .iter()
+        .filter(|remark| remark.starts_with(LEFT_OUT));
+    let what = left_out.fold(what, |what, remark| format!("{what}; {remark}"));
+    let remedy = "give the figures of another arm too: two files, or a column arm";
+    notes.wrong((file, 0), what, remedy);
+    notes.problems
+}
+
+/// Warns of each arm in which work failed.
+fn failures(observations: &[Observation], notes: &mut Notes) {
+    let mut shares = BTreeMap::<(&str, &str), Vec<f64>>::new();
+    for one in observations
+        .iter()
+        .filter(|one| matches!(one.role, Role::Failures { .. }))
+    {
+        shares
+            .entry((&one.metric, &one.arm))
+            .or_default()
+            .push(one.value);
+    }
+    for ((metric, arm), shares) in shares {
+        let failed = shares.iter().filter(|share| **share > 0.0).count();
+        if failed > 0 {
+            let most = shares.iter().copied().fold(0.0, f64::max);
+            notes.remarks.insert(format!(
+                "work failed in {failed} of {} runs of {arm}: {metric}, at most {}; other figures may count it as done",
+                shares.len(),
+                show_share(most, 3),
+            ));
+        }
+    }
 }
 
 fn take_samples_for_runs(observations: &mut [Observation], file: &str, notes: &mut Notes) {
@@ -180,10 +255,6 @@ fn baseline(
     file: &str,
     notes: &mut Notes,
 ) -> (String, String) {
-    if let [arm] = arms {
-        let remedy = "give the figures of another arm too: two files, or a column arm";
-        notes.wrong((file, 0), format!("one arm only: {arm:?}"), remedy);
-    }
     if let Some(typed) = &options.baseline {
         if !arms.contains(typed) {
             let known: Vec<&str> = arms.iter().map(String::as_str).collect();
@@ -214,28 +285,25 @@ fn metrics(
     file: &str,
     notes: &mut Notes,
 ) -> Vec<String> {
-    let all = in_order(
-        observations
-            .iter()
-            .map(|observation| observation.metric.as_str()),
-    );
-    let main = observations
-        .iter()
-        .filter(|one| !one.aside)
-        .map(|one| one.metric.as_str());
-    let main = in_order(main);
+    let all = in_order(observations.iter().map(|one| one.metric.as_str()));
+    // A share of failures that is 0 everywhere decides nothing, and would take a part of the error rate.
+    let is_main = |one: &&Observation| match one.role {
+        Role::Judged => true,
+        Role::OnRequest => false,
+        Role::Failures { even_zero } => even_zero || one.value > 0.0,
+    };
+    let main = observations.iter().filter(is_main);
+    let main = in_order(main.map(|one| one.metric.as_str()));
     let mut chosen = Vec::new();
     if options.metrics.is_empty() {
-        let aside: Vec<&str> = all
+        let aside = observations
             .iter()
-            .map(String::as_str)
-            .filter(|one| !main.iter().any(|m| m == one))
-            .collect();
+            .filter(|one| one.role == Role::OnRequest);
+        let aside = in_order(aside.map(|one| one.metric.as_str()));
+        let aside: Vec<&str> = aside.iter().map(String::as_str).collect();
         if !aside.is_empty() {
-            notes.remarks.insert(format!(
-                "judged only when options for with --metric: {}",
-                few(&aside)
-            ));
+            let remark = format!("judged only when asked for with --metric: {}", few(&aside));
+            notes.remarks.insert(remark);
         }
         chosen = if main.is_empty() { all } else { main };
     } else {
@@ -248,6 +316,9 @@ fn metrics(
                     .cloned()
                     .collect()
             };
+            if found.is_empty() && notes.is_left_out(typed) {
+                continue;
+            }
             if found.is_empty() {
                 let known: Vec<&str> = all.iter().map(String::as_str).take(20).collect();
                 let what = format!("--metric is in no file: {typed:?}");
@@ -277,30 +348,44 @@ fn few(names: &[&str]) -> String {
     }
 }
 
-fn direction(its: &[&Observation], options: &ImportOptions, notes: &mut Notes) -> Option<Known> {
-    let said: Vec<&&Observation> = its.iter().filter(|one| one.direction.is_some()).collect();
-    if let Some(other) = said.iter().find(|one| one.direction != said[0].direction) {
+fn direction(
+    figures: &[&Observation],
+    options: &ImportOptions,
+    notes: &mut Notes,
+) -> Option<Known> {
+    let first = figures[0];
+    if matches!(first.role, Role::Failures { .. }) {
+        return Some((Direction::Lower, "as failures are".into()));
+    }
+    let mut told = figures.iter().filter(|one| one.direction.is_some());
+    let by_file = told.next();
+    if let Some(by_file) = by_file
+        && let Some(other) = told.find(|one| one.direction != by_file.direction)
+    {
         let what = format!(
             "the other direction than in line {}: {}",
-            said[0].line, other.metric
+            by_file.line, other.metric
         );
-        notes.wrong(
-            (&other.file, other.line),
-            what,
-            "one metric has one direction",
-        );
+        let place = (other.file.as_str(), other.line);
+        notes.wrong(place, what, "one metric has one direction");
     }
-    let typed = options
-        .direction
-        .map(|direction| (direction, "as you say".to_string()));
-    let told = said.first().and_then(|one| one.direction);
-    let known = typed
-        .or(told.map(|direction| (direction, "as the file says".to_string())))
-        .or_else(|| metric_direction::guess(&its[0].metric, &its[0].unit));
-    if known.is_none() {
-        notes.leave_out("which way is better is not known", &its[0].metric);
+    if let Some(direction) = options.direction {
+        return Some((direction, "as you say".into()));
     }
-    known
+    if let Some(direction) = by_file.and_then(|one| one.direction) {
+        return Some((direction, "as the file says".into()));
+    }
+    let name = first.quantity.as_ref().unwrap_or(&first.metric);
+    let why = match metric_direction::guess(name, &first.unit) {
+        Guess::Known(known) => return Some(known),
+        Guess::Contradiction => {
+            "its name and its unit say different things about which way is better"
+        }
+        Guess::Unknown => "which way is better is not known",
+    };
+    notes.asks_direction = true;
+    notes.leave_out(why, &first.metric);
+    None
 }
 
 fn check_units(its: &[&Observation], notes: &mut Notes) {
@@ -356,7 +441,7 @@ fn layout(
     }
     let both = || base.iter().chain(&other);
     if both().all(|one| one.block.is_none()) {
-        return Some(loose(&base, &other, notes));
+        return loose(&base, &other, notes);
     }
     for one in both().filter(|one| one.block.is_none()) {
         let what = format!("no block, where other figures of {} have one", one.metric);
@@ -369,9 +454,17 @@ fn layout(
     Some(blocks((&base, baseline), (&other, arm), notes))
 }
 
-fn loose(base: &[&Observation], other: &[&Observation], notes: &mut Notes) -> Layout {
+fn loose(base: &[&Observation], other: &[&Observation], notes: &mut Notes) -> Option<Layout> {
     let (base_runs, other_runs) = (runs(base), runs(other));
     let inner = base.len().max(other.len()) > base_runs.len().max(other_runs.len());
+    let is_one = base_runs.len().min(other_runs.len()) == 1;
+    if is_one && base[0].role == (Role::Failures { even_zero: false }) {
+        notes.leave_out(
+            "one run of an arm has no noise to judge by",
+            &base[0].metric,
+        );
+        return None;
+    }
     for (runs, its) in [(&base_runs, base), (&other_runs, other)] {
         if runs.len() == 1 && !inner {
             let what = format!("one run only of {}: {}", its[0].arm, its[0].metric);
@@ -382,31 +475,20 @@ fn loose(base: &[&Observation], other: &[&Observation], notes: &mut Notes) -> La
             );
         }
     }
-    if inner && base_runs.len().min(other_runs.len()) == 1 {
+    if inner && is_one {
         let figures = |its: &[&Observation]| its.iter().map(|one| one.value).collect();
         let (baseline, arm): (Vec<f64>, Vec<f64>) = (figures(base), figures(other));
-        if baseline.len() > 2 && baseline == arm && scatters(&arm) {
-            let what = format!("the same samples as of {}: {}", base[0].arm, base[0].metric);
-            let remedy = "criterion copies new to base when it ends; keep each run with --save-baseline NAME";
-            notes.wrong((&other[0].file, other[0].line), what, remedy);
-        }
-        return Layout::OneRun { baseline, arm };
+        return Some(Layout::OneRun { baseline, arm });
     }
     if inner {
         let remark = "samples inside a run are no repetitions: the median of each run is judged";
         notes.remarks.insert(remark.into());
     }
     let median = |runs: Vec<Vec<f64>>| runs.into_iter().map(median).collect();
-    Layout::Unpaired {
+    Some(Layout::Unpaired {
         baseline: median(base_runs),
         arm: median(other_runs),
-    }
-}
-
-fn scatters(values: &[f64]) -> bool {
-    values
-        .windows(2)
-        .any(|two| two[0].total_cmp(&two[1]).is_ne())
+    })
 }
 
 /// The samples of each run, runs in the order of the file.

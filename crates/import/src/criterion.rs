@@ -89,6 +89,7 @@ fn push(
     let run = Run::Within("process".into());
     found.observations.push(Observation {
         arm: arm.into(),
+        quantity: Some(String::new()),
         run,
         ..observation
     });

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::value::RawValue;
-
 use super::{
     criterion, go_bench, google_benchmark, hyperfine, json_rows, k6, oha, phoronix, plain, rows,
     table,
 };
-use crate::observation::FileFigures;
+use crate::json::Raw;
+use crate::observation::{FileFigures, without_commas};
 use crate::source::Source;
 
 /// Files above this are no results.
@@ -21,7 +20,7 @@ const ACCEPTED: &str = "accepted: CSV or JSON lines with arm, block, metric, val
 
 /// A format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Format {
+pub(crate) enum Format {
     Csv,
     JsonRows,
     Hyperfine,
@@ -35,7 +34,7 @@ enum Format {
 }
 
 impl Format {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Csv => "CSV",
             Self::JsonRows => "JSON lines",
@@ -73,7 +72,7 @@ pub(crate) fn read(source: &Source) -> FileFigures {
     };
     found.format = format.name();
     read_as(format, source, &text, &mut found);
-    if found.observations.is_empty() && found.problems.is_empty() {
+    if found.observations.is_empty() && found.problems.is_empty() && found.left_out.is_empty() {
         let what = format!("{} without a figure", found.format);
         found.wrong(0, what, "was the benchmark run to its end?");
     }
@@ -139,20 +138,22 @@ fn formats(source: &Source, text: &str) -> Vec<Format> {
 }
 
 fn of_json(text: &str) -> Vec<Format> {
-    let Ok(object) = serde_json::from_str::<BTreeMap<String, &RawValue>>(text) else {
+    let Ok(object) = serde_json::from_str::<BTreeMap<String, Raw<'_>>>(text) else {
         let first = text
             .lines()
             .find(|line| !line.trim().is_empty())
             .unwrap_or_default();
-        let is_line = serde_json::from_str::<BTreeMap<&str, &RawValue>>(first).is_ok();
-        // A broken export is told apart by the key that it begins with, so that its mistake is shown.
-        return if text.trim_start().starts_with('[') || is_line {
+        let is_line = serde_json::from_str::<BTreeMap<String, Raw<'_>>>(first).is_ok();
+        // A broken export is told apart by the keys in it, so that its mistake is shown.
+        let formats = by_keys(|key| text.contains(&format!("\"{key}\"")).then_some(text));
+        let looks_like_rows = formats.is_empty() && first.trim_end().ends_with('}');
+        return if text.trim_start().starts_with('[') || is_line || looks_like_rows {
             vec![Format::JsonRows]
         } else {
-            by_keys(|key| text.contains(&format!("\"{key}\"")))
+            formats
         };
     };
-    let formats = by_keys(|key| object.contains_key(key));
+    let formats = by_keys(|key| object.get(key).map(|raw| raw.get()));
     if formats.is_empty() && object.contains_key("arm") {
         vec![Format::JsonRows]
     } else {
@@ -160,14 +161,33 @@ fn of_json(text: &str) -> Vec<Format> {
     }
 }
 
-fn by_keys(has: impl Fn(&str) -> bool) -> Vec<Format> {
+/// The formats by a key and what must stand below it: one key alone has too many owners.
+fn by_keys<'t>(value: impl Fn(&str) -> Option<&'t str>) -> Vec<Format> {
+    let below = |key: &str, keys: &[&str]| {
+        let holds = |text: &str| keys.iter().any(|key| text.contains(&format!("\"{key}\"")));
+        let has = |text: &str| text == "[]" || holds(text);
+        value(key).is_some_and(has)
+    };
+    let is_oha = value("summary").is_some() && value("latencyPercentiles").is_some();
+    let is_k6_list = value("version").is_some() && below("results", &["metrics"]);
+    let is_k6 = below("metrics", &["values", "rate", "value", "count", "med"]);
     let mut formats = Vec::new();
     let mut add = |is: bool, format| formats.extend(is.then_some(format));
-    add(has("results"), Format::Hyperfine);
-    add(has("benchmarks"), Format::GoogleBenchmark);
-    add(has("summary") && has("latencyPercentiles"), Format::Oha);
+    add(
+        below("results", &["command"]) && !is_k6_list,
+        Format::Hyperfine,
+    );
+    let of_google = [
+        "real_time",
+        "run_type",
+        "run_name",
+        "error_occurred",
+        "skipped",
+    ];
+    add(below("benchmarks", &of_google), Format::GoogleBenchmark);
+    add(is_oha, Format::Oha);
     // oha has an object `metrics` too.
-    add(has("metrics") && !has("latencyPercentiles"), Format::K6);
+    add((is_k6 || is_k6_list) && !is_oha, Format::K6);
     formats
 }
 
@@ -180,17 +200,18 @@ fn of_lines(text: &str) -> Vec<Format> {
     if content().any(is_head) {
         formats.push(Format::Csv);
     }
-    let is_number = |line: &str| {
-        let word = line.split(['#', ' ', '\t']).next().unwrap_or_default();
-        word.trim().parse::<f64>().is_ok()
+    let first = |line: &str| {
+        line.split(['#', ' ', '\t'])
+            .next()
+            .unwrap_or_default()
+            .to_string()
     };
+    let is_number = |line: &str| first(line).parse::<f64>().is_ok();
+    let is_decimal = |line: &str| is_number(line) || without_commas(&first(line)).is_some();
     // With a head of its own a file of one column is CSV; a stray word among numbers is a mistake.
     if formats.is_empty() {
-        let (numbers, lines) = (
-            content().filter(|line| is_number(line)).count(),
-            content().count(),
-        );
-        if 2 * numbers > lines {
+        let numbers = content().filter(|line| is_number(line)).count();
+        if 2 * numbers > content().count() || content().all(is_decimal) {
             formats.push(Format::Plain);
         } else if is_even_table(content()) {
             formats.push(Format::Csv);

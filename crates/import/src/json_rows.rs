@@ -1,12 +1,8 @@
 //! JSON lines, or one JSON list, of objects with the columns of [`rows`].
 
-use std::collections::BTreeMap;
-
-use crate::json::{Raw, line_of};
-use crate::observation::FileFigures;
+use crate::json::{Object, Raw, line_of};
+use crate::observation::{FileFigures, without_commas};
 use crate::rows::{self, Row};
-
-type Object<'t> = BTreeMap<&'t str, Raw<'t>>;
 
 /// Reads the objects.
 pub(crate) fn read(text: &str, found: &mut FileFigures) {
@@ -16,8 +12,8 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
         lines(text, found)
     };
     let mut names: Vec<&str> = Vec::new();
-    for name in objects.iter().flat_map(BTreeMap::keys) {
-        if !names.contains(name) {
+    for name in objects.iter().flat_map(|object| object.keys()) {
+        if !names.contains(&name.as_str()) {
             names.push(name);
         }
     }
@@ -39,6 +35,11 @@ fn lines<'t>(text: &'t str, found: &mut FileFigures) -> Vec<Object<'t>> {
             Err(why) => {
                 let said = why.to_string();
                 let said = said.split(" at line ").next().unwrap_or_default();
+                if let Some(figure) = line.split(':').find_map(decimal_comma) {
+                    // Says that it is a decimal comma.
+                    found.number(figure, index + 1, "");
+                    continue;
+                }
                 let what = format!("no JSON object at column {}: {said}", why.column());
                 found.wrong(index + 1, what, "write one object per line");
             }
@@ -47,8 +48,17 @@ fn lines<'t>(text: &'t str, found: &mut FileFigures) -> Vec<Object<'t>> {
     objects
 }
 
-fn row<'t>(text: &str, object: &Object<'t>) -> Row<'t> {
-    let cell = |raw: &Raw<'t>| match raw.get() {
+/// `1,5` at the beginning of what stands behind a key: it is no JSON, and breaks the line.
+fn decimal_comma(value: &str) -> Option<&str> {
+    let is_part = |letter: char| letter.is_ascii_digit() || ",.-".contains(letter);
+    let value = value.trim_start();
+    let end = value.find(|letter| !is_part(letter)).unwrap_or(value.len());
+    let figure = value[..end].trim_end_matches(',');
+    without_commas(figure).map(|_| figure)
+}
+
+fn row<'t>(text: &str, object: &'t Object<'_>) -> Row<'t> {
+    let cell = |raw: &'t Raw<'_>| match raw.get() {
         "null" => "",
         // A text in quotes is its content; one with escapes keeps them, which no known column needs.
         quoted => quoted
@@ -64,7 +74,7 @@ fn row<'t>(text: &str, object: &Object<'t>) -> Row<'t> {
         line,
         cells: object
             .iter()
-            .map(|(name, raw)| (*name, cell(raw)))
+            .map(|(name, raw)| (name.as_str(), cell(raw)))
             .collect(),
     }
 }

@@ -2,15 +2,18 @@
 //!
 //! ```text
 //! source    what was typed -> files, each with the arm that it is of
-//! sniff     whose format a file has
+//! detect    whose format a file has
 //! table, json_rows, hyperfine, ...   one reader per format: text -> observations with their lines
-//! found     what one file said, and what is wrong with it
+//! observation   what one file said, and what is wrong with it
+//! copies    one run that is given as several
 //! compare   observations of all files -> which arm against which, on which metric
 //! layout    paired in random order, paired, unpaired, or one run only
-//! direct    which way is better
+//! metric_direction   which way is better
 //! ```
 //! A reader never judges and never guesses: what it cannot read is a problem with its line, and all
-//! problems of all files are told at once. A single one ends the judging.
+//! problems of all files are told at once. A single one ends the judging. What the tool itself calls
+//! failed or skipped is left out with its reason, and a share of failures is a metric. What a file tells
+//! apart is never pooled.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,6 +21,7 @@ use std::path::PathBuf;
 use input::problem::{Problem, Problems};
 
 pub mod compare;
+mod copies;
 mod criterion;
 mod detect;
 mod go_bench;
@@ -35,6 +39,8 @@ mod plain;
 mod rows;
 mod source;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use compare::{Comparison, ImportOptions};
 use observation::FileFigures;
@@ -45,7 +51,7 @@ const LISTED: usize = 6;
 /// Problems told at once; the rest are counted.
 const TOLD: usize = 20;
 
-/// All figures of the files, options the way the user options.
+/// All figures of the files, asked for the way the user asks.
 #[derive(Debug)]
 pub struct Figures {
     /// One line per file: its name, whose format it has, how many figures it holds.
@@ -99,6 +105,9 @@ pub fn read(paths: &[String], options: &ImportOptions) -> Result<Figures, Proble
         files.push(detect::read(source));
     }
     source::name_arms(&sources, &mut files);
+    source::shorten_arms(&mut files);
+    go_bench::name_metrics(&mut files);
+    copies::refuse(&mut files);
     for found in &mut files {
         problems.append(&mut found.problems);
     }

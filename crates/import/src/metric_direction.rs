@@ -1,142 +1,272 @@
 //! Which way is better: what the user typed, what the file says, or a guess that is always told.
+//!
+//! The name and the unit are read apart. Where they contradict each other nothing is guessed.
 
 use record::metric::Direction;
 
-/// Units of which more is better.
-const MORE_UNITS: [&str; 8] = [
-    "mips", "fps", "rps", "qps", "tps", "iops", "score", "points",
-];
+/// Units of a duration.
+const TIME_UNITS: &str = "\
+    s ms us µs μs ns ps sec secs second seconds msec usec nsec millisecond milliseconds \
+    microsecond microseconds nanosecond nanoseconds min mins minute minutes hour hours";
 
-/// Units of which less is better.
-const LESS_UNITS: [&str; 14] = [
-    "s",
-    "ms",
-    "us",
-    "µs",
-    "ns",
-    "sec",
-    "secs",
-    "second",
-    "seconds",
-    "milliseconds",
-    "microseconds",
-    "nanoseconds",
-    "joules",
-    "watts",
-];
+/// Units of energy and of power.
+const ENERGY_UNITS: &str = "\
+    j joule joules w watt watts j/s";
 
-/// Words in names of which less is better; looked for first, because an `error rate` is one.
-const LESS_WORDS: [&str; 19] = [
-    "latency",
-    "time",
-    "duration",
-    "elapsed",
-    "cpu",
-    "memory",
-    "rss",
-    "error",
-    "errors",
-    "failed",
-    "failures",
-    "fault",
-    "faults",
-    "misses",
-    "allocs",
-    "instructions",
-    "cycles",
-    "wait",
-    "waiting",
-];
+/// What work is done on.
+const WORKED_ON: &str = "\
+    op ops operation iteration iter request req call item query byte b kb mb gb packet pkt event \
+    transaction txn msg message elem element row key instruction insn loop frame";
 
-/// Words in names of which more is better.
-const MORE_WORDS: [&str; 13] = [
-    "throughput",
-    "rate",
-    "rps",
-    "qps",
-    "tps",
-    "iops",
-    "ops",
-    "bandwidth",
-    "speed",
-    "score",
-    "fps",
-    "requests",
-    "served",
-];
+/// Units of a speed that hold no `/`.
+const SPEED_UNITS: &str = "\
+    mips fps rps qps tps pps cps iops kiops ops flops kflops mflops gflops tflops bps kbps mbps \
+    gbps kibps mibps gibps score points marks tpmc tpm nps kn/s mh/s";
+
+/// What a name counts where less is better, whatever else stands in it: an `error rate` is one.
+const FAILURES: &str = "\
+    majf minf majflt minflt pgfault pgmajfault reconnects unreachable error errors err errs fail \
+    failed fails failing failure failures unsuccessful fault faults majfault minfault miss \
+    misses missed drop drops dropped loss lost losses timeout timeouts timedout retry retries \
+    retried retransmit retransmits retransmitted retransmissions retrans retr reject rejected \
+    rejects rejections abort aborted aborts invalid refused rollbacks deadlocks stall stalls \
+    stalled throttled overruns violations leaks crashes evictions errored crashed crash panics \
+    panic exceptions exception incorrect mismatch mismatches disconnects disconnected resets \
+    kills killed restarts denied unavailable broken corrupted corruptions collisions skipped 4xx \
+    5xx non2xx bad slowdown swaps swapouts leaked leak overflow overflows underruns conflicts \
+    conflict losing";
+
+/// Words for what is spent.
+const COSTS: &str = "\
+    latency latencies lat clat slat time times duration elapsed delay delays lag wait waits \
+    waiting await blocked jitter overhead rtt ttfb runtime walltime realtime wall rss vsz pss \
+    uss maxrss allocs allocations allocated alloc instructions instrs cycles footprint energy \
+    joules watts pause pauses cost cpi steal iowait svctm makespan ticks downtime percentile \
+    stddev variance cv backlog penalty contention fragmentation bloat ttft tpot itl sojourn \
+    drain lateness slowest joule";
+
+/// What is spent where nothing else is said, and what is put to work where something is.
+const RESOURCES: &str = "\
+    cpu memory mem heap power usage utilization utilisation response load gc connect";
+
+/// Words for what is gained.
+const GAINS: &str = "\
+    throughput thrpt bandwidth bw speed speedup score rps qps tps iops ops fps mips flops gflops \
+    mflops goodput hit hits success successes successful succeeded successrate passed \
+    availability efficiency performance ipc uptime tpmc tpm nopm opm cps pps bps mbps gbps kbps \
+    bops rating served completed processed teps gups nps mlups accuracy precision recall \
+    coverage yield capacity headroom free quality psnr ssim";
+
+/// What is gained where nothing else is said.
+const WORK: &str = "\
+    rate requests reqs req connects transactions txns queries operations messages msgs events \
+    frames iterations transfers transfer commits inserts reads writes gets sets items jobs bogo \
+    loops transferred sent received responses packets conversions samples images tokens rows \
+    records docs keys blocks hashes steps epochs calls pages files lookups hashrate signs \
+    verifies flows sessions users trans";
+
+/// What is neither spent nor gained: more of it says nothing.
+const NEUTRAL: &str = "\
+    cswch nvcswch switches csw interrupts irqs intr wakeups migrations syscalls depth queue \
+    threads clients concurrency connections vus temperature temp celsius frequency freq mhz ghz \
+    size seed version goroutines entropy workers processes gcs compactions branches idle \
+    length uid pid port";
 
 /// A direction and how it is known.
 pub(crate) type Known = (Direction, String);
 
+/// What a name and a unit say together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Guess {
+    /// They do not contradict each other.
+    Known(Known),
+    /// One is of something that is spent, the other of something that is gained.
+    Contradiction,
+    /// Neither says anything.
+    Unknown,
+}
+
+/// What a name or a unit says by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hint {
+    /// This way, and no unit says otherwise.
+    Clear(Direction),
+    /// This way where the unit says nothing: `cpu` is spent in `ms` and scores in `points`.
+    Vague(Direction),
+    /// More of it is neither better nor worse.
+    Neutral,
+    /// Words of both kinds.
+    Mixed,
+    /// No word that is known.
+    Silent,
+}
+
 /// What the name and the unit of a metric say about it.
-pub(crate) fn guess(metric: &str, unit: &str) -> Option<Known> {
-    let because = |direction, what: &str| Some((direction, format!("guessed from the {what}")));
-    match (by_unit(unit), by_name(metric)) {
-        (Some(direction), _) => because(direction, &format!("unit {unit}")),
-        (None, Some(direction)) => because(direction, "name"),
-        (None, None) => None,
+pub(crate) fn guess(metric: &str, unit: &str) -> Guess {
+    let known =
+        |direction, what: &str| Guess::Known((direction, format!("guessed from the {what}")));
+    match (by_name(metric), by_unit(metric, unit)) {
+        (Hint::Neutral, Hint::Clear(Direction::Lower)) if is_duration(unit) => {
+            known(Direction::Lower, &format!("unit {unit}"))
+        }
+        (Hint::Mixed, _) | (_, Hint::Mixed) => Guess::Contradiction,
+        (Hint::Clear(name), Hint::Clear(unit)) if name != unit => Guess::Contradiction,
+        (Hint::Neutral, _) | (_, Hint::Neutral) | (Hint::Silent, Hint::Silent) => Guess::Unknown,
+        (_, Hint::Clear(direction) | Hint::Vague(direction)) => {
+            known(direction, &format!("unit {unit}"))
+        }
+        (Hint::Clear(direction) | Hint::Vague(direction), Hint::Silent) => known(direction, "name"),
     }
 }
 
-fn by_unit(unit: &str) -> Option<Direction> {
+/// Whether a unit is of a time or a speed, whose figures never repeat to the digit by chance.
+pub(crate) fn is_measured(unit: &str) -> bool {
+    is_duration(unit) || by_unit("", unit) == Hint::Clear(Direction::Higher)
+}
+
+fn is_duration(unit: &str) -> bool {
     let unit = unit.to_lowercase();
-    let per_work = ["/op", "/iteration", "/request", " per op", "/iter"];
-    let per_time = ["/s", "/sec", "/min", "per second", "/second"];
-    if per_work.iter().any(|end| unit.ends_with(end)) || LESS_UNITS.contains(&unit.as_str()) {
-        Some(Direction::Lower)
-    } else if per_time.iter().any(|end| unit.ends_with(end)) || MORE_UNITS.contains(&unit.as_str())
-    {
-        Some(Direction::Higher)
-    } else {
-        None
+    is_in(unit.split('/').next().unwrap_or_default(), TIME_UNITS)
+}
+
+/// What a unit says; of `/s` alone it is the metric that is counted.
+fn by_unit(metric: &str, unit: &str) -> Hint {
+    let unit = format!(" {}", unit.trim().trim_end_matches('.').to_lowercase());
+    let unit = unit.replace(" per ", "/");
+    let unit = unit.trim();
+    if is_in(unit, TIME_UNITS) || is_in(unit, ENERGY_UNITS) {
+        return Hint::Clear(Direction::Lower);
+    }
+    if is_in(unit, SPEED_UNITS) {
+        return Hint::Clear(Direction::Higher);
+    }
+    match unit.rsplit_once('/') {
+        Some(("" | "1" | "#", per)) => per_something(&words(metric), per),
+        Some((counted, per)) => per_something(&words(counted), per),
+        None => Hint::Silent,
     }
 }
 
-fn by_name(metric: &str) -> Option<Direction> {
-    let metric = metric.to_lowercase();
-    let words: Vec<&str> = metric
-        .split(|letter: char| !letter.is_alphanumeric())
-        .collect();
-    let is_quantile = |word: &&str| {
-        word.strip_prefix('p')
-            .is_some_and(|rest| rest.parse::<u32>().is_ok_and(|q| q > 9))
-    };
-    let has = |list: &[&str]| words.iter().any(|word| list.contains(word));
-    if has(&LESS_WORDS) || words.iter().any(is_quantile) {
-        Some(Direction::Lower)
-    } else {
-        has(&MORE_WORDS).then_some(Direction::Higher)
+/// `errors/s`, `ns/op`, `instructions/cycle`: what is counted, and per what.
+fn per_something(counted: &[String], per: &str) -> Hint {
+    let hint = by_words(counted);
+    match hint {
+        Hint::Neutral | Hint::Mixed => hint,
+        Hint::Clear(_) if is_failure(counted) => hint,
+        // Costs per second grow with the work that is done.
+        Hint::Clear(Direction::Lower) | Hint::Vague(Direction::Lower) if is_time(per) => {
+            Hint::Neutral
+        }
+        _ if is_time(per) || is_cost(per) => Hint::Clear(Direction::Higher),
+        // Work per work says nothing.
+        Hint::Clear(Direction::Higher) | Hint::Vague(Direction::Higher) => Hint::Silent,
+        _ if is_work(per) => Hint::Clear(Direction::Lower),
+        Hint::Clear(_) | Hint::Vague(_) | Hint::Silent => hint,
     }
+}
+
+fn is_time(per: &str) -> bool {
+    is_in(per, TIME_UNITS) || is_in(per, "h m d day")
+}
+
+fn is_cost(per: &str) -> bool {
+    is_in(per, "cycle watt w joule j dollar core cpu thread")
+}
+
+fn is_work(per: &str) -> bool {
+    is_in(per, WORKED_ON)
+}
+
+fn by_name(metric: &str) -> Hint {
+    let words = words(metric);
+    // `time per request`, `ops/sec`; but not `a/b` and `read/write`.
+    let is_per = |two: &[String]| {
+        let per = two[1].as_str();
+        let is_known = is_time(per) || is_cost(per) || is_work(per);
+        two[0] == "per" && is_known && (per.len() > 1 || per == "s")
+    };
+    match words.windows(2).position(is_per) {
+        Some(place) if !is_failure(&words) => per_something(&words[..place], &words[place + 1]),
+        Some(_) | None => by_words(&words),
+    }
+}
+
+fn is_failure(words: &[String]) -> bool {
+    let ends = [
+        "error", "errors", "failure", "failures", "failed", "misses", "faults", "timeouts",
+    ];
+    let is_one =
+        |word: &String| is_in(word, FAILURES) || ends.iter().any(|end| word.ends_with(end));
+    words.iter().any(is_one)
+}
+
+/// `walltime`, `p99latency`; but not `uptime`.
+fn is_cost_word(word: &str) -> bool {
+    let ends = ["time", "latency", "delay", "overhead"];
+    is_in(word, COSTS) || (!is_in(word, GAINS) && ends.iter().any(|end| word.ends_with(end)))
+}
+
+fn is_in(word: &str, list: &str) -> bool {
+    list.split(' ').any(|known| known == word)
+}
+
+/// The hint of some words: failures before all, then what is clear, then what is vague.
+fn by_words(words: &[String]) -> Hint {
+    let has = |list: &str| words.iter().any(|word| is_in(word, list));
+    let costs = words
+        .iter()
+        .any(|word| is_cost_word(word) || is_quantile(word));
+    let (gains, resources, work) = (has(GAINS), has(RESOURCES), has(WORK));
+    if is_failure(words) {
+        return Hint::Clear(Direction::Lower);
+    }
+    let ends_neutral = words.last().is_some_and(|word| is_in(word, NEUTRAL));
+    if ends_neutral || (has(NEUTRAL) && !costs && !gains) {
+        return Hint::Neutral;
+    }
+    match (costs, gains) {
+        (true, true) => Hint::Mixed,
+        // `allocation rate`, `wait rate`: neither time nor work.
+        (true, false) if words.last().is_some_and(|word| word == "rate") => Hint::Mixed,
+        (true, false) => Hint::Clear(Direction::Lower),
+        (false, true) => Hint::Clear(Direction::Higher),
+        (false, false) => match (resources, work) {
+            (true, false) => Hint::Vague(Direction::Lower),
+            (false, true) => Hint::Vague(Direction::Higher),
+            (true, true) | (false, false) => Hint::Silent,
+        },
+    }
+}
+
+/// `p50`, `p99`, `p999`, `p99_9`; not `p4`.
+fn is_quantile(word: &str) -> bool {
+    let digits = word.strip_prefix('p').or_else(|| word.strip_suffix("th"));
+    digits.is_some_and(|digits| digits.parse::<u32>().is_ok_and(|quantile| quantile > 9))
+}
+
+/// The words of a name in small letters: `GetLatencyP99`, `HTTPRequestsFailed` and `ops/sec` have three
+/// each, with `per` for the `/`.
+fn words(name: &str) -> Vec<String> {
+    let letters: Vec<char> = name.chars().collect();
+    let mut words = vec![String::new()];
+    for (index, letter) in letters.iter().enumerate() {
+        let before = index.checked_sub(1).map_or(' ', |index| letters[index]);
+        let after = letters.iter().skip(index + 1).take(3);
+        let begins = before.is_lowercase()
+            || (before.is_uppercase() && after.filter(|letter| letter.is_lowercase()).count() == 3);
+        if !letter.is_alphanumeric() || (letter.is_uppercase() && begins) {
+            words.push(String::new());
+        }
+        if *letter == '/' {
+            words.extend(["per".to_string(), String::new()]);
+        }
+        if let Some(word) = words.last_mut().filter(|_| letter.is_alphanumeric()) {
+            word.extend(letter.to_lowercase());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(metric: &str, unit: &str, want: Option<Direction>) {
-        assert_eq!(
-            guess(metric, unit).map(|(direction, _)| direction),
-            want,
-            "{metric} {unit}"
-        );
-    }
-
-    #[test]
-    fn units_tell_more_than_names() {
-        check("time per request", "requests/s", Some(Direction::Higher));
-        check("throughput", "ns/op", Some(Direction::Lower));
-        check("anything", "MB/s", Some(Direction::Higher));
-        check("anything", "µs", Some(Direction::Lower));
-    }
-
-    #[test]
-    fn names_tell_where_units_do_not() {
-        check("latency-p99", "", Some(Direction::Lower));
-        check("p99", "", Some(Direction::Lower));
-        check("error rate", "", Some(Direction::Lower));
-        check("throughput", "", Some(Direction::Higher));
-        check("value", "", None);
-        check("p4 widgets", "", None);
-    }
-}
+mod tests;

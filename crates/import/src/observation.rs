@@ -1,6 +1,6 @@
 //! What one file said: its observations, and what is wrong with it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use input::problem::Problem;
 use record::metric::Direction;
@@ -14,10 +14,13 @@ pub(crate) struct Observation {
     pub(crate) metric: String,
     /// Its unit; empty where the file does not say.
     pub(crate) unit: String,
+    /// What is measured, where the metric's name is also that of a benchmark: which way is better is
+    /// guessed from this alone. Empty where the unit says all.
+    pub(crate) quantity: Option<String>,
     /// Which way is better, where the file says so.
     pub(crate) direction: Option<Direction>,
-    /// Judged only when asked for by name.
-    pub(crate) aside: bool,
+    /// Whether it is judged without being asked for.
+    pub(crate) role: Role,
     /// The block that it belongs to, where the file says so.
     pub(crate) block: Option<String>,
     /// Its place in the block: the smaller ran earlier.
@@ -30,6 +33,24 @@ pub(crate) struct Observation {
     pub(crate) file: String,
     /// Its line, counted from 1.
     pub(crate) line: usize,
+    /// A shorter name of the arm, for where no other arm could be meant by it.
+    pub(crate) short_arm: Option<String>,
+    /// What else the file tells figures apart by.
+    pub(crate) labels: Labels,
+}
+
+/// Go's package, system, processor and name of the benchmark, by key.
+pub(crate) type Labels = BTreeMap<&'static str, String>;
+
+/// Whether a figure is judged without being asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Always.
+    Judged,
+    /// Never.
+    OnRequest,
+    /// It is a share of work that failed. Where it is 0 in all files it is judged only if `even_zero`.
+    Failures { even_zero: bool },
 }
 
 /// What an observation is a sample of.
@@ -56,6 +77,20 @@ pub(crate) struct FileFigures {
     pub(crate) problems: Vec<Problem>,
     /// What a reader of the verdict must know.
     pub(crate) remarks: BTreeSet<String>,
+    /// Metrics that cannot be judged, by the reason.
+    pub(crate) left_out: LeftOut,
+}
+
+/// Metrics that are left out, by the reason.
+pub(crate) type LeftOut = BTreeMap<String, LeftOutMetrics>;
+
+/// Metrics that are left out for one reason.
+#[derive(Debug, Default)]
+pub(crate) struct LeftOutMetrics {
+    /// The metrics.
+    pub(crate) metrics: BTreeSet<String>,
+    /// The first place that gave the reason; empty where it is of no place.
+    pub(crate) place: String,
 }
 
 impl FileFigures {
@@ -68,7 +103,30 @@ impl FileFigures {
             observations: Vec::new(),
             problems: Vec::new(),
             remarks: BTreeSet::new(),
+            left_out: LeftOut::new(),
         }
+    }
+
+    /// Leaves a metric out of the judging, in this file and all others.
+    pub(crate) fn leave_out(&mut self, why: &str, metric: impl Into<String>, line: usize) {
+        let left_out = self.left_out.entry(why.into());
+        let left_out = left_out.or_insert_with(|| LeftOutMetrics {
+            metrics: BTreeSet::new(),
+            place: format!("{}:{line}", self.file),
+        });
+        left_out.metrics.insert(metric.into());
+    }
+
+    /// Adds the share of work that failed in one run.
+    pub(crate) fn failures(&mut self, metric: &str, share: f64, line: usize) {
+        let role = Role::Failures { even_zero: false };
+        let run = Run::Within("file".into());
+        let observation = self.observation(metric, "share", share, line);
+        self.observations.push(Observation {
+            role,
+            run,
+            ..observation
+        });
     }
 
     /// Notes something wrong.
@@ -93,20 +151,29 @@ impl FileFigures {
             arm: String::new(),
             metric: metric.into(),
             unit: unit.into(),
+            quantity: None,
             direction: None,
-            aside: false,
+            role: Role::Judged,
             block: None,
             slot: None,
             run: Run::Own,
             value,
             file: self.file.clone(),
             line,
+            short_arm: None,
+            labels: Labels::new(),
         }
     }
 
     /// A number as it is written, or the note that it is none. `at` says where in the line.
     pub(crate) fn number(&mut self, text: &str, line: usize, at: &str) -> Option<f64> {
         let remedy = "write a number such as 12.5";
+        if let Some(point) = without_commas(text) {
+            let what = format!("a decimal comma{at}: {:?}", text.trim());
+            let remedy = format!("write {point}, with nothing between thousands");
+            self.wrong(line, what, &remedy);
+            return None;
+        }
         match text.trim().parse::<f64>() {
             Ok(value) if value.is_finite() => return Some(value),
             Ok(_) => self.wrong(
@@ -147,4 +214,26 @@ impl FileFigures {
             arms.join(", ")
         )
     }
+}
+
+/// A number with a decimal comma as it is written with a point: `1,5`, `-1.234,5`, `1,234,567`.
+pub(crate) fn without_commas(text: &str) -> Option<String> {
+    let text = text.trim().trim_matches('"');
+    let (whole, part) = text.rsplit_once(',')?;
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let whole: String = whole
+        .chars()
+        .filter(|letter| !matches!(letter, ',' | '.' | ' '))
+        .collect();
+    let mantissa = part.split(['e', 'E']).next().unwrap_or_default();
+    let is_number = digits(whole.trim_start_matches(['-', '+'])) && digits(mantissa);
+    // Several commas stand between thousands.
+    let thousands = text.matches(',').count() > 1;
+    is_number.then(|| {
+        if thousands {
+            whole + part
+        } else {
+            format!("{whole}.{part}")
+        }
+    })
 }

@@ -4,15 +4,19 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::json::{self, Raw};
-use crate::observation::{FileFigures, Observation, Run};
+use crate::json::{self, Object, Raw};
+use crate::observation::{FileFigures, Observation, Role, Run};
 
 #[derive(Deserialize)]
 struct Output<'t> {
     #[serde(borrow)]
     summary: Summary<'t>,
     #[serde(borrow, rename = "latencyPercentiles", default)]
-    latencies: BTreeMap<String, Raw<'t>>,
+    latencies: Object<'t>,
+    #[serde(rename = "statusCodeDistribution", default)]
+    statuses: BTreeMap<String, u64>,
+    #[serde(rename = "errorDistribution", default)]
+    errors: BTreeMap<String, u64>,
 }
 
 #[derive(Deserialize)]
@@ -28,6 +32,9 @@ struct Summary<'t> {
 /// Percentiles that are judged without being asked for.
 const MAIN: [&str; 2] = ["p50", "p99"];
 
+/// oha's word for requests that it broke off itself at the end of a run: they say nothing of the server.
+const CUT_OFF: &str = "aborted due to deadline";
+
 /// Reads one run.
 pub(crate) fn read(text: &str, found: &mut FileFigures) {
     found.is_one_run = true;
@@ -40,32 +47,73 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
             "requests".to_string(),
             "requests/s",
             summary.requests,
-            false,
+            Role::Judged,
         ),
-        ("success rate".to_string(), "share", summary.successes, true),
-        ("latency mean".to_string(), "s", summary.average, true),
+        (
+            "success rate".to_string(),
+            "share",
+            summary.successes,
+            Role::OnRequest,
+        ),
+        (
+            "latency mean".to_string(),
+            "s",
+            summary.average,
+            Role::OnRequest,
+        ),
     ];
-    for (name, raw) in &output.latencies {
-        let aside = !MAIN.contains(&name.as_str());
-        figures.push((format!("latency {name}"), "s", *raw, aside));
+    for (name, raw) in output.latencies.iter() {
+        let is_main = MAIN.contains(&name.as_str());
+        let role = if is_main {
+            Role::Judged
+        } else {
+            Role::OnRequest
+        };
+        figures.push((format!("latency {name}"), "s", *raw, role));
     }
-    for (metric, unit, raw, aside) in figures {
+    for (metric, unit, raw, role) in figures {
+        let line = json::line_of(text, raw.get());
+        // Without a single response there is no latency, and oha writes null.
+        if raw.get() == "null" {
+            found.leave_out("it is null", metric, line);
+            continue;
+        }
         let Some(value) = json::number(found, text, raw, &format!(" in {metric}")) else {
             continue;
         };
-        let observation = found.observation(&metric, unit, value, json::line_of(text, raw.get()));
+        let observation = found.observation(&metric, unit, value, line);
+        let run = Run::Within("file".into());
         found.observations.push(Observation {
-            aside,
-            run: Run::Within("file".into()),
+            role,
+            run,
             ..observation
         });
     }
-    let success = found
-        .observations
-        .iter()
-        .find(|one| one.metric == "success rate");
-    if success.is_some_and(|one| one.value < 1.0) {
-        let remark = format!("{}: not all requests succeeded", found.file);
-        found.remarks.insert(remark);
+    if let Some(share) = failed(&output) {
+        let line = json::line_of(text, summary.successes.get());
+        found.failures("failed", share, line);
     }
+}
+
+/// The share of requests without a response of 2xx or 3xx. oha's own `successRate` takes any response,
+/// whatever its status, for a success.
+fn failed(output: &Output<'_>) -> Option<f64> {
+    let (mut all, mut failed) = (0, 0);
+    for (status, count) in &output.statuses {
+        all += count;
+        failed += if status.starts_with(['2', '3']) {
+            0
+        } else {
+            *count
+        };
+    }
+    for (_, count) in output.errors.iter().filter(|(error, _)| *error != CUT_OFF) {
+        all += count;
+        failed += count;
+    }
+    if all > 0 {
+        return Some(failed as f64 / all as f64);
+    }
+    let success = output.summary.successes.get().parse::<f64>().ok();
+    success.map(|success| 1.0 - success)
 }

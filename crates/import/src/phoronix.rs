@@ -1,11 +1,17 @@
 //! Phoronix Test Suite's `composite.xml`: systems are arms, `RawString` holds the runs.
 //!
-//! The suite repeats a test on one system before it goes to the next, so there are no blocks.
+//! The suite repeats a test on one system before it goes to the next, so there are no blocks. Results
+//! that are no figures, sensors over time for example, are left out with their reason.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use record::metric::Direction;
 use roxmltree::{Document, Node};
 
 use crate::observation::{FileFigures, Observation};
+
+/// What tells results of one title and description apart: the first that does is named.
+const APART: [&str; 4] = ["Scale", "Arguments", "Identifier", "AppVersion"];
 
 /// Reads all results of all systems.
 pub(crate) fn read(text: &str, found: &mut FileFigures) {
@@ -22,49 +28,126 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
             return;
         }
     };
+    let (mut by_name, mut left_out) = (BTreeMap::<String, Vec<Node<'_, '_>>>::new(), Vec::new());
     for result in document
         .descendants()
         .filter(|node| node.has_tag_name("Result"))
     {
-        read_result(&document, result, found);
+        match no_figures(result) {
+            Some(why) => left_out.push((result, why)),
+            None => by_name.entry(name(result)).or_default().push(result),
+        }
+    }
+    for (result, why) in left_out {
+        let name = name(result);
+        // A sensor may have the name of the test that it watched.
+        let metric = match child(result, "Scale").filter(|_| by_name.contains_key(&name)) {
+            Some(scale) => format!("{name} ({scale} over time)"),
+            None if by_name.contains_key(&name) => format!("{name} (over time)"),
+            None => name,
+        };
+        found.leave_out(&why, metric, line_of(&document, result));
+    }
+    for (name, alike) in by_name {
+        let is_apart = |tag: &&&str| {
+            let texts: BTreeSet<_> = alike.iter().map(|node| child(*node, tag)).collect();
+            texts.len() == alike.len()
+        };
+        let tag = APART.iter().find(is_apart);
+        for result in &alike {
+            let metric = match tag {
+                _ if alike.len() == 1 => name.clone(),
+                Some(tag) => format!("{name} ({})", child(*result, tag).unwrap_or_default()),
+                None => {
+                    let what = format!("two results of one name: {name}");
+                    found.wrong(line_of(&document, *result), what, "leave one of them out");
+                    continue;
+                }
+            };
+            read_result(&document, *result, &metric, found);
+        }
     }
 }
 
-fn read_result(document: &Document<'_>, result: Node<'_, '_>, found: &mut FileFigures) {
-    let said = |tag: &str| child(result, tag).unwrap_or_default();
-    let (title, description) = (said("Title"), said("Description"));
-    let metric = if description.is_empty() {
-        title
-    } else {
-        format!("{title} - {description}")
+fn line_of(document: &Document<'_>, node: Node<'_, '_>) -> usize {
+    document.text_pos_at(node.range().start).row as usize
+}
+
+fn name(result: Node<'_, '_>) -> String {
+    let title = child(result, "Title").unwrap_or_default();
+    match child(result, "Description") {
+        Some(description) => format!("{title} - {description}"),
+        None => title,
+    }
+}
+
+/// Why a result holds no figure of each run, if it does not.
+fn no_figures(result: Node<'_, '_>) -> Option<String> {
+    let format = child(result, "DisplayFormat").unwrap_or_default();
+    match format.as_str() {
+        "PASS_FAIL" | "MULTI_PASS_FAIL" => return Some("it has PASS or FAIL, no figure".into()),
+        format if format.ends_with("LINE_GRAPH") => return Some(OVER_TIME.into()),
+        "" | "BAR_GRAPH" | "BAR_ANALYZE_GRAPH" | "HORIZONTAL_BAR_GRAPH" | "VERTICAL_BAR_GRAPH" => {}
+        _ => return Some(format!("its display format is {format}")),
+    }
+    let is_list = |entry| {
+        let texts = [child(entry, "Value"), child(entry, "RawString")];
+        texts
+            .iter()
+            .flatten()
+            .any(|text| text.split(',').count() > 2)
     };
-    let direction = match said("Proportion").as_str() {
-        "HIB" => Some(Direction::Higher),
-        "LIB" => Some(Direction::Lower),
+    entries(result).any(is_list).then(|| OVER_TIME.into())
+}
+
+/// What a list of figures with commas is.
+const OVER_TIME: &str = "it is a line over time, as of a sensor";
+
+fn entries<'a, 'i>(result: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
+    result
+        .descendants()
+        .filter(|node| node.has_tag_name("Entry"))
+}
+
+fn read_result(
+    document: &Document<'_>,
+    result: Node<'_, '_>,
+    metric: &str,
+    found: &mut FileFigures,
+) {
+    let unit = child(result, "Scale").unwrap_or_default();
+    let direction = match child(result, "Proportion").as_deref() {
+        Some("HIB") => Some(Direction::Higher),
+        Some("LIB") => Some(Direction::Lower),
         _ => None,
     };
-    let is_entry = |node: &Node<'_, '_>| node.has_tag_name("Entry");
-    for entry in result.descendants().filter(is_entry) {
-        let line = document.text_pos_at(entry.range().start).row as usize;
+    let mut systems = BTreeSet::new();
+    for entry in entries(result) {
+        let line = line_of(document, entry);
         let system = child(entry, "Identifier").unwrap_or_default();
-        let runs = child(entry, "RawString").unwrap_or_default();
-        if runs.is_empty() {
-            let what = format!("no single runs, only a mean, of {system:?}: {metric}");
-            found.wrong(line, what, "leave the result out, or run the test again");
+        if !systems.insert(system.clone()) {
+            let what = format!("two entries of {system:?}: {metric}");
+            found.wrong(line, what, "leave one of them out");
         }
-        for run in runs.split(':').filter(|run| !run.is_empty()) {
-            let raw = entry.children().find(|node| node.has_tag_name("RawString"));
-            let line = raw.map_or(line, |raw| {
-                document.text_pos_at(raw.range().start).row as usize
-            });
+        let Some(runs) = child(entry, "RawString") else {
+            if child(entry, "Value").is_some() {
+                found.leave_out("it has a mean alone, no single runs", metric, line);
+            } else {
+                let remark = format!("{system} failed, so it is not judged: {metric}");
+                found.remarks.insert(remark);
+            }
+            continue;
+        };
+        let raw = entry.children().find(|node| node.has_tag_name("RawString"));
+        let line = raw.map_or(line, |raw| line_of(document, raw));
+        for run in runs.split(':').filter(|run| !run.trim().is_empty()) {
             let Some(value) = found.number(run, line, " in RawString") else {
                 continue;
             };
-            let observation = found.observation(&metric, &said("Scale"), value, line);
             found.observations.push(Observation {
                 arm: system.clone(),
                 direction,
-                ..observation
+                ..found.observation(metric, &unit, value, line)
             });
         }
     }

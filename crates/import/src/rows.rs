@@ -19,6 +19,32 @@ const VALUE: &[&str] = &["value", "result", "figure"];
 const UNIT: &[&str] = &["unit", "units"];
 const BETTER: &[&str] = &["direction", "better"];
 
+/// Columns in which rows of one arm and metric may differ: they number or date repetitions.
+const REPEATS: [&str; 22] = [
+    "run",
+    "iteration",
+    "repetition",
+    "rep",
+    "repeat",
+    "sample",
+    "trial",
+    "attempt",
+    "timestamp",
+    "date",
+    "seed",
+    "index",
+    "id",
+    "no",
+    "nr",
+    "n",
+    "#",
+    "pid",
+    "fork",
+    "comment",
+    "note",
+    "notes",
+];
+
 /// One row: what stands in its columns, and its line.
 pub(crate) struct Row<'t> {
     /// Its line, counted from 1.
@@ -30,8 +56,15 @@ pub(crate) struct Row<'t> {
 /// Which column is which.
 enum Form<'t> {
     Long { value: &'t str },
-    Metrics { columns: Vec<&'t str> },
+    Metrics { columns: Vec<MetricColumn<'t>> },
     Arms { columns: Vec<&'t str> },
+}
+
+/// A column of a metric.
+struct MetricColumn<'t> {
+    column: &'t str,
+    metric: &'t str,
+    unit: &'t str,
 }
 
 /// Whether a first line names columns that are known here.
@@ -41,12 +74,13 @@ pub(crate) fn are_columns(names: &[&str]) -> bool {
 }
 
 fn find<'t>(names: &[&'t str], column: &[&str]) -> Option<&'t str> {
-    let meant = |name: &&&str| {
-        column
-            .iter()
-            .any(|one| name.trim().eq_ignore_ascii_case(one))
-    };
-    names.iter().find(meant).copied()
+    names.iter().find(|name| is_one_of(name, column)).copied()
+}
+
+fn is_one_of(name: &str, column: &[&str]) -> bool {
+    column
+        .iter()
+        .any(|known| name.trim().eq_ignore_ascii_case(known))
 }
 
 /// Reads the rows under the columns' names.
@@ -54,25 +88,34 @@ pub(crate) fn read<'t>(names: &[&'t str], rows: &[Row<'t>], head: usize, found: 
     let Some(form) = form(names, head, found) else {
         return;
     };
+    blanks(names, rows, found);
+    if matches!(form, Form::Long { .. }) {
+        unread_columns(names, rows, found);
+    }
     for row in rows {
         match &form {
             Form::Long { value } => {
                 let unit = cell(row, names, UNIT).unwrap_or_default().to_string();
-                let name = cell(row, names, METRIC)
-                    .unwrap_or(plain::METRIC)
-                    .to_string();
-                read_cell(row, (names, value), (&name, &unit), None, found);
+                read_cell(
+                    row,
+                    (names, value),
+                    (&metric(row, names), &unit),
+                    None,
+                    found,
+                );
             }
             Form::Metrics { columns } => {
-                for column in columns {
-                    let (name, unit) = name_and_unit(column);
-                    read_cell(row, (names, column), (name, unit), None, found);
+                for MetricColumn {
+                    column,
+                    metric,
+                    unit,
+                } in columns
+                {
+                    read_cell(row, (names, column), (metric, unit), None, found);
                 }
             }
             Form::Arms { columns } => {
-                let name = cell(row, names, METRIC)
-                    .unwrap_or(plain::METRIC)
-                    .to_string();
+                let name = metric(row, names);
                 let unit = cell(row, names, UNIT).unwrap_or_default().to_string();
                 for column in columns {
                     read_cell(
@@ -88,7 +131,38 @@ pub(crate) fn read<'t>(names: &[&'t str], rows: &[Row<'t>], head: usize, found: 
     }
 }
 
-/// `throughput (req/s)` is a metric and its unit.
+/// The metric of a row: `benchmark` and `metric` are two parts of its name.
+fn metric(row: &Row<'_>, names: &[&str]) -> String {
+    let columns = names.iter().filter(|name| is_one_of(name, METRIC));
+    let parts: Vec<&str> = columns
+        .filter_map(|name| row.cells.get(name))
+        .map(|text| text.trim())
+        .filter(|text| !text.is_empty())
+        .collect();
+    if parts.is_empty() {
+        plain::METRIC.into()
+    } else {
+        parts.join(" ")
+    }
+}
+
+/// `throughput (req/s)` is a metric and its unit; of two with one name each keeps its whole text.
+fn metric_columns<'t>(columns: &[&'t str]) -> Vec<MetricColumn<'t>> {
+    let named = |column: &&'t str| {
+        let (metric, unit) = name_and_unit(column);
+        let alike = columns
+            .iter()
+            .filter(|other| name_and_unit(other).0 == metric);
+        let metric = if alike.count() > 1 { column } else { metric };
+        MetricColumn {
+            column,
+            metric,
+            unit,
+        }
+    };
+    columns.iter().map(named).collect()
+}
+
 fn name_and_unit(column: &str) -> (&str, &str) {
     let column = column.trim();
     match column
@@ -107,6 +181,22 @@ fn form<'t>(names: &[&'t str], head: usize, found: &mut FileFigures) -> Option<F
         found.wrong(head, what, "rename one of them, or take it out");
         return None;
     }
+    for column in [ARM, BLOCK, SLOT, VALUE, UNIT, BETTER] {
+        let meant: Vec<&str> = names
+            .iter()
+            .filter(|name| is_one_of(name, column))
+            .copied()
+            .collect();
+        if meant.len() > 1 {
+            let what = format!(
+                "two columns that mean the {}: {}",
+                column[0],
+                meant.join(", ")
+            );
+            found.wrong(head, what, "rename one of them, or take it out");
+            return None;
+        }
+    }
     let (arm, block) = (find(names, ARM), find(names, BLOCK));
     if let Some(value) = find(names, VALUE) {
         if arm.is_none() {
@@ -121,7 +211,9 @@ fn form<'t>(names: &[&'t str], head: usize, found: &mut FileFigures) -> Option<F
     let columns: Vec<&str> = names.iter().filter(is_free).copied().collect();
     match (arm, block) {
         (Some(_), _) if !columns.is_empty() && find(names, METRIC).is_none() => {
-            Some(Form::Metrics { columns })
+            Some(Form::Metrics {
+                columns: metric_columns(&columns),
+            })
         }
         (None, Some(_)) if columns.len() >= 2 => Some(Form::Arms { columns }),
         _ => {
@@ -135,6 +227,85 @@ fn form<'t>(names: &[&'t str], head: usize, found: &mut FileFigures) -> Option<F
             None
         }
     }
+}
+
+/// Names that differ only in blanks would be taken for one.
+fn blanks(names: &[&str], rows: &[Row<'_>], found: &mut FileFigures) {
+    for column in names.iter().filter(|name| {
+        [ARM, BLOCK, METRIC]
+            .iter()
+            .any(|known| is_one_of(name, known))
+    }) {
+        let mut written = BTreeMap::<&str, &str>::new();
+        for row in rows {
+            let text = row.cells.get(column).copied().unwrap_or_default();
+            let first = *written.entry(text.trim()).or_insert(text);
+            if first != text {
+                let what =
+                    format!("only blanks tell apart in column {column:?}: {first:?} and {text:?}");
+                found.wrong(row.line, what, "write each name in one way");
+                break;
+            }
+        }
+    }
+}
+
+/// A column that is not known here may tell apart what would be taken for repetitions of one metric:
+/// a number of threads, or `ok` and `failed`. Then it is refused; else it is told that nobody reads it.
+fn unread_columns(names: &[&str], rows: &[Row<'_>], found: &mut FileFigures) {
+    let known = [ARM, BLOCK, SLOT, METRIC, UNIT, BETTER, VALUE, &REPEATS];
+    let is_unread = |name: &&&str| known.iter().all(|column| !is_one_of(name, column));
+    let mut unread = Vec::new();
+    for column in names.iter().filter(is_unread) {
+        let Some((line, first, text)) = told_apart(names, column, rows) else {
+            unread.push(*column);
+            continue;
+        };
+        let what = format!(
+            "figures of one arm and metric that differ in column {column:?}: {first:?} and {text:?}"
+        );
+        let remedy = "write it into the metric's name, or take the column out";
+        found.wrong(line, what, remedy);
+    }
+    if !unread.is_empty() {
+        let remark = format!(
+            "{}: columns that are not read: {}",
+            found.file,
+            unread.join(", ")
+        );
+        found.remarks.insert(remark);
+    }
+}
+
+/// Two rows of one arm, block and metric that the column tells apart, by words or by numbers that stand
+/// in rows of every arm. What was measured along, a deviation for example, is another number each time.
+fn told_apart<'t>(
+    names: &[&str],
+    column: &str,
+    rows: &[Row<'t>],
+) -> Option<(usize, &'t str, &'t str)> {
+    let mut by_arm = BTreeMap::<&str, BTreeSet<&str>>::new();
+    let mut by_figure = BTreeMap::new();
+    let mut differing = None;
+    for row in rows {
+        let text = row.cells.get(column).copied().unwrap_or_default().trim();
+        let arm = cell(row, names, ARM).unwrap_or_default();
+        by_arm.entry(arm).or_default().insert(text);
+        let figure = (arm, cell(row, names, BLOCK), metric(row, names));
+        let first: &'t str = by_figure.entry(figure).or_insert(text);
+        if first != text {
+            differing = differing.or(Some((row.line, first, text)));
+        }
+    }
+    let arms: BTreeSet<&BTreeSet<&str>> = by_arm.values().collect();
+    let is_word = |text: &&str| !text.is_empty() && text.parse::<f64>().is_err();
+    let words = by_arm.values().flatten().copied().filter(is_word);
+    let counts = words.fold(BTreeMap::<&str, usize>::new(), |mut counts, word| {
+        *counts.entry(word).or_default() += 1;
+        counts
+    });
+    let is_shared = counts.values().any(|arms| *arms > 1);
+    differing.filter(|_| arms.len() == 1 || is_shared)
 }
 
 fn cell<'t>(row: &Row<'t>, names: &[&str], column: &[&str]) -> Option<&'t str> {
@@ -171,6 +342,7 @@ fn read_cell(
             block,
             slot,
             direction,
+            quantity: cell(row, names, &["metric"]).map(String::from),
             ..found.observation(metric, unit, value, row.line)
         });
     }

@@ -1,6 +1,6 @@
 //! What was typed: files, directories, `ARM=FILE`. Which file is of which arm.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use input::problem::Problem;
@@ -20,6 +20,8 @@ pub(crate) struct Source {
     pub(crate) path: PathBuf,
     /// The arm that the user typed, or whose directory the file is in.
     pub(crate) arm: Option<String>,
+    /// Set where the arm is only the name of this directory.
+    pub(crate) named_after: Option<PathBuf>,
     /// Set for a file of criterion's: the arm's directory and the benchmark.
     pub(crate) criterion: Option<(String, String)>,
     /// How many files there are to read, itself among them.
@@ -99,6 +101,7 @@ fn source(path: PathBuf, arm: Option<String>) -> Source {
     Source {
         path,
         arm,
+        named_after: None,
         criterion: None,
         of: 1,
     }
@@ -141,21 +144,26 @@ fn in_directory(dir: &Path, arm: Option<&str>) -> Result<Vec<Source>, Problem> {
             files.push(path);
         }
     }
-    let own = arm.map_or_else(|| name(dir), String::from);
+    let of_dir = |path: PathBuf, dir: &Path| Source {
+        named_after: Some(dir.into()),
+        ..source(path, Some(name(dir)))
+    };
     let mut sources: Vec<Source> = files
         .into_iter()
-        .map(|path| source(path, Some(own.clone())))
+        .map(|path| match arm {
+            Some(arm) => source(path, Some(arm.into())),
+            None => of_dir(path, dir),
+        })
         .collect();
     if sources.is_empty() {
         for dir in dirs {
             let files = entries(&dir).into_iter().filter(|path| path.is_file());
-            sources.extend(files.map(|path| source(path, Some(name(&dir)))));
+            sources.extend(files.map(|path| of_dir(path, &dir)));
         }
     }
     Ok(sources)
 }
 
-/// Whether a directory is of a run of bakeoff.
 /// Visible entries in the order of their names.
 fn entries(dir: &Path) -> Vec<PathBuf> {
     let entries = dir.read_dir().into_iter().flatten().flatten();
@@ -238,21 +246,22 @@ pub(crate) fn name_arms(sources: &[Source], files: &mut [FileFigures]) {
         .iter()
         .map(|source| source.path.file_stem())
         .collect();
+    let mut origins = BTreeMap::<String, (PathBuf, PathBuf)>::new();
     for (source, found) in sources.iter().zip(files) {
         let named = found.arms();
         if let Some(arm) = source.arm.as_ref().filter(|_| !named.is_empty()) {
             rename(arm, &named, found);
         }
-        let own = match &source.arm {
-            Some(arm) => Some(arm.clone()),
-            None if parents.len() > 1 && (found.is_one_run || stems.len() < sources.len()) => {
-                source.path.parent().map(name)
+        let by_parent = parents.len() > 1 && (found.is_one_run || stems.len() < sources.len());
+        let (own, origin) = match (&source.arm, source.path.parent()) {
+            (Some(arm), _) => (Some(arm.clone()), source.named_after.clone()),
+            (None, Some(parent)) if by_parent => (Some(name(parent)), Some(parent.into())),
+            (None, _) if found.is_one_run => (None, None),
+            (None, _) => {
+                let stem = source.path.file_stem();
+                let stem = stem.map(|stem| stem.to_string_lossy().into_owned());
+                (stem, Some(source.path.with_extension("")))
             }
-            None if found.is_one_run => None,
-            None => source
-                .path
-                .file_stem()
-                .map(|stem| stem.to_string_lossy().into_owned()),
         };
         let is_asked = found
             .observations
@@ -261,6 +270,16 @@ pub(crate) fn name_arms(sources: &[Source], files: &mut [FileFigures]) {
         if own.is_none() && is_asked {
             let remedy = "write ARM=FILE, or put the runs of each arm into a directory of its name";
             found.wrong(0, "one run, of an arm that it does not name", remedy);
+        }
+        if let (Some(arm), Some(origin)) = (own.as_ref().filter(|_| is_asked), origin) {
+            let place = origin.canonicalize().unwrap_or_else(|_| origin.clone());
+            let first = origins.entry(arm.clone());
+            let (first_place, first) = first.or_insert_with(|| (place.clone(), origin.clone()));
+            if *first_place != place {
+                let (first, origin) = (first.display(), origin.display());
+                let what = format!("two arms of one name: {arm} of {first} and of {origin}");
+                found.wrong(0, what, "write ARM=PATH for each");
+            }
         }
         let file = found.file.clone();
         for observation in &mut found.observations {
@@ -279,10 +298,28 @@ fn rename(arm: &str, named: &BTreeSet<String>, found: &mut FileFigures) {
     if named.len() == 1 {
         for observation in &mut found.observations {
             observation.arm = arm.into();
+            observation.short_arm = None;
         }
     } else {
         let arms: Vec<&str> = named.iter().map(String::as_str).collect();
         let what = format!("{arm} is one arm, but the file has {}", arms.join(", "));
         found.wrong(0, what, "give the file without ARM=");
+    }
+}
+
+/// Takes the parameters off the names of commands that are known without them.
+pub(crate) fn shorten_arms(files: &mut [FileFigures]) {
+    let mut meant = BTreeMap::<String, BTreeSet<String>>::new();
+    for one in files.iter().flat_map(|file| &file.observations) {
+        let name = one.short_arm.as_ref().unwrap_or(&one.arm);
+        meant
+            .entry(name.clone())
+            .or_default()
+            .insert(one.arm.clone());
+    }
+    for one in files.iter_mut().flat_map(|file| &mut file.observations) {
+        if let Some(short) = one.short_arm.take().filter(|short| meant[short].len() == 1) {
+            one.arm = short;
+        }
     }
 }

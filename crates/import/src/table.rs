@@ -21,7 +21,6 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(delimiter(first).unwrap_or(b','))
         .comment(Some(b'#'))
-        .trim(csv::Trim::All)
         .has_headers(false)
         .flexible(true)
         .from_reader(text.as_bytes());
@@ -42,7 +41,7 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
     let Some((head, records)) = records.split_first() else {
         return;
     };
-    let names: Vec<&str> = head.iter().collect();
+    let names: Vec<&str> = head.iter().map(str::trim).collect();
     let line = |record: &csv::StringRecord| record.position().map_or(0, |at| at.line() as usize);
     let mut parsed = Vec::new();
     for record in records {

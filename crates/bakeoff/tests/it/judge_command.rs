@@ -378,11 +378,11 @@ fn hyperfine_has_commands_for_arms_and_no_blocks() {
 
 #[test]
 fn several_exports_of_hyperfine_are_blocks() {
-    let text = hyperfine(0.5);
+    let (one, two, three) = (hyperfine(0.49), hyperfine(0.5), hyperfine(0.51));
     let files = [
-        ("1.json", text.as_str()),
-        ("2.json", &text),
-        ("3.json", &text),
+        ("1.json", one.as_str()),
+        ("2.json", &two),
+        ("3.json", &three),
     ];
     short(
         &files,
@@ -460,7 +460,7 @@ fn google(time: f64) -> String {
 #[test]
 fn google_benchmark_has_one_process_per_file() {
     let texts: Vec<String> = (0..12)
-        .map(|n| google(27.0 + f64::from(n % 5) * 0.1))
+        .map(|n| google(27.0 + f64::from(n % 5) * 0.1 + f64::from(n) * 1e-6))
         .collect();
     let names: Vec<String> = (0..12)
         .map(|n| format!("{}/{n}.json", ["a", "b"][n % 2]))
@@ -595,12 +595,12 @@ fn k6_has_one_run_per_file_in_both_forms() {
     "values": {"avg": 0.06, "min": 0.01, "med": 0.03, "max": 5.2, "p(90)": 0.08, "p(95)": 0.14}},
   "http_req_failed": {"type": "rate", "contains": "default", "values": {"rate": 0, "passes": 0, "fails": 5}}
 }}"#;
-    let (one, two) = (exported(14001), exported(14002));
+    let (one, two, three) = (exported(14001), exported(14002), exported(14003));
     let files = [
         ("a/1.json", one.as_str()),
         ("a/2.json", &two),
         ("b/1.json", handled),
-        ("b/2.json", &two),
+        ("b/2.json", &three),
     ];
     short(
         &files,
@@ -622,12 +622,12 @@ fn oha_has_one_run_per_file_and_arms_by_directory() {
   "metrics": {{"requests_per_sec": {rate}}}, "latencyPercentiles": {{"p50": 5.1e-05, "p99": 0.00052}}}}"#
         )
     };
-    let (one, two) = (run(48854.9), run(47000.1));
+    let runs = [48854.9, 47000.1, 48854.8, 47000.2].map(run);
     let files = [
-        ("runs/a/1.json", one.as_str()),
-        ("runs/a/2.json", &two),
-        ("runs/b/1.json", &one),
-        ("runs/b/2.json", &two),
+        ("runs/a/1.json", runs[0].as_str()),
+        ("runs/a/2.json", &runs[1]),
+        ("runs/b/1.json", &runs[2]),
+        ("runs/b/2.json", &runs[3]),
     ];
     short(
         &files,
@@ -678,6 +678,107 @@ fn rows_may_be_json_lines_or_wide() {
         &expect![[r#"
         throughput [] higher new: undecided, 0.9005, paired 2+2
     "#]],
+    );
+}
+
+/// Ten runs of oha of each arm, by the statuses of the newer one.
+fn oha_runs(statuses: &str) -> Vec<(String, String)> {
+    let run = |number: u32| {
+        let (arm, statuses) = [("old", "\"200\": 50000"), ("new", statuses)][number as usize % 2];
+        let rate = 50_000 + 50_000 * (number % 2) + number * 7;
+        let text = format!(
+            r#"{{"summary": {{"successRate": 1.0, "average": 8e-05, "requestsPerSec": {rate}.5}},
+  "latencyPercentiles": {{"p50": 5.{number}e-05, "p99": 0.00052{number}}},
+  "statusCodeDistribution": {{{statuses}}}, "errorDistribution": {{}}}}"#
+        );
+        (format!("{arm}/{number}.json"), text)
+    };
+    (0..20).map(run).collect()
+}
+
+#[test]
+fn failures_are_judged_beside_the_throughput_that_they_raise() {
+    // hatoo/oha#212
+    let verdicts = |statuses: &str, gate: &[&str]| {
+        let dir = tempfile::tempdir().unwrap();
+        let runs = oha_runs(statuses);
+        let files: Vec<(&str, &str)> = runs.iter().map(|(name, text)| (&**name, &**text)).collect();
+        let output = judge(
+            dir.path(),
+            &files,
+            &[&["old", "new", "--json"], gate].concat(),
+        );
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let verdict = |metric: &str| {
+            let all = told["comparisons"].as_array().unwrap();
+            let found = all.iter().find(|one| one["metric"] == metric);
+            found.map(|one| one["verdict"].as_str().unwrap().to_string())
+        };
+        let warned = told["remarks"]
+            .to_string()
+            .contains("work failed in 10 of 10 runs of new");
+        (
+            verdict("requests"),
+            verdict("failed"),
+            warned,
+            output.status.code(),
+        )
+    };
+    let word = |text: &str| Some(text.to_string());
+    let failing = r#""200": 60000, "503": 40000"#;
+    assert_eq!(
+        verdicts(failing, &["--fail-on", "worse"]),
+        (word("better"), word("worse"), true, Some(1))
+    );
+    assert_eq!(
+        verdicts(r#""200": 90000, "302": 10000"#, &["--fail-on", "worse"]),
+        (word("better"), None, false, Some(0))
+    );
+}
+
+#[test]
+fn benchmarks_on_several_processors_have_verdicts_of_their_own() {
+    // golang/go#30056
+    let runs = |four: u32| -> String {
+        let run = format!(
+            "pkg: p\nBenchmarkPar 100 1 allocs/op\nBenchmarkPar-2 100 1 allocs/op\n\
+             BenchmarkPar-4 100 {four} allocs/op\nok p 1s\n"
+        );
+        run.repeat(8)
+    };
+    short(
+        &[("old.txt", &runs(1)), ("new.txt", &runs(9))],
+        &["old.txt", "new.txt"],
+        &expect![[r#"
+            Par allocs/op [allocs/op] lower new: equivalent, 1.0000, unpaired 8+8
+            Par-2 allocs/op [allocs/op] lower new: equivalent, 1.0000, unpaired 8+8
+            Par-4 allocs/op [allocs/op] lower new: worse, 9.0000, unpaired 8+8
+        "#]],
+    );
+}
+
+#[test]
+fn a_metric_against_its_unit_passes_no_gate() {
+    let mut csv = "arm,block,slot,metric,value,unit\n".to_string();
+    for block in 0..8 {
+        let (old, new) = (1000 + block, 2010 + block);
+        let (first, second) = if block % 3 == 0 { (1, 2) } else { (2, 1) };
+        writeln!(csv, "old,{block},{first},failed,{old},requests/s").unwrap();
+        writeln!(csv, "new,{block},{second},failed,{new},requests/s").unwrap();
+    }
+    refuse(
+        &[("d.csv", &csv)],
+        &["d.csv", "--fail-on", "worse"],
+        &expect![[r#"
+            bakeoff: d.csv: nothing to judge: left out, because its name and its unit say different things about which way is better: failed (add --higher-is-better or --lower-is-better, or choose with --metric NAME)
+        "#]],
+    );
+    short(
+        &[("d.csv", &csv)],
+        &["d.csv", "--lower-is-better"],
+        &expect![[r#"
+            failed [requests/s] lower new: worse, 2.0066, paired in random order 8+8
+        "#]],
     );
 }
 

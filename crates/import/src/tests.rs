@@ -1,0 +1,106 @@
+//! What files of other tools are read as. Each section is a kind of fault that users of other tools
+//! reported; where a report is public its number stands beside it.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use record::metric::Direction;
+
+use crate::compare::ImportOptions;
+use crate::layout::Layout;
+use crate::{Figures, read};
+
+mod failures;
+mod formats;
+mod names;
+
+type Files<'f> = &'f [(&'f str, &'f str)];
+
+/// Reads files below a directory of their own, by the paths given.
+fn judge(files: Files<'_>, paths: &[&str], options: &ImportOptions) -> Result<Figures, String> {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let full = |path: &&str| match path.split_once('=') {
+        Some((arm, path)) => format!("{arm}={}", dir.path().join(path).display()),
+        None => dir.path().join(path).display().to_string(),
+    };
+    let paths: Vec<String> = paths.iter().map(full).collect();
+    match read(&paths, options) {
+        Ok(mut figures) => {
+            for remark in &mut figures.remarks {
+                *remark = without(dir.path(), remark);
+            }
+            Ok(figures)
+        }
+        Err(problems) => Err(without(dir.path(), &problems.to_string())),
+    }
+}
+
+fn without(dir: &Path, text: &str) -> String {
+    text.replace(&format!("{}/", dir.display()), "")
+}
+
+fn read_all(files: Files<'_>, paths: &[&str]) -> Figures {
+    judge(files, paths, &ImportOptions::default()).unwrap()
+}
+
+/// The comparisons, one a line: metric, unit, direction, arm, figures of baseline and arm.
+fn told(figures: &Figures) -> String {
+    let mut lines = String::new();
+    for one in &figures.comparisons {
+        let way = match one.direction {
+            Direction::Higher => "+",
+            Direction::Lower => "-",
+        };
+        let (name, baseline, arm) = match &one.layout {
+            Layout::Blocks { pairs, .. } => {
+                let baseline = pairs.iter().map(|pair| pair.baseline).collect();
+                (
+                    "blocks",
+                    baseline,
+                    pairs.iter().map(|pair| pair.arm).collect(),
+                )
+            }
+            Layout::Unpaired { baseline, arm } => ("runs", baseline.clone(), arm.clone()),
+            Layout::OneRun { baseline, arm } => ("samples", baseline.clone(), arm.clone()),
+        };
+        let (metric, unit, against): (_, _, &String) = (&one.metric, &one.unit, &one.arm);
+        let values = |values: Vec<f64>| format!("{values:?}");
+        let (baseline, arm) = (values(baseline), values(arm));
+        writeln!(
+            lines,
+            "{metric} [{unit}] {way} {against}: {name} {baseline} {arm}"
+        )
+        .unwrap();
+    }
+    lines
+}
+
+#[track_caller]
+fn check(files: Files<'_>, paths: &[&str], want: &expect_test::Expect) {
+    want.assert_eq(&told(&read_all(files, paths)));
+}
+
+/// Whether a remark holds all these words.
+#[track_caller]
+fn remarks(figures: &Figures, words: &[&str]) {
+    let has = |remark: &&String| words.iter().all(|word| remark.contains(word));
+    let found = figures.remarks.iter().find(has);
+    assert!(found.is_some(), "{words:?} in {:#?}", figures.remarks);
+}
+
+#[track_caller]
+fn refuse(files: Files<'_>, paths: &[&str], words: &[&str]) {
+    match judge(files, paths, &ImportOptions::default()) {
+        Ok(figures) => panic!("not refused: {}\n{:#?}", told(&figures), figures.remarks),
+        Err(why) => {
+            for word in words {
+                assert!(why.contains(word), "{word:?} in {why}");
+            }
+        }
+    }
+}

@@ -1,0 +1,495 @@
+//! What a tool itself calls failed is judged, or left out with its reason, and always told.
+
+use std::fmt::Write;
+
+use expect_test::expect;
+
+use super::{Files, check, judge, read_all, refuse, remarks, told};
+use crate::compare::ImportOptions;
+
+/// Ten files of each arm, by a text for the arm and the number of the file.
+fn ten(text: impl Fn(bool, u32) -> String) -> Vec<(String, String)> {
+    let file = |number: u32| {
+        let is_new = number % 2 == 1;
+        let name = format!("{}/{number}.json", if is_new { "new" } else { "old" });
+        (name, text(is_new, number))
+    };
+    (0..20).map(file).collect()
+}
+
+fn borrowed(files: &[(String, String)]) -> Vec<(&str, &str)> {
+    files
+        .iter()
+        .map(|(name, text)| (name.as_str(), text.as_str()))
+        .collect()
+}
+
+/// The metric of failures with its figures, if it is judged.
+#[track_caller]
+fn failed(files: &[(String, String)], metric: &str) -> Option<String> {
+    let figures = read_all(&borrowed(files), &["old", "new"]);
+    let told = told(&figures);
+    told.lines()
+        .find(|line| line.starts_with(metric))
+        .map(String::from)
+}
+
+// ---- oha ----
+
+fn oha(number: u32, successes: f64, statuses: &str, errors: &str) -> String {
+    format!(
+        r#"{{"summary": {{"successRate": {successes}, "average": 8e-05, "requestsPerSec": 4{number}001.5}},
+  "latencyPercentiles": {{"p50": 5.{number}e-05, "p99": 0.0005{number}}},
+  "statusCodeDistribution": {{{statuses}}}, "errorDistribution": {{{errors}}}}}"#
+    )
+}
+
+#[test]
+fn oha_takes_any_response_for_a_success_and_its_statuses_do_not() {
+    // hatoo/oha#212
+    let files = ten(|is_new, number| {
+        if is_new {
+            oha(number, 1.0, r#""200": 60000, "503": 40000"#, "")
+        } else {
+            oha(number, 1.0, r#""200": 100000"#, "")
+        }
+    });
+    let figures = read_all(&borrowed(&files), &["old", "new"]);
+    let told = told(&figures);
+    let want = format!("failed [share] - new: runs {:?} {:?}", [0.0; 10], [0.4; 10]);
+    assert!(told.lines().any(|line| line == want), "{told}");
+    remarks(
+        &figures,
+        &["work failed in 10 of 10 runs of new: failed, at most 40 %"],
+    );
+}
+
+#[test]
+fn every_kind_of_failed_request_of_oha_counts() {
+    for (successes, statuses, errors, share) in [
+        (1.0, r#""204": 5, "302": 3, "404": 2"#, "", 0.2),
+        (1.0, r#""429": 10"#, "", 1.0),
+        (0.5, r#""200": 5"#, r#""connection refused": 5"#, 0.5),
+        (1.0, r#""200": 5"#, r#""aborted due to deadline": 5"#, 0.0),
+        (1.0, r#""101": 5, "200": 5"#, "", 0.5),
+        (0.75, "", "", 0.25),
+    ] {
+        let files = ten(|is_new, number| {
+            if is_new {
+                oha(number, successes, statuses, errors)
+            } else {
+                oha(number, 1.0, r#""200": 9"#, r#""timeout": 1"#)
+            }
+        });
+        let want = format!(
+            "failed [share] - new: runs {:?} {:?}",
+            [0.1; 10], [share; 10]
+        );
+        assert_eq!(failed(&files, "failed"), Some(want), "{statuses} {errors}");
+    }
+}
+
+#[test]
+fn a_run_of_oha_without_a_response_leaves_its_latencies_out() {
+    let files = ten(|is_new, number| {
+        let text = oha(number, if is_new { 0.0 } else { 1.0 }, "", "");
+        if is_new {
+            text.replace("8e-05", "null")
+                .replace("\"p50\": 5.", "\"p50\": null, \"p51\": 5.")
+        } else {
+            text
+        }
+    });
+    let figures = read_all(&borrowed(&files), &["old", "new"]);
+    let told = told(&figures);
+    assert!(
+        told.contains("failed [share]") && told.contains("latency p99"),
+        "{told}"
+    );
+    assert!(!told.contains("latency p50"), "{told}");
+    remarks(
+        &figures,
+        &[
+            "left out, because it is null (first in new/1.json:1)",
+            "latency p50",
+        ],
+    );
+}
+
+#[test]
+fn no_failures_anywhere_are_not_judged() {
+    let files = ten(|_, number| oha(number, 1.0, r#""200": 5"#, ""));
+    assert_eq!(failed(&files, "failed"), None);
+}
+
+#[test]
+fn failures_are_lower_is_better_whatever_is_said_of_the_others() {
+    let files = ten(|is_new, number| {
+        if is_new {
+            oha(number, 1.0, r#""200": 5, "500": 5"#, "")
+        } else {
+            oha(number, 1.0, r#""200": 10"#, "")
+        }
+    });
+    let options = ImportOptions {
+        direction: Some(record::metric::Direction::Higher),
+        ..Default::default()
+    };
+    let figures = judge(&borrowed(&files), &["old", "new"], &options).unwrap();
+    assert!(
+        told(&figures).contains("failed [share] - new"),
+        "{}",
+        told(&figures)
+    );
+    let options = ImportOptions {
+        metrics: vec!["requests".into()],
+        ..Default::default()
+    };
+    let figures = judge(&borrowed(&files), &["old", "new"], &options).unwrap();
+    assert_eq!(figures.comparisons.len(), 1);
+    remarks(&figures, &["work failed in 10 of 10 runs of new"]);
+}
+
+// ---- k6 ----
+
+fn k6(number: u32, more: &str) -> String {
+    format!(
+        r#"{{"root_group": {{}}, "metrics": {{"http_reqs": {{"count": 5000, "rate": 1{number}4.125}},
+  "http_req_duration": {{"avg": 0.06, "med": 0.{number}3, "p(95)": 0.{number}4}},
+  "iterations": {{"count": 80, "rate": 1.5}}, {more}}}}}"#
+    )
+}
+
+#[test]
+fn k6_has_four_words_for_failure() {
+    for (metric, old, new, want) in [
+        (
+            "http_req_failed rate",
+            r#""http_req_failed": {"value": 0, "passes": 0, "fails": 5000}"#,
+            r#""http_req_failed": {"value": 0.25, "passes": 1250, "fails": 3750}"#,
+            [0.0, 0.25],
+        ),
+        (
+            "http_req_failed rate",
+            r#""http_req_failed": {"type": "rate", "contains": "default", "values": {"rate": 0.5}}"#,
+            r#""http_req_failed": {"type": "rate", "contains": "default", "values": {"rate": 0.75}}"#,
+            [0.5, 0.75],
+        ),
+        (
+            "checks failed",
+            r#""checks": {"value": 1, "passes": 80, "fails": 0}"#,
+            r#""checks": {"value": 0.75, "passes": 60, "fails": 20}"#,
+            [0.0, 0.25],
+        ),
+        // k6 writes this metric only where iterations were dropped.
+        (
+            "iterations dropped",
+            r#""vus": {"value": 1, "min": 1, "max": 1}"#,
+            r#""dropped_iterations": {"count": 20, "rate": 0.5}"#,
+            [0.0, 0.2],
+        ),
+        (
+            "thresholds failed",
+            r#""d": {"avg": 1, "thresholds": {"avg<2": false, "avg<3": false}}"#,
+            r#""d": {"avg": 2.5, "thresholds": {"avg<2": true, "avg<3": false}}"#,
+            [0.0, 0.5],
+        ),
+        (
+            "thresholds failed",
+            r#""d": {"type": "trend", "values": {"avg": 1}, "thresholds": {"avg<2": {"ok": true}}}"#,
+            r#""d": {"type": "trend", "values": {"avg": 3}, "thresholds": {"avg<2": {"ok": false}}}"#,
+            [0.0, 1.0],
+        ),
+    ] {
+        let files = ten(|is_new, number| k6(number, if is_new { new } else { old }));
+        let [before, after] = want;
+        let want = format!(
+            "{metric} [share] - new: runs {:?} {:?}",
+            [before; 10], [after; 10]
+        );
+        assert_eq!(failed(&files, metric), Some(want));
+        let figures = read_all(&borrowed(&files), &["old", "new"]);
+        remarks(&figures, &["work failed in 10 of 10 runs of new", metric]);
+    }
+}
+
+#[test]
+fn a_threshold_that_failed_is_named() {
+    let crossed = r#""http_req_duration{name:a}": {"avg": 1, "thresholds": {"p(95)<200": true}}"#;
+    let files = ten(|_, number| k6(number, crossed));
+    let figures = read_all(&borrowed(&files), &["old", "new"]);
+    remarks(
+        &figures,
+        &["a threshold of k6 failed: http_req_duration{name:a} p(95)<200"],
+    );
+}
+
+// ---- Go and hyperfine: a failed run ends the judging ----
+
+#[test]
+fn what_go_says_of_a_failure_is_refused() {
+    let good = "pkg: p\nBenchmarkA-2 100 12.5 ns/op\nBenchmarkB-2 100 13.5 ns/op\nok p 1s\n";
+    for line in [
+        "--- FAIL: BenchmarkB-2",
+        "    --- FAIL: BenchmarkB/sub-2",
+        "BenchmarkB-2 \t--- FAIL: BenchmarkB-2",
+        "FAIL",
+        "FAIL\tp\t1.204s",
+        "FAIL p [build failed]",
+        "panic: runtime error: index out of range",
+        "fatal error: all goroutines are asleep - deadlock!",
+        "exit status 2",
+        "signal: killed",
+        "*** Test killed with quit: ran too long (11m0s).",
+    ] {
+        let bad = format!("{good}{line}\n");
+        let files: Files<'_> = &[("old.txt", good), ("new.txt", &bad)];
+        refuse(
+            files,
+            &["old.txt", "new.txt"],
+            &["new.txt:5: a benchmark failed"],
+        );
+    }
+    let old = good.to_string() + &good.replace("00 1", "00 2");
+    let new = old.replace("00 1", "00 3").replace(
+        "BenchmarkB",
+        "some log: no panic: here, exit status 0\nBenchmarkB",
+    );
+    let files: Files<'_> = &[("old.txt", &old), ("new.txt", &new)];
+    read_all(files, &["old.txt", "new.txt"]);
+}
+
+#[test]
+fn what_hyperfine_says_of_a_failure_is_refused() {
+    for codes in ["0, 1", "0, 137", "null, 0"] {
+        let text = format!(
+            r#"{{"results": [{{"command": "a", "times": [1.5, 1.6], "exit_codes": [0, 0]}},
+                {{"command": "b", "times": [1.7, 1.8], "exit_codes": [{codes}]}}]}}"#
+        );
+        refuse(
+            &[("h.json", &text)],
+            &["h.json"],
+            &["a run ended with a failure: \"b\""],
+        );
+    }
+}
+
+// ---- google-benchmark ----
+
+/// Eleven keys as the library writes them.
+fn google(number: u32, more: &str) -> String {
+    let one = |name: &str, time: f64| {
+        format!(
+            "{{\"name\": \"{name}\", \"run_name\": \"{name}\", \"run_type\": \"iteration\", \"threads\": 1,\n\
+             \"iterations\": 1000, \"real_time\": {time}, \"cpu_time\": {time}, \"time_unit\": \"ns\"{more}}}"
+        )
+    };
+    let time = 10.125 + f64::from(number);
+    format!(
+        "{{\"context\": {{}}, \"benchmarks\": [\n{}\n]}}",
+        one("BM_Good", time)
+    )
+}
+
+fn with(text: &str, benchmark: &str) -> String {
+    text.replace("\n]}", &format!(",\n{benchmark}\n]}}"))
+}
+
+#[test]
+fn a_benchmark_that_failed_or_was_skipped_is_left_out_alone() {
+    for (entry, words) in [
+        (
+            r#"{"name": "BM_Bad", "run_name": "BM_Bad", "run_type": "iteration", "error_occurred": true,
+                "error_message": "no device", "real_time": 0.0, "cpu_time": 0.0, "time_unit": "ns"}"#,
+            [
+                "it failed with \"no device\"",
+                "first in new/1.json",
+                "BM_Bad real time",
+            ],
+        ),
+        (
+            r#"{"name": "BM_Bad", "run_name": "BM_Bad", "run_type": "iteration", "skipped": true,
+                "skip_message": "needs AVX", "iterations": 0, "real_time": NaN, "cpu_time": NaN}"#,
+            ["first in new/1.json", "needs AVX", "BM_Bad real time"],
+        ),
+    ] {
+        let fine = |number: u32| {
+            entry
+                .replace("true", "false")
+                .replace("0.0,", &format!("5.{number},"))
+                .replace("NaN", &format!("5.{number}"))
+        };
+        let files = ten(|_, number| {
+            with(
+                &google(number, ""),
+                &if number == 1 {
+                    entry.into()
+                } else {
+                    fine(number)
+                },
+            )
+        });
+        let figures = read_all(&borrowed(&files), &["old", "new"]);
+        remarks(&figures, &words);
+        let told = told(&figures);
+        assert!(
+            told.contains("BM_Good real time") && !told.contains("BM_Bad"),
+            "{told}"
+        );
+        let is_failure = entry.contains("error");
+        assert_eq!(
+            told.contains("benchmarks failed [share] - new"),
+            is_failure,
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn counters_that_are_no_numbers_are_left_out_alone() {
+    for value in ["NaN", "Infinity", "-Infinity", "nan", "-nan", "inf"] {
+        let more = format!(", \"hits\": 5, \"ratio\": {value}, \"label\": \"NaN, Infinity\"");
+        let files = ten(|_, number| google(number, &more));
+        let figures = read_all(&borrowed(&files), &["old", "new"]);
+        remarks(
+            &figures,
+            &[
+                "it is NaN or Infinity (first in old/0.json:3)",
+                "BM_Good ratio",
+            ],
+        );
+        assert!(told(&figures).starts_with("BM_Good real time"), "{value}");
+        remarks(&figures, &["only when asked for", "BM_Good hits"]);
+    }
+    let files = ten(|_, number| {
+        google(number, "").replace("\"real_time\": 1", "\"real_time\": NaN, \"x\": 1")
+    });
+    let why = judge(
+        &borrowed(&files),
+        &["old", "new"],
+        &ImportOptions {
+            metrics: vec!["real".into()],
+            ..Default::default()
+        },
+    );
+    assert!(why.unwrap_err().contains("NaN or Infinity"));
+}
+
+#[test]
+fn nothing_left_to_judge_is_an_error_with_the_reason() {
+    let entry = r#"{"name": "BM_Bad", "error_occurred": true, "error_message": "no device", "real_time": 0}"#;
+    let only = format!("{{\"context\": {{}}, \"benchmarks\": [{entry}]}}");
+    let files: Files<'_> = &[("old.json", &only), ("new.json", &only)];
+    refuse(
+        files,
+        &["old.json", "new.json"],
+        &["no device", "BM_Bad real time"],
+    );
+}
+
+// ---- Phoronix ----
+
+fn phoronix(second: &str) -> String {
+    let mut text = "<?xml version=\"1.0\"?>\n<PhoronixTestSuite>\n".to_string();
+    let entry = |system: &str, value: &str, runs: &str| {
+        format!(
+            "<Entry><Identifier>{system}</Identifier><Value>{value}</Value><RawString>{runs}</RawString></Entry>\n"
+        )
+    };
+    let data = entry("6.1", "11", "10:11:12") + &entry("7.2", "21", "20:21:22");
+    write!(
+        text,
+        "<Result><Title>Good</Title><Scale>MB/s</Scale><Proportion>HIB</Proportion>\n\
+         <DisplayFormat>BAR_GRAPH</DisplayFormat><Data>{data}</Data></Result>\n\
+         <Result><Title>Odd</Title>{second}</Result>\n</PhoronixTestSuite>\n"
+    )
+    .unwrap();
+    text
+}
+
+#[test]
+fn results_of_phoronix_that_are_no_figures_are_left_out_alone() {
+    let entries = |value: &str, runs: &str| {
+        let one = |system: &str| {
+            format!(
+                "<Entry><Identifier>{system}</Identifier><Value>{value}</Value><RawString>{runs}</RawString></Entry>"
+            )
+        };
+        format!("<Data>{}{}</Data>", one("6.1"), one("7.2"))
+    };
+    let line = "45.1,46.2,47.3,48.4";
+    for (second, words) in [
+        (
+            format!(
+                "<DisplayFormat>LINE_GRAPH</DisplayFormat>{}",
+                entries(line, "")
+            ),
+            ["line over time", "Odd"],
+        ),
+        (
+            format!(
+                "<DisplayFormat>FILLED_LINE_GRAPH</DisplayFormat>{}",
+                entries(line, line)
+            ),
+            ["line over time", "Odd"],
+        ),
+        (
+            format!("<Scale>Celsius</Scale>{}", entries(line, line)),
+            ["line over time", "Odd"],
+        ),
+        (
+            format!(
+                "<DisplayFormat>PASS_FAIL</DisplayFormat>{}",
+                entries("PASS", "PASS")
+            ),
+            ["PASS or FAIL", "Odd"],
+        ),
+        (
+            format!(
+                "<DisplayFormat>MULTI_PASS_FAIL</DisplayFormat>{}",
+                entries("PASS,FAIL", "")
+            ),
+            ["PASS or FAIL", "Odd"],
+        ),
+        (
+            format!(
+                "<DisplayFormat>IMAGE_COMPARISON</DisplayFormat>{}",
+                entries("aGk=", "")
+            ),
+            ["display format is IMAGE_COMPARISON", "Odd"],
+        ),
+        (entries("", ""), ["6.1 failed", "Odd"]),
+        (entries("55", ""), ["mean alone", "Odd"]),
+    ] {
+        let text = phoronix(&second);
+        let figures = read_all(&[("c.xml", &text)], &["c.xml"]);
+        assert_eq!(
+            told(&figures),
+            "Good [MB/s] + 7.2: runs [10.0, 11.0, 12.0] [20.0, 21.0, 22.0]\n"
+        );
+        remarks(&figures, &words);
+    }
+}
+
+#[test]
+fn a_system_that_failed_one_test_is_named() {
+    let second = "<Proportion>LIB</Proportion><Data>\
+        <Entry><Identifier>6.1</Identifier><Value>5</Value><RawString>5:6</RawString></Entry>\
+        <Entry><Identifier>7.2</Identifier><Value></Value><RawString></RawString></Entry></Data>";
+    let text = phoronix(second);
+    let figures = read_all(&[("c.xml", &text)], &["c.xml"]);
+    remarks(&figures, &["7.2 failed, so it is not judged: Odd"]);
+    check(
+        &[("c.xml", &text)],
+        &["c.xml"],
+        &expect![[r#"
+            Good [MB/s] + 7.2: runs [10.0, 11.0, 12.0] [20.0, 21.0, 22.0]
+        "#]],
+    );
+}
+
+#[test]
+fn a_file_of_phoronix_without_any_figure_is_refused() {
+    let only = phoronix("").replace("BAR_GRAPH", "PASS_FAIL");
+    refuse(&[("c.xml", &only)], &["c.xml"], &["PASS or FAIL", "Good"]);
+}

@@ -219,7 +219,7 @@ fn failures(observations: &[Observation], notes: &mut Notes) {
         if failed > 0 {
             let most = shares.iter().copied().fold(0.0, f64::max);
             notes.remarks.insert(format!(
-                "work failed in {failed} of {} runs of {arm}: {metric}, at most {}; other figures may count it as done",
+                "work failed in {failed} of {} runs of {arm}: {metric}, at most {}",
                 shares.len(),
                 show_share(most, 3),
             ));

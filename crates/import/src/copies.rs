@@ -51,22 +51,27 @@ fn runs(file: &FileFigures) -> Vec<Vec<&Observation>> {
 /// Counts and sizes that are the same in each run are none.
 fn is_by_chance(run: &[&Observation]) -> bool {
     let mut values = BTreeMap::<(&str, &str), BTreeSet<u64>>::new();
-    let mut measured = BTreeSet::new();
     for one in run {
         let metric = (one.arm.as_str(), one.metric.as_str());
         values
             .entry(metric)
             .or_default()
             .insert(one.value.to_bits());
-        if one.value.fract() != 0.0 || metric_direction::is_measured(&one.unit) {
-            measured.insert(one.value.to_bits());
-        }
     }
-    let digits = |bits: &u64| {
-        let text = format!("{:e}", f64::from_bits(*bits));
+    if values.values().any(|values| values.len() > 2) {
+        return true;
+    }
+    let is_measured =
+        |one: &&&Observation| one.value.fract() != 0.0 || metric_direction::is_measured(&one.unit);
+    let measured = run
+        .iter()
+        .filter(is_measured)
+        .map(|one| one.value.to_bits());
+    let measured: BTreeSet<u64> = measured.collect();
+    let digits = |bits: u64| {
+        let text = format!("{:e}", f64::from_bits(bits));
         let mantissa = text.split('e').next().unwrap_or_default();
         mantissa.bytes().filter(u8::is_ascii_digit).count()
     };
-    values.values().any(|values| values.len() > 2)
-        || measured.iter().map(digits).sum::<usize>() >= DIGITS
+    measured.into_iter().map(digits).sum::<usize>() >= DIGITS
 }

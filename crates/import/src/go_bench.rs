@@ -103,7 +103,7 @@ fn sample(
         let mut labels = labels.clone();
         labels.insert("name", name.into());
         found.observations.push(Observation {
-            quantity: Some(String::new()),
+            quantity: Some((*unit).into()),
             direction: units.directions.get(tidy(unit).as_str()).copied(),
             run: run.clone(),
             labels,

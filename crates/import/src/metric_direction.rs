@@ -9,6 +9,10 @@ const TIME_UNITS: &str = "\
     s ms us µs μs ns ps sec secs second seconds msec usec nsec millisecond milliseconds \
     microsecond microseconds nanosecond nanoseconds min mins minute minutes hour hours";
 
+/// Times at the end of a name; `sec` is none, because `ops_sec` is a speed.
+const TIME_ENDS: &str = "\
+    ms us ns msec usec nsec seconds milliseconds microseconds nanoseconds";
+
 /// Units of energy and of power.
 const ENERGY_UNITS: &str = "\
     j joule joules w watt watts j/s";
@@ -143,7 +147,8 @@ fn by_unit(metric: &str, unit: &str) -> Hint {
     match unit.rsplit_once('/') {
         Some(("" | "1" | "#", per)) => per_something(&words(metric), per),
         Some((counted, per)) => per_something(&words(counted), per),
-        None => Hint::Silent,
+        // `build-ns`, as a unit of Go's own benchmarks.
+        None => by_words(&words(unit)),
     }
 }
 
@@ -213,15 +218,16 @@ fn is_in(word: &str, list: &str) -> bool {
 /// The hint of some words: failures before all, then what is clear, then what is vague.
 fn by_words(words: &[String]) -> Hint {
     let has = |list: &str| words.iter().any(|word| is_in(word, list));
+    let ends_in = |list| words.last().is_some_and(|word| is_in(word, list));
+    let (gains, resources, work) = (has(GAINS), has(RESOURCES), has(WORK));
     let costs = words
         .iter()
         .any(|word| is_cost_word(word) || is_quantile(word));
-    let (gains, resources, work) = (has(GAINS), has(RESOURCES), has(WORK));
+    let costs = costs || (words.len() > 1 && ends_in(TIME_ENDS) && !gains);
     if is_failure(words) {
         return Hint::Clear(Direction::Lower);
     }
-    let ends_neutral = words.last().is_some_and(|word| is_in(word, NEUTRAL));
-    if ends_neutral || (has(NEUTRAL) && !costs && !gains) {
+    if ends_in(NEUTRAL) || (has(NEUTRAL) && !costs && !gains) {
         return Hint::Neutral;
     }
     match (costs, gains) {

@@ -24,9 +24,9 @@ struct Summary<'t> {
     #[serde(borrow, rename = "requestsPerSec")]
     requests: Raw<'t>,
     #[serde(borrow, rename = "successRate")]
-    successes: Raw<'t>,
+    successes: Option<Raw<'t>>,
     #[serde(borrow)]
-    average: Raw<'t>,
+    average: Option<Raw<'t>>,
 }
 
 /// Percentiles that are judged without being asked for.
@@ -42,26 +42,20 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
         return;
     };
     let summary = &output.summary;
-    let mut figures = vec![
+    let summary = [
         (
-            "requests".to_string(),
+            "requests",
             "requests/s",
-            summary.requests,
+            Some(summary.requests),
             Role::Judged,
         ),
-        (
-            "success rate".to_string(),
-            "share",
-            summary.successes,
-            Role::OnRequest,
-        ),
-        (
-            "latency mean".to_string(),
-            "s",
-            summary.average,
-            Role::OnRequest,
-        ),
+        ("success rate", "share", summary.successes, Role::OnRequest),
+        ("latency mean", "s", summary.average, Role::OnRequest),
     ];
+    let mut figures = Vec::new();
+    for (metric, unit, raw, role) in summary {
+        figures.extend(raw.map(|raw| (metric.to_string(), unit, raw, role)));
+    }
     for (name, raw) in output.latencies.iter() {
         let is_main = MAIN.contains(&name.as_str());
         let role = if is_main {
@@ -90,8 +84,11 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
         });
     }
     if let Some(share) = failed(&output) {
-        let line = json::line_of(text, summary.successes.get());
-        found.failures("failed", share, line);
+        found.failures("failed", share, 1);
+        if share > 0.0 {
+            let remark = "oha counts failed requests in its rate and latencies too";
+            found.remarks.insert(remark.into());
+        }
     }
 }
 
@@ -114,6 +111,6 @@ fn failed(output: &Output<'_>) -> Option<f64> {
     if all > 0 {
         return Some(failed as f64 / all as f64);
     }
-    let success = output.summary.successes.get().parse::<f64>().ok();
-    success.map(|success| 1.0 - success)
+    let success = output.summary.successes?.get().parse::<f64>().ok()?;
+    Some(1.0 - success)
 }

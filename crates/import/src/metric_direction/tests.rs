@@ -231,8 +231,13 @@ const REAL_NAMES: &str = "\
     go           |                           | errors/s    | -
     go           |                           | req/s       | +
     go           |                           | hits/op     | ?
-    go           |                           | STW-ns      | ?
+    go           |                           | STW-ns      | -
     go           |                           | file-bytes  | ?
+    go           |                           | build-ns    | -
+    go           | p50-latency-us            | p50-latency-us | -
+    csv          | build_seconds             |             | -
+    csv          | ops_sec                   |             | +
+    csv          | uptime_seconds            |             | +
     google       | real_time                 | ns          | -
     google       | cpu_time                  | ns          | -
     google       | items_per_second          | items/s     | +

@@ -110,7 +110,7 @@ fn a_run_of_oha_without_a_response_leaves_its_latencies_out() {
     remarks(
         &figures,
         &[
-            "left out, because it is null (first in new/1.json:1)",
+            "left out, because it is null (first in new/1.json:2)",
             "latency p50",
         ],
     );

@@ -47,7 +47,7 @@ const COSTS: &str = "\
     uss maxrss allocs allocations allocated alloc instructions instrs cycles footprint energy \
     joules watts pause pauses cost cpi steal iowait svctm makespan ticks downtime percentile \
     stddev variance cv backlog penalty contention fragmentation bloat ttft tpot itl sojourn \
-    drain lateness slowest joule";
+    drain lateness slowest joule price mttr";
 
 /// What is spent where nothing else is said, and what is put to work where something is.
 const RESOURCES: &str = "\
@@ -59,7 +59,7 @@ const GAINS: &str = "\
     mflops goodput hit hits success successes successful succeeded successrate passed \
     availability efficiency performance ipc uptime tpmc tpm nopm opm cps pps bps mbps gbps kbps \
     bops rating served completed processed teps gups nps mlups accuracy precision recall \
-    coverage yield capacity headroom free quality psnr ssim";
+    coverage yield capacity headroom free quality psnr ssim kops mops mtbf apdex";
 
 /// What is gained where nothing else is said.
 const WORK: &str = "\
@@ -72,9 +72,9 @@ const WORK: &str = "\
 /// What is neither spent nor gained: more of it says nothing.
 const NEUTRAL: &str = "\
     cswch nvcswch switches csw interrupts irqs intr wakeups migrations syscalls depth queue \
-    threads clients concurrency connections vus temperature temp celsius frequency freq mhz ghz \
-    size seed version goroutines entropy workers processes gcs compactions branches idle \
-    length uid pid port";
+    threads clients concurrency vus temperature temp celsius frequency freq mhz ghz size seed \
+    version goroutines entropy workers processes gcs compactions branches idle length uid pid \
+    port swap";
 
 /// A direction and how it is known.
 pub(crate) type Known = (Direction, String);

@@ -24,6 +24,8 @@ pub(crate) struct Source {
     pub(crate) named_after: Option<PathBuf>,
     /// Set for a file of criterion's: the arm's directory and the benchmark.
     pub(crate) criterion: Option<(String, String)>,
+    /// Whether the user typed the arm of a file of criterion's.
+    pub(crate) is_arm_typed: bool,
     /// How many files there are to read, itself among them.
     pub(crate) of: usize,
 }
@@ -80,11 +82,34 @@ pub(crate) fn find(paths: &[String], problems: &mut Vec<Problem>) -> Vec<Source>
             ));
         }
     }
+    default_names_once(&sources, problems);
     let of = sources.len();
     for source in &mut sources {
         source.of = of;
     }
     sources
+}
+
+/// criterion calls its last runs `base` and `new` in any directory: of two directories they are not one
+/// arm.
+fn default_names_once(sources: &[Source], problems: &mut Vec<Problem>) {
+    let mut seen = BTreeMap::new();
+    for source in sources.iter().filter(|source| !source.is_arm_typed) {
+        let Some((arm, benchmark)) = &source.criterion else {
+            continue;
+        };
+        let is_default = ["base", "new"].contains(&arm.as_str());
+        if let Some(first) = seen
+            .insert((arm, benchmark), &source.path)
+            .filter(|_| is_default)
+        {
+            let what = format!(
+                "criterion's {arm} of {benchmark:?} as in {}",
+                first.display()
+            );
+            problems.push(problem(&source.path, what, "write ARM=DIRECTORY for each"));
+        }
+    }
 }
 
 /// `ARM=FILE`, unless a file has that very name.
@@ -103,6 +128,7 @@ fn source(path: PathBuf, arm: Option<String>) -> Source {
         arm,
         named_after: None,
         criterion: None,
+        is_arm_typed: false,
         of: 1,
     }
 }
@@ -210,6 +236,7 @@ fn criterion_files(
     };
     vec![Source {
         criterion: Some((own, benchmark)),
+        is_arm_typed: arm.is_some(),
         ..source(path, None)
     }]
 }

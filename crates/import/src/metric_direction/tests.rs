@@ -236,6 +236,8 @@ const REAL_NAMES: &str = "\
     go           |                           | build-ns    | -
     go           | p50-latency-us            | p50-latency-us | -
     csv          | build_seconds             |             | -
+    nginx        | connections per second    | conn/s      | +
+    vmstat       | swap in                   | /s          | ?
     csv          | ops_sec                   |             | +
     csv          | uptime_seconds            |             | +
     google       | real_time                 | ns          | -

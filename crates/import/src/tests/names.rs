@@ -532,6 +532,28 @@ fn keys_that_stand_twice_in_an_object_are_refused() {
 // ---- arms ----
 
 #[test]
+fn criterions_own_names_in_two_directories_are_no_arms() {
+    let sample = |time: u32| {
+        format!(
+            r#"{{"sampling_mode":"Flat","iters":[1.0,1.0,1.0],"times":[9{time}.0,9{time}.5,{time}9.25]}}"#
+        )
+    };
+    let samples = [sample(1), sample(2), sample(3), sample(4)];
+    let files: Files<'_> = &[
+        ("a/sum/base/sample.json", &samples[0]),
+        ("a/sum/new/sample.json", &samples[1]),
+        ("b/sum/base/sample.json", &samples[2]),
+        ("b/sum/new/sample.json", &samples[3]),
+    ];
+    let why = [
+        "b/sum/new/sample.json: criterion's new of \"sum\" as in a/sum/new",
+        "ARM=DIRECTORY",
+    ];
+    refuse(files, &["a", "b"], &why);
+    assert_eq!(read_all(files, &["old=a", "now=b"]).comparisons.len(), 1);
+}
+
+#[test]
 fn two_directories_of_one_name_are_no_arm() {
     let files: Files<'_> = &[
         ("x/old/1.txt", "1\n2\n"),

@@ -13,15 +13,14 @@ const DIGITS: usize = 8;
 pub(crate) fn refuse(files: &mut [FileFigures]) {
     let mut seen = BTreeMap::<Vec<(String, u64)>, Observation>::new();
     for file in files {
-        let mut copies = Vec::new();
+        let mut copy = None;
         for run in runs(file).into_iter().filter(|run| is_by_chance(run)) {
             let figures = run.iter();
             let figures = figures.map(|one| (one.metric.clone(), one.value.to_bits()));
-            if let Some(earlier) = seen.insert(figures.collect(), run[0].clone()) {
-                copies.push((run[0].line, earlier));
-            }
+            let earlier = seen.insert(figures.collect(), run[0].clone());
+            copy = copy.or(earlier.map(|earlier| (run[0].line, earlier)));
         }
-        for (line, earlier) in copies {
+        if let Some((line, earlier)) = copy {
             let (what, remedy) = if file.format == Format::Criterion.name() {
                 (
                     format!("the same samples as of {}: {}", earlier.arm, earlier.metric),

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use record::metric::Direction;
 
 use super::plain;
+use crate::metric_direction::{self, Guess};
 use crate::observation::{FileFigures, Observation};
 
 /// Names of the columns that mean something, the first being ours.
@@ -89,8 +90,17 @@ pub(crate) fn read<'t>(names: &[&'t str], rows: &[Row<'t>], head: usize, found: 
         return;
     };
     blanks(names, rows, found);
-    if matches!(form, Form::Long { .. }) {
-        unread_columns(names, rows, found);
+    match &form {
+        Form::Long { .. } => unread_columns(names, rows, found),
+        Form::Metrics { columns } => {
+            for one in columns {
+                let guess = metric_direction::guess(one.metric, one.unit);
+                if guess == Guess::Unknown && !is_one_of(one.column, &REPEATS) {
+                    refuse_told_apart(names, one.column, rows, found);
+                }
+            }
+        }
+        Form::Arms { .. } => {}
     }
     for row in rows {
         match &form {
@@ -257,15 +267,9 @@ fn unread_columns(names: &[&str], rows: &[Row<'_>], found: &mut FileFigures) {
     let is_unread = |name: &&&str| known.iter().all(|column| !is_one_of(name, column));
     let mut unread = Vec::new();
     for column in names.iter().filter(is_unread) {
-        let Some((line, first, text)) = told_apart(names, column, rows) else {
+        if !refuse_told_apart(names, column, rows, found) {
             unread.push(*column);
-            continue;
-        };
-        let what = format!(
-            "figures of one arm and metric that differ in column {column:?}: {first:?} and {text:?}"
-        );
-        let remedy = "write it into the metric's name, or take the column out";
-        found.wrong(line, what, remedy);
+        }
     }
     if !unread.is_empty() {
         let remark = format!(
@@ -275,6 +279,24 @@ fn unread_columns(names: &[&str], rows: &[Row<'_>], found: &mut FileFigures) {
         );
         found.remarks.insert(remark);
     }
+}
+
+/// Whether a column tells figures of one arm and metric apart, which is refused.
+fn refuse_told_apart(
+    names: &[&str],
+    column: &str,
+    rows: &[Row<'_>],
+    found: &mut FileFigures,
+) -> bool {
+    let Some((line, first, text)) = told_apart(names, column, rows) else {
+        return false;
+    };
+    let what = format!(
+        "figures of one arm and metric that differ in column {column:?}: {first:?} and {text:?}"
+    );
+    let remedy = "write it into the metric's name, or take the column out";
+    found.wrong(line, what, remedy);
+    true
 }
 
 /// Two rows of one arm, block and metric that the column tells apart, by words or by numbers that stand

@@ -449,6 +449,12 @@ fn what_rows_tell_apart_in_unknown_columns_is_no_sample() {
         &["d.jsonl"],
         &["differ in column \"size\""],
     );
+    let csv = "arm,block,threads,time (s)\nold,1,1,5\nold,1,4,9\nnew,1,1,5\nnew,1,4,8\n";
+    refuse(
+        &[("d.csv", csv)],
+        &["d.csv"],
+        &["d.csv:3", "differ in column \"threads\": \"1\" and \"4\""],
+    );
     let csv = "arm,status,time,value\nold,ok,1.5,1\nold,ok,1.6,2\nnew,ok,1.7,3\nnew,failed,1.8,4\n";
     refuse(
         &[("d.csv", csv)],

@@ -46,6 +46,15 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
             None if by_name.contains_key(&name) => format!("{name} (over time)"),
             None => name,
         };
+        let has_failed = |entry: &Node<'_, '_>| {
+            child(*entry, "Value").is_some_and(|value| value.split(',').any(|one| one == "FAIL"))
+        };
+        for entry in entries(result).filter(has_failed) {
+            let system = child(entry, "Identifier").unwrap_or_default();
+            found
+                .remarks
+                .insert(format!("{system} has FAIL in {metric}"));
+        }
         found.leave_out(&why, metric, line_of(&document, result));
     }
     for (name, alike) in by_name {

@@ -489,6 +489,18 @@ fn a_system_that_failed_one_test_is_named() {
 }
 
 #[test]
+fn a_system_that_did_not_pass_is_named() {
+    let second = "<DisplayFormat>MULTI_PASS_FAIL</DisplayFormat><Data>\
+        <Entry><Identifier>6.1</Identifier><Value>PASS,PASS</Value></Entry>\
+        <Entry><Identifier>7.2</Identifier><Value>PASS,FAIL</Value></Entry></Data>";
+    let text = phoronix(second);
+    let figures = read_all(&[("c.xml", &text)], &["c.xml"]);
+    remarks(&figures, &["7.2 has FAIL in Odd"]);
+    let names_other = |remark: &String| remark.contains("6.1 has FAIL");
+    assert!(!figures.remarks.iter().any(names_other));
+}
+
+#[test]
 fn a_file_of_phoronix_without_any_figure_is_refused() {
     let only = phoronix("").replace("BAR_GRAPH", "PASS_FAIL");
     refuse(&[("c.xml", &only)], &["c.xml"], &["PASS or FAIL", "Good"]);

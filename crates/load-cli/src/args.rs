@@ -9,6 +9,7 @@ use input::units;
 
 /// `bakeoff load`: what was typed. Forms with a grammar of their own are read by `options`.
 #[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a flag of the command line, and they are free of one another"
@@ -72,11 +73,11 @@ pub struct LoadArgs {
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = LOAD)]
     pub seed: u64,
 
-    /// Method
+    /// Method; POST, PUT and PATCH say `Content-Length: 0` where there is no body
     #[arg(short = 'X', long, value_name = "METHOD", help_heading = REQUESTS)]
     #[arg(conflicts_with = "script")]
     pub method: Option<String>,
-    /// Header field, as `Name: value`; may be given again
+    /// Header field, as `Name: value`; may be given again, and must not contradict the body
     #[arg(short = 'H', long = "header", value_name = "FIELD", help_heading = REQUESTS)]
     #[arg(conflicts_with = "script")]
     pub headers: Vec<String>,
@@ -155,6 +156,9 @@ pub struct LoadArgs {
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub timeline: Option<PathBuf>,
 }
+
+/// Scripts look at it.
+const EXIT_STATUS: &str = "Exit status: 0 done, also if some requests failed; 2 if none succeeded, a worker was lost, or the load could not run";
 
 const LOAD: &str = "Load";
 const REQUESTS: &str = "Requests";

@@ -19,6 +19,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use load::incidents::Incidents;
 use record::latency::Packed;
 use record::load::LoadResult;
 use serde::de::DeserializeOwned;
@@ -27,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::worker_spec::WorkerSpec;
 
 /// Raised whenever a message changes.
-pub(crate) const PROTOCOL: u32 = 3;
+pub(crate) const PROTOCOL: u32 = 4;
 
 /// Longest line from somebody who has not proved that they know the secret.
 pub(crate) const SHORT_BYTES: u64 = 4096;
@@ -75,7 +76,7 @@ pub(crate) enum ToCoordinator {
         latency: Packed,
         counting: bool,
     },
-    Result(Box<LoadResult>),
+    Result(Box<LoadResult>, Incidents),
 }
 
 /// One end of a connection between coordinator and worker.

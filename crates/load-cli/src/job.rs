@@ -264,6 +264,10 @@ fn requests(args: &LoadArgs, url: Option<&Url>, mistakes: &mut Mistakes) -> Opti
         (None, Some(path)) => mistakes.keep("--body-file", read_bytes(path)),
         (None, None) => Some(Vec::new()),
     }?;
+    mistakes.keep(
+        "--header",
+        checked(exchange::check_framing(&headers, body.len())),
+    );
     let url = url?;
     let entries = match &args.url_list {
         None => vec![Entry {

@@ -71,6 +71,7 @@ fn run(run: &Run) -> Value {
         "lateness_ns": quantiles(&result.lateness),
         "client_delay_ns": quantiles(&result.client_delay),
         "client_busy": busy_shares(result),
+        "incidents": run.incidents,
         "result": result,
     })
 }
@@ -108,7 +109,7 @@ fn host(worker: &Worker) -> Value {
         "address": worker.address,
         "start_error_ns": worker.error_ns,
         "lost": worker.result.as_ref().err(),
-        "result": worker.result.as_ref().ok(),
+        "result": worker.result.as_ref().ok().map(|measured| &measured.result),
     })
 }
 

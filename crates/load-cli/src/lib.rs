@@ -32,9 +32,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use anyhow::{Result, ensure};
+use load::incidents::Incidents;
 use load::ramp::{self, Level, Limit, Step};
+use load::run::{self, Measured};
 use load::traffic::Traffic;
-use load::{Tick, merge, run};
+use load::{Tick, clock, merge};
 
 pub use args::{Engine, LoadArgs};
 use coordinator::Ready;
@@ -64,7 +66,8 @@ pub enum End {
     HostsLost,
 }
 
-/// Runs the load and says what the clients saw.
+/// Runs the load and says what the clients saw. A load of which no request succeeded is an error,
+/// whose result has been said too.
 pub fn run(args: &LoadArgs, json: bool, program: &Program) -> Result<End> {
     if let Some(at) = args.worker {
         let secret = job::secret(args)?;
@@ -104,6 +107,10 @@ pub fn run(args: &LoadArgs, json: bool, program: &Program) -> Result<End> {
     if let Some(output) = job.timeline.take() {
         output_files::write_timeline(output, &outcome)?;
     }
+    ensure!(
+        !outcome.has_no_success(),
+        "no request succeeded (the result above says how they failed)"
+    );
     if outcome.is_whole() {
         Ok(End::Whole)
     } else {
@@ -114,8 +121,8 @@ pub fn run(args: &LoadArgs, json: bool, program: &Program) -> Result<End> {
 type OnTick<'t> = &'t mut dyn FnMut(Tick);
 
 fn single_run(job: &Job, stop: &AtomicBool, on_tick: OnTick<'_>) -> Result<Outcome> {
-    let result = run::run(&job.traffic, stop, on_tick)?;
-    let run = Run::new(None, result, &job.traffic);
+    let measured = run::measure(&job.traffic, clock::now_ns(), stop, on_tick)?;
+    let run = Run::new(None, measured, &job.traffic);
     Ok(Outcome::of_runs(vec![run], stop))
 }
 
@@ -144,10 +151,20 @@ fn capacity_search(
 }
 
 fn runs(steps: Vec<Step>, traffic: &Traffic) -> Vec<Run> {
-    let runs = steps
-        .into_iter()
-        .map(|Step { level, result }| Run::new(Some(level), result, traffic));
-    runs.collect()
+    let mut runs = Vec::new();
+    for Step {
+        level,
+        result,
+        incidents,
+    } in steps
+    {
+        runs.push(Run::new(
+            Some(level),
+            Measured { result, incidents },
+            traffic,
+        ));
+    }
+    runs
 }
 
 /// The load from other hosts, as one run.
@@ -158,17 +175,19 @@ fn hosts_run(
     on_tick: OnTick<'_>,
 ) -> Result<Outcome> {
     let workers = coordinator::run(ready, stop, on_tick)?;
-    let results = workers
-        .iter()
-        .filter_map(|worker| worker.result.clone().ok());
-    let result = merge::merge(&results.collect::<Vec<_>>());
+    let (mut results, mut incidents) = (Vec::new(), Incidents::default());
+    for measured in workers.iter().flat_map(|worker| &worker.result) {
+        results.push(measured.result.clone());
+        incidents.add(&measured.incidents);
+    }
+    let result = merge::merge(&results);
     let losses = outcome::losses(&workers);
     ensure!(
         result.window_ns > 0,
         "no worker has a result:\n{}",
         losses.join("\n")
     );
-    let mut run = Run::new(None, result, &job.traffic);
+    let mut run = Run::new(None, Measured { result, incidents }, &job.traffic);
     run.warnings.splice(0..0, losses);
     Ok(Outcome {
         workers,

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use input::units::significant;
 use load::client_limits::{self, Behind, Lack, Pace, Warning};
+use load::incidents::Incidents;
 use load::ramp::{self, Capacity, Level, Limit};
+use load::run::Measured;
 use load::traffic::{RateUnit, Traffic};
 use record::load::LoadResult;
 
@@ -32,6 +34,13 @@ impl Outcome {
         }
     }
 
+    /// Whether requests were planned and not one of all runs succeeded.
+    pub(crate) fn has_no_success(&self) -> bool {
+        let mut planned = self.runs.iter().filter(|run| run.result.planned > 0);
+        planned.clone().next().is_some()
+            && planned.all(|run| client_limits::has_no_success(&run.result))
+    }
+
     /// Whether no part of the load is missing.
     pub(crate) fn is_whole(&self) -> bool {
         self.workers.iter().all(|each| each.result.is_ok())
@@ -45,6 +54,8 @@ pub(crate) struct Run {
     /// Requests per second asked for, in an open loop.
     pub(crate) rate_per_s: Option<f64>,
     pub(crate) result: LoadResult,
+    /// What happened beside the requests.
+    pub(crate) incidents: Incidents,
     /// Whether client threads spend time before an instant on watching the clock.
     pub(crate) watches_clock: bool,
     /// What comes at the rate.
@@ -63,7 +74,7 @@ pub(crate) struct Worker {
     /// Its start instant may be off by so much.
     pub(crate) error_ns: u64,
     /// What it saw, or why it is lost.
-    pub(crate) result: Result<LoadResult, String>,
+    pub(crate) result: Result<Measured, String>,
 }
 
 /// What a search for the capacity found.
@@ -77,21 +88,24 @@ pub(crate) struct Search {
 }
 
 impl Run {
-    pub(crate) fn new(level: Option<Level>, result: LoadResult, traffic: &Traffic) -> Self {
+    pub(crate) fn new(level: Option<Level>, measured: Measured, traffic: &Traffic) -> Self {
+        let Measured { result, incidents } = measured;
         let at_level = level.and_then(|level| ramp::at(traffic, level).ok());
         let traffic = at_level.as_ref().unwrap_or(traffic);
         let rate_per_s = match level {
             Some(Level::RatePerS(rate_per_s)) => Some(rate_per_s),
             Some(Level::Connections(_)) | None => traffic.schedule.rate_per_s(),
         };
-        let warnings = client_limits::warnings(&result, traffic, rate_per_s);
+        let warnings = client_limits::warnings(&result, &incidents, traffic, rate_per_s);
+        let pace = || client_limits::pace(&result, traffic, incidents.stalled_backlog);
         Self {
             unit: traffic.mix.rate_unit(),
-            pace: rate_per_s.map(|_| client_limits::pace(&result, traffic)),
+            pace: rate_per_s.map(|_| pace()),
             warnings: warnings.iter().map(explain).collect(),
             level,
             rate_per_s,
             result,
+            incidents,
             watches_clock: client_limits::watches_clock(traffic),
         }
     }
@@ -134,6 +148,41 @@ pub(crate) fn losses(workers: &[Worker]) -> Vec<String> {
 /// A warning for a reader, with its remedy.
 fn explain(warning: &Warning) -> String {
     match *warning {
+        Warning::NoSuccess { planned, fault } => {
+            let how = fault.map_or("not sent in time", report::fault);
+            format!(
+                "no request succeeded: {} planned, {how} (look at the server, and at what is expected of it)",
+                show_count(planned)
+            )
+        }
+        Warning::Stalled {
+            stalled_ns,
+            longest_ns,
+            requests,
+            quantile,
+        } => {
+            let shown = match (quantile * 1e6).round() / 1e4 {
+                100.0.. => "the longest latency".into(),
+                percent => format!("latencies from p{percent} on"),
+            };
+            format!(
+                "the client itself was held up, for {} in all and {} at most: {shown} may be its own (requests due or \
+                 under way then: {}; measure again, and leave the client running)",
+                show_ns(stalled_ns),
+                show_ns(longest_ns),
+                show_count(requests)
+            )
+        }
+        Warning::WaitedForCpu { share } => format!(
+            "a client thread was ready to run and had no CPU for {:.0} % of the time (give the client CPUs of its own)",
+            share * 100.0
+        ),
+        Warning::BackedOff { connections, share } => format!(
+            "the client waited 100 ms after each of {} connections that could not be made: {} % of its time (the server \
+             was asked for less; look at what it refuses)",
+            show_count(connections),
+            significant(share * 100.0, 2)
+        ),
         Warning::ThreadBusy {
             share,
             has_connections_for_more,
@@ -246,7 +295,7 @@ mod tests {
             schedule,
             ..traffic()
         };
-        let warnings = client_limits::warnings(&result, &traffic, None);
+        let warnings = client_limits::warnings(&result, &Incidents::default(), &traffic, None);
         let text: Vec<_> = warnings.iter().map(explain).collect();
         want.assert_eq(&text.join("\n"));
     }
@@ -254,6 +303,8 @@ mod tests {
     fn sound() -> LoadResult {
         let mut result = LoadResult {
             window_ns: 1_000_000_000,
+            planned: 1,
+            ok: 1,
             connections_asked: 64,
             connections_held: 64,
             client_cpu_ns: vec![100_000_000, 700_000_000],
@@ -261,6 +312,11 @@ mod tests {
         };
         result.latency.record(2_000_000);
         result
+    }
+
+    fn measured(result: LoadResult) -> Measured {
+        let incidents = Incidents::default();
+        Measured { result, incidents }
     }
 
     fn traffic() -> Traffic {
@@ -324,7 +380,7 @@ mod tests {
         };
         let mut result = sound();
         spoil(&mut result);
-        let run = Run::new(None, result, &traffic);
+        let run = Run::new(None, measured(result), &traffic);
         assert_eq!(run.pace, Some(Pace::ServerBehind));
         expect!["the server does not keep up: 50,010/s successful requests of 70,000/s asked for, the backlog grew by 19,990/s (latencies are those of this window; a longer one would show longer ones)"]
             .assert_eq(&run.warnings.join("\n"));
@@ -336,5 +392,83 @@ mod tests {
             spoil,
             &expect!["the client had no port left: 3 requests (name more addresses with --source)"],
         );
+    }
+
+    #[test]
+    fn a_client_that_waits_by_itself_says_so() {
+        check(
+            LOOP,
+            |result| result.client_wait_ns = vec![110_000_000, 90_000_000],
+            &expect![[
+                "a client thread was ready to run and had no CPU for 11 % of the time (give the client CPUs of its own)"
+            ]],
+        );
+        check(
+            LOOP,
+            |result| _ = result.faults.insert(Fault::ConnectFailed, 32),
+            &expect![[
+                "the client waited 100 ms after each of 32 connections that could not be made: 5.0 % of its time (the server was asked for less; look at what it refuses)"
+            ]],
+        );
+        check(
+            RATE,
+            |result| _ = result.faults.insert(Fault::ConnectFailed, 32),
+            &expect![[""]],
+        );
+    }
+
+    #[test]
+    fn a_run_without_a_success_says_so_first() {
+        let fail = |fault: Option<Fault>, unsent| {
+            move |result: &mut LoadResult| {
+                (result.planned, result.ok, result.unsent) = (20, 0, unsent);
+                result.faults.extend(fault.map(|fault| (fault, 20)));
+            }
+        };
+        check(
+            LOOP,
+            fail(Some(Fault::Malformed), 0),
+            &expect![[
+                "no request succeeded: 20 planned, not HTTP (look at the server, and at what is expected of it)"
+            ]],
+        );
+        check(
+            RATE,
+            fail(None, 20),
+            &expect![[
+                "no request succeeded: 20 planned, not sent in time (look at the server, and at what is expected of it)"
+            ]],
+        );
+    }
+
+    /// What is said of a stall of a second that so many of 1000 requests of 2 ms waited for.
+    fn stall(requests: u64) -> String {
+        let mut result = sound();
+        (result.planned, result.ok) = (1000, 1000);
+        (1..1000 - requests).for_each(|_| result.latency.record(2_000_000));
+        (0..requests).for_each(|_| result.latency.record(1_000_000_000));
+        let incidents = Incidents {
+            stalls: 1,
+            stalled_ns: 1_000_000_000,
+            longest_stall_ns: 1_000_000_000,
+            stalled_requests: requests,
+            ..Incidents::default()
+        };
+        let warnings = client_limits::warnings(&result, &incidents, &traffic(), None);
+        let text: Vec<_> = warnings.iter().map(explain).collect();
+        text.join("\n")
+    }
+
+    #[test]
+    fn a_stall_is_told_with_the_quantile_that_it_shows_in() {
+        assert_eq!(stall(0), "");
+        expect![[
+            "the client itself was held up, for 1.00 s in all and 1.00 s at most: latencies from p99.99 on may be its own (requests due or under way then: 1; measure again, and leave the client running)"
+        ]]
+        .assert_eq(&stall(1));
+        expect![[
+            "the client itself was held up, for 1.00 s in all and 1.00 s at most: latencies from p75 on may be its own (requests due or under way then: 333; measure again, and leave the client running)"
+        ]]
+        .assert_eq(&stall(333));
     }
 }

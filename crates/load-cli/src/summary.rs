@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use input::units::{self, show_bytes, significant};
 use load::client_limits::busy_shares;
 use load::ramp::Level;
+use load::run::Measured;
 use load::schedule::{Arrivals, Schedule};
 use load::traffic::{Mix, Protocol, RateUnit, Traffic};
 use record::latency::Latency;
@@ -67,7 +68,7 @@ fn hosts(workers: &[Worker]) -> String {
             result,
         } = worker;
         let seen = match result {
-            Ok(result) => format!(
+            Ok(Measured { result, .. }) => format!(
                 "{} planned, {} ok",
                 show_count(result.planned),
                 show_count(result.ok)
@@ -187,7 +188,7 @@ fn single(run: &Run) -> String {
                 show_bytes(in_window)
             ),
         ),
-        ("connections", connections(result)),
+        ("connections", connections(run)),
         ("client CPU", client_cpu(run)),
         ("client host", client_host(result)),
         ("engine", engine(result)),
@@ -270,7 +271,7 @@ fn accounting(result: &LoadResult) -> String {
         let repeated = show_count(result.repeated);
         _ = write!(
             text,
-            "; {repeated} sent again after the server closed a kept connection"
+            "; {repeated} sent again that the server had not taken"
         );
     }
     if result.withdrawn > 0 {
@@ -283,15 +284,22 @@ fn accounting(result: &LoadResult) -> String {
     text
 }
 
-fn connections(result: &LoadResult) -> String {
+fn connections(run: &Run) -> String {
     let LoadResult {
         connections_asked,
         connections_opened,
         connections_held,
         ..
-    } = result;
+    } = &run.result;
+    let left_open = match run.incidents.left_open {
+        0 => String::new(),
+        count => format!(
+            ", {} left open by the server after the last response",
+            show_count(count)
+        ),
+    };
     format!(
-        "{connections_asked} asked for, at most {connections_held} held, {} opened while measuring",
+        "{connections_asked} asked for, at most {connections_held} held, {} opened while measuring{left_open}",
         show_count(*connections_opened)
     )
 }
@@ -584,6 +592,7 @@ mod tests {
     use super::*;
     use expect_test::{Expect, expect};
     use load::exchange::Exchange;
+    use load::incidents::Incidents;
     use load::traffic::End;
     use record::load::{Fault, Second};
     use std::collections::BTreeMap;
@@ -641,9 +650,14 @@ mod tests {
         result
     }
 
+    fn measured(result: LoadResult) -> Measured {
+        let incidents = Incidents::default();
+        Measured { result, incidents }
+    }
+
     fn check(mode: Mode, level: Option<Level>, search: Option<Search>, want: &Expect) {
         let job = job(mode);
-        let run = Run::new(level, result(), &job.traffic);
+        let run = Run::new(level, measured(result()), &job.traffic);
         let outcome = Outcome {
             runs: vec![run],
             search,
@@ -802,7 +816,7 @@ mod tests {
             body_bytes: 129_000_000,
             ..result()
         };
-        let run = Run::new(None, result, &job.traffic);
+        let run = Run::new(None, measured(result), &job.traffic);
         (job, run)
     }
 

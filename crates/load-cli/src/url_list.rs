@@ -6,12 +6,10 @@
 //! 2 http://127.0.0.1:8080/search?q=x
 //! ```
 //! Without any weight, connections go round the list. With some, requests are drawn at random; a
-//! line without one weighs 1.
+//! line without one weighs 1. A path may hold blanks, but for one before `#`, which begins a comment.
 
 use input::problem::{Problem, Problems};
-use load::url::encode;
-
-use load::url::Url;
+use load::url::{Url, encode, without_comment};
 
 /// A line of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,8 +28,8 @@ pub(crate) fn read(file: &str, text: &str, site: &Url) -> Result<Vec<Entry>, Pro
         remedy: remedy.into(),
     };
     for (index, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
+        let line = without_comment(line).trim();
+        if line.is_empty() {
             continue;
         }
         match entry(line, site) {
@@ -54,22 +52,10 @@ pub(crate) fn read(file: &str, text: &str, site: &Url) -> Result<Vec<Entry>, Pro
 }
 
 fn entry(line: &str, site: &Url) -> Result<Entry, (String, &'static str)> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let (weight, place) = match words[..] {
-        [place] => (None, place),
-        [weight, place] => match weight.parse() {
-            Ok(weight) => (Some(weight), place),
-            Err(_) => return Err((format!("not a weight: {weight}"), "write it like 3")),
-        },
-        _ => {
-            return Err((
-                format!("too many words: {line}"),
-                "write WEIGHT /PATH; a blank is %20",
-            ));
-        }
-    };
+    let (weight, place) = split_weight(line)?;
     if place.starts_with('/') {
-        let path = encode(place).map_err(|why| (why, ""))?;
+        let path = place.split('#').next().unwrap_or_default();
+        let path = encode(path).map_err(|why| (why, ""))?;
         return Ok(Entry { weight, path });
     }
     if !place.contains("://") {
@@ -79,8 +65,7 @@ fn entry(line: &str, site: &Url) -> Result<Entry, (String, &'static str)> {
         ));
     }
     let url = Url::read(place).map_err(|why| (why, ""))?;
-    let same = (url.scheme, &url.host, url.port) == (site.scheme, &site.host, site.port);
-    if !same {
+    if !url.is_same_site(site) {
         return Err((
             format!("another server: {place}"),
             "one load asks one server",
@@ -90,6 +75,18 @@ fn entry(line: &str, site: &Url) -> Result<Entry, (String, &'static str)> {
         weight,
         path: url.path,
     })
+}
+
+/// The weight of a line, if there is one, and what follows it. A path may hold blanks.
+fn split_weight(line: &str) -> Result<(Option<u32>, &str), (String, &'static str)> {
+    let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    if rest.is_empty() || first.starts_with('/') || first.contains("://") {
+        return Ok((None, line));
+    }
+    match first.parse() {
+        Ok(weight) => Ok((Some(weight), rest.trim_start())),
+        Err(_) => Err((format!("not a weight: {first}"), "write it like 3")),
+    }
 }
 
 #[cfg(test)]
@@ -112,11 +109,28 @@ mod tests {
     }
 
     #[test]
+    fn a_path_may_hold_blanks_and_a_line_may_end_with_a_comment() {
+        let text = "  /my page.html  \r\n3\t/a  b?c=d e # often\nhttp://a.org/f g\n7 http://a.org/h i#j\n/k#l\n\t# none\n";
+        let entries = list(text).unwrap();
+        let seen: Vec<_> = entries.iter().map(|one| (one.weight, &*one.path)).collect();
+        assert_eq!(
+            seen,
+            [
+                (None, "/my%20page.html"),
+                (Some(3), "/a%20%20b?c=d%20e"),
+                (None, "/f%20g"),
+                (Some(7), "/h%20i"),
+                (None, "/k"),
+            ]
+        );
+    }
+
+    #[test]
     fn all_mistakes_of_a_list_are_told_with_their_lines() {
         let wrong = list("many /a\n1 2 /b\nc\nhttp://b.org/\n").unwrap_err();
         expect![[r#"
             urls:1: not a weight: many (write it like 3)
-            urls:2: too many words: 1 2 /b (write WEIGHT /PATH; a blank is %20)
+            urls:2: not a path: 2 /b (begin it with /, or write the whole URL)
             urls:3: not a path: c (begin it with /, or write the whole URL)
             urls:4: another server: http://b.org/ (one load asks one server)"#]]
         .assert_eq(&wrong.to_string());

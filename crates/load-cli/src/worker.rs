@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use load::run::Measured;
 use load::traffic::{Protocol, Traffic};
 use load::{Tick, clock, run};
 use record::load::LoadResult;
@@ -170,12 +171,12 @@ fn send_load(
         let on_tick = &mut |tick: Tick| {
             send_tick(&mut sender, tick, &stop);
         };
-        let result = run::run_at(traffic, at_ns, &stop, on_tick);
-        let said = match &result {
+        let measured = run::measure(traffic, at_ns, &stop, on_tick);
+        let said = match &measured {
             Ok(_) if user_stops.load(Ordering::Relaxed) => Ok(()),
-            Ok(result) => channel::send(
+            Ok(Measured { result, incidents }) => channel::send(
                 &mut sender,
-                &ToCoordinator::Result(Box::new(result.clone())),
+                &ToCoordinator::Result(Box::new(result.clone()), *incidents),
             ),
             Err(_) => Ok(()),
         };
@@ -183,7 +184,7 @@ fn send_load(
         let _ = closer.shutdown(Shutdown::Read);
         said?;
         ensure!(!user_stops.load(Ordering::Relaxed), "ended by its own user");
-        result
+        Ok(measured?.result)
     })
 }
 

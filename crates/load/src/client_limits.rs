@@ -8,8 +8,13 @@ use std::time::Duration;
 use record::load::{Fault, LoadResult};
 use record::load_path::{LoadPace, SentLate};
 
+use crate::clients::{BACK_OFF_NS, must_back_off};
+use crate::incidents::Incidents;
 use crate::schedule::{Arrivals, Schedule};
 use crate::traffic::{End, Mix, RateUnit, Traffic};
+
+/// The quantiles of latency that are shown.
+pub const QUANTILES: [f64; 7] = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999];
 
 /// Share of the window that a client thread may be busy. At 70 % a request that comes at random
 /// waits for the thread for 1.2 times its own work on average (M/D/1: rho / (2 (1 - rho))), and
@@ -31,6 +36,15 @@ const SEND_DELAY_OF_LIMIT: f64 = 0.5;
 /// Share of the client's machine that a hypervisor may take unnoticed: more shows in the 99th
 /// percentile.
 const STOLEN_LIMIT: f64 = 0.01;
+
+/// Share of the window that a client thread may be ready to run and have no CPU: as for the send
+/// delay, a tenth changes the second digit. Shorter times than this, in nanoseconds, are the
+/// scheduler's grain.
+const WAIT_LIMIT: f64 = 0.1;
+const WAIT_FLOOR_NS: u64 = 20_000_000;
+
+/// Share of their time that clients may wait after connections that could not be made.
+const BACK_OFF_LIMIT: f64 = 0.01;
 
 /// Share of the requests of an open loop that may wait longer and longer, or be late: as many as a
 /// 99th percentile leaves out.
@@ -62,6 +76,36 @@ pub enum Pace {
 /// keep up.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Warning {
+    /// All requests failed.
+    NoSuccess {
+        /// Requests that were planned.
+        planned: u64,
+        /// How most of them failed; none where they were not even sent.
+        fault: Option<Fault>,
+    },
+    /// A client thread was held up by so much that it shows in the latency.
+    Stalled {
+        /// For how long together.
+        stalled_ns: u64,
+        /// The longest time.
+        longest_ns: u64,
+        /// Requests that were due or under way then.
+        requests: u64,
+        /// The lowest of the quantiles in which that shows, 0 to 1; 1 for the longest latency.
+        quantile: f64,
+    },
+    /// A client thread was ready to run and had no CPU.
+    WaitedForCpu {
+        /// Share of the window, of the thread that waited most.
+        share: f64,
+    },
+    /// Clients waited after connections that could not be made, so that they asked for less.
+    BackedOff {
+        /// Connections that could not be made.
+        connections: u64,
+        /// Share of the clients' time.
+        share: f64,
+    },
     /// A client thread was busy for much of the window, so that the server may be faster.
     ThreadBusy {
         /// Share of the window that the busiest thread was busy.
@@ -154,24 +198,89 @@ pub enum Behind {
 }
 
 /// All signs of one run. `rate_per_s` is what was asked for in an open loop.
-pub fn warnings(result: &LoadResult, traffic: &Traffic, rate_per_s: Option<f64>) -> Vec<Warning> {
+pub fn warnings(
+    result: &LoadResult,
+    incidents: &Incidents,
+    traffic: &Traffic,
+    rate_per_s: Option<f64>,
+) -> Vec<Warning> {
     let lacks = LACKS.iter().filter_map(|(fault, lack)| {
         let (lack, requests) = (*lack, *result.faults.get(fault)?);
         Some(Warning::OutOf { lack, requests })
     });
+    let own_backlog = incidents.stalled_backlog;
+    let behind =
+        rate_per_s.and_then(|rate_per_s| rate_not_kept(result, traffic, rate_per_s, own_backlog));
     let mut warnings = Vec::new();
+    warnings.extend(no_success(result));
     warnings.extend(thread_busy(result, traffic));
+    warnings.extend(stalled(result, incidents));
+    warnings.extend(waited_for_cpu(result));
     warnings.extend(sent_late(result));
     warnings.extend(fewer_connections(result, traffic));
+    warnings.extend(backed_off(result, traffic));
     warnings.extend(stolen(result));
     warnings.extend(lacks);
-    warnings.extend(rate_per_s.and_then(|rate_per_s| rate_not_kept(result, traffic, rate_per_s)));
+    warnings.extend(behind);
     warnings
+}
+
+/// Whether requests were planned and none was answered as expected.
+pub fn has_no_success(result: &LoadResult) -> bool {
+    result.planned > 0 && result.ok == 0
+}
+
+fn no_success(result: &LoadResult) -> Option<Warning> {
+    let most = result.faults.iter().max_by_key(|(_, count)| **count);
+    has_no_success(result).then_some(Warning::NoSuccess {
+        planned: result.planned,
+        fault: most.map(|(fault, _)| *fault),
+    })
+}
+
+/// A stall that shows in a latency. One of so many requests shows in the quantiles that leave out
+/// fewer than these.
+fn stalled(result: &LoadResult, incidents: &Incidents) -> Option<Warning> {
+    let shows = |quantile: f64| {
+        let above = (1.0 - quantile) * result.latency.count() as f64;
+        let latency_ns = result.latency.quantile_ns(quantile) as f64;
+        incidents.stalled_requests as f64 >= above
+            && incidents.longest_stall_ns as f64 > SEND_DELAY_SHARE * latency_ns
+    };
+    let quantile = QUANTILES
+        .into_iter()
+        .chain([1.0])
+        .find(|each| shows(*each))?;
+    (incidents.stalled_requests > 0).then_some(Warning::Stalled {
+        stalled_ns: incidents.stalled_ns,
+        longest_ns: incidents.longest_stall_ns,
+        requests: incidents.stalled_requests,
+        quantile,
+    })
+}
+
+fn waited_for_cpu(result: &LoadResult) -> Option<Warning> {
+    let share = result.client_waited();
+    let wait_ns = result.client_wait_ns.iter().max().copied().unwrap_or(0);
+    (share > WAIT_LIMIT && wait_ns > WAIT_FLOOR_NS).then_some(Warning::WaitedForCpu { share })
+}
+
+/// Waits after failed connections, in a closed loop: in an open one the next request goes out on
+/// whichever connection is free.
+fn backed_off(result: &LoadResult, traffic: &Traffic) -> Option<Warning> {
+    let failed = result.faults.iter();
+    let failed = failed.filter(|(fault, _)| must_back_off(**fault));
+    let connections: u64 = failed.map(|(_, count)| count).sum();
+    let clients_ns = result.window_ns as f64 * f64::from(traffic.max_in_flight());
+    let share = connections as f64 * BACK_OFF_NS as f64 / clients_ns.max(1.0);
+    let is_closed = matches!(traffic.schedule, Schedule::Closed { .. });
+    (is_closed && result.ok > 0 && share > BACK_OFF_LIMIT)
+        .then_some(Warning::BackedOff { connections, share })
 }
 
 /// How requests were sent, and whether the server kept up where they came at a rate.
 pub fn load_pace(result: &LoadResult, traffic: &Traffic) -> LoadPace {
-    match (traffic.schedule, pace(result, traffic)) {
+    match (traffic.schedule, pace(result, traffic, 0)) {
         (Schedule::Closed { think }, _) if think.is_none() => LoadPace::Closed,
         (Schedule::Closed { .. }, _) => LoadPace::Thinking,
         (Schedule::Open { .. }, Pace::Kept) => LoadPace::Kept,
@@ -234,7 +343,12 @@ fn stolen(result: &LoadResult) -> Option<Warning> {
     (share > STOLEN_LIMIT).then_some(Warning::Stolen { share })
 }
 
-fn rate_not_kept(result: &LoadResult, traffic: &Traffic, rate_per_s: f64) -> Option<Warning> {
+fn rate_not_kept(
+    result: &LoadResult,
+    traffic: &Traffic,
+    rate_per_s: f64,
+    own_backlog: u64,
+) -> Option<Warning> {
     let others = if result.backlog_close > result.backlog_open {
         let per_s = result.backlog_growth_per_s();
         Behind::Waiting { per_s }
@@ -243,7 +357,7 @@ fn rate_not_kept(result: &LoadResult, traffic: &Traffic, rate_per_s: f64) -> Opt
         Behind::Late { requests }
     };
     let unit = traffic.mix.rate_unit();
-    match pace(result, traffic) {
+    match pace(result, traffic, own_backlog) {
         Pace::Kept => None,
         Pace::ServerBehind => Some(Warning::ServerBehind {
             unit,
@@ -262,8 +376,9 @@ fn rate_not_kept(result: &LoadResult, traffic: &Traffic, rate_per_s: f64) -> Opt
     }
 }
 
-/// Whether an open loop was kept up with.
-pub fn pace(result: &LoadResult, traffic: &Traffic) -> Pace {
+/// Whether an open loop was kept up with. Of the backlog at the window's end so many requests were
+/// the client's own: they were due while it was held up.
+pub fn pace(result: &LoadResult, traffic: &Traffic, own_backlog: u64) -> Pace {
     let Schedule::Open {
         rate_per_s,
         arrivals,
@@ -278,7 +393,7 @@ pub fn pace(result: &LoadResult, traffic: &Traffic) -> Pace {
     if visitors_wait && connections_were_idle(result, traffic) {
         Pace::TooFewConnections
     } else if visitors_wait
-        || queue_grows(result, traffic, arrivals)
+        || queue_grows(result, traffic, arrivals, own_backlog)
         || queue_is_full(result, traffic)
     {
         Pace::ServerBehind
@@ -289,7 +404,7 @@ pub fn pace(result: &LoadResult, traffic: &Traffic) -> Pace {
 
 /// Whether the rate was not kept up with, whoever is to blame.
 pub fn falls_behind(result: &LoadResult, traffic: &Traffic) -> bool {
-    pace(result, traffic) != Pace::Kept
+    pace(result, traffic, 0) != Pace::Kept
 }
 
 /// Whether the backlog grew by more than a hundredth of what was due and by more than chance
@@ -299,9 +414,15 @@ pub fn falls_behind(result: &LoadResult, traffic: &Traffic) -> bool {
 /// By Little's law a server that takes long has as many requests under way as come in that time.
 /// While these come together the backlog grows too, but a request that is due later waits no
 /// longer than one that was due before.
-fn queue_grows(result: &LoadResult, traffic: &Traffic, arrivals: Arrivals) -> bool {
+fn queue_grows(
+    result: &LoadResult,
+    traffic: &Traffic,
+    arrivals: Arrivals,
+    own_backlog: u64,
+) -> bool {
     let planned = result.planned as f64;
-    let growth = result.backlog_close as f64 - result.backlog_open as f64;
+    let servers = result.backlog_close.saturating_sub(own_backlog);
+    let growth = servers as f64 - result.backlog_open as f64;
     if growth <= f64::max(BEHIND_LIMIT * planned, by_chance(result, planned, arrivals)) {
         return false;
     }

@@ -5,10 +5,9 @@
 //! ```text
 //! Disconnected --Open--> Connecting --Send--> Sending --> Awaiting --> Reading --+--> Idle --Send--> ...
 //!    ^                                                                           |
-//!    +------------------------------------Close------------- Closing <-----------+
+//!    +---------------------------------Close or PutAside-------------------------+
 //! ```
-//! Disconnected and Idle have no request under way; every other state but Closing has one, and a
-//! deadline.
+//! Disconnected and Idle have no request under way; every other state has one, and a deadline.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -26,7 +25,7 @@ use crate::timer_wheel::TimerWheel;
 use crate::tls::{ClientTls, Session};
 
 /// How long a client waits after a connection that could not be made, so that it does not spin.
-const BACK_OFF_NS: u64 = 100_000_000;
+pub(crate) const BACK_OFF_NS: u64 = 100_000_000;
 
 /// Clients of a closed loop begin so long one after the other. Ten thousand at once would overflow
 /// the server's queue of new connections, which is the kernel's affair and takes seconds to heal.
@@ -35,11 +34,6 @@ const OPENING_GAP_NS: u64 = 50_000;
 /// Arrivals that the client itself was too late for, counted at once: then the thread looks at its
 /// sockets, however many there are.
 const EXPIRED_BATCH: usize = 4096;
-
-/// How long a server may take to close a connection whose last response has come. The side that
-/// closes first keeps the port for a minute, so it should be the server; but a server that forgets
-/// must not hold a client.
-const CLOSING_NS: u64 = 100_000_000;
 
 /// What the engine must do with a connection now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +46,8 @@ pub(crate) enum Action {
     Send,
     /// Close, and then ask `closed` for the next action.
     Close,
+    /// Leave the closing to the server, which has sent its last response, and ask `closed` at once.
+    PutAside,
 }
 
 /// What the server does after the bytes that came.
@@ -86,7 +82,6 @@ enum State {
     Sending,
     Awaiting,
     Reading,
-    Closing,
 }
 
 /// A slot's connection.
@@ -282,7 +277,8 @@ impl<'o> Clients<'o> {
 
     /// Something that is due by now; to be asked until there is nothing.
     pub(crate) fn due(&mut self, now_ns: u64) -> Option<(u32, Action)> {
-        if let Some(slot) = self.deadlines.expire(now_ns) {
+        let expired_by_ns = self.counters.stall.expired_by_ns(now_ns);
+        if let Some(slot) = self.deadlines.expire(expired_by_ns) {
             return Some((slot, self.time_out(slot, now_ns)));
         }
         if let Some(Reverse((at_ns, slot))) = self.wake_ups.peek().copied()
@@ -298,7 +294,10 @@ impl<'o> Clients<'o> {
             };
             return Some((slot, action));
         }
-        let scheduled_ns = self.arrival(now_ns)?;
+        let Some(scheduled_ns) = self.arrival(now_ns) else {
+            self.counters.stall.caught_up();
+            return None;
+        };
         let slot = self.free_slots.pop_front()?;
         self.advance();
         Some((slot, self.begin_visit(slot, scheduled_ns, now_ns)))
@@ -321,7 +320,7 @@ impl<'o> Clients<'o> {
         };
         Due {
             send_ns: wake_ns.min(arrival_ns),
-            timer_ns: deadline_ns.min(expiry_ns),
+            timer_ns: self.counters.stall.look_ns(deadline_ns).min(expiry_ns),
         }
     }
 
@@ -506,9 +505,8 @@ impl<'o> Clients<'o> {
             State::Sending | State::Awaiting | State::Reading => {
                 self.read(slot, bytes, peer, now_ns)
             }
-            State::Closing if peer == PeerState::Open => Action::Wait,
             // Bytes that nobody asked for: some servers say why they close an idle connection.
-            State::Closing | State::Idle => Action::Close,
+            State::Idle => Action::Close,
         }
     }
 
@@ -520,7 +518,7 @@ impl<'o> Clients<'o> {
         if self.slots[slot as usize].state.has_request() {
             self.end(slot, Err(fault), now_ns);
         }
-        if fault == Fault::ConnectFailed || fault.is_clients_own() {
+        if must_back_off(fault) {
             let slot = &mut self.slots[slot as usize];
             slot.idle_until_ns = slot.idle_until_ns.max(now_ns + BACK_OFF_NS);
         }
@@ -558,11 +556,13 @@ impl<'o> Clients<'o> {
         let fault = match place.state {
             _ if session.is_some_and(|session| session.is_shaking_hands()) => Fault::ConnectTimeout,
             State::Disconnected | State::Idle => return Action::Wait,
-            State::Closing => return Action::Close,
             State::Connecting => Fault::ConnectTimeout,
             State::Sending | State::Awaiting => Fault::FirstByteTimeout,
             State::Reading => Fault::WholeTimeout,
         };
+        // The server had what the client left it of the deadline.
+        let is_own = self.counters.stall.held_back(place.in_flight.scheduled_ns);
+        let fault = if is_own { Fault::ClientLate } else { fault };
         self.failed(slot, fault, now_ns)
     }
 
@@ -624,8 +624,9 @@ impl<'o> Clients<'o> {
             if now_ns < scheduled_ns.saturating_add(self.config.deadline_ns) {
                 return Some(scheduled_ns);
             }
-            if self.free_slots.is_empty() {
+            if self.free_slots.is_empty() && !self.counters.stall.held_back(scheduled_ns) {
                 let until_ns = now_ns - self.config.deadline_ns + 1;
+                let until_ns = self.counters.stall.begins_ns(scheduled_ns, until_ns);
                 self.counters.leave_all_unsent(arrivals, until_ns, now_ns);
             } else {
                 arrivals.advance();
@@ -646,12 +647,14 @@ impl<'o> Clients<'o> {
     /// Begins a request that was due at an instant, and notes how late that is. A client that was
     /// busy then is not late: it waited for the server.
     fn begin_scheduled(&mut self, slot: u32, scheduled_ns: u64, now_ns: u64) -> Action {
-        let due_ns = scheduled_ns.max(self.slots[slot as usize].free_ns);
+        let free_ns = self.slots[slot as usize].free_ns;
         let action = self.begin(slot, scheduled_ns, now_ns);
-        self.counters.record_send_delay(
-            self.slots[slot as usize].in_flight,
-            now_ns.saturating_sub(due_ns),
-        );
+        let delay_ns = self
+            .counters
+            .stall
+            .send_delay_ns(scheduled_ns, free_ns, now_ns);
+        self.counters
+            .record_send_delay(self.slots[slot as usize].in_flight, delay_ns);
         action
     }
 
@@ -721,6 +724,8 @@ impl<'o> Clients<'o> {
         };
         let outcome = match (progress, peer) {
             (Progress::Whole(used), _) if used == bytes.len() => response.verify(expect),
+            // What follows is in a protocol that nobody asked for.
+            (Progress::Whole(_), _) if response.switches_protocol() => response.verify(expect),
             // More than was announced: the two sides no longer agree where a response begins.
             (Progress::Whole(_) | Progress::Malformed, _) => Err(Fault::Malformed),
             (Progress::More, PeerState::Closed) if response.is_whole_at_close() => {
@@ -741,7 +746,7 @@ impl<'o> Clients<'o> {
         self.after_response(slot, whole && peer == PeerState::Open, now_ns)
     }
 
-    /// After a response: keeps the connection, waits for the server to close it, or closes it.
+    /// After a response: keeps the connection, leaves it to the server to close, or closes it.
     fn after_response(&mut self, slot: u32, may_reuse: bool, now_ns: u64) -> Action {
         let Slot {
             state,
@@ -756,9 +761,7 @@ impl<'o> Clients<'o> {
             *state = State::Idle;
             return self.next_request(slot, now_ns);
         }
-        *state = State::Closing;
-        self.deadlines.set(slot, now_ns + CLOSING_NS);
-        Action::Wait
+        Action::PutAside
     }
 
     fn end(&mut self, slot: u32, outcome: Result<u64, Fault>, now_ns: u64) {
@@ -799,6 +802,11 @@ impl<'o> Clients<'o> {
     }
 }
 
+/// Whether a connection could not be made, so that asking again at once would spin.
+pub(crate) fn must_back_off(fault: Fault) -> bool {
+    fault == Fault::ConnectFailed || fault.is_clients_own() && fault != Fault::ClientLate
+}
+
 impl Slot {
     fn new() -> Self {
         Self {
@@ -825,7 +833,7 @@ impl Slot {
 impl State {
     fn has_request(self) -> bool {
         match self {
-            Self::Disconnected | Self::Idle | Self::Closing => false,
+            Self::Disconnected | Self::Idle => false,
             Self::Connecting | Self::Sending | Self::Awaiting | Self::Reading => true,
         }
     }

@@ -7,7 +7,9 @@ use record::latency::Latency;
 use record::load::{Fault, LoadResult};
 use record::trend::Trend;
 
+use crate::incidents::Incidents;
 use crate::schedule::{ArrivalSequence, Schedule};
+use crate::stall::StallWatch;
 use crate::timeline::{Recorder, Timeline};
 
 /// The part of a run that counts, in nanoseconds of the engine's clock; `close_ns` is not part of
@@ -96,6 +98,8 @@ pub(crate) struct Counters {
     /// Successful requests that count, by the address of the server; empty where it has one.
     pub(crate) ok_by_server: Vec<u64>,
     pub(crate) recorder: Recorder,
+    pub(crate) stall: StallWatch,
+    pub(crate) incidents: Incidents,
 }
 
 impl Counters {
@@ -131,6 +135,8 @@ impl Counters {
             line_share_ppm: Latency::new(),
             ok_by_server: Vec::new(),
             recorder,
+            stall: StallWatch::NEW,
+            incidents: Incidents::default(),
         }
     }
 
@@ -164,6 +170,29 @@ impl Counters {
     /// A request is sent again.
     pub(crate) fn retry(&mut self, in_flight: InFlight) {
         self.repeated += u64::from(in_flight.counts);
+    }
+
+    /// A request that the server refused before it did anything is sent again.
+    pub(crate) fn retry_refused(&mut self, in_flight: InFlight) {
+        self.retry(in_flight);
+        self.incidents.refused_streams += u64::from(in_flight.counts);
+    }
+
+    /// The client closed a connection that the server had left open after the last response.
+    pub(crate) fn left_open(&mut self, now_ns: u64) {
+        self.incidents.left_open += u64::from(self.window.contains(now_ns));
+    }
+
+    /// The thread is awake; a time at which it was held up is noted.
+    pub(crate) fn wake(&mut self, now_ns: u64) {
+        let Some(stall_ns) = self.stall.wake(now_ns) else {
+            return;
+        };
+        if self.window.meets(now_ns - stall_ns, now_ns) {
+            self.incidents.stalls += 1;
+            self.incidents.stalled_ns += stall_ns;
+            self.incidents.longest_stall_ns = self.incidents.longest_stall_ns.max(stall_ns);
+        }
     }
 
     /// A visitor who was due has a connection.
@@ -258,7 +287,10 @@ impl Counters {
     fn count_backlog(&mut self, scheduled_ns: u64, now_ns: u64) {
         let Window { open_ns, close_ns } = self.window;
         self.backlog_open += u64::from(scheduled_ns < open_ns && open_ns <= now_ns);
-        self.backlog_close += u64::from(scheduled_ns < close_ns && close_ns <= now_ns);
+        let is_left = scheduled_ns < close_ns && close_ns <= now_ns;
+        self.backlog_close += u64::from(is_left);
+        let is_own = is_left && self.stall.held_back(scheduled_ns);
+        self.incidents.stalled_backlog += u64::from(is_own);
     }
 
     /// A request ended.
@@ -293,6 +325,8 @@ impl Counters {
             return;
         }
         self.pending -= 1;
+        let is_stalled = self.stall.touches(in_flight.scheduled_ns);
+        self.incidents.stalled_requests += u64::from(is_stalled);
         match outcome {
             Ok(served) => {
                 self.ok += 1;
@@ -319,6 +353,15 @@ impl Counters {
         self.withdrawn += u64::from(in_flight.counts);
         self.backlog_close += u64::from(in_flight != InFlight::NONE);
     }
+}
+
+/// What happened beside the requests, all threads together.
+pub(crate) fn incidents(all_counters: &[Counters]) -> Incidents {
+    let mut sum = Incidents::default();
+    for counters in all_counters {
+        sum.add(&counters.incidents);
+    }
+    sum
 }
 
 /// Sums up the threads.

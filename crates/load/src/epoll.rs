@@ -15,6 +15,7 @@ use record::load::Fault;
 use crate::bandwidth::BandwidthLimit;
 use crate::clients::{Action, Clients, PeerState};
 use crate::clock::now_ns;
+use crate::closing::{ClosingConnections, Ending};
 use crate::sys::{self, Event, Poller};
 use crate::target::Target;
 use crate::thread::{Engine, Sockets};
@@ -33,6 +34,8 @@ pub(crate) struct Epoll {
     poll: Poller,
     target: Target,
     sockets: Vec<Socket>,
+    /// Connections that are the server's to close, by the keys of their events.
+    closing: ClosingConnections<TcpStream>,
     buffer: Vec<u8>,
     /// How fast each slot may read; empty when all clients read as fast as they can.
     limits: Vec<BandwidthLimit>,
@@ -52,6 +55,10 @@ impl Epoll {
     fn handle(&mut self, clients: &mut Clients<'_>, event: Event) {
         let (slot, generation) = (event.key as u32, (event.key >> 32) as u32);
         if self.sockets[slot as usize].generation != generation {
+            // Nothing but its end is to be heard of a connection that is done.
+            if event.is_readable() {
+                drop(self.closing.take(event.key));
+            }
             return;
         }
         if clients.is_connecting(slot) {
@@ -204,7 +211,17 @@ impl Epoll {
 
     fn open(&mut self, slot: u32) -> io::Result<()> {
         let server = self.target.server(slot);
-        let stream = sys::socket(server, self.target.source(slot))?;
+        let source = self.target.source(slot);
+        let stream = match sys::socket(server, source) {
+            // Connections that are done need no descriptors as much as new ones.
+            Err(_) if !self.closing.is_empty() => {
+                while let Some(stream) = self.closing.take_oldest() {
+                    sys::reset(stream);
+                }
+                sys::socket(server, source)?
+            }
+            made => made?,
+        };
         if let Some(limit) = self.limits.get_mut(slot as usize) {
             limit.open();
             sys::set_window(&stream, limit.window_bytes())?;
@@ -215,10 +232,36 @@ impl Epoll {
         sys::connect(&stream, server)?;
         let socket = &mut self.sockets[slot as usize];
         socket.generation = socket.generation.wrapping_add(1);
-        let key = u64::from(socket.generation) << 32 | u64::from(slot);
-        self.poll.add(&stream, key)?;
+        self.poll.add(&stream, key(slot, socket.generation))?;
         socket.stream = Some(stream);
         Ok(())
+    }
+
+    /// Forgets a slot's connection; with it, what events of it are known by.
+    fn take_stream(&mut self, slot: u32) -> Option<(u64, TcpStream)> {
+        let socket = &mut self.sockets[slot as usize];
+        let key = key(slot, socket.generation);
+        socket.generation = socket.generation.wrapping_add(1);
+        if !self.limits.is_empty() {
+            self.read_timers.clear(slot);
+        }
+        let stream = socket.stream.take()?;
+        Some((key, stream))
+    }
+
+    /// Closes connections that servers have left open.
+    fn end_left_open(&mut self, clients: &mut Clients<'_>) {
+        if self.closing.is_empty() {
+            return;
+        }
+        let now_ns = now_ns();
+        while let Some((stream, ending)) = self.closing.expire(now_ns) {
+            match ending {
+                Ending::Close => drop(stream),
+                Ending::Reset => sys::reset(stream),
+            }
+            clients.counters.left_open(now_ns);
+        }
     }
 
     /// Writes a slot's output; the next action, or `None` when the socket takes no more for now.
@@ -246,6 +289,7 @@ impl Sockets for Epoll {
             poll: Poller::new(BATCH).context("cannot make an epoll instance")?,
             until_stamp: target.stamps.then_some(0),
             sockets: sockets.collect(),
+            closing: ClosingConnections::new(),
             buffer: vec![0; BUFFER_BYTES],
             limits: speeds.map(BandwidthLimit::new).collect(),
             target,
@@ -268,13 +312,16 @@ impl Engine for Epoll {
                     None => return,
                 },
                 Action::Close => {
-                    let socket = &mut self.sockets[slot as usize];
-                    socket.stream = None;
-                    socket.generation = socket.generation.wrapping_add(1);
-                    if !self.limits.is_empty() {
-                        self.read_timers.clear(slot);
-                    }
+                    drop(self.take_stream(slot));
                     clients.closed(slot, now_ns())
+                }
+                Action::PutAside => {
+                    let now_ns = now_ns();
+                    if let Some((key, stream)) = self.take_stream(slot) {
+                        self.end_left_open(clients);
+                        self.closing.add(key, stream, now_ns);
+                    }
+                    clients.closed(slot, now_ns)
                 }
             };
         }
@@ -287,6 +334,7 @@ impl Engine for Epoll {
             .poll
             .wait(patience)
             .context("cannot wait for sockets")?;
+        clients.counters.wake(now_ns());
         for index in 0..count {
             let event = self.poll.event(index);
             self.handle(clients, event);
@@ -294,6 +342,12 @@ impl Engine for Epoll {
         while let Some(slot) = self.read_timers.expire(now_ns()) {
             self.read_limited(clients, slot);
         }
+        self.end_left_open(clients);
         Ok(())
     }
+}
+
+/// What events of a slot's connection are known by.
+fn key(slot: u32, generation: u32) -> u64 {
+    u64::from(generation) << 32 | u64::from(slot)
 }

@@ -23,6 +23,7 @@ use anyhow::{Context as _, Result};
 use record::load::Fault;
 use tokio::task::LocalSet;
 
+use crate::clients::{BACK_OFF_NS, must_back_off};
 use crate::clock::{self, now_ns};
 use crate::counters::{Counters, InFlight, Success, Window};
 use crate::prng::{Prng, WeightedChoice};
@@ -42,8 +43,6 @@ pub(crate) const NAME: &str = "h2";
 const POLL_NS: u64 = 10_000_000;
 /// Time that requests under way get when the user ends the run.
 const GRACE_NS: u64 = 50_000_000;
-/// How long a slot waits after a connection that could not be made, so that it does not spin.
-const BACK_OFF_NS: u64 = 100_000_000;
 /// Connections of a closed loop begin so long one after the other; see `clients`.
 const OPENING_GAP_NS: u64 = 50_000;
 
@@ -89,6 +88,7 @@ async fn supervise(state: &ThreadState, control: Control<'_>) -> Counters {
     let mut stopped_ns = None;
     loop {
         let now = now_ns();
+        state.wake(now);
         if stopped_ns.is_none() && control.stop.load(Ordering::Relaxed) {
             stopped_ns = Some(now);
             state.stop(now);
@@ -104,6 +104,7 @@ async fn supervise(state: &ThreadState, control: Control<'_>) -> Counters {
             break;
         }
         let look_ns = meter.next_ns(window).max(now).min(now + POLL_NS);
+        state.counters.borrow_mut().stall.sleep(look_ns);
         state.timers.until(look_ns, u32::MAX).await;
     }
     // Slots and connections may outlive the load by a moment; what they count then is not looked
@@ -209,6 +210,15 @@ impl ThreadState {
             reserved: Cell::new(0),
             stopped: Cell::new(false),
         })
+    }
+
+    /// A slot has something to do, or the supervisor looks: whoever is first after a time at which
+    /// the thread was held up notes it.
+    fn wake(&self, now_ns: u64) {
+        let mut counters = self.counters.borrow_mut();
+        if counters.stall.is_late(now_ns) {
+            counters.wake(now_ns);
+        }
     }
 
     /// Nothing more is begun.
@@ -318,39 +328,53 @@ impl ThreadState {
             return None;
         };
         let now_ns = now_ns();
-        if arrivals.next_ns.saturating_add(self.deadline_ns) <= now_ns && !self.is_closed() {
-            let until_ns = now_ns - self.deadline_ns + 1;
+        self.wake(now_ns);
+        while arrivals.next_ns.saturating_add(self.deadline_ns) <= now_ns && !self.is_closed() {
+            let scheduled_ns = arrivals.next_ns;
             let mut counters = self.counters.borrow_mut();
-            counters.leave_all_unsent(arrivals, until_ns, now_ns);
+            if counters.stall.held_back(scheduled_ns) {
+                arrivals.advance();
+                let in_flight = counters.begin(scheduled_ns);
+                counters.end(in_flight, now_ns, Err(Fault::ClientLate));
+            } else {
+                let until_ns = now_ns - self.deadline_ns + 1;
+                let until_ns = counters.stall.begins_ns(scheduled_ns, until_ns);
+                counters.leave_all_unsent(arrivals, until_ns, now_ns);
+            }
         }
         if self.is_closed() {
             return None;
         }
         let scheduled_ns = arrivals.next_ns;
+        if now_ns < scheduled_ns {
+            self.counters.borrow_mut().stall.caught_up();
+        }
         arrivals.advance();
         Some(scheduled_ns)
     }
 
     fn begin(&self, slot: u32, due: Due) -> InFlight {
         let now_ns = now_ns();
+        self.wake(now_ns);
         let mut counters = self.counters.borrow_mut();
         let slot = &mut self.slots.borrow_mut()[slot as usize];
         slot.in_flight = counters.begin(due.scheduled_ns);
         if due.is_scheduled {
-            let due_ns = due.scheduled_ns.max(slot.free_ns);
-            counters.record_send_delay(slot.in_flight, now_ns.saturating_sub(due_ns));
+            let (scheduled_ns, free_ns) = (due.scheduled_ns, slot.free_ns);
+            let delay_ns = counters.stall.send_delay_ns(scheduled_ns, free_ns, now_ns);
+            counters.record_send_delay(slot.in_flight, delay_ns);
         }
         slot.in_flight
     }
 
     fn end(&self, slot: u32, outcome: Result<Success, Fault>) {
         let now_ns = now_ns();
+        self.wake(now_ns);
         let think_ns = match &mut *self.pacer.borrow_mut() {
             Pacer::Closed(think_times) => think_times.next_ns(),
             Pacer::Open(_) => 0,
         };
-        let failed =
-            outcome.is_err_and(|fault| fault == Fault::ConnectFailed || fault.is_clients_own());
+        let failed = outcome.is_err_and(must_back_off);
         let mut counters = self.counters.borrow_mut();
         let slot = &mut self.slots.borrow_mut()[slot as usize];
         // Given up already, when a run is ended early.
@@ -379,7 +403,17 @@ async fn run_slot(state: Rc<ThreadState>, slot: u32) {
         let exchange = connection.exchange(request, &phase, &state.counters, in_flight);
         let deadline_ns = due.scheduled_ns.saturating_add(state.deadline_ns);
         let outcome = state.timers.within(deadline_ns, slot, exchange).await;
-        state.end(slot, outcome.unwrap_or_else(|| Err(phase.get().time_out())));
+        let time_out = || {
+            // The server had what the client left it of the deadline.
+            let is_own = state.counters.borrow().stall.held_back(due.scheduled_ns);
+            Err(if is_own {
+                Fault::ClientLate
+            } else {
+                phase.get().time_out()
+            })
+        };
+        let outcome = outcome.unwrap_or_else(time_out);
+        state.end(slot, outcome);
     }
 }
 

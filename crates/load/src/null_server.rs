@@ -8,7 +8,7 @@
 //! `GET /bytes/1000` has a body of 1000 bytes, always the same ones, so that clients check it as they check any other.
 //! HTTP/1.1, with or without TLS. A request has no body that is longer than its head's buffer.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use rustls::crypto::ring;
@@ -131,6 +131,19 @@ impl NullServer {
     /// # Errors
     /// Says why it cannot listen there.
     pub fn start(address: SocketAddr, settings: &Settings) -> Result<Self> {
+        Self::start_closing_late(address, settings, Duration::ZERO)
+    }
+
+    /// As `start`; a connection stays open for so long after the last answer on it, unless the client closes it. Some proxies
+    /// and servers do so.
+    ///
+    /// # Errors
+    /// As those of `start`.
+    pub fn start_closing_late(
+        address: SocketAddr,
+        settings: &Settings,
+        open_for: Duration,
+    ) -> Result<Self> {
         ensure!(
             settings.bytes <= MOST_BYTES,
             "answer too long: {} bytes (ask for at most {MOST_BYTES})",
@@ -161,6 +174,8 @@ impl NullServer {
                     take,
                     open: HashMap::new(),
                     bytes,
+                    open_for,
+                    done: VecDeque::new(),
                 };
                 worker.run(&stop);
             }));
@@ -247,6 +262,10 @@ struct Worker {
     take: Receiver<(u64, Connection)>,
     open: HashMap<u64, Connection>,
     bytes: u64,
+    /// How long connections stay open after the last answer.
+    open_for: Duration,
+    /// Those that do, and until when.
+    done: VecDeque<(Instant, u64)>,
 }
 
 impl Worker {
@@ -261,10 +280,26 @@ impl Worker {
                 let Some(connection) = self.open.get_mut(&key) else {
                     continue;
                 };
-                if connection.advance(self.bytes).is_err() {
+                if connection.advance(self.bytes).is_ok() {
+                    continue;
+                }
+                if connection.is_last && !connection.is_done && !self.open_for.is_zero() {
+                    connection.is_done = true;
+                    self.done.push_back((Instant::now() + self.open_for, key));
+                } else {
                     self.open.remove(&key);
                 }
             }
+            self.close_done();
+        }
+    }
+
+    fn close_done(&mut self) {
+        while let Some((until, key)) = self.done.front()
+            && *until <= Instant::now()
+        {
+            self.open.remove(key);
+            self.done.pop_front();
         }
     }
 }
@@ -285,6 +320,8 @@ struct Connection {
     /// Some of an answer may still be with TLS.
     is_flushed: bool,
     is_last: bool,
+    /// The last answer has gone; nothing but the client's end is waited for.
+    is_done: bool,
 }
 
 impl Connection {
@@ -298,12 +335,19 @@ impl Connection {
             body_sent: 0,
             is_flushed: true,
             is_last: false,
+            is_done: false,
         }
     }
 
     /// Goes on until the socket has or takes no more; an error is the connection's end.
     fn advance(&mut self, bytes: u64) -> io::Result<()> {
         let end = || Err(ErrorKind::ConnectionAborted.into());
+        if self.is_done {
+            return match self.read(&mut [0; 64]) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
+                Ok(_) | Err(_) => end(),
+            };
+        }
         loop {
             match self.send() {
                 Ok(()) => {}
@@ -485,6 +529,23 @@ mod tests {
                 result.faults
             );
         }
+    }
+
+    #[test]
+    fn clients_do_not_wait_for_a_server_that_closes_late() {
+        // envoyproxy/envoy#5788
+        let open_for = Duration::from_secs(600);
+        let address = ([127, 0, 0, 1], 0).into();
+        let settings = Settings::default();
+        let server = NullServer::start_closing_late(address, &settings, open_for).unwrap();
+        let page = exchange(&Exchange::get("/", Expect::hash(5, [0; 32]))).unwrap();
+        let result = ask(&Traffic {
+            connections: 2,
+            keep_alive: false,
+            end: End::Count(400),
+            ..Traffic::plain(server.address(), Mix::Round(vec![page]))
+        });
+        assert_eq!((result.ok, result.connections_opened), (400, 400));
     }
 
     #[test]

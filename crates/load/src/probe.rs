@@ -5,8 +5,9 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use crate::exchange::Exchange;
 use crate::expect::{Content, Expect};
 use crate::http2::{self, probe::Response};
+use crate::response::{KeptResponse, NotHttp};
 use crate::traffic::Protocol;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use input::text;
 use input::units::show_bytes;
 use record::rundir::hex;
@@ -150,168 +151,107 @@ pub fn ask(server: &Server, exchange: &Exchange) -> Result<(Response, Head)> {
     }
     let mut stream = server.open()?;
     stream
-        .write_all(&request(exchange, &server.host))
+        .write_all(&exchange.bytes(&server.host, false))
         .context("request not taken")?;
-    let (mut bytes, mut piece) = (Vec::new(), vec![0; 64 << 10]);
+    let mut response = KeptResponse::new(exchange.method == "HEAD");
+    let (mut seen_bytes, mut piece) = (0, vec![0; 64 << 10]);
     loop {
         let count = match stream.read(&mut piece) {
             Ok(count) => count,
             // Some servers close encrypted connections without a word of goodbye.
             Err(why) if why.kind() == ErrorKind::UnexpectedEof => 0,
+            Err(why) if why.kind() == ErrorKind::Interrupted => continue,
             Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 bail!("no whole response within {} s", PATIENCE.as_secs())
             }
             Err(why) => return Err(why).context("response not whole"),
         };
-        bytes.extend_from_slice(&piece[..count]);
+        seen_bytes += count;
         let limit = show_bytes(LIMIT_BYTES as u64);
         ensure!(
-            bytes.len() <= LIMIT_BYTES,
+            seen_bytes <= LIMIT_BYTES,
             "response too long to learn: over {limit} (check its status alone)"
         );
-        if let Some(response) = whole(&bytes, count == 0)? {
-            return Ok(response);
+        let piece = &piece[..count];
+        let is_whole = match count {
+            0 => response.is_whole_at_close(),
+            _ => response.read(piece).map_err(|why| not_http(piece, why))?,
+        };
+        if is_whole {
+            return Ok(told_apart(response));
         }
         ensure!(
             count > 0,
-            "response not whole: {} bytes before the end",
-            bytes.len()
+            "response not whole: {seen_bytes} bytes before the end"
         );
     }
 }
 
-/// The request as the load will send it, but for the end of the connection.
-fn request(exchange: &Exchange, host: &str) -> Vec<u8> {
-    let Exchange {
-        method,
-        path,
-        headers,
+/// What the load would call malformed, for a reader who can do something about it.
+fn not_http(piece: &[u8], why: NotHttp) -> anyhow::Error {
+    match why {
+        NotHttp::Syntax => {
+            let begin = String::from_utf8_lossy(&piece[..piece.len().min(40)]).into_owned();
+            anyhow!("not HTTP: {begin:?} ({why}; is this the right port?)")
+        }
+        NotHttp::HeadTooLong | NotHttp::TooManyFields => {
+            anyhow!("response that no client of the load takes: {why} (have the server send less)")
+        }
+        NotHttp::Length | NotHttp::Chunk | NotHttp::Excess => {
+            anyhow!("response that no client of the load takes: {why} (look at the server)")
+        }
+    }
+}
+
+/// A response, and what it says of itself.
+fn told_apart(response: KeptResponse) -> (Response, Head) {
+    let KeptResponse {
+        status,
         body,
+        fields,
         ..
-    } = exchange;
-    let length = body.len().to_string();
-    let own = [
-        ("Host", host),
-        ("User-Agent", "bakeoff"),
-        ("Accept", "*/*"),
-        ("Connection", "close"),
-        ("Content-Length", if body.is_empty() { "" } else { &length }),
-    ];
-    let mut text = format!("{method} {path} HTTP/1.1\r\n");
-    for (name, value) in own {
-        let mut given = headers.iter();
-        if !value.is_empty() && !given.any(|(each, _)| each.eq_ignore_ascii_case(name)) {
-            text.extend([name, ": ", value, "\r\n"]);
-        }
-    }
-    for (name, value) in headers {
-        text.extend([name, ": ", value, "\r\n"]);
-    }
-    text.push_str("\r\n");
-    [text.as_bytes(), body].concat()
-}
-
-/// The response, if all of it is there; `ended` says that no more will come.
-fn whole(bytes: &[u8], ended: bool) -> Result<Option<(Response, Head)>> {
-    let bytes = after_interim(bytes);
-    let mut fields = [httparse::EMPTY_HEADER; 128];
-    let mut head = httparse::Response::new(&mut fields);
-    let start = match head.parse(bytes) {
-        Ok(httparse::Status::Complete(start)) => start,
-        Ok(httparse::Status::Partial) => return Ok(None),
-        Err(why) => {
-            let begin = String::from_utf8_lossy(&bytes[..bytes.len().min(40)]).into_owned();
-            bail!("not HTTP: {begin:?} ({why}; is this the right port?)");
-        }
+    } = response;
+    let field = |wanted: &str| {
+        let mut fields = fields.iter();
+        let (_, value) = fields.find(|(name, _)| name.eq_ignore_ascii_case(wanted))?;
+        str::from_utf8(value).ok().map(text::clean_line)
     };
-    let status = head.code.unwrap_or_default();
-    let field = |name: &str| {
-        let found = head
-            .headers
-            .iter()
-            .find(|field| field.name.eq_ignore_ascii_case(name));
-        found.and_then(|field| std::str::from_utf8(field.value).ok())
+    let head = Head {
+        server: field("Server"),
+        location: field("Location").filter(|_| (300..400).contains(&status)),
     };
-    let location = field("Location").filter(|_| (300..400).contains(&status));
-    let head_said = Head {
-        server: field("Server").map(text::clean_line),
-        location: location.map(text::clean_line),
-    };
-    let rest = &bytes[start..];
-    let body = if matches!(status, 204 | 304) {
-        Some(Vec::new())
-    } else if field("Transfer-Encoding")
-        .is_some_and(|kind| kind.to_ascii_lowercase().ends_with("chunked"))
-    {
-        join_chunks(rest)?
-    } else if let Some(length) = field("Content-Length") {
-        let length = length
-            .trim()
-            .parse()
-            .ok()
-            .filter(|length| *length <= LIMIT_BYTES);
-        let length = length.context("Content-Length is not a length that can be learnt")?;
-        rest.get(..length).map(<[u8]>::to_vec)
-    } else {
-        ended.then(|| rest.to_vec())
-    };
-    Ok(body.map(|body| (Response { status, body }, head_said)))
-}
-
-/// What follows interim heads (100 Continue, 103 Early Hints): the clients of a load pass over them too.
-fn after_interim(mut bytes: &[u8]) -> &[u8] {
-    loop {
-        let mut fields = [httparse::EMPTY_HEADER; 128];
-        let mut head = httparse::Response::new(&mut fields);
-        match head.parse(bytes) {
-            Ok(httparse::Status::Complete(length))
-                if head.code.is_some_and(|code| (100..200).contains(&code)) =>
-            {
-                bytes = &bytes[length..];
-            }
-            _ => return bytes,
-        }
-    }
-}
-
-/// The body of chunks, if the last one is there.
-fn join_chunks(mut rest: &[u8]) -> Result<Option<Vec<u8>>> {
-    let mut body = Vec::new();
-    loop {
-        let Ok(size) = httparse::parse_chunk_size(rest) else {
-            bail!("not a chunk after {} bytes of the body", body.len());
-        };
-        let httparse::Status::Complete((start, size)) = size else {
-            return Ok(None);
-        };
-        if size == 0 {
-            let end = &rest[start..];
-            let ended = end.starts_with(b"\r\n") || end.windows(4).any(|four| four == b"\r\n\r\n");
-            return Ok(ended.then_some(body));
-        }
-        // Two bytes end each chunk.
-        let end = start.saturating_add(usize::try_from(size)?);
-        let Some(chunk) = rest.get(start..end) else {
-            return Ok(None);
-        };
-        body.extend_from_slice(chunk);
-        rest = rest.get(end + 2..).unwrap_or_default();
-    }
+    (Response { status, body }, head)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn body(bytes: &str, ended: bool) -> Option<String> {
-        let response = whole(bytes.as_bytes(), ended).unwrap();
-        response.map(|(response, _)| {
-            format!(
-                "{} {}",
-                response.status,
-                String::from_utf8(response.body).unwrap()
-            )
-        })
+    /// Reads `text` in pieces of this size; nothing where more must come.
+    fn read(text: &str, ended: bool, size: usize) -> Result<Option<(Response, Head)>, NotHttp> {
+        let mut response = KeptResponse::new(false);
+        let mut is_whole = false;
+        for piece in text.as_bytes().chunks(size) {
+            is_whole = response.read(piece)?;
+        }
+        let is_whole = is_whole || ended && response.is_whole_at_close();
+        Ok(is_whole.then(|| told_apart(response)))
+    }
+
+    /// The same for pieces of all sizes, which must agree.
+    fn body(text: &str, ended: bool) -> Option<String> {
+        let read = |size| {
+            let response = read(text, ended, size).unwrap();
+            response.map(|(response, _)| {
+                let body = String::from_utf8(response.body).unwrap();
+                format!("{} {body}", response.status)
+            })
+        };
+        let whole = read(text.len().max(1));
+        for size in [1, 2, 7, 4096] {
+            assert_eq!(read(size), whole, "pieces of {size} bytes of {text:?}");
+        }
+        whole
     }
 
     #[test]
@@ -342,25 +282,92 @@ mod tests {
         for end in 0..text.len() {
             assert_eq!(body(&text[..end], false), None, "{:?}", &text[..end]);
         }
-        assert_eq!(body(&early.repeat(20_000), false), None);
+        assert_eq!(body(&early.repeat(2000), false), None);
     }
 
     #[test]
     fn a_redirection_is_seen() {
-        let moved = b"HTTP/1.1 301 Moved\r\nLocation: https://a.org/\r\nContent-Length: 0\r\n\r\n";
-        let (response, head) = whole(moved, false).unwrap().unwrap();
+        let moved = "HTTP/1.1 301 Moved\r\nLocation: https://a.org/\r\nContent-Length: 0\r\n\r\n";
+        let (response, head) = read(moved, false, 4096).unwrap().unwrap();
         assert_eq!(
             (response.status, head.location.as_deref()),
             (301, Some("https://a.org/"))
         );
-        let created = b"HTTP/1.1 201 Made\r\nLocation: /new\r\nContent-Length: 0\r\n\r\n";
-        assert_eq!(whole(created, false).unwrap().unwrap().1.location, None);
+        let created = "HTTP/1.1 201 Made\r\nLocation: /new\r\nContent-Length: 0\r\n\r\n";
+        let (_, head) = read(created, false, 4096).unwrap().unwrap();
+        assert_eq!(head.location, None);
     }
 
     #[test]
     fn what_is_not_http_is_shown() {
-        let wrong = whole(b"SSH-2.0-server\r\n", false).unwrap_err().to_string();
+        let text = "SSH-2.0-server\r\n";
+        let why = read(text, false, 4096).unwrap_err();
+        let wrong = not_http(text.as_bytes(), why).to_string();
         assert!(wrong.starts_with("not HTTP: \"SSH-2.0-server"), "{wrong}");
+    }
+
+    /// What is said of a head with so many lines of so many bytes, if it is refused.
+    fn refused(lines: usize, line_bytes: usize) -> Option<String> {
+        let line = format!("X: {}\r\n", "y".repeat(line_bytes.saturating_sub(5)));
+        let fields = line.repeat(lines);
+        let text = format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n{fields}\r\nhi");
+        let first = read(&text, false, 64 << 10).map(|response| response.is_some());
+        // The clients of a load agree, in whatever pieces it comes.
+        for size in [1 << 10, 64 << 10, text.len()] {
+            let load = crate::response::read_in_pieces(text.as_bytes(), size);
+            assert_eq!(
+                load.is_ok(),
+                first.is_ok(),
+                "{lines} lines of {line_bytes} bytes"
+            );
+        }
+        let why = first.err()?;
+        Some(not_http(text.as_bytes(), why).to_string())
+    }
+
+    #[test]
+    fn the_first_look_takes_what_the_load_takes_and_names_the_limit() {
+        for (lines, line_bytes) in [
+            (1, 10),
+            (97, 10),
+            (128, 10),
+            (255, 10),
+            (25, 8000),
+            (1, 200_000),
+        ] {
+            assert_eq!(refused(lines, line_bytes), None, "{lines} of {line_bytes}");
+        }
+        for lines in [256, 300, 5000] {
+            let expected = "response that no client of the load takes: more than 256 header fields (have the server send less)";
+            assert_eq!(refused(lines, 10).as_deref(), Some(expected), "{lines}");
+        }
+        for (lines, line_bytes) in [(1, 270_000), (100, 3000)] {
+            let expected = "response that no client of the load takes: a head of more than 256 KiB (have the server send less)";
+            assert_eq!(
+                refused(lines, line_bytes).as_deref(),
+                Some(expected),
+                "{lines}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_the_load_calls_malformed_the_first_look_does_too() {
+        let head = "HTTP/1.1 200 OK\r\n";
+        for (rest, expected) in [
+            ("Content-Length: 2\r\n\r\nhi and more", NotHttp::Excess),
+            ("Content-Length: -2\r\n\r\nhi", NotHttp::Length),
+            (
+                "Content-Length: 2\r\nContent-Length: 3\r\n\r\nhi",
+                NotHttp::Length,
+            ),
+            ("Transfer-Encoding: chunked\r\n\r\nzz\r\n", NotHttp::Chunk),
+            ("No colon\r\n\r\n", NotHttp::Syntax),
+        ] {
+            let text = format!("{head}{rest}");
+            let seen = read(&text, false, 4096).map(|_| ());
+            assert_eq!(seen, Err(expected), "{rest:?}");
+        }
     }
 
     #[test]

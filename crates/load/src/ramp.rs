@@ -12,7 +12,9 @@ use record::load::LoadResult;
 
 use crate::Tick;
 use crate::client_limits;
-use crate::run;
+use crate::clock::now_ns;
+use crate::incidents::Incidents;
+use crate::run::{self, Measured};
 use crate::schedule::{self, Schedule};
 use crate::traffic::{End, Traffic};
 
@@ -32,6 +34,19 @@ pub struct Step {
     pub level: Level,
     /// What the clients saw.
     pub result: LoadResult,
+    /// What happened beside the requests.
+    pub incidents: Incidents,
+}
+
+impl Step {
+    fn new(level: Level, measured: Measured) -> Self {
+        let Measured { result, incidents } = measured;
+        Self {
+            level,
+            result,
+            incidents,
+        }
+    }
 }
 
 /// What a server promises to keep.
@@ -81,7 +96,7 @@ pub fn run_steps(
     run_with(levels, stop, |level| {
         let traffic = at(traffic, level)?;
         on_step();
-        run::run(&traffic, stop, on_tick)
+        run::measure(&traffic, now_ns(), stop, on_tick)
     })
 }
 
@@ -89,11 +104,11 @@ pub fn run_steps(
 fn run_with(
     levels: &[Level],
     stop: &AtomicBool,
-    mut run: impl FnMut(Level) -> Result<LoadResult>,
+    mut run: impl FnMut(Level) -> Result<Measured>,
 ) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
     for &level in levels {
-        let ended = run(level).map(|result| Step { level, result });
+        let ended = run(level).map(|measured| Step::new(level, measured));
         match (ended, stop.load(Ordering::Relaxed)) {
             (Ok(done), _) => steps.push(done),
             (Err(_), true) if !steps.is_empty() => break,
@@ -117,7 +132,9 @@ pub fn capacity(
     stop: &AtomicBool,
     on_tick: &mut dyn FnMut(Tick),
 ) -> Result<Capacity> {
-    capacity_with(traffic, limit, stop, |step| run::run(step, stop, on_tick))
+    capacity_with(traffic, limit, stop, |step| {
+        run::measure(step, now_ns(), stop, on_tick)
+    })
 }
 
 /// As `capacity`, with any way to run a rate.
@@ -125,7 +142,7 @@ fn capacity_with(
     traffic: &Traffic,
     limit: Limit,
     stop: &AtomicBool,
-    mut run: impl FnMut(&Traffic) -> Result<LoadResult>,
+    mut run: impl FnMut(&Traffic) -> Result<Measured>,
 ) -> Result<Capacity> {
     let Schedule::Open { rate_per_s, .. } = traffic.schedule else {
         anyhow::bail!("a closed loop has no rate to search (give a rate to begin with)");
@@ -141,7 +158,7 @@ fn capacity_with(
     let bounds = least_per_s(traffic)..=schedule::most_per_s(traffic.threads);
     let rate_per_s = search(rate_per_s, &bounds, |rate_per_s| {
         let level = Level::RatePerS(rate_per_s);
-        let ended = run(&at(traffic, level)?).map(|result| Step { level, result });
+        let ended = run(&at(traffic, level)?).map(|measured| Step::new(level, measured));
         ended_early = stop.load(Ordering::Relaxed);
         match ended {
             Err(_) if ended_early && !steps.is_empty() => return Ok(Kept::Unknown),
@@ -275,7 +292,7 @@ mod tests {
             ..traffic()
         };
         let stop = AtomicBool::new(false);
-        let run = |step: &Traffic| Ok(simulated::run(step, &server()));
+        let run = |step: &Traffic| Ok(simulated::measure(step, &server()));
         // However long a request may take, no more than 200 per second are kept up.
         for latency_ms in [60, 10_000] {
             let limit = Limit {
@@ -303,7 +320,7 @@ mod tests {
         let levels = [1, 2, 4, 8].map(Level::Connections);
         let stop = AtomicBool::new(false);
         let steps = run_with(&levels, &stop, |level| {
-            Ok(simulated::run(&at(&closed, level)?, &server()))
+            Ok(simulated::measure(&at(&closed, level)?, &server()))
         });
         let steps = steps.unwrap();
         let rates = steps.iter().map(|step| step.result.ok_per_s().round());
@@ -365,7 +382,7 @@ mod tests {
             ..traffic()
         };
         let stop = AtomicBool::new(false);
-        let run = |step: &Traffic| Ok(simulated::run(step, &server()));
+        let run = |step: &Traffic| Ok(simulated::measure(step, &server()));
         let found = capacity_with(&short, limit, &stop, run).unwrap();
         assert_eq!(found.rate_per_s, None);
         // A lower rate has no request in 200 ms.

@@ -11,21 +11,27 @@
 //! Nothing is allocated while responses arrive whole in their heads; a head that comes in pieces is
 //! collected in a buffer that the connection keeps.
 
+use std::borrow::Cow;
+use std::fmt::{self, Display, Formatter};
 use std::mem::MaybeUninit;
 
+use input::units::show_bytes;
 use record::load::Fault;
 
 use crate::expect::{Check, Expect};
 use crate::script::CookieJar;
 
-/// Longest head: status line and fields. Servers refuse to send more than 8 KiB of their own.
-const HEAD_LIMIT: usize = 64 << 10;
+/// Longest head: status line and fields.
+const HEAD_LIMIT: usize = 256 << 10;
 /// Most fields of a head.
-const FIELDS_LIMIT: usize = 96;
+const FIELDS_LIMIT: usize = 256;
 /// Longest head that is remembered word by word.
 const KNOWN_LIMIT: usize = 1 << 10;
 /// Longest line of a chunk's size, extensions included.
 const LINE_LIMIT: u32 = 4 << 10;
+
+/// The server goes on in the protocol that an `Upgrade` asked for.
+const SWITCHING_PROTOCOLS: u16 = 101;
 
 /// How far a response has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,13 +167,14 @@ impl ResponseReader {
             match self.read_head(bytes, known) {
                 Ok(Some(length)) => used = length,
                 Ok(None) => return Progress::More,
-                Err(NotHttp) => return Progress::Malformed,
+                Err(_) => return Progress::Malformed,
             }
         }
-        match self.read_body(&bytes[used..], expect) {
+        let feed = |piece: &[u8]| self.check.feed(expect, piece);
+        match self.stage.read(&bytes[used..], feed) {
             Ok(Some(length)) => Progress::Whole(used + length),
             Ok(None) => Progress::More,
-            Err(NotHttp) => Progress::Malformed,
+            Err(_) => Progress::Malformed,
         }
     }
 
@@ -186,7 +193,12 @@ impl ResponseReader {
 
     /// Whether the connection may serve another request after this response.
     pub(crate) fn keeps_alive(&self) -> bool {
-        self.head.keep_alive
+        self.head.keep_alive && self.stage != Stage::Unbounded
+    }
+
+    /// Whether the server goes on in another protocol, which nobody asked it for.
+    pub(crate) fn switches_protocol(&self) -> bool {
+        self.head.status == SWITCHING_PROTOCOLS
     }
 
     /// Checks a whole response: its body's length in bytes, or what is wrong with it.
@@ -239,61 +251,12 @@ impl ResponseReader {
         // An interim head may be whole within the first piece only if the next one has begun there
         // too.
         self.partial_head.drain(..start);
-        if self.partial_head.len() >= HEAD_LIMIT {
-            return Err(NotHttp);
-        }
         Ok(None)
     }
 
     fn enter(&mut self, head: Head) {
         self.head = head;
-        self.stage = match head.framing {
-            _ if self.is_bodiless => Stage::Counted { left: 0 },
-            Framing::Counted(length) => Stage::Counted { left: length },
-            Framing::Chunked => Stage::CHUNK_SIZE,
-            Framing::UntilClose => Stage::Unbounded,
-        };
-    }
-
-    /// Reads as much of the body as came; the bytes used once it is whole.
-    fn read_body(&mut self, bytes: &[u8], expect: &Expect) -> Result<Option<usize>, NotHttp> {
-        let mut used = 0;
-        loop {
-            let rest = &bytes[used..];
-            match self.stage {
-                Stage::Head => unreachable!("a body is read after its head"),
-                Stage::Counted { left } => {
-                    let (piece, left) = split(rest, left);
-                    self.check.feed(expect, piece);
-                    self.stage = Stage::Counted { left };
-                    return Ok((left == 0).then_some(used + piece.len()));
-                }
-                Stage::ChunkData { left } => {
-                    let (piece, left) = split(rest, left);
-                    self.check.feed(expect, piece);
-                    used += piece.len();
-                    self.stage = Stage::ChunkData { left };
-                    if left > 0 {
-                        return Ok(None);
-                    }
-                    self.stage = Stage::ChunkEnd;
-                }
-                Stage::Unbounded => {
-                    self.check.feed(expect, rest);
-                    return Ok(None);
-                }
-                Stage::ChunkSize { .. } | Stage::ChunkEnd | Stage::Trailer { .. } => {
-                    let Some(byte) = rest.first() else {
-                        return Ok(None);
-                    };
-                    used += 1;
-                    match self.stage.after(*byte)? {
-                        Some(stage) => self.stage = stage,
-                        None => return Ok(Some(used)),
-                    }
-                }
-            }
-        }
+        self.stage = head.body(self.is_bodiless);
     }
 }
 
@@ -304,8 +267,19 @@ impl Head {
         keep_alive: false,
     };
 
+    /// Whether another head follows (RFC 9110, section 15.2). After 101 none does.
     fn is_interim(self) -> bool {
-        100 <= self.status && self.status < 200
+        100 <= self.status && self.status < 200 && self.status != SWITCHING_PROTOCOLS
+    }
+
+    /// Where the body begins.
+    fn body(self, is_bodiless: bool) -> Stage {
+        match self.framing {
+            _ if is_bodiless => Stage::Counted { left: 0 },
+            Framing::Counted(length) => Stage::Counted { left: length },
+            Framing::Chunked => Stage::CHUNK_SIZE,
+            Framing::UntilClose => Stage::Unbounded,
+        }
     }
 }
 
@@ -317,10 +291,57 @@ impl Stage {
         named: false,
     };
 
+    /// Reads as much of the body as came, and hands it on; the bytes used once it is whole.
+    fn read(
+        &mut self,
+        bytes: &[u8],
+        mut feed: impl FnMut(&[u8]),
+    ) -> Result<Option<usize>, NotHttp> {
+        let mut used = 0;
+        loop {
+            let rest = &bytes[used..];
+            match *self {
+                Self::Head => unreachable!("a body is read after its head"),
+                Self::Counted { left } => {
+                    let (piece, left) = split(rest, left);
+                    feed(piece);
+                    *self = Self::Counted { left };
+                    return Ok((left == 0).then_some(used + piece.len()));
+                }
+                Self::ChunkData { left } => {
+                    let (piece, left) = split(rest, left);
+                    feed(piece);
+                    used += piece.len();
+                    *self = Self::ChunkData { left };
+                    if left > 0 {
+                        return Ok(None);
+                    }
+                    *self = Self::ChunkEnd;
+                }
+                Self::Unbounded => {
+                    feed(rest);
+                    return Ok(None);
+                }
+                Self::ChunkSize { .. } | Self::ChunkEnd | Self::Trailer { .. } => {
+                    let Some(byte) = rest.first() else {
+                        return Ok(None);
+                    };
+                    used += 1;
+                    match self.after(*byte)? {
+                        Some(stage) => *self = stage,
+                        None => return Ok(Some(used)),
+                    }
+                }
+            }
+        }
+    }
+
     /// The stage after one more byte of chunk framing; `None` when the body is whole.
     fn after(self, byte: u8) -> Result<Option<Self>, NotHttp> {
         let stage = match (self, byte) {
-            (Self::ChunkSize { digits: 0, .. }, b'\r' | b'\n' | b';') => return Err(NotHttp),
+            (Self::ChunkSize { digits: 0, .. }, b'\r' | b'\n' | b';') => {
+                return Err(NotHttp::Chunk);
+            }
             (Self::ChunkSize { value: 0, .. }, b'\n') => Self::Trailer { line: 0 },
             (Self::ChunkSize { value, .. }, b'\n') => Self::ChunkData { left: value },
             (
@@ -328,7 +349,7 @@ impl Stage {
                     line: LINE_LIMIT.., ..
                 },
                 _,
-            ) => return Err(NotHttp),
+            ) => return Err(NotHttp::Chunk),
             (
                 Self::ChunkSize {
                     value,
@@ -357,19 +378,42 @@ impl Stage {
             (Self::Trailer { .. }, b'\n') => Self::Trailer { line: 0 },
             (Self::Trailer { line }, b'\r') => Self::Trailer { line },
             (Self::Trailer { line }, _) if line < LINE_LIMIT => Self::Trailer { line: line + 1 },
-            _ => return Err(NotHttp),
+            _ => return Err(NotHttp::Chunk),
         };
         Ok(Some(stage))
     }
 }
 
-/// The bytes break the protocol.
+/// How the bytes break the protocol, or go beyond what is read of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct NotHttp;
+pub(crate) enum NotHttp {
+    Syntax,
+    HeadTooLong,
+    TooManyFields,
+    Length,
+    Chunk,
+    Excess,
+}
+
+impl Display for NotHttp {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax => out.write_str("no status line and header fields"),
+            Self::HeadTooLong => {
+                let limit = show_bytes(HEAD_LIMIT as u64);
+                write!(out, "a head of more than {limit}")
+            }
+            Self::TooManyFields => write!(out, "more than {FIELDS_LIMIT} header fields"),
+            Self::Length => out.write_str("a Content-Length that is no length, or two of them"),
+            Self::Chunk => out.write_str("a chunk without its size or its end"),
+            Self::Excess => out.write_str("more bytes than the response is long"),
+        }
+    }
+}
 
 fn add_digit(value: u64, byte: u8) -> Result<u64, NotHttp> {
-    let digit = (byte as char).to_digit(16).ok_or(NotHttp)?;
-    let value = value.checked_mul(16).ok_or(NotHttp)?;
+    let digit = (byte as char).to_digit(16).ok_or(NotHttp::Chunk)?;
+    let value = value.checked_mul(16).ok_or(NotHttp::Chunk)?;
     Ok(value + u64::from(digit))
 }
 
@@ -385,43 +429,67 @@ fn parse_head(
     bytes: &[u8],
     cookies: Option<&mut CookieJar>,
 ) -> Result<Option<(Head, usize)>, NotHttp> {
-    if bytes.is_empty() {
-        return Ok(None);
-    }
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS_LIMIT];
     let mut response = httparse::Response::new(&mut []);
-    let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
-        &mut response,
-        bytes,
-        &mut fields,
-    );
-    let length = match parsed {
-        Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) => return Ok(None),
-        Err(_) => return Err(NotHttp),
+    let Some(length) = parse_fields(bytes, &mut response, &mut fields)? else {
+        return Ok(None);
     };
     let head = interpret(&response)?;
     if let Some(cookies) = cookies {
         for field in &*response.headers {
             if field.name.eq_ignore_ascii_case("set-cookie") {
-                cookies.set(field.value);
+                cookies.set(&unfolded(field.value));
             }
         }
     }
     Ok(Some((head, length)))
 }
 
+/// Finds the fields of a head; its length, or `None` when it is not whole.
+fn parse_fields<'h, 'b>(
+    bytes: &'b [u8],
+    response: &mut httparse::Response<'h, 'b>,
+    fields: &'h mut [MaybeUninit<httparse::Header<'b>>],
+) -> Result<Option<usize>, NotHttp> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let bytes = &bytes[..bytes.len().min(HEAD_LIMIT)];
+    // A user agent takes folded fields (RFC 9112, section 5.2).
+    let parsed = httparse::ParserConfig::default()
+        .allow_obsolete_multiline_headers_in_responses(true)
+        .parse_response_with_uninit_headers(response, bytes, fields);
+    match parsed {
+        Ok(httparse::Status::Complete(length)) => Ok(Some(length)),
+        Ok(httparse::Status::Partial) if bytes.len() == HEAD_LIMIT => Err(NotHttp::HeadTooLong),
+        Ok(httparse::Status::Partial) => Ok(None),
+        Err(httparse::Error::TooManyHeaders) => Err(NotHttp::TooManyFields),
+        Err(_) => Err(NotHttp::Syntax),
+    }
+}
+
+/// A field's value in one line: each line break and the blanks around it are one blank (RFC 9112,
+/// section 5.2).
+fn unfolded(value: &[u8]) -> Cow<'_, [u8]> {
+    if !value.iter().any(|byte| matches!(byte, b'\r' | b'\n')) {
+        return Cow::Borrowed(value);
+    }
+    let lines = value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let lines: Vec<&[u8]> = lines.filter(|line| !line.is_empty()).collect();
+    Cow::Owned(lines.join(&b' '))
+}
+
 /// What a parsed head means for the body and the connection (RFC 9112, sections 6.3 and 9.3).
 fn interpret(response: &httparse::Response<'_, '_>) -> Result<Head, NotHttp> {
-    let status = response.code.ok_or(NotHttp)?;
+    let status = response.code.ok_or(NotHttp::Syntax)?;
     let mut length = None;
     let mut coded = None;
-    let mut keep_alive = response.version == Some(1);
+    let mut keep_alive = response.version == Some(1) && status != SWITCHING_PROTOCOLS;
     for field in &*response.headers {
         if field.name.eq_ignore_ascii_case("content-length") {
             let value = parse_length(field.value)?;
             if length.is_some_and(|length| length != value) {
-                return Err(NotHttp);
+                return Err(NotHttp::Length);
             }
             length = Some(value);
         } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
@@ -440,20 +508,96 @@ fn interpret(response: &httparse::Response<'_, '_>) -> Result<Head, NotHttp> {
     Ok(Head {
         status,
         framing,
-        keep_alive: keep_alive && framing != Framing::UntilClose,
+        keep_alive,
     })
 }
 
 fn parse_length(value: &[u8]) -> Result<u64, NotHttp> {
-    let text = str::from_utf8(value).map_err(|_| NotHttp)?.trim();
+    let text = str::from_utf8(value).map_err(|_| NotHttp::Length)?.trim();
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| digits).ok_or(NotHttp)
+    text.parse().ok().filter(|_| digits).ok_or(NotHttp::Length)
 }
 
 /// Whether a comma-separated field holds the token.
 fn has_token(value: &[u8], token: &str) -> bool {
     let mut tokens = value.split(|byte| *byte == b',');
     tokens.any(|each| each.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
+}
+
+/// A response that is read whole and kept: what a server is first asked for. The parser and its
+/// limits are those of the clients of a load.
+pub(crate) struct KeptResponse {
+    is_bodiless: bool,
+    stage: Stage,
+    partial_head: Vec<u8>,
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
+    /// Name and value of each field, in one line.
+    pub(crate) fields: Vec<(String, Vec<u8>)>,
+}
+
+impl KeptResponse {
+    /// Nothing of it has come. A bodiless one ends with its head.
+    pub(crate) fn new(is_bodiless: bool) -> Self {
+        Self {
+            is_bodiless,
+            stage: Stage::Head,
+            partial_head: Vec::new(),
+            status: 0,
+            body: Vec::new(),
+            fields: Vec::new(),
+        }
+    }
+
+    /// Takes the bytes that came; whether it is whole.
+    pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<bool, NotHttp> {
+        if self.stage != Stage::Head {
+            return self.read_body(bytes);
+        }
+        self.partial_head.extend_from_slice(bytes);
+        while self.stage == Stage::Head {
+            let Some(length) = self.read_head()? else {
+                return Ok(false);
+            };
+            self.partial_head.drain(..length);
+        }
+        let rest = std::mem::take(&mut self.partial_head);
+        self.read_body(&rest)
+    }
+
+    /// Whether the server, which has closed, has sent all of it.
+    pub(crate) fn is_whole_at_close(&self) -> bool {
+        self.stage == Stage::Unbounded
+    }
+
+    /// Reads one head, which may be an interim one; its length once it is whole.
+    fn read_head(&mut self) -> Result<Option<usize>, NotHttp> {
+        let mut fields = [const { MaybeUninit::uninit() }; FIELDS_LIMIT];
+        let mut response = httparse::Response::new(&mut []);
+        let Some(length) = parse_fields(&self.partial_head, &mut response, &mut fields)? else {
+            return Ok(None);
+        };
+        let head = interpret(&response)?;
+        if !head.is_interim() {
+            let fields = response.headers.iter();
+            let field = |field: &httparse::Header<'_>| {
+                (field.name.to_owned(), unfolded(field.value).into_owned())
+            };
+            self.fields = fields.map(field).collect();
+            self.status = head.status;
+            self.stage = head.body(self.is_bodiless);
+        }
+        Ok(Some(length))
+    }
+
+    fn read_body(&mut self, bytes: &[u8]) -> Result<bool, NotHttp> {
+        let feed = |piece: &[u8]| self.body.extend_from_slice(piece);
+        match self.stage.read(bytes, feed)? {
+            None => Ok(false),
+            Some(used) if used == bytes.len() || self.status == SWITCHING_PROTOCOLS => Ok(true),
+            Some(_) => Err(NotHttp::Excess),
+        }
+    }
 }
 
 /// How bytes read that come in pieces of this size, as `crate::read_answer`.
@@ -594,21 +738,75 @@ mod tests {
         );
     }
 
+    /// Whether a connection may serve another request after this response.
+    fn keeps(text: &str, is_bodiless: bool) -> bool {
+        let expect = Expect::status(200);
+        let (mut response, mut known) = (ResponseReader::new(), KnownHead::new());
+        response.restart(&expect, is_bodiless);
+        response.read(text.as_bytes(), &expect, &mut known);
+        response.keeps_alive()
+    }
+
     #[test]
     fn connections_stay_open_as_the_head_says() {
-        let keeps = |text: &str| {
-            let (head, _) = parse_head(text.as_bytes(), None).unwrap().unwrap();
-            head.keep_alive
-        };
-        assert!(keeps("HTTP/1.1 204 No Content\r\n\r\n"));
+        assert!(keeps("HTTP/1.1 204 No Content\r\n\r\n", false));
         assert!(!keeps(
-            "HTTP/1.1 204 No Content\r\nConnection: Close\r\n\r\n"
+            "HTTP/1.1 204 No Content\r\nConnection: Close\r\n\r\n",
+            false
         ));
-        assert!(!keeps("HTTP/1.0 204 No Content\r\n\r\n"));
+        assert!(!keeps("HTTP/1.0 204 No Content\r\n\r\n", false));
         assert!(keeps(
-            "HTTP/1.0 204 No Content\r\nConnection: foo, Keep-Alive\r\n\r\n"
+            "HTTP/1.0 204 No Content\r\nConnection: foo, Keep-Alive\r\n\r\n",
+            false
         ));
-        assert!(!keeps("HTTP/1.1 200 OK\r\n\r\n"));
+        assert!(!keeps("HTTP/1.1 200 OK\r\n\r\n", false));
+        // A response to HEAD ends with its head, whatever its body would have ended with.
+        assert!(keeps("HTTP/1.1 200 OK\r\n\r\n", true));
+    }
+
+    #[test]
+    fn folded_fields_are_one_line() {
+        for head in [
+            "Content-Length:\r\n 5\r\n",
+            "X-Note: one,\r\n\ttwo\r\n  three\r\nContent-Length: 5\r\n",
+            "Content-Length: 5\r\nConnection: foo,\r\n close\r\n",
+        ] {
+            let text = format!("HTTP/1.1 200 OK\r\n{head}\r\nhello");
+            assert_eq!(check(&text, "hello"), Ok(5), "{head:?}");
+            assert_eq!(keeps(&text, false), !head.contains("close"), "{head:?}");
+        }
+        let chunked = "Transfer-Encoding: gzip,\r\n chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n";
+        assert_eq!(check(&format!("HTTP/1.1 200 OK\r\n{chunked}"), "hi"), Ok(2));
+        let split = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n 0\r\n\r\n0123456789";
+        assert_eq!(check(split, "0123456789"), Err("malformed".into()));
+        assert_eq!(&*unfolded(b"a;\r\n  b\r\n\tc"), b"a; b c");
+        assert_eq!(&*unfolded(b" a "), b" a ");
+    }
+
+    #[test]
+    fn a_folded_cookie_is_sent_back_in_one_line() {
+        let mut jar = CookieJar::default();
+        let head =
+            b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1;\r\n Path=/\r\nSet-Cookie: b=2\r\n 3\r\n\r\n";
+        parse_head(head, Some(&mut jar)).unwrap().unwrap();
+        let mut sent = Vec::new();
+        jar.write(b"GET / HTTP/1.1\r\n\r\n", 18, &mut sent);
+        assert_eq!(sent, b"GET / HTTP/1.1\r\nCookie: a=1; b=2 3\r\n\r\n");
+    }
+
+    #[test]
+    fn a_switch_to_another_protocol_is_the_last_response() {
+        let expect = Expect::status(200);
+        let head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n";
+        for rest in ["", "\x01\x02"] {
+            let text = format!("{head}{rest}");
+            let (mut response, mut known) = (ResponseReader::new(), KnownHead::new());
+            response.restart(&expect, false);
+            let progress = response.read(text.as_bytes(), &expect, &mut known);
+            assert_eq!(progress, Progress::Whole(head.len()));
+            assert!(response.switches_protocol() && !response.keeps_alive());
+            assert_eq!(response.verify(&expect), Err(Fault::BadStatus));
+        }
     }
 
     #[test]

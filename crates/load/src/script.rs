@@ -12,7 +12,7 @@
 //! visit /thanks
 //! go shop                     # go on at a place
 //! ```
-//! A session ends at `leave` or at the end of the script. The next one is another visitor: a new
+//! Paths may hold blanks; a form has none. A session ends at `leave` or at the end of the script. The next one is another visitor: a new
 //! connection and no cookies. Within a session cookies are kept and sent back, whatever their path;
 //! there is one connection.
 
@@ -168,6 +168,12 @@ struct Word<'t> {
     column: usize,
 }
 
+impl Word<'_> {
+    fn is_path(&self) -> bool {
+        self.text.starts_with('/')
+    }
+}
+
 const COMMANDS: &str = "write visit, fetch, post, expect, think, maybe, go, place or leave";
 
 const FORMS: [&str; 9] = [
@@ -196,17 +202,21 @@ impl<'t> Parser<'t> {
     }
 
     fn line(&mut self, number: usize, line: &'t str) {
-        let line = line.find(" #").map_or(line, |end| &line[..end]);
+        let line = url::without_comment(line);
         let words = words(number, line);
         let Some((command, rest)) = words.split_first() else {
             return;
         };
         match (command.text, rest) {
-            (comment, _) if comment.starts_with('#') => {}
-            ("visit", [path]) => self.ask(&[*path], "GET", ""),
-            ("fetch", [_, ..]) => self.ask(rest, "GET", ""),
-            ("post", [path]) => self.ask(&[*path], "POST", ""),
+            ("visit", [_, more @ ..]) if !more.iter().any(|word| word.is_path()) => {
+                self.ask(&paths(line, rest), "GET", "");
+            }
+            ("fetch", [_, ..]) => self.ask(&paths(line, rest), "GET", ""),
             ("post", [path, form]) => self.ask(&[*path], "POST", form.text),
+            ("post", [path @ .., form]) if form.text.contains('=') && !path.is_empty() => {
+                self.ask(&[span(line, path)], "POST", form.text);
+            }
+            ("post", [_, ..]) => self.ask(&[span(line, rest)], "POST", ""),
             ("expect", [status]) => self.expect(*status, None),
             ("expect", [status, length, hash]) => self.expect(*status, Some((*length, *hash))),
             ("think", [time]) => self.think(*time, *time),
@@ -231,7 +241,7 @@ impl<'t> Parser<'t> {
     fn ask(&mut self, paths: &[Word<'t>], method: &str, form: &str) {
         let first = self.exchanges.len();
         for path in paths {
-            if !path.text.starts_with('/') {
+            if !path.is_path() {
                 self.note(*path, "not a path", "begin it with /");
             }
             self.instructions
@@ -415,6 +425,28 @@ fn words(line: usize, text: &str) -> Vec<Word<'_>> {
     words.collect()
 }
 
+/// The paths among these words: each begins with `/`, and words that do not belong to the one before,
+/// which holds a blank.
+fn paths<'t>(line: &'t str, words: &[Word<'t>]) -> Vec<Word<'t>> {
+    let begins = |index: &usize| *index == 0 || words[*index].is_path();
+    let begins: Vec<usize> = (0..words.len()).filter(begins).collect();
+    let ends = begins.iter().skip(1).copied().chain([words.len()]);
+    let paths = begins.iter().zip(ends);
+    paths
+        .map(|(begin, end)| span(line, &words[*begin..end]))
+        .collect()
+}
+
+/// Several words of a line as one, with the blanks between them.
+fn span<'t>(line: &'t str, words: &[Word<'t>]) -> Word<'t> {
+    let place = |word: &Word<'_>| word.text.as_ptr() as usize - line.as_ptr() as usize;
+    let (first, last) = (words[0], words[words.len() - 1]);
+    Word {
+        text: &line[place(&first)..place(&last) + last.text.len()],
+        ..first
+    }
+}
+
 fn parse_hash(text: &str) -> Option<[u8; 32]> {
     if text.len() != 64 || !text.is_ascii() {
         return None;
@@ -535,6 +567,27 @@ mod tests {
         assert!(
             (2_000_000_000..=3_000_000_000).contains(&think_ns),
             "{think_ns}"
+        );
+    }
+
+    #[test]
+    fn paths_may_hold_blanks() {
+        let script = "  visit /my page.html  # the page\r\nfetch /a  b /c d.css /e\n\tvisit\t/f\n";
+        let walked = walk(script, 5);
+        assert_eq!(walked, "/my%20page.html /a%20%20b /c%20d.css /e /f");
+        let script = "post /a b x=1\npost /c d e\npost /f g\npost /h\npost /i j=2";
+        let script = Script::read("s.txt", script).unwrap();
+        let posts = script.exchanges().iter().map(|post| {
+            let form = String::from_utf8(post.body.clone()).unwrap();
+            format!("{} {form}", post.path)
+        });
+        let expected = ["/a%20b x=1", "/c%20d%20e ", "/f g", "/h ", "/i j=2"];
+        assert_eq!(posts.collect::<Vec<_>>(), expected);
+        check(
+            "visit /a /b",
+            &expect![
+                "s.txt:1: column 1: wrong number of words after: visit (write it like: visit /page)"
+            ],
         );
     }
 

@@ -35,11 +35,11 @@ impl Server {
     /// The first address of the URL's host that takes a connection, and where it is to be encrypted
     /// one that can be trusted.
     pub fn reach(url: &Url, tls: Option<Tls>, protocol: Protocol) -> Result<Self> {
-        let places = (&*url.host, url.port).to_socket_addrs();
+        let places = (&*url.lookup_name(), url.port).to_socket_addrs();
         let places = places.with_context(|| {
             format!(
                 "unknown host: {} (write it as its name server knows it, or its address)",
-                url.host
+                url.lookup_name()
             )
         })?;
         let mut last = anyhow!("host without an address: {} (write an address)", url.host);

@@ -130,6 +130,13 @@ pub(crate) fn socket(server: SocketAddr, source: Option<IpAddr>) -> io::Result<T
     Ok(stream)
 }
 
+/// Closes a connection at once, so that nothing is left of it on this side: no `TIME_WAIT`.
+pub(crate) fn reset(stream: TcpStream) {
+    // Where that is refused the connection is closed as any other.
+    let _ = rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO));
+    drop(stream);
+}
+
 /// The address family of a server.
 pub(crate) fn family(server: SocketAddr) -> AddressFamily {
     match server {

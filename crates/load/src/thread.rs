@@ -30,7 +30,7 @@ pub(crate) trait Engine {
     /// Does an action, and the actions that follow from it.
     fn perform(&mut self, clients: &mut Clients<'_>, slot: u32, action: Action);
 
-    /// Waits for something to happen and tells the clients of it.
+    /// Waits for something to happen and tells the clients of it; first of all that they are awake.
     fn wait(&mut self, clients: &mut Clients<'_>, patience: Duration) -> Result<()>;
 }
 
@@ -85,13 +85,8 @@ pub(crate) fn run(
             clients.stop(now);
         }
         meter.update(clients.counters.window, now);
-        // The clock is read anew each time: doing an action takes microseconds, and they count.
-        for _ in 0..BATCH {
-            let Some((slot, action)) = clients.due(engine.now_ns()) else {
-                break;
-            };
-            engine.perform(&mut clients, slot, action);
-        }
+        clients.counters.wake(now);
+        begin_due(engine, &mut clients, now);
         clients.counters.recorder.rotate(now);
         if stopped_ns.is_some_and(|stopped_ns| stopped_ns + GRACE_NS <= now) {
             clients.give_up();
@@ -108,12 +103,28 @@ pub(crate) fn run(
             .saturating_sub(spin_ns)
             .min(due.timer_ns)
             .min(meter_ns);
-        let patience_ns = until_ns.saturating_sub(engine.now_ns()).min(POLL_NS);
+        let now = engine.now_ns();
+        clients.counters.wake(now);
+        let patience_ns = until_ns.saturating_sub(now).min(POLL_NS);
+        clients.counters.stall.sleep(now + patience_ns);
         engine.wait(&mut clients, Duration::from_nanos(patience_ns))?;
     }
     let mut counters = clients.counters;
     (counters.cpu_ns, counters.wait_ns) = meter.used_ns();
     Ok(counters)
+}
+
+/// Begins what is due, as far as a batch goes. After the first action the clock is read anew each
+/// time: doing one takes microseconds, and they count.
+fn begin_due(engine: &mut impl Engine, clients: &mut Clients<'_>, now_ns: u64) {
+    let mut now_ns = now_ns;
+    for _ in 0..BATCH {
+        let Some((slot, action)) = clients.due(now_ns) else {
+            return;
+        };
+        engine.perform(clients, slot, action);
+        now_ns = engine.now_ns();
+    }
 }
 
 /// CPU time of the calling thread between the window's ends, and time that it waited for a CPU.

@@ -8,7 +8,10 @@
 //! Open:  SOCKET -> CONNECT          (linked; with a source address the socket is made and bound before)
 //! Send:  SEND, and the first time RECV (multishot)
 //! Close: CANCEL all of the socket, CLOSE
+//! Reset: CONNECT to no address, then as Close
 //! ```
+//! A connection that is put aside keeps its place in the file table until its server has closed it,
+//! and its slot takes another one.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,6 +26,7 @@ use record::load::Fault;
 
 use crate::clients::{Action, Clients, PeerState};
 use crate::clock::now_ns;
+use crate::closing::{self, ClosingConnections, Ending};
 use crate::sys::{self, Mapping};
 use crate::target::Target;
 use crate::thread::{Engine, Sockets};
@@ -41,6 +45,10 @@ const BUFFER_BYTES: usize = 32 << 10;
 /// The only group of buffers.
 const GROUP: u16 = 0;
 
+/// An address of no family. Whoever connects to it has no connection any more, and no `TIME_WAIT`
+/// either (connect(2)).
+static NOWHERE: [u64; 2] = [0; 2];
+
 /// The ring and the sockets of one client thread.
 pub(crate) struct Uring {
     ring: IoUring,
@@ -48,6 +56,10 @@ pub(crate) struct Uring {
     target: Target,
     server: Box<Address>,
     sockets: Vec<Socket>,
+    /// Places in the file table that nobody has.
+    free_places: Vec<u32>,
+    /// Connections that are the server's to close, by the keys of their receives.
+    closing: ClosingConnections<Socket>,
     batch: Vec<cqueue::Entry>,
 }
 
@@ -55,6 +67,8 @@ pub(crate) struct Uring {
 /// is not mistaken for its own.
 #[derive(Debug, Clone, Copy, Default)]
 struct Socket {
+    /// Its place in the ring's file table.
+    place: u32,
     generation: u32,
     /// Whether connecting is under way.
     connects: bool,
@@ -62,6 +76,16 @@ struct Socket {
     receives: bool,
     /// Whether anything was submitted for this generation.
     is_used: bool,
+}
+
+impl Socket {
+    /// A place that nobody uses.
+    fn at(place: u32) -> Self {
+        Self {
+            place,
+            ..Self::default()
+        }
+    }
 }
 
 /// What a completion is about.
@@ -163,6 +187,11 @@ impl Uring {
             if socket.generation == generation && !socket.receives && socket.is_used {
                 self.receive(slot);
             }
+        } else if let Some(mut socket) = self.closing.take(entry.user_data()) {
+            // Nothing but its end is to be heard of a connection that is done.
+            socket.receives = cqueue::more(entry.flags());
+            self.close_place(socket);
+            self.free_places.push(socket.place);
         }
         if let Some(buffer) = buffer {
             self.buffers.give_back(buffer);
@@ -175,7 +204,9 @@ impl Uring {
         socket.connects = true;
         socket.receives = false;
         socket.is_used = true;
-        let generation = socket.generation;
+        let Socket {
+            generation, place, ..
+        } = *socket;
         if let Some(source) = self.target.source(slot) {
             // The place in the table is taken at once, so what is to leave it must have left.
             self.ring.submit()?;
@@ -183,26 +214,29 @@ impl Uring {
             // The ring takes a reference of its own.
             self.ring
                 .submitter()
-                .register_files_update(slot, &[stream.as_raw_fd()])?;
+                .register_files_update(place, &[stream.as_raw_fd()])?;
         } else {
             let family = sys::family(self.target.server(slot)).as_raw().into();
-            let place = DestinationSlot::try_from_slot_target(slot);
+            let home = DestinationSlot::try_from_slot_target(place);
             let entry = opcode::Socket::new(family, libc::SOCK_STREAM, 0)
-                .file_index(Some(place.expect("slots are far fewer than the limit")))
+                .file_index(Some(home.expect("slots are far fewer than the limit")))
                 .build()
                 .flags(squeue::Flags::IO_LINK | squeue::Flags::SKIP_SUCCESS);
             self.push(&entry.user_data(pack(slot, generation, Kind::Socket)));
         }
-        let (place, length) = self.server.as_raw();
-        let entry = opcode::Connect::new(Fixed(slot), place, length).build();
+        let (address, length) = self.server.as_raw();
+        let entry = opcode::Connect::new(Fixed(place), address, length).build();
         self.push(&entry.user_data(pack(slot, generation, Kind::Connect)));
         Ok(())
     }
 
     fn send(&mut self, clients: &mut Clients<'_>, slot: u32) -> Action {
         let bytes = clients.output(slot);
-        let (length, generation) = (bytes.len(), self.sockets[slot as usize].generation);
-        let entry = opcode::Send::new(Fixed(slot), bytes.as_ptr(), length as u32)
+        let Socket {
+            generation, place, ..
+        } = self.sockets[slot as usize];
+        let length = bytes.len();
+        let entry = opcode::Send::new(Fixed(place), bytes.as_ptr(), length as u32)
             .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
             .build()
             .flags(squeue::Flags::SKIP_SUCCESS);
@@ -217,7 +251,7 @@ impl Uring {
         let socket = &mut self.sockets[slot as usize];
         socket.receives = true;
         let key = pack(slot, socket.generation, Kind::Receive);
-        let entry = opcode::RecvMulti::new(Fixed(slot), GROUP).build();
+        let entry = opcode::RecvMulti::new(Fixed(socket.place), GROUP).build();
         self.push(&entry.user_data(key));
     }
 
@@ -226,17 +260,55 @@ impl Uring {
         if !std::mem::replace(&mut socket.is_used, false) {
             return;
         }
-        // What is under way holds the socket open, and would have completions of an earlier
-        // generation.
-        let key = pack(slot, socket.generation, Kind::Last);
+        let old = *socket;
         socket.generation = socket.generation.wrapping_add(1);
+        self.close_place(old);
+    }
+
+    /// Closes a socket. What is under way holds it open, and would have completions of an earlier
+    /// generation.
+    fn close_place(&mut self, socket: Socket) {
+        let key = pack(0, socket.generation, Kind::Last);
         if socket.receives || socket.connects {
-            let all = CancelBuilder::fd(Fixed(slot)).all();
+            let all = CancelBuilder::fd(Fixed(socket.place)).all();
             let entry = opcode::AsyncCancel2::new(all).build();
             self.push(&entry.flags(squeue::Flags::SKIP_SUCCESS).user_data(key));
         }
-        let entry = opcode::Close::new(Fixed(slot)).build();
+        let entry = opcode::Close::new(Fixed(socket.place)).build();
         self.push(&entry.flags(squeue::Flags::SKIP_SUCCESS).user_data(key));
+    }
+
+    /// Leaves a connection to the server to close, and gives its slot another place.
+    fn put_aside(&mut self, clients: &mut Clients<'_>, slot: u32, now_ns: u64) {
+        self.end_left_open(clients, now_ns);
+        let Some(place) = self.free_places.pop() else {
+            return self.close(slot);
+        };
+        if !self.sockets[slot as usize].receives {
+            self.receive(slot);
+        }
+        let socket = &mut self.sockets[slot as usize];
+        let old = *socket;
+        socket.is_used = false;
+        socket.generation = socket.generation.wrapping_add(1);
+        socket.place = place;
+        let key = pack(slot, old.generation, Kind::Receive);
+        self.closing.add(key, old, now_ns);
+    }
+
+    /// Closes connections that servers have left open.
+    fn end_left_open(&mut self, clients: &mut Clients<'_>, now_ns: u64) {
+        while let Some((socket, ending)) = self.closing.expire(now_ns) {
+            if ending == Ending::Reset {
+                let (address, length) = (NOWHERE.as_ptr().cast(), size_of_val(&NOWHERE) as u32);
+                let entry = opcode::Connect::new(Fixed(socket.place), address, length).build();
+                let key = pack(0, socket.generation, Kind::Last);
+                self.push(&entry.flags(squeue::Flags::SKIP_SUCCESS).user_data(key));
+            }
+            self.close_place(socket);
+            self.free_places.push(socket.place);
+            clients.counters.left_open(now_ns);
+        }
     }
 
     #[expect(
@@ -264,7 +336,7 @@ impl Sockets for Uring {
         let ring = make_ring().context("cannot make an io_uring")?;
         let submitter = ring.submitter();
         submitter
-            .register_files_sparse(slots as u32)
+            .register_files_sparse((slots + closing::MOST) as u32)
             .context("cannot make a file table")?;
         let buffers = Buffers::new(&ring).context("cannot register receive buffers")?;
         Ok(Self {
@@ -272,7 +344,9 @@ impl Sockets for Uring {
             buffers,
             server: Box::new(Address::from(target.server(0))),
             target,
-            sockets: vec![Socket::default(); slots],
+            sockets: (0..slots as u32).map(Socket::at).collect(),
+            free_places: (slots as u32..(slots + closing::MOST) as u32).collect(),
+            closing: ClosingConnections::new(),
             batch: Vec::with_capacity(COMPLETIONS as usize),
         })
     }
@@ -292,6 +366,11 @@ impl Engine for Uring {
                     self.close(slot);
                     clients.closed(slot, now_ns())
                 }
+                Action::PutAside => {
+                    let now_ns = now_ns();
+                    self.put_aside(clients, slot, now_ns);
+                    clients.closed(slot, now_ns)
+                }
             };
         }
     }
@@ -306,6 +385,8 @@ impl Engine for Uring {
                 _ => return Err(error).context("cannot wait for sockets"),
             },
         }
+        let now_ns = now_ns();
+        clients.counters.wake(now_ns);
         let mut batch = std::mem::take(&mut self.batch);
         batch.extend(self.ring.completion());
         for entry in &batch {
@@ -313,6 +394,7 @@ impl Engine for Uring {
         }
         batch.clear();
         self.batch = batch;
+        self.end_left_open(clients, now_ns);
         Ok(())
     }
 }

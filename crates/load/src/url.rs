@@ -9,6 +9,8 @@ pub struct Url {
     pub scheme: Scheme,
     /// Name or address, an IPv6 address without its brackets.
     pub host: String,
+    /// The network interface by which an IPv6 address of a link is reached, by name or number.
+    pub zone: Option<String>,
     /// Its port; the scheme's own where none is written.
     pub port: u16,
     /// Path and query.
@@ -27,6 +29,7 @@ pub enum Scheme {
 impl Url {
     /// Reads a URL; what is wrong with it, if something is.
     pub fn read(text: &str) -> Result<Self, String> {
+        let text = text.trim();
         let Some((scheme, rest)) = text.split_once("://") else {
             return Err(format!(
                 "no scheme in the URL: {text} (write http://{text})"
@@ -42,7 +45,8 @@ impl Url {
             }
         };
         let (site, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-        let (host, port) = scheme.split_site(site, text)?;
+        let (site, zone) = split_zone(site)?;
+        let (host, port) = scheme.split_site(&site, text)?;
         // The path is left as it was typed but for what cannot be sent: who asks for /a/../b means
         // it.
         let path = path.split('#').next().unwrap_or_default();
@@ -51,9 +55,24 @@ impl Url {
         Ok(Self {
             scheme,
             host,
+            zone,
             port,
             path,
         })
+    }
+
+    /// The host as the system looks it up: with the zone, which no server is told of.
+    pub fn lookup_name(&self) -> String {
+        match &self.zone {
+            Some(zone) => format!("{}%{zone}", self.host),
+            None => self.host.clone(),
+        }
+    }
+
+    /// Whether another URL is of the same server.
+    pub fn is_same_site(&self, other: &Self) -> bool {
+        let site = |url: &Self| (url.scheme, url.lookup_name(), url.port);
+        site(self) == site(other)
     }
 
     /// Value of the `Host` header.
@@ -116,6 +135,29 @@ impl Scheme {
     }
 }
 
+/// Takes the zone out of an IPv6 address in brackets: `[fe80::1%25eth0]` (RFC 6874), or with a bare
+/// `%`, as most programs take it too.
+fn split_zone(site: &str) -> Result<(String, Option<String>), String> {
+    let parts = site.split_once('%').and_then(|(address, rest)| {
+        let (zone, port) = rest.split_once(']')?;
+        address.starts_with('[').then_some((address, zone, port))
+    });
+    let Some((address, zone, port)) = parts else {
+        return Ok((site.into(), None));
+    };
+    let zone = match zone.strip_prefix("25") {
+        Some(escaped) if !escaped.is_empty() => escaped,
+        Some(_) | None => zone,
+    };
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~@:".contains(&byte);
+    if zone.is_empty() || !zone.bytes().all(is_name) {
+        return Err(format!(
+            "not a zone: {site} (write an interface, like [fe80::1%25eth0])"
+        ));
+    }
+    Ok((format!("{address}]{port}"), Some(zone.into())))
+}
+
 /// A path and query as they go on the wire: what is no visible ASCII character is written as `%XX`,
 /// byte by byte (RFC 3986, section 2.1). What is escaped already stays as it is; a control
 /// character is a mistake.
@@ -134,6 +176,19 @@ pub fn encode(path: &str) -> Result<String, String> {
         }
     }
     Ok(text)
+}
+
+/// A line of a list or a script without its comment: `#` begins one at the beginning of the line and
+/// after a blank.
+pub fn without_comment(line: &str) -> &str {
+    let mut after_blank = true;
+    for (at, letter) in line.char_indices() {
+        if letter == '#' && after_blank {
+            return &line[..at];
+        }
+        after_blank = letter.is_whitespace();
+    }
+    line
 }
 
 #[cfg(test)]
@@ -174,6 +229,40 @@ mod tests {
             read("http://bücher.example:80/a/../b"),
             "Http xn--bcher-kva.example port 80 asks /a/../b"
         );
+    }
+
+    #[test]
+    fn a_zone_is_looked_up_and_not_sent() {
+        let shown = |text: &str| {
+            let url = Url::read(text).unwrap();
+            format!("{} {} {}", url.lookup_name(), url.port, url.host_field())
+        };
+        for (text, expected) in [
+            ("http://[fe80::1%25eth0]/", "fe80::1%eth0 80 [fe80::1]"),
+            (
+                "http://[fe80::1%25eth0]:81/a",
+                "fe80::1%eth0 81 [fe80::1]:81",
+            ),
+            ("http://[fe80::1%eth0.7]", "fe80::1%eth0.7 80 [fe80::1]"),
+            ("https://[fe80::1%252]/", "fe80::1%2 443 [fe80::1]"),
+            ("http://[fe80::1%25]/", "fe80::1%25 80 [fe80::1]"),
+            ("http://[::1]/", "::1 80 [::1]"),
+        ] {
+            assert_eq!(shown(text), expected, "{text}");
+        }
+        for wrong in ["http://[fe80::1%]/", "http://[fe80::1%25a b]/"] {
+            assert!(read(wrong).starts_with("not a zone: "), "{wrong}");
+        }
+        for wrong in ["http://a%25eth0/", "http://[a%25eth0]/"] {
+            let why = Url::read(wrong).map(|url| url.lookup_name());
+            assert!(why.is_err(), "{why:?}");
+        }
+    }
+
+    #[test]
+    fn blanks_around_a_url_are_not_part_of_it() {
+        assert_eq!(read(" http://a.org/b \t"), "Http a.org port 80 asks /b");
+        assert_eq!(read("http://a.org/b c "), "Http a.org port 80 asks /b%20c");
     }
 
     #[test]

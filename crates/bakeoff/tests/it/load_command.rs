@@ -1,7 +1,7 @@
 //! `bakeoff load` against small servers of the test's own: what it prints, what it writes, what it refuses.
 
 use std::fmt::Write as _;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -166,14 +166,315 @@ fn logged(path: &Path) -> u64 {
     count
 }
 
+/// What a run prints of which no request succeeded: it ends with a word and a status of failure.
+pub(crate) fn said_in_vain(words: &[&str]) -> String {
+    let output = load(words);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{words:?}: {errors}");
+    let expected = "bakeoff: no request succeeded (the result above says how they failed)";
+    assert_eq!(errors.lines().last(), Some(expected), "{errors}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    line(&text, "WARNING: no request succeeded: ");
+    text
+}
+
 #[test]
 fn answers_that_become_wrong_are_faults() {
-    let text = said(&[&format!("{}/liar", server()), "-n", "20", "-c", "2"]);
+    let text = said_in_vain(&[&format!("{}/liar", server()), "-n", "20", "-c", "2"]);
     assert_eq!(
         line(&text, "requests"),
         "requests     20 planned = 0 ok + 20 wrong content + 0 unsent"
     );
     line(&text, "no successful request");
+}
+
+/// A server that answers every request on its connection with the same bytes; its URL without a path.
+fn raw_server(answer: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let answer = answer.clone();
+            std::thread::spawn(move || {
+                let mut stream = stream;
+                let mut buffer = [0; 4096];
+                while stream.read(&mut buffer).is_ok_and(|length| length > 0) {
+                    if stream.write_all(answer.as_bytes()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    url
+}
+
+/// An answer whose head has so many lines of so many bytes.
+fn long_head(lines: usize, line_bytes: usize) -> String {
+    let line = format!("X-Y: {}\r\n", "z".repeat(line_bytes));
+    let fields = line.repeat(lines);
+    format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n{fields}\r\nhi")
+}
+
+#[test]
+fn the_first_look_and_the_load_take_the_same_heads() {
+    for (lines, line_bytes) in [(97, 5), (128, 5), (1, 200_000), (20, 8000)] {
+        let url = raw_server(long_head(lines, line_bytes));
+        for engine in ["auto", "epoll"] {
+            let text = said(&[&url, "-n", "8", "-c", "2", "--engine", engine]);
+            line(&text, "requests     8 planned = 8 ok + 0 unsent");
+        }
+    }
+    let many = raw_server(long_head(300, 5));
+    let long = raw_server(long_head(1, 300_000));
+    let place = "bakeoff: no first response to GET /: response that no client of the load takes";
+    for (url, limit) in [
+        (&many, "more than 256 header fields"),
+        (&long, "a head of more than 256 KiB"),
+    ] {
+        let output = load(&[url, "-n", "8"]);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert_eq!(
+            errors,
+            format!("{place}: {limit} (have the server send less)\n")
+        );
+        // Where nothing is learnt the load finds out by itself.
+        let text = said_in_vain(&[url, "-n", "8", "--no-check-content"]);
+        line(
+            &text,
+            "requests     8 planned = 0 ok + 8 not HTTP + 0 unsent",
+        );
+    }
+}
+
+#[test]
+fn a_run_in_vain_is_told_in_json_too() {
+    let url = raw_server("SSH-2.0-OpenSSH_9.2\r\n".into());
+    let output = load(&[&url, "-n", "8", "--no-check-content", "--json"]);
+    assert_eq!(output.status.code(), Some(2));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let warnings = json["runs"][0]["warnings"].as_array().unwrap();
+    let first = warnings[0].as_str().unwrap();
+    assert!(
+        first.starts_with("no request succeeded: 8 planned, not HTTP"),
+        "{first}"
+    );
+    assert_eq!(json["runs"][0]["result"]["faults"]["malformed"], 8);
+}
+
+#[test]
+fn a_switch_to_another_protocol_is_told_at_once() {
+    let url = raw_server("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n".into());
+    let errors = String::from_utf8(load(&[&url, "-n", "8"]).stderr).unwrap();
+    let expected = "bakeoff: wrong first response to GET /: status is not 200: 101 (if that is right, say --expect-status 101)\n";
+    assert_eq!(errors, expected);
+    let text = said_in_vain(&[&url, "-n", "8", "--no-check-content"]);
+    line(
+        &text,
+        "requests     8 planned = 0 ok + 8 wrong status + 0 unsent",
+    );
+}
+
+#[test]
+fn folded_fields_are_taken() {
+    let url = raw_server("HTTP/1.1 200 OK\r\nX: a,\r\n b\r\nContent-Length: 2\r\n\r\nhi".into());
+    let text = said(&[&url, "-n", "8", "-c", "2"]);
+    line(&text, "requests     8 planned = 8 ok + 0 unsent");
+}
+
+#[test]
+fn header_fields_that_contradict_the_body_are_refused_before_anything_is_contacted() {
+    let cases: [&[&str]; 6] = [
+        &[
+            NOBODY,
+            "-H",
+            "Transfer-Encoding: chunked",
+            "--body",
+            "hello",
+        ],
+        &[NOBODY, "-H", "content-length: 4", "--body", "hello"],
+        &[NOBODY, "-H", "Content-Length: 5"],
+        &[NOBODY, "-H", "Host: a.org", "-H", "host: b.org"],
+        &[NOBODY, "--http2", "-H", "Transfer-Encoding: gzip"],
+        &[NOBODY, "-H", "Content-Length: 0", "-H", "Content-Length: 0"],
+    ];
+    check_refused(
+        &cases,
+        NOTHING,
+        &expect![[r#"
+            bakeoff: --header: header field Transfer-Encoding for a body that is sent as it is: chunked (leave it out: Content-Length is sent)
+            bakeoff: --header: header field Content-Length that is not the body's: 4 of 5 bytes (leave it out: the right one is sent)
+            bakeoff: --header: header field Content-Length that is not the body's: 5 of 0 bytes (leave it out: the right one is sent)
+            bakeoff: --header: header field Host more than once: a.org and b.org (give it once)
+            bakeoff: --header: header field Transfer-Encoding for a body that is sent as it is: gzip (leave it out: Content-Length is sent)
+            bakeoff: --header: header field Content-Length more than once: 0 and 0 (give it once)
+        "#]],
+    );
+    // What agrees with the body, or is given once, is sent.
+    for field in ["Content-Length: 5", "Host: a.org"] {
+        said(&[
+            &server(),
+            "-n",
+            "4",
+            "--no-check-content",
+            "--body",
+            "hello",
+            "-H",
+            field,
+        ]);
+    }
+}
+
+#[test]
+fn a_list_and_a_script_may_hold_blanks() {
+    let dir = tempfile::tempdir().unwrap();
+    let (script, list) = (dir.path().join("script"), dir.path().join("list"));
+    std::fs::write(&script, "  visit /my page.html  # one\r\nfetch /a b /c\r\n").unwrap();
+    std::fs::write(&list, "  /my page.html \n 2 /a  b # two\n").unwrap();
+    let [script, list] = [&script, &list].map(|path| path.to_str().unwrap());
+    let text = said(&[&server(), "-n", "12", "--url-list", list]);
+    line(&text, "checked: GET /my%20page.html: status 200");
+    assert!(
+        text.contains("\nchecked: GET /a%20%20b: status 200"),
+        "{text}"
+    );
+    let text = said(&[&server(), "-n", "12", "--script", script]);
+    line(&text, "requests     12 planned = 12 ok + 0 unsent");
+}
+
+#[test]
+fn a_zone_reaches_an_address_of_a_link_and_stays_out_of_the_request() {
+    let Some((listener, zone)) = listen_on_a_link() else {
+        eprintln!("skipped: no interface with an address of its link");
+        return;
+    };
+    let place = listener.local_addr().unwrap();
+    let (sender, heads) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let (mut stream, mut buffer) = (stream, [0; 4096]);
+            while let Ok(length) = stream.read(&mut buffer)
+                && length > 0
+            {
+                let head = String::from_utf8_lossy(&buffer[..length]).into_owned();
+                let _ = sender.send(head);
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+            }
+        }
+    });
+    let (address, port) = (place.ip(), place.port());
+    for mark in ["%25", "%"] {
+        let url = format!("http://[{address}{mark}{zone}]:{port}/");
+        said(&[&url, "-n", "4", "-c", "1"]);
+        let head = heads.recv().unwrap();
+        assert!(
+            head.contains(&format!("\r\nHost: [{address}]:{port}\r\n")),
+            "{head}"
+        );
+    }
+}
+
+/// A listener on a link-local address, and the interface that has it.
+fn listen_on_a_link() -> Option<(TcpListener, String)> {
+    let table = std::fs::read_to_string("/proc/net/if_inet6").ok()?;
+    let lines = table.lines().filter(|line| line.starts_with("fe80"));
+    for line in lines {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = u128::from_str_radix(words.first()?, 16).ok()?;
+        let index = u32::from_str_radix(words.get(1)?, 16).ok()?;
+        let place = std::net::SocketAddrV6::new(number.into(), 0, 0, index);
+        if let Ok(listener) = TcpListener::bind(place) {
+            return Some((listener, words.last()?.to_string()));
+        }
+    }
+    None
+}
+
+// envoyproxy/envoy#5788
+#[test]
+fn a_server_that_leaves_connections_open_is_not_waited_for() {
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n";
+    let url = raw_server(format!("{head}ok"));
+    for engine in ["auto", "epoll"] {
+        let closed = json(&[
+            &url, "-c", "2", "-d", "500ms", "--warmup", "0s", "--engine", engine,
+        ]);
+        // Waiting for 100 ms each two connections would have 10 in half a second.
+        let ok = &closed["runs"][0]["result"]["ok"];
+        assert!(ok.as_u64().unwrap() > 50, "{closed}");
+        let open = [
+            "-r", "100", "-c", "2", "-d", "1s", "--warmup", "0s", "--engine", engine,
+        ];
+        let open = json(&[&[&*url][..], &open].concat());
+        assert_eq!(open["runs"][0]["result"]["ok"], 100);
+        assert!(
+            open["runs"][0]["incidents"]["left_open"].as_u64() > Some(0),
+            "{open}"
+        );
+    }
+}
+
+/// Runs a load, and stops the client itself for a second in the middle of it.
+fn stopped_amid(words: &[&str]) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    command
+        .arg("load")
+        .args(words)
+        .args(["-d", "3s", "--warmup", "0s", "--json"]);
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let signal = |name: &str| {
+        let status = Command::new("kill")
+            .args([name, &child.id().to_string()])
+            .status();
+        assert!(status.unwrap().success());
+    };
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    signal("-STOP");
+    std::thread::sleep(std::time::Duration::from_millis(1000));
+    signal("-CONT");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_client_that_was_stopped_says_that_latencies_are_its_own() {
+    let url = server();
+    for words in [
+        &["-c", "4", "-r", "500"][..],
+        &["-c", "4", "--engine", "epoll"],
+    ] {
+        let json = stopped_amid(&[&[&*url][..], words].concat());
+        let run = &json["runs"][0];
+        let incidents = &run["incidents"];
+        let longest_ns = incidents["longest_stall_ns"].as_u64().unwrap();
+        assert!(longest_ns > 900_000_000, "{incidents}");
+        let warnings = run["warnings"].as_array().unwrap();
+        let held_up = warnings.iter().filter(|warning| {
+            let text = warning.as_str().unwrap();
+            text.starts_with("the client itself was held up, ")
+        });
+        assert_eq!(held_up.count(), 1, "{warnings:?}");
+        let blames_server =
+            |warning: &Value| warning.as_str().unwrap().contains("does not keep up");
+        assert!(!warnings.iter().any(blames_server), "{warnings:?}");
+        if words.contains(&"-r") {
+            assert_eq!(run["result"]["ok"], 1500);
+            assert!(
+                run["lateness_ns"]["p99"].as_u64() > Some(800_000_000),
+                "{run}"
+            );
+            assert!(
+                incidents["stalled_requests"].as_u64() >= Some(400),
+                "{incidents}"
+            );
+        }
+    }
 }
 
 #[test]

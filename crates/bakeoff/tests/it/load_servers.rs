@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::load_command::{json, line, load, said};
+use super::load_command::{json, line, load, said, said_in_vain};
 use super::servers::{LARGE_BYTES, PAGE, SECURE, Server};
 
 /// Questions before the load: each path is asked for twice, each time on a connection of its own, and one
@@ -135,14 +135,14 @@ fn a_real_answer_that_is_not_the_expected_one_is_found() {
     // With length and hash given, nothing is asked before, and the load itself finds out.
     let (hash, length) = ("0".repeat(64), PAGE.len().to_string());
     let common = [&*url, "-n", "50", "--expect-sha256", &hash];
-    let text = said(&[&common[..], &["--expect-length", &length]].concat());
+    let text = said_in_vain(&[&common[..], &["--expect-length", &length]].concat());
     let expected = "requests     50 planned = 0 ok + 50 wrong content + 0 unsent";
     assert_eq!(line(&text, "requests"), expected);
-    let text = said(&[&common[..], &["--expect-length", "9"]].concat());
+    let text = said_in_vain(&[&common[..], &["--expect-length", "9"]].concat());
     let expected = "requests     50 planned = 0 ok + 50 wrong length + 0 unsent";
     assert_eq!(line(&text, "requests"), expected);
     let missing = server.url("/missing.html");
-    let text = said(&[&[&*missing][..], &common[1..], &["--expect-length", "9"]].concat());
+    let text = said_in_vain(&[&[&*missing][..], &common[1..], &["--expect-length", "9"]].concat());
     let expected = "requests     50 planned = 0 ok + 50 wrong status + 0 unsent";
     assert_eq!(line(&text, "requests"), expected);
 }

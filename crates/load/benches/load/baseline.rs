@@ -9,7 +9,6 @@ use std::hint;
 use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd as _;
-use std::path::Path;
 use std::process::{Child, Stdio};
 use std::ptr;
 
@@ -33,29 +32,28 @@ const ACCEPT: u64 = u64::MAX;
 /// Sending and closing: what ends a connection shows when it is read.
 const LAST: u64 = u64::MAX - 1;
 
-/// The running server; ends with its owner.
-pub(crate) struct Baseline {
+/// A server of the bench's own, running; ends with its owner.
+pub(crate) struct OwnServer {
     process: Child,
     pub(crate) address: SocketAddr,
 }
 
-impl Baseline {
-    /// Starts it with a file's bytes as the body of every response.
-    pub(crate) fn start(own: &str, body: &Path) -> Result<Self> {
-        let body = body.to_str().context("temporary path is not UTF-8")?;
-        let words = [own, ROLE, body].map(str::to_owned);
+impl OwnServer {
+    /// Starts the bench in a role that serves. It prints its address first.
+    pub(crate) fn start(own: &str, role: &str, argument: &str) -> Result<Self> {
+        let words = [own, role, argument].map(str::to_owned);
         let mut process = bound(SERVER_CPU, &words)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
-            .context("cannot start the baseline server")?;
+            .with_context(|| format!("cannot start the {role} server"))?;
         let output = process.stdout.take().expect("the output is piped");
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line)?;
         let address = line
             .trim()
             .parse()
-            .context("the baseline server did not start");
+            .with_context(|| format!("the {role} server did not start"));
         if address.is_err() {
             let _ = process.kill();
             process.wait()?;
@@ -71,7 +69,7 @@ impl Baseline {
     }
 }
 
-impl Drop for Baseline {
+impl Drop for OwnServer {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();

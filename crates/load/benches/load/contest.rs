@@ -26,6 +26,8 @@ pub(crate) enum Host {
     Nginx,
     /// The bench's own, which costs less than any client.
     Baseline,
+    /// The null server, which leaves connections open for a second after the last answer.
+    Late,
 }
 
 /// One way to load a server.
@@ -45,10 +47,13 @@ pub(crate) struct Scene {
 /// h2load 1.52 left no summary when asked to close connections, so it is left out there.
 const CLOSERS: &[Tool] = &[Tool::Epoll, Tool::Uring, Tool::Wrk, Tool::Ab, Tool::Oha];
 
+/// Those that others compare themselves with. ab waits for the server to close.
+const LATE: &[Tool] = &[Tool::Epoll, Tool::Uring, Tool::Wrk, Tool::Oha];
+
 /// One connection shows the wake-up of each client, whatever the peer.
 const FEW: &[Tool] = &[Tool::Epoll, Tool::Uring, Tool::Wrk];
 
-pub(crate) const SCENES: [Scene; 7] = [
+pub(crate) const SCENES: [Scene; 8] = [
     // The server is the limit, and the client is woken for each response.
     Scene {
         title: "78 bytes, 64 connections, keep-alive",
@@ -121,6 +126,17 @@ pub(crate) const SCENES: [Scene; 7] = [
         seconds: 1,
         cpu: CLIENT_CPU,
         tools: FEW,
+    },
+    // envoyproxy/envoy#5788
+    Scene {
+        title: "78 bytes, 64 connections, a connection per request, from a server that leaves connections open for a second",
+        host: Host::Late,
+        file: File::Tiny,
+        connections: 64,
+        keep_alive: false,
+        seconds: 2,
+        cpu: CLIENT_CPU,
+        tools: LATE,
     },
 ];
 

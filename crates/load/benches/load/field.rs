@@ -7,10 +7,11 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use crate::baseline::Baseline;
+use crate::baseline::{self, OwnServer};
 use crate::child::Cage;
 use crate::client::{Engine, Part, ROLE};
 use crate::contest::{File, Host, Scene};
+use crate::late;
 use crate::peers::Tool;
 use crate::server::Server;
 
@@ -19,7 +20,8 @@ const OWN_PEERS: &str = "target/bench-peers/bin";
 
 pub(crate) struct Field {
     pub(crate) server: Server,
-    baseline: Baseline,
+    baseline: OwnServer,
+    late: OwnServer,
     pub(crate) peers: Vec<Peer>,
     own: String,
 }
@@ -37,8 +39,12 @@ impl Field {
         let own = env::current_exe().context("cannot find the own program")?;
         let own = own.to_str().context("own path is not UTF-8")?.to_owned();
         let server = Server::start()?;
+        let body = server.file(File::Tiny.name());
+        let body = body.to_str().context("temporary path is not UTF-8")?;
+        let open_for_ms = late::OPEN_FOR.as_millis().to_string();
         let field = Self {
-            baseline: Baseline::start(&own, &server.file(File::Tiny.name()))?,
+            baseline: OwnServer::start(&own, baseline::ROLE, body)?,
+            late: OwnServer::start(&own, late::ROLE, &open_for_ms)?,
             server,
             peers: [Tool::Wrk, Tool::H2load, Tool::Ab, Tool::Oha]
                 .into_iter()
@@ -66,8 +72,8 @@ impl Field {
     }
 
     /// The processes that serve.
-    pub(crate) fn servers(&self) -> [u32; 2] {
-        [self.server.pid(), self.baseline.pid()]
+    pub(crate) fn servers(&self) -> [u32; 3] {
+        [self.server.pid(), self.baseline.pid(), self.late.pid()]
     }
 
     /// The command of a client for a scene; none for a client that is not here.
@@ -116,6 +122,7 @@ impl Field {
         match host {
             Host::Nginx => self.server.address,
             Host::Baseline => self.baseline.address,
+            Host::Late => self.late.address,
         }
     }
 

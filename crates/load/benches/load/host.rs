@@ -70,7 +70,7 @@ pub(crate) struct Others {
 }
 
 impl Glance {
-    pub(crate) fn take(servers: [u32; 2]) -> Result<Self> {
+    pub(crate) fn take(servers: [u32; 3]) -> Result<Self> {
         let stat = read("/proc/stat")?;
         let line = stat.lines().next().context("/proc/stat is empty")?;
         let ticks: Vec<f64> = line

@@ -17,6 +17,7 @@ mod client;
 mod contest;
 mod field;
 mod host;
+mod late;
 mod page;
 mod peers;
 mod ratio;
@@ -42,6 +43,7 @@ fn main() -> Result<()> {
         Some(baseline::ROLE) => {
             baseline::play(typed.get(1).context("the baseline server needs a file")?)
         }
+        Some(late::ROLE) => late::play(typed.get(1).context("the late server needs a time")?),
         // Test runners ask for names; there is one test, and it has none.
         Some("--list") => Ok(()),
         Some(_) if has("--bench") && has("--quick") => {

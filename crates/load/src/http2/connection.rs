@@ -33,6 +33,9 @@ const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 /// A server that ends every connection before it has answered anything is not asked for ever.
 const MAX_TRIES: u32 = 3;
 
+/// Nor is one that says of every request that it has not touched it.
+const MAX_REFUSALS: u32 = 16;
+
 /// How far a request has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -198,8 +201,20 @@ pub(super) struct Connection {
 /// Why one try did not give a response.
 struct Failure {
     fault: Fault,
-    /// The server has not touched the request.
-    is_untouched: bool,
+    remedy: Remedy,
+}
+
+/// What can be done about a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Remedy {
+    /// The server says that it has not touched the request, and keeps the connection: it may be
+    /// asked again, whatever the method (RFC 9113, section 8.7).
+    AskAgain,
+    /// The server says the same, and takes no more requests on this connection.
+    AskElsewhere,
+    /// A kept connection was closed without a word. Who asks again may be served twice.
+    Reconnect,
+    None,
 }
 
 impl Connection {
@@ -220,7 +235,7 @@ impl Connection {
         counters: &RefCell<Counters>,
         in_flight: InFlight,
     ) -> Result<Success, Fault> {
-        let mut tries = 1;
+        let (mut tries, mut refusals) = (1, 0);
         loop {
             phase.set(Phase::Connecting);
             let open = self.open(counters).await?;
@@ -230,12 +245,22 @@ impl Connection {
                 Ok(served) => return Ok(served),
                 Err(failure) => failure,
             };
-            if !failure.is_untouched || !request.is_repeatable || tries == MAX_TRIES {
-                return Err(failure.fault);
+            match failure.remedy {
+                Remedy::AskAgain | Remedy::AskElsewhere if refusals < MAX_REFUSALS => {
+                    refusals += 1;
+                    counters.borrow_mut().retry_refused(in_flight);
+                }
+                Remedy::Reconnect if request.is_repeatable && tries < MAX_TRIES => {
+                    tries += 1;
+                    counters.borrow_mut().retry(in_flight);
+                }
+                Remedy::AskAgain | Remedy::AskElsewhere | Remedy::Reconnect | Remedy::None => {
+                    return Err(failure.fault);
+                }
             }
-            tries += 1;
-            counters.borrow_mut().retry(in_flight);
-            self.forget(&open).await;
+            if failure.remedy != Remedy::AskAgain {
+                self.forget(&open).await;
+            }
         }
     }
 
@@ -298,7 +323,7 @@ impl OpenConnection {
         let checked = check.close(&request.expect, status);
         checked.map_err(|fault| Failure {
             fault,
-            is_untouched: false,
+            remedy: Remedy::None,
         })?;
         Ok(Success {
             body_bytes: check.seen_bytes(),
@@ -310,23 +335,28 @@ impl OpenConnection {
 impl OpenConnection {
     /// What an error is called, now that it is known how the connection fares.
     ///
-    /// A request is untouched if the server refused it or said goodbye in order, and if a kept
-    /// connection, one that `may_be_old`, was closed without a word: a server may do that at any
-    /// time.
+    /// A request that a `GOAWAY` ended was above the last one that the server takes, whatever the
+    /// reason (RFC 9113, section 6.8). A kept connection, one that `may_be_old`, may be closed
+    /// without a word at any time.
     fn failure(&self, why: &h2::Error, phase: Phase, may_be_old: bool) -> Failure {
-        let said_goodbye = why.is_go_away() && why.reason() == Some(Reason::NO_ERROR);
-        let refused = why.reason() == Some(Reason::REFUSED_STREAM);
         let (fault, is_silent) = match self.close_reason.get() {
             Some(CloseReason::Failed(fault)) if !why.is_reset() => (fault, false),
             Some(CloseReason::Failed(_)) => (fault(why), false),
             Some(CloseReason::Silent | CloseReason::Forgotten) | None => (fault(why), true),
         };
-        let is_told = why.is_remote() && (said_goodbye || refused);
-        let is_closed = why.is_io() && is_silent && may_be_old;
-        Failure {
-            fault,
-            is_untouched: phase == Phase::Awaiting && (is_told || is_closed),
-        }
+        let is_refused = why.reason() == Some(Reason::REFUSED_STREAM);
+        let remedy = if phase != Phase::Awaiting {
+            Remedy::None
+        } else if why.is_remote() && why.is_go_away() {
+            Remedy::AskElsewhere
+        } else if why.is_remote() && is_refused {
+            Remedy::AskAgain
+        } else if why.is_io() && is_silent && may_be_old {
+            Remedy::Reconnect
+        } else {
+            Remedy::None
+        };
+        Failure { fault, remedy }
     }
 }
 

@@ -47,11 +47,11 @@ impl PreparedRequest {
             .version(Version::HTTP_2)
             .method(Method::from_bytes(method.as_bytes())?)
             .uri(format!("{scheme}://{host}{path}"));
-        let length = body.len().to_string();
+        let length = exchange.content_length().unwrap_or_default();
         let own = [
             ("user-agent", "bakeoff"),
             ("accept", "*/*"),
-            ("content-length", if body.is_empty() { "" } else { &length }),
+            ("content-length", &length),
         ];
         for (name, value) in own {
             if !value.is_empty() && given(name).is_none() {
@@ -98,5 +98,19 @@ mod tests {
             .collect();
         names.sort_unstable();
         assert_eq!(names, ["accept", "content-length", "user-agent", "x-one"]);
+    }
+
+    #[test]
+    fn a_post_without_a_body_says_so() {
+        for (method, expected) in [("POST", Some("0")), ("PUT", Some("0")), ("DELETE", None)] {
+            let exchange = Exchange {
+                method: method.into(),
+                ..Exchange::get("/", Expect::status(200))
+            };
+            let request = PreparedRequest::new(&exchange, "a.org", true).unwrap();
+            let length = request.head.headers().get("content-length");
+            let length = length.and_then(|value| value.to_str().ok());
+            assert_eq!(length, expected, "{method}");
+        }
     }
 }

@@ -17,6 +17,7 @@ use rustix::time::{
 use tokio::io::unix::AsyncFd;
 
 use crate::clock::now_ns;
+use crate::stall::STALL_NS;
 
 /// Who waits for which instant; each waits for one at a time.
 pub(super) struct Timers {
@@ -74,7 +75,8 @@ impl Timers {
         .await;
     }
 
-    /// What comes of a future, if it does before an instant.
+    /// What comes of a future, if it does before an instant. A thread that is held up beyond that
+    /// instant reads what has come meanwhile before it gives up.
     pub(super) async fn within<F: Future>(
         &self,
         at_ns: u64,
@@ -82,11 +84,19 @@ impl Timers {
         future: F,
     ) -> Option<F::Output> {
         let mut future = pin!(future);
+        let mut at_ns = at_ns;
+        let mut was_late = false;
         let outcome = poll_fn(|context| {
             if let Poll::Ready(output) = future.as_mut().poll(context) {
                 return Poll::Ready(Some(output));
             }
-            if at_ns <= now_ns() {
+            let now_ns = now_ns();
+            if at_ns.saturating_add(STALL_NS) <= now_ns && !was_late {
+                was_late = true;
+                self.waits.borrow_mut().remove(&(at_ns, who));
+                at_ns = now_ns + STALL_NS;
+            }
+            if at_ns <= now_ns {
                 return Poll::Ready(None);
             }
             self.wait(at_ns, who, context);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Result;
 use record::load::{Fault, LoadResult};
 
-use super::{Share, Times, budget, client_thread, requests, threads};
+use super::{Measured, Share, Times, budget, client_thread, requests, threads};
 use crate::clients::{Action, Clients, PeerState};
 use crate::clock;
 use crate::counters::{self, Counters};
@@ -41,6 +41,8 @@ pub(crate) struct Server {
     /// is answered at the end.
     pub(crate) stall: Range<Duration>,
     pub(crate) behaviour: Behaviour,
+    /// The client itself is held up between these two, as the server is in its stall.
+    pub(crate) client_stall: Range<Duration>,
 }
 
 /// How a server responses.
@@ -67,6 +69,7 @@ impl Server {
             service,
             stall: Duration::ZERO..Duration::ZERO,
             behaviour: Behaviour::Correct,
+            client_stall: Duration::ZERO..Duration::ZERO,
         }
     }
 
@@ -92,6 +95,11 @@ pub(crate) fn traffic() -> Traffic {
 
 /// A run that ends by itself.
 pub(crate) fn run(traffic: &Traffic, server: &Server) -> LoadResult {
+    run_until(traffic, server, Duration::MAX).0.result
+}
+
+/// The same, with what happened beside the requests.
+pub(crate) fn measure(traffic: &Traffic, server: &Server) -> Measured {
     run_until(traffic, server, Duration::MAX).0
 }
 
@@ -100,7 +108,7 @@ pub(crate) fn run_until(
     traffic: &Traffic,
     server: &Server,
     stop_at: Duration,
-) -> (LoadResult, Duration) {
+) -> (Measured, Duration) {
     traffic.check().unwrap();
     assert_eq!(threads(traffic), 1, "one thread is simulated");
     let times = Times::new(traffic, START_NS);
@@ -131,12 +139,13 @@ pub(crate) fn run_until(
     };
     let counters = thread::run(&mut world, clients, control).unwrap();
     let took = Duration::from_nanos(world.now_ns - START_NS);
+    let incidents = counters.incidents;
     let result = counters::merge(&[counters], world.timeline);
     assert_eq!(
         result.planned,
         result.ok + result.unsent + result.fault_count()
     );
-    (result, took)
+    (Measured { result, incidents }, took)
 }
 
 fn head() -> String {
@@ -271,7 +280,7 @@ impl Engine for World<'_> {
                     self.serve(slot);
                     clients.wrote(slot, bytes)
                 }
-                Action::Close => {
+                Action::Close | Action::PutAside => {
                     self.generations[slot as usize] += 1;
                     clients.closed(slot, self.now_ns)
                 }
@@ -288,6 +297,12 @@ impl Engine for World<'_> {
         self.now_ns = self
             .now_ns
             .max(next_ns.min(wake_ns).min(self.stop_ns.max(self.now_ns)));
+        let stall = &self.server.client_stall;
+        let [from_ns, to_ns] = [stall.start, stall.end].map(|at| START_NS + clock::ns(at));
+        if from_ns <= self.now_ns && self.now_ns < to_ns {
+            self.now_ns = to_ns;
+        }
+        clients.counters.wake(self.now_ns);
         if self.stop_ns <= self.now_ns {
             self.stop.store(true, Ordering::Relaxed);
             self.stop_ns = u64::MAX;

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use load::exchange::Exchange;
 use load::expect::Expect;
-use load::run;
+use load::schedule::{Arrivals, Schedule};
 use load::traffic::{End, EngineChoice, Mix, Traffic};
+use load::{clock, run};
 use record::load::{Fault, LoadResult};
 
 use crate::server::{
-    self, BODY, PATIENCE, Server, reset_after, respond, respond_and_close, serve_correctly,
-    wait_for_request, wait_until,
+    self, BODY, PATIENCE, Server, reset_after, respond, respond_and_close, respond_and_stay,
+    serve_correctly, wait_for_request, wait_until,
 };
 
 const ENGINES: [EngineChoice; 2] = [EngineChoice::Fastest, EngineChoice::Epoll];
@@ -258,6 +259,183 @@ fn a_server_that_responds_and_closes_has_served() {
         assert_eq!((result.ok, result.connections_opened), (40, 40));
     }
     assert_eq!(server.stop(), 160);
+}
+
+/// Answers the first request of a connection with this, says that it is the last one, and then leaves
+/// the connection open.
+fn serve_and_stay(mut stream: TcpStream, answer: &str) {
+    if wait_for_request(&mut stream) {
+        respond_and_stay(&mut stream, answer.as_bytes());
+    }
+}
+
+/// No request waits for a server that has answered and leaves the connection open: each of them has
+/// a connection of its own, and all forty are done long before one such server would close.
+fn check_not_waited_for(serve: fn(TcpStream), method: &str, expect: &Expect) {
+    for (keep_alive, engine) in [true, false]
+        .map(|keep| ENGINES.map(|engine| (keep, engine)))
+        .into_iter()
+        .flatten()
+    {
+        let server = Server::start(serve);
+        let exchange = Exchange {
+            method: method.into(),
+            ..Exchange::get("/page", expect.clone())
+        };
+        let traffic = Traffic {
+            keep_alive,
+            engine,
+            mix: Mix::Round(vec![exchange]),
+            ..traffic_on(server.address)
+        };
+        let result = run(&traffic);
+        assert_eq!(result.faults, BTreeMap::new(), "{method} {engine:?}");
+        assert_eq!((result.ok, result.connections_opened), (40, 40));
+        // Waiting for 100 ms each would take ten times as long at four connections.
+        assert!(result.latency.quantile_ns(0.5) < 100_000_000, "{result:?}");
+        assert!(
+            result.window_ns < 900_000_000,
+            "{method} {engine:?} {result:?}"
+        );
+        server.stop();
+    }
+}
+
+// envoyproxy/envoy#5788
+#[test]
+fn nobody_waits_for_a_server_to_close_a_connection_that_is_done() {
+    const CLOSE: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\n";
+    let body = Expect::body(BODY);
+    let counted = |stream| {
+        let head = format!("{CLOSE}Content-Length: 20\r\n\r\n");
+        serve_and_stay(stream, &format!("{head}twenty bytes of text"));
+    };
+    check_not_waited_for(counted, "GET", &body);
+    let old = |stream| {
+        let head = "HTTP/1.0 200 OK\r\nContent-Length: 20\r\n\r\n";
+        serve_and_stay(stream, &format!("{head}twenty bytes of text"));
+    };
+    check_not_waited_for(old, "GET", &body);
+    let chunked = |stream| {
+        let head = format!("{CLOSE}Transfer-Encoding: chunked\r\nTrailer: X\r\n\r\n");
+        let chunks = "14\r\ntwenty bytes of text\r\n0\r\nX: y\r\n\r\n";
+        serve_and_stay(stream, &format!("{head}{chunks}"));
+    };
+    check_not_waited_for(chunked, "GET", &body);
+}
+
+#[test]
+fn nobody_waits_for_a_body_that_does_not_come() {
+    let empty = |stream| serve_and_stay(stream, "HTTP/1.1 204 None\r\nConnection: close\r\n\r\n");
+    check_not_waited_for(empty, "GET", &Expect::status(204));
+    let unchanged = |stream| {
+        let head = "HTTP/1.1 304 Same\r\nConnection: close\r\nContent-Length: 9\r\n\r\n";
+        serve_and_stay(stream, head);
+    };
+    check_not_waited_for(unchanged, "GET", &Expect::status(304));
+    let head = |stream| {
+        let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 9\r\n\r\n";
+        serve_and_stay(stream, head);
+    };
+    check_not_waited_for(head, "HEAD", &Expect::status(200));
+}
+
+#[test]
+fn a_response_that_ends_with_its_connection_is_waited_for() {
+    let server = Server::start(|mut stream| {
+        wait_for_request(&mut stream);
+        let _ = stream.write_all(b"HTTP/1.0 200 OK\r\n\r\ntwenty bytes of text");
+        std::thread::sleep(Duration::from_millis(20));
+    });
+    for engine in ENGINES {
+        let traffic = Traffic {
+            engine,
+            ..traffic_on(server.address)
+        };
+        let result = run(&traffic);
+        assert_eq!((result.ok, result.connections_opened), (40, 40));
+        assert!(result.latency.quantile_ns(0.01) >= 20_000_000);
+    }
+}
+
+#[test]
+fn a_rate_is_kept_with_a_server_that_leaves_connections_open() {
+    let server = Server::start(|stream| {
+        let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 20\r\n\r\n";
+        serve_and_stay(stream, &format!("{head}twenty bytes of text"));
+    });
+    for engine in ENGINES {
+        let traffic = Traffic {
+            engine,
+            connections: 2,
+            schedule: Schedule::Open {
+                rate_per_s: 400.0,
+                arrivals: Arrivals::Constant,
+            },
+            end: End::After(Duration::from_secs(1)),
+            ..traffic_on(server.address)
+        };
+        let stop = AtomicBool::new(false);
+        let measured = run::measure(&traffic, clock::now_ns(), &stop, &mut |_| {}).unwrap();
+        let result = measured.result;
+        assert_eq!((result.planned, result.ok), (400, 400), "{engine:?}");
+        // Two at a time that wait 100 ms each are twenty a second.
+        assert!(result.served() > 100, "{engine:?} {result:?}");
+        // They are closed in the end, and counted.
+        assert!(measured.incidents.left_open > 0, "{engine:?}");
+    }
+}
+
+#[test]
+fn a_server_that_closes_in_time_has_the_ports_to_keep() {
+    let server = Server::start(|mut stream| {
+        wait_for_request(&mut stream);
+        respond_and_close(&mut stream, BODY);
+    });
+    for engine in ENGINES {
+        let traffic = Traffic {
+            engine,
+            keep_alive: false,
+            end: End::Count(2000),
+            ..traffic_on(server.address)
+        };
+        run(&traffic);
+        // The side that closes first is in `TIME_WAIT`.
+        let own = time_waits(server.address.port(), Side::Client);
+        let theirs = time_waits(server.address.port(), Side::Server);
+        assert!(own * 10 <= theirs, "{engine:?}: {own} and {theirs}");
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Client,
+    Server,
+}
+
+/// Connections in `TIME_WAIT` whose one end is this port of the server.
+fn time_waits(port: u16, side: Side) -> usize {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let port = format!(":{port:04X}");
+    let ends = table.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (own, peer, state) = (words.get(1)?, words.get(2)?, words.get(3)?);
+        let end = if side == Side::Server { own } else { peer };
+        (*state == "06" && end.ends_with(&port)).then_some(())
+    });
+    ends.count()
+}
+
+#[test]
+fn a_switch_to_a_protocol_that_nobody_asked_for_is_a_wrong_status_at_once() {
+    check(
+        |mut stream| {
+            wait_for_request(&mut stream);
+            let head = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n";
+            respond_and_stay(&mut stream, head);
+        },
+        Fault::BadStatus,
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,9 +13,10 @@ use h2::{Reason, RecvStream};
 use http::{Request, Response};
 use load::exchange::Exchange;
 use load::expect::Expect;
+use load::run::{self, Measured};
 use load::schedule::{Arrivals, Schedule, Think};
 use load::traffic::{End, EngineChoice, Mix, Protocol, Traffic};
-use load::{http2, run};
+use load::{clock, http2};
 use record::load::{Fault, LoadResult};
 use tokio::task::LocalSet;
 
@@ -38,6 +39,8 @@ enum After {
     Goodbye(u64),
     /// Ends it as if something had broken.
     Abort(u64),
+    /// Refuses so many streams, and then none.
+    Refusals(u64),
 }
 
 fn serve(after: After) -> Server {
@@ -70,7 +73,7 @@ async fn converse(stream: tokio::net::TcpStream, after: After, all_taken: Taken)
         return;
     };
     let mut taken = 0;
-    while let Some(Ok((request, respond))) = connection.accept().await {
+    while let Some(Ok((request, mut respond))) = connection.accept().await {
         taken += 1;
         let path = request.uri().path().to_owned();
         *all_taken.lock().unwrap().entry(path).or_insert(0) += 1;
@@ -80,7 +83,11 @@ async fn converse(stream: tokio::net::TcpStream, after: After, all_taken: Taken)
                 connection.abrupt_shutdown(Reason::INTERNAL_ERROR);
                 continue;
             }
-            After::Nothing | After::Goodbye(_) | After::Abort(_) => {}
+            After::Refusals(count) if taken <= count => {
+                respond.send_reset(Reason::REFUSED_STREAM);
+                continue;
+            }
+            After::Nothing | After::Goodbye(_) | After::Abort(_) | After::Refusals(_) => {}
         }
         tokio::task::spawn_local(answer(request, respond));
     }
@@ -144,7 +151,12 @@ fn traffic(server: SocketAddr, paths: &[&str]) -> Traffic {
 }
 
 fn run(traffic: &Traffic) -> LoadResult {
-    run::run(traffic, &AtomicBool::new(false), &mut |_| {}).unwrap()
+    measure(traffic).result
+}
+
+fn measure(traffic: &Traffic) -> Measured {
+    let stop = AtomicBool::new(false);
+    run::measure(traffic, clock::now_ns(), &stop, &mut |_| {}).unwrap()
 }
 
 /// Eighty requests for a path, and what became of all of them.
@@ -226,16 +238,131 @@ fn faults_of_one_stream_are_not_those_of_another() {
     assert_eq!(server.accepted.load(Ordering::SeqCst), 2);
 }
 
+// seanmonstar/reqwest#2081
 #[test]
-fn a_refused_stream_is_asked_for_again_and_then_a_fault() {
+fn a_server_that_refuses_everything_is_not_asked_for_ever() {
     let server = serve(After::Nothing);
-    let result = run(&traffic(server.address, &["/refuse"]));
+    let measured = measure(&traffic(server.address, &["/refuse"]));
+    let result = measured.result;
     assert_eq!(
         result.faults,
         BTreeMap::from([(Fault::Reset, 80)]),
         "{result:?}"
     );
-    assert_eq!(result.repeated, 160);
+    assert_eq!(result.repeated, 80 * 16);
+    assert_eq!(measured.incidents.refused_streams, 80 * 16);
+    // A refused stream says nothing against its connection.
+    assert_eq!(server.accepted.load(Ordering::SeqCst), 2);
+    assert_eq!(result.connections_opened, 2);
+}
+
+#[test]
+fn a_refused_stream_is_asked_for_again_on_the_same_connection() {
+    for (method, refused) in [("GET", 1), ("GET", 3), ("POST", 1), ("PATCH", 2)] {
+        let server = serve(After::Refusals(refused));
+        let exchange = Exchange {
+            method: method.into(),
+            ..Exchange::get("/", Expect::body(*b"hello"))
+        };
+        let refusing = Traffic {
+            mix: Mix::Round(vec![exchange]),
+            ..traffic(server.address, &[])
+        };
+        let measured = measure(&refusing);
+        let result = measured.result;
+        assert_eq!((result.ok, result.fault_count()), (80, 0), "{method}");
+        assert_eq!(server.accepted.load(Ordering::SeqCst), 2, "{method}");
+        // So many of the first streams of each connection.
+        assert_eq!(measured.incidents.refused_streams, 2 * refused, "{method}");
+    }
+}
+
+#[test]
+fn streams_above_the_last_one_of_a_goodbye_are_asked_for_elsewhere() {
+    for (method, reason) in [
+        ("GET", Reason::NO_ERROR),
+        ("POST", Reason::NO_ERROR),
+        ("GET", Reason::ENHANCE_YOUR_CALM),
+    ] {
+        let server = serve_raw(4, reason);
+        let exchange = Exchange {
+            method: method.into(),
+            ..Exchange::get("/", Expect::status(200))
+        };
+        let one = Traffic {
+            mix: Mix::Round(vec![exchange]),
+            connections: 1,
+            end: End::Count(12),
+            ..traffic(server.0, &[])
+        };
+        let measured = measure(&one);
+        let result = measured.result;
+        assert_eq!(
+            (result.ok, result.fault_count()),
+            (12, 0),
+            "{method} {reason}"
+        );
+        // Of each four streams the first one is answered, and the others are above the last.
+        assert!(measured.incidents.refused_streams >= 3, "{method} {reason}");
+        assert!(server.1.load(Ordering::SeqCst) >= 2);
+    }
+}
+
+/// A server of the bare frames: it waits for so many streams, says goodbye with the first of them as
+/// the last one that it takes, answers that one and closes. Its second connection answers all.
+fn serve_raw(streams: u32, reason: Reason) -> (SocketAddr, Arc<AtomicU64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let accepted = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&accepted);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let is_first = counter.fetch_add(1, Ordering::SeqCst) == 0;
+            let goodbye = is_first.then_some((streams, reason));
+            std::thread::spawn(move || raw_connection(stream, goodbye));
+        }
+    });
+    (address, accepted)
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+fn raw_connection(mut stream: TcpStream, goodbye: Option<(u32, Reason)>) -> std::io::Result<()> {
+    stream.read_exact(&mut [0; 24])?;
+    stream.write_all(&frame(4, 0, 0, &[]))?;
+    // Status 200 in the static table of HPACK, and the end of the stream with it.
+    let answer = |stream: u32| frame(1, 0x5, stream, &[0x88]);
+    let mut seen = Vec::new();
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head)?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        stream.read_exact(&mut vec![0; length as usize])?;
+        let number = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+        match (head[3], head[4] & 1) {
+            (4, 0) => stream.write_all(&frame(4, 1, 0, &[]))?,
+            (1, _) => seen.push(number),
+            _ => continue,
+        }
+        match goodbye {
+            None => {
+                for number in seen.drain(..) {
+                    stream.write_all(&answer(number))?;
+                }
+            }
+            Some((streams, reason)) if seen.len() as u32 == streams => {
+                let reason = u32::from(reason).to_be_bytes();
+                let last = [&seen[0].to_be_bytes()[..], &reason].concat();
+                stream.write_all(&frame(7, 0, 0, &last))?;
+                stream.write_all(&answer(seen[0]))?;
+                return Ok(());
+            }
+            Some(_) => {}
+        }
+    }
 }
 
 #[test]

@@ -25,7 +25,18 @@ struct Secure {
     resumed: Arc<AtomicU64>,
 }
 
+/// What becomes of a connection after the last response on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Afterwards {
+    Closed,
+    LeftOpen,
+}
+
 fn serve() -> Secure {
+    serve_then(Afterwards::Closed)
+}
+
+fn serve_then(afterwards: Afterwards) -> Secure {
     let made = rcgen::generate_simple_self_signed(["bake.test".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -42,7 +53,7 @@ fn serve() -> Secure {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let (config, counter) = (Arc::clone(&config), Arc::clone(&counter));
-            std::thread::spawn(move || converse(stream.unwrap(), config, &counter));
+            std::thread::spawn(move || converse(stream.unwrap(), config, &counter, afterwards));
         }
     });
     let root = made.cert.der().to_vec();
@@ -53,7 +64,12 @@ fn serve() -> Secure {
     }
 }
 
-fn converse(mut socket: TcpStream, config: Arc<ServerConfig>, resumed: &AtomicU64) {
+fn converse(
+    mut socket: TcpStream,
+    config: Arc<ServerConfig>,
+    resumed: &AtomicU64,
+    afterwards: Afterwards,
+) {
     let mut session = ServerConnection::new(config).unwrap();
     let mut stream = Stream::new(&mut session, &mut socket);
     let body = body();
@@ -82,6 +98,9 @@ fn converse(mut socket: TcpStream, config: Arc<ServerConfig>, resumed: &AtomicU6
         {
             break;
         }
+    }
+    if afterwards == Afterwards::LeftOpen {
+        let _ = stream.read(&mut buffer);
     }
     stream.conn.send_close_notify();
     let _ = stream.flush();
@@ -154,4 +173,18 @@ fn a_server_that_cannot_prove_its_name_is_a_connection_that_failed() {
         ..tls(&server, "other.test", true)
     };
     assert_eq!(run(&server, true, gullible).ok, 12);
+}
+
+// envoyproxy/envoy#5788
+#[test]
+fn nobody_waits_for_a_server_to_close_an_encrypted_connection_that_is_done() {
+    let server = serve_then(Afterwards::LeftOpen);
+    let result = run(&server, false, tls(&server, "bake.test", true));
+    assert_eq!(
+        (result.ok, result.connections_opened),
+        (12, 12),
+        "{result:?}"
+    );
+    // Each of the two would have waited 100 ms five times.
+    assert!(result.service.quantile_ns(0.5) < 100_000_000, "{result:?}");
 }

@@ -127,3 +127,11 @@ pub fn full_backlog() -> (TcpListener, Vec<TcpStream>) {
     let fillers = fillers.collect();
     (listener, fillers)
 }
+
+/// Sends a response that is the last of its connection, and leaves that open until the client closes
+/// it. Closing late is what Envoy does by default; others wait for the client.
+pub fn respond_and_stay(stream: &mut TcpStream, answer: &[u8]) {
+    if stream.write_all(answer).is_ok() {
+        let _ = stream.read(&mut [0; 64]);
+    }
+}

@@ -10,7 +10,7 @@ use load::run;
 use load::script::Script;
 use load::traffic::{End, EngineChoice, Mix, Traffic};
 
-use crate::server::{PATIENCE, Server};
+use crate::server::{PATIENCE, Server, respond_and_stay, wait_for_request};
 
 /// What each connection asked for, one line per request.
 static SEEN: Mutex<Vec<Vec<String>>> = Mutex::new(Vec::new());
@@ -78,4 +78,54 @@ fn visitors_come_one_after_the_other_each_with_cookies_of_its_own() {
     ];
     assert_eq!(*SEEN.lock().unwrap(), [visit, visit]);
     assert_eq!(server.stop(), 2);
+}
+
+// envoyproxy/envoy#5788
+#[test]
+fn visitors_do_not_wait_for_a_server_that_leaves_connections_open() {
+    let server = Server::start(|mut stream| {
+        wait_for_request(&mut stream);
+        let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+        respond_and_stay(&mut stream, head.as_bytes());
+    });
+    let script = Script::read("shop.txt", "visit /\nfetch /a /b\n").unwrap();
+    let traffic = Traffic {
+        end: End::Count(30),
+        ..traffic_on(&server, script)
+    };
+    let result = run::run(&traffic, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    assert_eq!(
+        (result.ok, result.connections_opened),
+        (30, 30),
+        "{result:?}"
+    );
+    // Twenty waits of 100 ms would be 2 s; a visitor who leaves never waited.
+    assert!(result.window_ns < 1_500_000_000, "{result:?}");
+}
+
+/// What each post was that the server saw.
+static POSTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+#[test]
+fn a_form_without_fields_says_that_it_has_none() {
+    let server = Server::start(|mut stream| {
+        let mut buffer = [0; 4096];
+        while let Ok(length) = stream.read(&mut buffer)
+            && length > 0
+        {
+            let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+            POSTED.lock().unwrap().push(text);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let script = Script::read("shop.txt", "visit /\npost /buy\n").unwrap();
+    let traffic = Traffic {
+        end: End::Count(2),
+        ..traffic_on(&server, script)
+    };
+    let result = run::run(&traffic, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    assert_eq!(result.ok, 2, "{result:?}");
+    let seen = POSTED.lock().unwrap();
+    assert!(!seen[0].contains("Content-Length"), "{}", seen[0]);
+    assert!(seen[1].contains("\r\nContent-Length: 0\r\n"), "{}", seen[1]);
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::client_limits::{Pace, falls_behind, late_count, pace};
+use crate::client_limits::{self, Pace, falls_behind, late_count, pace};
+use crate::incidents::Incidents;
 use crate::schedule::{Arrivals, Schedule, Think};
 use crate::script::Script;
 use crate::traffic::Mix;
@@ -158,7 +159,7 @@ fn a_run_that_the_user_ends_is_right_for_its_time() {
         end: End::After(Duration::from_secs(60)),
         ..traffic()
     };
-    let (result, _) = run_until(&endless, &Server::of(4, MS), 300 * MS);
+    let (Measured { result, .. }, _) = run_until(&endless, &Server::of(4, MS), 300 * MS);
     assert_eq!(ns(result.window_ns), 300 * MS);
     assert_eq!((result.planned, result.withdrawn), (result.ok, 0));
     // 4 clients, 1 ms each: 300 requests of each, and one that began at the very end.
@@ -175,7 +176,8 @@ fn a_hanging_request_is_withdrawn_when_the_user_ends_the_run() {
         end: End::After(Duration::from_secs(60)),
         ..traffic()
     };
-    let (result, took) = run_until(&endless, &Server::that(Behaviour::Silent), 100 * MS);
+    let (Measured { result, .. }, took) =
+        run_until(&endless, &Server::that(Behaviour::Silent), 100 * MS);
     assert_eq!((result.planned, result.withdrawn), (0, 4));
     assert!(took <= 200 * MS, "{took:?}");
 }
@@ -263,7 +265,8 @@ fn a_run_that_the_user_ends_is_over_at_once_whatever_is_due() {
             end: End::After(Duration::from_secs(60)),
             ..traffic()
         };
-        let (result, took) = run_until(&flood, &Server::that(Behaviour::Silent), 3000 * MS);
+        let (Measured { result, .. }, took) =
+            run_until(&flood, &Server::that(Behaviour::Silent), 3000 * MS);
         assert_eq!((result.ok, result.withdrawn), (0, 4));
         let due = result.unsent as f64 / 3e6;
         assert!((due - 1.0).abs() < 0.002, "{arrivals:?}: {due}");
@@ -302,7 +305,7 @@ fn visitors_come_at_a_rate_and_do_not_wait_for_one_another() {
     assert_eq!(result.planned, result.ok);
     assert!(result.sessions.abs_diff(200) <= 1, "{result:?}");
     assert!(result.sessions_begun.abs_diff(200) <= 1, "{result:?}");
-    assert_eq!(pace(&result, &visits), Pace::Kept);
+    assert_eq!(pace(&result, &visits, 0), Pace::Kept);
     assert!(near(ns(result.latency.max_ns()), 10 * MS, MS), "{result:?}");
     assert_eq!(result.lateness.max_ns(), 0);
     // Five places for half a second each are ten visitors per second: the others wait at the door.
@@ -314,11 +317,15 @@ fn visitors_come_at_a_rate_and_do_not_wait_for_one_another() {
     let result = run(&few, &Server::of(100, 10 * MS));
     assert!(result.sessions_begun.abs_diff(100) <= 5, "{result:?}");
     // The server takes 10 ms of a visit: it was not what they waited for.
-    assert_eq!(pace(&result, &few), Pace::TooFewConnections, "{result:?}");
+    assert_eq!(
+        pace(&result, &few, 0),
+        Pace::TooFewConnections,
+        "{result:?}"
+    );
     assert!(ns(result.latency.max_ns()) > 4000 * MS, "{result:?}");
     // With places enough and a server that does ten visits a second it is.
     let result = run(&visits, &Server::of(1, 50 * MS));
-    assert_eq!(pace(&result, &visits), Pace::ServerBehind, "{result:?}");
+    assert_eq!(pace(&result, &visits, 0), Pace::ServerBehind, "{result:?}");
 }
 
 /// What is said of a server at a rate, with a warm-up and a window in milliseconds.
@@ -332,7 +339,7 @@ fn pace_at(rate_per_s: f64, times_ms: (u32, u32), connections: u32, server: &Ser
     };
     let result = run(&traffic, server);
     assert_eq!(result.planned, result.ok, "{result:?}");
-    pace(&result, &traffic)
+    pace(&result, &traffic, 0)
 }
 
 #[test]
@@ -396,4 +403,146 @@ fn a_server_that_stalls_once_is_not_blamed_for_it_unless_the_window_ends_so() {
         let pace = pace_at(500.0, (1000, 2000), 64, &stalled(from_ms, to_ms));
         assert_eq!(pace, Pace::ServerBehind, "{from_ms} ms to {to_ms} ms");
     }
+}
+
+/// A client that is held up for a second, and a server that takes so long for a request.
+fn held_up(service: Duration) -> Server {
+    Server {
+        client_stall: 600 * MS..1600 * MS,
+        ..Server::of(4, service)
+    }
+}
+
+#[test]
+fn what_was_due_while_the_client_was_held_up_is_late_by_its_doing() {
+    let Measured { result, incidents } = measure(&at_rate(500.0), &held_up(MS / 1000));
+    assert_eq!((result.planned, result.ok), (1000, 1000));
+    // A stall of the server has the same latencies, and no send delay at all.
+    for (quantile, analytic_ms) in [(0.6, 200.0), (0.75, 500.0), (0.9, 800.0), (0.99, 980.0)] {
+        for histogram in [&result.latency, &result.lateness] {
+            let seen_ms = histogram.quantile_ns(quantile) as f64 / 1e6;
+            let off = seen_ms / analytic_ms - 1.0;
+            assert!(off.abs() < 0.03, "{quantile}: {seen_ms} ms");
+        }
+    }
+    assert_eq!(incidents.stalls, 1);
+    assert!(incidents.longest_stall_ns.abs_diff(1_000_000_000) < 3_000_000);
+    assert!(
+        incidents.stalled_requests.abs_diff(500) <= 5,
+        "{incidents:?}"
+    );
+    let late = client_limits::late(&result).unwrap();
+    assert!(late.send_delay_ns > 970_000_000);
+}
+
+#[test]
+fn a_queue_that_a_stall_of_the_client_left_is_its_doing_too() {
+    // Four at a time in 7 ms each: 571 per second, so that the queue lasts for seconds.
+    let traffic = Traffic {
+        end: End::After(4000 * MS),
+        ..at_rate(500.0)
+    };
+    let result = run(&traffic, &held_up(7 * MS));
+    let [own, all] = [&result.lateness, &result.latency].map(|each| each.quantile_ns(0.25));
+    assert!(all > 300_000_000, "{all}");
+    assert!(own as f64 > 0.9 * all as f64, "{own} of {all}");
+}
+
+#[test]
+fn a_stall_of_the_client_at_the_end_is_no_backlog_of_the_server() {
+    let traffic = at_rate(500.0);
+    for stall in [1500 * MS..2500 * MS, 2050 * MS..3000 * MS] {
+        let server = Server {
+            client_stall: stall.clone(),
+            ..Server::of(4, MS)
+        };
+        let Measured { result, incidents } = measure(&traffic, &server);
+        assert!(result.backlog_close > 10, "{stall:?}: {result:?}");
+        let own = incidents.stalled_backlog;
+        assert!(own.abs_diff(result.backlog_close) <= 4, "{stall:?}: {own}");
+        assert_eq!(pace(&result, &traffic, own), Pace::Kept, "{stall:?}");
+    }
+    assert_eq!(
+        pace_at(500.0, (100, 2000), 4, &Server::of(4, 20 * MS)),
+        Pace::ServerBehind
+    );
+}
+
+#[test]
+fn responses_that_waited_for_a_client_that_was_held_up_are_counted() {
+    let closed = Traffic {
+        schedule: Schedule::Closed { think: Think::NONE },
+        warmup: 100 * MS,
+        end: End::After(2000 * MS),
+        ..traffic()
+    };
+    let Measured { result, incidents } = measure(&closed, &held_up(MS));
+    assert_eq!(incidents.stalls, 1);
+    // One on each connection, whose response was there all the time.
+    assert_eq!(incidents.stalled_requests, 4, "{result:?}");
+    assert!(result.latency.max_ns() > 970_000_000);
+    let warnings = client_limits::warnings(&result, &incidents, &closed, None);
+    assert!(
+        warnings
+            .iter()
+            .any(|warning| matches!(warning, client_limits::Warning::Stalled { requests: 4, .. })),
+        "{warnings:?}"
+    );
+    let quiet = measure(&closed, &Server::of(4, MS));
+    assert_eq!(quiet.incidents, Incidents::default());
+    assert_eq!(
+        client_limits::warnings(&quiet.result, &quiet.incidents, &closed, None),
+        []
+    );
+}
+
+#[test]
+fn thinking_clients_that_are_held_up_are_late_by_it() {
+    let thinking = Traffic {
+        schedule: Schedule::Closed {
+            think: Think::always(50 * MS),
+        },
+        warmup: 100 * MS,
+        end: End::After(2000 * MS),
+        ..traffic()
+    };
+    let Measured { result, incidents } = measure(&thinking, &held_up(MS));
+    assert_eq!(incidents.stalled_requests, 4);
+    assert!(result.lateness.max_ns() > 900_000_000, "{result:?}");
+}
+
+#[test]
+fn a_deadline_that_passes_while_the_client_is_held_up_is_no_time_out_of_the_server() {
+    for (schedule, service) in [
+        (at_rate(500.0).schedule, MS),
+        // Connections were busy when the stall began.
+        (at_rate(70.0).schedule, 50 * MS),
+        (Schedule::Closed { think: Think::NONE }, MS),
+    ] {
+        let hasty = Traffic {
+            schedule,
+            deadline: 300 * MS,
+            ..at_rate(500.0)
+        };
+        let result = run(&hasty, &held_up(service));
+        let own = result.faults.get(&Fault::ClientLate).copied().unwrap_or(0);
+        assert_eq!(
+            (result.fault_count(), result.unsent),
+            (own, 0),
+            "{schedule:?}"
+        );
+    }
+}
+
+#[test]
+fn a_server_that_stalls_is_blamed_and_not_the_client() {
+    let server = Server {
+        stall: 600 * MS..1600 * MS,
+        ..Server::of(4, MS)
+    };
+    let Measured { result, incidents } = measure(&at_rate(500.0), &server);
+    assert_eq!(
+        (incidents, result.lateness.max_ns()),
+        (Incidents::default(), 0)
+    );
 }

@@ -66,7 +66,8 @@ pub enum Command {
         bakeoff bisect plans/web-static.toml --from 6.1 --to 7.3 --walk\n  \
         bakeoff bisect runs/web-static --walk\n  \
         bakeoff bisect plans/web-static.toml --from 6.12 --to 7.2 --metric latency-p99 --why\n  \
-        bakeoff bisect plans/web-static.toml --tree ~/linux --commits v6.12..v6.13\n\n\
+        bakeoff bisect plans/web-static.toml --tree ~/linux --commits v6.12..v6.13\n  \
+        bakeoff bisect plans/web-static.toml --from 6.1 --to 7.3 --dry-run\n\n\
         The same command goes on with it where it was interrupted. A version that does not build or boot is left out."
     )]
     Bisect(Box<bisect::BisectArgs>),

@@ -34,20 +34,23 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use input::file;
 use input::units::show_bytes;
 use machine::cache::Cache;
 use machine::emulator_choice;
-use machine::task::{Progress, Task};
+use machine::task::{Interrupted, Progress, Task};
 use plan::cpu::CpuModel;
 use plan::fields::Fields;
 use plan::{Checks, MachineKind, Plan, WorkloadPlan};
 use protocol::hosts::HostCommand;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::arm_needs;
 use crate::build_id;
@@ -318,20 +321,100 @@ fn at_work<T>(json: bool, work: impl FnOnce(&Cache, Task<'_>) -> Result<T>) -> R
     )
 }
 
+/// The flag of the watch that was set up last.
+static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// Why a command ended without being done, in a line. Ctrl-C ends the programs that are at work too, so that what they
+/// failed at is no fault of theirs.
+pub fn why_not_done(why: &anyhow::Error) -> String {
+    not_done(why, is_interrupted())
+}
+
+/// Whether Ctrl-C or a polite kill has asked this command to end.
+fn is_interrupted() -> bool {
+    STOP.get().is_some_and(|stop| stop.load(Ordering::Relaxed))
+}
+
+fn not_done(why: &anyhow::Error, is_stopped: bool) -> String {
+    let whole = format!("{why:#}");
+    if why.chain().any(|cause| cause.is::<Interrupted>()) {
+        Interrupted.to_string()
+    } else if is_stopped && !whole.starts_with("interrupted") {
+        format!("{Interrupted}; what was under way ended with: {whole}")
+    } else {
+        whole
+    }
+}
+
 /// A flag that Ctrl-C and a polite kill set; the second one ends bakeoff at once.
 fn watch_signals() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // In this order: the first signal finds the flag clear, the second one finds it set.
-        signal_hook::flag::register_conditional_shutdown(signal, 2, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .context("cannot watch for Ctrl-C")?;
+    if let Some(stop) = STOP.get() {
+        return Ok(Arc::clone(stop));
     }
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot watch for Ctrl-C")?;
+    let stop = Arc::clone(STOP.get_or_init(Arc::default));
+    let flag = Arc::clone(&stop);
+    thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || obey(&mut signals, &flag))
+        .context("cannot watch for Ctrl-C")?;
     Ok(stop)
+}
+
+/// A second signal so soon after the first is the same one: `timeout` sends it to a process and then to its group.
+const SAME_SIGNAL: Duration = Duration::from_millis(300);
+
+/// Sets the flag at the first signal, and ends bakeoff at the second.
+fn obey(signals: &mut Signals, stop: &AtomicBool) {
+    let mut first: Option<Instant> = None;
+    for _ in signals.forever() {
+        match first {
+            None => {
+                first = Some(Instant::now());
+                stop.store(true, Ordering::Relaxed);
+            }
+            Some(first) if first.elapsed() < SAME_SIGNAL => {}
+            Some(_) => {
+                out::error_line(
+                    "bakeoff: interrupted twice, so it ends at once; what has ended is kept (run the same command again to go on)",
+                );
+                std::process::exit(2);
+            }
+        }
+    }
 }
 
 /// Prints a value as JSON on standard output.
 fn print_json<T: serde::Serialize>(value: &T) -> Result<()> {
     out::line(&serde_json::to_string_pretty(value)?);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interruption_is_not_told_as_a_failure_of_what_was_under_way() {
+        let stopped = || anyhow::Error::from(Interrupted);
+        let why = stopped().context("cannot fetch QEMU from Debian trixie");
+        let interrupted = "interrupted (run the same command again to go on)";
+        assert_eq!(not_done(&why, true), interrupted);
+        let why = anyhow::anyhow!("apt-get failed: signal 2").context("cannot have kernel x");
+        assert_eq!(
+            not_done(&why, true),
+            format!(
+                "{interrupted}; what was under way ended with: cannot have kernel x: apt-get failed: signal 2"
+            )
+        );
+        assert_eq!(
+            not_done(&why, false),
+            "cannot have kernel x: apt-get failed: signal 2"
+        );
+        let why = anyhow::anyhow!("interrupted; what has ended is kept: go on with x");
+        assert_eq!(
+            not_done(&why, true),
+            "interrupted; what has ended is kept: go on with x"
+        );
+    }
 }

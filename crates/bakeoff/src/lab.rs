@@ -96,7 +96,9 @@ pub struct Lab<'l> {
 /// What is shown live.
 #[derive(Debug, Clone, Copy)]
 pub enum LabEvent<'n> {
-    /// An entry of the journal; those of an earlier session come first.
+    /// All entries of earlier sessions of the run, before anything else.
+    Before(&'n [Entry]),
+    /// An entry of the journal that was written now.
     Entry(&'n Entry),
     /// The record of the attempt whose `Ended` entry comes next.
     Record(&'n TrialRecord),
@@ -279,9 +281,7 @@ impl<'l> Lab<'l> {
             profiled: RunState::of_profiled(&entries),
             open_run: OpenRun::default(),
         };
-        for entry in &entries {
-            (self.show)(LabEvent::Entry(entry));
-        }
+        (self.show)(LabEvent::Before(&entries));
         Ok((book, entries))
     }
 

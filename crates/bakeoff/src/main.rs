@@ -11,11 +11,14 @@ fn main() -> ExitCode {
     if agent::is_first_process() {
         agent::init(&bakeoff::build_id::build());
     }
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(other) => return out::of_command_line(&other),
+    };
     match commands::run(&cli) {
         Ok(end) => end.into(),
         Err(why) => {
-            out::error_line(&format!("bakeoff: {why:#}"));
+            out::error_line(&format!("bakeoff: {}", commands::why_not_done(&why)));
             ExitCode::from(2)
         }
     }

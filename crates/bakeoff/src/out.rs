@@ -4,10 +4,14 @@
 //! cannot write. So all text goes through here. A reader that is gone ends bakeoff by SIGPIPE, as it ends `cat`. A run
 //! that ends so can be gone on with, and its guests end with it by their parent-death signal.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal as _, Write};
+use std::process::ExitCode;
 
 use input::text::escaped;
 use signal_hook::consts::SIGPIPE;
+
+/// Status of a command that was not done.
+const NOT_DONE: u8 = 2;
 
 /// What a shell reports of a program that ended by SIGPIPE.
 const ENDED_BY_SIGPIPE: i32 = 128 + SIGPIPE;
@@ -32,16 +36,44 @@ pub fn error_line(line: &str) {
     write(io::stderr().lock(), &format!("{}\n", escaped(line)));
 }
 
+/// Prints help, a version, or what is wrong with a command line. clap's own printing passes over a device that is full.
+pub fn of_command_line(found: &clap::Error) -> ExitCode {
+    let styled = found.render();
+    if found.use_stderr() {
+        let is_plain = !io::stderr().is_terminal();
+        write(io::stderr().lock(), &shown(&styled, is_plain));
+        return ExitCode::from(NOT_DONE);
+    }
+    let is_plain = !io::stdout().is_terminal();
+    text(&shown(&styled, is_plain));
+    ExitCode::SUCCESS
+}
+
+fn shown(styled: &clap::builder::StyledStr, is_plain: bool) -> String {
+    let has_no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if is_plain || has_no_color {
+        styled.to_string()
+    } else {
+        styled.ansi().to_string()
+    }
+}
+
 fn write(mut to: impl Write, text: &str) {
     match to.write_all(text.as_bytes()).and_then(|()| to.flush()) {
         Ok(()) => {}
         Err(why) if why.kind() == ErrorKind::BrokenPipe => end(),
         Err(why) => {
             // If this fails too, there is nobody left to tell.
-            let _ = writeln!(io::stderr(), "bakeoff: cannot write what was found: {why}");
-            std::process::exit(2);
+            let _ = writeln!(io::stderr(), "bakeoff: {}", not_written(&why));
+            std::process::exit(NOT_DONE.into());
         }
     }
+}
+
+fn not_written(why: &io::Error) -> String {
+    format!(
+        "cannot write to standard output: {why} (give it a file or a pipe that takes all of it)"
+    )
 }
 
 /// Ends as a program does that does not ignore SIGPIPE.

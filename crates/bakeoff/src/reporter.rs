@@ -26,6 +26,8 @@ pub struct Reporter {
     model: Option<String>,
     /// The plan, where it is one of several.
     plan: Option<String>,
+    /// Whether a line says how far the run is after each block.
+    has_looks: bool,
     bar: ProgressBar,
     /// The record of the attempt that ends next: its figures belong on the line.
     record: RefCell<Option<TrialRecord>>,
@@ -73,12 +75,19 @@ impl Reporter {
             form,
             model: model.map(String::from),
             plan: of_plan.map(|(plan, _)| plan.into()),
+            has_looks: true,
             bar,
             record: RefCell::default(),
             step: RefCell::default(),
             series: Cell::new(Series::Judged),
             activity: RefCell::default(),
         }
+    }
+
+    /// The same for a run that is one block of a larger question: it alone says nothing.
+    pub fn without_looks(mut self) -> Self {
+        self.has_looks = false;
+        self
     }
 
     /// A step before the run proper: fetching, building, probing. Where there is no moving line each
@@ -147,6 +156,16 @@ impl Reporter {
                     self.json_line(line);
                 }
                 for line in report::early_violations(blocks, found) {
+                    self.line(&line);
+                }
+            }
+            LabEvent::Before(entries) => {
+                if self.form == Form::Json {
+                    for entry in entries {
+                        self.json_line(json_lines::event(entry, self.model.as_deref()));
+                    }
+                }
+                if let Some(line) = before_line(entries) {
                     self.line(&line);
                 }
             }
@@ -224,6 +243,7 @@ impl Reporter {
                 "  block {block:2}  {workload}  does not count and is run again: {}",
                 report::disturbance(disturbance)
             )),
+            Event::Looked { .. } | Event::Closed { .. } if !self.has_looks => None,
             Event::Looked { blocks, looks, .. } => {
                 let lines = looks
                     .iter()
@@ -245,6 +265,43 @@ impl Reporter {
 impl Drop for Reporter {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+/// What earlier sessions of a run have done; nothing where there was none.
+fn before_line(entries: &[Entry]) -> Option<String> {
+    let (mut trials, mut blocks, mut end) = (0_usize, 0, "the run is not over".to_owned());
+    for entry in entries {
+        match &entry.event {
+            Event::Ended { .. } => trials += 1,
+            Event::Looked { blocks: so_far, .. } => blocks = blocks.max(*so_far),
+            Event::Closed { reason } => end = report::close_reason(reason),
+            Event::Extended { .. } => end = "more blocks were asked for".into(),
+            Event::Opened(_)
+            | Event::Resumed { .. }
+            | Event::Started { .. }
+            | Event::Ceiling { .. }
+            | Event::OneFewer { .. }
+            | Event::Merged { .. }
+            | Event::Invalidated { .. }
+            | Event::Profiling { .. }
+            | Event::Profiled { .. } => {}
+        }
+    }
+    let first = entries.first()?;
+    let trials = counted(trials, "trial");
+    let blocks = counted(blocks as usize, "block");
+    Some(format!(
+        "this run began {}: {trials} done, {blocks} complete; {end}",
+        first.at
+    ))
+}
+
+/// `1 trial`, `2 trials`.
+fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
     }
 }
 
@@ -345,11 +402,12 @@ fn line_of(series: Series, trial: &Trial, attempt: u32, end: &str) -> String {
 
 fn end_of(record: Option<&TrialRecord>) -> String {
     match record.map(|record| &record.outcome) {
-        // A replayed entry: its figures are in the report.
-        None => "done before".into(),
+        // A block that another node ran: its figures are in the report.
+        None => "done".into(),
         Some(Outcome::Measured(measurement)) => match measurement.figures.first() {
             Some(figure) => {
-                format!("{} {}", significant(figure.value, 5), figure.spec.unit)
+                let value = significant(figure.value, 5);
+                format!("{} {value} {}", figure.spec.name, figure.spec.unit)
             }
             None => "measured".into(),
         },

@@ -88,6 +88,27 @@ impl Cache {
         &self.root
     }
 
+    /// Fails where there is a cache that cannot be read, such as another user's; none at all is an empty one.
+    pub fn refuse_unreadable(&self) -> Result<()> {
+        let kinds = fs::read_dir(&self.root).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let read = kinds.and_then(|kinds| {
+            let mut dirs = kinds
+                .iter()
+                .map(fs::DirEntry::path)
+                .filter(|path| path.is_dir());
+            dirs.try_for_each(|dir| fs::read_dir(dir).map(drop))
+        });
+        match read {
+            Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why).with_context(|| {
+                format!(
+                    "cannot read the cache: {} (run as its owner, or name another directory with XDG_CACHE_HOME)",
+                    self.root.display()
+                )
+            }),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
     /// Bytes on disk of all it holds.
     pub fn size_bytes(&self) -> u64 {
         size_of(&self.root)

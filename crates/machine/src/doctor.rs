@@ -366,6 +366,11 @@ fn memory() -> Finding {
 }
 
 fn stock(cache: &Cache) -> Finding {
+    if let Err(why) = cache.refuse_unreadable() {
+        let remedy = "run as its owner, or set XDG_CACHE_HOME".into();
+        let found = format!("cannot be read: {}", why.root_cause());
+        return finding("cache", &found, State::Missing(remedy));
+    }
     let count = |kind| fs::read_dir(cache.root().join(kind)).map_or(0, Iterator::count);
     let found = format!(
         "{} kernels, {} images, {}",

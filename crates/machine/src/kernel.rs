@@ -8,6 +8,8 @@
 //! Every kind is copied into the cache, also one that lies on this machine already: a kernel that is
 //! rebuilt while a plan runs must not change under it.
 
+pub mod given;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read as _;
@@ -166,7 +168,9 @@ fn check_package(path: &Path) -> Result<()> {
 fn check_image(path: &Path) -> Result<()> {
     // The header's pointer to the release is of 16 bits.
     let head = head(path, (1 << 16) + (1 << 10))?;
-    release_of(&head).map(|_| ()).ok_or_else(|| no_kernel(path))
+    release_of(&head).ok_or_else(|| no_kernel(path))?;
+    let about = fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
+    given::refuse_cut_off(path, &head, about.len())
 }
 
 fn no_kernel(path: &Path) -> anyhow::Error {
@@ -202,24 +206,57 @@ fn head(path: &Path, bytes: usize) -> Result<Vec<u8>> {
     read().with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// Says that the index in the cache has no such kernel. Nothing is fetched: without an index nothing is said.
-pub fn missing(cache: &Cache, kernel: &KernelRef, task: Task<'_>) -> Option<String> {
+/// Whether a kernel can be had, as far as the cache tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// It is there, or in the suite's list of packages.
+    Yes,
+    /// The list has no such kernel: what is wrong, and the remedy.
+    No(String, String),
+    /// There is no list to look it up in.
+    NotChecked(String),
+}
+
+/// Looks a kernel up in the cache and in the lists of packages there. Nothing is fetched.
+pub fn look_up(cache: &Cache, kernel: &KernelRef, task: Task<'_>) -> Found {
     let KernelRef::Debian { suite, version } = kernel else {
-        return None;
+        return Found::Yes;
     };
     let known = cache.recall::<String>(&format!("debian:{suite}/{version}"));
-    let is_cached = known.is_some_and(|id| cache.peek("kernels", &id).is_some());
-    if is_cached || !Suite::is_indexed(cache, suite) {
-        return None;
+    if known.is_some_and(|id| cache.peek("kernels", &id).is_some()) {
+        return Found::Yes;
     }
-    let _lock = cache.lock(&format!("apt {suite}"), task).ok()?;
-    let index = Suite::open(cache, suite, false, task).ok()?;
-    let packages = index.packages(&debian::PREFIXES, task).ok()?;
-    let kernels = debian::kernels(&packages);
-    let why = debian::choose(&kernels, suite, version, Flavour::Cloud).err()?;
-    Some(format!(
-        "{why:#}; the index may be old: bakeoff kernel list debian:{suite} --refresh fetches it anew"
-    ))
+    if !Suite::is_indexed(cache, suite) {
+        return found_in(
+            Err(anyhow!("no list of packages in the cache")),
+            suite,
+            version,
+        );
+    }
+    found_in(in_index(cache, suite, task), suite, version)
+}
+
+/// Looks a kernel up in the list of a suite, or says why there is none.
+fn found_in(kernels: Result<Vec<Choice>>, suite: &str, version: &str) -> Found {
+    let fetch = format!("bakeoff kernel list debian:{suite} --refresh");
+    let chosen = kernels.map(|kernels| debian::choose(&kernels, suite, version, Flavour::Cloud));
+    match chosen {
+        Ok(Ok(_)) => Found::Yes,
+        Ok(Err(why)) => Found::No(
+            format!("{why:#}"),
+            format!("name another; the list of packages may be old: {fetch} fetches it anew"),
+        ),
+        Err(why) => Found::NotChecked(format!(
+            "whether {suite} has a kernel {version:?}: {why:#} ({fetch} fetches the list of packages)"
+        )),
+    }
+}
+
+/// Kernels in the list of packages that the cache has of a suite.
+fn in_index(cache: &Cache, suite: &str, task: Task<'_>) -> Result<Vec<Choice>> {
+    let _lock = cache.lock(&format!("apt {suite}"), task)?;
+    let index = Suite::open(cache, suite, false, task)?;
+    Ok(debian::kernels(&index.packages(&debian::PREFIXES, task)?))
 }
 
 /// The kernel that a name of Debian's stands for, where it is in the cache; nothing is fetched.
@@ -289,7 +326,26 @@ pub(crate) const LOOKUP_ORDER: [&str; 7] = [
 
 /// The suite of Debian's that has a kernel of this version. Indexes in the cache are asked first, and the others are
 /// fetched only if none of those has it; `refresh` fetches them all anew.
+///
+/// Which one that was is remembered, because a version is to stand for one kernel whatever was looked up between.
 pub fn locate(cache: &Cache, version: &str, refresh: bool, task: Task<'_>) -> Result<Located> {
+    let name = format!("suite of {version}");
+    let known = cache.recall::<String>(&name).filter(|_| !refresh);
+    let known = known.and_then(|known| LOOKUP_ORDER.into_iter().find(|suite| *suite == known));
+    if let Some(suite) = known.filter(|suite| Suite::is_indexed(cache, suite))
+        && let Ok(kernels) = in_index(cache, suite, task)
+        && let Ok(choice) = debian::choose(&kernels, suite, version, Flavour::Cloud)
+    {
+        let release = choice.release;
+        return Ok(Located { suite, release });
+    }
+    let located = locate_anew(cache, version, refresh, task)?;
+    // A cache that cannot be written to serves all the same.
+    let _ = cache.remember(&name, &located.suite);
+    Ok(located)
+}
+
+fn locate_anew(cache: &Cache, version: &str, refresh: bool, task: Task<'_>) -> Result<Located> {
     let is_cached = |suite: &&str| !refresh && Suite::is_indexed(cache, suite);
     let (cached, others): (Vec<_>, Vec<_>) = LOOKUP_ORDER.into_iter().partition(is_cached);
     let mut newest = Vec::new();
@@ -514,6 +570,7 @@ fn from_files(cache: &Cache, source: String, files: &Files<'_>, task: Task<'_>) 
     let image =
         file::read(vmlinuz).with_context(|| format!("cannot read {}", vmlinuz.display()))?;
     let release = release_of(&image).ok_or_else(|| no_kernel(vmlinuz))?;
+    given::refuse_cut_off(vmlinuz, &image, image.len() as u64)?;
     let mut sums = vec![cache::hash(&image)];
     for file in modules.map(module_files).transpose()?.unwrap_or_default() {
         task.go_on()?;
@@ -718,6 +775,33 @@ mod tests {
                 stop: &stop,
             },
         )
+    }
+
+    #[test]
+    fn a_kernel_that_a_list_lacks_is_told_apart_from_one_that_nobody_looked_up() {
+        let Found::No(what, remedy) = found_in(Ok(Vec::new()), "bookworm", "9.9") else {
+            panic!("the list has no such kernel");
+        };
+        assert!(what.starts_with("no kernel \"9.9\" in bookworm"), "{what}");
+        assert!(
+            remedy.contains("bakeoff kernel list debian:bookworm --refresh"),
+            "{remedy}"
+        );
+        let cache = tempfile::tempdir().unwrap();
+        let cache = Cache::open(cache.path());
+        let kernel = plan::kernel::read("debian:bookworm/9.9", None).unwrap();
+        let stop = AtomicBool::new(false);
+        let task = Task {
+            tell: &|_| {},
+            stop: &stop,
+        };
+        let Found::NotChecked(why) = look_up(&cache, &kernel, task) else {
+            panic!("there is no list to look it up in");
+        };
+        assert!(
+            why.starts_with("whether bookworm has a kernel \"9.9\""),
+            "{why}"
+        );
     }
 
     #[test]

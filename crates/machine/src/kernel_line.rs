@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use crate::apt::Suite;
 use crate::cache::Cache;
 use crate::debian::{self, Choice};
-use crate::kernel::{Flavour, LOOKUP_ORDER};
+use crate::kernel::{Flavour, Kernel, LOOKUP_ORDER, cached};
 use crate::task::Task;
 
 /// A kernel on the line.
@@ -19,6 +19,17 @@ pub struct Offered {
     pub release: String,
     /// What a plan calls it.
     pub kernel: String,
+    /// What is downloaded for it, in bytes; 0 where it is in the cache.
+    pub bytes: u64,
+}
+
+/// An end of the line: the version or its beginning as it was typed, and the suite that it is taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End<'e> {
+    /// As it was typed.
+    pub version: &'e str,
+    /// From `kernel::locate`, so that a version stands for one kernel in all commands.
+    pub suite: &'e str,
 }
 
 /// Which versions between the ends are on the line.
@@ -30,11 +41,10 @@ pub enum Density {
     All,
 }
 
-/// The versions from `ends[0]` to `ends[1]`, which are versions or their beginnings; indexes are fetched where there are none, or all of them
-/// with `refresh`.
+/// The versions from `ends[0]` to `ends[1]`; indexes are fetched where there are none, or all of them with `refresh`.
 pub fn line(
     cache: &Cache,
-    ends: [&str; 2],
+    ends: [End<'_>; 2],
     density: Density,
     refresh: bool,
     task: Task<'_>,
@@ -47,31 +57,31 @@ pub fn line(
         let kernels = debian::kernels(&index.packages(&debian::PREFIXES, task)?);
         all.extend(kernels.into_iter().map(|kernel| (suite, kernel)));
     }
-    between(&all, ends, density)
+    let mut line = between(&all, ends, density)?;
+    // A kernel may have come by another name of the same package.
+    let kernels = cached(cache);
+    for one in &mut line {
+        let version = one.kernel.rsplit('/').next().unwrap_or_default();
+        let is_it = |kernel: &Kernel| {
+            kernel.release == one.release && kernel.package.ends_with(&format!(" {version}"))
+        };
+        if kernels.iter().any(|(kernel, _)| is_it(kernel)) {
+            one.bytes = 0;
+        }
+    }
+    Ok(line)
 }
 
 fn between(
     all: &[(&'static str, Choice)],
-    ends: [&str; 2],
+    ends: [End<'_>; 2],
     density: Density,
 ) -> Result<Vec<Offered>> {
     let mut places = Vec::new();
-    for end in ends {
-        let of_suite = |suite: &str| -> Option<Choice> {
-            let own: Vec<Choice> = all
-                .iter()
-                .filter(|(other, _)| *other == suite)
-                .map(|(_, kernel)| kernel.clone())
-                .collect();
-            debian::choose(&own, suite, end, Flavour::Cloud).ok()
-        };
-        let found = LOOKUP_ORDER.into_iter().filter_map(of_suite);
-        let Some(newest) = found.max_by(by_version) else {
-            bail!(
-                "no Debian suite has a kernel {end:?} (bakeoff kernel list debian:SUITE lists what there is)"
-            );
-        };
-        places.push(newest);
+    for End { version, suite } in ends {
+        let of_suite = all.iter().filter(|(other, _)| *other == suite);
+        let kernels: Vec<Choice> = of_suite.map(|(_, kernel)| kernel.clone()).collect();
+        places.push(debian::choose(&kernels, suite, version, Flavour::Cloud)?);
     }
     if by_version(&places[0], &places[1]) != Ordering::Less {
         bail!(
@@ -118,6 +128,7 @@ fn offered((suite, kernel): (&str, &Choice)) -> Offered {
         version: upstream(kernel).into(),
         release: kernel.release.clone(),
         kernel: format!("debian:{suite}/{}", kernel.version()),
+        bytes: kernel.parts.iter().map(|part| part.bytes).sum(),
     }
 }
 
@@ -177,15 +188,25 @@ mod tests {
         ]
     }
 
-    fn versions(ends: [&str; 2], density: Density) -> Vec<String> {
-        let line = between(&all(), ends, density).unwrap();
+    /// The line from a version of bookworm to one of another suite.
+    fn line(ends: [&str; 2], suite: &str, density: Density) -> Result<Vec<Offered>> {
+        let suites = ["bookworm", suite];
+        let end = |place: usize| End {
+            version: ends[place],
+            suite: suites[place],
+        };
+        between(&all(), [end(0), end(1)], density)
+    }
+
+    fn versions(ends: [&str; 2], suite: &str, density: Density) -> Vec<String> {
+        let line = line(ends, suite, density).unwrap();
         line.into_iter().map(|one| one.kernel).collect()
     }
 
     #[test]
     fn versions_rise_and_each_stands_once() {
         assert_eq!(
-            versions(["6.1", "7.2"], Density::All),
+            versions(["6.1", "7.2"], "trixie-backports", Density::All),
             [
                 "debian:bookworm/6.1.176-1",
                 "debian:trixie/6.12.107-1",
@@ -195,15 +216,30 @@ mod tests {
                 "debian:trixie-backports/7.2.12-1~bpo13+1",
             ]
         );
-        assert_eq!(versions(["6.1", "7.2"], Density::Series).len(), 5);
-        assert_eq!(versions(["6.1.170", "6.12"], Density::All).len(), 3);
+        let suite = "trixie-backports";
+        assert_eq!(versions(["6.1", "7.2"], suite, Density::Series).len(), 5);
+        assert_eq!(
+            versions(["6.1.170", "6.12"], "trixie", Density::All).len(),
+            3
+        );
+    }
+
+    #[test]
+    fn an_end_is_the_kernel_of_its_suite_though_another_has_a_newer_one() {
+        let mut all = all();
+        all.push(("sid", choice("7.2.15-1", "7.2.15-cloud-amd64")));
+        let ends = [("6.1", "bookworm"), ("7.2", "trixie-backports")];
+        let ends = ends.map(|(version, suite)| End { version, suite });
+        let line = between(&all, ends, Density::All).unwrap();
+        let last = line.last().unwrap();
+        assert_eq!(last.kernel, "debian:trixie-backports/7.2.12-1~bpo13+1");
     }
 
     #[test]
     fn ends_that_nobody_has_or_that_fall_are_refused() {
-        let refused = |ends| between(&all(), ends, Density::All).unwrap_err().to_string();
-        assert!(refused(["5.4", "7.2"]).contains("5.4"));
-        assert!(refused(["7.2", "6.1"]).contains("must rise"));
-        assert!(refused(["6.1", "6.1"]).contains("must rise"));
+        let refused = |ends, suite| line(ends, suite, Density::All).unwrap_err().to_string();
+        assert!(refused(["5.4", "7.2"], "sid").contains("5.4"));
+        assert!(refused(["6.1.176", "6.1.170"], "bookworm").contains("must rise"));
+        assert!(refused(["6.1", "6.1"], "bookworm").contains("must rise"));
     }
 }

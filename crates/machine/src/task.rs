@@ -1,11 +1,13 @@
 //! Long work that can be watched and ended: fetching, building, probing.
 
+use std::error::Error;
+use std::fmt;
 use std::fs::{File, TryLockError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 /// How far a piece of work is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,6 +17,18 @@ pub struct Progress<'p> {
     /// Share done, 0 to 1, where it is known.
     pub share: Option<f64>,
 }
+
+/// Why work ended that was asked to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interrupted;
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("interrupted (run the same command again to go on)")
+    }
+}
+
+impl Error for Interrupted {}
 
 /// Who watches a piece of work and may end it.
 #[derive(Clone, Copy)]
@@ -53,7 +67,7 @@ impl Task<'_> {
     /// Ends the work with an error when it was asked to stop.
     pub fn go_on(self) -> Result<()> {
         if self.is_stopped() {
-            bail!("interrupted (run the same command again to go on)");
+            return Err(Interrupted.into());
         }
         Ok(())
     }

@@ -194,10 +194,23 @@ pub fn of_kernels(text: &str, asked: OfKernels<'_>) -> Result<String, toml::de::
     if let Some(error_rate) = asked.error_rate {
         design.insert("error_rate".into(), error_rate.into());
     }
-    let names = [asked.arms.first(), asked.arms.last()].map(|arm| arm.map(|arm| arm.name.clone()));
-    let [first, last] = names.map(Option::unwrap_or_default);
-    retitle(&mut plan, |title| format!("{title}: {first} to {last}"));
+    // The plan's own title names the kernels of its own arms.
+    let names: Vec<&str> = asked.arms.iter().map(|arm| arm.name.as_str()).collect();
+    let title = format!("{}: {}", loads(&plan), names.join(", "));
+    retitle(&mut plan, |_| title);
     Ok(plan.to_string())
+}
+
+/// What a plan's workloads are called, in a line.
+fn loads(plan: &Table) -> String {
+    let workloads = plan.get("workload").and_then(Value::as_array);
+    let tables = workloads.into_iter().flatten().filter_map(Value::as_table);
+    let word = |table: &Table| {
+        let name = table.get("name").or_else(|| table.get("kind"));
+        name.and_then(Value::as_str).map(String::from)
+    };
+    let words: Vec<String> = tables.filter_map(word).collect();
+    words.join(", ")
 }
 
 /// A table of the plan, made where there is none.
@@ -251,6 +264,8 @@ mod tests {
             [design]
             seed = 7
             max_blocks = 20
+            [[workload]]
+            kind = "web-static"
         "#;
         let arm = |name: &str, kernel: &str, modules: Option<&str>| KernelArm {
             name: name.into(),
@@ -268,7 +283,7 @@ mod tests {
             why: false,
         };
         expect![[r#"
-            title = "A: 6.1 to x"
+            title = "web-static: 6.1, x"
             baseline = "6.1"
 
             [arm."6.1"]
@@ -285,6 +300,9 @@ mod tests {
             max_blocks = 1
             min_blocks = 1
             error_rate = 0.01
+
+            [[workload]]
+            kind = "web-static"
         "#]]
         .assert_eq(&of_kernels(text, asked).unwrap());
     }

@@ -261,12 +261,17 @@ impl Workload for Options {
 
     fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
         let mut figures = seen.driven.figures.clone();
-        if let Some(cpu) = seen.meter.services.get(self.server.name()) {
+        if let Some(cpu) = seen.cpu(self.server.name()) {
             let cpu_s = cpu.as_secs_f64();
             figures.push(guard("server-cpu", "s", Direction::Lower, cpu_s));
         }
         Ok(figures)
     }
+}
+
+/// The words of all procedures, which are metrics.
+pub(crate) fn procedure_words() -> impl Iterator<Item = &'static str> {
+    PROCEDURES.iter().map(|(word, _)| *word)
 }
 
 /// A procedure's word and the time that it took.

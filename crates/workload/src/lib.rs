@@ -24,6 +24,7 @@ mod interactive;
 mod io_mix;
 mod limits;
 mod locks;
+pub mod metric_names;
 pub mod nginx;
 mod options;
 pub mod overview;
@@ -318,6 +319,12 @@ pub trait Workload: Send + Sync {
     /// The figures, the primary one first, or why the trial says nothing: answers were wrong, or
     /// none was right.
     fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String>;
+}
+
+/// Whether a plan can lengthen what is measured of each trial: it has a window, and does not run to an end of its own.
+pub fn has_window(workload: &WorkloadPlan) -> bool {
+    let kind = overview::find(&workload.kind);
+    kind.is_ok_and(|(_, overview)| overview.keys.iter().any(|key| key.name == "window"))
 }
 
 /// Checks one `[[workload]]` table of a plan; notes mistakes and returns `None` if there are any.

@@ -55,6 +55,9 @@ pub struct BisectArgs {
     /// Blocks after which it ends without an answer; with --walk how many there are [default: 400; with --walk as few as can tell]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub max_blocks: Option<u32>,
+    /// Print the versions, what is downloaded for them, and how many boots and how much time it takes; boot nothing
+    #[arg(long)]
+    pub dry_run: bool,
     /// The directory of the bisection [default: runs/bisect-NAME-FROM-TO]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -7,6 +7,7 @@
 //!   --why:  then a profiled run of the two versions found   -> mechanisms
 //! ```
 
+mod dry_run;
 mod line;
 
 use std::cell::RefCell;
@@ -23,9 +24,10 @@ use record::rundir::{self, Run, sha256};
 use record::trial::Outcome;
 use record::verdict::Verdict;
 use verdict::bisect::{MAX_BLOCKS, OfRun, of_run, walk};
+use workload::metric_names;
 
 use super::report::width;
-use super::run::{Setting, run_made};
+use super::run::{Looks, Setting, run_made};
 use super::{End, explained, print_json, read_plan};
 use crate::bisect::{self, Bisect, Measured};
 use crate::cli::bisect::{BisectArgs, ERROR_RATE};
@@ -43,12 +45,19 @@ const FIRST_COST_OF_COMMIT: f64 = 3.0;
 
 /// Bisects, or goes on with it.
 pub(super) fn bisect(args: &BisectArgs, json: bool) -> Result<End> {
+    if args.dry_run && args.plan.is_dir() {
+        bail!(
+            "--dry-run does not apply to a run that is there: {} (leave it out)",
+            args.plan.display()
+        );
+    }
     if args.walk && args.plan.is_dir() {
         return walk_of_run(args, json);
     }
     let qemu = args.emulator.named();
     let (text, plan) = read_plan(&args.plan, qemu.as_deref())?;
     refuse(args, &plan)?;
+    refuse_metric(args, &plan)?;
     super::refuse_emulator(&args.emulator, &plan)?;
     prepare::refuse_unfit((&plan, &args.plan))?;
     let config = match args.tree {
@@ -61,6 +70,9 @@ pub(super) fn bisect(args: &BisectArgs, json: bool) -> Result<End> {
     let line = line::read(args, json)?;
     for remark in &line.remarks {
         out::error_line(&format!("note: {remark}"));
+    }
+    if args.dry_run {
+        return dry_run::tell(args, &plan, &line, json);
     }
     let out = args.out.clone().unwrap_or_else(|| place(args, &line));
     let asked = Asked {
@@ -82,6 +94,7 @@ pub(super) fn bisect(args: &BisectArgs, json: bool) -> Result<End> {
             jobs: args.jobs,
             json: false,
             seat: None,
+            looks: Looks::Elsewhere,
         },
     };
     if args.walk {
@@ -135,6 +148,24 @@ fn refuse(args: &BisectArgs, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
+/// Refuses a metric that the workload cannot have, before anything is looked up.
+fn refuse_metric(args: &BisectArgs, plan: &Plan) -> Result<()> {
+    let Some(metric) = &args.metric else {
+        return Ok(());
+    };
+    let workload = &plan.workloads[0];
+    if metric_names::has(workload, metric) {
+        return Ok(());
+    }
+    let known = metric_names::of(workload).unwrap_or_default();
+    bail!(
+        "{}: workload {} has no metric {metric:?} (name one of {})",
+        args.plan.display(),
+        workload.id,
+        known.join(", ")
+    )
+}
+
 /// `runs/bisect-web-static-6.1.176-7.3.4`.
 fn place(args: &BisectArgs, line: &Line) -> PathBuf {
     let plan = args.plan.file_stem().unwrap_or_default().to_string_lossy();
@@ -164,17 +195,13 @@ impl Asked<'_> {
                 "nothing lies between {first} and {last} (take other ends, or compare these two: bakeoff compare)"
             );
         }
-        let design = Design {
-            error_rate: self.args.error_rate.unwrap_or(ERROR_RATE),
-            max_blocks: self.args.max_blocks.unwrap_or(MAX_BLOCKS),
-            min_blocks: self.plan.design.min_blocks.min(4),
-            more_blocks: 0,
-            ..self.plan.design.clone()
-        };
+        let design = design(self.args, &self.plan);
         let last = RefCell::new(String::new());
+        let [from, to] = self.line.ends();
+        let title = format!("{}: {from} to {to}", self.plan.workloads[0].id);
         let bisect = Bisect {
             dir: &self.out,
-            title: &self.plan.title,
+            title: &title,
             opened: Opened {
                 version: VERSION,
                 bakeoff: record::VERSION.into(),
@@ -424,6 +451,17 @@ impl Asked<'_> {
         let typed = switches.iter().filter(|(is_typed, _)| *is_typed);
         words.extend(typed.map(|(_, name)| (*name).into()));
         words.join(" ")
+    }
+}
+
+/// Margin, error rate, blocks and seed of a bisection.
+fn design(args: &BisectArgs, plan: &Plan) -> Design {
+    Design {
+        error_rate: args.error_rate.unwrap_or(ERROR_RATE),
+        max_blocks: args.max_blocks.unwrap_or(MAX_BLOCKS),
+        min_blocks: plan.design.min_blocks.min(4),
+        more_blocks: 0,
+        ..plan.design.clone()
     }
 }
 

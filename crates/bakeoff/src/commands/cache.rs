@@ -15,6 +15,7 @@ use crate::cli::CacheCommand;
 /// Lists what the cache holds, or makes it smaller.
 pub(super) fn run(command: &CacheCommand, json: bool) -> Result<End> {
     let limit_bytes = eviction::limit()?;
+    Cache::open(&Cache::of_user()?).refuse_unreadable()?;
     match command {
         CacheCommand::List => at_work(json, |cache, _| list(cache, limit_bytes, json)),
         CacheCommand::Prune { to, named, dry_run } => {

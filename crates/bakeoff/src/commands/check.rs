@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 use input::problem::{Problem, Problems};
 use input::units::{show_duration, significant};
+use machine::kernel::{self, Found, given};
 use machine::{emulator_choice, profiling};
 use plan::kernel::KernelRef;
 use plan::{Arm, Clock, MachineKind, Plan};
@@ -30,6 +31,7 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
         Ok((_, plan)) => {
             super::refuse_emulator(&args.emulator, &plan)?;
             refuse_unfit((&plan, path))?;
+            refuse_missing(&plan, path)?;
             if plan.machine.kind == MachineKind::Qemu {
                 refuse_kernels(&plan, path)?;
             }
@@ -48,16 +50,20 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
             warned.extend(no_profiles(&plan, qemu.as_deref())?);
             let found = fairness::of_plan(&plan);
             let lacks = kvm_host::lacks(&plan, qemu.as_deref())?;
+            let unchecked = not_checked(&plan)?;
             if as_json {
                 warned.extend(report::violations(&found));
                 let mut told = summary(&plan, &forecasts, &warned, &lacks);
                 told["fairness"] = json!(found);
+                told["not_checked"] = json!(unchecked);
                 print_json(&told)?;
             } else {
                 let lengths = forecast::lengths(&plan, path);
                 out::escaped_text(&(lines(&plan, &lengths) + &outlook(&plan, &forecasts, &warned)));
                 out::escaped_text(&fairness_lines(&found));
                 out::escaped_text(&host_lines(&lacks));
+                let line = |one: &String| format!("  unchecked  {one}\n");
+                out::escaped_text(&unchecked.iter().map(line).collect::<String>());
             }
         }
         Err(why) => match why.downcast::<Problems>() {
@@ -78,7 +84,7 @@ pub(super) fn all_warnings(plan: &Plan, forecasts: &[Forecast]) -> Result<Vec<St
     warned.extend(crowded(plan, machine::host::cpus()?.len()));
     warned.extend(identical(plan));
     warned.extend(hidden_files(plan));
-    warned.extend(missing_kernels(plan)?);
+    warned.extend(lacking_modules(plan));
     Ok(warned)
 }
 
@@ -282,15 +288,54 @@ fn hidden_files(plan: &Plan) -> Vec<String> {
     told
 }
 
-/// Kernels that the index in the cache does not have.
-fn missing_kernels(plan: &Plan) -> Result<Vec<String>> {
+/// What was found of each arm's kernel, without the network.
+fn look_up(plan: &Plan) -> Result<Vec<(&Arm, Found)>> {
     super::at_work(true, |cache, task| {
-        let told = |arm: &Arm| {
-            let why = machine::kernel::missing(cache, &arm.kernel, task)?;
-            Some(format!("arm {}: {why}", arm.name))
-        };
-        Ok(plan.arms.iter().filter_map(told).collect())
+        let arms = plan.arms.iter();
+        Ok(arms
+            .map(|arm| (arm, kernel::look_up(cache, &arm.kernel, task)))
+            .collect())
     })
+}
+
+/// Refuses kernels that the lists of packages in the cache do not have.
+pub(super) fn refuse_missing(plan: &Plan, path: &Path) -> Result<()> {
+    let mut problems = Vec::new();
+    for (arm, found) in look_up(plan)? {
+        if let Found::No(what, remedy) = found {
+            problems.push(Problem {
+                file: path.display().to_string(),
+                line: arm.line,
+                what: format!("arm {}: {what}", arm.name),
+                remedy,
+            });
+        }
+    }
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(Problems(problems).into())
+}
+
+/// Kernels of which nobody knows here whether they can be had.
+fn not_checked(plan: &Plan) -> Result<Vec<String>> {
+    let told = |(arm, found): (&Arm, Found)| match found {
+        Found::NotChecked(why) => Some(format!("arm {}: {why}", arm.name)),
+        Found::Yes | Found::No(..) => None,
+    };
+    Ok(look_up(plan)?.into_iter().filter_map(told).collect())
+}
+
+/// Images whose modules the plan does not name.
+fn lacking_modules(plan: &Plan) -> Vec<String> {
+    if !matches!(plan.machine.kind, MachineKind::Qemu | MachineKind::Ssh) {
+        return Vec::new();
+    }
+    let told = |arm: &Arm| {
+        let why = given::lacks_modules(&arm.kernel)?;
+        Some(format!("arm {}: {why}", arm.name))
+    };
+    plan.arms.iter().filter_map(told).collect()
 }
 
 /// Refuses kernels in the cache that lack what the plan's machine needs; of others `run` says it, once it has fetched them.
@@ -399,10 +444,17 @@ pub(super) fn warnings(plan: &Plan, forecasts: &[Forecast]) -> Vec<String> {
         .iter()
         .filter(|forecast| forecast.blocks > design.max_blocks);
     warnings.extend(short.map(|forecast| {
+        let id = &forecast.known.workload;
+        let mut workloads = plan.workloads.iter();
+        let has_window = workloads.any(|one| one.id == *id && workload::has_window(one));
+        let or = if has_window {
+            ", or make the window longer"
+        } else {
+            ""
+        };
         format!(
-            "{} will often end undecided: the plan ends at block {} (raise max_blocks to {}, or make \
-             the window longer)",
-            forecast.known.workload, design.max_blocks, forecast.blocks
+            "{id} will often end undecided: the plan ends at block {} (raise max_blocks to {}{or})",
+            design.max_blocks, forecast.blocks
         )
     }));
     warnings

@@ -9,16 +9,17 @@
 mod arms;
 mod program;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use machine::local;
 use record::journal::{self, Event};
 use serde_json::json;
 
 use super::new::{packages_of, recipe, workload};
 use super::run::{self, again, run};
-use super::{End, at_work, check, check_plan, plan_file, print_json};
+use super::{End, at_work, check, check_plan, is_interrupted, plan_file, print_json};
 use crate::cli::PlanArgs;
 use crate::cli::compare::{CompareArgs, ERROR_RATE};
 use crate::cli::judge::MARGIN;
@@ -72,6 +73,9 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
         plan.arms.truncate(1);
     }
     let violations = ::report::violations(&::fairness::of_plan(&plan));
+    if !args.run.refresh {
+        check::refuse_missing(&plan, &path)?;
+    }
     for warning in check::all_warnings(&plan, &[])?
         .into_iter()
         .chain(violations)
@@ -82,6 +86,7 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
         return tell_plan(&path, &text, json);
     }
     plan_file::write(&path, &text)?;
+    let is_new = !path.exists();
     if args.plan_only && json {
         return tell_plan(&path, &text, json);
     }
@@ -100,7 +105,20 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
         ),
         json,
     );
-    run(&run_args, json)
+    let end = run(&run_args, json);
+    if end.is_err() && is_new {
+        leave_no_plan(&run_args)?;
+    }
+    end
+}
+
+/// Removes the plan of a run that was refused before it began. After an interruption it stays: its command was printed as the one
+/// to go on with.
+fn leave_no_plan(args: &PlanArgs) -> Result<()> {
+    if is_interrupted() || run::has_begun(&run::directory(args)) {
+        return Ok(());
+    }
+    fs::remove_file(&args.plan).with_context(|| format!("cannot remove {}", args.plan.display()))
 }
 
 /// For people; standard output is the machine's under `--json`, and the plan's where it is only printed.

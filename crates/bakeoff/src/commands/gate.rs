@@ -194,7 +194,7 @@ fn too_short(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
                 FailOn::Growth => {
                     "whose counters were read often enough and until its end (look at the warnings)"
                 }
-                _ => "(a longer window)",
+                _ => "(a longer window, where it has one)",
             };
             why.push(format!(
                 "{}: arm {} has no trial of four minutes or more {what}",

@@ -45,7 +45,10 @@ pub(super) fn run(command: &KernelCommand, json: bool) -> Result<End> {
 
 /// Kernels in the cache, with what they were made from.
 fn list_cached(json: bool) -> Result<End> {
-    let kernels = at_work(json, |cache, _| Ok(kernel::cached(cache)))?;
+    let kernels = at_work(json, |cache, _| {
+        cache.refuse_unreadable()?;
+        Ok(kernel::cached(cache))
+    })?;
     if json {
         let told = |(kernel, about): &(Kernel, Option<About>)| {
             json!({

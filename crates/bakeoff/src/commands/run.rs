@@ -6,16 +6,17 @@ mod fleet;
 pub(super) mod jobs;
 mod models;
 pub(super) mod night;
+mod plan_change;
 mod timings;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use indicatif::MultiProgress;
-use input::file;
 use input::text::shell_word;
 use machine::cache::eviction;
 use machine::clock::HostClock;
@@ -35,6 +36,7 @@ use crate::lab::{self, Finish, Lab};
 use crate::out;
 use crate::prepare::{self, Sources};
 use crate::reporter::Reporter;
+use plan_change::refuse_another_plan;
 
 /// Without a null server there is nothing to measure again.
 fn refuse_ceiling(plan: &Plan) -> Result<()> {
@@ -107,6 +109,7 @@ pub(super) fn run_for(args: &PlanArgs, json: bool, again: impl FnOnce() -> Strin
         jobs: args.options.jobs,
         json,
         seat: None,
+        looks: Looks::Shown,
     };
     let (dir, finish) = ready.carry_out(&setting)?;
     let (run, judgement) = tell(&dir, args, json)?;
@@ -167,8 +170,18 @@ fn read(args: &PlanArgs) -> Result<Ready<'_>> {
 impl Ready<'_> {
     /// Runs it, or what is left of it, in its directory.
     fn carry_out(&self, setting: &Setting<'_>) -> Result<(RunDir, Finish)> {
+        let path = directory(self.args);
+        let was_there = path.exists();
+        let finish = self.carry_out_in(&path, setting);
+        if finish.is_err() && !was_there {
+            leave_nothing(&path)?;
+        }
+        finish
+    }
+
+    fn carry_out_in(&self, path: &Path, setting: &Setting<'_>) -> Result<(RunDir, Finish)> {
         let (args, plan, text) = (self.args, &self.plan, &self.text);
-        let dir = RunDir::open(&directory(args), text)?;
+        let dir = RunDir::open(path, text)?;
         refuse_another_plan(dir.path(), text)?;
         fleet::refuse_another_place(&dir, args.fleet.slurm)?;
         fairness::accept(&dir, self.accepted.clone())?;
@@ -193,6 +206,20 @@ impl Ready<'_> {
         };
         Ok((dir, finish))
     }
+}
+
+/// Removes the directory of a run that was refused before it began.
+fn leave_nothing(dir: &Path) -> Result<()> {
+    if !dir.exists() || has_begun(dir) {
+        return Ok(());
+    }
+    fs::remove_dir_all(dir).with_context(|| format!("cannot remove {}", dir.display()))
+}
+
+/// Whether a run has begun in a directory: its journal has an entry, or blocks of it are jobs of a cluster.
+pub(super) fn has_begun(dir: &Path) -> bool {
+    let journal = fs::metadata(dir.join("journal.jsonl"));
+    journal.is_ok_and(|about| about.len() > 0) || dir.join("fleet.json").exists()
 }
 
 /// What a run has come to, with its reports written.
@@ -282,6 +309,17 @@ pub(super) struct Setting<'s> {
     pub(super) json: bool,
     /// Where it sits among several plans that are run by one call.
     pub(super) seat: Option<Seat<'s>>,
+    /// Whether lines say how far the run is.
+    pub(super) looks: Looks,
+}
+
+/// Whether a run is judged by itself, or is one block of a larger question, which tells how far that is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Looks {
+    /// By itself.
+    Shown,
+    /// Elsewhere.
+    Elsewhere,
 }
 
 /// A plan's place among several.
@@ -297,9 +335,13 @@ pub(super) struct Seat<'s> {
 
 impl Setting<'_> {
     fn reporter(&self, model: Option<&str>) -> Reporter {
-        match self.seat {
+        let reporter = match self.seat {
             Some(seat) => Reporter::of_plan(self.json, model, (seat.name, seat.bars)),
             None => Reporter::of_model(self.json, model),
+        };
+        match self.looks {
+            Looks::Shown => reporter,
+            Looks::Elsewhere => reporter.without_looks(),
         }
     }
 
@@ -451,90 +493,4 @@ pub(super) fn options_again(options: &RunOptions, fleet: &FleetArgs) -> Vec<Stri
     let program = fleet.program.as_deref().map(Path::to_string_lossy);
     name("--program", program.map(String::from));
     words
-}
-
-/// A run directory belongs to one plan; the first line that differs says what changed.
-fn refuse_another_plan(dir: &Path, text: &str) -> Result<()> {
-    let path = dir.join("plan.toml");
-    let before =
-        file::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    if before == text {
-        return Ok(());
-    }
-    let (old, new): (Vec<_>, Vec<_>) = (before.lines().collect(), text.lines().collect());
-    let differs = |line: &usize| old.get(*line) != new.get(*line);
-    let line = (0..old.len().max(new.len())).find(differs).unwrap_or(0);
-    let show = |lines: &[&str]| {
-        lines
-            .get(line)
-            .map_or("nothing".into(), |line| format!("`{line}`"))
-    };
-    let is_limit = |lines: &[&str]| {
-        lines
-            .get(line)
-            .is_some_and(|one| one.contains("max_blocks"))
-    };
-    let rates = |lines: &[&str]| -> Vec<String> {
-        let rates = lines.iter().map(|one| one.trim());
-        let rates = rates.filter(|one| one.starts_with("error_rate"));
-        rates.map(String::from).collect()
-    };
-    let is_why = |lines: &[&str]| lines.iter().any(|one| one.trim() == "[why]");
-    let remedy = if is_limit(&old) {
-        "put it back, and use --more-blocks once it has ended undecided"
-    } else if is_why(&old) != is_why(&new) {
-        "give or leave out --why as when it began"
-    } else if rates(&old) != rates(&new) {
-        "put it back, and give or leave out --family-wise as when it began"
-    } else {
-        "put it back"
-    };
-    bail!(
-        "the plan changed since this run began, line {}: was {}, is {} \
-         ({remedy}, or begin a new run with --out DIR; the run is in {})",
-        line + 1,
-        show(&old),
-        show(&new),
-        dir.display()
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn another_plan_is_refused_with_what_to_do() {
-        let temp = tempfile::tempdir().unwrap();
-        let said = |before: &str, now: &str| {
-            std::fs::write(temp.path().join("plan.toml"), before).unwrap();
-            let why = refuse_another_plan(temp.path(), now).unwrap_err();
-            let why = why.to_string();
-            let (said, _) = why.split_once(", or begin").unwrap();
-            said.to_string()
-        };
-        let began = "the plan changed since this run began, line";
-        assert_eq!(
-            said("seed = 1\n", "seed = 2\n"),
-            format!("{began} 1: was `seed = 1`, is `seed = 2` (put it back")
-        );
-        assert_eq!(
-            said("seed = 1\n\n[why]\n", "seed = 1\n"),
-            format!("{began} 2: was ``, is nothing (give or leave out --why as when it began")
-        );
-        assert_eq!(
-            said("error_rate = 0.1\n", "error_rate = 0.05\n"),
-            format!(
-                "{began} 1: was `error_rate = 0.1`, is `error_rate = 0.05` \
-                 (put it back, and give or leave out --family-wise as when it began"
-            )
-        );
-        assert_eq!(
-            said("max_blocks = 8\n", "max_blocks = 9\n"),
-            format!(
-                "{began} 1: was `max_blocks = 8`, is `max_blocks = 9` \
-                 (put it back, and use --more-blocks once it has ended undecided"
-            )
-        );
-    }
 }

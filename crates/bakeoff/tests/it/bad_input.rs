@@ -643,3 +643,87 @@ fn a_refresh_that_fails_leaves_the_index_of_the_mirror_that_it_is_of() {
         source()
     );
 }
+
+#[test]
+fn output_to_a_full_device_is_told_with_status_2() {
+    let dir = tempfile::tempdir().unwrap();
+    for command in [
+        "--help",
+        "run --help",
+        "--version",
+        "fairness --list",
+        "new",
+    ] {
+        let (status, told) = shell(dir.path(), &format!("\"$BAKEOFF\" {command} > /dev/full"));
+        assert_eq!(status, Some(2), "{command}: {told}");
+        let why = "bakeoff: cannot write to standard output: No space left on device";
+        assert!(told.contains(why), "{command}: {told}");
+    }
+    let (status, told) = shell(dir.path(), "\"$BAKEOFF\" --help");
+    assert_eq!(status, Some(0));
+    assert!(told.contains("Usage: bakeoff"), "{told}");
+    let (status, told) = shell(dir.path(), "\"$BAKEOFF\" rnu > /dev/full");
+    assert_eq!(status, Some(2));
+    assert!(told.contains("unrecognized subcommand 'rnu'"), "{told}");
+}
+
+/// A link to itself cannot be read by anybody, root included.
+#[test]
+fn a_cache_that_cannot_be_read_is_not_an_empty_one() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("cache")).unwrap();
+    std::os::unix::fs::symlink("bakeoff", dir.path().join("cache/bakeoff")).unwrap();
+    for words in [
+        &["cache", "list"][..],
+        &["cache", "prune"],
+        &["kernel", "list"],
+    ] {
+        let output = bakeoff(dir.path(), words);
+        let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {told}");
+        assert!(
+            told.contains("cannot read the cache: "),
+            "{words:?}: {told}"
+        );
+    }
+    let output = bakeoff(dir.path(), &["doctor"]);
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.contains("cannot be read"), "{told}");
+}
+
+#[test]
+fn check_says_which_kernels_it_could_not_look_up() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
+    let output = bakeoff(dir.path(), &["check", "plan.toml"]);
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let line = "unchecked  arm old: whether bookworm has a kernel \"6.1\": no list of packages in the cache";
+    assert!(told.contains(line), "{told}");
+}
+
+#[test]
+fn a_run_that_is_refused_before_it_begins_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
+    let compare = [
+        "compare",
+        "debian:bookworm/6.1",
+        "debian:trixie-backports/7.2",
+    ];
+    for words in [&["run", "plan.toml"][..], &compare] {
+        let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
+            .args(words)
+            .current_dir(dir.path())
+            .env("XDG_CACHE_HOME", dir.path().join("cache"))
+            .env("PATH", "/nowhere")
+            .env_remove("BAKEOFF_QEMU")
+            .output()
+            .unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        let runs = dir.path().join("runs").read_dir();
+        let left: Vec<_> = runs.into_iter().flatten().flatten().collect();
+        assert!(left.is_empty(), "{words:?} left {left:?}: {told}");
+    }
+}

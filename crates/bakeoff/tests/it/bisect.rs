@@ -285,6 +285,21 @@ fn bakeoff(dir: &Path, words: &[&str]) -> Output {
 }
 
 fn git(dir: &Path, words: &[&str]) {
+#[test]
+fn a_metric_that_the_workload_cannot_have_is_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
+    let words = ["bisect", "plan.toml", "--from", "6.1", "--to", "7.2"];
+    let output = bakeoff(dir.path(), &[&words[..], &["--metric", "nothere"]].concat());
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    let want = "has no metric \"nothere\" (name one of throughput, latency-mean, latency-p50,";
+    assert!(told.contains(want), "{told}");
+    // Not even a list of packages was asked for.
+    assert!(!dir.path().join("cache/bakeoff/apt").exists());
+    assert!(!dir.path().join("runs").exists());
+}
+
     let mut git = Command::new("git");
     git.arg("-C").arg(dir);
     git.args(["-c", "user.name=A", "-c", "user.email=a@example.org"]);

@@ -146,7 +146,12 @@ impl World {
                 let ids = found.iter().map(|one| one.id.clone()).collect();
                 self.told.lock().unwrap().push((blocks, ids));
             }
-            if let LabEvent::Entry(_) = event {
+            let new = match event {
+                LabEvent::Before(entries) => entries.len() as u32,
+                LabEvent::Entry(_) => 1,
+                LabEvent::Record(_) | LabEvent::Activity(..) | LabEvent::Violated(..) => 0,
+            };
+            for _ in 0..new {
                 entries.set(entries.get() + 1);
                 interrupted.fetch_or(interrupt(entries.get()), Ordering::Relaxed);
             }

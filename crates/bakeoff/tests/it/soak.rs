@@ -15,7 +15,7 @@ use machine::fake::soak::Soak;
 use plan::Checks;
 use record::defect::{DefectSource, FoundDefect, Kind, Severity, When};
 use record::evidence::{EvidenceFile, Sample};
-use record::journal::Event;
+use record::journal::{Entry, Event};
 use record::load::Second;
 use record::rundir::{self, DEFECTS, Run, RunDir, SECONDS};
 use record::streamed;
@@ -66,6 +66,11 @@ fn run(dir: &Path, soaks: [Soak; 2], stop: &Stop, heard: &dyn Fn(u32)) -> Finish
     let (interrupted, ended) = (AtomicBool::new(false), Cell::new(0));
     let show = |event: LabEvent<'_>| {
         let is_over = match event {
+            LabEvent::Before(entries) => {
+                let is_end = |entry: &&Entry| matches!(entry.event, Event::Ended { .. });
+                ended.set(entries.iter().filter(is_end).count() as u32);
+                false
+            }
             LabEvent::Entry(entry) => {
                 let is_end = matches!(entry.event, Event::Ended { .. });
                 ended.set(ended.get() + u32::from(is_end));

@@ -105,11 +105,11 @@ fn to_settle(outlook: Outlook, so_far: u32) -> String {
         ),
         Outlook::Beyond { blocks, most } => format!(
             "about {blocks} blocks would settle it at this noise, and it ends at {most} (bakeoff run PLAN \
-             --more-blocks {}, or make the window longer)",
+             --more-blocks {}; a longer window helps too, where the workload has one)",
             blocks - most,
         ),
         Outlook::Never => {
-            "more blocks of this noise would not settle it (make the window longer)".into()
+            "more blocks of this noise would not settle it (a longer window may, where the workload has one)".into()
         }
     }
 }
@@ -250,7 +250,7 @@ mod tests {
                 one.reason = undecided(beyond);
             },
             &expect![
-                "anything from -0.49 % to +2.52 % fits the blocks: about 80 blocks would settle it at this noise, and it ends at 30 (bakeoff run PLAN --more-blocks 50, or make the window longer)"
+                "anything from -0.49 % to +2.52 % fits the blocks: about 80 blocks would settle it at this noise, and it ends at 30 (bakeoff run PLAN --more-blocks 50; a longer window helps too, where the workload has one)"
             ],
         );
         check(
@@ -306,7 +306,7 @@ mod tests {
                 one.reason = undecided(Outlook::Never);
             },
             &expect![
-                "difference 40.0: more blocks of this noise would not settle it (make the window longer)"
+                "difference 40.0: more blocks of this noise would not settle it (a longer window may, where the workload has one)"
             ],
         );
     }

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use machine::git;
-use machine::kernel_line::{self, Density, Offered};
+use machine::kernel::{self, Located};
+use machine::kernel_line::{self, Density, End, Offered};
 use record::bisect::Version;
 
 use crate::cli::bisect::BisectArgs;
@@ -17,6 +18,8 @@ const MOST_FILES: usize = 20;
 pub(super) struct Line {
     /// The first end first.
     pub(super) versions: Vec<Version>,
+    /// What is downloaded for each, in bytes, where Debian has them: 0 for one in the cache.
+    pub(super) bytes: Vec<u64>,
     /// The repository, where they are commits.
     pub(super) tree: Option<PathBuf>,
     /// What the user should know of it.
@@ -48,9 +51,20 @@ pub(super) fn read(args: &BisectArgs, json: bool) -> Result<Line> {
     } else {
         Density::Series
     };
-    let offered = at_work(json, |cache, task| {
-        kernel_line::line(cache, [from, to], density, args.refresh, task)
+    let (ends, offered) = at_work(json, |cache, task| {
+        let locate = |version| kernel::locate(cache, version, args.refresh, task);
+        let ends = [locate(from)?, locate(to)?];
+        let end = |version, place: usize| End {
+            version,
+            suite: ends[place].suite,
+        };
+        let typed = [end(from, 0), end(to, 1)];
+        let offered = kernel_line::line(cache, typed, density, args.refresh, task)?;
+        Ok((ends, offered))
     })?;
+    let chosen = |(typed, end): (&String, &Located)| {
+        format!("{typed}: debian:{}/{typed} ({})", end.suite, end.release)
+    };
     let version = |one: Offered| Version {
         name: one.version,
         about: one.release,
@@ -58,9 +72,10 @@ pub(super) fn read(args: &BisectArgs, json: bool) -> Result<Line> {
         files: Vec::new(),
     };
     Ok(Line {
+        bytes: offered.iter().map(|one| one.bytes).collect(),
         versions: offered.into_iter().map(version).collect(),
         tree: None,
-        remarks: Vec::new(),
+        remarks: [from, to].into_iter().zip(&ends).map(chosen).collect(),
     })
 }
 
@@ -102,6 +117,7 @@ fn of_commits(tree: &Path, commits: &str, json: bool) -> Result<Line> {
     };
     let tree = std::fs::canonicalize(tree);
     Ok(Line {
+        bytes: Vec::new(),
         versions: range.commits.into_iter().map(version).collect(),
         tree: Some(tree.context("the repository is gone")?),
         remarks,

@@ -6,12 +6,23 @@ use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context, Result, bail};
 use input::problem::remedy_among;
+use machine::kernel::given;
 use plan::kernel::{self, FORMS, KernelRef};
 use plan::{sysctl_name, sysctl_path};
 
 use crate::cli::compare::CompareArgs;
 use crate::commands::at_work;
 use crate::plan_text::{ArmText, Line, quoted};
+
+impl Kernel {
+    /// What the plan says of it.
+    fn lines(&self) -> Vec<Line> {
+        let mut lines = vec![Line::new("kernel", quoted(&self.text), "")];
+        let modules = self.modules.as_deref();
+        lines.extend(modules.map(|dir| Line::new("modules", quoted(&dir.to_string_lossy()), "")));
+        lines
+    }
+}
 
 /// What is compared.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,6 +44,8 @@ struct Kernel {
     /// What tells it from another of that name: its suite, or its directory.
     origin: String,
     text: String,
+    /// The directory of its modules, where they were found beside its image.
+    modules: Option<PathBuf>,
     /// Whether the user gave it its name.
     is_named: bool,
     remark: Option<String>,
@@ -114,7 +127,7 @@ fn of_kernels(mut kernels: Vec<Kernel>, a_a: bool) -> Result<Contrast> {
     }
     let arm = |kernel: &Kernel| ArmText {
         name: kernel.name.clone(),
-        lines: vec![Line::new("kernel", quoted(&kernel.text), "")],
+        lines: kernel.lines(),
     };
     Ok(Contrast {
         arms: kernels.iter().map(arm).collect(),
@@ -243,7 +256,7 @@ fn of_ref(word: &str, kernel: &KernelRef) -> Result<Kernel> {
         }
         KernelRef::File { vmlinuz, modules } => {
             let vmlinuz = settled(vmlinuz)?;
-            let modules = modules.clone();
+            let modules = modules.clone().or_else(|| given::modules_beside(&vmlinuz));
             (
                 last(&vmlinuz),
                 parent(&vmlinuz),
@@ -257,12 +270,24 @@ fn of_ref(word: &str, kernel: &KernelRef) -> Result<Kernel> {
         KernelRef::Running | KernelRef::Remote(_) => bail!("{RUNNING}"),
     };
     machine::kernel::check(&kernel).with_context(|| format!("kernel {word}"))?;
+    let modules = match &kernel {
+        KernelRef::File { modules, .. } => modules.clone(),
+        KernelRef::Debian { .. }
+        | KernelRef::Deb(_)
+        | KernelRef::Tree(_)
+        | KernelRef::Running
+        | KernelRef::Remote(_) => None,
+    };
+    let remark = modules
+        .as_ref()
+        .map(|dir| format!("{word}: takes the modules in {} along", dir.display()));
     Ok(Kernel {
         name: plain(&name),
         origin,
         text: kernel.to_string(),
+        modules,
         is_named: false,
-        remark: None,
+        remark,
     })
 }
 
@@ -333,7 +358,7 @@ fn of_sysctls(typed: &[String], kernel: Option<&Kernel>) -> Result<Contrast> {
             .map(|one| format!("{} = {}", quoted(&one.name), quoted(&one.values[place])));
         let pairs: Vec<String> = pairs.collect();
         let sysctl = Line::new("sysctl", format!("{{ {} }}", pairs.join(", ")), "");
-        let kernel = kernel.map(|kernel| Line::new("kernel", quoted(&kernel.text), ""));
+        let kernel = kernel.map(Kernel::lines).unwrap_or_default();
         arms.push(ArmText {
             name: plain(&words.join("-")),
             lines: kernel.into_iter().chain([sysctl]).collect(),
@@ -433,14 +458,15 @@ fn of_cmdlines(typed: &[String], kernel: &Kernel) -> Result<Contrast> {
         } else {
             plain(text)
         },
-        lines: vec![
-            Line::new("kernel", quoted(&kernel.text), ""),
-            Line::new(
+        lines: [
+            kernel.lines(),
+            vec![Line::new(
                 "cmdline",
                 quoted(text.trim()),
                 "added to the kernel's command line",
-            ),
-        ],
+            )],
+        ]
+        .concat(),
     };
     let arms: Vec<ArmText> = typed.iter().map(arm).collect();
     refuse_twins(&arms)?;

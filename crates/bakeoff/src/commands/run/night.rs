@@ -24,7 +24,7 @@ use record::rundir::{self, RunDir};
 use verdict::night::{Rates, error_rate_of_plans};
 
 use super::{
-    End, Ready, Reported, Seat, Setting, calibration, directory, fleet, nothing_to_compare,
+    End, Looks, Ready, Reported, Seat, Setting, calibration, directory, fleet, nothing_to_compare,
     options_again, read, refuse_another_plan, run,
 };
 use crate::cli::{PlanArgs, RunArgs};
@@ -384,6 +384,7 @@ impl Shared<'_> {
             interrupted: Arc::clone(&self.interrupted),
             jobs: ready.args.options.jobs,
             json: self.json,
+            looks: Looks::Shown,
             seat: Some(Seat {
                 name,
                 bars: &self.bars,

@@ -1,0 +1,167 @@
+//! Names of the metrics that a workload's trials can have, known before any trial.
+//!
+//! A name with `*` at its beginning stands for all that end like it.
+
+use plan::WorkloadPlan;
+
+use crate::database::procedure_words;
+
+/// What every kind of load over HTTP measures.
+const WEB: &[&str] = &[
+    "throughput",
+    "latency-mean",
+    "latency-p50",
+    "latency-p99",
+    "server-cpu",
+    "instructions",
+    "cpu-time",
+    "failed",
+    // Of a system on the network.
+    "system-cpu",
+    "system-memory",
+];
+
+const RAMP: &[&str] = &["peak", "peak-at", "knee", "kept-of-peak"];
+
+/// Names by the word of a kind. Of kinds that are not here nobody knows them before a trial.
+const NAMES: &[(&str, &[&[&str]])] = &[
+    (
+        "accept",
+        &[&[
+            "throughput-wake-all",
+            "throughput-wake-one",
+            "wakeups-wake-all",
+            "wakeups-wake-one",
+            "cpu-wake-all",
+            "cpu-wake-one",
+            "cpu-for-nothing",
+        ]],
+    ),
+    (
+        "app-trade",
+        &[
+            WEB,
+            &["transactions", "sessions", "database-cpu", "repeated"],
+        ],
+    ),
+    ("http", &[WEB]),
+    (
+        "interactive",
+        &[&[
+            "wakeup-p99",
+            "wakeup-p50",
+            "wakeup-mean",
+            "wakeup-max",
+            "growth",
+        ]],
+    ),
+    (
+        "io-mix",
+        &[&["read-time", "read-rate", "write-rate", "read-block-max"]],
+    ),
+    ("locks", &[&["*-contended", "*-alone"]]),
+    ("sched-yield", &[&["yield-last", "yield-first", "growth"]]),
+    (
+        "smb",
+        &[&["throughput", "latency-mean", "errors", "server-cpu"]],
+    ),
+    ("smb-ramp", &[RAMP, &["errors"]]),
+    ("threads", &[&["total-time", "per-thread"]]),
+    ("web-browse", &[WEB, &["sessions"]]),
+    ("web-cgi", &[WEB, &["database-cpu"]]),
+    ("web-many", &[WEB]),
+    ("web-open", &[WEB]),
+    ("web-ramp", &[RAMP, WEB]),
+    (
+        "web-slow",
+        &[&["conforming", "conforming-share", "memory-each"], WEB],
+    ),
+    (
+        "web-soak",
+        &[
+            WEB,
+            &[
+                "pages",
+                "unsuccessful",
+                "cpu-user",
+                "cpu-system",
+                "memory",
+                "swap",
+                "kept",
+            ],
+        ],
+    ),
+    ("web-static", &[WEB]),
+];
+
+/// Names of the metrics that a workload can have; `None` where nobody knows them before a trial.
+pub fn of(workload: &WorkloadPlan) -> Option<Vec<String>> {
+    match workload.kind.as_str() {
+        "command" => Some(of_command(workload)),
+        "database" => {
+            let others = ["total-time", "errors", "server-cpu"];
+            Some(
+                others
+                    .into_iter()
+                    .chain(procedure_words())
+                    .map(String::from)
+                    .collect(),
+            )
+        }
+        kind => {
+            let (_, lists) = NAMES.iter().find(|(word, _)| *word == kind)?;
+            Some(lists.concat().into_iter().map(String::from).collect())
+        }
+    }
+}
+
+/// The metrics that its plan names, or its adapter; else how long it runs.
+fn of_command(workload: &WorkloadPlan) -> Vec<String> {
+    let metrics = workload.options["metrics"].as_array();
+    let metrics = metrics.into_iter().flatten();
+    let names = metrics.filter_map(|one| one["name"].as_str().map(String::from));
+    std::iter::once("total-time".into()).chain(names).collect()
+}
+
+/// Whether a workload can have a metric, as far as that is known before a trial.
+pub fn has(workload: &WorkloadPlan, metric: &str) -> bool {
+    let is_it = |name: &String| match name.strip_prefix('*') {
+        Some(end) => metric.ends_with(end),
+        None => name == metric,
+    };
+    of(workload).is_none_or(|names| names.iter().any(is_it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::overview;
+
+    fn plan(kind: &str) -> WorkloadPlan {
+        WorkloadPlan {
+            id: kind.into(),
+            kind: kind.into(),
+            options: serde_json::Value::Null,
+            length: std::time::Duration::ZERO,
+            window: std::time::Duration::ZERO,
+            expected: None,
+        }
+    }
+
+    #[test]
+    fn every_kind_can_have_the_metric_that_decides_it() {
+        for (kind, overview) in overview::all() {
+            assert!(has(&plan(kind), overview.primary), "{kind}");
+        }
+        assert!(!has(&plan("web-static"), "nothere"));
+        assert!(has(&plan("locks"), "pipe-alone"));
+        assert!(has(&plan("limits"), "sockets"));
+    }
+
+    #[test]
+    fn a_command_has_the_metrics_that_its_plan_names() {
+        let mut own = plan("command");
+        own.options = serde_json::json!({ "metrics": [{ "name": "iops" }] });
+        assert_eq!(of(&own).unwrap(), ["total-time", "iops"]);
+    }
+}

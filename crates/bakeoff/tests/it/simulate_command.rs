@@ -154,3 +154,21 @@ fn ctrl_c_ends_a_long_simulation_at_once_with_what_it_has() {
         "{why}"
     );
 }
+
+/// `timeout` sends a signal to a program and then to its group.
+#[test]
+fn a_signal_that_comes_twice_at_once_ends_no_command_without_a_word() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = PLAN.replace("max_blocks = 8", "max_blocks = 10000");
+    let mut command = simulate(dir.path(), &plan, &["--noise", "loud"]);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    wait_until("it listens to signals", || catches_interrupts(child.id()));
+    let pid = child.id().to_string();
+    let twice = Command::new("kill").args(["-INT", &pid, &pid]).status();
+    assert!(twice.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let why = String::from_utf8(output.stderr).unwrap();
+    assert!(why.contains("bakeoff: interrupted"), "{why}");
+}

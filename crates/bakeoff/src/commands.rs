@@ -337,7 +337,7 @@ fn is_interrupted() -> bool {
 
 fn not_done(why: &anyhow::Error, is_stopped: bool) -> String {
     let whole = format!("{why:#}");
-    if why.chain().any(|cause| cause.is::<Interrupted>()) {
+    if why.chain().any(<dyn std::error::Error>::is::<Interrupted>) {
         Interrupted.to_string()
     } else if is_stopped && !whole.starts_with("interrupted") {
         format!("{Interrupted}; what was under way ended with: {whole}")

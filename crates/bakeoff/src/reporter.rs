@@ -85,6 +85,7 @@ impl Reporter {
     }
 
     /// The same for a run that is one block of a larger question: it alone says nothing.
+    #[must_use]
     pub fn without_looks(mut self) -> Self {
         self.has_looks = false;
         self

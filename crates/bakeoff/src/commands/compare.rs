@@ -72,10 +72,10 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
         // All arms are the baseline then, and are meant to be.
         plan.arms.truncate(1);
     }
-    let violations = ::report::violations(&::fairness::of_plan(&plan));
     if !args.run.refresh {
         check::refuse_missing(&plan, &path)?;
     }
+    let violations = ::report::violations(&::fairness::of_plan(&plan));
     for warning in check::all_warnings(&plan, &[])?
         .into_iter()
         .chain(violations)
@@ -85,8 +85,8 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
     if args.dry_run {
         return tell_plan(&path, &text, json);
     }
-    plan_file::write(&path, &text)?;
     let is_new = !path.exists();
+    plan_file::write(&path, &text)?;
     if args.plan_only && json {
         return tell_plan(&path, &text, json);
     }

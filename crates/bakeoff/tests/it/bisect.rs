@@ -12,7 +12,9 @@ use machine::fake::{Behaviour, FakeArm};
 use plan::{Checks, Design, KernelArm, OfKernels, of_kernels};
 use record::bisect::{Bisection, Conclusion, JOURNAL, KernelConfig, Opened, VERSION, Version};
 use record::rundir;
+use record::trial::Outcome;
 use verdict::bisect::{OfRun, of_run, walk};
+use workload::metric_names;
 
 use crate::simulated_lab::{PLAN, World};
 
@@ -284,7 +286,6 @@ fn bakeoff(dir: &Path, words: &[&str]) -> Output {
     command.output().expect("the binary under test runs")
 }
 
-fn git(dir: &Path, words: &[&str]) {
 #[test]
 fn a_metric_that_the_workload_cannot_have_is_refused_at_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -300,6 +301,36 @@ fn a_metric_that_the_workload_cannot_have_is_refused_at_once() {
     assert!(!dir.path().join("runs").exists());
 }
 
+#[test]
+fn metrics_of_stored_runs_are_among_those_that_their_workloads_can_have() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let golden = ["workloads", "failed", "real", "worse", "undecided"]
+        .map(|name| root.join("tests/golden").join(name));
+    let samples = root.join("../../docs/samples/web-static");
+    let mut checked = 0;
+    for dir in golden.iter().chain([&samples]) {
+        let run = rundir::load(dir, &workload::check).unwrap();
+        for attempt in &run.attempts {
+            let Outcome::Measured(measurement) = &attempt.outcome else {
+                continue;
+            };
+            let mut workloads = run.plan.workloads.iter();
+            let own = workloads.find(|one| one.id == attempt.trial.workload);
+            for figure in &measurement.figures {
+                let name = &figure.spec.name;
+                assert!(
+                    metric_names::has(own.unwrap(), name),
+                    "{name} in {}",
+                    dir.display()
+                );
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 100, "{checked} figures");
+}
+
+fn git(dir: &Path, words: &[&str]) {
     let mut git = Command::new("git");
     git.arg("-C").arg(dir);
     git.args(["-c", "user.name=A", "-c", "user.email=a@example.org"]);

@@ -135,7 +135,7 @@ mod tests {
             for number in from_s * 1000..to_s * 1000 {
                 let now_ns = number * 1_000_000;
                 closing.add(number, (), now_ns);
-                let (_, ending) = closing.expire(now_ns + PATIENCE_NS).unwrap();
+                let ((), ending) = closing.expire(now_ns + PATIENCE_NS).unwrap();
                 in_order += u64::from(ending == Ending::Close);
             }
             in_order

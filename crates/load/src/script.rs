@@ -208,7 +208,7 @@ impl<'t> Parser<'t> {
             return;
         };
         match (command.text, rest) {
-            ("visit", [_, more @ ..]) if !more.iter().any(|word| word.is_path()) => {
+            ("visit", [_, more @ ..]) if !more.iter().any(Word::is_path) => {
                 self.ask(&paths(line, rest), "GET", "");
             }
             ("fetch", [_, ..]) => self.ask(&paths(line, rest), "GET", ""),

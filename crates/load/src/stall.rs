@@ -15,6 +15,10 @@ pub(crate) const STALL_NS: u64 = 10_000_000;
 
 /// What one thread knows of the times at which it was held up.
 #[derive(Debug, Clone, Copy)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "all are times, and units come last"
+)]
 pub(crate) struct StallWatch {
     /// When the thread looks at its sockets again, if nothing holds it up.
     awake_by_ns: u64,

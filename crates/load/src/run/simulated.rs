@@ -59,6 +59,8 @@ pub(crate) enum Behaviour {
     Half,
     /// A byte of the head every 10 ms, for ever.
     Drips,
+    /// Each response is the last one of its connection, which it leaves open for ever.
+    LeavesOpen,
 }
 
 impl Server {
@@ -206,6 +208,10 @@ impl World<'_> {
             Behaviour::Refuses | Behaviour::NeverAccepts | Behaviour::Silent => return,
             Behaviour::Drips => return self.schedule(at_ns, slot, EventKind::Drop(0)),
             Behaviour::Correct => [head.as_bytes(), BODY].concat(),
+            Behaviour::LeavesOpen => {
+                let last = head.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
+                [last.as_bytes(), BODY].concat()
+            }
             Behaviour::Half => [head.as_bytes(), &BODY[..5]].concat(),
         };
         self.schedule(at_ns, slot, EventKind::Bytes(answer));
@@ -271,7 +277,11 @@ impl Engine for World<'_> {
                 Action::Open => match self.server.behaviour {
                     Behaviour::Refuses => clients.failed(slot, Fault::ConnectFailed, self.now_ns),
                     Behaviour::NeverAccepts => return,
-                    Behaviour::Correct | Behaviour::Silent | Behaviour::Half | Behaviour::Drips => {
+                    Behaviour::Correct
+                    | Behaviour::Silent
+                    | Behaviour::Half
+                    | Behaviour::Drips
+                    | Behaviour::LeavesOpen => {
                         return self.schedule(self.now_ns, slot, EventKind::Connected);
                     }
                 },

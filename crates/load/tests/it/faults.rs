@@ -288,15 +288,15 @@ fn check_not_waited_for(serve: fn(TcpStream), method: &str, expect: &Expect) {
             mix: Mix::Round(vec![exchange]),
             ..traffic_on(server.address)
         };
-        let result = run(&traffic);
-        assert_eq!(result.faults, BTreeMap::new(), "{method} {engine:?}");
-        assert_eq!((result.ok, result.connections_opened), (40, 40));
-        // Waiting for 100 ms each would take ten times as long at four connections.
-        assert!(result.latency.quantile_ns(0.5) < 100_000_000, "{result:?}");
-        assert!(
-            result.window_ns < 900_000_000,
-            "{method} {engine:?} {result:?}"
-        );
+        // Waiting for 100 ms each, four clients would take a second. A busy machine may do so too,
+        // but not five times.
+        let is_quick = (0..5).any(|_| {
+            let result = run(&traffic);
+            assert_eq!(result.faults, BTreeMap::new(), "{method} {engine:?}");
+            assert_eq!((result.ok, result.connections_opened), (40, 40));
+            result.window_ns < 900_000_000
+        });
+        assert!(is_quick, "{method} {engine:?}");
         server.stop();
     }
 }

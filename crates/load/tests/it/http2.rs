@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -358,6 +358,9 @@ fn raw_connection(mut stream: TcpStream, goodbye: Option<(u32, Reason)>) -> std:
                 let last = [&seen[0].to_be_bytes()[..], &reason].concat();
                 stream.write_all(&frame(7, 0, 0, &last))?;
                 stream.write_all(&answer(seen[0]))?;
+                // Closing with bytes unread would reset the connection, and overtake the answer.
+                stream.shutdown(Shutdown::Write)?;
+                std::io::copy(&mut stream, &mut std::io::sink())?;
                 return Ok(());
             }
             Some(_) => {}

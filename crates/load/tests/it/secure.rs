@@ -179,12 +179,16 @@ fn a_server_that_cannot_prove_its_name_is_a_connection_that_failed() {
 #[test]
 fn nobody_waits_for_a_server_to_close_an_encrypted_connection_that_is_done() {
     let server = serve_then(Afterwards::LeftOpen);
-    let result = run(&server, false, tls(&server, "bake.test", true));
-    assert_eq!(
-        (result.ok, result.connections_opened),
-        (12, 12),
-        "{result:?}"
-    );
-    // Each of the two would have waited 100 ms five times.
-    assert!(result.service.quantile_ns(0.5) < 100_000_000, "{result:?}");
+    // Two clients that wait 100 ms five times take half a second. A busy machine may do so too, but not
+    // five times.
+    let is_quick = (0..5).any(|_| {
+        let result = run(&server, false, tls(&server, "bake.test", true));
+        assert_eq!(
+            (result.ok, result.connections_opened),
+            (12, 12),
+            "{result:?}"
+        );
+        result.window_ns < 480_000_000
+    });
+    assert!(is_quick);
 }

@@ -40,6 +40,22 @@ fn a_right_answer_takes_what_the_server_takes() {
     assert_eq!(ns(result.window_ns), 200 * MS + ns(150_000));
 }
 
+// envoyproxy/envoy#5788
+#[test]
+fn a_connection_that_the_server_leaves_open_costs_no_time() {
+    let server = Server {
+        behaviour: Behaviour::LeavesOpen,
+        ..Server::of(4, 20 * MS)
+    };
+    let result = run(&traffic(), &server);
+    assert_eq!((result.ok, result.connections_opened), (40, 40));
+    // As with a server that keeps its connections.
+    assert_eq!(ns(result.window_ns), 200 * MS + ns(150_000));
+    let result = run(&at_rate(150.0), &server);
+    assert_eq!((result.planned, result.ok), (300, 300));
+    assert!(near(ns(result.latency.max_ns()), 20 * MS, MS), "{result:?}");
+}
+
 /// All forty requests fail in this way, each after its deadline of 100 ms.
 fn check_time_out(behaviour: Behaviour, fault: Fault) {
     let traffic = Traffic {

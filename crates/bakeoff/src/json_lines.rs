@@ -22,11 +22,16 @@ pub fn event(entry: &Entry, model: Option<&str>) -> Value {
     })
 }
 
-/// Checks of fairness that are violated, as they are found: after so many blocks, or, 0, by the plan.
-pub fn violations(blocks: u32, found: &[Finding], model: Option<&str>) -> Value {
+/// Checks of fairness that are violated, as they are found: after so many blocks, or, 0, by the plan. The first test of the run comes
+/// after the second number of blocks.
+pub fn violations(
+    (blocks, min_blocks): (u32, u32),
+    found: &[Finding],
+    model: Option<&str>,
+) -> Value {
     json!({
         "version": VERSION, "kind": "violations", "model": model, "blocks": blocks, "violations": found,
-        "text": report::early_violations(blocks, found),
+        "text": report::early_violations(blocks, min_blocks, found),
     })
 }
 

@@ -104,8 +104,9 @@ pub enum LabEvent<'n> {
     Record(&'n TrialRecord),
     /// Something activity within a trial.
     Activity(&'n Trial, &'n Activity),
-    /// Checks of fairness are violated that were not told before: after so many blocks, or, 0, by the plan.
-    Violated(u32, &'n [Finding]),
+    /// Checks of fairness are violated that were not told before: after so many blocks, or, 0, by the plan; and after how many blocks
+    /// the first test comes.
+    Violated((u32, u32), &'n [Finding]),
 }
 
 /// Something activity: shown, never recorded in the journal.
@@ -418,8 +419,12 @@ impl<'l> Lab<'l> {
     }
 
     /// Tells of violations while a night can still be saved: by the plan before the first block, all after it, and later
-    /// those that are new.
+    /// those that are new. At the first test it tells again what trials showed before, and still show.
     fn tell_violations(&self, told: &mut BTreeSet<String>, blocks: u32) -> Result<()> {
+        let min_blocks = self.plan.design.min_blocks;
+        if blocks == min_blocks {
+            told.retain(|id| fairness::is_of_plan(id));
+        }
         let recent = self.load_recent(blocks)?;
         let found = match blocks {
             0 => fairness::accept(fairness::of_plan(self.plan), &recent.accepted),
@@ -433,7 +438,7 @@ impl<'l> Lab<'l> {
         if new.is_empty() {
             return Ok(());
         }
-        (self.show)(LabEvent::Violated(blocks, &new));
+        (self.show)(LabEvent::Violated((blocks, min_blocks), &new));
         // What a plan lets foresee is told again once it was found.
         if blocks > 0 {
             told.extend(new.into_iter().map(|one| one.id));
@@ -541,8 +546,7 @@ impl<'l> Lab<'l> {
         block: u32,
         busy: &[u32],
     ) -> Option<Next<'l>> {
-        let redo = book.run_state.redos(&workload.id, block);
-        let order = verdict::order(self.plan, &workload.id, block, redo);
+        let order = verdict::order(self.plan, &workload.id, block);
         order.into_iter().zip(1..).find_map(|(arm, slot)| {
             let trial = book.run_state.trial(&workload.id, block, slot, &arm);
             let attempt = book.run_state.next_attempt(&trial, ATTEMPTS)?;

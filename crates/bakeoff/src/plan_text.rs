@@ -84,6 +84,8 @@ pub struct DesignText {
     pub error_rate: f64,
     /// Blocks after which it ends.
     pub max_blocks: u32,
+    /// Of order, data and schedules.
+    pub seed: i64,
 }
 
 /// `key = value  # note`.
@@ -287,7 +289,7 @@ fn design(design: DesignText) -> Vec<Line> {
             design.max_blocks,
             "what is undecided then stays so",
         ),
-        Line::new("seed", 1, "of order, data and schedules"),
+        Line::new("seed", design.seed, "of order, data and schedules"),
     ]
 }
 
@@ -333,6 +335,7 @@ mod tests {
                 margin: 0.02,
                 error_rate: 0.05,
                 max_blocks: 30,
+                seed: 1,
             },
         }
     }

@@ -151,12 +151,13 @@ impl Reporter {
             LabEvent::Activity(trial, activity) => {
                 self.pass(trial, passing_line(self.series.get(), trial, activity));
             }
-            LabEvent::Violated(blocks, found) => {
+            LabEvent::Violated((blocks, min_blocks), found) => {
                 if self.form == Form::Json {
-                    let line = json_lines::violations(blocks, found, self.model.as_deref());
+                    let after = (blocks, min_blocks);
+                    let line = json_lines::violations(after, found, self.model.as_deref());
                     self.json_line(line);
                 }
-                for line in report::early_violations(blocks, found) {
+                for line in report::early_violations(blocks, min_blocks, found) {
                     self.line(&line);
                 }
             }

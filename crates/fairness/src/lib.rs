@@ -214,6 +214,11 @@ pub fn find(id: &str) -> Option<&'static Check> {
     ALL.iter().find(|check| check.id == id).copied()
 }
 
+/// Whether the plan alone answers a check, so that no later trial can change the answer.
+pub fn is_of_plan(id: &str) -> bool {
+    find(id).is_some_and(|check| matches!(check.judge, Judge::Plan(_)))
+}
+
 fn finding(check: &Check, outcome: Outcome) -> Finding {
     Finding {
         id: check.id.into(),

@@ -15,6 +15,7 @@ mod pinned;
 mod queue;
 mod scheduler;
 mod seek_disk;
+pub mod setting;
 mod ssh;
 mod sysctl;
 mod target;
@@ -162,9 +163,41 @@ pub struct Design {
     pub more_blocks: u32,
     /// Seed of order, data and schedules.
     pub seed: u64,
+    /// Arms whose order is drawn in each block.
+    pub arms: u32,
 }
 
 impl Design {
+    /// The first blocks: their orders are drawn again until no arm comes before the baseline in all of them, nor after it in all.
+    /// 0 where more than half of all draws would have to be drawn again; then nothing is.
+    pub fn opening(&self) -> u32 {
+        let blocks = self.min_blocks.clamp(2, self.max_blocks.max(2));
+        if self.arms > 1 && self.max_blocks > 1 && self.one_sided_share(blocks) <= 0.5 {
+            blocks
+        } else {
+            0
+        }
+    }
+
+    /// The error rate at which tests compare a run with all orders, those among them that its opening cannot have. It is lower
+    /// than `error_rate` by the share of these, so that a run is wrong as seldom as `error_rate` says.
+    pub fn test_level(&self) -> f64 {
+        self.error_rate * self.drawn_share()
+    }
+
+    /// The share of all draws that the opening keeps, at the least.
+    pub fn drawn_share(&self) -> f64 {
+        match self.opening() {
+            0 => 1.0,
+            blocks => 1.0 - self.one_sided_share(blocks),
+        }
+    }
+
+    /// The chance that some arm is on one side of the baseline in so many blocks, at the most.
+    fn one_sided_share(&self, blocks: u32) -> f64 {
+        f64::from(self.arms.saturating_sub(1)) * (1.0 - f64::from(blocks)).exp2()
+    }
+
     /// Blocks at the most, those among them that the run was given later.
     pub fn most_blocks(&self) -> u32 {
         self.max_blocks.saturating_add(self.more_blocks)
@@ -330,7 +363,8 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
     if let (Some(fields), Some(workloads)) = (&machine_fields, &workloads) {
         check_clients(fields, &machine, workloads, checks);
     }
-    let (claim, disturbed_blocks, design) = read_design(top.table("design").as_ref());
+    let (claim, disturbed_blocks, mut design) = read_design(top.table("design").as_ref());
+    design.arms = arms.as_ref().map_or(0, Vec::len) as u32;
     let ground = Ground {
         machine: &machine,
         arms: arms.as_deref().unwrap_or_default(),
@@ -564,6 +598,7 @@ fn read_design(fields: Option<&Fields<'_>>) -> (Claim, DisturbedBlocks, Design) 
         max_blocks: 30,
         more_blocks: 0,
         seed: 1,
+        arms: 0,
     };
     let Some(fields) = fields else {
         return (claim, disturbed_blocks, design);

@@ -111,7 +111,7 @@ What comes with different kernels (options, defaults of sysctls) is declared, un
 
 `bakeoff check` answers the checks that need no boot, and tells what others will find as far as the plan decides it: memory and CPUs that parameters take away, parameters, sysctls and limits that one arm alone has, fewer open files
 or places in the listen queue than the load has connections. `bakeoff run` tells these violations before the first boot. After block 1 it tells all violations that were found, one line each with what would mend it, and after a later block
-those that are new; a run that goes on after an interruption tells again what was found before. Nothing stops by itself: interrupt it, mend the plan and begin again with another `--out`, or let it go on. At its end all checks are answered
+those that are new. Before the first test, after `min_blocks`, later trials can still set right what trials show: that is told as \"so far\", and at the first test again if it is still there. A run that goes on after an interruption tells again what was found before. Nothing stops by itself: interrupt it, mend the plan and begin again with another `--out`, or let it go on. At its end all checks are answered
 from the whole run, and `bakeoff fairness RUN` prints what they find, also of a run that is still at work.
 
 `--fail-on violation` (of `run`, `judge` and `fairness`) ends with status 1 where a check is violated; with a gate of the verdict (`worse`, `any-worse`, `undecided`) an unfair comparison has no answer, and the status is 2; the other gates do not ask. `--accept` is kept in `accepted.json` of the run

@@ -135,9 +135,10 @@ pub fn declared(findings: &[Finding]) -> Vec<String> {
     words::fairness::declared(findings)
 }
 
-/// Violations found after so many blocks of a run that goes on, 0 for before the first, and what can be done.
-pub fn early_violations(blocks: u32, findings: &[Finding]) -> Vec<String> {
-    words::fairness::early(blocks, findings)
+/// Violations found after so many blocks of a run that goes on, 0 for before the first, and what can be done. Its first test comes
+/// after `min_blocks`.
+pub fn early_violations(blocks: u32, min_blocks: u32, findings: &[Finding]) -> Vec<String> {
+    words::fairness::early(blocks, min_blocks, findings)
 }
 
 /// A defect of a trial, as it is told while the run goes on.

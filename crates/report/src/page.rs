@@ -1,6 +1,5 @@
 //! The HTML page: sections from top to bottom, all text escaped by the template.
 
-use input::units;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use record::rundir::Run;
 use record::verdict::weighed::Weight;
@@ -377,25 +376,7 @@ fn repeat(run: &Run) -> Markup {
                 @for arm in &run.plan.arms {
                     tr { th scope="row" { "arm " (arm.name) } td {
                         (arm.kernel)
-                        @if let Some(cpus) = arm.cpus { ", CPUs " (cpus) }
-                        @if !arm.cmdline.is_empty() { ", command line " code { (arm.cmdline) } }
-                        @for (name, value) in &arm.sysctl { ", " code { (name) "=" (value) } }
-                        @if let Some(own) = arm.tuning.file_system.filter(|own| *own != plan::FileSystem::default()) { ", file system " (own.word()) }
-                        @for (name, value) in &arm.tuning.debugfs { ", debugfs " code { (name) "=" (value) } }
-                        @for (name, value) in &arm.tuning.env { ", environment " code { (name) "=" (value) } }
-                        @for (name, path) in &arm.tuning.programs { ", " (name) " is " code { (path) } }
-                        @if !arm.tuning.config.is_empty() { ", configuration " code { (arm.tuning.config.trim()) } }
-                        @for (service, change) in &arm.tuning.server_config {
-                            @if !change.directives.is_empty() {
-                                ", configuration of " (service) " " code { (change.directives.trim()) }
-                            }
-                        }
-                        @for file in arm.tuning.config_files() { ", configuration file " code { (file.path) } }
-                        @if let Some(scheduler) = arm.tuning.scheduler { ", scheduler " (scheduler.word()) }
-                        @if let Some(most) = arm.tuning.nofile { ", open files " (most) }
-                        @if arm.tuning.injected_slowdown > 0.0 { ", injected slowdown: " (words::percent(arm.tuning.injected_slowdown)) " % of every CPU taken away" }
-                        @if let Some(period) = arm.tuning.injected_period { ", every " (units::show_duration(period)) }
-                        @if let Some(cost) = &arm.tuning.injected_cost { ", injected cost: " (cost.instructions) " instructions at each call of " code { (cost.function) } }
+                        @for setting in arm.settings() { ", " (words::disclosure::change(&setting)) }
                     } }
                 }
                 @for (name, hash) in &opening.inputs {

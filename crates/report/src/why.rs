@@ -530,6 +530,9 @@ pub(crate) mod tests {
                 metric: "p42".into(),
                 known: vec!["a".into(), "b".into()],
             },
+            Unexplained::NotOfAllTasks {
+                metric: "server-cpu".into(),
+            },
         ];
         let told: Vec<String> = all.iter().map(words::why::unexplained).collect();
         expect![[r#"
@@ -537,6 +540,7 @@ pub(crate) mod tests {
             no block that can be explained: none was measured of both arms (see the failed trials in the report)
             no arm to explain: 8 (name one of the plan's, other than the baseline)
             no such workload: cgi (see the plan's [[workload]])
-            no such metric: p42 (there are a, b)"#]].assert_eq(&told.join("\n"));
+            no such metric: p42 (there are a, b)
+            server-cpu is of the services' tasks alone, and the profile counts all tasks: the clients' and the kernel's with them (leave --metric out; the table of tasks has the services' rows)"#]].assert_eq(&told.join("\n"));
     }
 }

@@ -22,6 +22,7 @@ const DESIGN: Design = Design {
     max_blocks: MAX_BLOCKS,
     more_blocks: 0,
     seed: 0,
+    arms: 0,
 };
 
 fn main() -> std::io::Result<()> {

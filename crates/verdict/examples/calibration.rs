@@ -90,6 +90,7 @@ fn design(error_rate: f64, min_blocks: u32, max_blocks: u32) -> Design {
         max_blocks,
         more_blocks: 0,
         seed: 0,
+        arms: 0,
     }
 }
 

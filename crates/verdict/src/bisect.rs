@@ -308,6 +308,7 @@ mod tests {
         max_blocks: 60,
         more_blocks: 0,
         seed: 1,
+        arms: 0,
     };
 
     /// Asks a line whose figures scatter by a thousandth until it has an answer.

@@ -91,14 +91,14 @@ fn compare(run: &Run, (workload, arm): (&str, &str), blocks: &[Block<'_>]) -> Ve
         });
     }
     let key = format!("loads\n{}\n{workload}\n{arm}", design.seed);
-    let flips = SignFlips::draw(&key, blocks.len(), design.error_rate);
+    let flips = SignFlips::draw(&key, blocks.len(), design.test_level());
     let values: Vec<&[f64]> = rows.iter().map(|row| &*row.contrasts.values).collect();
     let p_values = max_t::p_values(&values, &flips);
     for (row, p_value) in rows.iter().zip(p_values) {
-        let is_told = p_value <= design.error_rate;
+        let is_told = p_value <= design.test_level();
         found[row.curve]
             .loads
-            .push(at_load(row, is_told, &flips, design.error_rate));
+            .push(at_load(row, is_told, &flips, design.test_level()));
     }
     for one in &mut found {
         let any = |verdict| one.beyond(verdict).next().is_some();

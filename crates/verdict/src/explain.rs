@@ -49,6 +49,9 @@ const INSTRUCTIONS: &str = "instructions";
 /// The same of trials that were sampled.
 const CPU_TIME: &str = "cpu-time";
 
+/// CPU time of services alone. Mechanisms sum to the work of all tasks, the clients' and the kernel's with it.
+const OF_SERVICES: [&str; 2] = ["server-cpu", "database-cpu"];
+
 /// The metrics of which waits say most; a workload has one of them.
 const TAILS: [&str; 2] = ["latency-p99", "wakeup-p99"];
 
@@ -82,6 +85,9 @@ pub fn explain(
     let usual = profiled.as_ref().map_or(INSTRUCTIONS, |_| CPU_TIME);
     let baseline = run.plan.baseline.as_str();
     let spec = spec(run, question, Some(usual))?;
+    if OF_SERVICES.contains(&spec.name.as_str()) {
+        return Err(Unexplained::NotOfAllTasks { metric: spec.name });
+    }
     if arm == baseline {
         return Err(Unexplained::NoArm { arm: arm.into() });
     }
@@ -89,7 +95,7 @@ pub fn explain(
     if usable.is_empty() {
         return Err(Unexplained::NoBlock { lost: usable.lost });
     }
-    let error_rate = run.plan.design.error_rate;
+    let error_rate = run.plan.design.test_level();
     let (blocks, least) = (usable.blocks.len(), fewest_blocks(error_rate));
     let test = Test::of_blocks(&key(run, question), blocks, error_rate);
     let counts = usable.rep();
@@ -149,7 +155,7 @@ pub fn within(
     if usable.is_empty() {
         return Err(Unexplained::OneBoot { lost: usable.lost });
     }
-    let error_rate = run.plan.design.error_rate;
+    let error_rate = run.plan.design.test_level();
     let numbers = usable.trials.each_ref().map(|side| side.numbers.clone());
     let sizes = numbers.each_ref().map(Vec::len);
     let test = Test::of_groups(&key(run, question), sizes, error_rate);

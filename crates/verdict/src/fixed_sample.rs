@@ -107,6 +107,7 @@ fn by_the_rule(pairs: &[Pair], direction: Direction, terms: Terms) -> Finding {
         max_blocks: blocks,
         more_blocks: 0,
         seed: terms.seed,
+        arms: 0,
     };
     let found = rule::decide(&[Series { pairs, direction }], &design, "once").remove(0);
     let change = match (found.ratio, found.difference) {

@@ -56,7 +56,7 @@ pub(crate) fn speed(run: &Run) -> Vec<HostSpeed> {
         }
     }
     // Rows of unequal length cannot share their flips: each then pays for all by itself.
-    let error_rate = run.plan.design.error_rate;
+    let error_rate = run.plan.design.test_level();
     let key = format!("host\n{}", run.plan.design.seed);
     let is_even = found.windows(2).all(|two| two[0].2.len() == two[1].2.len());
     let p_values = |values: &[&[f64]]| {
@@ -156,7 +156,7 @@ fn moved(run: &Run, arm: &str, primaries: &[(&[Pair], Direction)]) -> Option<One
         return None;
     }
     let key = format!("one-sided\n{}\n{arm}", run.plan.design.seed);
-    let error_rate = run.plan.design.error_rate;
+    let error_rate = run.plan.design.test_level();
     let flips = SignFlips::draw(&key, row.len(), error_rate);
     let p_value = max_t::p_values(&[&row], &flips)[0];
     let low = centres.iter().copied().fold(f64::INFINITY, f64::min);

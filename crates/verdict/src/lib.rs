@@ -123,10 +123,9 @@ mod warnings;
 mod weighed;
 
 /// The order of the arms in one block of one workload: names, first to last. Decided by the plan's
-/// seed alone, so it does not depend on how many blocks were looked at, or on what they showed. `redo` counts the
-/// times that the block was invalidated.
-pub fn order(plan: &Plan, workload: &str, block: u32, redo: u32) -> Vec<String> {
-    design::order(plan, workload, block, redo)
+/// seed alone, so it does not depend on how many blocks were looked at, or on what they showed. A block that is run again has the same.
+pub fn order(plan: &Plan, workload: &str, block: u32) -> Vec<String> {
+    design::order(plan, workload, block)
 }
 
 /// What disturbed the last block of a workload from outside; `trials` are the numbers of its trials.

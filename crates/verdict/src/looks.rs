@@ -38,7 +38,7 @@ pub(crate) fn looks(second: &[f64], design: &Design) -> Vec<Look> {
     let due = due.filter(|n| !is_one_way(&second[..*n as usize]));
     let look = |n| Look {
         blocks: n as usize,
-        spent: spent(n, design),
+        spent: design.drawn_share() * spent(n, design),
     };
     due.map(look).collect()
 }
@@ -56,7 +56,7 @@ pub fn never_swapped(plan: &Plan) -> Vec<(&str, &str)> {
     });
     let is_never = |(workload, arm): &(&str, &str)| {
         let is_second = |block| {
-            let order = design::order(plan, workload, block, 0);
+            let order = design::order(plan, workload, block);
             let place = |name: &str| order.iter().position(|each| each == name);
             if place(arm) > place(&plan.baseline) {
                 1.0
@@ -110,7 +110,8 @@ pub fn smallest(error_rate: f64, design: &Design) -> Option<u32> {
     let first = design.min_blocks.max(1);
     let most = (design.max_blocks as usize, design.most_blocks() as usize);
     (first..=design.most_blocks()).find(|blocks| {
-        least_p_value(*blocks as usize, most, error_rate) <= error_rate * spent(*blocks, design)
+        least_p_value(*blocks as usize, most, error_rate)
+            <= error_rate * design.drawn_share() * spent(*blocks, design)
     })
 }
 
@@ -171,6 +172,7 @@ mod tests {
             max_blocks,
             more_blocks: 0,
             seed: 1,
+            arms: 0,
         }
     }
 

@@ -145,6 +145,7 @@ mod tests {
             max_blocks,
             more_blocks: 0,
             seed,
+            arms: 0,
         }
     }
 

@@ -34,6 +34,8 @@ pub struct Ending {
 pub fn simulate(terms: &Terms, seed: u64) -> Ending {
     let design = Design {
         seed,
+        // Simulated coins are all free: none is drawn again.
+        arms: 0,
         ..terms.design.clone()
     };
     let sides = sides(terms.noise, &terms.effects, design.max_blocks, (seed, 0));
@@ -66,6 +68,7 @@ mod tests {
             max_blocks,
             more_blocks: 0,
             seed: 0,
+            arms: 0,
         };
         let terms = Terms {
             noise: QUIET,

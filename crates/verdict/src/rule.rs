@@ -433,7 +433,7 @@ fn find_now(
         }),
         noise: Some(scale(&typical.rest)),
         order_effect: Some(typical.order_effect.exp_m1()),
-        spent: setup.looks.last().map_or(0.0, |look| look.spent),
+        spent: setup.looks.last().map_or(0.0, |look| look.spent) / design.drawn_share(),
         more: outlook.and_then(|outlook| outlook.more(blocks)),
         confidence: equal.or(shown).map(|_| setup.confidence(verdict)),
         reason: explain(decision, outlook, design, setup),
@@ -523,6 +523,7 @@ mod tests {
         max_blocks: 30,
         more_blocks: 0,
         seed: 7,
+        arms: 0,
     };
 
     /// Blocks in random order.

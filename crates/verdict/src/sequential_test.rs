@@ -454,6 +454,7 @@ mod tests {
             max_blocks,
             more_blocks: 0,
             seed: 1,
+            arms: 0,
         }
     }
 

@@ -221,7 +221,7 @@ impl Workload for Options {
         }
         let per_s = load.sessions as f64 / (load.window_ns as f64 / 1e9);
         figures.push(guard("sessions", "sessions/s", Direction::Higher, per_s));
-        if let Some(cpu) = seen.meter.services.get(Server::Mariadb.name()) {
+        if let Some(cpu) = seen.cpu(Server::Mariadb.name()) {
             let each = cpu.as_nanos() as f64 / 1e3 / load.served() as f64;
             figures.push(guard("database-cpu", "us/request", Direction::Lower, each));
         }

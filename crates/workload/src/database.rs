@@ -261,7 +261,7 @@ impl Workload for Options {
 
     fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
         let mut figures = seen.driven.figures.clone();
-        if let Some(cpu) = seen.meter.services.get(self.server.name()) {
+        if let Some(cpu) = seen.cpu(self.server.name()) {
             let cpu_s = cpu.as_secs_f64();
             figures.push(guard("server-cpu", "s", Direction::Lower, cpu_s));
         }

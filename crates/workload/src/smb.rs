@@ -123,7 +123,7 @@ impl Workload for Options {
 
     fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
         let mut figures = seen.driven.figures.clone();
-        if let Some(cpu) = seen.meter.services.get(SERVICE) {
+        if let Some(cpu) = seen.cpu(SERVICE) {
             let megabytes = figures[0].value * seen.meter.window.as_secs_f64();
             let per_megabyte = cpu.as_secs_f64() * 1e3 / megabytes;
             figures.push(lower("server-cpu", "ms/MB", per_megabyte));

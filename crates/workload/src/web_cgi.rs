@@ -158,7 +158,7 @@ impl Workload for Options {
     fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
         let mut figures = figures::web(seen, self.web.server.name())?;
         let load = figures::believe(seen)?;
-        if let Some(cpu) = seen.meter.services.get(Server::Mariadb.name()) {
+        if let Some(cpu) = seen.cpu(Server::Mariadb.name()) {
             let each = cpu.as_nanos() as f64 / 1e3 / load.served() as f64;
             figures.push(guard("database-cpu", "us/request", Direction::Lower, each));
         }

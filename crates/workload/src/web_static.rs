@@ -102,9 +102,16 @@ impl SiteWorkload for Options {
         true
     }
 
-    fn conclude(&self, _seen: &Seen<'_>, web: Vec<Figure>) -> Result<Vec<Figure>, String> {
+    fn conclude(&self, seen: &Seen<'_>, web: Vec<Figure>) -> Result<Vec<Figure>, String> {
         Ok(match self.decided_by {
             None | Some(Decider::Throughput) => web,
+            Some(Decider::ServerCpu) if seen.ns_per_instruction.is_some() => {
+                return Err(
+                    "server-cpu cannot decide where the clock counts instructions: the kernel charges CPU time by its ticks (write \
+                     clock = \"wall\", or take decided_by out)"
+                        .into(),
+                );
+            }
             Some(Decider::ServerCpu) => figures::decided_by(web, figures::SERVER_CPU),
         })
     }
@@ -153,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_servers_own_cost_may_decide() {
-        let primary = |text: &str| {
+        let primary = |text: &str, ns_per_instruction: Option<u32>| -> Result<String, String> {
             let workload = crate::from_plan(&read(text).unwrap()).unwrap();
             let mut load = record::load::LoadResult {
                 window_ns: 1_000_000_000,
@@ -175,14 +182,16 @@ mod tests {
                 driven: &driven,
                 meter: &meter,
                 samples: &[],
-                ns_per_instruction: Some(2),
+                ns_per_instruction,
             };
-            let figures = workload.figures(&seen).unwrap();
-            format!("{} {}", figures[0].spec.name, figures[0].value)
+            let figures = workload.figures(&seen)?;
+            Ok(format!("{} {}", figures[0].spec.name, figures[0].value))
         };
-        assert_eq!(primary(GOOD), "throughput 1");
-        let own = format!("{GOOD}\ndecided_by = \"server-cpu\"");
-        assert_eq!(primary(&own), "server-cpu 3000");
+        assert_eq!(primary(GOOD, Some(2)).unwrap(), "throughput 1");
+        let by_cpu = format!("{GOOD}\ndecided_by = \"server-cpu\"");
+        assert_eq!(primary(&by_cpu, None).unwrap(), "server-cpu 3000");
+        let refused = primary(&by_cpu, Some(2)).unwrap_err();
+        assert!(refused.contains("write clock = \"wall\""), "{refused}");
         check_mistakes(
             &format!("{GOOD}\ndecided_by = \"instructions\""),
             &expect![[

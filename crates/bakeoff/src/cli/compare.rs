@@ -47,6 +47,9 @@ pub struct CompareArgs {
     #[arg(long, value_name = "N", help_heading = QUESTION)]
     #[arg(value_parser = clap::value_parser!(u32).range(2..=i64::from(MOST_BLOCKS)))]
     pub max_blocks: Option<u32>,
+    /// Of the order of arms in each block, of data and of schedules [default: drawn, and written into the plan]
+    #[arg(long, value_name = "N", help_heading = QUESTION, value_parser = clap::value_parser!(i64).range(0..))]
+    pub seed: Option<i64>,
 
     /// Print the plan and write nothing
     #[arg(long, conflicts_with = "plan_only")]

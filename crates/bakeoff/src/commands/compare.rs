@@ -45,7 +45,7 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
             suite: program.as_ref().and_then(|program| program.suite.clone()),
         }
     };
-    let text = plan_text::write(&PlanText {
+    let mut draft = PlanText {
         head: vec![
             "Written by bakeoff compare. To ask more, edit it before it runs, later a copy of it (docs/plan.md has every key),".into(),
             "and take bakeoff run.".into(),
@@ -55,13 +55,14 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
             margin: args.margin.unwrap_or(MARGIN),
             error_rate: args.error_rate.unwrap_or(ERROR_RATE),
             max_blocks: args.max_blocks.unwrap_or_else(|| machine.max_blocks()),
+            seed: args.seed.unwrap_or_else(plan_file::drawn_seed),
         },
         machine,
         arms: arms.arms,
         workloads,
-    });
+    };
     let files = program.as_ref().map_or(&[][..], |program| &program.files);
-    let path = place(args, &arms.label, &text, files)?;
+    let (path, text) = place(args, &arms.label, &mut draft, files)?;
     let remarks = program.map(|program| program.remarks);
     for remark in arms.remarks.iter().chain(remarks.iter().flatten()) {
         say(remark, json || args.dry_run);
@@ -210,14 +211,26 @@ fn kind(word: &str, is_local: bool, json: bool) -> Result<WorkloadText> {
     Ok(first)
 }
 
-/// Where the plan goes: beside the run directory, under a name that no other plan has, and no run with other content of the
-/// program's files.
-fn place(args: &CompareArgs, label: &str, text: &str, files: &[PathBuf]) -> Result<PathBuf> {
+/// Where the plan goes, and its text: beside the run directory, under a name that no other plan has, and no run with other content
+/// of the program's files. A plan that asks the same there keeps its seed, so that the same command goes on with its run.
+fn place(
+    args: &CompareArgs,
+    label: &str,
+    draft: &mut PlanText,
+    files: &[PathBuf],
+) -> Result<(PathBuf, String)> {
     let hashes = prepare::hashes(files)?;
     let of_plan = |plan: PathBuf| PlanArgs::on_this_host(plan, args.run.clone());
+    let drawn = draft.design.seed;
+    let mut text_at = |path: &Path| {
+        let before = || plan_file::seed(path);
+        draft.design.seed = args.seed.or_else(before).unwrap_or(drawn);
+        plan_text::write(draft)
+    };
     if let Some(out) = &args.run.out {
         let path = plan_file::beside(out);
-        if !plan_file::is_free(&path, text)? {
+        let text = text_at(&path);
+        if !plan_file::is_free(&path, &text)? {
             bail!(
                 "another plan is there: {} (name another --out, or run that one: {})",
                 path.display(),
@@ -230,7 +243,7 @@ fn place(args: &CompareArgs, label: &str, text: &str, files: &[PathBuf]) -> Resu
                 out.display()
             );
         }
-        return Ok(path);
+        return Ok((path, text));
     }
     let name = |number: u32| match number {
         1 => format!("compare-{label}.toml"),
@@ -238,9 +251,10 @@ fn place(args: &CompareArgs, label: &str, text: &str, files: &[PathBuf]) -> Resu
     };
     for number in 1.. {
         let plan = of_plan(Path::new("runs").join(name(number)));
+        let text = text_at(&plan.plan);
         let is_same = || changed_file(&run::directory(&plan), &hashes).is_none();
-        if plan_file::is_free(&plan.plan, text)? && is_same() {
-            return Ok(plan.plan);
+        if plan_file::is_free(&plan.plan, &text)? && is_same() {
+            return Ok((plan.plan, text));
         }
     }
     unreachable!("numbers do not end")

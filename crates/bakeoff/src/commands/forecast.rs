@@ -230,7 +230,7 @@ pub(super) fn enough(design: &Design) -> u32 {
 }
 
 /// Mean host time from the start of a trial's attempt to its end.
-fn mean_trial(entries: &[Entry], workload: &str) -> Option<Duration> {
+pub(super) fn mean_trial(entries: &[Entry], workload: &str) -> Option<Duration> {
     let (mut sum, mut count, mut began) = (Duration::ZERO, 0, BTreeMap::new());
     for entry in entries {
         match &entry.event {
@@ -281,6 +281,7 @@ mod tests {
             max_blocks,
             more_blocks: 0,
             seed: 1,
+            arms: 0,
         };
         assert_eq!((smallest(&design(5)), enough(&design(5))), (None, 9));
         assert_eq!(smallest(&design(9)), Some(9));

@@ -128,6 +128,7 @@ fn draft(word: &str) -> Result<String> {
             margin: MARGIN,
             error_rate: ERROR_RATE,
             max_blocks: machine.max_blocks(),
+            seed: 1,
         },
         machine,
         arms,

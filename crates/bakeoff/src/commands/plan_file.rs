@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use input::file;
@@ -26,6 +27,17 @@ pub(super) fn is_free(path: &Path, text: &str) -> Result<bool> {
         }
         Err(why) => Err(why).with_context(|| format!("cannot read {}", path.display())),
     }
+}
+
+/// A seed that no plan has had: the seconds since 1970.
+pub(super) fn drawn_seed() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(1, |time| time.as_secs().cast_signed())
+}
+
+/// The seed of a plan that is there.
+pub(super) fn seed(path: &Path) -> Option<i64> {
+    plan::seed_of(&file::read_to_string(path).ok()?)
 }
 
 /// Writes it, unless it is there.

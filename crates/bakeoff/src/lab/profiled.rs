@@ -74,7 +74,7 @@ impl Lab<'_> {
         block: u32,
         unprofiled: &mut BTreeSet<String>,
     ) -> Result<bool> {
-        let order = verdict::order(self.plan, &workload.id, block, 0);
+        let order = verdict::order(self.plan, &workload.id, block);
         for (arm, slot) in order.into_iter().zip(1..) {
             if unprofiled.contains(&arm) || !self.is_of_use(book, unprofiled) {
                 continue;

@@ -25,6 +25,7 @@ const DESIGN: Design = Design {
     max_blocks: 60,
     more_blocks: 0,
     seed: 11,
+    arms: 0,
 };
 
 fn name(place: usize) -> String {

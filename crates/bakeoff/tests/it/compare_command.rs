@@ -143,6 +143,8 @@ fn a_plan_that_is_only_printed_is_written_nowhere() {
         "-w",
         "web-static,smb",
         "--dry-run",
+        "--seed",
+        "1",
     ];
     let output = bakeoff(dir.path(), &words);
     assert_eq!(
@@ -196,6 +198,30 @@ fn a_plan_that_is_only_printed_is_written_nowhere() {
         max_blocks = 12             # what is undecided then stays so
         seed = 1                    # of order, data and schedules
     "##]].assert_eq(&said(&output.stdout, dir.path()));
+}
+
+#[test]
+fn a_seed_is_drawn_once_and_written_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let seed = |more: &[&str]| {
+        let words = [&["compare", TWO[0], TWO[1], "--plan-only"], more].concat();
+        let output = bakeoff(dir.path(), &words);
+        assert_eq!(output.status.code(), Some(0));
+        let newest = plans(dir.path()).len();
+        let name = match newest {
+            1 => "compare-6.1-7.2.toml".to_string(),
+            number => format!("compare-6.1-7.2-{number}.toml"),
+        };
+        let text = fs::read_to_string(dir.path().join("runs").join(name)).unwrap();
+        (newest, plan::seed_of(&text).unwrap())
+    };
+    let (_, drawn) = seed(&[]);
+    // Seconds since 1970.
+    assert!(drawn > 1_700_000_000, "{drawn}");
+    assert_eq!(seed(&[]), (1, drawn));
+    assert_eq!(seed(&["--seed", &drawn.to_string()]), (1, drawn));
+    assert_eq!(seed(&["--seed", "5"]), (2, 5));
+    assert_eq!(seed(&["--seed", "5"]), (2, 5));
 }
 
 /// The plans in `runs`.

@@ -251,7 +251,7 @@ fn every_key_of_violations_and_of_checks_is_documented() {
         .cloned()
         .collect();
     assert_ne!(found, []);
-    let line = json_lines::violations(1, &found, None);
+    let line = json_lines::violations((1, 4), &found, None);
     assert_eq!(check_line(&line, &mut BTreeSet::new()), "violations");
     let printed = |words: &[&str]| -> Value {
         let mut bakeoff = Command::new(env!("CARGO_BIN_EXE_bakeoff"));

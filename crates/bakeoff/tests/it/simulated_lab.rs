@@ -142,7 +142,7 @@ impl World {
         let interrupted = AtomicBool::new(false);
         let entries = Cell::new(0);
         let show = |event: LabEvent<'_>| {
-            if let LabEvent::Violated(blocks, found) = event {
+            if let LabEvent::Violated((blocks, _), found) = event {
                 let ids = found.iter().map(|one| one.id.clone()).collect();
                 self.told.lock().unwrap().push((blocks, ids));
             }
@@ -797,7 +797,8 @@ fn each_look_says_how_far_it_is() {
     );
     assert!(looks[5].contains("undecided, 6 blocks, "), "{looks:?}");
     assert!(
-        looks[5].ends_with(" more for a 2 % margin (the run ends at 8)"),
+        looks[5].contains(" more (")
+            && looks[5].ends_with(") for a 2 % margin (the run ends at 8)"),
         "{looks:?}"
     );
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use plan::setting::{ArmSetting, Knob};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -158,67 +159,11 @@ pub struct ArmTuning {
     /// The arm.
     pub arm: String,
     /// What it changes; nothing: as it is shipped.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ArmSetting>,
     /// Who chose it.
     pub tuned_by: Option<String>,
     /// Why.
     pub reason: Option<String>,
-}
-
-/// One setting of an arm.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
-    /// Of which kind.
-    pub knob: Knob,
-    /// Its name; empty where the kind says all.
-    pub name: String,
-    /// Its value.
-    pub value: String,
-}
-
-/// What an arm may change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Knob {
-    /// The kernel's command line.
-    CommandLine,
-    /// Sysctls.
-    Sysctl,
-    /// The number of CPUs.
-    Cpus,
-    /// The servers' environment.
-    Environment,
-    /// The servers' configuration.
-    Configuration,
-    /// The servers' programs.
-    Program,
-    /// The scheduler that the kernel runs in place of its own.
-    Scheduler,
-    /// The I/O scheduler.
-    IoScheduler,
-    /// The file system of the workload's disk.
-    FileSystem,
-    /// Files of debugfs.
-    Debugfs,
-    /// A slowdown or a cost of known size.
-    Injected,
-}
-
-impl Knob {
-    /// All of them, in the order of the report.
-    pub const ALL: [Self; 11] = [
-        Self::CommandLine,
-        Self::Sysctl,
-        Self::Cpus,
-        Self::Environment,
-        Self::Configuration,
-        Self::Program,
-        Self::Scheduler,
-        Self::IoScheduler,
-        Self::FileSystem,
-        Self::Debugfs,
-        Self::Injected,
-    ];
 }
 
 /// A workload as it ran.

@@ -94,7 +94,9 @@ pub enum Settings {
     Environment,
     /// Programs in place of others.
     Programs,
-    /// Schedulers of disks.
+    /// How many files may be open.
+    Limits,
+    /// Schedulers, queues and file systems of disks.
     Disks,
 }
 

@@ -238,6 +238,11 @@ pub enum Unexplained {
         /// Those that there are.
         known: Vec<String>,
     },
+    /// The metric is a cost of some tasks alone, and the profile counts all of them.
+    NotOfAllTasks {
+        /// The name that was given.
+        metric: String,
+    },
     /// There are no two usable trials of the arm.
     OneBoot {
         /// What was lost.

@@ -170,7 +170,7 @@ fn quantile_hits(lines: &[Line], last: f64) -> Vec<Hit> {
     halves.take_while(|at| *at <= last).map(hit).collect()
 }
 
-/// One arm's points.
+/// One arm's points. A value that is not a number is a gap.
 pub(super) struct Line {
     pub(super) place: usize,
     pub(super) name: String,
@@ -238,7 +238,8 @@ pub(super) fn hits(
     let hit = |at: f64| {
         let told = lines.iter().filter_map(|line| {
             let found = line.points.binary_search_by(|point| point.0.total_cmp(&at));
-            let told = value(line.points[found.ok()?].1);
+            let value_at = line.points[found.ok()?].1;
+            let told = (!value_at.is_nan()).then(|| value(value_at))?;
             Some(format!("{}: {told}{unit}", line.name))
         });
         let head = format!("{lead}{}", curves::load(at));
@@ -251,12 +252,14 @@ pub(super) fn hits(
     places.into_iter().map(hit).collect()
 }
 
-/// The lowest and the highest of some values; `None` without any.
+/// The lowest and the highest of some values, gaps left out; `None` without any.
 pub(super) fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    values.fold(None, |ends, value| match ends {
-        None => Some((value, value)),
-        Some((low, high)) => Some((value.min(low), value.max(high))),
-    })
+    values
+        .filter(|value| !value.is_nan())
+        .fold(None, |ends, value| match ends {
+            None => Some((value, value)),
+            Some((low, high)) => Some((value.min(low), value.max(high))),
+        })
 }
 
 /// A unit in which `most`, given in the record's unit, has few enough digits to stand beside an axis.

@@ -64,18 +64,19 @@ fn mark(plot: &mut Plot, now: &Snapshot, lines: &[Line]) {
     }
 }
 
-/// A line for each arm, of seconds that are whole.
+/// A line for each arm, of seconds that are whole, with a gap where there is no value: in an outage nothing has a latency.
 fn lines(now: &Snapshot, value: impl Fn(&Point) -> Option<f64>) -> Vec<Line> {
     let line = |arm: &ArmNow| Line {
         place: arm.place,
         name: arm.attempt.trial.arm.clone(),
         points: whole(arm)
             .iter()
-            .filter_map(|point| Some((point.at_s, value(point)?)))
+            .map(|point| (point.at_s, value(point).unwrap_or(f64::NAN)))
             .collect(),
     };
     let lines = now.arms.iter().map(line);
-    lines.filter(|line| !line.points.is_empty()).collect()
+    let has_value = |line: &Line| line.points.iter().any(|point| !point.1.is_nan());
+    lines.filter(has_value).collect()
 }
 
 /// The last second of a trial under way may not be whole yet.

@@ -214,12 +214,18 @@ impl Plot {
         percent(1.0 - self.y.at(value).clamp(0.0, 1.0))
     }
 
+    /// A point without a value, not a number, is a gap.
     fn line(&self, points: &[(f64, f64)], stroke: Stroke) -> String {
         let mut parts: Vec<String> = Vec::new();
         let mut before = (String::new(), String::new());
+        let mut begins = true;
         for (x, y) in thinned(points) {
+            if y.is_nan() {
+                begins = true;
+                continue;
+            }
             let (x, y) = (coordinate(self.x.at(x)), coordinate(1.0 - self.y.at(y)));
-            if parts.is_empty() {
+            if std::mem::take(&mut begins) {
                 parts.push(format!("M{x} {y}"));
             } else if stroke != Stroke::Steps {
                 parts.push(format!("L{x} {y}"));
@@ -326,6 +332,27 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 mod tests {
     use super::super::axis::UPWARDS;
     use super::*;
+
+    #[test]
+    fn a_line_has_a_gap_where_there_is_no_value() {
+        let points = [
+            (0.0, 1.0),
+            (1.0, 2.0),
+            (2.0, f64::NAN),
+            (3.0, 2.0),
+            (4.0, 1.0),
+        ];
+        let drawn = plot().line(&points, Stroke::Arm);
+        let kinds: String = drawn.chars().filter(char::is_ascii_alphabetic).collect();
+        assert_eq!(kinds, "MLML", "{drawn}");
+        let outage = [
+            (0.0, 1.0),
+            (1.0, f64::NAN),
+            (2.0, f64::NAN),
+            (3.0, f64::NAN),
+        ];
+        assert_eq!(plot().line(&outage, Stroke::Arm).matches('M').count(), 1);
+    }
 
     fn plot() -> Plot {
         Plot {

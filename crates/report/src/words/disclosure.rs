@@ -3,10 +3,11 @@
 use ::fairness::disclosure;
 use input::units::{show_bytes, show_duration, show_share};
 use plan::MachineKind;
+use plan::setting::{ArmSetting, Knob};
 use record::rundir::Run;
 use record::verdict::Judgement;
 use record::verdict::disclosure::{
-    ArmTuning, Change, Deviation, Disclosure, Fact, Item, Knob, Rules, Side, Statement,
+    ArmTuning, Deviation, Disclosure, Fact, Item, Rules, Side, Statement,
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -365,11 +366,13 @@ fn of_arm(tuning: &ArmTuning) -> Row {
     }
 }
 
-fn change(change: &Change) -> String {
+/// A setting of an arm, as it is told.
+pub(crate) fn change(change: &ArmSetting) -> String {
     let (name, value) = (&change.name, shown(&change.value));
     match (change.knob, name.as_str()) {
         (Knob::CommandLine, _) => format!("command line {value}"),
         (Knob::Cpus, _) => format!("CPUs {value}"),
+        (Knob::OpenFiles, _) => format!("open files {value}"),
         (Knob::Scheduler, _) => format!("scheduler {value}"),
         (Knob::IoScheduler, "") => format!("I/O scheduler {value}"),
         (Knob::IoScheduler, name) => format!("disk queue {name} {value}"),
@@ -380,6 +383,7 @@ fn change(change: &Change) -> String {
             let share = change.value.parse().map(|share: f64| show_share(share, 3));
             format!("injected slowdown {}", share.unwrap_or(value))
         }
+        (Knob::Injected, "period") => format!("injected every {value}"),
         (Knob::Injected, name) => format!("injected cost {value} instructions in {name}"),
         (Knob::Sysctl, name) => format!("{name}={value}"),
         (Knob::Environment, name) => format!("environment {name}={value}"),
@@ -396,6 +400,7 @@ fn several(knob: Knob) -> &'static str {
         Knob::Environment => "environment",
         Knob::Configuration => "server configuration",
         Knob::Program => "server programs",
+        Knob::OpenFiles => "open files",
         Knob::Scheduler => "scheduler",
         Knob::IoScheduler => "I/O scheduler",
         Knob::FileSystem => "file system",

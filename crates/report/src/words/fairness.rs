@@ -142,19 +142,29 @@ pub(crate) fn declared(findings: &[Finding]) -> Vec<String> {
 }
 
 /// Violations that were found while a run goes on, and what can still be done: the first line tells how many there are.
-pub(crate) fn early(blocks: u32, findings: &[Finding]) -> Vec<String> {
+/// Before the plan's first look, after `min_blocks`, what trials show may go away again.
+pub(crate) fn early(blocks: u32, min_blocks: u32, findings: &[Finding]) -> Vec<String> {
     let violated: Vec<&Finding> = record::verdict::fairness::violations(findings).collect();
     let when = match blocks {
         0 => "before the first trial".to_string(),
         blocks => format!("after block {blocks}"),
     };
     let count = counted(violated.len() as u32, "violation");
-    let mut lines = vec![format!(
-        "{when}: {count} of fairness: the headline will be withheld"
-    )];
+    let is_of_plan = |one: &&Finding| ::fairness::is_of_plan(&one.id);
+    let is_final = blocks == 0 || blocks >= min_blocks || violated.iter().any(is_of_plan);
+    let mut lines = vec![if is_final {
+        format!("{when}: {count} of fairness: the headline will be withheld")
+    } else {
+        format!(
+            "{when}, so far: {count} of fairness: the headline will be withheld if it is still there after block {min_blocks}"
+        )
+    }];
     for one in violated {
         let mend = ::fairness::find(&one.id).map_or("", |check| first_clause(check.mend));
         lines.push(format!("    {}; to mend it: {mend}", in_short(one)));
+    }
+    if !is_final {
+        return lines;
     }
     lines.push(
         "    interrupt it (Ctrl-C), mend the plan and begin again with another --out; or let it go on, and say why it is fair \
@@ -330,7 +340,8 @@ fn settings_word(settings: Settings) -> &'static str {
         Settings::Configuration => "configuration of servers",
         Settings::Environment => "environment of services",
         Settings::Programs => "programs",
-        Settings::Disks => "scheduler of disks",
+        Settings::Limits => "limit of open files",
+        Settings::Disks => "scheduler, queue or file system of disks",
     }
 }
 
@@ -644,6 +655,32 @@ mod tests {
 
     fn said(one: &Detail, want: &Expect) {
         want.assert_eq(&detail(one));
+    }
+
+    #[test]
+    fn what_later_trials_can_set_right_is_told_so_far() {
+        let violation = |id: &str| Finding {
+            id: id.into(),
+            outcome: Outcome::Violation {
+                details: Vec::new(),
+            },
+        };
+        let first = |blocks, ids: &[&str]| {
+            let found: Vec<Finding> = ids.iter().map(|id| violation(id)).collect();
+            let lines = early(blocks, 4, &found);
+            let is_last = lines
+                .last()
+                .is_some_and(|line| line.contains("interrupt it"));
+            (lines[0].clone(), is_last)
+        };
+        let so_far = "after block 1, so far: 1 violation of fairness: the headline will be withheld if it is still there after block 4";
+        assert_eq!(first(1, &["host-speed"]), (so_far.into(), false));
+        let last = "after block 4: 1 violation of fairness: the headline will be withheld";
+        assert_eq!(first(4, &["host-speed"]), (last.into(), true));
+        // No trial changes what the plan says.
+        let plan = "after block 1: 2 violations of fairness: the headline will be withheld";
+        let found = first(1, &["host-speed", "one-sided-tuning"]);
+        assert_eq!(found, (plan.into(), true));
     }
 
     #[test]

@@ -1,8 +1,14 @@
 //! How far a run is, in words.
 
-use record::verdict::look::{Look, MetricLook, Remaining};
+use record::verdict::look::{Look, MetricLook, Remaining, range};
 
-/// `web throughput: 7.2 undecided, 9 blocks, -1.8 % [-4.1, +0.6], about 20 more for a 2 % margin`.
+/// Between which numbers the blocks lie that are still needed: `(6 to 69)`.
+pub(crate) fn between(more: u32, so_far: u32) -> String {
+    let (least, most) = range(more, so_far);
+    format!("({least} to {most})")
+}
+
+/// `web throughput: 7.2 undecided, 9 blocks, -1.8 % [-4.1, +0.6], about 20 more (6 to 69) for a 2 % margin`.
 pub(crate) fn look(look: &Look) -> String {
     let look = match look {
         Look::Metric(look) => look,
@@ -42,7 +48,10 @@ pub(crate) fn look(look: &Look) -> String {
             } else {
                 String::new()
             };
-            parts.push(format!("about {more} more for a {margin} % margin{beyond}"));
+            let between = between(more, look.blocks);
+            parts.push(format!(
+                "about {more} more {between} for a {margin} % margin{beyond}"
+            ));
         }
     }
     parts.join(", ")

@@ -396,6 +396,12 @@ pub(crate) fn unexplained(unexplained: &Unexplained) -> String {
         Unexplained::NoMetric { metric, known } => {
             format!("no such metric: {metric} (there are {})", known.join(", "))
         }
+        Unexplained::NotOfAllTasks { metric } => {
+            format!(
+                "{metric} is of the services' tasks alone, and the profile counts all tasks: the clients' and the kernel's with them (leave \
+                 --metric out; the table of tasks has the services' rows)"
+            )
+        }
         Unexplained::OneBoot { lost } => {
             format!(
                 "fewer than two boots that can be compared: {} ({})",

@@ -207,6 +207,7 @@ mod tests {
         max_blocks: 400,
         more_blocks: 0,
         seed: 0,
+        arms: 0,
     };
 
     fn terms(noise: Noise, effect: f64, steps: usize) -> Terms<'static> {

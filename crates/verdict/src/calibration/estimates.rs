@@ -127,6 +127,7 @@ mod tests {
             max_blocks,
             more_blocks: 0,
             seed: 0,
+            arms: 0,
         }
     }
 

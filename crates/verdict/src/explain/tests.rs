@@ -670,6 +670,26 @@ fn what_the_plan_does_not_have_is_refused() {
 }
 
 #[test]
+fn a_cost_of_services_alone_is_not_explained_by_the_work_of_all_tasks() {
+    let profile = Profile::web();
+    let (mut run, accounts) = accounts::run(&profile, &profile, 6, 14);
+    for name in ["server-cpu", "database-cpu"] {
+        for record in &mut run.attempts {
+            if let record::trial::Outcome::Measured(measurement) = &mut record.outcome {
+                measurement.figures[1].spec.name = name.into();
+            }
+        }
+        let question = Question {
+            workload: "web",
+            arm: "7.2",
+            metric: Some(name),
+        };
+        let why = explain(&run, &accounts, &question).unwrap_err();
+        assert!(matches!(why, Unexplained::NotOfAllTasks { metric } if metric == name));
+    }
+}
+
+#[test]
 fn another_metric_has_its_own_difference_and_no_remainder() {
     let profile = Profile::web();
     let (run, accounts) = accounts::run(&profile, &profile, 6, 14);

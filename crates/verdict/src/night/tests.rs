@@ -66,6 +66,7 @@ fn simulated(seed: u64, effect: f64, error_rate: f64) -> Compared {
         max_blocks: 13,
         more_blocks: 0,
         seed,
+        arms: 0,
     };
     let all: Vec<Pair> = pairs(noise, effect, 13, (seed, 0));
     let series = |pairs| rule::Series {

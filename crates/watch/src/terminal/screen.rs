@@ -243,7 +243,7 @@ fn curves(frame: &mut Frame<'_>, view: View<'_>, area: Rect) {
             name,
             points: points
                 .iter()
-                .filter_map(|point| Some((point.at_s, value(point)?)))
+                .map(|point| (point.at_s, value(point).unwrap_or(f64::NAN)))
                 .collect(),
         };
         match (choice.attempt(now), chosen) {
@@ -297,13 +297,21 @@ fn chart(frame: &mut Frame<'_>, area: Rect, title: &str, all: &[Series], palette
         frame.render_widget(none.block(block), area);
         return;
     }
-    let datasets = all.iter().map(|one| {
-        Dataset::default()
-            .name(text(&one.name))
-            .marker(MARKERS[one.place % MARKERS.len()])
-            .graph_type(GraphType::Line)
-            .style(palette.arm(one.place))
-            .data(&one.points)
+    // A line of each stretch without a gap; the first has the name.
+    let datasets = all.iter().flat_map(|series| {
+        let stretches = series.points.split(|point| point.1.is_nan());
+        let stretches = stretches.filter(|stretch| !stretch.is_empty()).enumerate();
+        stretches.map(|(number, stretch)| {
+            let line = Dataset::default()
+                .marker(MARKERS[series.place % MARKERS.len()])
+                .graph_type(GraphType::Line)
+                .style(palette.arm(series.place))
+                .data(stretch);
+            match number {
+                0 => line.name(text(&series.name)),
+                _ => line,
+            }
+        })
     });
     let top = most * 1.1;
     let label = |value: f64| input::units::significant(value, 3);

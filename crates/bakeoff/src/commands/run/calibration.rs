@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use input::file;
@@ -23,6 +22,7 @@ use serde_json::json;
 use verdict::eprocess::{self, Calibration};
 use verdict::looks;
 
+use crate::commands::plan_file;
 use crate::json_lines;
 use crate::out;
 
@@ -102,10 +102,9 @@ fn path(machine: &MachineDescription) -> Result<PathBuf> {
 /// would have the same random order, and one that favoured an arm by chance would be counted again and again.
 pub(super) fn seed(out: &Path) -> i64 {
     let before = file::read_to_string(&out.join("plan.toml")).ok();
-    let now = || SystemTime::now().duration_since(UNIX_EPOCH);
     before
         .and_then(|text| plan::seed_of(&text))
-        .unwrap_or_else(|| now().map_or(1, |time| time.as_secs().cast_signed()))
+        .unwrap_or_else(plan_file::drawn_seed)
 }
 
 /// Prints what the run says of its machine, and adds it to the machine's history.

@@ -5,12 +5,14 @@
 //! ```
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use input::problem::Problems;
 use input::text::shell_word;
+use input::units;
 use plan::knob::{self, Setting};
-use plan::{Confirming, confirming};
+use plan::{Checks, Confirming, confirming};
 use record::rundir::{self, Run};
 use record::trial::Outcome;
 use record::verdict::confirm::Confirmation;
@@ -20,6 +22,7 @@ use verdict::explain::{self, Question};
 use verdict::mechanism::knobs;
 
 use super::super::explained::Asked;
+use super::super::forecast;
 use super::super::report::width;
 use super::super::run;
 use super::super::{End, check_text, plan_file, print_json};
@@ -67,6 +70,9 @@ pub(super) fn confirm(args: &WhyArgs, what: &str, json: bool) -> Result<End> {
             path.display()
         );
     }
+    if !json {
+        out::line(&price(&before, workload, &text)?);
+    }
     plan_file::write(&path, &text)?;
     let run_args = PlanArgs {
         options: RunOptions {
@@ -94,6 +100,21 @@ pub(super) fn confirm(args: &WhyArgs, what: &str, json: bool) -> Result<End> {
     }
     refuse_nothing(&found, &after)?;
     Ok(end)
+}
+
+/// What a confirmation costs, told before it begins: `confirming: up to 48 trials (6 arms, 8 blocks), about 12 min`.
+fn price(before: &Run, workload: &str, text: &str) -> Result<String> {
+    let checks = Checks::of_the_past(&workload::check);
+    let plan = plan::read("plan.toml", text, Path::new(""), checks)?;
+    let (arms, blocks) = (plan.arms.len(), plan.design.max_blocks);
+    let trials = arms as u32 * blocks;
+    let time = forecast::mean_trial(&before.entries, workload).map_or_else(String::new, |trial| {
+        let whole = units::show_duration(Duration::from_secs((trial * trials).as_secs().max(1)));
+        format!(", about {whole} at what a trial took before, one at a time")
+    });
+    Ok(format!(
+        "confirming: up to {trials} trials ({arms} arms, {blocks} blocks){time}"
+    ))
 }
 
 /// Refuses settings that no plan can have, before anything is written: the plan is made, so none of its lines is the

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use plan::setting::{ArmSetting, Knob};
 use plan::{Arm, Plan};
 use record::verdict::fairness::{Declaration, Detail, Outcome, Settings};
 
@@ -12,8 +13,8 @@ pub(crate) const CHECK: Check = Check {
     id: "one-sided-tuning",
     group: Group::Arms,
     question: "Are all sides tuned, or none?",
-    reads: "the arms' `cmdline`, `sysctl`, `config`, `env`, `program`, `tuned_by`, `tuning_reason`",
-    passes: "kernels or systems are compared and no arm, or every arm, has settings of its own, of the same kinds (parameters, sysctls, configuration, ...), or a tuned kernel is there untuned as well; what takes memory, CPUs, files or time away (`mem=`, `maxcpus=`, `nofile`, ...) tunes nothing; declared where every arm, also one without settings, says `tuned_by` and `tuning_reason`",
+    reads: "the arms' `cmdline`, `sysctl`, `config`, `env`, `program`, `nofile`, `io_scheduler`, `queue`, `file_system`, `tuned_by`, `tuning_reason`",
+    passes: "kernels or systems are compared and no arm, or every arm, has settings of its own, of the same kinds (parameters, sysctls, configuration, ...), or a tuned kernel is there untuned as well; what takes memory, CPUs or time away (`mem=`, `maxcpus=`, `injected_slowdown`, ...) tunes nothing; declared where every arm, also one without settings, says `tuned_by` and `tuning_reason`",
     why: "Mindcraft 1999: one side was tuned by its vendor's engineers, the other by nobody.",
     mend: "give each arm settings, best by somebody who wants it to win, or none; or compare the settings on one kernel; or say of every arm by whom it was tuned or left alone, and why",
     judge: Judge::Plan(one_sided),
@@ -68,31 +69,21 @@ fn one_sided_among(arms: &[&Arm]) -> Option<Detail> {
 /// Kernel parameters that take something away.
 const TAKING: [&str; 5] = ["mem=", "memmap=", "maxcpus=", "nr_cpus=", "nosmp"];
 
-/// The kinds of settings that an arm has of its own. What takes something away from it is none.
+/// The kinds of settings that an arm has. What takes memory or CPUs away from it is none.
 fn kinds(arm: &Arm) -> BTreeSet<Settings> {
     let takes = |word: &str| TAKING.iter().any(|taking| word.starts_with(taking));
-    let tuning = &arm.tuning;
-    let all = [
-        (
-            Settings::Parameters,
-            !arm.cmdline.split_whitespace().all(takes) || tuning.scheduler.is_some(),
-        ),
-        (
-            Settings::Sysctls,
-            !arm.sysctl.is_empty() || !tuning.debugfs.is_empty(),
-        ),
-        (Settings::Configuration, tuning.has_config()),
-        (Settings::Environment, !tuning.env.is_empty()),
-        (Settings::Programs, !tuning.programs.is_empty()),
-        (
-            Settings::Disks,
-            !tuning.io_scheduler.is_empty()
-                || !tuning.queue.is_empty()
-                || tuning.file_system.unwrap_or_default() != plan::FileSystem::default(),
-        ),
-    ];
-    let own = all.into_iter().filter(|(_, has)| *has);
-    own.map(|(kind, _)| kind).collect()
+    let kind = |setting: ArmSetting| match setting.knob {
+        Knob::CommandLine if setting.value.split_whitespace().all(takes) => None,
+        Knob::CommandLine | Knob::Scheduler => Some(Settings::Parameters),
+        Knob::Sysctl | Knob::Debugfs => Some(Settings::Sysctls),
+        Knob::Configuration => Some(Settings::Configuration),
+        Knob::Environment => Some(Settings::Environment),
+        Knob::Program => Some(Settings::Programs),
+        Knob::OpenFiles => Some(Settings::Limits),
+        Knob::IoScheduler | Knob::FileSystem => Some(Settings::Disks),
+        Knob::Cpus | Knob::Injected => None,
+    };
+    arm.settings().into_iter().filter_map(kind).collect()
 }
 
 #[cfg(test)]

@@ -366,8 +366,12 @@ fn memory() -> Finding {
 }
 
 fn stock(cache: &Cache) -> Finding {
+    let writable = cache.staging(0);
     if let Err(why) = cache.refuse_unreadable() {
-        let remedy = "run as its owner, or set XDG_CACHE_HOME".into();
+        let remedy = match &writable {
+            Ok(_) => "run as its owner, or set XDG_CACHE_HOME".into(),
+            Err(why) => format!("{why:#}"),
+        };
         let found = format!("cannot be read: {}", why.root_cause());
         return finding("cache", &found, State::Missing(remedy));
     }
@@ -378,7 +382,7 @@ fn stock(cache: &Cache) -> Finding {
         count("images"),
         show_bytes(cache.size_bytes())
     );
-    match cache.staging(0) {
+    match writable {
         Ok(_) => finding("cache", &found, State::Good),
         Err(why) => finding("cache", &found, State::Missing(format!("{why:#}"))),
     }

@@ -435,7 +435,7 @@ fn stopped_amid(words: &[&str]) -> Value {
     };
     std::thread::sleep(std::time::Duration::from_millis(1500));
     signal("-STOP");
-    std::thread::sleep(std::time::Duration::from_millis(1000));
+    std::thread::sleep(std::time::Duration::from_secs(1));
     signal("-CONT");
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));

@@ -123,7 +123,7 @@ fn check_refused_options(dir: &Path) {
         &few,
         &[
             "few.toml: --family-wise gives it an error rate of 5.000 %",
-            "max_blocks = 7 or more",
+            "max_blocks = 8 or more",
         ],
     );
     let more = [

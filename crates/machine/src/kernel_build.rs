@@ -328,7 +328,10 @@ mod tests {
         assert!(built.exists());
         let dir = place.dir.clone();
         drop((builder, place));
-        assert_eq!(prune().removed.len(), 1);
+        // A child that another test starts right now has the lock too, until it executes its program.
+        while prune().removed.is_empty() {
+            std::thread::yield_now();
+        }
         assert!(!dir.exists());
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
         Ok((_, plan)) => {
             super::refuse_emulator(&args.emulator, &plan)?;
             refuse_unfit((&plan, path))?;
-            refuse_missing(&plan, path)?;
+            let unchecked = refuse_missing(&plan, path)?;
             if plan.machine.kind == MachineKind::Qemu {
                 refuse_kernels(&plan, path)?;
             }
@@ -50,7 +50,6 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
             warned.extend(no_profiles(&plan, qemu.as_deref())?);
             let found = fairness::of_plan(&plan);
             let lacks = kvm_host::lacks(&plan, qemu.as_deref())?;
-            let unchecked = not_checked(&plan)?;
             if as_json {
                 warned.extend(report::violations(&found));
                 let mut told = summary(&plan, &forecasts, &warned, &lacks);
@@ -288,42 +287,30 @@ fn hidden_files(plan: &Plan) -> Vec<String> {
     told
 }
 
-/// What was found of each arm's kernel, without the network.
-fn look_up(plan: &Plan) -> Result<Vec<(&Arm, Found)>> {
-    super::at_work(true, |cache, task| {
-        let arms = plan.arms.iter();
-        Ok(arms
-            .map(|arm| (arm, kernel::look_up(cache, &arm.kernel, task)))
-            .collect())
-    })
-}
-
-/// Refuses kernels that the lists of packages in the cache do not have.
-pub(super) fn refuse_missing(plan: &Plan, path: &Path) -> Result<()> {
-    let mut problems = Vec::new();
-    for (arm, found) in look_up(plan)? {
-        if let Found::No(what, remedy) = found {
-            problems.push(Problem {
+/// Refuses kernels that the lists of packages in the cache do not have. Gives those of which nobody knows here whether they can be
+/// had, a line each; the network is not asked.
+pub(super) fn refuse_missing(plan: &Plan, path: &Path) -> Result<Vec<String>> {
+    let found = super::at_work(true, |cache, task| {
+        let look_up = |arm: &Arm| kernel::look_up(cache, &arm.kernel, task);
+        Ok(plan.arms.iter().map(look_up).collect::<Vec<Found>>())
+    })?;
+    let (mut problems, mut unchecked) = (Vec::new(), Vec::new());
+    for (arm, found) in plan.arms.iter().zip(found) {
+        match found {
+            Found::Yes => {}
+            Found::NotChecked(why) => unchecked.push(format!("arm {}: {why}", arm.name)),
+            Found::No(what, remedy) => problems.push(Problem {
                 file: path.display().to_string(),
                 line: arm.line,
                 what: format!("arm {}: {what}", arm.name),
                 remedy,
-            });
+            }),
         }
     }
     if problems.is_empty() {
-        return Ok(());
+        return Ok(unchecked);
     }
     Err(Problems(problems).into())
-}
-
-/// Kernels of which nobody knows here whether they can be had.
-fn not_checked(plan: &Plan) -> Result<Vec<String>> {
-    let told = |(arm, found): (&Arm, Found)| match found {
-        Found::NotChecked(why) => Some(format!("arm {}: {why}", arm.name)),
-        Found::Yes | Found::No(..) => None,
-    };
-    Ok(look_up(plan)?.into_iter().filter_map(told).collect())
 }
 
 /// Images whose modules the plan does not name.

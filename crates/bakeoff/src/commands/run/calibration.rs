@@ -8,7 +8,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use input::file;
 use input::units::significant;
 use machine::cache::Cache;
 use plan::Arm;
@@ -101,10 +100,7 @@ fn path(machine: &MachineDescription) -> Result<PathBuf> {
 /// The seed of an A/A run: that of the run that is gone on with, else a new one. With the plan's own, each repeat of a plan
 /// would have the same random order, and one that favoured an arm by chance would be counted again and again.
 pub(super) fn seed(out: &Path) -> i64 {
-    let before = file::read_to_string(&out.join("plan.toml")).ok();
-    before
-        .and_then(|text| plan::seed_of(&text))
-        .unwrap_or_else(plan_file::drawn_seed)
+    plan_file::seed(&out.join("plan.toml")).unwrap_or_else(plan_file::drawn_seed)
 }
 
 /// Prints what the run says of its machine, and adds it to the machine's history.

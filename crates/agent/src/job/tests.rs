@@ -141,9 +141,9 @@ fn try_disturbed(
         (&AtomicBool::new(false), &DefectWatch::default()),
         &tell,
     );
-    assert!(!environment.cgroup.exists(), "no cgroup is left behind");
-    // A disk that the test put there.
+    // A disk that the test put there, also where the test fails.
     let _ = unmount(&environment.dir, UnmountFlags::DETACH);
+    assert!(!environment.cgroup.exists(), "no cgroup is left behind");
     Some(result.map(|result| (result, told.into_inner().unwrap())))
 }
 

@@ -6,7 +6,8 @@
 //! disturbed it came from outside, and says nothing of the draw.
 //!
 //! The orders of the opening, the first `min_blocks` blocks, are drawn again together while an arm is on one side of the baseline
-//! in all of them: restricted randomisation, of which a run that ends there can tell something. `Design::test_level` keeps tests exact.
+//! in all of them (restricted randomisation): a run of one order can decide nothing. Tests spend less for it, by
+//! `Design::drawn_share`, so that a run is wrong no more often than its error rate says.
 
 use plan::Plan;
 use record::prng::SplitMix64;
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_exact_for_the_orders_that_can_be_drawn() {
+    fn among_orders_that_can_be_drawn_a_run_is_wrong_no_more_often_than_its_error_rate_says() {
         let mut design = RunBuilder::new().run().plan.design;
         (design.min_blocks, design.max_blocks) = (4, 6);
         // Of 64 orders 2 are as extreme as can be: 0.031. Of the 56 that can be drawn they are 0.036.

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use load::null_server::{NullServer, Settings};
 use protocol::{FromAgent, Job};
 use record::evidence::Facts;
-use record::trial::{JobResult, Phase, VoidReason};
+use record::trial::{JobResult, Metered, Phase, VoidReason};
 use workload::Workload as _;
 use workload::ceiling::CeilingLoad;
 use workload::figures::Seen;
@@ -89,6 +89,7 @@ pub(crate) fn perform(
         path: load_path(&driven, watched.path, is_shared.then_some(&watched.meter)),
         disturbances: Vec::new(),
         load: driven.load,
+        metered: Metered::default(),
         facts: Facts::default(),
         kernel: kernel(),
         server: NAME.into(),

@@ -1,7 +1,8 @@
 //! One cgroup per service, so that its processes are counted whole, ended ones included.
 //!
-//! Only what every cgroup has without a controller is used (processes, threads, CPU time), so nothing is
-//! switched on that would cost the system under test. Reading one is a few small files, however many
+//! Of controllers only that of the CPU is used, and only in a guest that clients share with servers: autogroup gives each session a
+//! group, and would part clients from servers by a default that differs between kernels. On a real server clients are elsewhere.
+//! Otherwise only what every cgroup has is used (processes, threads, CPU time). Reading one is a few small files, however many
 //! processes a service has; summing `/proc/PID/stat` would miss every process that ended.
 
 use std::fs::{self, File, OpenOptions};
@@ -39,6 +40,20 @@ impl Cgroups {
         fs::create_dir_all(base)
             .with_context(|| format!("make a cgroup (is cgroup2 there?): {}", base.display()))?;
         Ok(Self { base: base.into() })
+    }
+
+    /// Has the kernel schedule all that is in them as one group, whatever their sessions are; whether it does: a kernel without
+    /// groups parts nothing.
+    pub fn schedule_as_one(&self) -> Result<bool> {
+        let outside = self.base.parent().unwrap_or(&self.base);
+        let controllers = fs::read_to_string(outside.join("cgroup.controllers"));
+        let has_cpu = controllers.is_ok_and(|text| text.split_whitespace().any(|one| one == "cpu"));
+        if has_cpu {
+            let file = outside.join("cgroup.subtree_control");
+            fs::write(&file, "+cpu")
+                .with_context(|| format!("switch on the cpu controller: {}", file.display()))?;
+        }
+        Ok(has_cpu)
     }
 
     /// A cgroup of this name.

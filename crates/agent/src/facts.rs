@@ -13,7 +13,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use plan::cpu::{FAST_STRING_FEATURES, Presence, REP_GOOD, fact_key};
+use plan::cpu::{FAST_STRING_FEATURES, Presence, fact_key};
 use record::evidence::Facts;
 use record::rundir;
 use workload::context::command;
@@ -238,10 +238,6 @@ fn collect_cpu(values: &mut Values) {
         .contains(&key)
         {
             keep(values, format!("/proc/cpuinfo:{key}"), value);
-        }
-        if key == "flags" {
-            let is_good = value.split_whitespace().any(|flag| flag == REP_GOOD);
-            keep(values, fact_key(REP_GOOD), presence(is_good).word());
         }
     }
 }

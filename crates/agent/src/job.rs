@@ -15,11 +15,11 @@ use profiler::format;
 use profiler::profile::Profile;
 use protocol::{FromAgent, Job, Part, ProfilePart, Profiling};
 use record::disturbances;
-use record::evidence::Facts;
+use record::evidence::{Facts, SCHEDULED_AS_ONE};
 use record::load_path::{LoadPath, Side};
 use record::metric::Figure;
 use record::trial::VoidReason;
-use record::trial::{JobResult, Phase};
+use record::trial::{JobResult, Metered, Phase};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use workload::config::ArmConfig;
 use workload::context::WorkloadContext;
@@ -137,6 +137,10 @@ pub fn perform(
         tuning: &job.tuning,
     };
     let mut services = start_all(&context, &cgroups, stop)?;
+    let scheduled_as_one = job.schedules_as_one
+        && job.part == Part::Whole
+        && !services.is_empty()
+        && cgroups.schedule_as_one()?;
     preload::mapped_by(
         services
             .iter()
@@ -181,9 +185,16 @@ pub fn perform(
     let recorder = obstacle.map_or(recorder.context("nothing was recorded"), Err);
     figures.extend(disturbances::figures(&disturbances));
     figures.extend(tell_profiles(job, &seen, recorder, &cpus, tell));
+    let metered = Metered {
+        window_ns: watched.meter.window.as_nanos() as u64,
+        busy_ns: watched.meter.busy.as_nanos() as u64,
+    };
     let meter = far.is_none().then_some(&watched.meter);
     let path = load_path(&driven, watched.path, meter);
-    let settled = BTreeMap::from([("agent:settled".into(), idle.to_string())]);
+    let mut settled = BTreeMap::from([("agent:settled".into(), idle.to_string())]);
+    if scheduled_as_one {
+        settled.insert(SCHEDULED_AS_ONE.into(), "yes".into());
+    }
     let told = [settled, driven.facts, of_scheduler, disk_facts];
     let facts = facts_with(told, (&netns, &services), environment);
     Ok(JobResult {
@@ -192,6 +203,7 @@ pub fn perform(
         figures,
         curves: driven.curves,
         load: driven.load,
+        metered,
         facts,
         kernel: kernel(),
         server: server(&services),

@@ -16,7 +16,7 @@ use protocol::{CeilingJob, FromAgent, Job};
 use record::evidence::Facts;
 use record::load_path::Side;
 use record::metric::Figure;
-use record::trial::{JobResult, NOT_KNOWN, Phase, VoidReason};
+use record::trial::{JobResult, Metered, NOT_KNOWN, Phase, VoidReason};
 use workload::Workload;
 use workload::ceiling::CeilingLoad;
 use workload::context::WorkloadContext;
@@ -102,6 +102,7 @@ pub(crate) fn perform(
         load: driven.load,
         path,
         disturbances: Vec::new(),
+        metered: Metered::default(),
         facts: Facts {
             version: facts::VERSION,
             values,

@@ -259,6 +259,9 @@ pub struct DoctorArgs {
     /// Print all that is known, such as what QEMU said when KVM failed
     #[arg(short, long)]
     pub verbose: bool,
+    /// Measure what string instructions cost this host's CPU, for the prices in [machine] of a plan; a second or two
+    #[arg(long, conflicts_with = "target")]
+    pub calibrate: bool,
     /// Which QEMU.
     #[command(flatten)]
     pub emulator: EmulatorArgs,

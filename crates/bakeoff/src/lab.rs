@@ -20,6 +20,7 @@
 
 mod attempt;
 mod ceiling;
+mod charging;
 pub mod extend;
 pub mod fleet;
 mod guest_cpu;

@@ -17,6 +17,7 @@ use load::tls::Trust;
 use machine::cache::eviction::{self, Mode, Named};
 use machine::cache::{self, Cache};
 use machine::client_hosts::ClientHosts;
+use machine::counting::{self, Counter};
 use machine::doctor;
 use machine::emulator::Program;
 use machine::emulator_choice;
@@ -35,7 +36,7 @@ use machine::vmlinux;
 use plan::cpu::CpuModel;
 use plan::{Arm, Clients, Clock, MachineKind, Plan, SeekDisk, WorkloadPlan};
 use record::VERSION;
-use record::journal::{self, Accounting, Opening};
+use record::journal::{self, Opening};
 use record::rundir::sha256;
 use serde_json::Value;
 
@@ -85,17 +86,15 @@ impl Prepared {
                 inputs.insert(name, sha256(file.text.as_bytes()));
             }
         }
+        let counted = self.machine.ns_per_instruction();
         Opening {
             version: journal::VERSION,
             bakeoff: VERSION.into(),
             inputs,
             machine: self.machine.describe(),
-            ns_per_instruction: self.machine.ns_per_instruction(),
+            ns_per_instruction: counted,
             host_cpus: machine::host::cpus().ok().map(|own| own.len() as u32),
-            accounting: self
-                .machine
-                .ns_per_instruction()
-                .map(|_| Accounting::RepPer8Bytes),
+            string_price: counted.map(|_| plan.machine.string_price),
             clients: self.clients,
         }
     }
@@ -319,6 +318,14 @@ fn prepare_qemu(
         .iter()
         .for_each(|line| reporter.line(line));
     let mut qemu = Qemu::new(hardware, Some(image.path.clone()), arms);
+    if qemu.ns_per_instruction().is_some() {
+        if let Some(why) = counting::refusal(&program, task)? {
+            bail!("no instructions can be counted: {why}");
+        }
+        let names = plan.arms.iter().map(|arm| arm.name.clone());
+        let arms: Vec<_> = names.zip(&kernels).collect();
+        qemu = qemu.counted_by(Counter::new(&arms, &cache, task)?);
+    }
     // By the wall clock guests sample themselves.
     if plan.why && qemu.ns_per_instruction().is_some() {
         let arms = (plan, kernels.as_slice());

@@ -503,6 +503,7 @@ pub(crate) fn limited_by(check: &Check, limit: Limit) -> Outcome {
         arm: "7.2".into(),
         conclusion: Conclusion::Better,
         limits: limits.into_iter().collect(),
+        by_price: None,
     }];
     outcome_of(check, &run, &judgement)
 }

@@ -21,7 +21,7 @@ use machine::initramfs::{self, Content};
 use machine::qemu::{BootFiles, Qemu};
 use machine::task::Task;
 use machine::{image, kernel, kvm, qemu};
-use plan::{Clock, DiskSpeed, MachineKind, MachinePlan};
+use plan::{Clock, MachinePlan};
 use protocol::{FromAgent, Greeting, ToAgent};
 use rustix::system::RebootCommand;
 
@@ -86,23 +86,10 @@ fn be_host(name: &str, clock: Clock, times: u32, refresh: bool) -> Result<()> {
     let kvm = kvm::probe(&cache, &program, &files, false, task)?;
     eprintln!("\n{} after {:.1?}", kvm.words(), began.elapsed());
     let plan = MachinePlan {
-        kind: MachineKind::Qemu,
-        cpus: 1,
-        memory_bytes: 1 << 30,
         clock,
         boot_timeout: Duration::from_secs(60),
-        silence: Duration::from_secs(60),
-        trial_limit: Duration::from_secs(60),
-        disk: DiskSpeed::default(),
-        seek_disk: None,
-        swap: Vec::new(),
-        clients: None,
-        client_kernel: None,
-        client_hosts: Vec::new(),
-        ceiling: None,
         one_client_fewer: false,
-        ssh: None,
-        cpu_model: None,
+        ..MachinePlan::default()
     };
     let hardware = qemu::settle(&plan, 0, &program, &kvm)?;
     let arms = BTreeMap::from([("arm".to_string(), files)]);

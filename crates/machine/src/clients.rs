@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use plan::Tuning;
+use profiler::counter::Counted;
 use protocol::{FromAgent, Job, Part, Profiling, ToAgent};
 use record::defect::FoundDefect;
 use record::machine::ClientsApart;
@@ -380,6 +381,10 @@ impl<G: Guest> Guest for GuestWithClients<G> {
 
     fn profiled(&mut self) -> Result<Vec<u8>> {
         self.guest.profiled()
+    }
+
+    fn counted(&mut self) -> Result<Option<Counted>> {
+        self.guest.counted()
     }
 
     fn host_facts(&self) -> BTreeMap<String, String> {

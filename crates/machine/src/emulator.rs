@@ -27,6 +27,12 @@ pub const LEAST: Release = Release { major: 7, minor: 2 };
 /// 8.0 translates it inline.
 pub const CMPXCHG16B_MENDED: Release = Release { major: 8, minor: 0 };
 
+/// The first release whose blocks tell where a string instruction starts: it emulates the CPU's resume flag.
+pub const TELLS_STARTS: Release = Release {
+    major: 10,
+    minor: 0,
+};
+
 /// How long a QEMU may take to say which one it is, on the busiest of hosts.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -134,6 +140,11 @@ impl Program {
 
     /// What is wrong with its emulation, in words, and the release that has it right.
     pub fn fault(&self) -> Option<String> {
+        if (CMPXCHG16B_MENDED..TELLS_STARTS).contains(&self.release) {
+            return Some(format!(
+                "QEMU tells where string instructions start since {TELLS_STARTS}, and no instructions are counted without that"
+            ));
+        }
         let is_faulty = self.release < CMPXCHG16B_MENDED;
         is_faulty.then(|| {
             format!(

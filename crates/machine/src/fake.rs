@@ -453,6 +453,7 @@ fn done(truth: &Truth<'_>) -> JobResult {
         load: Some(load(rate_per_s)),
         path: None,
         disturbances: Vec::new(),
+        metered: record::trial::Metered::default(),
         facts: Facts {
             version: 1,
             values: facts,

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Result;
+use profiler::counter::Counted;
 use profiler::profile::Profile;
 use protocol::code::Code;
 use protocol::{FromAgent, ToAgent};
@@ -99,6 +100,14 @@ pub trait Guest {
     /// What its profiler has written so far; none where it has no profiler, the error says why not.
     fn profiled(&mut self) -> Result<Vec<u8>> {
         anyhow::bail!("the guest was not profiled")
+    }
+
+    /// What was counted of string instructions in its window; `None` where nothing counts them.
+    ///
+    /// # Errors
+    /// What was written is no account of a window.
+    fn counted(&mut self) -> Result<Option<Counted>> {
+        Ok(None)
     }
 
     /// Facts of the host that the machine runs on, by their keys, as they are now; none where they are not looked at.

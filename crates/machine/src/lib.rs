@@ -16,6 +16,7 @@ pub mod client_hosts;
 pub mod clients;
 pub mod clock;
 pub mod console;
+pub mod counting;
 pub mod doctor;
 pub mod emulator;
 pub mod emulator_choice;
@@ -37,6 +38,7 @@ pub mod os_release;
 pub mod qemu;
 pub mod remote;
 pub mod ssh;
+pub mod string_cost;
 pub mod task;
 pub mod vmlinux;
 

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use input::text;
 use input::units::show_bytes;
+use profiler::counter::{self, Counted};
 use protocol::{FromAgent, Inbox, ToAgent};
 use record::defect::FoundDefect;
 
@@ -77,6 +78,8 @@ pub(crate) struct ProcessGuest {
     closed: bool,
     /// What its profiler writes, or why it has none.
     profile: Result<File, String>,
+    /// What its counter writes, if it has one.
+    counts: Option<File>,
     /// The host that it runs on, where that is looked at.
     on_host: Option<TrialOnHost>,
     /// The host's hardware, where that is looked at.
@@ -146,6 +149,7 @@ impl ProcessGuest {
             exited: None,
             closed: false,
             profile: Err("the guest was not profiled".into()),
+            counts: None,
             on_host: None,
             hardware: BTreeMap::new(),
         })
@@ -170,6 +174,11 @@ impl ProcessGuest {
     /// Has facts of its host's hardware noted.
     pub(crate) fn set_hardware(&mut self, facts: BTreeMap<String, String>) {
         self.hardware = facts;
+    }
+
+    /// Has a counter, or not.
+    pub(crate) fn set_counts(&mut self, counts: Option<File>) {
+        self.counts = counts;
     }
 
     /// Has a profiler, or not, and why.
@@ -308,6 +317,13 @@ impl Guest for ProcessGuest {
             Ok(file) => profiling::read(file),
             Err(why) => Err(anyhow!("{why}")),
         }
+    }
+
+    fn counted(&mut self) -> Result<Option<Counted>> {
+        let counts = self.counts.as_ref();
+        counts
+            .map(|file| counter::read(&profiling::read(file)?))
+            .transpose()
     }
 
     fn host_facts(&self) -> BTreeMap<String, String> {

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use profiler::elf::{self, FileFunction};
-use profiler::kernel::{Function, KernelSymbols, Layout, TaskLayout};
+use profiler::kernel::{Function, GroupLayout, KernelSymbols, Layout, TaskLayout};
 use profiler::profile::{Kind, Profile};
 use profiler::resolve::{self, FileCode, ModuleCode, Names};
 use profiler::{plugin, raw};
@@ -29,7 +29,7 @@ use crate::program;
 use crate::task::Task;
 
 /// Raised when what is kept of a kernel changes.
-const LAYOUT: &str = "symbols-2";
+const LAYOUT: &str = "symbols-3";
 
 /// Most that a plugin may have written: what is more, no guest has done.
 const MOST_BYTES: u64 = 1 << 30;
@@ -256,25 +256,39 @@ const OWN: &str = "/init";
 /// # Errors
 /// The user has stopped it, or nothing can be tried on this host.
 pub fn refusal(program: &Program, task: Task<'_>) -> Result<Option<String>> {
-    let mut qemu = program.command();
-    // With a monitor that is told to quit QEMU ends as soon as it has loaded what it was given.
-    qemu.args(["-machine", "none", "-display", "none", "-nodefaults", "-S"]);
-    qemu.args(["-monitor", "stdio"]);
     let hardware = Hardware {
         qemu_major: program.release.major,
         memory_bytes: 0,
         ns_per_instruction: 1,
     };
-    add_plugin(&no_kernel(), &hardware, &mut qemu)?;
+    let why = refuses(program, task, |qemu| {
+        add_plugin(&no_kernel(), &hardware, qemu).map(drop)
+    })?;
+    Ok(why.map(|why| {
+        format!(
+            "{} does not load the profiler's plugin: {why} (name another QEMU with --qemu PATH, or run bakeoff qemu fetch)",
+            program.version
+        )
+    }))
+}
+
+/// Why a QEMU refuses what `add` puts on its command line, if it does.
+pub(crate) fn refuses(
+    program: &Program,
+    task: Task<'_>,
+    add: impl FnOnce(&mut Command) -> Result<()>,
+) -> Result<Option<String>> {
+    let mut qemu = program.command();
+    // With a monitor that is told to quit QEMU ends as soon as it has loaded what it was given.
+    qemu.args(["-machine", "none", "-display", "none", "-nodefaults", "-S"]);
+    qemu.args(["-monitor", "stdio"]);
+    add(&mut qemu)?;
     let mut quit = in_memory("bakeoff-quit", b"quit\n")?;
     quit.seek(SeekFrom::Start(0))?;
     match program::run_fed(PATIENCE, &mut qemu, quit, task) {
         Ok(_) => Ok(None),
         Err(why) if task.is_stopped() => Err(why),
-        Err(why) => Ok(Some(format!(
-            "{} does not load the profiler's plugin: {why:#} (name another QEMU with --qemu PATH, or run bakeoff qemu fetch)",
-            program.version
-        ))),
+        Err(why) => Ok(Some(format!("{why:#}"))),
     }
 }
 
@@ -291,6 +305,7 @@ fn no_kernel() -> KernelSymbols {
             current_task: 0,
             page_offset_base: 0,
             task: TaskLayout::default(),
+            group: GroupLayout::default(),
         },
         lacks: Vec::new(),
     }
@@ -322,7 +337,7 @@ fn add_plugin(kernel: &KernelSymbols, hardware: &Hardware, qemu: &mut Command) -
 }
 
 /// Where a QEMU that inherits a file finds it.
-fn path(file: &File) -> String {
+pub(crate) fn path(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
@@ -342,14 +357,14 @@ pub(crate) fn read(mut written: &File) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn in_memory(name: &str, body: &[u8]) -> Result<File> {
+pub(crate) fn in_memory(name: &str, body: &[u8]) -> Result<File> {
     let mut file = program::in_memory(name)?;
     file.write_all(body)?;
     Ok(file)
 }
 
 /// The symbols of a kernel; read from its image once.
-fn symbols(cache: &Cache, kernel: &Kernel) -> Result<KernelSymbols> {
+pub(crate) fn symbols(cache: &Cache, kernel: &Kernel) -> Result<KernelSymbols> {
     let id = cache::hash(format!("{LAYOUT}\n{}", kernel.sha256).as_bytes());
     let known = cache
         .entry("symbols", &id)
@@ -397,7 +412,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::os::unix::fs::PermissionsExt as _;
 
-    use profiler::profile::{Count, Node, Window};
+    use profiler::profile::{Count, Node, StringCounts, Window};
 
     use super::*;
     use crate::emulator::{Launch, Release};
@@ -473,7 +488,7 @@ mod tests {
             let count = |node, instructions| Count {
                 node,
                 instructions,
-                rep: 0,
+                strings: StringCounts::default(),
                 calls: 0,
             };
             let profile = Profile {

@@ -21,6 +21,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::clients::{self, ClientsOfTrial, GuestWithClients, HostClients};
 use crate::console;
+use crate::counting::Counter;
 use crate::emulator::Program;
 use crate::guest::{Boot, Guest, Lost, Machine};
 use crate::host_state::{self, GuestMemory};
@@ -32,9 +33,6 @@ use crate::profiling::{self, Profiler};
 
 /// `-icount shift=1`: each instruction takes two nanoseconds of guest time.
 const ICOUNT_SHIFT: u32 = 1;
-
-/// The bit of `X86_FEATURE_REP_GOOD` in arch/x86/include/asm/cpufeatures.h: 3 * 32 + 16, the same in all kernels.
-const NO_REP_GOOD: &str = "clearcpuid=112";
 
 /// Longest file that QEMU itself may write, where it is given no disk: the kernel ends it there, should bakeoff be
 /// too late to see a flood on the console.
@@ -132,7 +130,7 @@ pub fn settle(
     }
     Ok(Hardware {
         program: program.clone(),
-        cpu: settle_cpu(plan, program, accel)?,
+        cpu: settle_cpu(plan, program, (accel, clock))?,
         accel,
         cpus,
         memory_bytes: plan.memory_bytes,
@@ -147,9 +145,15 @@ pub fn settle(
     })
 }
 
-/// The CPU that guests see. Emulated ones lack what makes kernels copy with REP string instructions, unless a plan for
-/// the wall clock asks for it.
-fn settle_cpu(plan: &MachinePlan, program: &Program, accel: Acceleration) -> Result<CpuModel> {
+/// Set by who measures what fast strings do: guests of counted instructions lack them then.
+pub const NO_FAST_STRINGS: &str = "BAKEOFF_NO_FAST_STRINGS";
+
+/// The CPU that guests see. Where instructions are counted it has all fast strings that the emulator knows, as a server of today.
+fn settle_cpu(
+    plan: &MachinePlan,
+    program: &Program,
+    (accel, clock): (Acceleration, Clock),
+) -> Result<CpuModel> {
     // `max` has the fewest mitigations, as a server bought today has; others are "vulnerable" to what no such server is.
     let usual = match accel {
         Acceleration::Kvm => "host",
@@ -170,13 +174,20 @@ fn settle_cpu(plan: &MachinePlan, program: &Program, accel: Acceleration) -> Res
             "cpu_model \"host\" under emulation (KVM cannot be used here: name another model, or none)"
         );
     }
-    let unsaid = FAST_STRING_FEATURES
-        .into_iter()
-        .filter(|feature| program.features.contains(*feature) && cpu.asks_for(feature).is_none());
-    let absent: Vec<_> = unsaid
-        .map(|feature| (feature.to_string(), Presence::Absent))
-        .collect();
-    cpu.features.extend(absent);
+    if clock == Clock::Instructions {
+        let presence = match std::env::var_os(NO_FAST_STRINGS) {
+            Some(_) => Presence::Absent,
+            None => Presence::Present,
+        };
+        let known = FAST_STRING_FEATURES
+            .into_iter()
+            .filter(|feature| program.features.contains(*feature));
+        let unsaid: Vec<_> = known
+            .filter(|feature| cpu.asks_for(feature).is_none())
+            .map(|feature| (feature.to_string(), presence))
+            .collect();
+        cpu.features.extend(unsaid);
+    }
     Ok(cpu)
 }
 
@@ -199,6 +210,7 @@ pub struct Qemu {
     hardware: Hardware,
     image: Option<PathBuf>,
     arms: BTreeMap<String, BootFiles>,
+    counter: Option<Counter>,
     profiler: Option<Profiler>,
 }
 
@@ -213,7 +225,17 @@ impl Qemu {
             hardware,
             image,
             arms,
+            counter: None,
             profiler: None,
+        }
+    }
+
+    /// Has string instructions of every trial counted.
+    #[must_use]
+    pub fn counted_by(self, counter: Counter) -> Self {
+        Self {
+            counter: Some(counter),
+            ..self
         }
     }
 
@@ -347,6 +369,10 @@ impl Machine for Qemu {
             disk.attach(&mut qemu, boot.dir)?;
         }
         let profile = self.attach_profiler(boot.arm, &mut qemu);
+        let counter = self.counter.as_ref();
+        let counts = counter
+            .map(|counter| counter.attach(boot.arm, &mut qemu))
+            .transpose()?;
         let limits = Limits {
             allowance_bytes: boot.allowance_bytes,
             file_bytes: Some(self.hardware.file_bytes()),
@@ -371,6 +397,7 @@ impl Machine for Qemu {
         let mut guest = ProcessGuest::start("QEMU", qemu, console, limits)
             .with_context(|| format!("cannot start QEMU for arm {}", boot.arm))?;
         guest.set_profile(profile);
+        guest.set_counts(counts);
         guest.set_hardware(host_state::hardware());
         if let Some(host) = host {
             let pinned = match (monitor, placement) {
@@ -533,10 +560,6 @@ impl Hardware {
             words.extend(["nokaslr", "norandmaps"]);
             // The kernel's tests of its own cryptography are no part of any figure.
             words.push("cryptomgr.notests");
-            // REP_GOOD, by its number, as 5.10 wants it: kernels before 6.4 copy with `rep movsq` there, which counts as
-            // one instruction for 8 bytes, later ones in a loop that takes 2.5. Without it all take the loop. No CPU of
-            // today runs either: it has fast strings. With it 6.1 seemed to serve 8 % more than without.
-            words.push(NO_REP_GOOD);
         }
         if !arm.is_empty() {
             words.push(arm);
@@ -625,7 +648,7 @@ mod tests {
     use std::time::Duration;
 
     use expect_test::{Expect, expect};
-    use plan::MachineKind;
+    use plan::{MachineKind, StringPrice};
 
     use super::*;
     use crate::emulator::{Launch, Release};
@@ -642,8 +665,10 @@ mod tests {
             disk: DiskSpeed::default(),
             seek_disk: None,
             cpu_model: None,
+            string_price: StringPrice::USUAL,
             swap: Vec::new(),
             clients: None,
+            parts_sessions: false,
             client_kernel: None,
             client_hosts: Vec::new(),
             ceiling: None,
@@ -706,16 +731,16 @@ mod tests {
             2,
             &broken(),
             &expect![[r#"
-                Qemu(Guests { emulator: "QEMU 7.2.22", acceleration: Tcg, clock: Instructions, cpus: {1}, cpu_model: "max,-erms,-fsrm", memory_bytes: 1073741824, profiled: false, host: None, clients: None, choices: [NoKvm { obstacle: "no /dev/kvm" }, OneCpu { asked: 2 }] })
+                Qemu(Guests { emulator: "QEMU 7.2.22", acceleration: Tcg, clock: Instructions, cpus: {1}, cpu_model: "max,+erms,+fsrm", memory_bytes: 1073741824, profiled: false, host: None, clients: None, choices: [NoKvm { obstacle: "no /dev/kvm" }, OneCpu { asked: 2 }] })
                 -machine q35,usb=off,vmport=off
-                -cpu max,-erms,-fsrm
+                -cpu max,+erms,+fsrm
                 -smp 1
                 -m 1024M
                 -display none
                 -monitor none
                 -kernel vmlinuz
                 -initrd initramfs.cpio
-                -append console=ttyS0 panic=-1 loglevel=6 no_timer_check nokaslr norandmaps cryptomgr.notests clearcpuid=112 mitigations=off
+                -append console=ttyS0 panic=-1 loglevel=6 no_timer_check nokaslr norandmaps cryptomgr.notests mitigations=off
                 -chardev file,id=console,append=on,path=trials/001/console.log
                 -serial chardev:console
                 -chardev socket,id=agent,fd=0
@@ -843,12 +868,12 @@ mod tests {
     }
 
     #[test]
-    fn emulated_guests_lack_fast_strings_whatever_their_model() {
+    fn guests_of_counted_instructions_have_fast_strings_whatever_their_model() {
         let counted = |model| cpu(Clock::Instructions, model, &Kvm::Works).unwrap();
-        assert_eq!(counted("EPYC,-avx2"), "EPYC,-avx2,-erms,-fsrm");
-        assert_eq!(counted("EPYC,-erms"), "EPYC,-erms,-fsrm");
-        let wall = cpu(Clock::Wall, "EPYC,+erms", &broken()).unwrap();
-        assert_eq!(wall, "EPYC,+erms,-fsrm");
+        assert_eq!(counted("EPYC,-avx2"), "EPYC,-avx2,+erms,+fsrm");
+        assert_eq!(counted("EPYC,+erms"), "EPYC,+erms,+fsrm");
+        let wall = cpu(Clock::Wall, "EPYC,-erms", &broken()).unwrap();
+        assert_eq!(wall, "EPYC,-erms");
         assert_eq!(cpu(Clock::Wall, "EPYC", &Kvm::Works).unwrap(), "EPYC");
     }
 

@@ -4,21 +4,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// CPU features that make kernels and the C library use REP string instructions for most copies and fills.
-///
-/// An emulator that counts instructions charges every iteration of such an instruction, mostly one per byte,
-/// where a CPU moves 32 bytes or more a cycle.
+/// CPU features that make kernels and the C library use REP string instructions for most copies and fills, as servers of today have
+/// them: `erms` since 2013, `fsrm` since 2019.
 pub const FAST_STRING_FEATURES: [&str; 5] = ["erms", "fsrm", "fzrm", "fsrs", "fsrc"];
 
-/// What kernels before 6.4 call a CPU on which they copy and fill with `rep movsq` and `rep stosq` where it has no fast
-/// strings; later ones copy in a loop of plain moves there. It is the kernel's own flag, not the CPU's.
-pub const REP_GOOD: &str = "rep_good";
-
-/// What a guest under counted instructions must lack: with any of these, kernels of different versions copy with
-/// different instructions, and the count compares those.
-pub fn misleading_features() -> impl Iterator<Item = &'static str> {
-    FAST_STRING_FEATURES.into_iter().chain([REP_GOOD])
-}
+/// Those without which no guest is measured under counted instructions: kernels would copy in loops that no server of today runs,
+/// and those of different versions in different ones.
+pub const NEEDED_FEATURES: [&str; 2] = ["erms", "fsrm"];
 
 /// Models of QEMU whose CPUs have no 64-bit mode, without which no kernel of a plan starts.
 const MODELS_OF_32_BITS: [&str; 10] = [
@@ -120,25 +112,24 @@ impl CpuModel {
         }
     }
 
-    /// What guests whose instructions are counted cannot have of it, each with the reason: `with erms and fsrm`.
+    /// What guests whose instructions are counted cannot have of it, each with the reason: `without erms and fsrm`.
     pub fn uncounted(&self) -> Vec<(String, &'static str)> {
         let mut found = Vec::new();
         if self.name == "host" {
             let why = "only KVM shows a guest the host's CPU";
             found.push(("\"host\"".into(), why));
         }
-        let fast_strings = self.fast_strings();
-        if !fast_strings.is_empty() {
-            let why = "each iteration of a REP string instruction would count as an instruction, 4096 of them for a page \
-                       that a CPU fills in some 100 cycles";
-            found.push((format!("with {}", fast_strings.join(" and ")), why));
+        let lacking = self.lacking_fast_strings();
+        if !lacking.is_empty() {
+            let why = "kernels would copy and clear memory in loops that no server of today runs";
+            found.push((format!("without {}", lacking.join(" and ")), why));
         }
         found
     }
 
-    /// The features asked for that counted instructions cannot price.
-    fn fast_strings(&self) -> Vec<&'static str> {
-        let is_asked = |feature: &&str| self.asks_for(feature) == Some(Presence::Present);
+    /// The features of fast strings that are taken away.
+    fn lacking_fast_strings(&self) -> Vec<&'static str> {
+        let is_asked = |feature: &&str| self.asks_for(feature) == Some(Presence::Absent);
         FAST_STRING_FEATURES.into_iter().filter(is_asked).collect()
     }
 }
@@ -208,8 +199,8 @@ mod tests {
     }
 
     #[test]
-    fn fast_strings_that_are_asked_for_are_named() {
-        let model = CpuModel::parse("max,+fsrm,-erms,+avx2").unwrap();
-        assert_eq!(model.fast_strings(), ["fsrm"]);
+    fn fast_strings_that_are_taken_away_are_named() {
+        let model = CpuModel::parse("max,+fsrm,-erms,-avx2").unwrap();
+        assert_eq!(model.lacking_fast_strings(), ["erms"]);
     }
 }

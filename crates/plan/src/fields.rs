@@ -252,6 +252,22 @@ impl<'t> Fields<'t> {
         numbers
     }
 
+    /// A number within limits.
+    pub fn number(&self, key: &str, limits: RangeInclusive<f64>) -> Option<f64> {
+        let value: Option<f64> = match self.ask(key)? {
+            DeValue::Float(float) => float.as_str().parse().ok(),
+            DeValue::Integer(integer) => integer.as_str().parse().ok(),
+            other => return self.mistyped(key, other, "a number"),
+        };
+        let value = value.filter(|value| limits.contains(value));
+        if value.is_none() {
+            let what = format!("{key} out of range: {}", self.written(key));
+            let remedy = format!("write {} to {}", limits.start(), limits.end());
+            self.wrong(key, what, remedy);
+        }
+        value
+    }
+
     /// A share: `"1%"` or `0.01`, above `low` and up to `high` (fractions).
     pub fn share(&self, key: &str, low: f64, high: f64) -> Option<f64> {
         let range = format!("above {} to {}", show_share(low, 3), show_share(high, 3));

@@ -17,6 +17,7 @@ mod scheduler;
 mod seek_disk;
 pub mod setting;
 mod ssh;
+mod string_price;
 mod sysctl;
 mod target;
 mod variation;
@@ -49,6 +50,7 @@ pub use crate::pinned::Pinned;
 pub use crate::scheduler::Scheduler;
 pub use crate::seek_disk::SeekDisk;
 pub use crate::ssh::{BootWay, Power, SshPlan};
+pub use crate::string_price::StringPrice;
 pub use crate::sysctl::{sysctl_name, sysctl_path};
 pub use crate::target::{EvidenceSource, Target};
 pub use crate::variation::{

@@ -13,6 +13,7 @@ use crate::fields::Fields;
 use crate::kernel::{self, KernelRef};
 use crate::seek_disk::{SeekDisk, read_seek_disk};
 use crate::ssh::{self, SshPlan};
+use crate::string_price::StringPrice;
 use crate::target::{self, read_bare_url};
 use crate::{Checks, WorkloadPlan};
 
@@ -87,7 +88,7 @@ impl MachinePlan {
 }
 
 /// The machine of a plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct MachinePlan {
     /// Which kind.
     pub kind: MachineKind,
@@ -109,10 +110,14 @@ pub struct MachinePlan {
     pub seek_disk: Option<SeekDisk>,
     /// The CPU that guests see; `None` for the machine's own choice.
     pub cpu_model: Option<CpuModel>,
+    /// What string instructions are charged where instructions are counted.
+    pub string_price: StringPrice,
     /// A command that exchanges two systems on the network between their addresses; none where it is empty.
     pub swap: Vec<String>,
     /// Where clients are; `None` for the machine's own choice.
     pub clients: Option<Clients>,
+    /// Whether the kernel may part clients from servers by their sessions, where both are in one guest.
+    pub parts_sessions: bool,
     /// The kernel of the clients' guest, for `Clients::Guest2`; `None` for the baseline's.
     pub client_kernel: Option<KernelRef>,
     /// The hosts that clients are on, for `Clients::Hosts`; none otherwise.
@@ -147,8 +152,10 @@ impl Default for MachinePlan {
             disk: DiskSpeed::default(),
             seek_disk: None,
             cpu_model: None,
+            string_price: StringPrice::USUAL,
             swap: Vec::new(),
             clients: None,
+            parts_sessions: false,
             client_kernel: None,
             client_hosts: Vec::new(),
             ceiling: None,
@@ -215,6 +222,7 @@ pub(crate) fn read_machine(
     };
     machine.seek_disk = read_seek_disk(fields, machine.kind, machine.memory_bytes);
     machine.cpu_model = read_cpu_model(fields, &machine, checks);
+    machine.string_price = read_string_price(fields, &machine);
     machine.swap = read_swap(fields, machine.kind, checks);
     machine.client_hosts = client_hosts::read_client_hosts(fields, machine.kind, base);
     machine.clients = if fields.is_list("clients") {
@@ -222,6 +230,7 @@ pub(crate) fn read_machine(
     } else {
         read_clients(fields, &machine)
     };
+    machine.parts_sessions = read_parts_sessions(fields, &machine);
     check_box_clients(fields, &machine);
     machine.clients = machine.clients.or_else(|| default_box_clients(&machine));
     machine.client_kernel = read_client_kernel(fields, machine.clients, base, checks);
@@ -251,6 +260,29 @@ fn refuse_ssh_keys(fields: &Fields<'_>, kind: MachineKind) {
             "remove it, or write kind = \"ssh\": only a box by ssh has it"
         };
         fields.refuse(key, what, remedy);
+    }
+}
+
+fn read_string_price(fields: &Fields<'_>, machine: &MachinePlan) -> StringPrice {
+    let usual = StringPrice::USUAL;
+    let keys = ["string_byte_price", "string_start_price"];
+    let is_counted = machine.kind == MachineKind::Qemu && machine.clock != Clock::Wall;
+    for key in keys
+        .into_iter()
+        .filter(|key| fields.has(key) && !is_counted)
+    {
+        let remedy =
+            "remove it: only where instructions are counted a string instruction has a price";
+        fields.refuse(
+            key,
+            format!("{key} where no instructions are counted"),
+            remedy,
+        );
+    }
+    let [byte, start] = keys;
+    StringPrice {
+        byte: fields.number(byte, 0.0..=1.0).unwrap_or(usual.byte),
+        start: fields.number(start, 0.0..=1000.0).unwrap_or(usual.start),
     }
 }
 
@@ -296,6 +328,19 @@ fn read_clients(fields: &Fields<'_>, machine: &MachinePlan) -> Option<Clients> {
         fields.wrong("clients", what, remedy);
     }
     Some(clients)
+}
+
+fn read_parts_sessions(fields: &Fields<'_>, machine: &MachinePlan) -> bool {
+    let key = "clients_apart";
+    let is_apart = fields.choice(key, &[("session", true)]) == Some(true);
+    let is_inside =
+        machine.kind == MachineKind::Qemu && matches!(machine.clients, None | Some(Clients::Guest));
+    if is_apart && !is_inside {
+        let remedy =
+            "remove it: only beside the servers, in a guest, clients can share their session";
+        fields.refuse(key, "clients_apart of clients that are elsewhere", remedy);
+    }
+    is_apart
 }
 
 /// What clients of a box cannot be.

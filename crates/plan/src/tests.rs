@@ -328,14 +328,45 @@ fn a_cpu_model_is_checked_by_its_form_its_clock_and_the_emulator() {
     };
     check_line("cpu_model = \"EPYC,-avx2\"", &expect!["2 arms"]);
     check_line(
-        "clock = \"wall\"\ncpu_model = \"max,+erms\"",
+        "clock = \"wall\"\ncpu_model = \"max,-erms\"",
         &expect!["2 arms"],
     );
     check_line(
-        "cpu_model = \"max,+erms,+fsrm\"",
+        "cpu_model = \"max,-erms,-fsrm\"",
         &expect![[
-            r#"plan.toml:5: cpu_model with erms and fsrm where instructions may be counted (remove it, or write clock = "wall": each iteration of a REP string instruction would count as an instruction, 4096 of them for a page that a CPU fills in some 100 cycles)"#
+            r#"plan.toml:5: cpu_model without erms and fsrm where instructions may be counted (remove it, or write clock = "wall": kernels would copy and clear memory in loops that no server of today runs)"#
         ]],
+    );
+    check_line(
+        "string_byte_price = 0.05\nstring_start_price = 20",
+        &expect!["2 arms"],
+    );
+    check_line(
+        "string_byte_price = -1",
+        &expect!["plan.toml:5: string_byte_price out of range: -1 (write 0 to 1)"],
+    );
+    check_line(
+        "string_start_price = 5000.0",
+        &expect!["plan.toml:5: string_start_price out of range: 5000.0 (write 0 to 1000)"],
+    );
+    check_line(
+        "string_byte_price = \"1/8\"",
+        &expect![
+            "plan.toml:5: wrong type for string_byte_price in [machine]: string (write a number)"
+        ],
+    );
+    check_line(
+        "clock = \"wall\"\nstring_byte_price = 0.1",
+        &expect![
+            "plan.toml:6: string_byte_price where no instructions are counted (remove it: only where instructions are counted a string instruction has a price)"
+        ],
+    );
+    check_line("clients_apart = \"session\"", &expect!["2 arms"]);
+    check_line(
+        "clock = \"wall\"\nclients = \"host\"\nclients_apart = \"session\"",
+        &expect![
+            "plan.toml:7: clients_apart of clients that are elsewhere (remove it: only beside the servers, in a guest, clients can share their session)"
+        ],
     );
     check_line(
         "cpu_model = \"host\"",

@@ -67,9 +67,9 @@ fn show(title: &str, profile: &Profile, requests: f64, of: &dyn Fn(u32) -> Strin
     let mut sums: BTreeMap<String, [u64; 3]> = BTreeMap::new();
     for count in profile.windows.iter().flat_map(|window| &window.counts) {
         let sum = sums.entry(of(count.node)).or_default();
-        for (sum, value) in sum
-            .iter_mut()
-            .zip([count.instructions, count.rep, count.calls])
+        for (sum, value) in
+            sum.iter_mut()
+                .zip([count.instructions, count.strings.iterations, count.calls])
         {
             *sum += value;
         }

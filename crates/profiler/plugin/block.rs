@@ -95,14 +95,16 @@ const _: () = assert!(size_of::<Shape>() == 64);
 pub struct Hot {
     /// Instructions.
     pub count: i32,
-    /// Whether the last one is a string instruction with a REP prefix.
-    pub is_rep: bool,
+    /// Bytes of an iteration, where the last one is a string instruction with a REP prefix that moves or fills; else 0.
+    pub string_bytes: u8,
     /// Whether it is user code.
     pub is_user: bool,
     /// Blocks that it went on in for certain, the last one first.
     pub next: [u32; 2],
     /// The last node that it began, and its parent.
     pub began: (u32, u32),
+    /// The end of its address, by which iterations of one string instruction are known.
+    pub low_end: u32,
 }
 
 const _: () = assert!(size_of::<Hot>() == 32);
@@ -112,10 +114,11 @@ impl Hot {
     pub fn new(shape: &Shape) -> Self {
         Self {
             count: shape.count,
-            is_rep: shape.last.is_rep,
+            string_bytes: shape.last.string_bytes,
             is_user: shape.place.is_user,
             next: [u32::MAX; 2],
             began: (0, u32::MAX),
+            low_end: shape.end as u32,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What the last instruction of a block does to the flow of control, and what is a mark.
 
+use crate::strings::StringOp;
+
 /// Where control goes after a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -24,6 +26,8 @@ pub struct Last {
     pub is_indirect: bool,
     /// Whether it is a string instruction with a REP prefix.
     pub is_rep: bool,
+    /// Bytes of an iteration, where it is one that moves or fills; else 0.
+    pub string_bytes: u8,
 }
 
 impl Last {
@@ -33,6 +37,7 @@ impl Last {
         target: 0,
         is_indirect: false,
         is_rep: false,
+        string_bytes: 0,
     };
 }
 
@@ -85,6 +90,7 @@ pub fn last(at: u64, bytes: &[u8]) -> Last {
             Last {
                 target: at,
                 is_rep: true,
+                string_bytes: StringOp::of(bytes).map_or(0, |op| 1 << op.size),
                 ..other
             }
         }

@@ -98,6 +98,8 @@ pub struct Engine<M> {
     /// The user block that the kernel was entered from, and whether by a fault.
     user: Option<(u32, bool)>,
     previous: u32,
+    /// Whether the block that is executed begins a string instruction, if it ends with one.
+    is_start: bool,
     is_switching: bool,
     /// What the last mark has told.
     pub(crate) written: Written,
@@ -134,6 +136,7 @@ impl<M: Memory> Engine<M> {
             root: 0,
             user: None,
             previous: 0,
+            is_start: false,
             is_switching: false,
             written: Written::default(),
         };
@@ -187,8 +190,10 @@ impl<M: Memory> Engine<M> {
         } else if now.is_user {
             self.node = now.began.0;
         }
+        let before = &self.hot[self.previous as usize];
+        self.is_start = before.low_end != now.low_end || before.string_bytes == 0;
         self.previous = index;
-        self.charge(now.count.into(), now.is_rep.into());
+        self.charge(now.count.into(), 1, now.string_bytes);
     }
 
     /// A block is executed that may be of another function or task than the one before it.
@@ -211,11 +216,17 @@ impl<M: Memory> Engine<M> {
         }
     }
 
-    fn charge(&mut self, instructions: i64, iterations: i64) {
+    /// Adds a block, or takes it back where `times` is -1.
+    #[inline]
+    fn charge(&mut self, instructions: i64, times: i64, string_bytes: u8) {
         self.total += instructions;
         let count = &mut self.nodes[self.node as usize].count;
         count.own += instructions;
-        count.rep += iterations;
+        if string_bytes > 0 {
+            count.iterations += times;
+            count.bytes += times * i64::from(string_bytes);
+            count.starts += times * i64::from(self.is_start);
+        }
     }
 
     fn enter_user(&mut self, index: u32, now: &Shape, before: &Shape) {
@@ -264,7 +275,7 @@ impl<M: Memory> Engine<M> {
         let before =
             self.starts[index as usize].partition_point(|start| u64::from(*start) < offset);
         let rest = shape.count - i32::from(before as u16);
-        let iterations = i64::from(shape.last.is_rep);
+        let string_bytes = shape.last.string_bytes;
         self.health.cut += 1;
         let to_page_end = PAGE_BYTES - address % PAGE_BYTES;
         if rest == 1 && to_page_end < INSTRUCTION_BYTES {
@@ -274,7 +285,7 @@ impl<M: Memory> Engine<M> {
             shape.last = Last::OTHER;
             self.hot[index as usize] = Hot::new(shape);
         }
-        self.charge(-i64::from(rest), -iterations);
+        self.charge(-i64::from(rest), -1, string_bytes);
     }
 
     fn enter_kernel(&mut self, index: u32, now: &Shape, before: &Shape) {

@@ -17,6 +17,9 @@ mod engine;
 mod functions;
 mod memory;
 mod output;
+#[path = "../counter/strings.rs"]
+#[allow(dead_code)]
+mod strings;
 mod tree;
 mod waits;
 

@@ -7,7 +7,7 @@ use crate::memory::Memory;
 use crate::tree::{Count, Key};
 
 /// First bytes of the file; the number is its version.
-pub const MAGIC: &[u8; 8] = b"bkoraw01";
+pub const MAGIC: &[u8; 8] = b"bkoraw02";
 
 /// Tags of sections, and the words of a row in each.
 mod tag {
@@ -15,8 +15,8 @@ mod tag {
     pub const NAMES: (u64, usize) = (1, 2);
     /// New nodes: parent, kind of key, key.
     pub const NODES: (u64, usize) = (2, 3);
-    /// Node, instructions, REP iterations, calls since the last mark; the first two are signed.
-    pub const COUNTS: (u64, usize) = (3, 4);
+    /// Node, instructions, iterations, bytes and starts of string instructions, calls since the last mark; all but calls are signed.
+    pub const COUNTS: (u64, usize) = (3, 6);
     /// Since the start: node of the task, size, number, nanoseconds.
     pub const QUEUED: (u64, usize) = (4, 4);
     /// Since the start: node of the task, size, node of who ran, nanoseconds.
@@ -80,12 +80,16 @@ impl<M: Memory> Engine<M> {
         let pairs = self.nodes().iter().zip(&mut written.counts).zip(0_u64..);
         let changed = pairs.filter(|((node, old), _)| node.count != **old);
         let rows = changed.map(|((node, old), index)| {
-            let Count { own, rep, calls } = node.count;
-            let (own, rep) = (
-                (own - old.own).cast_unsigned(),
-                (rep - old.rep).cast_unsigned(),
-            );
-            let row = [index, own, rep, calls - old.calls];
+            let now = node.count;
+            let since = |now: i64, then: i64| (now - then).cast_unsigned();
+            let row = [
+                index,
+                since(now.own, old.own),
+                since(now.iterations, old.iterations),
+                since(now.bytes, old.bytes),
+                since(now.starts, old.starts),
+                now.calls - old.calls,
+            ];
             *old = node.count;
             row
         });

@@ -59,8 +59,12 @@ impl Hasher for Mixer {
 pub struct Count {
     /// Instructions, without those of children. Goes below zero for a moment where a block was cut short.
     pub own: i64,
-    /// Iterations of REP string instructions among them.
-    pub rep: i64,
+    /// Iterations of REP string instructions that move or fill, among them.
+    pub iterations: i64,
+    /// Bytes that these move.
+    pub bytes: i64,
+    /// How often one of them began.
+    pub starts: i64,
     /// Times entered.
     pub calls: u64,
 }

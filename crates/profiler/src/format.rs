@@ -7,7 +7,7 @@
 //! strings    number, texts                            each once
 //! nodes      number, (distance to the parent, kind, name, image)       from the second on; the first is the whole
 //! windows    number, (mark, mark, instructions, lost, mended, cut, switches, counts, queued, blame, asleep, preempted, ran)
-//!   counts   number, (distance from the last row's node, instructions, REP iterations, calls)
+//!   counts   number, (distance from the last row's node, instructions, iterations, bytes and starts of string instructions, calls)
 //!   queued   number, (node, size, count, ns)         asleep the same
 //!   blame    number, (waiter, size, runner, ns)
 //!   preempted, ran   number, (node, value)
@@ -26,7 +26,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::profile::{
     Blame, Clock, Count, Counter, CounterUnit, Health, Kind, Node, Profile, SAMPLED_VERSION,
-    Sampling, VERSION, Wait, Window,
+    Sampling, StringCounts, VERSION, Wait, Window,
 };
 use crate::wire::{Damage, Reader, Writer};
 
@@ -131,7 +131,13 @@ fn write_window(window: &Window, out: &mut Writer) {
     for count in &window.counts {
         let distance = u64::from(count.node - last);
         last = count.node;
-        out.numbers([distance, count.instructions, count.rep, count.calls]);
+        let StringCounts {
+            iterations,
+            bytes,
+            starts,
+        } = count.strings;
+        out.numbers([distance, count.instructions, iterations, bytes]);
+        out.numbers([starts, count.calls]);
     }
     write_waits(&window.queued, out);
     out.number(window.blame.len() as u64);
@@ -338,7 +344,11 @@ fn read_window(input: &mut Reader<'_>, most: u64) -> Result<Window, Damage> {
         counts.push(Count {
             node: last as u32,
             instructions: input.number()?,
-            rep: input.number()?,
+            strings: StringCounts {
+                iterations: input.number()?,
+                bytes: input.number()?,
+                starts: input.number()?,
+            },
             calls: input.number()?,
         });
     }
@@ -440,7 +450,11 @@ mod tests {
                 .map(|node| Count {
                     node,
                     instructions: numbers.next(1 << 40),
-                    rep: numbers.next(100),
+                    strings: StringCounts {
+                        iterations: numbers.next(100),
+                        bytes: numbers.next(800),
+                        starts: numbers.next(100),
+                    },
                     calls: numbers.next(1000),
                 })
                 .collect(),

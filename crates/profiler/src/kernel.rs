@@ -28,6 +28,21 @@ pub struct Layout {
     pub page_offset_base: u64,
     /// Offsets in `task_struct`.
     pub task: TaskLayout,
+    /// The way from a task to the name of its control group.
+    pub group: GroupLayout,
+}
+
+/// Offsets on the way from a task to the name of its control group; 0 where the kernel has no such member.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupLayout {
+    /// `cgroups` in `task_struct`.
+    pub of_task: u64,
+    /// `dfl_cgrp` in `css_set`.
+    pub default: u64,
+    /// `kn` in `cgroup`.
+    pub node: u64,
+    /// `name` in `kernfs_node`.
+    pub name: u64,
 }
 
 /// Offsets in `task_struct`; 0 where it has no such member.
@@ -95,6 +110,12 @@ impl KernelSymbols {
             layout,
             lacks,
         })
+    }
+
+    /// The first address of a function.
+    pub fn address(&self, name: &str) -> Option<u64> {
+        let found = self.functions.iter().find(|one| one.name == name);
+        found.map(|function| function.address)
     }
 
     /// The name of the function that an address lies in.
@@ -187,6 +208,16 @@ fn layout(symbols: &[Symbol], btf: Option<&Btf<'_>>, lacks: &mut Vec<String>) ->
         last_queued: member(&["sched_info", "last_queued"]),
         pcount: member(&["sched_info", "pcount"]),
     };
+    let offset = |structure: &str, name: &str| {
+        btf.and_then(|btf| btf.offset(structure, &[name]))
+            .unwrap_or(0)
+    };
+    let group = GroupLayout {
+        of_task: member(&["cgroups"]),
+        default: offset("css_set", "dfl_cgrp"),
+        node: offset("cgroup", "kn"),
+        name: offset("kernfs_node", "name"),
+    };
     let per_cpu_offset = symbol("__per_cpu_offset");
     if current.is_none() || per_cpu_offset.is_none() || task.comm == 0 {
         lacks.push("kernel that does not say where its running task is: all is one task".into());
@@ -200,6 +231,7 @@ fn layout(symbols: &[Symbol], btf: Option<&Btf<'_>>, lacks: &mut Vec<String>) ->
         current_task: current.unwrap_or(0),
         page_offset_base: symbol("page_offset_base").unwrap_or(0),
         task,
+        group,
     }
 }
 

@@ -4,11 +4,14 @@
 //! vmlinuz -> functions, offsets (`kernel`) -> setup -\
 //!                                       plugin.so ----> QEMU -> raw counts by address (`raw`)
 //! raw + kernel's, modules' and servers' symbols (`resolve`) -> Profile -> profile.zst (`format`)
+//!
+//! offsets -> counter.so -> QEMU -> string instructions, and instructions by control group (`counter`): in every counted trial
 //! ```
 //! It starts nothing and knows no machine: `machine` gives the plugin to QEMU and hands over what that has written.
 
 pub mod btf;
 pub mod bzimage;
+pub mod counter;
 pub mod elf;
 pub mod folded;
 pub mod format;

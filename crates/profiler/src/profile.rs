@@ -136,10 +136,21 @@ pub struct Count {
     pub node: u32,
     /// Instructions, without those of children.
     pub instructions: u64,
-    /// Iterations of REP string instructions among them: the clock counts each as an instruction.
-    pub rep: u64,
+    /// REP string instructions among them.
+    pub strings: StringCounts,
     /// Times entered; 0 for code of programs.
     pub calls: u64,
+}
+
+/// REP string instructions that move or fill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StringCounts {
+    /// Their iterations: the clock counts each as an instruction.
+    pub iterations: u64,
+    /// Bytes that they move or fill.
+    pub bytes: u64,
+    /// How often one of them began.
+    pub starts: u64,
 }
 
 /// Waits of one node and size.

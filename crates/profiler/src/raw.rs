@@ -32,8 +32,8 @@ pub type Rows<const WORDS: usize> = Vec<[u64; WORDS]>;
 pub struct Mark {
     /// Which one.
     pub number: u8,
-    /// Node, instructions, REP iterations (both signed), calls; since the last mark.
-    pub counts: Rows<4>,
+    /// Node, instructions, iterations, bytes and starts of string instructions (all signed), calls; since the last mark.
+    pub counts: Rows<6>,
     /// Node, size, count, nanoseconds; since the start, as all below.
     pub queued: Rows<4>,
     /// Node, size, node of who ran, nanoseconds.
@@ -59,7 +59,7 @@ pub struct Raw {
     pub marks: Vec<Mark>,
 }
 
-const MAGIC: &[u8; 8] = b"bkoraw01";
+const MAGIC: &[u8; 8] = b"bkoraw02";
 
 /// More marks than any ramp has steps.
 const MOST_MARKS: usize = 4096;
@@ -146,13 +146,14 @@ fn nodes(raw: &mut Raw, rows: Rows<3>) -> Result<()> {
 fn check(raw: &Raw) -> Result<()> {
     let count = raw.nodes.len() as u64;
     for mark in &raw.marks {
+        let counted = mark.counts.iter().map(|row| row[0]);
         let firsts = mark
-            .counts
+            .queued
             .iter()
-            .chain(&mark.queued)
             .chain(&mark.blame)
             .chain(&mark.asleep)
-            .map(|row| row[0]);
+            .map(|row| row[0])
+            .chain(counted);
         let pairs = mark.preempted.iter().chain(&mark.ran).map(|row| row[0]);
         let runners = mark.blame.iter().map(|row| row[2]);
         if firsts.chain(pairs).chain(runners).any(|node| node >= count) {
@@ -210,7 +211,7 @@ mod tests {
         bytes.extend(words(&[1, 1]));
         bytes.extend(b"nginx\x1b\0\0\0\0\0\0\0\0\0\0");
         bytes.extend(words(&[2, 2, 0, 0, 0, 0, 1, 0]));
-        bytes.extend(words(&[3, 1, 1, 10, 0, 1]));
+        bytes.extend(words(&[3, 1, 1, 10, 0, 0, 0, 1]));
         bytes.extend(words(&[9, 1, 1, 10, 0, 0, 0, 0]));
         bytes
     }
@@ -220,7 +221,7 @@ mod tests {
         let raw = read(&written()).unwrap();
         assert_eq!(raw.names, ["nginx?"], "no terminal is told what to do");
         assert_eq!((raw.nodes.len(), raw.marks.len()), (2, 1));
-        assert_eq!(raw.marks[0].counts, [[1, 10, 0, 1]]);
+        assert_eq!(raw.marks[0].counts, [[1, 10, 0, 0, 0, 1]]);
         let mut more = written();
         more.extend(words(&[3, 1000, 1]));
         assert_eq!(read(&more).unwrap().marks.len(), 1);

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 use crate::elf::{self, FileFunction};
 use crate::kernel::KernelSymbols;
-use crate::profile::{Blame, Count, Health, Kind, Node, Profile, Wait, Window, mark};
+use crate::profile::{Blame, Count, Health, Kind, Node, Profile, StringCounts, Wait, Window, mark};
 use crate::raw::{self, Key, Raw};
 
 /// Bytes of a page.
@@ -216,21 +216,29 @@ impl Tree {
         }
     }
 
-    fn counts(&self, rows: &raw::Rows<4>) -> Vec<Count> {
-        let mut sums: BTreeMap<u32, (i64, i64, u64)> = BTreeMap::new();
-        for [node, own, rep, calls] in rows.iter().copied() {
+    fn counts(&self, rows: &raw::Rows<6>) -> Vec<Count> {
+        let mut sums: BTreeMap<u32, ([i64; 4], u64)> = BTreeMap::new();
+        for [node, own, iterations, bytes, starts, calls] in rows.iter().copied() {
             let sum = sums.entry(self.of_raw(node)).or_default();
-            sum.0 = sum.0.saturating_add(own.cast_signed());
-            sum.1 = sum.1.saturating_add(rep.cast_signed());
-            sum.2 = sum.2.saturating_add(calls);
+            for (sum, new) in sum.0.iter_mut().zip([own, iterations, bytes, starts]) {
+                *sum = sum.saturating_add(new.cast_signed());
+            }
+            sum.1 = sum.1.saturating_add(calls);
         }
         // What a mark in the middle of a block has counted too much is taken back behind it.
         let positive = |value: i64| u64::try_from(value).unwrap_or(0);
-        let count = |(node, (own, rep, calls))| Count {
-            node,
-            instructions: positive(own),
-            rep: positive(rep),
-            calls,
+        let count = |(node, (sums, calls)): (u32, ([i64; 4], u64))| {
+            let [instructions, iterations, bytes, starts] = sums.map(positive);
+            Count {
+                node,
+                instructions,
+                strings: StringCounts {
+                    iterations,
+                    bytes,
+                    starts,
+                },
+                calls,
+            }
         };
         sums.into_iter().map(count).collect()
     }
@@ -406,7 +414,7 @@ mod tests {
 
     /// A mark with what each node has counted since the last one.
     fn mark_of(number: u8, counts: &[(u64, i64)], instructions: u64) -> raw::Mark {
-        let row = |(node, own): &(u64, i64)| [*node, own.cast_unsigned(), 0, 1];
+        let row = |(node, own): &(u64, i64)| [*node, own.cast_unsigned(), 0, 0, 0, 1];
         raw::Mark {
             number,
             counts: counts.iter().map(row).collect(),

@@ -18,6 +18,8 @@ mod functions;
 mod memory;
 #[path = "../plugin/output.rs"]
 mod output;
+#[path = "../counter/strings.rs"]
+mod strings;
 #[path = "../plugin/tree.rs"]
 mod tree;
 #[path = "../plugin/waits.rs"]
@@ -452,19 +454,33 @@ fn each_task_has_a_stack_of_its_own() {
 }
 
 #[test]
-fn rep_iterations_are_counted_apart() {
+fn string_instructions_are_counted_by_iterations_bytes_and_starts() {
     let mut guest = Guest::new();
     let at = function(MAIN);
-    let rep = Last {
-        target: at,
-        is_rep: true,
-        ..Last::OTHER
-    };
+    let movsq = decode::last(at, &[0xf3, 0x48, 0xa5]);
     for _ in 0..10 {
-        guest.block(at, rep, 1);
+        guest.block(at, movsq, 1);
     }
+    // Something else runs, and the same instruction begins once more.
+    guest.block(at + 0x10, Last::OTHER, 2);
+    guest.block(at, movsq, 1);
     let count = guest.engine.nodes().last().unwrap().count;
-    assert_eq!((count.own, count.rep), (10, 10));
+    assert_eq!((count.own, count.iterations), (13, 11));
+    assert_eq!((count.bytes, count.starts), (88, 2));
+}
+
+#[test]
+fn string_instructions_that_move_or_fill_are_told_by_their_bytes() {
+    use strings::StringOp;
+    let size = |bytes: &[u8]| StringOp::of(bytes).map(|op| op.size);
+    assert_eq!(size(&[0xf3, 0xa4]), Some(0), "rep movsb");
+    assert_eq!(size(&[0xf3, 0x48, 0xab]), Some(3), "rep stosq");
+    assert_eq!(size(&[0x66, 0xf3, 0xa5]), Some(1), "rep movsw");
+    assert_eq!(size(&[0xf3, 0xab]), Some(2), "rep stosd");
+    assert_eq!(size(&[0xf2, 0xae]), None, "repne scasb looks item by item");
+    assert_eq!(size(&[0xf3, 0xa6]), None, "repe cmpsb");
+    assert_eq!(size(&[0x48, 0xa5]), None, "movsq without REP");
+    assert_eq!(size(&[0xf3, 0x90]), None, "pause");
 }
 
 #[test]

@@ -152,6 +152,8 @@ pub struct Job {
     pub one_fewer: bool,
     /// A busy host is loaded without waiting until it is idle: the plan keeps blocks that something outside disturbed.
     pub accepts_busy_host: bool,
+    /// Clients beside the servers are scheduled with them, as one group: sessions do not part them.
+    pub schedules_as_one: bool,
 }
 
 /// How much of a job an agent does.
@@ -530,6 +532,7 @@ mod tests {
             path: None,
             disturbances: Vec::new(),
             load: Some(load.clone()),
+            metered: record::trial::Metered::default(),
             facts: facts.clone(),
             kernel: String::new(),
             server: String::new(),

@@ -345,7 +345,8 @@ impl Session {
             | VoidReason::MachineExit
             | VoidReason::StartFailed
             | VoidReason::Overrun
-            | VoidReason::WrongMachine => {
+            | VoidReason::WrongMachine
+            | VoidReason::Miscounted => {
                 let claim = reason.words();
                 return Err(format!("a failure that only the host can see: {claim}"));
             }
@@ -412,6 +413,7 @@ mod tests {
                 window_ns: 1_000_000_000,
                 ..LoadResult::default()
             }),
+            metered: record::trial::Metered::default(),
             facts: Facts::default(),
             kernel: "6.1.0-40-cloud-amd64 #1 SMP Debian".into(),
             server: "nginx 1.22".into(),

@@ -129,11 +129,11 @@ pub struct Node {
     pub function: u32,
     /// Times entered; 0 where calls are not counted, as in programs.
     pub calls: u64,
-    /// Instructions executed in the function itself, without those of functions that it called, as the clock counts them: each
-    /// iteration of a REP string instruction is one.
+    /// Instructions executed in the function itself, without those of functions that it called; of string instructions what the run
+    /// charges for them.
     pub instructions: u64,
-    /// Iterations of REP string instructions among them.
-    pub rep_iterations: u64,
+    /// What string instructions are charged of them.
+    pub string_instructions: u64,
 }
 
 /// What tasks of one name executed, interrupts that they took included.

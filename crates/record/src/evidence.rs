@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::thinned::Point;
 
+/// The key of the fact that clients beside the servers were scheduled with them, as one group.
+pub const SCHEDULED_AS_ONE: &str = "agent:one-cpu-group";
+
 /// CPU time by kind over an interval, in milliseconds, all CPUs together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {

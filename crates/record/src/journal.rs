@@ -20,6 +20,7 @@ use crate::rundir::sha256;
 use crate::trial::{Trial, VoidReason};
 use crate::verdict::look::Look;
 use crate::verdict::warning::Disturbance;
+use plan::StringPrice;
 
 /// What to do about a journal that is not as the run wrote it.
 pub(crate) const RESTORE: &str = "restore it from a copy, or begin a new run with --out DIR";
@@ -238,7 +239,7 @@ pub enum CloseReason {
 }
 
 /// What a run was opened with; a resumed run must have the same.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Opening {
     /// Version of this format.
     pub version: u32,
@@ -254,33 +255,12 @@ pub struct Opening {
     /// CPUs that bakeoff itself could run on; `None` in runs of earlier versions.
     #[serde(default)]
     pub host_cpus: Option<u32>,
-    /// What string instructions count for, when the clock counts instructions; `None` in runs of earlier versions.
+    /// What string instructions are charged, where the clock counts instructions.
     #[serde(default)]
-    pub accounting: Option<Accounting>,
+    pub string_price: Option<StringPrice>,
     /// Where clients of guests were; `None` on other machines, and in runs of earlier versions, where they were in the guest.
     #[serde(default)]
     pub clients: Option<Clients>,
-}
-
-/// What a REP string instruction counts for: the emulator counts each of its iterations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Accounting {
-    /// Guests had `erms`, so kernels and C library moved one byte an iteration: 4096 for a page of 4 KiB.
-    #[serde(rename = "rep-per-byte")]
-    RepPerByte,
-    /// Guests have no fast string instructions and no `rep_good`: kernels and C library copy in loops of plain moves, of 8
-    /// bytes or more each.
-    #[serde(rename = "rep-per-8-bytes")]
-    RepPer8Bytes,
-}
-
-impl Opening {
-    /// What string instructions count for; `None` where the clock counts no instructions.
-    pub fn accounting(&self) -> Option<Accounting> {
-        self.ns_per_instruction?;
-        // Before it was recorded, guests had `erms`.
-        Some(self.accounting.unwrap_or(Accounting::RepPerByte))
-    }
 }
 
 /// How an attempt ended, without its figures.
@@ -468,7 +448,7 @@ mod tests {
             machine: MachineDescription::Fake,
             ns_per_instruction: None,
             host_cpus: None,
-            accounting: None,
+            string_price: None,
             clients: None,
         };
         Entry {
@@ -532,24 +512,6 @@ mod tests {
             );
             assert_eq!(why.to_string(), want);
         }
-    }
-
-    #[test]
-    fn a_run_from_before_the_accounting_counted_a_string_by_bytes() {
-        let json = |more: &str| {
-            format!(
-                r#"{{"version":2,"bakeoff":"0.1.0","inputs":{{}},"machine":"m","ns_per_instruction":2{more}}}"#
-            )
-        };
-        let read = |more| serde_json::from_str::<Opening>(&json(more)).unwrap();
-        assert_eq!(read("").accounting(), Some(Accounting::RepPerByte));
-        let new = read(r#","accounting":"rep-per-8-bytes""#);
-        assert_eq!(new.accounting(), Some(Accounting::RepPer8Bytes));
-        let wall = Opening {
-            ns_per_instruction: None,
-            ..new
-        };
-        assert_eq!(wall.accounting(), None);
     }
 
     fn started(number: u32, workload: &str, block: u32) -> Entry {

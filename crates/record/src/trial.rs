@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::curve::Curve;
 use crate::disturbances::{DisturbanceRecord, planned_failures};
 use crate::evidence::{Facts, Usage};
+use crate::instructions::Instructions;
 use crate::load::LoadResult;
 use crate::load_path::LoadPath;
 use crate::metric::Figure;
@@ -85,12 +86,24 @@ pub struct JobResult {
     /// What was done to the system on purpose, in the order of its beginning.
     #[serde(default)]
     pub disturbances: Vec<DisturbanceRecord>,
+    /// The window by the system's clock; zeros where it was not metered.
+    #[serde(default)]
+    pub metered: Metered,
     /// What fairness checks compare.
     pub facts: Facts,
     /// `uname -r` and `-v`.
     pub kernel: String,
     /// Version string of the server.
     pub server: String,
+}
+
+/// The window of a trial by the system's own clock.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Metered {
+    /// Its length in nanoseconds.
+    pub window_ns: u64,
+    /// How long all CPUs together were busy in it, in nanoseconds.
+    pub busy_ns: u64,
 }
 
 /// A phase of an attempt, as the host sees it.
@@ -168,11 +181,14 @@ pub enum Outcome {
 /// What a measured trial yields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// Its figures, the primary one first.
+    /// Its figures, the primary one first. Where the clock counts instructions they are of charged ones.
     pub figures: Vec<Figure>,
     /// Figures against the load, of workloads that climb.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curves: Vec<Curve>,
+    /// What was executed; absent where the clock counts no instructions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<Box<Instructions>>,
     /// What the clients saw; absent for workloads without simulated clients.
     pub load: Option<LoadResult>,
     /// Clients and network meanwhile; absent where they were not looked at, as in runs of earlier versions.
@@ -240,6 +256,8 @@ pub enum VoidReason {
     CheckFailed,
     /// The guest's machine was not what the clock needs.
     WrongMachine,
+    /// What was counted is no account of the window: marks missing or too many, or another length than the guest tells.
+    Miscounted,
     /// The arm's kernel has no such setting, or takes no such value: it will not the next time either.
     SettingRefused,
     /// The arm's scheduler could not be loaded, was ejected by the kernel, or did not schedule all tasks.
@@ -260,6 +278,7 @@ impl VoidReason {
             Self::AgentFailed => "agent failed",
             Self::CheckFailed => "check failed",
             Self::WrongMachine => "wrong machine",
+            Self::Miscounted => "miscounted",
             Self::SettingRefused => "setting refused",
             Self::SchedulerFailed => "scheduler failed",
         }

@@ -15,6 +15,7 @@ use crate::disturbances::{BegunDisturbance, DisturbanceRecord, Effect};
 use crate::evidence::{
     Cpu, Disk, Facts, JoinedSamples, Memory, Pressure, Sample, ServiceUse, Usage,
 };
+use crate::instructions::Instructions;
 use crate::load::{JoinedSeconds, LoadResult, Second};
 use crate::metric::{Figure, MetricSpec, Role};
 use crate::rundir::TrialRecord;
@@ -637,6 +638,7 @@ fn measured(measurement: &mut Measurement) -> Checked {
     let Measurement {
         figures,
         curves,
+        instructions,
         load,
         path,
         disturbances,
@@ -651,12 +653,57 @@ fn measured(measurement: &mut Measurement) -> Checked {
     }
     self::figures(figures)?;
     self::curves(curves)?;
+    instructions
+        .as_mut()
+        .map_or(Ok(()), |own| self::instructions(own))?;
     load.as_mut().map_or(Ok(()), self::load)?;
     path.as_mut().map_or(Ok(()), path::load_path)?;
     self::disturbances(disturbances)?;
     self::usage(usage)?;
     counts(&[("boot_ms", *boot_ms), ("spin_ns", *spin_ns)])?;
     versions(kernel, server)
+}
+
+/// Most control groups that are kept apart, as the plugin does.
+const GROUPS: usize = 257;
+
+/// Most steps of a ramp, as the plugin marks them.
+const STEPS: usize = 4096;
+
+fn instructions(instructions: &mut Instructions) -> Checked {
+    let Instructions {
+        window,
+        steps,
+        groups,
+        window_ns,
+        ns_per_instruction,
+        decider_is_named: _,
+        figures,
+        curves,
+    } = instructions;
+    most("control groups", groups.len(), GROUPS)?;
+    most("steps", steps.len(), STEPS)?;
+    let each = std::iter::once(&*window)
+        .chain(&*steps)
+        .chain(groups.values());
+    for executed in each {
+        if executed.iterations() > executed.instructions {
+            return Err("more iterations of string instructions than instructions".into());
+        }
+        counts(&[
+            ("instructions", executed.instructions),
+            ("bytes", executed.bytes()),
+        ])?;
+    }
+    for name in groups.keys() {
+        words("control group", &mut name.clone())?;
+    }
+    counts(&[
+        ("window_ns", *window_ns),
+        ("ns_per_instruction", (*ns_per_instruction).into()),
+    ])?;
+    self::figures(figures)?;
+    self::curves(curves)
 }
 
 fn usage(usage: &Usage) -> Checked {
@@ -785,6 +832,7 @@ mod tests {
                 window_ns: 1_000_000_000,
                 ..LoadResult::default()
             }),
+            metered: crate::trial::Metered::default(),
             facts: Facts::default(),
             kernel: "6.1.0-40-cloud-amd64 #1 SMP Debian".into(),
             server: "nginx 1.22".into(),

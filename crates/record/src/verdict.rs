@@ -15,7 +15,7 @@ use crate::verdict::host::{History, HostSpeed, OneSided};
 use crate::verdict::limit::{ArmLimit, LimitedArm};
 use crate::verdict::planned::PlannedSummary;
 use crate::verdict::reason::Reason;
-use crate::verdict::robustness::{ByLoad, Robustness};
+use crate::verdict::robustness::{ByLoad, ByPrice, Robustness};
 use crate::verdict::warning::{Gate, Setback, Warning};
 use crate::verdict::weighed::{Class, Pin, Seen, Weighed};
 
@@ -166,6 +166,9 @@ pub struct Headline {
     /// Arms of the comparison whose figures were set by something else than their server, the baseline among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<LimitedArm>,
+    /// The primary metric at other prices of string instructions; `None` where the clock counts no instructions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_price: Option<ByPrice>,
 }
 
 /// What all metrics of one arm on one workload come to. `against` names the secondary metrics that are significantly
@@ -194,6 +197,16 @@ pub enum Conclusion {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         curves: Vec<String>,
     },
+    /// The primary metric is decided at the plan's price of string instructions, and says something else at another one that may be true.
+    ModelDependent {
+        /// What the primary metric says at the plan's price.
+        primary: Verdict,
+        /// Secondary metrics that say otherwise.
+        against: Vec<String>,
+        /// Curves that say otherwise at some load.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        curves: Vec<String>,
+    },
     /// The arm gave no figure in any trial.
     Failed(FailedArm),
     /// Nothing is said, because the comparison is not fair.
@@ -212,6 +225,7 @@ impl Conclusion {
             Self::Equivalent => Verdict::Equivalent.word(),
             Self::Undecided { .. } => Verdict::Undecided.word(),
             Self::TradeOff { .. } => "trade-off",
+            Self::ModelDependent { .. } => "model-dependent",
             Self::Failed(_) => "failed",
             Self::Withheld { .. } => "withheld",
         }
@@ -220,7 +234,7 @@ impl Conclusion {
     /// Curves that speak against the primary metric at some load.
     pub fn curves(&self) -> &[String] {
         match self {
-            Self::TradeOff { curves, .. } => curves,
+            Self::TradeOff { curves, .. } | Self::ModelDependent { curves, .. } => curves,
             Self::Better
             | Self::Worse
             | Self::Equivalent
@@ -233,7 +247,9 @@ impl Conclusion {
     /// Secondary metrics that speak against the primary one.
     pub fn against(&self) -> &[String] {
         match self {
-            Self::Undecided { against } | Self::TradeOff { against, .. } => against,
+            Self::Undecided { against }
+            | Self::TradeOff { against, .. }
+            | Self::ModelDependent { against, .. } => against,
             Self::Better
             | Self::Worse
             | Self::Equivalent

@@ -233,7 +233,7 @@ const MEASURE: &str = "
 #[track_caller]
 fn fits(width: u32, (run, judgement): &(Run, Judgement)) {
     let workloads = &run.plan.workloads;
-    let is_told = |id: &str| !crate::robustness::table(judgement, &[], id).is_empty();
+    let is_told = |id: &str| !crate::robustness::table(judgement, id).is_empty();
     let told = workloads.iter().filter(|one| is_told(&one.id)).count();
     let tables = workloads.len() + usize::from(workloads.len() > 1) + told;
     page_fits(width, &crate::html(run, judgement, &[]), tables);

@@ -53,7 +53,7 @@ pub(crate) fn json(run: &Run, judgement: &Judgement) -> Value {
     }
     value["disclosure"] = disclosure::json(run, judgement);
     let hangs_on = judgement.robustness.iter();
-    let hangs_on = hangs_on.map(|one| robustness::json_line(one).unwrap_or_default());
+    let hangs_on = hangs_on.map(|one| robustness::line(one).unwrap_or_default());
     add_texts(&mut value["robustness"], hangs_on);
     let soaks = value.get_mut("soaks").and_then(Value::as_array_mut);
     let soaks = soaks.into_iter().flatten();

@@ -372,16 +372,16 @@ mod tests {
             latency is 3.4 times as long [+234 %, +236 %], 9 blocks
                 significant after 9 blocks
                 sensitivity: holds without any one of 9 blocks (+7.28 % to +7.40 %); holds for margins up to 7.6
-                %; server-cpu in place of the primary metric says something else (equivalent); other accounting
-                not known
+                %; server-cpu in place of the primary metric says something else (equivalent); holds at other
+                prices of a string byte (+7.36 % at 1/32, +7.36 % at 1/3 of an instruction)
             web-static: 7.2-tuned failed: 10 of 10 trials (11 attempts), kernel panic
                 Kernel panic - not syncing: <init> killed & gone
             web-nginx: trade-off: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], but its p99
             latency is 3.4 times as long [+234 %, +236 %], 9 blocks
                 significant after 9 blocks
                 sensitivity: holds without any one of 9 blocks (+7.28 % to +7.40 %); holds for margins up to 7.6
-                %; server-cpu in place of the primary metric says something else (equivalent); other accounting
-                not known
+                %; server-cpu in place of the primary metric says something else (equivalent); holds at other
+                prices of a string byte (+7.36 % at 1/32, +7.36 % at 1/3 of an instruction)
             web-nginx: 7.2-tuned failed: 10 of 10 trials (11 attempts), kernel panic
                 Kernel panic - not syncing: <init> killed & gone
             Each workload and arm has an error rate of its own, 5.0 %. With 2 workloads and 2 arms against the

@@ -1,7 +1,6 @@
 //! What a headline hangs on, and at which loads an arm is better: what is shown of them in which form.
 
 use record::verdict::robustness::{ByLoad, Robustness};
-use record::verdict::why::Why;
 use record::verdict::{Conclusion, Judgement};
 
 use crate::words::robustness as said;
@@ -19,32 +18,24 @@ fn is_said(judgement: &Judgement, one: &Robustness) -> bool {
 }
 
 /// The sensitivity of one arm's headline in a line.
-pub(crate) fn line(judgement: &Judgement, whys: &[Why], of: (&str, &str)) -> Option<String> {
-    let (one, why) = find(judgement, whys, of)?;
-    said::line(one, why)
+pub(crate) fn line(judgement: &Judgement, of: (&str, &str)) -> Option<String> {
+    said::line(find(judgement, of)?)
 }
 
-fn find<'j>(
-    judgement: &'j Judgement,
-    whys: &'j [Why],
-    (workload, arm): (&str, &str),
-) -> Option<(&'j Robustness, Option<&'j Why>)> {
-    let mut its = judgement.robustness.iter();
-    let one = its.find(|one| one.workload == workload && one.arm == arm)?;
-    let why = whys
-        .iter()
-        .find(|why| why.workload == workload && why.arm == arm);
-    is_said(judgement, one).then_some((one, why))
+fn find<'j>(judgement: &'j Judgement, (workload, arm): (&str, &str)) -> Option<&'j Robustness> {
+    let mut found = judgement.robustness.iter();
+    let found = found.find(|one| one.workload == workload && one.arm == arm)?;
+    is_said(judgement, found).then_some(found)
 }
 
 /// A workload's tables, their heads first: arms beside each other; empty where nothing is decided.
-pub(crate) fn table(judgement: &Judgement, whys: &[Why], workload: &str) -> Vec<Vec<String>> {
+pub(crate) fn table(judgement: &Judgement, workload: &str) -> Vec<Vec<String>> {
     let arms = judgement.robustness.iter();
-    let arms = arms.filter(|one| one.workload == workload && said::line(one, None).is_some());
+    let arms = arms.filter(|one| one.workload == workload && said::line(one).is_some());
     let found: Vec<(&str, Vec<[String; 2]>)> = arms
         .filter_map(|one| {
-            let (one, why) = find(judgement, whys, (workload, &one.arm))?;
-            Some((&*one.arm, said::rows(one, why)))
+            let one = find(judgement, (workload, &one.arm))?;
+            Some((&*one.arm, said::rows(one)))
         })
         .collect();
     let Some((_, first)) = found.first() else {

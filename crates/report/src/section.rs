@@ -51,7 +51,7 @@ pub(crate) fn section((run, judgement): (&Run, &Judgement), whys: &[Why], number
                 }
             }
             (metrics(plan, &comparisons, &tables))
-            (hangs_on(&robustness::table(judgement, whys, id)))
+            (hangs_on(&robustness::table(judgement, id)))
             (soak::section(judgement, id, &plan.baseline))
             (disturbed(&disturbances::rows(judgement, id)))
             @for (place, why) in whys.iter().filter(|one| one.workload == *id).enumerate() {

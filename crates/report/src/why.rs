@@ -149,7 +149,7 @@ pub(crate) mod tests {
             }
         }
         let zeroing = arm.function("memset_orig");
-        (zeroing.instructions, zeroing.rep) = (600.0, 300.0);
+        (zeroing.instructions, zeroing.strings) = (600.0, 300.0);
         let sending = arm.function("tcp_sendmsg_locked");
         sending.name = "tcp_sendmsg_mine".into();
         sending.instructions *= 1.2;
@@ -213,8 +213,7 @@ pub(crate) mod tests {
 
             - -15 instructions a request (0.1 % of the difference) are in the metric and in no mechanism
             - intervals: 95 % confidence, each row by itself, over 6 blocks; significant: at most 5 % of runs of equal arms name anything
-            - iterations of string instructions: 11 % of the baseline's instructions, 10 % of the arm's; undecided +13.36 % at a cost of 1, undecided
-              +14.25 % at a cost of 2.5, undecided +12.85 % at a cost of 1/4, undecided +12.76 % at a cost of 1/8
+            - string instructions, charged by their bytes: 11 % of the baseline's instructions, 10 % of the arm's
             - functions: 1 only in the baseline, 1 only in the arm; compilers inline and rename
             - to be tried with bakeoff why RUN --confirm MECHANISM: scheduler (psi=0, kernel.sched_autogroup_enabled=0, preempt=full,
               sched/features=NO_RUN_TO_PARITY, sched/features=NO_DELAY_DEQUEUE, sched/features=NO_PLACE_LAG, sched/base_slice_ns=100000,
@@ -305,8 +304,7 @@ pub(crate) mod tests {
 
             - -15 instructions a request (0.1 % of the difference) are in the metric and in no mechanism
             - 1 block: no intervals, and nothing is named, below 6 blocks at an error rate of 5 %
-            - iterations of string instructions: 11 % of the baseline's instructions, 10 % of the arm's; undecided +13.30 % at a cost of 1, undecided
-              +14.16 % at a cost of 2.5, undecided +12.76 % at a cost of 1/4, undecided +12.66 % at a cost of 1/8
+            - string instructions, charged by their bytes: 11 % of the baseline's instructions, 10 % of the arm's
             - functions: 1 only in the baseline, 1 only in the arm; compilers inline and rename
         "#]].assert_eq(&terminal(&explained(&newer(), 1, None), 140));
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use input::units::{grouped, show_bytes, show_change, show_share, significant};
 use plan::kernel::KernelRef;
 use plan::{EvidenceSource, Mode};
+use record::instructions::{CAPACITY, VIRTUAL};
 use record::journal::Event;
 use record::load::Fault;
 use record::metric::{Direction, MetricSpec, Role};
@@ -80,7 +81,7 @@ pub(crate) fn headlines<'j>(
     let said = |one: &'j Conclude| {
         let its = |why: &&Why| (&why.workload, &why.arm) == (&one.workload, &one.arm);
         let cause = whys.iter().find(its).map(why::sentence);
-        let sensitivity = crate::robustness::line(judgement, whys, (&one.workload, &one.arm));
+        let sensitivity = crate::robustness::line(judgement, (&one.workload, &one.arm));
         Some(Headline {
             sensitivity,
             cause,
@@ -116,14 +117,31 @@ fn headline<'j>(
         conclusion => {
             let primary = primary_of(judgement, headline)?;
             let against = against(judgement, headline);
-            let is_open = matches!(conclusion, Conclusion::Undecided { .. });
+            let is_open = matches!(
+                conclusion,
+                Conclusion::Undecided { .. } | Conclusion::ModelDependent { .. }
+            );
             let of = (&*headline.workload, &*headline.arm);
             let curves = conclusion.curves();
             let by_load = robustness::against_by_load(judgement, of, primary.verdict, curves);
             let said = soak::headline(judgement, headline, &run.plan.baseline)
                 .filter(|_| is_open)
-                .unwrap_or_else(|| sentence(run, primary, &against, &by_load));
-            (said, reason::reason(primary), is_open)
+                .unwrap_or_else(|| {
+                    sentence(
+                        run,
+                        primary,
+                        &against,
+                        &by_load,
+                        shared_cpu(judgement, primary),
+                    )
+                });
+            let reason = match (conclusion, &headline.by_price) {
+                (Conclusion::ModelDependent { .. }, Some(by_price)) => {
+                    robustness::at_prices(by_price)
+                }
+                (_, _) => reason::reason(primary),
+            };
+            (said, reason, is_open)
         }
     };
     Some(Headline {
@@ -203,6 +221,7 @@ fn sentence(
     comparison: &Comparison,
     against: &[&Comparison],
     by_load: &[String],
+    beside: Option<String>,
 ) -> String {
     let (arm, baseline) = (&comparison.arm, &run.plan.baseline);
     let what = subject(comparison);
@@ -233,7 +252,25 @@ fn sentence(
     if comparison.blocks > 0 {
         parts.push(blocks(comparison.blocks));
     }
+    parts.extend(beside);
     parts.join(", ")
+}
+
+/// What throughput says beside a capacity, where the two have another sign or one is not half of the other.
+fn shared_cpu(judgement: &Judgement, primary: &Comparison) -> Option<String> {
+    let is_it = |one: &&Comparison| {
+        one.workload == primary.workload && one.arm == primary.arm && one.spec.name == "throughput"
+    };
+    let throughput = judgement.comparisons.iter().find(is_it)?;
+    let [capacity, shared] = [primary.ratio?.ln(), throughput.ratio?.ln()];
+    let is_near = capacity * shared > 0.0 && (0.5..=2.0).contains(&(shared / capacity));
+    let is_capacity = primary.spec.name == CAPACITY && primary.verdict != Verdict::Undecided;
+    (is_capacity && !is_near).then(|| {
+        format!(
+            "while throughput changes by {} mostly by how clients and server share the CPU",
+            with_interval(change(throughput.ratio), throughput)
+        )
+    })
 }
 
 fn with_interval(said: String, comparison: &Comparison) -> String {
@@ -274,6 +311,9 @@ fn contrary(comparison: &Comparison) -> String {
 
 /// A unit as it is written for people; records have ASCII.
 pub(crate) fn unit(recorded: &str) -> String {
+    if let Some(virtual_time) = recorded.strip_prefix(VIRTUAL) {
+        return format!("virtual {}", unit(virtual_time));
+    }
     match recorded.strip_prefix("us") {
         Some(per) if per.is_empty() || per.starts_with('/') => format!("µs{per}"),
         _ => recorded.into(),
@@ -282,7 +322,7 @@ pub(crate) fn unit(recorded: &str) -> String {
 
 /// What is compared: its unit where that says it all, its name otherwise.
 fn subject(comparison: &Comparison) -> &str {
-    if is_rate(comparison) {
+    if is_rate(comparison) && comparison.spec.name != CAPACITY {
         &comparison.spec.unit
     } else {
         &comparison.spec.name
@@ -305,18 +345,25 @@ fn difference(run: &Run, comparison: &Comparison) -> String {
         _ if change >= 100.0 => format!("{} %", count(change.round() as u64)),
         _ => format!("{:.2} %", change.abs()),
     };
-    let verb = if is_rate(comparison) { "serves" } else { "has" };
+    let verb = match (is_rate(comparison), comparison.spec.name.as_str()) {
+        (true, CAPACITY) => "can serve",
+        (true, _) => "serves",
+        (false, _) => "has",
+    };
     let way = match (is_rate(comparison), change > 0.0) {
         (true, true) => "more",
         (true, false) => "fewer",
         (false, true) => "higher",
         (false, false) => "lower",
     };
+    let what = if is_rate(comparison) {
+        &comparison.spec.unit
+    } else {
+        &comparison.spec.name
+    };
     format!(
-        "{} {verb} {by} {way} {} than {}",
-        comparison.arm,
-        subject(comparison),
-        run.plan.baseline
+        "{} {verb} {by} {way} {what} than {}",
+        comparison.arm, run.plan.baseline
     )
 }
 
@@ -877,7 +924,13 @@ mod tests {
             other
         };
         let others: Vec<Comparison> = against.iter().map(other).collect();
-        sentence(&run, &primary, &others.iter().collect::<Vec<_>>(), &[])
+        sentence(
+            &run,
+            &primary,
+            &others.iter().collect::<Vec<_>>(),
+            &[],
+            None,
+        )
     }
 
     fn with(verdict: Verdict, ratio: Option<f64>) -> impl FnOnce(&mut Comparison) {

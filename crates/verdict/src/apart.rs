@@ -62,9 +62,9 @@ pub fn obstacles(before: &Run, after: &Run) -> Vec<Obstacle> {
     if differ(&clocks) {
         found.push(Obstacle::Clock(clocks));
     }
-    let accountings = runs.map(|run| run.opening.accounting());
-    if differ(&accountings) {
-        found.push(Obstacle::Accounting(accountings));
+    let prices = runs.map(|run| run.opening.string_price);
+    if differ(&prices) {
+        found.push(Obstacle::StringPrice(prices));
     }
     let machines = runs.map(|run| run.opening.machine.clone());
     if differ(&machines) {
@@ -139,7 +139,7 @@ fn common_arms<'r>(before: &'r Run, after: &Run) -> impl Iterator<Item = &'r Arm
 mod tests {
     use super::*;
     use fixtures::builder::RunBuilder;
-    use record::journal::Accounting;
+    use plan::StringPrice;
 
     fn run(change: impl FnOnce(&mut Run)) -> Run {
         RunBuilder::new()
@@ -165,10 +165,13 @@ mod tests {
     #[test]
     fn what_makes_figures_another_quantity_is_an_obstacle_and_what_may_be_asked_about_is_not() {
         let before = run(|_| {});
-        let counted = run(|run| run.opening.ns_per_instruction = Some(2));
+        let counted = run(|run| {
+            run.opening.ns_per_instruction = Some(2);
+            run.opening.string_price = Some(StringPrice::USUAL);
+        });
         let clock = Obstacle::Clock([None, Some(2)]);
-        let accounting = Obstacle::Accounting([None, Some(Accounting::RepPer8Bytes)]);
-        assert_eq!(obstacles(&before, &counted), [clock, accounting]);
+        let price = Obstacle::StringPrice([None, Some(StringPrice::USUAL)]);
+        assert_eq!(obstacles(&before, &counted), [clock, price]);
         let name = "kernel of arm 6.1".to_string();
         let sha = "0123456789abcdef".to_string();
         let kernel = run(|run| {

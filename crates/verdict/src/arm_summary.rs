@@ -9,7 +9,7 @@ use plan::MachineKind;
 use record::evidence::Usage;
 use record::latency::Latency;
 use record::load::{Fault, LoadResult};
-use record::metric::MetricSpec;
+use record::metric::{Figure, MetricSpec};
 use record::rundir::Run;
 use record::trial::{Measurement, NOT_KNOWN, Outcome, VoidReason};
 use record::verdict::{ArmClients, ArmSummary, ArmUsage};
@@ -134,13 +134,35 @@ fn clients(trials: &[&Measurement]) -> Option<ArmClients> {
     }
     (!loads.is_empty()).then(|| ArmClients {
         served: total(loads.iter().map(|load| load.served())),
-        served_per_s: mean(&loads, |load| load.ok_per_s()),
+        served_per_s: mean(&loads, |load| load.ok_per_s()) * charged(trials, "throughput"),
         ok_by_address: ok_by_address(&loads),
-        mean_ms: latency.mean_ns() / 1e6,
+        mean_ms: latency.mean_ns() / 1e6 * charged(trials, LATENCY),
         faults: faults(trials),
         over_time: over_time(&loads),
-        latency_curve: latency_curve(&latency),
+        latency_curve: latency_curve(&latency, charged(trials, LATENCY)),
     })
+}
+
+/// The metric that all times of requests are scaled by.
+const LATENCY: &str = "latency-mean";
+
+/// A metric of charged instructions by the same one of the guest's clock, as the mean over trials; 1 where nothing is charged.
+fn charged(trials: &[&Measurement], metric: &str) -> f64 {
+    let of = |figures: &[Figure]| {
+        let found = figures.iter().find(|figure| figure.spec.name == metric);
+        found.map(|figure| figure.value)
+    };
+    let ratio = |trial: &&&Measurement| {
+        let raw = of(&trial.instructions.as_ref()?.figures)?;
+        Some(of(&trial.figures)? / raw)
+    };
+    let ratios: Vec<f64> = trials.iter().filter_map(|trial| ratio(&trial)).collect();
+    let ratio = mean(&ratios, |ratio| *ratio);
+    if ratio.is_finite() && ratio > 0.0 {
+        ratio
+    } else {
+        1.0
+    }
 }
 
 fn ok_by_address(loads: &[&LoadResult]) -> BTreeMap<String, u64> {
@@ -165,13 +187,13 @@ fn figures(trials: &[&Measurement], specs: &[MetricSpec]) -> Vec<(MetricSpec, f6
 }
 
 /// The curve up to the largest latency; the last point, at quantile 1, is the maximum itself.
-fn latency_curve(latency: &Latency) -> Vec<(f64, f64)> {
+fn latency_curve(latency: &Latency, factor: f64) -> Vec<(f64, f64)> {
     if latency.count() == 0 {
         return Vec::new();
     }
     let points = latency.curve(TICKS).into_iter();
     points
-        .map(|(quantile, ns)| (quantile, ns as f64 / 1e6))
+        .map(|(quantile, ns)| (quantile, ns as f64 / 1e6 * factor))
         .collect()
 }
 

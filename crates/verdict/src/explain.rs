@@ -6,7 +6,6 @@
 //!          --waits--> rows by task, state and cause, likewise
 //!          --tree---> both arms' call paths as one tree
 //! rows     --max_t--> which are more than chance, and intervals
-//!          --rep----> whether the verdict hangs on what a string instruction is charged
 //!          --sampled> where trials were sampled: counters, and how sure samples are
 //! ```
 //! Two families of rows are tested, each by the largest statistic of all its rows: mechanisms and tasks, then functions and causes. Of
@@ -20,9 +19,8 @@ use record::account::Account;
 use record::metric::{MetricSpec, latency};
 use record::rundir::Run;
 use record::trial::Outcome;
-use record::verdict::why::{MechanismRow, Rep, Tail, Unexplained, VERSION, Why, Within};
+use record::verdict::why::{MechanismRow, Tail, Unexplained, VERSION, Why, Within};
 
-use self::rep::RepBlocks;
 use self::tested::{Named, Test};
 use self::usable::{Source, Usable};
 use crate::looks::fewest_blocks;
@@ -34,7 +32,6 @@ pub mod confirm;
 mod groups;
 pub(crate) mod max_t;
 mod outcome;
-mod rep;
 mod sampled;
 mod table;
 mod tasks;
@@ -98,12 +95,6 @@ pub fn explain(
     let error_rate = run.plan.design.test_level();
     let (blocks, least) = (usable.blocks.len(), fewest_blocks(error_rate));
     let test = Test::of_blocks(&key(run, question), blocks, error_rate);
-    let counts = usable.rep();
-    let rep_blocks = RepBlocks {
-        blocks: &usable.blocks,
-        sides: &counts,
-    };
-    let costs = rep::costs(run, (workload, arm), rep_blocks);
     let tail = tail(run, question, &usable.blocks, &test);
     let mut why = account(usable, spec, &test, error_rate);
     why.tail = tail.filter(|_| latency(&why.metric).is_none());
@@ -111,8 +102,6 @@ pub fn explain(
     (why.baseline, why.arm) = (baseline.into(), arm.into());
     (why.blocks, why.least_blocks) = (blocks as u32, least as u32);
     why.confidence = (least <= blocks).then_some(1.0 - error_rate);
-    why.rep.standing = rep::standing(&costs, run.plan.design.margin);
-    why.rep.costs = costs;
     if let Some(sampling) = &mut why.sampling {
         sampling.against_judged =
             [baseline, arm].map(|arm| sampled::against_judged((judged, run), workload, arm));
@@ -190,7 +179,7 @@ fn key(run: &Run, question: &Question<'_>) -> String {
 
 /// What the trials of two sides come to; who they are is not filled in.
 fn account(usable: Usable<'_>, spec: MetricSpec, test: &Test, error_rate: f64) -> Why {
-    let rep_shares = outcome::rep_shares(&usable.rep());
+    let string_shares = usable.string_shares();
     let [baseline, arm] = usable.trials;
     let figures = [baseline.figures, arm.figures];
     let (low, high) = test.interval(&figures);
@@ -231,11 +220,7 @@ fn account(usable: Usable<'_>, spec: MetricSpec, test: &Test, error_rate: f64) -
         tasks: tasks::rows(&accounts, test),
         unmatched: outcome::unmatched(&rows),
         waits: outcome::wait_rows(&waits, &named, test),
-        rep: Rep {
-            share: rep_shares,
-            costs: Vec::new(),
-            standing: None,
-        },
+        string_shares,
         tail: None,
         tree: tree::tree(&accounts, &rows),
         lost_calls: accounts.each_ref().map(|side| {

@@ -7,6 +7,7 @@
 //! worse        one is better                            trade-off
 //! decided      a curve says otherwise at some load      trade-off
 //! undecided    one is worse                             undecided, and it is named
+//! decided      another price says otherwise (`prices`)  model-dependent
 //! any          the arm gave no figure in any trial      failed
 //! ```
 //! A secondary metric counts where its own verdict is better or worse and its estimate lies beyond the margin. Maxima are shown and
@@ -49,6 +50,7 @@ pub(crate) fn of(
                 arm: arm.name.clone(),
                 conclusion,
                 limits: limits::said_first(run, measured, (id, &arm.name)),
+                by_price: None,
             }));
         }
     }

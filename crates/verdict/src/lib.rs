@@ -107,6 +107,7 @@ mod p_value;
 mod pair;
 mod planned;
 pub mod power;
+mod prices;
 pub mod quantile;
 mod randomization;
 mod reliability;
@@ -162,6 +163,7 @@ pub fn quick_look(run: &Run) -> Judgement {
     let measured = Measured::of(run);
     let mut comparisons = compare(run, &measured);
     nodes::claim(run, &mut comparisons);
+    prices::withdraw_times(&run.plan.baseline, &measured, &mut comparisons);
     let by_load = by_load::of(run, &measured);
     let gates = gates::of(run, &measured);
     let mut differences = config_diff::of(run);
@@ -194,6 +196,7 @@ pub fn quick_look(run: &Run) -> Judgement {
         comparisons,
         fairness: Vec::new(),
     };
+    prices::judge(run, &measured, &mut judgement.headlines);
     judgement.fairness = fairness::of_run(run, &judgement, &run.accepted);
     withhold(&mut judgement, &run.plan.baseline);
     judgement

@@ -4,6 +4,7 @@
 //! blocks    each block left out in turn (a delete-one jackknife), the others looked at once at the primary metric's error rate
 //! margins   the rule again, with its looks and sign flips, at other margins (`margins`)
 //! metric    the rule again, with another metric in the place of the primary one
+//! prices    the rule again, at other prices of string instructions (`prices`)
 //! models    what runs on other CPU models said
 //! ```
 //! None of it is a test: the verdict has its error rate from looks that are paid for, and a reader who picks among these answers has
@@ -48,6 +49,7 @@ pub(crate) fn of(run: &Run, judgement: &Judgement) -> Vec<Robustness> {
             blocks: subject.left_out(),
             margins: ByMargin::new(subject.design, subject.primary, &its, &by_load).ranges(),
             metric: subject.other_metric(),
+            prices: headline.by_price.clone(),
             models: models(run, workload, arm),
         })
     })

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use plan::kernel::KernelRef;
 use plan::{Arm, Clients, MachineKind};
 use record::disturbances::{DisturbanceRecord, PlannedSpan, overlap_ms};
-use record::evidence::{Damage, EvidenceFile, Usage};
-use record::journal::{Accounting, Event};
+use record::evidence::{Damage, EvidenceFile, SCHEDULED_AS_ONE, Usage};
+use record::journal::Event;
 use record::load::{LoadResult, Second};
 use record::metric::{Direction, Role};
 use record::rundir::{Run, TrialRecord};
@@ -62,7 +62,7 @@ pub(crate) fn of(
     weighed: &Weighed,
 ) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    warnings.extend(charged_per_byte(run));
+    warnings.extend(uncharged_strings(run));
     warnings.extend(missing_evidence(run));
     warnings.extend(extended(run));
     for workload in workloads(run) {
@@ -626,8 +626,11 @@ fn cpus_of(run: &Run, arm: &Arm) -> Option<u32> {
 /// A default of kernels that decides who goes first, clients or servers, where they share CPUs. A plan that sets it for an arm asks
 /// for the difference.
 fn uneven_autogroup(run: &Run, weighed: &Weighed) -> Option<Warning> {
-    if arms(run).any(|arm| arm.sysctl.contains_key(AUTOGROUP)) {
-        return None;
+    let mut facts = run.facts.iter().flatten();
+    let is_one = facts.any(|facts| facts.values.contains_key(SCHEDULED_AS_ONE));
+    let is_set = arms(run).any(|arm| arm.sysctl.contains_key(AUTOGROUP));
+    if is_one || is_set {
+        return (is_one && is_set).then_some(Warning::AutogroupWithoutEffect);
     }
     let mut settings = weighed.settings.iter();
     let values = &settings
@@ -647,12 +650,15 @@ fn uneven_autogroup(run: &Run, weighed: &Weighed) -> Option<Warning> {
     differs.then_some(Warning::Autogroup { off, on })
 }
 
-/// A run whose guests had fast string instructions, each iteration of which was counted.
-fn charged_per_byte(run: &Run) -> Option<Warning> {
-    match run.opening.accounting()? {
-        Accounting::RepPer8Bytes => None,
-        Accounting::RepPerByte => Some(Warning::RepPerByte),
-    }
+/// A run with measured trials of whose string instructions each iteration was counted.
+fn uncharged_strings(run: &Run) -> Option<Warning> {
+    run.opening.ns_per_instruction?;
+    let mut records = run.attempts.iter();
+    let is_uncharged = records.any(|record| match &record.outcome {
+        Outcome::Measured(measurement) => measurement.instructions.is_none(),
+        Outcome::Void(_) | Outcome::Skipped(_) => false,
+    });
+    is_uncharged.then_some(Warning::UnchargedStrings)
 }
 
 /// What the figures are by nature, whatever happened.
@@ -1073,27 +1079,24 @@ mod tests {
         check(
             whole().with(|run| run.opening.ns_per_instruction = Some(2)),
             &expect![[r#"
+                UnchargedStrings
                 CountedInstructions
                 ClientsInGuest"#]],
         );
     }
 
     #[test]
-    fn a_run_from_before_the_accounting_is_told_first() {
-        let old = whole().with(|run| {
-            run.opening.ns_per_instruction = Some(2);
-            run.opening.accounting = None;
-        });
+    fn a_run_whose_string_instructions_were_not_charged_is_told_first() {
+        let old = whole().with(|run| run.opening.ns_per_instruction = Some(2));
         check(
             old,
             &expect![[r#"
-                RepPerByte
+                UnchargedStrings
                 CountedInstructions
                 ClientsInGuest"#]],
         );
         // Without counted instructions there is nothing to charge.
-        let wall = whole().with(|run| run.opening.accounting = None);
-        check(wall, &expect!["ClientsInGuest"]);
+        check(whole(), &expect!["ClientsInGuest"]);
     }
 
     #[test]
@@ -1107,6 +1110,7 @@ mod tests {
         check(
             waiting(whole()).with(|run| run.opening.ns_per_instruction = Some(2)),
             &expect![[r#"
+                UnchargedStrings
                 UnusedCpu { workload: "web", arm: "7.2", state: Idle, share: 0.25 }
                 UnusedCpu { workload: "web", arm: "7.2", state: WaitingForDisk, share: 0.25 }
                 CountedInstructions
@@ -1117,7 +1121,10 @@ mod tests {
             waiting(whole())
                 .with(|run| run.opening.ns_per_instruction = Some(2))
                 .with(|run| run.plan.machine.seek_disk = Some(plan::SeekDisk::default())),
-            &expect!["CountedInstructions\nClientsInGuest"],
+            &expect![[r#"
+                UnchargedStrings
+                CountedInstructions
+                ClientsInGuest"#]],
         );
         // So it is with a file system on a device in the guest's memory, and not with other things that are counted.
         let of_limits = |bytes: u64| {
@@ -1130,11 +1137,15 @@ mod tests {
         };
         check(
             of_limits(1 << 40),
-            &expect!["CountedInstructions\nClientsInGuest"],
+            &expect![[r#"
+                UnchargedStrings
+                CountedInstructions
+                ClientsInGuest"#]],
         );
         check(
             of_limits(0),
             &expect![[r#"
+                UnchargedStrings
                 UnusedCpu { workload: "web", arm: "7.2", state: Idle, share: 0.25 }
                 UnusedCpu { workload: "web", arm: "7.2", state: WaitingForDisk, share: 0.25 }
                 CountedInstructions

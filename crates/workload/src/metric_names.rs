@@ -8,7 +8,9 @@ use crate::database::procedure_words;
 
 /// What every kind of load over HTTP measures.
 const WEB: &[&str] = &[
+    "capacity",
     "throughput",
+    "server-instructions",
     "latency-mean",
     "latency-p50",
     "latency-p99",
@@ -63,7 +65,14 @@ const NAMES: &[(&str, &[&[&str]])] = &[
     ("sched-yield", &[&["yield-last", "yield-first", "growth"]]),
     (
         "smb",
-        &[&["throughput", "latency-mean", "errors", "server-cpu"]],
+        &[&[
+            "capacity",
+            "throughput",
+            "server-instructions",
+            "latency-mean",
+            "errors",
+            "server-cpu",
+        ]],
     ),
     ("smb-ramp", &[RAMP, &["errors"]]),
     ("threads", &[&["total-time", "per-thread"]]),

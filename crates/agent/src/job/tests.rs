@@ -64,6 +64,7 @@ fn job_of(kind: &str, options: &str) -> Job {
         ceiling: None,
         one_fewer: false,
         accepts_busy_host: false,
+        schedules_as_one: false,
         servers: Vec::new(),
     }
 }
@@ -80,7 +81,8 @@ fn ran_apart() -> bool {
         return false;
     }
     let mut test = Command::new(env::current_exe().unwrap());
-    test.args(["--exact", name, "--nocapture"]).env(APART, "1");
+    test.args(["--exact", name, "--nocapture", "--include-ignored"])
+        .env(APART, "1");
     let output = test.output().unwrap();
     print!("{}", String::from_utf8_lossy(&output.stdout));
     eprint!("{}", String::from_utf8_lossy(&output.stderr));
@@ -647,6 +649,7 @@ fn samba_serves_a_real_job() {
 }
 
 #[test]
+#[ignore = "Samba at two steps, 13 s of CPU time: make test-all"]
 fn more_and_more_samba_clients_give_a_curve() {
     if ran_apart() {
         return;

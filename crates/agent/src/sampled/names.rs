@@ -5,7 +5,7 @@ use std::fs;
 use std::rc::Rc;
 
 use profiler::elf::{self, FileFunction};
-use profiler::profile::{Count, Kind, Node, Profile, Window, mark};
+use profiler::profile::{Count, Kind, Node, Profile, StringCounts, Window, mark};
 
 use super::Recorded;
 
@@ -144,7 +144,7 @@ pub(super) fn profile(recorded: &Recorded, names: &Names, lacks: &mut Vec<String
     let counts = counted.map(|(weight, node)| Count {
         node,
         instructions: *weight,
-        rep: 0,
+        strings: StringCounts::default(),
         calls: 0,
     });
     let window = Window {

@@ -1,7 +1,10 @@
 //! `doctor`: what this host can do, what is missing, and how to get it.
 
 use anyhow::{Context, Result};
+use input::units::significant;
 use machine::doctor::{self, Finding, State};
+use machine::string_cost::{self, StringCost};
+use plan::StringPrice;
 use serde_json::json;
 
 use super::{End, at_work, print_json};
@@ -10,6 +13,9 @@ use crate::out;
 
 /// Examines the host; refused when something is missing that bakeoff cannot run without.
 pub(super) fn doctor(args: &DoctorArgs, json: bool) -> Result<End> {
+    if args.calibrate {
+        return calibrate(json);
+    }
     let named = args.emulator.named();
     let mut findings = at_work(json, |cache, task| {
         Ok(match &args.target {
@@ -35,6 +41,42 @@ pub(super) fn doctor(args: &DoctorArgs, json: bool) -> Result<End> {
     } else {
         End::Done
     })
+}
+
+/// Measures what string instructions cost.
+fn calibrate(json: bool) -> Result<End> {
+    let cost = string_cost::measure();
+    let StringCost {
+        instruction_ns,
+        cached_byte,
+        memory_byte,
+        start,
+    } = cost;
+    if json {
+        print_json(&json!({
+            "instruction_ns": instruction_ns, "cached_byte": cached_byte, "memory_byte": memory_byte, "start": start,
+        }))?;
+        return Ok(End::Done);
+    }
+    let [low, high] = StringPrice::BYTE_RANGE;
+    for (what, price) in [
+        ("a byte in the nearest cache", cached_byte),
+        ("a byte in memory", memory_byte),
+        ("the start of a string instruction", start),
+    ] {
+        let found = significant(price, 2);
+        out::line(&format!("{what:34} {found} instructions"));
+    }
+    out::line(&format!(
+        "an instruction takes {} ns in a loop of dependent loads; verdicts are judged at {} to {} of one a byte, and at\n\
+         string_byte_price (usual: {}) and string_start_price (usual: {}) of [machine]",
+        significant(instruction_ns, 2),
+        significant(low, 2),
+        significant(high, 2),
+        StringPrice::USUAL.byte,
+        StringPrice::USUAL.start,
+    ));
+    Ok(End::Done)
 }
 
 fn parts(finding: &Finding) -> (&'static str, &str) {

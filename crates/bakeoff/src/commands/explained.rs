@@ -188,7 +188,7 @@ pub(super) fn load(dir: &Path, run: &Run, asked: Asked<'_>) -> Loaded {
                     loaded.lacks.entry(lack.clone()).or_default().push(number);
                 }
                 let work = work(run, record, &profile);
-                let account = account::account(&profile, number, work);
+                let account = account::account(&profile, number, work, run.opening.string_price);
                 loaded.accounts.push(account);
             }
             Err(LostProfile { reason, why }) => {

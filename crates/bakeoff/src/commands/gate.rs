@@ -299,6 +299,7 @@ pub(super) fn baseline_failed(run: &Run, judgement: &Judgement) -> Vec<String> {
         | Conclusion::Equivalent
         | Conclusion::Undecided { .. }
         | Conclusion::TradeOff { .. }
+        | Conclusion::ModelDependent { .. }
         | Conclusion::Withheld { .. } => None,
     })
     .collect()

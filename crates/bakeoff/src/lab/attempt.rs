@@ -26,6 +26,7 @@ use record::counters::Counters;
 use record::defect::{DefectLog, DefectSource, DefectStream, FoundDefect};
 use record::disturbances::DisturbanceStream;
 use record::evidence::{EvidenceFile, Facts, Sample, Usage, UsageSum};
+use record::instructions::Instructions;
 use record::load::Second;
 use record::prng::SplitMix64;
 use record::rundir::{DEFECTS, DISTURBANCES, Evidence, ProfileNote, SECONDS, Series, sha256};
@@ -34,7 +35,7 @@ use record::trial::JobResult;
 use record::trial::{HostPhase, Measurement, Outcome, PhaseTime, Trial, Void, VoidReason};
 use record::validate;
 
-use super::{Activity, guest_cpu};
+use super::{Activity, charging, guest_cpu};
 
 /// Longest wait in one go, so that Ctrl-C is noticed.
 const GLANCE: Duration = Duration::from_millis(200);
@@ -176,6 +177,7 @@ pub(crate) fn run(
         End::Done(mut done, boot) => {
             host_time.enter(HostPhase::Stopping, bench.clock.now());
             let written = guest.profiled();
+            let counted = guest.counted();
             done.facts.values.extend(guest.host_facts());
             drop(guest);
             profile = made(bench, &trial.arm, written, &session);
@@ -185,7 +187,16 @@ pub(crate) fn run(
                     void(VoidReason::WrongMachine, why, vec![]),
                     Some(done.facts),
                 ),
-                None => measured(*done, seen.usage.usage(), (boot, spin.end(bench))),
+                None => match charging::account(bench, workload, &mut done, counted) {
+                    Ok(instructions) => {
+                        let times = (boot, spin.end(bench));
+                        measured(*done, instructions, seen.usage.usage(), times)
+                    }
+                    Err(why) => {
+                        let why = format!("{why:#}");
+                        (void(VoidReason::Miscounted, why, vec![]), Some(done.facts))
+                    }
+                },
             }
         }
     };
@@ -415,6 +426,8 @@ fn job(bench: &Bench<'_>, (arm, block): (&Arm, u32), workload: &WorkloadPlan) ->
         one_fewer: bench.purpose == Purpose::OneFewer,
         accepts_busy_host: bench.plan.machine.kind == MachineKind::Local
             && bench.plan.disturbed_blocks == DisturbedBlocks::Keep,
+        schedules_as_one: bench.plan.machine.kind == MachineKind::Qemu
+            && !bench.plan.machine.parts_sessions,
     }
 }
 
@@ -447,6 +460,7 @@ fn void(reason: VoidReason, detail: String, console: Vec<String>) -> Outcome {
 
 fn measured(
     done: JobResult,
+    instructions: Option<Box<Instructions>>,
     usage: Usage,
     (boot, spin): (Duration, Duration),
 ) -> (Outcome, Option<Facts>) {
@@ -456,6 +470,7 @@ fn measured(
         load,
         path,
         disturbances,
+        metered: _,
         facts,
         kernel,
         server,
@@ -464,6 +479,7 @@ fn measured(
     let measurement = Measurement {
         figures,
         curves,
+        instructions,
         load,
         path,
         disturbances,

@@ -334,7 +334,7 @@ fn refuse_another_system(before: &Opening, block: u32, ended: &EndedBlock) -> Re
         let [was, is] = [before.ns_per_instruction, now.ns_per_instruction].map(clock);
         changes.push(format!("time was {was}, is {is}"));
     }
-    if before.accounting != now.accounting || before.clients != now.clients {
+    if before.string_price != now.string_price || before.clients != now.clients {
         changes.push("instructions or clients are not placed alike".into());
     }
     if changes.is_empty() {

@@ -154,7 +154,7 @@ window = "1s"
                 inputs: std::collections::BTreeMap::new(),
                 machine: MachineDescription::Fake,
                 ns_per_instruction: None,
-                accounting: None,
+                string_price: None,
                 clients: None,
                 host_cpus: None,
             },

@@ -15,7 +15,7 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use machine::clock::HostClock;
 use machine::emulator::{LEAST, Launch, Program};
 use machine::qemu::{BootFiles, Hardware, Qemu};
-use plan::cpu::{CpuModel, fact_key, misleading_features};
+use plan::cpu::{CpuModel, NEEDED_FEATURES, fact_key};
 use plan::{Checks, Clock};
 use protocol::{FromAgent, Greeting, PROTOCOL};
 use record::evidence::{Facts, Sample};
@@ -85,6 +85,7 @@ fn result() -> JobResult {
             window_ns: 1_000_000_000,
             ..LoadResult::default()
         }),
+        metered: record::trial::Metered::default(),
         facts: Facts::default(),
         kernel: "6.1.0-40-cloud-amd64 #1".into(),
         server: "nginx".into(),
@@ -94,8 +95,8 @@ fn result() -> JobResult {
 /// A guest whose figures may stand under counted instructions.
 fn facts() -> Facts {
     let mut facts = Facts::default();
-    for feature in misleading_features() {
-        facts.values.insert(fact_key(feature), "absent".into());
+    for feature in NEEDED_FEATURES {
+        facts.values.insert(fact_key(feature), "present".into());
     }
     facts
 }
@@ -196,7 +197,7 @@ fn run_lab(run: &Path, machine: &Qemu) {
         machine: MachineDescription::Fake,
         ns_per_instruction: Some(2),
         host_cpus: None,
-        accounting: None,
+        string_price: None,
         clients: None,
     };
     let dir = RunDir::open(run, &text).unwrap();

@@ -292,7 +292,7 @@ fn another_content_of_the_program_is_another_question() {
             machine: MachineDescription::Fake,
             ns_per_instruction: None,
             host_cpus: None,
-            accounting: None,
+            string_price: None,
             clients: None,
         });
         let entry = Entry {

@@ -22,7 +22,7 @@ fn profile(arm: &str, trial: u32) -> Profile {
     let count = |node, instructions| Count {
         node,
         instructions,
-        rep: 0,
+        strings: profiler::profile::StringCounts::default(),
         calls: 5000,
     };
     let copied = if arm == "new" { 4_000_000 } else { 9_000_000 };

@@ -10,9 +10,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use plan::cpu::{fact_key, misleading_features};
+use plan::StringPrice;
+use plan::cpu::{FAST_STRING_FEATURES, fact_key};
 use profiler::profile::{Kind, Profile};
-use record::journal::Accounting;
 use record::rundir::{self, ProfileNote, Run};
 use record::trial::Outcome;
 use record::verdict::Verdict;
@@ -461,13 +461,13 @@ fn check_profile(profile: &Profile) {
 /// The guests saw the CPU that was asked for.
 fn check_cpu(run: &Run) {
     let machine = &report::machine(&run.opening.machine);
-    assert!(machine.contains("(max,-erms,-fsrm"), "{machine}");
-    assert_eq!(run.opening.accounting, Some(Accounting::RepPer8Bytes));
+    assert!(machine.contains("(max,+erms,+fsrm"), "{machine}");
+    assert_eq!(run.opening.string_price, Some(StringPrice::USUAL));
     for facts in run.facts.iter().flatten() {
         let asked = &facts.values["machine:cpu"];
         assert!(machine.contains(asked), "{asked}");
-        for feature in misleading_features() {
-            assert_eq!(facts.values[&fact_key(feature)], "absent", "{feature}");
+        for feature in FAST_STRING_FEATURES {
+            assert_eq!(facts.values[&fact_key(feature)], "present", "{feature}");
         }
     }
 }

@@ -114,7 +114,7 @@ fn runs_have_a_list_and_a_page_each() {
     assert_eq!(page.status, 200);
     assert!(
         page.body
-            .contains("7.2 serves 14.39\u{a0}% more requests/s than 6.1")
+            .contains("7.2 can serve 3.48\u{a0}% fewer requests/s than 6.1")
     );
     let folder = get(address, "/run/real");
     assert_eq!(folder.status, 308);
@@ -412,7 +412,7 @@ fn what_changes_comes_by_itself_and_a_run_that_vanishes_ends_nothing() {
     wait_for(
         &mut events,
         "verdict",
-        "7.2 serves 14.39\u{a0}% more requests/s than 6.1",
+        "7.2 can serve 3.48\u{a0}% fewer requests/s than 6.1",
     );
     fs::write(path.join("report.html"), "<p>here</p>").unwrap();
     wait_for(&mut events, "top", "report.html");

@@ -113,7 +113,7 @@ impl World {
             machine: MachineDescription::Fake,
             ns_per_instruction: None,
             host_cpus: None,
-            accounting: None,
+            string_price: None,
             clients: None,
         }
     }

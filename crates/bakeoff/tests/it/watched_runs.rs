@@ -309,7 +309,7 @@ fn without_a_terminal_a_line_tells_of_the_run_and_a_run_that_is_not_there_is_ref
     let (status, out, _) = watch("real");
     assert_eq!((status, out.lines().count()), (Some(0), 1), "{out}");
     assert!(
-        out.contains("trade-off: 7.2 serves 14.39 % more requests/s than 6.1"),
+        out.contains("trade-off: 7.2 can serve 3.48 % fewer requests/s than 6.1"),
         "{out}"
     );
     let (status, _, said) = watch("absent");

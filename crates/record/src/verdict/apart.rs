@@ -1,16 +1,16 @@
 //! What differs between two runs that are compared with one another.
 
-use crate::journal::Accounting;
 use crate::machine::MachineDescription;
+use plan::StringPrice;
 
 /// What must agree, and does not: with it, figures would differ by what they are. Each is first of the earlier run, then of
 /// the other.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Obstacle {
     /// Guest time of an instruction; `None` under the wall clock.
     Clock([Option<u32>; 2]),
     /// What a string instruction was charged.
-    Accounting([Option<Accounting>; 2]),
+    StringPrice([Option<StringPrice>; 2]),
     /// The machine, as its run describes it.
     Machine(Box<[MachineDescription; 2]>),
     /// The hash of a file that trials stand on; `None` where a run has none.

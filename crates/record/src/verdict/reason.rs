@@ -69,6 +69,11 @@ pub enum Reason {
         /// That would be enough.
         least: u32,
     },
+    /// A time of the guest's clock, which passes each iteration of a string instruction, of arms that differ in their share.
+    StringShares {
+        /// Their share of instructions: the baseline's and the arm's.
+        shares: [f64; 2],
+    },
     /// Nothing was rejected so far.
     Inconclusive {
         /// Blocks so far.

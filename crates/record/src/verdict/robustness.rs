@@ -23,8 +23,35 @@ pub struct Robustness {
     pub margins: Option<Margins>,
     /// Another metric in the place of the primary one; `None` where there is none.
     pub metric: Option<OtherMetric>,
+    /// The primary metric at other prices of string instructions; `None` where the clock counts no instructions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<ByPrice>,
     /// Whether it stands on other CPU models, the worst of them; `None` where none was asked.
     pub models: Option<Standing>,
+}
+
+/// The primary metric at several prices of a byte that string instructions move.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ByPrice {
+    /// Whether the verdict stands at all of them.
+    pub standing: Standing,
+    /// What would be said at each, the plan's price first.
+    pub at: Vec<AtPrice>,
+}
+
+/// The primary metric at one price.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AtPrice {
+    /// Instructions that a byte costs.
+    pub byte: f64,
+    /// What would be said.
+    pub verdict: Verdict,
+    /// Arm over baseline.
+    pub ratio: Option<f64>,
+    /// Lower end of its interval.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
 }
 
 /// What is said without each block.

@@ -128,8 +128,8 @@ pub struct CpuTaken {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Warning {
-    /// An earlier version measured this, and charged string instructions by the byte.
-    RepPerByte,
+    /// Each iteration of string instructions was counted as an instruction: what they moved was not counted.
+    UnchargedStrings,
     /// Files beside the records of trials are lost or damaged.
     MissingEvidence {
         /// Which.
@@ -296,6 +296,8 @@ pub enum Warning {
         /// Arms that do.
         on: Vec<String>,
     },
+    /// An arm sets autogroup, which has no effect where clients and servers are scheduled as one group.
+    AutogroupWithoutEffect,
     /// The clients run on the guests' host, outside them.
     ClientsOnHost,
     /// The clients run in a guest of their own.

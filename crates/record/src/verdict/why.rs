@@ -3,8 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::account::{CounterUnit, SampleClock, WaitState, WorkUnit};
-use crate::models::Standing;
-use crate::verdict::Verdict;
 use crate::verdict::call_tree::CallTree;
 use crate::verdict::mechanism::{Mechanism, Presence};
 
@@ -68,8 +66,8 @@ pub struct Why {
     pub unmatched: Unmatched,
     /// Who waited, the significant ones first, then the largest difference.
     pub waits: Vec<WaitRow>,
-    /// What string instructions do to the verdict.
-    pub rep: Rep,
+    /// What string instructions are charged, as a share of all instructions: in the baseline and in the arm.
+    pub string_shares: [f64; 2],
     /// The tail latency, where the workload has one and the metric is no latency itself.
     pub tail: Option<Tail>,
     /// Both arms' call paths.
@@ -444,30 +442,4 @@ pub struct WaitCauseRow {
     pub arm_ns: f64,
     /// Arm minus baseline.
     pub difference_ns: f64,
-}
-
-/// What iterations of string instructions do to the verdict.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Rep {
-    /// Their share of all instructions, in the baseline and in the arm.
-    pub share: [f64; 2],
-    /// The primary metric, if an iteration cost less. Empty where it cannot be worked out from instructions.
-    pub costs: Vec<RepCost>,
-    /// Whether the verdict stands; `None` where `costs` is empty.
-    pub standing: Option<Standing>,
-}
-
-/// The primary metric at one cost of an iteration.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RepCost {
-    /// Cost of an iteration in instructions: 1 is what the clock takes.
-    pub cost: f64,
-    /// What would be said.
-    pub verdict: Verdict,
-    /// Arm over baseline.
-    pub ratio: Option<f64>,
-    /// Lower end of its interval.
-    pub low: Option<f64>,
-    /// Upper end.
-    pub high: Option<f64>,
 }

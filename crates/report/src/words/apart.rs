@@ -1,7 +1,7 @@
 //! What differs between two runs, in words.
 
 use crate::words::machine;
-use record::journal::Accounting;
+use plan::StringPrice;
 use record::verdict::apart::{ArmKey, Change, Obstacle};
 
 /// `machine was fake, is another`.
@@ -9,10 +9,7 @@ pub(crate) fn obstacle(obstacle: &Obstacle) -> String {
     let was = |what: &str, [one, other]: [String; 2]| format!("{what} was {one}, is {other}");
     match obstacle {
         Obstacle::Clock(each) => was("clock", each.map(clock)),
-        Obstacle::Accounting(each) => was(
-            "accounting of string instructions",
-            each.map(|one| accounting(one).into()),
-        ),
+        Obstacle::StringPrice(each) => was("price of string instructions", each.map(price)),
         Obstacle::Machine(each) => was("machine", [&each[0], &each[1]].map(machine::machine)),
         Obstacle::Input { name, sha256 } => {
             let short = |sha: &Option<String>| match sha {
@@ -55,11 +52,12 @@ fn clock(ns_per_instruction: Option<u32>) -> String {
     }
 }
 
-fn accounting(accounting: Option<Accounting>) -> &'static str {
-    match accounting {
-        Some(Accounting::RepPerByte) => "per byte",
-        Some(Accounting::RepPer8Bytes) => "per 8 bytes",
-        None => "none",
+fn price(price: Option<StringPrice>) -> String {
+    match price {
+        Some(StringPrice { byte, start }) => {
+            format!("{byte} instructions a byte and {start} a start")
+        }
+        None => "none".into(),
     }
 }
 
@@ -79,7 +77,7 @@ mod tests {
         let arms = [["6.1", "7.2"], ["old", "new"]];
         let obstacles = [
             Obstacle::Clock([None, Some(2)]),
-            Obstacle::Accounting([None, Some(Accounting::RepPer8Bytes)]),
+            Obstacle::StringPrice([None, Some(StringPrice::USUAL)]),
             Obstacle::Machine(Box::new([
                 MachineDescription::Fake,
                 MachineDescription::Told {
@@ -99,7 +97,7 @@ mod tests {
         );
         expect![[r#"
             clock was the wall clock, is counted instructions, 2 ns each
-            accounting of string instructions was none, is per 8 bytes
+            price of string instructions was none, is 0.125 instructions a byte and 10 a start
             machine was fake machine, simulated time, is another
             kernel of arm 6.1 was none, is 0123456789ab
             no arm is in both: 6.1, 7.2 and old, new

@@ -363,8 +363,8 @@ mod tests {
                 what these clients get from a null server, which the clients' CPUs ended); a faster server would
                 measure about the same: give the clients more CPUs, more hosts or less to do
                 sensitivity: holds without any one of 9 blocks (+7.28 % to +7.40 %); holds for margins up to 7.6
-                %; server-cpu in place of the primary metric says something else (equivalent); other accounting
-                not known
+                %; server-cpu in place of the primary metric says something else (equivalent); holds at other
+                prices of a string byte (+7.36 % at 1/32, +7.36 % at 1/3 of an instruction)
             A/A history of this machine: not known (an earlier version made this run, or a-a.json is gone)
             defects in the kernel's log: not known (an earlier version made this run)
             120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory

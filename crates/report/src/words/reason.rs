@@ -78,6 +78,14 @@ fn why(reason: &Reason, comparison: Option<&Comparison>) -> String {
         Reason::TooFewNodes { nodes, least } => format!(
             "too few nodes for a claim about machines at this error rate: {nodes} (at least {least})"
         ),
+        Reason::StringShares {
+            shares: [baseline, arm],
+        } => format!(
+            "not comparable: {} of the baseline's instructions and {} of the arm's are iterations of string instructions, which the \
+             guest's clock counts in full (measure it by the wall clock)",
+            show_share(baseline, 2),
+            show_share(arm, 2)
+        ),
         Reason::Inconclusive { blocks, outlook } => {
             let reach = comparison.map_or_else(String::new, reach);
             reach + &to_settle(outlook, blocks)

@@ -5,9 +5,8 @@ use record::models::Standing;
 use record::verdict::host::{History, OneSided};
 use record::verdict::reason::Place;
 use record::verdict::robustness::{
-    Agreement, AtLoad, ByLoad, CarryingBlock, LeftOut, Margins, OtherMetric, Robustness,
+    Agreement, AtLoad, ByLoad, ByPrice, CarryingBlock, LeftOut, Margins, OtherMetric, Robustness,
 };
-use record::verdict::why::{Rep, Why};
 use record::verdict::{Judgement, Verdict};
 
 use super::why::notes::fraction;
@@ -18,16 +17,7 @@ use crate::curves;
 const NAMED: usize = 5;
 
 /// What a headline hangs on in one line: what holds, and first what does not. Nothing where nothing is said.
-pub(crate) fn line(one: &Robustness, why: Option<&Why>) -> Option<String> {
-    sentence(one, Some(accounting(one.models, why)))
-}
-
-/// The same for JSON, beside which an explanation stands elsewhere: of other accounting only what other CPU models said.
-pub(crate) fn json_line(one: &Robustness) -> Option<String> {
-    sentence(one, one.models.map(|models| accounting(Some(models), None)))
-}
-
-fn sentence(one: &Robustness, accounting: Option<String>) -> Option<String> {
+pub(crate) fn line(one: &Robustness) -> Option<String> {
     if one.blocks == LeftOut::Undecided {
         return None;
     }
@@ -35,7 +25,8 @@ fn sentence(one: &Robustness, accounting: Option<String>) -> Option<String> {
         Some(blocks(&one.blocks)),
         one.margins.as_ref().map(margins),
         one.metric.as_ref().map(metric),
-        accounting,
+        one.prices.as_ref().map(prices),
+        one.models.map(|standing| models(standing).into()),
     ]
     .into_iter()
     .flatten()
@@ -44,7 +35,7 @@ fn sentence(one: &Robustness, accounting: Option<String>) -> Option<String> {
 }
 
 /// The same as rows: what was changed, and what came of it.
-pub(crate) fn rows(one: &Robustness, why: Option<&Why>) -> Vec<[String; 2]> {
+pub(crate) fn rows(one: &Robustness) -> Vec<[String; 2]> {
     let cells = [
         ("each block left out in turn", Some(blocks(&one.blocks))),
         ("another margin", one.margins.as_ref().map(margins)),
@@ -52,7 +43,14 @@ pub(crate) fn rows(one: &Robustness, why: Option<&Why>) -> Vec<[String; 2]> {
             "another metric as the primary one",
             one.metric.as_ref().map(metric),
         ),
-        ("another accounting", Some(accounting(one.models, why))),
+        (
+            "another price of string instructions",
+            one.prices.as_ref().map(prices),
+        ),
+        (
+            "another CPU model",
+            one.models.map(|standing| models(standing).into()),
+        ),
     ];
     let cells = cells.into_iter();
     cells
@@ -189,36 +187,44 @@ fn metric(other: &OtherMetric) -> String {
     )
 }
 
-/// Other CPU models, and other costs of string instructions.
-fn accounting(models: Option<Standing>, why: Option<&Why>) -> String {
-    let models = models.map(|standing| match standing {
+/// Other CPU models.
+fn models(standing: Standing) -> &'static str {
+    match standing {
         Standing::Holds => "holds on other CPU models",
         Standing::ModelDependent => "does NOT hold on another CPU model",
         Standing::Open => "open on other CPU models",
-    });
-    let costs = why.and_then(|why| costs(&why.rep));
-    let said: Vec<String> = [models.map(String::from), costs]
-        .into_iter()
-        .flatten()
-        .collect();
-    if said.is_empty() {
-        return "other accounting not known".into();
     }
-    said.join(", ")
 }
 
-/// Only what was tried is told: beyond 2.5 the verdict may be another one.
-fn costs(rep: &Rep) -> Option<String> {
-    let says = match rep.standing? {
+/// Other prices of string instructions.
+fn prices(by_price: &ByPrice) -> String {
+    let says = match by_price.standing {
         Standing::Holds => "holds",
         Standing::ModelDependent => "does NOT hold",
         Standing::Open => "open",
     };
-    let tried = || rep.costs.iter().map(|one| one.cost);
-    let [least, most] = [tried().reduce(f64::min)?, tried().reduce(f64::max)?].map(fraction);
-    Some(format!(
-        "{says} for costs of a string instruction's iteration from {least} to {most}"
-    ))
+    let others = by_price.at.iter().skip(1);
+    let others: Vec<String> = others
+        .map(|at| format!("{} at {}", change(at.ratio), fraction(at.byte)))
+        .collect();
+    format!(
+        "{says} at other prices of a string byte ({} of an instruction)",
+        others.join(", ")
+    )
+}
+
+/// What a headline says at each price, where that is not the same.
+pub(crate) fn at_prices(by_price: &ByPrice) -> String {
+    let each = by_price.at.iter().map(|at| {
+        let (word, change) = (at.verdict.word(), change(at.ratio));
+        let interval = interval_of(at.low, at.high);
+        format!("{word} {change} {interval} at {}", fraction(at.byte))
+    });
+    let each: Vec<String> = each.collect();
+    format!(
+        "what a byte of a string instruction costs decides: {} of an instruction",
+        each.join(", ")
+    )
 }
 
 /// Loads at which an arm is better or worse, as table rows with their head.
@@ -387,8 +393,7 @@ pub(crate) fn one_sided(judgement: &Judgement) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use record::verdict::robustness::Range;
-    use record::verdict::why::RepCost;
+    use record::verdict::robustness::{AtPrice, Range};
 
     use super::*;
 
@@ -459,30 +464,23 @@ mod tests {
     }
 
     #[test]
-    fn other_costs_of_string_instructions_are_told_as_far_as_they_were_tried() {
-        let cost = |cost| RepCost {
-            cost,
-            verdict: Verdict::Better,
-            ratio: Some(1.07),
-            low: None,
-            high: None,
+    fn other_prices_of_string_instructions_are_told_with_what_is_said_there() {
+        let at = |byte, ratio| AtPrice {
+            byte,
+            verdict: Verdict::Worse,
+            ratio: Some(ratio),
+            low: Some(ratio - 0.002),
+            high: Some(ratio + 0.002),
         };
-        let said = |standing| {
-            costs(&Rep {
-                share: [0.01, 0.06],
-                costs: [1.0, 2.5, 0.25, 0.125].map(cost).into(),
-                standing,
-            })
+        let by_price = |standing| ByPrice {
+            standing,
+            at: vec![at(0.125, 0.95), at(1.0 / 32.0, 0.932), at(1.0 / 3.0, 0.98)],
         };
         assert_eq!(
-            said(Some(Standing::Holds)).unwrap(),
-            "holds for costs of a string instruction's iteration from 1/8 to 2.5"
+            prices(&by_price(Standing::Holds)),
+            "holds at other prices of a string byte (-6.80 % at 1/32, -2.00 % at 1/3 of an instruction)"
         );
-        assert_eq!(
-            said(Some(Standing::ModelDependent)).unwrap(),
-            "does NOT hold for costs of a string instruction's iteration from 1/8 to 2.5"
-        );
-        assert_eq!(said(None), None);
+        assert!(prices(&by_price(Standing::ModelDependent)).starts_with("does NOT hold at other"));
     }
 
     #[test]

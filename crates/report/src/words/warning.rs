@@ -136,9 +136,9 @@ pub(crate) fn warnings(judgement: &Judgement) -> Vec<String> {
 #[expect(clippy::too_many_lines, reason = "one match, an arm for each warning")]
 pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
     match warning {
-        Warning::RepPerByte => {
-            "an earlier bakeoff measured this and charged REP string instructions per byte (a page cleared or copied counted \
-             as 4096 instructions, where a CPU needs some 100 cycles: run it again)"
+        Warning::UnchargedStrings => {
+            "each iteration of a REP string instruction is counted as an instruction here (a page that is cleared by bytes counts \
+             as 4096, where a CPU needs some 100 cycles: run it again)"
                 .into()
         }
         Warning::MissingEvidence { files } => missing_evidence(files),
@@ -290,6 +290,11 @@ pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
             off.join(", "),
             on.join(", ")
         ),
+        Warning::AutogroupWithoutEffect => {
+            "kernel.sched_autogroup_enabled has no effect here: clients and servers in one guest are one group for the scheduler \
+             (write clients_apart = \"session\" in [machine] to let sessions part them)"
+                .into()
+        }
         Warning::ClientsOnHost => {
             "the clients run on the guests' host, outside them (figures include a virtual network card and the host's network \
              stack, and no wire)"
@@ -505,7 +510,6 @@ mod tests {
     fn what_else_set_the_figures_is_told_with_a_remedy() {
         let limited = whole().with(|run| {
             run.opening.ns_per_instruction = Some(2);
-            run.opening.accounting = None;
             run.plan.arms[1].kernel = run.plan.arms[0].kernel.clone();
             each(run, |trial| {
                 trial.usage.cpu_idle = 0.35;
@@ -518,20 +522,20 @@ mod tests {
         check(
             limited,
             &expect![[r#"
-            an earlier bakeoff measured this and charged REP string instructions per byte (a page cleared or copied counted as 4096 instructions, where a CPU needs some 100 cycles: run it again)
-            web: CPU time idle on arm 6.1: 35 % (the load, not the arm, may have set the figures: add connections)
-            web: CPU time idle while the disk was read on arm 6.1: 2.0 % (the guest's clock runs on meanwhile, as far as chance has it: use clock = "wall", or read beforehand)
-            web: CPU time taken by the hypervisor on arm 6.1: 2.0 % (the host was busy with something else)
-            web: CPU time spent on sampling on arm 6.1: 1.1 % (the figures include it)
-            web: CPU time idle on arm 7.2: 35 % (the load, not the arm, may have set the figures: add connections)
-            web: CPU time idle while the disk was read on arm 7.2: 2.0 % (the guest's clock runs on meanwhile, as far as chance has it: use clock = "wall", or read beforehand)
-            web: CPU time taken by the hypervisor on arm 7.2: 2.0 % (the host was busy with something else)
-            web: CPU time spent on sampling on arm 7.2: 1.1 % (the figures include it)
-            web: swap in use on arm 6.1: 3.00 MiB (memory was short, so the disk is measured too)
-            web: swap in use on arm 7.2: 3.00 MiB (memory was short, so the disk is measured too)
-            arms 6.1 and 7.2 are the same system (an A/A plan: any difference between them is the rig's own)
-            time is counted in executed instructions (caches, memory and devices cost nothing)
-            the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+                each iteration of a REP string instruction is counted as an instruction here (a page that is cleared by bytes counts as 4096, where a CPU needs some 100 cycles: run it again)
+                web: CPU time idle on arm 6.1: 35 % (the load, not the arm, may have set the figures: add connections)
+                web: CPU time idle while the disk was read on arm 6.1: 2.0 % (the guest's clock runs on meanwhile, as far as chance has it: use clock = "wall", or read beforehand)
+                web: CPU time taken by the hypervisor on arm 6.1: 2.0 % (the host was busy with something else)
+                web: CPU time spent on sampling on arm 6.1: 1.1 % (the figures include it)
+                web: CPU time idle on arm 7.2: 35 % (the load, not the arm, may have set the figures: add connections)
+                web: CPU time idle while the disk was read on arm 7.2: 2.0 % (the guest's clock runs on meanwhile, as far as chance has it: use clock = "wall", or read beforehand)
+                web: CPU time taken by the hypervisor on arm 7.2: 2.0 % (the host was busy with something else)
+                web: CPU time spent on sampling on arm 7.2: 1.1 % (the figures include it)
+                web: swap in use on arm 6.1: 3.00 MiB (memory was short, so the disk is measured too)
+                web: swap in use on arm 7.2: 3.00 MiB (memory was short, so the disk is measured too)
+                arms 6.1 and 7.2 are the same system (an A/A plan: any difference between them is the rig's own)
+                time is counted in executed instructions (caches, memory and devices cost nothing)
+                the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
         );
     }
 

@@ -9,7 +9,6 @@ use record::verdict::why::{
     WaitRow,
 };
 
-use super::rep::RepCounts;
 use super::table::{self, Row};
 use super::tested::{Named, Test};
 use super::waits;
@@ -264,13 +263,4 @@ fn wait_cause(cause: &waits::Cause) -> WaitCauseRow {
         arm_ns,
         difference_ns: arm_ns - baseline_ns,
     }
-}
-
-/// Share of iterations among instructions, of the baseline and of the arm.
-pub(super) fn rep_shares(sides: &[Vec<RepCounts>; 2]) -> [f64; 2] {
-    sides.each_ref().map(|side| {
-        let instructions: f64 = side.iter().map(|one| one.instructions).sum();
-        let share = side.iter().map(|one| one.iterations).sum::<f64>() / instructions;
-        if share.is_finite() { share } else { 0.0 }
-    })
 }

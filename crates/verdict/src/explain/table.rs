@@ -14,14 +14,14 @@ use crate::mechanism;
 pub(super) struct Counts {
     pub(super) calls: f64,
     pub(super) instructions: f64,
-    pub(super) rep: f64,
+    pub(super) strings: f64,
 }
 
 impl AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
         self.calls += other.calls;
         self.instructions += other.instructions;
-        self.rep += other.rep;
+        self.strings += other.strings;
     }
 }
 
@@ -40,13 +40,13 @@ pub(super) fn column(account: &Account) -> Result<Column, LostReason> {
     let mut sums: HashMap<(Mechanism, u32), Counts> = HashMap::new();
     let nodes = account.nodes.iter().zip(calls(account));
     for ((node, calls), mechanism) in nodes.zip(mechanisms(account)?) {
-        if node.rep_iterations > node.instructions {
+        if node.string_instructions > node.instructions {
             return Err(LostReason::Damaged);
         }
         *sums.entry((mechanism, node.function)).or_default() += Counts {
             calls: calls as f64 / account.work,
             instructions: node.instructions as f64 / account.work,
-            rep: node.rep_iterations as f64 / account.work,
+            strings: node.string_instructions as f64 / account.work,
         };
     }
     // In the order of functions: sums of fractions must not hang on that of a hash.
@@ -147,7 +147,7 @@ impl Row {
             Counts {
                 calls: sum.calls / trials,
                 instructions: sum.instructions / trials,
-                rep: sum.rep / trials,
+                strings: sum.strings / trials,
             }
         })
     }

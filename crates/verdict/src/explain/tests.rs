@@ -3,8 +3,6 @@
 use fixtures::accounts::{self, Profile, REMAINDER};
 use record::account::{WaitCause, WaitSize, WaitState, Waits};
 use record::metric::Role;
-use record::models::Standing;
-use record::verdict::Verdict;
 use record::verdict::mechanism::Mechanism;
 use record::verdict::why::{EventKind, LostReason, MechanismRow, Unmatched, WaitRow, WaitView};
 
@@ -132,7 +130,7 @@ fn the_account_closes_and_tells_its_remainder() {
     let baseline = Profile::web();
     let mut arm = baseline.clone();
     arm.function("memset_orig").instructions *= 0.2;
-    arm.function("memset_orig").rep *= 0.2;
+    arm.function("memset_orig").strings *= 0.2;
     let why = explained(&baseline, &arm, 6, 3);
     let sum: f64 = why.mechanisms.iter().map(|row| row.difference).sum();
     let remainder = why.remainder.unwrap();
@@ -227,7 +225,7 @@ fn a_jump_inside_a_function_is_no_second_call() {
         let mut code = profile.function(of).clone();
         code.name = name.into();
         code.instructions = code.calls;
-        code.rep = 0.0;
+        code.strings = 0.0;
         profile.code.push(code);
     };
     entry(&mut baseline, "memset_orig", "memset");
@@ -557,27 +555,13 @@ fn a_task_that_hardly_ever_waits_has_no_slowest_waits() {
 }
 
 #[test]
-fn a_verdict_that_hangs_on_string_instructions_is_the_models() {
+fn string_instructions_are_told_by_their_share() {
     let baseline = Profile::web();
     let mut arm = baseline.clone();
     let code = arm.function("memset_orig");
-    (code.instructions, code.rep) = (30_000.0, 27_000.0);
-    let why = explained(&baseline, &arm, 12, 9);
-    let verdicts: Vec<Verdict> = why.rep.costs.iter().map(|one| one.verdict).collect();
-    assert_eq!(verdicts[0], Verdict::Worse, "{:?}", why.rep);
-    assert_eq!(why.rep.standing, Some(Standing::ModelDependent));
-    assert!(why.rep.share[1] > why.rep.share[0] + 0.1);
-    let mut holds = baseline.clone();
-    holds.function("ngx_http_process_request").instructions += 9000.0;
-    let why = explained(&baseline, &holds, 12, 10);
-    assert_eq!(why.rep.standing, Some(Standing::Holds), "{:?}", why.rep);
-    // With all iterations as dear as the clock takes them, it is the run's own verdict.
-    let (run, _) = accounts::run(&baseline, &holds, 12, 10);
-    let judged = &crate::judge(&run).comparisons[0];
-    assert_eq!(
-        (why.rep.costs[0].verdict, why.rep.costs[0].ratio),
-        (judged.verdict, judged.ratio)
-    );
+    (code.instructions, code.strings) = (30_000.0, 27_000.0);
+    let [before, after] = explained(&baseline, &arm, 12, 9).string_shares;
+    assert!(after > before + 0.1, "{before} {after}");
 }
 
 #[test]
@@ -611,7 +595,7 @@ fn what_cannot_be_used_is_told_and_the_rest_stands() {
         .find(|one| one.trial == 9)
         .unwrap()
         .nodes[0]
-        .rep_iterations = u64::MAX;
+        .string_instructions = u64::MAX;
     accounts
         .iter_mut()
         .find(|one| one.trial == 11)

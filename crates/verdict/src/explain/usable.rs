@@ -8,8 +8,7 @@ use record::rundir::Run;
 use record::verdict::why::{LostReason, LostTrial};
 
 use super::groups;
-use super::rep::RepCounts;
-use super::table::{self, Column, Counts};
+use super::table::{self, Column};
 use crate::pair::Measured;
 
 /// What can be used of a run.
@@ -136,17 +135,16 @@ impl Usable<'_> {
         self.trials.iter().any(|side| side.numbers.is_empty())
     }
 
-    /// What string instructions take part in, trial by trial; the baseline's first.
-    pub(super) fn rep(&self) -> [Vec<RepCounts>; 2] {
-        let counts = |column: &Column| {
-            let total = |of: fn(&Counts) -> f64| column.values().map(of).sum();
-            RepCounts {
-                instructions: total(|counts| counts.instructions),
-                iterations: total(|counts| counts.rep),
-            }
-        };
-        let of = |side: &Trials<'_>| side.columns.iter().map(counts).collect();
-        self.trials.each_ref().map(of)
+    /// The share of string instructions, of the baseline and of the arm.
+    pub(super) fn string_shares(&self) -> [f64; 2] {
+        self.trials.each_ref().map(|side| {
+            let counts = side.columns.iter().flat_map(|column| column.values());
+            let sums = counts.fold([0.0; 2], |[all, strings], counts| {
+                [all + counts.instructions, strings + counts.strings]
+            });
+            let share = sums[1] / sums[0];
+            if share.is_finite() { share } else { 0.0 }
+        })
     }
 }
 

@@ -150,46 +150,46 @@ fn a_wide_screen_has_all_of_it() {
     check(
         (130, 40),
         &expect![[r#"
-        Web serving
-        running, 1 of at most 30 blocks, about 10 min left (2 min to 60 min), from 3 trials
-        better 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
-        ┌ 6.1 ───────────────────────────────────────────────────────────┌ 7.2 ───────────────────────────────────────────────────────────
-        │trial        trial 004, block 2                                 │trial        trial 003, block 2
-        │state        measuring, second 42 of 60                         │state        measured
-        │throughput   2 392/s                                            │throughput   2 597/s
-        │p99          22.0 ms                                            │p99          37.2 ms
-        │failed       68                                                 │failed       150
-        │figure       2 285.3 requests/s                                 │figure       2 464.0 requests/s
-        │trials       1 measured                                         │trials       2 measured
-        │                                                                │
-         requests/s ─────────────────────────────────────────────────────  p99, ms ───────────────────────────────────────────────────────
-        2910│                                                             40.9│
-            │ •• • •• • •• • •• • •• • •• • •• • •• • •• • •• • •• • •• •     │ •• •• •• •• •• •• •• •• •• •••• •• •• •• •• •• •• •• •• ••
-            │•⠊⠘•⠱•⠊⠘•⠱•⠊⠘•⠱•⠊⠘•⠱•⠊⠘•⠱•⠊⠘•⠑•⠔⠁•⠊•⠔⠁•⠊•  • •  • •  • •  •      │•  •  •  •  •  •  •  •  •  • •  •  •  •  •  •  •  •  •  •
-            │                                                                 │
-            │                                                                 │
-            │                                                                 │
-        1460│                                                             20.5│⠤⠒⠑⠤⠒⠑⠤⠒⠑⠤⠒⠑⠤⠒⠑⠤⠒⠑⠤⠒⠑⠤⠒⠑⠤⠒⠑⠤⠒⠣⠔⠊⠢⠔⠊⠢⠔⠊⠢⠔
-            │                                                                 │
-            │                                                                 │
-            │                                                                 │
-            │                                                                 │
-            │                                                                 │
-        0   │                                                             0   │
-            └────────────────────────────────────────────────────────────     └───────────────────────────────────────────────────────────
-          0 s                                                        59 s   0 s                                                       59 s
-         trials ───────────────────────────────────  defects ─────────────────────────────────  journal ──────────────────────────────────
-        004 block 2 6.1: measuring, second 42 of 60 7.2, trial 003: hung-task in fsync, 2 time 10:41:00 all primary metrics decided
-        003 block 2 7.2: measured 2 464.0 requests/                                            10:20:00 after 9 blocks: web-static through
-        002 block 1 7.2: measured 2 451.0 requests/                                            10:00:00 the run began on QEMU 7.2.22, emul
-        001 block 1 6.1: measured 2 285.0 requests/
+            Web serving
+            running, 1 of at most 30 blocks, about 10 min left (2 min to 60 min), from 3 trials
+            better 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
+            ┌ 6.1 ───────────────────────────────────────────────────────────┌ 7.2 ───────────────────────────────────────────────────────────
+            │trial        trial 004, block 2                                 │trial        trial 003, block 2
+            │state        measuring, second 42 of 60                         │state        measured
+            │throughput   2 392/s                                            │throughput   2 597/s
+            │p99          22.0 ms                                            │p99          37.2 ms
+            │failed       68                                                 │failed       150
+            │figure       2 285.3 requests/s                                 │figure       2 464.0 requests/s
+            │trials       1 measured                                         │trials       2 measured
+            │                                                                │
+             requests/s ─────────────────────────────────────────────────────  p99, ms ───────────────────────────────────────────────────────
+            2910│                                                             40.9│
+                │ •• • •• • •• • •• • •• • •• • •• • •• • •• • •• • •• • •• •     │ •• •• •• •• •• •• •• •• •• •••• •• •• •• •• •• •• •• •• ••
+                │•⠊⠘•⠱•⠊⠘•⠱•⠊⠘•⠱•⠊⠘•⠱•⠊⠘•⠱•⠊⠘•⠑•⠔⠁•⠊•⠔⠁•⠊•  • •  • •  • •  •      │•  •  •  •  •  •  •  •  •  • •  •  •  •  •  •  •  •  •  •
+                │                                                                 │
+                │                                                                 │
+                │                                                                 │
+            1460│                                                             20.5│⠤⠒⠑⠤⠒⠑⠤⠒⠑⠤⠒⠑⠤⠒⠑⠤⠒⠑⠤⠒⠑⠤⠒⠑⠤⠒⠑⠤⠒⠣⠔⠊⠢⠔⠊⠢⠔⠊⠢⠔
+                │                                                                 │
+                │                                                                 │
+                │                                                                 │
+                │                                                                 │
+                │                                                                 │
+            0   │                                                             0   │
+                └────────────────────────────────────────────────────────────     └───────────────────────────────────────────────────────────
+              0 s                                                        59 s   0 s                                                       59 s
+             trials ───────────────────────────────────  defects ─────────────────────────────────  journal ──────────────────────────────────
+            004 block 2 6.1: measuring, second 42 of 60 7.2, trial 003: hung-task in fsync, 2 time 10:41:00 all primary metrics decided
+            003 block 2 7.2: measured 2 464.0 requests/                                            10:20:00 after 9 blocks: web-static through
+            002 block 1 7.2: measured 2 451.0 requests/                                            10:00:00 the run began on QEMU 7.2.22, emul
+            001 block 1 6.1: measured 2 285.0 requests/
 
 
 
 
 
 
-        01:01:01  q end  ←→ trial  ? keys  newest trial of each arm"#]],
+            01:01:01  q end  ←→ trial  ? keys  newest trial of each arm"#]],
     );
 }
 
@@ -198,36 +198,36 @@ fn a_usual_screen_has_curves_and_trials() {
     check(
         (80, 30),
         &expect![[r#"
-        Web serving
-        running, 1 of at most 30 blocks, about 10 min left (2 min to 60 min), from 3
-        trials
-        better 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
-        ┌ 6.1 ──────────────────────────────────┌ 7.2 ──────────────────────────────────
-        │trial        trial 004, block 2        │trial        trial 003, block 2
-        │state        measuring, second 42 of 60│state        measured
-        │throughput   2 392/s                   │throughput   2 597/s
-        │p99          22.0 ms                   │p99          37.2 ms
-        │failed       68                        │failed       150
-        │figure       2 285.3 requests/s        │figure       2 464.0 requests/s
-        │trials       1 measured                │trials       2 measured
-        │                                       │
-         requests/s ────────────────────────────  p99, ms ──────────────────────────────
-        2910│                                    40.9│
-            │•••••••••••••••••••••••••••••••••••     │••••••••••••••••••••••••••••••••••
-            │                                        │
-        1460│                                    20.5│⠔⠣⠔⠣⠚⠔⠑⠔⠣⠚⠤⠚⠔⠣⠒⠣⠚⠔⠣⠔⠣⠚⠔
-            │                                        │
-            │                                        │
-        0   │                                    0   │
-            └───────────────────────────────────     └──────────────────────────────────
-          0 s                               59 s   0 s                              59 s
-         trials ──────────────────  defects ─────────────────  journal ─────────────────
-        004 block 2 6.1: measuring 7.2, trial 003: hung-task  10:41:00 all primary metri
-        003 block 2 7.2: measured                             10:20:00 after 9 blocks: w
-        002 block 1 7.2: measured                             10:00:00 the run began on
-        001 block 1 6.1: measured
+            Web serving
+            running, 1 of at most 30 blocks, about 10 min left (2 min to 60 min), from 3
+            trials
+            better 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
+            ┌ 6.1 ──────────────────────────────────┌ 7.2 ──────────────────────────────────
+            │trial        trial 004, block 2        │trial        trial 003, block 2
+            │state        measuring, second 42 of 60│state        measured
+            │throughput   2 392/s                   │throughput   2 597/s
+            │p99          22.0 ms                   │p99          37.2 ms
+            │failed       68                        │failed       150
+            │figure       2 285.3 requests/s        │figure       2 464.0 requests/s
+            │trials       1 measured                │trials       2 measured
+            │                                       │
+             requests/s ────────────────────────────  p99, ms ──────────────────────────────
+            2910│                                    40.9│
+                │•••••••••••••••••••••••••••••••••••     │••••••••••••••••••••••••••••••••••
+                │                                        │
+            1460│                                    20.5│⠔⠣⠔⠣⠚⠔⠑⠔⠣⠚⠤⠚⠔⠣⠒⠣⠚⠔⠣⠔⠣⠚⠔
+                │                                        │
+                │                                        │
+            0   │                                    0   │
+                └───────────────────────────────────     └──────────────────────────────────
+              0 s                               59 s   0 s                              59 s
+             trials ──────────────────  defects ─────────────────  journal ─────────────────
+            004 block 2 6.1: measuring 7.2, trial 003: hung-task  10:41:00 all primary metri
+            003 block 2 7.2: measured                             10:20:00 after 9 blocks: w
+            002 block 1 7.2: measured                             10:00:00 the run began on
+            001 block 1 6.1: measured
 
-        01:01:01  q end  ←→ trial  ? keys  newest trial of each arm"#]],
+            01:01:01  q end  ←→ trial  ? keys  newest trial of each arm"#]],
     );
 }
 
@@ -236,22 +236,22 @@ fn a_small_screen_has_what_matters_most() {
     check(
         (40, 16),
         &expect![[r#"
-        Web serving
-        running, 1 of at most 30 blocks, about
-        10 min left (2 min to 60 min), from 3
-        trials
-        better 7.2 serves 7.36 % more requests/s
-        than 6.1 [+7.12 %, +7.82 %], 9 blocks
-        ┌ 6.1 ──────────────────────────────────
-        │trial        trial 004, block 2
-        │state        measuring, second 42 of 60
-        │throughput   2 392/s
-        │p99          22.0 ms
-        ┌ 7.2 ──────────────────────────────────
-        │trial        trial 003, block 2
-        │state        measured
-        │throughput   2 597/s
-        01:01:01  q end  ←→ trial  ? keys  newes"#]],
+            Web serving
+            running, 1 of at most 30 blocks, about
+            10 min left (2 min to 60 min), from 3
+            trials
+            better 7.2 serves 7.36 % more requests/s
+            than 6.1 [+7.12 %, +7.82 %], 9 blocks
+            ┌ 6.1 ──────────────────────────────────
+            │trial        trial 004, block 2
+            │state        measuring, second 42 of 60
+            │throughput   2 392/s
+            │p99          22.0 ms
+            ┌ 7.2 ──────────────────────────────────
+            │trial        trial 003, block 2
+            │state        measured
+            │throughput   2 597/s
+            01:01:01  q end  ←→ trial  ? keys  newes"#]],
     );
 }
 

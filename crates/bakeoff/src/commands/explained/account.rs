@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use plan::StringPrice;
 use profiler::kernel::is_entry;
-use profiler::profile::{Kind, Profile};
+use profiler::profile::{Count, Kind, Profile};
 use record::account::{
     self, Account, Domain, Function, TaskCount, WaitCause, WaitSize, WaitState, Waits, WorkUnit,
 };
@@ -11,7 +12,12 @@ use record::account::{
 use super::sampled;
 
 /// The account of a trial that did so much work between the profile's first mark and its last.
-pub(super) fn account(profile: &Profile, trial: u32, (work, unit): (f64, WorkUnit)) -> Account {
+pub(super) fn account(
+    profile: &Profile,
+    trial: u32,
+    (work, unit): (f64, WorkUnit),
+    price: Option<StringPrice>,
+) -> Account {
     let tasks = profile.busy_tasks();
     let mut functions = Functions::default();
     let share = sampled::Share::of(profile);
@@ -25,9 +31,10 @@ pub(super) fn account(profile: &Profile, trial: u32, (work, unit): (f64, WorkUni
             if !is_entry(&profile.nodes[count.node as usize].name) {
                 node.calls += count.calls;
             }
-            let instructions = share.of_whole(count.instructions);
+            let (instructions, strings) = charged(count, price);
+            let instructions = share.of_whole(instructions);
             node.instructions += instructions;
-            node.rep_iterations += count.rep;
+            node.string_instructions += strings;
             *of_task.entry(task).or_default() += instructions;
         }
     }
@@ -47,6 +54,17 @@ pub(super) fn account(profile: &Profile, trial: u32, (work, unit): (f64, WorkUni
         lost_calls: lost_calls(profile),
         sampled: profile.sampling.as_ref().map(sampled::sampled),
     }
+}
+
+/// Instructions of a count, and those that are charged for its string instructions; without a price each iteration is one.
+fn charged(count: &Count, price: Option<StringPrice>) -> (u64, u64) {
+    let strings = count.strings;
+    let Some(price) = price else {
+        return (count.instructions, strings.iterations);
+    };
+    let charge = strings.bytes as f64 * price.byte + strings.starts as f64 * price.start;
+    let others = count.instructions.saturating_sub(strings.iterations);
+    (others + charge.round() as u64, charge.round() as u64)
 }
 
 /// Returns of all windows that no known call led to, as a share of calls.
@@ -115,7 +133,7 @@ fn tree(
             function: functions.place(Function { name, domain }),
             calls: 0,
             instructions: 0,
-            rep_iterations: 0,
+            string_instructions: 0,
         });
     }
     (places, nodes)
@@ -220,7 +238,7 @@ fn path(profile: &Profile, node: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use profiler::profile::{Blame, Count, Health, Node, Wait, Window};
+    use profiler::profile::{Blame, Health, Node, StringCounts, Wait, Window};
 
     use super::*;
 
@@ -238,7 +256,11 @@ mod tests {
             node,
             instructions,
             calls,
-            rep: 1,
+            strings: StringCounts {
+                iterations: 4,
+                bytes: 32,
+                starts: 1,
+            },
         };
         let wait = |node, ns| Wait {
             node,
@@ -287,7 +309,7 @@ mod tests {
 
     #[test]
     fn windows_are_summed_and_the_idle_task_is_left_out() {
-        let account = account(&profile(), 7, (10.0, WorkUnit::Request));
+        let account = account(&profile(), 7, (10.0, WorkUnit::Request), None);
         let names = |node: &account::Node| account.functions[node.function as usize].name.clone();
         let nodes: Vec<_> = account
             .nodes
@@ -298,14 +320,14 @@ mod tests {
                     node.parent,
                     node.instructions,
                     node.calls,
-                    node.rep_iterations,
+                    node.string_instructions,
                 )
             })
             .collect();
         let expected = [
-            ("", None, 10, 0, 2),
-            ("ep_poll", None, 40, 6, 2),
-            ("schedule", Some(1), 60, 4, 2),
+            ("", None, 10, 0, 8),
+            ("ep_poll", None, 40, 6, 8),
+            ("schedule", Some(1), 60, 4, 8),
             ("", None, 0, 0, 0),
         ];
         let expected = expected.map(|(name, parent, instructions, calls, rep)| {
@@ -322,8 +344,23 @@ mod tests {
     }
 
     #[test]
+    fn string_instructions_are_charged_by_their_bytes() {
+        let price = StringPrice {
+            byte: 0.25,
+            start: 2.0,
+        };
+        let account = account(&profile(), 7, (10.0, WorkUnit::Request), Some(price));
+        let nodes = account.nodes.iter().skip(1).take(2);
+        let nodes: Vec<_> = nodes
+            .map(|node| (node.instructions, node.string_instructions))
+            .collect();
+        // In each of two windows 4 iterations are taken off, and 32 bytes and a start cost 10.
+        assert_eq!(nodes, [(52, 20), (72, 20)]);
+    }
+
+    #[test]
     fn waits_are_a_tasks_with_who_ran_and_where_it_slept() {
-        let account = account(&profile(), 7, (10.0, WorkUnit::Request));
+        let account = account(&profile(), 7, (10.0, WorkUnit::Request), None);
         let waits = account.waits.iter().map(|waits| {
             let [size] = &waits.sizes[..] else {
                 panic!("one size")

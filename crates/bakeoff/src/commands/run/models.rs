@@ -177,14 +177,14 @@ mod tests {
             Problems(mistakes(&model, known)).to_string()
         };
         assert_eq!(said("EPYC-Milan,-avx2"), "");
-        let all = ["nonsense", "486", "host", "max,+erms", "max,-lm,+fsrm"].map(said);
+        let all = ["nonsense", "486", "host", "max,-erms", "max,-lm,-fsrm"].map(said);
         expect![[r#"
             --models=nonsense: CPU model that QEMU does not know: "nonsense"
             --models=486: CPU model without 64-bit mode: 486 (name another, such as "qemu64" or "EPYC")
             --models=host: CPU model "host" where instructions are counted (name another: only KVM shows a guest the host's CPU)
-            --models=max,+erms: CPU model with erms where instructions are counted (name another: each iteration of a REP string instruction would count as an instruction, 4096 of them for a page that a CPU fills in some 100 cycles)
-            --models=max,-lm,+fsrm: CPU model with fsrm where instructions are counted (name another: each iteration of a REP string instruction would count as an instruction, 4096 of them for a page that a CPU fills in some 100 cycles)
-            --models=max,-lm,+fsrm: CPU model without 64-bit mode: max,-lm,+fsrm (name another, such as "qemu64" or "EPYC")"#]]
+            --models=max,-erms: CPU model without erms where instructions are counted (name another: kernels would copy and clear memory in loops that no server of today runs)
+            --models=max,-lm,-fsrm: CPU model without fsrm where instructions are counted (name another: kernels would copy and clear memory in loops that no server of today runs)
+            --models=max,-lm,-fsrm: CPU model without 64-bit mode: max,-lm,-fsrm (name another, such as "qemu64" or "EPYC")"#]]
         .assert_eq(&all.join("\n"));
     }
 

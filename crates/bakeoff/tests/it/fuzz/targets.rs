@@ -82,6 +82,7 @@ fn conversation() -> Vec<u8> {
         figures: vec![figure()],
         curves: vec![],
         load: Some(load()),
+        metered: record::trial::Metered::default(),
         facts,
         kernel: "6.1.0-40-cloud-amd64 #1".into(),
         server: "nginx 1.22".into(),
@@ -182,6 +183,7 @@ fn recorded(done: JobResult) {
     let outcome = Outcome::Measured(Box::new(Measurement {
         figures: done.figures,
         curves: done.curves,
+        instructions: None,
         load: done.load,
         path: done.path,
         disturbances: done.disturbances,
@@ -369,6 +371,7 @@ fn records_of_trials() {
         outcome: Outcome::Measured(Box::new(Measurement {
             figures: vec![figure()],
             curves: vec![],
+            instructions: None,
             load: Some(load()),
             path: None,
             disturbances: Vec::new(),

@@ -10,9 +10,9 @@ pub(crate) const CHECK: Check = Check {
     id: "accounting",
     group: Group::Measurement,
     question: "Are string instructions counted as they were executed?",
-    reads: "the journal's note of how a REP instruction is counted",
-    passes: "the run was measured with fast strings off, or by the wall clock",
-    why: "This program itself once counted a page cleared by `rep stosb` as 4096 instructions: Samba seemed 9.2 % faster under 7.2, and is equivalent as it is counted now.",
+    reads: "what each trial executed in its window, as its record has it",
+    passes: "every trial has counts of its string instructions, which are charged by their bytes, or time is the wall clock's",
+    why: "This program itself once counted each iteration of `rep stosb` as an instruction, 4096 for a page: Samba seemed 9.2 % faster under 7.2.",
     mend: "run it again",
     judge: Judge::Run(accounting),
 };
@@ -22,7 +22,7 @@ fn accounting(subject: &Subject<'_>) -> Outcome {
         return Outcome::NotApplicable;
     }
     subject.unless_warned(|warning| match warning {
-        Warning::RepPerByte => Some(Detail::Workload {
+        Warning::UnchargedStrings => Some(Detail::Workload {
             workload: String::new(),
         }),
         _ => None,
@@ -42,9 +42,9 @@ mod tests {
         );
         let counted = || whole().with(|run| run.opening.ns_per_instruction = Some(2));
         assert_eq!(outcome(&super::CHECK, &counted().run()), Outcome::Pass);
-        let before = counted().with(|run| run.opening.accounting = None).run();
+        let before = counted().run();
         let judgement = record::verdict::Judgement {
-            warnings: vec![record::verdict::warning::Warning::RepPerByte],
+            warnings: vec![record::verdict::warning::Warning::UnchargedStrings],
             ..judged(&before)
         };
         assert!(is_violation(&outcome_of(

@@ -2,8 +2,7 @@
 
 use input::units::show_share;
 use record::account::SampleClock;
-use record::models::Standing;
-use record::verdict::why::{LostReason, Rep, Sampling, Why};
+use record::verdict::why::{LostReason, Sampling, Why};
 
 use super::super::{blocks, change as ratio_change, counted};
 use super::{a, is_nameable, signed_amount, what};
@@ -32,7 +31,7 @@ pub(crate) fn all(why: &Why) -> Vec<String> {
     if why.mechanisms.iter().all(|row| row.share.is_none()) && why.mechanisms.len() > 1 {
         notes.push("no shares: mechanisms cancel each other for the most part".into());
     }
-    notes.extend(rep(&why.rep));
+    notes.extend(strings(why.string_shares));
     notes.extend(unmatched(why));
     notes.extend(lost_calls(why));
     notes.extend(lost(why));
@@ -159,32 +158,14 @@ fn remainder_of(why: &Why, remainder: f64) -> String {
     }
 }
 
-/// What string instructions do to the verdict.
-fn rep(rep: &Rep) -> Option<String> {
-    let [baseline, arm] = rep.share.map(|share| show_share(share, 2));
-    let shares = format!(
-        "iterations of string instructions: {baseline} of the baseline's instructions, {arm} of the arm's"
-    );
-    let Some(standing) = rep.standing else {
-        return rep.share.iter().any(|share| *share > 0.0).then_some(shares);
-    };
-    let each: Vec<String> = rep
-        .costs
-        .iter()
-        .map(|cost| {
-            let change = ratio_change(cost.ratio);
-            format!(
-                "{} {change} at a cost of {}",
-                cost.verdict.word(),
-                fraction(cost.cost)
-            )
-        })
-        .collect();
-    let lead = match standing {
-        Standing::ModelDependent => "model-dependent: ",
-        Standing::Holds | Standing::Open => "",
-    };
-    Some(format!("{lead}{shares}; {}", each.join(", ")))
+/// How much of what was counted are string instructions.
+fn strings(shares: [f64; 2]) -> Option<String> {
+    shares.iter().any(|share| *share > 0.0).then(|| {
+        let [baseline, arm] = shares.map(|share| show_share(share, 2));
+        format!(
+            "string instructions, charged by their bytes: {baseline} of the baseline's instructions, {arm} of the arm's"
+        )
+    })
 }
 
 /// `1/4`, `2.5`.

@@ -29,7 +29,7 @@ fn account(text: &str) -> Account {
             function: place,
             calls: calls.parse().unwrap(),
             instructions: instructions.parse().unwrap(),
-            rep_iterations: 0,
+            string_instructions: 0,
         });
         path.push(place);
     }

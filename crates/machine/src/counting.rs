@@ -1,0 +1,156 @@
+//! Trials whose instructions are counted: QEMU gets the counter's plugin, and what that wrote becomes an account of the window.
+//!
+//! Like the profiler's, plugin and output are files in memory that QEMU inherits (`profiling`).
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use profiler::counter;
+
+use crate::cache::Cache;
+use crate::emulator::{Program, TELLS_STARTS};
+use crate::kernel::Kernel;
+use crate::profiling::{in_memory, path, refuses, symbols};
+use crate::program;
+use crate::task::Task;
+
+/// Counts string instructions of a plan's arms, and who executes what.
+#[derive(Debug)]
+pub struct Counter {
+    /// Where each arm's kernel has its tasks; nothing of kernels that do not say.
+    arms: BTreeMap<String, Vec<(&'static str, u64)>>,
+}
+
+impl Counter {
+    /// For arms with these kernels.
+    ///
+    /// # Errors
+    /// The user has stopped it.
+    pub fn new(arms: &[(String, &Kernel)], cache: &Cache, task: Task<'_>) -> Result<Self> {
+        let mut places = BTreeMap::new();
+        for (arm, kernel) in arms {
+            task.go_on()?;
+            task.tell("reading the kernel's symbols", None);
+            // A kernel without symbols is counted too: only not by control group.
+            let known = symbols(cache, kernel).map(|symbols| counter::arguments(&symbols));
+            places.insert(arm.clone(), known.unwrap_or_default());
+        }
+        Ok(Self { arms: places })
+    }
+
+    /// Adds the plugin to QEMU's command line; what it will write.
+    pub(crate) fn attach(&self, arm: &str, qemu: &mut Command) -> Result<File> {
+        let places = self.arms.get(arm).map(Vec::as_slice).unwrap_or_default();
+        add_plugin(places, qemu)
+    }
+}
+
+fn add_plugin(places: &[(&'static str, u64)], qemu: &mut Command) -> Result<File> {
+    let Some(library) = counter::library() else {
+        bail!(
+            "this build of bakeoff has no counter (build it where rustc has x86_64-unknown-linux-gnu)"
+        );
+    };
+    let library = in_memory("bakeoff-counter", library)?;
+    let out = program::in_memory("bakeoff-counts")?;
+    let mut load = format!("file={},out={}", path(&library), path(&out));
+    for (name, place) in places {
+        let _ = write!(load, ",{name}={place}");
+    }
+    qemu.args(["-plugin", &load]);
+    let written = out.try_clone().context("cannot keep the counter's file")?;
+    for file in [library, out] {
+        process::inherit(qemu, file.into());
+    }
+    Ok(written)
+}
+
+/// Why this QEMU cannot count string instructions, if it cannot.
+///
+/// # Errors
+/// The user has stopped it, or nothing can be tried on this host.
+pub fn refusal(program: &Program, task: Task<'_>) -> Result<Option<String>> {
+    let remedy = "run bakeoff qemu fetch, or name another QEMU with --qemu PATH";
+    if program.release < TELLS_STARTS {
+        return Ok(Some(format!(
+            "{} does not tell where string instructions start ({remedy}: {TELLS_STARTS} or later)",
+            program.version
+        )));
+    }
+    let why = refuses(program, task, |qemu| add_plugin(&[], qemu).map(drop))?;
+    Ok(why.map(|why| {
+        format!(
+            "{} does not load the plugin that counts string instructions: {why} ({remedy})",
+            program.version
+        )
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::emulator::{Launch, Release};
+
+    /// What is said of a script in the place of a QEMU of this release.
+    fn refused((major, minor): (u32, u32), script: &str) -> Option<String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("qemu");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let program = Program {
+            path,
+            version: format!("QEMU {major}.{minor}"),
+            release: Release { major, minor },
+            launch: Launch::Direct,
+            models: BTreeSet::new(),
+            features: BTreeSet::new(),
+        };
+        let stop = AtomicBool::new(false);
+        let task = Task {
+            tell: &|_| {},
+            stop: &stop,
+        };
+        refusal(&program, task).unwrap()
+    }
+
+    #[test]
+    fn a_qemu_that_cannot_count_string_instructions_is_refused_with_the_remedy() {
+        let quits = "read -r line; [ \"$line\" = quit ]";
+        assert_eq!(refused((10, 0), quits), None);
+        assert_eq!(
+            refused((9, 2), quits).unwrap(),
+            "QEMU 9.2 does not tell where string instructions start (run bakeoff qemu fetch, or name another QEMU with \
+             --qemu PATH: 10.0 or later)"
+        );
+        let why = refused((10, 1), "echo 'qemu: -plugin: invalid option' >&2; exit 1").unwrap();
+        assert!(
+            why.contains("-plugin: invalid option") && why.contains("run bakeoff qemu fetch"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_tell_its_tasks_is_counted_all_the_same() {
+        let counter = Counter {
+            arms: BTreeMap::from([("6.1".to_string(), vec![("switch", 7)])]),
+        };
+        let arguments = |arm| {
+            let mut qemu = Command::new("qemu");
+            counter.attach(arm, &mut qemu).unwrap();
+            let words = qemu
+                .get_args()
+                .map(|word| word.to_string_lossy().into_owned());
+            words.collect::<Vec<_>>().join(" ")
+        };
+        assert!(arguments("6.1").ends_with(",switch=7"));
+        assert!(arguments("7.2").starts_with("-plugin file=/proc/self/fd/"));
+    }
+}

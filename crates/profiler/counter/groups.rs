@@ -1,0 +1,132 @@
+//! Who executed what: by the control group of the task that ran.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::{Counts, qemu};
+
+/// Groups that are kept apart; what others execute is theirs together.
+const MOST_GROUPS: usize = 256;
+
+/// Longest name that is kept.
+const NAME_BYTES: usize = 32;
+
+/// Where a kernel has the running task, and a task its control group; zeros where that is not known.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Layout {
+    /// `__per_cpu_offset[0]`.
+    pub per_cpu_offset: u64,
+    /// Per-CPU address of the pointer to the running task.
+    pub current_task: u64,
+    /// `cgroups` in `task_struct`.
+    pub cgroups: u64,
+    /// `dfl_cgrp` in `css_set`.
+    pub default_cgroup: u64,
+    /// `kn` in `cgroup`.
+    pub node: u64,
+    /// `name` in `kernfs_node`.
+    pub name: u64,
+}
+
+/// What each group has executed since the start.
+pub struct Groups {
+    layout: Layout,
+    last: Counts,
+    /// Names of sets of groups, by their addresses; those that were seen since the last mark.
+    names: HashMap<u64, String>,
+    sums: BTreeMap<String, Counts>,
+}
+
+impl Groups {
+    /// Nobody has executed anything.
+    pub fn new(layout: Layout) -> Self {
+        Self {
+            layout,
+            last: Counts::default(),
+            names: HashMap::new(),
+            sums: BTreeMap::new(),
+        }
+    }
+
+    /// All that was counted since the last time is of the task that still runs.
+    pub fn switch(&mut self, now: &Counts) {
+        let Some(name) = self.running() else {
+            return;
+        };
+        let since = now.since(&self.last);
+        self.last = *now;
+        let is_known = self.sums.contains_key(&name);
+        let name = if is_known || self.sums.len() < MOST_GROUPS {
+            name
+        } else {
+            "...".into()
+        };
+        self.sums.entry(name).or_default().add(&since);
+    }
+
+    /// Sets may be made anew at the same address.
+    pub fn forget_names(&mut self) {
+        self.names.clear();
+    }
+
+    /// Groups with their sums.
+    pub fn sums(&self) -> &BTreeMap<String, Counts> {
+        &self.sums
+    }
+
+    fn running(&mut self) -> Option<String> {
+        let layout = self.layout;
+        if layout.current_task == 0 || layout.cgroups == 0 {
+            return None;
+        }
+        let per_cpu = word(layout.per_cpu_offset)?;
+        let task = word(layout.current_task.wrapping_add(per_cpu))?;
+        let set = word(task.wrapping_add(layout.cgroups))?;
+        if let Some(name) = self.names.get(&set) {
+            return Some(name.clone());
+        }
+        let group = word(set.wrapping_add(layout.default_cgroup))?;
+        let node = word(group.wrapping_add(layout.node))?;
+        let text = qemu::read_memory(word(node.wrapping_add(layout.name))?, NAME_BYTES)?;
+        let name = clean(&text);
+        self.names.insert(set, name.clone());
+        Some(name)
+    }
+}
+
+fn word(address: u64) -> Option<u64> {
+    let bytes = qemu::read_memory(address, 8)?;
+    Some(u64::from_le_bytes(*bytes.first_chunk()?))
+}
+
+/// A name of one word, up to its end; the root's is `/`.
+fn clean(text: &[u8]) -> String {
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-@:".contains(byte);
+    let plain = text[..end].iter().map(|byte| if is_plain(byte) { *byte as char } else { '?' });
+    match plain.collect::<String>() {
+        name if name.is_empty() => "/".into(),
+        name => name,
+    }
+}
+
+impl Counts {
+    /// What was counted since an earlier time.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let less = |now: [u64; 4], then: [u64; 4]| std::array::from_fn(|at| now[at] - then[at]);
+        Self {
+            executed: self.executed - earlier.executed,
+            starts: less(self.starts, earlier.starts),
+            repeats: less(self.repeats, earlier.repeats),
+            unknown: self.unknown - earlier.unknown,
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.executed += other.executed;
+        for at in 0..4 {
+            self.starts[at] += other.starts[at];
+            self.repeats[at] += other.repeats[at];
+        }
+        self.unknown += other.unknown;
+    }
+}

@@ -1,0 +1,223 @@
+//! The QEMU plugin of every trial whose instructions are counted: what REP string instructions move, and who executes how much.
+//!
+//! A shared library that QEMU loads, built apart from bakeoff (`../build.rs`), with nothing but `std`. It counts by inline
+//! additions, which cost a guest next to nothing; what it calls is called at switches of tasks and at marks alone.
+//!
+//! ```text
+//! translation  block -> additions of its instructions, and of a string instruction at its end   (`strings`)
+//! switch       what was counted since the last one belongs to the control group that ran        (`groups`)
+//! mark         all counts since the start, as lines of text                                     (`output`)
+//! ```
+#![deny(missing_docs)]
+
+#[path = "../plugin/decode.rs"]
+#[allow(dead_code)]
+mod decode;
+mod groups;
+mod output;
+mod qemu;
+mod strings;
+
+use std::cell::UnsafeCell;
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::fs::File;
+
+use groups::{Groups, Layout};
+use qemu::{INLINE_ADD, Info, NO_REGISTERS, Score, Tb};
+use strings::{Pass, StringOp};
+
+/// What QEMU looks at to see which API a plugin was written for: memory of the guest can be read since version 4 (QEMU 9.2).
+#[unsafe(no_mangle)]
+#[used]
+pub static qemu_plugin_version: c_int = 4;
+
+/// What is counted by inline additions, in QEMU's memory.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Instructions of blocks that were begun.
+    pub executed: u64,
+    /// Starts of string instructions, by the logarithm of the bytes of an iteration.
+    pub starts: [u64; 4],
+    /// Iterations after the first one, likewise.
+    pub repeats: [u64; 4],
+    /// Executions of string instructions of which QEMU did not say whether they were starts.
+    pub unknown: u64,
+}
+
+impl Counts {
+    /// Where an execution of a string instruction is added.
+    fn offset(op: StringOp, pass: Pass) -> usize {
+        let of = |field: usize| field + op.size * size_of::<u64>();
+        match pass {
+            Pass::Start => of(std::mem::offset_of!(Self, starts)),
+            Pass::Repeat => of(std::mem::offset_of!(Self, repeats)),
+            Pass::Unknown => std::mem::offset_of!(Self, unknown),
+        }
+    }
+}
+
+struct Plugin {
+    score: *mut Score,
+    /// QEMU's handle of the register that has the resume flag; found when the first string instruction is translated.
+    flags: Option<Option<*mut c_void>>,
+    groups: Groups,
+    /// First address of the function that switches stacks; 0 where it is not known.
+    switch: u64,
+    marks: u32,
+    out: File,
+}
+
+/// The one plugin of this QEMU.
+struct Place(UnsafeCell<Option<Plugin>>);
+
+// SAFETY: under counted instructions QEMU has one thread that translates and executes, and calls nothing here from others; the
+// plugin is put here before that thread starts.
+unsafe impl Sync for Place {}
+
+static PLUGIN: Place = Place(UnsafeCell::new(None));
+
+fn with(act: impl FnOnce(&mut Plugin)) {
+    // SAFETY: see `Place`; no callback of QEMU's begins while another one runs.
+    if let Some(plugin) = unsafe { &mut *PLUGIN.0.get() } {
+        act(plugin);
+    }
+}
+
+extern "C" fn switched(_cpu: c_uint, _data: *mut c_void) {
+    with(|plugin| {
+        let counts = plugin.counts();
+        plugin.groups.switch(&counts);
+    });
+}
+
+extern "C" fn marked(_cpu: c_uint, mark: *mut c_void) {
+    with(|plugin| {
+        let counts = plugin.counts();
+        plugin.groups.switch(&counts);
+        plugin.marks += 1;
+        output::mark(plugin, mark as usize as u8, &counts);
+    });
+}
+
+extern "C" fn translated(_id: u64, tb: *mut Tb) {
+    with(|plugin| plugin.translate(tb));
+}
+
+impl Plugin {
+    fn counts(&self) -> Counts {
+        // SAFETY: the score has one `Counts` for each CPU, and there is one.
+        unsafe { *qemu::qemu_plugin_scoreboard_find(self.score, 0).cast::<Counts>() }
+    }
+
+    fn translate(&mut self, tb: *mut Tb) {
+        let add = |offset: usize, value: u64| qemu::entry(self.score, offset, value);
+        // SAFETY: QEMU gives a block that lives until this function returns, and instructions by their places in it.
+        unsafe {
+            let count = qemu::qemu_plugin_tb_n_insns(tb);
+            let (entry, value) = add(std::mem::offset_of!(Counts, executed), count as u64);
+            qemu::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, INLINE_ADD, entry, value);
+            for index in 0..count {
+                let insn = qemu::qemu_plugin_tb_get_insn(tb, index);
+                let (buffer, size) = qemu::bytes(insn);
+                let bytes = &buffer[..size];
+                if let Some(mark) = decode::mark(bytes) {
+                    let data = usize::from(mark) as *mut c_void;
+                    qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, marked, NO_REGISTERS, data);
+                }
+                let at = qemu::qemu_plugin_insn_vaddr(insn);
+                if at == self.switch && self.switch != 0 {
+                    let data = std::ptr::null_mut();
+                    qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, switched, NO_REGISTERS, data);
+                }
+                if let Some(op) = StringOp::of(bytes) {
+                    let offset = Counts::offset(op, self.pass(index));
+                    let (entry, value) = qemu::entry(self.score, offset, 1);
+                    qemu::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
+                        insn, INLINE_ADD, entry, value,
+                    );
+                }
+            }
+        }
+    }
+
+    /// Which executions a string instruction at this place of a block is translated for.
+    ///
+    /// QEMU executes one iteration at a time and begins a block anew with the next one. From the first one on it has set the CPU's
+    /// resume flag, and blocks that were translated under that flag are not used without it.
+    fn pass(&mut self, index: usize) -> Pass {
+        if index > 0 {
+            return Pass::Start;
+        }
+        let flags = *self.flags.get_or_insert_with(qemu::flags_register);
+        match flags.and_then(qemu::read_u32) {
+            Some(flags) if flags & strings::RESUME != 0 => Pass::Repeat,
+            Some(_) => Pass::Start,
+            None => Pass::Unknown,
+        }
+    }
+}
+
+/// Called by QEMU when it loads the plugin; anything but 0 ends QEMU.
+#[unsafe(no_mangle)]
+pub extern "C" fn qemu_plugin_install(
+    id: u64,
+    _info: *const Info,
+    argc: c_int,
+    argv: *const *const c_char,
+) -> c_int {
+    // SAFETY: QEMU passes as many arguments as it says.
+    let arguments: HashMap<String, String> = unsafe {
+        let texts = (0..argc as usize).map(|at| CStr::from_ptr(*argv.add(at)));
+        let pairs = texts.filter_map(|text| {
+            let (key, value) = text.to_str().ok()?.split_once('=')?;
+            Some((key.into(), value.into()))
+        });
+        pairs.collect()
+    };
+    match install(&arguments) {
+        // SAFETY: see `Place`.
+        Ok(plugin) => unsafe { *PLUGIN.0.get() = Some(plugin) },
+        Err(why) => {
+            eprintln!("bakeoff's counter: {why}");
+            return -1;
+        }
+    }
+    // SAFETY: `translated` is a function of the type that QEMU asks for.
+    unsafe { qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, translated) };
+    0
+}
+
+fn install(arguments: &HashMap<String, String>) -> Result<Plugin, String> {
+    let path = arguments.get("out").ok_or("argument missing: out")?;
+    let out = File::options()
+        .append(true)
+        .open(path)
+        .map_err(|why| format!("cannot write {path}: {why}"))?;
+    let number = |key: &str| -> Result<u64, String> {
+        let Some(text) = arguments.get(key) else {
+            return Ok(0);
+        };
+        text.parse()
+            .map_err(|why| format!("argument {key}={text}: {why}"))
+    };
+    let layout = Layout {
+        per_cpu_offset: number("per_cpu_offset")?,
+        current_task: number("current_task")?,
+        cgroups: number("cgroups")?,
+        default_cgroup: number("default_cgroup")?,
+        node: number("node")?,
+        name: number("name")?,
+    };
+    // SAFETY: QEMU makes a score of so many bytes for each CPU, zeros at first.
+    let score = unsafe { qemu::qemu_plugin_scoreboard_new(size_of::<Counts>()) };
+    Ok(Plugin {
+        score,
+        flags: None,
+        groups: Groups::new(layout),
+        switch: number("switch")?,
+        marks: 0,
+        out,
+    })
+}

@@ -1,0 +1,131 @@
+//! QEMU's plugin API, as far as it is used, and GLib's arrays in which it hands things over.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+/// A block that QEMU translates.
+pub enum Tb {}
+/// An instruction in it.
+pub enum Insn {}
+/// Counters of all CPUs.
+pub enum Score {}
+/// `struct qemu_info_t`, which is not read.
+pub enum Info {}
+
+/// `qemu_plugin_u64`: a counter in a score.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Entry {
+    score: *mut Score,
+    offset: usize,
+}
+
+/// `qemu_plugin_reg_descriptor`.
+#[repr(C)]
+struct Register {
+    handle: *mut c_void,
+    name: *const c_char,
+    feature: *const c_char,
+}
+
+/// `GArray` and `GByteArray`.
+#[repr(C)]
+struct Array<T> {
+    data: *mut T,
+    len: c_uint,
+}
+
+type Callback = extern "C" fn(c_uint, *mut c_void);
+
+/// `QEMU_PLUGIN_CB_NO_REGS`.
+pub const NO_REGISTERS: c_int = 0;
+
+/// `QEMU_PLUGIN_INLINE_ADD_U64`.
+pub const INLINE_ADD: c_int = 0;
+
+/// More bytes than an x86 instruction can have.
+pub const INSTRUCTION_BYTES: usize = 16;
+
+#[allow(missing_docs)]
+unsafe extern "C" {
+    pub fn qemu_plugin_register_vcpu_tb_trans_cb(id: u64, callback: extern "C" fn(u64, *mut Tb));
+    pub fn qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb: *mut Tb, op: c_int, entry: Entry, value: u64);
+    pub fn qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn: *mut Insn, op: c_int, entry: Entry, value: u64);
+    pub fn qemu_plugin_register_vcpu_insn_exec_cb(insn: *mut Insn, callback: Callback, flags: c_int, data: *mut c_void);
+    pub fn qemu_plugin_tb_n_insns(tb: *const Tb) -> usize;
+    pub fn qemu_plugin_tb_get_insn(tb: *const Tb, index: usize) -> *mut Insn;
+    pub fn qemu_plugin_insn_vaddr(insn: *const Insn) -> u64;
+    fn qemu_plugin_insn_data(insn: *const Insn, to: *mut u8, bytes: usize) -> usize;
+    fn qemu_plugin_insn_size(insn: *const Insn) -> usize;
+    pub fn qemu_plugin_scoreboard_new(bytes: usize) -> *mut Score;
+    pub fn qemu_plugin_scoreboard_find(score: *mut Score, cpu: c_uint) -> *mut c_void;
+    fn qemu_plugin_get_registers() -> *mut Array<Register>;
+    fn qemu_plugin_read_register(handle: *mut c_void, to: *mut Array<u8>) -> c_int;
+    fn qemu_plugin_read_memory_vaddr(address: u64, to: *mut Array<u8>, bytes: usize) -> bool;
+    fn g_byte_array_new() -> *mut Array<u8>;
+    fn g_byte_array_unref(array: *mut Array<u8>);
+    fn g_array_unref(array: *mut Array<Register>);
+}
+
+/// A counter at an offset of the score, and what is added to it.
+pub fn entry(score: *mut Score, offset: usize, value: u64) -> (Entry, u64) {
+    (Entry { score, offset }, value)
+}
+
+/// The bytes of an instruction, and how many there are.
+///
+/// # Safety
+/// `insn` is an instruction of the block that QEMU is translating.
+pub unsafe fn bytes(insn: *const Insn) -> ([u8; INSTRUCTION_BYTES], usize) {
+    let mut buffer = [0; INSTRUCTION_BYTES];
+    // SAFETY: QEMU copies no more than it is asked for.
+    let size = unsafe {
+        let size = qemu_plugin_insn_size(insn).min(INSTRUCTION_BYTES);
+        qemu_plugin_insn_data(insn, buffer.as_mut_ptr(), size)
+    };
+    (buffer, size)
+}
+
+/// QEMU's handle of the flags register.
+pub fn flags_register() -> Option<*mut c_void> {
+    // SAFETY: QEMU returns an array of as many descriptors as it says, whose names live as long as QEMU.
+    unsafe {
+        let array = qemu_plugin_get_registers();
+        let registers = std::slice::from_raw_parts((*array).data, (*array).len as usize);
+        let is_flags = |register: &&Register| {
+            !register.name.is_null() && CStr::from_ptr(register.name) == c"eflags"
+        };
+        let found = registers.iter().find(is_flags).map(|register| register.handle);
+        g_array_unref(array);
+        found
+    }
+}
+
+/// A register's lowest four bytes, if QEMU lets them be read.
+pub fn read_u32(handle: *mut c_void) -> Option<u32> {
+    // SAFETY: the handle is QEMU's; the array is ours, and QEMU puts bytes into it.
+    let bytes = unsafe {
+        taken(|array| qemu_plugin_read_register(handle, array) >= 4)
+    };
+    Some(u32::from_le_bytes(*bytes?.first_chunk()?))
+}
+
+/// Guest memory at a virtual address, as the running task sees it.
+pub fn read_memory(address: u64, bytes: usize) -> Option<Vec<u8>> {
+    // SAFETY: as above.
+    unsafe { taken(|array| qemu_plugin_read_memory_vaddr(address, array, bytes)) }
+}
+
+/// # Safety
+/// `fill` does no more than have QEMU put bytes into the array.
+unsafe fn taken(fill: impl FnOnce(*mut Array<u8>) -> bool) -> Option<Vec<u8>> {
+    // SAFETY: GLib's array begins empty and says how long it is.
+    unsafe {
+        let array = g_byte_array_new();
+        let is_filled = fill(array);
+        let bytes = is_filled.then(|| {
+            std::slice::from_raw_parts((*array).data, (*array).len as usize).to_vec()
+        });
+        g_byte_array_unref(array);
+        bytes
+    }
+}

@@ -1,0 +1,44 @@
+//! REP string instructions that move or fill: the ones that a CPU of today executes in wide pieces.
+
+/// The CPU's resume flag, which QEMU sets from the first iteration to the last.
+pub const RESUME: u32 = 1 << 16;
+
+/// A string instruction with a REP prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StringOp {
+    /// Logarithm of the bytes that an iteration moves: 0 to 3.
+    pub size: usize,
+}
+
+/// Which executions a translated string instruction is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pass {
+    /// The first iteration.
+    Start,
+    /// One after the first.
+    Repeat,
+    /// QEMU does not say.
+    Unknown,
+}
+
+impl StringOp {
+    /// Reads an instruction. Those that compare or look for something are none: CPUs execute them item by item.
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        let is_prefix = |byte: &u8| matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf2 | 0xf3 | 0x40..=0x4f);
+        let count = bytes.iter().take_while(|byte| is_prefix(byte)).count();
+        let (prefixes, rest) = bytes.split_at(count);
+        if !prefixes.iter().any(|byte| matches!(byte, 0xf2 | 0xf3)) {
+            return None;
+        }
+        let is_wide = prefixes
+            .last()
+            .is_some_and(|byte| matches!(byte, 0x48..=0x4f));
+        match rest {
+            [0xa4 | 0xaa] => Some(Self { size: 0 }),
+            [0xa5 | 0xab] if is_wide => Some(Self { size: 3 }),
+            [0xa5 | 0xab] if prefixes.contains(&0x66) => Some(Self { size: 1 }),
+            [0xa5 | 0xab] => Some(Self { size: 2 }),
+            _ => None,
+        }
+    }
+}

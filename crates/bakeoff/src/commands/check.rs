@@ -9,7 +9,7 @@ use anyhow::Result;
 use input::problem::{Problem, Problems};
 use input::units::{show_duration, significant};
 use machine::kernel::{self, Found, given};
-use machine::{emulator_choice, profiling};
+use machine::{counting, emulator_choice, profiling};
 use plan::kernel::KernelRef;
 use plan::{Arm, Clock, MachineKind, Plan};
 use record::verdict::fairness::Finding;
@@ -47,7 +47,7 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
             };
             let mut warned = all_warnings(&plan, &forecasts)?;
             warned.extend(past.warning);
-            warned.extend(no_profiles(&plan, qemu.as_deref())?);
+            warned.extend(lacks_of_emulator(&plan, qemu.as_deref())?);
             let found = fairness::of_plan(&plan);
             let lacks = kvm_host::lacks(&plan, qemu.as_deref())?;
             if as_json {
@@ -252,18 +252,26 @@ fn identical(plan: &Plan) -> Vec<String> {
     told
 }
 
-/// Why trials that were to have profiles will have none under the QEMU at hand. Where there is none yet, the run says it.
-fn no_profiles(plan: &Plan, qemu: Option<&Path>) -> Result<Option<String>> {
-    let is_emulated = plan.why && plan.machine.kind == MachineKind::Qemu;
-    if !is_emulated || !forecast::counts_instructions(plan, qemu)? {
-        return Ok(None);
+/// What trials of counted instructions will lack under the QEMU at hand. Where there is none yet, the run says it.
+fn lacks_of_emulator(plan: &Plan, qemu: Option<&Path>) -> Result<Vec<String>> {
+    if plan.machine.kind != MachineKind::Qemu || !forecast::counts_instructions(plan, qemu)? {
+        return Ok(Vec::new());
     }
     super::at_work(true, |cache, task| {
+        let mut told = Vec::new();
         let Ok(program) = emulator_choice::find(qemu, cache, task) else {
-            return Ok(None);
+            return Ok(told);
         };
-        let refusal = profiling::refusal(&program, task)?;
-        Ok(refusal.map(|why| format!("no profiles: {why}")))
+        // In the place of a host's own that cannot, a run fetches one that can.
+        if qemu.is_some() {
+            let refusal = counting::refusal(&program, task)?;
+            told.extend(refusal.map(|why| format!("no instructions can be counted: {why}")));
+        }
+        if plan.why {
+            let refusal = profiling::refusal(&program, task)?;
+            told.extend(refusal.map(|why| format!("no profiles: {why}")));
+        }
+        Ok(told)
     })
 }
 

@@ -233,7 +233,7 @@ fn a_qemu_that_is_none_is_refused_without_a_cpu_model_too() {
 }
 
 #[test]
-fn a_qemu_without_plugins_is_warned_of_where_profiles_are_wanted() {
+fn a_qemu_without_plugins_is_warned_of_where_instructions_are_counted() {
     let dir = tempfile::tempdir().unwrap();
     let plan = PLAN.replacen(
         "[machine]\n",
@@ -255,6 +255,8 @@ fn a_qemu_without_plugins_is_warned_of_where_profiles_are_wanted() {
             && said.contains("-plugin: invalid option (name another QEMU with --qemu PATH"),
         "{said}"
     );
+    let counts = "no instructions can be counted: QEMU 10.0.13 does not load the plugin that counts string instructions: ";
+    assert!(said.contains(counts), "{said}");
 }
 
 #[test]

@@ -217,8 +217,8 @@ mod tests {
             **Warnings**
 
             - web-static: failed requests on arm 6.1: 3 (never counted as served)
-            - time is counted in executed instructions (caches, memory and devices cost nothing)
-            - the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)
+            - time is counted in executed instructions, of string instructions by their bytes (caches, memory and devices cost nothing)
+            - the clients run inside the guest, on the server's own CPUs (all figures but those of the server alone include the clients' work, and none a network)
 
             | web-static | arm | verdict | change | interval | blocks |
             |---|---|---|---|---|---|

@@ -12,6 +12,7 @@
 //! block less its own looks would nearly always say nothing.
 
 use plan::Design;
+use record::instructions::CAPACITY;
 use record::metric::Role;
 use record::models::Standing;
 use record::rundir::Run;
@@ -266,7 +267,8 @@ enum Family {
 
 fn family(metric: &str) -> Family {
     let has = |words: &[&str]| words.iter().any(|word| metric.contains(word));
-    if has(&["cpu", "instructions", "wakeups"]) {
+    // A capacity is what the server's instructions come to.
+    if has(&["cpu", "instructions", "wakeups"]) || metric == CAPACITY {
         Family::Cost
     } else if has(&[
         "failed",

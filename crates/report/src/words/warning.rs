@@ -275,13 +275,14 @@ pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
             "arm {arm} ran on {cpus} CPUs, the plan says {planned} (its figures are those of {cpus})"
         ),
         Warning::CountedInstructions => {
-            "time is counted in executed instructions (caches, memory and devices cost nothing)".into()
+            "time is counted in executed instructions, of string instructions by their bytes (caches, memory and devices cost nothing)"
+                .into()
         }
         Warning::WorkInGuest => {
             "whatever drives the work runs inside the guest, on the same CPUs (figures include it, and no network)".into()
         }
         Warning::ClientsInGuest => {
-            "the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"
+            "the clients run inside the guest, on the server's own CPUs (all figures but those of the server alone include the clients' work, and none a network)"
                 .into()
         }
         Warning::Autogroup { off, on } => format!(
@@ -476,11 +477,11 @@ mod tests {
         check(
             failed,
             &expect![[r#"
-            web: arm 7.2 FAILS: no figure in block 5, and 6.1 gave one in every block
-            web: failed trials on arm 7.2: 2 of 6: kernel panic 2
-            web: attempts fail more often on one arm: 6.1 0, 7.2 2 (what makes them fail may also bend the figures of those that do not)
-            web: blocks without a figure of every arm: 1 of 5, number 5 (not compared where an arm is missing)
-            the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+                web: arm 7.2 FAILS: no figure in block 5, and 6.1 gave one in every block
+                web: failed trials on arm 7.2: 2 of 6: kernel panic 2
+                web: attempts fail more often on one arm: 6.1 0, 7.2 2 (what makes them fail may also bend the figures of those that do not)
+                web: blocks without a figure of every arm: 1 of 5, number 5 (not compared where an arm is missing)
+                the clients run inside the guest, on the server's own CPUs (all figures but those of the server alone include the clients' work, and none a network)"#]],
         );
     }
 
@@ -496,13 +497,13 @@ mod tests {
         check(
             faults,
             &expect![[r#"
-            web: failed requests on arm 6.1: 8 (never counted as served)
-            web: requests lost by the clients on arm 6.1: 16 (the clients were the limit, not the arm)
-            web: requests due and never sent on arm 6.1: 20
-            web: failed requests on arm 7.2: 8 (never counted as served)
-            web: requests lost by the clients on arm 7.2: 16 (the clients were the limit, not the arm)
-            web: requests due and never sent on arm 7.2: 20
-            the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+                web: failed requests on arm 6.1: 8 (never counted as served)
+                web: requests lost by the clients on arm 6.1: 16 (the clients were the limit, not the arm)
+                web: requests due and never sent on arm 6.1: 20
+                web: failed requests on arm 7.2: 8 (never counted as served)
+                web: requests lost by the clients on arm 7.2: 16 (the clients were the limit, not the arm)
+                web: requests due and never sent on arm 7.2: 20
+                the clients run inside the guest, on the server's own CPUs (all figures but those of the server alone include the clients' work, and none a network)"#]],
         );
     }
 
@@ -534,8 +535,8 @@ mod tests {
                 web: swap in use on arm 6.1: 3.00 MiB (memory was short, so the disk is measured too)
                 web: swap in use on arm 7.2: 3.00 MiB (memory was short, so the disk is measured too)
                 arms 6.1 and 7.2 are the same system (an A/A plan: any difference between them is the rig's own)
-                time is counted in executed instructions (caches, memory and devices cost nothing)
-                the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+                time is counted in executed instructions, of string instructions by their bytes (caches, memory and devices cost nothing)
+                the clients run inside the guest, on the server's own CPUs (all figures but those of the server alone include the clients' work, and none a network)"#]],
         );
     }
 
@@ -556,12 +557,12 @@ mod tests {
         check(
             shared,
             &expect![[r#"
-            the run was given more blocks after it had ended undecided: 60 where the plan has 30 (a wrong verdict has a probability of at most 7.5 %, where the plan says 5.0 %)
-            web: whole blocks so far: 1, the plan wants 4 at least (no verdict before that)
-            web: the plan names different kernels and the same one ran: arms 6.1, 7.2
-            4 virtual CPUs on 2 host CPUs: arm 7.2 (they take turns, so no speed-up beyond 2 can show)
-            arm 7.2 ran on 2 CPUs, the plan says 4 (its figures are those of 2)
-            the clients run inside the guest, on the server's own CPUs (figures include the clients' work, and no network)"#]],
+                the run was given more blocks after it had ended undecided: 60 where the plan has 30 (a wrong verdict has a probability of at most 7.5 %, where the plan says 5.0 %)
+                web: whole blocks so far: 1, the plan wants 4 at least (no verdict before that)
+                web: the plan names different kernels and the same one ran: arms 6.1, 7.2
+                4 virtual CPUs on 2 host CPUs: arm 7.2 (they take turns, so no speed-up beyond 2 can show)
+                arm 7.2 ran on 2 CPUs, the plan says 4 (its figures are those of 2)
+                the clients run inside the guest, on the server's own CPUs (all figures but those of the server alone include the clients' work, and none a network)"#]],
         );
         let live = whole().with(|run| run.plan.machine.kind = plan::MachineKind::Local);
         check(

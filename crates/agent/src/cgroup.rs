@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 /// The cgroup of the agent itself and of the clients that it runs.
-pub const CLIENTS: &str = "clients";
+pub use record::instructions::CLIENTS;
 
 /// The parent of the services' cgroups: a directory of a cgroup2 file system. Removed when dropped, if empty by then.
 #[derive(Debug)]

@@ -27,7 +27,7 @@ use machine::initramfs::{self, Content};
 use machine::kernel::{self, Flavour, Kernel};
 use machine::kvm::{self, Kvm};
 use machine::local::{self, Local};
-use machine::profiling::{self, Profiler};
+use machine::profiling::{self, ArmSymbols, Profiler};
 use machine::qemu::{self, BootFiles, ClientsPlace, Hardware, Qemu};
 use machine::remote::{Remote, SystemLocks};
 use machine::ssh::{self, ClientsOfBox, Looked, SshBox};
@@ -324,14 +324,14 @@ fn prepare_qemu(
         }
         let names = plan.arms.iter().map(|arm| arm.name.clone());
         let arms: Vec<_> = names.zip(&kernels).collect();
-        qemu = qemu.counted_by(Counter::new(&arms, &cache, task)?);
-    }
-    // By the wall clock guests sample themselves.
-    if plan.why && qemu.ns_per_instruction().is_some() {
-        let arms = (plan, kernels.as_slice());
-        let files = (image.path.as_path(), init);
-        let profiler = profiler(&program, arms, files, &cache, (reporter, task))?;
-        qemu = qemu.profiled_by(profiler);
+        let symbols = profiling::read_symbols(&arms, &cache, task)?;
+        qemu = qemu.counted_by(Counter::new(&symbols));
+        // By the wall clock guests sample themselves.
+        if plan.why {
+            let files = (image.path.as_path(), init);
+            let profiler = profiler(&program, symbols, files, (reporter, task))?;
+            qemu = qemu.profiled_by(profiler);
+        }
     }
     Ok(Prepared {
         machine: Box::new(qemu),
@@ -370,15 +370,12 @@ fn choose_qemu(
 /// What profiles the trials of counted instructions. Where this QEMU cannot, that is told, and trials go without.
 fn profiler(
     program: &Program,
-    (plan, kernels): (&Plan, &[Kernel]),
+    symbols: BTreeMap<String, Result<ArmSymbols, String>>,
     (image, init): (&Path, &Path),
-    cache: &Cache,
     (reporter, task): (&Reporter, Task<'_>),
 ) -> Result<Profiler> {
     let Some(why) = profiling::refusal(program, task)? else {
-        let names = plan.arms.iter().map(|arm| arm.name.clone());
-        let arms: Vec<_> = names.zip(kernels).collect();
-        return Profiler::new(&arms, image, init, cache, task);
+        return Ok(Profiler::new(symbols, image, init));
     };
     reporter.line(&format!("no profiles: {why}"));
     Ok(Profiler::refused(why))

@@ -10,10 +10,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use profiler::counter;
 
-use crate::cache::Cache;
 use crate::emulator::{Program, TELLS_STARTS};
-use crate::kernel::Kernel;
-use crate::profiling::{in_memory, path, refuses, symbols};
+use crate::profiling::{ArmSymbols, in_memory, path, refuses};
 use crate::program;
 use crate::task::Task;
 
@@ -25,20 +23,15 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// For arms with these kernels.
-    ///
-    /// # Errors
-    /// The user has stopped it.
-    pub fn new(arms: &[(String, &Kernel)], cache: &Cache, task: Task<'_>) -> Result<Self> {
-        let mut places = BTreeMap::new();
-        for (arm, kernel) in arms {
-            task.go_on()?;
-            task.tell("reading the kernel's symbols", None);
-            // A kernel without symbols is counted too: only not by control group.
-            let known = symbols(cache, kernel).map(|symbols| counter::arguments(&symbols));
-            places.insert(arm.clone(), known.unwrap_or_default());
+    /// For arms with these symbols. A kernel without any is counted too: only not by control group.
+    pub fn new(arms: &BTreeMap<String, Result<ArmSymbols, String>>) -> Self {
+        let places = arms.iter().map(|(arm, symbols)| {
+            let places = symbols.as_ref().map(|own| counter::arguments(&own.kernel));
+            (arm.clone(), places.unwrap_or_default())
+        });
+        Self {
+            arms: places.collect(),
         }
-        Ok(Self { arms: places })
     }
 
     /// Adds the plugin to QEMU's command line; what it will write.
@@ -91,46 +84,20 @@ pub fn refusal(program: &Program, task: Task<'_>) -> Result<Option<String>> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
-    use std::sync::atomic::AtomicBool;
-
     use super::*;
-    use crate::emulator::{Launch, Release};
-
-    /// What is said of a script in the place of a QEMU of this release.
-    fn refused((major, minor): (u32, u32), script: &str) -> Option<String> {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("qemu");
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        let program = Program {
-            path,
-            version: format!("QEMU {major}.{minor}"),
-            release: Release { major, minor },
-            launch: Launch::Direct,
-            models: BTreeSet::new(),
-            features: BTreeSet::new(),
-        };
-        let stop = AtomicBool::new(false);
-        let task = Task {
-            tell: &|_| {},
-            stop: &stop,
-        };
-        refusal(&program, task).unwrap()
-    }
+    use crate::profiling::tests::of_script;
 
     #[test]
     fn a_qemu_that_cannot_count_string_instructions_is_refused_with_the_remedy() {
+        let refused = |release, script| of_script(release, script, refusal);
         let quits = "read -r line; [ \"$line\" = quit ]";
-        assert_eq!(refused((10, 0), quits), None);
+        assert_eq!(refused("10.0", quits), None);
         assert_eq!(
-            refused((9, 2), quits).unwrap(),
+            refused("9.2", quits).unwrap(),
             "QEMU 9.2 does not tell where string instructions start (run bakeoff qemu fetch, or name another QEMU with \
              --qemu PATH: 10.0 or later)"
         );
-        let why = refused((10, 1), "echo 'qemu: -plugin: invalid option' >&2; exit 1").unwrap();
+        let why = refused("10.1", "echo 'qemu: -plugin: invalid option' >&2; exit 1").unwrap();
         assert!(
             why.contains("-plugin: invalid option") && why.contains("run bakeoff qemu fetch"),
             "{why}"

@@ -37,12 +37,34 @@ const MOST_BYTES: u64 = 1 << 30;
 /// How long a QEMU may take to load the plugin and end, on the busiest of hosts.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What one arm is profiled with.
+/// What is known of the code of one arm's kernel.
 #[derive(Debug)]
-struct ArmSymbols {
-    kernel: KernelSymbols,
+pub struct ArmSymbols {
+    pub(crate) kernel: KernelSymbols,
     /// Its directory `lib/modules/RELEASE`.
     modules: Option<PathBuf>,
+}
+
+/// Reads the symbols of arms' kernels. A kernel that has none is remembered with the reason.
+///
+/// # Errors
+/// The user has stopped it.
+pub fn read_symbols(
+    arms: &[(String, &Kernel)],
+    cache: &Cache,
+    task: Task<'_>,
+) -> Result<BTreeMap<String, Result<ArmSymbols, String>>> {
+    let mut found = BTreeMap::new();
+    for (arm, kernel) in arms {
+        task.go_on()?;
+        task.tell("reading the kernel's symbols", None);
+        let symbols = symbols(cache, kernel).map(|symbols| ArmSymbols {
+            kernel: symbols,
+            modules: kernel.modules.clone(),
+        });
+        found.insert(arm.clone(), symbols.map_err(|why| format!("{why:#}")));
+    }
+    Ok(found)
 }
 
 /// Profiles trials of a plan's arms.
@@ -60,31 +82,19 @@ pub struct Profiler {
 }
 
 impl Profiler {
-    /// For arms with these kernels. One that has no symbols is remembered with the reason: its trials have no profile.
+    /// For arms with these symbols. Trials of an arm without any have no profile.
     pub fn new(
-        arms: &[(String, &Kernel)],
+        arms: BTreeMap<String, Result<ArmSymbols, String>>,
         image: &Path,
         init: &Path,
-        cache: &Cache,
-        task: Task<'_>,
-    ) -> Result<Self> {
-        let mut own = BTreeMap::new();
-        for (arm, kernel) in arms {
-            task.go_on()?;
-            task.tell("reading the kernel's symbols", None);
-            let symbols = symbols(cache, kernel).map(|symbols| ArmSymbols {
-                kernel: symbols,
-                modules: kernel.modules.clone(),
-            });
-            own.insert(arm.clone(), symbols.map_err(|why| format!("{why:#}")));
-        }
-        Ok(Self {
-            arms: own,
+    ) -> Self {
+        Self {
+            arms,
             image: image.into(),
             init: init.into(),
             refused: None,
             functions: Mutex::default(),
-        })
+        }
     }
 
     /// For a QEMU that cannot profile: every trial has the reason in the place of a profile.
@@ -364,7 +374,7 @@ pub(crate) fn in_memory(name: &str, body: &[u8]) -> Result<File> {
 }
 
 /// The symbols of a kernel; read from its image once.
-pub(crate) fn symbols(cache: &Cache, kernel: &Kernel) -> Result<KernelSymbols> {
+fn symbols(cache: &Cache, kernel: &Kernel) -> Result<KernelSymbols> {
     let id = cache::hash(format!("{LAYOUT}\n{}", kernel.sha256).as_bytes());
     let known = cache
         .entry("symbols", &id)
@@ -408,7 +418,7 @@ fn from_image(image: &Path, path: &str) -> Option<Vec<u8>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeSet;
     use std::os::unix::fs::PermissionsExt as _;
 
@@ -417,18 +427,23 @@ mod tests {
     use super::*;
     use crate::emulator::{Launch, Release};
 
-    /// What is said of a script in the place of QEMU.
-    fn refused(script: &str) -> Option<String> {
+    /// What `refusal` says of a script in the place of a QEMU of this release.
+    pub(crate) fn of_script(
+        release: &str,
+        script: &str,
+        refusal: fn(&Program, Task<'_>) -> Result<Option<String>>,
+    ) -> Option<String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("qemu");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut numbers = release.split('.').map(|number| number.parse().unwrap());
         let program = Program {
             path,
-            version: "QEMU 10.0.13".into(),
+            version: format!("QEMU {release}"),
             release: Release {
-                major: 10,
-                minor: 0,
+                major: numbers.next().unwrap(),
+                minor: numbers.next().unwrap(),
             },
             launch: Launch::Direct,
             models: BTreeSet::new(),
@@ -446,6 +461,7 @@ mod tests {
     fn a_qemu_without_plugins_is_known_before_the_first_guest() {
         let script = "for a in \"$@\"; do\n\
             [ \"$a\" = -plugin ] && { echo 'qemu: -plugin: invalid option' >&2; exit 1; }\ndone\nread -r said";
+        let refused = |script| of_script("10.0.13", script, refusal);
         let why = refused(script).unwrap();
         assert!(
             why.starts_with("QEMU 10.0.13 does not load the profiler's plugin: ")

@@ -112,12 +112,13 @@ impl Plugin {
     }
 
     fn translate(&mut self, tb: *mut Tb) {
-        let add = |offset: usize, value: u64| qemu::entry(self.score, offset, value);
         // SAFETY: QEMU gives a block that lives until this function returns, and instructions by their places in it.
         unsafe {
             let count = qemu::qemu_plugin_tb_n_insns(tb);
-            let (entry, value) = add(std::mem::offset_of!(Counts, executed), count as u64);
-            qemu::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, INLINE_ADD, entry, value);
+            let executed = qemu::entry(self.score, std::mem::offset_of!(Counts, executed));
+            qemu::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(
+                tb, INLINE_ADD, executed, count as u64,
+            );
             for index in 0..count {
                 let insn = qemu::qemu_plugin_tb_get_insn(tb, index);
                 let (buffer, size) = qemu::bytes(insn);
@@ -133,9 +134,9 @@ impl Plugin {
                 }
                 if let Some(op) = StringOp::of(bytes) {
                     let offset = Counts::offset(op, self.pass(index));
-                    let (entry, value) = qemu::entry(self.score, offset, 1);
+                    let entry = qemu::entry(self.score, offset);
                     qemu::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
-                        insn, INLINE_ADD, entry, value,
+                        insn, INLINE_ADD, entry, 1,
                     );
                 }
             }

@@ -66,9 +66,9 @@ unsafe extern "C" {
     fn g_array_unref(array: *mut Array<Register>);
 }
 
-/// A counter at an offset of the score, and what is added to it.
-pub fn entry(score: *mut Score, offset: usize, value: u64) -> (Entry, u64) {
-    (Entry { score, offset }, value)
+/// A counter at an offset of the score.
+pub fn entry(score: *mut Score, offset: usize) -> Entry {
+    Entry { score, offset }
 }
 
 /// The bytes of an instruction, and how many there are.

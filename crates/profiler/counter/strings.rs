@@ -24,10 +24,8 @@ pub enum Pass {
 impl StringOp {
     /// Reads an instruction. Those that compare or look for something are none: CPUs execute them item by item.
     pub fn of(bytes: &[u8]) -> Option<Self> {
-        let is_prefix = |byte: &u8| matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf2 | 0xf3 | 0x40..=0x4f);
-        let count = bytes.iter().take_while(|byte| is_prefix(byte)).count();
-        let (prefixes, rest) = bytes.split_at(count);
-        if !prefixes.iter().any(|byte| matches!(byte, 0xf2 | 0xf3)) {
+        let (prefixes, rest) = split(bytes);
+        if !has_rep(prefixes) {
             return None;
         }
         let is_wide = prefixes
@@ -41,4 +39,15 @@ impl StringOp {
             _ => None,
         }
     }
+}
+
+/// An instruction's prefixes, and the rest of it.
+pub fn split(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let is_prefix = |byte: &u8| matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3 | 0x40..=0x4f);
+    bytes.split_at(bytes.iter().take_while(|byte| is_prefix(byte)).count())
+}
+
+/// Whether one of these prefixes is REP or REPNE.
+pub fn has_rep(prefixes: &[u8]) -> bool {
+    prefixes.iter().any(|byte| matches!(byte, 0xf2 | 0xf3))
 }

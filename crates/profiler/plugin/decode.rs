@@ -1,6 +1,6 @@
 //! What the last instruction of a block does to the flow of control, and what is a mark.
 
-use crate::strings::StringOp;
+use crate::strings::{self, StringOp};
 
 /// Where control goes after a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,9 +43,7 @@ impl Last {
 
 /// Reads the last instruction of a block, which lies at `at`.
 pub fn last(at: u64, bytes: &[u8]) -> Last {
-    let is_prefix = |byte: &u8| matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3 | 0x40..=0x4f);
-    let prefixes = bytes.iter().take_while(|byte| is_prefix(byte)).count();
-    let rest = &bytes[prefixes..];
+    let (prefixes, rest) = strings::split(bytes);
     let end = at.wrapping_add(bytes.len() as u64);
     let near = |offset: &[u8]| match *offset {
         [byte] => end.wrapping_add_signed(i64::from(byte.cast_signed())),
@@ -82,18 +80,12 @@ pub fn last(at: u64, bytes: &[u8]) -> Last {
             ..other
         },
         // ins, outs, movs, cmps, stos, lods, scas
-        [0x6c..=0x6f | 0xa4..=0xa7 | 0xaa..=0xaf]
-            if bytes[..prefixes]
-                .iter()
-                .any(|byte| matches!(byte, 0xf2 | 0xf3)) =>
-        {
-            Last {
-                target: at,
-                is_rep: true,
-                string_bytes: StringOp::of(bytes).map_or(0, |op| 1 << op.size),
-                ..other
-            }
-        }
+        [0x6c..=0x6f | 0xa4..=0xa7 | 0xaa..=0xaf] if strings::has_rep(prefixes) => Last {
+            target: at,
+            is_rep: true,
+            string_bytes: StringOp::of(bytes).map_or(0, |op| 1 << op.size),
+            ..other
+        },
         _ => other,
     }
 }

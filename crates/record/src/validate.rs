@@ -696,7 +696,7 @@ fn instructions(instructions: &mut Instructions) -> Checked {
         ])?;
     }
     for name in groups.keys() {
-        words("control group", &mut name.clone())?;
+        long("control group", name, WORDS_BYTES)?;
     }
     counts(&[
         ("window_ns", *window_ns),

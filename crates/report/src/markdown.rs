@@ -218,7 +218,7 @@ mod tests {
 
             - web-static: failed requests on arm 6.1: 3 (never counted as served)
             - time is counted in executed instructions, of string instructions by their bytes (caches, memory and devices cost nothing)
-            - the clients run inside the guest, on the server's own CPUs (all figures but those of the server alone include the clients' work, and none a network)
+            - the clients run inside the guest, on the server's own CPUs (all figures but those of the server alone include the clients' work; no network is in any)
 
             | web-static | arm | verdict | change | interval | blocks |
             |---|---|---|---|---|---|

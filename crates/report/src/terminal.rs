@@ -291,7 +291,7 @@ mod tests {
             - time is counted in executed instructions, of string instructions by their bytes (caches, memory
               and devices cost nothing)
             - the clients run inside the guest, on the server's own CPUs (all figures but those of the server
-              alone include the clients' work, and none a network)
+              alone include the clients' work; no network is in any)
 
             web-static     arm  verdict      change            interval  blocks
             -------------  ---  ----------  -------  ------------------  ------

@@ -282,7 +282,7 @@ pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
             "whatever drives the work runs inside the guest, on the same CPUs (figures include it, and no network)".into()
         }
         Warning::ClientsInGuest => {
-            "the clients run inside the guest, on the server's own CPUs (all figures but those of the server alone include the clients' work, and none a network)"
+            "the clients run inside the guest, on the server's own CPUs (all figures but those of the server alone include the clients' work; no network is in any)"
                 .into()
         }
         Warning::Autogroup { off, on } => format!(
@@ -481,7 +481,7 @@ mod tests {
                 web: failed trials on arm 7.2: 2 of 6: kernel panic 2
                 web: attempts fail more often on one arm: 6.1 0, 7.2 2 (what makes them fail may also bend the figures of those that do not)
                 web: blocks without a figure of every arm: 1 of 5, number 5 (not compared where an arm is missing)
-                the clients run inside the guest, on the server's own CPUs (all figures but those of the server alone include the clients' work, and none a network)"#]],
+                the clients run inside the guest, on the server's own CPUs (all figures but those of the server alone include the clients' work; no network is in any)"#]],
         );
     }
 
@@ -503,7 +503,7 @@ mod tests {
                 web: failed requests on arm 7.2: 8 (never counted as served)
                 web: requests lost by the clients on arm 7.2: 16 (the clients were the limit, not the arm)
                 web: requests due and never sent on arm 7.2: 20
-                the clients run inside the guest, on the server's own CPUs (all figures but those of the server alone include the clients' work, and none a network)"#]],
+                the clients run inside the guest, on the server's own CPUs (all figures but those of the server alone include the clients' work; no network is in any)"#]],
         );
     }
 
@@ -536,7 +536,7 @@ mod tests {
                 web: swap in use on arm 7.2: 3.00 MiB (memory was short, so the disk is measured too)
                 arms 6.1 and 7.2 are the same system (an A/A plan: any difference between them is the rig's own)
                 time is counted in executed instructions, of string instructions by their bytes (caches, memory and devices cost nothing)
-                the clients run inside the guest, on the server's own CPUs (all figures but those of the server alone include the clients' work, and none a network)"#]],
+                the clients run inside the guest, on the server's own CPUs (all figures but those of the server alone include the clients' work; no network is in any)"#]],
         );
     }
 
@@ -562,7 +562,7 @@ mod tests {
                 web: the plan names different kernels and the same one ran: arms 6.1, 7.2
                 4 virtual CPUs on 2 host CPUs: arm 7.2 (they take turns, so no speed-up beyond 2 can show)
                 arm 7.2 ran on 2 CPUs, the plan says 4 (its figures are those of 2)
-                the clients run inside the guest, on the server's own CPUs (all figures but those of the server alone include the clients' work, and none a network)"#]],
+                the clients run inside the guest, on the server's own CPUs (all figures but those of the server alone include the clients' work; no network is in any)"#]],
         );
         let live = whole().with(|run| run.plan.machine.kind = plan::MachineKind::Local);
         check(

@@ -3,6 +3,8 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant, SystemTime};
 
+use sha2::{Digest as _, Sha256};
+
 /// A source of time, for all threads.
 pub trait Clock: Sync {
     /// Time since some fixed instant; never goes back.
@@ -16,8 +18,10 @@ pub trait Clock: Sync {
     fn spin(&self) -> Duration;
 }
 
-/// Steps of the fixed piece of work: 5 to 10 ms.
-const STEPS: u32 = 5_000_000;
+/// The fixed piece of work: SHA-256 of so many bytes, 5 ms on a CPU that has instructions for it and 20 on others. The crate for it is
+/// optimised in a development build too.
+const BLOCK: usize = 4096;
+const BLOCKS: u32 = 2048;
 
 /// The least of so many counts, because a timer or another program in between is not the CPU's doing.
 const SPINS: u32 = 7;
@@ -49,12 +53,12 @@ impl Clock for HostClock {
     fn spin(&self) -> Duration {
         let once = |_| {
             let begun = Instant::now();
-            // Each step needs the one before it, so that no compiler shortens them and no CPU does two at once.
-            black_box((0..black_box(STEPS)).fold(1u64, |state, _| {
-                let state = state ^ (state << 13);
-                let state = state ^ (state >> 7);
-                state ^ (state << 17)
-            }));
+            // Each block needs the sum of the one before it, so that no compiler shortens them and no CPU does two at once.
+            let mut hash = Sha256::new();
+            for _ in 0..BLOCKS {
+                hash.update(black_box([0; BLOCK]));
+            }
+            black_box(hash.finalize());
             begun.elapsed()
         };
         (0..SPINS).map(once).min().unwrap_or_default()

@@ -219,6 +219,7 @@ fn emulators(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding
         )),
     };
     let mut findings = vec![finding(what, &told(&chosen), state)];
+    findings.push(sandbox(&chosen));
     if named.is_none()
         && let Ok(host) = emulator_choice::of_host(task)
         && host.path != chosen.path
@@ -228,6 +229,30 @@ fn emulators(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding
         findings.push(finding("the host's own QEMU", &found, State::Good));
     }
     findings
+}
+
+/// What holds a guest that has taken over its QEMU.
+fn sandbox(program: &Program) -> Finding {
+    let mut holds = Vec::new();
+    let mut lacks = Vec::new();
+    if program.has_seccomp {
+        holds.push("seccomp".to_string());
+    } else {
+        lacks.push("seccomp: not built into this QEMU (bakeoff qemu fetch)".to_string());
+    }
+    match process::landlock_obstacle() {
+        None => holds.push("Landlock: files of its guest alone".into()),
+        Some(obstacle) => lacks.push(format!("Landlock: {obstacle}")),
+    }
+    if geteuid().is_root() {
+        holds.push("a user without files".into());
+    }
+    let state = if lacks.is_empty() {
+        State::Good
+    } else {
+        State::Weak(format!("without {}", lacks.join("; ")))
+    };
+    finding("sandbox of QEMU", &holds.join("; "), state)
 }
 
 fn keyring() -> Finding {

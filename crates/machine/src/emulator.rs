@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use input::problem::remedy_among;
 use plan::cpu::CpuModel;
+use process::Confinement;
 
+use crate::profiling;
 use crate::program;
 use crate::task::Task;
 
@@ -81,7 +83,12 @@ pub struct Program {
     pub models: BTreeSet<String>,
     /// CPU features that it knows by name.
     pub features: BTreeSet<String>,
+    /// Whether it was built with seccomp, so that it can give up system calls.
+    pub has_seccomp: bool,
 }
+
+/// System calls that QEMU gives up: old ones, those that raise rights, start programs or change priorities.
+const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 
 /// Where an unpacked tree has its libraries, and their loader's name.
 const TREE_LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
@@ -136,6 +143,43 @@ impl Program {
     /// The start of its command line.
     pub fn command(&self) -> Command {
         self.launch.command(&self.path)
+    }
+
+    /// Confines a command of this QEMU to what it needs, and to these files of the guest.
+    pub(crate) fn confine(&self, qemu: &mut Command, files: &[&Path]) -> Result<()> {
+        if self.has_seccomp {
+            qemu.args(["-sandbox", SANDBOX]);
+        }
+        let devices = ["/dev/kvm", "/dev/null", "/dev/urandom", "/dev/zero"];
+        let confinement = Confinement {
+            reads: files
+                .iter()
+                .map(PathBuf::from)
+                .chain(self.files())
+                .collect(),
+            devices: devices.map(PathBuf::from).to_vec(),
+        };
+        process::confine(qemu, &confinement).context("cannot confine QEMU")
+    }
+
+    /// The program itself, its libraries and its firmware.
+    fn files(&self) -> Vec<PathBuf> {
+        if let Launch::Tree(root) = &self.launch {
+            return vec![root.clone()];
+        }
+        let system = ["/usr", "/lib", "/lib64", "/etc/ld.so.cache"];
+        let mut files = system.map(PathBuf::from).to_vec();
+        let libraries = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+        files.extend(std::env::split_paths(&libraries));
+        // One that was built by hand has its libraries and its firmware beside it, or where it was installed.
+        let program = self.path.canonicalize().unwrap_or_default();
+        if let Some(place) = program.parent() {
+            files.push(place.into());
+            files.extend(
+                ["lib", "lib64", "share", "pc-bios"].map(|name| place.with_file_name(name)),
+            );
+        }
+        files
     }
 
     /// What is wrong with its emulation, in words, and the release that has it right.
@@ -205,14 +249,18 @@ pub(crate) fn open(path: &Path, launch: Launch, task: Task<'_>) -> Result<Progra
     }
     let help = program::run(launch.command(path).args(["-cpu", "help"]), task)?;
     let (models, features) = read_cpu_help(&help);
-    Ok(Program {
+    let mut program = Program {
         path: path.into(),
         version,
         release,
         launch,
         models,
         features,
-    })
+        has_seccomp: true,
+    };
+    let refused = profiling::refuses(&program, task, |qemu| program.confine(qemu, &[]))?;
+    program.has_seccomp = refused.is_none();
+    Ok(program)
 }
 
 /// Models and features from `-cpu help`.
@@ -254,6 +302,7 @@ mod tests {
             launch: Launch::Direct,
             models,
             features,
+            has_seccomp: true,
         }
     }
 

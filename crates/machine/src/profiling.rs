@@ -448,6 +448,7 @@ pub(crate) mod tests {
             launch: Launch::Direct,
             models: BTreeSet::new(),
             features: BTreeSet::new(),
+            has_seccomp: true,
         };
         let stop = AtomicBool::new(false);
         let task = Task {

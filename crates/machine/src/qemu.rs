@@ -6,7 +6,7 @@
 use record::machine::{Acceleration, Choice, ClientsApart, GuestClock, Guests, MachineDescription};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,6 +37,12 @@ const ICOUNT_SHIFT: u32 = 1;
 /// Longest file that QEMU itself may write, where it is given no disk: the kernel ends it there, should bakeoff be
 /// too late to see a flood on the console.
 const FILE_BYTES: u64 = 2 * console::LIMIT_BYTES;
+
+/// Numbers under which QEMU knows files that it inherits.
+mod file_set {
+    pub(super) const DISK: u32 = 1;
+    pub(super) const CONSOLE: u32 = 2;
+}
 
 /// The machine that all arms of a plan boot on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -281,13 +287,19 @@ impl Qemu {
             file_bytes: Some(hardware.file_bytes()),
         };
         clients::guest::attach(servers, boot.dir, limits, |console| {
-            let mut qemu = hardware.program.command();
-            qemu.args(hardware.arguments(files, self.image.as_deref(), console));
-            qemu
+            let qemu = hardware.command(files, self.image.as_deref(), console)?;
+            self.confined(qemu, files)
         })
     }
 
-    /// How many virtual CPUs arms have: `2`, or `1, 2, 4 by arm`.
+    /// A whole command, confined to the files of a guest.
+    fn confined(&self, mut qemu: Command, files: &BootFiles) -> Result<Command> {
+        let mut guest: Vec<&Path> = vec![&files.kernel, &files.initramfs];
+        guest.extend(self.image.as_deref());
+        self.hardware.program.confine(&mut qemu, &guest)?;
+        Ok(qemu)
+    }
+
     /// Numbers of virtual CPUs that arms have.
     fn cpus(&self) -> BTreeSet<u32> {
         let usual = self.hardware.cpus;
@@ -357,14 +369,11 @@ impl Machine for Qemu {
             }
         }
         let console = boot.dir.join("console.log");
-        fs::write(&console, "").with_context(|| format!("cannot write {}", console.display()))?;
         let disk_bytes = self.hardware.disk.map_or(0, |disk| disk.bytes);
         expect_space(boot.dir, console::LIMIT_BYTES + disk_bytes)?;
-        let mut qemu = self.hardware.program.command();
-        qemu.args(
-            self.hardware
-                .arguments(files, self.image.as_deref(), &console),
-        );
+        let mut qemu = self
+            .hardware
+            .command(files, self.image.as_deref(), &console)?;
         if let Some(disk) = self.hardware.disk {
             disk.attach(&mut qemu, boot.dir)?;
         }
@@ -394,6 +403,7 @@ impl Machine for Qemu {
                 Some(self.attach_guest(files, &mut qemu, &boot)?)
             }
         };
+        let qemu = self.confined(qemu, files)?;
         let mut guest = ProcessGuest::start("QEMU", qemu, console, limits)
             .with_context(|| format!("cannot start QEMU for arm {}", boot.arm))?;
         guest.set_profile(profile);
@@ -435,7 +445,7 @@ impl Disk {
                 let _ = write!(limits, ",{name}={limit}");
             }
         }
-        let set = 1;
+        let set = file_set::DISK;
         let file = format!("driver=file,filename=/dev/fdset/{set},locking=off,node-name=disk-file");
         [
             ("-add-fd", format!("fd={fd},set={set}")),
@@ -567,7 +577,22 @@ impl Hardware {
         words.join(" ")
     }
 
-    fn arguments(&self, files: &BootFiles, image: Option<&Path>, console: &Path) -> Vec<String> {
+    /// QEMU with a guest of these files, whose console is a new file at `console`.
+    fn command(&self, files: &BootFiles, image: Option<&Path>, console: &Path) -> Result<Command> {
+        // QEMU gets it open: no file that it may write has a name.
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(console)
+            .with_context(|| format!("cannot write {}", console.display()))?;
+        file.set_len(0)?;
+        let mut qemu = self.program.command();
+        qemu.args(self.arguments(files, image, file.as_raw_fd()));
+        process::inherit(&mut qemu, file.into());
+        Ok(qemu)
+    }
+
+    fn arguments(&self, files: &BootFiles, image: Option<&Path>, console: RawFd) -> Vec<String> {
         let mut arguments: Vec<String> = Vec::new();
         let mut add = |name: &str, value: &str| arguments.extend([name.into(), value.into()]);
         match self.memory() {
@@ -595,8 +620,13 @@ impl Hardware {
         add("-initrd", &files.initramfs.display().to_string());
         add("-append", &self.cmdline(&files.cmdline, cpus));
         add(
+            "-add-fd",
+            &format!("fd={console},set={}", file_set::CONSOLE),
+        );
+        let path = format!("/dev/fdset/{}", file_set::CONSOLE);
+        add(
             "-chardev",
-            &format!("file,id=console,append=on,path={}", escaped(console)),
+            &format!("file,id=console,append=on,path={path}"),
         );
         add("-serial", "chardev:console");
         // The agent's line is standard input: an inherited socket.
@@ -686,6 +716,7 @@ mod tests {
             launch: Launch::Direct,
             models: words("EPYC host max"),
             features: words("avx2 erms fsrm"),
+            has_seccomp: true,
         }
     }
 
@@ -702,10 +733,9 @@ mod tests {
             cmdline: "mitigations=off".into(),
             cpus: None,
         };
-        let console = Path::new("trials/001/console.log");
         let arguments = machine
             .hardware
-            .arguments(&files, machine.image.as_deref(), console);
+            .arguments(&files, machine.image.as_deref(), 5);
         let text = arguments.join(" ").replace(" -", "\n-");
         want.assert_eq(&format!("{:?}\n{text}\n", machine.describe()));
     }
@@ -741,7 +771,8 @@ mod tests {
                 -kernel vmlinuz
                 -initrd initramfs.cpio
                 -append console=ttyS0 panic=-1 loglevel=6 no_timer_check nokaslr norandmaps cryptomgr.notests mitigations=off
-                -chardev file,id=console,append=on,path=trials/001/console.log
+                -add-fd fd=5,set=2
+                -chardev file,id=console,append=on,path=/dev/fdset/2
                 -serial chardev:console
                 -chardev socket,id=agent,fd=0
                 -device virtio-serial-pci
@@ -776,7 +807,8 @@ mod tests {
                 -kernel vmlinuz
                 -initrd initramfs.cpio
                 -append console=ttyS0 panic=-1 loglevel=6 mitigations=off
-                -chardev file,id=console,append=on,path=trials/001/console.log
+                -add-fd fd=5,set=2
+                -chardev file,id=console,append=on,path=/dev/fdset/2
                 -serial chardev:console
                 -chardev socket,id=agent,fd=0
                 -device virtio-serial-pci
@@ -807,7 +839,7 @@ mod tests {
                 cmdline: String::new(),
                 cpus: None,
             };
-            let arguments = hardware.arguments(&files, None, Path::new("console.log"));
+            let arguments = hardware.arguments(&files, None, 5);
             (arguments.join(" "), hardware.file_bytes())
         };
         let (reserved, bytes) = arguments(GuestMemory::Reserved);
@@ -848,10 +880,7 @@ mod tests {
             machine.arms.insert(arm.into(), files(cpus));
         }
         let smp = |arm: &str| {
-            let console = Path::new("console.log");
-            let arguments = machine
-                .hardware
-                .arguments(&machine.arms[arm], None, console);
+            let arguments = machine.hardware.arguments(&machine.arms[arm], None, 5);
             let place = arguments.iter().position(|word| word == "-smp").unwrap();
             arguments[place + 1].clone()
         };

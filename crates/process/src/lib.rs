@@ -5,6 +5,7 @@
 //! alone, which then ends things in order, and `end` reaches what the process has started in turn, unless that made a
 //! session of its own.
 
+mod confine;
 mod vm_clones;
 
 use std::io;
@@ -18,6 +19,7 @@ use rustix::process::{
     set_parent_process_death_signal, setsid,
 };
 
+pub use crate::confine::{Confinement, confine, landlock_obstacle};
 pub use crate::vm_clones::VmClones;
 
 /// Binds a command's process to the thread that starts it: start it from one that outlives the process.

@@ -118,7 +118,7 @@ fn with_sample(pointer: &str, value: Value) -> Vec<u8> {
     line
 }
 
-/// Boots one guest that runs this shell script: `$line` is a file to say, `$console` the console's file.
+/// Boots one guest that runs this shell script: `$line` is a file to say, `$console` the descriptor of its console.
 fn ending(script: &str, line: &[u8]) -> (Void, u64) {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
@@ -139,7 +139,8 @@ fn boot(dir: &Path, run: &Path, script: &str, line: &[u8]) {
     fs::write(&kernel, "").unwrap();
     fs::write(&said, line).unwrap();
     let text = format!(
-        "#!/bin/sh\nline={}\nfor word; do case $word in file,id=console,*) console=${{word##*path=}};; esac; done\n{script}\n",
+        "#!/bin/bash\nline={}\nfor word; do case $word in fd=*,set=2) console=${{word//[!0-9]/ }};; esac; done\n\
+         console=(${{console}})\n{script}\n",
         said.display()
     );
     // Written by another process: one that tests start beside us would else hold it open, and it could not be run.
@@ -164,6 +165,7 @@ fn boot(dir: &Path, run: &Path, script: &str, line: &[u8]) {
             launch: Launch::Direct,
             models: BTreeSet::new(),
             features: BTreeSet::new(),
+            has_seccomp: true,
         },
         accel: Acceleration::Tcg,
         cpus: 1,
@@ -343,7 +345,7 @@ fn what_a_terminal_would_obey_is_not_shown() {
     let reason = VoidReason::ServiceFailed;
     let line = said(&[FromAgent::Failed { reason, detail }]);
     let (void, _) = ending(
-        "printf '\\033[2Jlast words\\n' >> \"$console\"; cat \"$line\" >&0; sleep 600",
+        "printf '\\033[2Jlast words\\n' >&$console; cat \"$line\" >&0; sleep 600",
         &line,
     );
     assert_eq!((void.reason, void.detail.as_str()), (reason, "died"));
@@ -352,7 +354,7 @@ fn what_a_terminal_would_obey_is_not_shown() {
 
 #[test]
 fn a_console_has_an_end() {
-    let (void, bytes) = ending("yes >> \"$console\"; sleep 600", b"");
+    let (void, bytes) = ending("yes >&$console; sleep 600", b"");
     assert_eq!(void.reason, VoidReason::AgentFailed);
     assert_eq!(void.detail, "console longer than 64.0 MiB");
     // However late the flood is seen, the kernel stops it here.
@@ -398,14 +400,11 @@ fn talk_without_end() {
         ended: vec![second; 15_000],
     }]);
     assert!(frame.len() > 600 << 10, "{} bytes", frame.len());
-    let dir = tempfile::tempdir().unwrap();
-    let more = dir.path().join("more");
-    fs::write(&more, &frame).unwrap();
     let script = format!(
-        "cat \"$line\" >&0; n=0; while [ $n -lt 1600 ]; do cat {} >&0; n=$((n + 1)); done; sleep 600",
-        more.display()
+        "cat \"$line\" >&0; n=0; while [ $n -lt 1600 ]; do tail -c {} \"$line\" >&0; n=$((n + 1)); done; sleep 600",
+        frame.len()
     );
-    let (void, _) = ending(&script, &begun());
+    let (void, _) = ending(&script, &[begun(), frame].concat());
     assert!(
         void.detail.contains("more said than a trial can have"),
         "{void}"

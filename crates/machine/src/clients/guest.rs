@@ -8,7 +8,6 @@
 //! ```
 //! No namespace, no tap and no rights: what joins the two is a pair of sockets without a name, which ends with either of them.
 
-use std::fs;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -31,11 +30,10 @@ pub(crate) fn attach(
     servers: &mut Command,
     dir: &Path,
     limits: Limits,
-    start: impl FnOnce(&Path) -> Command,
+    start: impl FnOnce(&Path) -> Result<Command>,
 ) -> Result<ClientsOfTrial> {
     let console = dir.join(CONSOLE);
-    fs::write(&console, "").with_context(|| format!("cannot write {}", console.display()))?;
-    let mut clients = start(&console);
+    let mut clients = start(&console)?;
     let pair = || UnixStream::pair().context("cannot make a socket pair");
     let ((line, other_line), (card, other_card)) = (pair()?, pair()?);
     join(servers, (line, card), ADDRESS);

@@ -284,6 +284,9 @@ fn read_cpu_help(help: &str) -> (BTreeSet<String>, BTreeSet<String>) {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::Read as _;
+    use std::process::Stdio;
+    use std::sync::atomic::AtomicBool;
 
     use super::*;
 
@@ -389,5 +392,40 @@ mod tests {
                 .any(|word| word == "/cache/q/usr/share/seabios"),
             "{words:?}"
         );
+    }
+
+    /// The host's own QEMU, which the package list brings; it boots nothing.
+    #[test]
+    fn a_confined_qemu_has_given_up_rights_and_system_calls() {
+        let stop = AtomicBool::new(false);
+        let task = Task {
+            tell: &|_| {},
+            stop: &stop,
+        };
+        let path = program::find(PROGRAM.0).expect("qemu-system-x86 is installed");
+        let qemu = open(&path, Launch::Direct, task).unwrap();
+        let mut command = qemu.command();
+        command.args(["-machine", "none", "-display", "none", "-nodefaults", "-S"]);
+        command.args(["-monitor", "stdio"]);
+        qemu.confine(&mut command, &[]).unwrap();
+        process::bind(&mut command);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // Its monitor greets when all that the command line asks for is done.
+        let mut greeting = [0; 4];
+        let output = child.stdout.as_mut().unwrap();
+        output.read_exact(&mut greeting).unwrap();
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        process::end(&mut child);
+        let value = |key: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(key));
+            line.unwrap_or_default().trim().to_string()
+        };
+        assert_eq!(value("NoNewPrivs:"), "1");
+        assert_eq!(value("Seccomp:"), if qemu.has_seccomp { "2" } else { "0" });
+        assert!(!value("Uid:").starts_with("0\t"), "{status}");
+        // CAP_DAC_READ_SEARCH alone, or none where bakeoff has none.
+        let capabilities = u64::from_str_radix(&value("CapEff:"), 16).unwrap();
+        assert!([0, 4].contains(&capabilities), "{status}");
     }
 }

@@ -90,6 +90,7 @@ pub(crate) fn perform(
         disturbances: Vec::new(),
         load: driven.load,
         metered: Metered::default(),
+        hardware_counters: None,
         facts: Facts::default(),
         kernel: kernel(),
         server: NAME.into(),

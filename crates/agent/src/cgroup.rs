@@ -56,6 +56,28 @@ impl Cgroups {
         Ok(has_cpu)
     }
 
+    /// Has the kernel keep perf events by cgroup. It prepares a cgroup for them only once some controller was switched on beside it
+    /// (`cgroup_calc_subtree_ss_mask`, `kernel/cgroup/cgroup.c`), which nobody does in a guest. Here one is, and off again at once.
+    pub(crate) fn follow_events(&self) -> Result<()> {
+        // Those that cost a task the least.
+        const CONTROLLERS: [&str; 5] = ["misc", "rdma", "hugetlb", "pids", "io"];
+        let outside = self.base.parent().unwrap_or(&self.base);
+        let read = |name| fs::read_to_string(outside.join(name)).unwrap_or_default();
+        let (known, on) = (read("cgroup.controllers"), read("cgroup.subtree_control"));
+        let has = |list: &str, one: &str| list.split_whitespace().any(|word| word == one);
+        let mut usable = CONTROLLERS
+            .iter()
+            .filter(|one| has(&known, one) && !has(&on, one));
+        let controller = usable.next().context("no controller to switch on")?;
+        let file = outside.join("cgroup.subtree_control");
+        for sign in ['+', '-'] {
+            fs::write(&file, format!("{sign}{controller}")).with_context(|| {
+                format!("switch the {controller} controller: {}", file.display())
+            })?;
+        }
+        Ok(())
+    }
+
     /// A cgroup of this name.
     pub fn child(&self, name: &str) -> Result<Cgroup> {
         let dir = self.base.join(name);

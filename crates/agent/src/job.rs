@@ -39,6 +39,7 @@ use crate::disk_queue;
 use crate::disk_watch::DiskWatch;
 use crate::disturb::Disturber;
 use crate::facts;
+use crate::hardware_counters::{CounterSource, Counting, EVENTS, KernelCounters};
 use crate::injected_cost;
 use crate::mark;
 use crate::netns::{CLIENT, Netns, NetnsPair, SERVER};
@@ -149,7 +150,11 @@ pub fn perform(
     defects.watch_services(&services);
     let mut counted = vec![&clients];
     counted.extend(services.iter().map(|running| &running.cgroup));
-    let sampler = open_sampler(&netns, &counted, &cpus, environment)?;
+    let sampler = open_sampler(&netns, &counted, &cpus, environment)?.counted_by(open_counters(
+        job,
+        &cgroups,
+        &counted[1..],
+    )?);
 
     tell(FromAgent::Phase(Phase::Settling));
     let idle = wait_idle::wait_idle(&cpus, idle_patience(job, environment), stop)?;
@@ -204,6 +209,7 @@ pub fn perform(
         curves: driven.curves,
         load: driven.load,
         metered,
+        hardware_counters: watched.hardware_counters,
         facts,
         kernel: kernel(),
         server: server(&services),
@@ -246,6 +252,17 @@ fn open_sampler(
     sampler
         .with_path(path_of(netns, environment)?)
         .with_counters(&netns.server)
+}
+
+/// What counts events of the CPUs over the window. Not where the clock counts instructions, which are exact, and not beside samples, which
+/// need the same counters.
+fn open_counters(job: &Job, cgroups: &Cgroups, services: &[&Cgroup]) -> Result<Option<Counting>> {
+    if job.ns_per_instruction.is_some() || job.profiling != Profiling::None {
+        return Ok(None);
+    }
+    let opened = KernelCounters::open((cgroups, services), &cpus::numbers()?, EVENTS);
+    let source = opened.map(|counters| Box::new(counters) as Box<dyn CounterSource>);
+    Ok(Some(Counting::by(source)))
 }
 
 fn check_alive(services: &mut [Running]) -> Result<(), Failure> {

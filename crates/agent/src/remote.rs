@@ -103,6 +103,7 @@ pub(crate) fn perform(
         path,
         disturbances: Vec::new(),
         metered: Metered::default(),
+        hardware_counters: None,
         facts: Facts {
             version: facts::VERSION,
             values,

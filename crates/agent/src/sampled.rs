@@ -32,6 +32,7 @@ use self::events::{Events, FREQUENCY_HZ, Stacks};
 use self::locks::Contention;
 use self::processes::Processes;
 use crate::cpus::{self, Cpus};
+use crate::perf_open::{is_forbidden, paranoid};
 use crate::priority;
 use record::evidence::Sample;
 
@@ -194,13 +195,10 @@ fn has_whole_system() -> bool {
 /// What keeps a system from being sampled, and what to do.
 fn explain(why: &std::io::Error) -> anyhow::Error {
     let remedy = match why.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => {
-            let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
-            format!(
-                "run as root, or write -1 to /proc/sys/kernel/perf_event_paranoid, which is {}",
-                paranoid.unwrap_or_default().trim()
-            )
-        }
+        _ if is_forbidden(why) => format!(
+            "run as root, or write -1 to /proc/sys/kernel/perf_event_paranoid, which is {}",
+            paranoid().map_or_else(|| "not known".into(), |level| level.to_string())
+        ),
         Some(libc::ENOSYS) => "the kernel needs CONFIG_PERF_EVENTS".into(),
         _ => "see perf_event_open(2)".into(),
     };

@@ -20,6 +20,7 @@ use workload::figures::Meter;
 use crate::cgroup::{CLIENTS, Cgroup};
 use crate::counters::{CounterReader, ServiceNow};
 use crate::cpus::Cpus;
+use crate::hardware_counters::Counting;
 use crate::netns::Netns;
 use crate::path::PathWatch;
 use crate::proc::{self, CgroupTime, Stat};
@@ -50,6 +51,8 @@ pub struct Sampler {
     pub(crate) path: Option<PathWatch>,
     /// What may grow, where that is looked at.
     growing: Option<CounterReader>,
+    /// Events of the CPUs' counters, where they are counted.
+    pub(crate) counting: Option<Counting>,
 }
 
 #[derive(Debug)]
@@ -122,6 +125,7 @@ impl Sampler {
             buffer,
             path: None,
             growing: None,
+            counting: None,
         })
     }
 
@@ -137,6 +141,11 @@ impl Sampler {
             growing: Some(CounterReader::open(server)?),
             ..self
         })
+    }
+
+    /// Has events of the CPUs' counters counted too.
+    pub(crate) fn counted_by(self, counting: Option<Counting>) -> Self {
+        Self { counting, ..self }
     }
 
     /// What may grow, read now; of services what the last reading has. `None` where that is not looked at.

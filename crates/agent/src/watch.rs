@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use record::counters::{Counters, SHORTEST_MS};
 use record::evidence::Sample;
+use record::hardware_counters::HardwareCounters;
 use record::thinned::Thinned;
 use workload::Timing;
 use workload::figures::Meter;
 
+use crate::hardware_counters::Counting;
 use crate::mark;
 use crate::path::{PathSeen, PathWatch};
 use crate::priority;
@@ -62,6 +64,8 @@ pub struct Watched {
     pub meter: Meter,
     /// Clients and network in the window, where they were looked at.
     pub path: Option<PathSeen>,
+    /// What the CPUs' counters say of the window, where they were asked.
+    pub hardware_counters: Option<HardwareCounters>,
 }
 
 /// A watch whose load has yet to begin. Its thread is there already: one that is made among tasks that keep every CPU busy may
@@ -75,14 +79,17 @@ pub(crate) struct Ready {
 impl Ready {
     /// Gets ready to watch a load; the recorder records the window.
     pub(crate) fn to_watch(
-        sampler: Sampler,
+        mut sampler: Sampler,
         (timing, window): (Timing, Window),
         recorder: Option<Recorder>,
     ) -> Self {
         let (begins, begun) = channel();
         let (edges, told) = channel();
         let (take, taken) = channel();
-        let marks = Marks { recorder };
+        let marks = Marks {
+            recorder,
+            counting: sampler.counting.take(),
+        };
         let builder = thread::Builder::new().name("sampler".into());
         let thread = builder
             .spawn(move || {
@@ -142,9 +149,10 @@ impl Watch {
     }
 }
 
-/// Who is told where the window begins and ends: a profiler in the emulator, and the one in here.
+/// Who is told where the window begins and ends: a profiler in the emulator, the one in here, and what counts events.
 struct Marks {
     recorder: Option<Recorder>,
+    counting: Option<Counting>,
 }
 
 impl Marks {
@@ -152,11 +160,17 @@ impl Marks {
         if let Some(recorder) = &mut self.recorder {
             recorder.begins();
         }
+        if let Some(counting) = &mut self.counting {
+            counting.begins();
+        }
         mark::window_begins();
     }
 
     fn end(&mut self) {
         mark::window_ends();
+        if let Some(counting) = &mut self.counting {
+            counting.ends();
+        }
         if let Some(recorder) = &mut self.recorder {
             recorder.ends();
         }
@@ -292,6 +306,7 @@ fn watch(
         samples: taken.into_vec(),
         meter,
         path,
+        hardware_counters: marks.counting.map(Counting::finish),
     };
     (watched, marks.recorder)
 }
@@ -329,7 +344,14 @@ fn instants(timing: Timing) -> impl Iterator<Item = (Duration, bool)> {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
+    use crate::cpus;
+    use crate::hardware_counters::{CounterSource, GroupReading, Scope};
+    use crate::netns::Netns;
     use expect_test::{Expect, expect};
 
     fn check(warmup_ms: u64, window_ms: u64, expected: &Expect) {
@@ -379,6 +401,47 @@ mod tests {
     #[test]
     fn a_window_without_warm_up_opens_with_the_first_reading() {
         check(0, 2000, &expect!["1000, 2000"]);
+    }
+
+    /// Counts instructions of all tasks as the test says.
+    #[derive(Debug, Clone, Default)]
+    struct Executed(Arc<AtomicU64>);
+
+    impl CounterSource for Executed {
+        fn read(&mut self) -> io::Result<Vec<GroupReading>> {
+            let executed = self.0.load(Ordering::SeqCst);
+            Ok(vec![GroupReading {
+                scope: Scope::System,
+                enabled_ns: executed,
+                running_ns: executed,
+                counts: [Some(executed); 4],
+            }])
+        }
+    }
+
+    #[test]
+    fn events_are_counted_from_one_mark_of_the_window_to_the_other() {
+        let executed = Executed::default();
+        let counting = Counting::by(Ok(Box::new(executed.clone())));
+        let sampler = Sampler::open(&Netns::own(), &[], cpus::own().unwrap()).unwrap();
+        let hour = Duration::from_secs(3600);
+        let timing = Timing {
+            warmup: hour,
+            window: hour,
+        };
+        let sampler = sampler.counted_by(Some(counting));
+        let watch = Ready::to_watch(sampler, (timing, Window::Told), None).begin();
+        let execute = |count| executed.0.fetch_add(count, Ordering::SeqCst);
+        execute(5);
+        watch.edge(Edge::Opens);
+        execute(7);
+        watch.edge(Edge::Closes);
+        execute(11);
+        let (watched, _, _) = watch.end();
+        let Some(HardwareCounters::Counted(window)) = watched.hardware_counters else {
+            panic!("{:?}", watched.hardware_counters)
+        };
+        assert_eq!(window.system.instructions, 7.0);
     }
 
     /// What becomes of the instants of a window of two seconds when these are told before its first second is over.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use input::problem::remedy_among;
-use plan::cpu::CpuModel;
+use plan::cpu::{CpuModel, PERFORMANCE_MONITORING};
 use process::Confinement;
 
 use crate::profiling;
@@ -217,7 +217,7 @@ impl Program {
             ));
         }
         for (feature, _) in &model.features {
-            if !self.features.contains(feature) {
+            if !self.features.contains(feature) && feature != PERFORMANCE_MONITORING {
                 return Err(format!(
                     "CPU feature that {} does not know: {feature:?} ({})",
                     self.version,
@@ -336,6 +336,7 @@ mod tests {
         let program = program("QEMU 7.2.22");
         let check = |text| program.check_model(&CpuModel::parse(text).unwrap());
         assert_eq!(check("EPYC,-avx2"), Ok(()));
+        assert_eq!(check("EPYC,-pmu"), Ok(()));
         assert_eq!(
             check("EPIC").unwrap_err(),
             "CPU model that QEMU 7.2.22 does not know: \"EPIC\" (did you mean \"EPYC\"?)"

@@ -13,14 +13,14 @@ use anyhow::{Result, bail};
 use protocol::{FromAgent, Greeting, Profiling, ToAgent};
 use record::defect::{DefectSource, FoundDefect, KernelLog, Kind, Severity, When};
 use record::evidence::{Cpu, Facts, Memory, Sample};
+use record::hardware_counters::HardwareCounters;
 use record::latency::Latency;
 use record::load::{LoadResult, Second};
 use record::load_path::LoadPath;
 use record::machine::MachineDescription;
 use record::metric::{Direction, Figure, Role};
 use record::prng::{SplitMix64, fnv1a};
-use record::trial::VoidReason;
-use record::trial::{JobResult, Phase};
+use record::trial::{JobResult, Metered, Phase, VoidReason};
 
 use crate::clock::Clock;
 use crate::guest::{Boot, Guest, GuestEvent, Lost, Machine};
@@ -126,6 +126,8 @@ pub struct FakeMachine {
     pub seed: u64,
     /// Trials, by the names of their directories, from which the hypervisor steals: they serve half.
     pub robbed: BTreeSet<String>,
+    /// What the CPUs' counters of arms say of a second in which 1000 requests are served; of others they were not asked.
+    pub counters: BTreeMap<String, HardwareCounters>,
     /// Arms whose guests are loaded for long; all others for a second.
     pub soaks: BTreeMap<String, Soak>,
     /// Boots so far, by arm.
@@ -157,6 +159,7 @@ impl Machine for FakeMachine {
         let left = if is_robbed { 0.5 } else { 1.0 };
         let truth = Truth {
             arm: boot.arm,
+            counters: self.counters.get(boot.arm),
             rate_per_s: left * arm.rate_per_s * (arm.noise * normal(&mut noise)).exp(),
             steal_ms: if is_robbed { 450 } else { 0 },
         };
@@ -294,6 +297,7 @@ const REFUSED: &str = "this kernel has no sysctl vm.x (remove it from the arm, o
 #[derive(Clone, Copy)]
 struct Truth<'t> {
     arm: &'t str,
+    counters: Option<&'t HardwareCounters>,
     rate_per_s: f64,
     steal_ms: u64,
 }
@@ -434,7 +438,10 @@ fn sample(steal_ms: u64) -> Sample {
 /// What a job of one second yields.
 fn done(truth: &Truth<'_>) -> JobResult {
     let Truth {
-        arm, rate_per_s, ..
+        arm,
+        counters,
+        rate_per_s,
+        ..
     } = *truth;
     let mean_us = 1e6 / rate_per_s;
     let facts = BTreeMap::from([("/proc/version".to_string(), format!("fake kernel {arm}"))]);
@@ -453,7 +460,11 @@ fn done(truth: &Truth<'_>) -> JobResult {
         load: Some(load(rate_per_s)),
         path: None,
         disturbances: Vec::new(),
-        metered: record::trial::Metered::default(),
+        metered: Metered {
+            window_ns: 1_000_000_000,
+            busy_ns: 900_000_000,
+        },
+        hardware_counters: counters.map(|one| served(one, rate_per_s / 1000.0)),
         facts: Facts {
             version: 1,
             values: facts,
@@ -462,6 +473,21 @@ fn done(truth: &Truth<'_>) -> JobResult {
         kernel: format!("fake {arm}"),
         server: "fake server 1.0".into(),
     }
+}
+
+/// What counters say of so many times the work.
+fn served(counters: &HardwareCounters, times: f64) -> HardwareCounters {
+    let mut counters = counters.clone();
+    if let HardwareCounters::Counted(window) = &mut counters {
+        for counts in window.services.values_mut().chain([&mut window.system]) {
+            counts.instructions *= times;
+            counts.cycles *= times;
+            for misses in [&mut counts.branch_misses, &mut counts.llc_misses] {
+                *misses = misses.map(|misses| misses * times);
+            }
+        }
+    }
+    counters
 }
 
 /// One client for a second, latencies spread evenly around their mean.

@@ -13,7 +13,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use input::units::show_bytes;
-use plan::cpu::{CpuModel, FAST_STRING_FEATURES, Presence};
+use plan::cpu::{CpuModel, FAST_STRING_FEATURES, PERFORMANCE_MONITORING, Presence};
 use plan::{Clients, Clock, DiskSpeed, MachinePlan};
 use profiler::profile::Profile;
 use protocol::code::Code;
@@ -154,7 +154,8 @@ pub fn settle(
 /// Set by who measures what fast strings do: guests of counted instructions lack them then.
 pub const NO_FAST_STRINGS: &str = "BAKEOFF_NO_FAST_STRINGS";
 
-/// The CPU that guests see. Where instructions are counted it has all fast strings that the emulator knows, as a server of today.
+/// The CPU that guests see. Where instructions are counted it has all fast strings that the emulator knows, as a server of today. Under
+/// KVM it has the host's performance monitoring unit, so that guests can count what their CPUs execute.
 fn settle_cpu(
     plan: &MachinePlan,
     program: &Program,
@@ -173,6 +174,11 @@ fn settle_cpu(
         }
     };
     if accel == Acceleration::Kvm {
+        // "host" comes with one, the models of single CPUs without.
+        if cpu.asks_for(PERFORMANCE_MONITORING).is_none() {
+            let pmu = (PERFORMANCE_MONITORING.into(), Presence::Present);
+            cpu.features.push(pmu);
+        }
         return Ok(cpu);
     }
     if cpu.name == "host" {
@@ -797,9 +803,9 @@ mod tests {
             2,
             &Kvm::Works,
             &expect![[r#"
-                Qemu(Guests { emulator: "QEMU 7.2.22", acceleration: Kvm, clock: Wall, cpus: {2}, cpu_model: "host", memory_bytes: 1073741824, profiled: false, host: None, clients: None, choices: [] })
+                Qemu(Guests { emulator: "QEMU 7.2.22", acceleration: Kvm, clock: Wall, cpus: {2}, cpu_model: "host,+pmu", memory_bytes: 1073741824, profiled: false, host: None, clients: None, choices: [] })
                 -machine q35,usb=off,vmport=off
-                -cpu host
+                -cpu host,+pmu
                 -smp 2
                 -m 1024M
                 -display none
@@ -903,7 +909,14 @@ mod tests {
         assert_eq!(counted("EPYC,+erms"), "EPYC,+erms,+fsrm");
         let wall = cpu(Clock::Wall, "EPYC,-erms", &broken()).unwrap();
         assert_eq!(wall, "EPYC,-erms");
-        assert_eq!(cpu(Clock::Wall, "EPYC", &Kvm::Works).unwrap(), "EPYC");
+    }
+
+    #[test]
+    fn guests_under_kvm_can_count_what_their_cpus_execute_unless_the_plan_says_otherwise() {
+        let under = |model, kvm: &Kvm| cpu(Clock::Wall, model, kvm).unwrap();
+        assert_eq!(under("EPYC", &Kvm::Works), "EPYC,+pmu");
+        assert_eq!(under("host,-pmu", &Kvm::Works), "host,-pmu");
+        assert_eq!(under("EPYC", &broken()), "EPYC");
     }
 
     #[test]

@@ -12,6 +12,9 @@ pub const FAST_STRING_FEATURES: [&str; 5] = ["erms", "fsrm", "fzrm", "fsrs", "fs
 /// and those of different versions in different ones.
 pub const NEEDED_FEATURES: [&str; 2] = ["erms", "fsrm"];
 
+/// What gives a guest a performance monitoring unit. QEMU takes it as a feature, and lists it nowhere.
+pub const PERFORMANCE_MONITORING: &str = "pmu";
+
 /// Models of QEMU whose CPUs have no 64-bit mode, without which no kernel of a plan starts.
 const MODELS_OF_32_BITS: [&str; 10] = [
     "486", "athlon", "base", "coreduo", "kvm32", "n270", "pentium", "pentium2", "pentium3",

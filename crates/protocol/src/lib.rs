@@ -533,6 +533,7 @@ mod tests {
             disturbances: Vec::new(),
             load: Some(load.clone()),
             metered: record::trial::Metered::default(),
+            hardware_counters: None,
             facts: facts.clone(),
             kernel: String::new(),
             server: String::new(),

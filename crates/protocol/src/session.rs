@@ -414,6 +414,7 @@ mod tests {
                 ..LoadResult::default()
             }),
             metered: record::trial::Metered::default(),
+            hardware_counters: None,
             facts: Facts::default(),
             kernel: "6.1.0-40-cloud-amd64 #1 SMP Debian".into(),
             server: "nginx 1.22".into(),

@@ -13,6 +13,7 @@ pub mod defect;
 pub mod disturbances;
 pub mod evidence;
 pub mod fleet;
+pub mod hardware_counters;
 pub mod instructions;
 pub mod journal;
 pub mod latency;

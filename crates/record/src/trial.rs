@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::curve::Curve;
 use crate::disturbances::{DisturbanceRecord, planned_failures};
 use crate::evidence::{Facts, Usage};
+use crate::hardware_counters::HardwareCounters;
 use crate::instructions::Instructions;
 use crate::load::LoadResult;
 use crate::load_path::LoadPath;
@@ -89,6 +90,9 @@ pub struct JobResult {
     /// The window by the system's clock; zeros where it was not metered.
     #[serde(default)]
     pub metered: Metered,
+    /// What the CPUs' counters say of the window; absent where nobody asked them.
+    #[serde(default)]
+    pub hardware_counters: Option<HardwareCounters>,
     /// What fairness checks compare.
     pub facts: Facts,
     /// `uname -r` and `-v`.
@@ -189,6 +193,9 @@ pub struct Measurement {
     /// What was executed; absent where the clock counts no instructions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<Box<Instructions>>,
+    /// What the CPUs' counters say of a window by the wall clock; absent where nobody asked them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hardware_counters: Option<HardwareCounters>,
     /// What the clients saw; absent for workloads without simulated clients.
     pub load: Option<LoadResult>,
     /// Clients and network meanwhile; absent where they were not looked at, as in runs of earlier versions.

@@ -15,6 +15,7 @@ use crate::disturbances::{BegunDisturbance, DisturbanceRecord, Effect};
 use crate::evidence::{
     Cpu, Disk, Facts, JoinedSamples, Memory, Pressure, Sample, ServiceUse, Usage,
 };
+use crate::hardware_counters::{EventCounts, HardwareCounters, NoCounters};
 use crate::instructions::Instructions;
 use crate::load::{JoinedSeconds, LoadResult, Second};
 use crate::metric::{Figure, MetricSpec, Role};
@@ -28,10 +29,10 @@ use input::text;
 const COUNT_LIMIT: u64 = 1 << 53;
 
 /// Highest figure. Products and squares of such figures are finite.
-const FIGURE_LIMIT: f64 = 1e100;
+pub(crate) const FIGURE_LIMIT: f64 = 1e100;
 
 /// Most figures of a trial, and most curves.
-const FIGURES: usize = 1000;
+pub(crate) const FIGURES: usize = 1000;
 
 /// Most counts of a disturbance, and longest account of why there was none, in bytes.
 const EFFECTS: usize = 16;
@@ -73,6 +74,8 @@ pub fn result(result: &mut JobResult) -> Checked {
         path::load_path(path)?;
     }
     disturbances(&mut result.disturbances)?;
+    let mut counters = result.hardware_counters.iter_mut();
+    counters.try_for_each(hardware_counters)?;
     versions(&mut result.kernel, &mut result.server)
 }
 
@@ -639,6 +642,7 @@ fn measured(measurement: &mut Measurement) -> Checked {
         figures,
         curves,
         instructions,
+        hardware_counters,
         load,
         path,
         disturbances,
@@ -656,6 +660,8 @@ fn measured(measurement: &mut Measurement) -> Checked {
     instructions
         .as_mut()
         .map_or(Ok(()), |own| self::instructions(own))?;
+    let mut counters = hardware_counters.iter_mut();
+    counters.try_for_each(self::hardware_counters)?;
     load.as_mut().map_or(Ok(()), self::load)?;
     path.as_mut().map_or(Ok(()), path::load_path)?;
     self::disturbances(disturbances)?;
@@ -704,6 +710,53 @@ fn instructions(instructions: &mut Instructions) -> Checked {
     ])?;
     self::figures(figures)?;
     self::curves(curves)
+}
+
+/// Most services whose events are counted.
+const SERVICES: usize = 256;
+
+fn hardware_counters(counters: &mut HardwareCounters) -> Checked {
+    match counters {
+        HardwareCounters::Counted(window) => {
+            most("counted services", window.services.len(), SERVICES)?;
+            for (name, counts) in &window.services {
+                is_name("service", name)?;
+                event_counts(*counts)?;
+            }
+            event_counts(window.system)
+        }
+        HardwareCounters::Missing(NoCounters::Failed { error }) => words("error", error),
+        HardwareCounters::Missing(
+            NoCounters::NoUnit
+            | NoCounters::Refused { paranoid: _ }
+            | NoCounters::NoPerfEvents
+            | NoCounters::NoCgroupEvents
+            | NoCounters::Shared,
+        ) => Ok(()),
+    }
+}
+
+fn event_counts(counts: EventCounts) -> Checked {
+    let EventCounts {
+        instructions,
+        cycles,
+        branch_misses,
+        llc_misses,
+        running_share,
+    } = counts;
+    for (name, value) in [
+        ("instructions", instructions),
+        ("cycles", cycles),
+        ("branch_misses", branch_misses.unwrap_or(0.0)),
+        ("llc_misses", llc_misses.unwrap_or(0.0)),
+        ("running_share", running_share),
+    ] {
+        is_measurable(name, value)?;
+    }
+    if running_share > 1.0 {
+        return Err(format!("share above one: running_share {running_share}"));
+    }
+    Ok(())
 }
 
 fn usage(usage: &Usage) -> Checked {
@@ -815,6 +868,7 @@ fn quoted(wrong: &str) -> String {
 mod tests {
     use super::*;
     use crate::curve::Point;
+    use crate::hardware_counters::CountedWindow;
     use crate::load_path::{LoadPath, NetworkEnd, Side};
     use crate::metric::Direction;
 
@@ -833,6 +887,7 @@ mod tests {
                 ..LoadResult::default()
             }),
             metered: crate::trial::Metered::default(),
+            hardware_counters: None,
             facts: Facts::default(),
             kernel: "6.1.0-40-cloud-amd64 #1 SMP Debian".into(),
             server: "nginx 1.22".into(),
@@ -884,6 +939,32 @@ mod tests {
                 result.figures.push(second);
             },
             "primary figure that is not the first: second",
+        );
+    }
+
+    #[test]
+    fn counts_of_events_are_numbers_and_shares() {
+        let with = |change: fn(&mut EventCounts)| {
+            move |result: &mut JobResult| {
+                let mut window = CountedWindow::default();
+                change(&mut window.system);
+                result.hardware_counters = Some(HardwareCounters::Counted(window));
+            }
+        };
+        let mut counted = good();
+        with(|_| {})(&mut counted);
+        assert_eq!(result(&mut counted), Ok(()));
+        refused(
+            with(|counts| counts.cycles = -1.0),
+            "figure below zero: cycles -1",
+        );
+        refused(
+            with(|counts| counts.llc_misses = Some(f64::INFINITY)),
+            "figure beyond all measure: llc_misses inf",
+        );
+        refused(
+            with(|counts| counts.running_share = 1.5),
+            "share above one: running_share 1.5",
         );
     }
 

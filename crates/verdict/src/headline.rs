@@ -10,13 +10,14 @@
 //! decided      another price says otherwise (`prices`)  model-dependent
 //! any          the arm gave no figure in any trial      failed
 //! ```
-//! A secondary metric counts where its own verdict is better or worse and its estimate lies beyond the margin. Maxima are shown and
-//! never count.
+//! A secondary metric counts where its own verdict is better or worse and its estimate lies beyond the margin. Maxima and rates of an
+//! instruction are shown and never count.
 
 use std::collections::BTreeSet;
 
 use plan::Plan;
-use record::metric::Role;
+use record::hardware_counters::is_rate;
+use record::metric::{MetricSpec, Role};
 use record::rundir::Run;
 use record::trial::Outcome;
 use record::verdict::robustness::ByLoad;
@@ -124,12 +125,17 @@ pub(crate) fn is_judged(name: &str) -> bool {
     !name.ends_with("-max")
 }
 
+/// The same of a metric. Rates of an instruction, such as CPI, may not speak either: they are no cost.
+pub(crate) fn may_speak(spec: &MetricSpec) -> bool {
+    is_judged(&spec.name) && !is_rate(spec)
+}
+
 /// Names of the secondary metrics with this verdict and a change beyond the margin, the largest first.
 pub(crate) fn against(metrics: &[&Comparison], verdict: Verdict, margin: f64) -> Vec<String> {
     // What was zero and is not any more has no ratio: no margin is as large as that.
     let change = |one: &Comparison| one.ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs());
     let is_against = |one: &&&Comparison| {
-        let is_secondary = one.spec.role == Role::Guard && is_judged(&one.spec.name);
+        let is_secondary = one.spec.role == Role::Guard && may_speak(&one.spec);
         is_secondary && one.verdict == verdict && change(one) > margin.ln_1p()
     };
     let mut found: Vec<&&Comparison> = metrics.iter().filter(is_against).collect();
@@ -218,6 +224,29 @@ mod tests {
         check(tried(1.15, 0.8), &expect!["web 7.2: better []"]);
         check(tried(0.9, 1.2), &expect!["web 7.2: worse []"]);
         check(tried(1.0, 0.8), &expect!["web 7.2: equivalent []"]);
+    }
+
+    #[test]
+    fn more_cycles_for_each_of_fewer_instructions_are_no_trade_off() {
+        let with = |name: &'static str, unit: &'static str| {
+            tried(1.15, 3.6).with(move |run| {
+                for record in &mut run.attempts {
+                    if let Outcome::Measured(measurement) = &mut record.outcome {
+                        let spec = &mut measurement.figures[0].spec;
+                        (spec.name, spec.unit) = (name.into(), unit.into());
+                    }
+                }
+            })
+        };
+        let cpi = with("server-cpi", "cycles/instruction");
+        check(cpi, &expect!["web 7.2: better []"]);
+        let path = with("server-instructions", "instructions/request");
+        check(
+            path,
+            &expect![[r#"web 7.2: trade-off ["server-instructions"]"#]],
+        );
+        let own = with("server-cpi", "index");
+        check(own, &expect![[r#"web 7.2: trade-off ["server-cpi"]"#]]);
     }
 
     #[test]

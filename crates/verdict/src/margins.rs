@@ -16,7 +16,7 @@ use record::verdict::robustness::{ByLoad, Margins, Range};
 use record::verdict::{Comparison, Pair, Verdict};
 
 use crate::contrast::Contrasts;
-use crate::headline::{contrary, is_judged};
+use crate::headline::{contrary, is_judged, may_speak};
 use crate::sequential_test::{TestSetup, sequential_test};
 
 /// Margins that are tried: smaller ones are below any noise, larger ones would call a doubling equivalent.
@@ -112,7 +112,7 @@ impl<'s> ByMargin<'s> {
         let wanted = contrary(verdict);
         let is_beyond = |one: &Comparison| {
             let change = one.ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs());
-            is_judged(&one.spec.name) && change > margin.ln_1p()
+            may_speak(&one.spec) && change > margin.ln_1p()
         };
         let may = |(one, most): &(&Comparison, Verdict)| *most == wanted && is_beyond(one);
         if !self.secondary.iter().any(may) {

@@ -12,6 +12,7 @@
 //! block less its own looks would nearly always say nothing.
 
 use plan::Design;
+use record::hardware_counters::is_rate;
 use record::instructions::CAPACITY;
 use record::metric::Role;
 use record::models::Standing;
@@ -201,7 +202,7 @@ impl<'s> Subject<'s> {
         let own = family(&self.primary.spec.name);
         let usable = || {
             let others = self.metrics.iter();
-            let others = others.filter(|one| one.spec.role == Role::Guard);
+            let others = others.filter(|one| one.spec.role == Role::Guard && !is_rate(&one.spec));
             others.filter_map(|one| Some((*one, self.as_primary(one)?)))
         };
         let is_unrelated = |one: &Comparison| {

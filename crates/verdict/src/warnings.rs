@@ -6,6 +6,7 @@ use plan::kernel::KernelRef;
 use plan::{Arm, Clients, MachineKind};
 use record::disturbances::{DisturbanceRecord, PlannedSpan, overlap_ms};
 use record::evidence::{Damage, EvidenceFile, SCHEDULED_AS_ONE, Usage};
+use record::hardware_counters::{HardwareCounters, WHOLE_RUNNING, metrics};
 use record::journal::Event;
 use record::load::{LoadResult, Second};
 use record::metric::{Direction, Role};
@@ -77,10 +78,13 @@ pub(crate) fn of(
         warnings.extend(low_ceiling(run, measured, workload));
     }
     warnings.extend(outliers(run, comparisons));
-    warnings.extend(not_compared(run, measured, comparisons));
+    let of_counters = hardware_counters(run);
+    let not_compared = not_compared(run, measured, comparisons, !of_counters.is_empty());
+    warnings.extend(not_compared);
     warnings.extend(equal_arms(run));
     warnings.extend(shared_cpus(run));
     warnings.extend(missing_cpus(run));
+    warnings.extend(of_counters);
     warnings.extend(nature(run, weighed));
     warnings
 }
@@ -510,10 +514,66 @@ fn outliers(run: &Run, comparisons: &[Comparison]) -> Vec<Warning> {
     warnings
 }
 
-/// Metrics whose figures cannot be compared.
-fn not_compared(run: &Run, measured: &Measured<'_>, comparisons: &[Comparison]) -> Vec<Warning> {
+/// What the CPUs' counters did not say, once for the run: each reason with its arms.
+fn hardware_counters(run: &Run) -> Vec<Warning> {
+    let (mut missing, mut few) = (BTreeMap::<_, BTreeSet<&str>>::new(), BTreeSet::new());
+    let mut running_share = 1.0_f64;
+    for record in &run.attempts {
+        let Outcome::Measured(measurement) = &record.outcome else {
+            continue;
+        };
+        let arm = record.trial.arm.as_str();
+        match &measurement.hardware_counters {
+            None => {}
+            Some(HardwareCounters::Missing(why)) => {
+                missing.entry(why).or_default().insert(arm);
+            }
+            Some(HardwareCounters::Counted(window)) => {
+                running_share = running_share.min(window.running_share());
+                if window.lacks_events() {
+                    few.insert(arm);
+                }
+            }
+        }
+    }
+    let in_order = |names: &BTreeSet<&str>| -> Vec<String> {
+        let own = arms(run).filter(|arm| names.contains(arm.name.as_str()));
+        own.map(|arm| arm.name.clone()).collect()
+    };
+    let mut warnings = Vec::new();
+    for (why, names) in missing {
+        warnings.push(Warning::NoHardwareCounters {
+            arms: in_order(&names),
+            why: why.clone(),
+        });
+    }
+    if !few.is_empty() {
+        let arms = in_order(&few);
+        warnings.push(Warning::FewHardwareEvents { arms });
+    }
+    if running_share < WHOLE_RUNNING {
+        warnings.push(Warning::SharedHardwareCounters { running_share });
+    }
+    warnings
+}
+
+/// Metrics whose figures cannot be compared. Those of counters that some trial lacks are told of with the counters.
+fn not_compared(
+    run: &Run,
+    measured: &Measured<'_>,
+    comparisons: &[Comparison],
+    lacks_counters: bool,
+) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for comparison in comparisons {
+        let lacking = lacking(measured, comparison, &run.plan.baseline);
+        let mut of_counters = metrics();
+        if lacks_counters
+            && !lacking.is_empty()
+            && of_counters.any(|name| name == comparison.spec.name)
+        {
+            continue;
+        }
         let is_open = comparison.noise.is_none() && comparison.verdict == Verdict::Undecided;
         let mut pairs = comparison.pairs.iter();
         if is_open && !pairs.all(|pair| pair.baseline == 0.0 && pair.arm == 0.0) {
@@ -521,7 +581,7 @@ fn not_compared(run: &Run, measured: &Measured<'_>, comparisons: &[Comparison]) 
                 workload: comparison.workload.clone(),
                 metric: comparison.spec.name.clone(),
                 arm: comparison.arm.clone(),
-                lacking: lacking(measured, comparison, &run.plan.baseline),
+                lacking,
             });
         }
     }
@@ -729,6 +789,7 @@ mod tests {
     use expect_test::{Expect, expect};
     use record::curve::Curve;
     use record::evidence::Facts;
+    use record::hardware_counters::{CountedWindow, EventCounts, NoCounters};
     use record::load::Fault;
     use record::trial::Outcome;
 
@@ -821,6 +882,78 @@ mod tests {
             r#"FallsBehind { workload: "web", arm: "6.1", growth_per_s: 100.0, due_per_s: 500.0 }"#
         ]]
         .assert_eq(&told(1_000));
+    }
+
+    /// Trials of these arms count nothing, for these reasons; all others do, with this share.
+    fn counted(missing: &[(&str, NoCounters)], running_share: f64) -> RunBuilder {
+        let missing: BTreeMap<String, NoCounters> = missing
+            .iter()
+            .map(|(arm, why)| (arm.to_string(), why.clone()))
+            .collect();
+        whole().with(move |run| {
+            for record in &mut run.attempts {
+                let Outcome::Measured(trial) = &mut record.outcome else {
+                    panic!("measured")
+                };
+                let counts = EventCounts {
+                    instructions: 2e9,
+                    cycles: 3e9,
+                    running_share,
+                    ..EventCounts::default()
+                };
+                let window = CountedWindow {
+                    system: counts,
+                    ..CountedWindow::default()
+                };
+                let counters = match missing.get(&record.trial.arm) {
+                    Some(why) => HardwareCounters::Missing(why.clone()),
+                    None => {
+                        trial
+                            .figures
+                            .extend(window.figures(1_000_000_000, &trial.figures));
+                        HardwareCounters::Counted(window)
+                    }
+                };
+                trial.hardware_counters = Some(counters);
+            }
+        })
+    }
+
+    #[test]
+    fn why_nothing_was_counted_is_told_once() {
+        check(counted(&[], 1.0), &expect!["ClientsInGuest"]);
+        let none = NoCounters::NoUnit;
+        check(
+            counted(&[("6.1", none.clone()), ("7.2", none.clone())], 1.0),
+            &expect![[r#"
+                NoHardwareCounters { arms: ["6.1", "7.2"], why: NoUnit }
+                ClientsInGuest"#]],
+        );
+        // Figures that one arm has are not compared, and that is told once too.
+        check(
+            counted(&[("7.2", none.clone())], 1.0),
+            &expect![[r#"
+                NoHardwareCounters { arms: ["7.2"], why: NoUnit }
+                ClientsInGuest"#]],
+        );
+        let refused = NoCounters::Refused { paranoid: Some(4) };
+        check(
+            counted(&[("7.2", none), ("6.1", refused)], 1.0),
+            &expect![[r#"
+                NoHardwareCounters { arms: ["7.2"], why: NoUnit }
+                NoHardwareCounters { arms: ["6.1"], why: Refused { paranoid: Some(4) } }
+                ClientsInGuest"#]],
+        );
+    }
+
+    #[test]
+    fn counters_that_were_shared_are_told_with_the_share() {
+        check(
+            counted(&[], 0.5),
+            &expect![[r#"
+                SharedHardwareCounters { running_share: 0.5 }
+                ClientsInGuest"#]],
+        );
     }
 
     #[test]

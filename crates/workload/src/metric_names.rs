@@ -3,6 +3,7 @@
 //! A name with `*` at its beginning stands for all that end like it.
 
 use plan::WorkloadPlan;
+use record::hardware_counters;
 
 use crate::database::procedure_words;
 
@@ -10,12 +11,10 @@ use crate::database::procedure_words;
 const WEB: &[&str] = &[
     "capacity",
     "throughput",
-    "server-instructions",
     "latency-mean",
     "latency-p50",
     "latency-p99",
     "server-cpu",
-    "instructions",
     "cpu-time",
     "failed",
     // Of a system on the network.
@@ -68,7 +67,6 @@ const NAMES: &[(&str, &[&[&str]])] = &[
         &[&[
             "capacity",
             "throughput",
-            "server-instructions",
             "latency-mean",
             "errors",
             "server-cpu",
@@ -103,8 +101,14 @@ const NAMES: &[(&str, &[&[&str]])] = &[
     ("web-static", &[WEB]),
 ];
 
-/// Names of the metrics that a workload can have; `None` where nobody knows them before a trial.
+/// Names of the metrics that a workload can have, those of hardware counters last; `None` where nobody knows them before a trial.
 pub fn of(workload: &WorkloadPlan) -> Option<Vec<String>> {
+    let mut names = of_kind(workload)?;
+    names.extend(hardware_counters::metrics().map(String::from));
+    Some(names)
+}
+
+fn of_kind(workload: &WorkloadPlan) -> Option<Vec<String>> {
     match workload.kind.as_str() {
         "command" => Some(of_command(workload)),
         "database" => {
@@ -171,6 +175,7 @@ mod tests {
     fn a_command_has_the_metrics_that_its_plan_names() {
         let mut own = plan("command");
         own.options = serde_json::json!({ "metrics": [{ "name": "iops" }] });
-        assert_eq!(of(&own).unwrap(), ["total-time", "iops"]);
+        assert_eq!(of_kind(&own).unwrap(), ["total-time", "iops"]);
+        assert!(has(&own, "cpi") && !has(&own, "server-cpu"));
     }
 }

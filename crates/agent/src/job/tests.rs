@@ -2,6 +2,7 @@ use super::*;
 use expect_test::expect;
 use plan::fields::{Fields, Page};
 use protocol::{Part, WorkloadJob};
+use record::hardware_counters::HardwareCounters;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::ffi::CStr;
 use std::os::unix::fs::PermissionsExt;
@@ -215,6 +216,16 @@ fn check_server(server: &str, service: &str) {
     assert!(segments > 0, "{:?}", window[0].tcp);
     assert_eq!(result.facts.sysctls["net.core.somaxconn"], "2048");
     assert!(!result.server.is_empty());
+    match result
+        .hardware_counters
+        .expect("by the wall clock they are asked")
+    {
+        HardwareCounters::Counted(counted) => {
+            let services: Vec<_> = counted.services.keys().collect();
+            assert_eq!(services, [service], "and not the clients");
+        }
+        HardwareCounters::Missing(why) => println!("nothing was counted: {why:?}"),
+    }
     let cost_us: Vec<_> = window.iter().map(|sample| sample.cost_us).collect();
     println!(
         "{server}: {} in {covered_ms} ms, a sample costs {cost_us:?} us",
@@ -291,6 +302,7 @@ fn a_real_job_is_sampled_and_its_functions_have_names() {
     for message in told {
         session.hear(message).unwrap();
     }
+    assert_eq!(result.hardware_counters, None, "samples need the counters");
     let bytes = match session.profile() {
         Ok(bytes) => bytes,
         // Whatever keeps a host from it, the job is done and the remedy told.

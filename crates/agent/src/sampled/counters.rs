@@ -5,10 +5,11 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use perf_event::Builder;
 use perf_event::events::Software;
 use profiler::profile::{Counter, CounterUnit};
 use record::evidence::Sample;
+
+use crate::perf_open::on_cpu;
 
 /// Counters that are open.
 #[derive(Debug)]
@@ -89,15 +90,7 @@ fn on_cpus(
 ) -> io::Result<Vec<perf_event::Counter>> {
     // A control group has such counters only once some controller was switched on (a guest's has not): ENOENT.
     let dir = cgroup.map(File::open).transpose()?;
-    let open = |cpu: &u32| {
-        let mut builder = Builder::new(event);
-        match &dir {
-            Some(dir) => builder.observe_cgroup(dir),
-            None => builder.any_pid(),
-        };
-        let on_cpu = builder.one_cpu(*cpu as usize);
-        on_cpu.include_kernel().include_hv().build()
-    };
+    let open = |cpu: &u32| on_cpu(event, dir.as_ref(), *cpu).include_hv().build();
     cpus.iter().map(open).collect()
 }
 

@@ -26,6 +26,7 @@ use record::counters::Counters;
 use record::defect::{DefectLog, DefectSource, DefectStream, FoundDefect};
 use record::disturbances::DisturbanceStream;
 use record::evidence::{EvidenceFile, Facts, Sample, Usage, UsageSum};
+use record::hardware_counters::HardwareCounters;
 use record::instructions::Instructions;
 use record::load::Second;
 use record::prng::SplitMix64;
@@ -465,21 +466,26 @@ fn measured(
     (boot, spin): (Duration, Duration),
 ) -> (Outcome, Option<Facts>) {
     let JobResult {
-        figures,
+        mut figures,
         curves,
         load,
         path,
         disturbances,
-        metered: _,
+        metered,
+        hardware_counters,
         facts,
         kernel,
         server,
     } = done;
+    if let Some(HardwareCounters::Counted(window)) = &hardware_counters {
+        figures.extend(window.figures(metered.window_ns, &figures));
+    }
     let boot_ms = boot.as_millis() as u64;
     let measurement = Measurement {
         figures,
         curves,
         instructions,
+        hardware_counters,
         load,
         path,
         disturbances,

@@ -86,6 +86,7 @@ fn result() -> JobResult {
             ..LoadResult::default()
         }),
         metered: record::trial::Metered::default(),
+        hardware_counters: None,
         facts: Facts::default(),
         kernel: "6.1.0-40-cloud-amd64 #1".into(),
         server: "nginx".into(),

@@ -3,21 +3,24 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirEntry};
+use std::io;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use agent::hardware_counters::{CounterSource, Counting, GroupReading, Scope};
 use bakeoff::lab::{self, Finish, Lab, LabEvent, extend};
 use machine::fake::{Behaviour, EJECTED, FakeArm, FakeClock, FakeMachine};
 use plan::{Checks, Plan};
 use protocol::{Greeting, PROTOCOL};
+use record::hardware_counters::{HardwareCounters, NoCounters};
 use record::journal::CloseReason;
 use record::journal::{self, Ending, Entry, Event, Opening};
 use record::machine::MachineDescription;
 use record::rundir::{self, RunDir};
 use record::trial::{Outcome, VoidReason};
-use record::verdict::{Judgement, Verdict};
+use record::verdict::{Conclusion, Judgement, Verdict};
 use serde_json::Value;
 
 pub(crate) const PLAN: &str = r#"
@@ -77,6 +80,7 @@ impl World {
         let booted = Mutex::default();
         let machine = FakeMachine {
             robbed: BTreeSet::new(),
+            counters: BTreeMap::new(),
             soaks: BTreeMap::new(),
             arms,
             clock: FakeClock::default(),
@@ -228,6 +232,139 @@ fn a_planted_gain_is_found() {
 #[test]
 fn a_planted_loss_is_found() {
     check(0.90, 0.002, Verdict::Worse);
+}
+
+/// Counters with a known truth: each reading is a second after the one before it.
+#[derive(Debug)]
+struct KnownCounters {
+    seconds: u64,
+    /// Events of a second by scope: instructions, cycles, branch misses, misses of the last-level cache.
+    events: [(Scope, [u64; 4]); 2],
+}
+
+impl CounterSource for KnownCounters {
+    fn read(&mut self) -> io::Result<Vec<GroupReading>> {
+        self.seconds += 1;
+        let group = |(scope, events): &(Scope, [u64; 4])| GroupReading {
+            scope: scope.clone(),
+            enabled_ns: self.seconds * 1_000_000_000,
+            running_ns: self.seconds * 1_000_000_000,
+            counts: events.map(|count| Some(count * self.seconds)),
+        };
+        Ok(self.events.iter().map(group).collect())
+    }
+}
+
+/// What an agent tells of a second in which a server answers 1000 requests, and clients beside it execute as much as it does.
+fn counters(instructions: u64, cycles: u64) -> HardwareCounters {
+    let events = [
+        instructions,
+        cycles,
+        instructions / 100,
+        instructions / 1000,
+    ];
+    let server = events.map(|each| each * 1000);
+    let source = KnownCounters {
+        seconds: 0,
+        events: [
+            (Scope::System, server.map(|each| each * 2)),
+            (Scope::Service("nginx".into()), server),
+        ],
+    };
+    let mut counting = Counting::by(Ok(Box::new(source)));
+    counting.begins();
+    counting.ends();
+    counting.finish()
+}
+
+/// Runs a plan in which the counters of both arms say this.
+fn run_counted(old: HardwareCounters, new: HardwareCounters) -> (rundir::Run, Judgement) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::new(1.10, 0.001, &[]);
+    world.machine.counters = [("old".to_string(), old), ("new".to_string(), new)].into();
+    world.run(dir.path(), |_| false).unwrap();
+    let run = rundir::load(dir.path(), &workload::check).unwrap();
+    let judgement = verdict::judge(&run);
+    (run, judgement)
+}
+
+#[test]
+fn path_length_and_cpi_come_from_the_counters_to_verdict_and_page() {
+    let (run, judgement) = run_counted(counters(40_000, 60_000), counters(30_000, 57_000));
+    let of = |metric: &str| judgement.comparison("web-static", "new", metric).unwrap();
+    for (metric, verdict, ratio) in [
+        ("server-instructions", Verdict::Better, 0.75),
+        ("server-cpi", Verdict::Worse, 1.9 / 1.5),
+        ("server-branch-misses", Verdict::Equivalent, 1.0),
+        ("server-llc-misses", Verdict::Equivalent, 1.0),
+        ("instructions", Verdict::Better, 0.75),
+        ("cpi", Verdict::Worse, 1.9 / 1.5),
+    ] {
+        let comparison = of(metric);
+        assert_eq!(comparison.verdict, verdict, "{metric}");
+        let found = comparison.ratio.unwrap();
+        assert!((found - ratio).abs() < 1e-9, "{metric}: {found}");
+    }
+    // By server and by system, of the first block.
+    let first = |metric: &str| of(metric).pairs[0].baseline;
+    assert!((first("server-instructions") - 40_000.0).abs() < 1e-6);
+    assert!((first("instructions") - 80_000.0).abs() < 1e-6);
+    assert!((first("server-cpi") - 1.5).abs() < 1e-9);
+    assert!((first("server-branch-misses") - 10.0).abs() < 1e-9);
+    // More cycles for each of fewer instructions are no trade-off.
+    assert_eq!(judgement.headlines[0].conclusion, Conclusion::Better);
+    let told = report::warnings(&judgement);
+    assert!(
+        told.iter().all(|one| !one.contains("not counted")),
+        "{told:?}"
+    );
+    let page = report::html(&run, &judgement, &[]);
+    let terminal = report::terminal(&run, &judgement, &[], 100);
+    for shown in [page, terminal] {
+        for metric in ["server-instructions", "server-cpi", "server-llc-misses"] {
+            assert!(shown.contains(metric), "{metric}");
+        }
+    }
+}
+
+#[test]
+fn why_nothing_was_counted_is_told_once_a_run_and_changes_nothing_else() {
+    let none = || HardwareCounters::Missing(NoCounters::NoUnit);
+    let (_, judgement) = run_counted(none(), none());
+    let (_, usual) = {
+        let dir = tempfile::tempdir().unwrap();
+        World::new(1.10, 0.001, &[])
+            .run(dir.path(), |_| false)
+            .unwrap();
+        let run = rundir::load(dir.path(), &workload::check).unwrap();
+        let judgement = verdict::judge(&run);
+        (run, judgement)
+    };
+    assert_eq!(judgement.comparisons, usual.comparisons);
+    let counts = |one: &&String| one.contains("were not counted");
+    let told = report::warnings(&judgement);
+    assert_eq!(told.iter().filter(counts).count(), 1, "{told:?}");
+    assert_eq!(told.len(), usual.warnings.len() + 1);
+}
+
+#[test]
+fn an_arm_without_counters_is_not_compared_by_them_and_that_is_told_once() {
+    let none = HardwareCounters::Missing(NoCounters::NoUnit);
+    let (run, judgement) = run_counted(counters(40_000, 60_000), none);
+    for metric in ["server-instructions", "server-cpi", "cpi"] {
+        let comparison = judgement.comparison("web-static", "new", metric).unwrap();
+        assert_eq!(
+            (comparison.verdict, comparison.ratio),
+            (Verdict::Undecided, None)
+        );
+    }
+    assert_eq!(judgement.headlines[0].conclusion, Conclusion::Better);
+    let told = report::warnings(&judgement);
+    let of_counters = |one: &&String| one.contains("not counted") || one.contains("not compared");
+    let told: Vec<_> = told.iter().filter(of_counters).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("arm new"), "{told:?}");
+    assert!(report::html(&run, &judgement, &[]).contains("performance monitoring unit"));
 }
 
 #[test]

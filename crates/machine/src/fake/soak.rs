@@ -337,6 +337,7 @@ impl Load {
     fn result(&mut self) -> VecDeque<(Duration, GuestEvent)> {
         let truth = Truth {
             arm: &self.arm,
+            counters: None,
             rate_per_s: self.rate_per_s,
             steal_ms: 0,
         };

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Outliers;
 use crate::evidence::{Damage, EvidenceFile};
+use crate::hardware_counters::NoCounters;
 use crate::load::Fault;
 use crate::trial::VoidReason;
 
@@ -282,6 +283,23 @@ pub enum Warning {
         cpus: u32,
         /// CPUs that the plan says.
         planned: u32,
+    },
+    /// Windows that the CPUs' counters say nothing of.
+    NoHardwareCounters {
+        /// Arms with such trials.
+        arms: Vec<String>,
+        /// Why.
+        why: NoCounters,
+    },
+    /// CPUs that do not count mispredicted branches or misses of the last-level cache.
+    FewHardwareEvents {
+        /// Arms with such trials.
+        arms: Vec<String>,
+    },
+    /// Other events had the CPUs' counters for a part of the time.
+    SharedHardwareCounters {
+        /// Lowest share of a window that was counted and not estimated.
+        running_share: f64,
     },
     /// Time is counted in executed instructions.
     CountedInstructions,

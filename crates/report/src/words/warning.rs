@@ -1,9 +1,11 @@
 //! What a reader must know beside the figures, in words: each one lowercase fragment that names workload and arm, gives its
 //! numbers, and says in parentheses what it means or what to do.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use input::units::{show_bytes, show_change, significant};
+use record::hardware_counters::NoCounters;
 use record::verdict::reason::Reason;
 use record::verdict::warning::{
     CpuState, CpuTaken, Disturbance, DisturbedBlock, Gate, GateFailure, MissingFiles, RequestCount,
@@ -274,6 +276,16 @@ pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
         Warning::MissingCpus { arm, cpus, planned } => format!(
             "arm {arm} ran on {cpus} CPUs, the plan says {planned} (its figures are those of {cpus})"
         ),
+        Warning::NoHardwareCounters { arms, why } => no_counters(judgement, arms, why),
+        Warning::FewHardwareEvents { arms } => format!(
+            "the CPU does not count branch misses, or not misses of its last-level cache: {} (those figures are missing)",
+            of_arms(judgement, arms)
+        ),
+        Warning::SharedHardwareCounters { running_share } => format!(
+            "hardware counters were shared with other events, and counted {} % of a window at the least (the rest is estimated: \
+             end whatever else counts, or switch kernel.nmi_watchdog off)",
+            percent(*running_share)
+        ),
         Warning::CountedInstructions => {
             "time is counted in executed instructions, of string instructions by their bytes (caches, memory and devices cost nothing)"
                 .into()
@@ -341,6 +353,45 @@ pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
             )
         }
     }
+}
+
+/// Why path length and cycles are not known.
+fn no_counters(judgement: &Judgement, arms: &[String], why: &NoCounters) -> String {
+    let why = match why {
+        NoCounters::NoUnit => {
+            "the system shows no performance monitoring unit; a guest has one where its hypervisor gives it one".into()
+        }
+        NoCounters::Refused { paranoid } => {
+            let level = paranoid.map_or_else(|| "not known".into(), |level| level.to_string());
+            format!("perf_event_open is refused: run as root, or set kernel.perf_event_paranoid, which is {level}, to -1")
+        }
+        NoCounters::NoPerfEvents => "the kernel needs CONFIG_PERF_EVENTS".into(),
+        NoCounters::NoCgroupEvents => "the kernel needs CONFIG_CGROUP_PERF".into(),
+        NoCounters::Shared => {
+            "other events had the counters for most of the window: end whatever else counts, or switch kernel.nmi_watchdog off".into()
+        }
+        NoCounters::Failed { error } => error.clone(),
+    };
+    let compared = if arms.len() < arms_of(judgement).len() {
+        ", and are not compared"
+    } else {
+        ""
+    };
+    let arms = of_arms(judgement, arms);
+    format!("instructions and cycles of the CPU were not counted{compared}: {arms} ({why})")
+}
+
+/// `all arms`, or those that are named.
+fn of_arms(judgement: &Judgement, named: &[String]) -> String {
+    if named.len() == arms_of(judgement).len() {
+        return "all arms".into();
+    }
+    format!("arm {}", named.join(", "))
+}
+
+fn arms_of(judgement: &Judgement) -> BTreeSet<&str> {
+    let summaries = judgement.arm_summaries.iter();
+    summaries.map(|one| one.arm.as_str()).collect()
 }
 
 fn missing_evidence(files: &[MissingFiles]) -> String {
@@ -419,6 +470,7 @@ fn counts<K: Display, V: Display>(items: impl IntoIterator<Item = (K, V)>) -> St
 mod tests {
     use expect_test::{Expect, expect};
     use fixtures::builder::RunBuilder;
+    use record::hardware_counters::HardwareCounters;
     use record::load::Fault;
     use record::metric::{Direction, Figure, Role};
     use record::rundir::Run;
@@ -466,6 +518,32 @@ mod tests {
             );
             assert!(told.contains(&want), "{told:?}");
         }
+    }
+
+    #[test]
+    fn why_instructions_were_not_counted_is_told_once_with_a_remedy() {
+        let told = |arms: &[&str], why: NoCounters| {
+            let run = whole().with(|run| {
+                for record in &mut run.attempts {
+                    if let Outcome::Measured(trial) = &mut record.outcome
+                        && arms.contains(&record.trial.arm.as_str())
+                    {
+                        trial.hardware_counters = Some(HardwareCounters::Missing(why.clone()));
+                    }
+                }
+            });
+            let told = warnings(&verdict::judge(&run.run()));
+            let [counters, _] = told.as_slice() else {
+                panic!("the reason, and where the clients are: {told:?}")
+            };
+            counters.clone()
+        };
+        expect!["instructions and cycles of the CPU were not counted: all arms (the system shows no performance monitoring unit; a guest has one where its hypervisor gives it one)"]
+            .assert_eq(&told(&["6.1", "7.2"], NoCounters::NoUnit));
+        expect!["instructions and cycles of the CPU were not counted, and are not compared: arm 7.2 (perf_event_open is refused: run as root, or set kernel.perf_event_paranoid, which is 3, to -1)"]
+            .assert_eq(&told(&["7.2"], NoCounters::Refused { paranoid: Some(3) }));
+        expect!["instructions and cycles of the CPU were not counted, and are not compared: arm 7.2 (the kernel needs CONFIG_CGROUP_PERF)"]
+            .assert_eq(&told(&["7.2"], NoCounters::NoCgroupEvents));
     }
 
     #[test]

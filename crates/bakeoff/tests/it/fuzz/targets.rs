@@ -16,6 +16,7 @@ use protocol::{FromAgent, Greeting, Inbox, PROTOCOL};
 use record::counters::Counters;
 use record::disturbances::BegunDisturbance;
 use record::evidence::{Facts, Sample};
+use record::hardware_counters::{CountedWindow, EventCounts, HardwareCounters};
 use record::journal;
 use record::latency::{Latency, Packed};
 use record::load::{LoadResult, Second};
@@ -61,6 +62,18 @@ fn figure() -> Figure {
     Figure::new("throughput", "requests/s", direction, Role::Primary, 49.5)
 }
 
+fn hardware_counters() -> HardwareCounters {
+    let counts = EventCounts {
+        instructions: 5e9,
+        cycles: 6e9,
+        ..EventCounts::default()
+    };
+    HardwareCounters::Counted(CountedWindow {
+        services: [("nginx".to_string(), counts)].into(),
+        system: counts,
+    })
+}
+
 /// All that an agent says in a trial, frame by frame.
 fn conversation() -> Vec<u8> {
     let mut facts = Facts::default();
@@ -83,6 +96,7 @@ fn conversation() -> Vec<u8> {
         curves: vec![],
         load: Some(load()),
         metered: record::trial::Metered::default(),
+        hardware_counters: Some(hardware_counters()),
         facts,
         kernel: "6.1.0-40-cloud-amd64 #1".into(),
         server: "nginx 1.22".into(),
@@ -184,6 +198,7 @@ fn recorded(done: JobResult) {
         figures: done.figures,
         curves: done.curves,
         instructions: None,
+        hardware_counters: done.hardware_counters,
         load: done.load,
         path: done.path,
         disturbances: done.disturbances,
@@ -372,6 +387,7 @@ fn records_of_trials() {
             figures: vec![figure()],
             curves: vec![],
             instructions: None,
+            hardware_counters: Some(hardware_counters()),
             load: Some(load()),
             path: None,
             disturbances: Vec::new(),

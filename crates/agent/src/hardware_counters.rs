@@ -414,7 +414,7 @@ mod tests {
             vec![group(None, [0, 0], 0), group(None, [0, 0], 0)],
             vec![group(None, [100, 50], 1_000), group(None, [100, 100], 10)],
         );
-        assert_eq!(window.system.instructions, 2_010.0);
+        assert_eq!(window.system.instructions as u64, 2_010);
         assert!((window.running_share() - 0.75).abs() < 1e-12);
     }
 
@@ -437,7 +437,7 @@ mod tests {
         let idle = group(Some("postgres"), [30, 30], 500);
         let all = |count| vec![group(None, [count, count], count), idle.clone()];
         let window = window(all(100), all(200));
-        assert_eq!(window.services["postgres"].instructions, 0.0);
+        assert_eq!(window.services["postgres"].instructions as u64, 0);
         assert!((window.running_share() - 1.0).abs() < 1e-12);
     }
 
@@ -512,7 +512,7 @@ mod tests {
         };
         let faults = |counts: EventCounts| counts.cycles;
         let of_clients = counted(&|| work_in(&clients, 20));
-        assert_eq!(faults(of_clients.services["nginx"]), 0.0);
+        assert_eq!(faults(of_clients.services["nginx"]) as u64, 0);
         assert!(faults(of_clients.system) > 20.0, "{:?}", of_clients.system);
         let of_server = counted(&|| work_in(&server, 20));
         let nginx = of_server.services["nginx"];

@@ -441,7 +441,7 @@ mod tests {
         let Some(HardwareCounters::Counted(window)) = watched.hardware_counters else {
             panic!("{:?}", watched.hardware_counters)
         };
-        assert_eq!(window.system.instructions, 7.0);
+        assert_eq!(window.system.instructions as u64, 7);
     }
 
     /// What becomes of the instants of a window of two seconds when these are told before its first second is over.

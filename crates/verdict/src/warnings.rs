@@ -905,14 +905,12 @@ mod tests {
                     system: counts,
                     ..CountedWindow::default()
                 };
-                let counters = match missing.get(&record.trial.arm) {
-                    Some(why) => HardwareCounters::Missing(why.clone()),
-                    None => {
-                        trial
-                            .figures
-                            .extend(window.figures(1_000_000_000, &trial.figures));
-                        HardwareCounters::Counted(window)
-                    }
+                let counters = if let Some(why) = missing.get(&record.trial.arm) {
+                    HardwareCounters::Missing(why.clone())
+                } else {
+                    let figures = window.figures(1_000_000_000, &trial.figures);
+                    trial.figures.extend(figures);
+                    HardwareCounters::Counted(window)
                 };
                 trial.hardware_counters = Some(counters);
             }

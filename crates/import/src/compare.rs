@@ -65,6 +65,8 @@ struct Notes {
     left_out: LeftOut,
     /// Whether something was left out for want of a direction alone.
     asks_direction: bool,
+    /// Arms of which some work failed.
+    failed_arms: BTreeSet<String>,
 }
 
 impl Notes {
@@ -217,6 +219,7 @@ fn failures(observations: &[Observation], notes: &mut Notes) {
     for ((metric, arm), shares) in shares {
         let failed = shares.iter().filter(|share| **share > 0.0).count();
         if failed > 0 {
+            notes.failed_arms.insert(arm.into());
             let most = shares.iter().copied().fold(0.0, f64::max);
             notes.remarks.insert(format!(
                 "work failed in {failed} of {} runs of {arm}: {metric}, at most {}",
@@ -467,6 +470,11 @@ fn loose(base: &[&Observation], other: &[&Observation], notes: &mut Notes) -> Op
     }
     for (runs, its) in [(&base_runs, base), (&other_runs, other)] {
         if runs.len() == 1 && !inner {
+            if notes.failed_arms.contains(&its[0].arm) {
+                let why = format!("one run only of {} did not fail", its[0].arm);
+                notes.leave_out(&why, &its[0].metric);
+                return None;
+            }
             let what = format!("one run only of {}: {}", its[0].arm, its[0].metric);
             notes.wrong(
                 (&its[0].file, its[0].line),
@@ -537,6 +545,11 @@ fn blocks(
         );
         let (Some(one), Some(two)) = found else {
             let (there, lacking) = found.0.map_or((found.1, baseline), |one| (Some(one), arm));
+            if notes.failed_arms.contains(lacking) {
+                let remark = format!("block {name} is left out, because {lacking} failed in it");
+                notes.remarks.insert(remark);
+                continue;
+            }
             let there = there.expect("a block is named by a figure")[0];
             let what = format!("no {} of {lacking} in block {name}", there.metric);
             notes.wrong(

@@ -194,7 +194,7 @@ fn by_keys<'t>(value: impl Fn(&str) -> Option<&'t str>) -> Vec<Format> {
 fn of_lines(text: &str) -> Vec<Format> {
     let mut formats = Vec::new();
     let content = || text.lines().filter(|line| table::is_content(line));
-    if content().any(go_bench::is_result) {
+    if content().any(|line| go_bench::is_result(line) || go_bench::is_failed_benchmark(line)) {
         formats.push(Format::GoBench);
     }
     if content().any(is_head) {

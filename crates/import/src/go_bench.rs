@@ -27,10 +27,16 @@ pub(crate) fn is_result(line: &str) -> bool {
         && words.count() >= 2
 }
 
-/// Whether a line says that something failed: a test, a build, or the process itself.
-fn is_failure(line: &str) -> bool {
-    let is_exit = line.starts_with("exit status ") && line != "exit status 0";
+/// Whether a line names a benchmark that failed.
+pub(crate) fn is_failed_benchmark(line: &str) -> bool {
+    line.contains("--- FAIL: Benchmark")
+}
+
+/// Whether this says that something failed: a test, a build, or the process itself.
+fn is_failure(text: &str) -> bool {
+    let is_exit = text.starts_with("exit status ") && text != "exit status 0";
     let starts = [
+        "--- FAIL",
         "FAIL\t",
         "FAIL ",
         "panic: ",
@@ -38,38 +44,161 @@ fn is_failure(line: &str) -> bool {
         "signal: ",
         "*** Test killed",
     ];
-    line == "FAIL"
-        || line.contains("--- FAIL")
-        || is_exit
-        || starts.iter().any(|start| line.starts_with(start))
+    text == "FAIL" || is_exit || starts.iter().any(|start| text.starts_with(start))
 }
 
-/// Reads the samples of one arm.
+/// Reads the samples of one arm. A run that failed has no figures and is left out with its reason. Where a process failed and
+/// names no benchmark, nobody knows which of its figures are sound: all of them are left out.
 pub(crate) fn read(text: &str, found: &mut FileFigures) {
     let units = Units::read(text, found);
     let (mut labels, mut processes) = (Labels::new(), BTreeMap::<String, u32>::new());
-    let mut has_failed = false;
+    let (mut process, mut failures) = (Process::default(), Failures::default());
+    let mut results = 0;
     for (index, line) in text.lines().enumerate() {
-        let line = line.trim_end();
+        let (line, number) = (line.trim_end(), index + 1);
         if let Some((key, value)) = head(line) {
-            labels.insert(key, value.into());
             if key == "pkg" {
+                process.end(found);
+                process.first = Some(found.observations.len());
                 *processes.entry(value.into()).or_default() += 1;
             }
-        } else if is_failure(line.trim_start()) {
-            let what = format!("a benchmark failed: {:?}", line.trim());
-            if !has_failed {
-                found.wrong(index + 1, what, "repair it, or take its lines out");
-            }
-            has_failed = true;
+            labels.insert(key, value.into());
         } else if is_result(line) {
+            results += 1;
+            process.first.get_or_insert(found.observations.len());
+            process.running = None;
             let package = labels.get("pkg").cloned().unwrap_or_default();
-            let process = processes.get(&package).copied().unwrap_or_default();
-            let run = Run::Within(format!("process {process}"));
-            sample(line, index + 1, (&labels, &units, &run), found);
+            let count = processes.get(&package).copied().unwrap_or_default();
+            let run = Run::Within(format!("process {count}"));
+            sample(line, number, (&labels, &units, &run), found);
+        } else if line.starts_with("ok ") || line.starts_with("ok\t") {
+            process.end(found);
+        } else {
+            let begun = line
+                .starts_with("Benchmark")
+                .then(|| line.split_whitespace().next());
+            let name = begun.flatten();
+            let said = line[name.map_or(0, str::len)..].trim();
+            if let Some(name) = name {
+                process.running = Some(name.into());
+            }
+            if is_failure(said) {
+                let package = labels.get("pkg").map(String::as_str);
+                process.fail((said, number), package, &mut failures, found);
+            }
         }
     }
+    process.end(found);
     units.check_exact(found);
+    failures.report(results, found);
+}
+
+/// The process whose lines are read.
+#[derive(Default)]
+struct Process {
+    /// Place of its first observation; `None` before a process, and after its last line.
+    first: Option<usize>,
+    /// The benchmark that has begun and has no result yet.
+    running: Option<String>,
+    /// Whether something that failed in it is known by its name.
+    is_named: bool,
+    /// Whether it failed as a whole.
+    has_failed: bool,
+    /// The line that says so, with its number, where no benchmark was running.
+    unnamed: Option<(String, usize)>,
+}
+
+impl Process {
+    /// Takes note of a line that says that something failed.
+    fn fail(
+        &mut self,
+        (said, line): (&str, usize),
+        package: Option<&str>,
+        failures: &mut Failures,
+        found: &mut FileFigures,
+    ) {
+        let word_after = |start: &str| {
+            let rest = said.strip_prefix(start);
+            rest.and_then(|rest| rest.split_whitespace().next())
+        };
+        let is_open = self.first.is_some() || self.running.is_some();
+        let ended = word_after("FAIL");
+        if let Some(name) = word_after("--- FAIL: ") {
+            self.is_named = true;
+            self.running = None;
+            failures.add(name, said, line);
+        } else if let Some(ended) = ended
+            && (!is_open || package.is_some_and(|package| package != ended))
+        {
+            // A package that has no line but this.
+            failures.add(ended, said, line);
+        } else if is_open {
+            let sums_up = said.starts_with("FAIL") || said.starts_with("exit status");
+            let is_known = self.has_failed || (sums_up && self.is_named);
+            if !is_known {
+                self.has_failed = true;
+                match self.running.take() {
+                    Some(name) => failures.add(&name, said, line),
+                    None => self.unnamed = Some((said.into(), line)),
+                }
+            }
+            if ended.is_some() {
+                self.end(found);
+            }
+        }
+    }
+
+    /// Its last line was read.
+    fn end(&mut self, found: &mut FileFigures) {
+        let process = std::mem::take(self);
+        if let (Some(first), Some((said, line))) = (process.first, process.unnamed) {
+            let left_out = found.observations.split_off(first).len();
+            found.remarks.insert(format!(
+                "{}:{line}: a process failed and names no benchmark, so its {left_out} figures are left out: {said:?}",
+                found.file
+            ));
+        }
+    }
+}
+
+/// What failed by its name: how often, and what the first line says with its number.
+#[derive(Default)]
+struct Failures(BTreeMap<String, (u32, String, usize)>);
+
+impl Failures {
+    fn add(&mut self, name: &str, said: &str, line: usize) {
+        let first = (0, said.into(), line);
+        self.0.entry(name.into()).or_insert(first).0 += 1;
+    }
+
+    /// Tells of each, and adds the share of benchmarks that failed.
+    fn report(&self, results: u32, found: &mut FileFigures) {
+        for (name, (count, said, line)) in &self.0 {
+            let times = if *count == 1 {
+                String::new()
+            } else {
+                format!(" {count} times")
+            };
+            let remark = format!(
+                "{}:{line}: {name} failed{times} and is left out there: {said:?}",
+                found.file
+            );
+            found.remarks.insert(remark);
+        }
+        if found.observations.is_empty() {
+            let remarks: Vec<String> = found.remarks.iter().cloned().collect();
+            let what = format!("nothing is left to judge: {}", remarks.join("; "));
+            found.wrong(0, what, "repair what failed, and run it again");
+            return;
+        }
+        let benchmarks = self
+            .0
+            .iter()
+            .filter(|(name, _)| name.starts_with("Benchmark"));
+        let failed: u32 = benchmarks.map(|(_, (count, ..))| count).sum();
+        let share = f64::from(failed) / f64::from(failed + results);
+        found.failures("benchmarks failed", share, 1);
+    }
 }
 
 fn head(line: &str) -> Option<(&'static str, &str)> {

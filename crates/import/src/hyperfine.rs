@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 
 use crate::json::{self, Raw};
-use crate::observation::{FileFigures, Observation, Role};
+use crate::observation::{FileFigures, Observation, Role, Run};
 
 #[derive(Deserialize)]
 struct Export<'t> {
@@ -45,6 +45,37 @@ impl Command<'_> {
         }
         format!("{} [{}]", self.line, parameters.join(" "))
     }
+
+    /// How many runs failed.
+    fn failed(&self) -> usize {
+        self.exit_codes
+            .iter()
+            .filter(|code| **code != Some(0))
+            .count()
+    }
+
+    /// How they failed: `exit status 1, a signal`.
+    fn failures(&self) -> String {
+        let codes: BTreeSet<Option<i32>> = self.exit_codes.iter().copied().collect();
+        let failures = codes.into_iter().filter(|code| *code != Some(0));
+        let words = failures.map(|code| match code {
+            Some(code) => format!("exit status {code}"),
+            None => "a signal".into(),
+        });
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The figures of the runs that did not fail. Where it cannot be told which figure is of which run, there are none.
+    fn succeeded<'f>(&self, figures: &'f [Raw<'f>]) -> impl Iterator<Item = Raw<'f>> {
+        let is_known = self.exit_codes.len() == figures.len();
+        let has_failed = |place: usize| self.exit_codes[place] != Some(0);
+        let keep = |place: usize| self.failed() == 0 || is_known && !has_failed(place);
+        let kept: Vec<Raw<'f>> = (0..figures.len())
+            .filter(|place| keep(*place))
+            .map(|place| figures[place])
+            .collect();
+        kept.into_iter()
+    }
 }
 
 /// Reads an export; `is_one_of_many` where several exports were given.
@@ -64,34 +95,62 @@ pub(crate) fn read(text: &str, found: &mut FileFigures, is_one_of_many: bool) {
             let what = format!("no times of a command: {:?}", command.line);
             found.wrong(0, what, "export with --export-json, which keeps each time");
         }
-        if command.exit_codes.iter().any(|code| *code != Some(0)) {
-            let what = format!("a run ended with a failure: {:?}", command.line);
-            found.wrong(
-                0,
-                what,
-                "repair the command, or judge its times as plain numbers",
+        let failed = command.failed();
+        if failed > 0 {
+            let remark = format!(
+                "{}: {failed} of {} runs of {:?} failed ({}) and are left out",
+                found.file,
+                command.exit_codes.len(),
+                command.line,
+                command.failures()
             );
+            found.remarks.insert(remark);
         }
-        let times = command
-            .times
-            .iter()
-            .map(|raw| ("time", "s", Role::Judged, "times", *raw));
-        let memory = command.memory_bytes.iter();
-        let memory = memory.map(|raw| ("memory", "B", Role::OnRequest, "memory_usage_byte", *raw));
+        let times = command.succeeded(&command.times);
+        let times = times.map(|raw| ("time", "s", Role::Judged, "times", raw));
+        let memory = command.succeeded(&command.memory_bytes);
+        let memory = memory.map(|raw| ("memory", "B", Role::OnRequest, "memory_usage_byte", raw));
+        let of_command = Observation {
+            arm: arm.clone(),
+            short_arm: Some(command.line.clone()),
+            block: is_block.then(|| found.file.clone()),
+            slot: is_block.then_some(place as f64),
+            ..found.observation("", "", 0.0, 0)
+        };
         for (metric, unit, role, key, raw) in times.chain(memory) {
             let Some(value) = json::number(found, text, raw, &format!(" in {key}")) else {
                 continue;
             };
-            let line = json::line_of(text, raw.get());
             found.observations.push(Observation {
-                arm: arm.clone(),
-                short_arm: Some(command.line.clone()),
+                metric: metric.into(),
+                unit: unit.into(),
                 role,
-                block: is_block.then(|| found.file.clone()),
-                slot: is_block.then_some(place as f64),
-                ..found.observation(metric, unit, value, line)
+                value,
+                line: json::line_of(text, raw.get()),
+                ..of_command.clone()
             });
         }
+        if !command.exit_codes.is_empty() {
+            found.observations.push(Observation {
+                metric: "runs failed".into(),
+                unit: "share".into(),
+                role: Role::Failures { even_zero: false },
+                run: Run::Within("file".into()),
+                value: failed as f64 / command.exit_codes.len() as f64,
+                line: 1,
+                ..of_command
+            });
+        }
+    }
+    let is_figure = |one: &Observation| one.role == Role::Judged;
+    if found.problems.is_empty() && !found.observations.iter().any(is_figure) {
+        let remarks: Vec<String> = found.remarks.iter().cloned().collect();
+        let what = format!("nothing is left to judge: {}", remarks.join("; "));
+        found.wrong(
+            0,
+            what,
+            "repair the commands, or judge their times as plain numbers",
+        );
     }
     if !is_block {
         let remark = "hyperfine ran all of one command before the next: what the machine did \

@@ -206,7 +206,8 @@ impl FileFigures {
             .map(|one| one.arm.as_str())
             .collect();
         let arms: Vec<&str> = arms.into_iter().collect();
-        let figures = self.observations.len();
+        let is_figure = |one: &&Observation| !matches!(one.role, Role::Failures { .. });
+        let figures = self.observations.iter().filter(is_figure).count();
         let s = if figures == 1 { "" } else { "s" };
         format!(
             "{}, {figures} figure{s} of {}",

@@ -224,54 +224,213 @@ fn a_threshold_that_failed_is_named() {
     );
 }
 
-// ---- Go and hyperfine: a failed run ends the judging ----
+// ---- Go and hyperfine: a run that failed is left out alone ----
+
+/// Three processes of one package, the last lines of the last one left out.
+const GOOD: &str = "pkg: p\nBenchmarkA-2 100 12.4 ns/op\nBenchmarkB-2 100 13.4 ns/op\nok p 1s\n\
+                    pkg: p\nBenchmarkA-2 100 12.5 ns/op\nBenchmarkB-2 100 13.5 ns/op\nok p 1s\n\
+                    pkg: p\nBenchmarkA-2 100 12.6 ns/op\n";
+
+/// What is judged where the last process of the new arm goes on so, and a remark of it.
+#[track_caller]
+fn go(end: &str, words: &[&str]) -> String {
+    let old = GOOD
+        .replace(".4", ".1")
+        .replace(".5", ".2")
+        .replace(".6", ".3");
+    let old = old + "BenchmarkB-2 100 13.3 ns/op\nok p 1s\n";
+    let new = format!("{GOOD}{end}\n");
+    let files: Files<'_> = &[("old.txt", &old), ("new.txt", &new)];
+    let figures = read_all(files, &["old.txt", "new.txt"]);
+    if words.is_empty() {
+        assert_eq!(figures.remarks, Vec::<String>::new());
+    } else {
+        remarks(&figures, words);
+    }
+    told(&figures)
+}
+
+/// What is told of A and B with these figures of the new arm.
+fn judged(a: &str, b: &str) -> String {
+    format!(
+        "A ns/op [ns/op] - new: runs [12.1, 12.2, 12.3] [{a}]\n\
+         B ns/op [ns/op] - new: runs [13.1, 13.2, 13.3] [{b}]\n"
+    )
+}
+
+const ALL_OF_A: &str = "12.4, 12.5, 12.6";
+const ALL_OF_B: &str = "13.4, 13.5, 13.6";
 
 #[test]
-fn what_go_says_of_a_failure_is_refused() {
-    let good = "pkg: p\nBenchmarkA-2 100 12.5 ns/op\nBenchmarkB-2 100 13.5 ns/op\nok p 1s\n";
-    for line in [
-        "--- FAIL: BenchmarkB-2",
-        "    --- FAIL: BenchmarkB/sub-2",
-        "BenchmarkB-2 \t--- FAIL: BenchmarkB-2",
-        "FAIL",
-        "FAIL\tp\t1.204s",
-        "FAIL p [build failed]",
-        "panic: runtime error: index out of range",
-        "fatal error: all goroutines are asleep - deadlock!",
-        "exit status 2",
-        "signal: killed",
-        "*** Test killed with quit: ran too long (11m0s).",
+fn a_benchmark_of_go_that_failed_is_left_out_alone() {
+    for end in [
+        "--- FAIL: BenchmarkB-2\n    b_test.go:9: no device\nFAIL\nexit status 1\nFAIL\tp\t1.2s\nFAIL",
+        "BenchmarkB-2 \t--- FAIL: BenchmarkB-2\nFAIL\nexit status 1\nFAIL\tp\t1.2s",
+        "BenchmarkB-2   \tpanic: boom [recovered]\n\tpanic: boom\n\ngoroutine 1 [running]:\nexit status 2\nFAIL\tp\t1.2s",
+        "BenchmarkB-2\npanic: test timed out after 10m0s\nexit status 2\nFAIL\tp\t600.0s\nFAIL",
+        "BenchmarkB-2   \tfatal error: all goroutines are asleep - deadlock!\nexit status 2\nFAIL\tp\t1.2s",
+        "BenchmarkB-2   \tsignal: killed\nFAIL\tp\t1.2s",
+        "BenchmarkB-2   \texit status 66\nFAIL\tp\t1.2s",
+        "BenchmarkB-2   \t*** Test killed with quit: ran too long (11m0s).\nexit status 2\nFAIL\tp\t660.0s",
     ] {
-        let bad = format!("{good}{line}\n");
-        let files: Files<'_> = &[("old.txt", good), ("new.txt", &bad)];
-        refuse(
-            files,
-            &["old.txt", "new.txt"],
-            &["new.txt:5: a benchmark failed"],
+        let words = [": BenchmarkB-2 failed and is left out there", "new.txt:"];
+        assert_eq!(go(end, &words), judged(ALL_OF_A, "13.4, 13.5"), "{end}");
+        go(
+            end,
+            &["work failed in 1 of 1 runs of new", "benchmarks failed"],
         );
     }
-    let old = good.to_string() + &good.replace("00 1", "00 2");
-    let new = old.replace("00 1", "00 3").replace(
-        "BenchmarkB",
-        "some log: no panic: here, exit status 0\nBenchmarkB",
-    );
-    let files: Files<'_> = &[("old.txt", &old), ("new.txt", &new)];
-    read_all(files, &["old.txt", "new.txt"]);
+    let sub = "BenchmarkB-2 100 13.6 ns/op\n    --- FAIL: BenchmarkC/sub-2\nFAIL\nexit status 1\nFAIL p 1s";
+    let words = ["new.txt:12: BenchmarkC/sub-2 failed"];
+    assert_eq!(go(sub, &words), judged(ALL_OF_A, ALL_OF_B));
 }
 
 #[test]
-fn what_hyperfine_says_of_a_failure_is_refused() {
-    for codes in ["0, 1", "0, 137", "null, 0"] {
-        let text = format!(
-            r#"{{"results": [{{"command": "a", "times": [1.5, 1.6], "exit_codes": [0, 0]}},
-                {{"command": "b", "times": [1.7, 1.8], "exit_codes": [{codes}]}}]}}"#
-        );
+fn a_process_of_go_that_failed_without_a_name_is_left_out_whole() {
+    for end in [
+        "FAIL",
+        "FAIL\tp\t1.204s",
+        "exit status 66\nFAIL\tp\t1.204s\nFAIL",
+        "panic: runtime error: index out of range\nexit status 2\nFAIL p 1s",
+        "--- FAIL: BenchmarkC-2\nfatal error: out of memory\nexit status 2\nFAIL p 1s",
+        "signal: killed",
+    ] {
+        let words = [
+            "new.txt:",
+            "names no benchmark, so its 2 figures are left out",
+        ];
+        let told = go(&format!("BenchmarkB-2 100 13.6 ns/op\n{end}"), &words);
+        assert_eq!(told, judged("12.4, 12.5", "13.4, 13.5"), "{end}");
+    }
+}
+
+#[test]
+fn another_package_of_go_that_failed_leaves_this_one_alone() {
+    let all = judged(ALL_OF_A, ALL_OF_B);
+    for end in [
+        "ok p 1s\nFAIL\tq [build failed]\nFAIL",
+        "FAIL\tq [setup failed]\nok p 1s",
+    ] {
+        let end = format!("BenchmarkB-2 100 13.6 ns/op\n{end}");
+        assert_eq!(go(&end, &["q failed and is left out"]), all);
+    }
+    let log = "BenchmarkB-2 100 13.6 ns/op\nsome log: no panic: here, exit status 0\nok p 1s";
+    assert_eq!(go(log, &[]), all);
+}
+
+#[test]
+fn a_file_of_go_of_which_nothing_is_left_is_refused() {
+    for bad in [
+        "--- FAIL: BenchmarkB-2\nFAIL\nexit status 1\nFAIL\tp\t1s\n",
+        "pkg: p\nBenchmarkB-2 \t--- FAIL: BenchmarkB-2\nFAIL\nexit status 1\nFAIL\tp\t1s\n",
+        "BenchmarkB-2 100 13.5 ns/op\nBenchmarkB-2 100 13.6 ns/op\nexit status 66\n",
+    ] {
         refuse(
-            &[("h.json", &text)],
-            &["h.json"],
-            &["a run ended with a failure: \"b\""],
+            &[("old.txt", GOOD), ("new.txt", bad)],
+            &["old.txt", "new.txt"],
+            &["new.txt: nothing is left to judge", "failed"],
         );
     }
+}
+
+/// An export of two commands; `b` ended so.
+fn hyperfine(codes: &str) -> String {
+    format!(
+        r#"{{"results": [{{"command": "a", "times": [1.5, 1.6, 1.4], "exit_codes": [0, 0, 0]}},
+            {{"command": "b", "times": [1.7, 1.8, 1.9], "memory_usage_byte": [1, 2, 3], "exit_codes": [{codes}]}}]}}"#
+    )
+}
+
+#[test]
+fn a_run_of_hyperfine_that_failed_is_left_out_alone() {
+    for (codes, times, remark) in [
+        (
+            "0, 1, 0",
+            "[1.7, 1.9]",
+            "1 of 3 runs of \"b\" failed (exit status 1)",
+        ),
+        (
+            "137, 0, 0",
+            "[1.8, 1.9]",
+            "1 of 3 runs of \"b\" failed (exit status 137)",
+        ),
+        (
+            "0, 0, null",
+            "[1.7, 1.8]",
+            "1 of 3 runs of \"b\" failed (a signal)",
+        ),
+    ] {
+        let text = hyperfine(codes);
+        let figures = read_all(&[("h.json", &text)], &["h.json"]);
+        let told = told(&figures);
+        let want = format!("time [s] - b: runs [1.5, 1.6, 1.4] {times}\n");
+        assert!(told.starts_with(&want), "{told}");
+        remarks(&figures, &[remark, "left out"]);
+        remarks(
+            &figures,
+            &["work failed in 1 of 1 runs of b", "runs failed"],
+        );
+    }
+}
+
+#[test]
+fn a_command_of_hyperfine_that_always_failed_is_left_out_and_the_others_are_judged() {
+    let third = r#", {"command": "c", "times": [1.2, 1.3], "exit_codes": [0, 0]}]}"#;
+    let text = hyperfine("1, 1, 1").replace("]}]}", &format!("]}}{third}"));
+    let figures = read_all(&[("h.json", &text)], &["h.json"]);
+    remarks(&figures, &["3 of 3 runs of \"b\" failed (exit status 1)"]);
+    let told = told(&figures);
+    assert!(
+        told.starts_with("time [s] - c: runs [1.5, 1.6, 1.4] [1.2, 1.3]\n"),
+        "{told}"
+    );
+    let text = hyperfine("null, 0, 2").replace("]}]}", &format!("]}}{third}"));
+    let figures = read_all(&[("h.json", &text)], &["h.json"]);
+    remarks(
+        &figures,
+        &["2 of 3 runs of \"b\" failed (a signal, exit status 2)"],
+    );
+    remarks(
+        &figures,
+        &["left out, because one run only of b did not fail: time"],
+    );
+    assert_eq!(self::told(&figures), told);
+    // Of which run a time is cannot be told.
+    let text = hyperfine("0, 1").replace("]}]}", &format!("]}}{third}"));
+    let figures = read_all(&[("h.json", &text)], &["h.json"]);
+    assert!(!self::told(&figures).contains("- b: runs"));
+}
+
+#[test]
+fn a_block_of_hyperfine_in_which_a_command_failed_is_left_out_alone() {
+    let export = |number: u32| {
+        let codes = if number == 2 { "1, 1, 1" } else { "0, 0, 0" };
+        (
+            format!("{number}.json"),
+            hyperfine(codes).replace("1.", &format!("{number}.")),
+        )
+    };
+    let exports: Vec<_> = (1..=3).map(export).collect();
+    let figures = read_all(&borrowed(&exports), &["1.json", "2.json", "3.json"]);
+    remarks(&figures, &["2.json is left out, because b failed in it"]);
+    let told = told(&figures);
+    assert!(
+        told.starts_with("time [s] - b: blocks [1.5, 3.5] [1.8, 3.8]\n"),
+        "{told}"
+    );
+}
+
+#[test]
+fn an_export_of_hyperfine_of_which_nothing_is_left_is_refused() {
+    let text = hyperfine("1, 1, 1").replace("[0, 0, 0]", "[2, 2, 2]");
+    refuse(
+        &[("h.json", &text)],
+        &["h.json"],
+        &[
+            "nothing is left to judge",
+            "3 of 3 runs of \"a\" failed (exit status 2)",
+        ],
+    );
 }
 
 // ---- google-benchmark ----

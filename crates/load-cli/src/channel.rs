@@ -19,7 +19,6 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use load::incidents::Incidents;
 use record::latency::Packed;
 use record::load::LoadResult;
 use serde::de::DeserializeOwned;
@@ -76,7 +75,7 @@ pub(crate) enum ToCoordinator {
         latency: Packed,
         counting: bool,
     },
-    Result(Box<LoadResult>, Incidents),
+    Result(Box<LoadResult>),
 }
 
 /// One end of a connection between coordinator and worker.

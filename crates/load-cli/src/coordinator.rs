@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use load::hosts::{Offset, PINGS, Ticks};
 use load::part::Part;
-use load::run::Measured;
 use load::{Tick, clock, merge};
+use record::load::LoadResult;
 
 use crate::channel::{self, Channel, LONG_BYTES, PATIENCE, ToCoordinator, ToWorker};
 use crate::job::Job;
@@ -154,7 +154,7 @@ struct Running {
     error_ns: u64,
     sender: TcpStream,
     /// What it saw, or why it is lost, once one of the two is known.
-    result: Option<Result<Measured, String>>,
+    result: Option<Result<LoadResult, String>>,
 }
 
 /// What a worker says.
@@ -220,12 +220,7 @@ fn watch(
                     on_tick(all);
                 }
             }
-            Ok(ToCoordinator::Result(seen, incidents)) => {
-                *result = Some(Ok(Measured {
-                    result: *seen,
-                    incidents,
-                }));
-            }
+            Ok(ToCoordinator::Result(seen)) => *result = Some(Ok(*seen)),
             Ok(ToCoordinator::Refused { why }) => *result = Some(Err(why)),
             Ok(_) => *result = Some(Err("out of turn".into())),
             Err(why) => *result = Some(Err(format!("{why:#}"))),

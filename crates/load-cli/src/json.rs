@@ -12,7 +12,7 @@ use crate::outcome::{Outcome, Run, Search, Worker};
 use crate::summary::{QUANTILES, show_limit};
 
 /// Version of the form.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// The whole result.
 pub(crate) fn value(job: &Job, outcome: &Outcome) -> Value {
@@ -71,7 +71,6 @@ fn run(run: &Run) -> Value {
         "lateness_ns": quantiles(&result.lateness),
         "client_delay_ns": quantiles(&result.client_delay),
         "client_busy": busy_shares(result),
-        "incidents": run.incidents,
         "result": result,
     })
 }
@@ -109,7 +108,7 @@ fn host(worker: &Worker) -> Value {
         "address": worker.address,
         "start_error_ns": worker.error_ns,
         "lost": worker.result.as_ref().err(),
-        "result": worker.result.as_ref().ok().map(|measured| &measured.result),
+        "result": worker.result.as_ref().ok(),
     })
 }
 

@@ -32,11 +32,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use anyhow::{Result, ensure};
-use load::incidents::Incidents;
 use load::ramp::{self, Level, Limit, Step};
-use load::run::{self, Measured};
+use load::run;
 use load::traffic::Traffic;
 use load::{Tick, clock, merge};
+use record::load::LoadResult;
 
 pub use args::{Engine, LoadArgs};
 use coordinator::Ready;
@@ -121,8 +121,8 @@ pub fn run(args: &LoadArgs, json: bool, program: &Program) -> Result<End> {
 type OnTick<'t> = &'t mut dyn FnMut(Tick);
 
 fn single_run(job: &Job, stop: &AtomicBool, on_tick: OnTick<'_>) -> Result<Outcome> {
-    let measured = run::measure(&job.traffic, clock::now_ns(), stop, on_tick)?;
-    let run = Run::new(None, measured, &job.traffic);
+    let result = run::run_at(&job.traffic, clock::now_ns(), stop, on_tick)?;
+    let run = Run::new(None, result, &job.traffic);
     Ok(Outcome::of_runs(vec![run], stop))
 }
 
@@ -152,17 +152,8 @@ fn capacity_search(
 
 fn runs(steps: Vec<Step>, traffic: &Traffic) -> Vec<Run> {
     let mut runs = Vec::new();
-    for Step {
-        level,
-        result,
-        incidents,
-    } in steps
-    {
-        runs.push(Run::new(
-            Some(level),
-            Measured { result, incidents },
-            traffic,
-        ));
+    for Step { level, result } in steps {
+        runs.push(Run::new(Some(level), result, traffic));
     }
     runs
 }
@@ -175,11 +166,10 @@ fn hosts_run(
     on_tick: OnTick<'_>,
 ) -> Result<Outcome> {
     let workers = coordinator::run(ready, stop, on_tick)?;
-    let (mut results, mut incidents) = (Vec::new(), Incidents::default());
-    for measured in workers.iter().flat_map(|worker| &worker.result) {
-        results.push(measured.result.clone());
-        incidents.add(&measured.incidents);
-    }
+    let results: Vec<LoadResult> = workers
+        .iter()
+        .flat_map(|worker| worker.result.clone())
+        .collect();
     let result = merge::merge(&results);
     let losses = outcome::losses(&workers);
     ensure!(
@@ -187,7 +177,7 @@ fn hosts_run(
         "no worker has a result:\n{}",
         losses.join("\n")
     );
-    let mut run = Run::new(None, Measured { result, incidents }, &job.traffic);
+    let mut run = Run::new(None, result, &job.traffic);
     run.warnings.splice(0..0, losses);
     Ok(Outcome {
         workers,

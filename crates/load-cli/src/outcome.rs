@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use input::units::significant;
 use load::client_limits::{self, Behind, Lack, Pace, Warning};
-use load::incidents::Incidents;
 use load::ramp::{self, Capacity, Level, Limit};
-use load::run::Measured;
 use load::traffic::{RateUnit, Traffic};
 use record::load::LoadResult;
 
@@ -55,7 +53,6 @@ pub(crate) struct Run {
     pub(crate) rate_per_s: Option<f64>,
     pub(crate) result: LoadResult,
     /// What happened beside the requests.
-    pub(crate) incidents: Incidents,
     /// Whether client threads spend time before an instant on watching the clock.
     pub(crate) watches_clock: bool,
     /// What comes at the rate.
@@ -74,7 +71,7 @@ pub(crate) struct Worker {
     /// Its start instant may be off by so much.
     pub(crate) error_ns: u64,
     /// What it saw, or why it is lost.
-    pub(crate) result: Result<Measured, String>,
+    pub(crate) result: Result<LoadResult, String>,
 }
 
 /// What a search for the capacity found.
@@ -88,16 +85,15 @@ pub(crate) struct Search {
 }
 
 impl Run {
-    pub(crate) fn new(level: Option<Level>, measured: Measured, traffic: &Traffic) -> Self {
-        let Measured { result, incidents } = measured;
+    pub(crate) fn new(level: Option<Level>, result: LoadResult, traffic: &Traffic) -> Self {
         let at_level = level.and_then(|level| ramp::at(traffic, level).ok());
         let traffic = at_level.as_ref().unwrap_or(traffic);
         let rate_per_s = match level {
             Some(Level::RatePerS(rate_per_s)) => Some(rate_per_s),
             Some(Level::Connections(_)) | None => traffic.schedule.rate_per_s(),
         };
-        let warnings = client_limits::warnings(&result, &incidents, traffic, rate_per_s);
-        let pace = || client_limits::pace(&result, traffic, incidents.stalled_backlog);
+        let warnings = client_limits::warnings(&result, traffic, rate_per_s);
+        let pace = || client_limits::pace(&result, traffic, result.incidents.stalled_backlog);
         Self {
             unit: traffic.mix.rate_unit(),
             pace: rate_per_s.map(|_| pace()),
@@ -105,7 +101,6 @@ impl Run {
             level,
             rate_per_s,
             result,
-            incidents,
             watches_clock: client_limits::watches_clock(traffic),
         }
     }
@@ -279,6 +274,7 @@ mod tests {
     use expect_test::{Expect, expect};
     use load::schedule::{Arrivals, Schedule, Think};
     use load::traffic::Mix;
+    use record::incidents::Incidents;
     use record::load::Fault;
 
     const RATE: Schedule = Schedule::Open {
@@ -295,7 +291,7 @@ mod tests {
             schedule,
             ..traffic()
         };
-        let warnings = client_limits::warnings(&result, &Incidents::default(), &traffic, None);
+        let warnings = client_limits::warnings(&result, &traffic, None);
         let text: Vec<_> = warnings.iter().map(explain).collect();
         want.assert_eq(&text.join("\n"));
     }
@@ -312,11 +308,6 @@ mod tests {
         };
         result.latency.record(2_000_000);
         result
-    }
-
-    fn measured(result: LoadResult) -> Measured {
-        let incidents = Incidents::default();
-        Measured { result, incidents }
     }
 
     fn traffic() -> Traffic {
@@ -380,7 +371,7 @@ mod tests {
         };
         let mut result = sound();
         spoil(&mut result);
-        let run = Run::new(None, measured(result), &traffic);
+        let run = Run::new(None, result, &traffic);
         assert_eq!(run.pace, Some(Pace::ServerBehind));
         expect!["the server does not keep up: 50,010/s successful requests of 70,000/s asked for, the backlog grew by 19,990/s (latencies are those of this window; a longer one would show longer ones)"]
             .assert_eq(&run.warnings.join("\n"));
@@ -447,14 +438,14 @@ mod tests {
         (result.planned, result.ok) = (1000, 1000);
         (1..1000 - requests).for_each(|_| result.latency.record(2_000_000));
         (0..requests).for_each(|_| result.latency.record(1_000_000_000));
-        let incidents = Incidents {
+        result.incidents = Incidents {
             stalls: 1,
             stalled_ns: 1_000_000_000,
             longest_stall_ns: 1_000_000_000,
             stalled_requests: requests,
             ..Incidents::default()
         };
-        let warnings = client_limits::warnings(&result, &incidents, &traffic(), None);
+        let warnings = client_limits::warnings(&result, &traffic(), None);
         let text: Vec<_> = warnings.iter().map(explain).collect();
         text.join("\n")
     }

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use input::units::{self, show_bytes, significant};
 use load::client_limits::busy_shares;
 use load::ramp::Level;
-use load::run::Measured;
 use load::schedule::{Arrivals, Schedule};
 use load::traffic::{Mix, Protocol, RateUnit, Traffic};
 use record::latency::Latency;
@@ -68,7 +67,7 @@ fn hosts(workers: &[Worker]) -> String {
             result,
         } = worker;
         let seen = match result {
-            Ok(Measured { result, .. }) => format!(
+            Ok(result) => format!(
                 "{} planned, {} ok",
                 show_count(result.planned),
                 show_count(result.ok)
@@ -289,9 +288,10 @@ fn connections(run: &Run) -> String {
         connections_asked,
         connections_opened,
         connections_held,
+        incidents,
         ..
     } = &run.result;
-    let left_open = match run.incidents.left_open {
+    let left_open = match incidents.left_open {
         0 => String::new(),
         count => format!(
             ", {} left open by the server after the last response",
@@ -592,7 +592,6 @@ mod tests {
     use super::*;
     use expect_test::{Expect, expect};
     use load::exchange::Exchange;
-    use load::incidents::Incidents;
     use load::traffic::End;
     use record::load::{Fault, Second};
     use std::collections::BTreeMap;
@@ -650,14 +649,9 @@ mod tests {
         result
     }
 
-    fn measured(result: LoadResult) -> Measured {
-        let incidents = Incidents::default();
-        Measured { result, incidents }
-    }
-
     fn check(mode: Mode, level: Option<Level>, search: Option<Search>, want: &Expect) {
         let job = job(mode);
-        let run = Run::new(level, measured(result()), &job.traffic);
+        let run = Run::new(level, result(), &job.traffic);
         let outcome = Outcome {
             runs: vec![run],
             search,
@@ -816,7 +810,7 @@ mod tests {
             body_bytes: 129_000_000,
             ..result()
         };
-        let run = Run::new(None, measured(result), &job.traffic);
+        let run = Run::new(None, result, &job.traffic);
         (job, run)
     }
 

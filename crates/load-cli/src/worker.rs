@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use load::run::Measured;
 use load::traffic::{Protocol, Traffic};
 use load::{Tick, clock, run};
 use record::load::LoadResult;
@@ -171,20 +170,20 @@ fn send_load(
         let on_tick = &mut |tick: Tick| {
             send_tick(&mut sender, tick, &stop);
         };
-        let measured = run::measure(traffic, at_ns, &stop, on_tick);
-        let said = match &measured {
+        let result = run::run_at(traffic, at_ns, &stop, on_tick);
+        let said = match &result {
             Ok(_) if user_stops.load(Ordering::Relaxed) => Ok(()),
-            Ok(Measured { result, incidents }) => channel::send(
-                &mut sender,
-                &ToCoordinator::Result(Box::new(result.clone()), *incidents),
-            ),
+            Ok(result) => {
+                let result = Box::new(result.clone());
+                channel::send(&mut sender, &ToCoordinator::Result(result))
+            }
             Err(_) => Ok(()),
         };
         // The listener would wait for a coordinator that has nothing more to say.
         let _ = closer.shutdown(Shutdown::Read);
         said?;
         ensure!(!user_stops.load(Ordering::Relaxed), "ended by its own user");
-        Ok(measured?.result)
+        result
     })
 }
 

@@ -9,7 +9,6 @@ use record::load::{Fault, LoadResult};
 use record::load_path::{LoadPace, SentLate};
 
 use crate::clients::{BACK_OFF_NS, must_back_off};
-use crate::incidents::Incidents;
 use crate::schedule::{Arrivals, Schedule};
 use crate::traffic::{End, Mix, RateUnit, Traffic};
 
@@ -198,23 +197,18 @@ pub enum Behind {
 }
 
 /// All signs of one run. `rate_per_s` is what was asked for in an open loop.
-pub fn warnings(
-    result: &LoadResult,
-    incidents: &Incidents,
-    traffic: &Traffic,
-    rate_per_s: Option<f64>,
-) -> Vec<Warning> {
+pub fn warnings(result: &LoadResult, traffic: &Traffic, rate_per_s: Option<f64>) -> Vec<Warning> {
     let lacks = LACKS.iter().filter_map(|(fault, lack)| {
         let (lack, requests) = (*lack, *result.faults.get(fault)?);
         Some(Warning::OutOf { lack, requests })
     });
-    let own_backlog = incidents.stalled_backlog;
+    let own_backlog = result.incidents.stalled_backlog;
     let behind =
         rate_per_s.and_then(|rate_per_s| rate_not_kept(result, traffic, rate_per_s, own_backlog));
     let mut warnings = Vec::new();
     warnings.extend(no_success(result));
     warnings.extend(thread_busy(result, traffic));
-    warnings.extend(stalled(result, incidents));
+    warnings.extend(stalled(result));
     warnings.extend(waited_for_cpu(result));
     warnings.extend(sent_late(result));
     warnings.extend(fewer_connections(result, traffic));
@@ -238,20 +232,11 @@ fn no_success(result: &LoadResult) -> Option<Warning> {
     })
 }
 
-/// A stall that shows in a latency. One of so many requests shows in the quantiles that leave out
-/// fewer than these.
-fn stalled(result: &LoadResult, incidents: &Incidents) -> Option<Warning> {
-    let shows = |quantile: f64| {
-        let above = (1.0 - quantile) * result.latency.count() as f64;
-        let latency_ns = result.latency.quantile_ns(quantile) as f64;
-        incidents.stalled_requests as f64 >= above
-            && incidents.longest_stall_ns as f64 > SEND_DELAY_SHARE * latency_ns
-    };
-    let quantile = QUANTILES
-        .into_iter()
-        .chain([1.0])
-        .find(|each| shows(*each))?;
-    (incidents.stalled_requests > 0).then_some(Warning::Stalled {
+/// A stall that shows in a latency.
+fn stalled(result: &LoadResult) -> Option<Warning> {
+    let incidents = result.incidents;
+    let quantile = result.stalled_quantile(QUANTILES.into_iter().chain([1.0]))?;
+    Some(Warning::Stalled {
         stalled_ns: incidents.stalled_ns,
         longest_ns: incidents.longest_stall_ns,
         requests: incidents.stalled_requests,

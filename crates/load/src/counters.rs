@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use record::incidents::Incidents;
 use record::latency::Latency;
 use record::load::{Fault, LoadResult};
 use record::trend::Trend;
 
-use crate::incidents::Incidents;
 use crate::schedule::{ArrivalSequence, Schedule};
 use crate::stall::StallWatch;
 use crate::timeline::{Recorder, Timeline};
@@ -355,15 +355,6 @@ impl Counters {
     }
 }
 
-/// What happened beside the requests, all threads together.
-pub(crate) fn incidents(all_counters: &[Counters]) -> Incidents {
-    let mut sum = Incidents::default();
-    for counters in all_counters {
-        sum.add(&counters.incidents);
-    }
-    sum
-}
-
 /// Sums up the threads.
 pub(crate) fn merge(all_counters: &[Counters], timeline: Timeline) -> LoadResult {
     let window_ns = all_counters
@@ -411,6 +402,7 @@ fn add(result: &mut LoadResult, counters: &Counters) {
     );
     result.sessions += counters.sessions;
     result.sessions_begun += counters.sessions_begun;
+    result.incidents.add(&counters.incidents);
     result.repeated += counters.repeated;
     result.planned += counters.planned;
     result.ok += counters.ok;

@@ -20,7 +20,6 @@ pub mod expect;
 mod host;
 pub mod hosts;
 pub mod http2;
-pub mod incidents;
 pub mod merge;
 pub mod null_server;
 pub mod part;

@@ -119,6 +119,7 @@ fn add(all: &mut LoadResult, result: &LoadResult) {
         withdrawn,
         sessions,
         sessions_begun,
+        incidents,
         trend,
         timeline,
         client_cpu_ns,
@@ -156,6 +157,7 @@ fn add(all: &mut LoadResult, result: &LoadResult) {
     all.withdrawn += withdrawn;
     all.sessions += sessions;
     all.sessions_begun += sessions_begun;
+    all.incidents.add(incidents);
     all.trend.merge(trend);
     add_seconds(&mut all.timeline, timeline);
     all.client_cpu_ns.extend(client_cpu_ns);

@@ -13,8 +13,7 @@ use record::load::LoadResult;
 use crate::Tick;
 use crate::client_limits;
 use crate::clock::now_ns;
-use crate::incidents::Incidents;
-use crate::run::{self, Measured};
+use crate::run;
 use crate::schedule::{self, Schedule};
 use crate::traffic::{End, Traffic};
 
@@ -34,19 +33,6 @@ pub struct Step {
     pub level: Level,
     /// What the clients saw.
     pub result: LoadResult,
-    /// What happened beside the requests.
-    pub incidents: Incidents,
-}
-
-impl Step {
-    fn new(level: Level, measured: Measured) -> Self {
-        let Measured { result, incidents } = measured;
-        Self {
-            level,
-            result,
-            incidents,
-        }
-    }
 }
 
 /// What a server promises to keep.
@@ -96,7 +82,7 @@ pub fn run_steps(
     run_with(levels, stop, |level| {
         let traffic = at(traffic, level)?;
         on_step();
-        run::measure(&traffic, now_ns(), stop, on_tick)
+        run::run_at(&traffic, now_ns(), stop, on_tick)
     })
 }
 
@@ -104,11 +90,11 @@ pub fn run_steps(
 fn run_with(
     levels: &[Level],
     stop: &AtomicBool,
-    mut run: impl FnMut(Level) -> Result<Measured>,
+    mut run: impl FnMut(Level) -> Result<LoadResult>,
 ) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
     for &level in levels {
-        let ended = run(level).map(|measured| Step::new(level, measured));
+        let ended = run(level).map(|result| Step { level, result });
         match (ended, stop.load(Ordering::Relaxed)) {
             (Ok(done), _) => steps.push(done),
             (Err(_), true) if !steps.is_empty() => break,
@@ -133,7 +119,7 @@ pub fn capacity(
     on_tick: &mut dyn FnMut(Tick),
 ) -> Result<Capacity> {
     capacity_with(traffic, limit, stop, |step| {
-        run::measure(step, now_ns(), stop, on_tick)
+        run::run_at(step, now_ns(), stop, on_tick)
     })
 }
 
@@ -142,7 +128,7 @@ fn capacity_with(
     traffic: &Traffic,
     limit: Limit,
     stop: &AtomicBool,
-    mut run: impl FnMut(&Traffic) -> Result<Measured>,
+    mut run: impl FnMut(&Traffic) -> Result<LoadResult>,
 ) -> Result<Capacity> {
     let Schedule::Open { rate_per_s, .. } = traffic.schedule else {
         anyhow::bail!("a closed loop has no rate to search (give a rate to begin with)");
@@ -158,7 +144,7 @@ fn capacity_with(
     let bounds = least_per_s(traffic)..=schedule::most_per_s(traffic.threads);
     let rate_per_s = search(rate_per_s, &bounds, |rate_per_s| {
         let level = Level::RatePerS(rate_per_s);
-        let ended = run(&at(traffic, level)?).map(|measured| Step::new(level, measured));
+        let ended = run(&at(traffic, level)?).map(|result| Step { level, result });
         ended_early = stop.load(Ordering::Relaxed);
         match ended {
             Err(_) if ended_early && !steps.is_empty() => return Ok(Kept::Unknown),
@@ -292,7 +278,7 @@ mod tests {
             ..traffic()
         };
         let stop = AtomicBool::new(false);
-        let run = |step: &Traffic| Ok(simulated::measure(step, &server()));
+        let run = |step: &Traffic| Ok(simulated::run(step, &server()));
         // However long a request may take, no more than 200 per second are kept up.
         for latency_ms in [60, 10_000] {
             let limit = Limit {
@@ -320,7 +306,7 @@ mod tests {
         let levels = [1, 2, 4, 8].map(Level::Connections);
         let stop = AtomicBool::new(false);
         let steps = run_with(&levels, &stop, |level| {
-            Ok(simulated::measure(&at(&closed, level)?, &server()))
+            Ok(simulated::run(&at(&closed, level)?, &server()))
         });
         let steps = steps.unwrap();
         let rates = steps.iter().map(|step| step.result.ok_per_s().round());
@@ -382,7 +368,7 @@ mod tests {
             ..traffic()
         };
         let stop = AtomicBool::new(false);
-        let run = |step: &Traffic| Ok(simulated::measure(step, &server()));
+        let run = |step: &Traffic| Ok(simulated::run(step, &server()));
         let found = capacity_with(&short, limit, &stop, run).unwrap();
         assert_eq!(found.rate_per_s, None);
         // A lower rate has no request in 200 ms.

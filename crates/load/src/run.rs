@@ -20,7 +20,6 @@ use crate::counters::{self, Counters, Window};
 use crate::epoll::Epoll;
 use crate::host::HostUsage;
 use crate::http2;
-use crate::incidents::Incidents;
 use crate::part::Part;
 use crate::prng::{Prng, WeightedChoice};
 use crate::schedule::Pacer;
@@ -66,25 +65,6 @@ pub fn run_at(
     stop: &AtomicBool,
     on_tick: &mut dyn FnMut(Tick),
 ) -> Result<LoadResult> {
-    Ok(measure(traffic, start_ns, stop, on_tick)?.result)
-}
-
-/// A result, and what happened beside the requests.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Measured {
-    /// What the clients saw.
-    pub result: LoadResult,
-    /// What it says nothing of.
-    pub incidents: Incidents,
-}
-
-/// As `run_at`, for those who show what happened beside the requests.
-pub fn measure(
-    traffic: &Traffic,
-    start_ns: u64,
-    stop: &AtomicBool,
-    on_tick: &mut dyn FnMut(Tick),
-) -> Result<Measured> {
     traffic.check()?;
     allow_connections(traffic.connections)?;
     let threads = threads(traffic);
@@ -140,10 +120,7 @@ pub fn measure(
     host.note(&mut result);
     result.engine = engine.into();
     result.engine_note = obstacle.unwrap_or_default();
-    Ok(Measured {
-        result,
-        incidents: counters::incidents(&all_counters),
-    })
+    Ok(result)
 }
 
 /// What each address of the server answered; none where it has one.

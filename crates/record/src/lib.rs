@@ -14,6 +14,7 @@ pub mod disturbances;
 pub mod evidence;
 pub mod fleet;
 pub mod hardware_counters;
+pub mod incidents;
 pub mod instructions;
 pub mod journal;
 pub mod latency;

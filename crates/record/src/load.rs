@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::incidents::Incidents;
 use crate::latency::{Latency, Packed};
 use crate::thinned::Point;
 use crate::trend::Trend;
@@ -342,6 +343,10 @@ pub struct LoadResult {
     /// rate.
     #[serde(default)]
     pub sessions_begun: u64,
+    /// What happened beside the requests: times at which a client itself was held up, connections left open. All zero in records of
+    /// earlier versions.
+    #[serde(default)]
+    pub incidents: Incidents,
     /// Whether latencies rose while the window lasted, of an open loop: a queue that grows shows in
     /// them, and requests that merely take long do not.
     #[serde(default, skip_serializing_if = "Trend::is_empty")]
@@ -395,6 +400,24 @@ impl LoadResult {
     /// Share of the client host's CPU time that the hypervisor gave to others.
     pub fn stolen(&self) -> f64 {
         self.stolen_ns as f64 / self.host_cpu_ns.max(1) as f64
+    }
+
+    /// The lowest of some quantiles in which stalls of the clients show: as many requests waited for a stall as the quantile leaves
+    /// out, and the longest stall is more than a tenth of it, which changes the second digit. `None` where no stall shows.
+    pub fn stalled_quantile(&self, quantiles: impl IntoIterator<Item = f64>) -> Option<f64> {
+        const SHOWN_SHARE: f64 = 0.1;
+        let Incidents {
+            longest_stall_ns,
+            stalled_requests,
+            ..
+        } = self.incidents;
+        let shows = |quantile: &f64| {
+            let above = (1.0 - quantile) * self.latency.count() as f64;
+            let latency_ns = self.latency.quantile_ns(*quantile) as f64;
+            stalled_requests as f64 >= above && longest_stall_ns as f64 > SHOWN_SHARE * latency_ns
+        };
+        let quantiles = quantiles.into_iter().filter(shows);
+        quantiles.filter(|_| stalled_requests > 0).reduce(f64::min)
     }
 
     /// Successful requests that came within the window: what the server did in it, and what its costs are shared by.

@@ -44,6 +44,12 @@ pub fn latency(name: &str) -> Option<String> {
     })
 }
 
+/// The quantile of the clients' latencies that a metric is: 0.99 of `latency-p99`; `None`: another metric.
+pub fn latency_quantile(name: &str) -> Option<f64> {
+    let digits = name.strip_prefix("latency-p")?;
+    format!("0.{digits}").parse().ok()
+}
+
 /// One figure of one trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {

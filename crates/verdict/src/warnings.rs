@@ -9,12 +9,14 @@ use record::evidence::{Damage, EvidenceFile, SCHEDULED_AS_ONE, Usage};
 use record::hardware_counters::{HardwareCounters, WHOLE_RUNNING, metrics};
 use record::journal::Event;
 use record::load::{LoadResult, Second};
-use record::metric::{Direction, Role};
+use record::load_path::{LoadPace, LoadPath};
+use record::metric::{Direction, Role, latency_quantile};
 use record::rundir::{Run, TrialRecord};
 use record::trial::{Measurement, Outcome, VoidReason};
 use record::verdict::limit::CeilingUse;
 use record::verdict::warning::{
-    CpuState, Disturbance, DisturbedBlock, MissingFiles, RequestCount, Setback, Warning,
+    CpuState, Disturbance, DisturbedBlock, MissingFiles, RequestCount, Setback, StalledClients,
+    Warning,
 };
 use record::verdict::weighed::{Setting, Weighed};
 use record::verdict::{Comparison, Verdict};
@@ -69,6 +71,7 @@ pub(crate) fn of(
     for workload in workloads(run) {
         warnings.extend(few_blocks(run, measured, workload));
         warnings.extend(unserved(run, measured, workload));
+        warnings.extend(stalled_clients(run, measured, workload));
         warnings.extend(unsettled(run, measured, workload));
         warnings.extend(falls_behind(run, measured, workload));
         warnings.extend(changed_responses(run, workload));
@@ -145,7 +148,7 @@ fn failed_attempts(run: &Run, workload: &str) -> Vec<Setback> {
     }
     let most = failed_by_arm.values().max().copied().unwrap_or(0);
     let least = failed_by_arm.values().min().copied().unwrap_or(0);
-    if most >= 2 && most >= 3 * least {
+    if is_uneven(most, least) {
         setbacks.push(Setback::UnevenFailures {
             workload: workload.into(),
             failed: failed_by_arm,
@@ -261,6 +264,60 @@ fn unserved(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<Warning> 
         }
     }
     warnings
+}
+
+/// Times at which clients were held up themselves, where they show in a metric or fall on one arm.
+fn stalled_clients(run: &Run, measured: &Measured<'_>, workload: &str) -> Option<Warning> {
+    let mut stalled = Vec::new();
+    for arm in arms(run) {
+        let trials = measured.of_arm(workload, &arm.name);
+        let mut clients = StalledClients {
+            arm: arm.name.clone(),
+            stalled: 0,
+            trials: trials.len() as u32,
+            quantile: 1.0,
+            longest_ns: 0,
+            requests: 0,
+        };
+        for trial in trials {
+            if let Some((load, quantile)) = stalled_trial(trial) {
+                let incidents = load.incidents;
+                clients.stalled += 1;
+                clients.quantile = clients.quantile.min(quantile);
+                clients.longest_ns = clients.longest_ns.max(incidents.longest_stall_ns);
+                clients.requests = clients.requests.saturating_add(incidents.stalled_requests);
+            }
+        }
+        stalled.push(clients);
+    }
+    let counts = || stalled.iter().map(|one| one.stalled);
+    let (most, least) = (counts().max()?, counts().min()?);
+    let shows = stalled.iter().any(|one| one.quantile < 1.0);
+    stalled.retain(|one| one.stalled > 0);
+    (shows || is_uneven(most, least)).then(|| Warning::StalledClients {
+        workload: workload.into(),
+        arms: stalled,
+    })
+}
+
+/// The load of a trial in which stalls of the clients show, and the lowest quantile among its metrics in which they do; 1 for the
+/// longest latency alone.
+fn stalled_trial(trial: &Measurement) -> Option<(&LoadResult, f64)> {
+    // On the server's CPUs a closed loop that waits for one waits for the server.
+    let waits_for_server = |path: &LoadPath| path.is_shared && path.pace == LoadPace::Closed;
+    if trial.path.as_ref().is_some_and(waits_for_server) {
+        return None;
+    }
+    let load = trial.load.as_ref()?;
+    let metrics = trial.figures.iter();
+    let quantiles = metrics.filter_map(|one| latency_quantile(&one.spec.name));
+    let quantile = load.stalled_quantile(quantiles.chain([1.0]))?;
+    Some((load, quantile))
+}
+
+/// Whether something befell one arm so much more often than another that chance is a poor reason.
+fn is_uneven(most: u32, least: u32) -> bool {
+    most >= 2 && most >= 3 * least
 }
 
 /// Signs that something other than the arm set the figures.
@@ -790,6 +847,8 @@ mod tests {
     use record::curve::Curve;
     use record::evidence::Facts;
     use record::hardware_counters::{CountedWindow, EventCounts, NoCounters};
+    use record::incidents::Incidents;
+    use record::latency::Latency;
     use record::load::Fault;
     use record::trial::Outcome;
 
@@ -1048,6 +1107,84 @@ mod tests {
                 UnsentRequests(RequestCount { workload: "web", arm: "7.2", count: 5 })
                 ClientsInGuest"#]],
         );
+    }
+
+    /// Trials of 1000 requests, of which so many waited for a stall of the clients of so long.
+    fn stalled(trials: &[usize], (requests, stall_ms): (u64, u64), path: LoadPath) -> RunBuilder {
+        trials.iter().fold(whole(), |builder, attempt| {
+            let path = path.clone();
+            change(builder, *attempt, move |trial| {
+                let load = trial.load.as_mut().unwrap();
+                load.latency = Latency::default();
+                let held_up = (0..requests).map(|_| stall_ms * 1_000_000);
+                let others = (requests..1000).map(|_| 2_000_000);
+                held_up.chain(others).for_each(|ns| load.latency.record(ns));
+                load.incidents = Incidents {
+                    stalls: 1,
+                    stalled_ns: stall_ms * 1_000_000,
+                    longest_stall_ns: stall_ms * 1_000_000,
+                    stalled_requests: requests,
+                    ..Incidents::default()
+                };
+                trial.path = Some(path);
+            })
+        })
+    }
+
+    /// What is said of clients that were held up.
+    fn of_stalls(builder: RunBuilder) -> Vec<StalledClients> {
+        let judgement = crate::judge(&builder.run());
+        let arms = judgement.warnings.into_iter().filter_map(|one| match one {
+            Warning::StalledClients { arms, .. } => Some(arms),
+            _ => None,
+        });
+        arms.flatten().collect()
+    }
+
+    #[test]
+    fn clients_that_were_held_up_are_named_where_it_shows_in_a_metric() {
+        let said = of_stalls(stalled(&[1], (20, 500), LoadPath::default()));
+        let want = StalledClients {
+            arm: "7.2".into(),
+            stalled: 1,
+            trials: 4,
+            quantile: 0.99,
+            longest_ns: 500_000_000,
+            requests: 20,
+        };
+        assert_eq!(said, [want]);
+        let of_half = of_stalls(stalled(&[1, 2], (600, 500), LoadPath::default()));
+        let quantiles: Vec<f64> = of_half.iter().map(|one| one.quantile).collect();
+        assert_eq!(quantiles, [0.5, 0.5]);
+        // Nine of 1000 are fewer than a 99th percentile leaves out, and a tenth of a millisecond is nothing beside two.
+        for few in [(9, 500), (0, 500)] {
+            assert_eq!(of_stalls(stalled(&[1], few, LoadPath::default())), []);
+        }
+        assert_eq!(of_stalls(whole()), []);
+    }
+
+    #[test]
+    fn clients_that_were_held_up_beside_one_arm_alone_are_named() {
+        let few = (3, 500);
+        let of_arm = of_stalls(stalled(&[1, 3], few, LoadPath::default()));
+        let counts: Vec<_> = of_arm.iter().map(|one| (&*one.arm, one.stalled)).collect();
+        assert_eq!(counts, [("7.2", 2)]);
+        assert!((of_arm[0].quantile - 1.0).abs() < 1e-9);
+        let of_both = of_stalls(stalled(&[0, 1, 2, 3], few, LoadPath::default()));
+        assert_eq!(of_both, []);
+    }
+
+    #[test]
+    fn a_closed_loop_on_the_servers_cpus_waits_for_the_server() {
+        let shared = |pace| LoadPath {
+            is_shared: true,
+            pace,
+            ..LoadPath::default()
+        };
+        let closed = shared(LoadPace::Closed);
+        assert_eq!(of_stalls(stalled(&[1], (600, 500), closed)), []);
+        let at_rate = shared(LoadPace::Kept);
+        assert_eq!(of_stalls(stalled(&[1], (600, 500), at_rate)).len(), 1);
     }
 
     #[test]

@@ -129,7 +129,7 @@ fn a_counted_run_adds_up_in_json_and_in_files() {
     let json = json(&words);
     assert_eq!(
         (&json["format"], &json["ended_early"]),
-        (&2.into(), &false.into())
+        (&3.into(), &false.into())
     );
     let run = &json["runs"][0];
     assert_eq!(run["result"]["planned"], 40);
@@ -409,7 +409,7 @@ fn a_server_that_leaves_connections_open_is_not_waited_for() {
         let open = json(&[&[&*url][..], &open].concat());
         assert_eq!(open["runs"][0]["result"]["ok"], 100);
         assert!(
-            open["runs"][0]["incidents"]["left_open"].as_u64() > Some(0),
+            open["runs"][0]["result"]["incidents"]["left_open"].as_u64() > Some(0),
             "{open}"
         );
     }
@@ -451,7 +451,7 @@ fn a_client_that_was_stopped_says_that_latencies_are_its_own() {
     ] {
         let json = stopped_amid(&[&[&*url][..], words].concat());
         let run = &json["runs"][0];
-        let incidents = &run["incidents"];
+        let incidents = &run["result"]["incidents"];
         let longest_ns = incidents["longest_stall_ns"].as_u64().unwrap();
         assert!(longest_ns > 900_000_000, "{incidents}");
         let warnings = run["warnings"].as_array().unwrap();

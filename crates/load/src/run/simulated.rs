@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Result;
 use record::load::{Fault, LoadResult};
 
-use super::{Measured, Share, Times, budget, client_thread, requests, threads};
+use super::{Share, Times, budget, client_thread, requests, threads};
 use crate::clients::{Action, Clients, PeerState};
 use crate::clock;
 use crate::counters::{self, Counters};
@@ -97,11 +97,6 @@ pub(crate) fn traffic() -> Traffic {
 
 /// A run that ends by itself.
 pub(crate) fn run(traffic: &Traffic, server: &Server) -> LoadResult {
-    run_until(traffic, server, Duration::MAX).0.result
-}
-
-/// The same, with what happened beside the requests.
-pub(crate) fn measure(traffic: &Traffic, server: &Server) -> Measured {
     run_until(traffic, server, Duration::MAX).0
 }
 
@@ -110,7 +105,7 @@ pub(crate) fn run_until(
     traffic: &Traffic,
     server: &Server,
     stop_at: Duration,
-) -> (Measured, Duration) {
+) -> (LoadResult, Duration) {
     traffic.check().unwrap();
     assert_eq!(threads(traffic), 1, "one thread is simulated");
     let times = Times::new(traffic, START_NS);
@@ -141,13 +136,12 @@ pub(crate) fn run_until(
     };
     let counters = thread::run(&mut world, clients, control).unwrap();
     let took = Duration::from_nanos(world.now_ns - START_NS);
-    let incidents = counters.incidents;
     let result = counters::merge(&[counters], world.timeline);
     assert_eq!(
         result.planned,
         result.ok + result.unsent + result.fault_count()
     );
-    (Measured { result, incidents }, took)
+    (result, took)
 }
 
 fn head() -> String {

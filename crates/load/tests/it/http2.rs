@@ -13,10 +13,10 @@ use h2::{Reason, RecvStream};
 use http::{Request, Response};
 use load::exchange::Exchange;
 use load::expect::Expect;
-use load::run::{self, Measured};
+use load::http2;
+use load::run;
 use load::schedule::{Arrivals, Schedule, Think};
 use load::traffic::{End, EngineChoice, Mix, Protocol, Traffic};
-use load::{clock, http2};
 use record::load::{Fault, LoadResult};
 use tokio::task::LocalSet;
 
@@ -151,12 +151,7 @@ fn traffic(server: SocketAddr, paths: &[&str]) -> Traffic {
 }
 
 fn run(traffic: &Traffic) -> LoadResult {
-    measure(traffic).result
-}
-
-fn measure(traffic: &Traffic) -> Measured {
-    let stop = AtomicBool::new(false);
-    run::measure(traffic, clock::now_ns(), &stop, &mut |_| {}).unwrap()
+    run::run(traffic, &AtomicBool::new(false), &mut |_| {}).unwrap()
 }
 
 /// Eighty requests for a path, and what became of all of them.
@@ -242,15 +237,14 @@ fn faults_of_one_stream_are_not_those_of_another() {
 #[test]
 fn a_server_that_refuses_everything_is_not_asked_for_ever() {
     let server = serve(After::Nothing);
-    let measured = measure(&traffic(server.address, &["/refuse"]));
-    let result = measured.result;
+    let result = run(&traffic(server.address, &["/refuse"]));
     assert_eq!(
         result.faults,
         BTreeMap::from([(Fault::Reset, 80)]),
         "{result:?}"
     );
     assert_eq!(result.repeated, 80 * 16);
-    assert_eq!(measured.incidents.refused_streams, 80 * 16);
+    assert_eq!(result.incidents.refused_streams, 80 * 16);
     // A refused stream says nothing against its connection.
     assert_eq!(server.accepted.load(Ordering::SeqCst), 2);
     assert_eq!(result.connections_opened, 2);
@@ -268,12 +262,11 @@ fn a_refused_stream_is_asked_for_again_on_the_same_connection() {
             mix: Mix::Round(vec![exchange]),
             ..traffic(server.address, &[])
         };
-        let measured = measure(&refusing);
-        let result = measured.result;
+        let result = run(&refusing);
         assert_eq!((result.ok, result.fault_count()), (80, 0), "{method}");
         assert_eq!(server.accepted.load(Ordering::SeqCst), 2, "{method}");
         // So many of the first streams of each connection.
-        assert_eq!(measured.incidents.refused_streams, 2 * refused, "{method}");
+        assert_eq!(result.incidents.refused_streams, 2 * refused, "{method}");
     }
 }
 
@@ -295,15 +288,14 @@ fn streams_above_the_last_one_of_a_goodbye_are_asked_for_elsewhere() {
             end: End::Count(12),
             ..traffic(server.0, &[])
         };
-        let measured = measure(&one);
-        let result = measured.result;
+        let result = run(&one);
         assert_eq!(
             (result.ok, result.fault_count()),
             (12, 0),
             "{method} {reason}"
         );
         // Of each four streams the first one is answered, and the others are above the last.
-        assert!(measured.incidents.refused_streams >= 3, "{method} {reason}");
+        assert!(result.incidents.refused_streams >= 3, "{method} {reason}");
         assert!(server.1.load(Ordering::SeqCst) >= 2);
     }
 }

@@ -162,6 +162,13 @@ pub enum Warning {
     LostByClients(RequestCount),
     /// Requests that were due and never sent.
     UnsentRequests(RequestCount),
+    /// Clients were held up themselves, so that it shows in a latency that is a metric, or more often beside one arm than another.
+    StalledClients {
+        /// The workload's id.
+        workload: String,
+        /// Arms in whose trials that shows in a latency.
+        arms: Vec<StalledClients>,
+    },
     /// CPU time that the work of the arm did not use.
     UnusedCpu {
         /// The workload's id.
@@ -356,6 +363,23 @@ pub struct RequestCount {
     pub arm: String,
     /// Requests, all trials together.
     pub count: u64,
+}
+
+/// How often the clients of one arm were held up themselves: stopped, or without a CPU.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StalledClients {
+    /// The arm.
+    pub arm: String,
+    /// Trials in which that shows in a latency.
+    pub stalled: u32,
+    /// Trials that were measured.
+    pub trials: u32,
+    /// The lowest of the quantiles that are metrics in which it shows, 0 to 1; 1 for the longest latency alone.
+    pub quantile: f64,
+    /// The longest time, in nanoseconds.
+    pub longest_ns: u64,
+    /// Requests that were due or under way then, all trials together.
+    pub requests: u64,
 }
 
 /// What CPUs did that did not work for the arm.

@@ -9,12 +9,12 @@ use record::hardware_counters::NoCounters;
 use record::verdict::reason::Reason;
 use record::verdict::warning::{
     CpuState, CpuTaken, Disturbance, DisturbedBlock, Gate, GateFailure, MissingFiles, RequestCount,
-    Setback, Warning,
+    Setback, StalledClients, Warning,
 };
 use record::verdict::{Comparison, Judgement};
 
-use super::figure;
 use super::reason::reason;
+use super::{counted, figure};
 
 /// Of many names so many are told.
 const FEW: usize = 6;
@@ -171,6 +171,14 @@ pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
             Some("the clients were the limit, not the arm"),
         ),
         Warning::UnsentRequests(count) => requests("requests due and never sent", count, None),
+        Warning::StalledClients { workload, arms } => {
+            let arms: Vec<String> = arms.iter().map(stalled).collect();
+            format!(
+                "{workload}: the clients themselves were held up {} (such latencies are not the arm's: measure again, and leave the \
+                 clients' CPUs to them)",
+                arms.join(" and ")
+            )
+        }
         Warning::UnusedCpu {
             workload,
             arm,
@@ -430,6 +438,27 @@ fn requests(what: &str, count: &RequestCount, meaning: Option<&str>) -> String {
 }
 
 /// What the CPUs did, and what that means.
+/// `in 2 of 6 trials of 7.2, for 1020 ms at most, which shows from p50 on (requests: 512)`.
+fn stalled(clients: &StalledClients) -> String {
+    let StalledClients {
+        arm,
+        stalled,
+        trials,
+        quantile,
+        longest_ns,
+        requests,
+    } = clients;
+    let shown = match percent(*quantile).as_str() {
+        "100" => "in the longest latency".into(),
+        percent => format!("from p{percent} on"),
+    };
+    format!(
+        "in {stalled} of {} of {arm}, for {} ms at most, which shows {shown} (requests: {requests})",
+        counted(*trials, "trial"),
+        significant(*longest_ns as f64 / 1e6, 3)
+    )
+}
+
 fn unused(state: CpuState) -> (&'static str, &'static str) {
     match state {
         CpuState::Idle => (

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use record::incidents::Incidents;
+
 use super::*;
 use crate::client_limits::{self, Pace, falls_behind, late_count, pace};
-use crate::incidents::Incidents;
+use crate::merge;
 use crate::schedule::{Arrivals, Schedule, Think};
 use crate::script::Script;
 use crate::traffic::Mix;
@@ -175,7 +177,7 @@ fn a_run_that_the_user_ends_is_right_for_its_time() {
         end: End::After(Duration::from_secs(60)),
         ..traffic()
     };
-    let (Measured { result, .. }, _) = run_until(&endless, &Server::of(4, MS), 300 * MS);
+    let (result, _) = run_until(&endless, &Server::of(4, MS), 300 * MS);
     assert_eq!(ns(result.window_ns), 300 * MS);
     assert_eq!((result.planned, result.withdrawn), (result.ok, 0));
     // 4 clients, 1 ms each: 300 requests of each, and one that began at the very end.
@@ -192,8 +194,7 @@ fn a_hanging_request_is_withdrawn_when_the_user_ends_the_run() {
         end: End::After(Duration::from_secs(60)),
         ..traffic()
     };
-    let (Measured { result, .. }, took) =
-        run_until(&endless, &Server::that(Behaviour::Silent), 100 * MS);
+    let (result, took) = run_until(&endless, &Server::that(Behaviour::Silent), 100 * MS);
     assert_eq!((result.planned, result.withdrawn), (0, 4));
     assert!(took <= 200 * MS, "{took:?}");
 }
@@ -281,8 +282,7 @@ fn a_run_that_the_user_ends_is_over_at_once_whatever_is_due() {
             end: End::After(Duration::from_secs(60)),
             ..traffic()
         };
-        let (Measured { result, .. }, took) =
-            run_until(&flood, &Server::that(Behaviour::Silent), 3000 * MS);
+        let (result, took) = run_until(&flood, &Server::that(Behaviour::Silent), 3000 * MS);
         assert_eq!((result.ok, result.withdrawn), (0, 4));
         let due = result.unsent as f64 / 3e6;
         assert!((due - 1.0).abs() < 0.002, "{arrivals:?}: {due}");
@@ -431,7 +431,8 @@ fn held_up(service: Duration) -> Server {
 
 #[test]
 fn what_was_due_while_the_client_was_held_up_is_late_by_its_doing() {
-    let Measured { result, incidents } = measure(&at_rate(500.0), &held_up(MS / 1000));
+    let result = run(&at_rate(500.0), &held_up(MS / 1000));
+    let incidents = result.incidents;
     assert_eq!((result.planned, result.ok), (1000, 1000));
     // A stall of the server has the same latencies, and no send delay at all.
     for (quantile, analytic_ms) in [(0.6, 200.0), (0.75, 500.0), (0.9, 800.0), (0.99, 980.0)] {
@@ -449,6 +450,29 @@ fn what_was_due_while_the_client_was_held_up_is_late_by_its_doing() {
     );
     let late = client_limits::late(&result).unwrap();
     assert!(late.send_delay_ns > 970_000_000);
+}
+
+#[test]
+fn stalls_of_all_hosts_and_steps_are_in_one_result() {
+    let [quiet, one, other] =
+        [Server::of(4, MS), held_up(MS), held_up(MS)].map(|server| run(&at_rate(500.0), &server));
+    let all = [quiet, one.clone(), other];
+    for sum in [merge::merge(&all), merge::chain(&all)] {
+        assert_eq!(sum.incidents.stalls, 2);
+        assert_eq!(
+            sum.incidents.stalled_requests,
+            2 * one.incidents.stalled_requests
+        );
+        assert_eq!(
+            sum.incidents.longest_stall_ns,
+            one.incidents.longest_stall_ns
+        );
+        let recorded = serde_json::to_string(&sum).unwrap();
+        let read: record::load::LoadResult = serde_json::from_str(&recorded).unwrap();
+        assert_eq!(read.incidents, sum.incidents);
+        // A second of two thirds of what was due.
+        assert_eq!(read.stalled_quantile([0.99, 0.75, 0.5]), Some(0.75));
+    }
 }
 
 #[test]
@@ -472,9 +496,9 @@ fn a_stall_of_the_client_at_the_end_is_no_backlog_of_the_server() {
             client_stall: stall.clone(),
             ..Server::of(4, MS)
         };
-        let Measured { result, incidents } = measure(&traffic, &server);
+        let result = run(&traffic, &server);
         assert!(result.backlog_close > 10, "{stall:?}: {result:?}");
-        let own = incidents.stalled_backlog;
+        let own = result.incidents.stalled_backlog;
         assert!(own.abs_diff(result.backlog_close) <= 4, "{stall:?}: {own}");
         assert_eq!(pace(&result, &traffic, own), Pace::Kept, "{stall:?}");
     }
@@ -492,24 +516,22 @@ fn responses_that_waited_for_a_client_that_was_held_up_are_counted() {
         end: End::After(2000 * MS),
         ..traffic()
     };
-    let Measured { result, incidents } = measure(&closed, &held_up(MS));
+    let result = run(&closed, &held_up(MS));
+    let incidents = result.incidents;
     assert_eq!(incidents.stalls, 1);
     // One on each connection, whose response was there all the time.
     assert_eq!(incidents.stalled_requests, 4, "{result:?}");
     assert!(result.latency.max_ns() > 970_000_000);
-    let warnings = client_limits::warnings(&result, &incidents, &closed, None);
+    let warnings = client_limits::warnings(&result, &closed, None);
     assert!(
         warnings
             .iter()
             .any(|warning| matches!(warning, client_limits::Warning::Stalled { requests: 4, .. })),
         "{warnings:?}"
     );
-    let quiet = measure(&closed, &Server::of(4, MS));
+    let quiet = run(&closed, &Server::of(4, MS));
     assert_eq!(quiet.incidents, Incidents::default());
-    assert_eq!(
-        client_limits::warnings(&quiet.result, &quiet.incidents, &closed, None),
-        []
-    );
+    assert_eq!(client_limits::warnings(&quiet, &closed, None), []);
 }
 
 #[test]
@@ -522,8 +544,8 @@ fn thinking_clients_that_are_held_up_are_late_by_it() {
         end: End::After(2000 * MS),
         ..traffic()
     };
-    let Measured { result, incidents } = measure(&thinking, &held_up(MS));
-    assert_eq!(incidents.stalled_requests, 4);
+    let result = run(&thinking, &held_up(MS));
+    assert_eq!(result.incidents.stalled_requests, 4);
     assert!(result.lateness.max_ns() > 900_000_000, "{result:?}");
 }
 
@@ -556,9 +578,9 @@ fn a_server_that_stalls_is_blamed_and_not_the_client() {
         stall: 600 * MS..1600 * MS,
         ..Server::of(4, MS)
     };
-    let Measured { result, incidents } = measure(&at_rate(500.0), &server);
+    let result = run(&at_rate(500.0), &server);
     assert_eq!(
-        (incidents, result.lateness.max_ns()),
+        (result.incidents, result.lateness.max_ns()),
         (Incidents::default(), 0)
     );
 }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Counts of one run, window only.
+/// Counts of one load run, window only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incidents {
     /// Times at which a client thread was back at its sockets too late: the process was stopped,
